@@ -1,0 +1,191 @@
+//! The one error type of this crate.
+//!
+//! Every variant names the thing, the cause and, where there is one, the next step. Sources are kept.
+
+use std::{io, path::Path, path::PathBuf};
+
+/// What went wrong in the store.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A system call failed.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was being done, as an infinitive ("read", "create folder").
+        action: &'static str,
+        /// What it was done to.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// There is no store at this path.
+    #[error("no store at {}: {hint}", path.display())]
+    NoStore {
+        /// Where it was looked for.
+        path: PathBuf,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// The folder exists and is not a store.
+    #[error("{} is not a parhelia store: {reason}", path.display())]
+    NotAStore {
+        /// The folder.
+        path: PathBuf,
+        /// Why it is none.
+        reason: String,
+    },
+    /// The store was written by a newer release.
+    #[error("the store at {} needs {needs}, which this release ({}) does not know; use a newer parhelia", path.display(), env!("CARGO_PKG_VERSION"))]
+    FormatNewer {
+        /// The store.
+        path: PathBuf,
+        /// The version or feature flag that is missing here.
+        needs: String,
+    },
+    /// Another process holds the writer lock.
+    #[error("the store at {} is locked by {holder}; waited {waited_ms} ms (raise --lock-timeout, or try again)", path.display())]
+    Locked {
+        /// The store.
+        path: PathBuf,
+        /// What the lock file says of its holder.
+        holder: String,
+        /// How long was waited.
+        waited_ms: u64,
+    },
+    /// Stored bytes are not what was written.
+    #[error("corrupt: {what} in {}: {reason}; run `parhelia check --read-data`", place.display())]
+    Corrupt {
+        /// The object or structure.
+        what: String,
+        /// The file that holds it.
+        place: PathBuf,
+        /// How it was noticed.
+        reason: String,
+    },
+    /// An object that something refers to is in no pack.
+    #[error("corrupt: {kind} {id} is missing from the store; run `parhelia check`")]
+    Missing {
+        /// Chunk, recipe, tree or record.
+        kind: &'static str,
+        /// Its id, in hex.
+        id: String,
+    },
+    /// Reading one path of a checkpoint failed.
+    #[error("{path}: {source}")]
+    At {
+        /// The path inside the checkpoint.
+        path: String,
+        /// What failed there.
+        source: Box<Error>,
+    },
+    /// The index (RocksDB) failed; it can be derived anew.
+    #[error("the index in {} failed: {reason}; run `parhelia check --rebuild-index`", path.display())]
+    Index {
+        /// The RocksDB folder.
+        path: PathBuf,
+        /// RocksDB's words.
+        reason: String,
+    },
+    /// No checkpoint matches.
+    #[error("no checkpoint matches '{selector}'; `parhelia checkpoint list` shows what there is")]
+    NoCheckpoint {
+        /// What was asked for.
+        selector: String,
+    },
+    /// More than one checkpoint matches.
+    #[error("'{selector}' matches {} checkpoints: {}; give more characters", candidates.len(), candidates.join(", "))]
+    Ambiguous {
+        /// What was asked for.
+        selector: String,
+        /// The ids that match.
+        candidates: Vec<String>,
+    },
+    /// A path that the checkpoint does not hold.
+    #[error("{path}: not in checkpoint {checkpoint}")]
+    NoSuchPath {
+        /// The path.
+        path: String,
+        /// The checkpoint.
+        checkpoint: String,
+    },
+    /// The request makes no sense as put.
+    #[error("{0}")]
+    Invalid(String),
+    /// The target of a restore is in the way.
+    #[error("{} exists and is not empty; use --in-place to change it into the checkpoint, or another --to", path.display())]
+    TargetNotEmpty {
+        /// The target.
+        path: PathBuf,
+    },
+    /// Garbage collection overtook this run more often than it may.
+    #[error("garbage collection removed what this run was going to reuse, {tries} times in a row; try again")]
+    Overtaken {
+        /// How often it was tried.
+        tries: u32,
+    },
+    /// The caller asked to stop.
+    #[error("interrupted; nothing was committed")]
+    Cancelled,
+}
+
+/// What a caller should do about an [`Error`]; the command line's exit codes follow it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// Failed; look at the message.
+    Failed,
+    /// The request was wrong.
+    Usage,
+    /// No such store, checkpoint or path.
+    NotFound,
+    /// Locked by another process; try again.
+    Locked,
+    /// Stored bytes are damaged.
+    Corrupt,
+    /// Stopped on request.
+    Cancelled,
+}
+
+impl Error {
+    /// The class of this error.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Error::NoStore { .. } | Error::NotAStore { .. } | Error::NoCheckpoint { .. } | Error::Ambiguous { .. } => {
+                ErrorKind::NotFound
+            }
+            Error::NoSuchPath { .. } => ErrorKind::NotFound,
+            Error::Locked { .. } => ErrorKind::Locked,
+            Error::Corrupt { .. } | Error::Missing { .. } | Error::Index { .. } => ErrorKind::Corrupt,
+            Error::At { source, .. } => source.kind(),
+            Error::Invalid(_) | Error::TargetNotEmpty { .. } => ErrorKind::Usage,
+            Error::Cancelled => ErrorKind::Cancelled,
+            Error::Io { .. } | Error::FormatNewer { .. } | Error::Overtaken { .. } => ErrorKind::Failed,
+        }
+    }
+
+    /// The same error, with the path inside a checkpoint at which it happened.
+    pub fn at(self, path: &[u8]) -> Self {
+        match self {
+            Error::At { .. } | Error::Cancelled => self,
+            other => Error::At { path: crate::name::display(path), source: Box::new(other) },
+        }
+    }
+
+    /// Whether the system said that there is no such file.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+/// Shorthand for results of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Adds what was being done, and to what, to a system error.
+pub(crate) trait IoContext<T> {
+    fn at(self, action: &'static str, path: impl AsRef<Path>) -> Result<T>;
+}
+
+impl<T, E: Into<io::Error>> IoContext<T> for std::result::Result<T, E> {
+    fn at(self, action: &'static str, path: impl AsRef<Path>) -> Result<T> {
+        self.map_err(|source| Error::Io { action, path: path.as_ref().to_owned(), source: source.into() })
+    }
+}

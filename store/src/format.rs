@@ -1,0 +1,55 @@
+//! Every constant that is stored, and the limits that a reader holds stored bytes to. `docs/format.md` explains them.
+
+/// BLAKE3 `derive_key` contexts: equal bytes of different kinds get different ids.
+pub mod context {
+    /// Tree nodes.
+    pub const TREE: &str = "parhelia 2026-11 tree node v1";
+    /// Inner nodes of recipes.
+    pub const RECIPE_NODE: &str = "parhelia 2026-11 recipe node v1";
+    /// The index id of a recipe's root, from the blob's id.
+    pub const RECIPE_ROOT: &str = "parhelia 2026-11 recipe root of blob v1";
+    /// The seal inside a recipe's root.
+    pub const RECIPE_SEAL: &str = "parhelia 2026-11 recipe seal v1";
+    /// Checkpoint records.
+    pub const RECORD: &str = "parhelia 2026-11 checkpoint record v1";
+    /// Tables of hard-link groups and lists of omissions.
+    pub const TABLE: &str = "parhelia 2026-11 table v1";
+}
+
+/// Version of the store's layout, in `store.json`.
+pub const STORE_VERSION: u32 = 1;
+/// First bytes of a pack.
+pub const PACK_MAGIC: [u8; 8] = *b"PARHPACK";
+/// First bytes of a pack's trailer.
+pub const PACK_END_MAGIC: [u8; 8] = *b"PARHPEND";
+/// Version of the pack format.
+pub const PACK_VERSION: u16 = 1;
+/// First bytes of a block.
+pub const BLOCK_MAGIC: [u8; 4] = *b"PHBK";
+/// First bytes of a journal segment.
+pub const JOURNAL_MAGIC: [u8; 8] = *b"PARHJRNL";
+/// Version of the journal format.
+pub const JOURNAL_VERSION: u16 = 1;
+/// First bytes of a stat cache.
+pub const STAT_CACHE_MAGIC: [u8; 8] = *b"PARHSTA1";
+
+/// Raw bytes that a block of data is filled to before it is compressed.
+pub const DATA_BLOCK_BYTES: usize = 256 << 10;
+/// Raw bytes that a block of trees, recipes and records is filled to.
+pub const META_BLOCK_BYTES: usize = 64 << 10;
+/// No block may hold more raw bytes than this; a reader refuses it before it allocates.
+pub const BLOCK_BYTES_MAX: usize = 16 << 20;
+/// No block may hold more objects than this.
+pub const BLOCK_OBJECTS_MAX: usize = 1 << 20;
+/// A pack is finished when it is at least this long.
+pub const PACK_BYTES: u64 = 64 << 20;
+/// No journal record may be longer than this.
+pub const JOURNAL_RECORD_BYTES_MAX: usize = 64 << 20;
+/// A journal segment is followed by a new one when it is at least this long.
+pub const JOURNAL_SEGMENT_BYTES: u64 = 8 << 20;
+/// A file of at most this many bytes is one chunk.
+pub const SINGLE_CHUNK_BYTES: usize = 64 << 10;
+/// Length of the ballast file that gc may release on a full disk, in bytes.
+pub const BALLAST_BYTES: u64 = 8 << 20;
+/// A file name is at most this long, in bytes (NAME_MAX).
+pub const NAME_BYTES_MAX: usize = 255;

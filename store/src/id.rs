@@ -1,0 +1,267 @@
+//! Identities. Content ids are BLAKE3 hashes, one type for each kind of object, so that one cannot be passed for another.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+pub use ulid::Ulid;
+
+use crate::format::context;
+
+/// Length of a content id, in bytes.
+pub const ID_BYTES: usize = 32;
+
+/// Lower-case hex of some bytes.
+pub fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {
+        let _ = write!(out, "{byte:02x}");
+        out
+    })
+}
+
+/// The bytes that a hex string of exactly `N` bytes spells.
+pub fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    if text.len() != N * 2 || !text.is_ascii() {
+        return None;
+    }
+    let mut out = [0; N];
+    for (i, byte) in out.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(i * 2..i * 2 + 2)?, 16).ok()?;
+    }
+    Some(out)
+}
+
+macro_rules! content_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub [u8; ID_BYTES]);
+
+        impl $name {
+            /// The id with its kind forgotten, as packs and the index know it.
+            pub fn object(self) -> ObjectId {
+                ObjectId(self.0)
+            }
+
+            /// The id that 64 hex digits spell.
+            pub fn from_hex(text: &str) -> Option<Self> {
+                unhex(text).map(Self)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&hex(&self.0))
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}({})", stringify!($name), hex(&self.0[..6]))
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(deserializer)?;
+                Self::from_hex(&text).ok_or_else(|| de::Error::custom(concat!("not a ", stringify!($name))))
+            }
+        }
+    };
+}
+
+content_id!(
+    /// Any object's id, whatever its kind.
+    ObjectId
+);
+content_id!(
+    /// A file's content: BLAKE3 of its raw bytes. A blob of one chunk and that chunk share their id.
+    BlobId
+);
+content_id!(
+    /// A node of a folder's tree: BLAKE3 (derive_key) of its encoding.
+    TreeId
+);
+content_id!(
+    /// An inner node of a recipe: BLAKE3 (derive_key) of its encoding.
+    RecipeId
+);
+content_id!(
+    /// A sealed checkpoint record: BLAKE3 (derive_key) of its bytes.
+    RecordId
+);
+
+impl ObjectId {
+    /// The first 20 bytes, by which the index finds an object; the pack's directory has the whole id.
+    pub fn key(self) -> ObjectKey {
+        let mut key = [0; 20];
+        key.copy_from_slice(&self.0[..20]);
+        key
+    }
+}
+
+/// What the index keys objects by: 160 bits of the id.
+pub type ObjectKey = [u8; 20];
+
+impl BlobId {
+    /// The id of these bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        BlobId(*blake3::hash(bytes).as_bytes())
+    }
+
+    /// Under which id the root of this blob's recipe is kept; distinct from the blob's own, which a chunk may have.
+    pub fn recipe_root(self) -> ObjectId {
+        ObjectId(blake3::derive_key(context::RECIPE_ROOT, &self.0))
+    }
+}
+
+impl TreeId {
+    /// The id of an encoded tree node.
+    pub fn of(bytes: &[u8]) -> Self {
+        TreeId(blake3::derive_key(context::TREE, bytes))
+    }
+}
+
+impl RecipeId {
+    /// The id of an encoded recipe node.
+    pub fn of(bytes: &[u8]) -> Self {
+        RecipeId(blake3::derive_key(context::RECIPE_NODE, bytes))
+    }
+}
+
+impl RecordId {
+    /// The id of a sealed record.
+    pub fn of(bytes: &[u8]) -> Self {
+        RecordId(blake3::derive_key(context::RECORD, bytes))
+    }
+}
+
+/// One run of a program that writes packs: 48 bits of milliseconds and 48 random bits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OpId(pub [u8; 12]);
+
+impl OpId {
+    /// A new one.
+    pub fn generate() -> Self {
+        let ulid = Ulid::generate().to_bytes();
+        let mut id = [0; 12];
+        id.copy_from_slice(&ulid[..12]);
+        OpId(id)
+    }
+
+    /// The id that 24 hex digits spell.
+    pub fn from_hex(text: &str) -> Option<Self> {
+        unhex(text).map(OpId)
+    }
+}
+
+impl fmt::Display for OpId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&hex(&self.0))
+    }
+}
+
+impl fmt::Debug for OpId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OpId({self})")
+    }
+}
+
+/// A pack file: the operation that wrote it, and its number there.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PackId(pub [u8; 16]);
+
+impl PackId {
+    /// The `number`-th pack of an operation.
+    pub fn new(op: OpId, number: u32) -> Self {
+        let mut id = [0; 16];
+        id[..12].copy_from_slice(&op.0);
+        id[12..].copy_from_slice(&number.to_be_bytes());
+        PackId(id)
+    }
+
+    /// The operation that wrote it.
+    pub fn op(self) -> OpId {
+        let mut op = [0; 12];
+        op.copy_from_slice(&self.0[..12]);
+        OpId(op)
+    }
+
+    /// The id that 32 hex digits spell.
+    pub fn from_hex(text: &str) -> Option<Self> {
+        unhex(text).map(PackId)
+    }
+}
+
+impl fmt::Display for PackId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&hex(&self.0))
+    }
+}
+
+impl fmt::Debug for PackId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PackId({self})")
+    }
+}
+
+impl Serialize for PackId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for PackId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::from_hex(&text).ok_or_else(|| de::Error::custom("not a pack id"))
+    }
+}
+
+impl Serialize for OpId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for OpId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::from_hex(&text).ok_or_else(|| de::Error::custom("not an operation id"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hex_round_trips_and_refuses_other_lengths() {
+        let id = BlobId::of(b"parhelia");
+        assert_eq!(BlobId::from_hex(&id.to_string()), Some(id));
+        assert_eq!(BlobId::from_hex("abcd"), None);
+        assert_eq!(BlobId::from_hex(&"zz".repeat(32)), None);
+    }
+
+    #[test]
+    fn domains_keep_equal_bytes_apart() {
+        let bytes = b"the same bytes";
+        let ids = [BlobId::of(bytes).0, TreeId::of(bytes).0, RecipeId::of(bytes).0, RecordId::of(bytes).0];
+        for (i, a) in ids.iter().enumerate() {
+            assert!(ids[i + 1..].iter().all(|b| a != b));
+        }
+    }
+
+    #[test]
+    fn a_pack_knows_its_operation() {
+        let op = OpId::generate();
+        assert_eq!(PackId::new(op, 7).op(), op);
+        assert_ne!(PackId::new(op, 7), PackId::new(op, 8));
+    }
+}

@@ -1,0 +1,431 @@
+//! The journal: the append-only log of commits and events. A record that is synced here is what makes a checkpoint exist.
+//!
+//! Segments are named by the sequence of their first record. Each record carries a checksum, its sequence and the hash of the one
+//! before it. A torn end is never overwritten: the next append starts a segment of its own, which says where the one before ends.
+
+use std::{
+    fs::{self, File},
+    io::Write,
+    os::unix::fs::{FileExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{
+    codec::Decoder,
+    disk,
+    error::{Error, IoContext, Result},
+    format::{JOURNAL_MAGIC, JOURNAL_RECORD_BYTES_MAX, JOURNAL_SEGMENT_BYTES, JOURNAL_VERSION},
+    id::{OpId, PackId, hex, unhex},
+    pack::PackInfo,
+};
+
+const SEGMENT_HEADER_BYTES: usize = 64;
+const FRAME_BYTES: usize = 48;
+
+/// What a journal record says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Entry {
+    /// A checkpoint exists from here on.
+    Commit {
+        /// The operation that wrote its packs.
+        op: OpId,
+        /// The sealed record, byte for byte.
+        record: String,
+        /// The packs that the operation added.
+        packs: Vec<PackInfo>,
+    },
+    /// Something happened that is worth keeping: a deletion, a tag, a decision.
+    Event(Event),
+    /// Garbage collection moved what lives into new packs; the condemned ones hold nothing that anything refers to.
+    Condemn {
+        /// The operation that wrote the new packs.
+        op: OpId,
+        /// New packs.
+        added: Vec<PackInfo>,
+        /// Packs whose bytes may go once every operation of `waits_for` is over.
+        condemned: Vec<PackId>,
+        /// Writers that were running.
+        waits_for: Vec<OpId>,
+    },
+    /// The bytes of condemned packs are gone.
+    Dropped {
+        /// The packs.
+        packs: Vec<PackId>,
+    },
+    /// A kind of record that this release does not know.
+    #[serde(skip)]
+    Unknown(Value),
+}
+
+/// A fact that was appended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// Its id (ULID).
+    pub id: String,
+    /// When it was recorded (RFC 3339, UTC).
+    pub at: String,
+    /// What happened, such as `checkpoint.deleted`.
+    pub kind: String,
+    /// What it happened to, such as a checkpoint's id.
+    pub subject: String,
+    /// Everything else.
+    #[serde(flatten)]
+    pub data: Map<String, Value>,
+}
+
+/// Kind of the event that deletes a checkpoint.
+pub const CHECKPOINT_DELETED: &str = "checkpoint.deleted";
+
+/// A record as it was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Logged {
+    /// Its sequence, from 1.
+    pub sequence: u64,
+    /// What it says.
+    pub entry: Entry,
+}
+
+/// A place in the journal: behind a record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Position {
+    /// Sequence of the segment's first record; 0 before the first segment.
+    pub segment: u64,
+    /// Offset in the segment, in bytes.
+    pub offset: u64,
+    /// Sequence of the last record before this place.
+    pub sequence: u64,
+    /// Chain hash of that record, in hex.
+    pub hash: String,
+}
+
+impl Position {
+    /// Before the first record.
+    pub fn start() -> Self {
+        Position { segment: 0, offset: 0, sequence: 0, hash: hex(&[0; 32]) }
+    }
+}
+
+/// Everything from a position to the end.
+#[derive(Debug)]
+pub struct Tail {
+    /// The records.
+    pub records: Vec<Logged>,
+    /// The place behind the last of them.
+    pub end: Position,
+    /// Bytes behind the end that are no whole record: an append that was cut off.
+    pub torn_bytes: u64,
+}
+
+/// The journal's folder.
+#[derive(Clone, Debug)]
+pub struct Journal {
+    folder: PathBuf,
+}
+
+struct SegmentHeader {
+    first: u64,
+    previous_end: u64,
+    previous_hash: [u8; 32],
+}
+
+impl SegmentHeader {
+    fn encode(&self) -> [u8; SEGMENT_HEADER_BYTES] {
+        let mut out = [0; SEGMENT_HEADER_BYTES];
+        out[..8].copy_from_slice(&JOURNAL_MAGIC);
+        out[8..10].copy_from_slice(&JOURNAL_VERSION.to_le_bytes());
+        out[12..20].copy_from_slice(&self.first.to_le_bytes());
+        out[20..28].copy_from_slice(&self.previous_end.to_le_bytes());
+        out[28..60].copy_from_slice(&self.previous_hash);
+        let crc = crc32c::crc32c(&out[..60]);
+        out[60..].copy_from_slice(&crc.to_le_bytes());
+        out
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut d = Decoder::new(bytes.get(..SEGMENT_HEADER_BYTES)?);
+        let magic: [u8; 8] = d.array("segment").ok()?;
+        let version: [u8; 2] = d.array("segment").ok()?;
+        let reserved: [u8; 2] = d.array("segment").ok()?;
+        let header = SegmentHeader {
+            first: d.u64("segment").ok()?,
+            previous_end: d.u64("segment").ok()?,
+            previous_hash: d.array("segment").ok()?,
+        };
+        let crc = d.u32("segment").ok()?;
+        let whole = crc == crc32c::crc32c(&bytes[..60]) && reserved == [0; 2];
+        (magic == JOURNAL_MAGIC && u16::from_le_bytes(version) == JOURNAL_VERSION && whole).then_some(header)
+    }
+}
+
+/// One frame: length, checksum, sequence, hash of the record before, body. Returns the bytes and the chain hash.
+fn encode_frame(sequence: u64, previous: &[u8; 32], body: &[u8]) -> (Vec<u8>, [u8; 32]) {
+    let mut out = Vec::with_capacity(FRAME_BYTES + body.len());
+    out.extend_from_slice(&(body.len() as u32).to_le_bytes());
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&sequence.to_le_bytes());
+    out.extend_from_slice(previous);
+    out.extend_from_slice(body);
+    let crc = crc32c::crc32c_append(crc32c::crc32c(&out[..4]), &out[8..]);
+    out[4..8].copy_from_slice(&crc.to_le_bytes());
+    let hash = *blake3::hash(&out[8..]).as_bytes();
+    (out, hash)
+}
+
+/// The frame at the start of `bytes`: its length, body and chain hash; `None` where there is no whole one that continues the chain.
+fn decode_frame<'a>(bytes: &'a [u8], sequence: u64, previous: &[u8; 32]) -> Option<(usize, &'a [u8], [u8; 32])> {
+    let mut d = Decoder::new(bytes);
+    let length = d.u32("frame").ok()? as usize;
+    let crc = d.u32("frame").ok()?;
+    if length > JOURNAL_RECORD_BYTES_MAX {
+        return None;
+    }
+    let rest = bytes.get(8..FRAME_BYTES + length)?;
+    if crc32c::crc32c_append(crc32c::crc32c(&bytes[..4]), rest) != crc {
+        return None;
+    }
+    if rest[..8] != sequence.to_le_bytes() || rest[8..40] != previous[..] {
+        return None;
+    }
+    Some((FRAME_BYTES + length, &rest[40..], *blake3::hash(rest).as_bytes()))
+}
+
+fn decode_entry(body: &[u8]) -> Result<Entry, serde_json::Error> {
+    let value: Value = serde_json::from_slice(body)?;
+    Ok(serde_json::from_value(value.clone()).unwrap_or(Entry::Unknown(value)))
+}
+
+impl Journal {
+    /// The journal in this folder.
+    pub fn new(folder: PathBuf) -> Self {
+        Journal { folder }
+    }
+
+    fn segment_path(&self, first: u64) -> PathBuf {
+        self.folder.join(format!("{first:020}.log"))
+    }
+
+    /// The segments' first sequences, in order.
+    pub fn segments(&self) -> Result<Vec<u64>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&self.folder).at("read folder", &self.folder)? {
+            let name = entry.at("read folder", &self.folder)?.file_name();
+            if let Some(first) = name.to_str().and_then(|n| n.strip_suffix(".log")).and_then(|n| n.parse().ok()) {
+                found.push(first);
+            }
+        }
+        found.sort_unstable();
+        Ok(found)
+    }
+
+    /// Whether nothing was appended since `position`: a cheap test, by file names and lengths.
+    pub fn ends_at(&self, position: &Position) -> Result<bool> {
+        let last = self.segments()?.last().copied().unwrap_or(0);
+        if last != position.segment {
+            return Ok(false);
+        }
+        if last == 0 {
+            return Ok(true);
+        }
+        let path = self.segment_path(last);
+        Ok(fs::metadata(&path).at("read journal", &path)?.len() == position.offset)
+    }
+
+    /// Reads every record from `from` to the end, and checks the chain.
+    pub fn read(&self, from: &Position) -> Result<Tail> {
+        // Before the segments, so that an append between the two reads is not taken for a loss.
+        let hint = self.hint();
+        let segments = self.segments()?;
+        let mut at = from.clone();
+        let mut hash = unhex::<32>(&at.hash).ok_or_else(|| self.corrupt(from.segment, from.offset, "its position"))?;
+        let mut records = Vec::new();
+        let mut torn_bytes = 0;
+        if at.segment != 0 && !segments.contains(&at.segment) {
+            return Err(self.corrupt(at.segment, 0, "the segment is missing"));
+        }
+        for (i, &first) in segments.iter().enumerate().filter(|(_, first)| **first >= from.segment) {
+            let path = self.segment_path(first);
+            let bytes = fs::read(&path).at("read journal", &path)?;
+            let header = SegmentHeader::decode(&bytes).filter(|h| h.first == first);
+            let Some(header) = header else { return Err(self.corrupt(first, 0, "the segment's header")) };
+            let mut offset = SEGMENT_HEADER_BYTES;
+            if first == at.segment {
+                offset = at.offset as usize;
+                if bytes.len() < offset {
+                    return Err(self.corrupt(first, at.offset, "the segment is shorter than it was"));
+                }
+            } else if first != at.sequence + 1 || header.previous_hash != hash || header.previous_end != at.offset {
+                return Err(self.corrupt(at.segment, at.offset, "a record is damaged or missing"));
+            }
+            while let Some((length, body, next)) = decode_frame(&bytes[offset..], at.sequence + 1, &hash) {
+                let entry = decode_entry(body).map_err(|e| self.corrupt(first, offset as u64, &e.to_string()))?;
+                at.sequence += 1;
+                records.push(Logged { sequence: at.sequence, entry });
+                offset += length;
+                hash = next;
+            }
+            at = Position { segment: first, offset: offset as u64, sequence: at.sequence, hash: hex(&hash) };
+            if i + 1 == segments.len() {
+                torn_bytes = (bytes.len() - offset) as u64;
+            }
+        }
+        if hint.is_some_and(|hint| hint > at.sequence) {
+            return Err(self.corrupt(at.segment, at.offset, "a committed record is damaged or missing"));
+        }
+        Ok(Tail { records, end: at, torn_bytes })
+    }
+
+    fn corrupt(&self, segment: u64, offset: u64, reason: &str) -> Error {
+        Error::Corrupt {
+            what: format!("journal record at {offset}"),
+            place: self.segment_path(segment),
+            reason: reason.to_owned(),
+        }
+    }
+
+    /// Appends entries behind `end`, as read under the writer lock, and syncs them. Returns the new end.
+    pub fn append(&self, end: &Tail, entries: &[Entry]) -> Result<Position> {
+        let mut at = end.end.clone();
+        let mut hash = unhex::<32>(&at.hash).unwrap_or_default();
+        let mut frames = Vec::new();
+        for entry in entries {
+            let body = serde_json::to_vec(entry).map_err(|e| Error::Invalid(format!("cannot encode event: {e}")))?;
+            if body.len() > JOURNAL_RECORD_BYTES_MAX {
+                return Err(Error::Invalid(format!("a journal record of {} bytes is too long", body.len())));
+            }
+            at.sequence += 1;
+            let (frame, next) = encode_frame(at.sequence, &hash, &body);
+            frames.extend_from_slice(&frame);
+            hash = next;
+        }
+        if at.segment == 0 || end.torn_bytes > 0 || at.offset >= JOURNAL_SEGMENT_BYTES {
+            let first = end.end.sequence + 1;
+            let header =
+                SegmentHeader { first, previous_end: end.end.offset, previous_hash: unhex(&end.end.hash).unwrap_or_default() };
+            let mut bytes = header.encode().to_vec();
+            bytes.extend_from_slice(&frames);
+            disk::write_file_synced(&self.segment_path(first), &bytes)?;
+            at = Position { segment: first, offset: bytes.len() as u64, sequence: at.sequence, hash: hex(&hash) };
+        } else {
+            let path = self.segment_path(at.segment);
+            let file = File::options().write(true).open(&path).at("open journal", &path)?;
+            file.write_all_at(&frames, at.offset).at("append to journal", &path)?;
+            file.sync_data().at("sync journal", &path)?;
+            at.offset += frames.len() as u64;
+            at.hash = hex(&hash);
+        }
+        self.write_hint(at.sequence);
+        Ok(at)
+    }
+
+    /// The last sequence that was synced, as far as the hint file tells. It tells a damaged last record from a torn append.
+    fn hint(&self) -> Option<u64> {
+        let bytes = fs::read(self.folder.join("synced")).ok()?;
+        let text = std::str::from_utf8(&bytes).ok()?;
+        let (number, check) = text.trim_end().split_once(' ')?;
+        let expected = format!("{:08x}", crc32c::crc32c(number.as_bytes()));
+        (check == expected).then(|| number.parse().ok()).flatten()
+    }
+
+    fn write_hint(&self, sequence: u64) {
+        let number = sequence.to_string();
+        let line = format!("{number} {:08x}\n", crc32c::crc32c(number.as_bytes()));
+        // The hint is allowed to be old or absent, so a failure to write it is none of the commit's business.
+        let opened = File::options().write(true).create(true).truncate(false).mode(0o600).open(self.folder.join("synced"));
+        if let Ok(mut file) = opened {
+            let _ = file.write_all(line.as_bytes());
+        }
+    }
+
+    /// The folder that holds the segments.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(n: u32) -> Entry {
+        Entry::Event(Event {
+            id: n.to_string(),
+            at: "2026-01-01T00:00:00Z".into(),
+            kind: "test".into(),
+            subject: format!("s{n}"),
+            data: Map::new(),
+        })
+    }
+
+    fn filled(n: u32) -> (tempfile::TempDir, Journal, Position) {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Journal::new(dir.path().to_owned());
+        for i in 0..n {
+            let tail = journal.read(&Position::start()).unwrap();
+            journal.append(&tail, &[event(i)]).unwrap();
+        }
+        let end = journal.read(&Position::start()).unwrap().end;
+        (dir, journal, end)
+    }
+
+    #[test]
+    fn records_come_back_in_order_and_from_any_position() {
+        let (_dir, journal, end) = filled(5);
+        let all = journal.read(&Position::start()).unwrap();
+        assert_eq!(all.records.len(), 5);
+        assert_eq!(all.records[3], Logged { sequence: 4, entry: event(3) });
+        assert!(journal.ends_at(&end).unwrap());
+        journal.append(&all, &[event(5), event(6)]).unwrap();
+        assert!(!journal.ends_at(&end).unwrap());
+        assert_eq!(journal.read(&end).unwrap().records.len(), 2);
+    }
+
+    #[test]
+    fn a_torn_append_is_passed_over_and_never_overwritten() {
+        let (dir, journal, end) = filled(3);
+        let path = dir.path().join(format!("{:020}.log", 1));
+        let (frame, _) = encode_frame(4, &unhex(&end.hash).unwrap(), b"{}");
+        let before = fs::read(&path).unwrap();
+        let mut bytes = before.clone();
+        bytes.extend_from_slice(&frame[..frame.len() - 1]);
+        fs::write(&path, &bytes).unwrap();
+        let tail = journal.read(&Position::start()).unwrap();
+        assert_eq!((tail.records.len(), tail.torn_bytes), (3, frame.len() as u64 - 1));
+        journal.append(&tail, &[event(9)]).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), bytes);
+        let tail = journal.read(&Position::start()).unwrap();
+        assert_eq!((tail.records.len(), tail.torn_bytes, tail.records[3].sequence), (4, 0, 4));
+    }
+
+    #[test]
+    fn every_flipped_byte_of_committed_records_is_noticed() {
+        let (dir, journal, _) = filled(3);
+        let path = dir.path().join(format!("{:020}.log", 1));
+        let before = fs::read(&path).unwrap();
+        for i in 0..before.len() {
+            let mut bytes = before.clone();
+            bytes[i] ^= 0x10;
+            fs::write(&path, &bytes).unwrap();
+            assert!(journal.read(&Position::start()).is_err(), "byte {i}");
+        }
+        fs::write(&path, &before[..before.len() - 20]).unwrap();
+        assert!(journal.read(&Position::start()).is_err(), "truncated");
+    }
+
+    #[test]
+    fn unknown_records_are_kept() {
+        let (_dir, journal, _) = filled(1);
+        let tail = journal.read(&Position::start()).unwrap();
+        let body = br#"{"type":"of the future","x":1}"#;
+        let (frame, _) = encode_frame(2, &unhex(&tail.end.hash).unwrap(), body);
+        let path = journal.segment_path(1);
+        let mut bytes = fs::read(&path).unwrap();
+        bytes.extend_from_slice(&frame);
+        fs::write(&path, bytes).unwrap();
+        let tail = journal.read(&Position::start()).unwrap();
+        assert_eq!(tail.records[1].entry, Entry::Unknown(serde_json::json!({"type": "of the future", "x": 1})));
+    }
+}

@@ -1,0 +1,69 @@
+//! Where things are in a store's folder.
+
+use std::path::{Path, PathBuf};
+
+use crate::id::{OpId, PackId};
+
+/// The paths of a store.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// The store's folder.
+    pub root: PathBuf,
+}
+
+impl Layout {
+    /// The folders that a store has.
+    pub fn folders(&self) -> [PathBuf; 5] {
+        [self.packs(), self.journal(), self.view(), self.pins(), self.cache()]
+    }
+
+    /// What makes the folder a store.
+    pub fn config(&self) -> PathBuf {
+        self.root.join("store.json")
+    }
+
+    /// Packs.
+    pub fn packs(&self) -> PathBuf {
+        self.root.join("packs")
+    }
+
+    /// One pack.
+    pub fn pack(&self, id: PackId) -> PathBuf {
+        self.root.join("packs").join(format!("{id}.pack"))
+    }
+
+    /// Journal segments.
+    pub fn journal(&self) -> PathBuf {
+        self.root.join("journal")
+    }
+
+    /// RocksDB.
+    pub fn view(&self) -> PathBuf {
+        self.root.join("view")
+    }
+
+    /// A table of locations on its way into the view.
+    pub fn table(&self, op: OpId) -> PathBuf {
+        self.root.join("cache").join(format!("{op}.sst"))
+    }
+
+    /// Pins.
+    pub fn pins(&self) -> PathBuf {
+        self.root.join("pins")
+    }
+
+    /// Stat caches, and files under way.
+    pub fn cache(&self) -> PathBuf {
+        self.root.join("cache")
+    }
+
+    /// The file that gc may release on a full disk.
+    pub fn ballast(&self) -> PathBuf {
+        self.root.join("ballast")
+    }
+
+    /// The pack that a file of `packs/` is.
+    pub fn pack_of(path: &Path) -> Option<PackId> {
+        path.file_name()?.to_str()?.strip_suffix(".pack").and_then(PackId::from_hex)
+    }
+}

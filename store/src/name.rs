@@ -1,0 +1,88 @@
+//! Names and paths are bytes. These helpers show them to people and join them.
+
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
+
+use crate::format::NAME_BYTES_MAX;
+
+/// Whether these bytes can be one entry's name in a folder.
+pub fn is_valid(name: &[u8]) -> bool {
+    !name.is_empty()
+        && name.len() <= NAME_BYTES_MAX
+        && name != b"."
+        && name != b".."
+        && !name.iter().any(|&b| b == b'/' || b == 0)
+}
+
+/// A path for people and for JSON: bytes that are not printable UTF-8 are shown as `\xNN`, newlines as `\n`, a backslash as `\\`.
+pub fn display(path: &[u8]) -> String {
+    let mut out = String::with_capacity(path.len());
+    for part in path.utf8_chunks() {
+        for c in part.valid().chars() {
+            match c {
+                '\\' => out.push_str("\\\\"),
+                '\n' => out.push_str("\\n"),
+                c if c.is_control() => c.to_string().bytes().for_each(|b| out.push_str(&format!("\\x{b:02x}"))),
+                c => out.push(c),
+            }
+        }
+        for b in part.invalid() {
+            out.push_str(&format!("\\x{b:02x}"));
+        }
+    }
+    out
+}
+
+/// `folder/name`, or `name` where the folder is the root.
+pub fn join(folder: &[u8], name: &[u8]) -> Vec<u8> {
+    if folder.is_empty() {
+        return name.to_vec();
+    }
+    let mut path = Vec::with_capacity(folder.len() + 1 + name.len());
+    path.extend_from_slice(folder);
+    path.push(b'/');
+    path.extend_from_slice(name);
+    path
+}
+
+/// The components of a path inside a checkpoint; empty ones and `.` are passed over.
+pub fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    path.split(|&b| b == b'/').filter(|part| !part.is_empty() && *part != b".")
+}
+
+/// The extension of a name, without the dot; empty where there is none.
+pub fn extension(name: &[u8]) -> &[u8] {
+    match name.iter().rposition(|&b| b == b'.') {
+        Some(dot) if dot > 0 => &name[dot + 1..],
+        _ => &[],
+    }
+}
+
+/// The bytes as a path of the operating system.
+pub fn as_path(bytes: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn odd_names_are_shown_without_ambiguity() {
+        assert_eq!(display(b"a\nb\\\xff\x1b"), "a\\nb\\\\\\xff\\x1b");
+        assert_eq!(display("ä".as_bytes()), "ä");
+    }
+
+    #[test]
+    fn dangerous_names_are_invalid() {
+        for bad in [&b""[..], b".", b"..", b"a/b", b"a\0", &[b'x'; 256]] {
+            assert!(!is_valid(bad), "{bad:?}");
+        }
+        assert!(is_valid(&[b'x'; 255]) && is_valid(b"..."));
+    }
+
+    #[test]
+    fn extensions() {
+        assert_eq!(extension(b"a.tar.gz"), b"gz");
+        assert_eq!(extension(b".profile"), b"");
+    }
+}

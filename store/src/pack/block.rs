@@ -1,0 +1,365 @@
+//! A block: objects compressed together, behind a header and a directory of their ids and lengths.
+//!
+//! ```text
+//! header (36 bytes) | directory | payload
+//! ```
+//! The layout stands in `docs/format.md`, section "Blocks".
+
+use std::ops::Range;
+
+use crate::{
+    codec::{Decoder, Malformed, put_uint},
+    format::{BLOCK_BYTES_MAX, BLOCK_MAGIC, BLOCK_OBJECTS_MAX},
+    id::{ID_BYTES, ObjectId},
+};
+
+/// Length of a block's header, in bytes.
+pub const HEADER_BYTES: usize = 36;
+
+/// What an object is. The numbers are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum ObjectKind {
+    /// A piece of content; its id is BLAKE3 of its bytes.
+    Chunk = 1,
+    /// The root of a blob's recipe; sealed inside, found by [`crate::id::BlobId::recipe_root`].
+    RecipeRoot = 2,
+    /// An inner node of a recipe.
+    RecipeNode = 3,
+    /// A node of a folder's tree.
+    Tree = 4,
+    /// A sealed checkpoint record.
+    Record = 5,
+    /// A table beside a root: hard-link groups, or what capture left out.
+    Table = 6,
+}
+
+impl ObjectKind {
+    /// The kind that a stored number stands for.
+    pub fn from_number(number: u8) -> Option<Self> {
+        use ObjectKind::*;
+        [Chunk, RecipeRoot, RecipeNode, Tree, Record, Table].into_iter().find(|kind| *kind as u8 == number)
+    }
+
+    /// Its name in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            ObjectKind::Chunk => "chunk",
+            ObjectKind::RecipeRoot => "recipe",
+            ObjectKind::RecipeNode => "recipe node",
+            ObjectKind::Tree => "tree",
+            ObjectKind::Record => "record",
+            ObjectKind::Table => "table",
+        }
+    }
+}
+
+/// How a block's payload is coded. The numbers are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Codec {
+    /// As it is.
+    Raw = 0,
+    /// All objects' heads as one zstd frame, then all tails raw. Tails are ids, which do not compress.
+    Zstd = 1,
+}
+
+/// One object's line in a block's directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// What it is.
+    pub kind: ObjectKind,
+    /// Its id.
+    pub id: ObjectId,
+    /// Bytes of it that are compressed with the others'.
+    pub head_bytes: usize,
+    /// Bytes at its end that are stored raw behind the compressed heads.
+    pub tail_bytes: usize,
+}
+
+/// A block's header and directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Directory {
+    /// How the payload is coded.
+    pub codec: Codec,
+    /// The objects, in order.
+    pub entries: Vec<Entry>,
+    /// Length of the header and directory, in bytes.
+    pub directory_end: usize,
+    /// Length of the payload as stored, in bytes.
+    pub payload_bytes: usize,
+    /// CRC32C of the payload as stored.
+    pub payload_crc: u32,
+    heads_bytes: usize,
+    tails_bytes: usize,
+}
+
+/// A decoded block: every object's bytes, whole and in order.
+#[derive(Debug)]
+pub struct Block {
+    /// Kind, id and place of each object in `bytes`.
+    pub objects: Vec<(ObjectKind, ObjectId, Range<usize>)>,
+    /// The objects' bytes, one after another.
+    pub bytes: Vec<u8>,
+}
+
+impl Block {
+    /// The bytes of one object, if it is in this block.
+    pub fn object(&self, id: ObjectId) -> Option<&[u8]> {
+        self.objects.iter().find(|(_, i, _)| *i == id).and_then(|(_, _, range)| self.bytes.get(range.clone()))
+    }
+}
+
+/// The total length of a block's header and directory, from its first [`HEADER_BYTES`] bytes.
+pub fn directory_end(header: &[u8; HEADER_BYTES]) -> Result<usize, Malformed> {
+    let mut d = Decoder::new(header);
+    if d.array::<4>("block")? != BLOCK_MAGIC {
+        return Err(Malformed("block magic"));
+    }
+    d.take(4, "block")?;
+    let objects = d.u32("block")? as usize;
+    let directory = d.u32("block")? as usize;
+    if objects > BLOCK_OBJECTS_MAX || directory < objects * (ID_BYTES + 2) || directory > objects * (ID_BYTES + 21) {
+        return Err(Malformed("block directory length"));
+    }
+    Ok(HEADER_BYTES + directory)
+}
+
+impl Directory {
+    /// Reads the header and directory that `bytes` starts with. The payload need not be there.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let header: &[u8; HEADER_BYTES] = bytes.first_chunk().ok_or(Malformed("block header"))?;
+        let end = directory_end(header)?;
+        let directory = bytes.get(HEADER_BYTES..end).ok_or(Malformed("block directory"))?;
+        let mut d = Decoder::new(&header[4..]);
+        let codec = match d.byte("block codec")? {
+            0 => Codec::Raw,
+            1 => Codec::Zstd,
+            _ => return Err(Malformed("block codec")),
+        };
+        if d.byte("block cipher")? != 0 {
+            return Err(Malformed("block cipher"));
+        }
+        d.take(2, "block header")?;
+        let count = d.u32("block header")? as usize;
+        d.u32("block header")?;
+        let payload_bytes = d.u32("block header")? as usize;
+        let heads_bytes = d.u32("block header")? as usize;
+        let tails_bytes = d.u32("block header")? as usize;
+        let payload_crc = d.u32("block header")?;
+        let header_crc = d.u32("block header")?;
+        if crc32c::crc32c_append(crc32c::crc32c(&header[..HEADER_BYTES - 4]), directory) != header_crc {
+            return Err(Malformed("block header checksum"));
+        }
+        if heads_bytes > BLOCK_BYTES_MAX || tails_bytes > BLOCK_BYTES_MAX || payload_bytes > 2 * BLOCK_BYTES_MAX {
+            return Err(Malformed("block length"));
+        }
+        if codec == Codec::Raw && payload_bytes != heads_bytes + tails_bytes || payload_bytes < tails_bytes {
+            return Err(Malformed("block length"));
+        }
+        let mut d = Decoder::new(directory);
+        let mut entries = Vec::with_capacity(count);
+        let (mut heads, mut tails) = (0usize, 0usize);
+        for _ in 0..count {
+            let kind = ObjectKind::from_number(d.byte("object kind")?).ok_or(Malformed("object kind"))?;
+            let id = ObjectId(d.array("object id")?);
+            let head_bytes = d.uint32("object length")? as usize;
+            let tail_bytes = d.uint32("object length")? as usize;
+            heads += head_bytes;
+            tails += tail_bytes;
+            entries.push(Entry { kind, id, head_bytes, tail_bytes });
+        }
+        d.finish("block directory")?;
+        if heads != heads_bytes || tails != tails_bytes {
+            return Err(Malformed("block directory"));
+        }
+        Ok(Directory { codec, entries, directory_end: end, payload_bytes, payload_crc, heads_bytes, tails_bytes })
+    }
+
+    /// Length of the whole block, in bytes.
+    pub fn block_bytes(&self) -> usize {
+        self.directory_end + self.payload_bytes
+    }
+
+    /// The objects' bytes, from the block's payload; checks the payload's checksum, not the ids.
+    pub fn unpack(&self, payload: &[u8]) -> Result<Block, Malformed> {
+        if payload.len() != self.payload_bytes || crc32c::crc32c(payload) != self.payload_crc {
+            return Err(Malformed("block payload checksum"));
+        }
+        let (coded, tails) = payload.split_at(self.payload_bytes - self.tails_bytes);
+        let decompressed;
+        let heads = match self.codec {
+            Codec::Raw => coded,
+            Codec::Zstd => {
+                decompressed = zstd::bulk::decompress(coded, self.heads_bytes).map_err(|_| Malformed("zstd frame"))?;
+                &decompressed
+            }
+        };
+        if heads.len() != self.heads_bytes {
+            return Err(Malformed("zstd frame length"));
+        }
+        let mut objects = Vec::with_capacity(self.entries.len());
+        if self.tails_bytes == 0 {
+            let mut at = 0;
+            for e in &self.entries {
+                objects.push((e.kind, e.id, at..at + e.head_bytes));
+                at += e.head_bytes;
+            }
+            return Ok(Block { objects, bytes: heads.to_vec() });
+        }
+        let mut bytes = Vec::with_capacity(self.heads_bytes + self.tails_bytes);
+        let (mut head_at, mut tail_at) = (0, 0);
+        for e in &self.entries {
+            let start = bytes.len();
+            bytes.extend_from_slice(&heads[head_at..head_at + e.head_bytes]);
+            bytes.extend_from_slice(&tails[tail_at..tail_at + e.tail_bytes]);
+            head_at += e.head_bytes;
+            tail_at += e.tail_bytes;
+            objects.push((e.kind, e.id, start..bytes.len()));
+        }
+        Ok(Block { objects, bytes })
+    }
+}
+
+/// Whether an object's bytes are those that its id stands for. A recipe root cannot be told from its id; its seal is checked
+/// where it is decoded.
+pub fn matches_id(kind: ObjectKind, id: ObjectId, bytes: &[u8]) -> bool {
+    use crate::{format::context, id::*};
+    match kind {
+        ObjectKind::Chunk => BlobId::of(bytes).object() == id,
+        ObjectKind::Tree => TreeId::of(bytes).object() == id,
+        ObjectKind::RecipeNode => RecipeId::of(bytes).object() == id,
+        ObjectKind::Record => RecordId::of(bytes).object() == id,
+        ObjectKind::Table => blake3::derive_key(context::TABLE, bytes) == id.0,
+        ObjectKind::RecipeRoot => crate::recipe::root_is_sealed(id, bytes),
+    }
+}
+
+/// Collects objects and encodes them as one block.
+#[derive(Default)]
+pub struct BlockBuilder {
+    entries: Vec<Entry>,
+    heads: Vec<u8>,
+    tails: Vec<u8>,
+}
+
+impl BlockBuilder {
+    /// Adds an object, the last `tail_bytes` of which are ids and are left uncompressed.
+    pub fn push(&mut self, kind: ObjectKind, id: ObjectId, bytes: &[u8], tail_bytes: usize) {
+        let (head, tail) = bytes.split_at(bytes.len() - tail_bytes);
+        self.heads.extend_from_slice(head);
+        self.tails.extend_from_slice(tail);
+        self.entries.push(Entry { kind, id, head_bytes: head.len(), tail_bytes });
+    }
+
+    /// Raw bytes collected so far.
+    pub fn raw_bytes(&self) -> usize {
+        self.heads.len() + self.tails.len()
+    }
+
+    /// Whether nothing was added.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The objects' directory lines so far.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Encodes the block and empties the builder. Data that zstd makes less than 1/32 smaller is stored raw.
+    pub fn encode(&mut self, compressor: &mut zstd::bulk::Compressor<'_>) -> std::io::Result<(Vec<Entry>, Vec<u8>)> {
+        let coded = compressor.compress(&self.heads)?;
+        let (codec, coded) = if coded.len() + self.heads.len() / 32 < self.heads.len() {
+            (Codec::Zstd, &coded)
+        } else {
+            (Codec::Raw, &self.heads)
+        };
+        let payload_bytes = coded.len() + self.tails.len();
+        let mut out = Vec::with_capacity(HEADER_BYTES + self.entries.len() * (ID_BYTES + 6) + payload_bytes);
+        out.resize(HEADER_BYTES, 0);
+        for e in &self.entries {
+            out.push(e.kind as u8);
+            out.extend_from_slice(&e.id.0);
+            put_uint(&mut out, e.head_bytes as u64);
+            put_uint(&mut out, e.tail_bytes as u64);
+        }
+        let directory_end = out.len();
+        let payload_crc = crc32c::crc32c_append(crc32c::crc32c(coded), &self.tails);
+        let numbers = [
+            self.entries.len() as u32,
+            (directory_end - HEADER_BYTES) as u32,
+            payload_bytes as u32,
+            self.heads.len() as u32,
+            self.tails.len() as u32,
+            payload_crc,
+        ];
+        out[..4].copy_from_slice(&BLOCK_MAGIC);
+        out[4] = codec as u8;
+        for (i, number) in numbers.iter().enumerate() {
+            out[8 + i * 4..12 + i * 4].copy_from_slice(&number.to_le_bytes());
+        }
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&out[..HEADER_BYTES - 4]), &out[HEADER_BYTES..directory_end]);
+        out[HEADER_BYTES - 4..HEADER_BYTES].copy_from_slice(&crc.to_le_bytes());
+        out.extend_from_slice(coded);
+        out.extend_from_slice(&self.tails);
+        self.heads.clear();
+        self.tails.clear();
+        Ok((std::mem::take(&mut self.entries), out))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::id::{BlobId, TreeId};
+
+    fn encode(objects: &[Vec<u8>]) -> Vec<u8> {
+        let mut builder = BlockBuilder::default();
+        for (i, bytes) in objects.iter().enumerate() {
+            if i % 3 == 2 {
+                builder.push(ObjectKind::Tree, TreeId::of(bytes).object(), bytes, bytes.len() / 2);
+            } else {
+                builder.push(ObjectKind::Chunk, BlobId::of(bytes).object(), bytes, 0);
+            }
+        }
+        let mut compressor = zstd::bulk::Compressor::new(3).unwrap();
+        builder.encode(&mut compressor).unwrap().1
+    }
+
+    proptest! {
+        #[test]
+        fn blocks_round_trip(objects in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..400), 1..20)) {
+            let bytes = encode(&objects);
+            let directory = Directory::decode(&bytes).unwrap();
+            prop_assert_eq!(directory.block_bytes(), bytes.len());
+            let block = directory.unpack(&bytes[directory.directory_end..]).unwrap();
+            for (i, (kind, id, range)) in block.objects.iter().enumerate() {
+                prop_assert_eq!(&block.bytes[range.clone()], &objects[i][..]);
+                prop_assert!(matches_id(*kind, *id, &objects[i]));
+            }
+        }
+
+        #[test]
+        fn a_flipped_bit_is_always_noticed(at in any::<proptest::sample::Index>(), bit in 0u8..8) {
+            let objects: Vec<Vec<u8>> = (0..6u8).map(|i| vec![i; 100]).collect();
+            let mut bytes = encode(&objects);
+            let at = at.index(bytes.len());
+            bytes[at] ^= 1 << bit;
+            let noticed = match Directory::decode(&bytes) {
+                Err(_) => true,
+                Ok(d) => bytes.get(d.directory_end..d.block_bytes()).is_none_or(|p| d.unpack(p).is_err()),
+            };
+            prop_assert!(noticed, "byte {at}");
+        }
+
+        #[test]
+        fn any_bytes_decode_or_fail_without_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let n = bytes.len().min(4);
+            bytes[..n].copy_from_slice(&BLOCK_MAGIC[..n]);
+            let _ = Directory::decode(&bytes);
+        }
+    }
+}

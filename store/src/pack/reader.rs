@@ -1,0 +1,127 @@
+//! Reads packs: one block by its place, or every block's directory in turn.
+
+use std::{
+    fs::File,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    block::{Block, Directory, HEADER_BYTES, directory_end, matches_id},
+    writer::{Location, PACK_HEADER_BYTES, PACK_TRAILER_BYTES, PackInfo, header, trailer},
+};
+use crate::{
+    codec::Malformed,
+    error::{Error, IoContext, Result},
+    format::BLOCK_BYTES_MAX,
+    id::{PackId, hex},
+};
+
+/// An open pack.
+#[derive(Debug)]
+pub struct PackFile {
+    /// Its id, as its file is named.
+    pub id: PackId,
+    path: PathBuf,
+    file: File,
+}
+
+impl PackFile {
+    /// Opens a pack for reading. Its header is checked; its trailer is not.
+    pub fn open(path: &Path, id: PackId) -> Result<Self> {
+        let file = File::open(path).at("open pack", path)?;
+        let pack = PackFile { id, path: path.to_owned(), file };
+        let mut found = [0; PACK_HEADER_BYTES];
+        pack.read_at(&mut found, 0)?;
+        if found != header() {
+            return Err(pack.corrupt("pack header".into(), "not a pack of this version"));
+        }
+        Ok(pack)
+    }
+
+    fn corrupt(&self, what: String, reason: impl ToString) -> Error {
+        Error::Corrupt { what, place: self.path.clone(), reason: reason.to_string() }
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+        self.file.read_exact_at(buffer, offset).map_err(|source| match source.kind() {
+            std::io::ErrorKind::UnexpectedEof => self.corrupt(format!("block at {offset}"), "the file ends before it does"),
+            _ => Error::Io { action: "read pack", path: self.path.clone(), source },
+        })
+    }
+
+    /// Reads and decodes the block at a place, and checks every object in it against its id.
+    pub fn read_block(&self, location: Location) -> Result<Block> {
+        let total = location.block_bytes as usize;
+        if !(HEADER_BYTES..=3 * BLOCK_BYTES_MAX).contains(&total) {
+            return Err(self.corrupt(format!("block at {}", location.offset), "impossible length"));
+        }
+        let mut bytes = vec![0; total];
+        self.read_at(&mut bytes, location.offset)?;
+        let named = |e: Malformed| self.corrupt(format!("block at {}", location.offset), e);
+        let directory = Directory::decode(&bytes).map_err(named)?;
+        if directory.block_bytes() != total {
+            return Err(self.corrupt(format!("block at {}", location.offset), "its length is not the index's"));
+        }
+        let block = directory.unpack(&bytes[directory.directory_end..]).map_err(named)?;
+        for (kind, id, range) in &block.objects {
+            if !matches_id(*kind, *id, &block.bytes[range.clone()]) {
+                let what = format!("{} {} in the block at {}", kind.name(), id, location.offset);
+                return Err(self.corrupt(what, "its bytes do not hash to its id"));
+            }
+        }
+        Ok(block)
+    }
+
+    /// Reads the header and directory of the block at `offset`.
+    pub fn read_directory(&self, offset: u64) -> Result<Directory> {
+        let named = |e: Malformed| self.corrupt(format!("block at {offset}"), e);
+        let mut start = vec![0; HEADER_BYTES];
+        self.read_at(&mut start, offset)?;
+        let header: &[u8; HEADER_BYTES] = start.first_chunk().ok_or_else(|| named(Malformed("block header")))?;
+        let end = directory_end(header).map_err(named)?;
+        start.resize(end, 0);
+        self.read_at(&mut start[HEADER_BYTES..], offset + HEADER_BYTES as u64)?;
+        Directory::decode(&start).map_err(named)
+    }
+
+    /// Calls `visit` with the place and directory of every block, in order, and then checks the trailer: a pack without a right
+    /// one is torn. With `payloads`, the stored bytes of each block are checked against their CRC as well.
+    pub fn scan(&self, payloads: bool, mut visit: impl FnMut(Location, &Directory) -> Result<()>) -> Result<PackInfo> {
+        let length = self.file.metadata().at("read pack", &self.path)?.len();
+        let end = length
+            .checked_sub(PACK_TRAILER_BYTES as u64)
+            .filter(|end| *end >= PACK_HEADER_BYTES as u64)
+            .ok_or_else(|| self.corrupt("pack".into(), "too short"))?;
+        let mut found = [0; PACK_TRAILER_BYTES];
+        self.read_at(&mut found, end)?;
+        let mut offset = PACK_HEADER_BYTES as u64;
+        let mut blocks = 0;
+        let mut digest = blake3::Hasher::new();
+        while offset < end {
+            let directory = self.read_directory(offset)?;
+            let block_bytes = directory.block_bytes() as u64;
+            if offset + block_bytes > end {
+                return Err(self.corrupt(format!("block at {offset}"), "it reaches past the pack's end"));
+            }
+            let mut raw = vec![0; directory.directory_end];
+            self.read_at(&mut raw, offset)?;
+            digest.update(&raw);
+            if payloads {
+                let mut payload = vec![0; directory.payload_bytes];
+                self.read_at(&mut payload, offset + directory.directory_end as u64)?;
+                if crc32c::crc32c(&payload) != directory.payload_crc {
+                    return Err(self.corrupt(format!("block at {offset}"), "payload checksum"));
+                }
+            }
+            visit(Location { pack: self.id, offset, block_bytes: block_bytes as u32 }, &directory)?;
+            offset += block_bytes;
+            blocks += 1;
+        }
+        let digest = *digest.finalize().as_bytes();
+        if found != trailer(blocks, length, &digest) {
+            return Err(self.corrupt("pack trailer".into(), "it does not fit the blocks before it"));
+        }
+        Ok(PackInfo { id: self.id, bytes: length, digest: hex(&digest) })
+    }
+}

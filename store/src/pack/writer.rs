@@ -1,0 +1,108 @@
+//! Writes one pack: header, blocks, trailer.
+
+use std::{fs::File, io::Write, path::PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::block::{Entry, HEADER_BYTES};
+use crate::{
+    error::{IoContext, Result},
+    format::{PACK_END_MAGIC, PACK_MAGIC, PACK_VERSION},
+    id::{PackId, hex},
+};
+
+/// Length of a pack's header, in bytes.
+pub const PACK_HEADER_BYTES: usize = 16;
+/// Length of a pack's trailer, in bytes.
+pub const PACK_TRAILER_BYTES: usize = 56;
+
+/// Where an object lies: the block that holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Location {
+    /// The pack.
+    pub pack: PackId,
+    /// The block's first byte in the pack.
+    pub offset: u64,
+    /// The block's length, in bytes, header and directory included.
+    pub block_bytes: u32,
+}
+
+/// A finished pack, as the journal names it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PackInfo {
+    /// Its id; `packs/<id>.pack` is its file.
+    pub id: PackId,
+    /// Its length, in bytes.
+    pub bytes: u64,
+    /// BLAKE3 of all its blocks' headers and directories, in hex; also in its trailer.
+    pub digest: String,
+}
+
+/// The header that every pack starts with.
+pub fn header() -> [u8; PACK_HEADER_BYTES] {
+    let mut out = [0; PACK_HEADER_BYTES];
+    out[..8].copy_from_slice(&PACK_MAGIC);
+    out[8..10].copy_from_slice(&PACK_VERSION.to_le_bytes());
+    let crc = crc32c::crc32c(&out[..12]);
+    out[12..].copy_from_slice(&crc.to_le_bytes());
+    out
+}
+
+/// The trailer that makes a pack whole.
+pub fn trailer(blocks: u32, total_bytes: u64, digest: &[u8; 32]) -> [u8; PACK_TRAILER_BYTES] {
+    let mut out = [0; PACK_TRAILER_BYTES];
+    out[..8].copy_from_slice(&PACK_END_MAGIC);
+    out[8..12].copy_from_slice(&blocks.to_le_bytes());
+    out[12..20].copy_from_slice(&total_bytes.to_le_bytes());
+    out[20..52].copy_from_slice(digest);
+    let crc = crc32c::crc32c(&out[..52]);
+    out[52..].copy_from_slice(&crc.to_le_bytes());
+    out
+}
+
+/// A pack being written.
+pub struct PackWriter {
+    id: PackId,
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+    blocks: u32,
+    digest: blake3::Hasher,
+}
+
+impl PackWriter {
+    /// Starts the pack file; it must not exist.
+    pub fn create(path: PathBuf, id: PackId) -> Result<Self> {
+        use std::os::unix::fs::OpenOptionsExt;
+        let mut file = File::options().write(true).create_new(true).mode(0o600).open(&path).at("create pack", &path)?;
+        file.write_all(&header()).at("write pack", &path)?;
+        Ok(PackWriter { id, path, file, bytes: PACK_HEADER_BYTES as u64, blocks: 0, digest: blake3::Hasher::new() })
+    }
+
+    /// Appends an encoded block and says where it lies.
+    pub fn append(&mut self, block: &[u8], entries: &[Entry]) -> Result<Location> {
+        debug_assert!(!entries.is_empty());
+        let mut header = [0; HEADER_BYTES];
+        header.copy_from_slice(&block[..HEADER_BYTES]);
+        let directory_end = super::block::directory_end(&header).unwrap_or(HEADER_BYTES);
+        self.digest.update(&block[..directory_end]);
+        self.file.write_all(block).at("write pack", &self.path)?;
+        let location = Location { pack: self.id, offset: self.bytes, block_bytes: block.len() as u32 };
+        self.bytes += block.len() as u64;
+        self.blocks += 1;
+        Ok(location)
+    }
+
+    /// Bytes written so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Writes the trailer. The file is whole but not yet synced; the caller syncs it before anything refers to it.
+    pub fn finish(mut self) -> Result<(PackInfo, File)> {
+        let digest = *self.digest.finalize().as_bytes();
+        self.bytes += PACK_TRAILER_BYTES as u64;
+        self.file.write_all(&trailer(self.blocks, self.bytes, &digest)).at("write pack", &self.path)?;
+        Ok((PackInfo { id: self.id, bytes: self.bytes, digest: hex(&digest) }, self.file))
+    }
+}

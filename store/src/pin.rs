@@ -1,0 +1,147 @@
+//! Pins: what keeps garbage collection off. A pin is a file in `pins/` that its process holds locked; a dead process holds nothing.
+
+use std::{
+    fs::{self, File},
+    io::{Read, Seek, Write},
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    error::{IoContext, Result},
+    id::{OpId, Ulid},
+};
+
+/// What a pin's file says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PinText {
+    /// Whether its holder writes packs: their bytes, and those of packs condemned meanwhile, stay until it is over.
+    pub writer: bool,
+    /// Checkpoints that stay readable while the pin is held, deleted or not.
+    pub checkpoints: Vec<Ulid>,
+    /// Its holder, for messages.
+    pub process: u32,
+    /// What its holder does, for messages.
+    pub purpose: String,
+}
+
+/// A pin that this process holds.
+#[derive(Debug)]
+pub struct Pin {
+    /// The operation it stands for.
+    pub op: OpId,
+    path: PathBuf,
+    file: File,
+    text: PinText,
+}
+
+impl Pin {
+    /// Makes a pin and takes it.
+    pub fn take(folder: &Path, writer: bool, purpose: &str) -> Result<Self> {
+        loop {
+            let op = OpId::generate();
+            let path = folder.join(format!("{op}.pin"));
+            let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(&path).at("create pin", &path)?;
+            flock(&file, FlockOperation::LockExclusive).at("lock pin", &path)?;
+            // A sweep of dead pins may have come between the creation and the lock.
+            if file.metadata().at("read pin", &path)?.nlink() == 0 {
+                continue;
+            }
+            let text = PinText { writer, checkpoints: Vec::new(), process: std::process::id(), purpose: purpose.to_owned() };
+            let mut pin = Pin { op, path, file, text };
+            pin.write()?;
+            return Ok(pin);
+        }
+    }
+
+    /// Pins checkpoints as well. The caller looks again, afterwards, whether they are still there.
+    pub fn add(&mut self, checkpoints: impl IntoIterator<Item = Ulid>) -> Result<()> {
+        self.text.checkpoints.extend(checkpoints);
+        self.write()
+    }
+
+    fn write(&mut self) -> Result<()> {
+        let bytes = serde_json::to_vec(&self.text).unwrap_or_default();
+        self.file
+            .rewind()
+            .and_then(|()| self.file.write_all(&bytes))
+            .and_then(|()| self.file.set_len(bytes.len() as u64))
+            .at("write pin", &self.path)
+    }
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// A pin found in the folder.
+#[derive(Clone, Debug)]
+pub struct FoundPin {
+    /// The operation it stands for.
+    pub op: OpId,
+    /// Whether its process lives.
+    pub alive: bool,
+    /// What it says; a live pin whose text is not whole yet counts as a writer without checkpoints.
+    pub text: PinText,
+}
+
+/// All pins, dead ones included.
+pub fn list(folder: &Path) -> Result<Vec<FoundPin>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).at("read folder", folder)? {
+        let path = entry.at("read folder", folder)?.path();
+        let name = path.file_name().and_then(|n| n.to_str()).and_then(|n| n.strip_suffix(".pin"));
+        let Some(op) = name.and_then(OpId::from_hex) else { continue };
+        let mut file = match File::options().read(true).write(true).open(&path) {
+            Ok(file) => file,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(e) => return Err(e).at("open pin", &path),
+        };
+        let alive = flock(&file, FlockOperation::NonBlockingLockExclusive).is_err();
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).at("read pin", &path)?;
+        let text = serde_json::from_slice(&bytes).unwrap_or(PinText {
+            writer: true,
+            checkpoints: Vec::new(),
+            process: 0,
+            purpose: "starting".into(),
+        });
+        found.push(FoundPin { op, alive, text });
+    }
+    Ok(found)
+}
+
+/// Removes the file of a dead pin.
+pub fn remove_dead(folder: &Path, op: OpId) -> Result<()> {
+    let path = folder.join(format!("{op}.pin"));
+    match fs::remove_file(&path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e).at("remove pin", &path),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pins_live_as_long_as_they_are_held() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut pin = Pin::take(dir.path(), true, "test").unwrap();
+        let checkpoint = Ulid::generate();
+        pin.add([checkpoint]).unwrap();
+        let found = list(dir.path()).unwrap();
+        assert_eq!(found.len(), 1);
+        assert!(found[0].alive && found[0].text.writer);
+        assert_eq!(found[0].text.checkpoints, [checkpoint]);
+        fs::write(dir.path().join(format!("{}.pin", OpId::generate())), "{}").unwrap();
+        assert_eq!(list(dir.path()).unwrap().iter().filter(|p| !p.alive).count(), 1);
+        drop(pin);
+        assert_eq!(list(dir.path()).unwrap().len(), 1);
+    }
+}

@@ -1,0 +1,256 @@
+//! Recipes: which chunks, in which order, make a blob. A long recipe is itself a tree, split by content, so that an append
+//! rewrites one path of it.
+
+use crate::{
+    codec::{Decoder, Malformed, put_uint},
+    format::context,
+    id::{BlobId, ID_BYTES, ObjectId, RecipeId},
+    pack::ObjectKind,
+};
+
+/// A node with at most this many lines is not split.
+const LINES_UNSPLIT: usize = 96;
+/// A node ends behind an id whose first byte has these bits clear: one in 64.
+const SPLIT_MASK: u8 = 0x3f;
+/// ... and at the latest behind this many lines.
+const LINES_MAX: usize = 512;
+/// A recipe deeper than this is not believed.
+const LEVEL_MAX: u8 = 8;
+
+/// A run of equal chunks: almost always one; many where a file has a hole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkRun {
+    /// The chunk.
+    pub id: BlobId,
+    /// Length of the chunk, in bytes.
+    pub bytes: u32,
+    /// How often it stands here in a row; at least 1.
+    pub repeat: u32,
+}
+
+impl ChunkRun {
+    /// Bytes of the whole run.
+    pub fn run_bytes(&self) -> u64 {
+        u64::from(self.bytes) * u64::from(self.repeat)
+    }
+}
+
+/// An encoded object, ready to be stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Encoded {
+    /// Its kind.
+    pub kind: ObjectKind,
+    /// Its id.
+    pub id: ObjectId,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// How many bytes at the end are ids.
+    pub tail_bytes: usize,
+}
+
+/// One line of a node: the length it stands for, how often, and the id of the chunk or node.
+#[derive(Clone, Copy)]
+struct Line {
+    bytes: u64,
+    repeat: u32,
+    id: [u8; ID_BYTES],
+}
+
+fn encode_node(level: u8, lines: &[Line], out: &mut Vec<u8>) -> usize {
+    out.push(level);
+    put_uint(out, lines.len() as u64);
+    for line in lines {
+        put_uint(out, line.bytes);
+        put_uint(out, u64::from(line.repeat));
+    }
+    for line in lines {
+        out.extend_from_slice(&line.id);
+    }
+    lines.len() * ID_BYTES
+}
+
+fn seal(blob: BlobId, body: &[u8]) -> [u8; 32] {
+    *blake3::Hasher::new_derive_key(context::RECIPE_SEAL).update(&blob.0).update(body).finalize().as_bytes()
+}
+
+/// Encodes the recipe of `blob`: inner nodes first, the root last.
+pub fn encode(blob: BlobId, chunks: &[ChunkRun]) -> Vec<Encoded> {
+    let mut objects = Vec::new();
+    let mut lines: Vec<Line> =
+        chunks.iter().map(|run| Line { bytes: u64::from(run.bytes), repeat: run.repeat, id: run.id.0 }).collect();
+    let mut level = 0;
+    while lines.len() > LINES_UNSPLIT {
+        let nodes = lines.chunk_by_ends(|in_node, line| line.id[0] & SPLIT_MASK == 0 || in_node >= LINES_MAX);
+        if nodes.len() == lines.len() {
+            break;
+        }
+        lines = nodes
+            .into_iter()
+            .map(|node| {
+                let mut bytes = Vec::new();
+                let tail_bytes = encode_node(level, node, &mut bytes);
+                let id = RecipeId::of(&bytes);
+                objects.push(Encoded { kind: ObjectKind::RecipeNode, id: id.object(), bytes, tail_bytes });
+                let total = node.iter().map(|l| l.bytes * u64::from(l.repeat)).sum();
+                Line { bytes: total, repeat: 1, id: id.0 }
+            })
+            .collect();
+        level += 1;
+    }
+    let mut body = Vec::new();
+    let tail_bytes = encode_node(level, &lines, &mut body);
+    let mut bytes = blob.0.to_vec();
+    bytes.extend_from_slice(&seal(blob, &body));
+    bytes.extend_from_slice(&body);
+    objects.push(Encoded { kind: ObjectKind::RecipeRoot, id: blob.recipe_root(), bytes, tail_bytes });
+    objects
+}
+
+trait ChunkByEnds<T> {
+    fn chunk_by_ends(&self, ends: impl FnMut(usize, &T) -> bool) -> Vec<&[T]>;
+}
+
+impl<T> ChunkByEnds<T> for [T] {
+    /// Cuts behind every element for which `ends(elements so far in this part, element)` holds.
+    fn chunk_by_ends(&self, mut ends: impl FnMut(usize, &T) -> bool) -> Vec<&[T]> {
+        let mut parts = Vec::new();
+        let mut start = 0;
+        for (i, item) in self.iter().enumerate() {
+            if ends(i + 1 - start, item) {
+                parts.push(&self[start..=i]);
+                start = i + 1;
+            }
+        }
+        if start < self.len() {
+            parts.push(&self[start..]);
+        }
+        parts
+    }
+}
+
+/// Whether a stored recipe root is the one that `id` stands for, unchanged.
+pub fn root_is_sealed(id: ObjectId, bytes: &[u8]) -> bool {
+    let mut d = Decoder::new(bytes);
+    let (Ok(blob), Ok(found)) = (d.array("blob"), d.array::<32>("seal")) else { return false };
+    let blob = BlobId(blob);
+    blob.recipe_root() == id && seal(blob, &bytes[64..]) == found
+}
+
+/// A decoded node of a recipe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Node {
+    /// The lowest level.
+    Chunks(Vec<ChunkRun>),
+    /// Ids of lower nodes, each with the bytes it stands for.
+    Nodes(Vec<(RecipeId, u64)>),
+}
+
+/// Decodes a recipe's root for `blob`.
+pub fn decode_root(blob: BlobId, bytes: &[u8]) -> Result<Node, Malformed> {
+    if !root_is_sealed(blob.recipe_root(), bytes) {
+        return Err(Malformed("recipe seal"));
+    }
+    decode_node(&bytes[64..])
+}
+
+/// Decodes an inner node.
+pub fn decode_node(bytes: &[u8]) -> Result<Node, Malformed> {
+    let mut d = Decoder::new(bytes);
+    let level = d.byte("recipe level")?;
+    if level > LEVEL_MAX {
+        return Err(Malformed("recipe level"));
+    }
+    let count = d.count(2 + ID_BYTES, "recipe length")?;
+    let mut sizes = Vec::with_capacity(count);
+    for _ in 0..count {
+        let bytes = d.uint("chunk length")?;
+        let repeat = d.uint32("chunk repeat")?;
+        if bytes == 0 || repeat == 0 {
+            return Err(Malformed("chunk length"));
+        }
+        sizes.push((bytes, repeat));
+    }
+    let node = if level == 0 {
+        let mut runs = Vec::with_capacity(count);
+        for (bytes, repeat) in sizes {
+            let bytes = u32::try_from(bytes).map_err(|_| Malformed("chunk length"))?;
+            runs.push(ChunkRun { id: BlobId(d.array("chunk id")?), bytes, repeat });
+        }
+        Node::Chunks(runs)
+    } else {
+        let mut nodes = Vec::with_capacity(count);
+        for (bytes, repeat) in sizes {
+            if repeat != 1 {
+                return Err(Malformed("recipe repeat"));
+            }
+            nodes.push((RecipeId(d.array("recipe id")?), bytes));
+        }
+        Node::Nodes(nodes)
+    };
+    d.finish("recipe")?;
+    Ok(node)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{HashMap, HashSet};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn runs(n: usize, seed: u64) -> Vec<ChunkRun> {
+        (0..n)
+            .map(|i| ChunkRun {
+                id: BlobId::of(&[seed.to_le_bytes(), (i as u64).to_le_bytes()].concat()),
+                bytes: 1 + i as u32,
+                repeat: 1,
+            })
+            .collect()
+    }
+
+    fn flatten(node: Node, objects: &HashMap<ObjectId, Vec<u8>>, out: &mut Vec<ChunkRun>) {
+        match node {
+            Node::Chunks(runs) => out.extend(runs),
+            Node::Nodes(nodes) => {
+                for (id, _) in nodes {
+                    flatten(decode_node(&objects[&id.object()]).unwrap(), objects, out);
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn recipes_round_trip(n in 0usize..5000, seed in any::<u64>()) {
+            let (blob, chunks) = (BlobId::of(b"whole"), runs(n, seed));
+            let encoded = encode(blob, &chunks);
+            let objects: HashMap<_, _> = encoded.iter().map(|e| (e.id, e.bytes.clone())).collect();
+            let root = decode_root(blob, &encoded.last().unwrap().bytes).unwrap();
+            let mut found = Vec::new();
+            flatten(root, &objects, &mut found);
+            prop_assert_eq!(found, chunks);
+        }
+
+        #[test]
+        fn any_bytes_decode_or_fail_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = decode_node(&bytes);
+            let _ = decode_root(BlobId([0; 32]), &bytes);
+        }
+    }
+
+    #[test]
+    fn an_append_rewrites_one_path() {
+        let blob = BlobId::of(b"x");
+        let ids = |n| encode(blob, &runs(n, 1)).into_iter().map(|e| e.id).collect::<HashSet<_>>();
+        let (before, after) = (ids(4000), ids(4003));
+        assert!(before.len() > 30);
+        assert!(after.difference(&before).count() <= 3);
+    }
+
+    #[test]
+    fn a_recipe_of_another_blob_is_refused() {
+        let encoded = encode(BlobId::of(b"a"), &runs(3, 1)).pop().unwrap();
+        assert!(decode_root(BlobId::of(b"b"), &encoded.bytes).is_err());
+    }
+}

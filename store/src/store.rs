@@ -1,0 +1,383 @@
+//! A store: its folder, its settings, and reading objects from it. What is done with a store lives in modules of its own.
+
+use std::{
+    fs::{self, File},
+    io::Write,
+    num::NonZeroUsize,
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError, RwLock},
+    time::Duration,
+};
+
+use quick_cache::{Weighter, sync::Cache};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    codec::Malformed,
+    disk,
+    error::{Error, IoContext, Result},
+    format::{BALLAST_BYTES, STORE_VERSION},
+    id::{BlobId, ObjectId, PackId, TreeId, Ulid},
+    layout::Layout,
+    lock::WriterLock,
+    pack::{Block, Location, ObjectKind, PackFile},
+    progress::Progress,
+    record::Checkpoint,
+    tree::{self, TreeNode},
+    view::{self, View},
+};
+
+/// How large files are cut, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Chunking {
+    /// No chunk but a file's last is shorter.
+    pub bytes_min: u32,
+    /// What FastCDC aims at.
+    pub bytes_avg: u32,
+    /// No chunk is longer.
+    pub bytes_max: u32,
+}
+
+/// `store.json`: what is fixed for a store.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Config {
+    /// Version of the layout.
+    pub parhelia_store: u32,
+    /// The store's own id.
+    pub id: Ulid,
+    /// When it was made.
+    pub created_at: String,
+    /// Features that an older release may ignore.
+    pub compatible: Vec<String>,
+    /// Features with which an older release may read, not write.
+    pub read_compatible: Vec<String>,
+    /// Features without which nothing can be done.
+    pub incompatible: Vec<String>,
+    /// How large files are cut.
+    pub chunking: Chunking,
+    /// zstd level.
+    pub compression_level: i32,
+    /// CRC32C of this file without this line, in hex.
+    pub checksum: String,
+}
+
+impl Config {
+    fn new() -> Self {
+        let mut config = Config {
+            parhelia_store: STORE_VERSION,
+            id: Ulid::generate(),
+            created_at: jiff::Timestamp::now().to_string(),
+            compatible: Vec::new(),
+            read_compatible: Vec::new(),
+            incompatible: Vec::new(),
+            chunking: Chunking { bytes_min: 16 << 10, bytes_avg: 64 << 10, bytes_max: 256 << 10 },
+            compression_level: 3,
+            checksum: String::new(),
+        };
+        config.checksum = config.computed_checksum();
+        config
+    }
+
+    fn computed_checksum(&self) -> String {
+        let unsigned = Config { checksum: String::new(), ..self.clone() };
+        format!("{:08x}", crc32c::crc32c(&serde_json::to_vec(&unsigned).unwrap_or_default()))
+    }
+
+    fn read(path: &Path, root: &Path) -> Result<Self> {
+        let bytes = fs::read(path).at("read", path)?;
+        let broken = |reason: String| Error::Corrupt { what: "store.json".into(), place: path.to_owned(), reason };
+        let value: Value = serde_json::from_slice(&bytes).map_err(|e| broken(e.to_string()))?;
+        let newer = |needs: String| Error::FormatNewer { path: root.to_owned(), needs };
+        match value.get("parhelia_store").and_then(Value::as_u64) {
+            Some(version) if version > u64::from(STORE_VERSION) => return Err(newer(format!("store format {version}"))),
+            Some(_) => {}
+            None => return Err(broken("it has no parhelia_store version".into())),
+        }
+        let config: Config = serde_json::from_value(value).map_err(|e| broken(e.to_string()))?;
+        if config.checksum != config.computed_checksum() {
+            return Err(broken("its checksum does not fit".into()));
+        }
+        if let Some(feature) = config.incompatible.first() {
+            return Err(newer(format!("the feature '{feature}'")));
+        }
+        let c = config.chunking;
+        let sane = 64 <= c.bytes_min && c.bytes_min <= c.bytes_avg && c.bytes_avg <= c.bytes_max && c.bytes_max <= 4 << 20;
+        if !sane || !(1..=22).contains(&config.compression_level) {
+            return Err(broken("its settings are out of range".into()));
+        }
+        Ok(config)
+    }
+}
+
+/// How to open a store.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    /// Make it where there is none.
+    pub create: bool,
+    /// How long a commit waits for the writer lock.
+    pub lock_timeout: Duration,
+    /// How many bytes of decoded blocks are kept.
+    pub cache_bytes: u64,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        OpenOptions { create: false, lock_timeout: Duration::from_secs(60), cache_bytes: 64 << 20 }
+    }
+}
+
+#[derive(Clone)]
+struct BlockWeight;
+
+impl Weighter<Location, Arc<Block>> for BlockWeight {
+    fn weight(&self, _: &Location, block: &Arc<Block>) -> u64 {
+        (block.bytes.len() + block.objects.len() * 64 + 64) as u64
+    }
+}
+
+/// An open store.
+pub struct Store {
+    layout: Layout,
+    config: Config,
+    lock_timeout: Duration,
+    view: RwLock<Arc<View>>,
+    blocks: Cache<Location, Arc<Block>, BlockWeight>,
+    packs: Mutex<lru::LruCache<PackId, Arc<PackFile>>>,
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Store({})", self.layout.root.display())
+    }
+}
+
+/// Open packs at a time.
+const PACK_FILES_MAX: NonZeroUsize = NonZeroUsize::new(48).expect("not zero");
+
+impl Store {
+    /// Opens the store in a folder.
+    pub fn open(root: &Path, options: &OpenOptions) -> Result<Self> {
+        let layout = Layout { root: root.to_owned() };
+        match fs::metadata(layout.config()) {
+            Ok(_) => {}
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                if !options.create {
+                    return Err(missing(root));
+                }
+                make(&layout)?;
+            }
+            Err(e) if e.kind() == std::io::ErrorKind::NotADirectory => {
+                return Err(Error::NotAStore { path: root.to_owned(), reason: "not a folder".into() });
+            }
+            Err(e) => return Err(e).at("open store", root),
+        }
+        let config = Config::read(&layout.config(), root)?;
+        let view = View::open(&layout)?;
+        Ok(Store {
+            layout,
+            config,
+            lock_timeout: options.lock_timeout,
+            view: RwLock::new(Arc::new(view)),
+            blocks: Cache::with_weighter(1024, options.cache_bytes, BlockWeight),
+            packs: Mutex::new(lru::LruCache::new(PACK_FILES_MAX)),
+        })
+    }
+
+    /// The store's folder.
+    pub fn path(&self) -> &Path {
+        &self.layout.root
+    }
+
+    /// Where things are in it.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Its settings.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The state of the store when it was opened or last refreshed.
+    pub fn view(&self) -> Arc<View> {
+        self.view.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes in what other processes have committed since. Returns the new state.
+    pub fn refresh(&self) -> Result<Arc<View>> {
+        let current = self.view();
+        if !current.is_stale()? {
+            return Ok(current);
+        }
+        self.set_view(current.refreshed()?)
+    }
+
+    /// Opens everything anew, RocksDB included.
+    pub(crate) fn reopen(&self) -> Result<Arc<View>> {
+        self.set_view(View::open(&self.layout)?)
+    }
+
+    fn set_view(&self, view: View) -> Result<Arc<View>> {
+        let view = Arc::new(view);
+        *self.view.write().unwrap_or_else(PoisonError::into_inner) = view.clone();
+        Ok(view)
+    }
+
+    /// Takes the writer lock.
+    pub(crate) fn lock(&self, progress: &dyn Progress) -> Result<WriterLock> {
+        WriterLock::take(&self.layout.root, self.lock_timeout, progress)
+    }
+
+    fn pack(&self, id: PackId) -> Result<Arc<PackFile>> {
+        let mut packs = self.packs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pack) = packs.get(&id) {
+            return Ok(pack.clone());
+        }
+        let pack = Arc::new(PackFile::open(&self.layout.pack(id), id)?);
+        packs.put(id, pack.clone());
+        Ok(pack)
+    }
+
+    /// The decoded block at a place, from the cache or from its pack. One reader decodes it, others wait for that.
+    pub fn block(&self, location: Location) -> Result<Arc<Block>> {
+        self.blocks.get_or_insert_with(&location, || self.pack(location.pack)?.read_block(location).map(Arc::new))
+    }
+
+    /// Where an object lies.
+    pub fn locate(&self, kind: ObjectKind, id: ObjectId) -> Result<Location> {
+        let missing = || Error::Missing { kind: kind.name(), id: id.to_string() };
+        self.view().locate(id)?.ok_or_else(missing)
+    }
+
+    /// The block that holds an object, of which [`Block::object`] gives the bytes. Where garbage collection has moved the object
+    /// meanwhile, it is looked up again.
+    pub fn object_block(&self, kind: ObjectKind, id: ObjectId) -> Result<Arc<Block>> {
+        let found = self.locate(kind, id).and_then(|location| Ok((location, self.block(location)?)));
+        let (location, block) = match found {
+            Err(e) if e.is_not_found() || matches!(e, Error::Missing { .. }) => {
+                self.reopen()?;
+                let location = self.locate(kind, id)?;
+                match self.block(location) {
+                    Err(e) if e.is_not_found() => {
+                        return Err(Error::Corrupt {
+                            what: format!("{} {id}", kind.name()),
+                            place: self.layout.pack(location.pack),
+                            reason: "the pack is missing".into(),
+                        });
+                    }
+                    other => (location, other?),
+                }
+            }
+            other => other?,
+        };
+        match block.object(id) {
+            Some(_) => Ok(block),
+            None => Err(Error::Corrupt {
+                what: format!("{} {id}", kind.name()),
+                place: self.layout.pack(location.pack),
+                reason: format!("the block at {} does not hold it", location.offset),
+            }),
+        }
+    }
+
+    /// Reads an object and lets `read` make something of its bytes.
+    pub fn read_object<T>(&self, kind: ObjectKind, id: ObjectId, read: impl FnOnce(&[u8]) -> Result<T, Malformed>) -> Result<T> {
+        let block = self.object_block(kind, id)?;
+        let bytes = block.object(id).unwrap_or_default();
+        read(bytes).map_err(|e| Error::Corrupt {
+            what: format!("{} {id}", kind.name()),
+            place: self.layout.packs(),
+            reason: e.to_string(),
+        })
+    }
+
+    /// Reads a tree node.
+    pub fn tree_node(&self, id: TreeId) -> Result<TreeNode> {
+        self.read_object(ObjectKind::Tree, id.object(), tree::decode)
+    }
+
+    /// Whether a blob is stored as one chunk under its own id.
+    pub(crate) fn is_single_chunk(&self, blob: BlobId, size: u64) -> Result<bool> {
+        if size > u64::from(self.config.chunking.bytes_max) {
+            return Ok(false);
+        }
+        Ok(self.view().locate(blob.recipe_root())?.is_none())
+    }
+
+    /// The checkpoints that exist, in order of commit.
+    pub fn checkpoints(&self) -> Result<Vec<Checkpoint>> {
+        self.view().checkpoints()
+    }
+
+    /// Moves the journal's tail into RocksDB, so that the next opening has less to read.
+    pub fn absorb(&self, progress: &dyn Progress) -> Result<()> {
+        let _lock = self.lock(progress)?;
+        view::absorb(&self.layout, &Default::default())?;
+        self.reopen()?;
+        Ok(())
+    }
+}
+
+fn missing(root: &Path) -> Error {
+    match fs::read_dir(root).map(Iterator::count) {
+        Ok(0) => Error::NoStore { path: root.to_owned(), hint: "the folder is empty; `checkpoint create` makes a store" },
+        Ok(_) => Error::NotAStore { path: root.to_owned(), reason: "it has no store.json".into() },
+        Err(e) if e.kind() == std::io::ErrorKind::NotADirectory => {
+            Error::NotAStore { path: root.to_owned(), reason: "not a folder".into() }
+        }
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            Error::Io { action: "open store", path: root.to_owned(), source: e }
+        }
+        Err(_) => Error::NoStore { path: root.to_owned(), hint: "`checkpoint create` makes one; --store chooses another" },
+    }
+}
+
+/// Makes an empty store. Two processes may do so at once: one's settings win, and both then read those.
+fn make(layout: &Layout) -> Result<()> {
+    let root = &layout.root;
+    if let Some(missing_parent) = root.parent().filter(|p| !p.as_os_str().is_empty()) {
+        fs::create_dir_all(missing_parent).at("create folder", missing_parent)?;
+    }
+    disk::make_folder(root)?;
+    let ours = ["packs", "journal", "view", "pins", "cache", "lock", "ballast"];
+    for entry in fs::read_dir(root).at("read folder", root)? {
+        let name = entry.at("read folder", root)?.file_name();
+        let name = name.to_string_lossy();
+        if !ours.contains(&name.as_ref()) && !name.starts_with("store.") {
+            return Err(Error::NotAStore { path: root.clone(), reason: "it has other files and no store.json".into() });
+        }
+    }
+    for folder in layout.folders() {
+        disk::make_folder(&folder)?;
+    }
+    let _lock = WriterLock::take(root, Duration::from_secs(10), &())?;
+    if layout.config().exists() {
+        return Ok(());
+    }
+    make_ballast(layout);
+    let text = serde_json::to_vec_pretty(&Config::new()).unwrap_or_default();
+    disk::write_file_synced(&layout.config(), &text)
+}
+
+/// Writes the ballast anew, after gc has released it. A disk without room for it is no reason to fail.
+pub(crate) fn make_ballast(layout: &Layout) {
+    let write = || -> std::io::Result<()> {
+        let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(layout.ballast())?;
+        // Not zeros, which some filesystems do not allocate.
+        let noise: Vec<u8> = (0..1u32 << 14).flat_map(|i| i.wrapping_mul(0x9e37_79b9).to_le_bytes()).collect();
+        for _ in 0..BALLAST_BYTES / noise.len() as u64 {
+            file.write_all(&noise)?;
+        }
+        Ok(())
+    };
+    if write().is_err() {
+        let _ = fs::remove_file(layout.ballast());
+    }
+}
+
+/// The default store: `$XDG_DATA_HOME/parhelia` as the caller has resolved it.
+pub fn default_path(data_folder: &Path) -> PathBuf {
+    data_folder.join("parhelia")
+}

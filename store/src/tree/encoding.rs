@@ -1,0 +1,164 @@
+//! The bytes of tree nodes: leaves hold a folder's entries, inner nodes the leaves of a big folder.
+//!
+//! A folder of at most [`ENTRIES_UNSPLIT`] entries is one leaf. A bigger one is cut behind every name whose hash has enough
+//! trailing zero bits, so that its shape depends on the names alone: adding an entry changes one leaf and the path to it.
+
+use crate::{
+    codec::{Decoder, Malformed, put_bytes, put_uint},
+    id::{ID_BYTES, TreeId},
+    name,
+    pack::ObjectKind,
+    recipe::Encoded,
+    tree::{Node, Totals},
+};
+
+/// A folder of at most this many entries is not split.
+pub const ENTRIES_UNSPLIT: usize = 256;
+/// Each level cuts where this many more bits of the name's hash are zero: one in 128.
+const SPLIT_BITS: u32 = 7;
+/// ... and at the latest behind this many lines.
+const LINES_MAX: usize = 4096;
+/// A tree deeper than this is not believed.
+const LEVEL_MAX: u8 = 8;
+
+/// One line of an inner node: a lower node and what it covers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Child {
+    /// The lower node.
+    pub tree: TreeId,
+    /// The first name in it.
+    pub first: Vec<u8>,
+    /// Sums over its entries.
+    pub totals: Totals,
+}
+
+/// A decoded tree node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TreeNode {
+    /// Entries, ordered by name.
+    Leaf(Vec<Node>),
+    /// Lower nodes, ordered by first name.
+    Inner(Vec<Child>),
+}
+
+fn zero_bits(name: &[u8]) -> u32 {
+    let hash = blake3::hash(name);
+    let mut low = [0; 8];
+    low.copy_from_slice(&hash.as_bytes()[..8]);
+    u64::from_le_bytes(low).trailing_zeros()
+}
+
+fn seal(kind_level: u8, count: usize, head: &[u8], tail: &[u8]) -> Encoded {
+    let mut bytes = Vec::with_capacity(head.len() + tail.len() + 6);
+    bytes.push(kind_level);
+    put_uint(&mut bytes, count as u64);
+    put_uint(&mut bytes, head.len() as u64);
+    bytes.extend_from_slice(head);
+    bytes.extend_from_slice(tail);
+    Encoded { kind: ObjectKind::Tree, id: TreeId::of(&bytes).object(), tail_bytes: tail.len(), bytes }
+}
+
+/// Encodes a folder's entries, which must be ordered by name and distinct. Emits every tree node, lower ones first, and returns the
+/// root with the sums.
+pub fn encode_folder<E>(entries: &[Node], mut emit: impl FnMut(Encoded) -> Result<(), E>) -> Result<(TreeId, Totals), E> {
+    debug_assert!(entries.windows(2).all(|pair| pair[0].name < pair[1].name));
+    let (mut head, mut tail) = (Vec::new(), Vec::new());
+    let mut leaf = |part: &[Node]| -> Result<(TreeId, Totals), E> {
+        head.clear();
+        tail.clear();
+        let mut totals = Totals::default();
+        for node in part {
+            totals.add(node);
+            node.encode(&mut head, &mut tail);
+        }
+        let encoded = seal(0, part.len(), &head, &tail);
+        let id = TreeId(encoded.id.0);
+        emit(encoded)?;
+        Ok((id, totals))
+    };
+    if entries.len() <= ENTRIES_UNSPLIT {
+        return leaf(entries);
+    }
+    let mut lines: Vec<(Child, u32)> = Vec::new();
+    let mut start = 0;
+    for (i, node) in entries.iter().enumerate() {
+        let bits = zero_bits(&node.name);
+        if bits >= SPLIT_BITS || i + 1 - start >= LINES_MAX || i + 1 == entries.len() {
+            let part = &entries[start..=i];
+            let (tree, totals) = leaf(part)?;
+            lines.push((Child { tree, first: part[0].name.clone(), totals }, bits));
+            start = i + 1;
+        }
+    }
+    let mut level = 1;
+    loop {
+        let mut upper: Vec<(Child, u32)> = Vec::new();
+        let mut start = 0;
+        for i in 0..lines.len() {
+            let bits = lines[i].1;
+            let is_root = lines.len() <= ENTRIES_UNSPLIT;
+            let ends = !is_root && bits >= SPLIT_BITS * (u32::from(level) + 1) || !is_root && i + 1 - start >= LINES_MAX;
+            if ends || i + 1 == lines.len() {
+                let part = &lines[start..=i];
+                let mut totals = Totals::default();
+                let (mut head, mut tail) = (Vec::new(), Vec::new());
+                for (child, _) in part {
+                    put_bytes(&mut head, &child.first);
+                    child.totals.encode(&mut head);
+                    tail.extend_from_slice(&child.tree.0);
+                    totals.merge(&child.totals);
+                }
+                let encoded = seal(level, part.len(), &head, &tail);
+                let tree = TreeId(encoded.id.0);
+                emit(encoded)?;
+                upper.push((Child { tree, first: part[0].0.first.clone(), totals }, bits));
+                start = i + 1;
+            }
+        }
+        if upper.len() == 1 {
+            let (child, _) = upper.remove(0);
+            return Ok((child.tree, child.totals));
+        }
+        lines = upper;
+        level += 1;
+    }
+}
+
+/// Decodes a tree node. Checks that names are valid and strictly ordered.
+pub fn decode(bytes: &[u8]) -> Result<TreeNode, Malformed> {
+    let mut d = Decoder::new(bytes);
+    let level = d.byte("tree level")?;
+    if level > LEVEL_MAX {
+        return Err(Malformed("tree level"));
+    }
+    let count = d.count(8, "tree length")?;
+    let mut head = Decoder::new(d.bytes("tree head")?);
+    let mut tail = d;
+    if level == 0 {
+        let mut nodes: Vec<Node> = Vec::with_capacity(count);
+        for _ in 0..count {
+            let node = Node::decode(&mut head, &mut tail)?;
+            if nodes.last().is_some_and(|last| last.name >= node.name) {
+                return Err(Malformed("order of names"));
+            }
+            nodes.push(node);
+        }
+        head.finish("tree")?;
+        tail.finish("tree")?;
+        return Ok(TreeNode::Leaf(nodes));
+    }
+    if tail.remaining() != count * ID_BYTES || count == 0 {
+        return Err(Malformed("tree tail"));
+    }
+    let mut children: Vec<Child> = Vec::with_capacity(count);
+    for _ in 0..count {
+        let first = head.bytes("tree name")?.to_vec();
+        let totals = Totals::decode(&mut head)?;
+        if !name::is_valid(&first) || children.last().is_some_and(|last| last.first >= first) {
+            return Err(Malformed("order of names"));
+        }
+        children.push(Child { tree: TreeId(tail.array("tree id")?), first, totals });
+    }
+    head.finish("tree")?;
+    Ok(TreeNode::Inner(children))
+}

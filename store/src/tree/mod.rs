@@ -1,0 +1,11 @@
+//! Trees: a folder's entries as content-addressed nodes. Equal folders have equal ids, wherever they are.
+
+mod encoding;
+mod node;
+mod read;
+#[cfg(test)]
+mod tests;
+
+pub use encoding::{Child, ENTRIES_UNSPLIT, TreeNode, decode, encode_folder};
+pub use node::{Hole, Kind, Meta, Node, Time, Totals, Xattr, features};
+pub use read::{DEPTH_MAX, Trees};

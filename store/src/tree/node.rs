@@ -1,0 +1,342 @@
+//! A node: one entry of a folder, with everything about it that is kept.
+
+use crate::{
+    codec::{Decoder, Malformed, put_bytes, put_int, put_uint},
+    id::{BlobId, ID_BYTES, TreeId},
+    name,
+};
+
+/// A point in time, in nanosecond steps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time {
+    /// Seconds since 1970, negative before.
+    pub secs: i64,
+    /// Nanoseconds past `secs`.
+    pub nanos: u32,
+}
+
+/// An extended attribute's name and value.
+pub type Xattr = (Vec<u8>, Vec<u8>);
+
+/// Who may do what with a file, and since when it is as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Meta {
+    /// Permission bits, with setuid, setgid and sticky: `st_mode & 0o7777`.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Time of last modification.
+    pub mtime: Time,
+    /// Extended attributes, ACLs among them, ordered by name.
+    pub xattrs: Vec<Xattr>,
+}
+
+/// A range of a file that is a hole: it reads as zeros and takes no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hole {
+    /// First byte.
+    pub start: u64,
+    /// Length in bytes.
+    pub bytes: u64,
+}
+
+/// Sums over everything below a folder.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Entries of every kind, at every depth.
+    pub entries: u64,
+    /// Regular files.
+    pub files: u64,
+    /// Their bytes, holes included.
+    pub bytes: u64,
+    /// Folders, at every depth.
+    pub folders: u64,
+    /// Folders directly inside: a folder's link count is this + 2.
+    pub subfolders: u64,
+    /// Features that occur below: see [`features`].
+    pub features: u8,
+}
+
+/// Bits of [`Totals::features`].
+pub mod features {
+    /// Something has extended attributes.
+    pub const XATTR: u8 = 1;
+    /// Something is hard-linked.
+    pub const HARD_LINK: u8 = 2;
+    /// Some file has holes.
+    pub const SPARSE: u8 = 4;
+    /// There is a fifo, socket or device.
+    pub const SPECIAL: u8 = 8;
+}
+
+impl Totals {
+    /// Counts one entry of the folder, and what is below it.
+    pub fn add(&mut self, node: &Node) {
+        self.entries += 1;
+        if !node.meta.xattrs.is_empty() {
+            self.features |= features::XATTR;
+        }
+        if node.links > 1 {
+            self.features |= features::HARD_LINK;
+        }
+        match &node.kind {
+            Kind::File { size, holes, .. } => {
+                self.files += 1;
+                self.bytes += size;
+                if !holes.is_empty() {
+                    self.features |= features::SPARSE;
+                }
+            }
+            Kind::Folder { totals, .. } => {
+                self.subfolders += 1;
+                self.folders += 1 + totals.folders;
+                self.entries += totals.entries;
+                self.files += totals.files;
+                self.bytes += totals.bytes;
+                self.features |= totals.features;
+            }
+            Kind::Symlink { .. } => {}
+            Kind::Fifo | Kind::Socket | Kind::CharDevice { .. } | Kind::BlockDevice { .. } => {
+                self.features |= features::SPECIAL;
+            }
+        }
+    }
+
+    /// Joins the sums over two parts of one folder.
+    pub fn merge(&mut self, other: &Totals) {
+        self.entries += other.entries;
+        self.files += other.files;
+        self.bytes += other.bytes;
+        self.folders += other.folders;
+        self.subfolders += other.subfolders;
+        self.features |= other.features;
+    }
+
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        for number in [self.entries, self.files, self.bytes, self.folders, self.subfolders] {
+            put_uint(out, number);
+        }
+        out.push(self.features);
+    }
+
+    pub(super) fn decode(d: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        Ok(Totals {
+            entries: d.uint("totals")?,
+            files: d.uint("totals")?,
+            bytes: d.uint("totals")?,
+            folders: d.uint("totals")?,
+            subfolders: d.uint("totals")?,
+            features: d.byte("totals")?,
+        })
+    }
+}
+
+/// What a node is, and what belongs to that kind alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file.
+    File {
+        /// Its length in bytes.
+        size: u64,
+        /// Its content; [`BlobId::of`] nothing for an empty file.
+        blob: BlobId,
+        /// Its holes, in order.
+        holes: Vec<Hole>,
+    },
+    /// A folder.
+    Folder {
+        /// Its tree.
+        tree: TreeId,
+        /// Sums over what is in it.
+        totals: Totals,
+    },
+    /// A symbolic link.
+    Symlink {
+        /// Its target, byte for byte.
+        target: Vec<u8>,
+    },
+    /// A named pipe.
+    Fifo,
+    /// A Unix socket.
+    Socket,
+    /// A character device.
+    CharDevice {
+        /// Major number.
+        major: u32,
+        /// Minor number.
+        minor: u32,
+    },
+    /// A block device.
+    BlockDevice {
+        /// Major number.
+        major: u32,
+        /// Minor number.
+        minor: u32,
+    },
+}
+
+impl Kind {
+    fn number(&self) -> u8 {
+        match self {
+            Kind::File { .. } => 0,
+            Kind::Folder { .. } => 1,
+            Kind::Symlink { .. } => 2,
+            Kind::Fifo => 3,
+            Kind::Socket => 4,
+            Kind::CharDevice { .. } => 5,
+            Kind::BlockDevice { .. } => 6,
+        }
+    }
+
+    /// The kind's name, as `--json` and messages give it.
+    pub fn name(&self) -> &'static str {
+        ["file", "folder", "symlink", "fifo", "socket", "char-device", "block-device"][usize::from(self.number())]
+    }
+}
+
+/// One entry of a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// Its metadata.
+    pub meta: Meta,
+    /// Its link count when it was captured; 1 for folders.
+    pub links: u32,
+    /// What it is.
+    pub kind: Kind,
+}
+
+const HARD_LINKED: u8 = 0x10;
+const WITH_XATTRS: u8 = 0x20;
+const WITH_HOLES: u8 = 0x40;
+
+impl Node {
+    /// The id that stands in the tail of the tree for this node: its blob's or tree's.
+    fn tail_id(&self) -> Option<[u8; ID_BYTES]> {
+        match &self.kind {
+            Kind::File { size, blob, .. } if *size > 0 => Some(blob.0),
+            Kind::Folder { tree, .. } => Some(tree.0),
+            _ => None,
+        }
+    }
+
+    /// The folder's tree and sums, if it is one.
+    pub fn as_folder(&self) -> Option<(TreeId, &Totals)> {
+        match &self.kind {
+            Kind::Folder { tree, totals } => Some((*tree, totals)),
+            _ => None,
+        }
+    }
+
+    /// The length of a file; of a symlink's target; 0 for everything else.
+    pub fn size(&self) -> u64 {
+        match &self.kind {
+            Kind::File { size, .. } => *size,
+            Kind::Symlink { target } => target.len() as u64,
+            _ => 0,
+        }
+    }
+
+    /// Appends the node to a leaf: its fields to `head`, the id of its content to `tail`.
+    pub fn encode(&self, head: &mut Vec<u8>, tail: &mut Vec<u8>) {
+        let holes = match &self.kind {
+            Kind::File { holes, .. } => holes.as_slice(),
+            _ => &[],
+        };
+        let mut flags = self.kind.number();
+        for (set, flag) in
+            [(self.links > 1, HARD_LINKED), (!self.meta.xattrs.is_empty(), WITH_XATTRS), (!holes.is_empty(), WITH_HOLES)]
+        {
+            flags |= if set { flag } else { 0 };
+        }
+        head.push(flags);
+        put_bytes(head, &self.name);
+        for number in [self.meta.mode, self.meta.uid, self.meta.gid] {
+            put_uint(head, u64::from(number));
+        }
+        put_int(head, self.meta.mtime.secs);
+        head.extend_from_slice(&self.meta.mtime.nanos.to_le_bytes());
+        if self.links > 1 {
+            put_uint(head, u64::from(self.links));
+        }
+        if !self.meta.xattrs.is_empty() {
+            put_uint(head, self.meta.xattrs.len() as u64);
+            for (name, value) in &self.meta.xattrs {
+                put_bytes(head, name);
+                put_bytes(head, value);
+            }
+        }
+        match &self.kind {
+            Kind::File { size, .. } => put_uint(head, *size),
+            Kind::Folder { totals, .. } => totals.encode(head),
+            Kind::Symlink { target } => put_bytes(head, target),
+            Kind::Fifo | Kind::Socket => {}
+            Kind::CharDevice { major, minor } | Kind::BlockDevice { major, minor } => {
+                put_uint(head, u64::from(*major));
+                put_uint(head, u64::from(*minor));
+            }
+        }
+        if !holes.is_empty() {
+            put_uint(head, holes.len() as u64);
+            let mut end = 0;
+            for hole in holes {
+                put_uint(head, hole.start - end);
+                put_uint(head, hole.bytes);
+                end = hole.start + hole.bytes;
+            }
+        }
+        if let Some(id) = self.tail_id() {
+            tail.extend_from_slice(&id);
+        }
+    }
+
+    /// Reads a node that [`Node::encode`] wrote, and refuses what it cannot have written.
+    pub fn decode(head: &mut Decoder<'_>, tail: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        let flags = head.byte("node")?;
+        let node_name = head.bytes("node name")?;
+        if !name::is_valid(node_name) || flags & 0x88 != 0 {
+            return Err(Malformed("node name"));
+        }
+        let mode = head.uint32("mode")?;
+        let (uid, gid) = (head.uint32("uid")?, head.uint32("gid")?);
+        let mtime = Time { secs: head.int("mtime")?, nanos: head.u32("mtime")? };
+        if mode > 0o7777 || mtime.nanos >= 1_000_000_000 {
+            return Err(Malformed("mode or mtime"));
+        }
+        let links = if flags & HARD_LINKED != 0 { head.uint32("links")? } else { 1 };
+        let mut xattrs = Vec::new();
+        if flags & WITH_XATTRS != 0 {
+            for _ in 0..head.count(2, "xattrs")? {
+                xattrs.push((head.bytes("xattr")?.to_vec(), head.bytes("xattr")?.to_vec()));
+            }
+        }
+        let mut kind = match flags & 0x07 {
+            0 => {
+                let size = head.uint("size")?;
+                let blob = if size == 0 { BlobId::of(&[]) } else { BlobId(tail.array("blob id")?) };
+                Kind::File { size, blob, holes: Vec::new() }
+            }
+            1 => Kind::Folder { totals: Totals::decode(head)?, tree: TreeId(tail.array("tree id")?) },
+            2 => Kind::Symlink { target: head.bytes("symlink")?.to_vec() },
+            3 => Kind::Fifo,
+            4 => Kind::Socket,
+            5 => Kind::CharDevice { major: head.uint32("device")?, minor: head.uint32("device")? },
+            6 => Kind::BlockDevice { major: head.uint32("device")?, minor: head.uint32("device")? },
+            _ => return Err(Malformed("node kind")),
+        };
+        if flags & WITH_HOLES != 0 {
+            let Kind::File { size, holes, .. } = &mut kind else { return Err(Malformed("holes")) };
+            let mut end = 0u64;
+            for _ in 0..head.count(2, "holes")? {
+                let start = end.checked_add(head.uint("hole")?).ok_or(Malformed("hole"))?;
+                let bytes = head.uint("hole")?;
+                end = start.checked_add(bytes).filter(|end| end <= size).ok_or(Malformed("hole"))?;
+                holes.push(Hole { start, bytes });
+            }
+        }
+        Ok(Node { name: node_name.to_vec(), meta: Meta { mode, uid, gid, mtime, xattrs }, links, kind })
+    }
+}

@@ -1,0 +1,126 @@
+//! Reading trees: a folder's entries, one entry by name or path, and everything below a folder in preorder.
+
+use super::{Child, Kind, Node, TreeNode};
+use crate::{
+    error::{Error, Result},
+    id::TreeId,
+    name,
+    record::Checkpoint,
+    store::Store,
+};
+
+/// A tree that nests deeper than this is not followed: no filesystem holds one, only a forged one does.
+pub const DEPTH_MAX: usize = 65_536;
+
+/// Where tree nodes come from: a store, or a folder that was only looked at.
+pub trait Trees: Sync {
+    /// Reads a tree node.
+    fn tree_node(&self, id: TreeId) -> Result<TreeNode>;
+}
+
+impl Trees for Store {
+    fn tree_node(&self, id: TreeId) -> Result<TreeNode> {
+        Store::tree_node(self, id)
+    }
+}
+
+impl Store {
+    /// All entries of a folder, ordered by name.
+    pub fn folder(&self, tree: TreeId) -> Result<Vec<Node>> {
+        match self.tree_node(tree)? {
+            TreeNode::Leaf(nodes) => Ok(nodes),
+            TreeNode::Inner(children) => {
+                let mut nodes = Vec::new();
+                self.append_leaves(&children, 0, &mut nodes)?;
+                Ok(nodes)
+            }
+        }
+    }
+
+    fn append_leaves(&self, children: &[Child], depth: u8, nodes: &mut Vec<Node>) -> Result<()> {
+        for child in children {
+            match self.tree_node(child.tree)? {
+                TreeNode::Leaf(leaf) => nodes.extend(leaf),
+                TreeNode::Inner(lower) if depth < 8 => self.append_leaves(&lower, depth + 1, nodes)?,
+                TreeNode::Inner(_) => return Err(self.bad_tree(child.tree, "it is too deep")),
+            }
+        }
+        Ok(())
+    }
+
+    fn bad_tree(&self, tree: TreeId, reason: &str) -> Error {
+        Error::Corrupt { what: format!("tree {tree}"), place: self.layout().packs(), reason: reason.into() }
+    }
+
+    /// The entry of a folder with this name. Of a big folder, only the nodes on the way are read.
+    pub fn entry(&self, tree: TreeId, name: &[u8]) -> Result<Option<Node>> {
+        let mut tree = tree;
+        for _ in 0..10 {
+            match self.tree_node(tree)? {
+                TreeNode::Leaf(mut nodes) => {
+                    let found = nodes.binary_search_by(|node| node.name.as_slice().cmp(name)).ok();
+                    return Ok(found.map(|i| nodes.swap_remove(i)));
+                }
+                TreeNode::Inner(children) => match children.partition_point(|c| c.first.as_slice() <= name) {
+                    0 => return Ok(None),
+                    i => tree = children[i - 1].tree,
+                },
+            }
+        }
+        Err(self.bad_tree(tree, "it is too deep"))
+    }
+
+    /// The node of a checkpoint's `workspace` folder; its name is `workspace`.
+    pub fn workspace_node(&self, checkpoint: &Checkpoint) -> Result<Node> {
+        self.entry(checkpoint.record.root, b"workspace")?
+            .filter(|node| node.as_folder().is_some())
+            .ok_or_else(|| self.bad_tree(checkpoint.record.root, "it has no workspace folder"))
+    }
+
+    /// The node at a path inside a checkpoint's workspace; the workspace folder itself for an empty path.
+    pub fn node_at(&self, checkpoint: &Checkpoint, path: &[u8]) -> Result<Node> {
+        let mut node = self.workspace_node(checkpoint)?;
+        for part in name::components(path) {
+            let next = match node.as_folder() {
+                Some((tree, _)) => self.entry(tree, part)?,
+                None => None,
+            };
+            node = next.ok_or_else(|| Error::NoSuchPath { path: name::display(path), checkpoint: checkpoint.id() })?;
+        }
+        Ok(node)
+    }
+
+    /// Calls `visit` with everything below a folder, in preorder: path from the folder, preorder position (the folder itself is 0)
+    /// and node. Where `visit` answers false for a folder, what is in it is passed over.
+    pub fn walk(&self, tree: TreeId, visit: &mut dyn FnMut(&[u8], u64, &Node) -> Result<bool>) -> Result<()> {
+        // An explicit stack: a hostile tree must not overflow the program's.
+        let mut path: Vec<u8> = Vec::new();
+        let mut position = 0u64;
+        let mut stack = vec![(self.folder(tree)?.into_iter(), 0usize)];
+        while let Some((entries, path_bytes)) = stack.last_mut() {
+            let Some(node) = entries.next() else {
+                stack.pop();
+                continue;
+            };
+            path.truncate(*path_bytes);
+            if !path.is_empty() {
+                path.push(b'/');
+            }
+            path.extend_from_slice(&node.name);
+            position += 1;
+            let descend = visit(&path, position, &node)?;
+            if let Kind::Folder { tree, totals } = &node.kind {
+                if descend {
+                    if stack.len() >= DEPTH_MAX {
+                        return Err(self.bad_tree(*tree, "folders nest too deep").at(&path));
+                    }
+                    let entries = self.folder(*tree).map_err(|e| e.at(&path))?;
+                    stack.push((entries.into_iter(), path.len()));
+                } else {
+                    position += totals.entries;
+                }
+            }
+        }
+        Ok(())
+    }
+}

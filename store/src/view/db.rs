@@ -1,0 +1,242 @@
+//! The only place that knows RocksDB. What it holds can be derived from packs and journal at any time.
+
+use std::path::{Path, PathBuf};
+
+use rocksdb::{
+    BlockBasedOptions, ColumnFamilyDescriptor, DB, DBCompressionType, FlushOptions, IngestExternalFileOptions, IteratorMode,
+    LogLevel, Options, ReadOptions, SstFileWriter, WriteBatch, WriteOptions,
+};
+
+use crate::{
+    codec::{Decoder, put_uint},
+    error::{Error, Result},
+    id::{ObjectKey, PackId},
+    pack::Location,
+};
+
+/// The column families.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// Object key -> location.
+    Objects,
+    /// Pack id -> JSON of what is known about it.
+    Packs,
+    /// Commit sequence (big-endian) -> sealed record.
+    Checkpoints,
+    /// `position` -> place in the journal up to which all this was derived.
+    Meta,
+}
+
+impl Family {
+    const ALL: [Family; 4] = [Family::Objects, Family::Packs, Family::Checkpoints, Family::Meta];
+
+    fn name(self) -> &'static str {
+        match self {
+            Family::Objects => "objects",
+            Family::Packs => "packs",
+            Family::Checkpoints => "checkpoints",
+            Family::Meta => "default",
+        }
+    }
+}
+
+/// An open database.
+pub struct Db {
+    db: DB,
+    path: PathBuf,
+}
+
+impl std::fmt::Debug for Db {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Db({})", self.path.display())
+    }
+}
+
+/// Changes to be written together.
+#[derive(Default)]
+pub struct Batch(Vec<(Family, Vec<u8>, Option<Vec<u8>>)>);
+
+impl Batch {
+    /// Sets a key.
+    pub fn put(&mut self, family: Family, key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) {
+        self.0.push((family, key.into(), Some(value.into())));
+    }
+
+    /// Removes a key.
+    pub fn delete(&mut self, family: Family, key: impl Into<Vec<u8>>) {
+        self.0.push((family, key.into(), None));
+    }
+}
+
+fn options() -> Options {
+    let mut table = BlockBasedOptions::default();
+    table.set_bloom_filter(10.0, false);
+    table.set_block_size(16 << 10);
+    table.set_format_version(5);
+    let mut options = Options::default();
+    options.set_block_based_table_factory(&table);
+    options.set_compression_type(DBCompressionType::Zstd);
+    options.set_atomic_flush(true);
+    // All tables are opened, and kept open, so that another process's compaction cannot take them from under a reader.
+    options.set_max_open_files(-1);
+    options.set_max_file_opening_threads(2);
+    options.set_log_level(LogLevel::Fatal);
+    options.set_keep_log_file_num(1);
+    options.set_max_manifest_file_size(1 << 20);
+    options.set_write_buffer_size(32 << 20);
+    options.set_paranoid_checks(true);
+    options
+}
+
+fn encode_location(location: &Location) -> Vec<u8> {
+    let mut out = location.pack.0.to_vec();
+    put_uint(&mut out, location.offset);
+    put_uint(&mut out, u64::from(location.block_bytes));
+    out
+}
+
+fn decode_location(bytes: &[u8]) -> Option<Location> {
+    let mut d = Decoder::new(bytes);
+    let pack = PackId(d.array("location").ok()?);
+    Some(Location { pack, offset: d.uint("location").ok()?, block_bytes: d.uint32("location").ok()? })
+}
+
+impl Db {
+    /// Opens for reading, beside other readers and a writer. `None` where there is no database.
+    pub fn open_reader(path: &Path) -> Result<Option<Self>> {
+        if !path.join("CURRENT").exists() {
+            return Ok(None);
+        }
+        let families = Family::ALL.iter().map(|f| f.name());
+        // A writer may replace files between our reading their names and opening them: look again.
+        let mut tries = 0;
+        loop {
+            match DB::open_cf_for_read_only(&options(), path, families.clone(), false) {
+                Ok(db) => return Ok(Some(Db { db, path: path.to_owned() })),
+                Err(_) if tries < 20 => {
+                    tries += 1;
+                    std::thread::sleep(std::time::Duration::from_millis(tries));
+                }
+                Err(e) => return Err(Error::Index { path: path.to_owned(), reason: e.into_string() }),
+            }
+        }
+    }
+
+    /// Opens for writing, making it where there is none. The caller holds the writer lock.
+    pub fn open_writer(path: &Path) -> Result<Self> {
+        let mut options = options();
+        options.create_if_missing(true);
+        options.create_missing_column_families(true);
+        let families = Family::ALL.iter().map(|f| ColumnFamilyDescriptor::new(f.name(), self::options()));
+        let db = DB::open_cf_descriptors(&options, path, families)
+            .map_err(|e| Error::Index { path: path.to_owned(), reason: e.into_string() })?;
+        Ok(Db { db, path: path.to_owned() })
+    }
+
+    fn error(&self, e: rocksdb::Error) -> Error {
+        Error::Index { path: self.path.clone(), reason: e.into_string() }
+    }
+
+    fn family(&self, family: Family) -> Result<&rocksdb::ColumnFamily> {
+        self.db.cf_handle(family.name()).ok_or_else(|| Error::Index {
+            path: self.path.clone(),
+            reason: format!("column family {} is missing", family.name()),
+        })
+    }
+
+    /// The value of a key.
+    pub fn get(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.db.get_cf(self.family(family)?, key).map_err(|e| self.error(e))
+    }
+
+    /// Where an object lies.
+    pub fn location(&self, key: &ObjectKey) -> Result<Option<Location>> {
+        let Some(bytes) = self.db.get_pinned_cf(self.family(Family::Objects)?, key).map_err(|e| self.error(e))? else {
+            return Ok(None);
+        };
+        decode_location(&bytes)
+            .map(Some)
+            .ok_or_else(|| Error::Index { path: self.path.clone(), reason: "a location does not decode".into() })
+    }
+
+    /// Every key and value of a family, in order.
+    pub fn scan(&self, family: Family) -> Result<impl Iterator<Item = Result<(Box<[u8]>, Box<[u8]>)>>> {
+        let mut options = ReadOptions::default();
+        options.set_readahead_size(1 << 20);
+        let entries = self.db.iterator_cf_opt(self.family(family)?, options, IteratorMode::Start);
+        Ok(entries.map(|entry| entry.map_err(|e| self.error(e))))
+    }
+
+    /// Every object and where it lies, in order of keys.
+    pub fn objects(&self) -> Result<impl Iterator<Item = Result<(ObjectKey, Location)>>> {
+        Ok(self.scan(Family::Objects)?.map(|entry| {
+            let (key, value) = entry?;
+            let key: Option<ObjectKey> = key.as_ref().try_into().ok();
+            key.zip(decode_location(&value))
+                .ok_or_else(|| Error::Index { path: self.path.clone(), reason: "an entry does not decode".into() })
+        }))
+    }
+
+    /// Writes a batch to memory; [`Db::flush`] makes it permanent, all or nothing.
+    pub fn write(&self, batch: Batch) -> Result<()> {
+        let mut out = WriteBatch::default();
+        for (family, key, value) in batch.0 {
+            let family = self.family(family)?;
+            match value {
+                Some(value) => out.put_cf(family, key, value),
+                None => out.delete_cf(family, key),
+            }
+        }
+        let mut options = WriteOptions::default();
+        options.disable_wal(true);
+        self.db.write_opt(out, &options).map_err(|e| self.error(e))
+    }
+
+    /// Adds locations, one batch.
+    pub fn put_locations(&self, objects: impl IntoIterator<Item = (ObjectKey, Location)>) -> Result<()> {
+        let mut batch = Batch::default();
+        for (key, location) in objects {
+            batch.put(Family::Objects, key, encode_location(&location));
+        }
+        self.write(batch)
+    }
+
+    /// Takes in a table file that [`write_table`] made. The file is moved.
+    pub fn ingest(&self, table: &Path) -> Result<()> {
+        let mut options = IngestExternalFileOptions::default();
+        options.set_move_files(true);
+        self.db.ingest_external_file_cf_opts(self.family(Family::Objects)?, &options, vec![table]).map_err(|e| self.error(e))
+    }
+
+    /// Writes everything to table files, atomically over all families.
+    pub fn flush(&self) -> Result<()> {
+        let families = Family::ALL.iter().map(|f| self.family(*f)).collect::<Result<Vec<_>>>()?;
+        let mut options = FlushOptions::default();
+        options.set_wait(true);
+        self.db.flush_cfs_opt(&families, &options).map_err(|e| self.error(e))
+    }
+
+    /// How many table files lie unmerged in the uppermost level of a family.
+    pub fn unmerged_tables(&self, family: Family) -> Result<u64> {
+        let count = self.db.property_int_value_cf(self.family(family)?, "rocksdb.num-files-at-level0");
+        Ok(count.map_err(|e| self.error(e))?.unwrap_or(0))
+    }
+
+    /// Merges a family's tables into one level.
+    pub fn compact(&self, family: Family) -> Result<()> {
+        self.db.compact_range_cf(self.family(family)?, None::<&[u8]>, None::<&[u8]>);
+        Ok(())
+    }
+}
+
+/// Writes a table of locations that a database can take in whole. The objects must be ordered by key and distinct.
+pub fn write_table(path: &Path, objects: &[(ObjectKey, Location)]) -> Result<()> {
+    let error = |e: rocksdb::Error| Error::Index { path: path.to_owned(), reason: e.into_string() };
+    let options = options();
+    let mut writer = SstFileWriter::create(&options);
+    writer.open(path).map_err(error)?;
+    for (key, location) in objects {
+        writer.put(key, encode_location(location)).map_err(error)?;
+    }
+    writer.finish().map_err(error)
+}
