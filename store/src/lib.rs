@@ -18,7 +18,9 @@ pub mod progress;
 pub mod recipe;
 pub mod record;
 pub mod selector;
+pub mod statcache;
 pub mod store;
+pub mod sys;
 pub mod tree;
 pub mod view;
 
