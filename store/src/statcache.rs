@@ -40,6 +40,12 @@ pub struct Cached {
     pub section: u64,
 }
 
+impl std::borrow::Borrow<Node> for Cached {
+    fn borrow(&self) -> &Node {
+        &self.node
+    }
+}
+
 impl Cached {
     /// Whether the entry still is what it was, as far as `stat` can tell.
     pub fn is_unchanged(&self, stat: &Stat) -> bool {

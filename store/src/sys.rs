@@ -144,7 +144,7 @@ fn read_xattrs(
     list: impl Fn(&mut Vec<u8>) -> Result<usize>,
     get: impl Fn(&[u8], &mut Vec<u8>) -> Result<usize>,
 ) -> Result<Vec<Xattr>> {
-    let mut names = Vec::with_capacity(0);
+    let mut names = Vec::new();
     match grow(&mut names, &list) {
         Err(Errno::OPNOTSUPP) => return Ok(Vec::new()),
         other => other?,
@@ -163,22 +163,17 @@ fn read_xattrs(
     Ok(xattrs)
 }
 
-/// Calls `read` with a buffer that is as long as the first, empty call asked for, again while it keeps growing.
+/// Calls `read` with a longer buffer until what there is fits.
 fn grow(buffer: &mut Vec<u8>, read: &dyn Fn(&mut Vec<u8>) -> Result<usize>) -> Result<()> {
+    let mut room = 512;
     loop {
-        buffer.clear();
-        let needed = read(buffer)?;
-        if needed == 0 {
-            buffer.clear();
-            return Ok(());
-        }
-        buffer.resize(needed, 0);
+        buffer.resize(room, 0);
         match read(buffer) {
             Ok(filled) => {
                 buffer.truncate(filled);
                 return Ok(());
             }
-            Err(Errno::RANGE) => continue,
+            Err(Errno::RANGE) if room < 1 << 24 => room *= 8,
             Err(e) => return Err(e),
         }
     }
