@@ -2,6 +2,7 @@
 
 pub mod blob;
 pub mod codec;
+pub mod diff;
 pub mod disk;
 pub mod error;
 pub mod format;
