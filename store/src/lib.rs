@@ -3,6 +3,7 @@
 pub mod blob;
 pub mod codec;
 pub mod create;
+pub mod diff;
 pub mod disk;
 pub mod error;
 pub mod format;
