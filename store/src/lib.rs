@@ -1,10 +1,13 @@
 //! Content-addressed snapshot store.
 
 pub mod blob;
+pub mod check;
 pub mod codec;
+pub mod delete;
 pub mod disk;
 pub mod error;
 pub mod format;
+pub mod gc;
 pub mod id;
 pub mod journal;
 pub mod layout;
@@ -18,7 +21,10 @@ pub mod progress;
 pub mod recipe;
 pub mod record;
 pub mod selector;
+pub mod stats;
 pub mod store;
+#[cfg(test)]
+pub(crate) mod testing;
 pub mod tree;
 pub mod view;
 
