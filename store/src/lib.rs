@@ -1,12 +1,15 @@
 //! Content-addressed snapshot store.
 
 pub mod blob;
+pub mod check;
 pub mod codec;
 pub mod create;
+pub mod delete;
 pub mod diff;
 pub mod disk;
 pub mod error;
 pub mod format;
+pub mod gc;
 pub mod id;
 pub mod journal;
 pub mod layout;
@@ -21,8 +24,11 @@ pub mod recipe;
 pub mod record;
 pub mod selector;
 pub mod statcache;
+pub mod stats;
 pub mod store;
 pub mod sys;
+#[cfg(test)]
+mod testing;
 pub mod tree;
 pub mod view;
 
