@@ -1,5 +1,6 @@
 //! Content-addressed snapshot store.
 
+pub mod archive;
 pub mod blob;
 pub mod codec;
 pub mod disk;
@@ -10,6 +11,7 @@ pub mod journal;
 pub mod layout;
 pub mod links;
 pub mod lock;
+pub mod manifest;
 pub mod name;
 pub mod omitted;
 pub mod pack;

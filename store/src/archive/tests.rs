@@ -1,0 +1,1 @@
+//! Reading archives: ours, and hostile ones.
