@@ -148,9 +148,9 @@ impl Manifest {
     pub fn of(checkpoint: &Checkpoint) -> Self {
         let record = &checkpoint.record;
         let git = record.git.as_ref().map(|git| match git {
-            Value::Object(fields) => {
-                Value::Object(fields.iter().filter(|(name, _)| *name != "uncommitted_files").map(|(k, v)| (k.clone(), v.clone())).collect())
-            }
+            Value::Object(fields) => Value::Object(
+                fields.iter().filter(|(name, _)| *name != "uncommitted_files").map(|(k, v)| (k.clone(), v.clone())).collect(),
+            ),
             other => other.clone(),
         });
         Manifest {

@@ -183,7 +183,9 @@ impl<'a> Reader<'a> {
     pub(super) fn read_exact(&mut self, out: &mut [u8]) -> Result<()> {
         match self.input.read_exact(out) {
             Ok(()) => self.expanded(out.len()),
-            Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => Err(self.refused(&self.rest.name, "the archive ends in it")),
+            Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => {
+                Err(self.refused(&self.rest.name, "the archive ends in it"))
+            }
             Err(e) => Err(self.refused(&self.rest.name, &e.to_string())),
         }
     }
@@ -193,7 +195,9 @@ impl<'a> Reader<'a> {
         let mut filled = 0;
         while filled < BLOCK {
             match self.input.read(&mut block[filled..]) {
-                Ok(0) if filled == 0 => return Err(self.refused(&self.rest.name, "the archive ends behind it, without an end mark")),
+                Ok(0) if filled == 0 => {
+                    return Err(self.refused(&self.rest.name, "the archive ends behind it, without an end mark"));
+                }
                 Ok(0) => return Err(self.refused(&self.rest.name, "the archive ends in the header behind it")),
                 Ok(n) => filled += n,
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
@@ -264,7 +268,6 @@ impl<'a> Reader<'a> {
         }
         Ok(parts.join(&b'/'))
     }
-
 }
 
 fn without_nul(mut bytes: Vec<u8>) -> Vec<u8> {

@@ -2,11 +2,7 @@
 
 use tar::{EntryType, Header};
 
-use super::{
-    ARCHIVE_VERSION, COMMENT_PREFIX, key, pax,
-    import::Reader,
-    pax::BLOCK,
-};
+use super::{ARCHIVE_VERSION, COMMENT_PREFIX, import::Reader, key, pax, pax::BLOCK};
 use crate::{
     codec::Decoder,
     error::Result,
@@ -130,11 +126,7 @@ impl Reader<'_> {
             return Err(broken());
         }
         let path = self.checked_path(&path)?;
-        let content = if leader.is_empty() {
-            Content::Socket
-        } else {
-            Content::HardLink { leader: self.checked_path(&leader)? }
-        };
+        let content = if leader.is_empty() { Content::Socket } else { Content::HardLink { leader: self.checked_path(&leader)? } };
         Ok(Member { path, meta: node.meta, links: node.links, content })
     }
 
@@ -194,7 +186,8 @@ impl Reader<'_> {
         if path.is_empty() && !is_folder {
             return Err(self.refused(raw_path, "the archive's root is no folder"));
         }
-        let link = || extended.link.clone().or_else(|| header.link_name_bytes().map(|name| name.into_owned())).unwrap_or_default();
+        let link =
+            || extended.link.clone().or_else(|| header.link_name_bytes().map(|name| name.into_owned())).unwrap_or_default();
         let device = || -> Option<(u32, u32)> { Some((header.device_major().ok()??, header.device_minor().ok()??)) };
         let mut data_bytes = 0;
         let content = if is_folder {
@@ -228,7 +221,9 @@ impl Reader<'_> {
             return Err(self.refused(raw_path, "it is a symlink with a target that no filesystem holds"));
         }
         if extended.is_other_sparse && extended.sparse_major.is_none() {
-            return Err(self.refused(raw_path, "it is sparse in an old form; make the archive with `tar --sparse --format=posix`"));
+            return Err(
+                self.refused(raw_path, "it is sparse in an old form; make the archive with `tar --sparse --format=posix`")
+            );
         }
         if data_bytes > self.limits.file_bytes_max {
             return Err(self.refused(raw_path, &format!("{data_bytes} bytes are too many for one file")));
@@ -311,4 +306,3 @@ pub(super) fn unhex(text: &[u8]) -> Option<Vec<u8>> {
     }
     text.chunks_exact(2).map(|pair| Some((digit(pair[0])? * 16 + digit(pair[1])?) as u8)).collect()
 }
-

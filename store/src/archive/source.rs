@@ -36,4 +36,3 @@ impl<R: Read> Expanding for zstd::Decoder<'_, BufReader<Source<R>>> {
 
 /// First bytes of a zstd frame.
 pub(super) const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-
