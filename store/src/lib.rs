@@ -3,6 +3,8 @@
 pub mod archive;
 pub mod blob;
 pub mod codec;
+pub mod create;
+pub mod diff;
 pub mod disk;
 pub mod error;
 pub mod format;
@@ -20,7 +22,9 @@ pub mod progress;
 pub mod recipe;
 pub mod record;
 pub mod selector;
+pub mod statcache;
 pub mod store;
+pub mod sys;
 pub mod tree;
 pub mod view;
 

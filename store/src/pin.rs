@@ -36,6 +36,7 @@ pub struct Pin {
     path: PathBuf,
     file: File,
     text: PinText,
+    stays: bool,
 }
 
 impl Pin {
@@ -51,7 +52,7 @@ impl Pin {
                 continue;
             }
             let text = PinText { writer, checkpoints: Vec::new(), process: std::process::id(), purpose: purpose.to_owned() };
-            let mut pin = Pin { op, path, file, text };
+            let mut pin = Pin { op, path, file, text, stays: false };
             pin.write()?;
             return Ok(pin);
         }
@@ -61,6 +62,11 @@ impl Pin {
     pub fn add(&mut self, checkpoints: impl IntoIterator<Item = Ulid>) -> Result<()> {
         self.text.checkpoints.extend(checkpoints);
         self.write()
+    }
+
+    /// Lets go without removing the file: what the operation left behind is found by it.
+    pub fn leave(mut self) {
+        self.stays = true;
     }
 
     fn write(&mut self) -> Result<()> {
@@ -75,7 +81,9 @@ impl Pin {
 
 impl Drop for Pin {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+        if !self.stays {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 

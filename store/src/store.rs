@@ -18,7 +18,7 @@ use crate::{
     codec::Malformed,
     disk,
     error::{Error, IoContext, Result},
-    format::{BALLAST_BYTES, STORE_VERSION},
+    format::{BALLAST_BYTES, SINGLE_CHUNK_BYTES, STORE_VERSION},
     id::{BlobId, ObjectId, PackId, TreeId, Ulid},
     layout::Layout,
     lock::WriterLock,
@@ -300,6 +300,9 @@ impl Store {
 
     /// Whether a blob is stored as one chunk under its own id.
     pub(crate) fn is_single_chunk(&self, blob: BlobId, size: u64) -> Result<bool> {
+        if size <= SINGLE_CHUNK_BYTES as u64 {
+            return Ok(true);
+        }
         if size > u64::from(self.config.chunking.bytes_max) {
             return Ok(false);
         }

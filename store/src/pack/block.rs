@@ -252,6 +252,13 @@ impl BlockBuilder {
         self.entries.push(Entry { kind, id, head_bytes: head.len(), tail_bytes });
     }
 
+    /// Takes over another builder's objects.
+    pub fn join(&mut self, other: &mut BlockBuilder) {
+        self.entries.append(&mut other.entries);
+        self.heads.append(&mut other.heads);
+        self.tails.append(&mut other.tails);
+    }
+
     /// Raw bytes collected so far.
     pub fn raw_bytes(&self) -> usize {
         self.heads.len() + self.tails.len()

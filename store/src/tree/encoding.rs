@@ -3,6 +3,8 @@
 //! A folder of at most [`ENTRIES_UNSPLIT`] entries is one leaf. A bigger one is cut behind every name whose hash has enough
 //! trailing zero bits, so that its shape depends on the names alone: adding an entry changes one leaf and the path to it.
 
+use std::borrow::Borrow;
+
 use crate::{
     codec::{Decoder, Malformed, put_bytes, put_uint},
     id::{ID_BYTES, TreeId},
@@ -60,14 +62,18 @@ fn seal(kind_level: u8, count: usize, head: &[u8], tail: &[u8]) -> Encoded {
 
 /// Encodes a folder's entries, which must be ordered by name and distinct. Emits every tree node, lower ones first, and returns the
 /// root with the sums.
-pub fn encode_folder<E>(entries: &[Node], mut emit: impl FnMut(Encoded) -> Result<(), E>) -> Result<(TreeId, Totals), E> {
-    debug_assert!(entries.windows(2).all(|pair| pair[0].name < pair[1].name));
+pub fn encode_folder<T: Borrow<Node>, E>(
+    entries: &[T],
+    mut emit: impl FnMut(Encoded) -> Result<(), E>,
+) -> Result<(TreeId, Totals), E> {
+    debug_assert!(entries.windows(2).all(|pair| pair[0].borrow().name < pair[1].borrow().name));
     let (mut head, mut tail) = (Vec::new(), Vec::new());
-    let mut leaf = |part: &[Node]| -> Result<(TreeId, Totals), E> {
+    let mut leaf = |part: &[T]| -> Result<(TreeId, Totals), E> {
         head.clear();
         tail.clear();
         let mut totals = Totals::default();
         for node in part {
+            let node: &Node = node.borrow();
             totals.add(node);
             node.encode(&mut head, &mut tail);
         }
@@ -82,11 +88,11 @@ pub fn encode_folder<E>(entries: &[Node], mut emit: impl FnMut(Encoded) -> Resul
     let mut lines: Vec<(Child, u32)> = Vec::new();
     let mut start = 0;
     for (i, node) in entries.iter().enumerate() {
-        let bits = zero_bits(&node.name);
+        let bits = zero_bits(&node.borrow().name);
         if bits >= SPLIT_BITS || i + 1 - start >= LINES_MAX || i + 1 == entries.len() {
             let part = &entries[start..=i];
             let (tree, totals) = leaf(part)?;
-            lines.push((Child { tree, first: part[0].name.clone(), totals }, bits));
+            lines.push((Child { tree, first: part[0].borrow().name.clone(), totals }, bits));
             start = i + 1;
         }
     }

@@ -1,0 +1,157 @@
+//! The commit: packs are synced, then the journal's record is; that is when the checkpoint exists.
+
+use std::{collections::HashMap, fs::File, thread, time::Instant};
+
+use super::sink::{Batch, PackSink, Sink};
+use crate::{
+    disk,
+    error::{Error, IoContext, Result},
+    id::RecordId,
+    journal::{Entry, Journal},
+    pack::{ObjectKind, PackInfo},
+    pin::Pin,
+    progress::Progress,
+    recipe::Encoded,
+    record::{Checkpoint, Record},
+    store::Store,
+    view,
+};
+
+/// Runs with at least this many new objects hand RocksDB a table of them, made before the lock is taken.
+const TABLE_OBJECTS: usize = 2000;
+
+/// What was committed.
+pub struct Committed {
+    /// The checkpoint.
+    pub checkpoint: Checkpoint,
+    /// Raw bytes of new objects.
+    pub new_bytes: u64,
+    /// Bytes of its packs.
+    pub stored_bytes: u64,
+    /// How long the writer lock was held, in milliseconds.
+    pub lock_held_ms: u64,
+}
+
+/// Commits a record over what the sink holds. `None` where garbage collection has condemned a pack that the run reuses. Where nothing
+/// is committed, the packs stay for the next try to take up.
+pub fn commit(
+    store: &Store,
+    pin: Pin,
+    sink: Sink<'_>,
+    record: Record,
+    adopted: Vec<PackInfo>,
+    progress: &dyn Progress,
+) -> Result<Option<Committed>> {
+    let committed = try_commit(store, &pin, sink, record, adopted, progress);
+    if !matches!(committed, Ok(Some(_))) {
+        pin.leave();
+    }
+    committed
+}
+
+fn try_commit(
+    store: &Store,
+    pin: &Pin,
+    sink: Sink<'_>,
+    mut record: Record,
+    adopted: Vec<PackInfo>,
+    progress: &dyn Progress,
+) -> Result<Option<Committed>> {
+    let layout = store.layout();
+    let parent = store.view().head(&record.session)?;
+    set_parent(&mut record, parent.as_ref());
+    let sealed = seal(&record)?;
+    store_record(&sink, &sealed)?;
+    let Sink::Store(packs) = sink else { return Err(Error::Invalid("nothing to commit".into())) };
+    let written = packs.finish()?;
+    sync(store, &written.packs, &adopted)?;
+    let mut infos: Vec<PackInfo> = adopted;
+    infos.extend(written.packs.iter().map(|(info, _)| info.clone()));
+    let table = layout.table(pin.op);
+    let mut tables = HashMap::new();
+    if written.objects.len() >= TABLE_OBJECTS && infos.len() == written.packs.len() {
+        view::write_table(&table, &written.objects)?;
+        tables.insert(pin.op, table);
+    }
+
+    let lock = store.lock(progress)?;
+    let began = Instant::now();
+    let current = store.refresh()?;
+    if !current.lost(&written.reused)?.is_empty() {
+        return Ok(None);
+    }
+    let head = current.head(&record.session)?;
+    let mut sealed = sealed;
+    if head.as_ref().map(|h| h.record.id) != record.parent {
+        // Another process committed to this session meanwhile: the record is sealed anew, behind that one.
+        set_parent(&mut record, head.as_ref());
+        sealed = seal(&record)?;
+        let extra = Sink::Store(PackSink::new(store, current.clone(), pin.op, HashMap::new(), infos.len() as u32));
+        store_record(&extra, &sealed)?;
+        if let Sink::Store(packs) = extra {
+            let extra = packs.finish()?;
+            sync(store, &extra.packs, &[])?;
+            infos.extend(extra.packs.into_iter().map(|(info, _)| info));
+            tables.clear();
+        }
+    }
+    let journal = Journal::new(layout.journal());
+    let tail = journal.read(current.end())?;
+    let end = journal.append(&tail, &[Entry::Commit { op: pin.op, record: sealed.clone(), packs: infos.clone() }])?;
+    let stored_bytes = infos.iter().map(|info| info.bytes).sum();
+    absorb_if_due(store, &tables, progress);
+    let lock_held_ms = began.elapsed().as_millis() as u64;
+    drop(lock);
+    for table in tables.values() {
+        // Gone already where RocksDB took it in.
+        let _ = std::fs::remove_file(table);
+    }
+    let checkpoint = Checkpoint::decode(end.sequence, sealed).map_err(|e| Error::Invalid(e.to_string()))?;
+    Ok(Some(Committed { checkpoint, new_bytes: written.new_bytes, stored_bytes, lock_held_ms }))
+}
+
+/// The checkpoint exists by now, so that RocksDB cannot be brought up to it is worth a word, and no more.
+fn absorb_if_due(store: &Store, tables: &HashMap<crate::id::OpId, std::path::PathBuf>, progress: &dyn Progress) {
+    let absorbed = store.refresh().and_then(|current| match current.wants_absorbing() {
+        true => view::absorb(store.layout(), tables).and_then(|()| store.reopen().map(|_| ())),
+        false => Ok(()),
+    });
+    if let Err(e) = absorbed {
+        progress.notice(&format!("the checkpoint is committed, but the index was not updated: {e}"));
+    }
+}
+
+fn set_parent(record: &mut Record, parent: Option<&Checkpoint>) {
+    record.parent = parent.map(|p| p.record.id);
+    record.depth = parent.map_or(1, |p| p.record.depth + 1);
+}
+
+fn seal(record: &Record) -> Result<String> {
+    serde_json::to_string(record).map_err(|e| Error::Invalid(format!("cannot encode the record: {e}")))
+}
+
+fn store_record(sink: &Sink<'_>, sealed: &str) -> Result<()> {
+    let bytes = sealed.as_bytes().to_vec();
+    let id = RecordId::of(&bytes).object();
+    let mut batch = Batch::new(sink)?;
+    batch.meta(Encoded { kind: ObjectKind::Record, id, bytes, tail_bytes: 0 })?;
+    batch.finish()
+}
+
+/// Syncs packs and their names.
+fn sync(store: &Store, packs: &[(PackInfo, File)], adopted: &[PackInfo]) -> Result<()> {
+    let layout = store.layout();
+    let synced = thread::scope(|scope| {
+        let syncs: Vec<_> = packs.iter().map(|(info, file)| (info, scope.spawn(|| file.sync_data()))).collect();
+        syncs.into_iter().map(|(info, sync)| (info, sync.join())).collect::<Vec<_>>()
+    });
+    for (info, result) in synced {
+        let result = result.unwrap_or_else(|_| Err(std::io::Error::other("the syncing thread failed")));
+        result.at("sync pack", layout.pack(info.id))?;
+    }
+    for info in adopted {
+        let path = layout.pack(info.id);
+        File::open(&path).and_then(|file| file.sync_data()).at("sync pack", &path)?;
+    }
+    if packs.is_empty() && adopted.is_empty() { Ok(()) } else { disk::sync_folder(&layout.packs()) }
+}

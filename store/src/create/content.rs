@@ -1,0 +1,255 @@
+//! Reading one file: its bytes, in chunks, into the sink.
+
+use std::{
+    collections::VecDeque,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+};
+
+use fastcdc::v2020::FastCDC;
+use rustix::io::Errno;
+
+use super::sink::Batch;
+use crate::{
+    error::Result,
+    format::SINGLE_CHUNK_BYTES,
+    id::BlobId,
+    recipe::{self, ChunkRun},
+    store::Chunking,
+    sys::{self, Stat},
+    tree::Hole,
+};
+
+/// Bytes read from a large file at a time.
+const READ_BYTES: usize = 1 << 20;
+/// A file that changes while it is read is read this often.
+const TRIES: u32 = 4;
+
+/// Why a file's content was not captured.
+pub enum Failure {
+    /// The system refused; the file is named in the checkpoint.
+    Unreadable(Errno),
+    /// The store failed; the whole run ends.
+    Store(crate::Error),
+}
+
+impl From<Errno> for Failure {
+    fn from(errno: Errno) -> Self {
+        Failure::Unreadable(errno)
+    }
+}
+
+impl From<crate::Error> for Failure {
+    fn from(error: crate::Error) -> Self {
+        Failure::Store(error)
+    }
+}
+
+/// A file as it was read.
+pub struct Content {
+    /// Its content.
+    pub blob: BlobId,
+    /// What `stat` said when it was read.
+    pub stat: Stat,
+    /// Its holes.
+    pub holes: Vec<Hole>,
+    /// It changed during each try.
+    pub changing: bool,
+}
+
+/// Reads files; one per worker, because it keeps its buffer.
+pub struct Reader {
+    chunking: Chunking,
+    buffer: Vec<u8>,
+}
+
+fn read_full(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<usize, Errno> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match rustix::io::read(fd, &mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(n) => filled += n,
+            Err(Errno::INTR) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(filled)
+}
+
+impl Reader {
+    /// A reader that cuts large files like this.
+    pub fn new(chunking: Chunking) -> Self {
+        Reader { chunking, buffer: Vec::new() }
+    }
+
+    /// Reads an open file into the sink. `before` are the chunks of what it held when it was last captured: they are tried first, so
+    /// that a file that only grew is cut where it ended, and nothing is searched for cuts twice. Reports the bytes read.
+    pub fn read(
+        &mut self,
+        fd: &OwnedFd,
+        name: &[u8],
+        before: &dyn Fn() -> Vec<ChunkRun>,
+        batch: &mut Batch<'_>,
+    ) -> Result<Content, Failure> {
+        let mut stat = sys::stat_fd(fd)?;
+        for attempt in 1.. {
+            let holes = if stat.blocks * 512 < stat.size { sys::holes(fd.as_fd(), stat.size)? } else { Vec::new() };
+            let (blob, size) = if stat.size as usize <= SINGLE_CHUNK_BYTES {
+                self.read_small(fd.as_fd(), stat.size as usize, name, batch)?
+            } else {
+                self.read_large(fd.as_fd(), &holes, stat.size, before(), batch)?
+            };
+            let after = sys::stat_fd(fd)?;
+            let same = after.size == stat.size && after.mtime == stat.mtime && after.ctime == stat.ctime && size == stat.size;
+            if same || attempt == TRIES {
+                let holes = if size == stat.size { holes } else { Vec::new() };
+                return Ok(Content { blob, stat: Stat { size, ..after }, holes, changing: !same });
+            }
+            stat = after;
+            rustix::fs::seek(fd, rustix::fs::SeekFrom::Start(0))?;
+        }
+        Err(Failure::Unreadable(Errno::AGAIN))
+    }
+
+    fn read_small(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        size: usize,
+        name: &[u8],
+        batch: &mut Batch<'_>,
+    ) -> Result<(BlobId, u64), Failure> {
+        // One byte more than expected, to notice growth; never more than one chunk may have.
+        let want = (size + 1).min(SINGLE_CHUNK_BYTES);
+        if self.buffer.len() < want {
+            self.buffer.resize(want, 0);
+        }
+        let filled = read_full(fd, &mut self.buffer[..want])?;
+        let bytes = &self.buffer[..filled];
+        let blob = BlobId::of(bytes);
+        if !bytes.is_empty() {
+            batch.small_chunk(blob.object(), bytes, name)?;
+        }
+        Ok((blob, filled as u64))
+    }
+
+    fn read_large(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        holes: &[Hole],
+        size: u64,
+        before: Vec<ChunkRun>,
+        batch: &mut Batch<'_>,
+    ) -> Result<(BlobId, u64), Failure> {
+        let mut out = Cutter { hasher: blake3::Hasher::new(), runs: Vec::new(), total: 0, batch };
+        let mut at = 0;
+        for hole in holes {
+            self.read_range(fd, Some(hole.start - at), &[], &mut out)?;
+            out.zeros(hole.bytes, self.chunking.bytes_max)?;
+            at = hole.start + hole.bytes;
+            rustix::fs::seek(fd, rustix::fs::SeekFrom::Start(at))?;
+        }
+        let rest = if holes.is_empty() { None } else { Some(size.saturating_sub(at)) };
+        self.read_range(fd, rest, &before, &mut out)?;
+        let Cutter { hasher, runs, total, batch } = out;
+        let blob = BlobId(*hasher.finalize().as_bytes());
+        match runs.as_slice() {
+            [] => {}
+            [only] if only.repeat == 1 => debug_assert_eq!(only.id, blob),
+            _ => {
+                for encoded in recipe::encode(blob, &runs) {
+                    batch.meta(encoded)?;
+                }
+            }
+        }
+        Ok((blob, total))
+    }
+
+    /// Reads from the file's offset to its end, or at most `limit` bytes, and cuts what it reads.
+    fn read_range(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        limit: Option<u64>,
+        before: &[ChunkRun],
+        out: &mut Cutter<'_, '_>,
+    ) -> Result<(), Failure> {
+        let bytes_max = self.chunking.bytes_max as usize;
+        let room = READ_BYTES.max(4 * bytes_max);
+        if self.buffer.len() < room {
+            self.buffer.resize(room, 0);
+        }
+        let mut left = limit.unwrap_or(u64::MAX);
+        let mut before: VecDeque<(BlobId, u32)> =
+            before.iter().flat_map(|run| std::iter::repeat_n((run.id, run.bytes), run.repeat as usize)).collect();
+        let (mut start, mut end, mut at_end) = (0, 0, false);
+        loop {
+            // A cut is only sought where a whole chunk is at hand.
+            if !at_end && end - start < bytes_max {
+                self.buffer.copy_within(start..end, 0);
+                end -= start;
+                start = 0;
+                let want = usize::try_from(left).unwrap_or(usize::MAX).min(room - end);
+                let filled = read_full(fd, &mut self.buffer[end..end + want])?;
+                left -= filled as u64;
+                end += filled;
+                at_end = filled < want || left == 0;
+            }
+            if start == end {
+                return Ok(());
+            }
+            let rest = &self.buffer[start..end];
+            if let Some(&(id, bytes)) = before.front() {
+                let known = rest.get(..bytes as usize).filter(|piece| BlobId::of(piece) == id);
+                if let Some(piece) = known {
+                    out.chunk(id, piece)?;
+                    start += piece.len();
+                    before.pop_front();
+                    continue;
+                }
+                // From the first difference on, cuts are sought again.
+                before.clear();
+            }
+            let c = self.chunking;
+            let cdc = FastCDC::new(rest, c.bytes_min as usize, c.bytes_avg as usize, c.bytes_max as usize);
+            let (_, cut) = cdc.cut(0, rest.len());
+            let piece = &rest[..cut.max(1)];
+            out.chunk(BlobId::of(piece), piece)?;
+            start += piece.len();
+        }
+    }
+}
+
+/// Gathers the chunks of one large file.
+struct Cutter<'b, 'a> {
+    hasher: blake3::Hasher,
+    runs: Vec<ChunkRun>,
+    total: u64,
+    batch: &'b mut Batch<'a>,
+}
+
+impl Cutter<'_, '_> {
+    fn push(&mut self, id: BlobId, bytes: u32) {
+        self.total += u64::from(bytes);
+        match self.runs.last_mut() {
+            Some(last) if last.id == id && last.bytes == bytes && last.repeat < u32::MAX => last.repeat += 1,
+            _ => self.runs.push(ChunkRun { id, bytes, repeat: 1 }),
+        }
+    }
+
+    fn chunk(&mut self, id: BlobId, piece: &[u8]) -> Result<()> {
+        self.hasher.update(piece);
+        self.push(id, piece.len() as u32);
+        self.batch.large_chunk(id.object(), piece)
+    }
+
+    /// A hole: hashed and cut as the zeros that it reads as, without reading them.
+    fn zeros(&mut self, mut bytes: u64, bytes_max: u32) -> Result<()> {
+        let zeros = vec![0; bytes_max as usize];
+        let whole = BlobId::of(&zeros);
+        while bytes > 0 {
+            let n = bytes.min(u64::from(bytes_max)) as usize;
+            let id = if n == zeros.len() { whole } else { BlobId::of(&zeros[..n]) };
+            self.chunk(id, &zeros[..n])?;
+            bytes -= n as u64;
+        }
+        Ok(())
+    }
+}

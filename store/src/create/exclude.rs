@@ -1,0 +1,220 @@
+//! What capture leaves out: by the user's patterns, and by proof that it can be made again.
+
+use std::{
+    os::fd::BorrowedFd,
+    path::{Path, PathBuf},
+    sync::{Arc, OnceLock},
+};
+
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+use crate::{
+    error::{Error, Result},
+    name,
+    record::Rules,
+    sys,
+};
+
+const CACHE_TAG: &[u8] = b"CACHEDIR.TAG";
+/// What a CACHEDIR.TAG begins with (the Cache Directory Tagging Specification).
+const CACHE_TAG_SIGNATURE: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";
+
+/// Decides about entries.
+#[derive(Debug)]
+pub struct Excluder {
+    rules: Rules,
+    patterns: Gitignore,
+    /// Paths to capture, with everything below them; all, if there are none.
+    listed: Option<Vec<Vec<u8>>>,
+}
+
+/// A git work tree on the way from the workspace folder to an entry.
+#[derive(Debug)]
+pub struct Repository {
+    /// Path of its work tree from the workspace folder.
+    path: Vec<u8>,
+    /// Path of the workspace folder inside the work tree, where the work tree begins above it.
+    prefix: Vec<u8>,
+    dot_git: PathBuf,
+    tracked: OnceLock<Vec<Vec<u8>>>,
+}
+
+impl Repository {
+    /// The work tree whose `.git` lies at `dot_git`, in the folder at `path` of the workspace.
+    pub fn new(path: Vec<u8>, dot_git: PathBuf) -> Arc<Self> {
+        Arc::new(Repository { path, prefix: Vec::new(), dot_git, tracked: OnceLock::new() })
+    }
+
+    /// The work tree that the workspace folder lies in, if its root is above.
+    pub fn around(workspace: &Path) -> Option<Arc<Self>> {
+        let above = workspace.ancestors().skip(1).find(|folder| folder.join(".git").exists())?;
+        let inside = workspace.strip_prefix(above).ok()?;
+        use std::os::unix::ffi::OsStrExt;
+        Some(Arc::new(Repository {
+            path: Vec::new(),
+            prefix: inside.as_os_str().as_bytes().to_vec(),
+            dot_git: above.join(".git"),
+            tracked: OnceLock::new(),
+        }))
+    }
+
+    /// Every tracked path, ordered. An index that cannot be read counts as tracking everything: see [`Repository::tracks`].
+    fn tracked(&self) -> &[Vec<u8>] {
+        self.tracked.get_or_init(|| read_index(&self.dot_git).unwrap_or_else(|| vec![Vec::new()]))
+    }
+
+    /// Whether git tracks the entry at a path of the workspace, or something below it.
+    pub fn tracks(&self, path: &[u8]) -> bool {
+        let below = match path.strip_prefix(self.path.as_slice()) {
+            Some(rest) if self.path.is_empty() => rest,
+            Some(rest) => rest.strip_prefix(b"/").unwrap_or(rest),
+            None => return false,
+        };
+        let wanted = name::join(&self.prefix, below);
+        let tracked = self.tracked();
+        if tracked.first().is_some_and(Vec::is_empty) {
+            return true;
+        }
+        let at = tracked.partition_point(|t| t.as_slice() < wanted.as_slice());
+        let starts = |t: &Vec<u8>| t.strip_prefix(wanted.as_slice()).is_some_and(|rest| rest.is_empty() || rest[0] == b'/');
+        // `target` sorts before `target-x`, which sorts before `target/x`: look at the folder's own place as well.
+        let folder = [wanted.as_slice(), b"/"].concat();
+        let inside = tracked.partition_point(|t| t.as_slice() < folder.as_slice());
+        tracked.get(at).is_some_and(starts) || tracked.get(inside).is_some_and(starts)
+    }
+}
+
+/// The paths in a repository's index; `None` where it cannot be read. A repository without an index tracks nothing.
+fn read_index(dot_git: &Path) -> Option<Vec<Vec<u8>>> {
+    let folder = if dot_git.is_file() {
+        let text = std::fs::read_to_string(dot_git).ok()?;
+        dot_git.parent()?.join(text.strip_prefix("gitdir:")?.trim())
+    } else {
+        dot_git.to_owned()
+    };
+    let path = folder.join("index");
+    if !path.exists() {
+        return Some(Vec::new());
+    }
+    let index = gix_index::File::at(path, gix_index::hash::Kind::Sha1, true, Default::default()).ok()?;
+    let mut paths: Vec<Vec<u8>> = index.entries().iter().map(|entry| entry.path(&index).to_vec()).collect();
+    paths.sort_unstable();
+    Some(paths)
+}
+
+/// One folder as rules see it.
+pub struct Surroundings<'a> {
+    /// Its path from the workspace folder.
+    pub path: &'a [u8],
+    /// The names in it, ordered.
+    pub names: &'a [Vec<u8>],
+    /// The innermost work tree around it.
+    pub repository: Option<&'a Repository>,
+    /// Only what git tracks is captured, because the folder as a whole can be made again.
+    pub only_tracked: bool,
+}
+
+impl Surroundings<'_> {
+    fn has(&self, name: &str) -> bool {
+        self.names.binary_search_by(|n| n.as_slice().cmp(name.as_bytes())).is_ok()
+    }
+}
+
+/// What to do with an entry.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Capture it.
+    Keep,
+    /// Capture what git tracks in it, and nothing else.
+    KeepTracked,
+    /// Leave it out, by this rule.
+    Exclude(String),
+}
+
+impl Excluder {
+    /// Prepares the rules. Patterns are in gitignore syntax, relative to the workspace folder. Fails on one that does not parse.
+    pub fn new(rules: Rules, listed: Option<Vec<Vec<u8>>>) -> Result<Self> {
+        let mut builder = GitignoreBuilder::new("");
+        for pattern in &rules.patterns {
+            builder
+                .add_line(None, pattern)
+                .map_err(|e| Error::Invalid(format!("the exclude pattern '{pattern}' does not parse: {e}")))?;
+        }
+        let patterns = builder.build().map_err(|e| Error::Invalid(format!("the exclude patterns do not parse: {e}")))?;
+        Ok(Excluder { rules, patterns, listed })
+    }
+
+    /// The rules, as they go into the record.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// Decides about an entry by its name and surroundings.
+    pub fn judge(&self, around: &Surroundings<'_>, name: &[u8], path: &[u8], is_folder: bool) -> Verdict {
+        if let Some(listed) = &self.listed
+            && !is_listed(listed, path, is_folder)
+        {
+            return Verdict::Exclude("not in --files-from".into());
+        }
+        if !self.patterns.is_empty() {
+            let matched = self.patterns.matched(name::as_path(path), is_folder);
+            if let Some(glob) = matched.inner().filter(|_| matched.is_ignore()) {
+                return Verdict::Exclude(format!("pattern {}", glob.original()));
+            }
+        }
+        if around.only_tracked {
+            return match around.repository {
+                Some(repository) if !repository.tracks(path) => Verdict::Exclude("regenerable, and not tracked by git".into()),
+                _ if is_folder => Verdict::KeepTracked,
+                _ => Verdict::Keep,
+            };
+        }
+        if !is_folder || !self.rules.defaults {
+            return Verdict::Keep;
+        }
+        let proof = match name {
+            b"target" if around.has("Cargo.toml") => "target beside Cargo.toml",
+            b"target" if around.has("pom.xml") => "target beside pom.xml",
+            b"node_modules" if around.has("package.json") => "node_modules beside package.json",
+            b"__pycache__" => "__pycache__",
+            _ => return Verdict::Keep,
+        };
+        self.unless_tracked(around.repository, path, proof.into())
+    }
+
+    fn unless_tracked(&self, repository: Option<&Repository>, path: &[u8], rule: String) -> Verdict {
+        match repository {
+            Some(repository) if repository.tracks(path) => Verdict::KeepTracked,
+            _ => Verdict::Exclude(rule),
+        }
+    }
+
+    /// Decides about a folder by what is in it, once it is open. `KeepTracked` and `Exclude` mean the same as for [`Self::judge`].
+    pub fn judge_inside(&self, around: &Surroundings<'_>, name: &[u8], folder: BorrowedFd<'_>) -> Verdict {
+        let tag = self.rules.if_present.iter().find(|tag| around.has(tag));
+        if let Some(tag) = tag {
+            return Verdict::Exclude(format!("holds {tag}"));
+        }
+        let caches = self.rules.defaults || self.rules.caches;
+        if caches && around.has("CACHEDIR.TAG") && is_cache_tag(folder) {
+            return self.unless_tracked(around.repository, around.path, "CACHEDIR.TAG".into());
+        }
+        if self.rules.defaults && name == b".venv" && around.has("pyvenv.cfg") {
+            return self.unless_tracked(around.repository, around.path, ".venv with pyvenv.cfg".into());
+        }
+        Verdict::Keep
+    }
+}
+
+fn is_listed(listed: &[Vec<u8>], path: &[u8], is_folder: bool) -> bool {
+    let within = |inner: &[u8], outer: &[u8]| {
+        inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest[0] == b'/' || outer.is_empty())
+    };
+    listed.iter().any(|l| within(path, l) || is_folder && within(l, path))
+}
+
+fn is_cache_tag(folder: BorrowedFd<'_>) -> bool {
+    let mut start = [0; CACHE_TAG_SIGNATURE.len()];
+    sys::open_file_at(folder, CACHE_TAG).and_then(|file| rustix::io::read(&file, &mut start)).is_ok()
+        && start == CACHE_TAG_SIGNATURE
+}

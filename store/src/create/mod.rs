@@ -1,0 +1,363 @@
+//! Creating a checkpoint: walk -> (stat cache says unchanged? reuse) -> chunk -> dedup -> block -> pack; nodes -> trees, children
+//! first; record; one commit.
+
+mod commit;
+mod content;
+mod exclude;
+mod orphans;
+mod sink;
+mod source;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fs,
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+    sync::Mutex,
+};
+
+use jiff::Timestamp;
+use rustix::fs::{Mode, OFlags};
+pub use sink::Looked;
+pub use source::{FullWalk, Scope, Source};
+
+use self::{
+    exclude::Excluder,
+    sink::{Batch, PackSink, Sink},
+    walk::{Walk, Walked},
+};
+use crate::{
+    error::{Error, IoContext, Result},
+    id::{TreeId, Ulid},
+    links::Links,
+    name,
+    omitted::{self, Omission, Reason},
+    pin::Pin,
+    progress::{Phase, Progress},
+    record::{Checkpoint, Consistency, Omitted, Part, RECORD_SCHEMA, Record, Rules, Trigger, Workspace},
+    statcache::{self, StatCache},
+    store::Store,
+    sys,
+    tree::{self, Node},
+};
+
+/// Garbage collection may overtake a run this often before it gives up.
+const TRIES: u32 = 5;
+
+/// What to capture, and as what.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The folder.
+    pub workspace: PathBuf,
+    /// The session that the checkpoint belongs to.
+    pub session: String,
+    /// Why it is made.
+    pub trigger: Trigger,
+    /// More about why.
+    pub trigger_detail: Option<String>,
+    /// What its maker says of it.
+    pub message: Option<String>,
+    /// By which rules entries are left out.
+    pub rules: Rules,
+    /// Only these paths, from the workspace folder, and what is below them.
+    pub listed: Option<Vec<Vec<u8>>>,
+    /// Commit nothing where the session's head has the same root.
+    pub skip_if_unchanged: bool,
+    /// How many threads walk, read and compress; 0 for one per processor.
+    pub threads: usize,
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The new checkpoint; with `skip_if_unchanged`, the session's head where nothing had changed.
+    pub checkpoint: Checkpoint,
+    /// Nothing had changed, and nothing was committed.
+    pub skipped: bool,
+    /// What was left out.
+    pub omissions: Vec<Omission>,
+    /// Files whose content was read.
+    pub files_read: u64,
+    /// Their bytes.
+    pub bytes_read: u64,
+    /// Raw bytes of objects that the store did not have.
+    pub new_bytes: u64,
+    /// Bytes that its packs take.
+    pub stored_bytes: u64,
+    /// How long the writer lock was held, in milliseconds.
+    pub lock_held_ms: u64,
+    /// What the caller should know.
+    pub notices: Vec<String>,
+}
+
+/// Makes a checkpoint of a folder.
+pub fn run(store: &Store, options: &Options, progress: &dyn Progress) -> Result<Outcome> {
+    run_with(store, options, &FullWalk, progress)
+}
+
+/// Makes a checkpoint of a folder, of which `source` says what may have changed.
+pub fn run_with(store: &Store, options: &Options, source: &dyn Source, progress: &dyn Progress) -> Result<Outcome> {
+    for _ in 0..TRIES {
+        if let Some(outcome) = attempt(store, options, source, progress)? {
+            return Ok(outcome);
+        }
+    }
+    Err(Error::Overtaken { tries: TRIES })
+}
+
+/// One try. `None` where garbage collection removed what it was going to reuse.
+fn attempt(store: &Store, options: &Options, source: &dyn Source, progress: &dyn Progress) -> Result<Option<Outcome>> {
+    let started_at = Timestamp::now();
+    let target = Target::open(store, &options.workspace)?;
+    let excluder = Excluder::new(options.rules.clone(), options.listed.clone())?;
+    let mut pin = Pin::take(&store.layout().pins(), true, "create")?;
+    let cache = StatCache::open(store.layout(), &target.path);
+    let base = pin_base(store, &mut pin, cache.as_ref())?;
+    let cache = cache.filter(|_| base.is_some());
+    let head = store.view().head(&options.session)?;
+    let adopted = orphans::adopt(store, pin.op, progress)?;
+    let base_omissions = base.as_ref().map_or_else(|| Ok(Vec::new()), |base| store.omissions(base))?;
+    let cache_out = statcache::Writer::create(store.layout(), &target.path, cache.as_ref()).ok().map(Mutex::new);
+
+    let expected = base.as_ref().map(|base| &base.record.workspace);
+    progress.phase(Phase::Capture, expected.map(|w| w.files), expected.map(|w| w.bytes));
+    let packs = PackSink::new(store, store.view(), pin.op, adopted.objects, adopted.packs.len() as u32);
+    let sink = Sink::Store(packs);
+    let walk = Walk {
+        store,
+        sink: &sink,
+        excluder: &excluder,
+        source,
+        cache: cache.as_ref(),
+        base_omissions: &base_omissions,
+        cache_out,
+        progress,
+        workspace: &target.path,
+        forbidden: target.forbidden,
+        threads: threads(options.threads),
+    };
+    let walked = match walk.run(target.fd) {
+        Ok(walked) => walked,
+        Err(e) => return Err(abandon(pin, sink, e)),
+    };
+    let stored = store_root(&sink, &walked);
+    let (root, links, table) = match stored {
+        Ok(stored) => stored,
+        Err(e) => return Err(abandon(pin, sink, e)),
+    };
+
+    let unchanged = head.as_ref().filter(|head| head.record.root == root && head.record.links == links);
+    if let Some(head) = unchanged.filter(|_| options.skip_if_unchanged) {
+        let Walked { omissions, read, .. } = walked;
+        discard(store, pin, sink);
+        return Ok(Some(Outcome {
+            checkpoint: head.clone(),
+            skipped: true,
+            omissions,
+            files_read: read.0,
+            bytes_read: read.1,
+            new_bytes: 0,
+            stored_bytes: 0,
+            lock_held_ms: 0,
+            notices: Vec::new(),
+        }));
+    }
+
+    let record = new_record(options, &excluder, &target.path, &walked, started_at, (root, links, table));
+    let Walked { root: node, omissions, is_dirty, read, cache_out, .. } = walked;
+    progress.phase(Phase::Commit, None, None);
+    let Some(committed) = commit::commit(store, pin, sink, record, adopted.packs, progress)? else { return Ok(None) };
+    if let Some(writer) = cache_out.filter(|_| is_dirty) {
+        // Without a cache the next run reads more; that is no reason to fail this one.
+        let _ = writer.finish(node.section, committed.checkpoint.record.id, root);
+    }
+    Ok(Some(Outcome {
+        checkpoint: committed.checkpoint,
+        skipped: false,
+        omissions,
+        files_read: read.0,
+        bytes_read: read.1,
+        new_bytes: committed.new_bytes,
+        stored_bytes: committed.stored_bytes,
+        lock_held_ms: committed.lock_held_ms,
+        notices: adopted.notices,
+    }))
+}
+
+/// Looks at a folder as [`run`] would, without storing anything: its node and trees, for comparing it with a checkpoint.
+pub fn look<'a>(store: &'a Store, options: &Options, progress: &dyn Progress) -> Result<(Node, Looked<'a>, Vec<Omission>)> {
+    let target = Target::open(store, &options.workspace)?;
+    let excluder = Excluder::new(options.rules.clone(), options.listed.clone())?;
+    let mut pin = Pin::take(&store.layout().pins(), false, "look")?;
+    let cache = StatCache::open(store.layout(), &target.path);
+    let base = pin_base(store, &mut pin, cache.as_ref())?;
+    let cache = cache.filter(|_| base.is_some());
+    progress.phase(Phase::Plan, None, None);
+    let sink = Sink::Look(Mutex::default());
+    let walk = Walk {
+        store,
+        sink: &sink,
+        excluder: &excluder,
+        source: &FullWalk,
+        cache: cache.as_ref(),
+        base_omissions: &[],
+        cache_out: None,
+        progress,
+        workspace: &target.path,
+        forbidden: target.forbidden,
+        threads: threads(options.threads),
+    };
+    let walked = walk.run(target.fd)?;
+    let Sink::Look(trees) = sink else { return Err(Error::Invalid("looking stored something".into())) };
+    let trees: HashMap<TreeId, Vec<u8>> = trees.into_inner().unwrap_or_default();
+    Ok((walked.root.node, Looked { trees, store }, walked.omissions))
+}
+
+fn threads(wanted: usize) -> usize {
+    match wanted {
+        0 => std::thread::available_parallelism().map_or(2, usize::from).min(16),
+        n => n,
+    }
+}
+
+/// The folder to capture, open.
+struct Target {
+    path: PathBuf,
+    fd: OwnedFd,
+    forbidden: Vec<(u64, u64)>,
+}
+
+impl Target {
+    fn open(store: &Store, workspace: &Path) -> Result<Self> {
+        let path = fs::canonicalize(workspace).at("open workspace", workspace)?;
+        let store_path = fs::canonicalize(store.path()).at("open store", store.path())?;
+        if path.starts_with(&store_path) {
+            return Err(Error::Invalid(format!(
+                "the workspace {} is the store, or inside it; choose another folder",
+                workspace.display()
+            )));
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(&path, flags, Mode::empty()).at("open workspace", workspace)?;
+        let store_fd = rustix::fs::open(&store_path, flags, Mode::empty()).at("open store", &store_path)?;
+        let stat = sys::stat_fd(&store_fd).at("open store", &store_path)?;
+        Ok(Target { path, fd, forbidden: vec![(stat.dev, stat.ino)] })
+    }
+}
+
+/// Pins the checkpoint whose content the stat cache names, so that all of it can be reused. `None` where it is gone.
+fn pin_base(store: &Store, pin: &mut Pin, cache: Option<&StatCache>) -> Result<Option<Checkpoint>> {
+    let Some(cache) = cache else {
+        store.refresh()?;
+        return Ok(None);
+    };
+    let base = cache.trailer.base;
+    pin.add([base])?;
+    let checkpoints = store.refresh()?.checkpoints()?;
+    let same = checkpoints.iter().find(|c| c.record.id == base && c.record.root == cache.trailer.root);
+    if let Some(found) = same {
+        return Ok(Some(found.clone()));
+    }
+    // The checkpoint is gone, but another one with the same root keeps the same content.
+    let Some(other) = checkpoints.into_iter().rev().find(|c| c.record.root == cache.trailer.root) else { return Ok(None) };
+    pin.add([other.record.id])?;
+    let still_there = store.refresh()?.checkpoints()?.iter().any(|c| c.record.id == other.record.id);
+    Ok(still_there.then_some(other))
+}
+
+/// Stores the root tree and the tables beside it.
+fn store_root(sink: &Sink<'_>, walked: &Walked) -> Result<(TreeId, Option<crate::id::ObjectId>, Option<crate::id::ObjectId>)> {
+    let mut batch = Batch::new(sink)?;
+    let (root, _) = tree::encode_folder(std::slice::from_ref(&walked.root.node), |encoded| batch.meta(encoded))?;
+    let mut groups: BTreeMap<(u64, u64), Vec<u64>> = BTreeMap::new();
+    for member in &walked.links {
+        groups.entry(member.file).or_default().push(member.position);
+    }
+    let links = Links::new(groups.into_values()).encode();
+    let links_id = links.as_ref().map(|encoded| encoded.id);
+    if let Some(encoded) = links {
+        batch.meta(encoded)?;
+    }
+    let table = (!walked.omissions.is_empty()).then(|| omitted::encode(&walked.omissions));
+    let table_id = table.as_ref().map(|encoded| encoded.id);
+    if let Some(encoded) = table {
+        batch.meta(encoded)?;
+    }
+    batch.finish()?;
+    Ok((root, links_id, table_id))
+}
+
+fn new_record(
+    options: &Options,
+    excluder: &Excluder,
+    path: &Path,
+    walked: &Walked,
+    started_at: Timestamp,
+    (root, links, table): (TreeId, Option<crate::id::ObjectId>, Option<crate::id::ObjectId>),
+) -> Record {
+    use std::os::unix::ffi::OsStrExt;
+    let created_at = Timestamp::now();
+    let totals = walked.root.node.as_folder().map(|(_, totals)| *totals).unwrap_or_default();
+    let count = |wanted: fn(&Reason) -> bool| walked.omissions.iter().filter(|o| wanted(&o.reason)).count() as u64;
+    let omitted = table.map(|table| Omitted {
+        table,
+        excluded: count(|r| matches!(r, Reason::Excluded(_))),
+        unreadable: count(|r| matches!(r, Reason::Unreadable(_))),
+        changing: count(|r| matches!(r, Reason::Changing)),
+    });
+    Record {
+        schema: RECORD_SCHEMA,
+        id: Ulid::from_parts(created_at.as_millisecond().max(0) as u64, Ulid::generate().random()),
+        session: options.session.clone(),
+        run: None,
+        epoch: 0,
+        parent: None,
+        depth: 1,
+        trigger: options.trigger,
+        trigger_detail: options.trigger_detail.clone(),
+        message: options.message.clone(),
+        root,
+        links,
+        parts: BTreeMap::from([("workspace".to_owned(), Part::Captured)]),
+        consistency: Consistency::Unknown,
+        started_at,
+        created_at,
+        workspace: Workspace {
+            path: name::display(path.as_os_str().as_bytes()),
+            files: totals.files,
+            folders: totals.folders,
+            entries: totals.entries,
+            bytes: totals.bytes,
+        },
+        rules: Rules { listed_only: options.listed.is_some(), ..excluder.rules().clone() },
+        omitted,
+        conversation: None,
+        git: None,
+        environment: None,
+        usage: None,
+        extra: Default::default(),
+    }
+}
+
+/// Ends a run that failed: whole packs stay, with the dead pin that names them, for the next run to take up.
+fn abandon(pin: Pin, sink: Sink<'_>, error: Error) -> Error {
+    let whole = match sink {
+        Sink::Store(packs) => packs.give_up(),
+        Sink::Look(_) => 0,
+    };
+    if whole > 0 {
+        pin.leave();
+    }
+    error
+}
+
+/// Ends a run that turned out to have nothing to commit.
+fn discard(store: &Store, pin: Pin, sink: Sink<'_>) {
+    if let Sink::Store(packs) = sink {
+        packs.discard(store.layout());
+    }
+    drop(pin);
+}

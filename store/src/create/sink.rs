@@ -1,0 +1,339 @@
+//! Where captured objects go: what the store has already is dropped, the rest is gathered in blocks and written to packs.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fs::{self, File},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use crate::{
+    error::{Error, IoContext, Result},
+    format::{DATA_BLOCK_BYTES, META_BLOCK_BYTES, PACK_BYTES},
+    id::{ObjectId, ObjectKey, OpId, PackId, TreeId},
+    layout::Layout,
+    name,
+    pack::{BlockBuilder, Location, ObjectKind, PackInfo, PackWriter},
+    recipe::Encoded,
+    store::Store,
+    tree::{self, TreeNode, Trees},
+    view::View,
+};
+
+/// Small chunks are gathered up to this many bytes, ordered by kind, and then cut into blocks.
+const WINDOW_BYTES: usize = 4 << 20;
+const SHARDS: usize = 16;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Takes captured objects.
+pub enum Sink<'a> {
+    /// Keeps the new ones in packs.
+    Store(PackSink<'a>),
+    /// Keeps trees in memory and drops content: for looking at a folder without storing it.
+    Look(Mutex<HashMap<TreeId, Vec<u8>>>),
+}
+
+/// Writes new objects into packs.
+pub struct PackSink<'a> {
+    layout: &'a Layout,
+    view: Arc<View>,
+    op: OpId,
+    level: i32,
+    claimed: [Mutex<HashSet<ObjectKey>>; SHARDS],
+    adopted: HashMap<ObjectKey, Location>,
+    adopted_packs: usize,
+    /// Packs in which dedup found something.
+    reused: Mutex<HashSet<PackId>>,
+    packs: Mutex<Packs>,
+    placed: Mutex<Vec<(ObjectKey, Location)>>,
+    new_bytes: AtomicU64,
+}
+
+#[derive(Default)]
+struct Packs {
+    current: Option<PackWriter>,
+    number: u32,
+    finished: Vec<(PackInfo, File)>,
+}
+
+/// What a [`PackSink`] wrote.
+pub struct Written {
+    /// The packs, whole but not synced.
+    pub packs: Vec<(PackInfo, File)>,
+    /// Every new object and where it lies, ordered by key.
+    pub objects: Vec<(ObjectKey, Location)>,
+    /// Packs in which dedup found something.
+    pub reused: HashSet<PackId>,
+    /// Raw bytes of the new objects.
+    pub new_bytes: u64,
+}
+
+impl<'a> PackSink<'a> {
+    /// A sink for the operation `op`. `adopted` are objects that lie in packs of an interrupted run which this one took over;
+    /// `next_pack` is the number of its first own pack.
+    pub fn new(store: &'a Store, view: Arc<View>, op: OpId, adopted: HashMap<ObjectKey, Location>, next_pack: u32) -> Self {
+        PackSink {
+            adopted_packs: next_pack as usize,
+            layout: store.layout(),
+            view,
+            op,
+            level: store.config().compression_level,
+            claimed: Default::default(),
+            adopted,
+            reused: Mutex::default(),
+            packs: Mutex::new(Packs { number: next_pack, ..Packs::default() }),
+            placed: Mutex::default(),
+            new_bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether the caller must store this object: nobody has, and nobody else was told to.
+    fn claim(&self, id: ObjectId) -> Result<bool> {
+        let key = id.key();
+        if !lock(&self.claimed[usize::from(key[0]) % SHARDS]).insert(key) || self.adopted.contains_key(&key) {
+            return Ok(false);
+        }
+        match self.view.locate(id)? {
+            Some(location) => {
+                lock(&self.reused).insert(location.pack);
+                Ok(false)
+            }
+            None => Ok(true),
+        }
+    }
+
+    fn write_block(&self, builder: &mut BlockBuilder, compressor: &mut zstd::bulk::Compressor<'_>) -> Result<()> {
+        if builder.is_empty() {
+            return Ok(());
+        }
+        let raw_bytes = builder.raw_bytes() as u64;
+        let (entries, block) = builder.encode(compressor).at("compress for", &self.layout.root)?;
+        let mut packs = lock(&self.packs);
+        if packs.current.is_none() {
+            let id = PackId::new(self.op, packs.number);
+            packs.number += 1;
+            packs.current = Some(PackWriter::create(self.layout.pack(id), id)?);
+        }
+        let Some(pack) = packs.current.as_mut() else { return Ok(()) };
+        let location = pack.append(&block, &entries)?;
+        if pack.bytes() >= PACK_BYTES
+            && let Some(pack) = packs.current.take()
+        {
+            let finished = pack.finish()?;
+            packs.finished.push(finished);
+        }
+        drop(packs);
+        self.new_bytes.fetch_add(raw_bytes, Ordering::Relaxed);
+        lock(&self.placed).extend(entries.iter().map(|e| (e.id.key(), location)));
+        Ok(())
+    }
+
+    /// Drops the unfinished pack and keeps the whole ones; says how many those are.
+    pub fn give_up(self) -> usize {
+        let mut packs = self.packs.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if packs.current.take().is_some() {
+            let _ = fs::remove_file(self.layout.pack(PackId::new(self.op, packs.number - 1)));
+        }
+        packs.finished.len() + self.adopted_packs
+    }
+
+    /// Removes all packs that were written.
+    pub fn discard(self, layout: &Layout) {
+        let packs = self.packs.into_inner().unwrap_or_else(PoisonError::into_inner);
+        for number in 0..packs.number {
+            let _ = fs::remove_file(layout.pack(PackId::new(self.op, number)));
+        }
+    }
+
+    /// Completes the last pack and gives up everything.
+    pub fn finish(self) -> Result<Written> {
+        let mut packs = self.packs.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pack) = packs.current.take() {
+            packs.finished.push(pack.finish()?);
+        }
+        let mut objects = self.placed.into_inner().unwrap_or_else(PoisonError::into_inner);
+        objects.sort_unstable_by_key(|(key, _)| *key);
+        objects.dedup_by_key(|(key, _)| *key);
+        let reused = self.reused.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok(Written { packs: packs.finished, objects, reused, new_bytes: self.new_bytes.into_inner() })
+    }
+}
+
+impl Sink<'_> {
+    /// Whether content must be kept, or only hashed.
+    pub fn keeps_content(&self) -> bool {
+        matches!(self, Sink::Store(_))
+    }
+}
+
+/// A folder that was only looked at: its trees in memory, and behind them a store's.
+pub struct Looked<'a> {
+    /// Encoded trees.
+    pub trees: HashMap<TreeId, Vec<u8>>,
+    /// Where all other trees are.
+    pub store: &'a Store,
+}
+
+impl Trees for Looked<'_> {
+    fn tree_node(&self, id: TreeId) -> Result<TreeNode> {
+        match self.trees.get(&id) {
+            Some(bytes) => tree::decode(bytes).map_err(|e| Error::Invalid(e.to_string())),
+            None => self.store.tree_node(id),
+        }
+    }
+}
+
+struct Pending {
+    extension: [u8; 8],
+    id: ObjectId,
+    start: usize,
+    bytes: usize,
+}
+
+/// One worker's objects on their way into blocks.
+pub struct Batch<'a> {
+    sink: &'a Sink<'a>,
+    compressor: Option<zstd::bulk::Compressor<'static>>,
+    small: Vec<Pending>,
+    small_bytes: Vec<u8>,
+    large: BlockBuilder,
+    meta: BlockBuilder,
+}
+
+impl<'a> Batch<'a> {
+    /// An empty batch.
+    pub fn new(sink: &'a Sink<'a>) -> Result<Self> {
+        let compressor = match sink {
+            Sink::Store(packs) => {
+                let made = zstd::bulk::Compressor::new(packs.level);
+                Some(made.at("set up compression for", &packs.layout.root)?)
+            }
+            Sink::Look(_) => None,
+        };
+        Ok(Batch {
+            sink,
+            compressor,
+            small: Vec::new(),
+            small_bytes: Vec::new(),
+            large: BlockBuilder::default(),
+            meta: BlockBuilder::default(),
+        })
+    }
+
+    fn write(&mut self, which: impl FnOnce(&mut Self) -> &mut BlockBuilder) -> Result<()> {
+        let mut builder = std::mem::take(which(self));
+        if let (Sink::Store(packs), Some(compressor)) = (self.sink, self.compressor.as_mut()) {
+            packs.write_block(&mut builder, compressor)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the whole content of a small file, which is called `file_name`.
+    pub fn small_chunk(&mut self, id: ObjectId, bytes: &[u8], file_name: &[u8]) -> Result<()> {
+        let Sink::Store(packs) = self.sink else { return Ok(()) };
+        if !packs.claim(id)? {
+            return Ok(());
+        }
+        let mut extension = [0; 8];
+        let found = name::extension(file_name);
+        let n = found.len().min(8);
+        extension[..n].copy_from_slice(&found[..n]);
+        self.small.push(Pending { extension, id, start: self.small_bytes.len(), bytes: bytes.len() });
+        self.small_bytes.extend_from_slice(bytes);
+        if self.small_bytes.len() >= WINDOW_BYTES {
+            self.write_window(false)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the window's small chunks, like with like. Unless `all`, what does not fill a last block stays.
+    fn write_window(&mut self, all: bool) -> Result<()> {
+        let mut small = std::mem::take(&mut self.small);
+        let bytes = std::mem::take(&mut self.small_bytes);
+        small.sort_by_key(|pending| pending.extension);
+        let (Sink::Store(packs), Some(compressor)) = (self.sink, self.compressor.as_mut()) else { return Ok(()) };
+        let mut builder = BlockBuilder::default();
+        let mut rest = bytes.len();
+        for pending in small {
+            let content = &bytes[pending.start..pending.start + pending.bytes];
+            if builder.is_empty() && rest < DATA_BLOCK_BYTES && !all {
+                let start = self.small_bytes.len();
+                self.small_bytes.extend_from_slice(content);
+                self.small.push(Pending { start, ..pending });
+                continue;
+            }
+            rest -= pending.bytes;
+            builder.push(ObjectKind::Chunk, pending.id, content, 0);
+            if builder.raw_bytes() >= DATA_BLOCK_BYTES {
+                packs.write_block(&mut builder, compressor)?;
+            }
+        }
+        packs.write_block(&mut builder, compressor)
+    }
+
+    /// Takes a chunk of a large file; those of one file stay together.
+    pub fn large_chunk(&mut self, id: ObjectId, bytes: &[u8]) -> Result<()> {
+        let Sink::Store(packs) = self.sink else { return Ok(()) };
+        if !packs.claim(id)? {
+            return Ok(());
+        }
+        if self.large.raw_bytes() + bytes.len() > DATA_BLOCK_BYTES + DATA_BLOCK_BYTES / 2 {
+            self.write(|batch| &mut batch.large)?;
+        }
+        self.large.push(ObjectKind::Chunk, id, bytes, 0);
+        if self.large.raw_bytes() >= DATA_BLOCK_BYTES {
+            self.write(|batch| &mut batch.large)?;
+        }
+        Ok(())
+    }
+
+    /// Takes a tree, recipe, record or table.
+    pub fn meta(&mut self, encoded: Encoded) -> Result<()> {
+        match self.sink {
+            Sink::Look(trees) => {
+                if encoded.kind == ObjectKind::Tree {
+                    lock(trees).insert(TreeId(encoded.id.0), encoded.bytes);
+                }
+                Ok(())
+            }
+            Sink::Store(packs) => {
+                if packs.claim(encoded.id)? {
+                    self.meta.push(encoded.kind, encoded.id, &encoded.bytes, encoded.tail_bytes);
+                    if self.meta.raw_bytes() >= META_BLOCK_BYTES {
+                        self.write(|batch| &mut batch.meta)?;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes over what another worker had not written yet.
+    pub fn join(&mut self, mut other: Batch<'_>) -> Result<()> {
+        for pending in other.small.drain(..) {
+            let start = self.small_bytes.len();
+            self.small_bytes.extend_from_slice(&other.small_bytes[pending.start..pending.start + pending.bytes]);
+            self.small.push(Pending { start, ..pending });
+        }
+        self.large.join(&mut other.large);
+        self.meta.join(&mut other.meta);
+        if self.small_bytes.len() >= WINDOW_BYTES {
+            self.write_window(false)?;
+        }
+        Ok(())
+    }
+
+    /// Writes everything that is left.
+    pub fn finish(mut self) -> Result<()> {
+        let large = std::mem::take(&mut self.large);
+        self.write_window(true)?;
+        self.large = large;
+        self.write(|batch| &mut batch.large)?;
+        self.write(|batch| &mut batch.meta)
+    }
+}

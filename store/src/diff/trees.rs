@@ -1,0 +1,123 @@
+//! Walking two trees in step, equal ones skipped without being read.
+
+use std::vec;
+
+use super::{
+    Change, ChangeKind,
+    folder::{self, Pair, bad_tree},
+    renames::find_renames,
+};
+use crate::{
+    error::{Error, Result},
+    tree::{DEPTH_MAX, Node, Trees},
+};
+
+/// One side of a comparison.
+#[derive(Clone, Copy)]
+pub struct Side<'a> {
+    /// Where its trees are read.
+    pub trees: &'a dyn Trees,
+    /// The folder. Its name plays no part.
+    pub folder: &'a Node,
+}
+
+impl<'a> Side<'a> {
+    /// A folder, and where its trees are read.
+    pub fn new(trees: &'a dyn Trees, folder: &'a Node) -> Self {
+        Side { trees, folder }
+    }
+}
+
+/// What a comparison says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiffOptions {
+    /// Whether a deleted and an added file of equal content are one renamed file.
+    pub renames: bool,
+    /// Whether a folder of which nothing but the mtime differs is said. It does so whenever an entry came or went, which is said
+    /// anyway.
+    pub folder_times: bool,
+}
+
+impl Default for DiffOptions {
+    fn default() -> Self {
+        DiffOptions { renames: true, folder_times: false }
+    }
+}
+
+/// All changes from `old` to `new`, ordered by path: component by component, so that a folder stands right before what is in it.
+/// Everything in an added or deleted folder is listed.
+pub fn compare(old: Side<'_>, new: Side<'_>, options: DiffOptions) -> Result<Vec<Change>> {
+    let mut changes = Vec::new();
+    compare_each(old, new, options.folder_times, &mut |change| {
+        changes.push(change);
+        Ok(())
+    })?;
+    if options.renames {
+        find_renames(&mut changes);
+    }
+    Ok(changes)
+}
+
+/// Calls `visit` with each change, in the order of [`compare`], as it is found. Renames are not looked for: that takes all changes.
+pub fn compare_each(old: Side<'_>, new: Side<'_>, folder_times: bool, visit: &mut dyn FnMut(Change) -> Result<()>) -> Result<()> {
+    let mut walk = Walk { old: old.trees, new: new.trees, folder_times, visit, path: Vec::new(), stack: Vec::new() };
+    walk.enter(Pair { old: Some(old.folder.clone()), new: Some(new.folder.clone()) })?;
+    while let Some(level) = walk.stack.last_mut() {
+        let Some(pair) = level.pairs.next() else {
+            walk.stack.pop();
+            continue;
+        };
+        walk.path.truncate(level.path_bytes);
+        if !walk.path.is_empty() {
+            walk.path.push(b'/');
+        }
+        walk.path.extend_from_slice(pair.name());
+        walk.enter(pair)?;
+    }
+    Ok(())
+}
+
+/// A folder on the way down.
+struct Level {
+    pairs: vec::IntoIter<Pair>,
+    path_bytes: usize,
+}
+
+struct Walk<'a> {
+    old: &'a dyn Trees,
+    new: &'a dyn Trees,
+    folder_times: bool,
+    visit: &'a mut dyn FnMut(Change) -> Result<()>,
+    path: Vec<u8>,
+    /// An explicit stack: a hostile tree must not overflow the program's.
+    stack: Vec<Level>,
+}
+
+impl Walk<'_> {
+    /// Says what there is to say of the entries at `path`, and goes into them if they are folders that differ.
+    fn enter(&mut self, pair: Pair) -> Result<()> {
+        let (old, new) = pair.trees();
+        let kind = match (&pair.old, &pair.new) {
+            (None, _) => Some(ChangeKind::Added),
+            (_, None) => Some(ChangeKind::Deleted),
+            (Some(old), Some(new)) => ChangeKind::between(old, new, self.folder_times),
+        };
+        if let Some(kind) = kind {
+            (self.visit)(Change { path: self.path.clone(), kind, old: pair.old, new: pair.new })?;
+        }
+        if old == new {
+            return Ok(());
+        }
+        let pairs = match new.or(old) {
+            Some(tree) if self.stack.len() >= DEPTH_MAX => Err(bad_tree(tree, "folders nest too deep")),
+            _ => folder::pairs((self.old, old), (self.new, new)),
+        }
+        .map_err(|e| self.at(e))?;
+        self.stack.push(Level { pairs: pairs.into_iter(), path_bytes: self.path.len() });
+        Ok(())
+    }
+
+    fn at(&self, error: Error) -> Error {
+        if self.path.is_empty() { error } else { error.at(&self.path) }
+    }
+}

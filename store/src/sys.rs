@@ -1,0 +1,238 @@
+//! What the store asks of the operating system: entries relative to open folders, so that neither long paths nor a swapped symlink
+//! can lead anywhere else.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::{
+    fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom},
+    io::{Errno, Result},
+};
+
+use crate::tree::{Hole, Kind, Meta, Time, Xattr};
+
+/// What `stat` says of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// Type and permission bits.
+    pub mode: u32,
+    /// Filesystem it is on.
+    pub dev: u64,
+    /// Inode number.
+    pub ino: u64,
+    /// Link count.
+    pub links: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Length in bytes.
+    pub size: u64,
+    /// Allocated units of 512 bytes.
+    pub blocks: u64,
+    /// Device number, of devices.
+    pub rdev: u64,
+    /// Last change of content.
+    pub mtime: Time,
+    /// Last change of content or metadata.
+    pub ctime: Time,
+}
+
+impl Stat {
+    fn new(s: &rustix::fs::Stat) -> Self {
+        Stat {
+            mode: s.st_mode,
+            dev: s.st_dev as u64,
+            ino: s.st_ino as u64,
+            links: u32::try_from(s.st_nlink).unwrap_or(u32::MAX),
+            uid: s.st_uid,
+            gid: s.st_gid,
+            size: s.st_size as u64,
+            blocks: s.st_blocks as u64,
+            rdev: s.st_rdev as u64,
+            mtime: Time { secs: s.st_mtime as i64, nanos: s.st_mtime_nsec as u32 },
+            ctime: Time { secs: s.st_ctime as i64, nanos: s.st_ctime_nsec as u32 },
+        }
+    }
+
+    /// Its type.
+    pub fn file_type(&self) -> FileType {
+        FileType::from_raw_mode(self.mode)
+    }
+
+    /// Whether it is a folder.
+    pub fn is_folder(&self) -> bool {
+        self.file_type() == FileType::Directory
+    }
+
+    /// Whether it is a regular file.
+    pub fn is_file(&self) -> bool {
+        self.file_type() == FileType::RegularFile
+    }
+
+    /// The metadata that trees keep, with these extended attributes.
+    pub fn meta(&self, xattrs: Vec<Xattr>) -> Meta {
+        Meta { mode: self.mode & 0o7777, uid: self.uid, gid: self.gid, mtime: self.mtime, xattrs }
+    }
+
+    /// The kind of an entry that is neither file, folder nor symlink.
+    pub fn special_kind(&self) -> Option<Kind> {
+        let (major, minor) = (rustix::fs::major(self.rdev), rustix::fs::minor(self.rdev));
+        match self.file_type() {
+            FileType::Fifo => Some(Kind::Fifo),
+            FileType::Socket => Some(Kind::Socket),
+            FileType::CharacterDevice => Some(Kind::CharDevice { major, minor }),
+            FileType::BlockDevice => Some(Kind::BlockDevice { major, minor }),
+            _ => None,
+        }
+    }
+}
+
+/// Stats an entry of an open folder; a symlink itself, not its target.
+pub fn stat_at(folder: BorrowedFd<'_>, name: &[u8]) -> Result<Stat> {
+    rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).map(|s| Stat::new(&s))
+}
+
+/// Stats an open file.
+pub fn stat_fd(fd: impl AsFd) -> Result<Stat> {
+    rustix::fs::fstat(fd).map(|s| Stat::new(&s))
+}
+
+/// Opens a folder that is an entry of an open one; fails on a symlink.
+pub fn open_folder_at(folder: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(folder, name, flags, Mode::empty())
+}
+
+/// Opens a file for reading. Neither follows a symlink nor waits for a fifo's writer, and leaves the access time alone where it may.
+pub fn open_file_at(folder: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    match rustix::fs::openat(folder, name, flags | OFlags::NOATIME, Mode::empty()) {
+        Err(Errno::PERM) => rustix::fs::openat(folder, name, flags, Mode::empty()),
+        other => other,
+    }
+}
+
+/// The names in an open folder, ordered, without `.` and `..`.
+pub fn names(folder: BorrowedFd<'_>) -> Result<Vec<Vec<u8>>> {
+    let mut buffer = Vec::with_capacity(32 << 10);
+    let mut entries = RawDir::new(folder, buffer.spare_capacity_mut());
+    let mut names = Vec::new();
+    while let Some(entry) = entries.next() {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if name != b"." && name != b".." {
+            names.push(name.to_vec());
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// The target of a symlink in an open folder.
+pub fn readlink_at(folder: BorrowedFd<'_>, name: &[u8]) -> Result<Vec<u8>> {
+    rustix::fs::readlinkat(folder, name, Vec::new()).map(|target| target.into_bytes())
+}
+
+/// A path that names an entry of an open folder without following it, for calls that have no variant relative to a folder.
+pub fn proc_path(folder: BorrowedFd<'_>, name: &[u8]) -> Vec<u8> {
+    let mut path = format!("/proc/self/fd/{}/", folder.as_raw_fd()).into_bytes();
+    path.extend_from_slice(name);
+    path
+}
+
+fn read_xattrs(
+    list: impl Fn(&mut Vec<u8>) -> Result<usize>,
+    get: impl Fn(&[u8], &mut Vec<u8>) -> Result<usize>,
+) -> Result<Vec<Xattr>> {
+    let mut names = Vec::new();
+    match grow(&mut names, &list) {
+        Err(Errno::OPNOTSUPP) => return Ok(Vec::new()),
+        other => other?,
+    }
+    let mut xattrs = Vec::new();
+    for name in names.split(|b| *b == 0).filter(|name| !name.is_empty()) {
+        let mut value = Vec::new();
+        match grow(&mut value, &|buffer: &mut Vec<u8>| get(name, buffer)) {
+            // It went between the list and the read.
+            Err(Errno::NODATA) => continue,
+            other => other?,
+        }
+        xattrs.push((name.to_vec(), value));
+    }
+    xattrs.sort_unstable();
+    Ok(xattrs)
+}
+
+/// Calls `read` with a longer buffer until what there is fits.
+fn grow(buffer: &mut Vec<u8>, read: &dyn Fn(&mut Vec<u8>) -> Result<usize>) -> Result<()> {
+    let mut room = 512;
+    loop {
+        buffer.resize(room, 0);
+        match read(buffer) {
+            Ok(filled) => {
+                buffer.truncate(filled);
+                return Ok(());
+            }
+            Err(Errno::RANGE) if room < 1 << 24 => room *= 8,
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+/// The extended attributes of an open file or folder, ordered by name.
+pub fn xattrs_fd(fd: BorrowedFd<'_>) -> Result<Vec<Xattr>> {
+    read_xattrs(
+        |buffer| rustix::fs::flistxattr(fd, buffer.as_mut_slice()),
+        |name, buffer| rustix::fs::fgetxattr(fd, name, buffer.as_mut_slice()),
+    )
+}
+
+/// The extended attributes of an entry that cannot be opened for reading, such as a symlink or a fifo.
+pub fn xattrs_at(folder: BorrowedFd<'_>, name: &[u8]) -> Result<Vec<Xattr>> {
+    let path = proc_path(folder, name);
+    read_xattrs(
+        |buffer| rustix::fs::llistxattr(path.as_slice(), buffer.as_mut_slice()),
+        |name, buffer| rustix::fs::lgetxattr(path.as_slice(), name, buffer.as_mut_slice()),
+    )
+}
+
+/// The holes of an open file of this length, in order. The file's offset is moved.
+pub fn holes(fd: BorrowedFd<'_>, size: u64) -> Result<Vec<Hole>> {
+    let mut holes = Vec::new();
+    let mut at = 0;
+    while at < size {
+        let start = match rustix::fs::seek(fd, SeekFrom::Hole(at)) {
+            // The filesystem does not tell.
+            Err(Errno::INVAL) if at == 0 => return Ok(Vec::new()),
+            Err(Errno::NXIO) => break,
+            other => other?,
+        };
+        if start >= size {
+            break;
+        }
+        let end = match rustix::fs::seek(fd, SeekFrom::Data(start)) {
+            Err(Errno::NXIO) => size,
+            other => other?.min(size),
+        };
+        if end > start {
+            holes.push(Hole { start, bytes: end - start });
+        }
+        at = end.max(start + 1);
+    }
+    rustix::fs::seek(fd, SeekFrom::Start(0))?;
+    Ok(holes)
+}
+
+/// The clock by which local filesystems stamp files.
+pub fn now() -> Time {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+    Time { secs: now.tv_sec, nanos: now.tv_nsec as u32 }
+}
+
+/// Whether the filesystem's clock may be another machine's, or its stamps coarse.
+pub fn has_coarse_time(folder: BorrowedFd<'_>) -> bool {
+    // NFS, SMB, SMB2, CIFS, FUSE, 9p, Ceph, AFS, msdos/vfat, exfat.
+    const REMOTE_OR_COARSE: [u64; 10] =
+        [0x6969, 0x517b, 0xfe53_4d42, 0xff53_4d42, 0x6573_5546, 0x0102_1997, 0x00c3_6400, 0x5346_414f, 0x4d44, 0x2011_bab0];
+    rustix::fs::fstatfs(folder).is_ok_and(|s| REMOTE_OR_COARSE.contains(&(s.f_type as u64 & 0xffff_ffff)))
+}
