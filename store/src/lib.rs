@@ -2,12 +2,15 @@
 
 pub mod archive;
 pub mod blob;
+pub mod check;
 pub mod codec;
 pub mod create;
+pub mod delete;
 pub mod diff;
 pub mod disk;
 pub mod error;
 pub mod format;
+pub mod gc;
 pub mod id;
 pub mod journal;
 pub mod layout;
@@ -23,8 +26,11 @@ pub mod recipe;
 pub mod record;
 pub mod selector;
 pub mod statcache;
+pub mod stats;
 pub mod store;
 pub mod sys;
+#[cfg(test)]
+pub(crate) mod testing;
 pub mod tree;
 pub mod view;
 

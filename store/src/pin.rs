@@ -1,6 +1,7 @@
 //! Pins: what keeps garbage collection off. A pin is a file in `pins/` that its process holds locked; a dead process holds nothing.
 
 use std::{
+    collections::HashSet,
     fs::{self, File},
     io::{Read, Seek, Write},
     os::unix::fs::{MetadataExt, OpenOptionsExt},
@@ -122,6 +123,22 @@ pub fn list(folder: &Path) -> Result<Vec<FoundPin>> {
         found.push(FoundPin { op, alive, text });
     }
     Ok(found)
+}
+
+/// The operations of live pins.
+pub fn live_ops(pins: &[FoundPin]) -> HashSet<OpId> {
+    pins.iter().filter(|pin| pin.alive).map(|pin| pin.op).collect()
+}
+
+/// Takes the lock of a dead pin, so that nobody takes up what its operation left while that is removed. `None` where somebody has it.
+pub fn seize(folder: &Path, op: OpId) -> Result<Option<File>> {
+    let path = folder.join(format!("{op}.pin"));
+    let file = match File::options().read(true).write(true).open(&path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(e).at("open pin", &path),
+    };
+    Ok(flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok().then_some(file))
 }
 
 /// Removes the file of a dead pin.

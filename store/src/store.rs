@@ -20,6 +20,7 @@ use crate::{
     error::{Error, IoContext, Result},
     format::{BALLAST_BYTES, SINGLE_CHUNK_BYTES, STORE_VERSION},
     id::{BlobId, ObjectId, PackId, TreeId, Ulid},
+    journal::{Entry, Journal},
     layout::Layout,
     lock::WriterLock,
     pack::{Block, Location, ObjectKind, PackFile},
@@ -85,7 +86,7 @@ impl Config {
         format!("{:08x}", crc32c::crc32c(&serde_json::to_vec(&unsigned).unwrap_or_default()))
     }
 
-    fn read(path: &Path, root: &Path) -> Result<Self> {
+    pub(crate) fn read(path: &Path, root: &Path) -> Result<Self> {
         let bytes = fs::read(path).at("read", path)?;
         let broken = |reason: String| Error::Corrupt { what: "store.json".into(), place: path.to_owned(), reason };
         let value: Value = serde_json::from_slice(&bytes).map_err(|e| broken(e.to_string()))?;
@@ -159,6 +160,15 @@ const PACK_FILES_MAX: NonZeroUsize = NonZeroUsize::new(48).expect("not zero");
 impl Store {
     /// Opens the store in a folder.
     pub fn open(root: &Path, options: &OpenOptions) -> Result<Self> {
+        Self::open_with(root, options, View::open)
+    }
+
+    /// Opens the store with what the journal and the packs alone tell, whatever state RocksDB is in.
+    pub(crate) fn open_without_index(root: &Path, options: &OpenOptions) -> Result<Self> {
+        Self::open_with(root, options, View::from_journal)
+    }
+
+    fn open_with(root: &Path, options: &OpenOptions, view: impl FnOnce(&Layout) -> Result<View>) -> Result<Self> {
         let layout = Layout { root: root.to_owned() };
         match fs::metadata(layout.config()) {
             Ok(_) => {}
@@ -174,7 +184,7 @@ impl Store {
             Err(e) => return Err(e).at("open store", root),
         }
         let config = Config::read(&layout.config(), root)?;
-        let view = View::open(&layout)?;
+        let view = view(&layout)?;
         Ok(Store {
             layout,
             config,
@@ -225,12 +235,22 @@ impl Store {
         Ok(view)
     }
 
+    /// Appends to the journal behind what this store's view shows, which the caller has refreshed under the lock that it holds.
+    pub(crate) fn append(&self, _lock: &WriterLock, entries: &[Entry]) -> Result<()> {
+        let journal = Journal::new(self.layout.journal());
+        let tail = journal.read(self.view().end())?;
+        journal.append(&tail, entries)?;
+        self.refresh()?;
+        Ok(())
+    }
+
     /// Takes the writer lock.
     pub(crate) fn lock(&self, progress: &dyn Progress) -> Result<WriterLock> {
         WriterLock::take(&self.layout.root, self.lock_timeout, progress)
     }
 
-    fn pack(&self, id: PackId) -> Result<Arc<PackFile>> {
+    /// An open pack.
+    pub(crate) fn pack(&self, id: PackId) -> Result<Arc<PackFile>> {
         let mut packs = self.packs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pack) = packs.get(&id) {
             return Ok(pack.clone());
@@ -238,6 +258,14 @@ impl Store {
         let pack = Arc::new(PackFile::open(&self.layout.pack(id), id)?);
         packs.put(id, pack.clone());
         Ok(pack)
+    }
+
+    /// Closes packs whose files are gone, so that their bytes are free.
+    pub(crate) fn close_packs(&self, gone: &[PackId]) {
+        let mut packs = self.packs.lock().unwrap_or_else(PoisonError::into_inner);
+        for id in gone {
+            packs.pop(id);
+        }
     }
 
     /// The decoded block at a place, from the cache or from its pack. One reader decodes it, others wait for that.
@@ -306,7 +334,12 @@ impl Store {
         if size > u64::from(self.config.chunking.bytes_max) {
             return Ok(false);
         }
-        Ok(self.view().locate(blob.recipe_root())?.is_none())
+        let root = blob.recipe_root();
+        let found = match self.view().locate(root) {
+            Err(e) if e.is_not_found() => self.reopen()?.locate(root)?,
+            other => other?,
+        };
+        Ok(found.is_none())
     }
 
     /// The checkpoints that exist, in order of commit.

@@ -73,6 +73,19 @@ impl PackFile {
         Ok(block)
     }
 
+    /// Reads the block at a place as it is stored, and checks its checksums.
+    pub fn read_stored(&self, location: Location) -> Result<(Directory, Vec<u8>)> {
+        let named = |e: Malformed| self.corrupt(format!("block at {}", location.offset), e);
+        let mut bytes = vec![0; location.block_bytes as usize];
+        self.read_at(&mut bytes, location.offset)?;
+        let directory = Directory::decode(&bytes).map_err(named)?;
+        let payload = bytes.get(directory.directory_end..).unwrap_or_default();
+        if directory.block_bytes() != bytes.len() || crc32c::crc32c(payload) != directory.payload_crc {
+            return Err(named(Malformed("block payload checksum")));
+        }
+        Ok((directory, bytes))
+    }
+
     /// Reads the header and directory of the block at `offset`.
     pub fn read_directory(&self, offset: u64) -> Result<Directory> {
         let named = |e: Malformed| self.corrupt(format!("block at {offset}"), e);

@@ -18,7 +18,7 @@ use crate::{
     id::{ObjectId, ObjectKey, OpId, PackId, Ulid},
     journal::{CHECKPOINT_DELETED, Entry, Journal, Logged, Position, Tail},
     layout::Layout,
-    pack::{Location, PackFile},
+    pack::{Directory, Location, PackFile},
     record::Checkpoint,
 };
 
@@ -131,6 +131,12 @@ impl View {
         })
     }
 
+    /// The store as the journal and the packs alone tell it, without RocksDB. Every pack's directory is read on the first look-up.
+    pub fn from_journal(layout: &Layout) -> Result<Self> {
+        let tail = Journal::new(layout.journal()).read(&Position::start())?;
+        Self::with_tail(layout, None, &tail)
+    }
+
     /// The store as it is now, without opening RocksDB anew.
     pub fn refreshed(&self) -> Result<Self> {
         Self::load(&self.layout, self.db.clone())
@@ -148,8 +154,8 @@ impl View {
 
     /// Whether the journal has grown since.
     pub fn is_stale(&self) -> Result<bool> {
-        let ends = Journal::new(self.layout.journal()).ends_at(&self.end)?;
-        Ok(!ends && self.torn_bytes == 0)
+        let seen = Position { offset: self.end.offset + self.torn_bytes, ..self.end.clone() };
+        Ok(!Journal::new(self.layout.journal()).ends_at(&seen)?)
     }
 
     fn tail_objects(&self) -> Result<&HashMap<ObjectKey, Location>> {
@@ -158,11 +164,15 @@ impl View {
         }
         let mut objects = HashMap::new();
         for id in self.changes.packs.keys().filter(|id| !self.is_condemned_in_tail(**id)) {
-            let pack = PackFile::open(&self.layout.pack(*id), *id)?;
-            pack.scan(false, |location, directory| {
+            let read = scan_directories(&self.layout, *id, |location, directory| {
                 objects.extend(directory.entries.iter().map(|e| (e.id.key(), location)));
                 Ok(())
-            })?;
+            });
+            match read {
+                // Condemned and gone since this view was made: it has to be refreshed.
+                Err(e) if e.is_not_found() && self.is_stale()? => return Err(e),
+                other => skip_damaged(other)?,
+            }
         }
         Ok(self.tail_objects.get_or_init(|| objects))
     }
@@ -173,11 +183,16 @@ impl View {
 
     /// Where an object lies; `None` where nothing that may be referred to holds it.
     pub fn locate(&self, id: ObjectId) -> Result<Option<Location>> {
-        if let Some(location) = self.tail_objects()?.get(&id.key()) {
+        self.locate_key(&id.key())
+    }
+
+    /// As [`View::locate`], by the index's key. The tail's packs come first: what gc has moved is there.
+    pub fn locate_key(&self, key: &ObjectKey) -> Result<Option<Location>> {
+        if let Some(location) = self.tail_objects()?.get(key) {
             return Ok(Some(*location));
         }
         let Some(db) = &self.db else { return Ok(None) };
-        Ok(db.location(&id.key())?.filter(|location| !self.is_condemned_in_tail(location.pack)))
+        Ok(db.location(key)?.filter(|location| !self.is_condemned_in_tail(location.pack)))
     }
 
     /// Calls `visit` with every object's key and location, in no order; an object may come twice.
@@ -267,6 +282,19 @@ fn decode_checkpoint(key: &[u8], sealed: Vec<u8>) -> Result<Checkpoint> {
     Checkpoint::decode(sequence, sealed).map_err(|e| broken(e.to_string()))
 }
 
+fn scan_directories(layout: &Layout, id: PackId, visit: impl FnMut(Location, &Directory) -> Result<()>) -> Result<()> {
+    PackFile::open(&layout.pack(id), id)?.scan(false, visit).map(drop)
+}
+
+/// A damaged or lost pack must not make the others unreadable: what its directories still tell was taken in, and `check` names it.
+fn skip_damaged(scanned: Result<()>) -> Result<()> {
+    match scanned {
+        Err(Error::Corrupt { .. }) => Ok(()),
+        Err(e) if e.is_not_found() => Ok(()),
+        other => other,
+    }
+}
+
 /// Moves the journal's tail into RocksDB. The caller holds the writer lock. `tables` are location tables ([`write_table`]) of packs
 /// whose directories then need not be read.
 pub fn absorb(layout: &Layout, tables: &HashMap<OpId, PathBuf>) -> Result<()> {
@@ -284,15 +312,17 @@ pub fn absorb(layout: &Layout, tables: &HashMap<OpId, PathBuf>) -> Result<()> {
         }
     }
     for id in changes.packs.keys().filter(|id| !tables.contains_key(&id.op()) && !view.is_condemned_in_tail(**id)) {
-        PackFile::open(&layout.pack(*id), *id)?
-            .scan(false, |location, directory| db.put_locations(directory.entries.iter().map(|e| (e.id.key(), location))))?;
+        skip_damaged(scan_directories(layout, *id, |location, directory| {
+            db.put_locations(directory.entries.iter().map(|e| (e.id.key(), location)))
+        }))?;
     }
     let mut batch = Batch::default();
-    let gone: HashSet<PackId> = changes.condemned.keys().chain(&changes.dropped).copied().collect();
-    if !gone.is_empty() {
+    // By now an object that was copied out of a condemned pack is found where it was copied to, and stays. What was dropped had been
+    // condemned before.
+    if !changes.condemned.is_empty() {
         for entry in db.objects()? {
             let (key, location) = entry?;
-            if gone.contains(&location.pack) {
+            if changes.condemned.contains_key(&location.pack) {
                 batch.delete(Family::Objects, key);
             }
         }

@@ -1,0 +1,46 @@
+//! Making the index anew.
+
+use std::{fs, path::Path, time::Duration};
+
+use crate::{
+    disk,
+    error::{Error, IoContext, Result},
+    id::OpId,
+    layout::Layout,
+    lock::WriterLock,
+    progress::{Phase, Progress},
+    store::Config,
+    view::{self, View},
+};
+
+/// Derives the index anew from the journal and the packs. The old one is set aside first, and comes back if that fails.
+pub fn rebuild_index(root: &Path, progress: &dyn Progress) -> Result<()> {
+    let layout = Layout { root: root.to_owned() };
+    match Config::read(&layout.config(), root) {
+        Err(e) if e.is_not_found() => {
+            return Err(Error::NoStore { path: root.to_owned(), hint: "there is no store.json; --store chooses another" });
+        }
+        other => other?,
+    };
+    let _lock = WriterLock::take(root, Duration::from_secs(60), progress)?;
+    // What cannot be read cannot be derived from: look before anything is moved.
+    let bytes = View::from_journal(&layout)?.packs()?.values().map(|pack| pack.bytes).sum();
+    progress.phase(Phase::Check, None, Some(bytes));
+    let aside = layout.cache().join(format!("view.{}.old", OpId::generate()));
+    match fs::rename(layout.view(), &aside) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e).at("set aside", layout.view()),
+        _ => {}
+    }
+    if let Err(e) = disk::make_folder(&layout.view()).and_then(|()| view::absorb(&layout, &Default::default())) {
+        if aside.exists() {
+            let _ = fs::remove_dir_all(layout.view());
+            let _ = fs::rename(&aside, layout.view());
+        }
+        return Err(e);
+    }
+    disk::sync_folder(root)?;
+    match fs::remove_dir_all(&aside) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e).at("remove folder", &aside),
+        _ => Ok(()),
+    }
+}

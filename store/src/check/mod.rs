@@ -1,0 +1,113 @@
+//! Checking a store: is everything there, and is it what was written? Damage is named with the checkpoints and paths that it touches,
+//! and never keeps the rest from being checked.
+
+mod index;
+mod reach;
+mod report;
+mod structure;
+#[cfg(test)]
+mod tests;
+mod verify;
+
+use std::path::Path;
+
+pub use index::rebuild_index;
+pub use report::{CheckReport, Finding, FindingKind, Touched};
+pub use verify::{Problem, VerifyReport, verify};
+
+use crate::{
+    error::{Error, Result},
+    layout::Layout,
+    pin::Pin,
+    progress::Progress,
+    record::Checkpoint,
+    store::{Config, OpenOptions, Store},
+};
+
+/// How much to check.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckOptions {
+    /// Of how many blocks in a hundred the data are read and hashed again; the same ones each time. `None` for none.
+    pub read_data_percent: Option<u8>,
+}
+
+/// Checks the store in a folder. Fails only where there is no store, where it is too new, or where the caller asked to stop; damage is
+/// in the report.
+pub fn run(root: &Path, options: &CheckOptions, progress: &dyn Progress) -> Result<CheckReport> {
+    let layout = Layout { root: root.to_owned() };
+    let mut report = CheckReport::default();
+    // Keeps condemned packs where they are while they may still be read. A medium that cannot be written to has no gc either.
+    let mut pin = Pin::take(&layout.pins(), true, "check").ok();
+    let Some(store) = open(root, &layout, &mut report)? else { return Ok(report) };
+    let view = store.view();
+    let checkpoints = match view.checkpoints() {
+        Ok(checkpoints) => checkpoints,
+        Err(e) => {
+            report.add(FindingKind::Index, e.to_string());
+            Vec::new()
+        }
+    };
+    if let Some(pin) = &mut pin {
+        let _ = pin.add(checkpoints.iter().map(|c| c.record.id));
+    }
+    structure::check_journal(&layout, &view, &checkpoints, &mut report)?;
+    let packs = structure::check_packs(&layout, &view, options, &mut report, progress)?;
+    structure::check_index(&view, &packs, &mut report, progress)?;
+    // Where the index is wrong, packs and journal still tell whether everything is there.
+    let store = match report.rebuild_index {
+        true => Store::open_without_index(root, &OpenOptions::default()).unwrap_or(store),
+        false => store,
+    };
+    check_reach(&store, &packs, &checkpoints, &mut report, progress)?;
+    Ok(report)
+}
+
+/// Opens the store, without RocksDB if that does not work.
+fn open(root: &Path, layout: &Layout, report: &mut CheckReport) -> Result<Option<Store>> {
+    let options = OpenOptions::default();
+    let error = match Store::open(root, &options).and_then(|store| store.view().packs().map(|_| store)) {
+        Ok(store) => return Ok(Some(store)),
+        Err(e) => e,
+    };
+    match error {
+        Error::Index { .. } => report.add(FindingKind::Index, error.to_string()),
+        Error::Corrupt { ref place, .. } if *place == layout.config() => {
+            report.add(FindingKind::Config, error.to_string());
+            return structure::check_without_config(layout, report).map(|()| None);
+        }
+        Error::Corrupt { .. } => {}
+        e => return Err(e),
+    }
+    Config::read(&layout.config(), root)?;
+    match Store::open_without_index(root, &options) {
+        Ok(store) => {
+            if !matches!(error, Error::Index { .. }) {
+                report.add(FindingKind::Index, error.to_string());
+            }
+            Ok(Some(store))
+        }
+        Err(e) => {
+            report.add(FindingKind::Journal, e.to_string());
+            structure::check_without_config(layout, report).map(|()| None)
+        }
+    }
+}
+
+fn check_reach(
+    store: &Store,
+    packs: &structure::Packs,
+    checkpoints: &[Checkpoint],
+    report: &mut CheckReport,
+    progress: &dyn Progress,
+) -> Result<()> {
+    let mut reach = reach::Reach::new(store, reach::Trust::Packs(packs));
+    for checkpoint in checkpoints {
+        reach.checkpoint(checkpoint, progress)?;
+    }
+    report.checkpoints = checkpoints.len() as u64;
+    report.trees = reach.trees();
+    for finding in reach.findings(checkpoints, progress)? {
+        report.push(finding);
+    }
+    Ok(())
+}

@@ -1,0 +1,402 @@
+//! Reachability: does every checkpoint have all it needs? Each tree, recipe and chunk is looked at once, however many checkpoints share
+//! it; only where something is wrong are paths looked for.
+
+use std::collections::{BTreeMap, HashMap, HashSet, btree_map};
+
+use super::{
+    Finding, FindingKind, Touched,
+    structure::{Packs, describe},
+};
+use crate::{
+    error::{Error, Result},
+    id::{BlobId, ObjectId, ObjectKey, PackId, TreeId},
+    name,
+    pack::{Location, ObjectKind},
+    progress::{self, Phase, Progress},
+    recipe,
+    record::Checkpoint,
+    store::Store,
+    tree::{self, Child, DEPTH_MAX, Kind, Node, Totals, TreeNode},
+};
+
+/// Of one object, at most this many touched paths are named.
+const TOUCHED_MAX: usize = 20;
+
+/// What is wrong with an object.
+struct Bad {
+    kind: FindingKind,
+    message: String,
+    pack: Option<PackId>,
+    touches: Vec<Touched>,
+    touches_more: u64,
+}
+
+/// A tree that was followed to its end.
+#[derive(Clone, Copy)]
+struct Followed {
+    /// What its sums are; `None` where it could not be read.
+    totals: Option<Totals>,
+    is_dirty: bool,
+}
+
+enum Item {
+    Entry(Node),
+    Part(Child),
+}
+
+struct Frame {
+    id: TreeId,
+    items: std::vec::IntoIter<Item>,
+    /// The item whose tree is being followed.
+    waiting: Option<Item>,
+    totals: Totals,
+    is_dirty: bool,
+}
+
+/// What is taken as proof that a chunk is there.
+pub(super) enum Trust<'a> {
+    /// What reading all packs has shown.
+    Packs(&'a Packs),
+    /// What its block's directory says. Holds the blocks looked at and the objects seen in them.
+    Directories(HashSet<Location>, HashSet<ObjectKey>),
+    /// Only its bytes; every blob's bytes together are hashed, too.
+    Bytes,
+}
+
+/// Follows checkpoints.
+pub(super) struct Reach<'a> {
+    store: &'a Store,
+    trust: Trust<'a>,
+    followed: HashMap<ObjectKey, Followed>,
+    /// Chunks, recipes and tables that were looked at; whether they are good.
+    seen: HashMap<ObjectKey, bool>,
+    bad: BTreeMap<ObjectId, Bad>,
+    /// Blobs that need something bad, and what.
+    bad_blobs: HashMap<BlobId, Vec<ObjectId>>,
+    whole_blobs: HashSet<BlobId>,
+}
+
+impl<'a> Reach<'a> {
+    pub(super) fn new(store: &'a Store, trust: Trust<'a>) -> Self {
+        Reach {
+            store,
+            trust,
+            followed: HashMap::new(),
+            seen: HashMap::new(),
+            bad: BTreeMap::new(),
+            bad_blobs: HashMap::new(),
+            whole_blobs: HashSet::new(),
+        }
+    }
+
+    /// How many different tree nodes were followed.
+    pub(super) fn trees(&self) -> u64 {
+        self.followed.len() as u64
+    }
+
+    /// Follows one checkpoint.
+    pub(super) fn checkpoint(&mut self, checkpoint: &Checkpoint, progress: &dyn Progress) -> Result<()> {
+        progress.phase(Phase::Check, Some(checkpoint.record.workspace.entries), None);
+        for (kind, id) in own_objects(checkpoint) {
+            let read = |bytes: &[u8]| match kind {
+                ObjectKind::Record => bytes == checkpoint.sealed.as_bytes(),
+                _ if Some(id) == checkpoint.record.links => crate::links::Links::decode(bytes).is_ok(),
+                _ => crate::omitted::decode(bytes).is_ok(),
+            };
+            if self.read(kind, id, read) == Some(false) {
+                self.blame(FindingKind::Damaged, id, None, format!("{} does not decode", describe(kind, id)));
+            }
+        }
+        self.tree(checkpoint.record.root, progress)
+    }
+
+    fn blame(&mut self, kind: FindingKind, id: ObjectId, pack: Option<PackId>, message: String) {
+        if let btree_map::Entry::Vacant(slot) = self.bad.entry(id) {
+            slot.insert(Bad { kind, message, pack, touches: Vec::new(), touches_more: 0 });
+        }
+    }
+
+    /// Reads an object; what is wrong with it is noted.
+    fn read<T>(&mut self, kind: ObjectKind, id: ObjectId, read: impl FnOnce(&[u8]) -> T) -> Option<T> {
+        if self.bad.contains_key(&id) {
+            return None;
+        }
+        let location = match self.store.view().locate(id) {
+            Ok(Some(location)) => location,
+            Ok(None) => {
+                let message = format!("{} is in no pack that is known", describe(kind, id));
+                self.blame(FindingKind::Missing, id, None, message);
+                return None;
+            }
+            Err(e) => {
+                self.blame(FindingKind::Index, id, None, format!("{}: {e}", describe(kind, id)));
+                return None;
+            }
+        };
+        match self.store.block(location) {
+            Ok(block) => match block.object(id) {
+                Some(bytes) => return Some(read(bytes)),
+                None => {
+                    let message =
+                        format!("the index places {} in a block that does not hold it; run --rebuild-index", describe(kind, id));
+                    self.blame(FindingKind::Index, id, Some(location.pack), message);
+                }
+            },
+            Err(e) => self.blame(FindingKind::Damaged, id, Some(location.pack), format!("{}: {e}", describe(kind, id))),
+        }
+        None
+    }
+
+    /// Whether an object is there, without reading it where the packs' directories have shown it.
+    fn is_there(&mut self, kind: ObjectKind, id: ObjectId) -> bool {
+        if let Some(good) = self.seen.get(&id.key()) {
+            return *good;
+        }
+        let location = self.store.view().locate(id).ok().flatten();
+        let shown = location.is_some_and(|location| self.is_shown(id, location));
+        let good = shown || self.read(kind, id, |_| ()).is_some();
+        self.seen.insert(id.key(), good);
+        good
+    }
+
+    fn is_shown(&mut self, id: ObjectId, location: Location) -> bool {
+        match &mut self.trust {
+            Trust::Bytes => false,
+            Trust::Packs(packs) => packs.confirmed.contains(&id.key()) && !packs.bad_blocks.contains(&location),
+            Trust::Directories(blocks, objects) => {
+                if blocks.insert(location)
+                    && let Ok(directory) = self.store.pack(location.pack).and_then(|pack| pack.read_directory(location.offset))
+                {
+                    objects.extend(directory.entries.iter().map(|entry| entry.id.key()));
+                }
+                objects.contains(&id.key())
+            }
+        }
+    }
+
+    fn tree(&mut self, root: TreeId, progress: &dyn Progress) -> Result<()> {
+        let mut stack: Vec<Frame> = Vec::new();
+        self.enter(root, &mut stack);
+        while let Some(frame) = stack.last_mut() {
+            let Some(item) = frame.waiting.take().or_else(|| frame.items.next()) else {
+                let Some(frame) = stack.pop() else { break };
+                self.followed.insert(frame.id.object().key(), Followed { totals: Some(frame.totals), is_dirty: frame.is_dirty });
+                continue;
+            };
+            progress::check(progress)?;
+            let (lower, claimed) = match &item {
+                Item::Part(child) => (child.tree, child.totals),
+                Item::Entry(node) => match node.kind {
+                    Kind::Folder { tree, totals } => (tree, totals),
+                    Kind::File { size, blob, .. } if size > 0 => {
+                        frame.totals.add(node);
+                        progress.advance(1, size);
+                        let whole = self.blob(blob, size)?;
+                        if let Some(frame) = stack.last_mut() {
+                            frame.is_dirty |= !whole;
+                        }
+                        continue;
+                    }
+                    _ => {
+                        frame.totals.add(node);
+                        continue;
+                    }
+                },
+            };
+            if let Some(followed) = self.followed.get(&lower.object().key()).copied() {
+                let fits = followed.totals.is_none_or(|totals| totals == claimed);
+                match &item {
+                    Item::Part(child) => frame.totals.merge(&child.totals),
+                    Item::Entry(node) => frame.totals.add(node),
+                }
+                frame.is_dirty |= followed.is_dirty || !fits;
+                if !fits {
+                    let id = lower.object();
+                    self.blame(
+                        FindingKind::Totals,
+                        id,
+                        None,
+                        format!("{}: sums above it differ from it", describe(ObjectKind::Tree, id)),
+                    );
+                    self.followed.entry(id.key()).and_modify(|followed| followed.is_dirty = true);
+                }
+            } else {
+                frame.waiting = Some(item);
+                self.enter(lower, &mut stack);
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts to follow a tree node; one that cannot be read is done at once.
+    fn enter(&mut self, id: TreeId, stack: &mut Vec<Frame>) {
+        if self.followed.contains_key(&id.object().key()) {
+            return;
+        }
+        let node = match stack.len() {
+            0..DEPTH_MAX => self.read(ObjectKind::Tree, id.object(), tree::decode),
+            _ => None,
+        };
+        let items: Vec<Item> = match node {
+            Some(Ok(TreeNode::Leaf(nodes))) => nodes.into_iter().map(Item::Entry).collect(),
+            Some(Ok(TreeNode::Inner(children))) => children.into_iter().map(Item::Part).collect(),
+            failed => {
+                let reason = failed.and_then(Result::err).map_or("folders nest too deep".to_owned(), |e| e.to_string());
+                let message = format!("{}: {reason}", describe(ObjectKind::Tree, id.object()));
+                self.blame(FindingKind::Damaged, id.object(), None, message);
+                self.followed.insert(id.object().key(), Followed { totals: None, is_dirty: true });
+                return;
+            }
+        };
+        stack.push(Frame { id, items: items.into_iter(), waiting: None, totals: Totals::default(), is_dirty: false });
+    }
+
+    /// Whether a blob has all it needs.
+    fn blob(&mut self, blob: BlobId, size: u64) -> Result<bool> {
+        if self.whole_blobs.contains(&blob) {
+            return Ok(true);
+        }
+        if self.bad_blobs.contains_key(&blob) {
+            return Ok(false);
+        }
+        let may_be_chunk = size <= u64::from(self.store.config().chunking.bytes_max);
+        let has_recipe = self.store.view().locate(blob.recipe_root()).ok().flatten().is_some();
+        let mut wrong = Vec::new();
+        if may_be_chunk && !has_recipe {
+            if !self.is_there(ObjectKind::Chunk, blob.object()) {
+                wrong.push(blob.object());
+            }
+        } else {
+            self.recipe(blob, size, &mut wrong);
+        }
+        if matches!(self.trust, Trust::Bytes) && wrong.is_empty() {
+            match self.store.blob(blob, size).and_then(|reader| reader.read_verified(|_| Ok(()))) {
+                Ok(()) => {}
+                Err(Error::Cancelled) => return Err(Error::Cancelled),
+                Err(e) => {
+                    self.blame(FindingKind::Damaged, blob.object(), None, e.to_string());
+                    wrong.push(blob.object());
+                }
+            }
+        }
+        if wrong.is_empty() {
+            self.whole_blobs.insert(blob);
+            return Ok(true);
+        }
+        self.bad_blobs.insert(blob, wrong);
+        Ok(false)
+    }
+
+    fn recipe(&mut self, blob: BlobId, size: u64, wrong: &mut Vec<ObjectId>) {
+        let root = blob.recipe_root();
+        let mut bytes_found = 0u64;
+        let mut pending = vec![(ObjectKind::RecipeRoot, root, 0u8)];
+        while let Some((kind, id, depth)) = pending.pop() {
+            let node = self.read(kind, id, |bytes| match kind {
+                ObjectKind::RecipeRoot => recipe::decode_root(blob, bytes),
+                _ => recipe::decode_node(bytes),
+            });
+            match node {
+                Some(Ok(recipe::Node::Chunks(runs))) => {
+                    for run in runs {
+                        bytes_found = bytes_found.saturating_add(run.run_bytes());
+                        if !self.is_there(ObjectKind::Chunk, run.id.object()) {
+                            wrong.push(run.id.object());
+                        }
+                    }
+                }
+                Some(Ok(recipe::Node::Nodes(nodes))) if depth < 9 => {
+                    pending.extend(nodes.iter().map(|(id, _)| (ObjectKind::RecipeNode, id.object(), depth + 1)));
+                }
+                other => {
+                    if other.is_some() {
+                        self.blame(FindingKind::Damaged, id, None, format!("{} does not decode", describe(kind, id)));
+                    }
+                    wrong.push(id);
+                }
+            }
+        }
+        if wrong.is_empty() && bytes_found != size {
+            let message = format!("{} makes {bytes_found} bytes, a tree says {size}", describe(ObjectKind::RecipeRoot, root));
+            self.blame(FindingKind::Damaged, root, None, message);
+            wrong.push(root);
+        }
+    }
+
+    /// What is wrong, with the paths that it touches.
+    pub(super) fn findings(mut self, checkpoints: &[Checkpoint], progress: &dyn Progress) -> Result<Vec<Finding>> {
+        if !self.bad.is_empty() {
+            for checkpoint in checkpoints {
+                self.find_paths(checkpoint, progress)?;
+            }
+        }
+        let finding = |(id, bad): (ObjectId, Bad)| Finding {
+            kind: bad.kind,
+            message: bad.message,
+            pack: bad.pack,
+            object: Some(id),
+            touches: bad.touches,
+            touches_more: bad.touches_more,
+        };
+        Ok(self.bad.into_iter().map(finding).collect())
+    }
+
+    fn touch(&mut self, id: ObjectId, checkpoint: &Checkpoint, path: &[u8]) {
+        let Some(bad) = self.bad.get_mut(&id) else { return };
+        if bad.touches.len() < TOUCHED_MAX {
+            // The workspace is a folder of the root; its own name is not part of the paths in it.
+            let inside = path.strip_prefix(b"workspace").map_or(path, |rest| rest.strip_prefix(b"/").unwrap_or(rest));
+            bad.touches.push(Touched { checkpoint: checkpoint.record.id, path: name::display(inside) });
+        } else {
+            bad.touches_more += 1;
+        }
+    }
+
+    /// Walks a checkpoint as far as something below is wrong.
+    fn find_paths(&mut self, checkpoint: &Checkpoint, progress: &dyn Progress) -> Result<()> {
+        for (_, id) in own_objects(checkpoint) {
+            self.touch(id, checkpoint, b"");
+        }
+        let mut pending: Vec<(TreeId, Vec<u8>)> = vec![(checkpoint.record.root, Vec::new())];
+        while let Some((id, path)) = pending.pop() {
+            progress::check(progress)?;
+            if !self.followed.get(&id.object().key()).is_none_or(|followed| followed.is_dirty) {
+                continue;
+            }
+            self.touch(id.object(), checkpoint, &path);
+            match self.store.view().locate(id.object()).ok().flatten().and_then(|l| self.store.block(l).ok()) {
+                None => {}
+                Some(block) => match tree::decode(block.object(id.object()).unwrap_or_default()) {
+                    Ok(TreeNode::Inner(children)) => pending.extend(children.iter().rev().map(|c| (c.tree, path.clone()))),
+                    Ok(TreeNode::Leaf(nodes)) => self.find_entries(&nodes, &path, checkpoint, &mut pending),
+                    Err(_) => {}
+                },
+            }
+        }
+        Ok(())
+    }
+
+    fn find_entries(&mut self, nodes: &[Node], folder: &[u8], checkpoint: &Checkpoint, pending: &mut Vec<(TreeId, Vec<u8>)>) {
+        for node in nodes {
+            let path = name::join(folder, &node.name);
+            match node.kind {
+                Kind::Folder { tree, .. } => pending.push((tree, path)),
+                Kind::File { blob, .. } => {
+                    for id in self.bad_blobs.get(&blob).cloned().unwrap_or_default() {
+                        self.touch(id, checkpoint, &path);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// What a checkpoint needs beside its trees.
+fn own_objects(checkpoint: &Checkpoint) -> Vec<(ObjectKind, ObjectId)> {
+    let record = &checkpoint.record;
+    let tables = record.links.into_iter().chain(record.omitted.as_ref().map(|omitted| omitted.table));
+    let mut objects = vec![(ObjectKind::Record, checkpoint.digest.object())];
+    objects.extend(tables.map(|id| (ObjectKind::Table, id)));
+    objects
+}

@@ -1,0 +1,107 @@
+//! What a check found.
+
+use serde::Serialize;
+
+use crate::id::{ObjectId, PackId, Ulid};
+
+/// Findings beyond this many are only counted.
+const FINDINGS_MAX: usize = 1000;
+
+/// What kind of thing is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FindingKind {
+    /// `store.json`.
+    Config,
+    /// The journal.
+    Journal,
+    /// A pack as a whole, or one of its blocks.
+    Pack,
+    /// The index; `--rebuild-index` makes it anew.
+    Index,
+    /// An object that a checkpoint needs is damaged.
+    Damaged,
+    /// An object that a checkpoint needs is in no pack.
+    Missing,
+    /// A folder's sums are not those of its tree.
+    Totals,
+}
+
+/// A place that damage touches.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Touched {
+    /// The checkpoint.
+    pub checkpoint: Ulid,
+    /// The path in its workspace, as [`crate::name::display`] shows it; empty for the checkpoint as a whole.
+    pub path: String,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// Of what kind.
+    pub kind: FindingKind,
+    /// What is wrong, for people.
+    pub message: String,
+    /// The pack, where one is concerned.
+    pub pack: Option<PackId>,
+    /// The object, where one is concerned.
+    pub object: Option<ObjectId>,
+    /// Checkpoints and paths that it touches.
+    pub touches: Vec<Touched>,
+    /// How many more there are.
+    pub touches_more: u64,
+}
+
+impl Finding {
+    pub(super) fn new(kind: FindingKind, message: String) -> Self {
+        Finding { kind, message, pack: None, object: None, touches: Vec::new(), touches_more: 0 }
+    }
+}
+
+/// What a check found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CheckReport {
+    /// What is wrong.
+    pub findings: Vec<Finding>,
+    /// How many more findings there were.
+    pub findings_more: u64,
+    /// What is odd and no damage, such as an append that was cut off.
+    pub notes: Vec<String>,
+    /// Whether some finding concerns the index, which `--rebuild-index` makes anew.
+    pub rebuild_index: bool,
+    /// Packs that were looked at.
+    pub packs: u64,
+    /// Blocks in them.
+    pub blocks: u64,
+    /// Objects in them.
+    pub objects: u64,
+    /// Blocks whose data were read and hashed.
+    pub blocks_read: u64,
+    /// Stored bytes of them.
+    pub bytes_read: u64,
+    /// Checkpoints that were followed.
+    pub checkpoints: u64,
+    /// Different tree nodes in them.
+    pub trees: u64,
+}
+
+impl CheckReport {
+    /// Whether nothing is wrong.
+    pub fn is_clean(&self) -> bool {
+        self.findings.is_empty()
+    }
+
+    pub(super) fn add(&mut self, kind: FindingKind, message: String) {
+        self.push(Finding::new(kind, message));
+    }
+
+    pub(super) fn push(&mut self, finding: Finding) {
+        self.rebuild_index |= finding.kind == FindingKind::Index;
+        if self.findings.len() < FINDINGS_MAX {
+            self.findings.push(finding);
+        } else {
+            self.findings_more += 1;
+        }
+    }
+}

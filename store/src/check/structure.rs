@@ -1,0 +1,235 @@
+//! The structure: journal, packs, and whether the index says what they say.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use super::{CheckOptions, CheckReport, Finding, FindingKind};
+use crate::{
+    error::{Error, Result},
+    id::{ObjectId, ObjectKey, PackId, hex},
+    journal::{Journal, Position},
+    layout::Layout,
+    pack::{Location, ObjectKind, PackFile},
+    progress::{self, Phase, Progress},
+    record::Checkpoint,
+    view::{PackState, View},
+};
+
+/// What is known of the packs after they were read.
+#[derive(Default)]
+pub(super) struct Packs {
+    /// Objects that lie where the index says.
+    pub(super) confirmed: HashSet<ObjectKey>,
+    /// Blocks whose data are damaged.
+    pub(super) bad_blocks: BTreeSet<Location>,
+    /// Packs that could not be read to the end.
+    pub(super) damaged: BTreeSet<PackId>,
+}
+
+/// The journal's chain, and whether the view shows what the journal tells.
+pub(super) fn check_journal(layout: &Layout, view: &View, checkpoints: &[Checkpoint], report: &mut CheckReport) -> Result<()> {
+    let tail = match Journal::new(layout.journal()).read(&Position::start()) {
+        Ok(tail) => tail,
+        Err(e) => {
+            report.add(FindingKind::Journal, e.to_string());
+            return Ok(());
+        }
+    };
+    if tail.torn_bytes > 0 {
+        report.notes.push(format!("the journal ends with {} bytes of an append that was cut off", tail.torn_bytes));
+    }
+    let grown = tail.end.sequence > view.end().sequence && view.is_stale()?;
+    if !grown && tail.end != *view.end() {
+        report.add(FindingKind::Index, "the index was derived from another place in the journal; run --rebuild-index".into());
+    }
+    let truth = match View::from_journal(layout) {
+        Ok(truth) => truth,
+        Err(e) => {
+            report.add(FindingKind::Journal, e.to_string());
+            return Ok(());
+        }
+    };
+    if grown {
+        report.notes.push("the store was written to during the check; what is new was not looked at".into());
+        return Ok(());
+    }
+    if truth.checkpoints()? != checkpoints {
+        report.add(FindingKind::Index, "the index and the journal tell of different checkpoints; run --rebuild-index".into());
+    }
+    if truth.packs()? != view.packs()? {
+        report.add(FindingKind::Index, "the index and the journal tell of different packs; run --rebuild-index".into());
+    }
+    Ok(())
+}
+
+/// Every pack: its length, its digest, its directories, and its data as far as asked.
+pub(super) fn check_packs(
+    layout: &Layout,
+    view: &View,
+    options: &CheckOptions,
+    report: &mut CheckReport,
+    progress: &dyn Progress,
+) -> Result<Packs> {
+    let known = view.packs()?;
+    let current: BTreeMap<PackId, PackState> =
+        known.iter().filter(|(_, s)| s.condemned.is_none()).map(|(i, s)| (*i, s.clone())).collect();
+    progress.phase(Phase::Check, None, Some(current.values().map(|state| state.bytes).sum()));
+    let mut packs = Packs::default();
+    let mut not_indexed = 0u64;
+    for (id, state) in &current {
+        let mut pass = Pass { view, options, packs: &mut packs, report, not_indexed: &mut not_indexed, progress };
+        if let Err(e) = pass.pack(layout, *id, state) {
+            match e {
+                Error::Cancelled => return Err(e),
+                e => {
+                    packs.damaged.insert(*id);
+                    report.push(Finding { pack: Some(*id), ..Finding::new(FindingKind::Pack, e.to_string()) });
+                }
+            }
+        }
+    }
+    if not_indexed > 0 {
+        report.add(FindingKind::Index, format!("the index lacks {not_indexed} objects of the packs; run --rebuild-index"));
+    }
+    note_strangers(layout, &known, report);
+    Ok(packs)
+}
+
+struct Pass<'a> {
+    view: &'a View,
+    options: &'a CheckOptions,
+    packs: &'a mut Packs,
+    report: &'a mut CheckReport,
+    not_indexed: &'a mut u64,
+    progress: &'a dyn Progress,
+}
+
+impl Pass<'_> {
+    fn pack(&mut self, layout: &Layout, id: PackId, state: &PackState) -> Result<()> {
+        self.report.packs += 1;
+        let path = layout.pack(id);
+        let file = PackFile::open(&path, id)?;
+        let info = file.scan(false, |location, directory| {
+            progress::check(self.progress)?;
+            self.report.blocks += 1;
+            self.report.objects += directory.entries.len() as u64;
+            for entry in &directory.entries {
+                self.object(entry.id, location)?;
+            }
+            if is_sampled(location, self.options.read_data_percent) {
+                self.data(&file, location)?;
+            }
+            self.progress.advance(0, u64::from(location.block_bytes));
+            Ok(())
+        })?;
+        if info.bytes != state.bytes || info.digest != state.digest {
+            return Err(Error::Corrupt {
+                what: "pack".into(),
+                place: path,
+                reason: "it is not the one that was committed".into(),
+            });
+        }
+        Ok(())
+    }
+
+    fn object(&mut self, id: ObjectId, location: Location) -> Result<()> {
+        match self.view.locate(id) {
+            Ok(Some(found)) if found == location => {
+                self.packs.confirmed.insert(id.key());
+            }
+            Ok(Some(_)) => {}
+            Ok(None) | Err(Error::Index { .. }) => *self.not_indexed += 1,
+            Err(e) => return Err(e),
+        }
+        Ok(())
+    }
+
+    fn data(&mut self, file: &PackFile, location: Location) -> Result<()> {
+        self.report.blocks_read += 1;
+        self.report.bytes_read += u64::from(location.block_bytes);
+        match file.read_block(location) {
+            Err(Error::Cancelled) => Err(Error::Cancelled),
+            Err(e) => {
+                self.packs.bad_blocks.insert(location);
+                self.report.push(Finding { pack: Some(location.pack), ..Finding::new(FindingKind::Pack, e.to_string()) });
+                Ok(())
+            }
+            Ok(_) => Ok(()),
+        }
+    }
+}
+
+fn is_sampled(location: Location, percent: Option<u8>) -> bool {
+    let Some(percent) = percent.filter(|percent| *percent > 0) else { return false };
+    let hash = blake3::Hasher::new().update(&location.pack.0).update(&location.offset.to_le_bytes()).finalize();
+    let number = u16::from_le_bytes([hash.as_bytes()[0], hash.as_bytes()[1]]);
+    percent >= 100 || u32::from(number) * 100 < u32::from(percent) << 16
+}
+
+/// Files in the packs' folder that the journal does not know.
+fn note_strangers(layout: &Layout, known: &BTreeMap<PackId, PackState>, report: &mut CheckReport) {
+    let Ok(entries) = std::fs::read_dir(layout.packs()) else { return };
+    let strangers = entries.flatten().filter(|e| Layout::pack_of(&e.path()).is_none_or(|id| !known.contains_key(&id))).count();
+    if strangers > 0 {
+        report
+            .notes
+            .push(format!("{strangers} files in {} belong to runs that did not commit, or not yet", layout.packs().display()));
+    }
+}
+
+/// Whether every entry of the index leads to the object.
+pub(super) fn check_index(view: &View, packs: &Packs, report: &mut CheckReport, progress: &dyn Progress) -> Result<()> {
+    let mut astray: Vec<(ObjectKey, Location)> = Vec::new();
+    let mut count = 0u64;
+    let scanned = view.each_object(|key, location| {
+        progress::check(progress)?;
+        // What lies in the tail's packs hides an older place in the index.
+        let hidden = view.locate_key(&key)? != Some(location);
+        if !hidden && !packs.confirmed.contains(&key) && !packs.damaged.contains(&location.pack) {
+            count += 1;
+            if astray.len() < 20 {
+                astray.push((key, location));
+            }
+        }
+        Ok(())
+    });
+    match scanned {
+        Err(Error::Cancelled) => return Err(Error::Cancelled),
+        Err(e) => report.add(FindingKind::Index, e.to_string()),
+        Ok(()) => {}
+    }
+    for (key, location) in &astray {
+        let message = format!(
+            "the index places {} where it is not ({} at {}); run --rebuild-index",
+            hex(key),
+            location.pack,
+            location.offset
+        );
+        report.push(Finding { pack: Some(location.pack), ..Finding::new(FindingKind::Index, message) });
+    }
+    report.findings_more += count - astray.len() as u64;
+    Ok(())
+}
+
+/// What can be checked when nothing tells which packs there should be: every pack by itself.
+pub(super) fn check_without_config(layout: &Layout, report: &mut CheckReport) -> Result<()> {
+    if let Err(e) = Journal::new(layout.journal()).read(&Position::start()) {
+        let message = e.to_string();
+        if !report.findings.iter().any(|finding| finding.message == message) {
+            report.add(FindingKind::Journal, message);
+        }
+    }
+    let Ok(entries) = std::fs::read_dir(layout.packs()) else { return Ok(()) };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let Some(id) = Layout::pack_of(&path) else { continue };
+        report.packs += 1;
+        if let Err(e) = PackFile::open(&path, id).and_then(|file| file.scan(true, |_, _| Ok(()))) {
+            report.push(Finding { pack: Some(id), ..Finding::new(FindingKind::Pack, e.to_string()) });
+        }
+    }
+    Ok(())
+}
+
+/// The name of an object's kind in messages.
+pub(super) fn describe(kind: ObjectKind, id: ObjectId) -> String {
+    format!("{} {id}", kind.name())
+}

@@ -1,0 +1,179 @@
+use std::fs;
+
+use super::*;
+use crate::{
+    pack::PackFile,
+    testing::{Files, TestStore, files},
+};
+
+const ALL: CheckOptions = CheckOptions { read_data_percent: Some(100) };
+
+fn check(test: &TestStore, options: &CheckOptions) -> CheckReport {
+    run(test.store.path(), options, &()).unwrap()
+}
+
+fn only_pack(test: &TestStore) -> std::path::PathBuf {
+    let id = *test.store.refresh().unwrap().packs().unwrap().keys().next().unwrap();
+    test.store.layout().pack(id)
+}
+
+#[test]
+fn a_sound_store_is_clean_absorbed_or_not() {
+    let test = TestStore::new();
+    let a = test.checkpoint(&files(1, 12));
+    test.checkpoint(&files(2, 12));
+    test.delete(a);
+    for _ in 0..2 {
+        let report = check(&test, &ALL);
+        assert!(report.is_clean(), "{:?}", report.findings);
+        assert!(report.blocks_read == report.blocks && report.blocks > 4 && report.objects > 10);
+        let some = check(&test, &CheckOptions { read_data_percent: Some(40) });
+        assert!(some.is_clean() && some.blocks_read < some.blocks);
+        test.store.absorb(&()).unwrap();
+    }
+}
+
+#[test]
+fn every_flipped_byte_of_a_pack_is_found() {
+    for absorbed in [false, true] {
+        let test = TestStore::new();
+        let small: Files = files(1, 4).into_iter().map(|(path, bytes)| (path, bytes[..bytes.len().min(300)].to_vec())).collect();
+        let id = test.checkpoint(&small);
+        if absorbed {
+            test.store.absorb(&()).unwrap();
+        }
+        let path = only_pack(&test);
+        let sound = fs::read(&path).unwrap();
+        for at in 0..sound.len() {
+            let mut bytes = sound.clone();
+            bytes[at] ^= 1 << (at % 8);
+            fs::write(&path, &bytes).unwrap();
+            let report = check(&test, &ALL);
+            assert!(!report.is_clean(), "byte {at}");
+            let named = |finding: &Finding| finding.pack.is_some() || finding.object.is_some();
+            assert!(report.findings.iter().any(named), "byte {at}: {:?}", report.findings);
+            assert!(report.findings.iter().flat_map(|f| &f.touches).all(|touched| touched.checkpoint == id));
+        }
+        for length in (0..sound.len()).step_by(7) {
+            fs::write(&path, &sound[..length]).unwrap();
+            assert!(!check(&test, &CheckOptions::default()).is_clean(), "cut to {length}");
+        }
+        fs::remove_file(&path).unwrap();
+        assert!(!check(&test, &CheckOptions::default()).is_clean());
+        fs::write(&path, &sound).unwrap();
+        assert!(check(&test, &ALL).is_clean());
+    }
+}
+
+#[test]
+fn damage_is_named_with_checkpoints_and_paths() {
+    let test = TestStore::new();
+    let all = files(1, 6);
+    let (a, b) = (test.checkpoint(&all), test.checkpoint(&all));
+    test.store.absorb(&()).unwrap();
+    let checkpoint = test.get(a);
+    let node = test.store.node_at(&checkpoint, b"dir1/file1").unwrap();
+    let crate::tree::Kind::File { blob, size, .. } = node.kind else { panic!("no file") };
+    let location = test.store.locate(crate::pack::ObjectKind::Chunk, blob.object()).unwrap();
+    let path = test.store.layout().pack(location.pack);
+    let directory = PackFile::open(&path, location.pack).unwrap().read_directory(location.offset).unwrap();
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[location.offset as usize + directory.directory_end + 5] ^= 4;
+    fs::write(&path, &bytes).unwrap();
+    let report = check(&test, &ALL);
+    let finding = report.findings.iter().find(|f| f.object == Some(blob.object())).unwrap();
+    assert_eq!((finding.kind, finding.pack), (FindingKind::Damaged, Some(location.pack)));
+    for id in [a, b] {
+        assert!(finding.touches.contains(&Touched { checkpoint: id, path: "dir1/file1".into() }), "{finding:?}");
+    }
+    assert!(check(&test, &CheckOptions::default()).is_clean());
+    let store = test.open();
+    let shallow = verify(&store, &checkpoint, false, &()).unwrap();
+    assert!(shallow.is_ok(), "{shallow:?}");
+    let deep = verify(&store, &checkpoint, true, &()).unwrap();
+    assert!(deep.problems.iter().any(|problem| problem.path == "dir1/file1"), "{deep:?}");
+    assert!(store.blob(blob, size).unwrap().read_all().is_err());
+}
+
+#[test]
+fn a_good_checkpoint_verifies() {
+    let test = TestStore::new();
+    let id = test.checkpoint(&files(1, 9));
+    for deep in [false, true] {
+        let report = verify(&test.store, &test.get(id), deep, &()).unwrap();
+        assert!(report.is_ok() && report.files == 9, "{report:?}");
+    }
+}
+
+#[test]
+fn a_damaged_index_is_said_so_and_rebuilt() {
+    let test = TestStore::new();
+    let id = test.checkpoint(&files(1, 9));
+    test.checkpoint(&files(2, 9));
+    test.store.absorb(&()).unwrap();
+    let view = test.store.layout().view();
+    for name in ["CURRENT", "MANIFEST", "sst"] {
+        for entry in fs::read_dir(&view).unwrap().flatten() {
+            let path = entry.path();
+            if path.to_string_lossy().contains(name) {
+                let mut bytes = fs::read(&path).unwrap();
+                let (third, end) = (bytes.len() / 3, bytes.len());
+                bytes[third..end - third].iter_mut().for_each(|byte| *byte ^= 0x55);
+                fs::write(&path, bytes).unwrap();
+            }
+        }
+        let report = check(&test, &CheckOptions::default());
+        assert!(report.rebuild_index, "{name}: {:?}", report.findings);
+        assert_eq!(report.checkpoints, 2);
+        rebuild_index(test.store.path(), &()).unwrap();
+        assert!(check(&test, &ALL).is_clean(), "{name}");
+        assert_eq!(crate::testing::content_of(&test.open(), &test.get(id)).unwrap(), files(1, 9));
+    }
+    fs::remove_dir_all(&view).unwrap();
+    assert!(check(&test, &ALL).is_clean());
+    rebuild_index(test.store.path(), &()).unwrap();
+    assert_eq!(test.open().checkpoints().unwrap().len(), 2);
+}
+
+#[test]
+fn a_lost_pack_does_not_hide_the_others() {
+    let test = TestStore::new();
+    test.checkpoint(&files(1, 9));
+    let lost = only_pack(&test);
+    let b = test.checkpoint(&[("other".to_owned(), b"something else".to_vec())].into());
+    for _ in 0..2 {
+        let moved = lost.with_extension("away");
+        fs::rename(&lost, &moved).unwrap();
+        let store = test.open();
+        let checkpoint = store.checkpoints().unwrap().into_iter().find(|c| c.record.id == b).unwrap();
+        assert!(crate::testing::content_of(&store, &checkpoint).is_ok());
+        assert!(!check(&test, &ALL).is_clean());
+        rebuild_index(test.store.path(), &()).unwrap();
+        assert!(crate::testing::content_of(&test.open(), &checkpoint).is_ok());
+        fs::rename(&moved, &lost).unwrap();
+        rebuild_index(test.store.path(), &()).unwrap();
+        assert!(check(&test, &ALL).is_clean());
+    }
+}
+
+#[test]
+fn a_torn_journal_is_noted_and_a_broken_one_found() {
+    let test = TestStore::new();
+    test.checkpoint(&files(1, 3));
+    test.checkpoint(&files(2, 3));
+    let journal = fs::read_dir(test.store.layout().journal()).unwrap().flatten().map(|e| e.path());
+    let path = journal.into_iter().find(|p| p.extension().is_some_and(|e| e == "log")).unwrap();
+    let sound = fs::read(&path).unwrap();
+    fs::write(&path, [&sound[..], b"torn"].concat()).unwrap();
+    let report = check(&test, &ALL);
+    assert!(report.is_clean() && report.notes.len() == 1, "{report:?}");
+    let mut bytes = sound.clone();
+    bytes[100] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    assert!(check(&test, &ALL).findings.iter().any(|f| f.kind == FindingKind::Journal));
+    fs::write(&path, sound).unwrap();
+    let config = test.store.layout().config();
+    let text = fs::read_to_string(&config).unwrap();
+    fs::write(&config, text.replace("\"compression_level\": 3", "\"compression_level\": 4")).unwrap();
+    assert!(check(&test, &ALL).findings.iter().any(|f| f.kind == FindingKind::Config));
+}

@@ -1,0 +1,70 @@
+//! Verifying one checkpoint.
+
+use serde::Serialize;
+
+use super::reach::{Reach, Trust};
+use crate::{error::Result, id::Ulid, progress::Progress, record::Checkpoint, store::Store};
+
+/// One thing that is wrong with a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// The path in the workspace; empty for the checkpoint as a whole.
+    pub path: String,
+    /// What is wrong there.
+    pub error: String,
+}
+
+/// The outcome of [`verify`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct VerifyReport {
+    /// The checkpoint.
+    pub checkpoint: Ulid,
+    /// Its checksum, which covers everything in it.
+    pub checksum: String,
+    /// Whether every file's content was read and hashed.
+    pub deep: bool,
+    /// Files in it.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Tree nodes that were read.
+    pub trees: u64,
+    /// What is wrong.
+    pub problems: Vec<Problem>,
+    /// How many more paths are touched.
+    pub problems_more: u64,
+}
+
+impl VerifyReport {
+    /// Whether nothing is wrong.
+    pub fn is_ok(&self) -> bool {
+        self.problems.is_empty()
+    }
+}
+
+/// Checks one checkpoint: that its record, trees and recipes can be read and hash to their ids, and that its chunks are where they should
+/// be. With `deep`, the chunks are read and hashed as well, and each file's bytes together.
+pub fn verify(store: &Store, checkpoint: &Checkpoint, deep: bool, progress: &dyn Progress) -> Result<VerifyReport> {
+    let trust = if deep { Trust::Bytes } else { Trust::Directories(Default::default(), Default::default()) };
+    let mut reach = Reach::new(store, trust);
+    reach.checkpoint(checkpoint, progress)?;
+    let mut report = VerifyReport {
+        checkpoint: checkpoint.record.id,
+        checksum: checkpoint.checksum(),
+        deep,
+        files: checkpoint.record.workspace.files,
+        bytes: checkpoint.record.workspace.bytes,
+        trees: reach.trees(),
+        problems: Vec::new(),
+        problems_more: 0,
+    };
+    for finding in reach.findings(std::slice::from_ref(checkpoint), progress)? {
+        report.problems_more += finding.touches_more;
+        if finding.touches.is_empty() {
+            report.problems.push(Problem { path: String::new(), error: finding.message.clone() });
+        }
+        let problems = finding.touches.into_iter().map(|touched| Problem { path: touched.path, error: finding.message.clone() });
+        report.problems.extend(problems);
+    }
+    Ok(report)
+}

@@ -1,0 +1,197 @@
+//! Following references: from checkpoints to everything that they need.
+
+use std::{collections::HashMap, sync::Arc};
+
+use crate::{
+    codec::Malformed,
+    error::{Error, Result},
+    id::{BlobId, ObjectId, ObjectKey, TreeId},
+    pack::ObjectKind,
+    progress::{self, Progress},
+    recipe,
+    record::Checkpoint,
+    store::Store,
+    tree::{Kind, TreeNode},
+    view::View,
+};
+
+/// What is known of a live object.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mark(u32);
+
+const COPIED: u32 = 1 << 31;
+const SEEN: u32 = 1 << 30;
+const NOWHERE: u32 = SEEN - 1;
+
+impl Mark {
+    /// The number of the pack in which the index finds it.
+    pub(super) fn home(self) -> Option<usize> {
+        let home = self.0 & NOWHERE;
+        (home != NOWHERE).then_some(home as usize)
+    }
+
+    /// Sets the home, unless there is one.
+    pub(super) fn set_home(&mut self, pack: usize) {
+        if self.home().is_none() {
+            self.0 = self.0 & !NOWHERE | pack as u32;
+        }
+    }
+
+    /// Notes that it was found in its home's directories; false if it had been before.
+    pub(super) fn see(&mut self) -> bool {
+        let first = self.0 & SEEN == 0;
+        self.0 |= SEEN;
+        first
+    }
+
+    /// Whether it was found in its home's directories.
+    pub(super) fn is_seen(self) -> bool {
+        self.0 & SEEN != 0
+    }
+
+    /// Notes that it was copied; false if it had been before.
+    pub(super) fn copy(&mut self) -> bool {
+        let first = self.0 & COPIED == 0;
+        self.0 |= COPIED;
+        first
+    }
+}
+
+/// Collects what lives. Its memory grows with the number of live objects, some 30 bytes for each.
+pub(super) struct Marker<'a> {
+    store: &'a Store,
+    pub(super) view: Arc<View>,
+    pub(super) live: HashMap<ObjectKey, Mark>,
+    /// What was added while `notes_fresh` was set.
+    pub(super) fresh: Vec<ObjectKey>,
+    pub(super) notes_fresh: bool,
+}
+
+impl<'a> Marker<'a> {
+    pub(super) fn new(store: &'a Store, view: Arc<View>) -> Self {
+        Marker { store, view, live: HashMap::new(), fresh: Vec::new(), notes_fresh: false }
+    }
+
+    fn add(&mut self, id: ObjectId) -> bool {
+        let key = id.key();
+        let is_new = self.live.insert_if_absent(key);
+        if is_new && self.notes_fresh {
+            self.fresh.push(key);
+        }
+        is_new
+    }
+
+    /// Marks everything that a checkpoint needs.
+    pub(super) fn checkpoint(&mut self, checkpoint: &Checkpoint, progress: &dyn Progress) -> Result<()> {
+        let record = &checkpoint.record;
+        self.add(checkpoint.digest.object());
+        for table in record.links.into_iter().chain(record.omitted.as_ref().map(|omitted| omitted.table)) {
+            self.add(table);
+        }
+        self.tree(record.root, progress)
+    }
+
+    /// As [`Marker::checkpoint`], for a deleted checkpoint that is pinned. False where parts of it are gone already: then it was pinned
+    /// too late, as its holder is about to see, and nothing stays marked for it.
+    pub(super) fn deleted_checkpoint(&mut self, checkpoint: &Checkpoint, progress: &dyn Progress) -> Result<bool> {
+        self.notes_fresh = true;
+        let marked = self.checkpoint(checkpoint, progress);
+        self.notes_fresh = false;
+        let fresh = std::mem::take(&mut self.fresh);
+        let is_whole = match marked {
+            Ok(()) => fresh.iter().try_fold(true, |whole, key| Ok::<_, Error>(whole && self.view.locate_key(key)?.is_some()))?,
+            Err(Error::Missing { .. }) => false,
+            Err(e) => return Err(e),
+        };
+        if !is_whole {
+            fresh.iter().for_each(|key| {
+                self.live.remove(key);
+            });
+        }
+        Ok(is_whole)
+    }
+
+    fn tree(&mut self, root: TreeId, progress: &dyn Progress) -> Result<()> {
+        let mut pending = vec![root];
+        while let Some(id) = pending.pop() {
+            progress::check(progress)?;
+            if !self.add(id.object()) {
+                continue;
+            }
+            let nodes = match self.store.tree_node(id)? {
+                TreeNode::Leaf(nodes) => nodes,
+                TreeNode::Inner(children) => {
+                    pending.extend(children.iter().rev().map(|child| child.tree));
+                    continue;
+                }
+            };
+            let folders = pending.len();
+            for node in &nodes {
+                match node.kind {
+                    Kind::File { size, blob, .. } if size > 0 => self.blob(blob, size)?,
+                    Kind::Folder { tree, .. } => pending.push(tree),
+                    _ => {}
+                }
+            }
+            pending[folders..].reverse();
+            progress.advance(nodes.len() as u64, 0);
+        }
+        Ok(())
+    }
+
+    /// Marks what a reader of this blob would read: a recipe where there is one, else the chunk of the same id.
+    fn blob(&mut self, blob: BlobId, size: u64) -> Result<()> {
+        let may_be_chunk = size <= u64::from(self.store.config().chunking.bytes_max);
+        if may_be_chunk && self.view.locate(blob.recipe_root())?.is_none() {
+            self.add(blob.object());
+            return Ok(());
+        }
+        self.recipe(blob)
+    }
+
+    /// Marks a blob's recipe and everything in it.
+    pub(super) fn recipe(&mut self, blob: BlobId) -> Result<()> {
+        if !self.add(blob.recipe_root()) {
+            return Ok(());
+        }
+        let read = |bytes: &[u8]| recipe::decode_root(blob, bytes);
+        let mut pending = vec![self.store.read_object(ObjectKind::RecipeRoot, blob.recipe_root(), read)?];
+        while let Some(node) = pending.pop() {
+            match node {
+                recipe::Node::Chunks(runs) => runs.iter().for_each(|run| {
+                    self.add(run.id.object());
+                }),
+                recipe::Node::Nodes(nodes) => {
+                    for (id, _) in nodes {
+                        if self.add(id.object()) {
+                            pending.push(self.store.read_object(ObjectKind::RecipeNode, id.object(), recipe::decode_node)?);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+trait InsertIfAbsent {
+    fn insert_if_absent(&mut self, key: ObjectKey) -> bool;
+}
+
+impl InsertIfAbsent for HashMap<ObjectKey, Mark> {
+    fn insert_if_absent(&mut self, key: ObjectKey) -> bool {
+        match self.entry(key) {
+            std::collections::hash_map::Entry::Occupied(_) => false,
+            std::collections::hash_map::Entry::Vacant(slot) => {
+                slot.insert(Mark(NOWHERE));
+                true
+            }
+        }
+    }
+}
+
+/// The blob whose recipe's root these bytes are, and the root itself.
+pub(super) fn read_recipe_root(bytes: &[u8]) -> Result<(BlobId, recipe::Node), Malformed> {
+    let blob = BlobId(*bytes.first_chunk().ok_or(Malformed("recipe"))?);
+    Ok((blob, recipe::decode_root(blob, bytes)?))
+}

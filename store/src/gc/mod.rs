@@ -1,0 +1,262 @@
+//! Garbage collection, safe beside live writers, readers and mounts, without a clock.
+//!
+//! **What creators do.** A creator holds a writer pin from its start. It lists its base checkpoint, whose unchanged entries it reuses,
+//! in the pin and then looks again whether that still exists. It notes every pack in which it found an object that it does not write
+//! again. At its commit, under the writer lock and after re-reading the journal, it asks [`crate::view::View::lost`] about these packs;
+//! if one was condemned meanwhile it does not commit, and starts over. The packs that it wrote itself are named after its pin, and
+//! are left alone while the pin is held.
+//!
+//! **What gc does.**
+//! 1. It takes a writer pin of its own, for the new packs. It reads the view, then the pins: live are the checkpoints of the view and
+//!    those that a live pin names, deleted or not. (A reader does it in the other order: it pins first, then looks whether the
+//!    checkpoint is there. So one of the two sees the other.)
+//! 2. *Mark*: follow the live checkpoints to every object, [`mark`].
+//! 3. *Survey*: an object's home is the place that the index gives for it; a second copy elsewhere is waste. Per pack, sum up what
+//!    lives in it, [`survey`]. A pack without anything alive is condemned; one with little, and small ones of which there are many,
+//!    are copied into new packs and condemned, [`repack`]. The new packs are synced before anything refers to them.
+//! 4. *Publish*, under the writer lock: mark what was committed meanwhile, spare what that uses, and append one record with the new
+//!    packs, the condemned ones, and the writers that were running, [`publish`].
+//! 5. *Sweep*: the bytes of a condemned pack go once every writer that ran when it was condemned is over. Packs that nothing knows and
+//!    whose writer is over go as well, [`sweep`].
+//!
+//! **What always holds.** Everything that a live checkpoint reaches is in the index. And a recipe that the index finds is whole, even
+//! if no checkpoint uses it: recipes are found by their blob's id alone, so a creator or a reader may come upon one at any time. A pack
+//! that holds a dead recipe is therefore condemned together with the packs that hold that recipe's dead chunks, or before them.
+
+mod mark;
+mod publish;
+mod repack;
+mod room;
+mod survey;
+mod sweep;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use self::{repack::NewPacks, room::Room, survey::Survey};
+use crate::{
+    error::{Error, Result},
+    id::{OpId, PackId},
+    pin::{self, Pin},
+    progress::Progress,
+    store::Store,
+};
+
+/// A run starts over this often when another gc overtakes it.
+const TRIES_MAX: u32 = 3;
+
+/// What gc may do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GcOptions {
+    /// Packs with less than this share alive are copied together; 0 for none.
+    pub repack_below_percent: u8,
+    /// Whether small packs are copied together when there are many.
+    pub consolidate: bool,
+}
+
+impl Default for GcOptions {
+    fn default() -> Self {
+        GcOptions { repack_below_percent: 70, consolidate: true }
+    }
+}
+
+impl GcOptions {
+    /// Only delete; copy nothing.
+    pub fn no_repack() -> Self {
+        GcOptions { repack_below_percent: 0, consolidate: false }
+    }
+
+    fn repacks(&self) -> bool {
+        self.repack_below_percent > 0 || self.consolidate
+    }
+}
+
+/// What gc would do. Shares of packs are estimates: a block's bytes are divided among its objects by their raw length.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GcPlan {
+    /// Checkpoints that are kept: those that exist, and deleted ones that something pins.
+    pub checkpoints: u64,
+    /// Packs that are not condemned.
+    pub packs: u64,
+    /// Bytes of all packs, condemned and forgotten ones included.
+    pub total_bytes: u64,
+    /// Bytes of them that are in use.
+    pub live_bytes: u64,
+    /// Bytes of them that are not.
+    pub dead_bytes: u64,
+    /// Packs that go as they are.
+    pub delete: Vec<PackId>,
+    /// Their bytes.
+    pub delete_bytes: u64,
+    /// Packs that go after what lives in them was copied.
+    pub repack: Vec<PackId>,
+    /// Their bytes.
+    pub repack_bytes: u64,
+    /// Bytes that are copied.
+    pub copy_bytes: u64,
+    /// Packs that were condemned earlier and are still there.
+    pub condemned: Vec<PackId>,
+    /// Their bytes.
+    pub condemned_bytes: u64,
+    /// Packs left by runs that ended without a commit.
+    pub orphans: u64,
+    /// Their bytes.
+    pub orphan_bytes: u64,
+    /// Bytes that are free afterwards, at once or when `waits_for` are over.
+    pub freed_bytes: u64,
+    /// Running writers, for whose end the bytes of condemned packs wait.
+    pub waits_for: Vec<OpId>,
+}
+
+/// What gc did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GcReport {
+    /// What was found and decided.
+    pub plan: GcPlan,
+    /// Packs that this run condemned.
+    pub condemned_packs: u64,
+    /// Packs that this run wrote.
+    pub added_packs: u64,
+    /// Bytes of them.
+    pub added_bytes: u64,
+    /// Condemned packs, from this run or earlier, whose bytes went.
+    pub dropped_packs: u64,
+    /// Bytes of them.
+    pub dropped_bytes: u64,
+    /// Forgotten packs that were removed.
+    pub orphans: u64,
+    /// Bytes of them.
+    pub orphan_bytes: u64,
+    /// Condemned packs that wait for running writers.
+    pub waiting_packs: u64,
+    /// Bytes of them.
+    pub waiting_bytes: u64,
+    /// The writers that they wait for.
+    pub waits_for: Vec<OpId>,
+    /// Bytes freed, less what was written.
+    pub freed_bytes: u64,
+    /// Whether the disk was full, so that the ballast was released and nothing was copied.
+    pub disk_was_full: bool,
+}
+
+/// Finds out what [`run`] would do, and changes nothing.
+pub fn plan(store: &Store, options: &GcOptions, progress: &dyn Progress) -> Result<GcPlan> {
+    // It only spares this run a second look if another gc comes between; a full disk has no room for it.
+    let pin = Pin::take(&store.layout().pins(), true, "gc plan").ok();
+    let own = pin.as_ref().map(|pin| pin.op);
+    retried(store, || {
+        let survey = Survey::take(store, progress)?;
+        let choice = survey.choose(options);
+        make_plan(store, &survey, &choice, own)
+    })
+}
+
+/// Collects garbage.
+pub fn run(store: &Store, options: &GcOptions, progress: &dyn Progress) -> Result<GcReport> {
+    let mut room = Room::new(store.layout());
+    let pin = room.make(|| Pin::take(&store.layout().pins(), true, "gc"))?;
+    let mut numbers = 0;
+    let mut report = retried(store, || attempt(store, &pin, options, &mut numbers, &mut room, progress))?;
+    sweep::sweep(store, pin.op, &mut room, &mut report, progress)?;
+    let freed = report.dropped_bytes + report.orphan_bytes;
+    report.freed_bytes = freed.saturating_sub(report.added_bytes);
+    report.disk_was_full = room.give_back();
+    Ok(report)
+}
+
+/// Tries again where another gc changed the store under this one.
+fn retried<T>(store: &Store, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+    for tries in 1.. {
+        let before = store.refresh()?.end().clone();
+        match work() {
+            Err(Error::Overtaken { .. }) if tries < TRIES_MAX => {}
+            Err(e) if tries < TRIES_MAX && (e.is_not_found() || e.kind() == crate::ErrorKind::Corrupt) => {
+                if store.reopen()?.end() == &before {
+                    return Err(e);
+                }
+            }
+            other => return other,
+        }
+    }
+    Err(Error::Overtaken { tries: TRIES_MAX })
+}
+
+fn attempt(
+    store: &Store,
+    pin: &Pin,
+    options: &GcOptions,
+    numbers: &mut u32,
+    room: &mut Room,
+    progress: &dyn Progress,
+) -> Result<GcReport> {
+    let mut survey = Survey::take(store, progress)?;
+    let mut choice = survey.choose(options);
+    let mut added = NewPacks::new(store, pin.op, numbers);
+    match repack::copy(store, &mut survey, &mut choice.repack, &mut added, progress) {
+        Err(e) if e.is_disk_full() => {
+            progress.notice("the disk is full: nothing is copied, only what is wholly dead goes");
+            added.discard();
+            room.release();
+            choice = survey.choose(&GcOptions::no_repack());
+        }
+        other => other?,
+    }
+    let plan = make_plan(store, &survey, &choice, Some(pin.op))?;
+    let condemned = choice.delete.union(&choice.repack).copied().collect();
+    let published = publish::publish(store, pin.op, &mut survey, condemned, added, room, progress)?;
+    Ok(GcReport {
+        plan,
+        condemned_packs: published.condemned,
+        added_packs: published.added.len() as u64,
+        added_bytes: published.added.iter().map(|pack| pack.bytes).sum(),
+        ..GcReport::default()
+    })
+}
+
+/// Which packs go.
+#[derive(Clone, Debug, Default)]
+struct Choice {
+    delete: BTreeSet<PackId>,
+    repack: BTreeSet<PackId>,
+}
+
+fn make_plan(store: &Store, survey: &Survey, choice: &Choice, own: Option<OpId>) -> Result<GcPlan> {
+    let orphans = sweep::orphans(store, own)?;
+    let mut plan = GcPlan {
+        checkpoints: survey.checkpoints,
+        packs: survey.packs.len() as u64,
+        delete: choice.delete.iter().copied().collect(),
+        repack: choice.repack.iter().copied().collect(),
+        orphans: orphans.len() as u64,
+        orphan_bytes: orphans.iter().map(|orphan| orphan.bytes).sum(),
+        waits_for: running_writers(store, own)?,
+        ..GcPlan::default()
+    };
+    for pack in &survey.packs {
+        plan.total_bytes += pack.bytes;
+        plan.live_bytes += pack.live_bytes;
+        if choice.delete.contains(&pack.id) {
+            plan.delete_bytes += pack.bytes;
+        } else if choice.repack.contains(&pack.id) {
+            plan.repack_bytes += pack.bytes;
+            plan.copy_bytes += pack.live_bytes;
+        }
+    }
+    for (id, state) in survey.view.packs()?.into_iter().filter(|(_, state)| state.condemned.is_some()) {
+        plan.condemned.push(id);
+        plan.condemned_bytes += state.bytes;
+    }
+    plan.total_bytes += plan.condemned_bytes + plan.orphan_bytes;
+    plan.dead_bytes = plan.total_bytes - plan.live_bytes;
+    let goes = plan.delete_bytes + plan.repack_bytes + plan.condemned_bytes + plan.orphan_bytes;
+    plan.freed_bytes = goes.saturating_sub(plan.copy_bytes);
+    Ok(plan)
+}
+
+fn running_writers(store: &Store, own: Option<OpId>) -> Result<Vec<OpId>> {
+    let pins = pin::list(&store.layout().pins())?;
+    Ok(pins.into_iter().filter(|pin| pin.alive && pin.text.writer && Some(pin.op) != own).map(|pin| pin.op).collect())
+}

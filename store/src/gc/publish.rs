@@ -1,0 +1,111 @@
+//! The one step that changes what the store means: new packs in, condemned packs out, as one journal record.
+
+use std::collections::BTreeSet;
+
+use super::{mark::read_recipe_root, repack::NewPacks, room::Room, running_writers, survey::Survey};
+use crate::{
+    error::{Error, Result},
+    id::{OpId, PackId},
+    journal::{Entry, Journal},
+    pack::{ObjectKind, PackFile, PackInfo},
+    progress::Progress,
+    record::Checkpoint,
+    store::Store,
+    view,
+};
+
+/// What was published.
+#[derive(Default)]
+pub(super) struct Published {
+    pub(super) condemned: u64,
+    pub(super) added: Vec<PackInfo>,
+}
+
+/// Condemns packs, unless something that was committed since the survey needs them.
+pub(super) fn publish(
+    store: &Store,
+    op: OpId,
+    survey: &mut Survey<'_>,
+    mut condemned: BTreeSet<PackId>,
+    mut added: NewPacks<'_>,
+    room: &mut Room,
+    progress: &dyn Progress,
+) -> Result<Published> {
+    if condemned.is_empty() {
+        return Ok(Published::default());
+    }
+    // Most of what is new is marked before the lock is taken, so that it is held for milliseconds.
+    catch_up(store, survey, progress)?;
+    let lock = store.lock(progress)?;
+    catch_up(store, survey, progress)?;
+    for key in &survey.marker.fresh {
+        if let Some(location) = survey.marker.view.locate_key(key)? {
+            condemned.remove(&location.pack);
+        }
+    }
+    survey.spare_what_is_leaned_on(&mut condemned);
+    if condemned.is_empty() {
+        return Ok(Published::default());
+    }
+    let entry = Entry::Condemn {
+        op,
+        added: added.infos(),
+        condemned: condemned.iter().copied().collect(),
+        waits_for: running_writers(store, Some(op))?,
+    };
+    // A failed append may have reached the journal all the same. Then the new packs are in use; if not, they are swept as orphans.
+    let infos = added.infos();
+    added.keep();
+    room.make(|| {
+        store.refresh()?;
+        store.append(&lock, std::slice::from_ref(&entry))
+    })?;
+    if let Err(e) = view::absorb(store.layout(), &Default::default()) {
+        progress.notice(&format!("the index is brought up to date later: {e}"));
+    }
+    store.reopen()?;
+    Ok(Published { condemned: condemned.len() as u64, added: infos })
+}
+
+/// Marks what was committed since the survey was made, or since the last time.
+fn catch_up(store: &Store, survey: &mut Survey<'_>, progress: &dyn Progress) -> Result<()> {
+    survey.marker.notes_fresh = true;
+    survey.marker.view = store.refresh()?;
+    let tail = Journal::new(store.layout().journal()).read(&survey.end)?;
+    for logged in tail.records {
+        match logged.entry {
+            Entry::Commit { record, packs, .. } => {
+                let checkpoint = Checkpoint::decode(logged.sequence, record).map_err(|e| Error::Corrupt {
+                    what: format!("commit {}", logged.sequence),
+                    place: store.layout().journal(),
+                    reason: e.to_string(),
+                })?;
+                survey.marker.checkpoint(&checkpoint, progress)?;
+                for pack in packs {
+                    mark_new_recipes(store, survey, pack.id)?;
+                }
+            }
+            Entry::Condemn { .. } => return Err(Error::Overtaken { tries: super::TRIES_MAX }),
+            Entry::Dropped { .. } | Entry::Event(_) | Entry::Unknown(_) => {}
+        }
+    }
+    survey.end = tail.end;
+    Ok(())
+}
+
+/// A new recipe may be of a blob that was marked as a chunk, in a tree that is not walked again.
+fn mark_new_recipes(store: &Store, survey: &mut Survey<'_>, pack: PackId) -> Result<()> {
+    let mut places = Vec::new();
+    PackFile::open(&store.layout().pack(pack), pack)?.scan(false, |location, directory| {
+        let recipes = directory.entries.iter().filter(|entry| entry.kind == ObjectKind::RecipeRoot);
+        places.extend(recipes.map(|entry| (location, entry.id)));
+        Ok(())
+    })?;
+    for (location, id) in places {
+        let block = store.block(location)?;
+        if let Ok((blob, _)) = read_recipe_root(block.object(id).unwrap_or_default()) {
+            survey.marker.recipe(blob)?;
+        }
+    }
+    Ok(())
+}

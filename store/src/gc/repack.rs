@@ -1,0 +1,207 @@
+//! Copying what lives out of packs that are mostly dead, and out of small ones, into new packs.
+
+use std::{collections::BTreeSet, fs::File, io};
+
+use super::survey::Survey;
+use crate::{
+    disk,
+    error::{Error, IoContext, Result},
+    format::{DATA_BLOCK_BYTES, META_BLOCK_BYTES, PACK_BYTES},
+    id::{OpId, PackId},
+    layout::Layout,
+    pack::{BlockBuilder, Directory, Entry, Location, ObjectKind, PackFile, PackInfo, PackWriter},
+    progress::{self, Phase, Progress},
+    store::Store,
+};
+
+/// Packs that this run writes. Their files go again unless they are kept.
+pub(super) struct NewPacks<'n> {
+    layout: Layout,
+    op: OpId,
+    /// The number of the operation's next pack.
+    number: &'n mut u32,
+    started: Vec<PackId>,
+    finished: Vec<(PackInfo, File)>,
+    level: i32,
+}
+
+impl<'n> NewPacks<'n> {
+    pub(super) fn new(store: &Store, op: OpId, number: &'n mut u32) -> Self {
+        let level = store.config().compression_level;
+        NewPacks { layout: store.layout().clone(), op, number, started: Vec::new(), finished: Vec::new(), level }
+    }
+
+    fn start(&mut self) -> Result<PackWriter> {
+        let id = PackId::new(self.op, *self.number);
+        *self.number += 1;
+        self.started.push(id);
+        PackWriter::create(self.layout.pack(id), id)
+    }
+
+    /// Removes what was written so far.
+    pub(super) fn discard(&mut self) {
+        self.finished.clear();
+        for id in self.started.drain(..) {
+            let _ = std::fs::remove_file(self.layout.pack(id));
+        }
+    }
+
+    /// What was written, and is synced.
+    pub(super) fn infos(&self) -> Vec<PackInfo> {
+        self.finished.iter().map(|(info, _)| info.clone()).collect()
+    }
+
+    /// From here on the journal knows the packs, or may.
+    pub(super) fn keep(&mut self) {
+        self.started.clear();
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        for (info, file) in &self.finished {
+            file.sync_all().at("sync pack", self.layout.pack(info.id))?;
+        }
+        if self.finished.is_empty() { Ok(()) } else { disk::sync_folder(&self.layout.packs()) }
+    }
+}
+
+impl Drop for NewPacks<'_> {
+    fn drop(&mut self) {
+        self.discard();
+    }
+}
+
+/// Copies what lives in `packs` into new packs and syncs them. A pack that turns out to be damaged is taken out of `packs`.
+pub(super) fn copy(
+    store: &Store,
+    survey: &mut Survey<'_>,
+    packs: &mut BTreeSet<PackId>,
+    added: &mut NewPacks<'_>,
+    progress: &dyn Progress,
+) -> Result<()> {
+    if packs.is_empty() {
+        return Ok(());
+    }
+    let chosen: Vec<(usize, PackId, u64)> = {
+        let chosen = survey.packs.iter().enumerate().filter(|(_, pack)| packs.contains(&pack.id));
+        chosen.map(|(number, pack)| (number, pack.id, pack.live_bytes)).collect()
+    };
+    progress.phase(Phase::Repack, None, Some(chosen.iter().map(|(_, _, bytes)| bytes).sum()));
+    let mut copier = Copier::new(added)?;
+    for (number, id, _) in chosen {
+        match copy_pack(store, survey, number, id, &mut copier, progress) {
+            Err(Error::Corrupt { what, reason, .. }) => {
+                progress.notice(&format!("pack {id} is damaged ({what}: {reason}) and is left as it is"));
+                packs.remove(&id);
+            }
+            other => other?,
+        }
+    }
+    copier.finish()?;
+    added.sync()
+}
+
+fn copy_pack(
+    store: &Store,
+    survey: &mut Survey<'_>,
+    number: usize,
+    id: PackId,
+    copier: &mut Copier<'_, '_>,
+    progress: &dyn Progress,
+) -> Result<()> {
+    let file = PackFile::open(&store.layout().pack(id), id)?;
+    file.scan(false, |location, directory| {
+        progress::check(progress)?;
+        let live = &mut survey.marker.live;
+        let mut wanted = |entry: &Entry| {
+            let mark = live.get_mut(&entry.id.key()).filter(|mark| mark.home() == Some(number));
+            mark.is_some_and(|mark| mark.copy())
+        };
+        let keep: Vec<bool> = directory.entries.iter().map(&mut wanted).collect();
+        if keep.contains(&true) {
+            copier.copy_block(&file, location, directory, &keep)?;
+            progress.advance(0, u64::from(location.block_bytes));
+        }
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// Whether an object is content; everything else is compressed apart from it.
+fn is_data(kind: ObjectKind) -> bool {
+    kind == ObjectKind::Chunk
+}
+
+struct Copier<'a, 'n> {
+    added: &'a mut NewPacks<'n>,
+    writer: Option<PackWriter>,
+    data: BlockBuilder,
+    meta: BlockBuilder,
+    compressor: zstd::bulk::Compressor<'static>,
+}
+
+impl<'a, 'n> Copier<'a, 'n> {
+    fn new(added: &'a mut NewPacks<'n>) -> Result<Self> {
+        let compressor = zstd::bulk::Compressor::new(added.level).at("start compressor in", added.layout.packs())?;
+        Ok(Copier { added, writer: None, data: BlockBuilder::default(), meta: BlockBuilder::default(), compressor })
+    }
+
+    /// Copies the entries of a block that are to be kept. A whole block of good size is taken as it is stored.
+    fn copy_block(&mut self, file: &PackFile, location: Location, directory: &Directory, keep: &[bool]) -> Result<()> {
+        let raw: usize = directory.entries.iter().map(|entry| entry.head_bytes + entry.tail_bytes).sum();
+        let data = directory.entries.iter().all(|entry| is_data(entry.kind));
+        let good = if data { DATA_BLOCK_BYTES / 2 } else { META_BLOCK_BYTES / 2 };
+        if raw >= good && !keep.contains(&false) {
+            let (directory, bytes) = file.read_stored(location)?;
+            self.flush(data)?;
+            return self.write(&bytes, &directory.entries);
+        }
+        let block = file.read_block(location)?;
+        for (entry, (kind, id, range)) in
+            directory.entries.iter().zip(&block.objects).zip(keep).filter(|(_, k)| **k).map(|(e, _)| e)
+        {
+            let bytes = block.bytes.get(range.clone()).unwrap_or_default();
+            let data = is_data(*kind);
+            let target = if data { DATA_BLOCK_BYTES } else { META_BLOCK_BYTES };
+            let builder = if data { &self.data } else { &self.meta };
+            if !builder.is_empty() && builder.raw_bytes() + bytes.len() > target {
+                self.flush(data)?;
+            }
+            let builder = if data { &mut self.data } else { &mut self.meta };
+            builder.push(*kind, *id, bytes, entry.tail_bytes);
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self, data: bool) -> Result<()> {
+        let builder = if data { &mut self.data } else { &mut self.meta };
+        if builder.is_empty() {
+            return Ok(());
+        }
+        let encoded: io::Result<_> = builder.encode(&mut self.compressor);
+        let (entries, bytes) = encoded.at("compress for", self.added.layout.packs())?;
+        self.write(&bytes, &entries)
+    }
+
+    fn write(&mut self, block: &[u8], entries: &[Entry]) -> Result<()> {
+        let mut writer = match self.writer.take() {
+            Some(writer) => writer,
+            None => self.added.start()?,
+        };
+        writer.append(block, entries)?;
+        if writer.bytes() >= PACK_BYTES {
+            self.added.finished.push(writer.finish()?);
+        } else {
+            self.writer = Some(writer);
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<()> {
+        self.flush(true)?;
+        self.flush(false)?;
+        if let Some(writer) = self.writer.take() {
+            self.added.finished.push(writer.finish()?);
+        }
+        Ok(())
+    }
+}

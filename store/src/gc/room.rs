@@ -1,0 +1,45 @@
+//! Working on a full disk: the ballast is given up for the few bytes that a deletion needs, and made again afterwards.
+
+use crate::{error::Result, format::BALLAST_BYTES, layout::Layout, store};
+
+/// The ballast is made again when this many times its length are free.
+const FREE_FACTOR: u64 = 4;
+
+/// Room to write in.
+pub(super) struct Room {
+    layout: Layout,
+    was_full: bool,
+}
+
+impl Room {
+    pub(super) fn new(layout: &Layout) -> Self {
+        Room { layout: layout.clone(), was_full: false }
+    }
+
+    /// Gives up the ballast.
+    pub(super) fn release(&mut self) {
+        self.was_full = true;
+        let _ = std::fs::remove_file(self.layout.ballast());
+    }
+
+    /// Does something small, once more without the ballast if the disk is full.
+    pub(super) fn make<T>(&mut self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+        match work() {
+            Err(e) if e.is_disk_full() => {
+                self.release();
+                work()
+            }
+            other => other,
+        }
+    }
+
+    /// Makes the ballast again if there is room. Says whether the disk was full.
+    pub(super) fn give_back(&mut self) -> bool {
+        let missing = !self.layout.ballast().exists();
+        let free = rustix::fs::statvfs(&self.layout.root).map(|v| v.f_bavail.saturating_mul(v.f_frsize)).unwrap_or(0);
+        if missing && free >= BALLAST_BYTES * FREE_FACTOR {
+            store::make_ballast(&self.layout);
+        }
+        self.was_full
+    }
+}

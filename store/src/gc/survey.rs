@@ -1,0 +1,299 @@
+//! The survey: what lives in which pack, and which packs should go.
+
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    sync::Arc,
+};
+
+use super::{
+    Choice, GcOptions,
+    mark::{Marker, read_recipe_root},
+};
+use crate::{
+    error::{Error, Result},
+    id::{ObjectId, PackId, Ulid, hex},
+    journal::{Entry, Journal, Position},
+    pack::{Location, ObjectKind, PackFile},
+    pin,
+    progress::{self, Phase, Progress},
+    recipe,
+    record::Checkpoint,
+    store::Store,
+    view::View,
+};
+
+/// A pack shorter than this is small.
+const SMALL_PACK_BYTES: u64 = 4 << 20;
+/// More small packs than this are copied together.
+const SMALL_PACKS_MAX: usize = 16;
+
+/// What is in use of one pack.
+#[derive(Debug)]
+pub(super) struct PackUse {
+    /// Which one.
+    pub(super) id: PackId,
+    /// Length of its file.
+    pub(super) bytes: u64,
+    /// Objects whose home it is and that live.
+    pub(super) live_objects: u64,
+    /// Their share of the pack's stored bytes.
+    pub(super) live_bytes: u64,
+    live_raw_bytes: u64,
+    raw_bytes: u64,
+    /// Its directories cannot be read to the end.
+    is_damaged: bool,
+    /// It holds a recipe that nothing needs and of which a part is dead.
+    has_dying_recipes: bool,
+    /// The packs of those parts: they may only go together with this pack.
+    leans_on: BTreeSet<PackId>,
+}
+
+/// What lives where.
+pub(super) struct Survey<'a> {
+    /// The state of the store that was surveyed.
+    pub(super) view: Arc<View>,
+    /// Up to where the journal was taken in.
+    pub(super) end: Position,
+    /// Checkpoints that live.
+    pub(super) checkpoints: u64,
+    pub(super) marker: Marker<'a>,
+    /// The packs that are not condemned; a mark's home is a number in this list.
+    pub(super) packs: Vec<PackUse>,
+}
+
+impl<'a> Survey<'a> {
+    /// Looks at the whole store.
+    pub(super) fn take(store: &'a Store, progress: &dyn Progress) -> Result<Self> {
+        let view = store.refresh()?;
+        let roots = view.checkpoints()?;
+        let pinned = pinned_deleted(store, &view, &roots)?;
+        progress.phase(Phase::Mark, Some(roots.iter().map(|c| c.record.workspace.entries).sum()), None);
+        let mut marker = Marker::new(store, view.clone());
+        for checkpoint in &roots {
+            marker.checkpoint(checkpoint, progress)?;
+        }
+        let mut checkpoints = roots.len() as u64;
+        for checkpoint in &pinned {
+            checkpoints += u64::from(marker.deleted_checkpoint(checkpoint, progress)?);
+        }
+        let known = view.packs()?.into_iter().filter(|(_, state)| state.condemned.is_none());
+        let packs = known.map(|(id, state)| PackUse::new(id, state.bytes)).collect();
+        let end = view.end().clone();
+        let mut survey = Survey { view, end, checkpoints, marker, packs };
+        survey.find_homes(store)?;
+        let dead_recipes = survey.read_directories(store, progress)?;
+        for (pack, location, id) in dead_recipes {
+            progress::check(progress)?;
+            survey.judge_recipe(store, pack, location, id)?;
+        }
+        Ok(survey)
+    }
+
+    fn find_homes(&mut self, store: &Store) -> Result<()> {
+        let numbers: HashMap<PackId, usize> = self.packs.iter().enumerate().map(|(i, pack)| (pack.id, i)).collect();
+        let (live, packs) = (&mut self.marker.live, &mut self.packs);
+        self.view.each_object(|key, location| {
+            let Some(mark) = live.get_mut(&key).filter(|mark| mark.home().is_none()) else { return Ok(()) };
+            let reason = || format!("it places {} in the pack {}, which the journal does not know", hex(&key), location.pack);
+            let Some(&pack) = numbers.get(&location.pack) else {
+                return Err(Error::Index { path: store.layout().view(), reason: reason() });
+            };
+            mark.set_home(pack);
+            packs[pack].live_objects += 1;
+            Ok(())
+        })?;
+        match live.iter().find(|(_, mark)| mark.home().is_none()) {
+            Some((key, _)) => Err(Error::Missing { kind: "object", id: hex(key) }),
+            None => Ok(()),
+        }
+    }
+
+    /// Sums up what lives in each pack. Returns the recipes that nothing reads.
+    fn read_directories(&mut self, store: &Store, progress: &dyn Progress) -> Result<Vec<(usize, Location, ObjectId)>> {
+        let mut dead_recipes = Vec::new();
+        let live = &mut self.marker.live;
+        for (number, pack) in self.packs.iter_mut().enumerate() {
+            progress::check(progress)?;
+            let file = PackFile::open(&store.layout().pack(pack.id), pack.id);
+            let scanned = file.and_then(|file| {
+                file.scan(false, |location, directory| {
+                    let (mut raw, mut alive) = (0, 0);
+                    for entry in &directory.entries {
+                        let bytes = (entry.head_bytes + entry.tail_bytes) as u64;
+                        raw += bytes;
+                        let mark = live.get_mut(&entry.id.key()).filter(|mark| mark.home() == Some(number));
+                        if mark.is_some_and(|mark| mark.see()) {
+                            alive += bytes;
+                        } else if entry.kind == ObjectKind::RecipeRoot {
+                            dead_recipes.push((number, location, entry.id));
+                        }
+                    }
+                    pack.raw_bytes += raw;
+                    pack.live_raw_bytes += alive;
+                    pack.live_bytes += (u128::from(location.block_bytes) * u128::from(alive) / u128::from(raw.max(1))) as u64;
+                    Ok(())
+                })
+            });
+            match scanned {
+                Ok(_) => {}
+                Err(Error::Corrupt { what, reason, .. }) => {
+                    progress.notice(&format!("pack {} is damaged ({what}: {reason}) and is left as it is", pack.id));
+                    pack.is_damaged = true;
+                }
+                Err(e) if e.is_not_found() && !self.view.is_stale()? => {
+                    progress.notice(&format!("pack {} is missing", pack.id));
+                    pack.is_damaged = true;
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        let unseen = |mark: &super::mark::Mark| !mark.is_seen() && mark.home().is_some_and(|home| !self.packs[home].is_damaged);
+        if let Some((key, mark)) = live.iter().find(|(_, mark)| unseen(mark)) {
+            let pack = mark.home().map(|home| self.packs[home].id.to_string()).unwrap_or_default();
+            let reason = format!("it places {} in the pack {pack}, which does not hold it", hex(key));
+            return Err(Error::Index { path: store.layout().view(), reason });
+        }
+        Ok(dead_recipes)
+    }
+
+    /// Looks at a recipe that nothing reads: what of it is dead?
+    fn judge_recipe(&mut self, store: &Store, pack: usize, location: Location, id: ObjectId) -> Result<()> {
+        let mut dead = Vec::new();
+        let mut is_broken = false;
+        let mut pending = Vec::new();
+        match store.block(location) {
+            Ok(block) => pending.extend(read_recipe_root(block.object(id).unwrap_or_default()).map(|(_, node)| node)),
+            Err(e) if e.is_not_found() => return Err(e),
+            Err(_) => is_broken = true,
+        }
+        let mut nodes_seen = HashSet::new();
+        while let Some(node) = pending.pop() {
+            match node {
+                recipe::Node::Chunks(runs) => dead.extend(runs.iter().map(|run| run.id.object()).filter(|id| !self.lives(*id))),
+                recipe::Node::Nodes(nodes) => {
+                    for id in nodes.iter().map(|(id, _)| id.object()).filter(|id| nodes_seen.insert(*id)) {
+                        if !self.lives(id) {
+                            dead.push(id);
+                        }
+                        match store.read_object(ObjectKind::RecipeNode, id, recipe::decode_node) {
+                            Ok(node) => pending.push(node),
+                            Err(e) if e.is_not_found() => return Err(e),
+                            Err(_) => is_broken = true,
+                        }
+                    }
+                }
+            }
+        }
+        let mut leans_on = BTreeSet::new();
+        for id in &dead {
+            leans_on.extend(self.view.locate(*id)?.map(|location| location.pack));
+        }
+        let own = &mut self.packs[pack];
+        own.has_dying_recipes |= is_broken || !dead.is_empty();
+        leans_on.remove(&own.id);
+        own.leans_on.extend(leans_on);
+        Ok(())
+    }
+
+    fn lives(&self, id: ObjectId) -> bool {
+        self.marker.live.contains_key(&id.key())
+    }
+
+    /// Decides which packs go.
+    pub(super) fn choose(&self, options: &GcOptions) -> Choice {
+        let mut choice = Choice::default();
+        let mut small = Vec::new();
+        for pack in &self.packs {
+            if pack.live_objects == 0 {
+                choice.delete.insert(pack.id);
+            } else if pack.is_damaged {
+                continue;
+            } else if pack.is_below(options.repack_below_percent) || pack.has_dying_recipes && options.repacks() {
+                choice.repack.insert(pack.id);
+            } else if pack.bytes < SMALL_PACK_BYTES {
+                small.push(pack.id);
+            }
+        }
+        if options.consolidate && small.len() > SMALL_PACKS_MAX {
+            choice.repack.extend(small);
+        }
+        let mut condemned: BTreeSet<PackId> = choice.delete.union(&choice.repack).copied().collect();
+        self.spare_what_is_leaned_on(&mut condemned);
+        choice.delete.retain(|id| condemned.contains(id));
+        choice.repack.retain(|id| condemned.contains(id));
+        choice
+    }
+
+    /// Takes out of `condemned` what recipes need that stay in the index.
+    pub(super) fn spare_what_is_leaned_on(&self, condemned: &mut BTreeSet<PackId>) {
+        loop {
+            let staying = self.packs.iter().filter(|pack| !condemned.contains(&pack.id));
+            let needed: Vec<PackId> =
+                staying.flat_map(|pack| &pack.leans_on).filter(|id| condemned.contains(*id)).copied().collect();
+            if needed.is_empty() {
+                return;
+            }
+            needed.iter().for_each(|id| {
+                condemned.remove(id);
+            });
+        }
+    }
+}
+
+impl PackUse {
+    fn new(id: PackId, bytes: u64) -> Self {
+        PackUse {
+            id,
+            bytes,
+            live_objects: 0,
+            live_bytes: 0,
+            live_raw_bytes: 0,
+            raw_bytes: 0,
+            is_damaged: false,
+            has_dying_recipes: false,
+            leans_on: BTreeSet::new(),
+        }
+    }
+
+    fn is_below(&self, percent: u8) -> bool {
+        self.live_raw_bytes * 100 < self.raw_bytes * u64::from(percent)
+    }
+}
+
+/// Deleted checkpoints that a live pin names. The view was read before; the pins are read now.
+fn pinned_deleted(store: &Store, view: &View, existing: &[Checkpoint]) -> Result<Vec<Checkpoint>> {
+    let mut found = Vec::new();
+    let pins = readable_pins(store)?;
+    let mut deleted: HashSet<Ulid> = pins.iter().filter(|pin| pin.alive).flat_map(|pin| pin.text.checkpoints.clone()).collect();
+    for root in existing {
+        deleted.remove(&root.record.id);
+    }
+    if deleted.is_empty() {
+        return Ok(found);
+    }
+    let broken =
+        |e: serde_json::Error| Error::Corrupt { what: "a commit".into(), place: store.layout().journal(), reason: e.to_string() };
+    for logged in Journal::new(store.layout().journal()).read(&Position::start())?.records {
+        if let Entry::Commit { record, .. } = logged.entry {
+            let checkpoint = Checkpoint::decode(logged.sequence, record).map_err(broken)?;
+            // Each once; a pin may also name what was committed after the view was read.
+            if logged.sequence <= view.end().sequence && deleted.remove(&checkpoint.record.id) {
+                found.push(checkpoint);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The pins; those that are just being written are waited for.
+fn readable_pins(store: &Store) -> Result<Vec<pin::FoundPin>> {
+    let mut pins = pin::list(&store.layout().pins())?;
+    for _ in 0..20 {
+        if !pins.iter().any(|pin| pin.alive && pin.text.process == 0) {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        pins = pin::list(&store.layout().pins())?;
+    }
+    Ok(pins)
+}

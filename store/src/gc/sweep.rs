@@ -1,0 +1,142 @@
+//! Removing bytes: of condemned packs whose time has come, and of what crashed runs left behind.
+
+use std::{
+    collections::{BTreeSet, HashSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use super::{GcReport, room::Room};
+use crate::{
+    disk,
+    error::{IoContext, Result},
+    id::{OpId, PackId},
+    journal::Entry,
+    layout::Layout,
+    pin,
+    progress::Progress,
+    store::Store,
+};
+
+/// A pack that the journal does not know and whose writer is over.
+pub(super) struct Orphan {
+    id: PackId,
+    pub(super) bytes: u64,
+}
+
+/// Removes whatever may go now.
+pub(super) fn sweep(store: &Store, own: OpId, room: &mut Room, report: &mut GcReport, progress: &dyn Progress) -> Result<()> {
+    let gone = drop_condemned(store, report)?;
+    let lock = store.lock(progress)?;
+    let known = store.refresh()?.packs()?;
+    let dropped: Vec<PackId> = gone.into_iter().filter(|id| known.get(id).is_some_and(|s| s.condemned.is_some())).collect();
+    if !dropped.is_empty() {
+        let entry = Entry::Dropped { packs: dropped };
+        room.make(|| {
+            store.refresh()?;
+            store.append(&lock, std::slice::from_ref(&entry))
+        })?;
+    }
+    drop_orphans(store, own, report)?;
+    drop_leftovers(store.layout(), own)
+}
+
+/// Removes the files of condemned packs for which no writer waits any more.
+fn drop_condemned(store: &Store, report: &mut GcReport) -> Result<Vec<PackId>> {
+    let packs = store.refresh()?.packs()?;
+    let live = pin::live_ops(&pin::list(&store.layout().pins())?);
+    let mut gone = Vec::new();
+    let mut waits_for = BTreeSet::new();
+    for (id, state) in packs {
+        let Some(waits) = state.condemned else { continue };
+        let running: Vec<OpId> = waits.into_iter().filter(|op| live.contains(op)).collect();
+        if running.is_empty() {
+            remove_file(&store.layout().pack(id))?;
+            report.dropped_packs += 1;
+            report.dropped_bytes += state.bytes;
+            gone.push(id);
+        } else {
+            report.waiting_packs += 1;
+            report.waiting_bytes += state.bytes;
+            waits_for.extend(running);
+        }
+    }
+    report.waits_for = waits_for.into_iter().collect();
+    if !gone.is_empty() {
+        store.close_packs(&gone);
+        disk::sync_folder(&store.layout().packs())?;
+    }
+    Ok(gone)
+}
+
+fn remove_file(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e).at("remove", path),
+        _ => Ok(()),
+    }
+}
+
+/// Packs that the journal does not know and whose writers are over.
+pub(super) fn orphans(store: &Store, own: Option<OpId>) -> Result<Vec<Orphan>> {
+    // In this order: a file that is seen has a pin that is older, and a writer that is over has committed or never will.
+    let files = folder(&store.layout().packs())?;
+    let live = pin::live_ops(&pin::list(&store.layout().pins())?);
+    let known = store.refresh()?.packs()?;
+    let ids = files.iter().filter_map(|path| Some((path, Layout::pack_of(path)?)));
+    let forgotten = ids.filter(|(_, id)| !known.contains_key(id) && !live.contains(&id.op()) && Some(id.op()) != own);
+    Ok(forgotten.map(|(path, id)| Orphan { id, bytes: fs::metadata(path).map_or(0, |m| m.len()) }).collect())
+}
+
+/// The writer lock is held, so that nobody commits them now; whoever takes up a dead run's packs holds its pin.
+fn drop_orphans(store: &Store, own: OpId, report: &mut GcReport) -> Result<()> {
+    let layout = store.layout();
+    let orphans = orphans(store, Some(own))?;
+    let mut taken_up = HashSet::new();
+    let mut seized = Vec::new();
+    for pin in pin::list(&layout.pins())?.into_iter().filter(|pin| !pin.alive && pin.op != own) {
+        match pin::seize(&layout.pins(), pin.op)? {
+            Some(file) => seized.push((pin.op, file)),
+            None => {
+                taken_up.insert(pin.op);
+            }
+        }
+    }
+    for orphan in orphans.iter().filter(|orphan| !taken_up.contains(&orphan.id.op())) {
+        remove_file(&layout.pack(orphan.id))?;
+        report.orphans += 1;
+        report.orphan_bytes += orphan.bytes;
+    }
+    if report.orphans > 0 {
+        disk::sync_folder(&layout.packs())?;
+    }
+    for (op, _file) in seized {
+        pin::remove_dead(&layout.pins(), op)?;
+    }
+    Ok(())
+}
+
+/// Removes tables and temporary files whose writers are over. Under the writer lock nobody else writes in the journal's folder.
+fn drop_leftovers(layout: &Layout, own: OpId) -> Result<()> {
+    let files = folder(&layout.cache())?;
+    let mut live = pin::live_ops(&pin::list(&layout.pins())?);
+    live.remove(&own);
+    let name = |path: &Path| path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
+    for path in files {
+        let name = name(&path);
+        let writer = name.strip_suffix(".sst").and_then(OpId::from_hex);
+        if writer.is_some_and(|op| !live.contains(&op)) || live.is_empty() && name.ends_with(".tmp") {
+            remove_file(&path)?;
+        } else if name.starts_with("view.") && name.ends_with(".old") {
+            fs::remove_dir_all(&path).at("remove folder", &path)?;
+        }
+    }
+    for path in folder(&layout.journal())?.into_iter().filter(|path| name(path).ends_with(".tmp")) {
+        remove_file(&path)?;
+    }
+    Ok(())
+}
+
+fn folder(path: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(path).at("read folder", path)?;
+    entries.map(|entry| Ok(entry.at("read folder", path)?.path())).collect()
+}

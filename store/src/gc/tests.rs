@@ -1,0 +1,405 @@
+use std::collections::{BTreeMap, HashSet};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    id::{ObjectKey, Ulid},
+    pack::PackFile,
+    testing::{Files, TestStore, content, content_of, files},
+    view,
+};
+
+fn pack_files(test: &TestStore) -> usize {
+    std::fs::read_dir(test.store.layout().packs()).unwrap().count()
+}
+
+/// Every object key in packs that the store still knows, with how often it occurs.
+fn stored(test: &TestStore) -> BTreeMap<ObjectKey, u32> {
+    let mut found = BTreeMap::new();
+    for (id, state) in test.store.refresh().unwrap().packs().unwrap() {
+        if state.condemned.is_none() {
+            let pack = PackFile::open(&test.store.layout().pack(id), id).unwrap();
+            let scan = pack.scan(true, |_, directory| {
+                directory.entries.iter().for_each(|e| *found.entry(e.id.key()).or_insert(0) += 1);
+                Ok(())
+            });
+            scan.unwrap();
+        }
+    }
+    found
+}
+
+fn indexed(store: &Store) -> HashSet<ObjectKey> {
+    let mut keys = HashSet::new();
+    let view = store.refresh().unwrap();
+    view.each_object(|key, location| {
+        assert!(view.packs().unwrap()[&location.pack].condemned.is_none());
+        assert!(store.block(location).unwrap().objects.iter().any(|(_, id, _)| id.key() == key));
+        keys.insert(key);
+        Ok(())
+    })
+    .unwrap();
+    keys
+}
+
+fn all_read_back(test: &TestStore, expected: &BTreeMap<Ulid, Files>) {
+    for store in [&test.store, &test.open()] {
+        let found = store.checkpoints().unwrap();
+        assert_eq!(found.len(), expected.len());
+        for checkpoint in found {
+            assert_eq!(&content_of(store, &checkpoint).unwrap(), &expected[&checkpoint.record.id]);
+        }
+    }
+}
+
+fn everything() -> GcOptions {
+    GcOptions { repack_below_percent: 100, consolidate: true }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Create(u64, usize, usize),
+    Delete(usize),
+    Gc(GcOptions),
+    Absorb,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0u64..4, 1usize..14, prop_oneof![Just(1000usize), Just(2000), Just(20_000)]).prop_map(|(s, n, c)| Step::Create(s, n, c)),
+        3 => (0usize..20).prop_map(Step::Delete),
+        2 => (prop_oneof![Just(0u8), Just(70), Just(100)], any::<bool>())
+            .prop_map(|(p, c)| Step::Gc(GcOptions { repack_below_percent: p, consolidate: c })),
+        1 => Just(Step::Absorb),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn gc_keeps_exactly_what_is_reachable(steps in proptest::collection::vec(step(), 1..24)) {
+        let test = TestStore::new();
+        let mut expected = BTreeMap::new();
+        for step in steps {
+            match step {
+                Step::Create(seed, count, cut) => {
+                    test.cut.set(cut);
+                    let files = files(seed, count);
+                    expected.insert(test.checkpoint(&files), files);
+                }
+                Step::Delete(i) if !expected.is_empty() => {
+                    let id = *expected.keys().nth(i % expected.len()).unwrap();
+                    expected.remove(&id);
+                    test.delete(id);
+                }
+                Step::Delete(_) => {}
+                Step::Gc(options) => {
+                    let plan = plan(&test.store, &options, &()).unwrap();
+                    let report = run(&test.store, &options, &()).unwrap();
+                    prop_assert_eq!(&report.plan.delete, &plan.delete);
+                    prop_assert_eq!(report.waiting_packs, 0);
+                    all_read_back(&test, &expected);
+                }
+                Step::Absorb => test.store.absorb(&()).unwrap(),
+            }
+        }
+        run(&test.store, &everything(), &()).unwrap();
+        all_read_back(&test, &expected);
+        // What lives is stored once and indexed; nothing else is there.
+        let mut survey = Survey::take(&test.store, &()).unwrap();
+        let live: HashSet<ObjectKey> = survey.marker.live.drain().map(|(key, _)| key).collect();
+        let stored = stored(&test);
+        prop_assert_eq!(stored.keys().copied().collect::<HashSet<_>>(), live.clone());
+        prop_assert!(stored.values().all(|count| *count == 1));
+        prop_assert_eq!(indexed(&test.store), live.clone());
+        prop_assert_eq!(indexed(&test.open()), live.clone());
+        prop_assert_eq!(pack_files(&test), test.store.view().packs().unwrap().len());
+        crate::check::rebuild_index(test.store.path(), &()).unwrap();
+        prop_assert_eq!(indexed(&test.open()), live);
+        let report = crate::check::run(test.store.path(), &crate::check::CheckOptions { read_data_percent: Some(100) }, &()).unwrap();
+        prop_assert!(report.is_clean(), "{:?}", report.findings);
+    }
+}
+
+#[test]
+fn what_was_copied_is_found_where_it_is_now_and_after_absorbing() {
+    for absorb_first in [false, true] {
+        let test = TestStore::new();
+        let (a, b) = (test.checkpoint(&files(1, 9)), test.checkpoint(&files(2, 9)));
+        if absorb_first {
+            test.store.absorb(&()).unwrap();
+        }
+        let before = test.content(&test.get(b)).unwrap();
+        test.delete(a);
+        let report = run(&test.store, &everything(), &()).unwrap();
+        assert!(report.added_packs > 0 && report.dropped_packs == 1, "{report:?}");
+        let new = test.store.view().packs().unwrap();
+        let old_reader = test.open();
+        let all_known = |_, location: crate::pack::Location| {
+            assert!(new[&location.pack].condemned.is_none());
+            Ok(())
+        };
+        old_reader.view().each_object(all_known).unwrap();
+        assert_eq!(content_of(&old_reader, &test.get(b)).unwrap(), before);
+        view::absorb(test.store.layout(), &Default::default()).unwrap();
+        assert_eq!(content_of(&test.open(), &test.get(b)).unwrap(), before);
+    }
+}
+
+#[test]
+fn a_reader_that_was_open_before_catches_up() {
+    let test = TestStore::new();
+    let (a, b) = (test.checkpoint(&files(1, 9)), test.checkpoint(&files(2, 9)));
+    let (reader, kept) = (test.open(), test.get(b));
+    test.delete(a);
+    run(&test.store, &everything(), &()).unwrap();
+    assert_eq!(content_of(&reader, &kept).unwrap(), files(2, 9));
+}
+
+#[test]
+fn a_running_writer_delays_the_unlinking_only() {
+    let test = TestStore::new();
+    let a = test.checkpoint(&files(1, 9));
+    let writer = Pin::take(&test.store.layout().pins(), true, "test").unwrap();
+    test.delete(a);
+    let report = run(&test.store, &GcOptions::default(), &()).unwrap();
+    assert_eq!((report.condemned_packs, report.dropped_packs, report.waiting_packs), (1, 0, 1));
+    assert_eq!(report.waits_for, [writer.op]);
+    assert_eq!(pack_files(&test), 1);
+    // A writer that began afterwards is not waited for.
+    let later = Pin::take(&test.store.layout().pins(), true, "test").unwrap();
+    drop(writer);
+    let report = run(&test.store, &GcOptions::default(), &()).unwrap();
+    assert_eq!((report.condemned_packs, report.dropped_packs), (0, 1));
+    assert_eq!(pack_files(&test), 0);
+    drop(later);
+}
+
+#[test]
+fn a_pin_keeps_a_deleted_checkpoint() {
+    let test = TestStore::new();
+    let kept = test.get(test.checkpoint(&files(1, 9)));
+    test.checkpoint(&files(2, 9));
+    let mut pin = Pin::take(&test.store.layout().pins(), false, "mount").unwrap();
+    pin.add([kept.record.id]).unwrap();
+    test.delete(kept.record.id);
+    test.store.absorb(&()).unwrap();
+    let report = run(&test.store, &everything(), &()).unwrap();
+    assert_eq!(report.plan.checkpoints, 2);
+    assert_eq!(test.content(&kept).unwrap(), files(1, 9));
+    drop(pin);
+    run(&test.store, &everything(), &()).unwrap();
+    assert!(test.content(&kept).is_err());
+    assert_eq!(test.ids().len(), 1);
+}
+
+#[test]
+fn a_commit_that_reuses_condemned_packs_is_refused() {
+    let test = TestStore::new();
+    let a = test.checkpoint(&files(1, 9));
+    let draft = test.draft("test", &files(1, 9));
+    test.delete(a);
+    run(&test.store, &GcOptions::default(), &()).unwrap();
+    assert!(matches!(test.commit(draft), Err(Error::Overtaken { .. })));
+    let again = test.checkpoint(&files(1, 9));
+    assert_eq!(test.content(&test.get(again)).unwrap(), files(1, 9));
+}
+
+#[test]
+fn what_is_committed_between_survey_and_publication_is_spared() {
+    for options in [GcOptions::no_repack(), everything()] {
+        let test = TestStore::new();
+        let a = test.checkpoint(&files(1, 12));
+        test.checkpoint(&files(2, 12));
+        test.delete(a);
+        let pin = Pin::take(&test.store.layout().pins(), true, "gc").unwrap();
+        let mut survey = Survey::take(&test.store, &()).unwrap();
+        let mut choice = survey.choose(&options);
+        let mut number = 0;
+        let mut added = NewPacks::new(&test.store, pin.op, &mut number);
+        repack::copy(&test.store, &mut survey, &mut choice.repack, &mut added, &()).unwrap();
+        // Now somebody commits what was dead.
+        let draft = test.draft("test", &files(1, 12));
+        let back = test.commit(draft).unwrap();
+        let condemned = choice.delete.union(&choice.repack).copied().collect();
+        publish::publish(&test.store, pin.op, &mut survey, condemned, added, &mut Room::new(test.store.layout()), &()).unwrap();
+        sweep::sweep(&test.store, pin.op, &mut Room::new(test.store.layout()), &mut GcReport::default(), &()).unwrap();
+        assert_eq!(test.content(&test.get(back)).unwrap(), files(1, 12));
+        assert_eq!(content_of(&test.open(), &test.get(back)).unwrap(), files(1, 12));
+    }
+}
+
+#[test]
+fn a_dead_recipe_never_outlives_its_chunks() {
+    let test = TestStore::new();
+    let long = content(7, 5);
+    let one: Files = [("a".to_owned(), long[..2000].to_vec()), ("b".to_owned(), long[2000..].to_vec())].into();
+    test.cut.set(long.len());
+    test.checkpoint(&one);
+    // Its recipe lies beside much that lives; its chunks lie in the pack of the first checkpoint and in its own.
+    let mut two = files(3, 14);
+    two.insert("long".into(), long.clone());
+    test.cut.set(2000);
+    let with_recipe = test.checkpoint(&two);
+    two.remove("long");
+    test.checkpoint(&two);
+    test.delete(with_recipe);
+    for options in [GcOptions::no_repack(), GcOptions { repack_below_percent: 1, consolidate: false }] {
+        run(&test.store, &options, &()).unwrap();
+        let mut again = two.clone();
+        again.insert("long".into(), long.clone());
+        let id = test.checkpoint(&again);
+        assert_eq!(test.content(&test.get(id)).unwrap(), again);
+        test.delete(id);
+    }
+}
+
+#[test]
+fn leftovers_of_crashed_runs_go_and_those_of_live_ones_stay() {
+    let test = TestStore::new();
+    let kept = test.checkpoint(&files(1, 9));
+    let (dead, alive) = (test.draft("test", &files(2, 9)), test.draft("test", &files(3, 9)));
+    let layout = test.store.layout();
+    // A crash leaves the pin's file behind, unlocked.
+    let name = layout.pins().join(format!("{}.pin", dead.pin.op));
+    let text = std::fs::read(&name).unwrap();
+    let op = dead.pin.op;
+    drop(dead);
+    std::fs::write(&name, text).unwrap();
+    std::fs::write(layout.table(op), "x").unwrap();
+    std::fs::write(layout.table(alive.pin.op), "x").unwrap();
+    let report = run(&test.store, &GcOptions::default(), &()).unwrap();
+    assert_eq!((report.orphans, report.dropped_packs), (1, 0));
+    assert!(!name.exists() && !layout.table(op).exists() && layout.table(alive.pin.op).exists());
+    let committed = test.commit(alive).unwrap();
+    assert_eq!(test.content(&test.get(committed)).unwrap(), files(3, 9));
+    assert_eq!(test.content(&test.get(kept)).unwrap(), files(1, 9));
+}
+
+#[test]
+fn many_small_packs_become_one() {
+    let test = TestStore::new();
+    let mut expected = BTreeMap::new();
+    for i in 0..20 {
+        let files = files(i, 4);
+        expected.insert(test.checkpoint(&files), files);
+    }
+    let report = run(&test.store, &GcOptions::default(), &()).unwrap();
+    assert_eq!((report.condemned_packs, report.added_packs, report.dropped_packs), (20, 1, 20));
+    assert_eq!(pack_files(&test), 1);
+    all_read_back(&test, &expected);
+}
+
+#[test]
+fn a_cancelled_run_leaves_nothing_behind() {
+    struct Stop;
+    impl Progress for Stop {
+        fn is_cancelled(&self) -> bool {
+            true
+        }
+    }
+    let test = TestStore::new();
+    test.checkpoint(&files(1, 9));
+    assert!(matches!(run(&test.store, &everything(), &Stop), Err(Error::Cancelled)));
+    assert_eq!(pack_files(&test), 1);
+    assert!(pin::list(&test.store.layout().pins()).unwrap().is_empty());
+}
+
+#[test]
+fn a_pin_that_came_too_late_does_not_stop_gc() {
+    let test = TestStore::new();
+    let (late, kept) = (test.checkpoint(&files(1, 9)), test.checkpoint(&files(2, 9)));
+    test.delete(late);
+    run(&test.store, &everything(), &()).unwrap();
+    let mut pin = Pin::take(&test.store.layout().pins(), false, "mount").unwrap();
+    pin.add([late]).unwrap();
+    let other = test.checkpoint(&files(3, 9));
+    test.delete(other);
+    let report = run(&test.store, &everything(), &()).unwrap();
+    assert_eq!((report.plan.checkpoints, report.dropped_packs), (1, 1));
+    assert_eq!(test.content(&test.get(kept)).unwrap(), files(2, 9));
+}
+
+#[test]
+fn creators_deleters_readers_and_gc_at_once() {
+    let test = TestStore::new();
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(4);
+    let busy = || std::time::Instant::now() < until;
+    let tests: Vec<TestStore> = (0..6).map(|_| test.another()).collect();
+    std::thread::scope(|scope| {
+        for (n, own) in tests.into_iter().enumerate() {
+            let work = move || {
+                let mut kept: Vec<(Ulid, Files)> = Vec::new();
+                for round in (n as u64).. {
+                    if !busy() {
+                        return;
+                    }
+                    if n < 2 {
+                        match run(&own.store, &everything(), &()) {
+                            Ok(_) | Err(Error::Overtaken { .. }) => continue,
+                            Err(e) => panic!("gc: {e}"),
+                        }
+                    }
+                    own.cut.set(if round % 2 == 0 { 1000 } else { 2000 });
+                    let files = files(round % 5, 8);
+                    let draft = own.draft("test", &files);
+                    match own.commit(draft) {
+                        Ok(id) => kept.push((id, files)),
+                        Err(Error::Overtaken { .. }) => {}
+                        Err(e) => panic!("commit: {e}"),
+                    }
+                    if kept.len() > 3 {
+                        let (id, files) = kept.remove((round % 3) as usize);
+                        assert_eq!(own.content(&own.get(id)).unwrap(), files);
+                        own.delete(id);
+                    }
+                }
+            };
+            scope.spawn(work);
+        }
+    });
+    run(&test.store, &everything(), &()).unwrap();
+    for checkpoint in test.store.refresh().unwrap().checkpoints().unwrap() {
+        assert_eq!(test.content(&checkpoint).unwrap().len(), 8);
+    }
+    let report = crate::check::run(test.store.path(), &crate::check::CheckOptions { read_data_percent: Some(100) }, &()).unwrap();
+    assert!(report.is_clean(), "{:?}", report.findings);
+}
+
+/// Needs to mount: `cargo test -- --ignored full_disk`, as root.
+#[test]
+#[ignore = "mounts a small tmpfs"]
+fn a_full_disk_is_emptied() {
+    let dir = tempfile::tempdir().unwrap();
+    let mount = |arguments: &[&str]| std::process::Command::new("mount").args(arguments).arg(dir.path()).status().unwrap();
+    assert!(mount(&["-t", "tmpfs", "-o", "size=14m", "tmpfs"]).success());
+    let test = TestStore::at(dir.path().join("store"));
+    let kept = test.checkpoint(&files(1, 40));
+    let big: Files = (0..200).map(|i| (format!("f{i}"), content(i, 5))).collect();
+    let dead = test.checkpoint(&big);
+    test.delete(dead);
+    let filler = dir.path().join("filler");
+    let mut bytes = 16 << 20;
+    let mut fill = std::fs::File::create(&filler).unwrap();
+    while bytes > 0 {
+        match std::io::Write::write(&mut fill, &vec![1; bytes]) {
+            Ok(n) if n > 0 => {}
+            _ => bytes /= 2,
+        }
+    }
+    for options in [everything(), GcOptions::default()] {
+        plan(&test.store, &options, &()).unwrap();
+        let report = run(&test.store, &options, &()).unwrap();
+        eprintln!("{report:?}");
+    }
+    assert_eq!(test.content(&test.get(kept)).unwrap(), files(1, 40));
+    assert_eq!(pack_files(&test), 1);
+    drop(fill);
+    std::fs::remove_file(&filler).unwrap();
+    run(&test.store, &GcOptions::default(), &()).unwrap();
+    assert!(test.store.layout().ballast().exists());
+    drop(test);
+    assert!(std::process::Command::new("umount").arg(dir.path()).status().unwrap().success());
+}

@@ -1,0 +1,308 @@
+//! Stores for tests: checkpoints from lists of paths and bytes, without capture.
+
+use std::{
+    cell::Cell,
+    collections::{BTreeMap, HashSet},
+    fs::File,
+    path::PathBuf,
+    sync::Arc,
+};
+
+use tempfile::TempDir;
+
+use crate::{
+    delete::delete_checkpoints,
+    disk,
+    error::{Error, Result},
+    id::{BlobId, ObjectId, ObjectKey, PackId, RecordId, TreeId, Ulid},
+    journal::Entry,
+    pack::{BlockBuilder, ObjectKind, PackInfo, PackWriter},
+    pin::Pin,
+    recipe::{self, ChunkRun, Encoded},
+    record::{Checkpoint, Consistency, Part, RECORD_SCHEMA, Record, Rules, Trigger, Workspace},
+    store::{OpenOptions, Store},
+    tree::{self, Kind, Meta, Node, Time, Totals},
+    view,
+};
+
+/// Paths (with `/`) and contents.
+pub type Files = BTreeMap<String, Vec<u8>>;
+
+/// Some files, different for different seeds; about a third of them are equal for all seeds.
+pub fn files(seed: u64, count: usize) -> Files {
+    (0..count).map(|i| (format!("dir{}/file{i}", i % 3), content(if i % 3 == 0 { 0 } else { seed }, i))).collect()
+}
+
+/// Bytes that compress a little; of different lengths, some long enough for a recipe.
+pub fn content(seed: u64, i: usize) -> Vec<u8> {
+    let bytes = 100 + i * 1500 % 9000;
+    let mut out = blake3::Hasher::new().update(&seed.to_le_bytes()).update(&i.to_le_bytes()).finalize_xof();
+    let mut noise = vec![0; bytes];
+    out.fill(&mut noise);
+    noise.iter().map(|b| b'a' + b % 16).collect()
+}
+
+/// A store in a temporary folder.
+pub struct TestStore {
+    pub store: Store,
+    /// Longer files than this get a recipe of chunks this long.
+    pub cut: Cell<usize>,
+    dir: Option<Arc<TempDir>>,
+}
+
+/// A checkpoint whose packs are written and that is not committed.
+pub struct Draft {
+    pub pin: Pin,
+    pub id: Ulid,
+    record: String,
+    packs: Vec<PackInfo>,
+    reused: HashSet<PackId>,
+}
+
+impl TestStore {
+    pub fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let test = Self::at(dir.path().join("store"));
+        TestStore { dir: Some(Arc::new(dir)), ..test }
+    }
+
+    /// A store in a folder that the test looks after.
+    pub fn at(path: PathBuf) -> Self {
+        let options = OpenOptions { create: true, ..OpenOptions::default() };
+        let store = Store::open(&path, &options).unwrap();
+        TestStore { store, cut: Cell::new(2000), dir: None }
+    }
+
+    /// Opens the store once more, as another process would.
+    pub fn open(&self) -> Store {
+        Store::open(self.store.path(), &OpenOptions::default()).unwrap()
+    }
+
+    /// The same store in another process.
+    pub fn another(&self) -> TestStore {
+        TestStore { store: self.open(), cut: self.cut.clone(), dir: self.dir.clone() }
+    }
+
+    /// Ids of the checkpoints, in order.
+    pub fn ids(&self) -> Vec<Ulid> {
+        self.store.refresh().unwrap().checkpoints().unwrap().iter().map(|c| c.record.id).collect()
+    }
+
+    pub fn get(&self, id: Ulid) -> Checkpoint {
+        self.store.refresh().unwrap().checkpoints().unwrap().into_iter().find(|c| c.record.id == id).unwrap()
+    }
+
+    /// Makes a checkpoint.
+    pub fn checkpoint(&self, files: &Files) -> Ulid {
+        let draft = self.draft("test", files);
+        self.commit(draft).unwrap()
+    }
+
+    pub fn delete(&self, id: Ulid) {
+        delete_checkpoints(&self.store, &[id], None, &()).unwrap();
+    }
+
+    /// Reads a checkpoint back.
+    pub fn content(&self, checkpoint: &Checkpoint) -> Result<Files> {
+        content_of(&self.store, checkpoint)
+    }
+
+    /// Writes what a checkpoint needs.
+    pub fn draft(&self, session: &str, files: &Files) -> Draft {
+        let pin = Pin::take(&self.store.layout().pins(), true, "test").unwrap();
+        self.store.refresh().unwrap();
+        let mut sink = Sink::new(self, pin.op);
+        let mut totals = Totals::default();
+        let workspace = sink.folder(&files.iter().map(|(p, b)| (p.as_str(), b.as_slice())).collect::<Vec<_>>(), &mut totals);
+        let node = folder_node("workspace", workspace, totals);
+        let (root, _) = tree::encode_folder(&[node], |e| sink.put(e)).unwrap();
+        let record = record(session, root, &totals);
+        let sealed = serde_json::to_string(&record).unwrap();
+        let id = RecordId::of(sealed.as_bytes()).object();
+        sink.put(Encoded { kind: ObjectKind::Record, id, bytes: sealed.clone().into(), tail_bytes: 0 }).unwrap();
+        let packs = sink.finish();
+        let reused = sink.reused;
+        Draft { pin, id: record.id, record: sealed, packs, reused }
+    }
+
+    /// Commits it, unless gc condemned what it reuses.
+    pub fn commit(&self, draft: Draft) -> Result<Ulid> {
+        let lock = self.store.lock(&())?;
+        let view = self.store.refresh()?;
+        if !view.lost(&draft.reused)?.is_empty() {
+            return Err(Error::Overtaken { tries: 1 });
+        }
+        self.store.append(&lock, &[Entry::Commit { op: draft.pin.op, record: draft.record, packs: draft.packs }])?;
+        if self.store.view().wants_absorbing() {
+            view::absorb(self.store.layout(), &Default::default())?;
+            self.store.reopen()?;
+        }
+        Ok(draft.id)
+    }
+}
+
+/// Reads a checkpoint back.
+pub fn content_of(store: &Store, checkpoint: &Checkpoint) -> Result<Files> {
+    let mut found = Files::new();
+    let (tree, _) = store.workspace_node(checkpoint)?.as_folder().map(|(t, s)| (t, *s)).unwrap();
+    let mut blobs = Vec::new();
+    store.walk(tree, &mut |path, _, node| {
+        if let Kind::File { size, blob, .. } = node.kind {
+            blobs.push((String::from_utf8(path.to_vec()).unwrap(), blob, size));
+        }
+        Ok(true)
+    })?;
+    for (path, blob, size) in blobs {
+        found.insert(path, store.blob(blob, size)?.read_all()?);
+    }
+    Ok(found)
+}
+
+fn meta() -> Meta {
+    Meta { mode: 0o644, mtime: Time { secs: 1_700_000_000, nanos: 1 }, ..Meta::default() }
+}
+
+fn folder_node(name: &str, tree: TreeId, totals: Totals) -> Node {
+    Node { name: name.into(), meta: meta(), links: 1, kind: Kind::Folder { tree, totals } }
+}
+
+fn record(session: &str, root: TreeId, totals: &Totals) -> Record {
+    let now = jiff::Timestamp::now();
+    let workspace = Workspace {
+        path: "/w".into(),
+        files: totals.files,
+        folders: totals.folders,
+        entries: totals.entries,
+        bytes: totals.bytes,
+    };
+    Record {
+        schema: RECORD_SCHEMA,
+        id: Ulid::generate(),
+        session: session.into(),
+        run: None,
+        epoch: 0,
+        parent: None,
+        depth: 1,
+        trigger: Trigger::Manual,
+        trigger_detail: None,
+        message: None,
+        root,
+        links: None,
+        parts: [("workspace".to_owned(), Part::Captured)].into(),
+        consistency: Consistency::Unknown,
+        started_at: now,
+        created_at: now,
+        workspace,
+        rules: Rules::default(),
+        omitted: None,
+        conversation: None,
+        git: None,
+        environment: None,
+        usage: None,
+        extra: Default::default(),
+    }
+}
+
+struct Sink<'a> {
+    test: &'a TestStore,
+    writer: Option<PackWriter>,
+    data: BlockBuilder,
+    meta: BlockBuilder,
+    compressor: zstd::bulk::Compressor<'static>,
+    written: HashSet<ObjectKey>,
+    reused: HashSet<PackId>,
+}
+
+impl<'a> Sink<'a> {
+    fn new(test: &'a TestStore, op: crate::id::OpId) -> Self {
+        let id = PackId::new(op, 0);
+        Sink {
+            test,
+            writer: Some(PackWriter::create(test.store.layout().pack(id), id).unwrap()),
+            data: BlockBuilder::default(),
+            meta: BlockBuilder::default(),
+            compressor: zstd::bulk::Compressor::new(3).unwrap(),
+            written: HashSet::new(),
+            reused: HashSet::new(),
+        }
+    }
+
+    fn has(&mut self, id: ObjectId) -> bool {
+        if self.written.contains(&id.key()) {
+            return true;
+        }
+        let found = self.test.store.view().locate(id).unwrap();
+        self.reused.extend(found.map(|location| location.pack));
+        found.is_some()
+    }
+
+    fn put(&mut self, e: Encoded) -> Result<()> {
+        if self.has(e.id) {
+            return Ok(());
+        }
+        self.written.insert(e.id.key());
+        let (builder, target) = if e.kind == ObjectKind::Chunk { (&mut self.data, 6000) } else { (&mut self.meta, 3000) };
+        builder.push(e.kind, e.id, &e.bytes, e.tail_bytes);
+        if builder.raw_bytes() > target {
+            let (entries, block) = builder.encode(&mut self.compressor).unwrap();
+            self.writer.as_mut().unwrap().append(&block, &entries)?;
+        }
+        Ok(())
+    }
+
+    fn chunk(&mut self, bytes: &[u8]) -> BlobId {
+        let id = BlobId::of(bytes);
+        self.put(Encoded { kind: ObjectKind::Chunk, id: id.object(), bytes: bytes.to_vec(), tail_bytes: 0 }).unwrap();
+        id
+    }
+
+    fn blob(&mut self, bytes: &[u8]) -> BlobId {
+        let (blob, cut) = (BlobId::of(bytes), self.test.cut.get());
+        if bytes.is_empty() || self.has(blob.recipe_root()) {
+            return blob;
+        }
+        if bytes.len() <= cut {
+            return self.chunk(bytes);
+        }
+        let runs: Vec<ChunkRun> =
+            bytes.chunks(cut).map(|part| ChunkRun { id: self.chunk(part), bytes: part.len() as u32, repeat: 1 }).collect();
+        recipe::encode(blob, &runs).into_iter().for_each(|e| self.put(e).unwrap());
+        blob
+    }
+
+    fn folder(&mut self, files: &[(&str, &[u8])], totals: &mut Totals) -> TreeId {
+        let mut folders: BTreeMap<&str, Vec<(&str, &[u8])>> = BTreeMap::new();
+        let mut nodes = BTreeMap::new();
+        for (path, bytes) in files {
+            if let Some((folder, rest)) = path.split_once('/') {
+                folders.entry(folder).or_default().push((rest, bytes));
+                continue;
+            }
+            let kind = Kind::File { size: bytes.len() as u64, blob: self.blob(bytes), holes: Vec::new() };
+            nodes.insert(path.as_bytes().to_vec(), Node { name: (*path).into(), meta: meta(), links: 1, kind });
+        }
+        for (name, inside) in folders {
+            let mut totals = Totals::default();
+            let tree = self.folder(&inside, &mut totals);
+            nodes.insert(name.as_bytes().to_vec(), folder_node(name, tree, totals));
+        }
+        let nodes: Vec<Node> = nodes.into_values().collect();
+        let (tree, sums) = tree::encode_folder(&nodes, |e| self.put(e)).unwrap();
+        *totals = sums;
+        tree
+    }
+
+    fn finish(&mut self) -> Vec<PackInfo> {
+        let mut writer = self.writer.take().unwrap();
+        for builder in [&mut self.data, &mut self.meta] {
+            if !builder.is_empty() {
+                let (entries, block) = builder.encode(&mut self.compressor).unwrap();
+                writer.append(&block, &entries).unwrap();
+            }
+        }
+        let (info, file): (PackInfo, File) = writer.finish().unwrap();
+        file.sync_all().unwrap();
+        disk::sync_folder(&self.test.store.layout().packs()).unwrap();
+        vec![info]
+    }
+}
