@@ -108,6 +108,16 @@ pub enum Error {
         /// The checkpoint.
         checkpoint: String,
     },
+    /// An archive that cannot be read, or must not be.
+    #[error("archive {}: {member}: {reason}", path.display())]
+    Archive {
+        /// The archive.
+        path: PathBuf,
+        /// The member, or the part of the archive.
+        member: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The request makes no sense as put.
     #[error("{0}")]
     Invalid(String),
@@ -154,7 +164,7 @@ impl Error {
             }
             Error::NoSuchPath { .. } => ErrorKind::NotFound,
             Error::Locked { .. } => ErrorKind::Locked,
-            Error::Corrupt { .. } | Error::Missing { .. } | Error::Index { .. } => ErrorKind::Corrupt,
+            Error::Corrupt { .. } | Error::Missing { .. } | Error::Index { .. } | Error::Archive { .. } => ErrorKind::Corrupt,
             Error::At { source, .. } => source.kind(),
             Error::Invalid(_) | Error::TargetNotEmpty { .. } => ErrorKind::Usage,
             Error::Cancelled => ErrorKind::Cancelled,

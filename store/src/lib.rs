@@ -1,5 +1,6 @@
 //! Content-addressed snapshot store.
 
+pub mod archive;
 pub mod blob;
 pub mod check;
 pub mod codec;
@@ -15,6 +16,7 @@ pub mod journal;
 pub mod layout;
 pub mod links;
 pub mod lock;
+pub mod manifest;
 pub mod name;
 pub mod omitted;
 pub mod pack;
@@ -27,10 +29,10 @@ pub mod statcache;
 pub mod stats;
 pub mod store;
 pub mod sys;
-#[cfg(test)]
-mod testing;
 pub mod tree;
 pub mod view;
+#[cfg(test)]
+mod testing;
 
 pub use error::{Error, ErrorKind, Result};
 pub use store::{OpenOptions, Store};

@@ -286,16 +286,16 @@ impl Store {
         let (location, block) = match found {
             Err(e) if e.is_not_found() || matches!(e, Error::Missing { .. }) => {
                 self.reopen()?;
-                let location = self.locate(kind, id)?;
-                match self.block(location) {
-                    Err(e) if e.is_not_found() => {
+                let again = self.locate(kind, id).and_then(|location| Ok((location, self.block(location)?)));
+                match again {
+                    Err(Error::Io { path, source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
                         return Err(Error::Corrupt {
                             what: format!("{} {id}", kind.name()),
-                            place: self.layout.pack(location.pack),
+                            place: path,
                             reason: "the pack is missing".into(),
                         });
                     }
-                    other => (location, other?),
+                    other => other?,
                 }
             }
             other => other?,

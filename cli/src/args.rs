@@ -1,0 +1,100 @@
+//! The arguments: global flags and the tree of verbs. Each verb's own flags are in the verb's file.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args as ClapArgs, Parser, Subcommand};
+
+use crate::{
+    checkpoint, completions,
+    context::Context,
+    exit::{Code, Result},
+    export, version,
+};
+
+/// Everything on the command line.
+#[derive(Debug, Parser)]
+#[command(name = "parhelia", version, about, disable_help_subcommand = true, propagate_version = true, max_term_width = 110)]
+#[command(after_help = "CHECKPOINT is `latest`, `latest~2`, `SESSION@latest`, an id, or a unique beginning or end of one (4 \
+                        characters or more). Where a path is expected it follows a colon: `latest:src/main.rs`.\n\n\
+                        Exit codes: 0 done, 1 failed, 2 usage, 3 partly done, 10 no such store or checkpoint, 11 locked, \
+                        12 corrupt, 130 interrupted.")]
+pub struct Args {
+    /// Flags of every verb.
+    #[command(flatten)]
+    pub global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// Flags of every verb.
+#[derive(Clone, Debug, ClapArgs)]
+#[command(next_help_heading = "Global options")]
+pub struct Global {
+    /// The store [default: $XDG_DATA_HOME/parhelia or ~/.local/share/parhelia]
+    #[arg(long, global = true, value_name = "DIR", env = "PARHELIA_STORE")]
+    pub store: Option<PathBuf>,
+    /// Print JSON Lines; the last line is a summary or an error
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Print neither progress nor notices, nor what a successful verb has to say of itself
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub quiet: bool,
+    /// Say more
+    #[arg(short, long, global = true)]
+    pub verbose: bool,
+    /// How long to wait for another process to finish its commit, in seconds
+    #[arg(long, global = true, value_name = "SECONDS", env = "PARHELIA_LOCK_TIMEOUT", default_value = "60", value_parser = seconds)]
+    pub lock_timeout: Duration,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let number: f64 = text.parse().map_err(|_| "give a number of seconds, such as 60 or 0.5".to_owned())?;
+    Duration::try_from_secs_f64(number).map_err(|_| "give a number of seconds from 0 on".to_owned())
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Look at checkpoints
+    #[command(subcommand)]
+    Checkpoint(checkpoint::Verb),
+    /// Write a checkpoint as a .tar.zst archive
+    Export(export::Args),
+    /// Print a completion script for a shell
+    Completions(completions::Args),
+    /// Print the version, and what it reads and writes
+    Version,
+}
+
+impl Verb {
+    /// Does it.
+    pub fn run(&self, context: &mut Context) -> Result<Code> {
+        match self {
+            Verb::Checkpoint(verb) => verb.run(context),
+            Verb::Export(args) => export::run(context, args),
+            Verb::Completions(args) => completions::run(context, args),
+            Verb::Version => version::run(context),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn lock_timeouts_are_numbers_from_zero_on() {
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        for bad in ["", "-1", "x", "nan", "1e300"] {
+            assert!(seconds(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Exit codes, failures, and how they are reported.
+
+use std::{
+    io::{self, ErrorKind as IoKind, Write},
+    process::ExitCode,
+};
+
+use parhelia_store::{Error, ErrorKind};
+use serde_json::json;
+
+/// Exit codes. Any code that is not listed means failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Code {
+    /// Done.
+    Done = 0,
+    /// Failed.
+    Failed = 1,
+    /// The command line makes no sense.
+    Usage = 2,
+    /// Done, but for what was named.
+    Partly = 3,
+    /// No such store or checkpoint.
+    NotFound = 10,
+    /// Another process holds the store's lock.
+    Locked = 11,
+    /// Stored bytes are damaged.
+    Corrupt = 12,
+    /// Stopped by Ctrl-C or a signal.
+    Interrupted = 130,
+}
+
+impl From<Code> for ExitCode {
+    fn from(code: Code) -> Self {
+        ExitCode::from(code as u8)
+    }
+}
+
+/// Why a verb did not do what it should.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The store said so.
+    #[error(transparent)]
+    Store(#[from] Error),
+    /// The command line makes no sense.
+    #[error("{0}")]
+    Usage(String),
+    /// It could not be printed.
+    #[error("cannot write to standard output: {0}")]
+    Output(io::Error),
+    /// A file that the user named failed.
+    #[error("cannot {action} {}: {source}", path.display())]
+    File {
+        /// What was being done, as an infinitive.
+        action: &'static str,
+        /// To which file.
+        path: std::path::PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+}
+
+/// Results of verbs.
+pub type Result<T, E = Failure> = std::result::Result<T, E>;
+
+impl Failure {
+    /// The exit code for it.
+    pub fn code(&self) -> Code {
+        match self {
+            Failure::Store(error) => of_kind(error.kind()),
+            Failure::Usage(_) => Code::Usage,
+            Failure::Output(_) | Failure::File { .. } => Code::Failed,
+        }
+    }
+
+    /// Whether nobody reads our output any more, as behind `| head`: that is the reader's right and no failure.
+    fn is_broken_pipe(&self) -> bool {
+        match self {
+            Failure::Output(source) => source.kind() == IoKind::BrokenPipe,
+            Failure::Store(Error::Io { source, .. }) => source.kind() == IoKind::BrokenPipe,
+            _ => false,
+        }
+    }
+}
+
+/// The one table from error kinds to exit codes.
+fn of_kind(kind: ErrorKind) -> Code {
+    match kind {
+        ErrorKind::Failed => Code::Failed,
+        ErrorKind::Usage => Code::Usage,
+        ErrorKind::NotFound => Code::NotFound,
+        ErrorKind::Locked => Code::Locked,
+        ErrorKind::Corrupt => Code::Corrupt,
+        ErrorKind::Cancelled => Code::Interrupted,
+    }
+}
+
+/// Reports a failure on stderr, and as the last line of stdout under `--json`.
+pub fn report(failure: &Failure, json: bool) -> ExitCode {
+    if failure.is_broken_pipe() {
+        return Code::Done.into();
+    }
+    let code = failure.code();
+    let _ = writeln!(io::stderr(), "parhelia: {failure}");
+    if json {
+        print_error(code, &failure.to_string());
+    }
+    code.into()
+}
+
+/// Reports arguments that do not parse; also prints help and version, which come as errors.
+pub fn of_arguments(error: &clap::Error) -> ExitCode {
+    let _ = error.print();
+    if !error.use_stderr() {
+        return Code::Done.into();
+    }
+    if std::env::args_os().any(|arg| arg == "--json") {
+        let text = error.to_string();
+        print_error(Code::Usage, text.trim_start_matches("error: ").lines().next().unwrap_or_default());
+    }
+    Code::Usage.into()
+}
+
+fn print_error(code: Code, message: &str) {
+    let _ = writeln!(io::stdout(), "{}", json!({ "type": "error", "code": code as u8, "message": message }));
+}

@@ -1,0 +1,97 @@
+//! `export`: a checkpoint as a `.tar.zst`.
+
+use std::{
+    ffi::OsString,
+    fs::{self, File},
+    io::{self, BufWriter, IsTerminal, Write},
+    path::{Path, PathBuf},
+};
+
+use parhelia_store::{Store, archive, archive::Report, progress::Progress, record::Checkpoint};
+use serde_json::json;
+
+use crate::{
+    context::Context,
+    exit::{Code, Failure, Result},
+    human, selector,
+};
+
+/// Flags of `export`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The checkpoint
+    checkpoint: OsString,
+    /// The archive to write; `-` is standard output
+    #[arg(short, long, value_name = "FILE", default_value = "-")]
+    output: PathBuf,
+}
+
+/// Writes the archive.
+pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
+    let place = selector::parse(&args.checkpoint)?;
+    if place.path.is_some() {
+        return Err(Failure::Usage("export writes whole checkpoints; leave out the path behind the colon".into()));
+    }
+    let to_stdout = args.output.as_os_str() == "-";
+    if to_stdout && context.out.json {
+        return Err(Failure::Usage("with --json the archive needs a file of its own: give -o FILE".into()));
+    }
+    if to_stdout && io::stdout().is_terminal() {
+        return Err(Failure::Usage("an archive is nothing for a terminal: give -o FILE, or redirect the output".into()));
+    }
+    let store = context.open()?;
+    let (checkpoint, _pin) = context.pinned(&store, &place.checkpoint, "export")?;
+    let progress = context.progress();
+    let report = if to_stdout {
+        archive::export(&store, &checkpoint, context.out.stream(), &progress)?
+    } else {
+        to_file(&store, &checkpoint, &args.output, &progress)?
+    };
+    for socket in &report.sockets {
+        progress.notice(&format!("{}: a socket; tar does not extract it, `parhelia import` does", human::path(socket)));
+        context.out.object("socket", json!({ "path": human::path(socket) }))?;
+    }
+    drop(progress);
+    if !to_stdout {
+        let files = human::count(report.files, "file");
+        let (raw, packed) = (human::size(report.bytes), human::size(report.archive_bytes));
+        context.out.remark(format!("Exported {} to {}: {files}, {raw} in {packed}.", checkpoint.id(), args.output.display()))?;
+    }
+    context.out.summary(json!({
+        "id": checkpoint.id(),
+        "output": args.output.display().to_string(),
+        "members": report.members,
+        "files": report.files,
+        "bytes": report.bytes,
+        "tar_bytes": report.tar_bytes,
+        "archive_bytes": report.archive_bytes,
+        "sockets": report.sockets.len(),
+    }))?;
+    Ok(Code::Done)
+}
+
+/// Writes the archive whole or not at all.
+fn to_file(store: &Store, checkpoint: &Checkpoint, path: &Path, progress: &dyn Progress) -> Result<Report> {
+    let failed = |action: &'static str| move |source: io::Error| Failure::File { action, path: path.to_owned(), source };
+    // Devices and pipes are written to as they are.
+    if fs::metadata(path).is_ok_and(|meta| !meta.is_file() && !meta.is_dir()) {
+        let mut file = File::options().write(true).open(path).map_err(failed("open"))?;
+        return Ok(archive::export(store, checkpoint, &mut file, progress)?);
+    }
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(format!(".{}.partial", std::process::id()));
+    let partial = PathBuf::from(partial);
+    let written = (|| {
+        let file = File::options().write(true).create_new(true).open(&partial).map_err(failed("create"))?;
+        let mut out = BufWriter::with_capacity(256 << 10, file);
+        let report = archive::export(store, checkpoint, &mut out, progress)?;
+        out.flush().map_err(failed("write"))?;
+        out.get_ref().sync_all().map_err(failed("sync"))?;
+        fs::rename(&partial, path).map_err(failed("rename the finished archive to"))?;
+        Ok(report)
+    })();
+    if written.is_err() {
+        let _ = fs::remove_file(&partial);
+    }
+    written
+}

@@ -1,0 +1,151 @@
+//! Sizes, counts, times and tables as people read them. JSON has the exact numbers.
+
+use jiff::{Timestamp, tz::TimeZone};
+use parhelia_store::{name, tree::Time};
+
+/// A size in binary units, with three digits that mean something.
+pub fn size(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let mut value = bytes as f64;
+    let mut unit = "B";
+    for next in UNITS {
+        if value < 1023.5 {
+            break;
+        }
+        (value, unit) = (value / 1024.0, next);
+    }
+    let decimals = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
+    format!("{value:.decimals$} {unit}")
+}
+
+/// A number and its noun: `1 file`, `12,345 files`.
+pub fn count(number: u64, noun: &str) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    let plural = match noun {
+        _ if number == 1 => noun.to_owned(),
+        "entry" => "entries".to_owned(),
+        _ => format!("{noun}s"),
+    };
+    format!("{grouped} {plural}")
+}
+
+/// How long ago something was; the date where that is long.
+pub fn ago(then: Timestamp, now: Timestamp) -> String {
+    let seconds = now.duration_since(then).as_secs();
+    let unit = |n: i64, noun: &str| format!("{} ago", count(n.unsigned_abs(), noun));
+    match seconds {
+        i64::MIN..-5 => local(then),
+        -5..5 => "just now".to_owned(),
+        5..120 => unit(seconds, "second"),
+        120..7200 => unit(seconds / 60, "minute"),
+        7200..172_800 => unit(seconds / 3600, "hour"),
+        172_800..2_592_000 => unit(seconds / 86_400, "day"),
+        _ => local(then),
+    }
+}
+
+/// A time in the user's own time zone, to the second.
+pub fn local(time: Timestamp) -> String {
+    time.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+/// A file's time as a timestamp, if it is one that calendars know.
+pub fn timestamp(time: Time) -> Option<Timestamp> {
+    let nanos = i128::from(time.secs) * 1_000_000_000 + i128::from(time.nanos);
+    Timestamp::from_nanosecond(nanos).ok()
+}
+
+/// A file's time in the user's own time zone; seconds since 1970 where no calendar has it.
+pub fn file_time(time: Time) -> String {
+    timestamp(time).map_or_else(|| format!("@{}", time.secs), local)
+}
+
+/// A file's time, exact: RFC 3339 with nanoseconds.
+pub fn exact_time(time: Time) -> String {
+    timestamp(time).map_or_else(|| format!("@{}.{:09}", time.secs, time.nanos), |t| t.to_string())
+}
+
+/// A path as it is shown.
+pub fn path(bytes: &[u8]) -> String {
+    name::display(bytes)
+}
+
+/// Lines of cells, each column as wide as its widest cell. `right` names columns that are aligned to the right.
+pub fn table(rows: &[Vec<String>], right: &[usize]) -> Vec<String> {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let line = |row: &Vec<String>| {
+        let mut line = String::new();
+        for (i, cell) in row.iter().enumerate() {
+            let fill = " ".repeat(widths[i] - cell.chars().count());
+            if i > 0 {
+                line.push_str("  ");
+            }
+            if right.contains(&i) {
+                line.push_str(&fill);
+                line.push_str(cell);
+            } else {
+                line.push_str(cell);
+                line.push_str(&fill);
+            }
+        }
+        line.trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_three_digits() {
+        let expected = [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.00 KiB"),
+            (15 << 20, "15.0 MiB"),
+            (1 << 40, "1.00 TiB"),
+            (1_048_575, "1.00 MiB"),
+            (u64::MAX, "16.0 EiB"),
+        ];
+        for (bytes, text) in expected {
+            assert_eq!(size(bytes), text);
+        }
+    }
+
+    #[test]
+    fn counts_have_their_noun() {
+        assert_eq!(count(1, "file"), "1 file");
+        assert_eq!(count(1_234_567, "file"), "1,234,567 files");
+        assert_eq!(count(0, "entry"), "0 entries");
+    }
+
+    #[test]
+    fn times_are_relative_while_that_says_more() {
+        let now: Timestamp = "2026-01-16T14:35:00Z".parse().unwrap();
+        let before = |seconds: i64| Timestamp::from_second(now.as_second() - seconds).unwrap();
+        assert_eq!(ago(now, now), "just now");
+        assert_eq!(ago(before(300), now), "5 minutes ago");
+        assert_eq!(ago(before(86_400), now), "24 hours ago");
+        assert!(ago(before(90 * 86_400), now).starts_with("2025-10-"));
+        assert!(ago(before(-3600), now).starts_with("2026-01-"));
+    }
+
+    #[test]
+    fn odd_times_are_shown_all_the_same() {
+        assert_eq!(file_time(Time { secs: i64::MAX, nanos: 0 }), format!("@{}", i64::MAX));
+        assert_eq!(exact_time(Time { secs: 0, nanos: 7 }), "1970-01-01T00:00:00.000000007Z");
+    }
+}

@@ -1,0 +1,110 @@
+//! Progress on a terminal: bytes, files, time left. Nothing where nobody looks at it.
+
+use std::{
+    io::{IsTerminal, Write},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use parhelia_store::progress::{Phase, Progress};
+
+use crate::{human, interrupt::Cancel};
+
+/// Shows progress, and carries the user's wish to stop.
+#[derive(Debug)]
+pub struct Bar {
+    bar: Option<ProgressBar>,
+    files: Arc<AtomicU64>,
+    quiet: bool,
+    cancel: Cancel,
+}
+
+impl Bar {
+    /// A bar, if `wanted` and stderr is a terminal that can show one.
+    pub fn new(wanted: bool, quiet: bool, cancel: Cancel) -> Self {
+        let can = std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+        let bar = (wanted && can).then(ProgressBar::no_length);
+        Bar { bar, files: Arc::default(), quiet, cancel }
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn label(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Capture => "Capturing",
+        Phase::Commit => "Committing",
+        Phase::Plan => "Comparing",
+        Phase::Restore => "Restoring",
+        Phase::Verify => "Verifying",
+        Phase::Mark => "Following",
+        Phase::Repack => "Repacking",
+        Phase::Check => "Checking",
+        Phase::Archive => "Archiving",
+    }
+}
+
+impl Progress for Bar {
+    fn phase(&self, phase: Phase, files_total: Option<u64>, bytes_total: Option<u64>) {
+        let Some(bar) = &self.bar else { return };
+        self.files.store(0, Ordering::Relaxed);
+        bar.reset();
+        let template = match bytes_total {
+            Some(total) if total > 0 => {
+                bar.set_length(total);
+                "{msg:11} {wide_bar} {binary_bytes:>11} of {binary_total_bytes:11} {files} {eta:>4}"
+            }
+            _ => {
+                bar.unset_length();
+                "{spinner} {msg:11} {binary_bytes:>11} {files} {elapsed:>4}"
+            }
+        };
+        let files = self.files.clone();
+        let show = move |_: &ProgressState, out: &mut dyn std::fmt::Write| {
+            let done = files.load(Ordering::Relaxed);
+            let _ = match files_total {
+                Some(total) => write!(out, "{done}/{}", human::count(total, "file")),
+                None => write!(out, "{}", human::count(done, "file")),
+            };
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style.with_key("files", show));
+        }
+        bar.set_message(label(phase));
+        bar.enable_steady_tick(Duration::from_millis(200));
+    }
+
+    fn advance(&self, files: u64, bytes: u64) {
+        if let Some(bar) = &self.bar {
+            self.files.fetch_add(files, Ordering::Relaxed);
+            bar.inc(bytes);
+        }
+    }
+
+    fn notice(&self, text: &str) {
+        if self.quiet {
+            return;
+        }
+        let print = || {
+            let _ = writeln!(std::io::stderr(), "parhelia: note: {text}");
+        };
+        match &self.bar {
+            Some(bar) => bar.suspend(print),
+            None => print(),
+        }
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.cancel.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,275 @@
+//! What the tests of the command line share: the binary in an environment of its own, and stores made by hand.
+
+#![allow(dead_code, missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    process::{Command, Output},
+};
+
+use parhelia_store::{
+    OpenOptions, Store,
+    id::{BlobId, ObjectId, OpId, PackId, Ulid},
+    journal::{Entry, Journal, Position},
+    links::Links,
+    omitted::{self, Omission, Reason},
+    pack::{BlockBuilder, ObjectKind, PackWriter},
+    recipe::Encoded,
+    record::{Consistency, Omitted, Part, RECORD_SCHEMA, Record, Rules, Trigger, Workspace},
+    tree::{Hole, Kind, Meta, Node, Time, encode_folder},
+};
+use serde_json::Value;
+
+/// A folder for one test, with a home and the place of a store in it.
+pub struct Home {
+    pub folder: tempfile::TempDir,
+}
+
+impl Home {
+    pub fn new() -> Self {
+        Home { folder: tempfile::tempdir().unwrap() }
+    }
+
+    pub fn store(&self) -> PathBuf {
+        self.folder.path().join("store")
+    }
+
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_parhelia"));
+        command
+            .args(args)
+            .env_clear()
+            .env("HOME", self.folder.path())
+            .env("PARHELIA_STORE", self.store())
+            .env("NO_COLOR", "1")
+            .env("TZ", "UTC")
+            .current_dir(self.folder.path());
+        command
+    }
+
+    pub fn run(&self, args: &[&str]) -> Run {
+        Run::of(self.command(args).output().unwrap())
+    }
+}
+
+/// What a run left.
+#[derive(Debug)]
+pub struct Run {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+    pub bytes: Vec<u8>,
+}
+
+impl Run {
+    pub fn of(output: Output) -> Self {
+        Run {
+            code: output.status.code().unwrap_or(-1),
+            out: String::from_utf8_lossy(&output.stdout).into_owned(),
+            err: String::from_utf8_lossy(&output.stderr).into_owned(),
+            bytes: output.stdout,
+        }
+    }
+
+    /// Its JSON lines, each with a type; the last is the summary or an error.
+    pub fn json(&self) -> Vec<Value> {
+        let lines: Vec<Value> = self.out.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+        assert!(lines.iter().all(|line| line["type"].is_string()), "{self:?}");
+        let last = lines.last().expect("no output");
+        assert_eq!(last["type"], if matches!(self.code, 0 | 3) { "summary" } else { "error" }, "{self:?}");
+        lines
+    }
+
+    #[track_caller]
+    pub fn expect(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "{self:?}");
+        self
+    }
+}
+
+/// An entry of a tree made by hand.
+#[derive(Clone)]
+pub struct Item {
+    pub name: Vec<u8>,
+    pub meta: Meta,
+    pub what: What,
+    /// Entries with one number are one file.
+    pub group: Option<u32>,
+}
+
+#[derive(Clone)]
+pub enum What {
+    File(Vec<u8>, Vec<Hole>),
+    Folder(Vec<Item>),
+    Other(Kind),
+}
+
+pub const MTIME: Time = Time { secs: 1_700_000_000, nanos: 123_456_789 };
+
+pub fn item(name: impl Into<Vec<u8>>, mode: u32, what: What) -> Item {
+    Item { name: name.into(), meta: Meta { mode, mtime: MTIME, ..Meta::default() }, what, group: None }
+}
+
+pub fn file(name: impl Into<Vec<u8>>, content: impl Into<Vec<u8>>) -> Item {
+    item(name, 0o644, What::File(content.into(), vec![]))
+}
+
+pub fn folder(name: impl Into<Vec<u8>>, items: Vec<Item>) -> Item {
+    item(name, 0o755, What::Folder(items))
+}
+
+pub fn symlink(name: impl Into<Vec<u8>>, target: &[u8]) -> Item {
+    item(name, 0o777, What::Other(Kind::Symlink { target: target.to_vec() }))
+}
+
+/// A store that is filled by hand.
+pub struct Builder {
+    pub store: Store,
+    objects: Vec<Encoded>,
+    position: u64,
+    groups: HashMap<u32, Vec<u64>>,
+    group_sizes: HashMap<u32, u32>,
+}
+
+fn count_groups(items: &[Item], sizes: &mut HashMap<u32, u32>) {
+    for item in items {
+        if let Some(group) = item.group {
+            *sizes.entry(group).or_default() += 1;
+        }
+        if let What::Folder(items) = &item.what {
+            count_groups(items, sizes);
+        }
+    }
+}
+
+impl Builder {
+    pub fn new(home: &Home) -> Self {
+        let options = OpenOptions { create: true, ..OpenOptions::default() };
+        let store = Store::open(&home.store(), &options).unwrap();
+        Builder { store, objects: vec![], position: 0, groups: HashMap::new(), group_sizes: HashMap::new() }
+    }
+
+    fn node(&mut self, item: &Item) -> Node {
+        self.position += 1;
+        let links = item.group.map_or(1, |group| {
+            self.groups.entry(group).or_default().push(self.position - 1);
+            self.group_sizes[&group]
+        });
+        let kind = match &item.what {
+            What::File(content, holes) => {
+                assert!(content.len() <= 256 << 10);
+                let blob = BlobId::of(content);
+                if !content.is_empty() {
+                    let bytes = content.clone();
+                    self.objects.push(Encoded { kind: ObjectKind::Chunk, id: blob.object(), bytes, tail_bytes: 0 });
+                }
+                Kind::File { size: content.len() as u64, blob, holes: holes.clone() }
+            }
+            What::Folder(items) => {
+                let mut items = items.clone();
+                items.sort_by(|a, b| a.name.cmp(&b.name));
+                let nodes: Vec<Node> = items.iter().map(|item| self.node(item)).collect();
+                let (tree, totals) = self.encode(&nodes);
+                Kind::Folder { tree, totals }
+            }
+            What::Other(kind) => kind.clone(),
+        };
+        Node { name: item.name.clone(), meta: item.meta.clone(), links, kind }
+    }
+
+    fn encode(&mut self, nodes: &[Node]) -> (parhelia_store::id::TreeId, parhelia_store::tree::Totals) {
+        encode_folder(nodes, |object| {
+            self.objects.push(object);
+            Ok::<_, std::convert::Infallible>(())
+        })
+        .unwrap()
+    }
+
+    /// Commits a checkpoint of these entries and returns its id.
+    pub fn commit(&mut self, session: &str, message: &str, items: Vec<Item>) -> String {
+        self.commit_with(session, message, items, &[])
+    }
+
+    pub fn commit_with(&mut self, session: &str, message: &str, items: Vec<Item>, omissions: &[Omission]) -> String {
+        (self.position, self.groups) = (0, HashMap::new());
+        self.group_sizes.clear();
+        count_groups(&items, &mut self.group_sizes);
+        let workspace = self.node(&folder("workspace", items));
+        let totals = *workspace.as_folder().unwrap().1;
+        let (root, _) = self.encode(&[workspace]);
+        let links = Links::new(std::mem::take(&mut self.groups).into_values()).encode();
+        let links_id = links.as_ref().map(|links| links.id);
+        self.objects.extend(links);
+        let omitted = (!omissions.is_empty()).then(|| self.omitted(omissions));
+        let before: Vec<_> =
+            self.store.refresh().unwrap().checkpoints().unwrap().into_iter().filter(|c| c.record.session == session).collect();
+        let now = jiff::Timestamp::now();
+        let record = Record {
+            schema: RECORD_SCHEMA,
+            id: Ulid::generate(),
+            session: session.into(),
+            run: None,
+            epoch: 0,
+            parent: before.last().map(|c| c.record.id),
+            depth: before.len() as u64 + 1,
+            trigger: Trigger::Manual,
+            trigger_detail: None,
+            message: Some(message.into()).filter(|m: &String| !m.is_empty()),
+            root,
+            links: links_id,
+            parts: [("workspace".to_owned(), Part::Captured)].into(),
+            consistency: Consistency::Unknown,
+            started_at: now,
+            created_at: now,
+            workspace: Workspace {
+                path: "/somewhere/demo".into(),
+                files: totals.files,
+                folders: totals.folders,
+                entries: totals.entries,
+                bytes: totals.bytes,
+            },
+            rules: Rules { defaults: true, ..Rules::default() },
+            omitted,
+            conversation: None,
+            git: None,
+            environment: None,
+            usage: None,
+            extra: Default::default(),
+        };
+        let id = record.id.to_string();
+        self.append(serde_json::to_string(&record).unwrap());
+        id
+    }
+
+    fn omitted(&mut self, omissions: &[Omission]) -> Omitted {
+        let table = omitted::encode(omissions);
+        let id: ObjectId = table.id;
+        self.objects.push(table);
+        let count = |wanted: fn(&Reason) -> bool| omissions.iter().filter(|o| wanted(&o.reason)).count() as u64;
+        Omitted {
+            table: id,
+            excluded: count(|r| matches!(r, Reason::Excluded(_))),
+            unreadable: count(|r| matches!(r, Reason::Unreadable(_))),
+            changing: count(|r| matches!(r, Reason::Changing)),
+        }
+    }
+
+    fn append(&mut self, record: String) {
+        let op = OpId::generate();
+        let id = PackId::new(op, 0);
+        let mut pack = PackWriter::create(self.store.layout().pack(id), id).unwrap();
+        let mut compressor = zstd::bulk::Compressor::new(3).unwrap();
+        for object in self.objects.drain(..) {
+            let mut block = BlockBuilder::default();
+            block.push(object.kind, object.id, &object.bytes, object.tail_bytes);
+            let (entries, bytes) = block.encode(&mut compressor).unwrap();
+            pack.append(&bytes, &entries).unwrap();
+        }
+        let (info, file) = pack.finish().unwrap();
+        file.sync_all().unwrap();
+        let journal = Journal::new(self.store.layout().journal());
+        let tail = journal.read(&Position::start()).unwrap();
+        journal.append(&tail, &[Entry::Commit { op, record, packs: vec![info] }]).unwrap();
+    }
+}

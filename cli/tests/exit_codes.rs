@@ -1,0 +1,159 @@
+//! Bad input, and the exit code for each.
+
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+
+use std::fs;
+
+use common::{Builder, Home, file};
+
+#[test]
+fn no_such_store_is_10() {
+    let home = Home::new();
+    let run = home.run(&["checkpoint", "list"]).expect(10);
+    assert!(run.err.contains("no store at") && run.err.contains("checkpoint create"), "{run:?}");
+    assert!(!home.store().exists(), "reading makes no store");
+    let run = home.run(&["checkpoint", "list", "--json"]).expect(10);
+    assert_eq!(run.json()[0]["code"], 10);
+    assert!(run.err.contains("no store at"));
+}
+
+#[test]
+fn what_is_not_a_store_is_10() {
+    let home = Home::new();
+    fs::create_dir(home.store()).unwrap();
+    fs::write(home.store().join("thesis.tex"), "").unwrap();
+    let run = home.run(&["checkpoint", "list"]).expect(10);
+    assert!(run.err.contains("is not a parhelia store"), "{run:?}");
+    let run = home.run(&["checkpoint", "list", "--store", home.store().join("thesis.tex").to_str().unwrap()]).expect(10);
+    assert!(run.err.contains("not a folder"), "{run:?}");
+}
+
+#[test]
+fn a_newer_format_is_1_and_says_so() {
+    let home = Home::new();
+    drop(Builder::new(&home));
+    let path = home.store().join("store.json");
+    let text = fs::read_to_string(&path).unwrap().replace("\"parhelia_store\": 1", "\"parhelia_store\": 99");
+    fs::write(&path, text).unwrap();
+    let run = home.run(&["checkpoint", "list"]).expect(1);
+    assert!(run.err.contains("store format 99") && run.err.contains("newer parhelia"), "{run:?}");
+}
+
+#[test]
+fn damaged_settings_are_12() {
+    let home = Home::new();
+    drop(Builder::new(&home));
+    let path = home.store().join("store.json");
+    let text = fs::read_to_string(&path).unwrap().replace("\"compression_level\": 3", "\"compression_level\": 4");
+    fs::write(&path, text).unwrap();
+    let run = home.run(&["checkpoint", "list"]).expect(12);
+    assert!(run.err.contains("store.json"), "{run:?}");
+}
+
+#[test]
+fn bad_arguments_are_2() {
+    let home = Home::new();
+    for args in [
+        &["frobnicate"][..],
+        &[],
+        &["checkpoint"],
+        &["checkpoint", "list", "--no-such-flag"],
+        &["checkpoint", "list", "-q", "-v"],
+        &["checkpoint", "cat"],
+        &["checkpoint", "list", "--lock-timeout", "soon"],
+        &["checkpoint", "list", "--store", ""],
+    ] {
+        let run = home.run(args);
+        assert_eq!(run.code, 2, "{args:?}: {run:?}");
+        assert!(run.out.is_empty() && !run.err.is_empty(), "{args:?}: {run:?}");
+    }
+    let run = home.run(&["checkpoint", "frobnicate", "--json"]).expect(2);
+    assert_eq!(run.json().last().unwrap()["code"], 2);
+}
+
+#[test]
+fn bad_values_in_the_environment_are_2() {
+    let home = Home::new();
+    for (name, value) in [("PARHELIA_LOCK_TIMEOUT", "soon"), ("PARHELIA_LOCK_TIMEOUT", "-1"), ("PARHELIA_STORE", "")] {
+        let output = home.command(&["checkpoint", "list"]).env(name, value).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{name}={value}: {output:?}");
+    }
+    let output = home.command(&["checkpoint", "list"]).env_clear().output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+}
+
+#[test]
+fn unknown_and_ambiguous_ids() {
+    let home = Home::new();
+    let mut builder = Builder::new(&home);
+    let ids: Vec<String> = (0..3).map(|i| builder.commit("demo", "", vec![file("a", format!("{i}"))])).collect();
+    home.run(&["checkpoint", "show", "01ZZZZZZ"]).expect(10);
+    home.run(&["checkpoint", "show", "latest~3"]).expect(10);
+    home.run(&["checkpoint", "show", "other@latest"]).expect(10);
+    home.run(&["checkpoint", "show", "01"]).expect(2);
+    let shared = &ids[0][..5];
+    let run = home.run(&["checkpoint", "show", shared]).expect(10);
+    assert!(ids.iter().all(|id| run.err.contains(id)), "{run:?}");
+    let run = home.run(&["checkpoint", "show", &ids[1][16..].to_lowercase()]).expect(0);
+    assert!(run.out.contains(&ids[1]));
+    home.run(&["checkpoint", "cat", "latest:no/such"]).expect(10);
+    home.run(&["checkpoint", "cat", "latest"]).expect(2);
+    home.run(&["checkpoint", "cat", "latest:../a"]).expect(2);
+    home.run(&["checkpoint", "ls", "latest:a/b"]).expect(10);
+    home.run(&["checkpoint", "find", "[a"]).expect(2);
+    home.run(&["export", "latest:a"]).expect(2);
+    home.run(&["export", "latest", "--json"]).expect(2);
+}
+
+#[test]
+fn flipped_bytes_are_12_and_nothing_panics() {
+    let home = Home::new();
+    let mut builder = Builder::new(&home);
+    let content: Vec<u8> = (0..4000u32).flat_map(|i| i.wrapping_mul(0x9e37_79b9).to_le_bytes()).collect();
+    builder.commit("demo", "", vec![file("a", content)]);
+    drop(builder);
+    let pack = fs::read_dir(home.store().join("packs")).unwrap().next().unwrap().unwrap().path();
+    let whole = fs::read(&pack).unwrap();
+    for at in (0..whole.len()).step_by(whole.len() / 40) {
+        let mut broken = whole.clone();
+        broken[at] ^= 0x20;
+        fs::write(&pack, broken).unwrap();
+        let run = home.run(&["checkpoint", "cat", "latest:a"]);
+        assert!(matches!(run.code, 0 | 12), "byte {at}: {run:?}");
+        assert!(run.code == 12 || !run.bytes.is_empty());
+        assert!(!run.err.contains("panicked"), "byte {at}: {run:?}");
+    }
+    fs::remove_file(&pack).unwrap();
+    home.run(&["checkpoint", "cat", "latest:a"]).expect(12);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let home = Home::new();
+    let mut builder = Builder::new(&home);
+    let items = (0..3000).map(|i| file(format!("a-file-with-a-rather-long-name-{i:06}"), "x")).collect();
+    builder.commit("demo", "", items);
+    for args in ["checkpoint ls latest", "checkpoint ls latest --json", "export latest"] {
+        let mut command = home.command(&args.split(' ').collect::<Vec<_>>());
+        let mut child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{args}: {output:?}");
+        assert!(output.stderr.is_empty(), "{args}: {output:?}");
+    }
+}
+
+#[test]
+fn a_full_disk_is_1() {
+    let home = Home::new();
+    Builder::new(&home).commit("demo", "", vec![file("a", "x")]);
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = home.command(&["checkpoint", "cat", "latest:a"]).stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("No space left"), "{output:?}");
+    let run = home.run(&["export", "latest", "-o", "/dev/full"]).expect(1);
+    assert!(run.err.contains("No space left"), "{run:?}");
+    home.run(&["export", "latest", "-o", "/no/such/folder/x.tar.zst"]).expect(1);
+}

@@ -1,0 +1,156 @@
+//! The verbs that read: list, show, ls, cat, find, version, completions.
+
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+
+use std::os::unix::ffi::OsStringExt;
+
+use common::{Builder, Home, file, folder, symlink};
+use parhelia_store::omitted::{Omission, Reason};
+
+#[test]
+fn list_is_newest_first_and_by_session() {
+    let home = Home::new();
+    let mut builder = Builder::new(&home);
+    assert!(home.run(&["checkpoint", "list"]).expect(0).out.contains("No checkpoints"));
+    let a = builder.commit("one", "first", vec![file("a", "1")]);
+    let b = builder.commit("two", "", vec![file("a", "2")]);
+    let c = builder.commit("one", "third\nwith more", vec![file("a", "3")]);
+    let run = home.run(&["checkpoint", "list"]).expect(0);
+    let at = |id: &str| run.out.find(id).unwrap();
+    assert!(at(&c) < at(&b) && at(&b) < at(&a), "{run:?}");
+    assert!(run.out.contains("just now") && run.out.contains("third") && !run.out.contains("with more"));
+    assert!(!run.out.contains('\x1b'));
+    let lines = home.run(&["checkpoint", "list", "one", "--json"]).expect(0).json();
+    let ids: Vec<&str> = lines.iter().filter_map(|l| l["id"].as_str()).collect();
+    assert_eq!(ids, [c.as_str(), a.as_str()]);
+    assert_eq!(lines.last().unwrap()["checkpoints"], 2);
+    assert_eq!(lines[0]["parent"], a.as_str());
+    assert_eq!(lines[0]["depth"], 2);
+}
+
+#[test]
+fn show_prints_the_manifest_and_what_was_left_out() {
+    let home = Home::new();
+    let mut builder = Builder::new(&home);
+    let left_out = [
+        Omission { path: b"secret".to_vec(), reason: Reason::Unreadable("permission denied".into()) },
+        Omission { path: b"target".to_vec(), reason: Reason::Excluded("target beside Cargo.toml".into()) },
+    ];
+    let id = builder.commit_with("demo", "hello", vec![file("a", "12345")], &left_out);
+    let run = home.run(&["checkpoint", "show"]).expect(0);
+    for part in
+        [&id, "demo", "hello", "5 B in 1 file", "blake3:", "secret: not read: permission denied", "target beside Cargo.toml"]
+    {
+        assert!(run.out.contains(part), "{part} in {run:?}");
+    }
+    let lines = home.run(&["checkpoint", "show", &id, "--json"]).expect(0).json();
+    assert_eq!(lines[0]["type"], "manifest");
+    assert_eq!(lines[0]["version"], "1.2");
+    assert_eq!(lines[0]["session_id"], "demo");
+    assert_eq!(lines[0]["workspace"]["file_count"], 1);
+    assert_eq!(lines[0]["complete"], false);
+    assert_eq!(lines[1]["reason"], "unreadable");
+    assert_eq!(lines.last().unwrap()["omissions"], 2);
+}
+
+#[test]
+fn ls_lists_folders_files_and_everything_below() {
+    let home = Home::new();
+    let mut builder = Builder::new(&home);
+    let inner = folder("src", vec![file("main.rs", "fn main() {}"), file(b"odd\n\xff".to_vec(), "x")]);
+    builder.commit("demo", "", vec![inner, symlink("link", b"src/main.rs"), file("README", "hi")]);
+    assert_eq!(home.run(&["checkpoint", "ls", "latest"]).expect(0).out, "README\nlink\nsrc/\n");
+    assert_eq!(home.run(&["checkpoint", "ls", "latest:src"]).expect(0).out, "src/main.rs\nsrc/odd\\n\\xff\n");
+    assert_eq!(home.run(&["checkpoint", "ls", "latest:./src//main.rs"]).expect(0).out, "src/main.rs\n");
+    let run = home.run(&["checkpoint", "ls", "-Rl", "latest:"]).expect(0);
+    assert_eq!(run.out.lines().count(), 5);
+    assert!(run.out.contains("lrwxrwxrwx") && run.out.contains("link -> src/main.rs"), "{run:?}");
+    assert!(run.out.contains("2023-11-14 22:13:20"), "{run:?}");
+    let lines = home.run(&["checkpoint", "ls", "-R", "latest", "--json"]).expect(0).json();
+    assert_eq!(lines.len(), 6);
+    let main = lines.iter().find(|l| l["path"] == "src/main.rs").unwrap();
+    assert_eq!((&main["size"], &main["mode"]), (&12.into(), &"0644".into()));
+    assert_eq!(main["mtime"], "2023-11-14T22:13:20.123456789Z");
+    assert_eq!(lines.last().unwrap()["bytes"], 12 + 1 + 2);
+}
+
+#[test]
+fn cat_prints_bytes_as_they_are() {
+    let home = Home::new();
+    let mut builder = Builder::new(&home);
+    let content: Vec<u8> = (0..100_000u32).flat_map(|i| (i ^ 0xff).to_le_bytes()).take(200_000).collect();
+    let items =
+        vec![folder("d", vec![file("f", content.clone())]), file(b"a:\xff".to_vec(), "odd"), symlink("l", b"d"), file("e", "")];
+    builder.commit("demo", "", items);
+    assert!(home.run(&["checkpoint", "cat", "latest:d/f"]).expect(0).bytes == content);
+    assert!(home.run(&["checkpoint", "cat", "latest:e"]).expect(0).bytes.is_empty());
+    let mut command = home.command(&["checkpoint", "cat"]);
+    let output = command.arg(std::ffi::OsString::from_vec(b"latest:a:\xff".to_vec())).output().unwrap();
+    assert_eq!(output.stdout, b"odd");
+    for path in ["latest:d", "latest:l"] {
+        home.run(&["checkpoint", "cat", path]).expect(2);
+    }
+    let lines = home.run(&["checkpoint", "cat", "latest:d/f", "--json"]).expect(0).json();
+    assert_eq!(lines.last().unwrap()["bytes"], 200_000);
+    let pieces: Vec<_> = lines.iter().filter(|l| l["type"] == "content").collect();
+    assert_eq!(pieces.len(), 5);
+    assert_eq!(pieces[1]["offset"], 48 << 10);
+}
+
+#[test]
+fn find_names_every_checkpoint_that_has_a_path() {
+    let home = Home::new();
+    let mut builder = Builder::new(&home);
+    let lib = |content: &str| folder("src", vec![file("lib.rs", content), folder("deep", vec![file("same.rs", "same")])]);
+    let a = builder.commit("demo", "", vec![lib("1"), file("top.rs", "t")]);
+    let b = builder.commit("demo", "", vec![lib("2"), file("top.rs", "t")]);
+    let c = builder.commit("other", "", vec![lib("1")]);
+    let d = builder.commit("demo", "", vec![lib("2"), file("top.rs", "t")]);
+    let lines = home.run(&["checkpoint", "find", "*.rs", "--json"]).expect(0).json();
+    let found: Vec<(String, Vec<String>)> = lines
+        .iter()
+        .filter(|l| l["type"] == "match")
+        .map(|l| (l["path"].as_str().unwrap().into(), serde_json::from_value(l["checkpoints"].clone()).unwrap()))
+        .collect();
+    let all = vec![d.clone(), c.clone(), b.clone(), a.clone()];
+    let expected = [
+        ("src/deep/same.rs", all),
+        ("src/lib.rs", vec![d.clone(), b.clone()]),
+        ("src/lib.rs", vec![c.clone(), a.clone()]),
+        ("top.rs", vec![d.clone(), b.clone(), a.clone()]),
+    ];
+    assert_eq!(found, expected.map(|(path, ids)| (path.to_owned(), ids)));
+    assert_eq!(lines.last().unwrap()["versions"], 4);
+    let count = |args: &[&str]| {
+        home.run(&[&["checkpoint", "find"], args].concat()).expect(0).out.lines().filter(|l| !l.starts_with(' ')).count()
+    };
+    assert_eq!(count(&["src/*.rs"]), 1);
+    assert_eq!(count(&["src/**/*.rs"]), 2);
+    assert_eq!(count(&["TOP.RS", "-i"]), 1);
+    assert_eq!(count(&["*.rs", "other"]), 2);
+    assert!(home.run(&["checkpoint", "find", "nothing"]).expect(0).out.contains("Nothing matches"));
+    assert!(home.run(&["checkpoint", "find", "nothing", "-q"]).expect(0).out.is_empty());
+}
+
+#[test]
+fn version_and_completions() {
+    let home = Home::new();
+    assert!(home.run(&["version"]).expect(0).out.starts_with("parhelia 0."));
+    assert_eq!(home.run(&["version", "--json"]).expect(0).json()[0]["store_format"], 1);
+    assert!(home.run(&["--help"]).expect(0).out.contains("checkpoint"));
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        assert!(home.run(&["completions", shell]).expect(0).out.contains("parhelia"), "{shell}");
+    }
+}
+
+#[test]
+fn the_default_store_is_in_the_users_data_folder() {
+    let home = Home::new();
+    let run = |command: &mut std::process::Command| common::Run::of(command.output().unwrap()).expect(10).err;
+    let mut command = home.command(&["checkpoint", "list"]);
+    assert!(run(command.env_remove("PARHELIA_STORE")).contains(".local/share/parhelia"));
+    assert!(run(command.env("XDG_DATA_HOME", "/data")).contains("no store at /data/parhelia"));
+    assert!(run(command.env("XDG_DATA_HOME", "relative")).contains(".local/share/parhelia"));
+}

@@ -1,0 +1,283 @@
+//! Reading archives that anybody may have made: every member is validated before it is handed out.
+//!
+//! Refused, with the member's name: absolute paths, `..`, names and paths that no filesystem holds, hard links that lead out, sizes
+//! that are absurd, data that expands beyond reason, damaged headers. A symlink's target is content, and may say anything.
+
+use std::{
+    io::{BufRead, BufReader, Read},
+    path::{Path, PathBuf},
+};
+
+use tar::{EntryType, Header};
+
+pub use super::member::{Content, Member};
+use super::{
+    member::{Extended, unhex},
+    pax::BLOCK,
+    source::{Expanding, Source, ZSTD_MAGIC},
+};
+use crate::{
+    error::{Error, Result},
+    name,
+    omitted::{self, Omission},
+    record::Checkpoint,
+    tree::DEPTH_MAX,
+};
+
+/// How far an archive is believed.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// No file may be longer, holes included.
+    pub file_bytes_max: u64,
+    /// Beyond [`Limits::expanded_bytes_free`], the tar stream may be this many times as long as what was read of the archive.
+    pub expansion_max: u64,
+    /// So many bytes of the tar stream are read whatever they were compressed from.
+    pub expanded_bytes_free: u64,
+    /// No extended header may be longer.
+    pub header_bytes_max: u64,
+    /// No path may be longer.
+    pub path_bytes_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            file_bytes_max: 16 << 40,
+            expansion_max: 2000,
+            expanded_bytes_free: 1 << 30,
+            header_bytes_max: 64 << 20,
+            path_bytes_max: 1 << 20,
+        }
+    }
+}
+
+/// Reads an archive, member by member.
+pub struct Reader<'a> {
+    input: Box<dyn Expanding + 'a>,
+    path: PathBuf,
+    pub(super) limits: Limits,
+    /// What of the current member has not been read.
+    pub(super) rest: Rest,
+    pub(super) record: Option<Checkpoint>,
+    pub(super) omitted_hex: Vec<u8>,
+    expanded_bytes: u64,
+    ended: bool,
+}
+
+/// What of a member is still in the stream.
+#[derive(Default)]
+pub(super) struct Rest {
+    pub(super) name: Vec<u8>,
+    /// Ranges of data, in order.
+    pub(super) map: Vec<(u64, u64)>,
+    pub(super) stored_bytes: u64,
+    pub(super) padding: u64,
+}
+
+impl<'a> Reader<'a> {
+    /// Reads `.tar.zst` or `.tar` from a stream; `path` names it in messages.
+    pub fn new(input: impl Read + 'a, path: &Path, limits: Limits) -> Result<Self> {
+        let io = |source| Error::Io { action: "read", path: path.to_owned(), source };
+        let mut input = BufReader::with_capacity(128 << 10, input);
+        let is_zstd = input.fill_buf().map_err(io)?.starts_with(&ZSTD_MAGIC);
+        let source = Source { inner: input, bytes: 0 };
+        let input: Box<dyn Expanding + 'a> =
+            if is_zstd { Box::new(zstd::Decoder::new(source).map_err(io)?) } else { Box::new(source) };
+        Ok(Reader {
+            input,
+            path: path.to_owned(),
+            limits,
+            rest: Rest::default(),
+            record: None,
+            omitted_hex: Vec::new(),
+            expanded_bytes: 0,
+            ended: false,
+        })
+    }
+
+    /// The sealed record that the archive carries, if it was exported by parhelia. Known once the first member was read.
+    pub fn record(&self) -> Option<&Checkpoint> {
+        self.record.as_ref()
+    }
+
+    /// What the capture of the exported checkpoint left out.
+    pub fn omissions(&self) -> Result<Vec<Omission>> {
+        if self.omitted_hex.is_empty() {
+            return Ok(Vec::new());
+        }
+        let bytes = unhex(&self.omitted_hex).ok_or_else(|| self.refused(b"", "its list of omissions does not parse"))?;
+        omitted::decode(&bytes).map_err(|e| self.refused(b"", &e.to_string()))
+    }
+
+    /// The next member; nothing at the end. What was not read of the one before is passed over.
+    pub fn next_member(&mut self) -> Result<Option<Member>> {
+        self.skip_rest()?;
+        let mut extended = Extended::default();
+        let mut block = [0u8; BLOCK];
+        while !self.ended {
+            if !self.read_block(&mut block)? || block == [0; BLOCK] {
+                self.ended = true;
+                self.drain()?;
+                break;
+            }
+            let header = Header::from_byte_slice(&block);
+            let label = header.path_bytes().into_owned();
+            if !checksum_fits(header, &block) {
+                return Err(self.refused(&label, "its header is damaged"));
+            }
+            let size = header.entry_size().map_err(|_| self.refused(&label, "its size does not parse"))?;
+            match header.entry_type() {
+                EntryType::XGlobalHeader => {
+                    let bytes = self.read_extended(&label, size)?;
+                    if let Some(socket) = self.take_global(&bytes)? {
+                        return Ok(Some(socket));
+                    }
+                }
+                EntryType::XHeader => {
+                    let bytes = self.read_extended(&label, size)?;
+                    self.take_extended(&bytes, &label, &mut extended)?;
+                }
+                EntryType::GNULongName => {
+                    extended.path.get_or_insert(without_nul(self.read_extended(&label, size)?));
+                }
+                EntryType::GNULongLink => {
+                    extended.link.get_or_insert(without_nul(self.read_extended(&label, size)?));
+                }
+                _ => return self.member(header, &label, size, extended).map(Some),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Gives the current file's data, each piece with its offset; holes are passed over.
+    pub fn read_content(&mut self, mut take: impl FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
+        let mut buffer = vec![0; 128 << 10];
+        for (start, bytes) in std::mem::take(&mut self.rest.map) {
+            let mut at = 0;
+            while at < bytes {
+                let wanted = buffer.len().min(usize::try_from(bytes - at).unwrap_or(usize::MAX));
+                self.read_exact(&mut buffer[..wanted])?;
+                self.rest.stored_bytes -= wanted as u64;
+                take(start + at, &buffer[..wanted])?;
+                at += wanted as u64;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn refused(&self, member: &[u8], reason: &str) -> Error {
+        let member = if member.is_empty() { "(header)".to_owned() } else { name::display(member) };
+        Error::Archive { path: self.path.clone(), member, reason: reason.to_owned() }
+    }
+
+    fn expanded(&mut self, bytes: usize) -> Result<()> {
+        self.expanded_bytes += bytes as u64;
+        let allowed = self.input.source_bytes().saturating_mul(self.limits.expansion_max);
+        if self.expanded_bytes > self.limits.expanded_bytes_free && self.expanded_bytes > allowed {
+            let reason = format!("the archive expands more than {} times; it is refused as a bomb", self.limits.expansion_max);
+            return Err(self.refused(&self.rest.name, &reason));
+        }
+        Ok(())
+    }
+
+    pub(super) fn read_exact(&mut self, out: &mut [u8]) -> Result<()> {
+        match self.input.read_exact(out) {
+            Ok(()) => self.expanded(out.len()),
+            Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => {
+                Err(self.refused(&self.rest.name, "the archive ends in it"))
+            }
+            Err(e) => Err(self.refused(&self.rest.name, &e.to_string())),
+        }
+    }
+
+    /// Reads a header block; false at the end of the stream.
+    fn read_block(&mut self, block: &mut [u8; BLOCK]) -> Result<bool> {
+        let mut filled = 0;
+        while filled < BLOCK {
+            match self.input.read(&mut block[filled..]) {
+                Ok(0) if filled == 0 => {
+                    return Err(self.refused(&self.rest.name, "the archive ends behind it, without an end mark"));
+                }
+                Ok(0) => return Err(self.refused(&self.rest.name, "the archive ends in the header behind it")),
+                Ok(n) => filled += n,
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(self.refused(&self.rest.name, &e.to_string())),
+            }
+        }
+        self.expanded(BLOCK)?;
+        Ok(true)
+    }
+
+    /// Reads to the end, so that the compressed stream's own checksum is checked.
+    fn drain(&mut self) -> Result<()> {
+        let mut buffer = [0; 4 * BLOCK];
+        loop {
+            match self.input.read(&mut buffer) {
+                Ok(0) => return Ok(()),
+                Ok(n) => self.expanded(n)?,
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(self.refused(b"", &e.to_string())),
+            }
+        }
+    }
+
+    fn skip_rest(&mut self) -> Result<()> {
+        let mut left = self.rest.stored_bytes + self.rest.padding;
+        let mut buffer = [0; 16 * BLOCK];
+        while left > 0 {
+            let wanted = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            self.read_exact(&mut buffer[..wanted])?;
+            left -= wanted as u64;
+        }
+        self.rest.stored_bytes = 0;
+        self.rest.padding = 0;
+        self.rest.map.clear();
+        Ok(())
+    }
+
+    fn read_extended(&mut self, label: &[u8], size: u64) -> Result<Vec<u8>> {
+        if size > self.limits.header_bytes_max {
+            return Err(self.refused(label, &format!("an extended header of {size} bytes is too long")));
+        }
+        let mut bytes = Vec::new();
+        let padded = size.next_multiple_of(BLOCK as u64);
+        let mut buffer = [0; 8 * BLOCK];
+        while (bytes.len() as u64) < padded {
+            let wanted = buffer.len().min((padded - bytes.len() as u64) as usize);
+            self.read_exact(&mut buffer[..wanted])?;
+            bytes.extend_from_slice(&buffer[..wanted]);
+        }
+        bytes.truncate(size as usize);
+        Ok(bytes)
+    }
+
+    /// The path, without `./` and doubled slashes, if it stays inside the archive's root.
+    pub(super) fn checked_path(&self, path: &[u8]) -> Result<Vec<u8>> {
+        if path.starts_with(b"/") {
+            return Err(self.refused(path, "its path is absolute; members must lie inside the archive's root"));
+        }
+        if path.len() > self.limits.path_bytes_max {
+            return Err(self.refused(&path[..200], "its path is too long"));
+        }
+        let parts: Vec<&[u8]> = name::components(path).collect();
+        if parts.contains(&&b".."[..]) {
+            return Err(self.refused(path, "its path leads out of the archive's root"));
+        }
+        if parts.len() > DEPTH_MAX || parts.iter().any(|part| !name::is_valid(part)) {
+            return Err(self.refused(path, "its path is none that a filesystem holds"));
+        }
+        Ok(parts.join(&b'/'))
+    }
+}
+
+fn without_nul(mut bytes: Vec<u8>) -> Vec<u8> {
+    if let Some(end) = bytes.iter().position(|&b| b == 0) {
+        bytes.truncate(end);
+    }
+    bytes
+}
+
+fn checksum_fits(header: &Header, block: &[u8; BLOCK]) -> bool {
+    let sum = |range: std::ops::Range<usize>| block[range].iter().map(|b| u32::from(*b)).sum::<u32>();
+    header.cksum().is_ok_and(|stated| stated == sum(0..148) + 8 * u32::from(b' ') + sum(156..BLOCK))
+}

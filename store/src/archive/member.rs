@@ -1,0 +1,308 @@
+//! From headers to validated members.
+
+use tar::{EntryType, Header};
+
+use super::{ARCHIVE_VERSION, COMMENT_PREFIX, import::Reader, key, pax, pax::BLOCK};
+use crate::{
+    codec::Decoder,
+    error::Result,
+    name,
+    record::Checkpoint,
+    tree::{Hole, Kind, Meta, Node, Time},
+};
+
+/// What a member is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// A regular file; [`Reader::read_content`] gives its bytes.
+    File {
+        /// Its length, holes included.
+        size: u64,
+        /// Its holes, in order.
+        holes: Vec<Hole>,
+    },
+    /// A folder.
+    Folder,
+    /// A symbolic link.
+    Symlink {
+        /// Its target, byte for byte.
+        target: Vec<u8>,
+    },
+    /// Another name of an earlier member.
+    HardLink {
+        /// That member's path.
+        leader: Vec<u8>,
+    },
+    /// A named pipe.
+    Fifo,
+    /// A Unix socket.
+    Socket,
+    /// A character device.
+    CharDevice {
+        /// Major number.
+        major: u32,
+        /// Minor number.
+        minor: u32,
+    },
+    /// A block device.
+    BlockDevice {
+        /// Major number.
+        major: u32,
+        /// Minor number.
+        minor: u32,
+    },
+}
+
+/// A validated member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its path from the archive's root; empty for the root itself.
+    pub path: Vec<u8>,
+    /// Its metadata.
+    pub meta: Meta,
+    /// Its link count, where the archive tells.
+    pub links: u32,
+    /// What it is.
+    pub content: Content,
+}
+
+/// Records of the headers before a member.
+#[derive(Default)]
+pub(super) struct Extended {
+    pub(super) path: Option<Vec<u8>>,
+    pub(super) link: Option<Vec<u8>>,
+    size: Option<u64>,
+    mtime: Option<Time>,
+    uid: Option<u32>,
+    gid: Option<u32>,
+    links: Option<u32>,
+    xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+    sparse_major: Option<Vec<u8>>,
+    sparse_real_size: Option<u64>,
+    is_other_sparse: bool,
+}
+
+fn number(text: &[u8]) -> Option<u64> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+impl Reader<'_> {
+    pub(super) fn take_global(&mut self, bytes: &[u8]) -> Result<Option<Member>> {
+        let records = pax::records(bytes).ok_or_else(|| self.refused(b"", "a global header does not parse"))?;
+        let mut socket = None;
+        for (_, value) in records.into_iter().filter(|(key, _)| *key == b"comment") {
+            let Some((key, value)) = ours(value) else { continue };
+            match key {
+                key::VERSION if value != ARCHIVE_VERSION.as_bytes() => {
+                    let reason = format!("it was exported by a newer release (version {})", name::display(value));
+                    return Err(self.refused(b"", &reason));
+                }
+                key::RECORD => {
+                    let broken = || self.refused(b"", "its checkpoint record does not parse");
+                    let sealed = String::from_utf8(value.to_vec()).map_err(|_| broken())?;
+                    self.record = Some(Checkpoint::decode(0, sealed).map_err(|_| broken())?);
+                }
+                key::OMITTED => {
+                    if (self.omitted_hex.len() + value.len()) as u64 > 2 * self.limits.header_bytes_max {
+                        return Err(self.refused(b"", "its list of omissions is too long"));
+                    }
+                    self.omitted_hex.extend_from_slice(value);
+                }
+                key::SOCKET => socket = Some(self.socket(value)?),
+                _ => {}
+            }
+        }
+        Ok(socket)
+    }
+
+    fn socket(&self, value: &[u8]) -> Result<Member> {
+        let broken = || self.refused(b"", "a socket does not parse");
+        let bytes = unhex(value).ok_or_else(broken)?;
+        let mut d = Decoder::new(&bytes);
+        let path = d.bytes("socket").map_err(|_| broken())?.to_vec();
+        let leader = d.bytes("socket").map_err(|_| broken())?.to_vec();
+        let node = Node::decode(&mut d, &mut Decoder::new(&[])).map_err(|_| broken())?;
+        if node.kind != Kind::Socket {
+            return Err(broken());
+        }
+        let path = self.checked_path(&path)?;
+        let content = if leader.is_empty() { Content::Socket } else { Content::HardLink { leader: self.checked_path(&leader)? } };
+        Ok(Member { path, meta: node.meta, links: node.links, content })
+    }
+
+    pub(super) fn take_extended(&self, bytes: &[u8], label: &[u8], extended: &mut Extended) -> Result<()> {
+        let records = pax::records(bytes).ok_or_else(|| self.refused(label, "its extended header does not parse"))?;
+        for (key, value) in records {
+            let bad = || self.refused(label, &format!("its {} does not parse", name::display(key)));
+            let id = || number(value).and_then(|n| u32::try_from(n).ok()).ok_or_else(bad);
+            match key {
+                b"path" => extended.path = Some(value.to_vec()),
+                b"GNU.sparse.name" => extended.path = Some(value.to_vec()),
+                b"linkpath" => extended.link = Some(value.to_vec()),
+                b"size" => extended.size = Some(number(value).ok_or_else(bad)?),
+                b"mtime" => extended.mtime = Some(pax::parse_time(value).ok_or_else(bad)?),
+                b"uid" => extended.uid = Some(id()?),
+                b"gid" => extended.gid = Some(id()?),
+                b"GNU.sparse.major" => extended.sparse_major = Some(value.to_vec()),
+                b"GNU.sparse.realsize" => extended.sparse_real_size = Some(number(value).ok_or_else(bad)?),
+                b"GNU.sparse.map" | b"GNU.sparse.numblocks" | b"GNU.sparse.size" => extended.is_other_sparse = true,
+                b"comment" => {
+                    if let Some((key::LINKS, value)) = ours(value) {
+                        extended.links = number(value).and_then(|n| u32::try_from(n).ok());
+                    }
+                }
+                _ => {
+                    if let Some(xattr) = key.strip_prefix(b"SCHILY.xattr.") {
+                        extended.xattrs.push((pax::unescape_xattr(xattr), value.to_vec()));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn member(&mut self, header: &Header, label: &[u8], size: u64, extended: Extended) -> Result<Member> {
+        let raw_path = extended.path.as_deref().unwrap_or(label);
+        let path = self.checked_path(raw_path)?;
+        let bad = |what: &str| self.refused(raw_path, &format!("its {what} does not parse"));
+        let stored = extended.size.unwrap_or(size);
+        let id = |number: std::io::Result<u64>| number.ok().and_then(|n| u32::try_from(n).ok());
+        let mut xattrs = extended.xattrs;
+        xattrs.sort();
+        xattrs.dedup_by(|a, b| a.0 == b.0);
+        let meta = Meta {
+            mode: header.mode().map_err(|_| bad("mode"))? & 0o7777,
+            uid: extended.uid.or_else(|| id(header.uid())).ok_or_else(|| bad("owner"))?,
+            gid: extended.gid.or_else(|| id(header.gid())).ok_or_else(|| bad("group"))?,
+            mtime: match extended.mtime {
+                Some(time) => time,
+                None => Time { secs: header.mtime().map_err(|_| bad("mtime"))? as i64, nanos: 0 },
+            },
+            xattrs,
+        };
+        let kind = header.entry_type();
+        let is_file = kind.is_file() || kind.is_contiguous();
+        let is_folder = kind.is_dir() || is_file && header.as_ustar().is_none() && raw_path.ends_with(b"/");
+        if path.is_empty() && !is_folder {
+            return Err(self.refused(raw_path, "the archive's root is no folder"));
+        }
+        let link =
+            || extended.link.clone().or_else(|| header.link_name_bytes().map(|name| name.into_owned())).unwrap_or_default();
+        let device = || -> Option<(u32, u32)> { Some((header.device_major().ok()??, header.device_minor().ok()??)) };
+        let mut data_bytes = 0;
+        let content = if is_folder {
+            Content::Folder
+        } else if is_file {
+            data_bytes = stored;
+            Content::File { size: stored, holes: Vec::new() }
+        } else {
+            match kind {
+                EntryType::Link => Content::HardLink { leader: self.checked_path(&link())? },
+                EntryType::Symlink => Content::Symlink { target: link() },
+                EntryType::Fifo => Content::Fifo,
+                EntryType::Char | EntryType::Block => {
+                    let (major, minor) = device().ok_or_else(|| bad("device number"))?;
+                    if kind == EntryType::Char {
+                        Content::CharDevice { major, minor }
+                    } else {
+                        Content::BlockDevice { major, minor }
+                    }
+                }
+                other => {
+                    let reason = format!("members of type '{}' are not supported", name::display(&[other.as_byte()]));
+                    return Err(self.refused(raw_path, &reason));
+                }
+            }
+        };
+        if matches!(content, Content::HardLink { ref leader } if leader.is_empty() || *leader == path) {
+            return Err(self.refused(raw_path, "it is a hard link to nothing that can be linked"));
+        }
+        if matches!(content, Content::Symlink { ref target } if target.is_empty() || target.len() > 4095) {
+            return Err(self.refused(raw_path, "it is a symlink with a target that no filesystem holds"));
+        }
+        if extended.is_other_sparse && extended.sparse_major.is_none() {
+            return Err(
+                self.refused(raw_path, "it is sparse in an old form; make the archive with `tar --sparse --format=posix`")
+            );
+        }
+        if data_bytes > self.limits.file_bytes_max {
+            return Err(self.refused(raw_path, &format!("{data_bytes} bytes are too many for one file")));
+        }
+        let padding = data_bytes.next_multiple_of(BLOCK as u64) - data_bytes;
+        let name = raw_path.to_vec();
+        self.rest = super::import::Rest { name, map: vec![(0, data_bytes)], stored_bytes: data_bytes, padding };
+        let content = match (content, extended.sparse_major.as_deref()) {
+            (Content::File { .. }, Some(b"1")) => self.sparse(extended.sparse_real_size)?,
+            (Content::File { .. }, Some(_)) => return Err(self.refused(raw_path, "it is sparse in an unknown form")),
+            (content, _) => content,
+        };
+        Ok(Member { path, meta, links: extended.links.unwrap_or(1).max(1), content })
+    }
+
+    /// Reads the map at the start of a sparse member's data.
+    fn sparse(&mut self, real_size: Option<u64>) -> Result<Content> {
+        let label = self.rest.name.clone();
+        let real_size = real_size.filter(|size| *size <= self.limits.file_bytes_max);
+        let size = real_size.ok_or_else(|| self.refused(&label, "its real size is missing or too large"))?;
+        let mut text: Vec<u8> = Vec::new();
+        let mut numbers: Vec<u64> = Vec::new();
+        loop {
+            while let Some(end) = text.iter().position(|&b| b == b'\n') {
+                numbers.push(number(&text[..end]).ok_or_else(|| self.refused(&label, "its sparse map does not parse"))?);
+                text.drain(..=end);
+                if numbers.len() as u64 > numbers[0].saturating_mul(2) {
+                    return self.finish_sparse(&label, size, &numbers[1..]);
+                }
+            }
+            if text.len() > 40 || self.rest.stored_bytes < BLOCK as u64 {
+                return Err(self.refused(&label, "its sparse map does not parse"));
+            }
+            let mut block = [0; BLOCK];
+            self.read_exact(&mut block)?;
+            self.rest.stored_bytes -= BLOCK as u64;
+            text.extend_from_slice(&block);
+        }
+    }
+
+    fn finish_sparse(&mut self, label: &[u8], size: u64, numbers: &[u64]) -> Result<Content> {
+        let mut holes = Vec::new();
+        let mut map = Vec::new();
+        let (mut at, mut data) = (0u64, 0u64);
+        for pair in numbers.chunks_exact(2) {
+            let (start, bytes) = (pair[0], pair[1]);
+            let end = start.checked_add(bytes).filter(|end| start >= at && *end <= size);
+            let end = end.ok_or_else(|| self.refused(label, "its sparse map makes no sense"))?;
+            if start > at {
+                holes.push(Hole { start: at, bytes: start - at });
+            }
+            if bytes > 0 {
+                map.push((start, bytes));
+            }
+            data += bytes;
+            at = end;
+        }
+        if at < size {
+            holes.push(Hole { start: at, bytes: size - at });
+        }
+        if data != self.rest.stored_bytes {
+            return Err(self.refused(label, "its sparse map does not fit its data"));
+        }
+        self.rest.map = map;
+        Ok(Content::File { size, holes })
+    }
+}
+
+/// A comment of ours: its key and value.
+fn ours(comment: &[u8]) -> Option<(&str, &[u8])> {
+    let rest = comment.strip_prefix(COMMENT_PREFIX.as_bytes())?;
+    let equals = rest.iter().position(|&b| b == b'=')?;
+    Some((std::str::from_utf8(&rest[..equals]).ok()?, &rest[equals + 1..]))
+}
+
+pub(super) fn unhex(text: &[u8]) -> Option<Vec<u8>> {
+    let digit = |b: u8| (b as char).to_digit(16);
+    if !text.len().is_multiple_of(2) {
+        return None;
+    }
+    text.chunks_exact(2).map(|pair| Some((digit(pair[0])? * 16 + digit(pair[1])?) as u8)).collect()
+}

@@ -1,0 +1,259 @@
+//! `manifest.json`, schema 1.2: what a checkpoint says of itself to other programs. It is rendered from the sealed record, never
+//! stored; `docs/manifest.schema.json` describes it.
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::record::{Checkpoint, Part, Rules, Trigger};
+
+/// Version of the schema that [`Manifest`] follows.
+pub const MANIFEST_VERSION: &str = "1.2";
+
+/// The folder of a checkpoint that holds the workspace's files.
+pub const WORKSPACE_FOLDER: &str = "workspace";
+
+/// A rendered manifest. What is not known is null; nothing is made up.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Manifest {
+    /// [`MANIFEST_VERSION`].
+    pub version: &'static str,
+    /// The checkpoint's id.
+    pub id: String,
+    /// The session it belongs to.
+    pub session_id: String,
+    /// The session's run, where one is known.
+    pub run_id: Option<String>,
+    /// The run's epoch; 0 outside runs.
+    pub epoch: u64,
+    /// When capture began (RFC 3339, UTC).
+    pub started_at: String,
+    /// When capture ended (RFC 3339, UTC).
+    pub created_at: String,
+    /// Why it was made.
+    pub trigger: Trigger,
+    /// More about why.
+    pub trigger_detail: Option<String>,
+    /// What its maker said of it.
+    pub message: Option<String>,
+    /// The session's head before it.
+    pub parent_checkpoint_id: Option<String>,
+    /// Its place in the chain, from 1.
+    pub checkpoint_chain_depth: u64,
+    /// The conversation, by its counters.
+    pub conversation: Conversation,
+    /// The captured folder.
+    pub workspace: WorkspaceSummary,
+    /// The state of git.
+    pub git: Option<Value>,
+    /// What the session had used and done.
+    pub metrics: Metrics,
+    /// The environment, with null for what was not captured.
+    pub environment: Value,
+    /// Who decided about it, and how; null until somebody has.
+    pub approval: Option<Value>,
+    /// Tags.
+    pub tags: Vec<String>,
+    /// Annotations.
+    pub annotations: Vec<Value>,
+    /// References to issues.
+    pub linked_issues: Vec<Value>,
+    /// Id of the tree that holds everything.
+    pub root: String,
+    /// Id of the table of hard-link groups, where there are any.
+    pub links: Option<String>,
+    /// The state of each part.
+    pub parts: std::collections::BTreeMap<String, Part>,
+    /// By which rules entries were left out.
+    pub rules: Rules,
+    /// How many entries were left out.
+    pub omitted: OmittedCounts,
+    /// Whether everything that should be in it is.
+    pub complete: bool,
+    /// `blake3:` and the digest of the sealed record.
+    pub checksum: String,
+}
+
+/// Counters of the conversation.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Conversation {
+    /// Turns so far.
+    pub turn_count: Value,
+    /// The last message.
+    pub last_message_id: Value,
+    /// Tokens so far.
+    pub tokens_used: Value,
+    /// Whether the conversation can be taken up again.
+    pub has_resume_token: Value,
+}
+
+/// The captured folder, by its sums.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct WorkspaceSummary {
+    /// Where its files are in the checkpoint.
+    pub path: &'static str,
+    /// Where they were captured.
+    pub source: String,
+    /// Bytes of its regular files.
+    pub size_bytes: u64,
+    /// Regular files.
+    pub file_count: u64,
+    /// Folders.
+    pub folder_count: u64,
+    /// Entries of every kind.
+    pub entry_count: u64,
+    /// Files that git knows to be changed.
+    pub uncommitted_files: Value,
+}
+
+/// What the session had used and done.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Metrics {
+    /// Cost, where one was reported.
+    pub cost_estimate_usd: Value,
+    /// Tools that were used.
+    pub tools_invoked: Value,
+    /// Files that were changed.
+    pub files_modified: Value,
+}
+
+/// How many entries were left out, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct OmittedCounts {
+    /// Excluded by a rule.
+    pub excluded: u64,
+    /// Could not be read.
+    pub unreadable: u64,
+    /// Kept changing while read.
+    pub changing: u64,
+}
+
+fn field(value: &Option<Value>, name: &str) -> Value {
+    value.as_ref().and_then(|v| v.get(name)).cloned().unwrap_or(Value::Null)
+}
+
+/// The environment as captured, with null for every field of the schema that was not.
+fn environment(captured: &Option<Value>) -> Value {
+    let mut fields = match captured {
+        Some(Value::Object(fields)) => fields.clone(),
+        _ => Map::new(),
+    };
+    for name in ["claude_code", "plugins", "mcp_servers", "python_version", "python_packages", "pip_freeze_hash", "captured_at"] {
+        fields.entry(name).or_insert(Value::Null);
+    }
+    Value::Object(fields)
+}
+
+impl Manifest {
+    /// The manifest of a checkpoint.
+    pub fn of(checkpoint: &Checkpoint) -> Self {
+        let record = &checkpoint.record;
+        let git = record.git.as_ref().map(|git| match git {
+            Value::Object(fields) => Value::Object(
+                fields.iter().filter(|(name, _)| *name != "uncommitted_files").map(|(k, v)| (k.clone(), v.clone())).collect(),
+            ),
+            other => other.clone(),
+        });
+        Manifest {
+            version: MANIFEST_VERSION,
+            id: checkpoint.id(),
+            session_id: record.session.clone(),
+            run_id: record.run.clone(),
+            epoch: record.epoch,
+            started_at: record.started_at.to_string(),
+            created_at: record.created_at.to_string(),
+            trigger: record.trigger,
+            trigger_detail: record.trigger_detail.clone(),
+            message: record.message.clone(),
+            parent_checkpoint_id: record.parent.map(|id| id.to_string()),
+            checkpoint_chain_depth: record.depth,
+            conversation: Conversation {
+                turn_count: field(&record.conversation, "turn_count"),
+                last_message_id: field(&record.conversation, "last_message_id"),
+                tokens_used: field(&record.conversation, "tokens_used"),
+                has_resume_token: field(&record.conversation, "has_resume_token"),
+            },
+            workspace: WorkspaceSummary {
+                path: WORKSPACE_FOLDER,
+                source: record.workspace.path.clone(),
+                size_bytes: record.workspace.bytes,
+                file_count: record.workspace.files,
+                folder_count: record.workspace.folders,
+                entry_count: record.workspace.entries,
+                uncommitted_files: field(&record.git, "uncommitted_files"),
+            },
+            git,
+            metrics: Metrics {
+                cost_estimate_usd: field(&record.usage, "cost_estimate_usd"),
+                tools_invoked: field(&record.usage, "tools_invoked"),
+                files_modified: field(&record.usage, "files_modified"),
+            },
+            environment: environment(&record.environment),
+            approval: None,
+            tags: Vec::new(),
+            annotations: Vec::new(),
+            linked_issues: Vec::new(),
+            root: record.root.to_string(),
+            links: record.links.map(|id| id.to_string()),
+            parts: record.parts.clone(),
+            rules: record.rules.clone(),
+            omitted: record.omitted.as_ref().map_or_else(OmittedCounts::default, |o| OmittedCounts {
+                excluded: o.excluded,
+                unreadable: o.unreadable,
+                changing: o.changing,
+            }),
+            complete: checkpoint.is_complete(),
+            checksum: checkpoint.checksum(),
+        }
+    }
+
+    /// The manifest as a JSON object.
+    pub fn to_json(&self) -> Value {
+        serde_json::to_value(self).unwrap_or_else(|_| json!({ "version": self.version, "id": self.id }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checkpoint() -> Checkpoint {
+        let record = json!({
+            "schema": 1, "id": "01KAN7000000000000000000AB", "session": "demo", "run": null, "epoch": 0, "parent": null, "depth": 1,
+            "trigger": "manual", "trigger_detail": null, "message": "first", "root": "11".repeat(32), "links": null,
+            "parts": {"workspace": {"status": "captured"}}, "consistency": "unknown",
+            "started_at": "2026-01-16T14:35:00Z", "created_at": "2026-01-16T14:35:01.5Z",
+            "workspace": {"path": "/w", "files": 2, "folders": 1, "entries": 3, "bytes": 12},
+            "rules": {"defaults": true}, "omitted": {"table": "22".repeat(32), "excluded": 1, "unreadable": 2, "changing": 0},
+            "conversation": {"turn_count": 15}, "git": {"branch": "main", "uncommitted_files": ["a"]},
+            "environment": {"python_version": "3.13"}, "usage": null, "later": {"kept": true}
+        });
+        Checkpoint::decode(7, record.to_string()).unwrap()
+    }
+
+    #[test]
+    fn a_manifest_has_every_field_of_its_schema() {
+        let manifest = Manifest::of(&checkpoint()).to_json();
+        let schema: Value = serde_json::from_str(include_str!("../../docs/manifest.schema.json")).unwrap();
+        for name in schema["required"].as_array().unwrap() {
+            assert!(manifest.get(name.as_str().unwrap()).is_some(), "{name} is missing");
+        }
+        for name in manifest.as_object().unwrap().keys() {
+            assert!(schema["properties"].get(name).is_some(), "{name} is not in the schema");
+        }
+    }
+
+    #[test]
+    fn what_is_unknown_is_null() {
+        let manifest = Manifest::of(&checkpoint()).to_json();
+        assert_eq!(manifest["version"], "1.2");
+        assert_eq!(manifest["conversation"]["turn_count"], 15);
+        assert_eq!(manifest["conversation"]["tokens_used"], Value::Null);
+        assert_eq!(manifest["metrics"]["cost_estimate_usd"], Value::Null);
+        assert_eq!(manifest["environment"]["python_version"], "3.13");
+        assert_eq!(manifest["environment"]["claude_code"], Value::Null);
+        assert_eq!(manifest["workspace"]["uncommitted_files"], json!(["a"]));
+        assert_eq!(manifest["git"], json!({"branch": "main"}));
+        assert_eq!(manifest["complete"], false);
+        assert!(manifest["checksum"].as_str().unwrap().starts_with("blake3:"));
+    }
+}
