@@ -24,6 +24,7 @@ pub mod pin;
 pub mod progress;
 pub mod recipe;
 pub mod record;
+pub mod restore;
 pub mod selector;
 pub mod statcache;
 pub mod stats;
