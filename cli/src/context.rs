@@ -66,7 +66,7 @@ impl Context {
         let again = store.refresh()?.checkpoints()?;
         let found = again.into_iter().find(|c| c.record.id == found.record.id);
         match found {
-            Some(found) => Ok((found, Some(pin))),
+            Some(found) => Ok((found.clone(), Some(pin))),
             None => Err(parhelia_store::Error::NoCheckpoint { selector: selector.to_owned() }.into()),
         }
     }
