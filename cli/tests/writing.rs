@@ -47,7 +47,7 @@ fn create_prints_its_id_last_and_derives_the_session() {
     let again = create(&home, &["other", "--skip-if-unchanged"]);
     assert_eq!((&again["skipped"], &again["id"]), (&true.into(), &named["id"]));
     let text = home.run(&["checkpoint", "create", "-w", "my project"]).expect(0).out;
-    assert!(text.contains("Checkpoint 0") && text.contains("2 files, 33 B"), "{text}");
+    assert!(text.contains("Checkpoint 0") && text.contains("2 files, 31 B"), "{text}");
     assert!(home.run(&["checkpoint", "create", "-q", "-w", "my project"]).expect(0).out.is_empty());
 }
 
