@@ -33,8 +33,10 @@ pub const JOURNAL_VERSION: u16 = 1;
 /// First bytes of a stat cache.
 pub const STAT_CACHE_MAGIC: [u8; 8] = *b"PARHSTA1";
 
-/// Raw bytes that a block of data is filled to before it is compressed.
-pub const DATA_BLOCK_BYTES: usize = 256 << 10;
+/// Raw bytes that a block of small files is filled to before it is compressed.
+pub const DATA_BLOCK_BYTES: usize = 512 << 10;
+/// Raw bytes that a block of a large file's chunks is filled to.
+pub const LARGE_BLOCK_BYTES: usize = 1 << 20;
 /// Raw bytes that a block of trees, recipes and records is filled to.
 pub const META_BLOCK_BYTES: usize = 64 << 10;
 /// No block may hold more raw bytes than this; a reader refuses it before it allocates.

@@ -193,6 +193,18 @@ fn decode_frame<'a>(bytes: &'a [u8], sequence: u64, previous: &[u8; 32]) -> Opti
     Some((FRAME_BYTES + length, &rest[40..], *blake3::hash(rest).as_bytes()))
 }
 
+/// A segment's header, and its bytes from an offset on; `None` where it ends before that.
+fn read_segment(path: &Path, from: u64) -> Result<(Option<SegmentHeader>, Option<Vec<u8>>)> {
+    let file = File::open(path).at("open journal", path)?;
+    let length = file.metadata().at("read journal", path)?.len();
+    let mut start = vec![0; SEGMENT_HEADER_BYTES.min(usize::try_from(length).unwrap_or(usize::MAX))];
+    file.read_exact_at(&mut start, 0).at("read journal", path)?;
+    let Some(rest) = length.checked_sub(from) else { return Ok((SegmentHeader::decode(&start), None)) };
+    let mut bytes = vec![0; usize::try_from(rest).unwrap_or(usize::MAX)];
+    file.read_exact_at(&mut bytes, from).at("read journal", path)?;
+    Ok((SegmentHeader::decode(&start), Some(bytes)))
+}
+
 fn decode_entry(body: &[u8]) -> Result<Entry, serde_json::Error> {
     let value: Value = serde_json::from_slice(body)?;
     Ok(serde_json::from_value(value.clone()).unwrap_or(Entry::Unknown(value)))
@@ -248,26 +260,28 @@ impl Journal {
         }
         for (i, &first) in segments.iter().enumerate().filter(|(_, first)| **first >= from.segment) {
             let path = self.segment_path(first);
-            let bytes = fs::read(&path).at("read journal", &path)?;
-            let header = SegmentHeader::decode(&bytes).filter(|h| h.first == first);
-            let Some(header) = header else { return Err(self.corrupt(first, 0, "the segment's header")) };
-            let mut offset = SEGMENT_HEADER_BYTES;
+            let (header, bytes) = read_segment(&path, if first == at.segment { at.offset } else { SEGMENT_HEADER_BYTES as u64 })?;
+            let Some(header) = header.filter(|h| h.first == first) else {
+                return Err(self.corrupt(first, 0, "the segment's header"));
+            };
+            let skipped = if first == at.segment { at.offset as usize } else { SEGMENT_HEADER_BYTES };
+            let mut offset = 0;
+            let Some(bytes) = bytes else {
+                return Err(self.corrupt(first, at.offset, "the segment is shorter than it was"));
+            };
             if first == at.segment {
-                offset = at.offset as usize;
-                if bytes.len() < offset {
-                    return Err(self.corrupt(first, at.offset, "the segment is shorter than it was"));
-                }
+                // The header was checked when what stands before the position was read.
             } else if first != at.sequence + 1 || header.previous_hash != hash || header.previous_end != at.offset {
                 return Err(self.corrupt(at.segment, at.offset, "a record is damaged or missing"));
             }
             while let Some((length, body, next)) = decode_frame(&bytes[offset..], at.sequence + 1, &hash) {
-                let entry = decode_entry(body).map_err(|e| self.corrupt(first, offset as u64, &e.to_string()))?;
+                let entry = decode_entry(body).map_err(|e| self.corrupt(first, (skipped + offset) as u64, &e.to_string()))?;
                 at.sequence += 1;
                 records.push(Logged { sequence: at.sequence, entry });
                 offset += length;
                 hash = next;
             }
-            at = Position { segment: first, offset: offset as u64, sequence: at.sequence, hash: hex(&hash) };
+            at = Position { segment: first, offset: (skipped + offset) as u64, sequence: at.sequence, hash: hex(&hash) };
             if i + 1 == segments.len() {
                 torn_bytes = (bytes.len() - offset) as u64;
             }

@@ -24,15 +24,16 @@ pub mod pin;
 pub mod progress;
 pub mod recipe;
 pub mod record;
+pub mod restore;
 pub mod selector;
 pub mod statcache;
 pub mod stats;
 pub mod store;
 pub mod sys;
-#[cfg(test)]
-pub(crate) mod testing;
 pub mod tree;
 pub mod view;
+#[cfg(test)]
+mod testing;
 
 pub use error::{Error, ErrorKind, Result};
 pub use store::{OpenOptions, Store};

@@ -344,7 +344,7 @@ impl Store {
 
     /// The checkpoints that exist, in order of commit.
     pub fn checkpoints(&self) -> Result<Vec<Checkpoint>> {
-        self.view().checkpoints()
+        self.view().checkpoints().map(<[Checkpoint]>::to_vec)
     }
 
     /// Moves the journal's tail into RocksDB, so that the next opening has less to read.

@@ -89,7 +89,7 @@ impl TestStore {
     }
 
     pub fn get(&self, id: Ulid) -> Checkpoint {
-        self.store.refresh().unwrap().checkpoints().unwrap().into_iter().find(|c| c.record.id == id).unwrap()
+        self.store.refresh().unwrap().checkpoints().unwrap().iter().find(|c| c.record.id == id).unwrap().clone()
     }
 
     /// Makes a checkpoint.

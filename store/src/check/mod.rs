@@ -44,7 +44,7 @@ pub fn run(root: &Path, options: &CheckOptions, progress: &dyn Progress) -> Resu
         Ok(checkpoints) => checkpoints,
         Err(e) => {
             report.add(FindingKind::Index, e.to_string());
-            Vec::new()
+            &[]
         }
     };
     if let Some(pin) = &mut pin {

@@ -256,16 +256,17 @@ fn pin_base(store: &Store, pin: &mut Pin, cache: Option<&StatCache>) -> Result<O
     };
     let base = cache.trailer.base;
     pin.add([base])?;
-    let checkpoints = store.refresh()?.checkpoints()?;
+    let view = store.refresh()?;
+    let checkpoints = view.checkpoints()?;
     let same = checkpoints.iter().find(|c| c.record.id == base && c.record.root == cache.trailer.root);
     if let Some(found) = same {
         return Ok(Some(found.clone()));
     }
     // The checkpoint is gone, but another one with the same root keeps the same content.
-    let Some(other) = checkpoints.into_iter().rev().find(|c| c.record.root == cache.trailer.root) else { return Ok(None) };
+    let Some(other) = checkpoints.iter().rev().find(|c| c.record.root == cache.trailer.root) else { return Ok(None) };
     pin.add([other.record.id])?;
     let still_there = store.refresh()?.checkpoints()?.iter().any(|c| c.record.id == other.record.id);
-    Ok(still_there.then_some(other))
+    Ok(still_there.then(|| other.clone()))
 }
 
 /// Stores the root tree and the tables beside it.

@@ -11,7 +11,7 @@ use std::{
 
 use crate::{
     error::{Error, IoContext, Result},
-    format::{DATA_BLOCK_BYTES, META_BLOCK_BYTES, PACK_BYTES},
+    format::{DATA_BLOCK_BYTES, LARGE_BLOCK_BYTES, META_BLOCK_BYTES, PACK_BYTES},
     id::{ObjectId, ObjectKey, OpId, PackId, TreeId},
     layout::Layout,
     name,
@@ -189,7 +189,8 @@ impl Trees for Looked<'_> {
 }
 
 struct Pending {
-    extension: [u8; 8],
+    /// Extension, then the beginning of the name: what the window is ordered by.
+    likeness: [u8; 24],
     id: ObjectId,
     start: usize,
     bytes: usize,
@@ -239,11 +240,13 @@ impl<'a> Batch<'a> {
         if !packs.claim(id)? {
             return Ok(());
         }
-        let mut extension = [0; 8];
-        let found = name::extension(file_name);
-        let n = found.len().min(8);
-        extension[..n].copy_from_slice(&found[..n]);
-        self.small.push(Pending { extension, id, start: self.small_bytes.len(), bytes: bytes.len() });
+        let mut likeness = [0; 24];
+        let (extension, name) = likeness.split_at_mut(8);
+        for (to, from) in [(extension, name::extension(file_name)), (name, file_name)] {
+            let n = from.len().min(to.len());
+            to[..n].copy_from_slice(&from[..n]);
+        }
+        self.small.push(Pending { likeness, id, start: self.small_bytes.len(), bytes: bytes.len() });
         self.small_bytes.extend_from_slice(bytes);
         if self.small_bytes.len() >= WINDOW_BYTES {
             self.write_window(false)?;
@@ -255,7 +258,7 @@ impl<'a> Batch<'a> {
     fn write_window(&mut self, all: bool) -> Result<()> {
         let mut small = std::mem::take(&mut self.small);
         let bytes = std::mem::take(&mut self.small_bytes);
-        small.sort_by_key(|pending| pending.extension);
+        small.sort_by_key(|pending| pending.likeness);
         let (Sink::Store(packs), Some(compressor)) = (self.sink, self.compressor.as_mut()) else { return Ok(()) };
         let mut builder = BlockBuilder::default();
         let mut rest = bytes.len();
@@ -282,11 +285,8 @@ impl<'a> Batch<'a> {
         if !packs.claim(id)? {
             return Ok(());
         }
-        if self.large.raw_bytes() + bytes.len() > DATA_BLOCK_BYTES + DATA_BLOCK_BYTES / 2 {
-            self.write(|batch| &mut batch.large)?;
-        }
         self.large.push(ObjectKind::Chunk, id, bytes, 0);
-        if self.large.raw_bytes() >= DATA_BLOCK_BYTES {
+        if self.large.raw_bytes() >= LARGE_BLOCK_BYTES {
             self.write(|batch| &mut batch.large)?;
         }
         Ok(())

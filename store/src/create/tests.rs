@@ -363,7 +363,10 @@ fn checkpoints_of_one_session_at_once_form_one_chain() {
             });
         }
     });
-    let checkpoints = f.store.refresh().unwrap().checkpoints().unwrap();
+    let checkpoints = {
+        f.store.refresh().unwrap();
+        f.store.checkpoints().unwrap()
+    };
     assert_eq!(checkpoints.len(), 20);
     for (i, pair) in checkpoints.windows(2).enumerate() {
         assert_eq!(pair[1].record.parent, Some(pair[0].record.id));

@@ -69,7 +69,7 @@ impl<'a> Survey<'a> {
         let pinned = pinned_deleted(store, &view, &roots)?;
         progress.phase(Phase::Mark, Some(roots.iter().map(|c| c.record.workspace.entries).sum()), None);
         let mut marker = Marker::new(store, view.clone());
-        for checkpoint in &roots {
+        for checkpoint in roots {
             marker.checkpoint(checkpoint, progress)?;
         }
         let mut checkpoints = roots.len() as u64;

@@ -91,6 +91,7 @@ pub struct View {
     tail_records: usize,
     changes: Changes,
     tail_objects: OnceLock<HashMap<ObjectKey, Location>>,
+    all_checkpoints: OnceLock<Vec<Checkpoint>>,
 }
 
 fn position_of(db: &Db) -> Result<Position> {
@@ -128,6 +129,7 @@ impl View {
             tail_records: tail.records.len(),
             changes,
             tail_objects: OnceLock::new(),
+            all_checkpoints: OnceLock::new(),
         })
     }
 
@@ -211,7 +213,10 @@ impl View {
     }
 
     /// The checkpoints that exist, in order of commit.
-    pub fn checkpoints(&self) -> Result<Vec<Checkpoint>> {
+    pub fn checkpoints(&self) -> Result<&[Checkpoint]> {
+        if let Some(found) = self.all_checkpoints.get() {
+            return Ok(found);
+        }
         let mut found = Vec::new();
         if let Some(db) = &self.db {
             for entry in db.scan(Family::Checkpoints)? {
@@ -221,12 +226,12 @@ impl View {
         }
         found.extend(self.changes.checkpoints.values().cloned());
         found.retain(|c| !self.changes.deleted.contains(&c.record.id));
-        Ok(found)
+        Ok(self.all_checkpoints.get_or_init(|| found))
     }
 
     /// The newest checkpoint of a session.
     pub fn head(&self, session: &str) -> Result<Option<Checkpoint>> {
-        Ok(self.checkpoints()?.into_iter().rev().find(|c| c.record.session == session))
+        Ok(self.checkpoints()?.iter().rev().find(|c| c.record.session == session).cloned())
     }
 
     /// All packs that the journal knows and that were not dropped, condemned ones included.

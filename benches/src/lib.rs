@@ -1,0 +1,20 @@
+//! Input trees, reference points and the side-by-side run of parhelia against other tools.
+//!
+//! - [`datasets`]: makes the trees that are measured and tested with.
+//! - [`walk`] and [`bare`]: the bare loops that a checkpoint is held against.
+//! - [`side`]: the side-by-side run.
+//!
+//! `README.md` beside this crate says how to run each.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod bare;
+pub mod datasets;
+pub mod error;
+pub mod memory;
+pub mod place;
+pub mod process;
+pub mod rng;
+pub mod side;
+pub mod text;
+pub mod walk;

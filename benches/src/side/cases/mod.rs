@@ -1,0 +1,40 @@
+//! What is measured. Each case leaves its samples in the lab's figures.
+
+mod curve;
+mod grown;
+mod many;
+mod releases;
+mod restore;
+mod tree;
+
+pub use curve::sizes as curve_sizes;
+
+use super::lab::Lab;
+use super::options::Case;
+use crate::error::Result;
+
+type Run = fn(&mut Lab) -> Result<()>;
+
+/// The cases in the order in which they run: those about one tree first, as they share its stores.
+const CASES: [(Case, Run); 10] = [
+    (Case::First, tree::first),
+    (Case::Unchanged, tree::unchanged),
+    (Case::Edits, tree::edits),
+    (Case::Restore, restore::new_folder),
+    (Case::InPlace, restore::in_place),
+    (Case::Diff, tree::diff),
+    (Case::Versions, releases::run),
+    (Case::Transcript, grown::run),
+    (Case::Many, many::run),
+    (Case::Scale, curve::run),
+];
+
+/// Runs every case that the options ask for.
+pub fn run(lab: &mut Lab) -> Result<()> {
+    for (case, run) in CASES {
+        if lab.options.wants(case) {
+            run(lab)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! One tree: first checkpoint, unchanged, ten files edited, diff.
+
+use crate::error::{Error, Result};
+use crate::side::lab::{EDITED, Lab};
+use crate::side::launch::sync_filesystem;
+use crate::side::tools::Tool;
+
+/// How often a verb of a few milliseconds is run.
+pub const SHORT_RUNS: usize = 21;
+
+/// First checkpoint into an empty store.
+pub fn first(lab: &mut Lab) -> Result<()> {
+    let tree = lab.tree()?;
+    lab.rounds("first", |lab| {
+        for tool in lab.tools.all() {
+            tool.fresh(&lab.runner)?;
+            sync_filesystem(&lab.root)?;
+            let outcome = tool.checkpoint(&lab.runner, &tree)?;
+            lab.figures.add("first", tool.name(), outcome);
+        }
+        note_lock(lab);
+        Ok(())
+    })?;
+    lab.stored = true;
+    note_sizes(lab)
+}
+
+fn note_lock(lab: &mut Lab) {
+    let created = lab.tools.parhelia.as_ref().and_then(|tool| tool.created.last());
+    if let Some(held) = created.and_then(|created| created.lock_held_ms) {
+        let longest = lab.figures.value("first/lock_held_ms").unwrap_or(0.0).max(held);
+        if !lab.figures.warming {
+            lab.figures.set("first/lock_held_ms", longest);
+        }
+    }
+}
+
+fn note_sizes(lab: &mut Lab) -> Result<()> {
+    for tool in lab.tools.all() {
+        let bytes = tool.store_bytes()? as f64;
+        lab.figures.set(format!("first/store_bytes/{}", tool.name()), bytes);
+    }
+    if let Some(parhelia) = &lab.tools.parhelia {
+        let sizes = parhelia.sizes()?;
+        lab.figures.set("first/packs_bytes", sizes.packs as f64);
+        lab.figures.set("first/ballast_bytes", sizes.ballast as f64);
+        lab.figures.set("first/cache_bytes", sizes.cache as f64);
+    }
+    Ok(())
+}
+
+/// Another checkpoint of the same tree.
+pub fn unchanged(lab: &mut Lab) -> Result<()> {
+    lab.store_tree()?;
+    again(lab, "unchanged")
+}
+
+/// A checkpoint after ten files were edited.
+pub fn edits(lab: &mut Lab) -> Result<()> {
+    lab.store_tree()?;
+    again(lab, "edits")
+}
+
+fn again(lab: &mut Lab, case: &str) -> Result<()> {
+    let tree = lab.tree()?;
+    lab.rounds(case, |lab| {
+        if case == "edits" {
+            lab.edit_ten()?;
+        }
+        for tool in lab.tools.all() {
+            if tool.name() == "bare loop" {
+                continue;
+            }
+            if !tool.incremental() {
+                tool.fresh(&lab.runner)?;
+            }
+            sync_filesystem(&lab.root)?;
+            let outcome = tool.checkpoint(&lab.runner, &tree)?;
+            lab.figures.add(case, tool.name(), outcome);
+        }
+        lab.time_walk(case, &tree)
+    })
+}
+
+/// Diff of two checkpoints between which ten files were edited; parhelia alone.
+pub fn diff(lab: &mut Lab) -> Result<()> {
+    let tree = lab.tree()?;
+    let Some(parhelia) = &mut lab.tools.parhelia else {
+        return Ok(());
+    };
+    if !lab.stored {
+        parhelia.fresh(&lab.runner)?;
+    }
+    let before = parhelia.checkpoint_id(&lab.runner, &tree)?;
+    lab.edit_ten()?;
+    let Some(parhelia) = &mut lab.tools.parhelia else {
+        return Ok(());
+    };
+    let after = parhelia.checkpoint_id(&lab.runner, &tree)?;
+    eprintln!("diff: {SHORT_RUNS} runs");
+    for run in 0..=SHORT_RUNS {
+        let args = ["checkpoint", "diff", &before, &after, "--name-only"];
+        let outcome = parhelia.read_verb(&lab.runner, &args)?;
+        if run > 0 {
+            lab.figures.add("diff", "parhelia", outcome);
+        }
+    }
+    let said = lab.runner.stdout()?;
+    let named = said.lines().filter(|line| !line.trim().is_empty()).count();
+    if named != EDITED {
+        return Err(Error::new(format!("diff named {named} paths, {EDITED} were edited:\n{said}")));
+    }
+    Ok(())
+}

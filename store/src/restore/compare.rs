@@ -1,0 +1,90 @@
+//! One entry of a live folder beside the one that the checkpoint has.
+
+use std::{
+    fs::File,
+    io::Read,
+    os::fd::{AsFd, BorrowedFd},
+};
+
+use rustix::io::{Errno, Result};
+
+use super::table::Action;
+use crate::{
+    id::BlobId,
+    statcache::Cached,
+    sys::{self, Stat},
+    tree::{Hole, Kind, Node},
+};
+
+/// How an entry is to become that of the checkpoint; `None` if it is already.
+pub fn compare(folder: BorrowedFd<'_>, node: &Node, mode: u32, live: &Stat, cached: Option<&Cached>) -> Result<Option<Action>> {
+    let known = cached.filter(|cached| cached.is_unchanged(live)).map(|cached| &cached.node);
+    let same = match &node.kind {
+        Kind::Folder { .. } => live.is_folder(),
+        Kind::File { .. } if live.is_folder() => false,
+        Kind::File { size, blob, holes } => {
+            if !live.is_file() {
+                return Ok(Some(Action::Exchange));
+            }
+            live.size == *size && has_content(folder, node, *blob, holes, live, known)?
+        }
+        Kind::Symlink { target } => match known {
+            Some(known) => known.kind == node.kind,
+            None => live.file_type() == rustix::fs::FileType::Symlink && sys::readlink_at(folder, &node.name)? == *target,
+        },
+        special => live.special_kind().as_ref() == Some(special),
+    };
+    if !same {
+        let folders = live.is_folder() || node.as_folder().is_some();
+        return Ok(Some(if folders { Action::Exchange } else { Action::Replace }));
+    }
+    let meta = &node.meta;
+    let stat_fits = live.mode & 0o7777 == mode && live.uid == meta.uid && live.gid == meta.gid && live.mtime == meta.mtime;
+    if !stat_fits {
+        return Ok(Some(Action::Meta));
+    }
+    let xattrs_fit = match known {
+        Some(known) => known.meta.xattrs == meta.xattrs,
+        None => sys::xattrs_at(folder, &node.name)? == meta.xattrs,
+    };
+    Ok((!xattrs_fit).then_some(Action::Meta))
+}
+
+fn has_content(
+    folder: BorrowedFd<'_>,
+    node: &Node,
+    blob: BlobId,
+    holes: &[Hole],
+    live: &Stat,
+    known: Option<&Node>,
+) -> Result<bool> {
+    if let Some(Kind::File { blob: known_blob, holes: known_holes, .. }) = known.map(|known| &known.kind) {
+        return Ok(*known_blob == blob && known_holes == holes);
+    }
+    if live.size == 0 {
+        return Ok(true);
+    }
+    let fd = match sys::open_file_at(folder, &node.name) {
+        Err(Errno::ACCESS | Errno::PERM) => return Ok(false),
+        other => other?,
+    };
+    let may_be_sparse = !holes.is_empty() || live.blocks * 512 < live.size;
+    if may_be_sparse && sys::holes(fd.as_fd(), live.size)? != holes {
+        return Ok(false);
+    }
+    Ok(hash(File::from(fd))? == blob)
+}
+
+/// The id of an open file's content.
+pub fn hash(mut file: File) -> Result<BlobId> {
+    let mut hasher = blake3::Hasher::new();
+    let mut buffer = vec![0; 128 << 10];
+    loop {
+        match file.read(&mut buffer) {
+            Ok(0) => return Ok(BlobId(*hasher.finalize().as_bytes())),
+            Ok(n) => hasher.update(&buffer[..n]),
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(e) => return Err(Errno::from_io_error(&e).unwrap_or(Errno::IO)),
+        };
+    }
+}

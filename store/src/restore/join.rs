@@ -1,0 +1,178 @@
+//! Hard links: which names are one file in the checkpoint, and what has to be done so that they are in the target.
+
+use std::collections::{HashMap, HashSet};
+
+use super::{
+    table::{Action, Item, Listing, Source, Stamp},
+    walk::{Found, Linked, locate},
+};
+use crate::{
+    error::{Error, Result},
+    links::Links,
+    name,
+    record::Checkpoint,
+    statcache::StatCache,
+    store::Store,
+    tree::Kind,
+};
+
+/// A name that becomes another one of a file.
+#[derive(Clone, Copy, Debug)]
+pub struct Link {
+    /// The folder that the file is in.
+    pub from_folder: u32,
+    /// Which entry of that it is.
+    pub from_index: u32,
+    /// The folder of the name.
+    pub folder: u32,
+    /// Which entry of that it is.
+    pub index: u32,
+    /// Whether there is something of that name.
+    pub action: Action,
+}
+
+/// What joining came to.
+#[derive(Debug, Default)]
+pub struct Joined {
+    /// The links to make.
+    pub links: Vec<Link>,
+    /// Positions of all entries that are in some group.
+    pub positions: HashSet<u64>,
+}
+
+fn stays(member: &Linked) -> bool {
+    member.ino != 0 && matches!(member.action, None | Some(Action::Meta))
+}
+
+/// Decides for each group which name is the file and which are joined to it. A live file that names of two groups share is
+/// written anew for one of them.
+pub fn join(store: &Store, found: &mut Found, cache: Option<&StatCache>) -> Result<Joined> {
+    let mut linked = std::mem::take(&mut found.linked);
+    linked.sort_unstable();
+    let mut joined = Joined::default();
+    let mut owners: HashMap<u64, u64> = HashMap::new();
+    let mut dropped: HashSet<(u32, u32)> = HashSet::new();
+    for group in linked.chunk_by(|a, b| a.leader == b.leader) {
+        let leader = group[0].leader;
+        joined.positions.extend(group.iter().map(|member| member.position));
+        let live = group.iter().find(|m| stays(m) && owners.get(&m.ino).is_none_or(|owner| *owner == leader));
+        let first = live.unwrap_or(&group[0]);
+        if live.is_some() {
+            owners.insert(first.ino, leader);
+        } else if stays(first) {
+            rewrite(store, found, cache, first)?;
+        }
+        for member in group.iter().filter(|m| (m.folder, m.index) != (first.folder, first.index)) {
+            if live.is_some() && stays(member) && member.ino == first.ino {
+                continue;
+            }
+            let action = member.action.filter(|a| *a != Action::Meta).unwrap_or(Action::Replace);
+            dropped.insert((member.folder, member.index));
+            ensure_listing(found, cache, first.folder)?;
+            ensure_listing(found, cache, member.folder)?;
+            joined.links.push(Link {
+                from_folder: first.folder,
+                from_index: first.index,
+                folder: member.folder,
+                index: member.index,
+                action,
+            });
+        }
+    }
+    forget(found, &dropped)?;
+    Ok(joined)
+}
+
+/// Takes back what was to be done with entries that are joined to others instead.
+fn forget(found: &mut Found, dropped: &HashSet<(u32, u32)>) -> Result<()> {
+    let Found { items, folders, counts, .. } = found;
+    for item in items.iter().filter(|item| dropped.contains(&(item.folder, item.index))) {
+        let listing = folders[item.folder as usize].listing.as_ref();
+        if let Some(node) = listing.map(|listing| listing.node(item.index)).transpose()? {
+            counts.take(item.action, &node);
+        }
+    }
+    items.retain(|item| !dropped.contains(&(item.folder, item.index)));
+    Ok(())
+}
+
+/// Has an entry that fits, but shares its inode with one that it must not share it with, written anew.
+fn rewrite(store: &Store, found: &mut Found, cache: Option<&StatCache>, member: &Linked) -> Result<()> {
+    ensure_listing(found, cache, member.folder)?;
+    let listing = found.folders[member.folder as usize].listing.as_ref();
+    let node = listing.ok_or_else(|| Error::Invalid("an entry of no listing".into()))?.node(member.index)?;
+    found.items.retain(|item| (item.folder, item.index) != (member.folder, member.index));
+    let mut item = Item {
+        source: Source::Node,
+        pack: 0,
+        offset: 0,
+        block_bytes: 0,
+        folder: member.folder,
+        index: member.index,
+        action: Action::Replace,
+    };
+    if let Kind::File { size, blob, .. } = &node.kind
+        && *size > 0
+    {
+        let (source, location) = locate(store, &store.view(), *blob, *size)?;
+        item.source = source;
+        if let Some(location) = location {
+            (item.pack, item.offset, item.block_bytes) =
+                (found.packs.number(location.pack), location.offset, location.block_bytes);
+        }
+    }
+    found.counts.add(Action::Replace, &node);
+    if member.action.is_none() {
+        found.counts.unchanged = found.counts.unchanged.saturating_sub(1);
+    }
+    found.items.push(item);
+    Ok(())
+}
+
+/// Gives a folder whose old section fits a listing of its own, because something in it will change.
+fn ensure_listing(found: &mut Found, cache: Option<&StatCache>, folder: u32) -> Result<()> {
+    let line = &mut found.folders[folder as usize];
+    if line.listing.is_none() {
+        let section = cache.and_then(|cache| cache.section(line.old_section));
+        let section = section.ok_or_else(|| Error::Invalid("the stat cache changed during the restore; try again".into()))?;
+        let stamps = section.entries.iter().map(Stamp::cached).collect();
+        line.listing = Some(Listing::new(section.entries.iter().map(|e| &e.node), stamps));
+    }
+    Ok(())
+}
+
+/// The paths that are hard links to something restored, and are not restored themselves.
+pub fn outside(store: &Store, checkpoint: &Checkpoint, links: &Links, inside: &HashSet<u64>) -> Result<Vec<Vec<u8>>> {
+    let mut paths = Vec::new();
+    for group in links.groups() {
+        if group.iter().any(|member| inside.contains(member)) {
+            for member in group.iter().filter(|member| !inside.contains(member)) {
+                paths.push(path_at(store, checkpoint, *member)?);
+            }
+        }
+    }
+    Ok(paths)
+}
+
+/// The path of the entry at a preorder position.
+fn path_at(store: &Store, checkpoint: &Checkpoint, position: u64) -> Result<Vec<u8>> {
+    let mut node = store.workspace_node(checkpoint)?;
+    let (mut path, mut at) = (Vec::new(), 0);
+    while at < position {
+        let Some((tree, _)) = node.as_folder() else { break };
+        let mut next = None;
+        for entry in store.folder(tree)? {
+            let below = entry.as_folder().map_or(0, |(_, totals)| totals.entries);
+            if at + 1 + below >= position {
+                at += 1;
+                next = Some(entry);
+                break;
+            }
+            at += 1 + below;
+        }
+        let Some(entry) = next else { break };
+        path = name::join(&path, &entry.name);
+        node = entry;
+    }
+    Ok(path)
+}

@@ -1,0 +1,406 @@
+//! What a restore will do, found out before anything is touched.
+
+use std::{
+    collections::HashSet,
+    os::fd::{AsFd, OwnedFd},
+    path::PathBuf,
+    sync::{Arc, PoisonError},
+};
+
+use rustix::fs::{Mode, OFlags};
+use serde::Serialize;
+
+use super::{
+    Options,
+    join::{self, Link},
+    select::{Filter, Spared},
+    table::{Action, Folder, Item, Packs, entry_path},
+    target::{self, Target},
+    walk::{Extra, Found, Walk},
+};
+use crate::{
+    error::{Error, IoContext, Result},
+    id::TreeId,
+    links::Links,
+    name,
+    pack::ObjectKind,
+    pin::Pin,
+    progress::{Phase, Progress},
+    record::Checkpoint,
+    statcache::StatCache,
+    store::Store,
+    sys,
+    tree::{Kind, Meta, Node},
+};
+
+/// How many entries a plan makes, changes and leaves alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Files that are not there yet.
+    pub files_created: u64,
+    /// Folders that are not there yet.
+    pub folders_created: u64,
+    /// Symlinks, fifos, sockets and devices that are not there yet.
+    pub others_created: u64,
+    /// Entries with other content, or of another type.
+    pub replaced: u64,
+    /// Entries of which only the metadata differs.
+    pub metadata_changed: u64,
+    /// Entries that the checkpoint does not have and that go, with all that is in them.
+    pub deleted: u64,
+    /// Entries that the checkpoint does not have and that stay.
+    pub kept: u64,
+    /// Entries that capture left out, and that stay.
+    pub spared: u64,
+    /// Entries, other than folders, that are as they should be.
+    pub unchanged: u64,
+    /// Names that are only joined to another file.
+    pub linked: u64,
+    /// Bytes of the files that are written.
+    pub bytes: u64,
+}
+
+impl Counts {
+    /// Counts what is done with one entry.
+    pub(super) fn add(&mut self, action: Action, node: &Node) {
+        if action == Action::Meta {
+            self.metadata_changed += 1;
+            return;
+        }
+        match (action, &node.kind) {
+            (Action::Create, Kind::File { .. }) => self.files_created += 1,
+            (Action::Create, _) => self.others_created += 1,
+            _ => self.replaced += 1,
+        }
+        if let Kind::File { size, .. } = &node.kind {
+            self.bytes += size;
+        }
+    }
+
+    /// Takes back what was counted for an entry that is joined to another instead.
+    pub(super) fn take(&mut self, action: Action, node: &Node) {
+        match action {
+            Action::Meta => self.metadata_changed = self.metadata_changed.saturating_sub(1),
+            Action::Create => match &node.kind {
+                Kind::File { .. } => self.files_created = self.files_created.saturating_sub(1),
+                _ => self.others_created = self.others_created.saturating_sub(1),
+            },
+            _ => self.replaced = self.replaced.saturating_sub(1),
+        }
+        if let (true, Kind::File { size, .. }) = (action != Action::Meta, &node.kind) {
+            self.bytes = self.bytes.saturating_sub(*size);
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: &Counts) {
+        self.files_created += other.files_created;
+        self.folders_created += other.folders_created;
+        self.others_created += other.others_created;
+        self.replaced += other.replaced;
+        self.metadata_changed += other.metadata_changed;
+        self.deleted += other.deleted;
+        self.kept += other.kept;
+        self.spared += other.spared;
+        self.unchanged += other.unchanged;
+        self.linked += other.linked;
+        self.bytes += other.bytes;
+    }
+}
+
+/// A plan in short.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    /// Where it goes.
+    pub target: String,
+    /// The checkpoint.
+    pub checkpoint: String,
+    /// Whether an existing folder is changed.
+    pub in_place: bool,
+    /// What is done.
+    #[serde(flatten)]
+    pub counts: Counts,
+}
+
+/// What happens to one path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Change {
+    /// It is made.
+    Create,
+    /// It gets other content, or becomes another type.
+    Replace,
+    /// It gets other metadata.
+    Metadata,
+    /// It becomes another name of a file.
+    Link,
+    /// It goes, with all that is in it.
+    Delete,
+    /// It stays, though the checkpoint does not have it.
+    Keep,
+}
+
+/// What a restore will do. It holds the checkpoint's content in the store until it is dropped.
+#[derive(Debug)]
+pub struct Plan {
+    pub(super) pin: Pin,
+    pub(super) options: Options,
+    pub(super) target: Target,
+    /// The open target where it exists; of a single entry, the folder that it goes to.
+    pub(super) root: Option<Arc<OwnedFd>>,
+    pub(super) folders: Vec<Folder>,
+    pub(super) items: Vec<Item>,
+    pub(super) links: Vec<Link>,
+    pub(super) extras: Vec<Extra>,
+    pub(super) packs: Packs,
+    pub(super) spared: Spared,
+    pub(super) cache: Option<StatCache>,
+    /// Whether the whole workspace is restored, so that a stat cache can be left.
+    pub(super) is_whole: bool,
+    /// In short.
+    pub summary: Summary,
+    /// Hard links of restored files to files outside what is restored; paths in the checkpoint.
+    pub links_outside: Vec<Vec<u8>>,
+}
+
+impl Plan {
+    /// Where the restore goes.
+    pub fn target(&self) -> PathBuf {
+        self.target.path()
+    }
+
+    /// Calls `visit` with every path that something happens to, from the target, in no order.
+    pub fn each_change(&self, visit: &mut dyn FnMut(Change, &[u8])) -> Result<()> {
+        for (folder, line) in self.folders.iter().enumerate().filter(|(_, line)| line.wanted) {
+            let path = super::table::folder_path(&self.folders, folder as u32);
+            match (line.is_new, line.differs) {
+                (true, _) if folder > 0 => visit(Change::Create, &path),
+                (false, true) => visit(Change::Metadata, &path),
+                _ => {}
+            }
+        }
+        for item in &self.items {
+            let node = self.node(item.folder, item.index)?;
+            let change = match item.action {
+                Action::Create => Change::Create,
+                Action::Replace | Action::Exchange => Change::Replace,
+                Action::Meta => Change::Metadata,
+            };
+            visit(change, &entry_path(&self.folders, item.folder, &node.name));
+        }
+        for link in &self.links {
+            let node = self.node(link.folder, link.index)?;
+            visit(Change::Link, &entry_path(&self.folders, link.folder, &node.name));
+        }
+        for extra in &self.extras {
+            let change = if self.options.delete { Change::Delete } else { Change::Keep };
+            visit(change, &entry_path(&self.folders, extra.folder, &extra.name));
+        }
+        Ok(())
+    }
+
+    pub(super) fn node(&self, folder: u32, index: u32) -> Result<Node> {
+        let line = self.folders.get(folder as usize).and_then(|line| line.listing.as_ref());
+        line.ok_or_else(|| Error::Invalid("an entry of no listing".into()))?.node(index)
+    }
+}
+
+/// Finds out what restoring a checkpoint will do.
+pub fn plan(store: &Store, checkpoint: &Checkpoint, options: &Options, progress: &dyn Progress) -> Result<Plan> {
+    let filter = Filter::new(&options.include, &options.exclude)?;
+    let pin = pin(store, checkpoint)?;
+    let (node, position) = find(store, checkpoint, &options.subpath)?;
+    let target = target::find(store, &options.target, node.as_folder().is_some(), options.in_place)?;
+    progress.phase(Phase::Plan, node.as_folder().map(|(_, totals)| totals.entries), None);
+    let root = open_root(&target)?;
+    let spared = match &root {
+        Some(_) => Spared::new(store.omissions(checkpoint)?, &options.subpath),
+        None => Spared::default(),
+    };
+    let cache = match &target {
+        Target::InPlace(path) => StatCache::open(store.layout(), path),
+        _ => None,
+    };
+    let links = links(store, checkpoint)?;
+    let walk = Walk {
+        store,
+        view: store.view(),
+        options,
+        filter: &filter,
+        spared: &spared,
+        cache: cache.as_ref(),
+        leaders: links.leaders(),
+        progress,
+        found: Default::default(),
+    };
+    let mut found = walk_from(walk, &node, position, &target, root.clone())?;
+    let joined = join::join(store, &mut found, cache.as_ref())?;
+    let links_outside = join::outside(store, checkpoint, &links, &joined.positions)?;
+    prune(&mut found)?;
+    mark_unfinished(&mut found, &joined.links, options.delete);
+    sum_up(&mut found, &joined.links, options.delete);
+    found.items.sort_unstable();
+    let summary = Summary {
+        target: target.path().to_string_lossy().into_owned(),
+        checkpoint: checkpoint.id(),
+        in_place: root.is_some(),
+        counts: found.counts,
+    };
+    Ok(Plan {
+        pin,
+        options: options.clone(),
+        target,
+        root,
+        folders: found.folders,
+        items: found.items,
+        links: joined.links,
+        extras: found.extras,
+        packs: found.packs,
+        spared,
+        cache,
+        is_whole: name::components(&options.subpath).next().is_none() && filter.is_all(),
+        summary,
+        links_outside,
+    })
+}
+
+/// Pins the checkpoint first, and then looks whether it is there still.
+fn pin(store: &Store, checkpoint: &Checkpoint) -> Result<Pin> {
+    let mut pin = Pin::take(&store.layout().pins(), false, "restore")?;
+    pin.add([checkpoint.record.id])?;
+    let view = store.refresh()?;
+    match view.checkpoints()?.iter().any(|found| found.record.id == checkpoint.record.id) {
+        true => Ok(pin),
+        false => Err(Error::NoCheckpoint { selector: checkpoint.id() }),
+    }
+}
+
+/// The node at a path, and its preorder position in the workspace.
+fn find(store: &Store, checkpoint: &Checkpoint, path: &[u8]) -> Result<(Node, u64)> {
+    let mut node = store.workspace_node(checkpoint)?;
+    let mut position = 0;
+    for part in name::components(path) {
+        let entries = match node.as_folder() {
+            Some((tree, _)) => store.folder(tree)?,
+            None => Vec::new(),
+        };
+        let mut next = None;
+        for entry in entries {
+            position += 1;
+            if entry.name == part {
+                next = Some(entry);
+                break;
+            }
+            position += entry.as_folder().map_or(0, |(_, totals)| totals.entries);
+        }
+        node = next.ok_or_else(|| Error::NoSuchPath { path: name::display(path), checkpoint: checkpoint.id() })?;
+    }
+    Ok((node, position))
+}
+
+/// The table of hard-link groups of a checkpoint.
+fn links(store: &Store, checkpoint: &Checkpoint) -> Result<Links> {
+    match checkpoint.record.links {
+        Some(table) => store.read_object(ObjectKind::Table, table, Links::decode),
+        None => Ok(Links::default()),
+    }
+}
+
+fn open_root(target: &Target) -> Result<Option<Arc<OwnedFd>>> {
+    let path = match target {
+        Target::Fresh { .. } => return Ok(None),
+        Target::InPlace(path) => path,
+        Target::Entry { parent, .. } => parent,
+    };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty()).map(|fd| Some(Arc::new(fd))).at("open folder", path)
+}
+
+/// Walks what is to be restored. A single entry is looked at as one of a folder that has no other.
+fn walk_from(walk: Walk<'_>, node: &Node, position: u64, target: &Target, root: Option<Arc<OwnedFd>>) -> Result<Found> {
+    let section = walk.cache.map_or(0, |cache| cache.trailer.root_section);
+    let mut top = Folder {
+        parent: 0,
+        index: 0,
+        name: Box::default(),
+        meta: Meta { mode: walk.options.mode_of(&node.meta), ..node.meta.clone() },
+        tree: TreeId([0; 32]),
+        is_new: root.is_none(),
+        selected: true,
+        wanted: true,
+        finish: root.is_none(),
+        differs: false,
+        old_section: section,
+        children: 0..0,
+        listing: None,
+        stamp: None,
+    };
+    match (&node.kind, target) {
+        (Kind::Folder { tree, .. }, _) => {
+            top.tree = *tree;
+            if let Some(root) = &root {
+                top.differs = differs(root, &top.meta).at("read", target.path())?;
+                top.finish = top.differs;
+            }
+            walk.enter_root(top);
+            walk.run(*tree, position, section, root)?;
+        }
+        (_, Target::Entry { name, .. }) => {
+            top.selected = false;
+            walk.enter_root(top);
+            walk.single(Node { name: name.clone(), ..node.clone() }, position, root)?;
+        }
+        _ => return Err(Error::Invalid("a file cannot be restored as a folder".into())),
+    }
+    Ok(walk.found.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+fn differs(root: &OwnedFd, meta: &Meta) -> rustix::io::Result<bool> {
+    let live = sys::stat_fd(root)?;
+    Ok(live.meta(sys::xattrs_fd(root.as_fd())?) != *meta)
+}
+
+/// Drops the folders in which the patterns want nothing.
+fn prune(found: &mut Found) -> Result<()> {
+    let (mut in_the_way, mut busy) = (HashSet::new(), Vec::new());
+    for item in &found.items {
+        let line = &found.folders[item.folder as usize];
+        match line.listing.as_ref().map(|listing| listing.node(item.index)).transpose()? {
+            Some(node) if node.as_folder().is_some() => _ = in_the_way.insert((item.folder, item.index)),
+            _ => busy.push(item.folder),
+        }
+    }
+    for folder in busy {
+        found.folders[folder as usize].wanted = true;
+    }
+    for folder in (1..found.folders.len()).rev() {
+        let (parent, index, wanted) = (found.folders[folder].parent, found.folders[folder].index, found.folders[folder].wanted);
+        if wanted {
+            found.folders[parent as usize].wanted = true;
+            in_the_way.remove(&(parent, index));
+        }
+    }
+    // What is left lies in the way of folders that are not made.
+    found.items.retain(|item| !in_the_way.contains(&(item.folder, item.index)));
+    Ok(())
+}
+
+/// Marks the existing folders whose time will change because something in them does.
+fn mark_unfinished(found: &mut Found, links: &[Link], delete: bool) {
+    let changed = found.items.iter().filter(|item| item.action != Action::Meta).map(|item| item.folder);
+    let removed = found.extras.iter().filter(|_| delete).map(|extra| extra.folder);
+    let made = found.folders.iter().skip(1).filter(|line| line.is_new && line.wanted).map(|line| line.parent);
+    let all: Vec<u32> = changed.chain(removed).chain(made).chain(links.iter().map(|link| link.folder)).collect();
+    for folder in all {
+        let line = &mut found.folders[folder as usize];
+        line.finish |= line.selected;
+    }
+}
+
+fn sum_up(found: &mut Found, links: &[Link], delete: bool) {
+    let counts = &mut found.counts;
+    counts.linked = links.len() as u64;
+    counts.folders_created = found.folders.iter().filter(|line| line.is_new && line.wanted).count() as u64;
+    counts.metadata_changed += found.folders.iter().filter(|line| line.differs).count() as u64;
+    let extras = found.extras.iter().map(|extra| extra.entries).sum();
+    (counts.deleted, counts.kept) = if delete { (extras, 0) } else { (0, extras) };
+}

@@ -1,0 +1,87 @@
+//! Work on several threads: jobs that grow more jobs, and a list of jobs taken in order.
+
+use std::sync::{
+    Condvar, Mutex, PoisonError,
+    atomic::{AtomicBool, AtomicUsize, Ordering},
+};
+
+use crate::error::Result;
+
+struct Stack<J> {
+    jobs: Vec<J>,
+    running: usize,
+    outcome: Result<()>,
+}
+
+/// Does every job, and every job that `work` adds; the newest first. The first failure ends it.
+pub fn spread<J: Send>(threads: usize, first: Vec<J>, work: impl Fn(J, &mut Vec<J>) -> Result<()> + Sync) -> Result<()> {
+    let stack = Mutex::new(Stack { jobs: first, running: 0, outcome: Ok(()) });
+    let changed = Condvar::new();
+    let run = || {
+        let mut more = Vec::new();
+        let mut guard = stack.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let Some(job) = guard.jobs.pop() else {
+                if guard.running == 0 {
+                    changed.notify_all();
+                    return;
+                }
+                guard = changed.wait(guard).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            guard.running += 1;
+            drop(guard);
+            let done = work(job, &mut more);
+            guard = stack.lock().unwrap_or_else(PoisonError::into_inner);
+            guard.running -= 1;
+            match done {
+                Ok(()) => guard.jobs.extend(more.drain(..).rev()),
+                Err(e) => {
+                    guard.jobs.clear();
+                    if guard.outcome.is_ok() {
+                        guard.outcome = Err(e);
+                    }
+                }
+            }
+            if guard.outcome.is_err() {
+                guard.jobs.clear();
+            }
+            if guard.jobs.len() > 1 || guard.jobs.is_empty() {
+                changed.notify_all();
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(run);
+        }
+        run();
+    });
+    stack.into_inner().unwrap_or_else(PoisonError::into_inner).outcome
+}
+
+/// Does the jobs `0..count` in about this order. Each thread has a state of its own, all of which are returned.
+pub fn in_order<S: Default + Send>(
+    threads: usize,
+    count: usize,
+    work: impl Fn(usize, &mut S) -> Result<()> + Sync,
+) -> Result<Vec<S>> {
+    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let run = || -> Result<S> {
+        let mut state = S::default();
+        loop {
+            let job = next.fetch_add(1, Ordering::Relaxed);
+            if job >= count || failed.load(Ordering::Relaxed) {
+                return Ok(state);
+            }
+            work(job, &mut state).inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
+        }
+    };
+    let results: Vec<Result<S>> = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads.min(count)).map(|_| scope.spawn(run)).collect();
+        let mine = run();
+        let joined = others.into_iter().map(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        std::iter::once(mine).chain(joined).collect()
+    });
+    results.into_iter().collect()
+}

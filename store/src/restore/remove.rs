@@ -1,0 +1,109 @@
+//! Removing what is in the way, deepest first, without ever following a symlink.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::{
+    fs::{AtFlags, Mode, OFlags},
+    io::{Errno, Result},
+};
+
+use crate::{name, sys};
+
+/// What a removal came to.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Removed {
+    /// Entries removed.
+    pub entries: u64,
+    /// Whether something was to be kept, so that the folders above it are there still.
+    pub kept: bool,
+}
+
+struct Level {
+    name: Vec<u8>,
+    path: Vec<u8>,
+    left: Vec<Vec<u8>>,
+    id: (u64, u64),
+    kept: bool,
+}
+
+fn level(fd: &OwnedFd, name: &[u8], path: Vec<u8>) -> Result<Level> {
+    let stat = sys::stat_fd(fd)?;
+    Ok(Level { name: name.to_vec(), path, left: sys::names(fd.as_fd())?, id: (stat.dev, stat.ino), kept: false })
+}
+
+fn unlink(folder: BorrowedFd<'_>, name: &[u8], flags: AtFlags) -> Result<bool> {
+    match rustix::fs::unlinkat(folder, name, flags) {
+        Ok(()) => Ok(true),
+        Err(Errno::NOENT) => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
+/// Removes an entry and all that is in it, but for what `keep` says by its path; `path` is that of the entry. Other filesystems that
+/// are mounted below are kept.
+pub fn remove(folder: BorrowedFd<'_>, entry: &[u8], path: &[u8], keep: &dyn Fn(&[u8]) -> bool) -> Result<Removed> {
+    let mut done = Removed::default();
+    if keep(path) {
+        return Ok(Removed { kept: true, ..done });
+    }
+    match unlink(folder, entry, AtFlags::empty()) {
+        Err(Errno::ISDIR | Errno::PERM) => {}
+        other => return other.map(|gone| Removed { entries: u64::from(gone), ..done }),
+    }
+    let mut fd = sys::open_folder_at(folder, entry)?;
+    // One folder is open at a time: a tree may be deeper than there are file descriptors.
+    let mut levels = vec![level(&fd, entry, path.to_vec())?];
+    let device = levels[0].id.0;
+    while let Some(top) = levels.last_mut() {
+        let Some(next) = top.left.pop() else {
+            let Some(finished) = levels.pop() else { break };
+            done.kept |= finished.kept;
+            let Some(above) = levels.last_mut() else {
+                if !finished.kept {
+                    done.entries += u64::from(unlink(folder, entry, AtFlags::REMOVEDIR)?);
+                }
+                break;
+            };
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            fd = rustix::fs::openat(&fd, "..", flags, Mode::empty())?;
+            let stat = sys::stat_fd(&fd)?;
+            if (stat.dev, stat.ino) != above.id {
+                return Err(Errno::STALE);
+            }
+            above.kept |= finished.kept;
+            if !finished.kept {
+                done.entries += u64::from(unlink(fd.as_fd(), &finished.name, AtFlags::REMOVEDIR)?);
+            }
+            continue;
+        };
+        let path = name::join(&top.path, &next);
+        if keep(&path) {
+            top.kept = true;
+            continue;
+        }
+        match unlink(fd.as_fd(), &next, AtFlags::empty()) {
+            Err(Errno::ISDIR | Errno::PERM) => {
+                let below = sys::open_folder_at(fd.as_fd(), &next)?;
+                let lower = level(&below, &next, path)?;
+                if lower.id.0 == device {
+                    fd = below;
+                    levels.push(lower);
+                } else {
+                    top.kept = true;
+                }
+            }
+            other => done.entries += u64::from(other?),
+        }
+    }
+    Ok(done)
+}
+
+/// How many entries a removal would remove.
+pub fn count(folder: BorrowedFd<'_>, entry: &[u8], path: &[u8], keep: &dyn Fn(&[u8]) -> bool) -> u64 {
+    if keep(path) {
+        return 0;
+    }
+    let Ok(fd) = sys::open_folder_at(folder, entry) else { return 1 };
+    let Ok(names) = sys::names(fd.as_fd()) else { return 1 };
+    1 + names.iter().map(|inner| count(fd.as_fd(), inner, &name::join(path, inner), keep)).sum::<u64>()
+}

@@ -1,0 +1,332 @@
+//! A restore under way: what all its steps share, and the folders.
+
+use std::{
+    collections::HashSet,
+    fs,
+    os::fd::{AsFd, OwnedFd},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use rustix::{
+    fs::{AtFlags, Mode, OFlags},
+    io::Errno,
+};
+
+use super::{
+    meta::{self, Current, Handle, Refused},
+    plan::Plan,
+    pool,
+    remove::remove,
+    table::{Action, Dirs, Stamp, entry_path, folder_path},
+    target::Target,
+};
+use crate::{
+    error::{IoContext, Result},
+    format::NAME_BYTES_MAX,
+    name,
+    progress::{self, Progress},
+    store::Store,
+    sys,
+};
+
+/// Something that could not be made as it was.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Skipped {
+    /// Its path from the target.
+    #[serde(serialize_with = "shown")]
+    pub path: Vec<u8>,
+    /// Why.
+    pub error: String,
+}
+
+fn shown<S: serde::Serializer>(path: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&name::display(path))
+}
+
+/// What one thread has done.
+#[derive(Debug, Default)]
+pub struct Done {
+    /// How entries look now.
+    pub stamps: Vec<(u32, u32, Stamp)>,
+    /// How folders look now.
+    pub folders: Vec<(u32, Stamp)>,
+    /// Files written.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl Done {
+    /// Adds up what all threads have done.
+    pub fn sum(parts: Vec<Done>) -> Self {
+        let mut all = Done::default();
+        parts.into_iter().for_each(|part| all.add(part));
+        all
+    }
+
+    /// Adds what another thread has done.
+    pub fn add(&mut self, other: Done) {
+        self.stamps.extend(other.stamps);
+        self.folders.extend(other.folders);
+        self.files += other.files;
+        self.bytes += other.bytes;
+    }
+}
+
+/// Where entries are built before they get their names.
+pub struct Staging {
+    /// The target, or the staging folder that becomes it.
+    pub root: Arc<OwnedFd>,
+    /// The folder that the staging folder is in, and its name there.
+    pub beside: Option<(OwnedFd, Vec<u8>)>,
+    /// What a file is that was made with all permissions in a private folder.
+    pub created: Current,
+}
+
+impl Staging {
+    /// Makes the staging folder, if the target is a new folder.
+    pub fn open(plan: &Plan) -> Result<Self> {
+        if let Some(root) = &plan.root {
+            let created = Current { mode: 0, uid: u32::MAX, gid: u32::MAX, xattrs: Vec::new() };
+            let mut staging = Staging { root: root.clone(), beside: None, created };
+            staging.created = staging.probe(plan).at("write to", plan.target())?;
+            return Ok(staging);
+        }
+        let Target::Fresh { parent, name, .. } = &plan.target else {
+            return Err(crate::Error::Invalid("the target is not open".into()));
+        };
+        fs::create_dir_all(parent).at("create folder", parent)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let above = rustix::fs::open(parent, flags, Mode::empty()).at("open folder", parent)?;
+        let suffix = format!(".parhelia-{}", plan.pin.op);
+        let kept = name.len().min(NAME_BYTES_MAX - 1 - suffix.len());
+        let staged = [b".", &name[..kept], suffix.as_bytes()].concat();
+        let path = parent.join(name::as_path(&staged));
+        rustix::fs::mkdirat(&above, staged.as_slice(), Mode::RWXU).at("create folder", &path)?;
+        let opened = sys::open_folder_at(above.as_fd(), &staged).at("open folder", &path)?;
+        meta::make_private(opened.as_fd()).at("change mode of", &path)?;
+        let mut staging = Staging { root: Arc::new(opened), beside: Some((above, staged)), created: Current::default() };
+        staging.created = staging.probe(plan).at("write to", &path).inspect_err(|_| staging.remove())?;
+        Ok(staging)
+    }
+
+    /// Learns by a file what the process's umask and owner make of one.
+    fn probe(&self, plan: &Plan) -> rustix::io::Result<Current> {
+        let probe = temporary(plan, u32::MAX, 0);
+        rustix::fs::mkdirat(&self.root, probe.as_slice(), Mode::RWXU)?;
+        let stat = sys::open_folder_at(self.root.as_fd(), &probe).and_then(|folder| {
+            meta::make_private(folder.as_fd())?;
+            // Its group is that of the folder where this has the setgid bit.
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+            let file = rustix::fs::openat(&folder, "probe", flags, Mode::from_raw_mode(0o777))?;
+            let stat = sys::stat_fd(&file);
+            rustix::fs::unlinkat(&folder, "probe", AtFlags::empty())?;
+            stat
+        });
+        rustix::fs::unlinkat(&self.root, probe.as_slice(), AtFlags::REMOVEDIR)?;
+        stat.map(|stat| Current { mode: stat.mode & 0o777, uid: stat.uid, gid: stat.gid, xattrs: Vec::new() })
+    }
+
+    /// Removes the staging folder with all that is in it.
+    pub fn remove(&self) {
+        if let Some((above, name)) = &self.beside {
+            let _ = remove(above.as_fd(), name, b"", &|_| false);
+        }
+    }
+}
+
+/// The name under which an entry is built in a folder that exists.
+pub fn temporary(plan: &Plan, folder: u32, index: u32) -> Vec<u8> {
+    format!(".parhelia-{}-{folder:x}-{index:x}", plan.pin.op).into_bytes()
+}
+
+/// A restore under way.
+pub struct Run<'a> {
+    pub store: &'a Store,
+    pub plan: &'a Plan,
+    pub progress: &'a dyn Progress,
+    pub staging: &'a Staging,
+    pub dirs: Dirs<'a>,
+    /// Entries of existing folders that are written, not only found or joined.
+    pub written: HashSet<(u32, u32)>,
+    /// Entries that could not be made.
+    pub not_made: Mutex<HashSet<(u32, u32)>>,
+    pub skipped: Mutex<Vec<Skipped>>,
+    pub foreign: AtomicU64,
+}
+
+impl Run<'_> {
+    /// Whether nothing has to be built.
+    pub fn is_empty(&self) -> bool {
+        self.written.is_empty() && self.plan.links.is_empty() && !self.plan.folders.iter().any(|line| line.is_new)
+    }
+
+    /// How many threads to use.
+    pub fn threads(&self) -> usize {
+        self.plan.options.threads.max(1)
+    }
+
+    /// The path of an entry, for messages.
+    pub fn path(&self, folder: u32, name: &[u8]) -> PathBuf {
+        let inside = entry_path(&self.plan.folders, folder, name);
+        self.plan.target().join(name::as_path(&inside))
+    }
+
+    /// The name that an entry has until everything is built.
+    pub fn name_now(&self, folder: u32, index: u32, name: &[u8]) -> Vec<u8> {
+        match self.plan.folders[folder as usize].is_new {
+            true => name.to_vec(),
+            false => temporary(self.plan, folder, index),
+        }
+    }
+
+    /// Notes that something could not be made as it was.
+    pub fn skip(&self, folder: u32, name: &[u8], error: impl ToString) {
+        let path = entry_path(&self.plan.folders, folder, name);
+        let skipped = Skipped { path, error: error.to_string() };
+        self.skipped.lock().unwrap_or_else(PoisonError::into_inner).push(skipped);
+    }
+
+    /// Notes that an entry could not be made at all.
+    pub fn skip_entry(&self, folder: u32, index: u32, name: &[u8], error: impl ToString) {
+        self.not_made.lock().unwrap_or_else(PoisonError::into_inner).insert((folder, index));
+        self.skip(folder, name, error);
+    }
+
+    /// Whether an entry could not be made.
+    pub fn is_skipped(&self, folder: u32, index: u32) -> bool {
+        self.not_made.lock().unwrap_or_else(PoisonError::into_inner).contains(&(folder, index))
+    }
+
+    /// Notes what of an entry's metadata could not be set.
+    pub fn note(&self, folder: u32, name: &[u8], refused: &Refused) {
+        if refused.owner {
+            self.foreign.fetch_add(1, Ordering::Relaxed);
+        }
+        for (xattr, error) in &refused.xattrs {
+            self.skip(folder, name, format!("attribute {}: {error}", name::display(xattr)));
+        }
+    }
+
+    /// Makes the new folders, those above first.
+    pub fn make_folders(&self) -> Result<()> {
+        let folders = &self.plan.folders;
+        let is_top = |line: &super::table::Folder| line.is_new && line.wanted && !folders[line.parent as usize].is_new;
+        let mut first: Vec<u32> = (1..folders.len() as u32).filter(|i| is_top(&folders[*i as usize])).collect();
+        if folders.first().is_some_and(|top| top.is_new) {
+            first.extend(folders[0].children.clone());
+        }
+        pool::spread(self.threads(), first, |folder, more| {
+            let line = &folders[folder as usize];
+            if !line.wanted {
+                return Ok(());
+            }
+            progress::check(self.progress)?;
+            let now = self.name_now(line.parent, line.index, &line.name);
+            let made = self.dirs.get(line.parent).and_then(|above| {
+                rustix::fs::mkdirat(&above, now.as_slice(), Mode::RWXU)?;
+                match folders[line.parent as usize].is_new {
+                    true => Ok(()),
+                    false => meta::make_private(sys::open_folder_at(above.as_fd(), &now)?.as_fd()),
+                }
+            });
+            made.at("create folder", self.path(line.parent, &line.name))?;
+            more.extend(line.children.clone());
+            Ok(())
+        })
+    }
+
+    /// Sets the metadata of new or of existing folders, those below first.
+    pub fn finish_folders(&self, new: bool) -> Result<Done> {
+        let folders = &self.plan.folders;
+        let due = |i: &u32| {
+            let line = &folders[*i as usize];
+            line.finish && line.wanted && line.is_new == new
+        };
+        let all: Vec<u32> = (0..folders.len() as u32).rev().filter(due).collect();
+        // Whoever is not root cannot reach into a folder once its mode says so.
+        let is_root = rustix::process::geteuid().is_root();
+        let (open, closed): (Vec<u32>, Vec<u32>) =
+            all.into_iter().partition(|i| is_root || folders[*i as usize].meta.mode & 0o700 == 0o700);
+        let set = |list: &[u32], threads: usize| {
+            pool::in_order(threads, list.len(), |i, done: &mut Done| self.finish_folder(list[i], done))
+        };
+        let mut done = Done::sum(set(&open, self.threads())?);
+        done.add(Done::sum(set(&closed, 1)?));
+        Ok(done)
+    }
+
+    fn finish_folder(&self, folder: u32, done: &mut Done) -> Result<()> {
+        let line = &self.plan.folders[folder as usize];
+        let set = || -> rustix::io::Result<(Refused, Stamp)> {
+            let fd = self.dirs.get(folder)?;
+            let stat = sys::stat_fd(&fd)?;
+            let xattrs = if line.is_new { Vec::new() } else { sys::xattrs_fd(fd.as_fd())? };
+            let current = Current { mode: stat.mode & 0o7777, uid: stat.uid, gid: stat.gid, xattrs };
+            let refused = meta::apply(&Handle::Open(fd.as_fd()), &line.meta, &current)?;
+            let mut stamp = Stamp::private(&sys::stat_fd(&fd)?);
+            stamp.racy |= !refused.is_nothing();
+            Ok((refused, stamp))
+        };
+        let (refused, stamp) = set().at("set metadata of", self.path(line.parent, &line.name))?;
+        self.note(line.parent, &line.name, &refused);
+        done.folders.push((folder, stamp));
+        Ok(())
+    }
+
+    /// Removes everything that was built and has not got its name yet.
+    pub fn abandon(&self) {
+        if self.staging.beside.is_some() {
+            return self.staging.remove();
+        }
+        let plan = self.plan;
+        let items = plan.items.iter().filter(|item| item.action != Action::Meta).map(|item| (item.folder, item.index));
+        let links = plan.links.iter().map(|link| (link.folder, link.index));
+        let made = plan.folders.iter().skip(1).filter(|line| line.is_new).map(|line| (line.parent, line.index));
+        for (folder, index) in items.chain(links).chain(made) {
+            if plan.folders[folder as usize].is_new {
+                continue;
+            }
+            if let Ok(fd) = self.dirs.get(folder) {
+                let _ = remove(fd.as_fd(), &temporary(plan, folder, index), b"", &|_| false);
+            }
+        }
+    }
+
+    /// Writes the target's filesystem to its medium.
+    pub fn sync(&self) -> Result<()> {
+        match rustix::fs::syncfs(&self.staging.root) {
+            Err(Errno::NOSYS | Errno::INVAL) => rustix::fs::sync(),
+            other => other.at("sync", self.plan.target())?,
+        }
+        Ok(())
+    }
+
+    /// The folder's path from the target, for what is spared.
+    pub fn inside(&self, folder: u32, name: &[u8]) -> Vec<u8> {
+        name::join(&folder_path(&self.plan.folders, folder), name)
+    }
+}
+
+/// Where a folder is found at the moment: under its name, or under that of its staging.
+pub fn step(plan: &Plan, settled: bool, folder: u32) -> (u32, Vec<u8>) {
+    let line = &plan.folders[folder as usize];
+    let is_staged = line.is_new && !settled && !plan.folders[line.parent as usize].is_new;
+    let name = if is_staged { temporary(plan, line.parent, line.index) } else { line.name.to_vec() };
+    (line.parent, name)
+}
+
+/// Entries of existing folders that are to be written.
+pub fn written(plan: &Plan) -> HashSet<(u32, u32)> {
+    let items = plan.items.iter().filter(|item| item.action != Action::Meta && !plan.folders[item.folder as usize].is_new);
+    items.map(|item| (item.folder, item.index)).collect()
+}
+
+/// Syncs the name of the target.
+pub fn sync_above(path: &Path) -> Result<()> {
+    path.parent().map_or(Ok(()), crate::disk::sync_folder)
+}

@@ -1,0 +1,91 @@
+//! Which entries a restore is about: patterns, and what it must never delete.
+
+use std::collections::HashSet;
+
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+use crate::{
+    error::{Error, Result},
+    name,
+    omitted::{Omission, Reason},
+};
+
+/// The patterns of a restore.
+#[derive(Debug)]
+pub struct Filter {
+    include: Option<Gitignore>,
+    exclude: Option<Gitignore>,
+}
+
+fn matcher(patterns: &[String]) -> Result<Option<Gitignore>> {
+    if patterns.is_empty() {
+        return Ok(None);
+    }
+    let mut builder = GitignoreBuilder::new("");
+    let invalid = |pattern: &str, e: ignore::Error| Error::Invalid(format!("the pattern '{pattern}' does not parse: {e}"));
+    for pattern in patterns {
+        builder.add_line(None, pattern).map_err(|e| invalid(pattern, e))?;
+    }
+    builder.build().map(Some).map_err(|e| invalid(&patterns.join("', '"), e))
+}
+
+impl Filter {
+    /// Reads the patterns; they are those of gitignore.
+    pub fn new(include: &[String], exclude: &[String]) -> Result<Self> {
+        Ok(Filter { include: matcher(include)?, exclude: matcher(exclude)? })
+    }
+
+    /// Whether it lets everything through.
+    pub fn is_all(&self) -> bool {
+        self.include.is_none() && self.exclude.is_none()
+    }
+
+    /// Whether only some entries are included.
+    pub fn has_include(&self) -> bool {
+        self.include.is_some()
+    }
+
+    /// Whether an entry, and with a folder all that is in it, is passed over.
+    pub fn excludes(&self, path: &[u8], is_folder: bool) -> bool {
+        self.exclude.as_ref().is_some_and(|m| m.matched(name::as_path(path), is_folder).is_ignore())
+    }
+
+    /// Whether an entry is wanted; `inherited` says whether the folder it is in is.
+    pub fn includes(&self, path: &[u8], is_folder: bool, inherited: bool) -> bool {
+        let Some(include) = &self.include else { return true };
+        let found = include.matched(name::as_path(path), is_folder);
+        found.is_ignore() || inherited && !found.is_whitelist()
+    }
+}
+
+/// What capture left out: it is not in the checkpoint, and that is no reason to delete it.
+#[derive(Debug, Default)]
+pub struct Spared {
+    exact: HashSet<Vec<u8>>,
+}
+
+impl Spared {
+    /// From a checkpoint's omissions, with paths from `subpath`.
+    pub fn new(omissions: Vec<Omission>, subpath: &[u8]) -> Self {
+        let mut spared = Spared::default();
+        let base: Vec<&[u8]> = name::components(subpath).collect();
+        for omission in omissions.into_iter().filter(|o| o.reason != Reason::Changing) {
+            let parts: Vec<&[u8]> = name::components(&omission.path).collect();
+            let path = match parts.strip_prefix(base.as_slice()) {
+                Some(rest) => rest.join(&b'/'),
+                None => continue,
+            };
+            spared.exact.insert(path);
+        }
+        spared
+    }
+
+    /// Whether a path was left out, by itself or with a folder that it is in.
+    pub fn covers(&self, path: &[u8]) -> bool {
+        if self.exact.is_empty() {
+            return false;
+        }
+        let ends = path.iter().enumerate().filter(|(_, b)| **b == b'/').map(|(i, _)| i).chain([path.len()]);
+        self.exact.contains(&b""[..]) || ends.into_iter().any(|end| self.exact.contains(&path[..end]))
+    }
+}

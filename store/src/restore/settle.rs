@@ -1,0 +1,212 @@
+//! Gives what was built its names, and removes what is not wanted. Everything that gets a name here is on the medium already.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::{
+    fs::{AtFlags, RenameFlags},
+    io::Errno,
+};
+
+use super::{
+    remove::remove,
+    run::{Done, Run, temporary},
+    table::{Action, Stamp},
+    target::Target,
+};
+use crate::{
+    error::{Error, IoContext, Result},
+    progress, sys,
+};
+
+/// What settling came to.
+#[derive(Debug, Default)]
+pub struct Settled {
+    /// Entries removed.
+    pub deleted: u64,
+    /// Entries whose metadata was set.
+    pub metadata: u64,
+    /// How entries look now.
+    pub done: Done,
+}
+
+/// Renames, and fails where the new name is taken. Not every filesystem can tell; then what is there is replaced.
+fn rename_new(from: BorrowedFd<'_>, old: &[u8], to: BorrowedFd<'_>, new: &[u8]) -> rustix::io::Result<()> {
+    match rustix::fs::renameat_with(from, old, to, new, RenameFlags::NOREPLACE) {
+        Err(Errno::INVAL | Errno::NOSYS) => match sys::stat_at(to, new) {
+            Err(Errno::NOENT) => rustix::fs::renameat(from, old, to, new),
+            Ok(_) => Err(Errno::EXIST),
+            Err(e) => Err(e),
+        },
+        other => other,
+    }
+}
+
+impl Run<'_> {
+    /// Puts the staging folder in the place of the target.
+    pub fn settle_fresh(&self) -> Result<()> {
+        let (Some((above, staged)), Target::Fresh { name, exists, .. }) = (&self.staging.beside, &self.plan.target) else {
+            return Ok(());
+        };
+        let path = self.plan.target();
+        let renamed = match exists {
+            // A folder takes the place of an empty one, and of no other.
+            true => rustix::fs::renameat(above, staged.as_slice(), above, name.as_slice()),
+            false => rename_new(above.as_fd(), staged, above.as_fd(), name),
+        };
+        match renamed {
+            Err(Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR) => Err(Error::TargetNotEmpty { path }),
+            other => {
+                other.at("rename into place", &path)?;
+                super::run::sync_above(&path)
+            }
+        }
+    }
+
+    /// Changes the live folder: new names, then removals, then metadata, folders last.
+    pub fn settle_in_place(&self, settled: &dyn Fn()) -> Result<Settled> {
+        progress::check(self.progress)?;
+        let mut out = Settled::default();
+        let plan = self.plan;
+        for item in plan.items.iter().filter(|item| item.action != Action::Meta) {
+            self.name_entry(item.folder, item.index, item.action, &mut out)?;
+        }
+        for link in &plan.links {
+            self.name_entry(link.folder, link.index, link.action, &mut out)?;
+        }
+        for line in plan.folders.iter().skip(1).filter(|line| line.is_new && line.wanted) {
+            if !plan.folders[line.parent as usize].is_new && !self.is_skipped(line.parent, line.index) {
+                self.rename(line.parent, line.index, &line.name, true)?;
+            }
+        }
+        settled();
+        if plan.options.delete {
+            self.delete_extras(&mut out)?;
+        }
+        self.fix_metadata(&mut out)?;
+        let finished = self.finish_folders(false)?;
+        out.metadata += plan.folders.iter().filter(|line| line.differs && !line.is_new).count() as u64;
+        out.done.add(finished);
+        Ok(out)
+    }
+
+    /// Gives one entry its name; of a folder, only makes room for it.
+    fn name_entry(&self, folder: u32, index: u32, action: Action, out: &mut Settled) -> Result<()> {
+        if self.plan.folders[folder as usize].is_new || self.is_skipped(folder, index) {
+            return Ok(());
+        }
+        let node = self.plan.node(folder, index)?;
+        if action == Action::Exchange && !self.make_room(folder, index, &node.name, node.as_folder().is_some(), out)? {
+            return Ok(());
+        }
+        if node.as_folder().is_some() {
+            return Ok(());
+        }
+        let may_replace = match &self.plan.target {
+            Target::Entry { replace, .. } => *replace && action != Action::Create,
+            _ => action != Action::Create,
+        };
+        self.rename(folder, index, &node.name, !may_replace)
+    }
+
+    fn rename(&self, folder: u32, index: u32, name: &[u8], new: bool) -> Result<()> {
+        let temporary = temporary(self.plan, folder, index);
+        let fd = self.dirs.get(folder).at("open folder", self.path(folder, name))?;
+        let renamed = match new {
+            true => rename_new(fd.as_fd(), &temporary, fd.as_fd(), name),
+            false => rustix::fs::renameat(&fd, temporary.as_slice(), &fd, name),
+        };
+        match renamed {
+            Err(Errno::EXIST | Errno::ISDIR | Errno::NOTDIR) => {
+                let _ = remove(fd.as_fd(), &temporary, b"", &|_| false);
+                self.skip_entry(folder, index, name, "something else has taken its name meanwhile");
+                Ok(())
+            }
+            other => other.at("rename into place", self.path(folder, name)),
+        }
+    }
+
+    /// Removes an entry of another type. A folder goes only with what is in it, and that only if extras may be deleted.
+    fn make_room(&self, folder: u32, index: u32, name: &[u8], for_folder: bool, out: &mut Settled) -> Result<bool> {
+        let path = self.inside(folder, name);
+        let fd = self.dirs.get(folder).at("open folder", self.path(folder, name))?;
+        let is_folder = match sys::stat_at(fd.as_fd(), name) {
+            Err(Errno::NOENT) => return Ok(true),
+            other => other.at("read", self.path(folder, name))?.is_folder(),
+        };
+        let gone = match (is_folder, self.plan.options.delete) {
+            (false, _) if !for_folder => Ok(true),
+            (false, _) => rustix::fs::unlinkat(&fd, name, AtFlags::empty()).map(|()| true),
+            (true, false) => rustix::fs::unlinkat(&fd, name, AtFlags::REMOVEDIR).map(|()| true),
+            (true, true) => remove(fd.as_fd(), name, &path, &|path| self.plan.spared.covers(path)).map(|removed| {
+                out.deleted += removed.entries;
+                !removed.kept
+            }),
+        };
+        let reason = match gone {
+            Ok(true) => return Ok(true),
+            Ok(false) => "a folder is in its place that holds what the checkpoint left out".to_owned(),
+            Err(Errno::NOTEMPTY | Errno::EXIST) => "a folder with other files is in its place (--delete removes it)".to_owned(),
+            Err(e) => e.to_string(),
+        };
+        let _ = remove(fd.as_fd(), &temporary(self.plan, folder, index), b"", &|_| false);
+        self.skip_entry(folder, index, name, reason);
+        Ok(false)
+    }
+
+    fn delete_extras(&self, out: &mut Settled) -> Result<()> {
+        for extra in &self.plan.extras {
+            let path = self.inside(extra.folder, &extra.name);
+            let fd = self.dirs.get(extra.folder).at("open folder", self.path(extra.folder, &extra.name))?;
+            match remove(fd.as_fd(), &extra.name, &path, &|path| self.plan.spared.covers(path)) {
+                Ok(removed) => out.deleted += removed.entries,
+                Err(e) => self.skip(extra.folder, &extra.name, format!("cannot be removed: {e}")),
+            }
+        }
+        Ok(())
+    }
+
+    fn fix_metadata(&self, out: &mut Settled) -> Result<()> {
+        for item in self.plan.items.iter().filter(|item| item.action == Action::Meta) {
+            let node = self.plan.node(item.folder, item.index)?;
+            let fd = self.dirs.get(item.folder).at("open folder", self.path(item.folder, &node.name))?;
+            match self.set_meta(fd.as_fd(), &node.name, &node) {
+                Ok(refused) => {
+                    self.note(item.folder, &node.name, &refused);
+                    out.metadata += 1;
+                }
+                Err(e) => self.skip_entry(item.folder, item.index, &node.name, e),
+            }
+        }
+        Ok(())
+    }
+
+    /// How everything that was changed in the live folder looks, after all is synced.
+    pub fn look_again(&self, done: &mut Done) -> Result<()> {
+        let plan = self.plan;
+        let items = plan.items.iter().map(|item| (item.folder, item.index));
+        let links = plan.links.iter().flat_map(|l| [(l.folder, l.index), (l.from_folder, l.from_index)]);
+        for (folder, index) in items.chain(links).filter(|(folder, _)| !plan.folders[*folder as usize].is_new) {
+            let node = plan.node(folder, index)?;
+            let stamp = if self.is_skipped(folder, index) {
+                Stamp { racy: true, ..Stamp::default() }
+            } else {
+                self.stamp_now(folder, &node.name)
+            };
+            done.stamps.push((folder, index, stamp));
+        }
+        for (folder, line) in plan.folders.iter().enumerate().skip(1) {
+            let is_settled = line.is_new && line.wanted && !plan.folders[line.parent as usize].is_new;
+            if is_settled || line.finish && line.wanted && !line.is_new {
+                done.folders.push((folder as u32, self.stamp_now(line.parent, &line.name)));
+            }
+        }
+        Ok(())
+    }
+
+    fn stamp_now(&self, folder: u32, name: &[u8]) -> Stamp {
+        match self.dirs.get(folder).and_then(|fd| sys::stat_at(fd.as_fd(), name)) {
+            Ok(stat) => Stamp::in_place(&stat, sys::now()),
+            Err(_) => Stamp { racy: true, ..Stamp::default() },
+        }
+    }
+}

@@ -1,0 +1,501 @@
+use std::{
+    ffi::OsStr,
+    fs::{self, File},
+    io::Write,
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::{
+            ffi::OsStrExt,
+            fs::{FileExt, MetadataExt, PermissionsExt, symlink},
+        },
+    },
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use rustix::fs::{FileType, Mode, OFlags, XattrFlags};
+
+use super::{
+    tests_support::{capture, paths, store},
+    *,
+};
+use crate::{
+    error::Error,
+    statcache::StatCache,
+    tree::{Kind, Node},
+};
+
+struct Place {
+    dir: tempfile::TempDir,
+    store: Store,
+}
+
+impl Place {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("src")).unwrap();
+        Place { store: store(&dir.path().join("store")), dir }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        fs::canonicalize(self.dir.path()).unwrap().join(name)
+    }
+
+    fn src(&self, name: &str) -> PathBuf {
+        self.path("src").join(name)
+    }
+
+    fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        let path = self.path("src").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    fn capture(&self) -> Checkpoint {
+        capture(&self.store, &self.path("src"), &[])
+    }
+
+    fn restore(&self, checkpoint: &Checkpoint, options: &Options) -> Result<Report> {
+        let plan = plan(&self.store, checkpoint, options, &())?;
+        execute(&self.store, checkpoint, plan, &())
+    }
+
+    fn in_place(&self, name: &str) -> Options {
+        Options { in_place: true, delete: true, ..Options::new(self.path(name)) }
+    }
+
+    /// That a folder is what the checkpoint says, links included.
+    fn assert_equal(&self, folder: &str, checkpoint: &Checkpoint) {
+        let found = capture(&self.store, &self.path(folder), &[]);
+        assert_eq!(found.record.links, checkpoint.record.links, "hard links");
+        assert_eq!(found.record.root, checkpoint.record.root, "{:#?}", paths(&self.path(folder)));
+    }
+
+    /// That every entry's cached stat is what it is.
+    fn assert_seeded(&self, folder: &str, checkpoint: &Checkpoint) {
+        let cache = StatCache::open(self.store.layout(), &self.path(folder)).expect("a stat cache");
+        assert_eq!(cache.trailer.base, checkpoint.record.id);
+        assert_eq!(cache.trailer.root, checkpoint.record.root);
+        let fd = OwnedFd::from(File::open(self.path(folder)).unwrap());
+        let top = self.store.workspace_node(checkpoint).unwrap();
+        self.assert_section(&cache, cache.trailer.root_section, &fd, &top);
+    }
+
+    fn assert_section(&self, cache: &StatCache, offset: u64, folder: &OwnedFd, node: &Node) {
+        let section = cache.section(offset).expect("a section");
+        let Kind::Folder { tree, .. } = node.kind else { panic!("no folder") };
+        assert_eq!(section.tree, tree);
+        let nodes = self.store.folder(tree).unwrap();
+        assert_eq!(section.entries.iter().map(|e| &e.node).collect::<Vec<_>>(), nodes.iter().collect::<Vec<_>>());
+        for entry in &section.entries {
+            let stat = sys::stat_at(folder.as_fd(), &entry.node.name).unwrap();
+            assert!(entry.is_unchanged(&stat), "{} {entry:?} {stat:?}", crate::name::display(&entry.node.name));
+            if entry.node.as_folder().is_some() {
+                let below = sys::open_folder_at(folder.as_fd(), &entry.node.name).unwrap();
+                self.assert_section(cache, entry.section, &below, &entry.node);
+            }
+        }
+    }
+}
+
+fn age(folder: &Path) {
+    for path in paths(folder).into_iter().chain([folder.to_string_lossy().into_owned()]) {
+        let name = Path::new(&path);
+        let times = rustix::fs::Timestamps {
+            last_access: rustix::fs::Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT },
+            last_modification: rustix::fs::Timespec { tv_sec: 1_600_000_000 + path.len() as i64, tv_nsec: 123_456_789 },
+        };
+        let _ = rustix::fs::utimensat(rustix::fs::CWD, name, &times, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
+    }
+}
+
+fn xattr(path: &Path, name: &str, value: &[u8]) {
+    rustix::fs::lsetxattr(path, name, value, XattrFlags::empty()).unwrap();
+}
+
+/// One of everything.
+fn rich(place: &Place) {
+    place.write("a/small", "small");
+    place.write("a/empty", "");
+    place.write("a/b/c/deep", "deep");
+    place.write("big", (0..900_000u32).flat_map(|i| (i / 7).to_le_bytes()).collect::<Vec<_>>());
+    place.write("zeros", vec![0; 300_000]);
+    for i in 0..600 {
+        place.write(&format!("many/{i}"), format!("content {}", i % 500));
+    }
+    fs::create_dir(place.src("hollow")).unwrap();
+    symlink("../nowhere", place.src("a/link")).unwrap();
+    fs::write(place.path("src").join(OsStr::from_bytes(b"not \xff utf-8\n")), "x").unwrap();
+    fs::write(place.src(&"n".repeat(255)), "long").unwrap();
+    fs::hard_link(place.src("a/small"), place.src("a/b/joined")).unwrap();
+    fs::hard_link(place.src("a/small"), place.src("z joined")).unwrap();
+    let sparse = File::create(place.src("sparse")).unwrap();
+    sparse.set_len(3 << 20).unwrap();
+    sparse.write_all_at(&[7; 5000], 1 << 20).unwrap();
+    let src = File::open(place.path("src")).unwrap();
+    let make = |name: &str, kind: FileType, device| rustix::fs::mknodat(&src, name, kind, Mode::from_raw_mode(0o640), device);
+    make("fifo", FileType::Fifo, 0).unwrap();
+    make("socket", FileType::Socket, 0).unwrap();
+    make("device", FileType::CharacterDevice, rustix::fs::makedev(1, 3)).unwrap();
+    fs::set_permissions(place.src("many/1"), fs::Permissions::from_mode(0o4755)).unwrap();
+    fs::set_permissions(place.src("many/2"), fs::Permissions::from_mode(0o000)).unwrap();
+    fs::set_permissions(place.src("a/b"), fs::Permissions::from_mode(0o3777)).unwrap();
+    fs::set_permissions(place.src("a/b/c"), fs::Permissions::from_mode(0o555)).unwrap();
+    std::os::unix::fs::lchown(place.src("many/3"), Some(1234), Some(4321)).unwrap();
+    std::os::unix::fs::lchown(place.src("a/link"), Some(1234), Some(4321)).unwrap();
+    xattr(&place.src("many/4"), "user.one", b"1\0\xff");
+    xattr(&place.src("a"), "user.folder", b"");
+    xattr(&place.src("fifo"), "trusted.fifo", b"x");
+    xattr(&place.src("a/link"), "trusted.link", b"x");
+    xattr(&place.path("src"), "user.top", b"top");
+    age(&place.path("src"));
+}
+
+#[test]
+fn everything_comes_back_and_the_stat_cache_knows_it() {
+    let place = Place::new();
+    rich(&place);
+    let checkpoint = place.capture();
+    let options = Options { verify: true, ..Options::new(place.path("new/target")) };
+    let report = place.restore(&checkpoint, &options).unwrap();
+    assert_eq!(report.skipped, []);
+    place.assert_equal("new/target", &checkpoint);
+    place.assert_seeded("new/target", &checkpoint);
+    let (old, new) = (fs::metadata(place.src("sparse")).unwrap(), fs::metadata(place.path("new/target/sparse")).unwrap());
+    assert!(new.blocks() <= old.blocks(), "{} > {}", new.blocks(), old.blocks());
+    assert_eq!(fs::metadata(place.path("new/target/z joined")).unwrap().nlink(), 3);
+    assert_eq!(fs::read_dir(place.path("new")).unwrap().count(), 1);
+    assert_eq!(report.files, 608);
+    let again = plan(&place.store, &checkpoint, &place.in_place("new/target"), &()).unwrap();
+    assert_eq!(again.summary.counts.unchanged, 614, "{:?}", again.summary);
+    assert!(again.folders.iter().all(|line| line.listing.is_none()), "no tree is loaded");
+    assert!(fs::read_dir(place.store.layout().pins()).unwrap().count() > 0);
+    drop(again);
+    assert_eq!(fs::read_dir(place.store.layout().pins()).unwrap().count(), 0);
+}
+
+#[test]
+fn an_empty_folder_is_replaced_and_a_full_one_refused() {
+    let place = Place::new();
+    place.write("file", "x");
+    let checkpoint = place.capture();
+    fs::create_dir(place.path("empty")).unwrap();
+    place.restore(&checkpoint, &Options::new(place.path("empty"))).unwrap();
+    place.assert_equal("empty", &checkpoint);
+    let again = place.restore(&checkpoint, &Options::new(place.path("empty")));
+    assert!(matches!(again, Err(Error::TargetNotEmpty { .. })), "{again:?}");
+}
+
+#[test]
+fn the_store_is_no_target() {
+    let place = Place::new();
+    place.write("file", "x");
+    let checkpoint = place.capture();
+    for target in ["store", "store/inside", ""] {
+        let refused = place.restore(&checkpoint, &place.in_place(target));
+        assert!(matches!(refused, Err(Error::Invalid(_))), "{target}: {refused:?}");
+    }
+}
+
+#[test]
+fn patterns_choose_and_bad_ones_are_refused() {
+    let place = Place::new();
+    for name in ["src/a.rs", "src/b.txt", "doc/x.txt", "target/big.rs", "deep/er/y.rs"] {
+        place.write(name, name);
+    }
+    let checkpoint = place.capture();
+    let list = |options: Options| {
+        let target = options.target.clone();
+        place.restore(&checkpoint, &options).unwrap();
+        let strip = |path: &String| path[target.to_str().unwrap().len() + 1..].to_owned();
+        paths(&target).iter().map(strip).collect::<Vec<_>>()
+    };
+    let include = Options { include: vec!["*.rs".into()], exclude: vec!["/target".into()], ..Options::new(place.path("one")) };
+    assert_eq!(list(include), ["deep", "deep/er", "deep/er/y.rs", "src", "src/a.rs"]);
+    let folder = Options { include: vec!["doc/".into()], ..Options::new(place.path("two")) };
+    assert_eq!(list(folder), ["doc", "doc/x.txt"]);
+    let bad = Options { exclude: vec!["[z-a]".into()], ..Options::new(place.path("three")) };
+    assert!(matches!(place.restore(&checkpoint, &bad), Err(Error::Invalid(_))));
+    assert!(StatCache::open(place.store.layout(), &place.path("one")).is_none());
+}
+
+#[test]
+fn sub_paths_are_restored_alone() {
+    let place = Place::new();
+    rich(&place);
+    let checkpoint = place.capture();
+    let folder = Options { subpath: b"a/b".to_vec(), ..Options::new(place.path("part")) };
+    let report = place.restore(&checkpoint, &folder).unwrap();
+    assert_eq!(fs::read(place.path("part/c/deep")).unwrap(), b"deep");
+    assert_eq!(fs::read(place.path("part/joined")).unwrap(), b"small");
+    assert_eq!(report.links_outside, ["a/small", "z joined"]);
+    let file = Options { subpath: b"a/small".to_vec(), ..Options::new(place.path("one")) };
+    place.restore(&checkpoint, &file).unwrap();
+    assert_eq!(fs::read(place.path("one")).unwrap(), b"small");
+    assert_eq!(fs::metadata(place.path("one")).unwrap().mtime(), fs::metadata(place.src("a/small")).unwrap().mtime());
+    assert!(matches!(place.restore(&checkpoint, &file), Err(Error::TargetNotEmpty { .. })));
+    fs::write(place.path("one"), "other").unwrap();
+    place.restore(&checkpoint, &Options { in_place: true, ..file }).unwrap();
+    assert_eq!(fs::read(place.path("one")).unwrap(), b"small");
+    let missing = Options { subpath: b"a/none".to_vec(), ..Options::new(place.path("none")) };
+    assert!(matches!(place.restore(&checkpoint, &missing), Err(Error::NoSuchPath { .. })));
+}
+
+#[test]
+fn paths_longer_than_the_system_allows() {
+    let place = Place::new();
+    let mut fd = OwnedFd::from(File::open(place.path("src")).unwrap());
+    for i in 0..1500 {
+        let name = format!("folder-{i}");
+        rustix::fs::mkdirat(&fd, name.as_str(), Mode::RWXU).unwrap();
+        fd = sys::open_folder_at(fd.as_fd(), name.as_bytes()).unwrap();
+    }
+    let file = rustix::fs::openat(&fd, "bottom", OFlags::CREATE | OFlags::WRONLY, Mode::RUSR | Mode::WUSR).unwrap();
+    File::from(file).write_all(b"reached").unwrap();
+    rlimit();
+    let checkpoint = place.capture();
+    place.restore(&checkpoint, &Options::new(place.path("copy"))).unwrap();
+    place.assert_equal("copy", &checkpoint);
+    let source = File::open(place.path("src")).unwrap();
+    let wide = fs::remove_file(place.src("folder-0/x"));
+    assert!(wide.is_err());
+    drop(source);
+    place.write("other", "x");
+    fs::create_dir(place.path("empty")).unwrap();
+    let nothing = capture(&place.store, &place.path("empty"), &[]);
+    place.restore(&nothing, &place.in_place("copy")).unwrap();
+    assert_eq!(fs::read_dir(place.path("copy")).unwrap().count(), 0);
+    place.restore(&nothing, &place.in_place("src")).unwrap();
+}
+
+/// The test's own capture is recursive and holds a file descriptor for each level.
+fn rlimit() {
+    let limit = rustix::process::Rlimit { current: Some(4096), maximum: Some(4096) };
+    let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, limit);
+}
+
+#[test]
+fn in_place_touches_only_what_differs() {
+    let place = Place::new();
+    rich(&place);
+    let first = place.capture();
+    let live = place.path("live");
+    place.restore(&first, &Options::new(&live)).unwrap();
+    // Every kind of change, in the source.
+    place.write("many/7", "changed");
+    place.write("many/new", "new");
+    fs::remove_file(place.src("many/8")).unwrap();
+    fs::set_permissions(place.src("many/9"), fs::Permissions::from_mode(0o711)).unwrap();
+    fs::remove_file(place.src("a/link")).unwrap();
+    place.write("a/link/now a folder", "yes");
+    fs::remove_dir_all(place.src("a/b/c")).unwrap();
+    place.write("a/b/c", "now a file");
+    fs::remove_file(place.src("z joined")).unwrap();
+    place.write("z joined", "small");
+    fs::hard_link(place.src("many/10"), place.src("many/10 too")).unwrap();
+    xattr(&place.src("many/11"), "user.x", b"y");
+    let second = place.capture();
+    let inode = |name: &str| fs::symlink_metadata(live.join(name)).map(|m| m.ino()).unwrap_or(0);
+    let before: Vec<u64> = (0..600).map(|i| inode(&format!("many/{i}"))).collect();
+    let (big, sparse) = (inode("big"), inode("sparse"));
+    let to_second = plan(&place.store, &second, &place.in_place("live"), &()).unwrap();
+    assert_eq!(to_second.summary.counts.replaced, 3, "{:?}", to_second.summary);
+    let report = execute(&place.store, &second, to_second, &()).unwrap();
+    assert_eq!(report.skipped, []);
+    place.assert_equal("live", &second);
+    for (i, ino) in before.iter().enumerate().filter(|(i, _)| ![7, 8].contains(i)) {
+        assert_eq!(inode(&format!("many/{i}")), *ino, "many/{i}");
+    }
+    assert_eq!((inode("big"), inode("sparse")), (big, sparse));
+    let report = place.restore(&first, &place.in_place("live")).unwrap();
+    assert_eq!(report.skipped, []);
+    place.assert_equal("live", &first);
+    std::thread::sleep(std::time::Duration::from_millis(30));
+    // A third time nothing is left to do, and what was too fresh to be sure of is certain.
+    let third = place.restore(&first, &place.in_place("live")).unwrap();
+    assert_eq!((third.files, third.deleted, third.metadata_changed), (0, 0, 0));
+    place.assert_seeded("live", &first);
+}
+
+#[test]
+fn in_place_without_a_stat_cache_compares_content() {
+    let place = Place::new();
+    rich(&place);
+    let checkpoint = place.capture();
+    let live = place.path("live");
+    place.restore(&checkpoint, &Options::new(&live)).unwrap();
+    fs::remove_dir_all(place.store.layout().cache()).unwrap();
+    fs::create_dir(place.store.layout().cache()).unwrap();
+    let old = fs::metadata(live.join("many/20")).unwrap();
+    fs::write(live.join("many/20"), "CONTENT 20").unwrap();
+    File::options().write(true).open(live.join("many/20")).unwrap().set_modified(old.modified().unwrap()).unwrap();
+    let report = place.restore(&checkpoint, &place.in_place("live")).unwrap();
+    assert_eq!((report.files, report.unchanged), (1, 613));
+    place.assert_equal("live", &checkpoint);
+    std::thread::sleep(std::time::Duration::from_millis(30));
+    place.restore(&checkpoint, &place.in_place("live")).unwrap();
+    place.assert_seeded("live", &checkpoint);
+}
+
+#[test]
+fn deletion_spares_what_capture_left_out() {
+    let place = Place::new();
+    place.write("keep/me", "1");
+    place.write("target/out", "2");
+    place.write("dir/skipped", "3");
+    let checkpoint = capture(&place.store, &place.path("src"), &["target", "dir/skipped"]);
+    place.write("extra/one", "4");
+    place.write("keep/two", "5");
+    let kept = place.restore(&checkpoint, &Options { delete: false, ..place.in_place("src") }).unwrap();
+    assert_eq!((kept.kept, kept.deleted), (3, 0));
+    let report = place.restore(&checkpoint, &place.in_place("src")).unwrap();
+    assert_eq!((report.kept, report.deleted), (0, 3));
+    assert!(place.src("target/out").exists() && place.src("dir/skipped").exists() && place.src("keep/me").exists());
+    assert!(!place.src("extra").exists() && !place.src("keep/two").exists());
+}
+
+#[test]
+fn a_folder_in_the_way_goes_only_with_delete() {
+    let place = Place::new();
+    place.write("thing", "a file");
+    let checkpoint = place.capture();
+    fs::remove_file(place.src("thing")).unwrap();
+    place.write("thing/inside", "mine");
+    let report = place.restore(&checkpoint, &Options { delete: false, ..place.in_place("src") }).unwrap();
+    assert_eq!(report.skipped.len(), 1);
+    assert!(place.src("thing/inside").exists());
+    place.restore(&checkpoint, &place.in_place("src")).unwrap();
+    place.assert_equal("src", &checkpoint);
+}
+
+#[test]
+fn symlinks_are_not_followed_out_of_the_target() {
+    let place = Place::new();
+    place.write("dir/file", "inside");
+    place.write("file", "inside");
+    let checkpoint = place.capture();
+    let outside = place.path("outside");
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("file"), "outside").unwrap();
+    fs::remove_dir_all(place.src("dir")).unwrap();
+    symlink(&outside, place.src("dir")).unwrap();
+    fs::remove_file(place.src("file")).unwrap();
+    symlink(outside.join("file"), place.src("file")).unwrap();
+    symlink(&outside, place.src("extra")).unwrap();
+    place.restore(&checkpoint, &place.in_place("src")).unwrap();
+    place.assert_equal("src", &checkpoint);
+    assert_eq!(fs::read(outside.join("file")).unwrap(), b"outside");
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
+}
+
+/// Asks to stop after some questions.
+struct Impatient(AtomicU64);
+
+impl Progress for Impatient {
+    fn is_cancelled(&self) -> bool {
+        self.0.fetch_sub(1, Ordering::Relaxed) == 0 || self.0.load(Ordering::Relaxed) > 1 << 60
+    }
+}
+
+#[test]
+fn a_cancelled_restore_leaves_nothing() {
+    let place = Place::new();
+    rich(&place);
+    let checkpoint = place.capture();
+    let live = place.path("live");
+    fs::create_dir(&live).unwrap();
+    fs::write(live.join("mine"), "mine").unwrap();
+    for patience in [0, 3, 100, 500] {
+        let fresh = plan(&place.store, &checkpoint, &Options::new(place.path("new")), &()).unwrap();
+        let stopped = execute(&place.store, &checkpoint, fresh, &Impatient(patience.into()));
+        assert!(matches!(stopped, Err(Error::Cancelled)), "{stopped:?}");
+        let in_place = plan(&place.store, &checkpoint, &place.in_place("live"), &()).unwrap();
+        let stopped = execute(&place.store, &checkpoint, in_place, &Impatient(patience.into()));
+        assert!(matches!(stopped, Err(Error::Cancelled)), "{stopped:?}");
+        let names: Vec<_> = fs::read_dir(place.path("")).unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert_eq!(names.len(), 3, "{names:?}");
+        assert_eq!(fs::read_dir(&live).unwrap().count(), 1);
+    }
+}
+
+#[test]
+fn inherited_lists_and_groups_leave_no_trace() {
+    let place = Place::new();
+    place.write("dir/file", "x");
+    let checkpoint = place.capture();
+    // user::rwx group::rwx other::--- and user 1234:rwx with a mask, as a default list.
+    let mut list = vec![2, 0, 0, 0];
+    for (tag, perm, id) in [(1u16, 7u16, u32::MAX), (2, 7, 1234), (4, 7, u32::MAX), (16, 7, u32::MAX), (32, 0, u32::MAX)] {
+        list.extend_from_slice(&tag.to_le_bytes());
+        list.extend_from_slice(&perm.to_le_bytes());
+        list.extend_from_slice(&id.to_le_bytes());
+    }
+    let above = place.path("above");
+    fs::create_dir_all(above.join("live")).unwrap();
+    for folder in [&above, &above.join("live")] {
+        xattr(folder, "system.posix_acl_default", &list);
+        std::os::unix::fs::chown(folder, None, Some(77)).unwrap();
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o2755)).unwrap();
+    }
+    place.restore(&checkpoint, &Options::new(above.join("new"))).unwrap();
+    place.assert_equal("above/new", &checkpoint);
+    place.restore(&checkpoint, &place.in_place("above/live")).unwrap();
+    place.assert_equal("above/live", &checkpoint);
+}
+
+#[test]
+fn the_plan_names_every_change() {
+    let place = Place::new();
+    place.write("a/file", "x");
+    place.write("b", "x");
+    let checkpoint = place.capture();
+    place.write("b", "changed");
+    place.write("c/d", "extra");
+    fs::remove_file(place.src("a/file")).unwrap();
+    let plan = plan(&place.store, &checkpoint, &place.in_place("src"), &()).unwrap();
+    let mut changes = Vec::new();
+    plan.each_change(&mut |change, path| changes.push((change, String::from_utf8(path.to_vec()).unwrap()))).unwrap();
+    assert!(changes.contains(&(Change::Create, "a/file".into())), "{changes:?}");
+    assert!(changes.contains(&(Change::Replace, "b".into())));
+    assert!(changes.contains(&(Change::Delete, "c".into())));
+    assert_eq!(plan.summary.counts.deleted, 2);
+    serde_json::to_string(&plan.summary).unwrap();
+    assert!(place.src("c/d").exists());
+}
+
+#[test]
+#[ignore = "a measurement: PARHELIA_TREE names the tree, PARHELIA_PLACE a folder for the copies"]
+fn speed() {
+    let tree = PathBuf::from(std::env::var_os("PARHELIA_TREE").unwrap());
+    let place = PathBuf::from(std::env::var_os("PARHELIA_PLACE").unwrap());
+    let time = |what: &str, start: std::time::Instant| eprintln!("{what}: {:.3} s", start.elapsed().as_secs_f64());
+    let store = super::tests_support::store(&place.join("store"));
+    if store.checkpoints().unwrap().is_empty() {
+        capture(&store, &tree, &[]);
+        store.absorb(&()).unwrap();
+    }
+    drop(store);
+    let start = std::time::Instant::now();
+    let store = super::tests_support::store(&place.join("store"));
+    let checkpoint = store.checkpoints().unwrap().remove(0);
+    let target = place.join(format!("copy-{}", std::process::id()));
+    let fresh = plan(&store, &checkpoint, &Options::new(&target), &()).unwrap();
+    time("open and plan", start);
+    execute(&store, &checkpoint, fresh, &()).unwrap();
+    time("fresh", start);
+    for i in 0..3 {
+        let start = std::time::Instant::now();
+        let store = super::tests_support::store(&place.join("store"));
+        let options = Options { in_place: true, ..Options::new(&target) };
+        let again = plan(&store, &checkpoint, &options, &()).unwrap();
+        time("in place: plan", start);
+        let report = execute(&store, &checkpoint, again, &()).unwrap();
+        time("in place", start);
+        eprintln!("{i}: {} files", report.files);
+        for path in paths(&target).iter().filter(|p| p.ends_with("package.json")).take(10) {
+            fs::write(path, "changed").unwrap();
+        }
+    }
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    eprintln!("{}", status.lines().find(|l| l.starts_with("VmHWM")).unwrap());
+}

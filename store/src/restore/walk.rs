@@ -1,0 +1,443 @@
+//! Walks the checkpoint's tree, and the live folder in step with it, on several threads; what fits already is not looked into further.
+
+use std::{
+    os::fd::{AsFd, OwnedFd},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use rustix::io::Errno;
+
+use super::{
+    Options,
+    compare::compare,
+    plan::Counts,
+    pool,
+    select::{Filter, Spared},
+    table::{Action, Dirs, Folder, Item, Listing, Packs, Source, Stamp, folder_path},
+};
+use crate::{
+    error::{Error, IoContext, Result},
+    format::SINGLE_CHUNK_BYTES,
+    id::{BlobId, TreeId},
+    name,
+    progress::{self, Progress},
+    statcache::{Section, StatCache},
+    store::Store,
+    sys::{self, Stat},
+    tree::{Kind, Meta, Node},
+    view::View,
+};
+
+/// An entry of the live folder that the checkpoint does not have.
+#[derive(Debug)]
+pub struct Extra {
+    /// The folder it is in.
+    pub folder: u32,
+    /// Its name.
+    pub name: Box<[u8]>,
+    /// It and what is in it.
+    pub entries: u64,
+}
+
+/// An entry that shares its inode with others, in the checkpoint or in the live folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Linked {
+    /// Position of its group's first member; its own where it is in no group.
+    pub leader: u64,
+    /// Its position.
+    pub position: u64,
+    /// The folder it is in.
+    pub folder: u32,
+    /// Which entry of that it is.
+    pub index: u32,
+    /// The live inode; 0 where there is none.
+    pub ino: u64,
+    /// What is to be done with it.
+    pub action: Option<Action>,
+}
+
+/// What the walk found.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// The folders.
+    pub folders: Vec<Folder>,
+    /// What has to be done, links not yet considered.
+    pub items: Vec<Item>,
+    /// Entries with partners.
+    pub linked: Vec<Linked>,
+    /// What the checkpoint does not have.
+    pub extras: Vec<Extra>,
+    /// Packs of the items.
+    pub packs: Packs,
+    /// Sums.
+    pub counts: Counts,
+}
+
+/// A walk under way.
+pub struct Walk<'a> {
+    pub store: &'a Store,
+    pub view: Arc<View>,
+    pub options: &'a Options,
+    pub filter: &'a Filter,
+    pub spared: &'a Spared,
+    pub cache: Option<&'a StatCache>,
+    pub leaders: std::collections::HashMap<u64, u64>,
+    pub progress: &'a dyn Progress,
+    pub found: Mutex<Found>,
+}
+
+/// A folder to look at.
+pub struct Job {
+    folder: u32,
+    tree: TreeId,
+    position: u64,
+    section: u64,
+    live: bool,
+    included: bool,
+}
+
+/// The entries that the checkpoint has in a folder, and what the stat cache knows of those that are there.
+struct Entries {
+    section: Option<Section>,
+    /// `None` where the section's nodes are the checkpoint's.
+    loaded: Option<Vec<Node>>,
+}
+
+impl Entries {
+    fn len(&self) -> usize {
+        self.loaded.as_ref().map_or_else(|| self.section.as_ref().map_or(0, |s| s.entries.len()), Vec::len)
+    }
+
+    fn node(&self, index: usize) -> &Node {
+        match (&self.loaded, &self.section) {
+            (Some(nodes), _) => &nodes[index],
+            (None, Some(section)) => &section.entries[index].node,
+            (None, None) => unreachable!("a listing without a section is loaded"),
+        }
+    }
+
+    fn cached(&self, name: &[u8]) -> Option<&crate::statcache::Cached> {
+        let section = self.section.as_ref()?;
+        section.entries.binary_search_by(|e| e.node.name.as_slice().cmp(name)).ok().map(|i| &section.entries[i])
+    }
+}
+
+/// What one folder came to.
+#[derive(Default)]
+struct Outcome {
+    items: Vec<(Item, Option<crate::id::PackId>)>,
+    stamps: Vec<Stamp>,
+    linked: Vec<Linked>,
+    extras: Vec<Extra>,
+    children: Vec<(Folder, Job)>,
+    counts: Counts,
+    is_as_cached: bool,
+}
+
+/// The live names of a folder, taken in step with the checkpoint's.
+struct Live {
+    fd: Arc<OwnedFd>,
+    names: Vec<Vec<u8>>,
+    next: usize,
+}
+
+impl Walk<'_> {
+    fn lock(&self) -> MutexGuard<'_, Found> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Enters the target itself; the first thing to do.
+    pub fn enter_root(&self, top: Folder) {
+        self.lock().folders.push(top);
+    }
+
+    /// Looks at one entry that is no folder, in an open one.
+    pub fn single(&self, node: Node, position: u64, root: Option<Arc<OwnedFd>>) -> Result<()> {
+        let root = root.ok_or_else(|| Error::Invalid("nowhere to restore to".into()))?;
+        let stat = match sys::stat_at(root.as_fd(), &node.name) {
+            Err(Errno::NOENT) => None,
+            other => Some(other.at("read", name::as_path(&node.name))?),
+        };
+        let job = Job { folder: 0, tree: TreeId([0; 32]), position: 0, section: 0, live: true, included: true };
+        let live = Live { fd: root, names: Vec::new(), next: 0 };
+        let entries = Entries { section: None, loaded: Some(vec![node.clone()]) };
+        let mut out = Outcome { stamps: vec![Stamp::default()], ..Outcome::default() };
+        let at = Place { job: &job, index: 0, position, included: true };
+        self.entry(&at, &node, &entries, Some(&live), stat, &mut out)?;
+        self.enter(job, entries, out, &mut Vec::new());
+        Ok(())
+    }
+
+    /// Walks from the target down. `root` is the open target, where it exists.
+    pub fn run(&self, tree: TreeId, position: u64, section: u64, root: Option<Arc<OwnedFd>>) -> Result<()> {
+        let step = |folder: u32| {
+            let found = self.lock();
+            let line = &found.folders[folder as usize];
+            (line.parent, line.name.to_vec())
+        };
+        let dirs = root.map(|root| Dirs::new(root, &step));
+        let live = dirs.is_some();
+        let first = Job { folder: 0, tree, position, section, live, included: !self.filter.has_include() };
+        pool::spread(self.options.threads.max(1), vec![first], |job, more| self.folder(job, dirs.as_ref(), more))
+    }
+
+    fn folder(&self, job: Job, dirs: Option<&Dirs<'_>>, more: &mut Vec<Job>) -> Result<()> {
+        progress::check(self.progress)?;
+        let path = || folder_path(&self.lock().folders, job.folder);
+        let entries = self.entries(&job).map_err(|e| e.at(&path()))?;
+        let mut live = match dirs.filter(|_| job.live) {
+            Some(dirs) => {
+                let fd = dirs.get(job.folder).at("open folder", name::as_path(&path()))?;
+                let names = sys::names(fd.as_fd()).at("read folder", name::as_path(&path()))?;
+                Some(Live { fd, names, next: 0 })
+            }
+            None => None,
+        };
+        let outcome = self.merge(&job, &entries, live.as_mut(), &path)?;
+        self.progress.advance(entries.len() as u64, 0);
+        self.enter(job, entries, outcome, more);
+        Ok(())
+    }
+
+    fn entries(&self, job: &Job) -> Result<Entries> {
+        let section = match self.cache {
+            Some(cache) if job.section != 0 => cache.section(job.section),
+            _ => None,
+        };
+        let same = section.as_ref().is_some_and(|s| s.tree == job.tree);
+        let loaded = if same { None } else { Some(self.store.folder(job.tree)?) };
+        Ok(Entries { section, loaded })
+    }
+
+    fn merge(&self, job: &Job, entries: &Entries, mut live: Option<&mut Live>, path: &dyn Fn() -> Vec<u8>) -> Result<Outcome> {
+        let mut out = Outcome { is_as_cached: entries.loaded.is_none(), ..Outcome::default() };
+        let base = if self.filter.is_all() { Vec::new() } else { path() };
+        let mut position = job.position;
+        for index in 0..entries.len() {
+            let node = entries.node(index);
+            position += 1;
+            let here = position;
+            position += node.as_folder().map_or(0, |(_, totals)| totals.entries);
+            let stat = match live.as_deref_mut() {
+                Some(live) => self.advance(job, live, &node.name, &mut out, path)?,
+                None => None,
+            };
+            let full = if self.filter.is_all() { Vec::new() } else { name::join(&base, &node.name) };
+            let is_folder = node.as_folder().is_some();
+            let included = self.filter.includes(&full, is_folder, job.included);
+            let wanted = included || is_folder && self.filter.has_include();
+            out.stamps.push(Stamp::default());
+            if !wanted || self.filter.excludes(&full, is_folder) {
+                continue;
+            }
+            let at = Place { job, index, position: here, included };
+            self.entry(&at, node, entries, live.as_deref(), stat, &mut out)?;
+        }
+        if let Some(live) = live {
+            while let Some(name) = live.names.get_mut(live.next).map(std::mem::take) {
+                live.next += 1;
+                self.extra(job, live, name, &mut out, path)?;
+            }
+        }
+        Ok(out)
+    }
+
+    /// Takes the live names up to `name` as extras, and stats `name` if it is there.
+    fn advance(
+        &self,
+        job: &Job,
+        live: &mut Live,
+        name: &[u8],
+        out: &mut Outcome,
+        path: &dyn Fn() -> Vec<u8>,
+    ) -> Result<Option<Stat>> {
+        while let Some(next) = live.names.get_mut(live.next) {
+            match next.as_slice().cmp(name) {
+                std::cmp::Ordering::Greater => return Ok(None),
+                order => {
+                    let next = std::mem::take(next);
+                    live.next += 1;
+                    if order.is_lt() {
+                        self.extra(job, live, next, out, path)?;
+                        continue;
+                    }
+                    return match sys::stat_at(live.fd.as_fd(), name) {
+                        Err(Errno::NOENT) => Ok(None),
+                        other => other.map(Some).at("read", name::as_path(&name::join(&path(), name))),
+                    };
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn extra(&self, job: &Job, live: &Live, name: Vec<u8>, out: &mut Outcome, path: &dyn Fn() -> Vec<u8>) -> Result<()> {
+        let full = name::join(&path(), &name);
+        if self.spared.covers(&full) {
+            out.counts.spared += 1;
+            return Ok(());
+        }
+        if !self.filter.is_all() {
+            let is_folder = sys::stat_at(live.fd.as_fd(), &name).is_ok_and(|stat| stat.is_folder());
+            if self.filter.excludes(&full, is_folder) || !self.filter.includes(&full, is_folder, job.included) {
+                return Ok(());
+            }
+        }
+        let entries = super::remove::count(live.fd.as_fd(), &name, &full, &|path| self.spared.covers(path));
+        out.extras.push(Extra { folder: job.folder, name: name.into(), entries });
+        Ok(())
+    }
+
+    fn entry(
+        &self,
+        at: &Place<'_>,
+        node: &Node,
+        entries: &Entries,
+        live: Option<&Live>,
+        stat: Option<Stat>,
+        out: &mut Outcome,
+    ) -> Result<()> {
+        let cached = entries.cached_at(at.index, stat.is_some(), &node.name);
+        let mode = self.options.mode_of(&node.meta);
+        let action = match (live, &stat) {
+            (Some(live), Some(stat)) => match compare(live.fd.as_fd(), node, mode, stat, cached) {
+                Err(Errno::NOENT) => Some(Action::Create),
+                Err(e) => return Err(e).at("read", name::as_path(&node.name)),
+                Ok(action) => action,
+            },
+            _ => Some(Action::Create),
+        };
+        if let Some(stat) = &stat {
+            let stamp = Stamp::in_place(stat, sys::now());
+            let known = cached.filter(|c| c.is_unchanged(stat));
+            // What the cache vouches for is as certain as it was then.
+            let stamp = if known.is_some() { Stamp { racy: false, ..stamp } } else { stamp };
+            out.is_as_cached &= known.is_some();
+            out.stamps[at.index] = stamp;
+        } else {
+            out.is_as_cached = false;
+        }
+        if let Kind::Folder { tree, .. } = &node.kind {
+            let is_new = matches!(action, Some(Action::Create | Action::Exchange));
+            if action == Some(Action::Exchange) {
+                out.items.push((plain_item(at, Action::Exchange), None));
+            }
+            let section = if is_new { 0 } else { cached.map_or(0, |c| c.section) };
+            self.child(at, node, *tree, is_new, action == Some(Action::Meta), section, out);
+            return Ok(());
+        }
+        let in_group = node.links > 1 && self.leaders.contains_key(&at.position);
+        if in_group || stat.as_ref().is_some_and(|s| s.links > 1) {
+            let leader = self.leaders.get(&at.position).copied().unwrap_or(at.position);
+            let ino = stat.as_ref().map_or(0, |s| s.ino);
+            out.linked.push(Linked { leader, position: at.position, folder: at.job.folder, index: at.index as u32, ino, action });
+        }
+        match action {
+            None => out.counts.unchanged += 1,
+            Some(action) => {
+                out.counts.add(action, node);
+                out.items.push(self.item(at, node, action)?);
+            }
+        }
+        Ok(())
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn child(&self, at: &Place<'_>, node: &Node, tree: TreeId, is_new: bool, differs: bool, section: u64, out: &mut Outcome) {
+        let meta = Meta { mode: self.options.mode_of(&node.meta), ..node.meta.clone() };
+        let folder = Folder {
+            parent: at.job.folder,
+            index: at.index as u32,
+            name: node.name.clone().into(),
+            meta,
+            tree,
+            is_new,
+            selected: at.included,
+            wanted: at.included,
+            finish: is_new || differs && at.included,
+            differs: differs && at.included,
+            old_section: section,
+            children: 0..0,
+            listing: None,
+            stamp: None,
+        };
+        let job = Job { folder: 0, tree, position: at.position, section, live: !is_new, included: at.included };
+        out.children.push((folder, job));
+    }
+
+    fn item(&self, at: &Place<'_>, node: &Node, action: Action) -> Result<(Item, Option<crate::id::PackId>)> {
+        let mut item = plain_item(at, action);
+        let Kind::File { size, blob, .. } = &node.kind else { return Ok((item, None)) };
+        if *size == 0 || action == Action::Meta {
+            return Ok((item, None));
+        }
+        let (source, location) = locate(self.store, &self.view, *blob, *size)?;
+        item.source = source;
+        let Some(location) = location else { return Ok((item, None)) };
+        (item.offset, item.block_bytes) = (location.offset, location.block_bytes);
+        Ok((item, Some(location.pack)))
+    }
+
+    fn enter(&self, job: Job, entries: Entries, mut out: Outcome, more: &mut Vec<Job>) {
+        // The old section serves as it is, where it is right in every entry.
+        let listing = (!out.is_as_cached || !out.items.is_empty())
+            .then(|| Listing::new((0..entries.len()).map(|i| entries.node(i)), std::mem::take(&mut out.stamps)));
+        drop(entries);
+        let mut found = self.lock();
+        let first = found.folders.len() as u32;
+        for (folder, mut child) in out.children {
+            child.folder = found.folders.len() as u32;
+            found.folders.push(folder);
+            more.push(child);
+        }
+        let end = found.folders.len() as u32;
+        let line = &mut found.folders[job.folder as usize];
+        line.children = first..end;
+        line.listing = listing;
+        for (mut item, pack) in out.items {
+            if let Some(pack) = pack {
+                item.pack = found.packs.number(pack);
+            }
+            found.items.push(item);
+        }
+        found.linked.extend(out.linked);
+        found.extras.extend(out.extras);
+        found.counts.merge(&out.counts);
+    }
+}
+
+/// An entry under comparison.
+struct Place<'a> {
+    job: &'a Job,
+    index: usize,
+    position: u64,
+    included: bool,
+}
+
+impl Entries {
+    /// What the cache knows of an entry that is there.
+    fn cached_at(&self, index: usize, is_there: bool, name: &[u8]) -> Option<&crate::statcache::Cached> {
+        match (is_there, &self.loaded, &self.section) {
+            (true, None, Some(section)) => section.entries.get(index),
+            (true, ..) => self.cached(name),
+            _ => None,
+        }
+    }
+}
+
+fn plain_item(at: &Place<'_>, action: Action) -> Item {
+    Item { source: Source::Node, pack: 0, offset: 0, block_bytes: 0, folder: at.job.folder, index: at.index as u32, action }
+}
+
+/// How a file's content is stored, and where it begins.
+pub fn locate(store: &Store, view: &View, blob: BlobId, size: u64) -> Result<(Source, Option<crate::pack::Location>)> {
+    if size <= u64::from(store.config().chunking.bytes_max).max(SINGLE_CHUNK_BYTES as u64)
+        && let Some(location) = view.locate(blob.object())?
+    {
+        return Ok((Source::Chunk, Some(location)));
+    }
+    match view.locate(blob.recipe_root())? {
+        Some(location) => Ok((Source::Recipe, Some(location))),
+        None => Err(Error::Missing { kind: "chunk", id: blob.to_string() }),
+    }
+}

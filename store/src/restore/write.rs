@@ -1,0 +1,365 @@
+//! Writes files, in the order in which their content lies in the store, so that each block is decoded once.
+
+use std::{
+    ops::Range,
+    os::fd::{AsFd, BorrowedFd},
+    sync::Arc,
+};
+
+use rustix::{
+    fs::{AtFlags, FileType, Mode, OFlags},
+    io::Errno,
+};
+
+use super::{
+    meta::{self, Current, Handle, Refused},
+    pool,
+    run::{Done, Run},
+    table::{Action, Item, Source, Stamp},
+};
+use crate::{
+    error::{Error, IoContext, Result},
+    id::BlobId,
+    name,
+    pack::{Block, ObjectKind},
+    progress, sys,
+    tree::{Hole, Kind, Meta, Node},
+};
+
+/// At most this many entries are written at a time by one thread.
+const GROUP_MAX: usize = 256;
+
+/// A file being written, in order.
+struct Out<'a> {
+    fd: BorrowedFd<'a>,
+    holes: &'a [Hole],
+    at: u64,
+}
+
+fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8], mut at: Option<u64>) -> rustix::io::Result<()> {
+    while !bytes.is_empty() {
+        let written = match at {
+            Some(offset) => rustix::io::pwrite(fd, bytes, offset),
+            None => rustix::io::write(fd, bytes),
+        };
+        match written {
+            Ok(0) => return Err(Errno::IO),
+            Ok(n) => {
+                bytes = &bytes[n..];
+                at = at.map(|offset| offset + n as u64);
+            }
+            Err(Errno::INTR) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+impl Out<'_> {
+    /// Writes the next bytes, but for those that are in a hole.
+    fn write(&mut self, piece: &[u8]) -> rustix::io::Result<()> {
+        if self.holes.is_empty() {
+            return write_all(self.fd, piece, None);
+        }
+        let end = self.at + piece.len() as u64;
+        let mut at = self.at;
+        while at < end {
+            // The first hole that does not end before this place.
+            let next = self.holes.partition_point(|hole| hole.start + hole.bytes <= at);
+            let hole = self.holes.get(next).map_or(end..end, |hole| hole.start..hole.start + hole.bytes);
+            let until = hole.start.clamp(at, end);
+            let range = (at - self.at) as usize..(until - self.at) as usize;
+            write_all(self.fd, &piece[range], Some(at))?;
+            at = hole.end.min(end).max(until);
+        }
+        self.at = end;
+        Ok(())
+    }
+}
+
+/// Whether the system's answer means that such an entry cannot be made here, rather than that something failed.
+fn is_refusal(e: Errno) -> bool {
+    matches!(e, Errno::PERM | Errno::INVAL | Errno::ILSEQ | Errno::NAMETOOLONG | Errno::OPNOTSUPP | Errno::NOSYS)
+}
+
+impl Run<'_> {
+    /// Writes every file, symlink and special file, links to others excepted.
+    pub fn write_entries(&self) -> Result<Done> {
+        let groups = self.groups();
+        let parts = pool::in_order(self.threads(), groups.len(), |i, done: &mut Done| self.write_group(groups[i].clone(), done))?;
+        Ok(Done::sum(parts))
+    }
+
+    fn groups(&self) -> Vec<Range<usize>> {
+        let items = &self.plan.items;
+        let together =
+            |a: &Item, b: &Item| (a.source, a.pack, a.offset) == (b.source, b.pack, b.offset) && a.source != Source::Recipe;
+        let mut groups = Vec::new();
+        let mut start = 0;
+        for end in 1..=items.len() {
+            if end == items.len() || end - start >= GROUP_MAX || !together(&items[end - 1], &items[end]) {
+                groups.push(start..end);
+                start = end;
+            }
+        }
+        groups
+    }
+
+    fn write_group(&self, group: Range<usize>, done: &mut Done) -> Result<()> {
+        let items = &self.plan.items[group];
+        let mut block = None;
+        for item in items.iter().filter(|item| item.action != Action::Meta) {
+            progress::check(self.progress)?;
+            let node = self.plan.node(item.folder, item.index)?;
+            let stamp = match &node.kind {
+                // It only says that something is in the way of a folder.
+                Kind::Folder { .. } => continue,
+                Kind::File { size, blob, .. } => {
+                    let stamp = self.write_file(item, &node, *size, *blob, &mut block);
+                    let stamp =
+                        stamp.map_err(|e| e.at(&super::table::entry_path(&self.plan.folders, item.folder, &node.name)))?;
+                    if stamp.is_some() {
+                        done.files += 1;
+                        done.bytes += size;
+                    }
+                    self.progress.advance(1, *size);
+                    stamp
+                }
+                _ => {
+                    self.progress.advance(1, 0);
+                    self.make_other(item, &node)?
+                }
+            };
+            if let Some(stamp) = stamp {
+                done.stamps.push((item.folder, item.index, stamp));
+            }
+        }
+        Ok(())
+    }
+
+    fn write_file(
+        &self,
+        item: &Item,
+        node: &Node,
+        size: u64,
+        blob: BlobId,
+        block: &mut Option<Arc<Block>>,
+    ) -> Result<Option<Stamp>> {
+        let wrote = |outcome: rustix::io::Result<()>| outcome.at("write", self.path(item.folder, &node.name));
+        match item.source {
+            Source::Node => self.make_file(item, node, |_| Ok(())),
+            Source::Recipe => {
+                let reader = self.store.blob(blob, size)?;
+                self.make_file(item, node, |out| {
+                    reader.read_verified(|piece| {
+                        progress::check(self.progress)?;
+                        wrote(out.write(piece))
+                    })
+                })
+            }
+            Source::Chunk => {
+                let block = self.chunk_block(item, blob, block)?;
+                let bytes = block.object(blob.object()).unwrap_or_default();
+                if bytes.len() as u64 != size {
+                    let reason = format!("it has {} bytes, the tree says {size}", bytes.len());
+                    let place = self.store.layout().packs();
+                    return Err(Error::Corrupt { what: format!("chunk {blob}"), place, reason });
+                }
+                self.make_file(item, node, |out| wrote(out.write(bytes)))
+            }
+        }
+    }
+
+    /// The block that an item's chunk is in; the last one where it is the same. Where garbage collection has moved the chunk
+    /// meanwhile, it is looked up again.
+    fn chunk_block(&self, item: &Item, blob: BlobId, last: &mut Option<Arc<Block>>) -> Result<Arc<Block>> {
+        if let Some(block) = last.as_ref().filter(|block| block.object(blob.object()).is_some()) {
+            return Ok(block.clone());
+        }
+        let found = match self.plan.packs.location(item) {
+            Some(location) => match self.store.block(location) {
+                Err(e) if !e.is_not_found() => return Err(e),
+                other => other.ok().filter(|block| block.object(blob.object()).is_some()),
+            },
+            None => None,
+        };
+        let block = match found {
+            Some(block) => block,
+            None => self.store.object_block(ObjectKind::Chunk, blob.object())?,
+        };
+        *last = Some(block.clone());
+        Ok(block)
+    }
+
+    /// Makes a file under its present name, has `fill` write its content, and sets its metadata.
+    fn make_file(&self, item: &Item, node: &Node, fill: impl FnOnce(&mut Out<'_>) -> Result<()>) -> Result<Option<Stamp>> {
+        let failed = |action| move |e: Errno| (action, e);
+        let path = || self.path(item.folder, &node.name);
+        let is_private = self.plan.folders[item.folder as usize].is_new;
+        let meta = Meta { mode: self.plan.options.mode_of(&node.meta), ..node.meta.clone() };
+        let first_mode = if is_private && meta.xattrs.is_empty() { meta.mode & 0o777 } else { 0o600 };
+        let folder = self.dirs.get(item.folder).at("open folder", path())?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let now = self.name_now(item.folder, item.index, &node.name);
+        let fd = match rustix::fs::openat(&folder, now.as_slice(), flags, Mode::from_raw_mode(first_mode)) {
+            Err(e) if is_refusal(e) => {
+                self.skip_entry(item.folder, item.index, &node.name, e);
+                return Ok(None);
+            }
+            other => other.at("create file", path())?,
+        };
+        let holes = match &node.kind {
+            Kind::File { size, holes, .. } if !holes.is_empty() => {
+                rustix::fs::ftruncate(&fd, *size).at("write", path())?;
+                holes.as_slice()
+            }
+            _ => &[],
+        };
+        fill(&mut Out { fd: fd.as_fd(), holes, at: 0 })?;
+        let created = &self.staging.created;
+        let set = || -> Result<(Refused, Stamp), (&'static str, Errno)> {
+            let current = match is_private {
+                true => Current { mode: first_mode & created.mode, ..created.clone() },
+                false => {
+                    let stat = sys::stat_fd(&fd).map_err(failed("read"))?;
+                    let xattrs = sys::xattrs_fd(fd.as_fd()).map_err(failed("read"))?;
+                    Current { mode: stat.mode & 0o7777, uid: stat.uid, gid: stat.gid, xattrs }
+                }
+            };
+            let refused = meta::apply(&Handle::Open(fd.as_fd()), &meta, &current).map_err(failed("set metadata of"))?;
+            Ok((refused, Stamp::private(&sys::stat_fd(&fd).map_err(failed("read"))?)))
+        };
+        let (refused, mut stamp) = set().or_else(|(action, e)| Err(e).at(action, path()))?;
+        self.note(item.folder, &node.name, &refused);
+        stamp.racy |= !refused.is_nothing() || meta.mode != node.meta.mode;
+        Ok(Some(stamp))
+    }
+
+    /// Makes a symlink, fifo, socket or device.
+    fn make_other(&self, item: &Item, node: &Node) -> Result<Option<Stamp>> {
+        let path = || self.path(item.folder, &node.name);
+        let now = self.name_now(item.folder, item.index, &node.name);
+        let folder = self.dirs.get(item.folder).at("open folder", path())?;
+        let is_device = matches!(node.kind, Kind::CharDevice { .. } | Kind::BlockDevice { .. });
+        if is_device && !self.plan.options.preserve_special {
+            self.skip_entry(item.folder, item.index, &node.name, "devices are not restored");
+            return Ok(None);
+        }
+        let made = match &node.kind {
+            Kind::Symlink { target } => rustix::fs::symlinkat(target.as_slice(), &folder, now.as_slice()),
+            kind => {
+                let (file_type, device) = match kind {
+                    Kind::CharDevice { major, minor } => (FileType::CharacterDevice, rustix::fs::makedev(*major, *minor)),
+                    Kind::BlockDevice { major, minor } => (FileType::BlockDevice, rustix::fs::makedev(*major, *minor)),
+                    Kind::Socket => (FileType::Socket, 0),
+                    _ => (FileType::Fifo, 0),
+                };
+                rustix::fs::mknodat(&folder, now.as_slice(), file_type, Mode::RUSR | Mode::WUSR, device)
+            }
+        };
+        match made {
+            Err(e) if is_refusal(e) => {
+                self.skip_entry(item.folder, item.index, &node.name, e);
+                return Ok(None);
+            }
+            other => other.at("create", path())?,
+        }
+        let refused = self.set_meta(folder.as_fd(), &now, node).at("set metadata of", path())?;
+        self.note(item.folder, &node.name, &refused);
+        let stat = sys::stat_at(folder.as_fd(), &now).at("read", path())?;
+        let mut stamp = Stamp::private(&stat);
+        stamp.racy |= !refused.is_nothing();
+        Ok(Some(stamp))
+    }
+
+    /// Sets the metadata of an entry of any type that is there, under whatever name.
+    pub fn set_meta(&self, folder: BorrowedFd<'_>, now: &[u8], node: &Node) -> rustix::io::Result<Refused> {
+        let meta = Meta { mode: self.plan.options.mode_of(&node.meta), ..node.meta.clone() };
+        let stat = sys::stat_at(folder, now)?;
+        let current = Current { mode: stat.mode & 0o7777, uid: stat.uid, gid: stat.gid, xattrs: sys::xattrs_at(folder, now)? };
+        let handle = match node.kind {
+            Kind::Symlink { .. } => Handle::Symlink(folder, now),
+            _ => Handle::find(folder, now)?,
+        };
+        meta::apply(&handle, &meta, &current)
+    }
+
+    /// Joins names to the files that they are names of. A file that a filesystem cannot give another name becomes two.
+    pub fn make_links(&self) -> Result<Done> {
+        let mut done = Done::default();
+        for link in &self.plan.links {
+            progress::check(self.progress)?;
+            let (from, to) = (self.plan.node(link.from_folder, link.from_index)?, self.plan.node(link.folder, link.index)?);
+            if self.is_skipped(link.from_folder, link.from_index) {
+                self.skip_entry(link.folder, link.index, &to.name, "the file that it is a link to could not be made");
+                continue;
+            }
+            let from_now = match self.is_written(link.from_folder, link.from_index) {
+                true => self.name_now(link.from_folder, link.from_index, &from.name),
+                false => from.name.clone(),
+            };
+            let to_now = self.name_now(link.folder, link.index, &to.name);
+            let made = self.dirs.get(link.from_folder).and_then(|from_folder| {
+                let folder = self.dirs.get(link.folder)?;
+                rustix::fs::linkat(from_folder, from_now.as_slice(), folder, to_now.as_slice(), AtFlags::empty())
+            });
+            match made {
+                Err(Errno::PERM | Errno::MLINK | Errno::OPNOTSUPP | Errno::NOSYS) => self.write_apart(link, &to, &mut done)?,
+                other => other.at("link", self.path(link.folder, &to.name))?,
+            }
+            self.progress.advance(1, 0);
+        }
+        self.stamp_links(&mut done)?;
+        Ok(done)
+    }
+
+    /// Writes what should be a link as a file of its own, and says so.
+    fn write_apart(&self, link: &super::join::Link, node: &Node, done: &mut Done) -> Result<()> {
+        let mut item = Item {
+            source: Source::Node,
+            pack: u32::MAX,
+            offset: 0,
+            block_bytes: 0,
+            folder: link.folder,
+            index: link.index,
+            action: link.action,
+        };
+        let stamp = match &node.kind {
+            Kind::File { size, blob, .. } => {
+                if *size > 0 {
+                    (item.source, _) = super::walk::locate(self.store, &self.store.view(), *blob, *size)?;
+                }
+                self.write_file(&item, node, *size, *blob, &mut None)?
+            }
+            _ => self.make_other(&item, node)?,
+        };
+        if let Some(stamp) = stamp {
+            done.stamps.push((link.folder, link.index, stamp));
+        }
+        let text = "the filesystem did not take a hard link; it is a file of its own";
+        self.progress.notice(&format!("{}: {text}", name::display(&self.inside(link.folder, &node.name))));
+        Ok(())
+    }
+
+    /// A link changes the time of the file: stats are taken when all links are made.
+    fn stamp_links(&self, done: &mut Done) -> Result<()> {
+        for link in &self.plan.links {
+            let (from, to) = ((link.from_folder, link.from_index), (link.folder, link.index));
+            for (folder, index) in [from, to] {
+                if !self.plan.folders[folder as usize].is_new || self.is_skipped(folder, index) {
+                    continue;
+                }
+                let node = self.plan.node(folder, index)?;
+                let stat = self.dirs.get(folder).and_then(|fd| sys::stat_at(fd.as_fd(), &node.name));
+                let stat = stat.at("read", self.path(folder, &node.name))?;
+                done.stamps.push((folder, index, Stamp::private(&stat)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether an entry was written in this run, and not only found.
+    fn is_written(&self, folder: u32, index: u32) -> bool {
+        self.plan.folders[folder as usize].is_new || self.written.contains(&(folder, index))
+    }
+}
