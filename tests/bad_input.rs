@@ -45,7 +45,7 @@ fn a_newer_store_is_refused_with_what_it_needs() {
 #[test]
 fn workspaces_that_cannot_be() {
     let (s, _) = with_checkpoint();
-    let create = |workspace: &str| s.expect(1, &["checkpoint", "create", "--workspace", workspace]);
+    let create = |workspace: &str| s.expect(2, &["checkpoint", "create", "--workspace", workspace]);
     assert!(create(&text(&s, "nowhere")).contains("nowhere"));
     create(&text(&s, "work/f"));
     for inside in [s.store(), s.store().join("packs")] {
