@@ -132,7 +132,8 @@ fn a_checkpoint_after_a_restore_reads_no_content() {
 fn a_growing_transcript_costs_its_growth() {
     let s = Scratch::new();
     let work = s.path("work");
-    let line = |i: u64| format!("{{\"n\":{i},\"text\":\"{}\"}}\n", noise(60, i).iter().map(|b| format!("{b:02x}")).collect::<String>());
+    let line =
+        |i: u64| format!("{{\"n\":{i},\"text\":\"{}\"}}\n", noise(60, i).iter().map(|b| format!("{b:02x}")).collect::<String>());
     let mut text: String = (0..40_000).map(line).collect();
     write(&work.join("log.jsonl"), text.as_bytes()).unwrap();
     s.create("s", &work);

@@ -136,7 +136,10 @@ pub fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 /// A tree with every kind of entry that a store keeps, sockets only where asked.
 pub fn every_kind(root: &Path, sockets: bool) -> std::io::Result<()> {
     for i in 0..40 {
-        write(&root.join(format!("src/m{}/file{i}.rs", i % 5)), format!("fn f{i}() {{ {} }}\n", "x();".repeat(i * 10)).as_bytes())?;
+        write(
+            &root.join(format!("src/m{}/file{i}.rs", i % 5)),
+            format!("fn f{i}() {{ {} }}\n", "x();".repeat(i * 10)).as_bytes(),
+        )?;
     }
     write(&root.join("empty"), b"")?;
     write(&root.join("big.bin"), &noise(5 << 20, 1))?;
@@ -160,7 +163,13 @@ pub fn every_kind(root: &Path, sockets: bool) -> std::io::Result<()> {
     sparse.write_all(&noise(10_000, 3))?;
     rustix::fs::setxattr(root.join("empty"), "user.note", b"value\0with nul", XattrFlags::empty())?;
     rustix::fs::setxattr(root.join("src"), "user.on-a-folder", b"", XattrFlags::empty())?;
-    rustix::fs::chownat(CWD, root.join("src/m1/file1.rs"), Some(rustix::fs::Uid::from_raw(1234)), None, rustix::fs::AtFlags::empty())?;
+    rustix::fs::chownat(
+        CWD,
+        root.join("src/m1/file1.rs"),
+        Some(rustix::fs::Uid::from_raw(1234)),
+        None,
+        rustix::fs::AtFlags::empty(),
+    )?;
     let mode = |path: &str, bits| rustix::fs::chmod(root.join(path), Mode::from_raw_mode(bits));
     mode("src/m2", 0o1777)?;
     mode("src/m3/file3.rs", 0o4755)?;
