@@ -140,11 +140,16 @@ pub fn proc_path(folder: BorrowedFd<'_>, name: &[u8]) -> Vec<u8> {
     path
 }
 
+/// Most names and values are shorter than this.
+const XATTR_BYTES_FIRST: usize = 256;
+/// No filesystem has longer ones.
+const XATTR_BYTES_MAX: usize = 1 << 20;
+
 fn read_xattrs(
     list: impl Fn(&mut Vec<u8>) -> Result<usize>,
     get: impl Fn(&[u8], &mut Vec<u8>) -> Result<usize>,
 ) -> Result<Vec<Xattr>> {
-    let mut names = Vec::with_capacity(0);
+    let mut names = Vec::new();
     match grow(&mut names, &list) {
         Err(Errno::OPNOTSUPP) => return Ok(Vec::new()),
         other => other?,
@@ -163,22 +168,16 @@ fn read_xattrs(
     Ok(xattrs)
 }
 
-/// Calls `read` with a buffer that is as long as the first, empty call asked for, again while it keeps growing.
+/// Calls `read` with a buffer that is doubled until it is long enough. Never with an empty one: the answer to that is always 0.
 fn grow(buffer: &mut Vec<u8>, read: &dyn Fn(&mut Vec<u8>) -> Result<usize>) -> Result<()> {
+    buffer.resize(XATTR_BYTES_FIRST, 0);
     loop {
-        buffer.clear();
-        let needed = read(buffer)?;
-        if needed == 0 {
-            buffer.clear();
-            return Ok(());
-        }
-        buffer.resize(needed, 0);
         match read(buffer) {
             Ok(filled) => {
                 buffer.truncate(filled);
                 return Ok(());
             }
-            Err(Errno::RANGE) => continue,
+            Err(Errno::RANGE) if buffer.len() < XATTR_BYTES_MAX => buffer.resize(buffer.len() * 2, 0),
             Err(e) => return Err(e),
         }
     }
