@@ -30,10 +30,10 @@ pub mod statcache;
 pub mod stats;
 pub mod store;
 pub mod sys;
-pub mod tree;
-pub mod view;
 #[cfg(test)]
 mod testing;
+pub mod tree;
+pub mod view;
 
 pub use error::{Error, ErrorKind, Result};
 pub use store::{OpenOptions, Store};
