@@ -77,8 +77,8 @@ impl Context {
         let Some(mut pin) = pin(store.layout().pins().as_path(), purpose)? else { return Ok((found, None)) };
         pin.add([found.record.id])?;
         // It may have been deleted before it was pinned.
-        let again = store.refresh()?.checkpoints()?.to_vec();
-        let found = again.into_iter().find(|c| c.record.id == found.record.id);
+        let view = store.refresh()?;
+        let found = view.checkpoints()?.iter().find(|c| c.record.id == found.record.id).cloned();
         match found {
             Some(found) => Ok((found, Some(pin))),
             None => Err(parhelia_store::Error::NoCheckpoint { selector: selector.to_owned() }.into()),

@@ -119,6 +119,33 @@ fn diff_of_checkpoints_and_of_a_live_folder() {
 }
 
 #[test]
+fn restore_to_a_new_folder_and_in_place() {
+    let home = Home::new();
+    let folder = workspace(&home);
+    let a = create(&home, &[])["id"].as_str().unwrap().to_owned();
+    let run = home.run(&["checkpoint", "restore", &a, "--to", "copy", "--verify", "--json"]).expect(0);
+    assert_eq!(run.json().last().unwrap()["files"], 2);
+    let same =
+        || Command::new("diff").args(["-r", "--no-dereference"]).arg(&folder).arg(home.folder.path().join("copy")).status();
+    assert!(same().unwrap().success());
+    home.run(&["checkpoint", "restore", &a, "--to", "copy"]).expect(2);
+    home.run(&["checkpoint", "restore", &a, "--to", "other", "--delete"]).expect(2);
+    home.run(&["checkpoint", "restore", &a]).expect(2);
+    home.run(&["checkpoint", "restore", "latest:no/such", "--to", "other"]).expect(10);
+    let copy = home.folder.path().join("copy");
+    fs::write(copy.join("README"), "changed").unwrap();
+    fs::write(copy.join("extra"), "x").unwrap();
+    let args = ["checkpoint", "restore", &a, "--to", "copy", "--in-place", "--delete"];
+    let plan = home.run(&[&args[..], &["--dry-run"]].concat()).expect(0).out;
+    assert!(plan.starts_with("D extra\n") && plan.contains("M README\n"), "{plan}");
+    assert!(copy.join("extra").exists());
+    home.run(&args).expect(0);
+    assert!(same().unwrap().success());
+    home.run(&["checkpoint", "restore", "latest:src", "--to", "part"]).expect(0);
+    assert!(home.folder.path().join("part/main.rs").exists());
+}
+
+#[test]
 fn delete_gc_verify_check_and_stats() {
     let home = Home::new();
     let folder = workspace(&home);

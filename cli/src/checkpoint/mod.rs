@@ -8,6 +8,7 @@ mod entry;
 mod find;
 mod list;
 mod ls;
+mod restore;
 mod session;
 mod show;
 mod verify;
@@ -36,6 +37,8 @@ pub enum Verb {
     Find(find::Args),
     /// Compare two checkpoints, or one with a folder as it is now
     Diff(diff::Args),
+    /// Make a folder what it is in a checkpoint
+    Restore(restore::Args),
     /// Verify that a checkpoint is whole
     Verify(verify::Args),
     /// Delete checkpoints
@@ -53,6 +56,7 @@ impl Verb {
             Verb::Cat(args) => cat::run(context, args),
             Verb::Find(args) => find::run(context, args),
             Verb::Diff(args) => diff::run(context, args),
+            Verb::Restore(args) => restore::run(context, args),
             Verb::Verify(args) => verify::run(context, args),
             Verb::Delete(args) => delete::run(context, args),
         }
