@@ -8,7 +8,7 @@ use crate::{
     check, checkpoint, completions,
     context::Context,
     exit::{Code, Result},
-    export, gc, stats, version,
+    export, gc, import, stats, version,
 };
 
 /// Everything on the command line.
@@ -67,6 +67,8 @@ pub enum Verb {
     Stats,
     /// Write a checkpoint as a .tar.zst archive
     Export(export::Args),
+    /// Make a checkpoint of what a .tar.zst or .tar archive holds
+    Import(import::Args),
     /// Print a completion script for a shell
     Completions(completions::Args),
     /// Print the version, and what it reads and writes
@@ -82,6 +84,7 @@ impl Verb {
             Verb::Check(args) => check::run(context, args),
             Verb::Stats => stats::run(context),
             Verb::Export(args) => export::run(context, args),
+            Verb::Import(args) => import::run(context, args),
             Verb::Completions(args) => completions::run(context, args),
             Verb::Version => version::run(context),
         }

@@ -9,6 +9,7 @@ mod exit;
 mod export;
 mod gc;
 mod human;
+mod import;
 mod interrupt;
 mod limits;
 mod output;
