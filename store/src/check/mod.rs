@@ -2,6 +2,7 @@
 //! and never keeps the rest from being checked.
 
 mod index;
+mod paths;
 mod reach;
 mod report;
 mod structure;
