@@ -101,5 +101,10 @@ fn a_damaged_index_is_noticed_and_made_anew() {
     }
     s.expect(0, &["check", "--rebuild-index", "--quiet"]);
     s.expect(0, &["check", "--read-data", "--quiet"]);
+    fs::write(s.store().join("view/CURRENT"), "").unwrap();
+    assert_eq!(s.run(&["checkpoint", "cat", &format!("{id}:d0/f0")]).stdout, noise(60, 0), "an empty file locks the store");
+    s.expect(12, &["check"]);
+    s.create("s", &s.path("work"));
+    s.expect(0, &["check", "--rebuild-index", "--quiet"]);
     s.expect(0, &["checkpoint", "verify", &id, "--deep", "--quiet"]);
 }

@@ -69,7 +69,7 @@ fn a_repository_survives() {
 fn version(work: &Path, n: u64) {
     for i in 0..200u64 {
         let path = work.join(format!("d{}/f{i}", i % 9));
-        match (i + n) % 12 {
+        match (i + n) % 40 {
             0 => write(&path, format!("version {n} of {i}\n").repeat(50).as_bytes()).unwrap(),
             1 if path.exists() => fs::remove_file(&path).unwrap(),
             _ if !path.exists() => write(&path, format!("file {i}\n").repeat(40).as_bytes()).unwrap(),

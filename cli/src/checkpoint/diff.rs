@@ -162,7 +162,7 @@ impl Comparison<'_> {
         let note = match &difference {
             Text::Lines(lines) if lines.is_empty() => Some(format!("{}: {}", shown_path(change), change.kind.name())),
             Text::Lines(_) => None,
-            Text::Binary => Some(format!("{path}: {}, and not text", change.kind.name())),
+            Text::Binary => Some(format!("{path}: {}, binary", change.kind.name())),
             Text::TooLarge => Some(format!("{path}: {}, and too large to be compared by line", change.kind.name())),
         };
         if let Some(note) = note {
