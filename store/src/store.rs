@@ -167,6 +167,11 @@ impl Store {
         })
     }
 
+    /// Opens the store, and fails where RocksDB does.
+    pub(crate) fn open_with_index(root: &Path, options: &OpenOptions) -> Result<Self> {
+        Self::open_with(root, options, View::open)
+    }
+
     /// Opens the store with what the journal and the packs alone tell, whatever state RocksDB is in.
     pub(crate) fn open_without_index(root: &Path, options: &OpenOptions) -> Result<Self> {
         Self::open_with(root, options, View::from_journal)

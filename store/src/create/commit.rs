@@ -86,7 +86,7 @@ fn try_commit(
         // Another process committed to this session meanwhile: the record is sealed anew, behind that one.
         set_parent(&mut record, head.as_ref());
         sealed = seal(&record)?;
-        let extra = Sink::Store(PackSink::new(store, current.clone(), pin.op, HashMap::new(), infos.len() as u32));
+        let extra = Sink::Store(Box::new(PackSink::new(store, current.clone(), pin.op, HashMap::new(), infos.len() as u32)));
         store_record(&extra, &sealed)?;
         if let Sink::Store(packs) = extra {
             let extra = packs.finish()?;

@@ -45,7 +45,7 @@ pub fn import(store: &Store, archive: &mut Reader<'_>, options: &ImportOptions, 
     let adopted = orphans::adopt(store, pin.op, progress)?;
     progress.phase(Phase::Archive, None, None);
     let packs = PackSink::new(store, store.view(), pin.op, adopted.objects, adopted.packs.len() as u32);
-    let sink = Sink::Store(packs);
+    let sink = Sink::Store(Box::new(packs));
     let gathered = gather(store, archive, &sink, progress).and_then(|gathered| {
         let omissions = archive.omissions()?;
         let roots = store_root(&sink, &gathered.root, &gathered.links, &omissions)?;

@@ -127,7 +127,7 @@ fn attempt(store: &Store, options: &Options, source: &dyn Source, progress: &dyn
     let expected = base.as_ref().map(|base| &base.record.workspace);
     progress.phase(Phase::Capture, expected.map(|w| w.files), expected.map(|w| w.bytes));
     let packs = PackSink::new(store, store.view(), pin.op, adopted.objects, adopted.packs.len() as u32);
-    let sink = Sink::Store(packs);
+    let sink = Sink::Store(Box::new(packs));
     let walk = Walk {
         store,
         sink: &sink,

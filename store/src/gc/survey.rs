@@ -67,7 +67,7 @@ impl<'a> Survey<'a> {
     pub(super) fn take(store: &'a Store, progress: &dyn Progress) -> Result<Self> {
         let view = store.refresh()?;
         let roots = view.checkpoints()?;
-        let pinned = pinned_deleted(store, &view, &roots)?;
+        let pinned = pinned_deleted(store, &view, roots)?;
         progress.phase(Phase::Mark, Some(roots.iter().map(|c| c.record.workspace.entries).sum()), None);
         let mut marker = Marker::new(store, view.clone());
         for checkpoint in roots {

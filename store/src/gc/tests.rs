@@ -396,7 +396,7 @@ fn creators_deleters_readers_and_gc_at_once() {
     });
     run(&test.store, &everything(), &()).unwrap();
     for checkpoint in test.store.refresh().unwrap().checkpoints().unwrap() {
-        assert_eq!(test.content(&checkpoint).unwrap().len(), 8);
+        assert_eq!(test.content(checkpoint).unwrap().len(), 8);
     }
     let report = crate::check::run(test.store.path(), &crate::check::CheckOptions { read_data_percent: Some(100) }, &()).unwrap();
     assert!(report.is_clean(), "{:?}", report.findings);
