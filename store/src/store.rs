@@ -273,6 +273,13 @@ impl Store {
         self.blocks.get_or_insert_with(&location, || self.pack(location.pack)?.read_block(location).map(Arc::new))
     }
 
+    /// Where the next block of the same pack lies; `None` behind the last one, or where the pack is damaged or gone.
+    pub fn block_after(&self, location: Location) -> Option<Location> {
+        let offset = location.offset.checked_add(u64::from(location.block_bytes))?;
+        let directory = self.pack(location.pack).ok()?.read_directory(offset).ok()?;
+        Some(Location { pack: location.pack, offset, block_bytes: u32::try_from(directory.block_bytes()).ok()? })
+    }
+
     /// Where an object lies.
     pub fn locate(&self, kind: ObjectKind, id: ObjectId) -> Result<Location> {
         let missing = || Error::Missing { kind: kind.name(), id: id.to_string() };
