@@ -54,7 +54,8 @@ fn read_at_random(f: &Fixture, files: &[PathBuf], seed: u64, rounds: usize) {
         let shown = File::open(f.mountpoint.join(path)).unwrap();
         let size = source.metadata().unwrap().len();
         let offset = random(size + 2);
-        let bytes = 1 + random(if random(4) == 0 { 300_000 } else { 5000 }) as usize;
+        let most = if random(4) == 0 { 300_000 } else { 5000 };
+        let bytes = 1 + random(most) as usize;
         let n = source.read_at(&mut expected[..bytes], offset).unwrap();
         let mut filled = 0;
         while filled < n {
@@ -141,7 +142,8 @@ fn a_long_file_with_one_bad_block_is_readable_around_it() {
             Err(_) => bad += 1,
         }
     }
-    assert!((1..200).contains(&bad), "{bad} bad pages");
+    // One block is bad; the kernel gives up the whole of what it asked for at once, a MiB at most for each reader's window.
+    assert!((1..600).contains(&bad), "{bad} of {} pages are bad", size / 4096);
 }
 
 #[test]
