@@ -52,13 +52,12 @@ impl ReadAhead {
     pub fn note(&self, location: Location) {
         let Some(queue) = &self.queue else { return };
         let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
-        if readers.first().is_some_and(|reader| reader.last == location) {
+        // Who reads a folder goes to and fro between a few blocks. Only one that nobody was at is a step forward.
+        if let Some(at) = readers.iter().position(|reader| reader.last == location) {
+            readers[..=at].rotate_right(1);
             return;
         }
-        let known = readers.iter().position(|reader| {
-            let same_pack = reader.last.pack == location.pack;
-            same_pack && (reader.last == location || (reader.end()..=reader.end() + WINDOW_BYTES / 4).contains(&location.offset))
-        });
+        let known = readers.iter().position(|reader| reader.last.pack == location.pack && reader.end() == location.offset);
         let mut reader = match known {
             Some(at) => readers.remove(at),
             None => {
@@ -66,12 +65,11 @@ impl ReadAhead {
                 Reader { last: location, in_a_row: 0 }
             }
         };
-        let moved = reader.last != location;
-        if moved {
+        if reader.last != location {
             reader.last = location;
             reader.in_a_row = reader.in_a_row.saturating_add(1);
         }
-        if moved && reader.in_a_row >= BLOCKS_IN_A_ROW {
+        if reader.in_a_row >= BLOCKS_IN_A_ROW {
             let _ = queue.try_send(location);
         }
         readers.insert(0, reader);

@@ -8,6 +8,7 @@ use std::{
 use parhelia_store::{
     Error, Result, Store,
     blob::ChunkMap,
+    cache::by_bytes,
     format::SINGLE_CHUNK_BYTES,
     id::{BlobId, ObjectId},
     pack::{Block, ObjectKind},
@@ -46,7 +47,7 @@ impl Content {
     /// Reads blobs of this store.
     pub fn new(store: Arc<Store>) -> Self {
         let ahead = ReadAhead::new(&store);
-        Content { store, maps: Cache::with_weighter(256, MAPS_BYTES, Weight), last: Mutex::default(), ahead }
+        Content { store, maps: by_bytes(256, MAPS_BYTES, Weight), last: Mutex::default(), ahead }
     }
 
     fn block(&self, chunk: ObjectId) -> Result<Arc<Block>> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use parhelia_store::{
     Result, Store,
+    cache::by_bytes,
     id::TreeId,
     tree::{Child, Kind, Node, TreeNode},
 };
@@ -102,7 +103,7 @@ pub struct Parts {
 impl Parts {
     /// A cache of at most `bytes`.
     pub fn new(store: Arc<Store>, bytes: u64) -> Self {
-        Parts { store, cache: Cache::with_weighter(4096, bytes, Weight) }
+        Parts { store, cache: by_bytes(4096, bytes, Weight) }
     }
 
     /// The store.

@@ -2,6 +2,7 @@
 
 pub mod archive;
 pub mod blob;
+pub mod cache;
 pub mod check;
 pub mod codec;
 pub mod create;

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
+    cache,
     codec::Malformed,
     disk,
     error::{Error, IoContext, Result},
@@ -190,7 +191,7 @@ impl Store {
             config,
             lock_timeout: options.lock_timeout,
             view: RwLock::new(Arc::new(view)),
-            blocks: Cache::with_weighter(1024, options.cache_bytes, BlockWeight),
+            blocks: cache::by_bytes(1024, options.cache_bytes, BlockWeight),
             packs: Mutex::new(lru::LruCache::new(PACK_FILES_MAX)),
         })
     }
