@@ -180,3 +180,18 @@ fn other_users_look_only_where_they_are_allowed() {
     assert!(!as_nobody(&format!("cat '{at}/private'")));
     assert_eq!(fs::read(f.mountpoint.join("private")).unwrap(), b"secret");
 }
+
+#[test]
+fn a_mount_inside_a_workspace_is_left_out_and_named() {
+    let (f, checkpoint) = fixture();
+    let inside = f.workspace.join("look here");
+    fs::create_dir(&inside).unwrap();
+    let mut mounted = parhelia_fuse::mount(f.store(), tree(&checkpoint, ""), &inside, &f.options()).unwrap();
+    let options = parhelia_store::create::Options { workspace: f.workspace.clone(), session: "s".into(), ..Default::default() };
+    let outcome = parhelia_store::create::run(&f.store(), &options, &()).unwrap();
+    assert_eq!(outcome.omissions.len(), 1);
+    assert_eq!(outcome.omissions[0].path, b"look here");
+    assert!(format!("{:?}", outcome.omissions[0].reason).contains("a mounted checkpoint"));
+    assert_eq!(outcome.checkpoint.record.workspace.entries, 1);
+    mounted.unmount().unwrap();
+}

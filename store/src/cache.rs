@@ -13,8 +13,12 @@ const HOT_SHARE: f64 = 0.5;
 
 /// A cache of about `items` things that weigh at most `bytes` together.
 pub fn by_bytes<K: Eq + Hash, V: Clone, W: Weighter<K, V> + Clone>(items: usize, bytes: u64, weighter: W) -> Cache<K, V, W> {
-    let options =
-        OptionsBuilder::new().estimated_items_capacity(items).weight_capacity(bytes).shards(SHARDS).hot_allocation(HOT_SHARE).build();
+    let options = OptionsBuilder::new()
+        .estimated_items_capacity(items)
+        .weight_capacity(bytes)
+        .shards(SHARDS)
+        .hot_allocation(HOT_SHARE)
+        .build();
     match options {
         Ok(options) => Cache::with_options(options, weighter, Default::default(), Default::default()),
         Err(_) => Cache::with_weighter(items, bytes, weighter),

@@ -18,6 +18,7 @@ pub mod layout;
 pub mod links;
 pub mod lock;
 pub mod manifest;
+pub mod mounts;
 pub mod name;
 pub mod omitted;
 pub mod pack;
@@ -31,10 +32,10 @@ pub mod statcache;
 pub mod stats;
 pub mod store;
 pub mod sys;
-pub mod tree;
-pub mod view;
 #[cfg(test)]
 mod testing;
+pub mod tree;
+pub mod view;
 
 pub use error::{Error, ErrorKind, Result};
 pub use store::{OpenOptions, Store};

@@ -33,7 +33,7 @@ use crate::{
     error::{Error, IoContext, Result},
     id::{TreeId, Ulid},
     links::Links,
-    name,
+    mounts, name,
     omitted::{self, Omission, Reason},
     pin::Pin,
     progress::{Phase, Progress},
@@ -137,6 +137,7 @@ fn attempt(store: &Store, options: &Options, source: &dyn Source, progress: &dyn
         progress,
         workspace: &target.path,
         forbidden: target.forbidden,
+        mounted: mounts::ours_below(&target.path),
         threads: threads(options.threads),
     };
     let walked = match walk.run(target.fd) {
@@ -208,6 +209,7 @@ pub fn look<'a>(store: &'a Store, options: &Options, progress: &dyn Progress) ->
         progress,
         workspace: &target.path,
         forbidden: target.forbidden,
+        mounted: mounts::ours_below(&target.path),
         threads: threads(options.threads),
     };
     let walked = walk.run(target.fd)?;
