@@ -5,10 +5,10 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args as ClapArgs, Parser, Subcommand};
 
 use crate::{
-    checkpoint, completions,
+    check, checkpoint, completions,
     context::Context,
     exit::{Code, Result},
-    export, version,
+    export, gc, import, stats, version,
 };
 
 /// Everything on the command line.
@@ -56,11 +56,19 @@ fn seconds(text: &str) -> Result<Duration, String> {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Look at checkpoints
+    /// Make checkpoints and look at them
     #[command(subcommand)]
     Checkpoint(checkpoint::Verb),
+    /// Free what no checkpoint needs
+    Gc(gc::Args),
+    /// Check that everything in the store is what was written
+    Check(check::Args),
+    /// Say what is in the store, and what it costs
+    Stats,
     /// Write a checkpoint as a .tar.zst archive
     Export(export::Args),
+    /// Make a checkpoint of what a .tar.zst or .tar archive holds
+    Import(import::Args),
     /// Print a completion script for a shell
     Completions(completions::Args),
     /// Print the version, and what it reads and writes
@@ -72,7 +80,11 @@ impl Verb {
     pub fn run(&self, context: &mut Context) -> Result<Code> {
         match self {
             Verb::Checkpoint(verb) => verb.run(context),
+            Verb::Gc(args) => gc::run(context, args),
+            Verb::Check(args) => check::run(context, args),
+            Verb::Stats => stats::run(context),
             Verb::Export(args) => export::run(context, args),
+            Verb::Import(args) => import::run(context, args),
             Verb::Completions(args) => completions::run(context, args),
             Verb::Version => version::run(context),
         }

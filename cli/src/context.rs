@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use parhelia_store::{OpenOptions, Store, pin::Pin, record::Checkpoint, selector::select, store::default_path};
+use parhelia_store::{
+    OpenOptions, Store, pin::Pin, progress::Progress, record::Checkpoint, selector::select, store::default_path,
+};
 
 use crate::{
     args::Global,
@@ -57,14 +59,26 @@ impl Context {
         Bar::new(!self.global.quiet && !self.global.json, self.global.quiet, self.cancel.clone())
     }
 
+    /// Says so where the store lies on a network filesystem: locks and syncs are not to be relied on there.
+    pub fn warn_of_network(&self, store: &Store, progress: &dyn Progress) {
+        const NETWORK: [(u32, &str); 5] =
+            [(0x6969, "NFS"), (0xff53_4d42, "CIFS"), (0xfe53_4d42, "SMB"), (0x517b, "SMB"), (0x0102_1997, "9p")];
+        let Ok(found) = rustix::fs::statfs(store.path()) else { return };
+        if let Some((_, name)) = NETWORK.iter().find(|(magic, _)| *magic == found.f_type as u32) {
+            let path = store.path().display();
+            progress
+                .notice(&format!("the store at {path} is on {name}; keep it on a local disk, or let one machine alone use it"));
+        }
+    }
+
     /// The checkpoint that a selector names, kept readable as long as the pin is held.
     pub fn pinned(&self, store: &Store, selector: &str, purpose: &str) -> Result<(Checkpoint, Option<Pin>)> {
         let found = select(&store.checkpoints()?, selector)?.clone();
         let Some(mut pin) = pin(store.layout().pins().as_path(), purpose)? else { return Ok((found, None)) };
         pin.add([found.record.id])?;
         // It may have been deleted before it was pinned.
-        let again = store.refresh()?.checkpoints()?;
-        let found = again.into_iter().find(|c| c.record.id == found.record.id);
+        let view = store.refresh()?;
+        let found = view.checkpoints()?.iter().find(|c| c.record.id == found.record.id).cloned();
         match found {
             Some(found) => Ok((found, Some(pin))),
             None => Err(parhelia_store::Error::NoCheckpoint { selector: selector.to_owned() }.into()),

@@ -48,7 +48,8 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         to_file(&store, &checkpoint, &args.output, &progress)?
     };
     for socket in &report.sockets {
-        progress.notice(&format!("{}: a socket; tar does not extract it, `parhelia import` does", human::path(socket)));
+        progress
+            .notice(&format!("{}: a socket, which tar has no place for; it is in the archive as a comment", human::path(socket)));
         context.out.object("socket", json!({ "path": human::path(socket) }))?;
     }
     drop(progress);

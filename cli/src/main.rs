@@ -1,17 +1,21 @@
 //! The command line of parhelia: arguments in, store operations, text or JSON Lines out.
 
 mod args;
+mod check;
 mod checkpoint;
 mod completions;
 mod context;
 mod exit;
 mod export;
+mod gc;
 mod human;
+mod import;
 mod interrupt;
 mod limits;
 mod output;
 mod progress;
 mod selector;
+mod stats;
 mod version;
 
 use std::process::ExitCode;

@@ -86,6 +86,11 @@ impl Output {
         self.out.flush().map_err(Failure::Output)
     }
 
+    /// Whether colours are wanted.
+    pub fn has_colours(&self) -> bool {
+        self.colours
+    }
+
     /// The text, made to stand out where that is wanted.
     pub fn styled(&self, style: Style, text: impl std::fmt::Display) -> String {
         if !self.colours {

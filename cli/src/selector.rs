@@ -22,10 +22,8 @@ pub fn parse(text: &OsStr) -> Result<Place> {
     };
     let checkpoint = std::str::from_utf8(id).ok().filter(|id| !id.is_empty());
     let checkpoint = checkpoint.ok_or_else(|| Failure::Usage(format!("'{}' names no checkpoint", text.display())))?.to_owned();
-    if let Some(path) = path {
-        if path.contains(&0) || path.split(|&b| b == b'/').any(|part| part == b"..") {
-            return Err(Failure::Usage(format!("'{}': the path must not contain '..'", text.display())));
-        }
+    if path.is_some_and(|path| path.contains(&0) || path.split(|&b| b == b'/').any(|part| part == b"..")) {
+        return Err(Failure::Usage(format!("'{}': the path must not contain '..'", text.display())));
     }
     Ok(Place { checkpoint, path: path.map(<[u8]>::to_vec) })
 }

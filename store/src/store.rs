@@ -19,7 +19,7 @@ use crate::{
     codec::Malformed,
     disk,
     error::{Error, IoContext, Result},
-    format::{BALLAST_BYTES, SINGLE_CHUNK_BYTES, STORE_VERSION},
+    format::{BALLAST_BYTES, STORE_VERSION},
     id::{BlobId, ObjectId, PackId, TreeId, Ulid},
     journal::{Entry, Journal},
     layout::Layout,
@@ -161,6 +161,15 @@ const PACK_FILES_MAX: NonZeroUsize = NonZeroUsize::new(48).expect("not zero");
 impl Store {
     /// Opens the store in a folder.
     pub fn open(root: &Path, options: &OpenOptions) -> Result<Self> {
+        Self::open_with(root, options, |layout| match View::open(layout) {
+            // What RocksDB holds can be derived, so that losing it locks nobody out.
+            Err(Error::Index { .. }) => View::from_journal(layout),
+            other => other,
+        })
+    }
+
+    /// Opens the store, and fails where RocksDB does.
+    pub(crate) fn open_with_index(root: &Path, options: &OpenOptions) -> Result<Self> {
         Self::open_with(root, options, View::open)
     }
 
@@ -336,18 +345,14 @@ impl Store {
 
     /// Whether a blob is stored as one chunk under its own id.
     pub(crate) fn is_single_chunk(&self, blob: BlobId, size: u64) -> Result<bool> {
-        if size <= SINGLE_CHUNK_BYTES as u64 {
-            return Ok(true);
-        }
         if size > u64::from(self.config.chunking.bytes_max) {
             return Ok(false);
         }
-        let root = blob.recipe_root();
-        let found = match self.view().locate(root) {
-            Err(e) if e.is_not_found() => self.reopen()?.locate(root)?,
+        let found = match self.view().locate(blob.object()) {
+            Err(e) if e.is_not_found() => self.reopen()?.locate(blob.object())?,
             other => other?,
         };
-        Ok(found.is_none())
+        Ok(found.is_some())
     }
 
     /// The checkpoints that exist, in order of commit.

@@ -41,16 +41,16 @@ impl Stat {
     fn new(s: &rustix::fs::Stat) -> Self {
         Stat {
             mode: s.st_mode,
-            dev: s.st_dev as u64,
-            ino: s.st_ino as u64,
+            dev: s.st_dev,
+            ino: s.st_ino,
             links: u32::try_from(s.st_nlink).unwrap_or(u32::MAX),
             uid: s.st_uid,
             gid: s.st_gid,
             size: s.st_size as u64,
             blocks: s.st_blocks as u64,
-            rdev: s.st_rdev as u64,
-            mtime: Time { secs: s.st_mtime as i64, nanos: s.st_mtime_nsec as u32 },
-            ctime: Time { secs: s.st_ctime as i64, nanos: s.st_ctime_nsec as u32 },
+            rdev: s.st_rdev,
+            mtime: Time { secs: s.st_mtime, nanos: s.st_mtime_nsec as u32 },
+            ctime: Time { secs: s.st_ctime, nanos: s.st_ctime_nsec as u32 },
         }
     }
 

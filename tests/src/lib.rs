@@ -1,1 +1,182 @@
-//! Whole-system tests live beside this file; the library holds what they share.
+//! What the whole-system tests share: the real binary in a clean environment, trees of every kind of entry, and comparison by
+//! independent tools.
+
+use std::{
+    fs::{self, File},
+    io::{Seek, SeekFrom, Write},
+    os::unix::{ffi::OsStrExt, fs::symlink},
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+use rustix::fs::{CWD, FileType, Mode, XattrFlags};
+use serde_json::Value;
+
+/// The binary under test: cargo puts it beside the tests' own folder.
+pub fn binary() -> PathBuf {
+    let test = std::env::current_exe().unwrap_or_default();
+    let folder = test.ancestors().nth(2).unwrap_or(Path::new(".")).to_owned();
+    let binary = folder.join("parhelia");
+    assert!(binary.exists(), "{} is missing: build it with `cargo build --release --workspace`", binary.display());
+    binary
+}
+
+/// A scratch folder with a store that does not exist yet.
+pub struct Scratch {
+    folder: tempfile::TempDir,
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Scratch {
+    /// A new one.
+    pub fn new() -> Self {
+        Scratch { folder: tempfile::tempdir().unwrap_or_else(|e| panic!("no scratch folder: {e}")) }
+    }
+
+    /// A path in it.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The store's folder.
+    pub fn store(&self) -> PathBuf {
+        self.path("store")
+    }
+
+    /// A command line in a clean environment.
+    pub fn command<S: AsRef<std::ffi::OsStr>>(&self, arguments: &[S]) -> Command {
+        let mut command = Command::new(binary());
+        command.env_clear().env("HOME", self.path("home")).env("PARHELIA_STORE", self.store()).env("NO_COLOR", "1");
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).stdin(Stdio::null()).args(arguments);
+        command
+    }
+
+    /// Runs a command line to its end.
+    pub fn run<S: AsRef<std::ffi::OsStr>>(&self, arguments: &[S]) -> Output {
+        self.command(arguments).output().unwrap_or_else(|e| panic!("cannot run the binary: {e}"))
+    }
+
+    /// Runs a command line that must exit with `code`; returns what it printed, standard error behind standard output.
+    pub fn expect<S: AsRef<std::ffi::OsStr> + std::fmt::Debug>(&self, code: i32, arguments: &[S]) -> String {
+        let output = self.run(arguments);
+        let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.push_str(&String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {text}");
+        assert!(!text.contains("panicked"), "{arguments:?}: {text}");
+        text
+    }
+
+    /// Runs a command line with `--json`, and returns the summary on its last line.
+    pub fn summary<S: AsRef<std::ffi::OsStr> + std::fmt::Debug>(&self, arguments: &[S]) -> Value {
+        let mut command = self.command(arguments);
+        let output = command.arg("--json").output().unwrap_or_else(|e| panic!("cannot run the binary: {e}"));
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{arguments:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
+        let last = text.lines().last().unwrap_or_default();
+        serde_json::from_str(last).unwrap_or_else(|e| panic!("{arguments:?}: {e}: {last}"))
+    }
+
+    /// Makes a checkpoint of a folder, nothing left out, and returns its id.
+    pub fn create(&self, session: &str, workspace: &Path) -> String {
+        let workspace = workspace.to_string_lossy();
+        let arguments = ["checkpoint", "create", session, "--workspace", &workspace, "--no-default-excludes"];
+        self.summary(&arguments)["id"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Restores a checkpoint into a new folder.
+    pub fn restore(&self, id: &str, to: &Path) {
+        self.expect(0, &["checkpoint", "restore", id, "--quiet", "--to", &to.to_string_lossy()]);
+    }
+}
+
+fn tool(program: &str, arguments: &[&str], folder: &Path) -> String {
+    let output = Command::new(program).args(arguments).current_dir(folder).env("LC_ALL", "C").output();
+    let output = output.unwrap_or_else(|e| panic!("{program} is needed by this test: {e}"));
+    assert!(output.stderr.is_empty(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Panics unless two folders are equal by diff, rsync (contents, owners, times, hard links, xattrs, ACLs), find and getfattr.
+pub fn assert_equal(a: &Path, b: &Path) {
+    let (from, to) = (format!("{}/", a.display()), format!("{}/", b.display()));
+    let changed = tool("rsync", &["-aHAXnci", "--checksum", "--delete", &from, &to], a);
+    assert_eq!(changed, "", "rsync finds differences between {from} and {to}");
+    let listing = |folder| tool("find", &[".", "-printf", "%P %y %m %U %G %T@ %n %l\\n"], folder);
+    assert_eq!(sorted(listing(a)), sorted(listing(b)), "find finds differences");
+    let xattrs = |folder| tool("getfattr", &["-R", "-h", "-d", "-m", "-", "--absolute-names", "."], folder);
+    assert_eq!(xattrs(a), xattrs(b), "getfattr finds differences");
+}
+
+fn sorted(text: String) -> Vec<String> {
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+/// Bytes that look random and follow from a seed.
+pub fn noise(bytes: usize, seed: u64) -> Vec<u8> {
+    let mut out = vec![0; bytes];
+    blake3::Hasher::new().update(&seed.to_le_bytes()).finalize_xof().fill(&mut out);
+    out
+}
+
+/// Writes a file, with the folders it needs.
+pub fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    fs::write(path, bytes)
+}
+
+/// A tree with every kind of entry that a store keeps, sockets only where asked.
+pub fn every_kind(root: &Path, sockets: bool) -> std::io::Result<()> {
+    for i in 0..40 {
+        write(
+            &root.join(format!("src/m{}/file{i}.rs", i % 5)),
+            format!("fn f{i}() {{ {} }}\n", "x();".repeat(i * 10)).as_bytes(),
+        )?;
+    }
+    write(&root.join("empty"), b"")?;
+    write(&root.join("big.bin"), &noise(5 << 20, 1))?;
+    write(&root.join("middle"), &noise(100_000, 2))?;
+    fs::create_dir_all(root.join("empty folder"))?;
+    fs::write(root.join(std::ffi::OsStr::from_bytes(b"not \xff utf8\nline")), "odd")?;
+    fs::write(root.join("n".repeat(255)), "long name")?;
+    symlink("src/m1", root.join("link to folder"))?;
+    symlink("/nowhere/at all", root.join("dangling"))?;
+    fs::create_dir_all(root.join("links"))?;
+    fs::hard_link(root.join("middle"), root.join("links/middle 2"))?;
+    fs::hard_link(root.join("middle"), root.join("links/middle 3"))?;
+    rustix::fs::mknodat(CWD, root.join("fifo"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
+    rustix::fs::mknodat(CWD, root.join("device"), FileType::CharacterDevice, Mode::RUSR, rustix::fs::makedev(1, 3))?;
+    if sockets {
+        drop(std::os::unix::net::UnixListener::bind(root.join("socket"))?);
+    }
+    let mut sparse = File::create(root.join("sparse"))?;
+    sparse.set_len(20 << 20)?;
+    sparse.seek(SeekFrom::Start(9 << 20))?;
+    sparse.write_all(&noise(10_000, 3))?;
+    rustix::fs::setxattr(root.join("empty"), "user.note", b"value\0with nul", XattrFlags::empty())?;
+    rustix::fs::setxattr(root.join("src"), "user.on-a-folder", b"", XattrFlags::empty())?;
+    rustix::fs::chownat(
+        CWD,
+        root.join("src/m1/file1.rs"),
+        Some(rustix::fs::Uid::from_raw(1234)),
+        None,
+        rustix::fs::AtFlags::empty(),
+    )?;
+    let mode = |path: &str, bits| rustix::fs::chmod(root.join(path), Mode::from_raw_mode(bits));
+    mode("src/m2", 0o1777)?;
+    mode("src/m3/file3.rs", 0o4755)?;
+    mode("src/m4/file4.rs", 0o000)?;
+    tool("setfacl", &["-m", "u:1234:rwx,g:99:r", "middle"], root);
+    tool("setfacl", &["-d", "-m", "u:1234:rwx", "src/m2"], root);
+    tool("touch", &["-h", "-d", "2001-02-03 04:05:06.123456789", "dangling", "src/m0/file0.rs", "links"], root);
+    tool("touch", &["-d", "1955-11-05 06:15:00.5", "empty folder"], root);
+    Ok(())
+}

@@ -202,8 +202,8 @@ impl Builder {
         let links_id = links.as_ref().map(|links| links.id);
         self.objects.extend(links);
         let omitted = (!omissions.is_empty()).then(|| self.omitted(omissions));
-        let before: Vec<_> =
-            self.store.refresh().unwrap().checkpoints().unwrap().into_iter().filter(|c| c.record.session == session).collect();
+        let view = self.store.refresh().unwrap();
+        let before: Vec<_> = view.checkpoints().unwrap().iter().filter(|c| c.record.session == session).collect();
         let now = jiff::Timestamp::now();
         let record = Record {
             schema: RECORD_SCHEMA,

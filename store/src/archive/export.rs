@@ -40,7 +40,7 @@ pub struct Report {
     pub tar_bytes: u64,
     /// Bytes of the archive.
     pub archive_bytes: u64,
-    /// Sockets: tar has no place for them. Only `import` brings them back.
+    /// Sockets: tar has no place for them. They stand in comments.
     pub sockets: Vec<Vec<u8>>,
 }
 

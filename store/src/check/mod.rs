@@ -2,6 +2,7 @@
 //! and never keeps the rest from being checked.
 
 mod index;
+mod paths;
 mod reach;
 mod report;
 mod structure;
@@ -50,7 +51,7 @@ pub fn run(root: &Path, options: &CheckOptions, progress: &dyn Progress) -> Resu
     if let Some(pin) = &mut pin {
         let _ = pin.add(checkpoints.iter().map(|c| c.record.id));
     }
-    structure::check_journal(&layout, &view, &checkpoints, &mut report)?;
+    structure::check_journal(&layout, &view, checkpoints, &mut report)?;
     let packs = structure::check_packs(&layout, &view, options, &mut report, progress)?;
     structure::check_index(&view, &packs, &mut report, progress)?;
     // Where the index is wrong, packs and journal still tell whether everything is there.
@@ -58,14 +59,14 @@ pub fn run(root: &Path, options: &CheckOptions, progress: &dyn Progress) -> Resu
         true => Store::open_without_index(root, &OpenOptions::default()).unwrap_or(store),
         false => store,
     };
-    check_reach(&store, &packs, &checkpoints, &mut report, progress)?;
+    check_reach(&store, &packs, checkpoints, &mut report, progress)?;
     Ok(report)
 }
 
 /// Opens the store, without RocksDB if that does not work.
 fn open(root: &Path, layout: &Layout, report: &mut CheckReport) -> Result<Option<Store>> {
     let options = OpenOptions::default();
-    let error = match Store::open(root, &options).and_then(|store| store.view().packs().map(|_| store)) {
+    let error = match Store::open_with_index(root, &options).and_then(|store| store.view().packs().map(|_| store)) {
         Ok(store) => return Ok(Some(store)),
         Err(e) => e,
     };

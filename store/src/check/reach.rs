@@ -4,13 +4,12 @@
 use std::collections::{BTreeMap, HashMap, HashSet, btree_map};
 
 use super::{
-    Finding, FindingKind, Touched,
+    FindingKind, Touched,
     structure::{Packs, describe},
 };
 use crate::{
     error::{Error, Result},
-    id::{BlobId, ObjectId, ObjectKey, PackId, TreeId},
-    name,
+    id::{BlobId, ObjectId, ObjectKey, PackId, RecipeId, TreeId},
     pack::{Location, ObjectKind},
     progress::{self, Phase, Progress},
     recipe,
@@ -19,24 +18,22 @@ use crate::{
     tree::{self, Child, DEPTH_MAX, Kind, Node, Totals, TreeNode},
 };
 
-/// Of one object, at most this many touched paths are named.
-const TOUCHED_MAX: usize = 20;
-
 /// What is wrong with an object.
-struct Bad {
-    kind: FindingKind,
-    message: String,
-    pack: Option<PackId>,
-    touches: Vec<Touched>,
-    touches_more: u64,
+pub(super) struct Bad {
+    pub(super) kind: FindingKind,
+    pub(super) message: String,
+    pub(super) pack: Option<PackId>,
+    pub(super) touches: Vec<Touched>,
+    pub(super) touches_more: u64,
 }
 
 /// A tree that was followed to its end.
 #[derive(Clone, Copy)]
-struct Followed {
+pub(super) struct Followed {
     /// What its sums are; `None` where it could not be read.
     totals: Option<Totals>,
-    is_dirty: bool,
+    /// Whether something in it is wrong.
+    pub(super) is_dirty: bool,
 }
 
 enum Item {
@@ -65,14 +62,14 @@ pub(super) enum Trust<'a> {
 
 /// Follows checkpoints.
 pub(super) struct Reach<'a> {
-    store: &'a Store,
+    pub(super) store: &'a Store,
     trust: Trust<'a>,
-    followed: HashMap<ObjectKey, Followed>,
+    pub(super) followed: HashMap<ObjectKey, Followed>,
     /// Chunks, recipes and tables that were looked at; whether they are good.
     seen: HashMap<ObjectKey, bool>,
-    bad: BTreeMap<ObjectId, Bad>,
+    pub(super) bad: BTreeMap<ObjectId, Bad>,
     /// Blobs that need something bad, and what.
-    bad_blobs: HashMap<BlobId, Vec<ObjectId>>,
+    pub(super) bad_blobs: HashMap<BlobId, Vec<ObjectId>>,
     whole_blobs: HashSet<BlobId>,
 }
 
@@ -287,113 +284,68 @@ impl<'a> Reach<'a> {
         Ok(false)
     }
 
+    /// Follows a recipe; each of its nodes once, however often it stands there.
     fn recipe(&mut self, blob: BlobId, size: u64, wrong: &mut Vec<ObjectId>) {
-        let root = blob.recipe_root();
-        let mut bytes_found = 0u64;
-        let mut pending = vec![(ObjectKind::RecipeRoot, root, 0u8)];
-        while let Some((kind, id, depth)) = pending.pop() {
-            let node = self.read(kind, id, |bytes| match kind {
-                ObjectKind::RecipeRoot => recipe::decode_root(blob, bytes),
-                _ => recipe::decode_node(bytes),
-            });
-            match node {
-                Some(Ok(recipe::Node::Chunks(runs))) => {
-                    for run in runs {
-                        bytes_found = bytes_found.saturating_add(run.run_bytes());
-                        if !self.is_there(ObjectKind::Chunk, run.id.object()) {
-                            wrong.push(run.id.object());
-                        }
+        let mut sums: HashMap<ObjectId, u64> = HashMap::new();
+        let mut pending = vec![(ObjectKind::RecipeRoot, blob.recipe_root(), size)];
+        while let Some((kind, id, claimed)) = pending.pop() {
+            let sum = match sums.get(&id) {
+                Some(sum) => *sum,
+                None => match self.recipe_node(kind, id, blob, wrong) {
+                    Some((sum, lower)) => {
+                        sums.insert(id, sum);
+                        pending.extend(lower.into_iter().map(|(id, bytes)| (ObjectKind::RecipeNode, id.object(), bytes)));
+                        sum
                     }
-                }
-                Some(Ok(recipe::Node::Nodes(nodes))) if depth < 9 => {
-                    pending.extend(nodes.iter().map(|(id, _)| (ObjectKind::RecipeNode, id.object(), depth + 1)));
-                }
-                other => {
-                    if other.is_some() {
-                        self.blame(FindingKind::Damaged, id, None, format!("{} does not decode", describe(kind, id)));
+                    None => {
+                        wrong.push(id);
+                        sums.insert(id, claimed);
+                        continue;
                     }
-                    wrong.push(id);
-                }
-            }
-        }
-        if wrong.is_empty() && bytes_found != size {
-            let message = format!("{} makes {bytes_found} bytes, a tree says {size}", describe(ObjectKind::RecipeRoot, root));
-            self.blame(FindingKind::Damaged, root, None, message);
-            wrong.push(root);
-        }
-    }
-
-    /// What is wrong, with the paths that it touches.
-    pub(super) fn findings(mut self, checkpoints: &[Checkpoint], progress: &dyn Progress) -> Result<Vec<Finding>> {
-        if !self.bad.is_empty() {
-            for checkpoint in checkpoints {
-                self.find_paths(checkpoint, progress)?;
-            }
-        }
-        let finding = |(id, bad): (ObjectId, Bad)| Finding {
-            kind: bad.kind,
-            message: bad.message,
-            pack: bad.pack,
-            object: Some(id),
-            touches: bad.touches,
-            touches_more: bad.touches_more,
-        };
-        Ok(self.bad.into_iter().map(finding).collect())
-    }
-
-    fn touch(&mut self, id: ObjectId, checkpoint: &Checkpoint, path: &[u8]) {
-        let Some(bad) = self.bad.get_mut(&id) else { return };
-        if bad.touches.len() < TOUCHED_MAX {
-            // The workspace is a folder of the root; its own name is not part of the paths in it.
-            let inside = path.strip_prefix(b"workspace").map_or(path, |rest| rest.strip_prefix(b"/").unwrap_or(rest));
-            bad.touches.push(Touched { checkpoint: checkpoint.record.id, path: name::display(inside) });
-        } else {
-            bad.touches_more += 1;
-        }
-    }
-
-    /// Walks a checkpoint as far as something below is wrong.
-    fn find_paths(&mut self, checkpoint: &Checkpoint, progress: &dyn Progress) -> Result<()> {
-        for (_, id) in own_objects(checkpoint) {
-            self.touch(id, checkpoint, b"");
-        }
-        let mut pending: Vec<(TreeId, Vec<u8>)> = vec![(checkpoint.record.root, Vec::new())];
-        while let Some((id, path)) = pending.pop() {
-            progress::check(progress)?;
-            if !self.followed.get(&id.object().key()).is_none_or(|followed| followed.is_dirty) {
-                continue;
-            }
-            self.touch(id.object(), checkpoint, &path);
-            match self.store.view().locate(id.object()).ok().flatten().and_then(|l| self.store.block(l).ok()) {
-                None => {}
-                Some(block) => match tree::decode(block.object(id.object()).unwrap_or_default()) {
-                    Ok(TreeNode::Inner(children)) => pending.extend(children.iter().rev().map(|c| (c.tree, path.clone()))),
-                    Ok(TreeNode::Leaf(nodes)) => self.find_entries(&nodes, &path, checkpoint, &mut pending),
-                    Err(_) => {}
                 },
+            };
+            if sum != claimed {
+                let message = format!("{} makes {sum} bytes, what refers to it says {claimed}", describe(kind, id));
+                self.blame(FindingKind::Damaged, id, None, message);
+                wrong.push(id);
             }
         }
-        Ok(())
     }
 
-    fn find_entries(&mut self, nodes: &[Node], folder: &[u8], checkpoint: &Checkpoint, pending: &mut Vec<(TreeId, Vec<u8>)>) {
-        for node in nodes {
-            let path = name::join(folder, &node.name);
-            match node.kind {
-                Kind::Folder { tree, .. } => pending.push((tree, path)),
-                Kind::File { blob, .. } => {
-                    for id in self.bad_blobs.get(&blob).cloned().unwrap_or_default() {
-                        self.touch(id, checkpoint, &path);
+    /// How many bytes a node of a recipe makes, and its lower nodes with theirs.
+    fn recipe_node(
+        &mut self,
+        kind: ObjectKind,
+        id: ObjectId,
+        blob: BlobId,
+        wrong: &mut Vec<ObjectId>,
+    ) -> Option<(u64, Vec<(RecipeId, u64)>)> {
+        let node = self.read(kind, id, |bytes| match kind {
+            ObjectKind::RecipeRoot => recipe::decode_root(blob, bytes),
+            _ => recipe::decode_node(bytes),
+        })?;
+        match node {
+            Ok(recipe::Node::Chunks(runs)) => {
+                let mut sum = 0u64;
+                for run in runs {
+                    sum = sum.saturating_add(run.run_bytes());
+                    if !self.is_there(ObjectKind::Chunk, run.id.object()) {
+                        wrong.push(run.id.object());
                     }
                 }
-                _ => {}
+                Some((sum, Vec::new()))
+            }
+            Ok(recipe::Node::Nodes(nodes)) => Some((nodes.iter().fold(0, |sum, (_, bytes)| bytes.saturating_add(sum)), nodes)),
+            Err(e) => {
+                self.blame(FindingKind::Damaged, id, None, format!("{}: {e}", describe(kind, id)));
+                None
             }
         }
     }
 }
 
 /// What a checkpoint needs beside its trees.
-fn own_objects(checkpoint: &Checkpoint) -> Vec<(ObjectKind, ObjectId)> {
+pub(super) fn own_objects(checkpoint: &Checkpoint) -> Vec<(ObjectKind, ObjectId)> {
     let record = &checkpoint.record;
     let tables = record.links.into_iter().chain(record.omitted.as_ref().map(|omitted| omitted.table));
     let mut objects = vec![(ObjectKind::Record, checkpoint.digest.object())];

@@ -86,7 +86,7 @@ fn try_commit(
         // Another process committed to this session meanwhile: the record is sealed anew, behind that one.
         set_parent(&mut record, head.as_ref());
         sealed = seal(&record)?;
-        let extra = Sink::Store(PackSink::new(store, current.clone(), pin.op, HashMap::new(), infos.len() as u32));
+        let extra = Sink::Store(Box::new(PackSink::new(store, current.clone(), pin.op, HashMap::new(), infos.len() as u32)));
         store_record(&extra, &sealed)?;
         if let Sink::Store(packs) = extra {
             let extra = packs.finish()?;
@@ -112,7 +112,7 @@ fn try_commit(
 
 /// The checkpoint exists by now, so that RocksDB cannot be brought up to it is worth a word, and no more.
 fn absorb_if_due(store: &Store, tables: &HashMap<crate::id::OpId, std::path::PathBuf>, progress: &dyn Progress) {
-    let absorbed = store.refresh().and_then(|current| match current.wants_absorbing() {
+    let absorbed = store.refresh().and_then(|current| match current.wants_absorbing() || !tables.is_empty() {
         true => view::absorb(store.layout(), tables).and_then(|()| store.reopen().map(|_| ())),
         false => Ok(()),
     });

@@ -93,11 +93,7 @@ impl Reader {
         let mut stat = sys::stat_fd(fd)?;
         for attempt in 1.. {
             let holes = if stat.blocks * 512 < stat.size { sys::holes(fd.as_fd(), stat.size)? } else { Vec::new() };
-            let (blob, size) = if stat.size as usize <= SINGLE_CHUNK_BYTES {
-                self.read_small(fd.as_fd(), stat.size as usize, name, batch)?
-            } else {
-                self.read_large(fd.as_fd(), &holes, stat.size, before(), batch)?
-            };
+            let (blob, size) = self.read_once(fd.as_fd(), name, stat.size, &holes, before, batch)?;
             let after = sys::stat_fd(fd)?;
             let same = after.size == stat.size && after.mtime == stat.mtime && after.ctime == stat.ctime && size == stat.size;
             if same || attempt == TRIES {
@@ -108,6 +104,23 @@ impl Reader {
             rustix::fs::seek(fd, rustix::fs::SeekFrom::Start(0))?;
         }
         Err(Failure::Unreadable(Errno::AGAIN))
+    }
+
+    /// Reads a file of `size` bytes from its beginning; says what it holds and how long it was.
+    pub fn read_once(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        name: &[u8],
+        size: u64,
+        holes: &[Hole],
+        before: &dyn Fn() -> Vec<ChunkRun>,
+        batch: &mut Batch<'_>,
+    ) -> Result<(BlobId, u64), Failure> {
+        if size as usize <= SINGLE_CHUNK_BYTES {
+            self.read_small(fd, size as usize, name, batch)
+        } else {
+            self.read_large(fd, holes, size, before(), batch)
+        }
     }
 
     fn read_small(

@@ -4,6 +4,7 @@
 mod commit;
 mod content;
 mod exclude;
+mod import;
 mod orphans;
 mod sink;
 mod source;
@@ -19,6 +20,7 @@ use std::{
     sync::Mutex,
 };
 
+pub use import::{ImportOptions, import};
 use jiff::Timestamp;
 use rustix::fs::{Mode, OFlags};
 pub use sink::Looked;
@@ -31,7 +33,7 @@ use self::{
 };
 use crate::{
     error::{Error, IoContext, Result},
-    id::{TreeId, Ulid},
+    id::{ObjectId, TreeId, Ulid},
     links::Links,
     mounts, name,
     omitted::{self, Omission, Reason},
@@ -125,7 +127,7 @@ fn attempt(store: &Store, options: &Options, source: &dyn Source, progress: &dyn
     let expected = base.as_ref().map(|base| &base.record.workspace);
     progress.phase(Phase::Capture, expected.map(|w| w.files), expected.map(|w| w.bytes));
     let packs = PackSink::new(store, store.view(), pin.op, adopted.objects, adopted.packs.len() as u32);
-    let sink = Sink::Store(packs);
+    let sink = Sink::Store(Box::new(packs));
     let walk = Walk {
         store,
         sink: &sink,
@@ -144,13 +146,12 @@ fn attempt(store: &Store, options: &Options, source: &dyn Source, progress: &dyn
         Ok(walked) => walked,
         Err(e) => return Err(abandon(pin, sink, e)),
     };
-    let stored = store_root(&sink, &walked);
-    let (root, links, table) = match stored {
-        Ok(stored) => stored,
+    let roots = match store_root(&sink, &walked.root.node, &link_groups(&walked.links), &walked.omissions) {
+        Ok(roots) => roots,
         Err(e) => return Err(abandon(pin, sink, e)),
     };
 
-    let unchanged = head.as_ref().filter(|head| head.record.root == root && head.record.links == links);
+    let unchanged = head.as_ref().filter(|head| head.record.root == roots.tree && head.record.links == roots.links);
     if let Some(head) = unchanged.filter(|_| options.skip_if_unchanged) {
         let Walked { omissions, read, .. } = walked;
         discard(store, pin, sink);
@@ -167,13 +168,13 @@ fn attempt(store: &Store, options: &Options, source: &dyn Source, progress: &dyn
         }));
     }
 
-    let record = new_record(options, &excluder, &target.path, &walked, started_at, (root, links, table));
+    let record = new_record(options, &excluder, &target.path, &walked, started_at, roots);
     let Walked { root: node, omissions, is_dirty, read, cache_out, .. } = walked;
     progress.phase(Phase::Commit, None, None);
     let Some(committed) = commit::commit(store, pin, sink, record, adopted.packs, progress)? else { return Ok(None) };
     if let Some(writer) = cache_out.filter(|_| is_dirty) {
         // Without a cache the next run reads more; that is no reason to fail this one.
-        let _ = writer.finish(node.section, committed.checkpoint.record.id, root);
+        let _ = writer.finish(node.section, committed.checkpoint.record.id, roots.tree);
     }
     Ok(Some(Outcome {
         checkpoint: committed.checkpoint,
@@ -271,26 +272,49 @@ fn pin_base(store: &Store, pin: &mut Pin, cache: Option<&StatCache>) -> Result<O
     Ok(still_there.then(|| other.clone()))
 }
 
+/// The ids of what a record points to.
+#[derive(Clone, Copy, Debug)]
+struct Roots {
+    tree: TreeId,
+    links: Option<ObjectId>,
+    omitted: Option<ObjectId>,
+}
+
 /// Stores the root tree and the tables beside it.
-fn store_root(sink: &Sink<'_>, walked: &Walked) -> Result<(TreeId, Option<crate::id::ObjectId>, Option<crate::id::ObjectId>)> {
+fn store_root(sink: &Sink<'_>, workspace: &Node, links: &Links, omissions: &[Omission]) -> Result<Roots> {
     let mut batch = Batch::new(sink)?;
-    let (root, _) = tree::encode_folder(std::slice::from_ref(&walked.root.node), |encoded| batch.meta(encoded))?;
-    let mut groups: BTreeMap<(u64, u64), Vec<u64>> = BTreeMap::new();
-    for member in &walked.links {
-        groups.entry(member.file).or_default().push(member.position);
-    }
-    let links = Links::new(groups.into_values()).encode();
-    let links_id = links.as_ref().map(|encoded| encoded.id);
-    if let Some(encoded) = links {
-        batch.meta(encoded)?;
-    }
-    let table = (!walked.omissions.is_empty()).then(|| omitted::encode(&walked.omissions));
-    let table_id = table.as_ref().map(|encoded| encoded.id);
-    if let Some(encoded) = table {
+    let (tree, _) = tree::encode_folder(std::slice::from_ref(workspace), |encoded| batch.meta(encoded))?;
+    let links = links.encode();
+    let omitted = (!omissions.is_empty()).then(|| omitted::encode(omissions));
+    let roots = Roots { tree, links: links.as_ref().map(|e| e.id), omitted: omitted.as_ref().map(|e| e.id) };
+    for encoded in links.into_iter().chain(omitted) {
         batch.meta(encoded)?;
     }
     batch.finish()?;
-    Ok((root, links_id, table_id))
+    Ok(roots)
+}
+
+/// Entries of one file, by device and inode.
+fn link_groups(members: &[walk::LinkMember]) -> Links {
+    let mut groups: BTreeMap<(u64, u64), Vec<u64>> = BTreeMap::new();
+    for member in members {
+        groups.entry(member.file).or_default().push(member.position);
+    }
+    Links::new(groups.into_values())
+}
+
+fn count_omissions(table: Option<ObjectId>, omissions: &[Omission]) -> Option<Omitted> {
+    let count = |wanted: fn(&Reason) -> bool| omissions.iter().filter(|o| wanted(&o.reason)).count() as u64;
+    table.map(|table| Omitted {
+        table,
+        excluded: count(|r| matches!(r, Reason::Excluded(_))),
+        unreadable: count(|r| matches!(r, Reason::Unreadable(_))),
+        changing: count(|r| matches!(r, Reason::Changing)),
+    })
+}
+
+fn new_id(created_at: Timestamp) -> Ulid {
+    Ulid::from_parts(created_at.as_millisecond().max(0) as u64, Ulid::generate().random())
 }
 
 fn new_record(
@@ -299,21 +323,14 @@ fn new_record(
     path: &Path,
     walked: &Walked,
     started_at: Timestamp,
-    (root, links, table): (TreeId, Option<crate::id::ObjectId>, Option<crate::id::ObjectId>),
+    roots: Roots,
 ) -> Record {
     use std::os::unix::ffi::OsStrExt;
     let created_at = Timestamp::now();
     let totals = walked.root.node.as_folder().map(|(_, totals)| *totals).unwrap_or_default();
-    let count = |wanted: fn(&Reason) -> bool| walked.omissions.iter().filter(|o| wanted(&o.reason)).count() as u64;
-    let omitted = table.map(|table| Omitted {
-        table,
-        excluded: count(|r| matches!(r, Reason::Excluded(_))),
-        unreadable: count(|r| matches!(r, Reason::Unreadable(_))),
-        changing: count(|r| matches!(r, Reason::Changing)),
-    });
     Record {
         schema: RECORD_SCHEMA,
-        id: Ulid::from_parts(created_at.as_millisecond().max(0) as u64, Ulid::generate().random()),
+        id: new_id(created_at),
         session: options.session.clone(),
         run: None,
         epoch: 0,
@@ -322,8 +339,8 @@ fn new_record(
         trigger: options.trigger,
         trigger_detail: options.trigger_detail.clone(),
         message: options.message.clone(),
-        root,
-        links,
+        root: roots.tree,
+        links: roots.links,
         parts: BTreeMap::from([("workspace".to_owned(), Part::Captured)]),
         consistency: Consistency::Unknown,
         started_at,
@@ -336,7 +353,7 @@ fn new_record(
             bytes: totals.bytes,
         },
         rules: Rules { listed_only: options.listed.is_some(), ..excluder.rules().clone() },
-        omitted,
+        omitted: count_omissions(roots.omitted, &walked.omissions),
         conversation: None,
         git: None,
         environment: None,

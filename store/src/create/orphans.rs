@@ -35,6 +35,12 @@ pub fn adopt(store: &Store, op: OpId, progress: &dyn Progress) -> Result<Adopted
         return Ok(adopted);
     }
     let known: HashSet<PackId> = store.view().packs()?.into_keys().collect();
+    // Held while their packs are taken up, so that gc does not remove them meanwhile.
+    let mut seized = Vec::new();
+    for op in &dead {
+        seized.extend(pin::seize(&layout.pins(), *op)?.map(|file| (*op, file)));
+    }
+    let dead: Vec<OpId> = seized.iter().map(|(op, _)| *op).collect();
     let mut torn = HashSet::new();
     for pack in packs_of(layout, &dead)? {
         if known.contains(&pack) {

@@ -33,7 +33,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Takes captured objects.
 pub enum Sink<'a> {
     /// Keeps the new ones in packs.
-    Store(PackSink<'a>),
+    Store(Box<PackSink<'a>>),
     /// Keeps trees in memory and drops content: for looking at a folder without storing it.
     Look(Mutex<HashMap<TreeId, Vec<u8>>>),
 }

@@ -62,7 +62,7 @@ pub(super) struct Marker<'a> {
     store: &'a Store,
     pub(super) view: Arc<View>,
     pub(super) live: HashMap<ObjectKey, Mark>,
-    /// What was added while `notes_fresh` was set.
+    /// What was added while `notes_fresh` was set, and what else must stay where it is.
     pub(super) fresh: Vec<ObjectKey>,
     pub(super) notes_fresh: bool,
 }

@@ -19,9 +19,13 @@
 //! 5. *Sweep*: the bytes of a condemned pack go once every writer that ran when it was condemned is over. Packs that nothing knows and
 //!    whose writer is over go as well, [`sweep`].
 //!
-//! **What always holds.** Everything that a live checkpoint reaches is in the index. And a recipe that the index finds is whole, even
-//! if no checkpoint uses it: recipes are found by their blob's id alone, so a creator or a reader may come upon one at any time. A pack
-//! that holds a dead recipe is therefore condemned together with the packs that hold that recipe's dead chunks, or before them.
+//! **What always holds.**
+//! - Everything that a live checkpoint reaches is in the index.
+//! - A recipe that the index finds is whole, even if no checkpoint uses it: recipes are found by their blob's id alone, so a creator or
+//!   a reader may come upon one at any time. The packs that hold a dead recipe's dead chunks go together with the recipe's pack, or not
+//!   at all.
+//! - Every object in a pack that stays is in the index, there or elsewhere: a creator whose view is older may have found its second
+//!   copy in that pack. A dead object's home goes together with every pack that holds another copy, or not at all.
 
 mod mark;
 mod publish;

@@ -82,7 +82,7 @@ fn catch_up(store: &Store, survey: &mut Survey<'_>, progress: &dyn Progress) -> 
                 })?;
                 survey.marker.checkpoint(&checkpoint, progress)?;
                 for pack in packs {
-                    mark_new_recipes(store, survey, pack.id)?;
+                    take_in_pack(store, survey, pack.id)?;
                 }
             }
             Entry::Condemn { .. } => return Err(Error::Overtaken { tries: super::TRIES_MAX }),
@@ -93,12 +93,14 @@ fn catch_up(store: &Store, survey: &mut Survey<'_>, progress: &dyn Progress) -> 
     Ok(())
 }
 
-/// A new recipe may be of a blob that was marked as a chunk, in a tree that is not walked again.
-fn mark_new_recipes(store: &Store, survey: &mut Survey<'_>, pack: PackId) -> Result<()> {
+/// Takes in a pack that the survey has not seen. A new recipe may be of a blob that was marked as a chunk, in a tree that is not walked
+/// again. And whatever has a copy here must stay in the index, so its home is spared.
+fn take_in_pack(store: &Store, survey: &mut Survey<'_>, pack: PackId) -> Result<()> {
     let mut places = Vec::new();
     PackFile::open(&store.layout().pack(pack), pack)?.scan(false, |location, directory| {
         let recipes = directory.entries.iter().filter(|entry| entry.kind == ObjectKind::RecipeRoot);
         places.extend(recipes.map(|entry| (location, entry.id)));
+        survey.marker.fresh.extend(directory.entries.iter().map(|entry| entry.id.key()));
         Ok(())
     })?;
     for (location, id) in places {

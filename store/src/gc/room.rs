@@ -3,7 +3,7 @@
 use crate::{error::Result, format::BALLAST_BYTES, layout::Layout, store};
 
 /// The ballast is made again when this many times its length are free.
-const FREE_FACTOR: u64 = 4;
+const FREE_FACTOR: u64 = 2;
 
 /// Room to write in.
 pub(super) struct Room {

@@ -42,9 +42,10 @@ pub(super) struct PackUse {
     raw_bytes: u64,
     /// Its directories cannot be read to the end.
     is_damaged: bool,
-    /// It holds a recipe that nothing needs and of which a part is dead.
-    has_dying_recipes: bool,
-    /// The packs of those parts: they may only go together with this pack.
+    /// It holds a recipe that nothing needs and of which a part is missing.
+    has_broken_recipes: bool,
+    /// Packs that may only go together with this one: those that hold dead parts of dead recipes that are here, and those in which the
+    /// index finds dead objects of which a second copy is here.
     leans_on: BTreeSet<PackId>,
 }
 
@@ -66,7 +67,7 @@ impl<'a> Survey<'a> {
     pub(super) fn take(store: &'a Store, progress: &dyn Progress) -> Result<Self> {
         let view = store.refresh()?;
         let roots = view.checkpoints()?;
-        let pinned = pinned_deleted(store, &view, &roots)?;
+        let pinned = pinned_deleted(store, &view, roots)?;
         progress.phase(Phase::Mark, Some(roots.iter().map(|c| c.record.workspace.entries).sum()), None);
         let mut marker = Marker::new(store, view.clone());
         for checkpoint in roots {
@@ -114,6 +115,7 @@ impl<'a> Survey<'a> {
         let live = &mut self.marker.live;
         for (number, pack) in self.packs.iter_mut().enumerate() {
             progress::check(progress)?;
+            let view = &self.view;
             let file = PackFile::open(&store.layout().pack(pack.id), pack.id);
             let scanned = file.and_then(|file| {
                 file.scan(false, |location, directory| {
@@ -121,10 +123,19 @@ impl<'a> Survey<'a> {
                     for entry in &directory.entries {
                         let bytes = (entry.head_bytes + entry.tail_bytes) as u64;
                         raw += bytes;
-                        let mark = live.get_mut(&entry.id.key()).filter(|mark| mark.home() == Some(number));
-                        if mark.is_some_and(|mark| mark.see()) {
-                            alive += bytes;
-                        } else if entry.kind == ObjectKind::RecipeRoot {
+                        match live.get_mut(&entry.id.key()) {
+                            Some(mark) => {
+                                if mark.home() == Some(number) && mark.see() {
+                                    alive += bytes;
+                                    continue;
+                                }
+                            }
+                            None => {
+                                let home = view.locate(entry.id)?.map(|home| home.pack).filter(|home| *home != pack.id);
+                                pack.leans_on.extend(home);
+                            }
+                        }
+                        if entry.kind == ObjectKind::RecipeRoot {
                             dead_recipes.push((number, location, entry.id));
                         }
                     }
@@ -186,10 +197,12 @@ impl<'a> Survey<'a> {
         }
         let mut leans_on = BTreeSet::new();
         for id in &dead {
-            leans_on.extend(self.view.locate(*id)?.map(|location| location.pack));
+            let home = self.view.locate(*id)?.map(|location| location.pack);
+            is_broken |= home.is_none();
+            leans_on.extend(home);
         }
         let own = &mut self.packs[pack];
-        own.has_dying_recipes |= is_broken || !dead.is_empty();
+        own.has_broken_recipes |= is_broken;
         leans_on.remove(&own.id);
         own.leans_on.extend(leans_on);
         Ok(())
@@ -208,7 +221,7 @@ impl<'a> Survey<'a> {
                 choice.delete.insert(pack.id);
             } else if pack.is_damaged {
                 continue;
-            } else if pack.is_below(options.repack_below_percent) || pack.has_dying_recipes && options.repacks() {
+            } else if pack.is_below(options.repack_below_percent) || pack.has_broken_recipes && options.repacks() {
                 choice.repack.insert(pack.id);
             } else if pack.bytes < SMALL_PACK_BYTES {
                 small.push(pack.id);
@@ -218,13 +231,19 @@ impl<'a> Survey<'a> {
             choice.repack.extend(small);
         }
         let mut condemned: BTreeSet<PackId> = choice.delete.union(&choice.repack).copied().collect();
+        if options.repacks() {
+            while let Some(pack) = self.packs.iter().find(|pack| !pack.is_damaged && pack.leans_on_any(&condemned)) {
+                choice.repack.insert(pack.id);
+                condemned.insert(pack.id);
+            }
+        }
         self.spare_what_is_leaned_on(&mut condemned);
         choice.delete.retain(|id| condemned.contains(id));
         choice.repack.retain(|id| condemned.contains(id));
         choice
     }
 
-    /// Takes out of `condemned` what recipes need that stay in the index.
+    /// Takes out of `condemned` what packs that stay lean on.
     pub(super) fn spare_what_is_leaned_on(&self, condemned: &mut BTreeSet<PackId>) {
         loop {
             let staying = self.packs.iter().filter(|pack| !condemned.contains(&pack.id));
@@ -250,9 +269,13 @@ impl PackUse {
             live_raw_bytes: 0,
             raw_bytes: 0,
             is_damaged: false,
-            has_dying_recipes: false,
+            has_broken_recipes: false,
             leans_on: BTreeSet::new(),
         }
+    }
+
+    fn leans_on_any(&self, condemned: &BTreeSet<PackId>) -> bool {
+        !condemned.contains(&self.id) && self.leans_on.iter().any(|id| condemned.contains(id))
     }
 
     fn is_below(&self, percent: u8) -> bool {

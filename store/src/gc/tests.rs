@@ -257,6 +257,39 @@ fn a_dead_recipe_never_outlives_its_chunks() {
 }
 
 #[test]
+fn a_second_copy_that_an_older_view_has_found_stays_in_the_index() {
+    for options in [GcOptions::no_repack(), GcOptions { repack_below_percent: 1, consolidate: false }, everything()] {
+        let test = TestStore::new();
+        // Without recipes, which would keep their chunks anyway.
+        test.cut.set(20_000);
+        let (mut shared, other) = (files(1, 6), test.another());
+        // What is left is not in `kept`.
+        shared.retain(|path, _| !path.starts_with("dir0"));
+        let mut first = shared.clone();
+        first.extend(files(9, 14).into_iter().map(|(path, bytes)| (format!("more/{path}"), bytes)));
+        // Two creators write the same at once; the index then finds it in the later one's pack.
+        let (a, b) = (test.draft("test", &first), other.draft("test", &shared));
+        let a = test.commit(a).unwrap();
+        let draft = test.draft("test", &shared);
+        let b = other.commit(b).unwrap();
+        test.store.refresh().unwrap();
+        let kept: Files =
+            first.iter().filter(|(path, _)| path.starts_with("more/")).map(|(p, c)| (p.clone(), c.clone())).collect();
+        test.checkpoint(&kept);
+        other.store.absorb(&()).unwrap();
+        [a, b].into_iter().for_each(|id| test.delete(id));
+        run(&other.store, &options, &()).unwrap();
+        let id = match test.commit(draft) {
+            Ok(id) => id,
+            Err(Error::Overtaken { .. }) => test.checkpoint(&shared),
+            Err(e) => panic!("{e}"),
+        };
+        assert_eq!(test.content(&test.get(id)).unwrap(), shared);
+        assert_eq!(content_of(&test.open(), &test.get(id)).unwrap(), shared);
+    }
+}
+
+#[test]
 fn leftovers_of_crashed_runs_go_and_those_of_live_ones_stay() {
     let test = TestStore::new();
     let kept = test.checkpoint(&files(1, 9));
@@ -325,7 +358,8 @@ fn a_pin_that_came_too_late_does_not_stop_gc() {
 #[test]
 fn creators_deleters_readers_and_gc_at_once() {
     let test = TestStore::new();
-    let until = std::time::Instant::now() + std::time::Duration::from_secs(4);
+    let until = std::time::Instant::now()
+        + std::time::Duration::from_secs(std::env::var("PARHELIA_STRESS_SECONDS").map_or(4, |s| s.parse().unwrap()));
     let busy = || std::time::Instant::now() < until;
     let tests: Vec<TestStore> = (0..6).map(|_| test.another()).collect();
     std::thread::scope(|scope| {
@@ -362,7 +396,7 @@ fn creators_deleters_readers_and_gc_at_once() {
     });
     run(&test.store, &everything(), &()).unwrap();
     for checkpoint in test.store.refresh().unwrap().checkpoints().unwrap() {
-        assert_eq!(test.content(&checkpoint).unwrap().len(), 8);
+        assert_eq!(test.content(checkpoint).unwrap().len(), 8);
     }
     let report = crate::check::run(test.store.path(), &crate::check::CheckOptions { read_data_percent: Some(100) }, &()).unwrap();
     assert!(report.is_clean(), "{:?}", report.findings);
@@ -374,14 +408,15 @@ fn creators_deleters_readers_and_gc_at_once() {
 fn a_full_disk_is_emptied() {
     let dir = tempfile::tempdir().unwrap();
     let mount = |arguments: &[&str]| std::process::Command::new("mount").args(arguments).arg(dir.path()).status().unwrap();
-    assert!(mount(&["-t", "tmpfs", "-o", "size=14m", "tmpfs"]).success());
+    assert!(mount(&["-t", "tmpfs", "-o", "size=72m", "tmpfs"]).success());
     let test = TestStore::at(dir.path().join("store"));
     let kept = test.checkpoint(&files(1, 40));
-    let big: Files = (0..200).map(|i| (format!("f{i}"), content(i, 5))).collect();
-    let dead = test.checkpoint(&big);
-    test.delete(dead);
+    let many = |from: usize, to: usize| -> Files { (from..to).map(|i| (format!("f{i}"), content(i as u64, 5))).collect() };
+    let (dead, mixed) = (test.checkpoint(&many(0, 200)), test.checkpoint(&many(200, 5000)));
+    let part = test.checkpoint(&many(2700, 5000));
+    [dead, mixed].into_iter().for_each(|id| test.delete(id));
     let filler = dir.path().join("filler");
-    let mut bytes = 16 << 20;
+    let mut bytes = 72 << 20;
     let mut fill = std::fs::File::create(&filler).unwrap();
     while bytes > 0 {
         match std::io::Write::write(&mut fill, &vec![1; bytes]) {
@@ -389,17 +424,18 @@ fn a_full_disk_is_emptied() {
             _ => bytes /= 2,
         }
     }
-    for options in [everything(), GcOptions::default()] {
-        plan(&test.store, &options, &()).unwrap();
-        let report = run(&test.store, &options, &()).unwrap();
-        eprintln!("{report:?}");
+    let planned = plan(&test.store, &everything(), &()).unwrap();
+    assert_eq!((planned.delete.len(), planned.repack.len()), (1, 1));
+    let report = run(&test.store, &everything(), &()).unwrap();
+    assert!(report.disk_was_full && report.dropped_packs == 1 && report.added_packs == 0, "{report:?}");
+    for (id, files) in [(kept, files(1, 40)), (part, many(2700, 5000))] {
+        assert_eq!(test.content(&test.get(id)).unwrap(), files);
     }
-    assert_eq!(test.content(&test.get(kept)).unwrap(), files(1, 40));
-    assert_eq!(pack_files(&test), 1);
     drop(fill);
     std::fs::remove_file(&filler).unwrap();
-    run(&test.store, &GcOptions::default(), &()).unwrap();
-    assert!(test.store.layout().ballast().exists());
+    let report = run(&test.store, &everything(), &()).unwrap();
+    assert!(report.dropped_packs == 1 && test.store.layout().ballast().exists(), "{report:?}");
+    assert_eq!(test.content(&test.get(part)).unwrap(), many(2700, 5000));
     drop(test);
     assert!(std::process::Command::new("umount").arg(dir.path()).status().unwrap().success());
 }

@@ -5,6 +5,7 @@
 //! begin, nothing that was there is touched.
 
 mod compare;
+mod entries;
 mod join;
 mod meta;
 mod plan;
@@ -14,6 +15,7 @@ mod run;
 mod seed;
 mod select;
 mod settle;
+mod summary;
 mod table;
 mod target;
 #[cfg(test)]
@@ -33,8 +35,9 @@ use std::{
     },
 };
 
-pub use plan::{Change, Counts, Plan, Summary, plan};
+pub use plan::{Plan, plan};
 pub use run::Skipped;
+pub use summary::{Change, Counts, Summary};
 
 use crate::{
     error::Result,

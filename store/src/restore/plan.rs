@@ -8,12 +8,12 @@ use std::{
 };
 
 use rustix::fs::{Mode, OFlags};
-use serde::Serialize;
 
 use super::{
     Options,
     join::{self, Link},
     select::{Filter, Spared},
+    summary::{Change, Summary},
     table::{Action, Folder, Item, Packs, entry_path},
     target::{self, Target},
     walk::{Extra, Found, Walk},
@@ -32,112 +32,6 @@ use crate::{
     sys,
     tree::{Kind, Meta, Node},
 };
-
-/// How many entries a plan makes, changes and leaves alone.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Counts {
-    /// Files that are not there yet.
-    pub files_created: u64,
-    /// Folders that are not there yet.
-    pub folders_created: u64,
-    /// Symlinks, fifos, sockets and devices that are not there yet.
-    pub others_created: u64,
-    /// Entries with other content, or of another type.
-    pub replaced: u64,
-    /// Entries of which only the metadata differs.
-    pub metadata_changed: u64,
-    /// Entries that the checkpoint does not have and that go, with all that is in them.
-    pub deleted: u64,
-    /// Entries that the checkpoint does not have and that stay.
-    pub kept: u64,
-    /// Entries that capture left out, and that stay.
-    pub spared: u64,
-    /// Entries, other than folders, that are as they should be.
-    pub unchanged: u64,
-    /// Names that are only joined to another file.
-    pub linked: u64,
-    /// Bytes of the files that are written.
-    pub bytes: u64,
-}
-
-impl Counts {
-    /// Counts what is done with one entry.
-    pub(super) fn add(&mut self, action: Action, node: &Node) {
-        if action == Action::Meta {
-            self.metadata_changed += 1;
-            return;
-        }
-        match (action, &node.kind) {
-            (Action::Create, Kind::File { .. }) => self.files_created += 1,
-            (Action::Create, _) => self.others_created += 1,
-            _ => self.replaced += 1,
-        }
-        if let Kind::File { size, .. } = &node.kind {
-            self.bytes += size;
-        }
-    }
-
-    /// Takes back what was counted for an entry that is joined to another instead.
-    pub(super) fn take(&mut self, action: Action, node: &Node) {
-        match action {
-            Action::Meta => self.metadata_changed = self.metadata_changed.saturating_sub(1),
-            Action::Create => match &node.kind {
-                Kind::File { .. } => self.files_created = self.files_created.saturating_sub(1),
-                _ => self.others_created = self.others_created.saturating_sub(1),
-            },
-            _ => self.replaced = self.replaced.saturating_sub(1),
-        }
-        if let (true, Kind::File { size, .. }) = (action != Action::Meta, &node.kind) {
-            self.bytes = self.bytes.saturating_sub(*size);
-        }
-    }
-
-    pub(super) fn merge(&mut self, other: &Counts) {
-        self.files_created += other.files_created;
-        self.folders_created += other.folders_created;
-        self.others_created += other.others_created;
-        self.replaced += other.replaced;
-        self.metadata_changed += other.metadata_changed;
-        self.deleted += other.deleted;
-        self.kept += other.kept;
-        self.spared += other.spared;
-        self.unchanged += other.unchanged;
-        self.linked += other.linked;
-        self.bytes += other.bytes;
-    }
-}
-
-/// A plan in short.
-#[derive(Clone, Debug, Serialize)]
-pub struct Summary {
-    /// Where it goes.
-    pub target: String,
-    /// The checkpoint.
-    pub checkpoint: String,
-    /// Whether an existing folder is changed.
-    pub in_place: bool,
-    /// What is done.
-    #[serde(flatten)]
-    pub counts: Counts,
-}
-
-/// What happens to one path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Change {
-    /// It is made.
-    Create,
-    /// It gets other content, or becomes another type.
-    Replace,
-    /// It gets other metadata.
-    Metadata,
-    /// It becomes another name of a file.
-    Link,
-    /// It goes, with all that is in it.
-    Delete,
-    /// It stays, though the checkpoint does not have it.
-    Keep,
-}
 
 /// What a restore will do. It holds the checkpoint's content in the store until it is dropped.
 #[derive(Debug)]

@@ -83,18 +83,15 @@ pub struct Staging {
     pub root: Arc<OwnedFd>,
     /// The folder that the staging folder is in, and its name there.
     pub beside: Option<(OwnedFd, Vec<u8>)>,
-    /// What a file is that was made with all permissions in a private folder.
-    pub created: Current,
+    /// What a file is that was made with all permissions in the staging folder.
+    pub created: Option<Current>,
 }
 
 impl Staging {
     /// Makes the staging folder, if the target is a new folder.
     pub fn open(plan: &Plan) -> Result<Self> {
         if let Some(root) = &plan.root {
-            let created = Current { mode: 0, uid: u32::MAX, gid: u32::MAX, xattrs: Vec::new() };
-            let mut staging = Staging { root: root.clone(), beside: None, created };
-            staging.created = staging.probe(plan).at("write to", plan.target())?;
-            return Ok(staging);
+            return Ok(Staging { root: root.clone(), beside: None, created: None });
         }
         let Target::Fresh { parent, name, .. } = &plan.target else {
             return Err(crate::Error::Invalid("the target is not open".into()));
@@ -109,26 +106,19 @@ impl Staging {
         rustix::fs::mkdirat(&above, staged.as_slice(), Mode::RWXU).at("create folder", &path)?;
         let opened = sys::open_folder_at(above.as_fd(), &staged).at("open folder", &path)?;
         meta::make_private(opened.as_fd()).at("change mode of", &path)?;
-        let mut staging = Staging { root: Arc::new(opened), beside: Some((above, staged)), created: Current::default() };
-        staging.created = staging.probe(plan).at("write to", &path).inspect_err(|_| staging.remove())?;
+        let mut staging = Staging { root: Arc::new(opened), beside: Some((above, staged)), created: None };
+        let probed = staging.probe().at("write to", &path).inspect_err(|_| staging.remove())?;
+        staging.created = Some(probed);
         Ok(staging)
     }
 
     /// Learns by a file what the process's umask and owner make of one.
-    fn probe(&self, plan: &Plan) -> rustix::io::Result<Current> {
-        let probe = temporary(plan, u32::MAX, 0);
-        rustix::fs::mkdirat(&self.root, probe.as_slice(), Mode::RWXU)?;
-        let stat = sys::open_folder_at(self.root.as_fd(), &probe).and_then(|folder| {
-            meta::make_private(folder.as_fd())?;
-            // Its group is that of the folder where this has the setgid bit.
-            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-            let file = rustix::fs::openat(&folder, "probe", flags, Mode::from_raw_mode(0o777))?;
-            let stat = sys::stat_fd(&file);
-            rustix::fs::unlinkat(&folder, "probe", AtFlags::empty())?;
-            stat
-        });
-        rustix::fs::unlinkat(&self.root, probe.as_slice(), AtFlags::REMOVEDIR)?;
-        stat.map(|stat| Current { mode: stat.mode & 0o777, uid: stat.uid, gid: stat.gid, xattrs: Vec::new() })
+    fn probe(&self) -> rustix::io::Result<Current> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.root, "probe", flags, Mode::from_raw_mode(0o777))?;
+        let stat = sys::stat_fd(&file)?;
+        rustix::fs::unlinkat(&self.root, "probe", AtFlags::empty())?;
+        Ok(Current { mode: stat.mode & 0o777, uid: stat.uid, gid: stat.gid, xattrs: Vec::new() })
     }
 
     /// Removes the staging folder with all that is in it.

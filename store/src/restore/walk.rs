@@ -10,9 +10,10 @@ use rustix::io::Errno;
 use super::{
     Options,
     compare::compare,
-    plan::Counts,
+    entries::Entries,
     pool,
     select::{Filter, Spared},
+    summary::Counts,
     table::{Action, Dirs, Folder, Item, Listing, Packs, Source, Stamp, folder_path},
 };
 use crate::{
@@ -21,7 +22,7 @@ use crate::{
     id::{BlobId, TreeId},
     name,
     progress::{self, Progress},
-    statcache::{Section, StatCache},
+    statcache::StatCache,
     store::Store,
     sys::{self, Stat},
     tree::{Kind, Meta, Node},
@@ -94,32 +95,6 @@ pub struct Job {
     section: u64,
     live: bool,
     included: bool,
-}
-
-/// The entries that the checkpoint has in a folder, and what the stat cache knows of those that are there.
-struct Entries {
-    section: Option<Section>,
-    /// `None` where the section's nodes are the checkpoint's.
-    loaded: Option<Vec<Node>>,
-}
-
-impl Entries {
-    fn len(&self) -> usize {
-        self.loaded.as_ref().map_or_else(|| self.section.as_ref().map_or(0, |s| s.entries.len()), Vec::len)
-    }
-
-    fn node(&self, index: usize) -> &Node {
-        match (&self.loaded, &self.section) {
-            (Some(nodes), _) => &nodes[index],
-            (None, Some(section)) => &section.entries[index].node,
-            (None, None) => unreachable!("a listing without a section is loaded"),
-        }
-    }
-
-    fn cached(&self, name: &[u8]) -> Option<&crate::statcache::Cached> {
-        let section = self.section.as_ref()?;
-        section.entries.binary_search_by(|e| e.node.name.as_slice().cmp(name)).ok().map(|i| &section.entries[i])
-    }
 }
 
 /// What one folder came to.
@@ -412,17 +387,6 @@ struct Place<'a> {
     index: usize,
     position: u64,
     included: bool,
-}
-
-impl Entries {
-    /// What the cache knows of an entry that is there.
-    fn cached_at(&self, index: usize, is_there: bool, name: &[u8]) -> Option<&crate::statcache::Cached> {
-        match (is_there, &self.loaded, &self.section) {
-            (true, None, Some(section)) => section.entries.get(index),
-            (true, ..) => self.cached(name),
-            _ => None,
-        }
-    }
 }
 
 fn plain_item(at: &Place<'_>, action: Action) -> Item {

@@ -216,11 +216,10 @@ impl Run<'_> {
             _ => &[],
         };
         fill(&mut Out { fd: fd.as_fd(), holes, at: 0 })?;
-        let created = &self.staging.created;
         let set = || -> Result<(Refused, Stamp), (&'static str, Errno)> {
-            let current = match is_private {
-                true => Current { mode: first_mode & created.mode, ..created.clone() },
-                false => {
+            let current = match self.staging.created.as_ref().filter(|_| is_private) {
+                Some(created) => Current { mode: first_mode & created.mode, ..created.clone() },
+                None => {
                     let stat = sys::stat_fd(&fd).map_err(failed("read"))?;
                     let xattrs = sys::xattrs_fd(fd.as_fd()).map_err(failed("read"))?;
                     Current { mode: stat.mode & 0o7777, uid: stat.uid, gid: stat.gid, xattrs }

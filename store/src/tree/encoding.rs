@@ -103,7 +103,8 @@ pub fn encode_folder<T: Borrow<Node>, E>(
         for i in 0..lines.len() {
             let bits = lines[i].1;
             let is_root = lines.len() <= ENTRIES_UNSPLIT;
-            let ends = !is_root && bits >= SPLIT_BITS * (u32::from(level) + 1) || !is_root && i + 1 - start >= LINES_MAX;
+            let is_boundary = bits >= SPLIT_BITS * (u32::from(level) + 1) || i + 1 - start >= LINES_MAX;
+            let ends = !is_root && is_boundary;
             if ends || i + 1 == lines.len() {
                 let part = &lines[start..=i];
                 let mut totals = Totals::default();

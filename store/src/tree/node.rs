@@ -72,9 +72,9 @@ pub mod features {
 }
 
 impl Totals {
-    /// Counts one entry of the folder, and what is below it.
+    /// Counts one entry of the folder, and what is below it. Forged sums saturate.
     pub fn add(&mut self, node: &Node) {
-        self.entries += 1;
+        self.entries = self.entries.saturating_add(1);
         if !node.meta.xattrs.is_empty() {
             self.features |= features::XATTR;
         }
@@ -83,18 +83,18 @@ impl Totals {
         }
         match &node.kind {
             Kind::File { size, holes, .. } => {
-                self.files += 1;
-                self.bytes += size;
+                self.files = self.files.saturating_add(1);
+                self.bytes = self.bytes.saturating_add(*size);
                 if !holes.is_empty() {
                     self.features |= features::SPARSE;
                 }
             }
             Kind::Folder { totals, .. } => {
-                self.subfolders += 1;
-                self.folders += 1 + totals.folders;
-                self.entries += totals.entries;
-                self.files += totals.files;
-                self.bytes += totals.bytes;
+                self.subfolders = self.subfolders.saturating_add(1);
+                self.folders = self.folders.saturating_add(totals.folders.saturating_add(1));
+                self.entries = self.entries.saturating_add(totals.entries);
+                self.files = self.files.saturating_add(totals.files);
+                self.bytes = self.bytes.saturating_add(totals.bytes);
                 self.features |= totals.features;
             }
             Kind::Symlink { .. } => {}
@@ -106,11 +106,11 @@ impl Totals {
 
     /// Joins the sums over two parts of one folder.
     pub fn merge(&mut self, other: &Totals) {
-        self.entries += other.entries;
-        self.files += other.files;
-        self.bytes += other.bytes;
-        self.folders += other.folders;
-        self.subfolders += other.subfolders;
+        self.entries = self.entries.saturating_add(other.entries);
+        self.files = self.files.saturating_add(other.files);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.folders = self.folders.saturating_add(other.folders);
+        self.subfolders = self.subfolders.saturating_add(other.subfolders);
         self.features |= other.features;
     }
 

@@ -24,6 +24,9 @@ impl Trees for Store {
     }
 }
 
+/// Receives an entry's path from the folder, its preorder position and its node; says whether to go on below it.
+pub type Visit<'a> = dyn FnMut(&[u8], u64, &Node) -> Result<bool> + 'a;
+
 impl Store {
     /// All entries of a folder, ordered by name.
     pub fn folder(&self, tree: TreeId) -> Result<Vec<Node>> {
@@ -92,7 +95,7 @@ impl Store {
 
     /// Calls `visit` with everything below a folder, in preorder: path from the folder, preorder position (the folder itself is 0)
     /// and node. Where `visit` answers false for a folder, what is in it is passed over.
-    pub fn walk(&self, tree: TreeId, visit: &mut dyn FnMut(&[u8], u64, &Node) -> Result<bool>) -> Result<()> {
+    pub fn walk(&self, tree: TreeId, visit: &mut Visit<'_>) -> Result<()> {
         // An explicit stack: a hostile tree must not overflow the program's.
         let mut path: Vec<u8> = Vec::new();
         let mut position = 0u64;

@@ -40,6 +40,9 @@ impl Family {
     }
 }
 
+/// An entry of a family.
+type KeyValue = (Box<[u8]>, Box<[u8]>);
+
 /// An open database.
 pub struct Db {
     db: DB,
@@ -160,7 +163,7 @@ impl Db {
     }
 
     /// Every key and value of a family, in order.
-    pub fn scan(&self, family: Family) -> Result<impl Iterator<Item = Result<(Box<[u8]>, Box<[u8]>)>>> {
+    pub fn scan(&self, family: Family) -> Result<impl Iterator<Item = Result<KeyValue>>> {
         let mut options = ReadOptions::default();
         options.set_readahead_size(1 << 20);
         let entries = self.db.iterator_cf_opt(self.family(family)?, options, IteratorMode::Start);

@@ -14,7 +14,7 @@ pub use db::{Batch, Db, Family, write_table};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    error::{Error, Result},
+    error::{Error, IoContext, Result},
     id::{ObjectId, ObjectKey, OpId, PackId, Ulid},
     journal::{CHECKPOINT_DELETED, Entry, Journal, Logged, Position, Tail},
     layout::Layout,
@@ -300,10 +300,24 @@ fn skip_damaged(scanned: Result<()>) -> Result<()> {
     }
 }
 
+/// Opens RocksDB for writing; one that cannot be opened is replaced by an empty one, to be derived anew.
+fn open_or_replace(layout: &Layout) -> Result<Db> {
+    match Db::open_writer(&layout.view()) {
+        Err(Error::Index { .. }) => {
+            let aside = layout.cache().join(format!("{}.view.tmp", OpId::generate()));
+            fs::rename(layout.view(), &aside).at("move aside", layout.view())?;
+            crate::disk::make_folder(&layout.view())?;
+            let _ = fs::remove_dir_all(&aside);
+            Db::open_writer(&layout.view())
+        }
+        other => other,
+    }
+}
+
 /// Moves the journal's tail into RocksDB. The caller holds the writer lock. `tables` are location tables ([`write_table`]) of packs
 /// whose directories then need not be read.
 pub fn absorb(layout: &Layout, tables: &HashMap<OpId, PathBuf>) -> Result<()> {
-    let db = Db::open_writer(&layout.view())?;
+    let db = open_or_replace(layout)?;
     let base = position_of(&db)?;
     let tail = Journal::new(layout.journal()).read(&base)?;
     let view = View::with_tail(layout, None, &tail)?;

@@ -1,0 +1,50 @@
+//! `checkpoint delete`: forgets checkpoints; `gc` then frees what nothing else needs.
+
+use parhelia_store::{delete::delete_checkpoints, selector::select};
+use serde_json::json;
+
+use super::list;
+use crate::{
+    context::Context,
+    exit::{Code, Result},
+    human,
+};
+
+/// Flags of `checkpoint delete`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The checkpoints
+    #[arg(value_name = "CHECKPOINT", required = true)]
+    checkpoints: Vec<String>,
+    /// Only say which they are
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+}
+
+/// Deletes all of them, or none.
+pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
+    let store = context.open()?;
+    let all = store.checkpoints()?;
+    let mut chosen = Vec::new();
+    for selector in &args.checkpoints {
+        let found = select(&all, selector)?;
+        if !chosen.iter().any(|c: &parhelia_store::record::Checkpoint| c.record.id == found.record.id) {
+            chosen.push(found.clone());
+        }
+    }
+    if !args.dry_run {
+        let ids: Vec<_> = chosen.iter().map(|c| c.record.id).collect();
+        delete_checkpoints(&store, &ids, None, &context.progress())?;
+    }
+    let verb = if args.dry_run { "Would delete" } else { "Deleted" };
+    for checkpoint in &chosen {
+        context.out.object("checkpoint", list::to_json(checkpoint))?;
+        let (created, size) = (human::local(checkpoint.record.created_at), human::size(checkpoint.record.workspace.bytes));
+        context.out.remark(format!("{verb} {} of session {}, {created}, {size}.", checkpoint.id(), checkpoint.record.session))?;
+    }
+    if !args.dry_run {
+        context.out.remark("`parhelia gc` frees what nothing else needs.")?;
+    }
+    context.out.summary(json!({ "deleted": chosen.len(), "dry_run": args.dry_run }))?;
+    Ok(Code::Done)
+}

@@ -1,0 +1,269 @@
+//! `checkpoint diff`: two checkpoints, or a checkpoint and a folder as it is now.
+
+use std::{
+    fs::File,
+    io::Read,
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+
+use parhelia_store::{
+    Error, Store,
+    create::{self, Options},
+    diff::{Change, ChangeKind, DiffOptions, Side, Summary, Text, TextOptions, compare, file_diff, line_counts, store_content},
+    name,
+    tree::{Kind, Node},
+};
+use serde_json::{Value, json};
+
+use super::{entry, session};
+use crate::{
+    context::Context,
+    exit::{Code, Failure, Result},
+    human,
+    output::{Output, Style},
+};
+
+/// Flags of `checkpoint diff`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The older side
+    #[arg(value_name = "CHECKPOINT")]
+    old: String,
+    /// The newer side
+    #[arg(value_name = "CHECKPOINT", required_unless_present = "workspace", conflicts_with = "workspace")]
+    new: Option<String>,
+    /// Compare with a folder as it is now, by the exclude rules of the checkpoint
+    #[arg(short, long, value_name = "DIR")]
+    workspace: Option<PathBuf>,
+    /// Show how the lines of one file differ
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["stat", "name_only"])]
+    file: Option<String>,
+    /// Count lines that were added and removed
+    #[arg(long, conflicts_with = "name_only")]
+    stat: bool,
+    /// Print paths alone
+    #[arg(long)]
+    name_only: bool,
+}
+
+/// Reads the content of one side.
+type ReadSide<'a> = Box<dyn Fn(&[u8], &Node) -> Result<Vec<u8>, Error> + 'a>;
+
+/// Compares and prints.
+pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
+    let store = context.open()?;
+    let (old, _old_pin) = context.pinned(&store, &args.old, "diff")?;
+    let old_node = store.workspace_node(&old)?;
+    let progress = context.progress();
+    let mut _new_pin = None;
+    let options = DiffOptions::default();
+    let (changes, new_id, read_new): (Vec<Change>, Option<String>, ReadSide<'_>) = if let Some(folder) = &args.workspace {
+        let workspace = session::workspace(folder)?;
+        let look = Options { workspace: workspace.clone(), rules: old.record.rules.clone(), ..Options::default() };
+        if old.record.rules.listed_only {
+            let reason = format!("checkpoint {} holds listed paths alone; compare it with another checkpoint", old.id());
+            return Err(Failure::Usage(reason));
+        }
+        let (node, trees, _) = create::look(&store, &look, &progress)?;
+        let changes = compare(Side::new(&store, &old_node), Side::new(&trees, &node), options)?;
+        (changes, None, Box::new(move |path, node| read_live(&workspace, path, node)))
+    } else {
+        let (new, pin) = context.pinned(&store, args.new.as_deref().unwrap_or_default(), "diff")?;
+        _new_pin = pin;
+        let node = store.workspace_node(&new)?;
+        let changes = compare(Side::new(&store, &old_node), Side::new(&store, &node), options)?;
+        (changes, Some(new.id()), Box::new(store_content(&store)))
+    };
+    drop(progress);
+    let comparison = Comparison { store: &store, changes, read_new };
+    if let Some(path) = &args.file {
+        return comparison.print_file(&mut context.out, path);
+    }
+    comparison.print(&mut context.out, args)?;
+    let summary = Summary::of(&comparison.changes);
+    if !args.name_only {
+        let text = format!(
+            "{} added, {} deleted, {} modified, {} renamed, {} of another type, {} with other metadata",
+            summary.added, summary.deleted, summary.modified, summary.renamed, summary.type_changed, summary.metadata
+        );
+        context.out.remark(if comparison.changes.is_empty() { "No difference.".to_owned() } else { text })?;
+    }
+    context.out.summary(json!({
+        "old": old.id(),
+        "new": new_id,
+        "added": summary.added,
+        "deleted": summary.deleted,
+        "modified": summary.modified,
+        "renamed": summary.renamed,
+        "type_changed": summary.type_changed,
+        "metadata": summary.metadata,
+        "bytes_added": summary.bytes_added,
+        "bytes_removed": summary.bytes_removed,
+    }))?;
+    Ok(Code::Done)
+}
+
+struct Comparison<'a> {
+    store: &'a Store,
+    changes: Vec<Change>,
+    read_new: ReadSide<'a>,
+}
+
+impl Comparison<'_> {
+    fn print(&self, out: &mut Output, args: &Args) -> Result<()> {
+        let read_old = store_content(self.store);
+        for change in &self.changes {
+            let lines = match args.stat {
+                true => Some(line_counts(change, &read_old, &self.read_new, TextOptions::default())?),
+                false => None,
+            };
+            if out.json {
+                let object = change_json(change, lines.as_ref());
+                out.object("change", object)?;
+                continue;
+            }
+            let path = shown_path(change);
+            if args.name_only {
+                out.line(path)?;
+                continue;
+            }
+            let (mark, style) = mark(&change.kind);
+            let mut line = format!("{} {path}", out.styled(style, mark));
+            if let Some(lines) = &lines {
+                line = match lines {
+                    Text::Lines((added, removed)) => {
+                        let (added, removed) = (format!("{:>7}", format!("+{added}")), format!("{:>7}", format!("-{removed}")));
+                        format!("{} {} {line}", out.styled(Style::Green, added), out.styled(Style::Red, removed))
+                    }
+                    Text::Binary => format!("{:>15} {line}", "binary"),
+                    Text::TooLarge => format!("{:>15} {line}", "too large"),
+                };
+            }
+            if let ChangeKind::Metadata(fields) = &change.kind {
+                let names: Vec<&str> = fields.names().collect();
+                line.push_str(&out.styled(Style::Dim, format!("  ({})", names.join(", "))));
+            }
+            out.line(line)?;
+        }
+        Ok(())
+    }
+
+    /// How the lines of one file differ.
+    fn print_file(&self, out: &mut Output, path: &str) -> Result<Code> {
+        let wanted: Vec<u8> = name::components(path.as_bytes()).collect::<Vec<_>>().join(&b'/');
+        let change = self.changes.iter().find(|c| c.path == wanted || c.old_path() == wanted);
+        let Some(change) = change else {
+            out.remark(format!("{path}: no difference."))?;
+            out.summary(json!({ "path": human::path(&wanted), "change": null }))?;
+            return Ok(Code::Done);
+        };
+        let difference = file_diff(change, &store_content(self.store), &self.read_new, TextOptions::default())?;
+        let note = match &difference {
+            Text::Lines(lines) if lines.is_empty() => Some(format!("{}: {}", shown_path(change), change.kind.name())),
+            Text::Lines(_) => None,
+            Text::Binary => Some(format!("{path}: {}, binary", change.kind.name())),
+            Text::TooLarge => Some(format!("{path}: {}, and too large to be compared by line", change.kind.name())),
+        };
+        if let Some(note) = note {
+            out.line(note)?;
+        }
+        let (text, kind) = match difference {
+            Text::Lines(lines) => (Some(lines), "text"),
+            Text::Binary => (None, "binary"),
+            Text::TooLarge => (None, "too_large"),
+        };
+        if out.json {
+            let mut object = change_json(change, None);
+            object["content"] = json!(kind);
+            object["diff"] = json!(text.map(|text| String::from_utf8_lossy(&text).into_owned()));
+            out.object("change", object)?;
+            out.summary(json!({ "path": human::path(&wanted), "change": change.kind.name() }))?;
+            return Ok(Code::Done);
+        }
+        print_unified(out, &text.unwrap_or_default())?;
+        Ok(Code::Done)
+    }
+}
+
+fn print_unified(out: &mut Output, text: &[u8]) -> Result<()> {
+    for line in text.split_inclusive(|&b| b == b'\n') {
+        let style = match line.first() {
+            _ if line.starts_with(b"+++ ") || line.starts_with(b"--- ") => Some("1"),
+            Some(b'+') => Some("32"),
+            Some(b'-') => Some("31"),
+            Some(b'@') => Some("36"),
+            _ => None,
+        };
+        match style.filter(|_| out.has_colours()) {
+            Some(code) => {
+                let (body, end) = line.strip_suffix(b"\n").map_or((line, &b""[..]), |body| (body, b"\n"));
+                out.bytes(format!("\x1b[{code}m").as_bytes())?;
+                out.bytes(body)?;
+                out.bytes(b"\x1b[0m")?;
+                out.bytes(end)?;
+            }
+            None => out.bytes(line)?,
+        }
+    }
+    Ok(())
+}
+
+fn mark(kind: &ChangeKind) -> (char, Style) {
+    match kind {
+        ChangeKind::Added => ('A', Style::Green),
+        ChangeKind::Deleted => ('D', Style::Red),
+        ChangeKind::Modified => ('M', Style::Yellow),
+        ChangeKind::Metadata(_) => ('m', Style::Dim),
+        ChangeKind::TypeChanged => ('T', Style::Yellow),
+        ChangeKind::Renamed { .. } => ('R', Style::Cyan),
+    }
+}
+
+fn shown_path(change: &Change) -> String {
+    let mut path = if change.path.is_empty() { ".".to_owned() } else { human::path(&change.path) };
+    if change.new.as_ref().or(change.old.as_ref()).is_some_and(|node| node.as_folder().is_some()) {
+        path.push('/');
+    }
+    match &change.kind {
+        ChangeKind::Renamed { from } => format!("{} -> {path}", human::path(from)),
+        _ => path,
+    }
+}
+
+fn change_json(change: &Change, lines: Option<&Text<(u64, u64)>>) -> Value {
+    let side = |node: &Option<Node>, path: &[u8]| node.as_ref().map(|node| entry::to_json(path, node));
+    let fields: Vec<&str> = change.fields().names().collect();
+    let mut object = json!({
+        "path": human::path(&change.path),
+        "change": change.kind.name(),
+        "from": match &change.kind { ChangeKind::Renamed { from } => Some(human::path(from)), _ => None },
+        "metadata": fields,
+        "old": side(&change.old, change.old_path()),
+        "new": side(&change.new, &change.path),
+    });
+    match lines {
+        Some(Text::Lines((added, removed))) => {
+            object["lines_added"] = json!(added);
+            object["lines_removed"] = json!(removed);
+        }
+        Some(Text::Binary) => object["content"] = json!("binary"),
+        Some(Text::TooLarge) => object["content"] = json!("too_large"),
+        None => {}
+    }
+    object
+}
+
+/// A file's content as it is now. Never through a symlink, and no more than is compared.
+fn read_live(workspace: &Path, path: &[u8], node: &Node) -> Result<Vec<u8>, Error> {
+    let path = workspace.join(name::as_path(path));
+    let failed = |source| Error::Io { action: "read", path: path.clone(), source };
+    let Kind::File { .. } = node.kind else {
+        return Err(Error::Invalid(format!("{} is no file", path.display())));
+    };
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    let file = File::options().read(true).custom_flags(flags.bits() as i32).open(&path).map_err(failed)?;
+    let mut bytes = Vec::new();
+    file.take(TextOptions::default().bytes_max + 1).read_to_end(&mut bytes).map_err(failed)?;
+    Ok(bytes)
+}

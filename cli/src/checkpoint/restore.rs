@@ -1,0 +1,168 @@
+//! `checkpoint restore`: makes a folder what it is in a checkpoint.
+
+use std::{ffi::OsString, path::PathBuf};
+
+use parhelia_store::{
+    name,
+    progress::Progress,
+    restore::{self, Change, Counts, Options, Plan, Report},
+};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::{
+    context::Context,
+    exit::{Code, Result},
+    human,
+    output::Style,
+    selector,
+};
+
+/// Flags of `checkpoint restore`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The checkpoint, and what of it: ID or ID:path
+    #[arg(value_name = "CHECKPOINT[:PATH]")]
+    place: OsString,
+    /// The folder to make; with --in-place, the folder to change
+    #[arg(long, value_name = "DIR")]
+    to: PathBuf,
+    /// Change an existing folder, touching only what differs
+    #[arg(long)]
+    in_place: bool,
+    /// Remove what the checkpoint does not have, but for what its capture left out
+    #[arg(long, requires = "in_place")]
+    delete: bool,
+    /// Restore only what matches a pattern in gitignore syntax; may be repeated
+    #[arg(long, value_name = "PATTERN")]
+    include: Vec<String>,
+    /// Pass over what matches a pattern; may be repeated
+    #[arg(long, value_name = "PATTERN")]
+    exclude: Vec<String>,
+    /// Only say what would be done
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+    /// Read what was written once more
+    #[arg(long)]
+    verify: bool,
+}
+
+/// Plans, and does it.
+pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
+    let place = selector::parse(&args.place)?;
+    let store = context.open()?;
+    let (checkpoint, _pin) = context.pinned(&store, &place.checkpoint, "restore")?;
+    let subpath: Vec<u8> = name::components(&place.path.unwrap_or_default()).collect::<Vec<_>>().join(&b'/');
+    let options = Options {
+        subpath,
+        in_place: args.in_place,
+        delete: args.delete,
+        include: args.include.clone(),
+        exclude: args.exclude.clone(),
+        verify: args.verify,
+        ..Options::new(&args.to)
+    };
+    let progress = context.progress();
+    let plan = restore::plan(&store, &checkpoint, &options, &progress)?;
+    if args.dry_run {
+        drop(progress);
+        print_changes(context, &plan)?;
+        let counts = plan.summary.counts.clone();
+        context.out.remark(format!(
+            "Would restore {} to {}: {}.",
+            checkpoint.id(),
+            plan.target().display(),
+            counts_text(&counts)
+        ))?;
+        context.out.summary(summary(&checkpoint.id(), true, &plan.summary))?;
+        return Ok(Code::Done);
+    }
+    if context.global.verbose {
+        print_changes(context, &plan)?;
+        context.out.flush()?;
+    }
+    let target = plan.target();
+    let report = restore::execute(&store, &checkpoint, plan, &progress)?;
+    for path in &report.links_outside {
+        progress.notice(&format!("{path}: a hard link to a file outside of what was restored; it stands alone now"));
+    }
+    if report.foreign_owners > 0 {
+        let entries = human::count(report.foreign_owners, "entry");
+        progress.notice(&format!("{entries} belong to you instead of their owner; only root can give files away"));
+    }
+    drop(progress);
+    for skipped in &report.skipped {
+        context.out.object("skipped", serde_json::to_value(skipped).unwrap_or_default())?;
+        eprintln!("parhelia: {}: {}", human::path(&skipped.path), skipped.error);
+    }
+    context.out.remark(format!("Restored {} to {}: {}.", checkpoint.id(), target.display(), report_text(&report)))?;
+    let mut done = summary(&checkpoint.id(), false, &report);
+    done["target"] = json!(target.display().to_string());
+    done["skipped"] = json!(report.skipped.len());
+    done["verified"] = json!(args.verify);
+    context.out.summary(done)?;
+    Ok(if report.skipped.is_empty() { Code::Done } else { Code::Partly })
+}
+
+fn summary(id: &str, dry_run: bool, fields: &impl Serialize) -> Value {
+    let mut object = json!({ "id": id, "dry_run": dry_run });
+    if let (Value::Object(object), Ok(Value::Object(fields))) = (&mut object, serde_json::to_value(fields)) {
+        object.extend(fields.into_iter().filter(|(name, _)| name != "checkpoint"));
+    }
+    object
+}
+
+/// Every path that something happens to, deletions first: they cannot be undone by restoring again.
+fn print_changes(context: &mut Context, plan: &Plan) -> Result<()> {
+    let mut changes: Vec<(bool, Vec<u8>, Change)> = Vec::new();
+    plan.each_change(&mut |change, path| changes.push((change != Change::Delete, path.to_vec(), change)))?;
+    changes.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
+    for (_, path, change) in changes {
+        let (mark, style) = match change {
+            Change::Create => ('A', Style::Green),
+            Change::Replace => ('M', Style::Yellow),
+            Change::Metadata => ('m', Style::Dim),
+            Change::Link => ('L', Style::Cyan),
+            Change::Delete => ('D', Style::Red),
+            Change::Keep => ('K', Style::Dim),
+        };
+        let path = if path.is_empty() { ".".to_owned() } else { human::path(&path) };
+        let mark = context.out.styled(style, mark);
+        context.out.line(format!("{mark} {path}"))?;
+        context.out.object("change", json!({ "path": path, "change": change }))?;
+    }
+    Ok(())
+}
+
+fn counts_text(counts: &Counts) -> String {
+    let created = counts.files_created + counts.folders_created + counts.others_created + counts.linked;
+    let parts = [
+        (created, "made"),
+        (counts.replaced, "replaced"),
+        (counts.metadata_changed, "given other metadata"),
+        (counts.deleted, "removed"),
+        (counts.kept, "kept that the checkpoint does not have"),
+        (counts.spared, "spared that its capture left out"),
+        (counts.unchanged, "unchanged"),
+    ];
+    format!("{}, {} to write", joined(&parts), human::size(counts.bytes))
+}
+
+fn report_text(report: &Report) -> String {
+    let parts = [
+        (report.metadata_changed, "given other metadata"),
+        (report.deleted, "removed"),
+        (report.kept, "kept that the checkpoint does not have"),
+        (report.unchanged, "unchanged"),
+    ];
+    let written = format!("{}, {} written", human::count(report.files, "file"), human::size(report.bytes));
+    match joined(&parts).as_str() {
+        "nothing to do" => written,
+        more => format!("{written}; {more}"),
+    }
+}
+
+fn joined(parts: &[(u64, &str)]) -> String {
+    let parts: Vec<String> = parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
+    if parts.is_empty() { "nothing to do".to_owned() } else { parts.join(", ") }
+}

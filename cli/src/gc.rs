@@ -1,0 +1,75 @@
+//! `gc`: frees what no checkpoint needs.
+
+use parhelia_store::gc::{self, GcOptions, GcPlan, GcReport};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::{
+    context::Context,
+    exit::{Code, Result},
+    human,
+};
+
+/// Flags of `gc`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Only say what would be done
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+}
+
+/// Collects, or plans to.
+pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
+    let store = context.open()?;
+    let progress = context.progress();
+    let options = GcOptions::default();
+    if args.dry_run {
+        let plan = gc::plan(&store, &options, &progress)?;
+        drop(progress);
+        print_plan(context, &plan)?;
+        context.out.summary(with_dry_run(&plan, true))?;
+    } else {
+        let report = gc::run(&store, &options, &progress)?;
+        drop(progress);
+        print_report(context, &report)?;
+        context.out.summary(with_dry_run(&report, false))?;
+    }
+    Ok(Code::Done)
+}
+
+fn with_dry_run(fields: &impl Serialize, dry_run: bool) -> Value {
+    let mut object = json!({ "dry_run": dry_run });
+    if let (Value::Object(object), Ok(Value::Object(fields))) = (&mut object, serde_json::to_value(fields)) {
+        object.extend(fields);
+    }
+    object
+}
+
+fn print_plan(context: &mut Context, plan: &GcPlan) -> Result<()> {
+    let packs = |count: usize, bytes: u64| format!("{}, {}", human::count(count as u64, "pack"), human::size(bytes));
+    context.out.line(format!("In use   {} of {}", human::size(plan.live_bytes), human::size(plan.total_bytes)))?;
+    context.out.line(format!("Delete   {}", packs(plan.delete.len(), plan.delete_bytes)))?;
+    let copied = human::size(plan.copy_bytes);
+    context.out.line(format!("Repack   {}, of which {copied} are copied", packs(plan.repack.len(), plan.repack_bytes)))?;
+    context.out.line(format!("Left by interrupted runs   {}", packs(plan.orphans as usize, plan.orphan_bytes)))?;
+    let later = match plan.waits_for.len() as u64 {
+        0 => String::new(),
+        writers => format!(", some of it when {} are over", human::count(writers, "running operation")),
+    };
+    context.out.line(format!("Would free {}{later}.", human::size(plan.freed_bytes)))
+}
+
+fn print_report(context: &mut Context, report: &GcReport) -> Result<()> {
+    let freed = human::size(report.freed_bytes);
+    let dropped = human::count(report.dropped_packs + report.orphans, "pack");
+    context.out.remark(format!("Freed {freed}: {dropped} removed, {} written.", report.added_packs))?;
+    if report.waiting_packs > 0 {
+        let (packs, bytes) = (human::count(report.waiting_packs, "pack"), human::size(report.waiting_bytes));
+        let writers = human::count(report.waits_for.len() as u64, "running operation");
+        context.out.remark(format!("{packs} more, {bytes}, wait for {writers}; a later gc removes them."))?;
+    }
+    if report.disk_was_full {
+        context.out.remark("The disk was full, so nothing was repacked; run gc again now that there is room.")?;
+    }
+    Ok(())
+}

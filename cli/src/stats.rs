@@ -1,0 +1,70 @@
+//! `stats`: what is in the store, and what it costs.
+
+use parhelia_store::stats;
+use serde_json::Value;
+
+use crate::{
+    context::Context,
+    exit::{Code, Result},
+    human,
+    output::Style,
+};
+
+/// Counts and prints.
+pub fn run(context: &mut Context) -> Result<Code> {
+    let store = context.open()?;
+    let progress = context.progress();
+    let stats = stats::stats(&store, &progress)?;
+    drop(progress);
+    let mut fields = serde_json::to_value(&stats).unwrap_or_default();
+    if let Some(Value::Array(sessions)) = fields.as_object_mut().and_then(|fields| fields.remove("sessions")) {
+        for session in sessions {
+            context.out.object("session", session)?;
+        }
+    }
+    if !context.out.json {
+        print(context, &stats)?;
+    }
+    context.out.summary(fields)?;
+    Ok(Code::Done)
+}
+
+fn print(context: &mut Context, stats: &stats::Stats) -> Result<()> {
+    let facts = [
+        ("Checkpoints", format!("{} of {}", stats.checkpoints, human::count(stats.sessions.len() as u64, "session"))),
+        ("Files", format!("{} in all checkpoints together", human::count(stats.files, "file"))),
+        ("Logical", human::size(stats.logical_bytes)),
+        ("Unique", format!("{} (deduplicated {:.2} times)", human::size(stats.unique_bytes), stats.dedup_ratio)),
+        ("Stored", format!("{} (compressed {:.2} times)", human::size(stats.stored_bytes), stats.compression_ratio)),
+        ("  packs", format!("{} in {}", human::size(stats.pack_bytes), human::count(stats.packs, "pack"))),
+        ("  journal", human::size(stats.journal_bytes)),
+        ("  index", human::size(stats.index_bytes)),
+        ("  caches", human::size(stats.cache_bytes)),
+        ("Waiting", format!("{} for gc", human::size(stats.condemned_bytes))),
+    ];
+    for (label, value) in facts {
+        let label = context.out.styled(Style::Bold, format!("{label:<12}"));
+        context.out.line(format!("{label}{value}"))?;
+    }
+    if stats.sessions.is_empty() {
+        return Ok(());
+    }
+    let heading = ["SESSION", "CHECKPOINTS", "FILES", "SIZE", "GROWTH", "LAST"].map(str::to_owned).to_vec();
+    let mut rows = vec![heading];
+    rows.extend(stats.sessions.iter().map(|s| {
+        vec![
+            human::path(s.session.as_bytes()),
+            s.checkpoints.to_string(),
+            s.files.to_string(),
+            human::size(s.logical_bytes),
+            human::size(s.added_bytes),
+            human::size(s.added_bytes_newest),
+        ]
+    }));
+    context.out.line("")?;
+    for (i, line) in human::table(&rows, &[1, 2, 3, 4, 5]).iter().enumerate() {
+        let line = if i == 0 { context.out.styled(Style::Bold, line) } else { line.clone() };
+        context.out.line(line)?;
+    }
+    Ok(())
+}

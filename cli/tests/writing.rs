@@ -1,0 +1,244 @@
+//! The verbs that change a store, from a real folder: create, diff, delete, verify, gc, check, stats.
+
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod common;
+
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::PathBuf,
+    process::{Command, Stdio},
+};
+
+use common::{Home, Run};
+use serde_json::Value;
+
+fn workspace(home: &Home) -> PathBuf {
+    let folder = home.folder.path().join("my project");
+    fs::create_dir_all(folder.join("src")).unwrap();
+    fs::write(folder.join("src/main.rs"), "fn main() {\n    old();\n}\n").unwrap();
+    fs::write(folder.join("README"), "hello\n").unwrap();
+    symlink("README", folder.join("link")).unwrap();
+    folder
+}
+
+fn create(home: &Home, args: &[&str]) -> Value {
+    let run = home.run(&[&["checkpoint", "create", "--workspace", "my project", "--json"], args].concat()).expect(0);
+    run.json().pop().unwrap()
+}
+
+#[test]
+fn create_prints_its_id_last_and_derives_the_session() {
+    let home = Home::new();
+    workspace(&home);
+    let summary = create(&home, &["-m", "first", "--trigger", "periodic", "--trigger-detail", "turn_end"]);
+    assert!(summary["session"].as_str().unwrap().starts_with("my-project-"), "{summary}");
+    assert_eq!(summary["files"], 2);
+    assert_eq!(summary["complete"], true);
+    let id = summary["id"].as_str().unwrap();
+    let shown = home.run(&["checkpoint", "show", id, "--json"]).expect(0).json();
+    assert_eq!(shown[0]["trigger"], "periodic");
+    assert_eq!(shown[0]["trigger_detail"], "turn_end");
+    assert_eq!(shown[0]["message"], "first");
+    assert_eq!(home.run(&["checkpoint", "cat", "latest:README"]).expect(0).out, "hello\n");
+    let named = create(&home, &["other"]);
+    assert_eq!((&named["session"], &named["root"]), (&"other".into(), &summary["root"]));
+    let again = create(&home, &["other", "--skip-if-unchanged"]);
+    assert_eq!((&again["skipped"], &again["id"]), (&true.into(), &named["id"]));
+    let text = home.run(&["checkpoint", "create", "-w", "my project"]).expect(0).out;
+    assert!(text.contains("Checkpoint 0") && text.contains("2 files, 31 B"), "{text}");
+    assert!(home.run(&["checkpoint", "create", "-q", "-w", "my project"]).expect(0).out.is_empty());
+}
+
+#[test]
+fn create_refuses_what_makes_no_sense() {
+    let home = Home::new();
+    let folder = workspace(&home);
+    home.run(&["checkpoint", "create", "-w", "no such folder"]).expect(1);
+    home.run(&["checkpoint", "create", "-w", "my project/README"]).expect(2);
+    home.run(&["checkpoint", "create", "a:b", "-w", "my project"]).expect(2);
+    home.run(&["checkpoint", "create", "-w", "my project", "--trigger", "whim"]).expect(2);
+    home.run(&["checkpoint", "create", "-w", "my project", "--exclude", "a{b"]).expect(2);
+    home.run(&["checkpoint", "create", "-w", "my project", "--exclude-file", "none"]).expect(1);
+    fs::write(home.folder.path().join("list"), "../elsewhere\n").unwrap();
+    home.run(&["checkpoint", "create", "-w", "my project", "--files-from", "list"]).expect(2);
+    assert!(folder.exists());
+}
+
+#[test]
+fn excludes_are_recorded_and_said() {
+    let home = Home::new();
+    let folder = workspace(&home);
+    fs::write(folder.join("a.log"), "x").unwrap();
+    fs::create_dir(folder.join("cache")).unwrap();
+    fs::write(folder.join("cache/.nobackup"), "").unwrap();
+    fs::write(home.folder.path().join("patterns"), "# what nobody needs\n*.log\n").unwrap();
+    let args =
+        ["checkpoint", "create", "-w", "my project", "--exclude-file", "patterns", "--exclude-if-present", ".nobackup", "--json"];
+    let lines = home.run(&args).expect(0).json();
+    let left_out: Vec<&str> = lines.iter().filter(|l| l["type"] == "omission").map(|l| l["path"].as_str().unwrap()).collect();
+    assert!(left_out.contains(&"a.log"), "{lines:?}");
+    let listed = home.run(&["checkpoint", "ls", "-R", "latest"]).expect(0).out;
+    assert!(!listed.contains("a.log"), "{listed}");
+    let list = home.folder.path().join("list");
+    fs::write(&list, "src/main.rs\n").unwrap();
+    home.run(&["checkpoint", "create", "-w", "my project", "--files-from", "list"]).expect(0);
+    assert_eq!(home.run(&["checkpoint", "ls", "-R", "latest"]).expect(0).out, "src/\nsrc/main.rs\n");
+}
+
+#[test]
+fn diff_of_checkpoints_and_of_a_live_folder() {
+    let home = Home::new();
+    let folder = workspace(&home);
+    let a = create(&home, &[])["id"].as_str().unwrap().to_owned();
+    fs::write(folder.join("src/main.rs"), "fn main() {\n    new();\n}\n").unwrap();
+    fs::write(folder.join("added"), "1\n2\n").unwrap();
+    fs::remove_file(folder.join("link")).unwrap();
+    let live = home.run(&["checkpoint", "diff", &a, "--workspace", "my project"]).expect(0);
+    let b = create(&home, &[])["id"].as_str().unwrap().to_owned();
+    let stored = home.run(&["checkpoint", "diff", &a, &b]).expect(0);
+    assert_eq!(live.out, stored.out);
+    assert_eq!(
+        stored.out.lines().filter(|l| !l.contains(" added, ")).collect::<Vec<_>>(),
+        ["A added", "D link", "M src/main.rs"]
+    );
+    assert_eq!(home.run(&["checkpoint", "diff", &a, &b, "--name-only"]).expect(0).out, "added\nlink\nsrc/main.rs\n");
+    let stat = home.run(&["checkpoint", "diff", &a, &b, "--stat"]).expect(0).out;
+    assert!(stat.contains("+2") && stat.contains("+1") && stat.contains("-1"), "{stat}");
+    for newer in [&["latest"][..], &["--workspace", "my project"]] {
+        let text = home.run(&[&["checkpoint", "diff", &a, "--file", "src/main.rs"], newer].concat()).expect(0).out;
+        assert!(text.contains("-    old();\n+    new();\n"), "{text}");
+    }
+    let lines = home.run(&["checkpoint", "diff", &a, &b, "--json", "--stat"]).expect(0).json();
+    assert_eq!(lines.last().unwrap()["modified"], 1);
+    assert_eq!(lines[2]["lines_added"], 1);
+    assert!(home.run(&["checkpoint", "diff", &b, &b]).expect(0).out.contains("No difference"));
+    home.run(&["checkpoint", "diff", &a]).expect(2);
+    home.run(&["checkpoint", "diff", &a, "01ZZZZZZ"]).expect(10);
+}
+
+#[test]
+fn restore_to_a_new_folder_and_in_place() {
+    let home = Home::new();
+    let folder = workspace(&home);
+    let a = create(&home, &[])["id"].as_str().unwrap().to_owned();
+    let run = home.run(&["checkpoint", "restore", &a, "--to", "copy", "--verify", "--json"]).expect(0);
+    assert_eq!(run.json().last().unwrap()["files"], 2);
+    let same =
+        || Command::new("diff").args(["-r", "--no-dereference"]).arg(&folder).arg(home.folder.path().join("copy")).status();
+    assert!(same().unwrap().success());
+    home.run(&["checkpoint", "restore", &a, "--to", "copy"]).expect(2);
+    home.run(&["checkpoint", "restore", &a, "--to", "other", "--delete"]).expect(2);
+    home.run(&["checkpoint", "restore", &a]).expect(2);
+    home.run(&["checkpoint", "restore", "latest:no/such", "--to", "other"]).expect(10);
+    let copy = home.folder.path().join("copy");
+    fs::write(copy.join("README"), "changed").unwrap();
+    fs::write(copy.join("extra"), "x").unwrap();
+    let args = ["checkpoint", "restore", &a, "--to", "copy", "--in-place", "--delete"];
+    let plan = home.run(&[&args[..], &["--dry-run"]].concat()).expect(0).out;
+    assert!(plan.starts_with("D extra\n") && plan.contains("M README\n"), "{plan}");
+    assert!(copy.join("extra").exists());
+    home.run(&args).expect(0);
+    assert!(same().unwrap().success());
+    home.run(&["checkpoint", "restore", "latest:src", "--to", "part"]).expect(0);
+    assert!(home.folder.path().join("part/main.rs").exists());
+}
+
+#[test]
+fn delete_gc_verify_check_and_stats() {
+    let home = Home::new();
+    let folder = workspace(&home);
+    let noise: Vec<u8> = (0..100_000u32).flat_map(|i| i.wrapping_mul(0x9e37_79b9).to_le_bytes()).collect();
+    fs::write(folder.join("noise"), noise).unwrap();
+    let a = create(&home, &[])["id"].as_str().unwrap().to_owned();
+    fs::remove_file(folder.join("noise")).unwrap();
+    let b = create(&home, &[])["id"].as_str().unwrap().to_owned();
+    for args in [&["verify", &a][..], &["verify", "--deep"]] {
+        assert!(home.run(&[&["checkpoint"], args].concat()).expect(0).out.contains("is whole"));
+    }
+    let stats = home.run(&["stats", "--json"]).expect(0).json();
+    assert_eq!(stats.last().unwrap()["checkpoints"], 2);
+    assert_eq!(stats[0]["type"], "session");
+    assert!(home.run(&["stats"]).expect(0).out.contains("my-project-"));
+    home.run(&["checkpoint", "delete", &a, "--dry-run"]).expect(0);
+    assert_eq!(home.run(&["checkpoint", "list", "--json"]).json().len(), 3);
+    home.run(&["checkpoint", "delete", &a, "01ZZZZZZ"]).expect(10);
+    let deleted = home.run(&["checkpoint", "delete", &a, "--json"]).expect(0).json();
+    assert_eq!(deleted.last().unwrap()["deleted"], 1);
+    home.run(&["checkpoint", "show", &a]).expect(10);
+    let plan = home.run(&["gc", "--dry-run", "--json"]).expect(0).json().pop().unwrap();
+    assert!(plan["freed_bytes"].as_u64().unwrap() > 300_000, "{plan}");
+    let done = home.run(&["gc", "--json"]).expect(0).json().pop().unwrap();
+    assert!(done["freed_bytes"].as_u64().unwrap() > 300_000, "{done}");
+    home.run(&["checkpoint", "verify", &b, "--deep"]).expect(0);
+    assert!(home.run(&["check", "--read-data"]).expect(0).out.contains("Nothing is wrong"));
+    home.run(&["check", "--read-data=101"]).expect(2);
+    fs::remove_dir_all(home.store().join("view")).unwrap();
+    home.run(&["check", "--rebuild-index", "--read-data=50"]).expect(0);
+    assert_eq!(home.run(&["checkpoint", "cat", "latest:README"]).expect(0).out, "hello\n");
+    let pack = fs::read_dir(home.store().join("packs")).unwrap().next().unwrap().unwrap().path();
+    let mut bytes = fs::read(&pack).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&pack, bytes).unwrap();
+    let run = home.run(&["check", "--read-data", "--json"]);
+    assert_eq!(run.code, 12, "{run:?}");
+    assert!(run.out.lines().last().unwrap().contains("\"ok\":false"), "{run:?}");
+}
+
+#[test]
+fn what_cannot_be_read_is_named_and_exits_3() {
+    let home = Home::new();
+    let folder = workspace(&home);
+    // As root every file can be read, so the name of one is put where only a race could put it: a file that is truncated all the time.
+    let busy = folder.join("busy");
+    fs::write(&busy, vec![1; 1 << 20]).unwrap();
+    let script = "i=0; while :; do i=$((i+1)); head -c $((1048576 + i % 4096)) /dev/zero > \"$1\"; done";
+    let mut writer = Command::new("sh").args(["-c", script, "sh"]).arg(&busy).stderr(Stdio::null()).spawn().unwrap();
+    let run = home.run(&["checkpoint", "create", "-w", "my project", "--json"]);
+    writer.kill().unwrap();
+    writer.wait().unwrap();
+    match run.code {
+        3 => {
+            assert!(run.err.contains("busy"), "{run:?}");
+            assert_eq!(run.json().last().unwrap()["complete"], false);
+        }
+        code => assert_eq!(code, 0, "{run:?}"),
+    }
+}
+
+#[test]
+fn an_interrupted_create_exits_130_and_leaves_no_checkpoint() {
+    let home = Home::new();
+    let folder = workspace(&home);
+    for i in 0..200 {
+        fs::write(folder.join(format!("{i}")), format!("{i}").repeat(200_000)).unwrap();
+    }
+    let mut command = home.command(&["checkpoint", "create", "-w", "my project", "--json"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(60));
+    Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    let run = Run::of(child.wait_with_output().unwrap());
+    // It may have been done, or not yet listening.
+    if run.code == 130 {
+        assert_eq!(run.json().last().unwrap()["code"], 130);
+        let listed = home.run(&["checkpoint", "list", "--json"]).expect(0).json();
+        assert_eq!(listed.last().unwrap()["checkpoints"], 0);
+    }
+    home.run(&["checkpoint", "create", "-w", "my project"]).expect(0);
+}
+
+#[test]
+fn a_locked_store_exits_11() {
+    let home = Home::new();
+    workspace(&home);
+    create(&home, &[]);
+    let mut holder = Command::new("flock").arg(home.store().join("lock")).args(["sleep", "20"]).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    let run = home.run(&["checkpoint", "delete", "latest", "--lock-timeout", "0.1"]);
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    let run = run.expect(11);
+    assert!(run.err.contains("is locked by"), "{run:?}");
+}

@@ -1,0 +1,307 @@
+//! A checkpoint from an archive: members go through the same sink as a workspace's files do.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    os::{fd::AsFd, unix::fs::FileExt},
+};
+
+use jiff::Timestamp;
+
+use super::{
+    Outcome, TRIES, abandon, commit,
+    content::{Failure, Reader as ContentReader},
+    count_omissions, new_id, orphans,
+    sink::{Batch, PackSink, Sink},
+    store_root,
+};
+use crate::{
+    archive::import::{Content, Member, Reader},
+    error::{Error, IoContext, Result},
+    format::SINGLE_CHUNK_BYTES,
+    id::{BlobId, TreeId},
+    links::Links,
+    name,
+    pin::Pin,
+    progress::{self, Phase, Progress},
+    record::{Consistency, Part, RECORD_SCHEMA, Record, Rules, Trigger, Workspace},
+    store::Store,
+    tree::{self, Kind, Meta, Node, Totals},
+};
+
+/// As what to import.
+#[derive(Clone, Debug, Default)]
+pub struct ImportOptions {
+    /// The session; that of the exported checkpoint, or else `imported`, where it is not given.
+    pub session: Option<String>,
+    /// What its maker says of it; what the exported checkpoint says, where it is not given.
+    pub message: Option<String>,
+}
+
+/// Makes a checkpoint of what an archive holds.
+pub fn import(store: &Store, archive: &mut Reader<'_>, options: &ImportOptions, progress: &dyn Progress) -> Result<Outcome> {
+    let started_at = Timestamp::now();
+    let pin = Pin::take(&store.layout().pins(), true, "import")?;
+    store.refresh()?;
+    let adopted = orphans::adopt(store, pin.op, progress)?;
+    progress.phase(Phase::Archive, None, None);
+    let packs = PackSink::new(store, store.view(), pin.op, adopted.objects, adopted.packs.len() as u32);
+    let sink = Sink::Store(Box::new(packs));
+    let gathered = gather(store, archive, &sink, progress).and_then(|gathered| {
+        let omissions = archive.omissions()?;
+        let roots = store_root(&sink, &gathered.root, &gathered.links, &omissions)?;
+        Ok((gathered, omissions, roots))
+    });
+    let (gathered, omissions, roots) = match gathered {
+        Ok(gathered) => gathered,
+        Err(e) => return Err(abandon(pin, sink, e)),
+    };
+    let origin = archive.record().map(|checkpoint| checkpoint.record.clone());
+    let totals = gathered.root.as_folder().map(|(_, totals)| *totals).unwrap_or_default();
+    let created_at = Timestamp::now();
+    let from = origin.as_ref();
+    let session = options.session.clone().or_else(|| from.map(|o| o.session.clone()));
+    let record = Record {
+        schema: RECORD_SCHEMA,
+        id: new_id(created_at),
+        session: session.unwrap_or_else(|| "imported".to_owned()),
+        run: None,
+        epoch: 0,
+        parent: None,
+        depth: 1,
+        trigger: Trigger::Manual,
+        trigger_detail: Some(from.map_or_else(|| "import".to_owned(), |o| format!("import of {}", o.id))),
+        message: options.message.clone().or_else(|| from.and_then(|o| o.message.clone())),
+        root: roots.tree,
+        links: roots.links,
+        parts: BTreeMap::from([("workspace".to_owned(), Part::Captured)]),
+        consistency: from.map_or(Consistency::Unknown, |o| o.consistency),
+        started_at,
+        created_at,
+        workspace: Workspace {
+            path: from.map(|o| o.workspace.path.clone()).unwrap_or_default(),
+            files: totals.files,
+            folders: totals.folders,
+            entries: totals.entries,
+            bytes: totals.bytes,
+        },
+        rules: from.map_or_else(Rules::default, |o| o.rules.clone()),
+        omitted: count_omissions(roots.omitted, &omissions),
+        conversation: None,
+        git: None,
+        environment: None,
+        usage: None,
+        extra: Default::default(),
+    };
+    progress.phase(Phase::Commit, None, None);
+    let Some(committed) = commit::commit(store, pin, sink, record, adopted.packs, progress)? else {
+        return Err(Error::Overtaken { tries: TRIES });
+    };
+    Ok(Outcome {
+        checkpoint: committed.checkpoint,
+        skipped: false,
+        omissions,
+        files_read: gathered.files,
+        bytes_read: gathered.bytes,
+        new_bytes: committed.new_bytes,
+        stored_bytes: committed.stored_bytes,
+        lock_held_ms: committed.lock_held_ms,
+        notices: adopted.notices,
+    })
+}
+
+/// What an archive holds, stored but for the root.
+struct Gathered {
+    root: Node,
+    links: Links,
+    files: u64,
+    bytes: u64,
+}
+
+/// An entry on its way into a tree. Folders are encoded when all members were read, because members come in any order.
+struct Item {
+    node: Node,
+    children: Option<BTreeMap<Vec<u8>, usize>>,
+    group: Option<usize>,
+}
+
+struct Items {
+    items: Vec<Item>,
+    groups: usize,
+}
+
+fn folder_node(name: &[u8], meta: Meta) -> Node {
+    let kind = Kind::Folder { tree: TreeId([0; 32]), totals: Totals::default() };
+    Node { name: name.to_vec(), meta, links: 1, kind }
+}
+
+impl Items {
+    fn new() -> Self {
+        let node = folder_node(b"workspace", Meta { mode: 0o755, ..Meta::default() });
+        Items { items: vec![Item { node, children: Some(BTreeMap::new()), group: None }], groups: 0 }
+    }
+
+    fn find(&self, path: &[u8]) -> Option<usize> {
+        name::components(path).try_fold(0, |at, part| self.items[at].children.as_ref()?.get(part).copied())
+    }
+
+    /// Puts an entry at a path; folders that no member has named yet are made on the way. A later member replaces an earlier one.
+    fn put(&mut self, path: &[u8], node: Node, group: Option<usize>) -> Result<()> {
+        let parts: Vec<&[u8]> = name::components(path).collect();
+        let Some((last, folders)) = parts.split_last() else {
+            self.items[0].node.meta = node.meta;
+            return Ok(());
+        };
+        let mut at = 0;
+        for part in folders {
+            let next = match self.items[at].children.as_ref().and_then(|c| c.get(*part)) {
+                Some(next) => *next,
+                None => self.add(at, folder_node(part, Meta { mode: 0o755, ..Meta::default() }), None),
+            };
+            if self.items[next].children.is_none() {
+                return Err(Error::Invalid(format!("{}: a member lies in something that is no folder", name::display(path))));
+            }
+            at = next;
+        }
+        let existing = self.items[at].children.as_ref().and_then(|c| c.get(*last)).copied();
+        match existing {
+            Some(old) if self.items[old].children.is_some() && node.as_folder().is_some() => {
+                self.items[old].node.meta = node.meta;
+            }
+            _ => {
+                self.add(at, Node { name: last.to_vec(), ..node }, group);
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, folder: usize, node: Node, group: Option<usize>) -> usize {
+        let index = self.items.len();
+        let name = node.name.clone();
+        let children = node.as_folder().is_some().then(BTreeMap::new);
+        self.items.push(Item { node, children, group });
+        if let Some(siblings) = &mut self.items[folder].children {
+            siblings.insert(name, index);
+        }
+        index
+    }
+
+    /// Encodes all folders, the deepest first, and numbers the entries as a walk of the tree would.
+    fn encode(mut self, batch: &mut Batch<'_>) -> Result<(Node, Links)> {
+        // Children come behind their folder in this order, so that it can be taken from its end.
+        let mut preorder = Vec::with_capacity(self.items.len());
+        let mut stack = vec![0];
+        while let Some(at) = stack.pop() {
+            preorder.push(at);
+            stack.extend(self.items[at].children.iter().flat_map(|c| c.values().rev()));
+        }
+        let mut groups: HashMap<usize, Vec<u64>> = HashMap::new();
+        for (position, at) in preorder.iter().enumerate() {
+            if let Some(group) = self.items[*at].group {
+                groups.entry(group).or_default().push(position as u64);
+            }
+        }
+        for at in preorder.iter().rev() {
+            let Some(children) = self.items[*at].children.take() else { continue };
+            let entries: Vec<Node> = children.values().map(|child| self.items[*child].node.clone()).collect();
+            let (tree, totals) = tree::encode_folder(&entries, |encoded| batch.meta(encoded))?;
+            self.items[*at].node.kind = Kind::Folder { tree, totals };
+        }
+        let root = self.items.swap_remove(0).node;
+        Ok((root, Links::new(groups.into_values())))
+    }
+}
+
+fn gather(store: &Store, archive: &mut Reader<'_>, sink: &Sink<'_>, progress: &dyn Progress) -> Result<Gathered> {
+    let mut batch = Batch::new(sink)?;
+    let mut reader = ContentReader::new(store.config().chunking);
+    let mut items = Items::new();
+    let (mut files, mut bytes) = (0, 0);
+    while let Some(member) = archive.next_member()? {
+        progress::check(progress)?;
+        let Member { path, meta, links, content } = member;
+        let file_name = path.rsplit(|b| *b == b'/').next().unwrap_or_default().to_vec();
+        let node = |kind| Node { name: file_name.clone(), meta: meta.clone(), links: links.max(1), kind };
+        match content {
+            Content::File { size, holes } => {
+                let blob =
+                    read_file(store, archive, &mut reader, &mut batch, &file_name, size, &holes).map_err(|e| e.at(&path))?;
+                files += 1;
+                bytes += size;
+                progress.advance(1, size);
+                items.put(&path, node(Kind::File { size, blob, holes }), None)?;
+            }
+            Content::HardLink { leader } => {
+                let missing = || Error::Invalid(format!("{}: a hard link to a member that is not there", name::display(&path)));
+                let at = items.find(&leader).filter(|at| items.items[*at].children.is_none()).ok_or_else(missing)?;
+                let fresh = items.groups;
+                let group = *items.items[at].group.get_or_insert(fresh);
+                items.groups = items.groups.max(group + 1);
+                let node = items.items[at].node.clone();
+                items.put(&path, node, Some(group))?;
+            }
+            Content::Folder => items.put(&path, folder_node(&file_name, meta), None)?,
+            Content::Symlink { target } => items.put(&path, node(Kind::Symlink { target }), None)?,
+            Content::Fifo => items.put(&path, node(Kind::Fifo), None)?,
+            Content::Socket => items.put(&path, node(Kind::Socket), None)?,
+            Content::CharDevice { major, minor } => items.put(&path, node(Kind::CharDevice { major, minor }), None)?,
+            Content::BlockDevice { major, minor } => items.put(&path, node(Kind::BlockDevice { major, minor }), None)?,
+        }
+    }
+    count_links(&mut items);
+    let (root, links) = items.encode(&mut batch)?;
+    batch.finish()?;
+    Ok(Gathered { root, links, files, bytes })
+}
+
+/// Where the archive does not tell link counts, a group has as many as it has members.
+fn count_links(items: &mut Items) {
+    let mut members: HashMap<usize, u32> = HashMap::new();
+    for group in items.items.iter().filter_map(|item| item.group) {
+        *members.entry(group).or_default() += 1;
+    }
+    for item in &mut items.items {
+        let counted = item.group.and_then(|group| members.get(&group)).copied().unwrap_or(1);
+        item.node.links = item.node.links.max(counted);
+    }
+}
+
+fn read_file(
+    store: &Store,
+    archive: &mut Reader<'_>,
+    reader: &mut ContentReader,
+    batch: &mut Batch<'_>,
+    file_name: &[u8],
+    size: u64,
+    holes: &[tree::Hole],
+) -> Result<BlobId> {
+    if size as usize <= SINGLE_CHUNK_BYTES {
+        let mut bytes = vec![0; size as usize];
+        archive.read_content(|offset, piece| {
+            let start = offset as usize;
+            bytes[start..start + piece.len()].copy_from_slice(piece);
+            Ok(())
+        })?;
+        let blob = BlobId::of(&bytes);
+        if size > 0 {
+            batch.small_chunk(blob.object(), &bytes, file_name)?;
+        }
+        return Ok(blob);
+    }
+    // A large file is put down first, because its chunks are cut by what comes after them.
+    let folder = store.layout().cache();
+    let path = folder.join(format!("{}.tmp", crate::id::OpId::generate()));
+    let open = || -> std::io::Result<std::fs::File> {
+        use std::os::unix::fs::OpenOptionsExt;
+        let file = std::fs::File::options().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
+        std::fs::remove_file(&path)?;
+        file.set_len(size)?;
+        Ok(file)
+    };
+    let file = open().at("create file", &path)?;
+    archive.read_content(|offset, piece| file.write_all_at(piece, offset).at("write", &path))?;
+    match reader.read_once(file.as_fd(), file_name, size, holes, &Vec::new, batch) {
+        Ok((blob, _)) => Ok(blob),
+        Err(Failure::Store(e)) => Err(e),
+        Err(Failure::Unreadable(errno)) => Err(errno).at("read", &path),
+    }
+}

@@ -1,0 +1,46 @@
+//! The two views of a folder that a walk compares with what is live.
+
+use crate::{
+    statcache::{Cached, Section},
+    tree::Node,
+};
+
+/// The entries that the checkpoint has in a folder, and what the stat cache knows of those that are there.
+pub struct Entries {
+    /// The section.
+    pub section: Option<Section>,
+    /// `None` where the section's nodes are the checkpoint's.
+    pub loaded: Option<Vec<Node>>,
+}
+
+impl Entries {
+    /// How many the checkpoint has.
+    pub fn len(&self) -> usize {
+        self.loaded.as_ref().map_or_else(|| self.section.as_ref().map_or(0, |s| s.entries.len()), Vec::len)
+    }
+
+    /// One that the checkpoint has.
+    pub fn node(&self, index: usize) -> &Node {
+        match (&self.loaded, &self.section) {
+            (Some(nodes), _) => &nodes[index],
+            (None, Some(section)) => &section.entries[index].node,
+            (None, None) => unreachable!("a listing without a section is loaded"),
+        }
+    }
+
+    fn cached(&self, name: &[u8]) -> Option<&Cached> {
+        let section = self.section.as_ref()?;
+        section.entries.binary_search_by(|e| e.node.name.as_slice().cmp(name)).ok().map(|i| &section.entries[i])
+    }
+}
+
+impl Entries {
+    /// What the cache knows of an entry that is there.
+    pub fn cached_at(&self, index: usize, is_there: bool, name: &[u8]) -> Option<&Cached> {
+        match (is_there, &self.loaded, &self.section) {
+            (true, None, Some(section)) => section.entries.get(index),
+            (true, ..) => self.cached(name),
+            _ => None,
+        }
+    }
+}
