@@ -1,20 +1,19 @@
 //! Reading a file's content: recipe, chunks, bytes.
 
-use std::{io::Write, ops::Range, sync::Arc};
+use std::{io::Write, ops::Range, path::PathBuf, sync::Arc};
 
 use crate::{
     codec::Malformed,
     error::{Error, Result},
-    id::BlobId,
+    id::{BlobId, ObjectId},
     pack::{Block, ObjectKind},
     recipe::{self, ChunkRun, Node},
     store::Store,
 };
 
-/// A blob that can be read at any place. It holds its recipe, never its content.
+/// A blob's recipe, unfolded: which chunk has which of its bytes. It borrows nothing, so it can be kept.
 #[derive(Debug)]
-pub struct BlobReader<'a> {
-    store: &'a Store,
+pub struct ChunkMap {
     blob: BlobId,
     runs: Vec<ChunkRun>,
     /// First byte of each run.
@@ -22,9 +21,21 @@ pub struct BlobReader<'a> {
     size: u64,
 }
 
+/// A blob that can be read at any place. It holds its recipe, never its content.
+#[derive(Debug)]
+pub struct BlobReader<'a> {
+    store: &'a Store,
+    map: ChunkMap,
+}
+
 impl Store {
     /// Opens a blob of `size` bytes.
     pub fn blob(&self, blob: BlobId, size: u64) -> Result<BlobReader<'_>> {
+        Ok(BlobReader { store: self, map: self.chunk_map(blob, size)? })
+    }
+
+    /// Unfolds the recipe of a blob of `size` bytes.
+    pub fn chunk_map(&self, blob: BlobId, size: u64) -> Result<ChunkMap> {
         let runs = if size == 0 {
             Vec::new()
         } else if self.is_single_chunk(blob, size)? {
@@ -45,7 +56,7 @@ impl Store {
                 reason: format!("it makes {end} bytes, the tree says {size}"),
             });
         }
-        Ok(BlobReader { store: self, blob, runs, starts, size })
+        Ok(ChunkMap { blob, runs, starts, size })
     }
 
     /// The chunks of a blob that has a recipe, in order.
@@ -73,8 +84,8 @@ impl Store {
     }
 }
 
-impl BlobReader<'_> {
-    /// Its length in bytes.
+impl ChunkMap {
+    /// The blob's length in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
@@ -84,12 +95,14 @@ impl BlobReader<'_> {
         &self.runs
     }
 
-    fn chunk(&self, id: BlobId) -> Result<Arc<Block>> {
-        self.store.object_block(ObjectKind::Chunk, id.object())
-    }
-
-    /// Calls `take` with the pieces of a range, in order. The range is cut to the blob's length.
-    pub fn read_range(&self, range: Range<u64>, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    /// Calls `take` with the pieces of a range, in order. The range is cut to the blob's length. `fetch` gives the block that holds a
+    /// chunk: [`Store::object_block`], or something that does more on the way.
+    pub fn read_range(
+        &self,
+        range: Range<u64>,
+        mut fetch: impl FnMut(ObjectId) -> Result<Arc<Block>>,
+        mut take: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
         let end = range.end.min(self.size);
         let mut at = range.start;
         if at >= end {
@@ -98,13 +111,13 @@ impl BlobReader<'_> {
         let mut i = self.starts.partition_point(|start| *start <= at) - 1;
         while at < end {
             let run = &self.runs[i];
-            let block = self.chunk(run.id)?;
+            let block = fetch(run.id.object())?;
             let bytes = block.object(run.id.object()).unwrap_or_default();
             if bytes.len() != run.bytes as usize {
                 return Err(Error::Corrupt {
                     what: format!("chunk {}", run.id),
-                    place: self.store.layout().packs(),
-                    reason: format!("it has {} bytes, the recipe says {}", bytes.len(), run.bytes),
+                    place: PathBuf::from("packs"),
+                    reason: format!("it has {} bytes, the recipe of blob {} says {}", bytes.len(), self.blob, run.bytes),
                 });
             }
             let run_end = self.starts[i] + run.run_bytes();
@@ -117,6 +130,23 @@ impl BlobReader<'_> {
             i += 1;
         }
         Ok(())
+    }
+}
+
+impl BlobReader<'_> {
+    /// Its length in bytes.
+    pub fn size(&self) -> u64 {
+        self.map.size
+    }
+
+    /// Its chunks, in order.
+    pub fn runs(&self) -> &[ChunkRun] {
+        &self.map.runs
+    }
+
+    /// Calls `take` with the pieces of a range, in order. The range is cut to the blob's length.
+    pub fn read_range(&self, range: Range<u64>, take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        self.map.read_range(range, |chunk| self.store.object_block(ObjectKind::Chunk, chunk), take)
     }
 
     /// Fills as much of `buffer` as the blob has from `offset` on, and says how much that is.
@@ -134,15 +164,15 @@ impl BlobReader<'_> {
     /// Reads all of it, checks that it hashes to its id, and calls `take` with each piece on the way.
     pub fn read_verified(&self, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let mut hasher = blake3::Hasher::new();
-        self.read_range(0..self.size, |piece| {
+        self.read_range(0..self.map.size, |piece| {
             hasher.update(piece);
             take(piece)
         })?;
-        if *hasher.finalize().as_bytes() == self.blob.0 {
+        if *hasher.finalize().as_bytes() == self.map.blob.0 {
             return Ok(());
         }
         Err(Error::Corrupt {
-            what: format!("blob {}", self.blob),
+            what: format!("blob {}", self.map.blob),
             place: self.store.layout().packs(),
             reason: "its chunks do not hash to its id".into(),
         })
@@ -150,7 +180,7 @@ impl BlobReader<'_> {
 
     /// All of its bytes. For content that is known to be small.
     pub fn read_all(&self) -> Result<Vec<u8>> {
-        let mut bytes = Vec::with_capacity(usize::try_from(self.size).unwrap_or(0).min(64 << 20));
+        let mut bytes = Vec::with_capacity(usize::try_from(self.map.size).unwrap_or(0).min(64 << 20));
         self.read_verified(|piece| {
             bytes.extend_from_slice(piece);
             Ok(())

@@ -2,6 +2,7 @@
 
 pub mod archive;
 pub mod blob;
+pub mod cache;
 pub mod check;
 pub mod codec;
 pub mod create;
@@ -17,6 +18,7 @@ pub mod layout;
 pub mod links;
 pub mod lock;
 pub mod manifest;
+pub mod mounts;
 pub mod name;
 pub mod omitted;
 pub mod pack;

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
+    cache,
     codec::Malformed,
     disk,
     error::{Error, IoContext, Result},
@@ -199,7 +200,7 @@ impl Store {
             config,
             lock_timeout: options.lock_timeout,
             view: RwLock::new(Arc::new(view)),
-            blocks: Cache::with_weighter(1024, options.cache_bytes, BlockWeight),
+            blocks: cache::by_bytes(1024, options.cache_bytes, BlockWeight),
             packs: Mutex::new(lru::LruCache::new(PACK_FILES_MAX)),
         })
     }
@@ -280,6 +281,13 @@ impl Store {
     /// The decoded block at a place, from the cache or from its pack. One reader decodes it, others wait for that.
     pub fn block(&self, location: Location) -> Result<Arc<Block>> {
         self.blocks.get_or_insert_with(&location, || self.pack(location.pack)?.read_block(location).map(Arc::new))
+    }
+
+    /// Where the next block of the same pack lies; `None` behind the last one, or where the pack is damaged or gone.
+    pub fn block_after(&self, location: Location) -> Option<Location> {
+        let offset = location.offset.checked_add(u64::from(location.block_bytes))?;
+        let directory = self.pack(location.pack).ok()?.read_directory(offset).ok()?;
+        Some(Location { pack: location.pack, offset, block_bytes: u32::try_from(directory.block_bytes()).ok()? })
     }
 
     /// Where an object lies.

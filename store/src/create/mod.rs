@@ -35,7 +35,7 @@ use crate::{
     error::{Error, IoContext, Result},
     id::{ObjectId, TreeId, Ulid},
     links::Links,
-    name,
+    mounts, name,
     omitted::{self, Omission, Reason},
     pin::Pin,
     progress::{Phase, Progress},
@@ -139,6 +139,7 @@ fn attempt(store: &Store, options: &Options, source: &dyn Source, progress: &dyn
         progress,
         workspace: &target.path,
         forbidden: target.forbidden,
+        mounted: mounts::ours_below(&target.path),
         threads: threads(options.threads),
     };
     let walked = match walk.run(target.fd) {
@@ -209,6 +210,7 @@ pub fn look<'a>(store: &'a Store, options: &Options, progress: &dyn Progress) ->
         progress,
         workspace: &target.path,
         forbidden: target.forbidden,
+        mounted: mounts::ours_below(&target.path),
         threads: threads(options.threads),
     };
     let walked = walk.run(target.fd)?;

@@ -59,6 +59,8 @@ pub struct Walk<'a> {
     pub workspace: &'a Path,
     /// Folders that are never entered: the store, by device and inode.
     pub forbidden: Vec<(u64, u64)>,
+    /// Devices of mounted checkpoints, which are never entered.
+    pub mounted: Vec<u64>,
     /// How many workers.
     pub threads: usize,
 }
@@ -418,6 +420,10 @@ impl<'a> Shared<'_, 'a> {
             };
             if self.walk.forbidden.contains(&(entry.dev, entry.ino)) {
                 self.omit(path, Reason::Excluded("the store itself".into()));
+                continue;
+            }
+            if self.walk.mounted.contains(&entry.dev) {
+                self.omit(path, Reason::Excluded("a mounted checkpoint".into()));
                 continue;
             }
             if self.walk.excluder.rules().one_file_system && entry.dev != self.root_dev {

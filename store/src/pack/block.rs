@@ -5,7 +5,7 @@
 //! ```
 //! The layout stands in `docs/format.md`, section "Blocks".
 
-use std::ops::Range;
+use std::{borrow::Cow, ops::Range};
 
 use crate::{
     codec::{Decoder, Malformed, put_uint},
@@ -187,13 +187,9 @@ impl Directory {
             return Err(Malformed("block payload checksum"));
         }
         let (coded, tails) = payload.split_at(self.payload_bytes - self.tails_bytes);
-        let decompressed;
         let heads = match self.codec {
-            Codec::Raw => coded,
-            Codec::Zstd => {
-                decompressed = zstd::bulk::decompress(coded, self.heads_bytes).map_err(|_| Malformed("zstd frame"))?;
-                &decompressed
-            }
+            Codec::Raw => Cow::Borrowed(coded),
+            Codec::Zstd => Cow::Owned(zstd::bulk::decompress(coded, self.heads_bytes).map_err(|_| Malformed("zstd frame"))?),
         };
         if heads.len() != self.heads_bytes {
             return Err(Malformed("zstd frame length"));
@@ -205,7 +201,7 @@ impl Directory {
                 objects.push((e.kind, e.id, at..at + e.head_bytes));
                 at += e.head_bytes;
             }
-            return Ok(Block { objects, bytes: heads.to_vec() });
+            return Ok(Block { objects, bytes: heads.into_owned() });
         }
         let mut bytes = Vec::with_capacity(self.heads_bytes + self.tails_bytes);
         let (mut head_at, mut tail_at) = (0, 0);

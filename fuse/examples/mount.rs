@@ -1,0 +1,36 @@
+//! `mount STORE SELECTOR MOUNTPOINT`: mounts a checkpoint (`latest`, an id, `ID:path`; `store` for all of them) until it is unmounted
+//! or gets a signal.
+
+use std::{error::Error, path::Path, sync::Arc};
+
+use parhelia_fuse::{Options, What, clear_stale, mount};
+use parhelia_store::{OpenOptions, Store, selector};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [store, selector, mountpoint] = args.as_slice() else { return Err("usage: mount STORE SELECTOR MOUNTPOINT".into()) };
+    let store = Arc::new(Store::open(Path::new(store), &OpenOptions::default())?);
+    for stale in clear_stale(&store)? {
+        eprintln!("cleared the mount of dead process {} on {}", stale.text.process, stale.text.mountpoint);
+    }
+    let what = match selector.as_str() {
+        "store" => What::Store,
+        selector => {
+            let (selector, path) = selector::split(selector);
+            let checkpoints = store.checkpoints()?;
+            let checkpoint = selector::select(&checkpoints, selector)?.record.id;
+            What::Tree { checkpoint, path: path.unwrap_or_default().into() }
+        }
+    };
+    let options = Options {
+        allow_other: std::env::var_os("ALLOW_OTHER").is_some(),
+        log: Arc::new(|line| eprintln!("{line}")),
+        ..Options::default()
+    };
+    let mounted = mount(store, what, Path::new(mountpoint), &options)?;
+    let stopper = mounted.stopper();
+    ctrlc::set_handler(move || stopper.stop())?;
+    println!("mounted on {}", mounted.mountpoint().display());
+    mounted.wait()?;
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! How many requests of each kind came from the kernel. Under load, it is their number that decides how fast a mount is.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+macro_rules! counts {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// Counters, one for each kind of request.
+        #[derive(Debug, Default)]
+        pub(crate) struct Counters {
+            $(pub(crate) $name: AtomicU64,)*
+        }
+
+        /// How many requests of each kind were answered.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Counts {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl Counters {
+            /// The counts as of now.
+            pub(crate) fn read(&self) -> Counts {
+                Counts { $($name: self.$name.load(Ordering::Relaxed),)* }
+            }
+        }
+    };
+}
+
+counts! {
+    /// Names that were looked up.
+    lookup,
+    /// `stat`.
+    getattr,
+    /// Symlinks that were read.
+    readlink,
+    /// Ranges of files that were read.
+    read,
+    /// Parts of folder lists, names alone.
+    readdir,
+    /// Parts of folder lists, with what `stat` says of each entry.
+    readdirplus,
+    /// Extended attributes, one or the list of them.
+    xattr,
+    /// Everything else.
+    other,
+}
+
+/// Counts one.
+pub(crate) fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}

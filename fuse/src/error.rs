@@ -1,0 +1,96 @@
+//! The one error type of this crate.
+
+use std::{fmt, io, path::PathBuf};
+
+/// What went wrong with a mount.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] parhelia_store::Error),
+    /// A mountpoint that cannot be one.
+    #[error("cannot mount on {}: {reason}", mountpoint.display())]
+    Mountpoint {
+        /// The mountpoint.
+        mountpoint: PathBuf,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// This machine, or this user, has no FUSE.
+    #[error("cannot use /dev/fuse: {source}; {hint}")]
+    NoFuse {
+        /// What opening it said.
+        source: io::Error,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// The system refused the mount.
+    #[error("cannot mount on {}: {source}{hint}", mountpoint.display())]
+    Refused {
+        /// The mountpoint.
+        mountpoint: PathBuf,
+        /// The system's answer, or fusermount3's.
+        source: io::Error,
+        /// What to do; begins with a semicolon where there is something.
+        hint: &'static str,
+    },
+    /// Somebody uses the mount.
+    #[error("cannot unmount {}: {}", mountpoint.display(), busy(holders))]
+    Busy {
+        /// The mountpoint.
+        mountpoint: PathBuf,
+        /// Who does; those of other users may be missing.
+        holders: Vec<Holder>,
+    },
+    /// Nothing of ours is mounted there.
+    #[error("{} is no parhelia mount; `parhelia mounts` lists them", mountpoint.display())]
+    NotMounted {
+        /// The path.
+        mountpoint: PathBuf,
+    },
+    /// A system call failed.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was being done, as an infinitive.
+        action: &'static str,
+        /// What it was done to.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+}
+
+/// A process that uses a mount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Its process id.
+    pub process: u32,
+    /// Its name.
+    pub name: String,
+    /// What of the mount it uses: a path.
+    pub path: PathBuf,
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (process {}) uses {}", self.name, self.process, self.path.display())
+    }
+}
+
+fn busy(holders: &[Holder]) -> String {
+    /// So many are named.
+    const NAMED: usize = 5;
+    if holders.is_empty() {
+        return "it is in use".to_owned();
+    }
+    let named: Vec<String> = holders.iter().take(NAMED).map(Holder::to_string).collect();
+    let more = match holders.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    format!("{}{more}", named.join(", "))
+}
+
+/// Shorthand for results of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

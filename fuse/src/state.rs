@@ -1,0 +1,149 @@
+//! `<store>/mounts/`: one file for each mount, held locked by the process that serves it. A file that nobody holds is of a mount whose
+//! process died.
+
+use std::{
+    ffi::OsString,
+    fs::{self, File},
+    io::{Read, Write},
+    os::unix::{
+        ffi::{OsStrExt, OsStringExt},
+        fs::OpenOptionsExt,
+    },
+    path::{Path, PathBuf},
+};
+
+use parhelia_store::{Store, disk, name};
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+use ulid::Ulid;
+
+use crate::{
+    error::{Error, Result},
+    mountinfo,
+    unmount::detach,
+};
+
+/// What the file of a mount says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MountText {
+    /// The mountpoint, as people read it.
+    pub mountpoint: String,
+    /// Its bytes, where they are not UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mountpoint_bytes: Option<Vec<u8>>,
+    /// The process that serves it.
+    pub process: u32,
+    /// What it shows: a checkpoint's id, with `:path` where that is a part of it, or `store`.
+    pub what: String,
+    /// Since when (RFC 3339, UTC).
+    pub started_at: String,
+}
+
+impl MountText {
+    /// The mountpoint as a path.
+    pub fn path(&self) -> PathBuf {
+        match &self.mountpoint_bytes {
+            Some(bytes) => PathBuf::from(OsString::from_vec(bytes.clone())),
+            None => PathBuf::from(&self.mountpoint),
+        }
+    }
+}
+
+/// A mount of a store.
+#[derive(Clone, Debug)]
+pub struct FoundMount {
+    /// What its file says.
+    pub text: MountText,
+    /// Whether its process lives.
+    pub alive: bool,
+    file: PathBuf,
+}
+
+/// The file of a mount that this process serves. Goes away with it.
+#[derive(Debug)]
+pub(crate) struct Registration {
+    path: PathBuf,
+    _file: File,
+}
+
+fn folder(store: &Store) -> PathBuf {
+    store.path().join("mounts")
+}
+
+fn io<T, E: Into<std::io::Error>>(action: &'static str, path: &Path, result: std::result::Result<T, E>) -> Result<T> {
+    result.map_err(|source| Error::Io { action, path: path.to_owned(), source: source.into() })
+}
+
+impl Registration {
+    /// Registers a mount of this process.
+    pub(crate) fn new(store: &Store, mountpoint: &Path, what: String) -> Result<Self> {
+        let folder = folder(store);
+        disk::make_folder(&folder)?;
+        let path = folder.join(format!("{}.json", Ulid::generate()));
+        let bytes = mountpoint.as_os_str().as_bytes();
+        let text = MountText {
+            mountpoint: name::display(bytes),
+            mountpoint_bytes: (name::display(bytes).as_bytes() != bytes).then(|| bytes.to_vec()),
+            process: std::process::id(),
+            what,
+            started_at: jiff::Timestamp::now().to_string(),
+        };
+        // Under a name that is not looked for until it is held and whole.
+        let draft = path.with_extension("new");
+        let mut file = io("create", &draft, File::options().read(true).write(true).create_new(true).mode(0o600).open(&draft))?;
+        io("lock", &draft, flock(&file, FlockOperation::LockExclusive))?;
+        io("write", &draft, file.write_all(&serde_json::to_vec(&text).unwrap_or_default()))?;
+        io("rename", &draft, fs::rename(&draft, &path))?;
+        Ok(Registration { path, _file: file })
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// All mounts of a store, those of dead processes included, oldest first.
+pub fn list(store: &Store) -> Result<Vec<FoundMount>> {
+    let folder = folder(store);
+    let entries = match fs::read_dir(&folder) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => io("read folder", &folder, other)?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = io("read folder", &folder, entry)?.path();
+        if path.extension().is_none_or(|extension| extension != "json") {
+            continue;
+        }
+        let Ok(mut file) = File::options().read(true).write(true).open(&path) else { continue };
+        let alive = flock(&file, FlockOperation::NonBlockingLockExclusive).is_err();
+        let mut bytes = Vec::new();
+        io("read", &path, file.read_to_end(&mut bytes))?;
+        let Ok(text) = serde_json::from_slice(&bytes) else { continue };
+        found.push(FoundMount { text, alive, file: path });
+    }
+    found.sort_by(|a, b| a.file.cmp(&b.file));
+    Ok(found)
+}
+
+/// Detaches the mounts whose processes died, and forgets them. Returns which those were.
+pub fn clear_stale(store: &Store) -> Result<Vec<FoundMount>> {
+    let dead: Vec<FoundMount> = list(store)?.into_iter().filter(|mount| !mount.alive).collect();
+    for mount in &dead {
+        let mountpoint = mount.text.path();
+        // Somebody else may have mounted there since.
+        if mountinfo::ours_at(&mountpoint)?.is_some() && is_disconnected(&mountpoint) {
+            detach(&mountpoint)?;
+        }
+        let _ = fs::remove_file(&mount.file);
+    }
+    Ok(dead)
+}
+
+/// Whether a mountpoint answers that its process is gone.
+pub(crate) fn is_disconnected(mountpoint: &Path) -> bool {
+    let answer = fs::metadata(mountpoint);
+    answer.is_err_and(|e| e.raw_os_error() == Some(rustix::io::Errno::NOTCONN.raw_os_error()))
+}

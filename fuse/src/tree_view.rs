@@ -1,0 +1,333 @@
+//! One tree as inodes. An inode number is a base plus the entry's preorder position, and the sums in the tree nodes lead from the top
+//! to any position, so nothing is kept per inode: not what the kernel knows, nor what it forgets.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, OnceLock},
+};
+
+use fuser::FileAttr;
+use parhelia_store::{
+    Error, Result, Store,
+    id::TreeId,
+    name,
+    record::Checkpoint,
+    tree::{Node, Totals, TreeNode},
+};
+
+use crate::{
+    attr,
+    parts::{Lines, Part, Parts, positions_of},
+};
+
+/// Levels of one big folder's tree nodes; more is forged.
+const LEVELS_MAX: u8 = 10;
+
+/// An entry, and where it stands.
+pub struct Found {
+    part: Arc<Part>,
+    index: usize,
+    /// Its preorder position; 0 is the top.
+    pub position: u64,
+    /// The position of the folder that holds it; the top's is its own.
+    pub parent: u64,
+}
+
+impl Found {
+    /// The node. `None` cannot be: a found entry is one of a leaf's.
+    pub fn node(&self) -> Option<&Node> {
+        match &self.part.lines {
+            Lines::Leaf(nodes) => nodes.get(self.index),
+            Lines::Inner(_) => None,
+        }
+    }
+
+    /// The folder's tree and sums, if it is one.
+    pub fn folder(&self) -> Option<(TreeId, &Totals)> {
+        self.node().and_then(Node::as_folder)
+    }
+
+    /// The first position behind it and all below it.
+    pub fn end(&self) -> u64 {
+        self.position.saturating_add(self.node().map_or(1, positions_of))
+    }
+}
+
+/// A tree, shown under inode numbers.
+pub struct TreeView {
+    parts: Arc<Parts>,
+    top: Arc<Part>,
+    base: u64,
+    checkpoint: Checkpoint,
+    /// The position here of the folder from which hard-link groups count.
+    links_from: u64,
+    leaders: OnceLock<HashMap<u64, u64>>,
+}
+
+impl TreeView {
+    /// Shows everything below `top`. Inode numbers are `base` plus the position; hard-link groups of the checkpoint count from the
+    /// entry at position `links_from`.
+    pub fn new(parts: Arc<Parts>, top: Node, base: u64, checkpoint: Checkpoint, links_from: u64) -> Self {
+        let top = Arc::new(Part::new(TreeNode::Leaf(vec![top])));
+        TreeView { parts, top, base, checkpoint, links_from, leaders: OnceLock::new() }
+    }
+
+    /// The checkpoint that it belongs to.
+    pub fn checkpoint(&self) -> &Checkpoint {
+        &self.checkpoint
+    }
+
+    /// The store.
+    pub fn store(&self) -> &Arc<Store> {
+        self.parts.store()
+    }
+
+    /// The top itself.
+    pub fn top(&self) -> Found {
+        Found { part: self.top.clone(), index: 0, position: 0, parent: 0 }
+    }
+
+    fn bad(&self, tree: TreeId, reason: &str) -> Error {
+        let place = self.store().layout().packs();
+        Error::Corrupt { what: format!("tree {tree}"), place, reason: reason.into() }
+    }
+
+    /// The entry at a position; `None` where there is none. `on_way` is called with the name of each entry that leads there.
+    pub fn locate_by(&self, position: u64, on_way: &mut dyn FnMut(&[u8])) -> Result<Option<Found>> {
+        let mut at = self.top();
+        while at.position != position {
+            if position >= at.end() {
+                return Ok(None);
+            }
+            let Some((tree, _)) = at.folder() else { return Ok(None) };
+            let Some(next) = self.step(tree, &at, position)? else { return Ok(None) };
+            at = next;
+            on_way(at.node().map_or(&[], |node| &node.name));
+        }
+        Ok(Some(at))
+    }
+
+    /// The entry at a position; `None` where there is none.
+    pub fn locate(&self, position: u64) -> Result<Option<Found>> {
+        self.locate_by(position, &mut |_| {})
+    }
+
+    /// The entry of a folder that is at a position, or above it.
+    fn step(&self, tree: TreeId, folder: &Found, position: u64) -> Result<Option<Found>> {
+        let (mut tree, mut first) = (tree, folder.position.saturating_add(1));
+        for _ in 0..LEVELS_MAX {
+            let part = self.parts.get(tree)?;
+            let Some(index) = part.covering(position.saturating_sub(first)) else { return Ok(None) };
+            first = first.saturating_add(part.starts[index]);
+            match &part.lines {
+                Lines::Inner(children) => tree = children[index].tree,
+                Lines::Leaf(_) => return Ok(Some(Found { part, index, position: first, parent: folder.position })),
+            }
+        }
+        Err(self.bad(tree, "it is too deep"))
+    }
+
+    /// The entry of a folder with this name. Of a big folder, only the nodes on the way are read.
+    pub fn child(&self, folder: &Found, name: &[u8]) -> Result<Option<Found>> {
+        let Some((mut tree, _)) = folder.folder() else { return Ok(None) };
+        let mut first = folder.position.saturating_add(1);
+        for _ in 0..LEVELS_MAX {
+            let part = self.parts.get(tree)?;
+            let index = match &part.lines {
+                Lines::Inner(children) => {
+                    let Some(index) = children.partition_point(|c| c.first.as_slice() <= name).checked_sub(1) else {
+                        return Ok(None);
+                    };
+                    tree = children[index].tree;
+                    index
+                }
+                Lines::Leaf(nodes) => {
+                    let Ok(index) = nodes.binary_search_by(|node| node.name.as_slice().cmp(name)) else { return Ok(None) };
+                    let position = first.saturating_add(part.starts[index]);
+                    return Ok(Some(Found { part, index, position, parent: folder.position }));
+                }
+            };
+            first = first.saturating_add(part.starts[index]);
+        }
+        Err(self.bad(tree, "it is too deep"))
+    }
+
+    /// Calls `visit` with the entries of a folder, in order, from the first one at or behind position `from` on, until it answers
+    /// false.
+    pub fn list(&self, folder: &Found, from: u64, visit: &mut dyn FnMut(Found) -> bool) -> Result<()> {
+        let Some((tree, _)) = folder.folder() else { return Ok(()) };
+        let first = folder.position.saturating_add(1);
+        self.list_part(tree, (folder.position, first), from.max(first), LEVELS_MAX, visit).map(drop)
+    }
+
+    fn list_part(
+        &self,
+        tree: TreeId,
+        (parent, first): (u64, u64),
+        from: u64,
+        levels: u8,
+        visit: &mut dyn FnMut(Found) -> bool,
+    ) -> Result<bool> {
+        if levels == 0 {
+            return Err(self.bad(tree, "it is too deep"));
+        }
+        let part = self.parts.get(tree)?;
+        let Some(start) = part.covering(from.saturating_sub(first)) else { return Ok(true) };
+        for index in start..part.starts.len() {
+            let position = first.saturating_add(part.starts[index]);
+            let goes_on = match &part.lines {
+                Lines::Inner(children) => self.list_part(children[index].tree, (parent, position), from, levels - 1, visit)?,
+                Lines::Leaf(_) if position < from => true,
+                Lines::Leaf(_) => visit(Found { part: part.clone(), index, position, parent }),
+            };
+            if !goes_on {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn leaders(&self) -> Result<&HashMap<u64, u64>> {
+        if let Some(leaders) = self.leaders.get() {
+            return Ok(leaders);
+        }
+        let leaders = self.store().links(&self.checkpoint)?.leaders();
+        Ok(self.leaders.get_or_init(|| leaders))
+    }
+
+    /// The inode number of an entry: that of its hard-link group's first member.
+    pub fn inode(&self, found: &Found) -> Result<u64> {
+        let mut position = found.position;
+        let is_linked = found.node().is_some_and(|node| node.links > 1);
+        if is_linked
+            && let Some(from) = position.checked_sub(self.links_from)
+            && let Some(leader) = self.leaders()?.get(&from)
+        {
+            position = leader.saturating_add(self.links_from);
+        }
+        Ok(self.inode_at(position))
+    }
+
+    /// The inode number of the entry at a position that is known to be no hard link.
+    pub fn inode_at(&self, position: u64) -> u64 {
+        self.base.saturating_add(position)
+    }
+
+    /// The position that an inode number stands for.
+    pub fn position(&self, ino: u64) -> Option<u64> {
+        ino.checked_sub(self.base)
+    }
+
+    /// What `stat` says of an entry.
+    pub fn attr(&self, found: &Found) -> Result<Option<FileAttr>> {
+        let ino = self.inode(found)?;
+        Ok(found.node().map(|node| attr::of(node, ino)))
+    }
+
+    /// The path of an entry from the top, as people read it.
+    pub fn path(&self, position: u64) -> String {
+        let mut path = Vec::new();
+        let found = self.locate_by(position, &mut |part| path = name::join(&path, part));
+        match found {
+            Ok(Some(_)) => name::display(&path),
+            _ => format!("entry {position}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    use parhelia_store::{OpenOptions, create};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A folder with this many files, and folders below.
+    #[derive(Clone, Debug)]
+    struct Plan {
+        files: usize,
+        folders: Vec<Plan>,
+    }
+
+    fn plan() -> impl Strategy<Value = Plan> {
+        // Sometimes so many that the folder is split.
+        let files = prop_oneof![8 => 0usize..6, 1 => 250usize..700];
+        let leaf = files.clone().prop_map(|files| Plan { files, folders: Vec::new() });
+        leaf.prop_recursive(4, 12, 4, move |inner| {
+            (files.clone(), proptest::collection::vec(inner, 0..4)).prop_map(|(files, folders)| Plan { files, folders })
+        })
+    }
+
+    fn grow(folder: &Path, plan: &Plan) {
+        fs::create_dir_all(folder).unwrap();
+        for i in 0..plan.files {
+            fs::write(folder.join(format!("{}f{i}", i % 7)), "").unwrap();
+        }
+        for (i, below) in plan.folders.iter().enumerate() {
+            grow(&folder.join(format!("{}d{i}", i * 3 % 7)), below);
+        }
+    }
+
+    fn listed(view: &TreeView, folder: &Found, pieces: usize) -> Vec<(Vec<u8>, u64)> {
+        let mut all = Vec::new();
+        let mut from = 0;
+        loop {
+            let before = all.len();
+            view.list(folder, from, &mut |found| {
+                if all.len() - before == pieces {
+                    return false;
+                }
+                from = found.end();
+                all.push((found.node().unwrap().name.clone(), found.position));
+                true
+            })
+            .unwrap();
+            if all.len() - before < pieces {
+                return all;
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 24, max_shrink_iters: 20, ..ProptestConfig::default() })]
+
+        #[test]
+        fn positions_are_those_of_a_walk(plan in plan(), pieces in 1usize..400) {
+            let dir = tempfile::tempdir().unwrap();
+            let store = Store::open(&dir.path().join("store"), &OpenOptions { create: true, ..OpenOptions::default() }).unwrap();
+            let workspace = dir.path().join("workspace");
+            grow(&workspace, &plan);
+            let options = create::Options { workspace, session: "s".into(), ..create::Options::default() };
+            let checkpoint = create::run(&store, &options, &()).unwrap().checkpoint;
+            let store = Arc::new(store);
+            let node = store.workspace_node(&checkpoint).unwrap();
+            let (tree, totals) = node.as_folder().map(|(tree, totals)| (tree, *totals)).unwrap();
+            // So small a cache that nodes are evicted on the way.
+            let parts = Arc::new(Parts::new(store.clone(), 64 << 10));
+            let view = TreeView::new(parts, node, 1, checkpoint, 0);
+            let mut count = 0;
+            store.walk(tree, &mut |path, position, node| {
+                count += 1;
+                let found = view.locate(position).unwrap().unwrap();
+                assert_eq!(found.node().unwrap(), node);
+                assert_eq!(view.path(position), name::display(path));
+                let parent = view.locate(found.parent).unwrap().unwrap();
+                assert_eq!(view.child(&parent, &node.name).unwrap().unwrap().position, position);
+                assert_eq!(view.position(view.inode(&found).unwrap()), Some(position));
+                if let Some((tree, _)) = node.as_folder() {
+                    let names: Vec<_> = listed(&view, &found, pieces).into_iter().map(|(name, _)| name).collect();
+                    let expected: Vec<_> = store.folder(tree).unwrap().into_iter().map(|node| node.name).collect();
+                    assert_eq!(names, expected);
+                }
+                Ok(true)
+            }).unwrap();
+            prop_assert_eq!(count, totals.entries);
+            for position in [count + 1, count + 2, u64::MAX] {
+                prop_assert!(view.locate(position).unwrap().is_none());
+            }
+            prop_assert!(view.child(&view.top(), b"no such name").unwrap().is_none());
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What can be shown as a filesystem: the questions that the kernel asks, in this crate's terms. [`crate::fs`] translates.
+
+use std::time::Duration;
+
+use fuser::FileAttr;
+
+use crate::errno::Fault;
+
+/// As good as for ever: what a checkpoint holds never changes.
+pub const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// What of the kernel's repertoire a view needs. What it does not need is declined once, and then costs nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Needs {
+    /// Something may have extended attributes.
+    pub xattrs: bool,
+    /// Some file may have holes.
+    pub holes: bool,
+    /// Some folder's list may change.
+    pub fresh_folders: bool,
+    /// ACLs decide who may read.
+    pub acls: bool,
+}
+
+/// An entry as the kernel is told of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown {
+    /// What `stat` says.
+    pub attr: FileAttr,
+    /// For how long the kernel need not ask again, neither for this nor for the name.
+    pub ttl: Duration,
+}
+
+/// One line of a folder's list.
+#[derive(Clone, Copy, Debug)]
+pub struct Line<'a> {
+    /// The entry's name.
+    pub name: &'a [u8],
+    /// The entry.
+    pub shown: Shown,
+    /// From where the list goes on behind this line.
+    pub next: u64,
+}
+
+/// Sums for `statfs`.
+#[derive(Clone, Copy, Debug)]
+pub struct Space {
+    /// Bytes that are shown.
+    pub bytes: u64,
+    /// Entries that are shown.
+    pub entries: u64,
+}
+
+/// A read-only filesystem.
+pub trait View: Send + Sync + 'static {
+    /// What it needs.
+    fn needs(&self) -> Needs;
+    /// The entry of a folder with this name, or for how long it may be taken for absent.
+    fn lookup(&self, folder: u64, name: &[u8]) -> Result<Result<Shown, Duration>, Fault>;
+    /// An entry by its inode number.
+    fn attr(&self, ino: u64) -> Result<Shown, Fault>;
+    /// Calls `visit` with the lines of a folder from a place on (0: the first), until it answers false.
+    fn list(&self, ino: u64, from: u64, visit: &mut dyn FnMut(Line<'_>) -> bool) -> Result<(), Fault>;
+    /// A symlink's target.
+    fn readlink(&self, ino: u64) -> Result<Vec<u8>, Fault>;
+    /// Calls `take` at most once, with what a file has at `offset`, at most `bytes` long.
+    fn read(&self, ino: u64, offset: u64, bytes: u64, take: &mut dyn FnMut(&[u8])) -> Result<(), Fault>;
+    /// The next place that is data, or that is a hole.
+    fn seek(&self, ino: u64, offset: u64, wants_data: bool) -> Result<u64, Fault>;
+    /// The value of an extended attribute.
+    fn xattr(&self, ino: u64, name: &[u8]) -> Result<Vec<u8>, Fault>;
+    /// The names of all extended attributes, each with a zero byte behind it.
+    fn xattr_names(&self, ino: u64) -> Result<Vec<u8>, Fault>;
+    /// Sums over all that is shown.
+    fn space(&self) -> Result<Space, Fault>;
+    /// An entry's path, for messages.
+    fn path(&self, ino: u64) -> String;
+}

@@ -1,0 +1,197 @@
+//! Processes: signals, death, who holds a mount.
+
+mod common;
+
+use std::{
+    fs::{self, File},
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Child, Stdio},
+};
+
+use common::*;
+use parhelia_fuse::{Error, clear_stale, list};
+use parhelia_store::{pin, record::Checkpoint};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// The example, serving a mount; killed and unmounted at the end.
+struct Served {
+    child: Child,
+    mountpoint: std::path::PathBuf,
+}
+
+impl Served {
+    fn start(f: &Fixture, checkpoint: &Checkpoint) -> Self {
+        let mut child =
+            example().arg(&f.store_path).arg(checkpoint.id()).arg(&f.mountpoint).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.starts_with("mounted on"), "{line}");
+        Served { child, mountpoint: f.mountpoint.clone() }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    fn children(&self) -> Vec<i32> {
+        let id = self.child.id();
+        let text = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
+        text.split_whitespace().map(|id| id.parse().unwrap()).collect()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = parhelia_fuse::detach(&self.mountpoint);
+    }
+}
+
+fn is_mounted(path: &Path) -> bool {
+    let path = fs::canonicalize(path.parent().unwrap()).unwrap().join(path.file_name().unwrap());
+    fs::read_to_string("/proc/self/mountinfo").unwrap().contains(&format!(" {} ", path.display()))
+}
+
+fn fixture() -> (Fixture, Checkpoint) {
+    let f = Fixture::new();
+    f.write("file", b"content");
+    let checkpoint = f.create("s");
+    (f, checkpoint)
+}
+
+#[test]
+fn signals_unmount_cleanly() {
+    let (f, checkpoint) = fixture();
+    for signal in [Signal::TERM, Signal::INT] {
+        let mut served = Served::start(&f, &checkpoint);
+        assert_eq!(fs::read(f.mountpoint.join("file")).unwrap(), b"content");
+        let found = list(&f.store()).unwrap();
+        assert_eq!((found.len(), found[0].alive, found[0].text.process), (1, true, served.child.id()));
+        assert_eq!((found[0].text.path(), &found[0].text.what), (f.mountpoint.clone(), &checkpoint.id()));
+        served.signal(signal);
+        assert!(served.child.wait().unwrap().success());
+        assert!(!is_mounted(&f.mountpoint));
+        assert!(list(&f.store()).unwrap().is_empty());
+        assert!(pin::list(&f.store().layout().pins()).unwrap().is_empty());
+    }
+}
+
+#[test]
+fn a_signal_ends_a_mount_that_is_in_use() {
+    let (f, checkpoint) = fixture();
+    let mut served = Served::start(&f, &checkpoint);
+    let _file = File::open(f.mountpoint.join("file")).unwrap();
+    served.signal(Signal::TERM);
+    assert!(served.child.wait().unwrap().success());
+    assert!(!is_mounted(&f.mountpoint));
+}
+
+#[test]
+fn a_killed_mount_is_detached_by_its_guard() {
+    let (f, checkpoint) = fixture();
+    let mut served = Served::start(&f, &checkpoint);
+    served.signal(Signal::KILL);
+    served.child.wait().unwrap();
+    eventually("the guard detaches", || !is_mounted(&f.mountpoint));
+    assert_eq!(fs::read_dir(&f.mountpoint).unwrap().count(), 0);
+    let store = f.store();
+    assert!(pin::list(&store.layout().pins()).unwrap().iter().all(|pin| !pin.alive));
+    assert!(list(&store).unwrap().iter().all(|mount| !mount.alive));
+    assert_eq!(clear_stale(&store).unwrap().len(), 1);
+    assert!(list(&store).unwrap().is_empty());
+}
+
+#[test]
+fn what_mount_and_guard_leave_when_both_die_is_cleared() {
+    let (f, checkpoint) = fixture();
+    for round in 0..2 {
+        let mut served = Served::start(&f, &checkpoint);
+        let guards = served.children();
+        assert_eq!(guards.len(), 1);
+        kill_process(Pid::from_raw(guards[0]).unwrap(), Signal::KILL).unwrap();
+        served.signal(Signal::KILL);
+        served.child.wait().unwrap();
+        eventually("the mount is stale", || {
+            fs::metadata(&f.mountpoint).is_err_and(|e| e.raw_os_error() == Some(rustix::io::Errno::NOTCONN.raw_os_error()))
+        });
+        if round == 0 {
+            assert_eq!(clear_stale(&f.store()).unwrap().len(), 1);
+            assert!(!is_mounted(&f.mountpoint));
+        } else {
+            // The next mount clears it as well.
+            let mounted = f.mount_tree(&checkpoint);
+            assert_eq!(fs::read(f.mountpoint.join("file")).unwrap(), b"content");
+            drop(mounted);
+            assert!(!is_mounted(&f.mountpoint));
+        }
+    }
+}
+
+#[test]
+fn a_mount_in_use_says_who_uses_it() {
+    let (f, checkpoint) = fixture();
+    let mut mounted = f.mount_tree(&checkpoint);
+    let file = File::open(f.mountpoint.join("file")).unwrap();
+    let error = mounted.unmount().unwrap_err();
+    let Error::Busy { holders, .. } = &error else { panic!("{error}") };
+    assert_eq!((holders[0].process, &holders[0].path), (std::process::id(), &f.mountpoint.join("file")));
+    drop(file);
+    mounted.unmount().unwrap();
+    assert!(!is_mounted(&f.mountpoint));
+}
+
+#[test]
+fn somebody_else_unmounting_ends_the_wait() {
+    let (f, checkpoint) = fixture();
+    let mut served = Served::start(&f, &checkpoint);
+    parhelia_fuse::unmount(&f.mountpoint).unwrap();
+    assert!(served.child.wait().unwrap().success());
+    let error = parhelia_fuse::unmount(&f.mountpoint).unwrap_err();
+    assert!(matches!(error, Error::NotMounted { .. }), "{error}");
+}
+
+#[test]
+fn other_users_look_only_where_they_are_allowed() {
+    let (f, _) = fixture();
+    f.write("private", b"secret");
+    run(&f.workspace, "chmod 600 private && chmod 644 file");
+    let checkpoint = f.create("s");
+    // The way there must be open to everybody.
+    run(&f.mountpoint, "chmod 755 ../.");
+    let as_nobody = |command: &str| {
+        std::process::Command::new("setpriv")
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-c", command])
+            .current_dir("/")
+            .output()
+            .unwrap()
+            .status
+            .success()
+    };
+    let at = f.mountpoint.display();
+    {
+        let _mounted = f.mount_tree(&checkpoint);
+        assert!(!as_nobody(&format!("cat '{at}/file'")));
+    }
+    let options = parhelia_fuse::Options { allow_other: true, ..f.options() };
+    let _mounted = parhelia_fuse::mount(f.store(), tree(&checkpoint, ""), &f.mountpoint, &options).unwrap();
+    assert!(as_nobody(&format!("cat '{at}/file'")));
+    assert!(!as_nobody(&format!("cat '{at}/private'")));
+    assert_eq!(fs::read(f.mountpoint.join("private")).unwrap(), b"secret");
+}
+
+#[test]
+fn a_mount_inside_a_workspace_is_left_out_and_named() {
+    let (f, checkpoint) = fixture();
+    let inside = f.workspace.join("look here");
+    fs::create_dir(&inside).unwrap();
+    let mut mounted = parhelia_fuse::mount(f.store(), tree(&checkpoint, ""), &inside, &f.options()).unwrap();
+    let options = parhelia_store::create::Options { workspace: f.workspace.clone(), session: "s".into(), ..Default::default() };
+    let outcome = parhelia_store::create::run(&f.store(), &options, &()).unwrap();
+    assert_eq!(outcome.omissions.len(), 1);
+    assert_eq!(outcome.omissions[0].path, b"look here");
+    assert!(format!("{:?}", outcome.omissions[0].reason).contains("a mounted checkpoint"));
+    assert_eq!(outcome.checkpoint.record.workspace.entries, 1);
+    mounted.unmount().unwrap();
+}

@@ -1,0 +1,150 @@
+//! The whole store as a filesystem, while it changes.
+
+mod common;
+
+use std::{
+    collections::BTreeSet,
+    fs::{self, File},
+    io::ErrorKind,
+    os::unix::fs::FileExt,
+    path::Path,
+    sync::{Arc, Mutex},
+};
+
+use common::*;
+use parhelia_fuse::{Options, What, mount};
+use parhelia_store::{
+    delete::delete_checkpoints,
+    gc::{self, GcOptions},
+    id::Ulid,
+    pin,
+};
+
+fn names(folder: &Path) -> BTreeSet<String> {
+    fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+fn set(names: &[&str]) -> BTreeSet<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+#[test]
+fn new_checkpoints_appear_without_mounting_anew() {
+    let f = Fixture::new();
+    f.write("file", b"one");
+    let first = f.create("work");
+    let _mounted = f.mount(What::Store);
+    let at = |path: &str| f.mountpoint.join(path);
+    assert_eq!(names(&f.mountpoint), set(&["sessions", "by-date", "by-tag"]));
+    assert_eq!(names(&at("sessions/work")), set(&["latest", &first.id()]));
+    assert_eq!(names(&at("sessions/work/latest/")), set(&["workspace", "manifest.json"]));
+    assert_eq!(fs::read(at("sessions/work/latest/workspace/file")).unwrap(), b"one");
+    let absent = at("sessions/other/latest/workspace/file");
+    assert_eq!(fs::read(&absent).unwrap_err().kind(), ErrorKind::NotFound);
+
+    for round in 0..5 {
+        f.write("file", format!("round {round}").as_bytes());
+        let next = f.create("work");
+        assert_eq!(fs::read_link(at("sessions/work/latest")).unwrap(), Path::new(&next.id()));
+        assert_eq!(fs::read(at("sessions/work/latest/workspace/file")).unwrap(), format!("round {round}").as_bytes());
+        assert_eq!(names(&at("sessions/work")).len(), round + 3);
+        assert_eq!(names(&at("by-date")).len(), round + 2);
+    }
+    assert_eq!(fs::read(at(&format!("sessions/work/{}/workspace/file", first.id()))).unwrap(), b"one");
+    f.write("file", b"in another session");
+    f.create("other");
+    assert_eq!(fs::read(&absent).unwrap(), b"in another session");
+    assert_eq!(names(&at("sessions")), set(&["work", "other"]));
+    for link in fs::read_dir(at("by-date")).unwrap() {
+        let link = link.unwrap().path();
+        assert!(link.join("workspace/file").exists(), "{link:?} -> {:?}", fs::read_link(&link));
+    }
+    run(&f.mountpoint, "find . -ls > /dev/null && tar cf /dev/null .");
+}
+
+#[test]
+fn the_manifest_is_the_sealed_one() {
+    let f = Fixture::new();
+    f.write("file", b"x");
+    let checkpoint = f.create("work");
+    let _mounted = f.mount(What::Store);
+    let bytes = fs::read(f.mountpoint.join("sessions/work/latest/manifest.json")).unwrap();
+    let manifest: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+    assert_eq!(manifest["id"], checkpoint.id());
+    assert_eq!(manifest["checksum"], checkpoint.checksum());
+    let size = fs::metadata(f.mountpoint.join("sessions/work/latest/manifest.json")).unwrap().len();
+    assert_eq!(size, bytes.len() as u64);
+}
+
+#[test]
+fn a_deleted_checkpoint_disappears_and_its_handles_are_stale() {
+    let f = Fixture::new();
+    f.write("big", &noise(8 << 20, 1));
+    let gone = f.create("work");
+    f.write("big", b"small now");
+    let stays = f.create("work");
+    let _mounted = f.mount(What::Store);
+    let folder = f.mountpoint.join(format!("sessions/work/{}", gone.id()));
+    let file = File::open(folder.join("workspace/big")).unwrap();
+    let mut page = [0; 4096];
+    file.read_exact_at(&mut page, 0).unwrap();
+    let pins = f.store().layout().pins();
+    let pinned = |id: Ulid| pin::list(&pins).unwrap().iter().any(|pin| pin.alive && pin.text.checkpoints.contains(&id));
+    assert!(pinned(gone.record.id) && !pinned(stays.record.id));
+
+    delete_checkpoints(&f.store(), &[gone.record.id], None, &()).unwrap();
+    assert!(!folder.exists());
+    assert_eq!(names(&f.mountpoint.join("sessions/work")), set(&["latest", &stays.id()]));
+    eventually("the pin goes", || !pinned(gone.record.id));
+    gc::run(&f.store(), &GcOptions::default(), &()).unwrap();
+    let failed = file.read_exact_at(&mut page, 6 << 20).unwrap_err();
+    assert_eq!(failed.raw_os_error(), Some(rustix::io::Errno::STALE.raw_os_error()));
+    assert_eq!(fs::read(f.mountpoint.join("sessions/work/latest/workspace/big")).unwrap(), b"small now");
+    assert!(f.log.lock().unwrap().is_empty(), "{:?}", f.log);
+}
+
+#[test]
+fn tags_are_links() {
+    let f = Fixture::new();
+    f.write("file", b"tagged");
+    let checkpoint = f.create("work");
+    let tags: Arc<Mutex<Vec<(String, Ulid)>>> = Arc::new(Mutex::new(vec![("v1/rc".into(), checkpoint.record.id)]));
+    let source = tags.clone();
+    let options = Options { tags: Some(Arc::new(move |_| source.lock().unwrap().clone())), ..f.options() };
+    let _mounted = mount(f.store(), What::Store, &f.mountpoint, &options).unwrap();
+    assert_eq!(fs::read(f.mountpoint.join("by-tag/v1%2Frc/workspace/file")).unwrap(), b"tagged");
+    tags.lock().unwrap().push(("second".into(), checkpoint.record.id));
+    // The next commit is when tags are looked at again.
+    f.create("work");
+    assert_eq!(names(&f.mountpoint.join("by-tag")), set(&["v1%2Frc", "second"]));
+}
+
+#[test]
+fn sessions_of_any_name_are_shown() {
+    let f = Fixture::new();
+    f.write("file", b"x");
+    let sessions = ["a/b", "..", "ünï", "with space"];
+    for session in sessions {
+        f.create(session);
+    }
+    let _mounted = f.mount(What::Store);
+    assert_eq!(names(&f.mountpoint.join("sessions")), set(&["a%2Fb", "%2E%2E", "ünï", "with space"]));
+    let out = run(&f.mountpoint, "cat sessions/*/latest/workspace/file by-date/*/workspace/file");
+    assert_eq!(out.len(), 2 * sessions.len());
+}
+
+#[test]
+fn many_checkpoints_hold_few_pins() {
+    let f = Fixture::new();
+    for i in 0..80 {
+        f.write("file", format!("{i}").as_bytes());
+        f.create(if i % 2 == 0 { "even" } else { "odd" });
+    }
+    let _mounted = f.mount(What::Store);
+    let sum = run(&f.mountpoint, "cat sessions/*/0*/workspace/file | wc -c");
+    assert_eq!(sum.trim(), "150");
+    let pins = pin::list(&f.store().layout().pins()).unwrap();
+    assert!((1..=64).contains(&pins.len()), "{}", pins.len());
+    // What was let go is opened again.
+    run(&f.mountpoint, "echo 2 > /proc/sys/vm/drop_caches; cat sessions/*/0*/workspace/file > /dev/null");
+}

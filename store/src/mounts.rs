@@ -1,0 +1,91 @@
+//! What is mounted where, as the kernel tells it.
+
+use std::{
+    ffi::OsString,
+    fs,
+    os::unix::ffi::OsStringExt,
+    path::{Path, PathBuf},
+};
+
+use crate::error::{IoContext, Result};
+
+/// The filesystem type of a mounted checkpoint, and of a mounted store.
+pub const FS_TYPE: &str = "fuse.parhelia";
+
+/// One line of `/proc/self/mountinfo`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mount {
+    /// The device, as `major:minor`.
+    pub device: String,
+    /// Where it is mounted.
+    pub mountpoint: PathBuf,
+    /// Its type.
+    pub fs_type: String,
+}
+
+impl Mount {
+    /// The device as `stat` gives it.
+    pub fn dev(&self) -> Option<u64> {
+        let (major, minor) = self.device.split_once(':')?;
+        Some(rustix::fs::makedev(major.parse().ok()?, minor.parse().ok()?))
+    }
+}
+
+/// Undoes the octal escapes of mountinfo.
+fn unescape(text: &[u8]) -> PathBuf {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&byte, tail)) = rest.split_first() {
+        let octal = tail.get(..3).filter(|digits| byte == b'\\' && digits.iter().all(|d| (b'0'..=b'7').contains(d)));
+        match octal {
+            Some(digits) => {
+                out.push(digits.iter().fold(0u8, |value, digit| value.wrapping_mul(8).wrapping_add(digit - b'0')));
+                rest = &tail[3..];
+            }
+            None => {
+                out.push(byte);
+                rest = tail;
+            }
+        }
+    }
+    PathBuf::from(OsString::from_vec(out))
+}
+
+fn parse(line: &[u8]) -> Option<Mount> {
+    let mut fields = line.split(|b| *b == b' ');
+    let device = fields.nth(2)?;
+    let mountpoint = fields.nth(1)?;
+    let fs_type = fields.skip_while(|field| *field != b"-").nth(1)?;
+    Some(Mount {
+        device: String::from_utf8_lossy(device).into_owned(),
+        mountpoint: unescape(mountpoint),
+        fs_type: String::from_utf8_lossy(fs_type).into_owned(),
+    })
+}
+
+/// Everything that is mounted, in order: a later line on the same mountpoint hides an earlier one.
+pub fn all() -> Result<Vec<Mount>> {
+    let path = Path::new("/proc/self/mountinfo");
+    let text = fs::read(path).at("read", path)?;
+    Ok(text.split(|b| *b == b'\n').filter_map(parse).collect())
+}
+
+/// Devices of the mounted checkpoints and stores below a folder. None where the kernel does not tell.
+pub fn ours_below(folder: &Path) -> Vec<u64> {
+    let below = |mount: &Mount| mount.fs_type == FS_TYPE && mount.mountpoint.starts_with(folder) && mount.mountpoint != folder;
+    all().unwrap_or_default().iter().filter(|mount| below(mount)).filter_map(Mount::dev).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_with_optional_fields_and_escapes_are_read() {
+        let line = parse(b"36 35 0:98 /mnt1 /a\\040b\\134c ro,noatime master:1 shared:2 - fuse.parhelia parhelia ro").unwrap();
+        assert_eq!(line.mountpoint, Path::new("/a b\\c"));
+        assert_eq!((line.dev(), line.fs_type.as_str()), (Some(rustix::fs::makedev(0, 98)), FS_TYPE));
+        assert_eq!(parse(b""), None);
+        assert!(all().unwrap().iter().any(|mount| mount.mountpoint == Path::new("/proc") && mount.fs_type == "proc"));
+    }
+}
