@@ -8,7 +8,7 @@ use crate::{
     check, checkpoint, completions,
     context::Context,
     exit::{Code, Result},
-    export, gc, import, stats, version,
+    export, gc, import, mount, mounts, stats, umount, version,
 };
 
 /// Everything on the command line.
@@ -69,6 +69,12 @@ pub enum Verb {
     Export(export::Args),
     /// Make a checkpoint of what a .tar.zst or .tar archive holds
     Import(import::Args),
+    /// Show a checkpoint, or all of them, as a read-only filesystem
+    Mount(mount::Args),
+    /// End a mount
+    Umount(umount::Args),
+    /// List the mounts of the store, and clear those whose process is dead
+    Mounts,
     /// Print a completion script for a shell
     Completions(completions::Args),
     /// Print the version, and what it reads and writes
@@ -85,6 +91,9 @@ impl Verb {
             Verb::Stats => stats::run(context),
             Verb::Export(args) => export::run(context, args),
             Verb::Import(args) => import::run(context, args),
+            Verb::Mount(args) => mount::run(context, args),
+            Verb::Umount(args) => umount::run(context, args),
+            Verb::Mounts => mounts::run(context),
             Verb::Completions(args) => completions::run(context, args),
             Verb::Version => version::run(context),
         }

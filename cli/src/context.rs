@@ -54,6 +54,11 @@ impl Context {
         Ok(Store::open(&self.store_path()?, &options)?)
     }
 
+    /// Set once the user asked to stop.
+    pub fn cancel(&self) -> Cancel {
+        self.cancel.clone()
+    }
+
     /// Shows progress of what takes long.
     pub fn progress(&self) -> Bar {
         Bar::new(!self.global.quiet && !self.global.json, self.global.quiet, self.cancel.clone())

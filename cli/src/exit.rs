@@ -30,6 +30,15 @@ pub enum Code {
     Interrupted = 130,
 }
 
+impl Code {
+    /// The code that a process of ours ended with.
+    pub fn of_process(status: std::process::ExitStatus) -> Self {
+        use Code::*;
+        let all = [Done, Failed, Usage, Partly, NotFound, Locked, Corrupt, Interrupted];
+        all.into_iter().find(|code| status.code() == Some(i32::from(*code as u8))).unwrap_or(Failed)
+    }
+}
+
 impl From<Code> for ExitCode {
     fn from(code: Code) -> Self {
         ExitCode::from(code as u8)
@@ -42,6 +51,17 @@ pub enum Failure {
     /// The store said so.
     #[error(transparent)]
     Store(#[from] Error),
+    /// A mount failed.
+    #[error(transparent)]
+    Mount(#[from] parhelia_fuse::Error),
+    /// A mount in the background ended before it answered; its own words, and its exit code.
+    #[error("{message}")]
+    Background {
+        /// What it said.
+        message: String,
+        /// How it ended.
+        code: Code,
+    },
     /// The command line makes no sense.
     #[error("{0}")]
     Usage(String),
@@ -68,7 +88,11 @@ impl Failure {
     pub fn code(&self) -> Code {
         match self {
             Failure::Store(error) => of_kind(error.kind()),
-            Failure::Usage(_) => Code::Usage,
+            Failure::Usage(_) | Failure::Mount(parhelia_fuse::Error::Mountpoint { .. }) => Code::Usage,
+            Failure::Mount(parhelia_fuse::Error::Store(error)) => of_kind(error.kind()),
+            Failure::Mount(parhelia_fuse::Error::NotMounted { .. }) => Code::NotFound,
+            Failure::Mount(_) => Code::Failed,
+            Failure::Background { code, .. } => *code,
             Failure::Output(_) | Failure::File { .. } => Code::Failed,
         }
     }

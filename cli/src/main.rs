@@ -12,10 +12,13 @@ mod human;
 mod import;
 mod interrupt;
 mod limits;
+mod mount;
+mod mounts;
 mod output;
 mod progress;
 mod selector;
 mod stats;
+mod umount;
 mod version;
 
 use std::process::ExitCode;

@@ -57,6 +57,11 @@ impl Layout {
         self.root.join("cache")
     }
 
+    /// What runs as a filesystem, and its logs.
+    pub fn mounts(&self) -> PathBuf {
+        self.root.join("mounts")
+    }
+
     /// The file that gc may release on a full disk.
     pub fn ballast(&self) -> PathBuf {
         self.root.join("ballast")

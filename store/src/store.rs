@@ -390,7 +390,7 @@ fn make(layout: &Layout) -> Result<()> {
         fs::create_dir_all(missing_parent).at("create folder", missing_parent)?;
     }
     disk::make_folder(root)?;
-    let ours = ["packs", "journal", "view", "pins", "cache", "lock", "ballast"];
+    let ours = ["packs", "journal", "view", "pins", "cache", "mounts", "lock", "ballast"];
     for entry in fs::read_dir(root).at("read folder", root)? {
         let name = entry.at("read folder", root)?.file_name();
         let name = name.to_string_lossy();

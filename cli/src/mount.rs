@@ -1,0 +1,132 @@
+//! `mount`: a checkpoint, or all of them, as a read-only filesystem.
+
+use std::{
+    ffi::OsString,
+    fs::File,
+    io::{BufRead, BufReader, Read},
+    os::unix::{ffi::OsStrExt, fs::OpenOptionsExt, process::CommandExt},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{Arc, atomic::Ordering},
+    thread,
+    time::Duration,
+};
+
+use parhelia_fuse::{Options, What, clear_stale};
+use parhelia_store::{OpenOptions, Store, disk, id::OpId, selector::select};
+use serde_json::json;
+
+use crate::{
+    context::Context,
+    exit::{Code, Failure, Result},
+    selector,
+};
+
+/// Flags of `mount`.
+#[derive(Debug, clap::Args)]
+#[command(override_usage = "parhelia mount [OPTIONS] [CHECKPOINT[:PATH]] MOUNTPOINT")]
+pub struct Args {
+    /// The checkpoint (all of them where it is left out), and an empty folder
+    #[arg(required = true, num_args = 1..=2, value_name = "CHECKPOINT[:PATH]> <MOUNTPOINT")]
+    places: Vec<OsString>,
+    /// Stay in the foreground, until it is unmounted or gets a signal
+    #[arg(long)]
+    foreground: bool,
+    /// Let other users look, as far as modes and ACLs let them
+    #[arg(long)]
+    allow_other: bool,
+    /// Mebibytes of decompressed data that are kept
+    #[arg(long, value_name = "MIB", default_value_t = 96, value_parser = clap::value_parser!(u64).range(8..=1 << 20))]
+    cache_size: u64,
+}
+
+/// Mounts.
+pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
+    let (what, mountpoint) = match args.places.as_slice() {
+        [mountpoint] => (None, Path::new(mountpoint)),
+        [what, mountpoint, ..] => (Some(what), Path::new(mountpoint)),
+        [] => return Err(Failure::Usage("give a mountpoint".into())),
+    };
+    if args.foreground { foreground(context, args, what, mountpoint) } else { background(context, mountpoint) }
+}
+
+/// Serves the mount in this process.
+fn foreground(context: &mut Context, args: &Args, what: Option<&OsString>, mountpoint: &Path) -> Result<Code> {
+    let options = OpenOptions {
+        cache_bytes: args.cache_size << 20,
+        lock_timeout: context.global.lock_timeout,
+        ..OpenOptions::default()
+    };
+    let store = Arc::new(Store::open(&context.store_path()?, &options)?);
+    for stale in clear_stale(&store)? {
+        eprintln!("parhelia: cleared the mount of dead process {} on {}", stale.text.process, stale.text.mountpoint);
+    }
+    let what = match what {
+        None => What::Store,
+        Some(text) => {
+            let place = selector::parse(text)?;
+            let checkpoint = select(&store.checkpoints()?, &place.checkpoint)?.record.id;
+            What::Tree { checkpoint, path: place.path.unwrap_or_default() }
+        }
+    };
+    let log = Arc::new(|line: &str| eprintln!("{} {line}", jiff::Timestamp::now()));
+    let options = Options { allow_other: args.allow_other, log, ..Options::default() };
+    let mounted = parhelia_fuse::mount(store, what, mountpoint, &options)?;
+    let (stopper, cancel) = (mounted.stopper(), context.cancel());
+    thread::spawn(move || {
+        while !cancel.load(Ordering::SeqCst) {
+            thread::sleep(Duration::from_millis(50));
+        }
+        stopper.stop();
+    });
+    let at = mounted.mountpoint().display().to_string();
+    context.out.remark(format!("Mounted on {at}."))?;
+    context.out.summary(json!({ "mountpoint": at, "process": std::process::id() }))?;
+    context.out.flush()?;
+    mounted.wait()?;
+    Ok(Code::Done)
+}
+
+/// Starts the same command in the foreground of a process of its own, and waits until the mount answers.
+fn background(context: &mut Context, mountpoint: &Path) -> Result<Code> {
+    let store = context.open()?;
+    let folder = store.layout().mounts();
+    disk::make_folder(&folder)?;
+    let log_path = folder.join(format!("{}.log", OpId::generate()));
+    let failed = |action: &'static str, path: &Path| {
+        let path = path.to_owned();
+        move |source| Failure::File { action, path, source }
+    };
+    let log = File::options().append(true).create_new(true).mode(0o600).open(&log_path).map_err(failed("create log", &log_path))?;
+    let program = std::env::current_exe().map_err(failed("find", Path::new("the program itself")))?;
+    let arguments = std::env::args_os().skip(1).filter(|a| !matches!(a.as_bytes(), b"--json" | b"-q" | b"--quiet"));
+    let mut child = Command::new(&program)
+        .args(arguments)
+        .args(["--foreground", "--json"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(log)
+        .process_group(0)
+        .spawn()
+        .map_err(failed("start", &program))?;
+    let mut line = String::new();
+    if let Some(out) = child.stdout.take() {
+        BufReader::new(out).read_line(&mut line).map_err(failed("hear from", &program))?;
+    }
+    if line.contains("\"summary\"") {
+        context.out.remark(format!("Mounted on {}; log: {}.", mountpoint.display(), log_path.display()))?;
+        let (process, log) = (child.id(), log_path.display().to_string());
+        context.out.summary(json!({ "mountpoint": mountpoint.display().to_string(), "process": process, "log": log }))?;
+        return Ok(Code::Done);
+    }
+    Err(why_it_ended(&mut child, &log_path))
+}
+
+fn why_it_ended(child: &mut Child, log_path: &PathBuf) -> Failure {
+    let mut said = String::new();
+    let _ = File::open(log_path).and_then(|mut log| log.read_to_string(&mut said));
+    let _ = std::fs::remove_file(log_path);
+    let message = said.trim().trim_start_matches("parhelia: ").to_owned();
+    let code = child.wait().map_or(Code::Failed, Code::of_process);
+    Failure::Background { message: if message.is_empty() { "the mount ended without a word".into() } else { message }, code }
+}

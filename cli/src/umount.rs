@@ -1,0 +1,26 @@
+//! `umount`: ends a mount.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use crate::{
+    context::Context,
+    exit::{Code, Result},
+};
+
+/// Flags of `umount`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Where it is mounted
+    mountpoint: PathBuf,
+}
+
+/// Unmounts; says who holds it where somebody does.
+pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
+    parhelia_fuse::unmount(&args.mountpoint)?;
+    let at = args.mountpoint.display().to_string();
+    context.out.remark(format!("Unmounted {at}."))?;
+    context.out.summary(json!({ "mountpoint": at }))?;
+    Ok(Code::Done)
+}
