@@ -1,5 +1,7 @@
 //! What a mount shows is what was captured, as independent tools see it.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use std::{
@@ -11,7 +13,7 @@ use std::{
 };
 
 use common::*;
-use parhelia_fuse::{Error, What, mount};
+use parhelia_fuse::{Counts, Error, What, mount};
 use rustix::{fs::SeekFrom, io::Errno};
 
 #[test]
@@ -82,7 +84,10 @@ fn a_tree_without_xattrs_and_holes_declines_them_once() {
     run(&f.mountpoint, command);
     let before = mounted.counts();
     run(&f.mountpoint, command);
-    assert_eq!(mounted.counts(), before);
+    // But for statfs, which find asks of every filesystem it enters.
+    let after = mounted.counts();
+    assert_eq!(Counts { other: before.other, ..after }, before);
+    assert!(after.other <= before.other + 2, "{before:?} {after:?}");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Processes: signals, death, who holds a mount.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use std::{

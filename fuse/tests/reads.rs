@@ -1,5 +1,7 @@
 //! Reading: from many threads, from damaged stores, and beside everything that changes a store.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use std::{

@@ -1,5 +1,7 @@
 //! The whole store as a filesystem, while it changes.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use std::{

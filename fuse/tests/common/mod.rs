@@ -1,5 +1,5 @@
 //! Stores, trees and mounts for the tests. They need root and /dev/fuse, and fail without.
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used)]
 
 use std::{
     ffi::OsStr,

@@ -99,7 +99,7 @@ pub struct Directory {
 pub struct Block {
     /// Kind, id and place of each object in `bytes`.
     pub objects: Vec<(ObjectKind, ObjectId, Range<usize>)>,
-    /// The objects' bytes, one after another.
+    /// What holds the objects' bytes.
     pub bytes: Vec<u8>,
 }
 
@@ -179,6 +179,25 @@ impl Directory {
     /// Length of the whole block, in bytes.
     pub fn block_bytes(&self) -> usize {
         self.directory_end + self.payload_bytes
+    }
+
+    /// The objects' bytes, from the block as it is stored. Where nothing is compressed they stay where they are.
+    pub fn unpack_stored(&self, stored: Vec<u8>) -> Result<Block, Malformed> {
+        let payload = stored.get(self.directory_end..).ok_or(Malformed("block length"))?;
+        if self.codec != Codec::Raw || self.tails_bytes != 0 {
+            return self.unpack(payload);
+        }
+        if payload.len() != self.payload_bytes || payload.len() != self.heads_bytes || crc32c::crc32c(payload) != self.payload_crc
+        {
+            return Err(Malformed("block payload checksum"));
+        }
+        let mut objects = Vec::with_capacity(self.entries.len());
+        let mut at = self.directory_end;
+        for e in &self.entries {
+            objects.push((e.kind, e.id, at..at + e.head_bytes));
+            at += e.head_bytes;
+        }
+        Ok(Block { objects, bytes: stored })
     }
 
     /// The objects' bytes, from the block's payload; checks the payload's checksum, not the ids.
@@ -339,8 +358,10 @@ mod tests {
             let directory = Directory::decode(&bytes).unwrap();
             prop_assert_eq!(directory.block_bytes(), bytes.len());
             let block = directory.unpack(&bytes[directory.directory_end..]).unwrap();
+            let stored = directory.unpack_stored(bytes).unwrap();
             for (i, (kind, id, range)) in block.objects.iter().enumerate() {
                 prop_assert_eq!(&block.bytes[range.clone()], &objects[i][..]);
+                prop_assert_eq!(stored.object(*id).unwrap(), &objects[i][..]);
                 prop_assert!(matches_id(*kind, *id, &objects[i]));
             }
         }

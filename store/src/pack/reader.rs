@@ -63,7 +63,7 @@ impl PackFile {
         if directory.block_bytes() != total {
             return Err(self.corrupt(format!("block at {}", location.offset), "its length is not the index's"));
         }
-        let block = directory.unpack(&bytes[directory.directory_end..]).map_err(named)?;
+        let block = directory.unpack_stored(bytes).map_err(named)?;
         for (kind, id, range) in &block.objects {
             if !matches_id(*kind, *id, &block.bytes[range.clone()]) {
                 let what = format!("{} {} in the block at {}", kind.name(), id, location.offset);

@@ -10,17 +10,18 @@
 //! The folders above the checkpoints are never cached by the kernel, so what is committed appears, and what is deleted disappears,
 //! without mounting anew. Inside a checkpoint nothing changes, and everything is cached.
 
+mod folders;
+
 use std::{
     num::NonZeroUsize,
     sync::{Arc, Mutex, PoisonError, RwLock, Weak, mpsc},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime},
 };
 
-use fuser::{FileAttr, FileType, INodeNo};
 use lru::LruCache;
 use parhelia_store::{
     Error, Result, Store,
-    manifest::{Manifest, WORKSPACE_FOLDER},
+    manifest::WORKSPACE_FOLDER,
     pin::Pin,
     record::Checkpoint,
     tree::{Kind, Meta, Node, Time, Totals, TreeNode},
@@ -39,15 +40,12 @@ use crate::{
     view::{FOREVER, Line, Needs, Shown, Space, View},
 };
 
-/// What may change has no TTL: the kernel asks each time.
-const NEVER: Duration = Duration::ZERO;
 /// How many checkpoints are open, and pinned, at a time.
 const OPEN_MAX: NonZeroUsize = NonZeroUsize::new(64).expect("not zero");
 /// How often the store is looked at when nobody asks.
 pub const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 
 const MANIFEST: &[u8] = b"manifest.json";
-const LATEST: &[u8] = b"latest";
 
 /// A checkpoint whose tree is looked at. It is pinned as long as anything reads it.
 struct Open {
@@ -182,176 +180,8 @@ impl RootView {
         }
     }
 
-    fn virtual_attr(&self, inode: Inode, kind: FileType, bytes: u64, links: u64, time: SystemTime) -> FileAttr {
-        let (uid, gid) = self.owner;
-        let perm = match kind {
-            FileType::Directory => 0o555,
-            FileType::Symlink => 0o777,
-            _ => 0o444,
-        };
-        FileAttr {
-            ino: INodeNo(inode.number()),
-            size: bytes,
-            blocks: bytes.div_ceil(512),
-            atime: time,
-            mtime: time,
-            ctime: time,
-            crtime: time,
-            kind,
-            perm,
-            nlink: u32::try_from(links).unwrap_or(1),
-            uid,
-            gid,
-            rdev: 0,
-            blksize: 4096,
-            flags: 0,
-        }
-    }
-
-    fn folder(&self, catalogue: &Catalogue, inode: Inode) -> Result<Shown, Fault> {
-        let subfolders = match inode {
-            Inode::Root => 3,
-            Inode::Sessions => catalogue.sessions.len(),
-            Inode::Session(number) => {
-                let name = catalogue.session_names.get(&number).ok_or(Fault::Stale)?;
-                catalogue.sessions.get(name).map_or(0, |session| session.checkpoints.len())
-            }
-            _ => 0,
-        };
-        let attr = self.virtual_attr(inode, FileType::Directory, 0, subfolders as u64 + 2, catalogue.changed_at);
-        Ok(Shown { attr, ttl: NEVER })
-    }
-
-    fn link(&self, catalogue: &Catalogue, inode: Inode, sequence: u64) -> Result<Shown, Fault> {
-        let checkpoint = catalogue.checkpoint(sequence).ok_or(Fault::Stale)?;
-        let bytes = self.target(inode, checkpoint).len() as u64;
-        Ok(Shown { attr: self.virtual_attr(inode, FileType::Symlink, bytes, 1, created(checkpoint)), ttl: NEVER })
-    }
-
-    fn target(&self, inode: Inode, checkpoint: &Checkpoint) -> Vec<u8> {
-        let id = checkpoint.id().into_bytes();
-        match inode {
-            Inode::Latest(_) => id,
-            _ => [b"../sessions/", crate::catalogue::file_name(&checkpoint.record.session).as_slice(), b"/", &id].concat(),
-        }
-    }
-
-    fn manifest(&self, checkpoint: &Checkpoint) -> Vec<u8> {
-        let mut text = serde_json::to_vec_pretty(&Manifest::of(checkpoint).to_json()).unwrap_or_default();
-        text.push(b'\n');
-        text
-    }
-
-    fn manifest_shown(&self, checkpoint: &Checkpoint) -> Shown {
-        let bytes = self.manifest(checkpoint).len() as u64;
-        let inode = Inode::Manifest(checkpoint.sequence);
-        Shown { attr: self.virtual_attr(inode, FileType::RegularFile, bytes, 1, created(checkpoint)), ttl: FOREVER }
-    }
-
-    /// The folder of a checkpoint as its session's folder lists it. To list it, it need not be opened.
-    fn checkpoint_shown(&self, checkpoint: &Checkpoint) -> Shown {
-        let inode = Inode::Entry(checkpoint.sequence, 0);
-        let parts = checkpoint.record.parts.values().filter(|part| matches!(part, parhelia_store::record::Part::Captured));
-        let links = parts.count() as u64 + 2;
-        let mut attr = self.virtual_attr(inode, FileType::Directory, 4096, links, created(checkpoint));
-        attr.blocks = 8;
-        Shown { attr, ttl: NEVER }
-    }
-
     fn inode(&self, ino: u64) -> Result<Inode, Fault> {
         Inode::from_number(ino).ok_or(Fault::Stale)
-    }
-
-    /// The entry of a virtual folder with this name.
-    fn virtual_child(&self, catalogue: &Catalogue, folder: Inode, name: &[u8]) -> Result<Option<Shown>, Fault> {
-        match folder {
-            Inode::Root => {
-                let inode = [Inode::Sessions, Inode::ByDate, Inode::ByTag].into_iter().find(|inode| root_name(*inode) == name);
-                inode.map(|inode| self.folder(catalogue, inode)).transpose()
-            }
-            Inode::Sessions => {
-                let session = catalogue.sessions.get(name);
-                session.map(|session| self.folder(catalogue, Inode::Session(session.number))).transpose()
-            }
-            Inode::ByDate => {
-                let found = catalogue.dated(name);
-                found.map(|sequence| self.link(catalogue, Inode::Pointer(sequence), sequence)).transpose()
-            }
-            Inode::ByTag => {
-                let found = catalogue.tags.get(name);
-                found.map(|sequence| self.link(catalogue, Inode::Pointer(*sequence), *sequence)).transpose()
-            }
-            Inode::Session(number) => {
-                let session_name = catalogue.session_names.get(&number).ok_or(Fault::Stale)?;
-                if name == LATEST {
-                    let latest = catalogue.sessions.get(session_name).and_then(|session| session.checkpoints.last());
-                    return latest.map(|sequence| self.link(catalogue, Inode::Latest(*sequence), *sequence)).transpose();
-                }
-                let checkpoint = catalogue.named(name);
-                let here = checkpoint.filter(|c| crate::catalogue::file_name(&c.record.session) == *session_name);
-                Ok(here.map(|checkpoint| self.checkpoint_shown(checkpoint)))
-            }
-            _ => Err(Fault::NotAFolder),
-        }
-    }
-
-    /// The lines of a virtual folder behind `.` and `..`: key, which orders them and finds the place again, name, entry.
-    fn virtual_lines(&self, catalogue: &Catalogue, folder: Inode, from: u64) -> Result<Vec<(u64, Vec<u8>, Shown)>, Fault> {
-        let mut lines = Vec::new();
-        match folder {
-            Inode::Root => {
-                for (key, inode) in [Inode::Sessions, Inode::ByDate, Inode::ByTag].into_iter().enumerate() {
-                    lines.push((key as u64, root_name(inode).to_vec(), self.folder(catalogue, inode)?));
-                }
-                lines.retain(|(key, ..)| *key >= from);
-            }
-            Inode::Sessions => {
-                for (number, name) in catalogue.session_names.range(from..) {
-                    lines.push((*number, name.clone(), self.folder(catalogue, Inode::Session(*number))?));
-                }
-            }
-            Inode::ByDate => {
-                for (sequence, name) in catalogue.dates.range(from..) {
-                    lines.push((*sequence, name.clone(), self.link(catalogue, Inode::Pointer(*sequence), *sequence)?));
-                }
-            }
-            Inode::ByTag => {
-                for (key, (name, sequence)) in catalogue.tags.iter().enumerate().skip(usize::try_from(from).unwrap_or(usize::MAX))
-                {
-                    lines.push((key as u64, name.clone(), self.link(catalogue, Inode::Pointer(*sequence), *sequence)?));
-                }
-            }
-            Inode::Session(number) => {
-                let name = catalogue.session_names.get(&number).ok_or(Fault::Stale)?;
-                let sequences = catalogue.sessions.get(name).map_or(&[][..], |session| &session.checkpoints);
-                // Sequences begin at 1, which leaves 0 for the link.
-                if let (0, Some(latest)) = (from, sequences.last()) {
-                    lines.push((0, LATEST.to_vec(), self.link(catalogue, Inode::Latest(*latest), *latest)?));
-                }
-                for sequence in &sequences[sequences.partition_point(|sequence| *sequence < from)..] {
-                    let checkpoint = catalogue.checkpoint(*sequence).ok_or(Fault::Stale)?;
-                    lines.push((*sequence, checkpoint.id().into_bytes(), self.checkpoint_shown(checkpoint)));
-                }
-            }
-            _ => return Err(Fault::NotAFolder),
-        }
-        Ok(lines)
-    }
-
-    /// What holds a virtual folder.
-    fn virtual_parent(folder: Inode) -> Inode {
-        match folder {
-            Inode::Session(_) => Inode::Sessions,
-            _ => Inode::Root,
-        }
-    }
-
-    /// The session folder that a checkpoint is in.
-    fn session_of(&self, catalogue: &Catalogue, sequence: u64) -> Result<Shown, Fault> {
-        let checkpoint = catalogue.checkpoint(sequence).ok_or(Fault::Stale)?;
-        let name = crate::catalogue::file_name(&checkpoint.record.session);
-        let session = catalogue.sessions.get(&name).ok_or(Fault::Stale)?;
-        self.folder(catalogue, Inode::Session(session.number))
     }
 
     /// Lists a folder of a checkpoint; the topmost one has its manifest at the end.
@@ -374,20 +204,6 @@ impl RootView {
             visit(Line { name: MANIFEST, shown, next: MANIFEST_AT + 1 });
         }
         Ok(())
-    }
-}
-
-fn created(checkpoint: &Checkpoint) -> SystemTime {
-    let at = checkpoint.record.created_at;
-    attr::system_time(Time { secs: at.as_second(), nanos: at.subsec_nanosecond().unsigned_abs() }).max(UNIX_EPOCH)
-}
-
-fn root_name(inode: Inode) -> &'static [u8] {
-    match inode {
-        Inode::Sessions => b"sessions",
-        Inode::ByDate => b"by-date",
-        Inode::ByTag => b"by-tag",
-        _ => b"",
     }
 }
 
