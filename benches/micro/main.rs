@@ -105,7 +105,7 @@ fn two_checkpoints(folder: &std::path::Path) -> Result<Store, Box<dyn std::error
         fs::write(path(i * 1999), "edited")?;
     }
     create::run(&store, &options, &())?;
-    store.absorb(&())?;
+    store.absorb()?;
     Ok(store)
 }
 
@@ -128,5 +128,6 @@ fn comparing_two_trees(bencher: Bencher<'_, '_>) {
     let Ok(checkpoints) = store.checkpoints() else { return };
     let roots: Result<Vec<Node>, _> = checkpoints.iter().map(|c| store.workspace_node(c)).collect();
     let Ok(roots) = roots else { return };
-    bencher.bench(|| compare(Side::new(&store, &roots[0]), Side::new(&store, &roots[1]), DiffOptions::default()).map(|c| c.len()));
+    bencher
+        .bench(|| compare(Side::new(&store, &roots[0]), Side::new(&store, &roots[1]), DiffOptions::default()).map(|c| c.len()));
 }

@@ -52,11 +52,8 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
 
 /// Serves the mount in this process.
 fn foreground(context: &mut Context, args: &Args, what: Option<&OsString>, mountpoint: &Path) -> Result<Code> {
-    let options = OpenOptions {
-        cache_bytes: args.cache_size << 20,
-        lock_timeout: context.global.lock_timeout,
-        ..OpenOptions::default()
-    };
+    let options =
+        OpenOptions { cache_bytes: args.cache_size << 20, lock_timeout: context.global.lock_timeout, ..OpenOptions::default() };
     let store = Arc::new(Store::open(&context.store_path()?, &options)?);
     for stale in clear_stale(&store)? {
         eprintln!("parhelia: cleared the mount of dead process {} on {}", stale.text.process, stale.text.mountpoint);
@@ -97,7 +94,8 @@ fn background(context: &mut Context, mountpoint: &Path) -> Result<Code> {
         let path = path.to_owned();
         move |source| Failure::File { action, path, source }
     };
-    let log = File::options().append(true).create_new(true).mode(0o600).open(&log_path).map_err(failed("create log", &log_path))?;
+    let log =
+        File::options().append(true).create_new(true).mode(0o600).open(&log_path).map_err(failed("create log", &log_path))?;
     let program = std::env::current_exe().map_err(failed("find", Path::new("the program itself")))?;
     let arguments = std::env::args_os().skip(1).filter(|a| !matches!(a.as_bytes(), b"--json" | b"-q" | b"--quiet"));
     let mut child = Command::new(&program)

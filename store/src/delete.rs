@@ -62,7 +62,7 @@ mod tests {
         let again = delete_checkpoints(&test.store, &[b, a], None, &());
         assert!(matches!(again, Err(Error::NoCheckpoint { selector }) if selector == a.to_string()));
         assert_eq!(test.ids(), [b]);
-        test.store.absorb(&()).unwrap();
+        test.store.absorb().unwrap();
         assert_eq!(test.open().checkpoints().unwrap().len(), 1);
     }
 }

@@ -44,7 +44,7 @@ pub const BLOCK_BYTES_MAX: usize = 16 << 20;
 /// No block may hold more objects than this.
 pub const BLOCK_OBJECTS_MAX: usize = 1 << 20;
 /// A pack is finished when it is at least this long.
-pub const PACK_BYTES: u64 = 64 << 20;
+pub const PACK_BYTES: u64 = 32 << 20;
 /// No journal record may be longer than this.
 pub const JOURNAL_RECORD_BYTES_MAX: usize = 64 << 20;
 /// A journal segment is followed by a new one when it is at least this long.
@@ -52,6 +52,6 @@ pub const JOURNAL_SEGMENT_BYTES: u64 = 8 << 20;
 /// A file of at most this many bytes is one chunk.
 pub const SINGLE_CHUNK_BYTES: usize = 64 << 10;
 /// Length of the ballast file that gc may release on a full disk, in bytes.
-pub const BALLAST_BYTES: u64 = 8 << 20;
+pub const BALLAST_BYTES: u64 = 1 << 20;
 /// A file name is at most this long, in bytes (NAME_MAX).
 pub const NAME_BYTES_MAX: usize = 255;

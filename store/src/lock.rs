@@ -20,7 +20,6 @@ use crate::{
 #[derive(Debug)]
 pub struct WriterLock {
     _file: File,
-    taken: Instant,
 }
 
 impl WriterLock {
@@ -50,12 +49,25 @@ impl WriterLock {
         let text = format!("process {} since {}\n", std::process::id(), jiff::Timestamp::now());
         // The text is for messages only, so that it cannot be written (a full disk) is no reason to fail.
         let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(text.as_bytes()));
-        Ok(WriterLock { _file: file, taken: Instant::now() })
+        Ok(WriterLock { _file: file })
     }
+}
 
-    /// Since when it is held.
-    pub fn held(&self) -> Duration {
-        self.taken.elapsed()
+/// Lets one process at a time change RocksDB. It is another lock than the writer's, so that no commit waits for what can be derived.
+/// Whoever needs both takes the writer's first.
+#[derive(Debug)]
+pub struct IndexLock {
+    _file: File,
+}
+
+impl IndexLock {
+    /// Takes the lock, however long that takes: its holders are done in moments.
+    pub fn take(store: &Path) -> Result<Self> {
+        let path = store.join("lock.index");
+        let file =
+            File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path).at("open lock", &path)?;
+        flock(&file, FlockOperation::LockExclusive).at("lock", &path)?;
+        Ok(IndexLock { _file: file })
     }
 }
 

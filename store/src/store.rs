@@ -361,8 +361,7 @@ impl Store {
     }
 
     /// Moves the journal's tail into RocksDB, so that the next opening has less to read.
-    pub fn absorb(&self, progress: &dyn Progress) -> Result<()> {
-        let _lock = self.lock(progress)?;
+    pub fn absorb(&self) -> Result<()> {
         view::absorb(&self.layout, &Default::default())?;
         self.reopen()?;
         Ok(())
@@ -390,7 +389,7 @@ fn make(layout: &Layout) -> Result<()> {
         fs::create_dir_all(missing_parent).at("create folder", missing_parent)?;
     }
     disk::make_folder(root)?;
-    let ours = ["packs", "journal", "view", "pins", "cache", "mounts", "lock", "ballast"];
+    let ours = ["packs", "journal", "view", "pins", "cache", "mounts", "lock", "lock.index", "ballast"];
     for entry in fs::read_dir(root).at("read folder", root)? {
         let name = entry.at("read folder", root)?.file_name();
         let name = name.to_string_lossy();
@@ -406,6 +405,8 @@ fn make(layout: &Layout) -> Result<()> {
         return Ok(());
     }
     make_ballast(layout);
+    // Made now, so that the first commit does not do it while it holds the lock.
+    view::absorb(layout, &Default::default())?;
     let text = serde_json::to_vec_pretty(&Config::new()).unwrap_or_default();
     disk::write_file_synced(&layout.config(), &text)
 }

@@ -7,7 +7,7 @@ use crate::{
     error::{Error, IoContext, Result},
     id::OpId,
     layout::Layout,
-    lock::WriterLock,
+    lock::{IndexLock, WriterLock},
     progress::{Phase, Progress},
     store::Config,
     view::{self, View},
@@ -22,7 +22,8 @@ pub fn rebuild_index(root: &Path, progress: &dyn Progress) -> Result<()> {
         }
         other => other?,
     };
-    let _lock = WriterLock::take(root, Duration::from_secs(60), progress)?;
+    let _writer = WriterLock::take(root, Duration::from_secs(60), progress)?;
+    let lock = IndexLock::take(root)?;
     // What cannot be read cannot be derived from: look before anything is moved.
     let bytes = View::from_journal(&layout)?.packs()?.values().map(|pack| pack.bytes).sum();
     progress.phase(Phase::Check, None, Some(bytes));
@@ -31,7 +32,7 @@ pub fn rebuild_index(root: &Path, progress: &dyn Progress) -> Result<()> {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e).at("set aside", layout.view()),
         _ => {}
     }
-    if let Err(e) = disk::make_folder(&layout.view()).and_then(|()| view::absorb(&layout, &Default::default())) {
+    if let Err(e) = disk::make_folder(&layout.view()).and_then(|()| view::absorb_locked(&layout, &Default::default(), &lock)) {
         if aside.exists() {
             let _ = fs::remove_dir_all(layout.view());
             let _ = fs::rename(&aside, layout.view());

@@ -29,7 +29,7 @@ fn a_sound_store_is_clean_absorbed_or_not() {
         assert!(report.blocks_read == report.blocks && report.blocks > 4 && report.objects > 10);
         let some = check(&test, &CheckOptions { read_data_percent: Some(40) });
         assert!(some.is_clean() && some.blocks_read < some.blocks);
-        test.store.absorb(&()).unwrap();
+        test.store.absorb().unwrap();
     }
 }
 
@@ -40,7 +40,7 @@ fn every_flipped_byte_of_a_pack_is_found() {
         let small: Files = files(1, 4).into_iter().map(|(path, bytes)| (path, bytes[..bytes.len().min(300)].to_vec())).collect();
         let id = test.checkpoint(&small);
         if absorbed {
-            test.store.absorb(&()).unwrap();
+            test.store.absorb().unwrap();
         }
         let path = only_pack(&test);
         let sound = fs::read(&path).unwrap();
@@ -70,7 +70,7 @@ fn damage_is_named_with_checkpoints_and_paths() {
     let test = TestStore::new();
     let all = files(1, 6);
     let (a, b) = (test.checkpoint(&all), test.checkpoint(&all));
-    test.store.absorb(&()).unwrap();
+    test.store.absorb().unwrap();
     let checkpoint = test.get(a);
     let node = test.store.node_at(&checkpoint, b"dir1/file1").unwrap();
     let crate::tree::Kind::File { blob, size, .. } = node.kind else { panic!("no file") };
@@ -110,7 +110,7 @@ fn a_damaged_index_is_said_so_and_rebuilt() {
     let test = TestStore::new();
     let id = test.checkpoint(&files(1, 9));
     test.checkpoint(&files(2, 9));
-    test.store.absorb(&()).unwrap();
+    test.store.absorb().unwrap();
     let view = test.store.layout().view();
     for name in ["CURRENT", "MANIFEST", "sst"] {
         for entry in fs::read_dir(&view).unwrap().flatten() {

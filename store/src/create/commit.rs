@@ -1,8 +1,8 @@
 //! The commit: packs are synced, then the journal's record is; that is when the checkpoint exists.
 
-use std::{collections::HashMap, fs::File, thread, time::Instant};
+use std::{collections::HashMap, fs::File, time::Instant};
 
-use super::sink::{Batch, PackSink, Sink};
+use super::sink::{Batch, Finished, PackSink, Sink};
 use crate::{
     disk,
     error::{Error, IoContext, Result},
@@ -64,15 +64,15 @@ fn try_commit(
     store_record(&sink, &sealed)?;
     let Sink::Store(packs) = sink else { return Err(Error::Invalid("nothing to commit".into())) };
     let written = packs.finish()?;
-    sync(store, &written.packs, &adopted)?;
-    let mut infos: Vec<PackInfo> = adopted;
-    infos.extend(written.packs.iter().map(|(info, _)| info.clone()));
     let table = layout.table(pin.op);
     let mut tables = HashMap::new();
-    if written.objects.len() >= TABLE_OBJECTS && infos.len() == written.packs.len() {
+    if written.objects.len() >= TABLE_OBJECTS && adopted.is_empty() {
         view::write_table(&table, &written.objects)?;
         tables.insert(pin.op, table);
     }
+    let own = sync(store, written.packs, &adopted)?;
+    let mut infos: Vec<PackInfo> = adopted;
+    infos.extend(own);
 
     let lock = store.lock(progress)?;
     let began = Instant::now();
@@ -89,9 +89,7 @@ fn try_commit(
         let extra = Sink::Store(Box::new(PackSink::new(store, current.clone(), pin.op, HashMap::new(), infos.len() as u32)));
         store_record(&extra, &sealed)?;
         if let Sink::Store(packs) = extra {
-            let extra = packs.finish()?;
-            sync(store, &extra.packs, &[])?;
-            infos.extend(extra.packs.into_iter().map(|(info, _)| info));
+            infos.extend(sync(store, packs.finish()?.packs, &[])?);
             tables.clear();
         }
     }
@@ -99,9 +97,9 @@ fn try_commit(
     let tail = journal.read(current.end())?;
     let end = journal.append(&tail, &[Entry::Commit { op: pin.op, record: sealed.clone(), packs: infos.clone() }])?;
     let stored_bytes = infos.iter().map(|info| info.bytes).sum();
-    absorb_if_due(store, &tables, progress);
     let lock_held_ms = began.elapsed().as_millis() as u64;
     drop(lock);
+    absorb_if_due(store, &tables, progress);
     for table in tables.values() {
         // Gone already where RocksDB took it in.
         let _ = std::fs::remove_file(table);
@@ -138,20 +136,16 @@ fn store_record(sink: &Sink<'_>, sealed: &str) -> Result<()> {
     batch.finish()
 }
 
-/// Syncs packs and their names.
-fn sync(store: &Store, packs: &[(PackInfo, File)], adopted: &[PackInfo]) -> Result<()> {
+/// Waits until packs are synced, and syncs their names.
+fn sync(store: &Store, packs: Vec<Finished>, adopted: &[PackInfo]) -> Result<Vec<PackInfo>> {
     let layout = store.layout();
-    let synced = thread::scope(|scope| {
-        let syncs: Vec<_> = packs.iter().map(|(info, file)| (info, scope.spawn(|| file.sync_data()))).collect();
-        syncs.into_iter().map(|(info, sync)| (info, sync.join())).collect::<Vec<_>>()
-    });
-    for (info, result) in synced {
-        let result = result.unwrap_or_else(|_| Err(std::io::Error::other("the syncing thread failed")));
-        result.at("sync pack", layout.pack(info.id))?;
-    }
     for info in adopted {
         let path = layout.pack(info.id);
         File::open(&path).and_then(|file| file.sync_data()).at("sync pack", &path)?;
     }
-    if packs.is_empty() && adopted.is_empty() { Ok(()) } else { disk::sync_folder(&layout.packs()) }
+    let synced = packs.into_iter().map(|pack| pack.synced(layout)).collect::<Result<Vec<_>>>()?;
+    if !synced.is_empty() || !adopted.is_empty() {
+        disk::sync_folder(&layout.packs())?;
+    }
+    Ok(synced)
 }

@@ -149,6 +149,11 @@ impl Excluder {
         &self.rules
     }
 
+    /// Whether [`Self::judge`] must know the paths of files.
+    pub fn needs_paths(&self) -> bool {
+        self.listed.is_some() || !self.patterns.is_empty()
+    }
+
     /// Decides about an entry by its name and surroundings.
     pub fn judge(&self, around: &Surroundings<'_>, name: &[u8], path: &[u8], is_folder: bool) -> Verdict {
         if let Some(listed) = &self.listed

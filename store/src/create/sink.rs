@@ -7,6 +7,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    thread::{self, JoinHandle},
 };
 
 use crate::{
@@ -58,13 +59,35 @@ pub struct PackSink<'a> {
 struct Packs {
     current: Option<PackWriter>,
     number: u32,
-    finished: Vec<(PackInfo, File)>,
+    finished: Vec<Finished>,
+}
+
+/// A whole pack, on its way to the disk.
+pub struct Finished {
+    /// The pack.
+    pub info: PackInfo,
+    syncing: JoinHandle<std::io::Result<()>>,
+}
+
+impl Finished {
+    /// Begins to sync a pack, while others are still being written.
+    fn new((info, file): (PackInfo, File)) -> Self {
+        Finished { info, syncing: thread::spawn(move || file.sync_data()) }
+    }
+
+    /// Waits until the pack is synced.
+    pub fn synced(self, layout: &Layout) -> Result<PackInfo> {
+        let joined = self.syncing.join();
+        let synced = joined.unwrap_or_else(|_| Err(std::io::Error::other("the syncing thread failed")));
+        synced.at("sync pack", layout.pack(self.info.id))?;
+        Ok(self.info)
+    }
 }
 
 /// What a [`PackSink`] wrote.
 pub struct Written {
-    /// The packs, whole but not synced.
-    pub packs: Vec<(PackInfo, File)>,
+    /// The packs, whole and being synced.
+    pub packs: Vec<Finished>,
     /// Every new object and where it lies, ordered by key.
     pub objects: Vec<(ObjectKey, Location)>,
     /// Packs in which dedup found something.
@@ -125,7 +148,7 @@ impl<'a> PackSink<'a> {
             && let Some(pack) = packs.current.take()
         {
             let finished = pack.finish()?;
-            packs.finished.push(finished);
+            packs.finished.push(Finished::new(finished));
         }
         drop(packs);
         self.new_bytes.fetch_add(raw_bytes, Ordering::Relaxed);
@@ -154,7 +177,7 @@ impl<'a> PackSink<'a> {
     pub fn finish(self) -> Result<Written> {
         let mut packs = self.packs.into_inner().unwrap_or_else(PoisonError::into_inner);
         if let Some(pack) = packs.current.take() {
-            packs.finished.push(pack.finish()?);
+            packs.finished.push(Finished::new(pack.finish()?));
         }
         let mut objects = self.placed.into_inner().unwrap_or_else(PoisonError::into_inner);
         objects.sort_unstable_by_key(|(key, _)| *key);

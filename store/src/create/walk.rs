@@ -23,7 +23,7 @@ use super::{
 use crate::{
     error::{Error, Result},
     format::SINGLE_CHUNK_BYTES,
-    id::BlobId,
+    id::{BlobId, TreeId},
     name,
     omitted::{Omission, Reason},
     progress::{self, Progress},
@@ -117,7 +117,8 @@ struct State {
     /// `None` where the folder itself is left out.
     stat: Option<(Stat, Vec<tree::Xattr>, bool)>,
     slots: Vec<Slot>,
-    old: Option<Section>,
+    /// The tree that the cache had, and of how many entries.
+    old: Option<(TreeId, usize)>,
     read_at: Time,
 }
 
@@ -125,10 +126,26 @@ struct Slot {
     name: Vec<u8>,
     /// What the cache had under this name.
     old: Option<Cached>,
-    /// What it is now; `None` where it is left out.
-    now: Option<Cached>,
+    /// What it is now.
+    now: Now,
     dev: u64,
     links: Vec<LinkMember>,
+}
+
+/// What an entry is now.
+enum Now {
+    /// Left out, or not known yet.
+    Nothing,
+    /// What the cache had.
+    AsBefore,
+    /// Something else.
+    New(Cached),
+}
+
+impl From<Option<Cached>> for Now {
+    fn from(cached: Option<Cached>) -> Self {
+        cached.map_or(Now::Nothing, Now::New)
+    }
 }
 
 enum Task {
@@ -396,7 +413,9 @@ impl<'a> Shared<'_, 'a> {
         around.repository = repository.as_deref();
         let read_at = sys::now();
         let mut slots: Vec<Slot> = Vec::with_capacity(names.len());
-        let mut olds = old.as_ref().map_or(&[][..], |o| &o.entries).iter().peekable();
+        let old_tree = old.as_ref().map(|o| (o.tree, o.entries.len()));
+        let mut olds = old.map_or_else(Vec::new, |o| o.entries).into_iter().peekable();
+        let needs_paths = self.walk.excluder.needs_paths() || around.only_tracked;
         let (mut folders, mut to_read) = (Vec::new(), Vec::new());
         for entry_name in &names {
             while olds.next_if(|o| o.node.name < *entry_name).is_some() {}
@@ -406,50 +425,52 @@ impl<'a> Shared<'_, 'a> {
                 Scope::Names(changed) => changed.contains(entry_name),
                 Scope::Nothing => false,
             };
-            if let (false, Some(old)) = (is_named, old_entry) {
-                slots.push(self.keep(&folder.path, old, stat.dev));
-                continue;
-            }
-            let path = name::join(&folder.path, entry_name);
+            let old_entry = match (is_named, old_entry) {
+                (false, Some(old)) => {
+                    slots.push(self.keep(&folder.path, old, stat.dev));
+                    continue;
+                }
+                (_, old_entry) => old_entry,
+            };
+            let path = || name::join(&folder.path, entry_name);
             let entry = match sys::stat_at(fd.as_fd(), entry_name) {
                 Ok(entry) => entry,
                 Err(errno) => {
-                    self.omit_failed(path, errno);
+                    self.omit_failed(path(), errno);
                     continue;
                 }
             };
             if self.walk.forbidden.contains(&(entry.dev, entry.ino)) {
-                self.omit(path, Reason::Excluded("the store itself".into()));
+                self.omit(path(), Reason::Excluded("the store itself".into()));
                 continue;
             }
             if self.walk.mounted.contains(&entry.dev) {
-                self.omit(path, Reason::Excluded("a mounted checkpoint".into()));
+                self.omit(path(), Reason::Excluded("a mounted checkpoint".into()));
                 continue;
             }
             if self.walk.excluder.rules().one_file_system && entry.dev != self.root_dev {
-                self.omit(path, Reason::Excluded("another filesystem".into()));
+                self.omit(path(), Reason::Excluded("another filesystem".into()));
                 continue;
             }
-            let only_tracked = match self.walk.excluder.judge(&around, entry_name, &path, entry.is_folder()) {
+            let judged_path = if needs_paths || entry.is_folder() { path() } else { Vec::new() };
+            let only_tracked = match self.walk.excluder.judge(&around, entry_name, &judged_path, entry.is_folder()) {
                 Verdict::Keep => false,
                 Verdict::KeepTracked => true,
                 Verdict::Exclude(rule) => {
-                    self.omit(path, Reason::Excluded(rule));
+                    self.omit(path(), Reason::Excluded(rule));
                     continue;
                 }
             };
-            let old_entry = old_entry.cloned();
-            let mut slot = Slot { name: entry_name.clone(), old: old_entry, now: None, dev: entry.dev, links: Vec::new() };
+            let mut slot =
+                Slot { name: entry_name.clone(), old: old_entry, now: Now::Nothing, dev: entry.dev, links: Vec::new() };
             if entry.is_folder() {
-                folders.push((slots.len(), path, only_tracked));
-            } else if let Some(old) = slot.old.as_ref().filter(|old| old.is_unchanged(&entry)) {
-                let mut now = old.clone();
-                now.node.links = entry.links;
-                slot.now = Some(now);
+                folders.push((slots.len(), judged_path, only_tracked));
+            } else if slot.old.as_ref().is_some_and(|old| old.is_unchanged(&entry) && old.node.links == entry.links) {
+                slot.now = Now::AsBefore;
             } else if entry.is_file() {
                 to_read.push(slots.len());
             } else {
-                slot.now = self.look(&fd, entry_name, &entry, read_at, path);
+                slot.now = self.look(&fd, entry_name, &entry, read_at, path()).into();
             }
             slots.push(slot);
         }
@@ -462,7 +483,7 @@ impl<'a> Shared<'_, 'a> {
         {
             let mut state = lock(&folder.state);
             let racy = self.is_racy(&stat, read_at);
-            *state = State { stat: Some((stat, xattrs, racy)), slots, old, read_at };
+            *state = State { stat: Some((stat, xattrs, racy)), slots, old: old_tree, read_at };
         }
         let inline = if batches.is_empty() { to_read } else { Vec::new() };
         let entered = folders.into_iter().zip(olds_of_folders).rev().map(|((slot, path, only_tracked), old)| Task::Enter {
@@ -484,14 +505,14 @@ impl<'a> Shared<'_, 'a> {
     }
 
     /// An entry that the source says did not change, with everything below it.
-    fn keep(&self, folder: &[u8], old: &Cached, dev: u64) -> Slot {
+    fn keep(&self, folder: &[u8], old: Cached, dev: u64) -> Slot {
         let path = name::join(folder, &old.node.name);
         let mut links = Vec::new();
-        self.cached_links(old, dev, &mut 0, &mut links);
+        self.cached_links(&old, dev, &mut 0, &mut links);
         links.retain(|member| member.position > 0);
         let below = |o: &&Omission| o.path.strip_prefix(path.as_slice()).is_some_and(|rest| rest.is_empty() || rest[0] == b'/');
         lock(&self.omissions).extend(self.walk.base_omissions.iter().filter(below).cloned());
-        Slot { name: old.node.name.clone(), old: Some(old.clone()), now: Some(old.clone()), dev, links }
+        Slot { name: old.node.name.clone(), old: Some(old), now: Now::AsBefore, dev, links }
     }
 
     /// The hard-linked entries at and below a cached one; `position` is the entry's own.
@@ -552,7 +573,7 @@ impl<'a> Shared<'_, 'a> {
             };
             let mut state = lock(&folder.state);
             state.slots[i].old = old;
-            state.slots[i].now = now;
+            state.slots[i].now = now.into();
         }
         Ok(())
     }
@@ -628,8 +649,9 @@ impl<'a> Shared<'_, 'a> {
             };
             if let Some((now, links)) = finished {
                 let mut state = lock(&parent.state);
-                state.slots[slot].now = Some(now);
-                state.slots[slot].links = links;
+                let slot = &mut state.slots[slot];
+                slot.now = if slot.old.as_ref() == Some(&now) { Now::AsBefore } else { Now::New(now) };
+                slot.links = links;
             }
             current = parent;
         }
@@ -645,9 +667,13 @@ impl<'a> Shared<'_, 'a> {
         let mut entries = Vec::with_capacity(slots.len());
         let mut unchanged = true;
         for slot in slots {
-            let Some(now) = slot.now else {
-                unchanged &= slot.old.is_none();
-                continue;
+            let now = match (slot.now, slot.old) {
+                (Now::AsBefore, Some(old)) => old,
+                (Now::New(now), old) => {
+                    unchanged &= old.as_ref() == Some(&now);
+                    now
+                }
+                _ => continue,
             };
             let position = totals.entries + 1;
             totals.add(&now.node);
@@ -655,16 +681,15 @@ impl<'a> Shared<'_, 'a> {
                 links.push(LinkMember { file: (slot.dev, now.ino), position });
             }
             links.extend(slot.links.iter().map(|l| LinkMember { position: l.position + position, ..*l }));
-            unchanged &= slot.old.as_ref() == Some(&now);
             entries.push(now);
         }
         let old_section = folder.old.as_ref().map_or(0, |o| o.section);
         let old_offset =
             if folder.parent.is_none() { self.walk.cache.map_or(0, |c| c.trailer.root_section) } else { old_section };
         let (tree, section) = match old {
-            Some(old) if unchanged && old.entries.len() == entries.len() => {
-                let offset = if out.keeps_old { old_offset } else { out.append(&old)? };
-                (old.tree, offset)
+            Some((tree, count)) if unchanged && count == entries.len() => {
+                let offset = if out.keeps_old { old_offset } else { out.append(&Section { tree, entries })? };
+                (tree, offset)
             }
             _ => {
                 self.dirty.store(true, Ordering::Relaxed);
@@ -673,8 +698,7 @@ impl<'a> Shared<'_, 'a> {
                 (tree, out.append(&section)?)
             }
         };
-        let links_from_here = if folder.parent.is_none() { links.clone() } else { links };
         let node = Node { name: folder.name.clone(), meta: stat.meta(xattrs), links: 1, kind: Kind::Folder { tree, totals } };
-        Ok(Some((Cached { node, ino: stat.ino, ctime: stat.ctime, racy, section }, links_from_here)))
+        Ok(Some((Cached { node, ino: stat.ino, ctime: stat.ctime, racy, section }, links)))
     }
 }

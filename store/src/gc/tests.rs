@@ -102,7 +102,7 @@ proptest! {
                     prop_assert_eq!(report.waiting_packs, 0);
                     all_read_back(&test, &expected);
                 }
-                Step::Absorb => test.store.absorb(&()).unwrap(),
+                Step::Absorb => test.store.absorb().unwrap(),
             }
         }
         run(&test.store, &everything(), &()).unwrap();
@@ -129,7 +129,7 @@ fn what_was_copied_is_found_where_it_is_now_and_after_absorbing() {
         let test = TestStore::new();
         let (a, b) = (test.checkpoint(&files(1, 9)), test.checkpoint(&files(2, 9)));
         if absorb_first {
-            test.store.absorb(&()).unwrap();
+            test.store.absorb().unwrap();
         }
         let before = test.content(&test.get(b)).unwrap();
         test.delete(a);
@@ -185,7 +185,7 @@ fn a_pin_keeps_a_deleted_checkpoint() {
     let mut pin = Pin::take(&test.store.layout().pins(), false, "mount").unwrap();
     pin.add([kept.record.id]).unwrap();
     test.delete(kept.record.id);
-    test.store.absorb(&()).unwrap();
+    test.store.absorb().unwrap();
     let report = run(&test.store, &everything(), &()).unwrap();
     assert_eq!(report.plan.checkpoints, 2);
     assert_eq!(test.content(&kept).unwrap(), files(1, 9));
@@ -276,7 +276,7 @@ fn a_second_copy_that_an_older_view_has_found_stays_in_the_index() {
         let kept: Files =
             first.iter().filter(|(path, _)| path.starts_with("more/")).map(|(p, c)| (p.clone(), c.clone())).collect();
         test.checkpoint(&kept);
-        other.store.absorb(&()).unwrap();
+        other.store.absorb().unwrap();
         [a, b].into_iter().for_each(|id| test.delete(id));
         run(&other.store, &options, &()).unwrap();
         let id = match test.commit(draft) {

@@ -485,7 +485,7 @@ fn speed() {
     let store = super::tests_support::store(&place.join("store"));
     if store.checkpoints().unwrap().is_empty() {
         capture(&store, &tree, &[]);
-        store.absorb(&()).unwrap();
+        store.absorb().unwrap();
     }
     drop(store);
     let start = std::time::Instant::now();

@@ -18,6 +18,7 @@ use crate::{
     id::{ObjectId, ObjectKey, OpId, PackId, Ulid},
     journal::{CHECKPOINT_DELETED, Entry, Journal, Logged, Position, Tail},
     layout::Layout,
+    lock::IndexLock,
     pack::{Directory, Location, PackFile},
     record::Checkpoint,
 };
@@ -314,9 +315,14 @@ fn open_or_replace(layout: &Layout) -> Result<Db> {
     }
 }
 
-/// Moves the journal's tail into RocksDB. The caller holds the writer lock. `tables` are location tables ([`write_table`]) of packs
-/// whose directories then need not be read.
+/// Moves the journal's tail into RocksDB.
 pub fn absorb(layout: &Layout, tables: &HashMap<OpId, PathBuf>) -> Result<()> {
+    absorb_locked(layout, tables, &IndexLock::take(&layout.root)?)
+}
+
+/// Moves the journal's tail into RocksDB, whose lock the caller holds. `tables` are location tables ([`write_table`]) of packs
+/// whose directories then need not be read.
+pub(crate) fn absorb_locked(layout: &Layout, tables: &HashMap<OpId, PathBuf>, _lock: &IndexLock) -> Result<()> {
     let db = open_or_replace(layout)?;
     let base = position_of(&db)?;
     let tail = Journal::new(layout.journal()).read(&base)?;
