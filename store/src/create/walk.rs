@@ -139,12 +139,12 @@ enum Now {
     /// What the cache had.
     AsBefore,
     /// Something else.
-    New(Cached),
+    New(Box<Cached>),
 }
 
 impl From<Option<Cached>> for Now {
     fn from(cached: Option<Cached>) -> Self {
-        cached.map_or(Now::Nothing, Now::New)
+        cached.map_or(Now::Nothing, |cached| Now::New(Box::new(cached)))
     }
 }
 
@@ -650,7 +650,7 @@ impl<'a> Shared<'_, 'a> {
             if let Some((now, links)) = finished {
                 let mut state = lock(&parent.state);
                 let slot = &mut state.slots[slot];
-                slot.now = if slot.old.as_ref() == Some(&now) { Now::AsBefore } else { Now::New(now) };
+                slot.now = if slot.old.as_ref() == Some(&now) { Now::AsBefore } else { Now::New(Box::new(now)) };
                 slot.links = links;
             }
             current = parent;
@@ -670,8 +670,8 @@ impl<'a> Shared<'_, 'a> {
             let now = match (slot.now, slot.old) {
                 (Now::AsBefore, Some(old)) => old,
                 (Now::New(now), old) => {
-                    unchanged &= old.as_ref() == Some(&now);
-                    now
+                    unchanged &= old.as_ref() == Some(&*now);
+                    *now
                 }
                 _ => continue,
             };

@@ -10,14 +10,14 @@
 //! 1. It takes a writer pin of its own, for the new packs. It reads the view, then the pins: live are the checkpoints of the view and
 //!    those that a live pin names, deleted or not. (A reader does it in the other order: it pins first, then looks whether the
 //!    checkpoint is there. So one of the two sees the other.)
-//! 2. *Mark*: follow the live checkpoints to every object, [`mark`].
+//! 2. *Mark*: follow the live checkpoints to every object, `mark`.
 //! 3. *Survey*: an object's home is the place that the index gives for it; a second copy elsewhere is waste. Per pack, sum up what
-//!    lives in it, [`survey`]. A pack without anything alive is condemned; one with little, and small ones of which there are many,
-//!    are copied into new packs and condemned, [`repack`]. The new packs are synced before anything refers to them.
+//!    lives in it, `survey`. A pack without anything alive is condemned; one with little, and small ones of which there are many,
+//!    are copied into new packs and condemned, `repack`. The new packs are synced before anything refers to them.
 //! 4. *Publish*, under the writer lock: mark what was committed meanwhile, spare what that uses, and append one record with the new
-//!    packs, the condemned ones, and the writers that were running, [`publish`].
+//!    packs, the condemned ones, and the writers that were running, `publish`.
 //! 5. *Sweep*: the bytes of a condemned pack go once every writer that ran when it was condemned is over. Packs that nothing knows and
-//!    whose writer is over go as well, [`sweep`].
+//!    whose writer is over go as well, `sweep`.
 //!
 //! **What always holds.**
 //! - Everything that a live checkpoint reaches is in the index.

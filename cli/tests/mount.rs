@@ -1,0 +1,39 @@
+//! `mount`, `umount` and `mounts`, on real mounts.
+
+use std::{fs, process::Command};
+
+#[test]
+fn a_checkpoint_is_mounted_listed_and_unmounted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    for name in ["work/sub", "mnt", "home"] {
+        fs::create_dir_all(folder.path().join(name)).unwrap();
+    }
+    fs::write(folder.path().join("work/sub/f"), "content").unwrap();
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_parhelia"));
+        let path_variable = std::env::var_os("PATH").unwrap_or_default();
+        command.env_clear().env("PATH", path_variable).env("HOME", path("home")).env("PARHELIA_STORE", path("store"));
+        let output = command.args(arguments).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        (output.status.code(), said)
+    };
+    assert_eq!(run(&["checkpoint", "create", "s", "--workspace", &path("work")]).0, Some(0));
+    let refused = run(&["mount", "latest", &path("nowhere")]);
+    assert_eq!(refused.0, Some(2), "{}", refused.1);
+    assert_eq!(run(&["mount", "latest~7", &path("mnt")]).0, Some(10));
+    for (what, file) in [(Some("latest"), "sub/f"), (Some("latest:sub"), "f"), (None, "sessions/s/latest/workspace/sub/f")] {
+        let mountpoint = path("mnt");
+        let arguments: Vec<&str> = ["mount"].into_iter().chain(what).chain([mountpoint.as_str()]).collect();
+        let mounted = run(&arguments);
+        assert_eq!(mounted.0, Some(0), "{}", mounted.1);
+        let content = fs::read_to_string(folder.path().join("mnt").join(file));
+        let listed = run(&["mounts", "--json"]);
+        let unmounted = run(&["umount", &mountpoint]);
+        assert_eq!(content.unwrap(), "content", "{what:?}");
+        assert!(listed.1.contains("\"mounts\":1"), "{}", listed.1);
+        assert_eq!(unmounted.0, Some(0), "{}", unmounted.1);
+    }
+    assert_eq!(run(&["umount", &path("mnt")]).0, Some(10));
+    assert!(run(&["mounts", "--json"]).1.contains("\"mounts\":0"));
+}
