@@ -1,4 +1,31 @@
-//! Content-addressed snapshot store.
+//! A content-addressed snapshot store: exact checkpoints of folders, deduplicated, compressed, and safe to keep work in that exists
+//! nowhere else.
+//!
+//! A file's content is a [blob](blob), cut into chunks; which chunks make it is its [recipe]. A folder is a [tree](mod@tree): its
+//! entries with everything about them, under one hash. Chunks, recipes and trees lie in [packs](pack), immutable files that describe
+//! themselves. A checkpoint is a sealed [record](mod@record) that names a root tree; it exists from the moment the [journal] has it.
+//! What can be derived from packs and journal is the [view], most of it in RocksDB; losing it loses nothing.
+//!
+//! [`create`] captures a folder, [`restore`] brings one back, [`diff`] compares two, [`check`] finds damage, [`gc`] frees what nothing
+//! needs, [`archive`] reads and writes `.tar.zst`. Several processes may do all of this at once: only commits and steps of gc take the
+//! [writer lock](lock), and whoever reads holds a [pin](mod@pin).
+//!
+//! ```no_run
+//! use std::path::Path;
+//! use parhelia_store::{OpenOptions, Store, create, restore};
+//!
+//! # fn main() -> parhelia_store::Result<()> {
+//! let store = Store::open(Path::new("/srv/parhelia"), &OpenOptions { create: true, ..OpenOptions::default() })?;
+//! let options = create::Options { workspace: "work".into(), session: "demo".into(), ..create::Options::default() };
+//! let made = create::run(&store, &options, &())?;
+//! let options = restore::Options::new("elsewhere");
+//! let plan = restore::plan(&store, &made.checkpoint, &options, &())?;
+//! restore::execute(&store, &made.checkpoint, plan, &())?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The crate prints nothing, reads no environment and runs nothing in the background. `docs/format.md` has every stored byte.
 
 pub mod archive;
 pub mod blob;

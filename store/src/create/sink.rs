@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// Small chunks are gathered up to this many bytes, ordered by kind, and then cut into blocks.
-const WINDOW_BYTES: usize = 4 << 20;
+const WINDOW_BYTES: usize = 8 << 20;
 const SHARDS: usize = 16;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
