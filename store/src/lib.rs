@@ -1,7 +1,7 @@
 //! A content-addressed snapshot store: exact checkpoints of folders, deduplicated, compressed, and safe to keep work in that exists
 //! nowhere else.
 //!
-//! A file's content is a [blob](blob), cut into chunks; which chunks make it is its [recipe]. A folder is a [tree](mod@tree): its
+//! A file's content is a [blob], cut into chunks; which chunks make it is its [recipe]. A folder is a [tree](mod@tree): its
 //! entries with everything about them, under one hash. Chunks, recipes and trees lie in [packs](pack), immutable files that describe
 //! themselves. A checkpoint is a sealed [record](mod@record) that names a root tree; it exists from the moment the [journal] has it.
 //! What can be derived from packs and journal is the [view], most of it in RocksDB; losing it loses nothing.
