@@ -35,6 +35,9 @@ fn an_import_has_the_same_root() {
     let imported = other.summary(&["import", &archive]);
     let root = |s: &Scratch, id: &str| s.summary(&["checkpoint", "show", id])["root"].clone();
     assert_eq!(root(&other, imported["id"].as_str().unwrap()), root(&s, &id));
-    other.restore("latest", &other.path("restored"));
+    let restored = other.path("restored").to_string_lossy().into_owned();
+    let said = other.expect(3, &["checkpoint", "restore", "latest", "--to", &other.path("plain").to_string_lossy()]);
+    assert!(said.contains("the checkpoint was imported"), "{said}");
+    other.expect(0, &["checkpoint", "restore", "latest", "--preserve-special", "--quiet", "--to", &restored]);
     assert_equal(&work, &other.path("restored"));
 }

@@ -166,7 +166,7 @@ fn a_full_disk_fails_cleanly() {
     assert!(mounted.success());
     let outcomes = std::panic::catch_unwind(|| {
         let id = s.create("s", &s.path("small"));
-        let refused = s.expect(1, &["checkpoint", "create", "s", "--workspace", &text(&s, "large")]);
+        let refused = s.expect(1, &["checkpoint", "create", "large", "--workspace", &text(&s, "large")]);
         assert!(refused.to_lowercase().contains("no space"), "{refused}");
         assert_eq!(s.expect(0, &["checkpoint", "cat", &format!("{id}:f")]), "content");
         s.expect(0, &["check", "--read-data", "--quiet"]);

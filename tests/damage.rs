@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use parhelia_tests::{Scratch, noise, write};
+use parhelia_tests::{Scratch, files_in, noise, write};
 
 fn small_store() -> (Scratch, String) {
     let s = Scratch::new();
@@ -107,4 +107,160 @@ fn a_damaged_index_is_noticed_and_made_anew() {
     s.create("s", &s.path("work"));
     s.expect(0, &["check", "--rebuild-index", "--quiet"]);
     s.expect(0, &["checkpoint", "verify", &id, "--deep", "--quiet"]);
+}
+
+fn zero(path: &Path, from: usize, to: usize) {
+    let mut bytes = fs::read(path).unwrap();
+    let to = to.min(bytes.len());
+    bytes[from..to].fill(0);
+    fs::write(path, bytes).unwrap();
+}
+
+/// A checkpoint of the files alone: what stands in `state/` beside them is nowhere else.
+fn files_only(s: &Scratch, work: &Path) -> String {
+    use parhelia_store::{OpenOptions, Store, create};
+    let store = Store::open(&s.store(), &OpenOptions { create: true, ..OpenOptions::default() }).unwrap();
+    let options = create::Options { workspace: work.into(), session: "s".into(), ..create::Options::default() };
+    create::run(&store, &options, &()).unwrap().checkpoint.id()
+}
+
+/// A store of which half of the first pack is zeros, and its workspace.
+fn half_lost(first_half: bool) -> (Scratch, Vec<String>) {
+    let s = Scratch::new();
+    for i in 0..120u64 {
+        write(&s.path(&format!("work/d{}/f{i}", i % 9)), &noise(9000, i)).unwrap();
+    }
+    write(&s.path("work/large"), &noise(700_000, 900)).unwrap();
+    let first = files_only(&s, &s.path("work"));
+    let pack = only_file(&s.store().join("packs"), ".pack");
+    let second = files_only(&s, &s.path("work"));
+    let length = fs::metadata(&pack).unwrap().len() as usize;
+    let (from, to) = if first_half { (100, length / 2) } else { (length / 2, length) };
+    zero(&pack, from, to);
+    s.expect(12, &["check", "--read-data", "--quiet"]);
+    (s, vec![first, second])
+}
+
+#[test]
+fn a_repair_takes_what_is_lost_from_the_live_folder() {
+    for first_half in [true, false] {
+        let (s, ids) = half_lost(first_half);
+        let work = s.path("work").to_string_lossy().into_owned();
+        let before = files_in(&s.store());
+        let planned = s.run(&["check", "--repair", "--dry-run", "--from", &work]);
+        assert_eq!(planned.status.code(), Some(12), "{planned:?}");
+        assert!(String::from_utf8_lossy(&planned.stdout).contains("Would replace 1 pack"), "{planned:?}");
+        assert_eq!(files_in(&s.store()), before, "a dry run changes something");
+        let alone = s.run(&["check", "--repair", "--dry-run"]);
+        assert!(String::from_utf8_lossy(&alone.stderr).contains("is lost"), "{alone:?}");
+
+        s.expect(0, &["check", "--repair", "--from", &work]);
+        for id in &ids {
+            s.expect(0, &["checkpoint", "verify", id, "--deep", "--quiet"]);
+        }
+        s.expect(0, &["gc", "--quiet"]);
+        s.expect(0, &["check", "--read-data", "--quiet"]);
+        s.restore(&ids[0], &s.path("out"));
+        assert_eq!(files_in(&s.path("out")), files_in(&s.path("work")));
+    }
+}
+
+#[test]
+fn a_repair_names_what_the_live_folder_does_not_have_any_more() {
+    let (s, ids) = half_lost(true);
+    let alone = s.run(&["check", "--repair", "--dry-run", "--json"]);
+    let lines = String::from_utf8_lossy(&alone.stdout).into_owned();
+    let lost = lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let mut paths = lost.filter_map(|line| line["touches"][0]["path"].as_str().map(str::to_owned));
+    let changed = paths.find(|path| path.starts_with('d')).unwrap();
+    let good = fs::read(s.path("work").join(&changed)).unwrap();
+    fs::write(s.path("work").join(&changed), "other content").unwrap();
+    let work = s.path("work").to_string_lossy().into_owned();
+    let said = s.expect(12, &["check", "--repair", "--from", &work]);
+    assert!(said.contains("1 object lost") && said.contains(&format!("{}:{changed}", ids[0])), "{said}");
+    s.expect(12, &["checkpoint", "cat", &format!("{}:{changed}", ids[0])]);
+    let whole = format!("{}:large", ids[0]);
+    assert_eq!(s.run(&["checkpoint", "cat", &whole]).stdout, fs::read(s.path("work/large")).unwrap());
+    // Where a copy is, under whatever name, it is found later.
+    write(&s.path("elsewhere/copy"), &good).unwrap();
+    let elsewhere = s.path("elsewhere").to_string_lossy().into_owned();
+    s.expect(0, &["check", "--repair", "--from", &elsewhere]);
+    s.expect(0, &["checkpoint", "verify", &ids[0], "--deep", "--quiet"]);
+}
+
+#[test]
+fn a_repair_takes_what_is_lost_from_another_store() {
+    let (s, ids) = half_lost(false);
+    let other = Scratch::new();
+    files_only(&other, &s.path("work"));
+    let from = other.store().to_string_lossy().into_owned();
+    fs::remove_dir_all(s.path("work")).unwrap();
+    s.expect(0, &["check", "--repair", "--from", &from]);
+    for id in &ids {
+        s.expect(0, &["checkpoint", "verify", id, "--deep", "--quiet"]);
+    }
+}
+
+#[test]
+fn what_a_repair_does_not_find_comes_back_with_the_next_create() {
+    for first_half in [true, false] {
+        let (s, ids) = half_lost(first_half);
+        let said = s.expect(12, &["check", "--repair"]);
+        assert!(said.contains("is lost") && said.contains(&ids[0]), "{said}");
+        // Twice does no harm.
+        s.expect(12, &["check", "--repair", "--quiet"]);
+        s.expect(12, &["checkpoint", "verify", &ids[0], "--deep", "--quiet"]);
+        files_only(&s, &s.path("work"));
+        for id in &ids {
+            s.expect(0, &["checkpoint", "verify", id, "--deep", "--quiet"]);
+        }
+        s.expect(0, &["check", "--read-data", "--quiet"]);
+        s.expect(0, &["gc", "--quiet"]);
+    }
+}
+
+#[test]
+fn a_repair_of_a_sound_store_changes_no_pack() {
+    let (s, id) = small_store();
+    let before = files_in(&s.store().join("packs"));
+    s.expect(0, &["check", "--repair"]);
+    assert_eq!(files_in(&s.store().join("packs")), before);
+    s.expect(0, &["checkpoint", "verify", &id, "--deep", "--quiet"]);
+}
+
+#[test]
+fn a_store_without_its_index_has_lost_nothing_and_gained_nothing() {
+    let s = Scratch::new();
+    let mut ids = Vec::new();
+    for round in 0..5u64 {
+        write(&s.path(&format!("work/f{round}")), &noise(5000, round)).unwrap();
+        ids.push(s.create(&format!("s{}", round % 2), &s.path("work")));
+    }
+    let (deleted, kept) = (ids.remove(3), ids);
+    s.expect(0, &["checkpoint", "delete", &deleted, "--quiet"]);
+    s.expect(0, &["gc", "--quiet"]);
+    // A verification is noted, and shown in the list.
+    let list = || {
+        let lines = s.expect(0, &["checkpoint", "list", "--json"]);
+        lines.lines().map(|line| line.split("\"verification\"").next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let listed = list();
+    let roots: Vec<_> = kept.iter().map(|id| s.summary(&["checkpoint", "show", id])).collect();
+    for round in 0..2 {
+        fs::remove_dir_all(s.store().join("view")).unwrap();
+        if round == 0 {
+            fs::create_dir(s.store().join("view")).unwrap();
+        }
+        assert_eq!(list(), listed);
+        for (id, root) in kept.iter().zip(&roots) {
+            assert_eq!(s.summary(&["checkpoint", "show", id]), *root);
+            s.expect(0, &["checkpoint", "verify", id, "--deep", "--quiet"]);
+        }
+        s.expect(10, &["checkpoint", "show", &deleted]);
+        let again = s.create("s0", &s.path("work"));
+        s.expect(0, &["checkpoint", "delete", &again, "--quiet"]);
+        s.expect(0, &["gc", "--quiet"]);
+        s.expect(0, &["check", "--read-data", "--quiet"]);
+        s.expect(10, &["checkpoint", "show", &deleted]);
+    }
 }

@@ -124,7 +124,7 @@ fn a_checkpoint_after_a_restore_reads_no_content() {
     let id = s.create("s", &work);
     s.restore(&id, &s.path("out"));
     let out = s.path("out").to_string_lossy().into_owned();
-    let summary = s.summary(&["checkpoint", "create", "s", "--workspace", &out, "--no-default-excludes"]);
+    let summary = s.summary(&["checkpoint", "create", "t", "--workspace", &out, "--no-default-excludes"]);
     assert_eq!(summary["files_read"], 0, "{summary}");
 }
 

@@ -14,6 +14,7 @@ pub mod error;
 pub mod memory;
 pub mod place;
 pub mod process;
+pub mod random;
 pub mod rng;
 pub mod side;
 pub mod text;

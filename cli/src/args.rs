@@ -5,10 +5,11 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args as ClapArgs, Parser, Subcommand};
 
 use crate::{
-    check, checkpoint, completions,
+    check, checkpoint, completions, config,
     context::Context,
+    env,
     exit::{Code, Result},
-    export, gc, import, mount, mounts, stats, umount, version,
+    export, gc, hook, hooks, import, log, mount, mounts, session, stats, umount, version,
 };
 
 /// Everything on the command line.
@@ -43,9 +44,12 @@ pub struct Global {
     /// Say more
     #[arg(short, long, global = true)]
     pub verbose: bool,
-    /// How long to wait for another process to finish its commit, in seconds
-    #[arg(long, global = true, value_name = "SECONDS", env = "PARHELIA_LOCK_TIMEOUT", default_value = "60", value_parser = seconds)]
-    pub lock_timeout: Duration,
+    /// A configuration file, above the user's and the project's own
+    #[arg(long, global = true, value_name = "FILE", env = "PARHELIA_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// How long to wait for another process to finish its commit, in seconds [default: 60]
+    #[arg(long, global = true, value_name = "SECONDS", env = "PARHELIA_LOCK_TIMEOUT", value_parser = seconds)]
+    pub lock_timeout: Option<Duration>,
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -59,6 +63,22 @@ pub enum Verb {
     /// Make checkpoints and look at them
     #[command(subcommand)]
     Checkpoint(checkpoint::Verb),
+    /// Start agents, bring their sessions back to life, and look at them
+    #[command(subcommand)]
+    Session(session::Verb),
+    /// Say what happened, in order
+    Log(log::Args),
+    /// Look at the environment of an agent, and compare two
+    #[command(subcommand)]
+    Env(env::Verb),
+    /// Look at the configuration
+    #[command(subcommand)]
+    Config(config::Verb),
+    /// Let the agent call parhelia at its events
+    #[command(subcommand)]
+    Hooks(hooks::Verb),
+    /// Take in an event of the agent from standard input
+    Hook(hook::Args),
     /// Free what no checkpoint needs
     Gc(gc::Args),
     /// Check that everything in the store is what was written
@@ -82,10 +102,25 @@ pub enum Verb {
 }
 
 impl Verb {
+    /// Whether the verb sees to signals itself.
+    pub fn has_own_signals(&self) -> bool {
+        match self {
+            Verb::Session(verb) => verb.has_own_signals(),
+            Verb::Checkpoint(verb) => verb.has_own_signals(),
+            _ => false,
+        }
+    }
+
     /// Does it.
     pub fn run(&self, context: &mut Context) -> Result<Code> {
         match self {
             Verb::Checkpoint(verb) => verb.run(context),
+            Verb::Session(verb) => verb.run(context),
+            Verb::Log(args) => log::run(context, args),
+            Verb::Env(verb) => verb.run(context),
+            Verb::Config(verb) => verb.run(context),
+            Verb::Hooks(verb) => verb.run(context),
+            Verb::Hook(args) => hook::run(context, args),
             Verb::Gc(args) => gc::run(context, args),
             Verb::Check(args) => check::run(context, args),
             Verb::Stats => stats::run(context),

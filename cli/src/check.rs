@@ -1,6 +1,8 @@
 //! `check`: is everything in the store, and is it what was written?
 
-use parhelia_store::check::{self, CheckOptions, CheckReport, Finding};
+use std::path::PathBuf;
+
+use parhelia_store::check::{self, CheckOptions, CheckReport, Finding, RepairPlan, Touched};
 use serde_json::{Value, json};
 
 use crate::{
@@ -22,12 +24,30 @@ pub struct Args {
     /// Make the index anew from packs and journal before checking
     #[arg(long)]
     rebuild_index: bool,
+    /// Repair what can be repaired, and then check: what is whole is moved away from what is damaged, and the index made anew
+    #[arg(long, conflicts_with = "rebuild_index")]
+    repair: bool,
+    /// With --repair: look here for what is lost. A store, or a folder that holds what was captured; may be repeated
+    #[arg(long, value_name = "DIR", requires = "repair")]
+    from: Vec<PathBuf>,
+    /// With --repair: only say what would be done
+    #[arg(short = 'n', long, requires = "repair")]
+    dry_run: bool,
 }
 
 /// Checks, and names what is wrong.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let path = context.store_path()?;
     let progress = context.progress();
+    if args.repair {
+        let plan = check::plan_repair(&path, &args.from, &progress)?;
+        print_plan(context, &plan, args)?;
+        if args.dry_run {
+            context.out.summary(with_fields(json!({ "dry_run": true, "ok": plan.lost.is_empty() }), &plan))?;
+            return Ok(if plan.changes_packs() || !plan.lost.is_empty() { Code::Corrupt } else { Code::Done });
+        }
+        check::repair(&path, &plan, &progress)?;
+    }
     if args.rebuild_index {
         check::rebuild_index(&path, &progress)?;
     }
@@ -50,14 +70,50 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
 
 fn print(context: &Context, finding: &Finding) {
     eprintln!("parhelia: {}", finding.message);
-    let shown = if context.global.verbose { finding.touches.len() } else { TOUCHES_SHOWN };
-    for touched in finding.touches.iter().take(shown) {
+    print_touched(context, &finding.touches, finding.touches_more);
+}
+
+fn print_touched(context: &Context, touches: &[Touched], touches_more: u64) {
+    let shown = if context.global.verbose { touches.len() } else { TOUCHES_SHOWN };
+    for touched in touches.iter().take(shown) {
         eprintln!("  touches {}:{}", touched.checkpoint, touched.path);
     }
-    let more = finding.touches.len().saturating_sub(shown) as u64 + finding.touches_more;
+    let more = touches.len().saturating_sub(shown) as u64 + touches_more;
     if more > 0 {
         eprintln!("  and {}", human::count(more, "more place"));
     }
+}
+
+/// Says what a repair does, before it is done.
+fn print_plan(context: &mut Context, plan: &RepairPlan, args: &Args) -> Result<()> {
+    let will = if args.dry_run { "Would" } else { "Will" };
+    if !plan.changes_packs() {
+        context.out.remark(format!("No pack is damaged. {will} make the index anew."))?;
+    } else {
+        let packs = plan.damaged_packs.len() + plan.packs_with_broken_recipes.len();
+        let (packs, kept) = (human::count(packs as u64, "pack"), human::count(plan.kept_objects, "whole object"));
+        context.out.remark(format!("{will} replace {packs}, with the {kept} in it, and make the index anew."))?;
+    }
+    if plan.recovered_objects > 0 {
+        context.out.remark(format!("{will} take {} from elsewhere.", human::count(plan.recovered_objects, "lost object")))?;
+    }
+    for lost in &plan.lost {
+        context.out.object("lost", serde_json::to_value(lost).unwrap_or_default())?;
+        eprintln!("parhelia: {} {} is lost", lost.kind, lost.object);
+        print_touched(context, &lost.touches, lost.touches_more);
+    }
+    if !plan.lost.is_empty() {
+        let hint = "--from DIR looks in a folder or another store; a create that finds the same content stores it again";
+        context.out.remark(format!("{} lost. {hint}.", human::count(plan.lost.len() as u64, "object")))?;
+    }
+    context.out.flush()
+}
+
+fn with_fields(mut object: Value, fields: &impl serde::Serialize) -> Value {
+    if let (Value::Object(object), Ok(Value::Object(fields))) = (&mut object, serde_json::to_value(fields)) {
+        object.extend(fields.into_iter().filter(|(name, _)| name != "lost"));
+    }
+    object
 }
 
 fn conclude(context: &mut Context, report: &CheckReport, args: &Args) -> Result<()> {

@@ -1,9 +1,14 @@
 //! What every verb works with: the store as the flags name it, its output, its progress.
 
-use std::path::{Path, PathBuf};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
+use parhelia_session::config::{self, Config, Places};
 use parhelia_store::{
-    OpenOptions, Store, pin::Pin, progress::Progress, record::Checkpoint, selector::select, store::default_path,
+    OpenOptions, Store, event::Actor, pin::Pin, progress::Progress, record::Checkpoint, selector::find, store::default_path,
 };
 
 use crate::{
@@ -21,19 +26,24 @@ pub struct Context {
     pub global: Global,
     /// Where results go.
     pub out: Output,
+    /// The umask that the user has set.
+    pub umask: rustix::fs::Mode,
     cancel: Cancel,
 }
 
 impl Context {
     /// From the global flags.
-    pub fn new(global: &Global, cancel: Cancel) -> Self {
-        Context { global: global.clone(), out: Output::new(global.json, global.quiet), cancel }
+    pub fn new(global: &Global, cancel: Cancel, umask: rustix::fs::Mode) -> Self {
+        Context { global: global.clone(), out: Output::new(global.json, global.quiet), umask, cancel }
     }
 
     /// The store's folder: as named, or the user's own.
     pub fn store_path(&self) -> Result<PathBuf> {
         if let Some(path) = &self.global.store {
             return Ok(path.clone());
+        }
+        if let Some(path) = self.own_config()?.store {
+            return Ok(path);
         }
         let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let data = absolute("XDG_DATA_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/share")));
@@ -50,8 +60,46 @@ impl Context {
 
     /// Opens the store, making it where `create` says so and there is none.
     pub fn open_with(&self, create: bool) -> Result<Store> {
-        let options = OpenOptions { create, lock_timeout: self.global.lock_timeout, ..OpenOptions::default() };
+        let options = OpenOptions { create, lock_timeout: self.lock_timeout()?, ..OpenOptions::default() };
         Ok(Store::open(&self.store_path()?, &options)?)
+    }
+
+    /// Who is at the command line.
+    pub fn actor(&self) -> Actor {
+        let named = ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok().filter(|user| !user.is_empty()));
+        let user = named.unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()));
+        Actor { user: Some(user), via: "cli".into() }
+    }
+
+    /// The configuration in force for a workspace.
+    pub fn config(&self, workspace: &Path) -> Result<Config> {
+        Ok(self.loaded_config(workspace)?.config)
+    }
+
+    /// The configuration in force for a workspace, and where each value came from.
+    pub fn loaded_config(&self, workspace: &Path) -> Result<config::Loaded> {
+        Ok(config::load(&Places::usual(&environment, workspace, self.global.config.clone()), &environment)?)
+    }
+
+    /// The user's own configuration. No project has a say in it, so that a broken file in a workspace stands in no verb's way.
+    fn own_config(&self) -> Result<Config> {
+        let places = Places::usual(&environment, Path::new("/"), self.global.config.clone());
+        Ok(config::load(&Places { project: None, ..places }, &environment)?.config)
+    }
+
+    /// How long to wait for another process's commit.
+    pub fn lock_timeout(&self) -> Result<Duration> {
+        match self.global.lock_timeout {
+            Some(timeout) => Ok(timeout),
+            None => Ok(Duration::from_secs_f64(self.own_config()?.lock_timeout_seconds)),
+        }
+    }
+
+    /// Where what can be found out again is kept; none without a home.
+    pub fn cache_folder(&self) -> Option<PathBuf> {
+        let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let cache = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
+        cache.map(|cache| cache.join("parhelia"))
     }
 
     /// Set once the user asked to stop.
@@ -78,29 +126,17 @@ impl Context {
 
     /// The checkpoint that a selector names, kept readable as long as the pin is held.
     pub fn pinned(&self, store: &Store, selector: &str, purpose: &str) -> Result<(Checkpoint, Option<Pin>)> {
-        let found = select(&store.checkpoints()?, selector)?.clone();
-        let Some(mut pin) = pin(store.layout().pins().as_path(), purpose)? else { return Ok((found, None)) };
+        let found = find(&store.view(), selector)?;
+        let Some(mut pin) = Pin::take_if_writable(&store.layout().pins(), purpose)? else { return Ok((found, None)) };
         pin.add([found.record.id])?;
         // It may have been deleted before it was pinned.
-        let view = store.refresh()?;
-        let found = view.checkpoints()?.iter().find(|c| c.record.id == found.record.id).cloned();
-        match found {
+        match store.refresh()?.checkpoint(found.record.id)? {
             Some(found) => Ok((found, Some(pin))),
             None => Err(parhelia_store::Error::NoCheckpoint { selector: selector.to_owned() }.into()),
         }
     }
 }
 
-/// A pin; none on a medium that cannot be written, where nothing can be collected either.
-fn pin(folder: &Path, purpose: &str) -> Result<Option<Pin>> {
-    use std::io::ErrorKind;
-    match Pin::take(folder, false, purpose) {
-        Ok(pin) => Ok(Some(pin)),
-        Err(parhelia_store::Error::Io { source, .. })
-            if matches!(source.kind(), ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied) =>
-        {
-            Ok(None)
-        }
-        Err(e) => Err(e.into()),
-    }
+fn environment(name: &str) -> Option<OsString> {
+    std::env::var_os(name)
 }

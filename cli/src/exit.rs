@@ -51,10 +51,13 @@ pub enum Failure {
     /// The store said so.
     #[error(transparent)]
     Store(#[from] Error),
+    /// A session's part of it failed.
+    #[error(transparent)]
+    Session(#[from] parhelia_session::Error),
     /// A mount failed.
     #[error(transparent)]
     Mount(#[from] parhelia_fuse::Error),
-    /// A mount in the background ended before it answered; its own words, and its exit code.
+    /// A process in the background ended before it answered; its own words, and its exit code.
     #[error("{message}")]
     Background {
         /// What it said.
@@ -88,6 +91,9 @@ impl Failure {
     pub fn code(&self) -> Code {
         match self {
             Failure::Store(error) => of_kind(error.kind()),
+            Failure::Session(parhelia_session::Error::Store(error)) => of_kind(error.kind()),
+            Failure::Session(parhelia_session::Error::Config { .. } | parhelia_session::Error::Invalid(_)) => Code::Usage,
+            Failure::Session(_) => Code::Failed,
             Failure::Usage(_) | Failure::Mount(parhelia_fuse::Error::Mountpoint { .. }) => Code::Usage,
             Failure::Mount(parhelia_fuse::Error::Store(error)) => of_kind(error.kind()),
             Failure::Mount(parhelia_fuse::Error::NotMounted { .. }) => Code::NotFound,

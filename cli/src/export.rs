@@ -4,6 +4,7 @@ use std::{
     ffi::OsString,
     fs::{self, File},
     io::{self, BufWriter, IsTerminal, Write},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
@@ -83,12 +84,13 @@ fn to_file(store: &Store, checkpoint: &Checkpoint, path: &Path, progress: &dyn P
     partial.push(format!(".{}.partial", std::process::id()));
     let partial = PathBuf::from(partial);
     let written = (|| {
-        let file = File::options().write(true).create_new(true).open(&partial).map_err(failed("create"))?;
+        let file = File::options().write(true).create_new(true).mode(0o600).open(&partial).map_err(failed("create"))?;
         let mut out = BufWriter::with_capacity(256 << 10, file);
         let report = archive::export(store, checkpoint, &mut out, progress)?;
         out.flush().map_err(failed("write"))?;
         out.get_ref().sync_all().map_err(failed("sync"))?;
         fs::rename(&partial, path).map_err(failed("rename the finished archive to"))?;
+        parhelia_store::disk::sync_folder(path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")))?;
         Ok(report)
     })();
     if written.is_err() {

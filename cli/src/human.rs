@@ -21,8 +21,8 @@ pub fn size(bytes: u64) -> String {
     format!("{value:.decimals$} {unit}")
 }
 
-/// A number and its noun: `1 file`, `12,345 files`.
-pub fn count(number: u64, noun: &str) -> String {
+/// A number with its digits in groups: `12,345`.
+pub fn number(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();
     for (i, digit) in digits.chars().enumerate() {
@@ -31,6 +31,27 @@ pub fn count(number: u64, noun: &str) -> String {
         }
         grouped.push(digit);
     }
+    grouped
+}
+
+/// An amount in US dollars.
+pub fn cost(usd: f64) -> String {
+    format!("${usd:.2}")
+}
+
+/// How long something took, or lies apart, to the largest unit that says something: `30 minutes`.
+pub fn span(seconds: u64) -> String {
+    match seconds {
+        0..120 => count(seconds, "second"),
+        120..7200 => count(seconds / 60, "minute"),
+        7200..172_800 => count(seconds / 3600, "hour"),
+        _ => count(seconds / 86_400, "day"),
+    }
+}
+
+/// A number and its noun: `1 file`, `12,345 files`.
+pub fn count(number: u64, noun: &str) -> String {
+    let grouped = self::number(number);
     let plural = match noun {
         _ if number == 1 => noun.to_owned(),
         "entry" => "entries".to_owned(),

@@ -4,19 +4,25 @@ mod args;
 mod check;
 mod checkpoint;
 mod completions;
+mod config;
 mod context;
+mod env;
 mod exit;
 mod export;
 mod gc;
+mod hook;
+mod hooks;
 mod human;
 mod import;
 mod interrupt;
 mod limits;
+mod log;
 mod mount;
 mod mounts;
 mod output;
 mod progress;
 mod selector;
+mod session;
 mod stats;
 mod umount;
 mod version;
@@ -27,15 +33,17 @@ use clap::Parser;
 
 fn main() -> ExitCode {
     limits::raise_open_files();
+    let umask = limits::keep_private();
     let args = match args::Args::try_parse() {
         Ok(args) => args,
+        Err(error) if hook::is_called() => return hook::excuse(&error),
         Err(error) => return exit::of_arguments(&error),
     };
-    let cancel = match interrupt::install() {
+    let cancel = match if args.verb.has_own_signals() { Ok(Default::default()) } else { interrupt::install() } {
         Ok(cancel) => cancel,
         Err(failure) => return exit::report(&failure, args.global.json),
     };
-    let mut context = context::Context::new(&args.global, cancel);
+    let mut context = context::Context::new(&args.global, cancel, umask);
     let done = args.verb.run(&mut context).and_then(|code| context.out.flush().map(|()| code));
     match done {
         Ok(code) => code.into(),

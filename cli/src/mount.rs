@@ -13,7 +13,7 @@ use std::{
 };
 
 use parhelia_fuse::{Options, What, clear_stale};
-use parhelia_store::{OpenOptions, Store, disk, id::OpId, selector::select};
+use parhelia_store::{OpenOptions, Store, disk, id::OpId, selector::find};
 use serde_json::json;
 
 use crate::{
@@ -36,7 +36,7 @@ pub struct Args {
     #[arg(long)]
     allow_other: bool,
     /// Mebibytes of decompressed data that are kept
-    #[arg(long, value_name = "MIB", default_value_t = 96, value_parser = clap::value_parser!(u64).range(8..=1 << 20))]
+    #[arg(long, value_name = "MIB", default_value_t = 128, value_parser = clap::value_parser!(u64).range(8..=1 << 20))]
     cache_size: u64,
 }
 
@@ -53,7 +53,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
 /// Serves the mount in this process.
 fn foreground(context: &mut Context, args: &Args, what: Option<&OsString>, mountpoint: &Path) -> Result<Code> {
     let options =
-        OpenOptions { cache_bytes: args.cache_size << 20, lock_timeout: context.global.lock_timeout, ..OpenOptions::default() };
+        OpenOptions { cache_bytes: args.cache_size << 20, lock_timeout: context.lock_timeout()?, ..OpenOptions::default() };
     let store = Arc::new(Store::open(&context.store_path()?, &options)?);
     for stale in clear_stale(&store)? {
         eprintln!("parhelia: cleared the mount of dead process {} on {}", stale.text.process, stale.text.mountpoint);
@@ -62,7 +62,7 @@ fn foreground(context: &mut Context, args: &Args, what: Option<&OsString>, mount
         None => What::Store,
         Some(text) => {
             let place = selector::parse(text)?;
-            let checkpoint = select(&store.checkpoints()?, &place.checkpoint)?.record.id;
+            let checkpoint = find(&store.view(), &place.checkpoint)?.record.id;
             What::Tree { checkpoint, path: place.path.unwrap_or_default() }
         }
     };
@@ -101,6 +101,9 @@ fn background(context: &mut Context, mountpoint: &Path) -> Result<Code> {
     let mut child = Command::new(&program)
         .args(arguments)
         .args(["--foreground", "--json"])
+        // Decoded blocks are made by one thread and dropped by another. In glibc's heaps, one for each thread, that would leave holes
+        // of half the cache's size again.
+        .env("MALLOC_ARENA_MAX", "1")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(log)

@@ -98,11 +98,15 @@ fn diff_of_checkpoints_and_of_a_live_folder() {
     let live = home.run(&["checkpoint", "diff", &a, "--workspace", "my project"]).expect(0);
     let b = create(&home, &[])["id"].as_str().unwrap().to_owned();
     let stored = home.run(&["checkpoint", "diff", &a, &b]).expect(0);
-    assert_eq!(live.out, stored.out);
-    assert_eq!(
-        stored.out.lines().filter(|l| !l.contains(" added, ")).collect::<Vec<_>>(),
-        ["A added", "D link", "M src/main.rs"]
-    );
+    assert_eq!(live.out.lines().filter(|l| !l.contains(" added, ")).collect::<Vec<_>>(), ["A added", "D link", "M src/main.rs"]);
+    for said in [
+        &format!("Checkpoint Comparison: {a} → {b}\n\nTime: "),
+        "\nFiles Changed:\n  A added        +2     -0\n  D link         +0     -1\n  M src/main.rs  +1     -1\n",
+        "\nEnvironment:\n  Not captured in both\n",
+        &format!("\nApproval:\n  {a}: not decided\n  {b}: not decided\n"),
+    ] {
+        assert!(stored.out.contains(said), "{said:?} in {}", stored.out);
+    }
     assert_eq!(home.run(&["checkpoint", "diff", &a, &b, "--name-only"]).expect(0).out, "added\nlink\nsrc/main.rs\n");
     let stat = home.run(&["checkpoint", "diff", &a, &b, "--stat"]).expect(0).out;
     assert!(stat.contains("+2") && stat.contains("+1") && stat.contains("-1"), "{stat}");
@@ -113,7 +117,11 @@ fn diff_of_checkpoints_and_of_a_live_folder() {
     let lines = home.run(&["checkpoint", "diff", &a, &b, "--json", "--stat"]).expect(0).json();
     assert_eq!(lines.last().unwrap()["modified"], 1);
     assert_eq!(lines[2]["lines_added"], 1);
-    assert!(home.run(&["checkpoint", "diff", &b, &b]).expect(0).out.contains("No difference"));
+    assert!(home.run(&["checkpoint", "diff", &b, &b]).expect(0).out.contains("Files Changed:\n  No changes\n"));
+    let comparison = &home.run(&["checkpoint", "diff", &a, &b, "--json"]).expect(0).json()[0];
+    assert_eq!((&comparison["type"], &comparison["old"]["id"]), (&"comparison".into(), &a.as_str().into()));
+    let said = home.run(&["checkpoint", "diff", &a, &b, "--conversation"]).expect(0).out;
+    assert!(said.contains("holds no conversation"), "{said}");
     home.run(&["checkpoint", "diff", &a]).expect(2);
     home.run(&["checkpoint", "diff", &a, "01ZZZZZZ"]).expect(10);
 }
@@ -218,7 +226,9 @@ fn an_interrupted_create_exits_130_and_leaves_no_checkpoint() {
     let mut command = home.command(&["checkpoint", "create", "-w", "my project", "--json"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     std::thread::sleep(std::time::Duration::from_millis(60));
-    Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    let pid = rustix::process::Pid::from_raw(child.id() as i32).unwrap();
+    // It may be over already.
+    let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
     let run = Run::of(child.wait_with_output().unwrap());
     // It may have been done, or not yet listening.
     if run.code == 130 {

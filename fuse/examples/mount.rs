@@ -17,8 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "store" => What::Store,
         selector => {
             let (selector, path) = selector::split(selector);
-            let checkpoints = store.checkpoints()?;
-            let checkpoint = selector::select(&checkpoints, selector)?.record.id;
+            let checkpoint = selector::find(&store.view(), selector)?.record.id;
             What::Tree { checkpoint, path: path.unwrap_or_default().into() }
         }
     };

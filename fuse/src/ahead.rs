@@ -1,7 +1,8 @@
-//! Reading ahead: where a reader goes through a pack block by block, the next blocks are decoded by a thread of their own, so that the
-//! reader finds them in the cache. That holds for one long file and for a walk over many small ones alike.
+//! Reading ahead in long files: where a reader goes through a pack block by block, the next blocks are decoded by threads of their
+//! own, so that the reader finds them in the cache. Small files lie in another order than they are read in; [`crate::push`] is for them.
 
 use std::{
+    io,
     sync::{
         Arc, Mutex, PoisonError, Weak,
         mpsc::{Receiver, SyncSender, sync_channel},
@@ -12,11 +13,13 @@ use std::{
 use parhelia_store::{Store, pack::Location};
 
 /// How far ahead of a reader blocks are decoded, in bytes of the pack.
-const WINDOW_BYTES: u64 = 1 << 20;
+const WINDOW_BYTES: u64 = 4 << 20;
 /// How many readers are told apart.
 const READERS_MAX: usize = 16;
 /// How many requests may wait; more are dropped, as they would come too late.
 const QUEUE_MAX: usize = 8;
+/// How many threads decode. One is slower than a reader of what compresses well.
+const DECODERS: usize = 2;
 /// So many blocks in a row make a sequential reader.
 const BLOCKS_IN_A_ROW: u32 = 2;
 
@@ -40,12 +43,10 @@ pub struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// Starts the thread. Where it cannot be had, nothing is read ahead.
+    /// Starts the threads. Where they cannot be had, nothing is read ahead.
     pub fn new(store: &Arc<Store>) -> Self {
-        let (queue, requests) = sync_channel(QUEUE_MAX);
-        let store = Arc::downgrade(store);
-        let started = thread::Builder::new().name("read-ahead".into()).spawn(move || work(&store, &requests));
-        ReadAhead { readers: Mutex::default(), queue: started.is_ok().then_some(queue) }
+        let queue = start(store).ok();
+        ReadAhead { readers: Mutex::default(), queue }
     }
 
     /// A block was read.
@@ -76,23 +77,49 @@ impl ReadAhead {
     }
 }
 
-/// Decodes what lies behind each requested block. Ends with the last sender.
-fn work(store: &Weak<Store>, requests: &Receiver<Location>) {
+/// Starts one thread that finds out what lies ahead, and those that decode it. Each ends with the sender of what it waits for.
+fn start(store: &Arc<Store>) -> io::Result<SyncSender<Location>> {
+    let (queue, requests) = sync_channel(QUEUE_MAX);
+    let (found, blocks) = sync_channel(DECODERS);
+    let blocks = Arc::new(Mutex::new(blocks));
+    for _ in 0..DECODERS {
+        let (store, blocks) = (Arc::downgrade(store), blocks.clone());
+        thread::Builder::new().name("decode-ahead".into()).spawn(move || decode(&store, &blocks))?;
+    }
+    let store = Arc::downgrade(store);
+    thread::Builder::new().name("look-ahead".into()).spawn(move || look(&store, &requests, &found))?;
+    Ok(queue)
+}
+
+/// Finds the blocks that lie behind each requested one, and were not found for this reader before.
+fn look(store: &Weak<Store>, requests: &Receiver<Location>, found: &SyncSender<Location>) {
     // The block up to which each of the last few readers was served.
     let mut tips: Vec<Location> = Vec::new();
     while let Ok(from) = requests.recv() {
-        let Some(store) = store.upgrade() else { return };
         let until = from.offset + u64::from(from.block_bytes) + WINDOW_BYTES;
         let served = tips.iter().position(|tip| tip.pack == from.pack && (from.offset..until).contains(&tip.offset));
         let mut tip = served.map_or(from, |at| tips.remove(at));
         while tip.offset < until {
-            let Some(next) = store.block_after(tip).filter(|next| next.offset < until) else { break };
-            tip = next;
-            if store.block(next).is_err() {
+            // Nothing may hold the store while it waits: the mount ends with its last owner.
+            let Some(next) = store.upgrade().and_then(|store| store.block_after(tip)).filter(|next| next.offset < until) else {
                 break;
+            };
+            tip = next;
+            if found.send(next).is_err() {
+                return;
             }
         }
         tips.insert(0, tip);
         tips.truncate(READERS_MAX);
+    }
+}
+
+/// Has blocks decoded. One that is damaged is named to whoever reads it.
+fn decode(store: &Weak<Store>, blocks: &Mutex<Receiver<Location>>) {
+    loop {
+        let next = blocks.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(location) = next else { return };
+        let Some(store) = store.upgrade() else { return };
+        let _ = store.block(location);
     }
 }

@@ -9,7 +9,7 @@ use std::{
 use parhelia_store::{Result, id::BlobId, name, record::Checkpoint, view::View as StoreState};
 use ulid::Ulid;
 
-use crate::{inode, mount::TagSource};
+use crate::inode;
 
 /// A session's checkpoints.
 #[derive(Debug, Default)]
@@ -18,6 +18,8 @@ pub struct Session {
     pub number: u64,
     /// Sequences of its checkpoints, in order of commit.
     pub checkpoints: Vec<u64>,
+    /// The newest that is not fenced.
+    pub latest: Option<u64>,
 }
 
 /// The lists, as of one state of the store.
@@ -43,12 +45,7 @@ pub type SessionNumbers = HashMap<String, u64>;
 
 impl Catalogue {
     /// Lists what a state of the store holds.
-    pub fn new(
-        state: Arc<StoreState>,
-        changed_at: SystemTime,
-        numbers: &mut SessionNumbers,
-        tags: Option<&TagSource>,
-    ) -> Result<Self> {
+    pub fn new(state: Arc<StoreState>, changed_at: SystemTime, numbers: &mut SessionNumbers) -> Result<Self> {
         let mut catalogue = Catalogue {
             state: state.clone(),
             changed_at,
@@ -72,12 +69,16 @@ impl Catalogue {
             catalogue.session_names.insert(number, folder.clone());
             let session = catalogue.sessions.entry(folder).or_insert_with(|| Session { number, ..Session::default() });
             session.checkpoints.push(sequence);
+            session.latest = if record.fenced { session.latest } else { Some(sequence) };
             let date = record.created_at.strftime("%Y-%m-%dT%H%M%SZ");
             catalogue.dates.insert(sequence, format!("{date}-{}", record.id).into_bytes());
         }
-        for (tag, id) in tags.map(|tags| tags(&state)).unwrap_or_default() {
-            if let Some(sequence) = catalogue.by_id.get(&id) {
-                catalogue.tags.insert(file_name(&tag), *sequence);
+        for (id, marks) in state.all_marks()? {
+            let Some(sequence) = catalogue.by_id.get(&id) else { continue };
+            for tag in &marks.tags {
+                // Of several checkpoints with one tag the link shows the newest.
+                let newest = catalogue.tags.entry(file_name(tag)).or_insert(*sequence);
+                *newest = (*newest).max(*sequence);
             }
         }
         Ok(catalogue)

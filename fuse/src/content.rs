@@ -50,11 +50,14 @@ impl Content {
         Content { store, maps: by_bytes(256, MAPS_BYTES, Weight), last: Mutex::default(), ahead }
     }
 
-    fn block(&self, chunk: ObjectId) -> Result<Arc<Block>> {
+    /// The block that holds a chunk; of a long file, the blocks that follow are read ahead.
+    fn block(&self, chunk: ObjectId, is_long: bool) -> Result<Arc<Block>> {
         let found = self.store.locate(ObjectKind::Chunk, chunk).and_then(|at| Ok((at, self.store.block(at)?)));
         match found {
             Ok((location, block)) if block.object(chunk).is_some() => {
-                self.ahead.note(location);
+                if is_long {
+                    self.ahead.note(location);
+                }
                 Ok(block)
             }
             // It may have moved; this looks again, and knows what to say where it is not found.
@@ -83,7 +86,7 @@ impl Content {
             return Ok(());
         }
         if size <= SINGLE_CHUNK_BYTES as u64 {
-            let block = self.block(blob.object())?;
+            let block = self.block(blob.object(), false)?;
             let content = block.object(blob.object()).unwrap_or_default();
             let Some(range) = content.get(offset as usize..end as usize).filter(|_| content.len() as u64 == size) else {
                 return Err(Error::Corrupt {
@@ -102,7 +105,7 @@ impl Content {
             let mut is_taken = false;
             map.read_range(
                 offset..end,
-                |chunk| self.block(chunk),
+                |chunk| self.block(chunk, true),
                 |piece| {
                     if piece.len() == whole {
                         take(piece);

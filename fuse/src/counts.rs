@@ -1,6 +1,9 @@
 //! How many requests of each kind came from the kernel. Under load, it is their number that decides how fast a mount is.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    fmt,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 macro_rules! counts {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
@@ -14,6 +17,19 @@ macro_rules! counts {
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Counts {
             $($(#[$doc])* pub $name: u64,)*
+        }
+
+        /// The kinds that came up at all.
+        impl fmt::Display for Counts {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let counts = [$((stringify!($name), self.$name)),*];
+                let mut separator = "";
+                for (name, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
+                    write!(f, "{separator}{count} {name}")?;
+                    separator = ", ";
+                }
+                Ok(())
+            }
         }
 
         impl Counters {
@@ -42,6 +58,8 @@ counts! {
     xattr,
     /// Everything else.
     other,
+    /// Small files that were given to the kernel before it asked.
+    pushed,
 }
 
 /// Counts one.

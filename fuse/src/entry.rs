@@ -7,7 +7,7 @@ use crate::{
     content::Content,
     errno::Fault,
     tree_view::{Found, TreeView},
-    view::{FOREVER, Line, Shown},
+    view::{FOREVER, Line, Next, Scope, Shown},
 };
 
 /// The entry as the kernel is told of it.
@@ -63,6 +63,49 @@ pub fn read(content: &Content, found: &Found, offset: u64, bytes: u64, take: &mu
         Some(Kind::File { size, blob, .. }) => Ok(content.read(*blob, *size, offset, bytes, take)?),
         Some(Kind::Folder { .. }) => Err(Fault::IsAFolder),
         _ => Err(Fault::Invalid),
+    }
+}
+
+/// The files of a scope: inode and length.
+pub fn files(tree: &TreeView, found: &Found, scope: Scope, visit: &mut dyn FnMut(u64, u64) -> Next) -> Result<(), Fault> {
+    let mut at = found.end();
+    let folder = match scope {
+        Scope::Inside => {
+            at = found.position.saturating_add(1);
+            found
+        }
+        Scope::Beside => &tree.locate(found.parent)?.ok_or(Fault::Stale)?,
+        Scope::Behind => return files_behind(tree, at, visit),
+    };
+    let mut fault = None;
+    tree.list(folder, at, &mut |next| match shown_file(tree, &next) {
+        Ok(Some((ino, bytes))) => visit(ino, bytes) == Next::On,
+        Ok(None) => true,
+        Err(e) => {
+            fault = Some(e);
+            false
+        }
+    })?;
+    fault.map_or(Ok(()), Err)
+}
+
+fn files_behind(tree: &TreeView, mut at: u64, visit: &mut dyn FnMut(u64, u64) -> Next) -> Result<(), Fault> {
+    while let Some(found) = tree.locate(at)? {
+        at = at.saturating_add(1);
+        let Some((ino, bytes)) = shown_file(tree, &found)? else { continue };
+        match visit(ino, bytes) {
+            Next::On => {}
+            Next::SkipFolder => at = tree.locate(found.parent)?.ok_or(Fault::Stale)?.end(),
+            Next::Stop => break,
+        }
+    }
+    Ok(())
+}
+
+fn shown_file(tree: &TreeView, found: &Found) -> Result<Option<(u64, u64)>, Fault> {
+    match found.node().map(|node| &node.kind) {
+        Some(Kind::File { size, .. }) => Ok(Some((tree.inode(found)?, *size))),
+        _ => Ok(None),
     }
 }
 

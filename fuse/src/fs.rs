@@ -21,6 +21,7 @@ use crate::{
     counts::{Counters, count},
     errno::Fault,
     mount::Log,
+    push::{Note, Notes},
     view::{Needs, Shown, View},
 };
 
@@ -32,6 +33,8 @@ const REPORTS_MAX: usize = 10_000;
 const SEEK_DATA: i32 = 3;
 const SEEK_HOLE: i32 = 4;
 const BLOCK_BYTES: u32 = 4096;
+/// As on every native filesystem; the kernel would let through longer ones.
+const NAME_BYTES_MAX: usize = 255;
 
 /// A view as FUSE wants it.
 pub struct ReadOnly {
@@ -39,14 +42,15 @@ pub struct ReadOnly {
     needs: Needs,
     counters: Arc<Counters>,
     log: Log,
+    notes: Notes,
     reported: Mutex<HashSet<(u64, &'static str)>>,
 }
 
 impl ReadOnly {
     /// Serves a view.
-    pub fn new(view: Arc<dyn View>, counters: Arc<Counters>, log: Log) -> Self {
+    pub fn new(view: Arc<dyn View>, counters: Arc<Counters>, log: Log, notes: Notes) -> Self {
         let needs = view.needs();
-        ReadOnly { view, needs, counters, log, reported: Mutex::default() }
+        ReadOnly { view, needs, counters, log, notes, reported: Mutex::default() }
     }
 
     /// What the kernel is told of a fault. Damage is logged as well, with the path, once for each entry.
@@ -100,7 +104,6 @@ impl Filesystem for ReadOnly {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         let mut wanted = vec![
             InitFlags::FUSE_DO_READDIRPLUS,
-            InitFlags::FUSE_READDIRPLUS_AUTO,
             InitFlags::FUSE_PARALLEL_DIROPS,
             InitFlags::FUSE_CACHE_SYMLINKS,
             InitFlags::FUSE_NO_OPEN_SUPPORT,
@@ -125,6 +128,9 @@ impl Filesystem for ReadOnly {
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         count(&self.counters.lookup);
+        if name.len() > NAME_BYTES_MAX {
+            return reply.error(Errno::ENAMETOOLONG);
+        }
         match self.view.lookup(parent.0, name.as_bytes()) {
             Ok(Ok(Shown { attr, ttl })) => reply.entry(&ttl, &attr, GENERATION),
             Ok(Err(ttl)) => reply.entry(&ttl, &absent(), GENERATION),
@@ -191,6 +197,9 @@ impl Filesystem for ReadOnly {
         reply: ReplyData,
     ) {
         count(&self.counters.read);
+        if offset == 0 {
+            self.notes.take(Note::Read(ino.0));
+        }
         let mut reply = Some(reply);
         let read = self.view.read(ino.0, offset, u64::from(size), &mut |bytes| {
             if let Some(reply) = reply.take() {
@@ -226,6 +235,9 @@ impl Filesystem for ReadOnly {
             Ok(()) => reply.ok(),
             Err(e) => reply.error(self.errno("list", ino, &e)),
         }
+        if offset == 0 {
+            self.notes.take(Note::Listed(ino.0));
+        }
     }
 
     fn statfs(&self, _: &Request, ino: INodeNo, reply: ReplyStatfs) {
@@ -233,7 +245,7 @@ impl Filesystem for ReadOnly {
         match self.view.space() {
             Ok(space) => {
                 let blocks = space.bytes.div_ceil(u64::from(BLOCK_BYTES));
-                reply.statfs(blocks, 0, 0, space.entries, 0, BLOCK_BYTES, 255, BLOCK_BYTES);
+                reply.statfs(blocks, 0, 0, space.entries, 0, BLOCK_BYTES, NAME_BYTES_MAX as u32, BLOCK_BYTES);
             }
             Err(e) => reply.error(self.errno("sum up", ino, &e)),
         }

@@ -36,6 +36,7 @@ mod mount;
 mod mountinfo;
 mod one_tree;
 mod parts;
+mod push;
 mod root_view;
 mod state;
 mod tree_view;
@@ -44,7 +45,7 @@ mod view;
 
 pub use counts::Counts;
 pub use error::{Error, Holder, Result};
-pub use mount::{Log, Mounted, Options, Stopper, TagSource, What, mount};
+pub use mount::{Log, Mounted, Options, Stopper, What, mount};
 pub use mountinfo::holders;
 pub use state::{FoundMount, MountText, clear_stale, list};
 pub use unmount::{detach, unmount};

@@ -3,6 +3,7 @@
 use std::{
     fs::{self, File},
     io,
+    os::fd::AsFd,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -13,7 +14,7 @@ use std::{
 };
 
 use fuser::{Config, MountOption, Session, SessionACL};
-use parhelia_store::{Store, name, pin::Pin, view::View as StoreState};
+use parhelia_store::{Store, name, pin::Pin};
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use ulid::Ulid;
 
@@ -24,6 +25,7 @@ use crate::{
     guard::Guard,
     mountinfo,
     one_tree::OneTree,
+    push,
     root_view::{RootView, watch},
     state::{Registration, is_disconnected},
     unmount::{detach, resolved, unmount},
@@ -32,9 +34,6 @@ use crate::{
 
 /// Takes a line for a log.
 pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
-
-/// Gives all tags of a store's state, each with the checkpoint that it is on.
-pub type TagSource = Arc<dyn Fn(&StoreState) -> Vec<(String, Ulid)> + Send + Sync>;
 
 /// What to mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,15 +71,13 @@ pub struct Options {
     pub tree_cache_bytes: u64,
     /// Whether a mount whose process dies is detached by another one.
     pub guard: bool,
-    /// The tags, for `by-tag/`.
-    pub tags: Option<TagSource>,
     /// Where damage is reported.
     pub log: Log,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { allow_other: false, threads: 0, tree_cache_bytes: 48 << 20, guard: true, tags: None, log: Arc::new(|_| {}) }
+        Options { allow_other: false, threads: 0, tree_cache_bytes: 32 << 20, guard: true, log: Arc::new(|_| {}) }
     }
 }
 
@@ -96,8 +93,9 @@ impl std::fmt::Debug for Options {
     }
 }
 
-/// What the kernel reads ahead of a sequential reader, in KiB: its largest request. The default asks eight times as often.
-const READ_AHEAD_KIB: u32 = 1024;
+/// What the kernel reads ahead of a sequential reader, in KiB: two of its largest requests, so that one is answered while the reader
+/// takes in the other. The default asks eight times as often.
+const READ_AHEAD_KIB: u32 = 2048;
 /// How long a session may take to end once it is unmounted.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -125,6 +123,8 @@ pub struct Mounted {
     events: Receiver<Event>,
     stopper: Stopper,
     counters: Arc<Counters>,
+    store: Arc<Store>,
+    log: Log,
     has_ended: bool,
     _watch: Option<Sender<()>>,
     guard: Option<Guard>,
@@ -154,15 +154,21 @@ pub fn mount(store: Arc<Store>, what: What, mountpoint: &Path, options: &Options
             (Arc::new(OneTree::new(&store, found, &path, options.tree_cache_bytes, acls, pin)?), None)
         }
         What::Store => {
-            let root = Arc::new(RootView::new(&store, options.tree_cache_bytes, options.tags.clone(), acls)?);
+            let root = Arc::new(RootView::new(&store, options.tree_cache_bytes, acls)?);
             (root.clone(), Some(root))
         }
     };
     let counters = Arc::new(Counters::default());
-    let filesystem = ReadOnly::new(view, counters.clone(), options.log.clone());
+    let (notes, waiting) = push::channel();
+    let filesystem = ReadOnly::new(view.clone(), counters.clone(), options.log.clone(), notes);
     let unmounts_itself = options.allow_other && options.guard && has_helper();
     let config = config(options, unmounts_itself);
     let session = Session::new(filesystem, &mountpoint, &config).map_err(|source| refused(&mountpoint, source, options))?;
+    // Without a connection of its own, nothing is pushed.
+    let pushing = match session.as_fd().try_clone_to_owned() {
+        Ok(device) => waiting.start(view, device, counters.clone()),
+        Err(_) => None,
+    };
 
     let (events_in, events) = channel();
     let ended = events_in.clone();
@@ -172,13 +178,20 @@ pub fn mount(store: Arc<Store>, what: What, mountpoint: &Path, options: &Options
         events,
         stopper: Stopper(events_in),
         counters,
+        store: store.clone(),
+        log: options.log.clone(),
         has_ended: false,
         _watch: None,
         guard: (options.guard && !unmounts_itself).then(|| Guard::start(&mountpoint)).flatten(),
         _registration: registration,
     };
     let spawned = thread::Builder::new().name("mount".into()).spawn(move || {
-        let _ = ended.send(Event::Ended(session.run()));
+        let result = session.run();
+        // It holds the view, and so the pin.
+        if let Some(pushing) = pushing {
+            let _ = pushing.join();
+        }
+        let _ = ended.send(Event::Ended(result));
     });
     spawned.map_err(|source| Error::Io { action: "start a thread for", path: mountpoint.clone(), source })?;
     mounted.device = mountinfo::ours_at(&mountpoint)?.map(|line| line.device);
@@ -301,9 +314,20 @@ impl Mounted {
         self.counters.read()
     }
 
+    /// What was done, for the log.
+    fn account(&self) -> String {
+        format!("unmounted after {}; {} blocks decoded", self.counts(), self.store.decoded_blocks())
+    }
+
     /// Serves until somebody unmounts, or asks the [`Stopper`] to. A mount that is in use when it is asked is detached: it is gone
     /// for everybody who looks from then on, and those who use it get errors.
     pub fn wait(mut self) -> Result<()> {
+        let ended = self.await_event();
+        (self.log)(&self.account());
+        ended
+    }
+
+    fn await_event(&mut self) -> Result<()> {
         match self.events.recv() {
             Ok(Event::Ended(result)) => self.ended(result),
             Ok(Event::Stop) | Err(_) => match self.unmount() {

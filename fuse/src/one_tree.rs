@@ -19,7 +19,7 @@ use crate::{
     errno::Fault,
     parts::Parts,
     tree_view::{Found, TreeView},
-    view::{FOREVER, Line, Needs, Shown, Space, View},
+    view::{FOREVER, Line, Needs, Next, Scope, Shown, Space, View},
 };
 
 /// The inode number that the kernel gives the root of every FUSE filesystem.
@@ -110,6 +110,10 @@ impl View for OneTree {
 
     fn read(&self, ino: u64, offset: u64, bytes: u64, take: &mut dyn FnMut(&[u8])) -> Result<(), Fault> {
         entry::read(&self.content, &self.found(ino)?, offset, bytes, take)
+    }
+
+    fn files(&self, ino: u64, scope: Scope, visit: &mut dyn FnMut(u64, u64) -> Next) -> Result<(), Fault> {
+        entry::files(&self.tree, &self.found(ino)?, scope, visit)
     }
 
     fn seek(&self, ino: u64, offset: u64, wants_data: bool) -> Result<u64, Fault> {

@@ -51,6 +51,28 @@ pub struct Space {
     pub entries: u64,
 }
 
+/// Which files are meant, as seen from an inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Those directly in this folder.
+    Inside,
+    /// Those behind this file, directly in the same folder.
+    Beside,
+    /// All those behind this file, in whatever folder.
+    Behind,
+}
+
+/// How to go on after a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// With the next one.
+    On,
+    /// Behind the folder that it is in.
+    SkipFolder,
+    /// Not at all.
+    Stop,
+}
+
 /// A read-only filesystem.
 pub trait View: Send + Sync + 'static {
     /// What it needs.
@@ -65,6 +87,8 @@ pub trait View: Send + Sync + 'static {
     fn readlink(&self, ino: u64) -> Result<Vec<u8>, Fault>;
     /// Calls `take` at most once, with what a file has at `offset`, at most `bytes` long.
     fn read(&self, ino: u64, offset: u64, bytes: u64, take: &mut dyn FnMut(&[u8])) -> Result<(), Fault>;
+    /// Calls `visit` with the inode and length of each file of a scope, in order.
+    fn files(&self, ino: u64, scope: Scope, visit: &mut dyn FnMut(u64, u64) -> Next) -> Result<(), Fault>;
     /// The next place that is data, or that is a hole.
     fn seek(&self, ino: u64, offset: u64, wants_data: bool) -> Result<u64, Fault>;
     /// The value of an extended attribute.

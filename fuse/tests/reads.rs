@@ -200,3 +200,26 @@ fn two_checkpoints_are_mounted_at_once() {
     assert_same(&kept, &f.mountpoint);
     assert_same(&f.workspace, &other);
 }
+
+#[test]
+fn who_reads_file_after_file_has_the_next_ones_pushed() {
+    let f = Fixture::new();
+    for i in 0..1500 {
+        f.write(&format!("d{}/f{i:04}", i / 300), &text(500 + i * 3, i as u64));
+    }
+    let checkpoint = f.create("s");
+    let mounted = f.mount_tree(&checkpoint);
+    run(&f.mountpoint, "find . -ls > /dev/null; cat d2/f0700");
+    let alone = mounted.counts();
+    // Nobody who lists, or reads one file, gets others.
+    assert_eq!((alone.read, alone.pushed), (1, 0));
+    let mut files = files(&f);
+    files.sort();
+    for _ in 0..2 {
+        for path in &files {
+            assert!(fs::read(f.mountpoint.join(path)).unwrap() == fs::read(f.workspace.join(path)).unwrap(), "{path:?}");
+        }
+    }
+    let counts = mounted.counts();
+    assert!(counts.pushed > 100 && counts.read < files.len() as u64, "{counts}");
+}

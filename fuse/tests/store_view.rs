@@ -10,16 +10,18 @@ use std::{
     io::ErrorKind,
     os::unix::fs::FileExt,
     path::Path,
-    sync::{Arc, Mutex},
 };
 
 use common::*;
-use parhelia_fuse::{Options, What, mount};
+use parhelia_fuse::What;
 use parhelia_store::{
+    create::{self, Captured, Content, FullWalk, Seen, State, StateFile},
     delete::delete_checkpoints,
+    event::{Actor, NewEvent, kind},
     gc::{self, GcOptions},
     id::Ulid,
     pin,
+    record::{Checkpoint, Part},
 };
 
 fn names(folder: &Path) -> BTreeSet<String> {
@@ -109,16 +111,46 @@ fn a_deleted_checkpoint_disappears_and_its_handles_are_stale() {
 fn tags_are_links() {
     let f = Fixture::new();
     f.write("file", b"tagged");
-    let checkpoint = f.create("work");
-    let tags: Arc<Mutex<Vec<(String, Ulid)>>> = Arc::new(Mutex::new(vec![("v1/rc".into(), checkpoint.record.id)]));
-    let source = tags.clone();
-    let options = Options { tags: Some(Arc::new(move |_| source.lock().unwrap().clone())), ..f.options() };
-    let _mounted = mount(f.store(), What::Store, &f.mountpoint, &options).unwrap();
+    let (older, newer) = (f.create("work"), f.create("work"));
+    let tag = |checkpoint: &Checkpoint, tag: &str| {
+        let event = NewEvent::new(kind::CHECKPOINT_TAGGED, checkpoint.id(), Actor::default()).with("tag", tag);
+        f.store().append_events(&[event], &()).unwrap();
+    };
+    tag(&older, "v1/rc");
+    let _mounted = f.mount(What::Store);
     assert_eq!(fs::read(f.mountpoint.join("by-tag/v1%2Frc/workspace/file")).unwrap(), b"tagged");
-    tags.lock().unwrap().push(("second".into(), checkpoint.record.id));
-    // The next commit is when tags are looked at again.
-    f.create("work");
+    tag(&older, "second");
+    tag(&newer, "v1/rc");
     assert_eq!(names(&f.mountpoint.join("by-tag")), set(&["v1%2Frc", "second"]));
+    let target = fs::read_link(f.mountpoint.join("by-tag/v1%2Frc")).unwrap();
+    assert_eq!(target, Path::new(&format!("../sessions/work/{}", newer.id())));
+}
+
+#[test]
+fn a_state_is_shown_beside_the_workspace() {
+    struct Told;
+    impl State for Told {
+        fn begin(&mut self) {}
+        fn finish(&mut self, _: &Seen<'_>) -> Captured {
+            let content = Content::Bytes(b"{}".to_vec());
+            let file = |path: &str| StateFile { path: path.into(), part: "p".into(), content: content.clone(), mtime: None };
+            let parts = [("p".to_owned(), Part::Captured)].into();
+            Captured { files: vec![file("conversation/index.json"), file("git.json")], parts, ..Captured::default() }
+        }
+    }
+    let f = Fixture::new();
+    f.write("sub/file", b"1");
+    fs::hard_link(f.workspace.join("sub/file"), f.workspace.join("other")).unwrap();
+    let options = create::Options { workspace: f.workspace.clone(), session: "work".into(), ..Default::default() };
+    create::run_with(&f.store(), &options, &FullWalk, &mut Told, &()).unwrap();
+    let _mounted = f.mount(What::Store);
+    let at = f.mountpoint.join("sessions/work/latest/");
+    assert_eq!(names(&at), set(&["workspace", "state", "manifest.json"]));
+    assert_eq!(fs::read(at.join("state/conversation/index.json")).unwrap(), b"{}");
+    assert_eq!(names(&at.join("state")), set(&["conversation", "git.json"]));
+    assert_same(&f.workspace, &at.join("workspace"));
+    let manifest: serde_json::Value = serde_json::from_slice(&fs::read(at.join("manifest.json")).unwrap()).unwrap();
+    assert_eq!(manifest["parts"]["p"]["status"], "captured");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    error::{IoContext, Result},
+    error::{Error, IoContext, Result},
     id::OpId,
 };
 
@@ -31,6 +31,24 @@ pub fn write_file_synced(path: &Path, bytes: &[u8]) -> Result<()> {
     }
     written?;
     path.parent().map_or(Ok(()), sync_folder)
+}
+
+/// Makes a folder that its owner alone may enter, and the folders above it, and syncs their names.
+pub fn make_folder_durable(path: &Path) -> Result<()> {
+    let above = match path.parent() {
+        Some(above) if !above.as_os_str().is_empty() => above,
+        Some(_) => Path::new("."),
+        None => return make_folder(path),
+    };
+    if !above.exists() {
+        make_folder_durable(above)?;
+    }
+    make_folder(path)?;
+    match sync_folder(above) {
+        // Who may not list the folder above cannot have made anything in it either.
+        Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::PermissionDenied => Ok(()),
+        other => other,
+    }
 }
 
 /// Makes a folder that its owner alone may enter; that it exists already is fine.

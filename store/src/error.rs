@@ -118,12 +118,44 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// No session has this id or name.
+    #[error("no session '{session}'; `parhelia session list` shows what there is")]
+    NoSession {
+        /// What was asked for.
+        session: String,
+    },
+    /// No run has this id.
+    #[error("no run '{run}'; `parhelia log` shows what was recorded")]
+    NoRun {
+        /// What was asked for.
+        run: String,
+    },
+    /// A newer run has taken over the session.
+    #[error(
+        "{action} refused: session {session} is in epoch {current} by now, and this is epoch {epoch}; a newer run has taken over"
+    )]
+    Fenced {
+        /// What was going to be recorded.
+        action: String,
+        /// The session.
+        session: String,
+        /// The epoch that was given.
+        epoch: u64,
+        /// The session's epoch.
+        current: u64,
+    },
     /// The request makes no sense as put.
     #[error("{0}")]
     Invalid(String),
     /// The target of a restore is in the way.
     #[error("{} exists and is not empty; use --in-place to change it into the checkpoint, or another --to", path.display())]
     TargetNotEmpty {
+        /// The target.
+        path: PathBuf,
+    },
+    /// Another restore is changing the target.
+    #[error("another restore is changing {}; wait until it is done", path.display())]
+    TargetBusy {
         /// The target.
         path: PathBuf,
     },
@@ -162,13 +194,13 @@ impl Error {
             Error::NoStore { .. } | Error::NotAStore { .. } | Error::NoCheckpoint { .. } | Error::Ambiguous { .. } => {
                 ErrorKind::NotFound
             }
-            Error::NoSuchPath { .. } => ErrorKind::NotFound,
-            Error::Locked { .. } => ErrorKind::Locked,
+            Error::NoSuchPath { .. } | Error::NoSession { .. } | Error::NoRun { .. } => ErrorKind::NotFound,
+            Error::Locked { .. } | Error::TargetBusy { .. } => ErrorKind::Locked,
             Error::Corrupt { .. } | Error::Missing { .. } | Error::Index { .. } | Error::Archive { .. } => ErrorKind::Corrupt,
             Error::At { source, .. } => source.kind(),
             Error::Invalid(_) | Error::TargetNotEmpty { .. } => ErrorKind::Usage,
             Error::Cancelled => ErrorKind::Cancelled,
-            Error::Io { .. } | Error::FormatNewer { .. } | Error::Overtaken { .. } => ErrorKind::Failed,
+            Error::Io { .. } | Error::FormatNewer { .. } | Error::Overtaken { .. } | Error::Fenced { .. } => ErrorKind::Failed,
         }
     }
 

@@ -14,6 +14,8 @@ pub mod context {
     pub const RECORD: &str = "parhelia 2026-11 checkpoint record v1";
     /// Tables of hard-link groups and lists of omissions.
     pub const TABLE: &str = "parhelia 2026-11 table v1";
+    /// Events, for the chain of them.
+    pub const EVENT: &str = "parhelia 2026-11 event v1";
 }
 
 /// Version of the store's layout, in `store.json`.
@@ -32,6 +34,8 @@ pub const JOURNAL_MAGIC: [u8; 8] = *b"PARHJRNL";
 pub const JOURNAL_VERSION: u16 = 1;
 /// First bytes of a stat cache.
 pub const STAT_CACHE_MAGIC: [u8; 8] = *b"PARHSTA1";
+/// First bytes of what is known of a file that grows.
+pub const GROWN_MAGIC: [u8; 8] = *b"PARHGRW1";
 
 /// Raw bytes that a block of small files is filled to before it is compressed.
 pub const DATA_BLOCK_BYTES: usize = 512 << 10;

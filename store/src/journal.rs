@@ -11,12 +11,13 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::{
     codec::Decoder,
     disk,
     error::{Error, IoContext, Result},
+    event::{self, Event},
     format::{JOURNAL_MAGIC, JOURNAL_RECORD_BYTES_MAX, JOURNAL_SEGMENT_BYTES, JOURNAL_VERSION},
     id::{OpId, PackId, hex, unhex},
     pack::PackInfo,
@@ -39,7 +40,7 @@ pub enum Entry {
         packs: Vec<PackInfo>,
     },
     /// Something happened that is worth keeping: a deletion, a tag, a decision.
-    Event(Event),
+    Event(Box<Event>),
     /// Garbage collection moved what lives into new packs; the condemned ones hold nothing that anything refers to.
     Condemn {
         /// The operation that wrote the new packs.
@@ -61,25 +62,6 @@ pub enum Entry {
     Unknown(Value),
 }
 
-/// A fact that was appended.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Event {
-    /// Its id (ULID).
-    pub id: String,
-    /// When it was recorded (RFC 3339, UTC).
-    pub at: String,
-    /// What happened, such as `checkpoint.deleted`.
-    pub kind: String,
-    /// What it happened to, such as a checkpoint's id.
-    pub subject: String,
-    /// Everything else.
-    #[serde(flatten)]
-    pub data: Map<String, Value>,
-}
-
-/// Kind of the event that deletes a checkpoint.
-pub const CHECKPOINT_DELETED: &str = "checkpoint.deleted";
-
 /// A record as it was read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Logged {
@@ -87,6 +69,8 @@ pub struct Logged {
     pub sequence: u64,
     /// What it says.
     pub entry: Entry,
+    /// Of an event: its hash, by which the next event names it.
+    pub event_hash: Option<String>,
 }
 
 /// A place in the journal: behind a record.
@@ -205,9 +189,23 @@ fn read_segment(path: &Path, from: u64) -> Result<(Option<SegmentHeader>, Option
     Ok((SegmentHeader::decode(&start), Some(bytes)))
 }
 
-fn decode_entry(body: &[u8]) -> Result<Entry, serde_json::Error> {
-    let value: Value = serde_json::from_slice(body)?;
-    Ok(serde_json::from_value(value.clone()).unwrap_or(Entry::Unknown(value)))
+fn decode_entry(sequence: u64, body: &[u8]) -> Result<Logged, serde_json::Error> {
+    let entry = match serde_json::from_slice(body) {
+        Ok(entry) => entry,
+        Err(_) => Entry::Unknown(serde_json::from_slice(body)?),
+    };
+    let is_event = match &entry {
+        Entry::Event(_) => true,
+        // An event of a later shape is still a link of the chain.
+        Entry::Unknown(value) => value.get("type").is_some_and(|kind| kind == "event"),
+        _ => false,
+    };
+    Ok(Logged { sequence, entry, event_hash: is_event.then(|| event::hash(body)) })
+}
+
+/// The bytes of an entry, as they stand in the journal.
+pub(crate) fn encode_entry(entry: &Entry) -> Result<Vec<u8>> {
+    serde_json::to_vec(entry).map_err(|e| Error::Invalid(format!("cannot encode a journal record: {e}")))
 }
 
 impl Journal {
@@ -275,9 +273,10 @@ impl Journal {
                 return Err(self.corrupt(at.segment, at.offset, "a record is damaged or missing"));
             }
             while let Some((length, body, next)) = decode_frame(&bytes[offset..], at.sequence + 1, &hash) {
-                let entry = decode_entry(body).map_err(|e| self.corrupt(first, (skipped + offset) as u64, &e.to_string()))?;
+                let logged = decode_entry(at.sequence + 1, body)
+                    .map_err(|e| self.corrupt(first, (skipped + offset) as u64, &e.to_string()))?;
                 at.sequence += 1;
-                records.push(Logged { sequence: at.sequence, entry });
+                records.push(logged);
                 offset += length;
                 hash = next;
             }
@@ -306,7 +305,7 @@ impl Journal {
         let mut hash = unhex::<32>(&at.hash).unwrap_or_default();
         let mut frames = Vec::new();
         for entry in entries {
-            let body = serde_json::to_vec(entry).map_err(|e| Error::Invalid(format!("cannot encode event: {e}")))?;
+            let body = encode_entry(entry)?;
             if body.len() > JOURNAL_RECORD_BYTES_MAX {
                 return Err(Error::Invalid(format!("a journal record of {} bytes is too long", body.len())));
             }
@@ -365,13 +364,20 @@ mod tests {
     use super::*;
 
     fn event(n: u32) -> Entry {
-        Entry::Event(Event {
-            id: n.to_string(),
-            at: "2026-01-01T00:00:00Z".into(),
+        Entry::Event(Box::new(Event {
+            id: ulid::Ulid::from_parts(u64::from(n), 0),
+            at: jiff::Timestamp::UNIX_EPOCH,
+            host: "here".into(),
+            schema: 1,
             kind: "test".into(),
             subject: format!("s{n}"),
-            data: Map::new(),
-        })
+            actor: Default::default(),
+            epoch: 0,
+            idempotency_key: None,
+            previous: None,
+            data: Default::default(),
+            extra: Default::default(),
+        }))
     }
 
     fn filled(n: u32) -> (tempfile::TempDir, Journal, Position) {
@@ -390,7 +396,7 @@ mod tests {
         let (_dir, journal, end) = filled(5);
         let all = journal.read(&Position::start()).unwrap();
         assert_eq!(all.records.len(), 5);
-        assert_eq!(all.records[3], Logged { sequence: 4, entry: event(3) });
+        assert_eq!((all.records[3].sequence, &all.records[3].entry), (4, &event(3)));
         assert!(journal.ends_at(&end).unwrap());
         journal.append(&all, &[event(5), event(6)]).unwrap();
         assert!(!journal.ends_at(&end).unwrap());

@@ -27,6 +27,7 @@
 //!
 //! The crate prints nothing, reads no environment and runs nothing in the background. `docs/format.md` has every stored byte.
 
+mod append;
 pub mod archive;
 pub mod blob;
 pub mod cache;
@@ -37,6 +38,8 @@ pub mod delete;
 pub mod diff;
 pub mod disk;
 pub mod error;
+pub mod event;
+pub mod fold;
 pub mod format;
 pub mod gc;
 pub mod id;

@@ -1,10 +1,13 @@
-//! `manifest.json`, schema 1.2: what a checkpoint says of itself to other programs. It is rendered from the sealed record, never
-//! stored; `docs/manifest.schema.json` describes it.
+//! `manifest.json`, schema 1.2: what a checkpoint says of itself to other programs. It is rendered from the sealed record and from what
+//! events said of it since, never stored; `docs/manifest.schema.json` describes it.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::record::{Checkpoint, Part, Rules, Trigger};
+use crate::{
+    fold::Marks,
+    record::{Checkpoint, Consistency, Part, Rules, Trigger},
+};
 
 /// Version of the schema that [`Manifest`] follows.
 pub const MANIFEST_VERSION: &str = "1.2";
@@ -25,6 +28,8 @@ pub struct Manifest {
     pub run_id: Option<String>,
     /// The run's epoch; 0 outside runs.
     pub epoch: u64,
+    /// Whether a newer run had taken over the session by then.
+    pub fenced: bool,
     /// When capture began (RFC 3339, UTC).
     pub started_at: String,
     /// When capture ended (RFC 3339, UTC).
@@ -57,6 +62,10 @@ pub struct Manifest {
     pub annotations: Vec<Value>,
     /// References to issues.
     pub linked_issues: Vec<Value>,
+    /// Its last verification.
+    pub verification: Option<Value>,
+    /// What the agent did meanwhile.
+    pub consistency: Consistency,
     /// Id of the tree that holds everything.
     pub root: String,
     /// Id of the table of hard-link groups, where there are any.
@@ -131,6 +140,15 @@ fn field(value: &Option<Value>, name: &str) -> Value {
     value.as_ref().and_then(|v| v.get(name)).cloned().unwrap_or(Value::Null)
 }
 
+/// A value's fields, without those that are not known.
+fn told(value: &impl Serialize) -> Value {
+    let mut value = serde_json::to_value(value).unwrap_or_default();
+    if let Value::Object(fields) = &mut value {
+        fields.retain(|_, field| !field.is_null());
+    }
+    value
+}
+
 /// The environment as captured, with null for every field of the schema that was not.
 fn environment(captured: &Option<Value>) -> Value {
     let mut fields = match captured {
@@ -144,7 +162,19 @@ fn environment(captured: &Option<Value>) -> Value {
 }
 
 impl Manifest {
-    /// The manifest of a checkpoint.
+    /// The manifest of a checkpoint, with what was said of it since it was sealed.
+    pub fn with(checkpoint: &Checkpoint, marks: &Marks) -> Self {
+        Manifest {
+            approval: marks.approval.as_ref().map(told),
+            tags: marks.tags.iter().cloned().collect(),
+            annotations: marks.annotations.iter().map(told).collect(),
+            linked_issues: marks.links.iter().map(told).collect(),
+            verification: marks.verification.as_ref().map(told),
+            ..Manifest::of(checkpoint)
+        }
+    }
+
+    /// The manifest of a checkpoint as it was sealed.
     pub fn of(checkpoint: &Checkpoint) -> Self {
         let record = &checkpoint.record;
         let git = record.git.as_ref().map(|git| match git {
@@ -159,6 +189,7 @@ impl Manifest {
             session_id: record.session.clone(),
             run_id: record.run.clone(),
             epoch: record.epoch,
+            fenced: record.fenced,
             started_at: record.started_at.to_string(),
             created_at: record.created_at.to_string(),
             trigger: record.trigger,
@@ -192,6 +223,8 @@ impl Manifest {
             tags: Vec::new(),
             annotations: Vec::new(),
             linked_issues: Vec::new(),
+            verification: None,
+            consistency: record.consistency,
             root: record.root.to_string(),
             links: record.links.map(|id| id.to_string()),
             parts: record.parts.clone(),
@@ -230,16 +263,43 @@ mod tests {
         Checkpoint::decode(7, record.to_string()).unwrap()
     }
 
+    fn marks() -> Marks {
+        serde_json::from_value(json!({
+            "tags": ["milestone/v1.0"],
+            "annotations": [{"timestamp": "2026-01-16T15:00:00Z", "user": "ann", "text": "works"},
+                            {"timestamp": "2026-01-16T15:00:01Z", "user": null, "text": "still"}],
+            "links": [{"tracker": "github", "id": "o/r#1", "url": "https://github.com/o/r/issues/1"}],
+            "approval": {"status": "auto_approved", "user": null, "timestamp": "2026-01-16T15:00:00Z", "reason": null,
+                         "policy": "auto"},
+            "verification": {"level": "deep", "ok": true, "at": "2026-01-16T15:00:00Z"},
+        }))
+        .unwrap()
+    }
+
     #[test]
     fn a_manifest_has_every_field_of_its_schema() {
-        let manifest = Manifest::of(&checkpoint()).to_json();
+        // That the values fit is tested where manifests come from.
         let schema: Value = serde_json::from_str(include_str!("../../docs/manifest.schema.json")).unwrap();
-        for name in schema["required"].as_array().unwrap() {
-            assert!(manifest.get(name.as_str().unwrap()).is_some(), "{name} is missing");
+        for manifest in [Manifest::of(&checkpoint()).to_json(), Manifest::with(&checkpoint(), &marks()).to_json()] {
+            for name in schema["required"].as_array().unwrap() {
+                assert!(manifest.get(name.as_str().unwrap()).is_some(), "{name} is missing");
+            }
+            for name in manifest.as_object().unwrap().keys() {
+                assert!(schema["properties"].get(name).is_some(), "{name} is not in the schema");
+            }
         }
-        for name in manifest.as_object().unwrap().keys() {
-            assert!(schema["properties"].get(name).is_some(), "{name} is not in the schema");
-        }
+    }
+
+    #[test]
+    fn what_was_said_since_is_in_it() {
+        let manifest = Manifest::with(&checkpoint(), &marks()).to_json();
+        assert_eq!(
+            manifest["approval"],
+            json!({"status": "auto_approved", "timestamp": "2026-01-16T15:00:00Z", "policy": "auto"})
+        );
+        assert_eq!((manifest["tags"].clone(), &manifest["annotations"][1]["text"]), (json!(["milestone/v1.0"]), &json!("still")));
+        assert_eq!(manifest["linked_issues"][0]["id"], "o/r#1");
+        assert_eq!(manifest["verification"]["level"], "deep");
     }
 
     #[test]

@@ -32,6 +32,27 @@ pub fn display(path: &[u8]) -> String {
     out
 }
 
+/// The bytes that [`display`] shows like this.
+pub fn parse(shown: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(shown.len());
+    let mut rest = shown;
+    while let Some(at) = rest.find('\\') {
+        out.extend_from_slice(&rest.as_bytes()[..at]);
+        let escape = &rest[at + 1..];
+        let byte = escape.strip_prefix('x').and_then(|hex| u8::from_str_radix(hex.get(..2)?, 16).ok());
+        let (byte, length) = match (escape.bytes().next(), byte) {
+            (Some(b'n'), _) => (b'\n', 1),
+            (_, Some(byte)) => (byte, 3),
+            (Some(b'\\'), _) => (b'\\', 1),
+            _ => (b'\\', 0),
+        };
+        out.push(byte);
+        rest = &escape[length..];
+    }
+    out.extend_from_slice(rest.as_bytes());
+    out
+}
+
 /// `folder/name`, or `name` where the folder is the root.
 pub fn join(folder: &[u8], name: &[u8]) -> Vec<u8> {
     if folder.is_empty() {
@@ -70,6 +91,13 @@ mod tests {
     fn odd_names_are_shown_without_ambiguity() {
         assert_eq!(display(b"a\nb\\\xff\x1b"), "a\\nb\\\\\\xff\\x1b");
         assert_eq!(display("ä".as_bytes()), "ä");
+    }
+
+    #[test]
+    fn what_is_shown_can_be_read_back() {
+        for bytes in [&b"/plain/path"[..], b"a\nb\\\xff\x1b\\n\\x41", "\u{e4}\u{85}".as_bytes()] {
+            assert_eq!(parse(&display(bytes)), bytes);
+        }
     }
 
     #[test]

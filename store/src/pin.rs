@@ -12,8 +12,9 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    error::{IoContext, Result},
-    id::{OpId, Ulid},
+    disk,
+    error::{Error, IoContext, Result},
+    id::{OpId, Ulid, hex},
 };
 
 /// What a pin's file says.
@@ -27,6 +28,32 @@ pub struct PinText {
     pub process: u32,
     /// What its holder does, for messages.
     pub purpose: String,
+    /// Where it builds something that is to go if it dies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leaves: Option<Leaves>,
+}
+
+/// A folder in which an operation builds things under temporary names that hold its id.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leaves {
+    /// The path's bytes, in hex.
+    folder: String,
+    /// Whether also in the folders below.
+    pub below: bool,
+}
+
+impl Leaves {
+    /// In this folder, or also in those below.
+    pub fn new(folder: &[u8], below: bool) -> Self {
+        Leaves { folder: hex(folder), below }
+    }
+
+    /// The folder's path; `None` where it does not decode.
+    pub fn folder(&self) -> Option<Vec<u8>> {
+        let digits = self.folder.as_bytes();
+        let byte = |pair: &[u8]| std::str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok());
+        if digits.len().is_multiple_of(2) { digits.chunks(2).map(byte).collect() } else { None }
+    }
 }
 
 /// A pin that this process holds.
@@ -52,11 +79,35 @@ impl Pin {
             if file.metadata().at("read pin", &path)?.nlink() == 0 {
                 continue;
             }
-            let text = PinText { writer, checkpoints: Vec::new(), process: std::process::id(), purpose: purpose.to_owned() };
+            let text = PinText {
+                writer,
+                checkpoints: Vec::new(),
+                process: std::process::id(),
+                purpose: purpose.to_owned(),
+                leaves: None,
+            };
             let mut pin = Pin { op, path, file, text, stays: false };
             pin.write()?;
             return Ok(pin);
         }
+    }
+
+    /// Makes a reader's pin. `None` on a medium that cannot be written, where nothing is collected either.
+    pub fn take_if_writable(folder: &Path, purpose: &str) -> Result<Option<Self>> {
+        use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+        match Self::take(folder, false, purpose) {
+            Ok(pin) => Ok(Some(pin)),
+            Err(Error::Io { source, .. }) if matches!(source.kind(), ReadOnlyFilesystem | PermissionDenied) => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Says where things are built that are to go if this process dies. Synced, because those may be.
+    pub fn leaves(&mut self, leaves: Leaves) -> Result<()> {
+        self.text.leaves = Some(leaves);
+        self.write()?;
+        self.file.sync_data().at("sync pin", &self.path)?;
+        self.path.parent().map_or(Ok(()), disk::sync_folder)
     }
 
     /// Pins checkpoints as well. The caller looks again, afterwards, whether they are still there.
@@ -119,6 +170,7 @@ pub fn list(folder: &Path) -> Result<Vec<FoundPin>> {
             checkpoints: Vec::new(),
             process: 0,
             purpose: "starting".into(),
+            leaves: None,
         });
         found.push(FoundPin { op, alive, text });
     }

@@ -1,10 +1,13 @@
 //! Sealed checkpoint records. A record is JSON; its exact bytes are what is hashed, stored and never written again.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap, fmt};
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{IgnoredAny, MapAccess, Visitor},
+};
+use serde_json::{Map, Value, value::RawValue};
 
 use crate::id::{ObjectId, RecordId, TreeId, Ulid};
 
@@ -136,7 +139,10 @@ pub struct Record {
     pub run: Option<String>,
     /// The run's epoch; 0 outside runs.
     pub epoch: u64,
-    /// The session's head before it.
+    /// Whether a newer run had taken over the session by then: it was kept, and did not become the session's head.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fenced: bool,
+    /// The session's head before it; of a fenced one, the newest of its own epoch or an earlier one.
     pub parent: Option<Ulid>,
     /// Its place in the chain, from 1.
     pub depth: u64,
@@ -177,6 +183,16 @@ pub struct Record {
     pub extra: Map<String, Value>,
 }
 
+/// Name of the field that an imported checkpoint has.
+pub(crate) const IMPORTED: &str = "imported";
+
+impl Record {
+    /// Whether it was made from an archive, of which nobody knows who wrote it.
+    pub fn is_imported(&self) -> bool {
+        self.extra.get(IMPORTED).is_some_and(|value| value == true)
+    }
+}
+
 /// Version of [`Record`] that this release writes.
 pub const RECORD_SCHEMA: u32 = 1;
 
@@ -191,6 +207,124 @@ pub struct Checkpoint {
     pub digest: RecordId,
     /// The sealed bytes.
     pub sealed: String,
+}
+
+/// A checkpoint as lists show it: without what is large in a record, and told of one checkpoint at a time only. Fields are as in
+/// [`Record`]; what may hold anything is as it stands there, and is decoded by who wants it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Outline {
+    /// As of [`Checkpoint`].
+    #[serde(skip)]
+    pub sequence: u64,
+    /// The checkpoint's id.
+    pub id: Ulid,
+    /// Its session.
+    pub session: String,
+    /// Its run.
+    pub run: Option<String>,
+    /// The run's epoch.
+    pub epoch: u64,
+    /// Whether it was kept without becoming the head.
+    #[serde(default)]
+    pub fenced: bool,
+    /// The checkpoint before it.
+    pub parent: Option<Ulid>,
+    /// Its place in the chain.
+    pub depth: u64,
+    /// Why it was made.
+    pub trigger: Trigger,
+    /// More about why.
+    pub trigger_detail: Option<String>,
+    /// What its maker said of it.
+    pub message: Option<String>,
+    /// The tree.
+    pub root: TreeId,
+    /// Whether a part could not be captured.
+    #[serde(rename = "parts", deserialize_with = "any_failed")]
+    pub has_failed_part: bool,
+    /// When capture ended.
+    pub created_at: Timestamp,
+    /// What was captured.
+    pub workspace: Workspace,
+    /// What was left out.
+    pub omitted: Option<Omitted>,
+    /// The conversation.
+    pub conversation: Option<Box<RawValue>>,
+    /// Tokens and cost.
+    pub usage: Option<Box<RawValue>>,
+}
+
+impl Outline {
+    /// Reads it from a sealed record.
+    pub(crate) fn decode(sequence: u64, sealed: &[u8]) -> Result<Self, serde_json::Error> {
+        Ok(Outline { sequence, ..serde_json::from_slice(sealed)? })
+    }
+
+    /// Whether everything that should be in the checkpoint is.
+    pub fn is_complete(&self) -> bool {
+        is_complete(self.omitted.as_ref(), self.has_failed_part)
+    }
+}
+
+/// Whether one of a record's parts has failed. Keeps nothing of them, as there are several of each checkpoint.
+fn any_failed<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
+    #[derive(Deserialize)]
+    struct State<'a> {
+        #[serde(borrow)]
+        status: Cow<'a, str>,
+    }
+    struct Parts;
+    impl<'de> Visitor<'de> for Parts {
+        type Value = bool;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("the states of parts")
+        }
+
+        fn visit_map<M: MapAccess<'de>>(self, mut parts: M) -> Result<bool, M::Error> {
+            let mut failed = false;
+            while let Some((_, state)) = parts.next_entry::<IgnoredAny, State<'de>>()? {
+                failed |= state.status == "failed";
+            }
+            Ok(failed)
+        }
+    }
+    from.deserialize_map(Parts)
+}
+
+impl From<&Checkpoint> for Outline {
+    fn from(checkpoint: &Checkpoint) -> Self {
+        let record = checkpoint.record.clone();
+        let raw = |value: Option<Value>| value.and_then(|value| serde_json::value::to_raw_value(&value).ok());
+        Outline {
+            sequence: checkpoint.sequence,
+            id: record.id,
+            session: record.session,
+            run: record.run,
+            epoch: record.epoch,
+            fenced: record.fenced,
+            parent: record.parent,
+            depth: record.depth,
+            trigger: record.trigger,
+            trigger_detail: record.trigger_detail,
+            message: record.message,
+            root: record.root,
+            has_failed_part: has_failed(&record.parts),
+            created_at: record.created_at,
+            workspace: record.workspace,
+            omitted: record.omitted,
+            conversation: raw(record.conversation),
+            usage: raw(record.usage),
+        }
+    }
+}
+
+fn has_failed(parts: &BTreeMap<String, Part>) -> bool {
+    parts.values().any(|part| matches!(part, Part::Failed { .. }))
+}
+
+fn is_complete(omitted: Option<&Omitted>, has_failed_part: bool) -> bool {
+    !has_failed_part && omitted.is_none_or(|o| o.unreadable + o.changing == 0)
 }
 
 impl Checkpoint {
@@ -212,7 +346,40 @@ impl Checkpoint {
 
     /// Whether everything that should be in it is.
     pub fn is_complete(&self) -> bool {
-        let unread = self.record.omitted.as_ref().is_some_and(|o| o.unreadable + o.changing > 0);
-        !unread && !self.record.parts.values().any(|part| matches!(part, Part::Failed { .. }))
+        is_complete(self.record.omitted.as_ref(), has_failed(&self.record.parts))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Outline;
+    use crate::{
+        Store,
+        delete::delete_checkpoints,
+        testing::{TestStore, files},
+    };
+
+    #[test]
+    fn an_outline_says_whether_a_part_has_failed() {
+        let test = TestStore::new();
+        let sealed = test.get(test.checkpoint(&files(1, 2))).sealed;
+        let is_complete = |sealed: &str| Outline::decode(1, sealed.as_bytes()).unwrap().is_complete();
+        assert!(is_complete(&sealed));
+        assert!(!is_complete(&sealed.replace(r#""parts":{"#, r#""parts":{"git":{"status":"failed","error":"x"},"#)));
+    }
+
+    #[test]
+    fn outlines_are_the_same_from_the_journal_and_from_the_view() {
+        let shown = |store: &Store| -> Vec<String> {
+            store.refresh().unwrap().outlines().unwrap().iter().map(|outline| format!("{outline:?}")).collect()
+        };
+        let test = TestStore::new();
+        let ids: Vec<_> = (0..3).map(|seed| test.checkpoint(&files(seed, 2))).collect();
+        let from_journal = shown(&test.store);
+        test.store.absorb().unwrap();
+        assert_eq!(shown(&test.open()), from_journal);
+        assert!(from_journal.iter().zip(&ids).all(|(outline, id)| outline.contains(&format!("{id:?}"))));
+        delete_checkpoints(&test.store, &ids[1..2], None, &()).unwrap();
+        assert_eq!(shown(&test.store), [from_journal[0].clone(), from_journal[2].clone()]);
     }
 }

@@ -164,19 +164,48 @@ impl StatCache {
 
     /// The section at an offset; `None` where it does not decode.
     pub fn section(&self, offset: u64) -> Option<Section> {
-        let mut head = [0; 8];
-        if offset == 0 || offset + 8 > self.end {
-            return None;
+        read_section(&self.file, self.end, offset)
+    }
+}
+
+fn read_section(file: &File, end: u64, offset: u64) -> Option<Section> {
+    let mut head = [0; 8];
+    if offset == 0 || offset.checked_add(8).is_none_or(|after| after > end) {
+        return None;
+    }
+    file.read_exact_at(&mut head, offset).ok()?;
+    let mut d = Decoder::new(&head);
+    let (length, crc) = (d.u32("section").ok()?, d.u32("section").ok()?);
+    if u64::from(length) > end - offset - 8 {
+        return None;
+    }
+    let mut body = vec![0; length as usize];
+    file.read_exact_at(&mut body, offset + 8).ok()?;
+    (crc32c::crc32c(&body) == crc).then(|| Section::decode(&body).ok()).flatten()
+}
+
+/// Finds entries by their paths in a stat cache that is not complete yet.
+pub struct Lookup {
+    file: File,
+    end: u64,
+    root_section: u64,
+}
+
+impl Lookup {
+    /// The entry at a path from the workspace folder.
+    pub fn find(&self, path: &[u8]) -> Option<Node> {
+        let mut parts = crate::name::components(path).peekable();
+        let mut offset = self.root_section;
+        while let Some(part) = parts.next() {
+            let mut section = read_section(&self.file, self.end, offset)?;
+            let at = section.entries.binary_search_by(|entry| entry.node.name.as_slice().cmp(part)).ok()?;
+            let found = section.entries.swap_remove(at);
+            if parts.peek().is_none() {
+                return Some(found.node);
+            }
+            offset = found.section;
         }
-        self.file.read_exact_at(&mut head, offset).ok()?;
-        let mut d = Decoder::new(&head);
-        let (length, crc) = (d.u32("section").ok()?, d.u32("section").ok()?);
-        if u64::from(length) > self.end - offset - 8 {
-            return None;
-        }
-        let mut body = vec![0; length as usize];
-        self.file.read_exact_at(&mut body, offset + 8).ok()?;
-        (crc32c::crc32c(&body) == crc).then(|| Section::decode(&body).ok()).flatten()
+        None
     }
 }
 
@@ -229,6 +258,12 @@ impl Writer {
         self.end += bytes.len() as u64;
         self.appended += bytes.len() as u64;
         Ok(offset)
+    }
+
+    /// Finds what has been written so far, below the folder whose section begins at `root_section`.
+    pub fn lookup(&mut self, root_section: u64) -> Option<Lookup> {
+        self.out.flush().ok()?;
+        Some(Lookup { file: File::open(&self.temporary).ok()?, end: self.end, root_section })
     }
 
     /// Completes the cache and puts it in the old one's place. It is not synced: a torn one does not decode.

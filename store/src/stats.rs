@@ -36,6 +36,8 @@ pub struct Stats {
     pub packs: u64,
     /// Bytes of them on disk.
     pub pack_bytes: u64,
+    /// Bytes in them of the blocks that hold content; the others hold trees, recipes, tables and records.
+    pub data_block_bytes: u64,
     /// Bytes of packs that were condemned and still wait.
     pub condemned_bytes: u64,
     /// Bytes of the journal.
@@ -127,7 +129,10 @@ fn count_packs(store: &Store, stats: &mut Stats, progress: &dyn Progress) -> Res
         }
         stats.packs += 1;
         stats.pack_bytes += state.bytes;
-        PackFile::open(&store.layout().pack(id), id)?.scan(false, |_, directory| {
+        PackFile::open(&store.layout().pack(id), id)?.scan(false, |location, directory| {
+            if directory.entries.first().is_some_and(|entry| entry.kind == ObjectKind::Chunk) {
+                stats.data_block_bytes += u64::from(location.block_bytes);
+            }
             for entry in directory.entries.iter().filter(|entry| seen.insert(entry.id.key())) {
                 let bytes = (entry.head_bytes + entry.tail_bytes) as u64;
                 *(if entry.kind == ObjectKind::Chunk { &mut stats.unique_bytes } else { &mut stats.meta_bytes }) += bytes;
@@ -173,6 +178,7 @@ mod tests {
         assert_eq!(stats.logical_bytes, 2 * bytes(&a) + bytes(&b));
         let distinct: HashSet<&Vec<u8>> = a.values().chain(b.values()).collect();
         assert_eq!(stats.unique_bytes, distinct.iter().map(|bytes| bytes.len() as u64).sum::<u64>());
+        assert!(stats.data_block_bytes > 0 && stats.data_block_bytes < stats.pack_bytes);
         assert!(stats.dedup_ratio > 1.5 && stats.compression_ratio > 1.0 && stats.stored_bytes > stats.pack_bytes);
         let [session] = &stats.sessions[..] else { panic!("{stats:?}") };
         assert_eq!((session.checkpoints, session.added_bytes), (3, stats.pack_bytes));

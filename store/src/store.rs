@@ -6,7 +6,10 @@ use std::{
     num::NonZeroUsize,
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::{
+        Arc, Mutex, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -113,6 +116,17 @@ impl Config {
     }
 }
 
+impl Config {
+    /// Fails where there is a feature with which this release must not write to the store.
+    pub(crate) fn check_writable(&self, root: &Path) -> Result<()> {
+        let needs = |feature: &String| format!("the feature '{feature}' for writing");
+        match self.read_compatible.first() {
+            Some(feature) => Err(Error::FormatNewer { path: root.to_owned(), needs: needs(feature) }),
+            None => Ok(()),
+        }
+    }
+}
+
 /// How to open a store.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
@@ -147,6 +161,7 @@ pub struct Store {
     view: RwLock<Arc<View>>,
     blocks: Cache<Location, Arc<Block>, BlockWeight>,
     packs: Mutex<lru::LruCache<PackId, Arc<PackFile>>>,
+    decoded_blocks: AtomicU64,
 }
 
 impl std::fmt::Debug for Store {
@@ -161,11 +176,15 @@ const PACK_FILES_MAX: NonZeroUsize = NonZeroUsize::new(48).expect("not zero");
 impl Store {
     /// Opens the store in a folder.
     pub fn open(root: &Path, options: &OpenOptions) -> Result<Self> {
-        Self::open_with(root, options, |layout| match View::open(layout) {
+        Self::open_with(root, options, Self::open_view)
+    }
+
+    fn open_view(layout: &Layout) -> Result<View> {
+        match View::open(layout) {
             // What RocksDB holds can be derived, so that losing it locks nobody out.
-            Err(Error::Index { .. }) => View::from_journal(layout),
+            Err(Error::Index { .. }) => View::from_journal(layout).map(View::in_place_of_index),
             other => other,
-        })
+        }
     }
 
     /// Opens the store, and fails where RocksDB does.
@@ -202,6 +221,7 @@ impl Store {
             view: RwLock::new(Arc::new(view)),
             blocks: cache::by_bytes(1024, options.cache_bytes, BlockWeight),
             packs: Mutex::new(lru::LruCache::new(PACK_FILES_MAX)),
+            decoded_blocks: AtomicU64::new(0),
         })
     }
 
@@ -236,7 +256,10 @@ impl Store {
 
     /// Opens everything anew, RocksDB included.
     pub(crate) fn reopen(&self) -> Result<Arc<View>> {
-        self.set_view(View::open(&self.layout)?)
+        match self.view().is_in_place_of_index() {
+            true => self.set_view(Self::open_view(&self.layout)?),
+            false => self.set_view(View::open(&self.layout)?),
+        }
     }
 
     fn set_view(&self, view: View) -> Result<Arc<View>> {
@@ -254,8 +277,14 @@ impl Store {
         Ok(())
     }
 
+    /// Fails where the store has a feature with which this release must not write to it.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        self.config.check_writable(&self.layout.root)
+    }
+
     /// Takes the writer lock.
     pub(crate) fn lock(&self, progress: &dyn Progress) -> Result<WriterLock> {
+        self.check_writable()?;
         WriterLock::take(&self.layout.root, self.lock_timeout, progress)
     }
 
@@ -280,7 +309,15 @@ impl Store {
 
     /// The decoded block at a place, from the cache or from its pack. One reader decodes it, others wait for that.
     pub fn block(&self, location: Location) -> Result<Arc<Block>> {
-        self.blocks.get_or_insert_with(&location, || self.pack(location.pack)?.read_block(location).map(Arc::new))
+        self.blocks.get_or_insert_with(&location, || {
+            self.decoded_blocks.fetch_add(1, Ordering::Relaxed);
+            self.pack(location.pack)?.read_block(location).map(Arc::new)
+        })
+    }
+
+    /// How many blocks were read and decoded so far, those of trees included. Others were found in the cache.
+    pub fn decoded_blocks(&self) -> u64 {
+        self.decoded_blocks.load(Ordering::Relaxed)
     }
 
     /// Where the next block of the same pack lies; `None` behind the last one, or where the pack is damaged or gone.
@@ -296,25 +333,32 @@ impl Store {
         self.view().locate(id)?.ok_or_else(missing)
     }
 
+    fn locate_block(&self, kind: ObjectKind, id: ObjectId) -> Result<(Location, Arc<Block>)> {
+        let location = self.locate(kind, id)?;
+        Ok((location, self.block(location)?))
+    }
+
+    /// Looks an object up again, as long as the journal grows: it may be moved more than once.
+    fn locate_moved_block(&self, kind: ObjectKind, id: ObjectId) -> Result<(Location, Arc<Block>)> {
+        loop {
+            let before = self.view().end().clone();
+            self.reopen()?;
+            match self.locate_block(kind, id) {
+                Err(e) if is_missing(&e) && *self.view().end() != before => {}
+                Err(Error::Io { path, source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+                    let what = format!("{} {id}", kind.name());
+                    return Err(Error::Corrupt { what, place: path, reason: "the pack is missing".into() });
+                }
+                other => return other,
+            }
+        }
+    }
+
     /// The block that holds an object, of which [`Block::object`] gives the bytes. Where garbage collection has moved the object
     /// meanwhile, it is looked up again.
     pub fn object_block(&self, kind: ObjectKind, id: ObjectId) -> Result<Arc<Block>> {
-        let found = self.locate(kind, id).and_then(|location| Ok((location, self.block(location)?)));
-        let (location, block) = match found {
-            Err(e) if e.is_not_found() || matches!(e, Error::Missing { .. }) => {
-                self.reopen()?;
-                let again = self.locate(kind, id).and_then(|location| Ok((location, self.block(location)?)));
-                match again {
-                    Err(Error::Io { path, source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
-                        return Err(Error::Corrupt {
-                            what: format!("{} {id}", kind.name()),
-                            place: path,
-                            reason: "the pack is missing".into(),
-                        });
-                    }
-                    other => other?,
-                }
-            }
+        let (location, block) = match self.locate_block(kind, id) {
+            Err(e) if is_missing(&e) => self.locate_moved_block(kind, id)?,
             other => other?,
         };
         match block.object(id) {
@@ -368,6 +412,11 @@ impl Store {
     }
 }
 
+/// Whether an object may be somewhere else by now.
+fn is_missing(e: &Error) -> bool {
+    e.is_not_found() || matches!(e, Error::Missing { .. })
+}
+
 fn missing(root: &Path) -> Error {
     match fs::read_dir(root).map(Iterator::count) {
         Ok(0) => Error::NoStore { path: root.to_owned(), hint: "the folder is empty; `checkpoint create` makes a store" },
@@ -385,10 +434,7 @@ fn missing(root: &Path) -> Error {
 /// Makes an empty store. Two processes may do so at once: one's settings win, and both then read those.
 fn make(layout: &Layout) -> Result<()> {
     let root = &layout.root;
-    if let Some(missing_parent) = root.parent().filter(|p| !p.as_os_str().is_empty()) {
-        fs::create_dir_all(missing_parent).at("create folder", missing_parent)?;
-    }
-    disk::make_folder(root)?;
+    disk::make_folder_durable(root)?;
     let ours = ["packs", "journal", "view", "pins", "cache", "mounts", "lock", "lock.index", "ballast"];
     for entry in fs::read_dir(root).at("read folder", root)? {
         let name = entry.at("read folder", root)?.file_name();
@@ -407,6 +453,8 @@ fn make(layout: &Layout) -> Result<()> {
     make_ballast(layout);
     // Made now, so that the first commit does not do it while it holds the lock.
     view::absorb(layout, &Default::default())?;
+    // What makes the folder a store comes last: where it is, the folders are, too.
+    disk::sync_folder(root)?;
     let text = serde_json::to_vec_pretty(&Config::new()).unwrap_or_default();
     disk::write_file_synced(&layout.config(), &text)
 }

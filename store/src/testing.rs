@@ -181,6 +181,7 @@ fn record(session: &str, root: TreeId, totals: &Totals) -> Record {
         session: session.into(),
         run: None,
         epoch: 0,
+        fenced: false,
         parent: None,
         depth: 1,
         trigger: Trigger::Manual,

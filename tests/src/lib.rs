@@ -1,7 +1,16 @@
-//! What the whole-system tests share: the real binary in a clean environment, trees of every kind of entry, and comparison by
-//! independent tools.
+//! What the whole-system tests share: the real binary in a clean environment, trees of every kind of entry, comparison by
+//! independent tools, and a filesystem that records what is written and synced.
+
+pub mod allocation;
+pub mod recorder;
+pub mod story;
+
+pub mod agent;
+pub mod live;
+pub mod tmux;
 
 use std::{
+    collections::BTreeMap,
     fs::{self, File},
     io::{Seek, SeekFrom, Write},
     os::unix::{ffi::OsStrExt, fs::symlink},
@@ -21,9 +30,15 @@ pub fn binary() -> PathBuf {
     binary
 }
 
+/// How many rounds a long run takes, by `PARHELIA_LONG`; 0 in the ordinary run.
+pub fn long() -> u64 {
+    std::env::var("PARHELIA_LONG").ok().and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
 /// A scratch folder with a store that does not exist yet.
 pub struct Scratch {
     folder: tempfile::TempDir,
+    store: PathBuf,
 }
 
 impl Default for Scratch {
@@ -35,7 +50,13 @@ impl Default for Scratch {
 impl Scratch {
     /// A new one.
     pub fn new() -> Self {
-        Scratch { folder: tempfile::tempdir().unwrap_or_else(|e| panic!("no scratch folder: {e}")) }
+        let folder = tempfile::tempdir().unwrap_or_else(|e| panic!("no scratch folder: {e}"));
+        Scratch { store: folder.path().join("store"), folder }
+    }
+
+    /// A new one, whose store is somewhere else.
+    pub fn with_store(store: PathBuf) -> Self {
+        Scratch { store, ..Self::new() }
     }
 
     /// A path in it.
@@ -45,7 +66,7 @@ impl Scratch {
 
     /// The store's folder.
     pub fn store(&self) -> PathBuf {
-        self.path("store")
+        self.store.clone()
     }
 
     /// A command line in a clean environment.
@@ -104,12 +125,34 @@ fn tool(program: &str, arguments: &[&str], folder: &Path) -> String {
 /// Panics unless two folders are equal by diff, rsync (contents, owners, times, hard links, xattrs, ACLs), find and getfattr.
 pub fn assert_equal(a: &Path, b: &Path) {
     let (from, to) = (format!("{}/", a.display()), format!("{}/", b.display()));
-    let changed = tool("rsync", &["-aHAXnci", "--checksum", "--delete", &from, &to], a);
+    let changed = tool("rsync", &["-aHAXnci", "--modify-window=-1", "--checksum", "--delete", &from, &to], a);
     assert_eq!(changed, "", "rsync finds differences between {from} and {to}");
     let listing = |folder| tool("find", &[".", "-printf", "%P %y %m %U %G %T@ %n %l\\n"], folder);
     assert_eq!(sorted(listing(a)), sorted(listing(b)), "find finds differences");
     let xattrs = |folder| tool("getfattr", &["-R", "-h", "-d", "-m", "-", "--absolute-names", "."], folder);
     assert_eq!(xattrs(a), xattrs(b), "getfattr finds differences");
+}
+
+/// Regular files, by path.
+pub type Files = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// The regular files of a folder.
+pub fn files_in(folder: &Path) -> Files {
+    fn add(folder: &Path, prefix: &[u8], files: &mut Files) {
+        for entry in fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display())).flatten() {
+            let path = [prefix, entry.file_name().as_bytes()].concat();
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => add(&entry.path(), &[&path, b"/".as_slice()].concat(), files),
+                Ok(kind) if kind.is_file() => {
+                    files.insert(path, fs::read(entry.path()).unwrap_or_default());
+                }
+                _ => {}
+            }
+        }
+    }
+    let mut files = Files::new();
+    add(folder, b"", &mut files);
+    files
 }
 
 fn sorted(text: String) -> Vec<String> {

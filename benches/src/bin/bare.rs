@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use parhelia_benches::error::{self, Result};
-use parhelia_benches::{bare, memory, walk};
+use parhelia_benches::{bare, memory, random, walk};
 
 /// Bare loops that the tools are compared with.
 #[derive(Debug, Parser)]
@@ -29,6 +29,13 @@ enum Verb {
         /// The file to write
         out: PathBuf,
     },
+    /// Read 4 KiB at random places of a file
+    Random {
+        /// The file
+        file: PathBuf,
+        /// How many reads
+        reads: u32,
+    },
     /// Touch and free memory
     Touch {
         /// How much
@@ -50,6 +57,7 @@ fn run(options: &Options) -> Result<()> {
             Ok(())
         }
         Verb::Store { tree, out } => bare::store(tree, out, THREADS),
+        Verb::Random { file, reads } => random::read_pages(file, *reads),
         Verb::Touch { mib } => memory::touch(mib << 20),
     }
 }

@@ -23,6 +23,8 @@ pub const GROWTH_BYTES: usize = 200 << 10;
 pub const GROWTHS: usize = 20;
 const SEED: u64 = 0x7a15c;
 const FIRST_RECORD_MS: u64 = 1_750_000_000_000;
+/// Where a session works that was not told where.
+const FOLDER: &str = "/home/dev/project";
 
 /// The set `transcript`.
 #[derive(Debug)]
@@ -66,6 +68,9 @@ fn write_lines(path: &Path, session: &mut Session, bytes: usize) -> Result<()> {
 pub struct Session {
     text: Text,
     id: String,
+    folder: String,
+    /// The files that tools read and edit, from the folder; none for new ones each time.
+    files: Vec<String>,
     parent: Value,
     now_ms: u64,
     pending_tool: Option<String>,
@@ -76,7 +81,18 @@ impl Session {
     pub fn new(seed: u64) -> Self {
         let mut text = Text::new(seed, 6000);
         let id = text.uuid();
-        Self { text, id, parent: Value::Null, now_ms: FIRST_RECORD_MS, pending_tool: None }
+        let (folder, files) = (FOLDER.to_owned(), Vec::new());
+        Self { text, id, folder, files, parent: Value::Null, now_ms: FIRST_RECORD_MS, pending_tool: None }
+    }
+
+    /// A session that works in a folder on files of it, given by their paths from there.
+    pub fn working_in(seed: u64, folder: &Path, files: Vec<String>) -> Self {
+        Self { folder: folder.display().to_string(), files, ..Self::new(seed) }
+    }
+
+    /// The id of the conversation.
+    pub fn id(&self) -> &str {
+        &self.id
     }
 
     /// The next record with its line feed.
@@ -94,7 +110,7 @@ impl Session {
             "parentUuid": self.parent,
             "sessionId": self.id,
             "timestampMs": self.now_ms,
-            "cwd": "/home/dev/project",
+            "cwd": self.folder,
             "version": "1.0.0",
             "gitBranch": "main",
             "message": message,
@@ -137,8 +153,7 @@ impl Session {
     fn tool_use(&mut self) -> Value {
         let mut id = String::from("tool_");
         self.text.hex(24, &mut id);
-        let mut path = String::from("/home/dev/project/");
-        self.text.path(&mut path);
+        let path = self.file();
         let (name, input) = match self.text.rng.below(3) {
             0 => ("Read", json!({"file_path": path})),
             1 => {
@@ -155,6 +170,17 @@ impl Session {
         };
         self.pending_tool = Some(id.clone());
         json!({"type": "tool_use", "id": id, "name": name, "input": input})
+    }
+
+    fn file(&mut self) -> String {
+        let mut path = format!("{}/", self.folder);
+        if self.files.is_empty() {
+            self.text.path(&mut path);
+        } else {
+            let chosen = self.text.rng.skewed(self.files.len());
+            path.push_str(&self.files[chosen]);
+        }
+        path
     }
 
     fn tool_result(&mut self, tool: &str) -> Value {
@@ -218,6 +244,13 @@ mod tests {
             let record: Value = serde_json::from_str(line).unwrap();
             assert!(record["uuid"].is_string());
         }
+    }
+
+    #[test]
+    fn it_works_on_the_files_that_it_is_given() {
+        let mut session = Session::working_in(SEED, Path::new("/work"), vec!["a.rs".to_owned()]);
+        let text: String = (0..200).map(|_| session.line()).collect();
+        assert!(text.contains("\"/work/a.rs\"") && !text.contains(FOLDER));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::walk;
 /// How much memory is touched before a case.
 const WARM_MIB: usize = 2048;
 /// How many files of the tree in a quick run.
-const QUICK_FILES: u64 = 3000;
+pub const QUICK_FILES: u64 = 3000;
 /// How many files are edited between two checkpoints.
 pub const EDITED: usize = 10;
 /// How many synced writes are timed.
@@ -157,12 +157,7 @@ impl Lab {
         self.edits += 1;
         let stride = files.len() / EDITED;
         for slot in 0..EDITED {
-            let path = &files[slot * stride + (self.edits * 7) % stride];
-            OpenOptions::new()
-                .append(true)
-                .open(path)
-                .and_then(|mut file| writeln!(file, "// edit {} {slot}", self.edits))
-                .context(|| format!("edit {}", path.display()))?;
+            append_line(&files[slot * stride + (self.edits * 7) % stride], &format!("// edit {} {slot}", self.edits))?;
         }
         self.settle()
     }
@@ -177,7 +172,14 @@ impl Lab {
     }
 }
 
-fn list_small_files(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+/// Edits a file.
+pub fn append_line(path: &Path, line: &str) -> Result<()> {
+    let edited = OpenOptions::new().append(true).open(path).and_then(|mut file| writeln!(file, "{line}"));
+    edited.context(|| format!("edit {}", path.display()))
+}
+
+/// The files below a folder that may be edited.
+pub fn list_small_files(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     let what = || format!("read folder {}", folder.display());
     for entry in std::fs::read_dir(folder).context(what)? {
         let entry = entry.context(what)?;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
@@ -30,6 +30,7 @@ pub struct Step {
     argv: Vec<String>,
     env: Vec<(String, String)>,
     folder: Option<PathBuf>,
+    input: Option<PathBuf>,
 }
 
 impl Step {
@@ -62,7 +63,14 @@ impl Step {
         self
     }
 
-    fn command(&self) -> Result<Command> {
+    /// Sets the file that the command reads as its standard input; else it has none.
+    pub fn input(mut self, file: &Path) -> Self {
+        self.input = Some(file.to_owned());
+        self
+    }
+
+    /// The command, without the variables that would change what a tool does.
+    pub fn command(&self) -> Result<Command> {
         let (program, args) = self.argv.split_first().ok_or_else(|| Error::new("a step without a program"))?;
         let mut command = Command::new(program);
         for (name, _) in std::env::vars_os() {
@@ -75,6 +83,10 @@ impl Step {
         if let Some(folder) = &self.folder {
             command.current_dir(folder);
         }
+        command.stdin(match &self.input {
+            Some(path) => File::open(path).context(|| format!("open {}", path.display()))?.into(),
+            None => Stdio::null(),
+        });
         Ok(command)
     }
 }
@@ -91,6 +103,8 @@ pub struct Job {
 /// What a job cost.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct Outcome {
+    /// When it began, in seconds since 1970.
+    pub started_s: f64,
     /// Wall time, syncing included.
     pub wall_s: f64,
     /// The part of it that was syncing.
@@ -107,6 +121,7 @@ impl Outcome {
     /// Both one after the other.
     pub fn then(self, other: Self) -> Self {
         Self {
+            started_s: self.started_s,
             wall_s: self.wall_s + other.wall_s,
             sync_s: self.sync_s + other.sync_s,
             user_s: self.user_s + other.user_s,
@@ -205,10 +220,15 @@ pub fn launcher(out: &Path) -> Result<()> {
     std::fs::write(out, text).context(|| "write the outcome")
 }
 
+/// Seconds since 1970, as other processes say the time, too.
+pub fn now_s() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+}
+
 fn measure(job: &Job) -> Result<Outcome> {
-    let start = Instant::now();
+    let (start, started_s) = (Instant::now(), now_s());
     for step in &job.steps {
-        let status = step.command()?.stdin(Stdio::null()).status().context(|| format!("start {}", step.argv[0]))?;
+        let status = step.command()?.status().context(|| format!("start {}", step.argv[0]))?;
         if !status.success() {
             return Err(Error::new(format!("`{}`: {status}", step.argv.join(" "))));
         }
@@ -221,6 +241,7 @@ fn measure(job: &Job) -> Result<Outcome> {
     // Waited-for children alone: exactly the steps and what they started in turn.
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).context(|| "ask for the resource usage")?;
     Ok(Outcome {
+        started_s,
         wall_s: wall.as_secs_f64(),
         sync_s: (wall - ran).as_secs_f64(),
         user_s: usage.user_time().num_microseconds() as f64 / 1e6,
@@ -239,6 +260,17 @@ mod tests {
         let job = Job { steps: vec![Step::new("sh").args(["-c", busy])], sync: None };
         let outcome = measure(&job).unwrap();
         assert!(outcome.wall_s > 0.0 && outcome.cpu_s() > 0.0 && outcome.rss_kib > 0);
+    }
+
+    #[test]
+    fn a_step_reads_its_input() {
+        let folder = tempfile::tempdir().unwrap();
+        let input = folder.path().join("input");
+        std::fs::write(&input, "words").unwrap();
+        let step = Step::new("sh").args(["-c", "test \"$(cat)\" = words"]).input(&input);
+        let before = now_s();
+        let outcome = measure(&Job { steps: vec![step], sync: None }).unwrap();
+        assert!(outcome.started_s >= before && outcome.started_s <= now_s());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! - [`options`]: what the command line chooses.
 //! - [`image`]: the journaled filesystem that everything happens on.
 //! - [`launch`]: timing one command from a small process.
+//! - [`mounted`]: mounts of the tools.
 //! - [`tools`]: how each tool is driven.
 //! - [`lab`]: what the cases share: tools, figures, rounds.
 //! - [`cases`]: what is measured.
@@ -14,6 +15,7 @@ pub mod figures;
 pub mod image;
 pub mod lab;
 pub mod launch;
+pub mod mounted;
 pub mod options;
 pub mod report;
 pub mod run;

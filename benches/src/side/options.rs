@@ -80,6 +80,10 @@ pub enum Case {
     Many,
     /// Cost per file from 10,000 to 1,000,000 files
     Scale,
+    /// A mounted checkpoint beside the native tree and other tools' mounts (only when it is named)
+    Mounts,
+    /// Checkpoints of an agent's session, its hooks, resuming it and rolling it back (only when it is named)
+    Sessions,
 }
 
 /// What can be compared.
@@ -105,7 +109,11 @@ impl Options {
     /// Whether a case is to be run.
     pub fn wants(&self, case: Case) -> bool {
         if self.only.is_empty() {
-            return case != Case::Scale || self.scale;
+            return match case {
+                Case::Scale => self.scale,
+                Case::Mounts | Case::Sessions => false,
+                _ => true,
+            };
         }
         self.only.contains(&case)
     }

@@ -41,6 +41,10 @@ pub enum Unit {
     Kib,
     /// Microseconds, from microseconds.
     Micros,
+    /// How many times.
+    Times,
+    /// A number of things.
+    Count,
 }
 
 impl Unit {
@@ -52,6 +56,8 @@ impl Unit {
             Self::Mib => format!("{:.1} MiB", value / 1048576.0),
             Self::Kib => format!("{:.1} KiB", value / 1024.0),
             Self::Micros => format!("{value:.1} µs"),
+            Self::Count => thousands(value),
+            Self::Times => format!("{value:.2} times"),
         }
     }
 }

@@ -5,31 +5,38 @@ use std::{
     io::{BufRead, BufReader, Read},
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use parhelia_session::{retention, rollback, verification};
 use parhelia_store::{
-    create::{self, Options, Outcome},
+    Store,
+    check::VerifyReport,
+    create::{self, FullWalk, Options, Outcome},
+    fold::{Run, Session, Status},
     name,
     omitted::Reason,
     progress::Progress,
-    record::{Rules, Trigger},
+    record::{Checkpoint, Part, Rules, Trigger},
 };
 use serde_json::json;
 
-use super::{session, show};
+use super::{rollback::finish_earlier, session, show, state};
 use crate::{
     context::Context,
+    env,
     exit::{Code, Failure, Result},
     human,
     output::Style,
+    session::prune,
 };
 
 /// Flags of `checkpoint create`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The session that it belongs to [default: from the workspace folder's name and path]
+    /// The session that it belongs to, by its id, or by its name in this folder [default: that of the run in which this is called, else from
+    /// the workspace folder's name and path]
     session: Option<String>,
     /// The folder to capture
     #[arg(short, long, value_name = "DIR", default_value = ".")]
@@ -45,9 +52,14 @@ pub struct Args {
     message: Option<String>,
     #[command(flatten)]
     rules: RuleArgs,
+    #[command(flatten)]
+    state: state::Args,
     /// Capture only the paths listed in a file, one a line, and what is below them; `-` reads standard input
     #[arg(long, value_name = "FILE")]
     files_from: Option<PathBuf>,
+    /// Read and hash everything once more at the end
+    #[arg(long)]
+    deep: bool,
     /// Make no checkpoint where nothing has changed since the session's last one
     #[arg(long)]
     skip_if_unchanged: bool,
@@ -83,18 +95,20 @@ fn trigger_parser() -> impl TypedValueParser<Value = Trigger> {
 }
 
 impl RuleArgs {
-    fn rules(&self, listed_only: bool) -> Result<Rules> {
-        let mut patterns = self.exclude.clone();
+    /// The flags' rules beside those of the configuration.
+    fn rules(&self, configured: Rules, listed_only: bool) -> Result<Rules> {
+        let mut patterns = configured.patterns;
+        patterns.extend_from_slice(&self.exclude);
         for path in &self.exclude_file {
             let text = fs::read_to_string(path).map_err(|source| Failure::File { action: "read", path: path.clone(), source })?;
             patterns.extend(text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')).map(str::to_owned));
         }
         Ok(Rules {
-            defaults: !self.no_default_excludes,
+            defaults: configured.defaults && !self.no_default_excludes,
             patterns,
-            if_present: self.exclude_if_present.clone(),
+            if_present: [configured.if_present, self.exclude_if_present.clone()].concat(),
             caches: self.exclude_caches,
-            one_file_system: self.one_file_system,
+            one_file_system: configured.one_file_system || self.one_file_system,
             listed_only,
         })
     }
@@ -104,18 +118,23 @@ impl RuleArgs {
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let began = Instant::now();
     let workspace = session::workspace(&args.workspace)?;
-    let session = match &args.session {
-        Some(name) => session::checked(name)?,
-        None => session::derived(&workspace),
-    };
+    let named = args.session.as_deref().map(session::checked).transpose()?;
+    let config = context.config(&workspace)?;
     let listed = args.files_from.as_deref().map(|file| listed(file, &workspace)).transpose()?;
-    let rules = args.rules.rules(listed.is_some())?;
-    let progress = context.progress();
+    let rules = args.rules.rules(config.capture.rules(), listed.is_some())?;
     let store = context.open_with(true)?;
+    let run = own_run(&store)?;
+    let session = session_of(&store, named, run.as_ref(), &workspace)?;
+    finish_rollback(context, &store, &session)?;
+    let progress = context.progress();
     context.warn_of_network(&store, &progress);
+    let run = run.filter(|run| run.session == session);
     let options = Options {
         workspace,
+        run: run.as_ref().map(|run| run.id.clone()),
+        epoch: run.map_or(0, |run| run.epoch),
         session,
+        actor: context.actor(),
         trigger: args.trigger,
         trigger_detail: args.trigger_detail.clone(),
         message: args.message.clone(),
@@ -124,15 +143,71 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         skip_if_unchanged: args.skip_if_unchanged,
         ..Options::default()
     };
-    let outcome = create::run(&store, &options, &progress)?;
+    let environment = env::request(context, &options.workspace)?;
+    let mut prepared = state::prepare(&args.state, &store, &options.session, &options.workspace, &config, environment)?;
+    let outcome = create::run_with(&store, &options, &FullWalk, &mut prepared.capture, &progress)?;
     outcome.notices.iter().for_each(|notice| progress.notice(notice));
+    let verified = match outcome.skipped {
+        true => None,
+        false => Some(verification::of_new(&store, &outcome.checkpoint, args.deep, &context.actor(), &progress)?),
+    };
+    let pruned = retention::after(&store, &outcome, &config.retention, &context.actor(), &progress);
     drop(progress);
-    let is_partial = report(context, &outcome, began)?;
-    Ok(if is_partial { Code::Partly } else { Code::Done })
+    let is_damaged = verified.as_ref().is_some_and(|report| !report.is_ok());
+    let is_partial = report(context, &outcome, verified.as_ref(), pruned.as_ref(), began)?;
+    Ok(match (is_damaged, is_partial) {
+        (true, _) => Code::Corrupt,
+        (_, true) => Code::Partly,
+        _ => Code::Done,
+    })
+}
+
+/// How long a rollback that is under way is waited for.
+const TURN_LIMIT: Duration = Duration::from_secs(60);
+
+/// What is half rolled back is no state that anybody was in.
+fn finish_rollback(context: &mut Context, store: &Store, session: &str) -> Result<()> {
+    if store.view().session(session)?.is_some_and(|session| rollback::open(&session).is_some()) {
+        let _turn = rollback::held(store, session, TURN_LIMIT)?;
+        finish_earlier(context, store, session)?;
+    }
+    Ok(())
+}
+
+/// The run that this process belongs to, by its environment.
+fn own_run(store: &Store) -> Result<Option<Run>> {
+    let Some(id) = std::env::var("PARHELIA_RUN_ID").ok().filter(|id| !id.is_empty()) else { return Ok(None) };
+    Ok(store.view().run(&id)?)
+}
+
+/// The session that has this id, or else the one of this workspace that has this name; where there is none, the name is a new session's id.
+/// Without a name it is the session of the run that this process belongs to, or else the one that is named after the workspace.
+fn session_of(store: &Store, named: Option<String>, run: Option<&Run>, workspace: &Path) -> Result<String> {
+    let view = store.view();
+    let place = name::display(workspace.as_os_str().as_bytes());
+    let is_here = |session: &Session| session.workspace.as_ref().is_some_and(|found| found.path == place);
+    let Some(name) = named else {
+        let own = run.map(|run| view.session(&run.session)).transpose()?.flatten();
+        return Ok(own.filter(is_here).map_or_else(|| session::derived(workspace), |session| session.id));
+    };
+    if view.session(&name)?.is_some() {
+        return Ok(name);
+    }
+    let here = view
+        .sessions()?
+        .into_iter()
+        .filter(|session| session.name == name && session.status != Status::Ended && is_here(session));
+    Ok(here.max_by_key(|session| session.changed_at).map_or(name, |session| session.id))
 }
 
 /// Prints the outcome; says whether something is not in the checkpoint as it was.
-fn report(context: &mut Context, outcome: &Outcome, began: Instant) -> Result<bool> {
+fn report(
+    context: &mut Context,
+    outcome: &Outcome,
+    verified: Option<&VerifyReport>,
+    pruned: Option<&retention::Report>,
+    began: Instant,
+) -> Result<bool> {
     let (mut excluded, mut unreadable, mut changing) = (0u64, 0u64, 0u64);
     for omission in &outcome.omissions {
         match omission.reason {
@@ -156,21 +231,42 @@ fn report(context: &mut Context, outcome: &Outcome, began: Instant) -> Result<bo
         let (files, size) = (human::count(record.workspace.files, "file"), human::size(record.workspace.bytes));
         let (new, stored) = (human::size(outcome.new_bytes), human::size(outcome.stored_bytes));
         let seconds = began.elapsed().as_secs_f64();
+        steps(context, checkpoint, verified)?;
         context.out.remark(format!("Checkpoint {id} of session {} created.", record.session))?;
         context.out.remark(format!("{files}, {size}; {new} new, {stored} stored, in {seconds:.2} s."))?;
         if excluded > 0 {
             context.out.remark(format!("Left out {} (`checkpoint show -v` names them).", human::count(excluded, "entry")))?;
         }
     }
+    for problem in verified.iter().flat_map(|report| &report.problems) {
+        eprintln!("parhelia: {}: {}", problem.path, problem.error);
+    }
+    if record.fenced {
+        eprintln!(
+            "parhelia: a newer run has taken over session {}; the checkpoint is kept, fenced, and is not its head",
+            record.session
+        );
+    }
     if unreadable + changing > 0 {
         eprintln!("parhelia: the checkpoint is partial: {unreadable} not read, {changing} changing while read");
     }
+    for (part, state) in &record.parts {
+        if let Part::Failed { error } = state {
+            eprintln!("parhelia: the checkpoint is incomplete: {part}: {error}");
+        }
+    }
+    if let Some(pruned) = pruned {
+        prune::remark(context, pruned)?;
+    }
+    let complete = checkpoint.is_complete();
     context.out.summary(json!({
         "id": checkpoint.id(),
         "session": record.session,
         "skipped": outcome.skipped,
         "parent": record.parent.map(|id| id.to_string()),
         "depth": record.depth,
+        "epoch": record.epoch,
+        "fenced": record.fenced,
         "root": record.root,
         "checksum": checkpoint.checksum(),
         "files": record.workspace.files,
@@ -183,11 +279,41 @@ fn report(context: &mut Context, outcome: &Outcome, began: Instant) -> Result<bo
         "excluded": excluded,
         "unreadable": unreadable,
         "changing": changing,
-        "complete": unreadable + changing == 0,
+        "parts": record.parts,
+        "complete": complete,
+        "verified": verified.map(VerifyReport::is_ok),
+        "removed": pruned.map_or(0, |report| report.removed.len()),
         "lock_held_ms": outcome.lock_held_ms,
         "duration_ms": u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
     }))?;
-    Ok(unreadable + changing > 0)
+    Ok(!complete)
+}
+
+/// What was done, step by step.
+fn steps(context: &mut Context, checkpoint: &Checkpoint, verified: Option<&VerifyReport>) -> Result<()> {
+    let record = &checkpoint.record;
+    let outcome = |part: &str| match record.parts.get(part) {
+        None | Some(Part::Absent) => None,
+        Some(Part::Captured) => Some("done".to_owned()),
+        Some(Part::Failed { .. }) => Some("failed".to_owned()),
+    };
+    let mut steps = Vec::new();
+    steps.extend(outcome("conversation").map(|done| ("Capturing conversation state", done)));
+    steps.push(("Snapshotting workspace", format!("done ({})", human::size(record.workspace.bytes))));
+    let parts = [("environment", "Capturing environment"), ("git", "Recording git state"), ("tmux", "Saving tmux layout")];
+    for (part, text) in parts {
+        steps.extend(outcome(part).map(|done| (text, done)));
+    }
+    if let Some(report) = verified {
+        steps.push(("Verifying checkpoint", if report.is_ok() { "done" } else { "failed" }.to_owned()));
+    }
+    context.out.remark(format!("Creating {} checkpoint...", record.trigger.name()))?;
+    let last = steps.len() - 1;
+    for (i, (text, done)) in steps.iter().enumerate() {
+        let branch = if i == last { "└──" } else { "├──" };
+        context.out.remark(format!("  {branch} {text}... {done}"))?;
+    }
+    context.out.remark("")
 }
 
 /// The paths listed in a file, from the workspace folder.

@@ -1,6 +1,6 @@
 //! `checkpoint delete`: forgets checkpoints; `gc` then frees what nothing else needs.
 
-use parhelia_store::{delete::delete_checkpoints, selector::select};
+use parhelia_store::{delete::delete_checkpoints_as, selector::find};
 use serde_json::json;
 
 use super::list;
@@ -16,6 +16,9 @@ pub struct Args {
     /// The checkpoints
     #[arg(value_name = "CHECKPOINT", required = true)]
     checkpoints: Vec<String>,
+    /// Why, for the log
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
     /// Only say which they are
     #[arg(short = 'n', long)]
     dry_run: bool,
@@ -24,21 +27,21 @@ pub struct Args {
 /// Deletes all of them, or none.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open()?;
-    let all = store.checkpoints()?;
+    let view = store.view();
     let mut chosen = Vec::new();
     for selector in &args.checkpoints {
-        let found = select(&all, selector)?;
+        let found = find(&view, selector)?;
         if !chosen.iter().any(|c: &parhelia_store::record::Checkpoint| c.record.id == found.record.id) {
-            chosen.push(found.clone());
+            chosen.push(found);
         }
     }
     if !args.dry_run {
         let ids: Vec<_> = chosen.iter().map(|c| c.record.id).collect();
-        delete_checkpoints(&store, &ids, None, &context.progress())?;
+        delete_checkpoints_as(&store, &ids, &context.actor(), args.reason.as_deref(), &context.progress())?;
     }
     let verb = if args.dry_run { "Would delete" } else { "Deleted" };
     for checkpoint in &chosen {
-        context.out.object("checkpoint", list::to_json(checkpoint))?;
+        context.out.object("checkpoint", list::to_json(&checkpoint.into(), &view.marks(checkpoint.record.id)?))?;
         let (created, size) = (human::local(checkpoint.record.created_at), human::size(checkpoint.record.workspace.bytes));
         context.out.remark(format!("{verb} {} of session {}, {created}, {size}.", checkpoint.id(), checkpoint.record.session))?;
     }

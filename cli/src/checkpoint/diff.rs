@@ -1,5 +1,8 @@
 //! `checkpoint diff`: two checkpoints, or a checkpoint and a folder as it is now.
 
+mod conversation;
+mod report;
+
 use std::{
     fs::File,
     io::Read,
@@ -12,10 +15,12 @@ use parhelia_store::{
     create::{self, Options},
     diff::{Change, ChangeKind, DiffOptions, Side, Summary, Text, TextOptions, compare, file_diff, line_counts, store_content},
     name,
+    record::Checkpoint,
     tree::{Kind, Node},
 };
 use serde_json::{Value, json};
 
+use self::report::{Report, Told};
 use super::{entry, session};
 use crate::{
     context::Context,
@@ -39,13 +44,21 @@ pub struct Args {
     /// Show how the lines of one file differ
     #[arg(long, value_name = "PATH", conflicts_with_all = ["stat", "name_only"])]
     file: Option<String>,
-    /// Count lines that were added and removed
+    /// Show what was said between the two
+    #[arg(long, conflicts_with_all = ["stat", "name_only", "file", "workspace"])]
+    conversation: bool,
+    /// Files alone, with the lines that were added and removed
     #[arg(long, conflicts_with = "name_only")]
     stat: bool,
     /// Print paths alone
     #[arg(long)]
     name_only: bool,
 }
+
+/// In a report, lines are counted of so many files at most.
+const COUNTED_MAX: usize = 1000;
+/// ... and line counts stand behind the longest path up to this many characters.
+const PATH_WIDTH_MAX: usize = 60;
 
 /// Reads the content of one side.
 type ReadSide<'a> = Box<dyn Fn(&[u8], &Node) -> Result<Vec<u8>, Error> + 'a>;
@@ -55,8 +68,13 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open()?;
     let (old, _old_pin) = context.pinned(&store, &args.old, "diff")?;
     let old_node = store.workspace_node(&old)?;
+    if args.conversation {
+        let (new, _new_pin) = context.pinned(&store, args.new.as_deref().unwrap_or_default(), "diff")?;
+        return conversation::print(context, &store, &old, &new);
+    }
     let progress = context.progress();
     let mut _new_pin = None;
+    let mut newer = None;
     let options = DiffOptions::default();
     let (changes, new_id, read_new): (Vec<Change>, Option<String>, ReadSide<'_>) = if let Some(folder) = &args.workspace {
         let workspace = session::workspace(folder)?;
@@ -73,16 +91,30 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         _new_pin = pin;
         let node = store.workspace_node(&new)?;
         let changes = compare(Side::new(&store, &old_node), Side::new(&store, &node), options)?;
-        (changes, Some(new.id()), Box::new(store_content(&store)))
+        let id = new.id();
+        newer = Some(new);
+        (changes, Some(id), Box::new(store_content(&store)))
     };
     drop(progress);
     let comparison = Comparison { store: &store, changes, read_new };
     if let Some(path) = &args.file {
         return comparison.print_file(&mut context.out, path);
     }
-    comparison.print(&mut context.out, args)?;
+    let told =
+        |checkpoint: Checkpoint| -> Result<Told> { Ok(Told { marks: store.view().marks(checkpoint.record.id)?, checkpoint }) };
+    let (old_id, old, new) = (old.id(), told(old)?, newer.map(told).transpose()?);
+    let report = new.as_ref().filter(|_| !args.stat && !args.name_only).map(|new| Report::new(&store, &old, new));
+    match &report {
+        Some(report) => {
+            context.out.object("comparison", report.to_json())?;
+            report.print_before(&mut context.out)?;
+            comparison.print_files(&mut context.out)?;
+            report.print_after(&mut context.out)?;
+        }
+        None => comparison.print(&mut context.out, args)?,
+    }
     let summary = Summary::of(&comparison.changes);
-    if !args.name_only {
+    if !args.name_only && report.is_none() {
         let text = format!(
             "{} added, {} deleted, {} modified, {} renamed, {} of another type, {} with other metadata",
             summary.added, summary.deleted, summary.modified, summary.renamed, summary.type_changed, summary.metadata
@@ -90,7 +122,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         context.out.remark(if comparison.changes.is_empty() { "No difference.".to_owned() } else { text })?;
     }
     context.out.summary(json!({
-        "old": old.id(),
+        "old": old_id,
         "new": new_id,
         "added": summary.added,
         "deleted": summary.deleted,
@@ -145,6 +177,43 @@ impl Comparison<'_> {
                 line.push_str(&out.styled(Style::Dim, format!("  ({})", names.join(", "))));
             }
             out.line(line)?;
+        }
+        Ok(())
+    }
+
+    /// Files with line counts, as a report shows them. Of very many the lines are not counted.
+    fn print_files(&self, out: &mut Output) -> Result<()> {
+        if out.json {
+            return self.changes.iter().try_for_each(|change| out.object("change", change_json(change, None)));
+        }
+        if self.changes.is_empty() {
+            return out.line("  No changes");
+        }
+        let counts = self.changes.len() <= COUNTED_MAX;
+        let paths: Vec<String> = self.changes.iter().map(shown_path).collect();
+        let width = paths.iter().map(|path| path.chars().count()).max().unwrap_or(0).min(PATH_WIDTH_MAX);
+        let read_old = store_content(self.store);
+        for (change, path) in self.changes.iter().zip(paths) {
+            let lines = match counts {
+                true => Some(line_counts(change, &read_old, &self.read_new, TextOptions::default())?),
+                false => None,
+            };
+            let (mark, style) = mark(&change.kind);
+            let fill = " ".repeat(width.saturating_sub(path.chars().count()));
+            let behind = match (&change.kind, lines) {
+                (ChangeKind::Metadata(fields), _) => format!("({})", fields.names().collect::<Vec<_>>().join(", ")),
+                (_, Some(Text::Lines((0, 0)))) | (_, None) => String::new(),
+                (_, Some(Text::Lines((added, removed)))) => {
+                    let (added, removed) = (format!("+{added:<5}"), format!("-{removed}"));
+                    format!("{} {}", out.styled(Style::Green, added), out.styled(Style::Red, removed))
+                }
+                (_, Some(Text::Binary)) => "binary".to_owned(),
+                (_, Some(Text::TooLarge)) => "too large to be compared by line".to_owned(),
+            };
+            out.line(format!("  {} {path}{fill}  {behind}", out.styled(style, mark)).trim_end())?;
+        }
+        if !counts {
+            out.line(format!("  ({}; --stat counts their lines)", human::count(self.changes.len() as u64, "change")))?;
         }
         Ok(())
     }

@@ -1,8 +1,15 @@
 //! `checkpoint list`: what there is, newest first.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
-use parhelia_store::record::Checkpoint;
-use serde_json::{Value, json};
+use parhelia_store::{
+    fold::{Marks, VerifyLevel},
+    id::Ulid,
+    record::Outline,
+};
+use serde::Deserialize;
+use serde_json::{Value, json, value::RawValue};
 
 use crate::{
     context::Context,
@@ -16,19 +23,22 @@ use crate::{
 pub struct Args {
     /// Only this session's
     session: Option<String>,
+    /// Show what is known of each beyond its files: epoch, parent, turns, tokens, cost, approval, when it was verified, tags
+    #[arg(short, long)]
+    detailed: bool,
 }
 
 /// Prints the list.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open()?;
-    let mut checkpoints = store.checkpoints()?;
-    if let Some(session) = &args.session {
-        checkpoints.retain(|c| c.record.session == *session);
-    }
-    checkpoints.reverse();
+    let view = store.view();
+    let marks = view.all_marks()?;
+    let wanted = |outline: &Outline| args.session.as_ref().is_none_or(|session| outline.session == *session);
+    let checkpoints: Vec<Outline> = view.outlines()?.into_iter().rev().filter(wanted).collect();
     if context.out.json {
+        let none = Marks::default();
         for checkpoint in &checkpoints {
-            context.out.object("checkpoint", to_json(checkpoint))?;
+            context.out.object("checkpoint", to_json(checkpoint, marks.get(&checkpoint.id).unwrap_or(&none)))?;
         }
         context.out.summary(json!({ "checkpoints": checkpoints.len() }))?;
         return Ok(Code::Done);
@@ -38,51 +48,129 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         context.out.remark(format!("No checkpoints{of} in {}.", store.path().display()))?;
         return Ok(Code::Done);
     }
-    print(context, &checkpoints)?;
+    print(context, &checkpoints, &marks, args.detailed)?;
     Ok(Code::Done)
 }
 
-fn print(context: &mut Context, checkpoints: &[Checkpoint]) -> Result<()> {
+fn print(context: &mut Context, checkpoints: &[Outline], marks: &BTreeMap<Ulid, Marks>, detailed: bool) -> Result<()> {
     let now = Timestamp::now();
-    let heading = ["ID", "SESSION", "TRIGGER", "CREATED", "FILES", "SIZE", "", "MESSAGE"].map(str::to_owned).to_vec();
-    let mut rows = vec![heading];
-    for checkpoint in checkpoints {
-        let record = &checkpoint.record;
-        rows.push(vec![
-            checkpoint.id(),
-            human::path(record.session.as_bytes()),
-            record.trigger.name().to_owned(),
-            human::ago(record.created_at, now),
-            record.workspace.files.to_string(),
-            human::size(record.workspace.bytes),
-            if checkpoint.is_complete() { "" } else { "partial" }.to_owned(),
-            human::path(record.message.as_deref().unwrap_or_default().lines().next().unwrap_or_default().as_bytes()),
-        ]);
+    let none = Marks::default();
+    let mut heading = vec!["ID", "SESSION", "TRIGGER", "CREATED", "FILES", "SIZE", "VERIFIED"];
+    let mut right = vec![4, 5];
+    if detailed {
+        heading.extend(["EPOCH", "PARENT", "TURNS", "TOKENS", "COST", "APPROVAL", "TAGS"]);
+        right.extend([7, 9, 10, 11]);
     }
-    for (i, line) in human::table(&rows, &[4, 5]).iter().enumerate() {
+    heading.extend(["", "MESSAGE"]);
+    let mut rows = vec![heading.into_iter().map(str::to_owned).collect::<Vec<_>>()];
+    for checkpoint in checkpoints {
+        let marks = marks.get(&checkpoint.id).unwrap_or(&none);
+        let mut row = vec![
+            checkpoint.id.to_string(),
+            human::path(checkpoint.session.as_bytes()),
+            checkpoint.trigger.name().to_owned(),
+            human::ago(checkpoint.created_at, now),
+            checkpoint.workspace.files.to_string(),
+            human::size(checkpoint.workspace.bytes),
+            verified(marks, detailed.then_some(now)),
+        ];
+        if detailed {
+            row.extend(details(checkpoint, marks));
+        }
+        row.push(standing(checkpoint).to_owned());
+        row.push(human::path(checkpoint.message.as_deref().unwrap_or_default().lines().next().unwrap_or_default().as_bytes()));
+        rows.push(row);
+    }
+    for (i, line) in human::table(&rows, &right).iter().enumerate() {
         let line = if i == 0 { context.out.styled(Style::Bold, line) } else { line.clone() };
         context.out.line(line)?;
     }
     Ok(())
 }
 
+/// What details show of a conversation.
+#[derive(Default, Deserialize)]
+struct Conversed {
+    turn_count: Option<u64>,
+    tokens_used: Option<u64>,
+}
+
+/// What details show of usage.
+#[derive(Default, Deserialize)]
+struct Used {
+    cost_estimate_usd: Option<f64>,
+}
+
+/// What of a value is shown; nothing of one that is unlike what this release writes.
+fn decoded<'a, T: Default + Deserialize<'a>>(value: Option<&'a RawValue>) -> T {
+    value.and_then(|value| serde_json::from_str(value.get()).ok()).unwrap_or_default()
+}
+
+fn details(checkpoint: &Outline, marks: &Marks) -> [String; 7] {
+    let conversed: Conversed = decoded(checkpoint.conversation.as_deref());
+    let used: Used = decoded(checkpoint.usage.as_deref());
+    let shown = |number: Option<u64>| number.map_or_else(|| "–".to_owned(), human::number);
+    let parent = checkpoint.parent.map(|id| id.to_string());
+    [
+        checkpoint.epoch.to_string(),
+        // The end of an id tells it from its neighbours.
+        parent.map_or_else(|| "–".to_owned(), |id| format!("…{}", &id[id.len() - 6..])),
+        shown(conversed.turn_count),
+        shown(conversed.tokens_used),
+        used.cost_estimate_usd.map_or_else(|| "–".to_owned(), human::cost),
+        marks.approval.as_ref().map_or("–", |approval| approval.status.name()).to_owned(),
+        marks.tags.iter().cloned().collect::<Vec<_>>().join(","),
+    ]
+}
+
+/// How a checkpoint was verified last: with `now`, also when.
+pub fn verified(marks: &Marks, now: Option<Timestamp>) -> String {
+    let Some(verification) = &marks.verification else { return "–".to_owned() };
+    let mark = match (verification.ok, verification.level) {
+        (false, _) => "✗",
+        (true, VerifyLevel::Index) => "✓",
+        (true, VerifyLevel::Deep) => "✓ deep",
+    };
+    match now {
+        Some(now) => format!("{mark} {}", human::ago(verification.at, now)),
+        None => mark.to_owned(),
+    }
+}
+
+/// What sets a checkpoint apart from one that has everything and leads on to the next; nothing for most.
+pub fn standing(checkpoint: &Outline) -> &'static str {
+    match (checkpoint.fenced, checkpoint.has_failed_part, checkpoint.is_complete()) {
+        (true, ..) => "fenced",
+        (_, true, _) => "incomplete",
+        (_, _, false) => "partial",
+        _ => "",
+    }
+}
+
 /// A checkpoint in a list, for programs.
-pub fn to_json(checkpoint: &Checkpoint) -> Value {
-    let record = &checkpoint.record;
+pub fn to_json(checkpoint: &Outline, marks: &Marks) -> Value {
     json!({
-        "id": checkpoint.id(),
-        "session": record.session,
+        "id": checkpoint.id.to_string(),
+        "session": checkpoint.session,
+        "run": checkpoint.run,
+        "epoch": checkpoint.epoch,
+        "fenced": checkpoint.fenced,
         "sequence": checkpoint.sequence,
-        "parent": record.parent.map(|id| id.to_string()),
-        "depth": record.depth,
-        "trigger": record.trigger,
-        "trigger_detail": record.trigger_detail,
-        "message": record.message,
-        "created_at": record.created_at.to_string(),
-        "workspace": record.workspace.path,
-        "files": record.workspace.files,
-        "bytes": record.workspace.bytes,
-        "root": record.root,
+        "parent": checkpoint.parent.map(|id| id.to_string()),
+        "depth": checkpoint.depth,
+        "trigger": checkpoint.trigger,
+        "trigger_detail": checkpoint.trigger_detail,
+        "message": checkpoint.message,
+        "created_at": checkpoint.created_at.to_string(),
+        "workspace": checkpoint.workspace.path,
+        "files": checkpoint.workspace.files,
+        "bytes": checkpoint.workspace.bytes,
+        "root": checkpoint.root,
         "complete": checkpoint.is_complete(),
+        "conversation": checkpoint.conversation,
+        "usage": checkpoint.usage,
+        "approval": marks.approval,
+        "verification": marks.verification,
+        "tags": marks.tags,
     })
 }

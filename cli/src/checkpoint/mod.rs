@@ -9,8 +9,10 @@ mod find;
 mod list;
 mod ls;
 mod restore;
-mod session;
+pub mod rollback;
+pub mod session;
 mod show;
+mod state;
 mod verify;
 
 use clap::Subcommand;
@@ -39,6 +41,10 @@ pub enum Verb {
     Diff(diff::Args),
     /// Make a folder what it is in a checkpoint
     Restore(restore::Args),
+    /// Put a session's files and conversation back to a checkpoint; can be undone
+    Rollback(rollback::Args),
+    /// Undo the last rollback
+    Undo(rollback::UndoArgs),
     /// Verify that a checkpoint is whole
     Verify(verify::Args),
     /// Delete checkpoints
@@ -46,6 +52,11 @@ pub enum Verb {
 }
 
 impl Verb {
+    /// Whether the verb sees to signals itself.
+    pub fn has_own_signals(&self) -> bool {
+        matches!(self, Verb::Restore(args) if args.resumes())
+    }
+
     /// Does it.
     pub fn run(&self, context: &mut Context) -> Result<Code> {
         match self {
@@ -57,6 +68,8 @@ impl Verb {
             Verb::Find(args) => find::run(context, args),
             Verb::Diff(args) => diff::run(context, args),
             Verb::Restore(args) => restore::run(context, args),
+            Verb::Rollback(args) => rollback::run(context, args),
+            Verb::Undo(args) => rollback::undo(context, args),
             Verb::Verify(args) => verify::run(context, args),
             Verb::Delete(args) => delete::run(context, args),
         }

@@ -3,19 +3,22 @@
 use std::{ffi::OsString, path::PathBuf};
 
 use parhelia_store::{
-    name,
+    Store, name,
     progress::Progress,
+    record::Checkpoint,
     restore::{self, Change, Counts, Options, Plan, Report},
+    selector::find,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::{
     context::Context,
-    exit::{Code, Result},
-    human,
+    exit::{Code, Failure, Result},
+    human, limits,
     output::Style,
     selector,
+    session::resume,
 };
 
 /// Flags of `checkpoint restore`.
@@ -24,45 +27,72 @@ pub struct Args {
     /// The checkpoint, and what of it: ID or ID:path
     #[arg(value_name = "CHECKPOINT[:PATH]")]
     place: OsString,
-    /// The folder to make; with --in-place, the folder to change
+    /// The folder to make; with --in-place, the folder to change. Without it, the checkpoint's session is resumed from there
     #[arg(long, value_name = "DIR")]
-    to: PathBuf,
+    to: Option<PathBuf>,
+    /// When its session is resumed, put a live workspace back without asking; a safety checkpoint is made first
+    #[arg(short, long, conflicts_with = "to")]
+    yes: bool,
     /// Change an existing folder, touching only what differs
-    #[arg(long)]
+    #[arg(long, requires = "to")]
     in_place: bool,
     /// Remove what the checkpoint does not have, but for what its capture left out
     #[arg(long, requires = "in_place")]
     delete: bool,
     /// Restore only what matches a pattern in gitignore syntax; may be repeated
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", requires = "to")]
     include: Vec<String>,
     /// Pass over what matches a pattern; may be repeated
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", requires = "to")]
     exclude: Vec<String>,
+    /// Restore setuid and setgid bits and devices of an imported checkpoint, or from a store of somebody else
+    #[arg(long, requires = "to")]
+    preserve_special: bool,
     /// Only say what would be done
-    #[arg(short = 'n', long)]
+    #[arg(short = 'n', long, requires = "to")]
     dry_run: bool,
     /// Read what was written once more
-    #[arg(long)]
+    #[arg(long, requires = "to")]
     verify: bool,
+}
+
+impl Args {
+    /// Whether an agent is started, and waited for.
+    pub fn resumes(&self) -> bool {
+        self.to.is_none()
+    }
 }
 
 /// Plans, and does it.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let place = selector::parse(&args.place)?;
     let store = context.open()?;
+    let Some(to) = &args.to else {
+        if place.path.is_some() {
+            return Err(Failure::Usage("a path of a checkpoint is restored to a folder: give --to DIR".into()));
+        }
+        let checkpoint = find(&store.view(), &place.checkpoint)?;
+        drop(store);
+        let args = resume::Args::from_checkpoint(checkpoint.record.session.clone(), checkpoint.id(), args.yes);
+        return resume::run(context, &args);
+    };
     let (checkpoint, _pin) = context.pinned(&store, &place.checkpoint, "restore")?;
     let subpath: Vec<u8> = name::components(&place.path.unwrap_or_default()).collect::<Vec<_>>().join(&b'/');
+    let distrusted = distrusted(&store, &checkpoint).filter(|_| !args.preserve_special);
     let options = Options {
         subpath,
+        preserve_special: distrusted.is_none(),
         in_place: args.in_place,
         delete: args.delete,
         include: args.include.clone(),
         exclude: args.exclude.clone(),
         verify: args.verify,
-        ..Options::new(&args.to)
+        ..Options::new(to)
     };
     let progress = context.progress();
+    if let Some(reason) = distrusted {
+        progress.notice(&format!("{reason}: setuid and setgid bits and devices are left out; --preserve-special restores them"));
+    }
     let plan = restore::plan(&store, &checkpoint, &options, &progress)?;
     if args.dry_run {
         drop(progress);
@@ -82,7 +112,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         context.out.flush()?;
     }
     let target = plan.target();
-    let report = restore::execute(&store, &checkpoint, plan, &progress)?;
+    let report = limits::by_umask(context.umask, || restore::execute(&store, &checkpoint, plan, &progress))?;
     for path in &report.links_outside {
         progress.notice(&format!("{path}: a hard link to a file outside of what was restored; it stands alone now"));
     }
@@ -102,6 +132,17 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     done["verified"] = json!(args.verify);
     context.out.summary(done)?;
     Ok(if report.skipped.is_empty() { Code::Done } else { Code::Partly })
+}
+
+/// Why what a checkpoint says of privileges is not taken at its word.
+fn distrusted(store: &Store, checkpoint: &Checkpoint) -> Option<&'static str> {
+    use std::os::unix::fs::MetadataExt;
+    let is_own = |owner: u32| owner == rustix::process::geteuid().as_raw();
+    if checkpoint.record.is_imported() {
+        return Some("the checkpoint was imported");
+    }
+    let owner = std::fs::metadata(store.layout().config()).map(|meta| meta.uid());
+    if owner.is_ok_and(is_own) { None } else { Some("the store belongs to somebody else") }
 }
 
 fn summary(id: &str, dry_run: bool, fields: &impl Serialize) -> Value {

@@ -2,10 +2,11 @@
 
 use jiff::Timestamp;
 use parhelia_store::{
+    fold::{Marks, VerifyLevel},
     manifest::Manifest,
     omitted::{Omission, Reason},
-    record::{Checkpoint, Part, Rules},
-    selector::select,
+    record::{Checkpoint, Consistency, Part, Rules},
+    selector::find,
 };
 use serde_json::{Value, json};
 
@@ -30,18 +31,19 @@ pub struct Args {
 /// Prints it.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open()?;
-    let checkpoints = store.checkpoints()?;
-    let checkpoint = select(&checkpoints, &args.checkpoint)?;
+    let view = store.view();
+    let checkpoint = &find(&view, &args.checkpoint)?;
+    let marks = view.marks(checkpoint.record.id)?;
     let omissions = store.omissions(checkpoint)?;
     if context.out.json {
-        context.out.object("manifest", Manifest::of(checkpoint).to_json())?;
+        context.out.object("manifest", Manifest::with(checkpoint, &marks).to_json())?;
         for omission in &omissions {
             context.out.object("omission", omission_json(omission))?;
         }
         context.out.summary(json!({ "id": checkpoint.id(), "omissions": omissions.len() }))?;
         return Ok(Code::Done);
     }
-    for (label, value) in facts(checkpoint) {
+    for (label, value) in facts(checkpoint).into_iter().chain(said(&marks)) {
         let label = context.out.styled(Style::Bold, format!("{label:<12}"));
         context.out.line(format!("{label}{value}"))?;
     }
@@ -79,10 +81,29 @@ fn facts(checkpoint: &Checkpoint) -> Vec<(&'static str, String)> {
     facts.push(("Workspace", workspace.path.clone()));
     let (files, folders) = (human::count(workspace.files, "file"), human::count(workspace.folders, "folder"));
     facts.push(("Size", format!("{} in {files}, {folders}", human::size(workspace.bytes))));
+    if let Some(run) = &record.run {
+        facts.push(("Run", format!("{run}, epoch {}{}", record.epoch, if record.fenced { "; fenced" } else { "" })));
+    }
+    let captured: Vec<&str> =
+        record.parts.iter().filter(|(_, part)| **part == Part::Captured).map(|(name, _)| name.as_str()).collect();
+    facts.push(("Parts", captured.join(", ")));
     for (name, part) in &record.parts {
         if let Part::Failed { error } = part {
             facts.push(("Failed", format!("{name}: {error}")));
         }
+    }
+    if record.conversation.is_some() {
+        let during = match record.consistency {
+            Consistency::TurnBoundary => ", between two turns",
+            Consistency::MidTool => ", while a tool was running",
+            Consistency::Unknown => "",
+        };
+        facts.push(("Turns", format!("{}{during}", shown(&record.conversation, "turn_count"))));
+        facts.push(("Tokens", shown(&record.conversation, "tokens_used")));
+        facts.push(("Cost", shown(&record.usage, "cost_estimate_usd")));
+    }
+    if record.git.is_some() {
+        facts.push(("Git", format!("{} at {}", shown(&record.git, "branch"), shown(&record.git, "head"))));
     }
     facts.push(("Excludes", rules_text(&record.rules)));
     facts.push(("Root", record.root.to_string()));
@@ -91,6 +112,43 @@ fn facts(checkpoint: &Checkpoint) -> Vec<(&'static str, String)> {
         let text = format!("{} excluded, {} unreadable, {} changing", omitted.excluded, omitted.unreadable, omitted.changing);
         facts.push(("Left out", text));
     }
+    facts
+}
+
+/// A field of what was captured; a dash where it is not known.
+fn shown(value: &Option<Value>, name: &str) -> String {
+    match value.as_ref().and_then(|value| value.get(name)) {
+        None | Some(Value::Null) => "–".to_owned(),
+        Some(Value::String(text)) => human::path(text.as_bytes()),
+        Some(other) => other.to_string(),
+    }
+}
+
+/// What was said of the checkpoint since.
+fn said(marks: &Marks) -> Vec<(&'static str, String)> {
+    let mut facts = Vec::new();
+    if let Some(verification) = &marks.verification {
+        let level = match verification.level {
+            VerifyLevel::Index => "every chunk was in the index",
+            VerifyLevel::Deep => "every byte was read",
+        };
+        let found = if verification.ok { level } else { "it was damaged" };
+        facts.push(("Verified", format!("{}: {found}", human::local(verification.at))));
+    }
+    if let Some(approval) = &marks.approval {
+        let by = approval.user.as_deref().or(approval.policy.as_deref()).unwrap_or("nobody named");
+        let why = approval.reason.as_ref().map(|reason| format!(": {}", human::path(reason.as_bytes()))).unwrap_or_default();
+        facts.push(("Approval", format!("{} by {}{why}", approval.status.name(), human::path(by.as_bytes()))));
+    }
+    if !marks.tags.is_empty() {
+        facts.push(("Tags", marks.tags.iter().cloned().collect::<Vec<_>>().join(", ")));
+    }
+    for annotation in &marks.annotations {
+        let user = annotation.user.as_deref().unwrap_or("–");
+        let text = human::path(annotation.text.as_bytes());
+        facts.push(("Note", format!("{} {}: {text}", human::local(annotation.timestamp), human::path(user.as_bytes()))));
+    }
+    facts.extend(marks.links.iter().map(|issue| ("Issue", human::path(issue.url.as_bytes()))));
     facts
 }
 

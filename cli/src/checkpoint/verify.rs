@@ -1,5 +1,6 @@
 //! `checkpoint verify`: is one checkpoint whole?
 
+use parhelia_session::verification;
 use parhelia_store::check;
 use serde_json::json;
 
@@ -26,6 +27,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let (checkpoint, _pin) = context.pinned(&store, &args.checkpoint, "verify")?;
     let progress = context.progress();
     let report = check::verify(&store, &checkpoint, args.deep, &progress)?;
+    verification::note(&store, &report, &context.actor(), &progress)?;
     drop(progress);
     for problem in &report.problems {
         context.out.object("problem", json!({ "path": problem.path, "error": problem.error }))?;

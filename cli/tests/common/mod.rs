@@ -130,6 +130,8 @@ pub struct Builder {
     position: u64,
     groups: HashMap<u32, Vec<u64>>,
     group_sizes: HashMap<u32, u32>,
+    /// The environment of checkpoints to come.
+    pub environment: Option<Value>,
 }
 
 fn count_groups(items: &[Item], sizes: &mut HashMap<u32, u32>) {
@@ -147,7 +149,7 @@ impl Builder {
     pub fn new(home: &Home) -> Self {
         let options = OpenOptions { create: true, ..OpenOptions::default() };
         let store = Store::open(&home.store(), &options).unwrap();
-        Builder { store, objects: vec![], position: 0, groups: HashMap::new(), group_sizes: HashMap::new() }
+        Builder { store, objects: vec![], position: 0, groups: HashMap::new(), group_sizes: HashMap::new(), environment: None }
     }
 
     fn node(&mut self, item: &Item) -> Node {
@@ -211,6 +213,7 @@ impl Builder {
             session: session.into(),
             run: None,
             epoch: 0,
+            fenced: false,
             parent: before.last().map(|c| c.record.id),
             depth: before.len() as u64 + 1,
             trigger: Trigger::Manual,
@@ -233,7 +236,7 @@ impl Builder {
             omitted,
             conversation: None,
             git: None,
-            environment: None,
+            environment: self.environment.clone(),
             usage: None,
             extra: Default::default(),
         };

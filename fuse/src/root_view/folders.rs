@@ -121,8 +121,8 @@ impl RootView {
             Inode::Session(number) => {
                 let session_name = catalogue.session_names.get(&number).ok_or(Fault::Stale)?;
                 if name == LATEST {
-                    let latest = catalogue.sessions.get(session_name).and_then(|session| session.checkpoints.last());
-                    return latest.map(|sequence| self.link(catalogue, Inode::Latest(*sequence), *sequence)).transpose();
+                    let latest = catalogue.sessions.get(session_name).and_then(|session| session.latest);
+                    return latest.map(|sequence| self.link(catalogue, Inode::Latest(sequence), sequence)).transpose();
                 }
                 let checkpoint = catalogue.named(name);
                 let here = checkpoint.filter(|c| file_name(&c.record.session) == *session_name);
@@ -165,10 +165,11 @@ impl RootView {
             }
             Inode::Session(number) => {
                 let name = catalogue.session_names.get(&number).ok_or(Fault::Stale)?;
-                let sequences = catalogue.sessions.get(name).map_or(&[][..], |session| &session.checkpoints);
+                let session = catalogue.sessions.get(name);
+                let sequences = session.map_or(&[][..], |session| &session.checkpoints);
                 // Sequences begin at 1, which leaves 0 for the link.
-                if let (0, Some(latest)) = (from, sequences.last()) {
-                    lines.push((0, LATEST.to_vec(), self.link(catalogue, Inode::Latest(*latest), *latest)?));
+                if let (0, Some(latest)) = (from, session.and_then(|session| session.latest)) {
+                    lines.push((0, LATEST.to_vec(), self.link(catalogue, Inode::Latest(latest), latest)?));
                 }
                 for sequence in &sequences[sequences.partition_point(|sequence| *sequence < from)..] {
                     let checkpoint = catalogue.checkpoint(*sequence).ok_or(Fault::Stale)?;

@@ -34,10 +34,9 @@ use crate::{
     entry,
     errno::Fault,
     inode::Inode,
-    mount::TagSource,
     parts::{Parts, positions_of},
     tree_view::{Found, TreeView},
-    view::{FOREVER, Line, Needs, Shown, Space, View},
+    view::{FOREVER, Line, Needs, Next, Scope, Shown, Space, View},
 };
 
 /// How many checkpoints are open, and pinned, at a time.
@@ -61,7 +60,6 @@ pub struct RootView {
     catalogue: RwLock<Arc<Catalogue>>,
     numbers: Mutex<SessionNumbers>,
     open: Mutex<LruCache<u64, Arc<Open>>>,
-    tags: Option<TagSource>,
     owner: (u32, u32),
     acls: bool,
 }
@@ -72,10 +70,10 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 impl RootView {
     /// Shows a store.
-    pub fn new(store: &Arc<Store>, parts_bytes: u64, tags: Option<TagSource>, acls: bool) -> Result<Self> {
+    pub fn new(store: &Arc<Store>, parts_bytes: u64, acls: bool) -> Result<Self> {
         let mut numbers = SessionNumbers::new();
         let state = store.refresh()?;
-        let catalogue = Catalogue::new(state, SystemTime::now(), &mut numbers, tags.as_ref())?;
+        let catalogue = Catalogue::new(state, SystemTime::now(), &mut numbers)?;
         Ok(RootView {
             store: store.clone(),
             parts: Arc::new(Parts::new(store.clone(), parts_bytes)),
@@ -83,7 +81,6 @@ impl RootView {
             catalogue: RwLock::new(Arc::new(catalogue)),
             numbers: Mutex::new(numbers),
             open: Mutex::new(LruCache::new(OPEN_MAX)),
-            tags,
             owner: (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()),
             acls,
         })
@@ -103,7 +100,7 @@ impl RootView {
         }
         // Two changes in one tick of the clock are still two.
         let changed_at = SystemTime::now().max(place.changed_at + Duration::from_nanos(1));
-        let next = Arc::new(Catalogue::new(state, changed_at, &mut numbers, self.tags.as_ref())?);
+        let next = Arc::new(Catalogue::new(state, changed_at, &mut numbers)?);
         *place = next.clone();
         drop((place, numbers));
         let gone: Vec<u64> = {
@@ -308,6 +305,11 @@ impl View for RootView {
         }
         let (_open, found) = self.entry(ino)?;
         entry::read(&self.content, &found, offset, bytes, take)
+    }
+
+    fn files(&self, ino: u64, scope: Scope, visit: &mut dyn FnMut(u64, u64) -> Next) -> Result<(), Fault> {
+        let (open, found) = self.entry(ino)?;
+        entry::files(&open.tree, &found, scope, visit)
     }
 
     fn seek(&self, ino: u64, offset: u64, wants_data: bool) -> Result<u64, Fault> {

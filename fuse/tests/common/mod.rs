@@ -175,7 +175,9 @@ pub fn assert_same(source: &Path, shown: &Path) {
         }
     };
     both(r"find . -printf '%P %y %m %U %G %T@ %n %l\n' | LC_ALL=C sort");
-    both(r"find . -type f -printf '%P %s %b\n' | LC_ALL=C sort");
+    both(r"find . -type f -printf '%P %s\n' | LC_ALL=C sort");
+    // Which files have holes. A native filesystem may count blocks of its own, so that numbers of blocks are not compared.
+    both(r"find . -type f -printf '%b %s %P\n' | awk '$1 * 512 < $2' | cut -d ' ' -f 2- | LC_ALL=C sort");
     both(r"find . -type l -printf '%P %s\n' | LC_ALL=C sort");
     both(r"find . \( -type b -o -type c \) -print0 | xargs -0r stat -c '%n %t %T'");
     // Where a tree has no attribute at all, asking is answered "not supported", which getfattr grumbles at.

@@ -165,7 +165,8 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    pub(super) fn refused(&self, member: &[u8], reason: &str) -> Error {
+    /// An error that names a member.
+    pub(crate) fn refused(&self, member: &[u8], reason: &str) -> Error {
         let member = if member.is_empty() { "(header)".to_owned() } else { name::display(member) };
         Error::Archive { path: self.path.clone(), member, reason: reason.to_owned() }
     }

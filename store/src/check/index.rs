@@ -16,12 +16,13 @@ use crate::{
 /// Derives the index anew from the journal and the packs. The old one is set aside first, and comes back if that fails.
 pub fn rebuild_index(root: &Path, progress: &dyn Progress) -> Result<()> {
     let layout = Layout { root: root.to_owned() };
-    match Config::read(&layout.config(), root) {
+    let config = match Config::read(&layout.config(), root) {
         Err(e) if e.is_not_found() => {
             return Err(Error::NoStore { path: root.to_owned(), hint: "there is no store.json; --store chooses another" });
         }
         other => other?,
     };
+    config.check_writable(root)?;
     let _writer = WriterLock::take(root, Duration::from_secs(60), progress)?;
     let lock = IndexLock::take(root)?;
     // What cannot be read cannot be derived from: look before anything is moved.

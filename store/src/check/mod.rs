@@ -2,8 +2,10 @@
 //! and never keeps the rest from being checked.
 
 mod index;
+mod known;
 mod paths;
 mod reach;
+mod repair;
 mod report;
 mod structure;
 #[cfg(test)]
@@ -13,8 +15,9 @@ mod verify;
 use std::path::Path;
 
 pub use index::rebuild_index;
+pub use repair::{Lost, RepairPlan, plan_repair, repair};
 pub use report::{CheckReport, Finding, FindingKind, Touched};
-pub use verify::{Problem, VerifyReport, verify};
+pub use verify::{Problem, VerifyReport, verify, verify_new};
 
 use crate::{
     error::{Error, Result},

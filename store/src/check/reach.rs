@@ -31,7 +31,7 @@ pub(super) struct Bad {
 #[derive(Clone, Copy)]
 pub(super) struct Followed {
     /// What its sums are; `None` where it could not be read.
-    totals: Option<Totals>,
+    pub(super) totals: Option<Totals>,
     /// Whether something in it is wrong.
     pub(super) is_dirty: bool,
 }
@@ -56,6 +56,8 @@ pub(super) enum Trust<'a> {
     Packs(&'a Packs),
     /// What its block's directory says. Holds the blocks looked at and the objects seen in them.
     Directories(HashSet<Location>, HashSet<ObjectKey>),
+    /// That the index has it. The keys of all objects, in order, where so many are asked for that one look at all of them is faster.
+    Index(Option<Vec<ObjectKey>>),
     /// Only its bytes; every blob's bytes together are hashed, too.
     Bytes,
 }
@@ -70,7 +72,9 @@ pub(super) struct Reach<'a> {
     pub(super) bad: BTreeMap<ObjectId, Bad>,
     /// Blobs that need something bad, and what.
     pub(super) bad_blobs: HashMap<BlobId, Vec<ObjectId>>,
-    whole_blobs: HashSet<BlobId>,
+    pub(super) whole_blobs: HashSet<BlobId>,
+    /// Nodes of recipes that are known to be whole.
+    pub(super) whole_recipes: HashSet<ObjectId>,
 }
 
 impl<'a> Reach<'a> {
@@ -83,6 +87,7 @@ impl<'a> Reach<'a> {
             bad: BTreeMap::new(),
             bad_blobs: HashMap::new(),
             whole_blobs: HashSet::new(),
+            whole_recipes: HashSet::new(),
         }
     }
 
@@ -149,16 +154,26 @@ impl<'a> Reach<'a> {
         if let Some(good) = self.seen.get(&id.key()) {
             return *good;
         }
-        let location = self.store.view().locate(id).ok().flatten();
-        let shown = location.is_some_and(|location| self.is_shown(id, location));
+        let shown = match &self.trust {
+            Trust::Index(Some(_)) => self.is_indexed(id),
+            _ => self.store.view().locate(id).ok().flatten().is_some_and(|location| self.is_shown(id, location)),
+        };
         let good = shown || self.read(kind, id, |_| ()).is_some();
         self.seen.insert(id.key(), good);
         good
     }
 
+    fn is_indexed(&self, id: ObjectId) -> bool {
+        match &self.trust {
+            Trust::Index(Some(keys)) => keys.binary_search(&id.key()).is_ok(),
+            _ => self.store.view().locate(id).ok().flatten().is_some(),
+        }
+    }
+
     fn is_shown(&mut self, id: ObjectId, location: Location) -> bool {
         match &mut self.trust {
             Trust::Bytes => false,
+            Trust::Index(_) => true,
             Trust::Packs(packs) => packs.confirmed.contains(&id.key()) && !packs.bad_blocks.contains(&location),
             Trust::Directories(blocks, objects) => {
                 if blocks.insert(location)
@@ -257,7 +272,7 @@ impl<'a> Reach<'a> {
             return Ok(false);
         }
         let may_be_chunk = size <= u64::from(self.store.config().chunking.bytes_max);
-        let has_recipe = self.store.view().locate(blob.recipe_root()).ok().flatten().is_some();
+        let has_recipe = self.is_indexed(blob.recipe_root());
         let mut wrong = Vec::new();
         if may_be_chunk && !has_recipe {
             if !self.is_there(ObjectKind::Chunk, blob.object()) {
@@ -289,6 +304,9 @@ impl<'a> Reach<'a> {
         let mut sums: HashMap<ObjectId, u64> = HashMap::new();
         let mut pending = vec![(ObjectKind::RecipeRoot, blob.recipe_root(), size)];
         while let Some((kind, id, claimed)) = pending.pop() {
+            if self.whole_recipes.contains(&id) {
+                continue;
+            }
             let sum = match sums.get(&id) {
                 Some(sum) => *sum,
                 None => match self.recipe_node(kind, id, blob, wrong) {

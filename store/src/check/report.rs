@@ -70,6 +70,8 @@ pub struct CheckReport {
     pub notes: Vec<String>,
     /// Whether some finding concerns the index, which `--rebuild-index` makes anew.
     pub rebuild_index: bool,
+    /// Events in the journal, whose chain was checked.
+    pub events: u64,
     /// Packs that were looked at.
     pub packs: u64,
     /// Blocks in them.

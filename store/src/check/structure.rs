@@ -1,12 +1,20 @@
 //! The structure: journal, packs, and whether the index says what they say.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet},
+    panic::resume_unwind,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
 
 use super::{CheckOptions, CheckReport, Finding, FindingKind};
 use crate::{
     error::{Error, Result},
     id::{ObjectId, ObjectKey, PackId, hex},
-    journal::{Journal, Position},
+    journal::{Entry, Journal, Position, Tail},
     layout::Layout,
     pack::{Location, ObjectKind, PackFile},
     progress::{self, Phase, Progress},
@@ -37,6 +45,7 @@ pub(super) fn check_journal(layout: &Layout, view: &View, checkpoints: &[Checkpo
     if tail.torn_bytes > 0 {
         report.notes.push(format!("the journal ends with {} bytes of an append that was cut off", tail.torn_bytes));
     }
+    check_events(layout, &tail, report);
     let grown = tail.end.sequence > view.end().sequence && view.is_stale()?;
     if !grown && tail.end != *view.end() {
         report.add(FindingKind::Index, "the index was derived from another place in the journal; run --rebuild-index".into());
@@ -55,10 +64,38 @@ pub(super) fn check_journal(layout: &Layout, view: &View, checkpoints: &[Checkpo
     if truth.checkpoints()? != checkpoints {
         report.add(FindingKind::Index, "the index and the journal tell of different checkpoints; run --rebuild-index".into());
     }
+    if (truth.sessions()?, truth.runs()?, truth.all_marks()?, truth.last_event()?)
+        != (view.sessions()?, view.runs()?, view.all_marks()?, view.last_event()?)
+    {
+        let message = "the index and the journal tell of different sessions, runs, tags or decisions; run --rebuild-index";
+        report.add(FindingKind::Index, message.into());
+    }
     if truth.packs()? != view.packs()? {
         report.add(FindingKind::Index, "the index and the journal tell of different packs; run --rebuild-index".into());
     }
     Ok(())
+}
+
+/// The chain of events: each names the hash of the one before it. Events that were written before there was a chain name none.
+fn check_events(layout: &Layout, tail: &Tail, report: &mut CheckReport) {
+    let mut last: Option<&String> = None;
+    let mut begun = false;
+    for logged in &tail.records {
+        let Some(hash) = &logged.event_hash else { continue };
+        report.events += 1;
+        let previous = match &logged.entry {
+            Entry::Event(event) => event.previous.as_deref(),
+            Entry::Unknown(value) => value.get("previous").and_then(|previous| previous.as_str()),
+            _ => None,
+        };
+        begun |= previous.is_some();
+        if begun && previous != last.map(String::as_str) {
+            let place = layout.journal();
+            let message = format!("event {} in {} does not continue the chain of events", logged.sequence, place.display());
+            report.add(FindingKind::Journal, message);
+        }
+        last = Some(hash);
+    }
 }
 
 /// Every pack: its length, its digest, its directories, and its data as far as asked.
@@ -108,6 +145,7 @@ impl Pass<'_> {
         self.report.packs += 1;
         let path = layout.pack(id);
         let file = PackFile::open(&path, id)?;
+        let mut sampled = Vec::new();
         let info = file.scan(false, |location, directory| {
             progress::check(self.progress)?;
             self.report.blocks += 1;
@@ -115,12 +153,15 @@ impl Pass<'_> {
             for entry in &directory.entries {
                 self.object(entry.id, location)?;
             }
-            if is_sampled(location, self.options.read_data_percent) {
-                self.data(&file, location)?;
+            match is_sampled(location, self.options.read_data_percent) {
+                true => sampled.push(location),
+                false => self.progress.advance(0, u64::from(location.block_bytes)),
             }
-            self.progress.advance(0, u64::from(location.block_bytes));
             Ok(())
-        })?;
+        });
+        // What the directories gave before they broke off is read all the same.
+        self.data(&file, &sampled)?;
+        let info = info?;
         if info.bytes != state.bytes || info.digest != state.digest {
             return Err(Error::Corrupt {
                 what: "pack".into(),
@@ -143,18 +184,36 @@ impl Pass<'_> {
         Ok(())
     }
 
-    fn data(&mut self, file: &PackFile, location: Location) -> Result<()> {
-        self.report.blocks_read += 1;
-        self.report.bytes_read += u64::from(location.block_bytes);
-        match file.read_block(location) {
-            Err(Error::Cancelled) => Err(Error::Cancelled),
-            Err(e) => {
-                self.packs.bad_blocks.insert(location);
-                self.report.push(Finding { pack: Some(location.pack), ..Finding::new(FindingKind::Pack, e.to_string()) });
-                Ok(())
+    /// Reads blocks and hashes what is in them, on every processor.
+    fn data(&mut self, file: &PackFile, sampled: &[Location]) -> Result<()> {
+        let (next, bad) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+        let progress = self.progress;
+        let read = || -> Result<()> {
+            while let Some(location) = sampled.get(next.fetch_add(1, Ordering::Relaxed)) {
+                progress::check(progress)?;
+                match file.read_block(*location) {
+                    Err(Error::Cancelled) => return Err(Error::Cancelled),
+                    Err(e) => bad.lock().unwrap_or_else(PoisonError::into_inner).push((*location, e)),
+                    Ok(_) => {}
+                }
+                progress.advance(0, u64::from(location.block_bytes));
             }
-            Ok(_) => Ok(()),
+            Ok(())
+        };
+        let threads = thread::available_parallelism().map_or(2, usize::from).min(sampled.len());
+        thread::scope(|scope| {
+            let readers: Vec<_> = (0..threads).map(|_| scope.spawn(read)).collect();
+            readers.into_iter().try_for_each(|r| r.join().unwrap_or_else(|panic| resume_unwind(panic)))
+        })?;
+        self.report.blocks_read += sampled.len() as u64;
+        self.report.bytes_read += sampled.iter().map(|location| u64::from(location.block_bytes)).sum::<u64>();
+        let mut bad = bad.into_inner().unwrap_or_else(PoisonError::into_inner);
+        bad.sort_by_key(|(location, _)| *location);
+        for (location, e) in bad {
+            self.packs.bad_blocks.insert(location);
+            self.report.push(Finding { pack: Some(location.pack), ..Finding::new(FindingKind::Pack, e.to_string()) });
         }
+        Ok(())
     }
 }
 

@@ -177,3 +177,21 @@ fn a_torn_journal_is_noted_and_a_broken_one_found() {
     fs::write(&config, text.replace("\"compression_level\": 3", "\"compression_level\": 4")).unwrap();
     assert!(check(&test, &ALL).findings.iter().any(|f| f.kind == FindingKind::Config));
 }
+
+#[test]
+fn what_was_verified_before_is_not_looked_at_again() {
+    let test = TestStore::new();
+    let mut content = files(1, 40);
+    let a = test.get(test.checkpoint(&content));
+    content.insert("dir1/file1".into(), vec![b'x'; 7000]);
+    let b = test.get(test.checkpoint(&content));
+    let (full, first) = (verify_new(&test.store, &b, None, &()).unwrap(), verify_new(&test.store, &a, None, &()).unwrap());
+    let since = verify_new(&test.store, &b, Some(&a), &()).unwrap();
+    assert!(full.is_ok() && first.is_ok() && since.is_ok());
+    // What the index lacks is missed, unless it was verified before.
+    let added = test.store.view().locate(b.record.root.object()).unwrap().unwrap();
+    fs::remove_file(test.store.layout().pack(added.pack)).unwrap();
+    let fresh = test.open();
+    assert!(!verify_new(&fresh, &b, Some(&a), &()).unwrap().is_ok());
+    assert!(verify_new(&test.open(), &a, None, &()).unwrap().is_ok());
+}

@@ -3,7 +3,13 @@
 use serde::Serialize;
 
 use super::reach::{Reach, Trust};
-use crate::{error::Result, id::Ulid, progress::Progress, record::Checkpoint, store::Store};
+use crate::{
+    error::Result,
+    id::{ObjectKey, Ulid},
+    progress::Progress,
+    record::Checkpoint,
+    store::Store,
+};
 
 /// One thing that is wrong with a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -42,11 +48,39 @@ impl VerifyReport {
     }
 }
 
+/// Checks a checkpoint that was made just now: that its trees and recipes can be read, and that every chunk is in the index. What it
+/// shares with `verified`, a checkpoint that was found whole before, is not looked at again.
+pub fn verify_new(
+    store: &Store,
+    checkpoint: &Checkpoint,
+    verified: Option<&Checkpoint>,
+    progress: &dyn Progress,
+) -> Result<VerifyReport> {
+    let Some(verified) = verified else {
+        return report(Reach::new(store, Trust::Index(all_keys(store, checkpoint)?)), checkpoint, false, progress);
+    };
+    let mut reach = Reach::new(store, Trust::Index(None));
+    reach.know(verified.record.root, checkpoint.record.root);
+    report(reach, checkpoint, false, progress)
+}
+
+/// The keys of all objects, where reading all of them costs less than looking up each of the checkpoint's.
+fn all_keys(store: &Store, checkpoint: &Checkpoint) -> Result<Option<Vec<ObjectKey>>> {
+    // One look-up takes as long as reading some ten entries in order.
+    const READ_PER_LOOKUP: u64 = 8;
+    let view = store.view();
+    let few = view.objects_estimate()? <= checkpoint.record.workspace.files.saturating_mul(READ_PER_LOOKUP);
+    few.then(|| view.object_keys()).transpose()
+}
+
 /// Checks one checkpoint: that its record, trees and recipes can be read and hash to their ids, and that its chunks are where they should
 /// be. With `deep`, the chunks are read and hashed as well, and each file's bytes together.
 pub fn verify(store: &Store, checkpoint: &Checkpoint, deep: bool, progress: &dyn Progress) -> Result<VerifyReport> {
     let trust = if deep { Trust::Bytes } else { Trust::Directories(Default::default(), Default::default()) };
-    let mut reach = Reach::new(store, trust);
+    report(Reach::new(store, trust), checkpoint, deep, progress)
+}
+
+fn report(mut reach: Reach<'_>, checkpoint: &Checkpoint, deep: bool, progress: &dyn Progress) -> Result<VerifyReport> {
     reach.checkpoint(checkpoint, progress)?;
     let mut report = VerifyReport {
         checkpoint: checkpoint.record.id,

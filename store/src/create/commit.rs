@@ -2,8 +2,12 @@
 
 use std::{collections::HashMap, fs::File, time::Instant};
 
-use super::sink::{Batch, Finished, PackSink, Sink};
+use super::{
+    belonging::{Belonging, settle},
+    sink::{Batch, Finished, PackSink, Sink},
+};
 use crate::{
+    append::Chain,
     disk,
     error::{Error, IoContext, Result},
     id::RecordId,
@@ -39,10 +43,11 @@ pub fn commit(
     pin: Pin,
     sink: Sink<'_>,
     record: Record,
+    belonging: &Belonging,
     adopted: Vec<PackInfo>,
     progress: &dyn Progress,
 ) -> Result<Option<Committed>> {
-    let committed = try_commit(store, &pin, sink, record, adopted, progress);
+    let committed = try_commit(store, &pin, sink, record, belonging, adopted, progress);
     if !matches!(committed, Ok(Some(_))) {
         pin.leave();
     }
@@ -54,12 +59,12 @@ fn try_commit(
     pin: &Pin,
     sink: Sink<'_>,
     mut record: Record,
+    belonging: &Belonging,
     adopted: Vec<PackInfo>,
     progress: &dyn Progress,
 ) -> Result<Option<Committed>> {
     let layout = store.layout();
-    let parent = store.view().head(&record.session)?;
-    set_parent(&mut record, parent.as_ref());
+    settle(&mut record, &store.view())?;
     let sealed = seal(&record)?;
     store_record(&sink, &sealed)?;
     let Sink::Store(packs) = sink else { return Err(Error::Invalid("nothing to commit".into())) };
@@ -80,11 +85,9 @@ fn try_commit(
     if !current.lost(&written.reused)?.is_empty() {
         return Ok(None);
     }
-    let head = current.head(&record.session)?;
     let mut sealed = sealed;
-    if head.as_ref().map(|h| h.record.id) != record.parent {
-        // Another process committed to this session meanwhile: the record is sealed anew, behind that one.
-        set_parent(&mut record, head.as_ref());
+    if settle(&mut record, &current)? {
+        // Another process committed to this session meanwhile, or took it over: the record is sealed anew, behind what that did.
         sealed = seal(&record)?;
         let extra = Sink::Store(Box::new(PackSink::new(store, current.clone(), pin.op, HashMap::new(), infos.len() as u32)));
         store_record(&extra, &sealed)?;
@@ -95,7 +98,13 @@ fn try_commit(
     }
     let journal = Journal::new(layout.journal());
     let tail = journal.read(current.end())?;
-    let end = journal.append(&tail, &[Entry::Commit { op: pin.op, record: sealed.clone(), packs: infos.clone() }])?;
+    let mut chain = Chain::new(&current)?;
+    for event in belonging.events(&current, &record)? {
+        chain.add(&event)?;
+    }
+    let mut entries = chain.entries;
+    entries.push(Entry::Commit { op: pin.op, record: sealed.clone(), packs: infos.clone() });
+    let end = journal.append(&tail, &entries)?;
     let stored_bytes = infos.iter().map(|info| info.bytes).sum();
     let lock_held_ms = began.elapsed().as_millis() as u64;
     drop(lock);
@@ -117,11 +126,6 @@ fn absorb_if_due(store: &Store, tables: &HashMap<crate::id::OpId, std::path::Pat
     if let Err(e) = absorbed {
         progress.notice(&format!("the checkpoint is committed, but the index was not updated: {e}"));
     }
-}
-
-fn set_parent(record: &mut Record, parent: Option<&Checkpoint>) {
-    record.parent = parent.map(|p| p.record.id);
-    record.depth = parent.map_or(1, |p| p.record.depth + 1);
 }
 
 fn seal(record: &Record) -> Result<String> {

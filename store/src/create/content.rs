@@ -8,7 +8,7 @@ use std::{
 use fastcdc::v2020::FastCDC;
 use rustix::io::Errno;
 
-use super::sink::Batch;
+use super::{running::Digest, sink::Batch};
 use crate::{
     error::Result,
     format::SINGLE_CHUNK_BYTES,
@@ -176,13 +176,28 @@ impl Reader {
         Ok((blob, total))
     }
 
+    /// Reads at most `limit` bytes from the file's offset on, cuts them, and hands each to `hash`. Says what they are, and how many there
+    /// were. `before` are chunks that are tried first.
+    pub fn read_cut<H: Digest>(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        limit: u64,
+        before: &[ChunkRun],
+        hash: H,
+        batch: &mut Batch<'_>,
+    ) -> Result<(H, Vec<ChunkRun>, u64), Failure> {
+        let mut out = Cutter { hasher: hash, runs: Vec::new(), total: 0, batch };
+        self.read_range(fd, Some(limit), before, &mut out)?;
+        Ok((out.hasher, out.runs, out.total))
+    }
+
     /// Reads from the file's offset to its end, or at most `limit` bytes, and cuts what it reads.
-    fn read_range(
+    fn read_range<H: Digest>(
         &mut self,
         fd: BorrowedFd<'_>,
         limit: Option<u64>,
         before: &[ChunkRun],
-        out: &mut Cutter<'_, '_>,
+        out: &mut Cutter<'_, '_, H>,
     ) -> Result<(), Failure> {
         let bytes_max = self.chunking.bytes_max as usize;
         let room = READ_BYTES.max(4 * bytes_max);
@@ -231,14 +246,14 @@ impl Reader {
 }
 
 /// Gathers the chunks of one large file.
-struct Cutter<'b, 'a> {
-    hasher: blake3::Hasher,
+struct Cutter<'b, 'a, H> {
+    hasher: H,
     runs: Vec<ChunkRun>,
     total: u64,
     batch: &'b mut Batch<'a>,
 }
 
-impl Cutter<'_, '_> {
+impl<H: Digest> Cutter<'_, '_, H> {
     fn push(&mut self, id: BlobId, bytes: u32) {
         self.total += u64::from(bytes);
         match self.runs.last_mut() {
@@ -248,7 +263,7 @@ impl Cutter<'_, '_> {
     }
 
     fn chunk(&mut self, id: BlobId, piece: &[u8]) -> Result<()> {
-        self.hasher.update(piece);
+        self.hasher.take(piece);
         self.push(id, piece.len() as u32);
         self.batch.large_chunk(id.object(), piece)
     }

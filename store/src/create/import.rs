@@ -8,7 +8,9 @@ use std::{
 use jiff::Timestamp;
 
 use super::{
-    Outcome, TRIES, abandon, commit,
+    Outcome, TRIES, abandon,
+    belonging::Belonging,
+    commit,
     content::{Failure, Reader as ContentReader},
     count_omissions, new_id, orphans,
     sink::{Batch, PackSink, Sink},
@@ -17,13 +19,14 @@ use super::{
 use crate::{
     archive::import::{Content, Member, Reader},
     error::{Error, IoContext, Result},
+    event::Actor,
     format::SINGLE_CHUNK_BYTES,
     id::{BlobId, TreeId},
     links::Links,
     name,
     pin::Pin,
     progress::{self, Phase, Progress},
-    record::{Consistency, Part, RECORD_SCHEMA, Record, Rules, Trigger, Workspace},
+    record::{Consistency, IMPORTED, Part, RECORD_SCHEMA, Record, Rules, Trigger, Workspace},
     store::Store,
     tree::{self, Kind, Meta, Node, Totals},
 };
@@ -40,6 +43,7 @@ pub struct ImportOptions {
 /// Makes a checkpoint of what an archive holds.
 pub fn import(store: &Store, archive: &mut Reader<'_>, options: &ImportOptions, progress: &dyn Progress) -> Result<Outcome> {
     let started_at = Timestamp::now();
+    store.check_writable()?;
     let pin = Pin::take(&store.layout().pins(), true, "import")?;
     store.refresh()?;
     let adopted = orphans::adopt(store, pin.op, progress)?;
@@ -48,7 +52,7 @@ pub fn import(store: &Store, archive: &mut Reader<'_>, options: &ImportOptions, 
     let sink = Sink::Store(Box::new(packs));
     let gathered = gather(store, archive, &sink, progress).and_then(|gathered| {
         let omissions = archive.omissions()?;
-        let roots = store_root(&sink, &gathered.root, &gathered.links, &omissions)?;
+        let roots = store_root(&sink, &[&gathered.root], &gathered.links, &omissions)?;
         Ok((gathered, omissions, roots))
     });
     let (gathered, omissions, roots) = match gathered {
@@ -66,6 +70,7 @@ pub fn import(store: &Store, archive: &mut Reader<'_>, options: &ImportOptions, 
         session: session.unwrap_or_else(|| "imported".to_owned()),
         run: None,
         epoch: 0,
+        fenced: false,
         parent: None,
         depth: 1,
         trigger: Trigger::Manual,
@@ -90,10 +95,11 @@ pub fn import(store: &Store, archive: &mut Reader<'_>, options: &ImportOptions, 
         git: None,
         environment: None,
         usage: None,
-        extra: Default::default(),
+        extra: [(IMPORTED.to_owned(), true.into())].into_iter().collect(),
     };
     progress.phase(Phase::Commit, None, None);
-    let Some(committed) = commit::commit(store, pin, sink, record, adopted.packs, progress)? else {
+    let belonging = Belonging { actor: Actor { user: None, via: "import".into() }, place: None };
+    let Some(committed) = commit::commit(store, pin, sink, record, &belonging, adopted.packs, progress)? else {
         return Err(Error::Overtaken { tries: TRIES });
     };
     Ok(Outcome {
@@ -145,11 +151,12 @@ impl Items {
     }
 
     /// Puts an entry at a path; folders that no member has named yet are made on the way. A later member replaces an earlier one.
-    fn put(&mut self, path: &[u8], node: Node, group: Option<usize>) -> Result<()> {
+    /// `None` where something that is no folder is on the way.
+    fn put(&mut self, path: &[u8], node: Node, group: Option<usize>) -> Option<()> {
         let parts: Vec<&[u8]> = name::components(path).collect();
         let Some((last, folders)) = parts.split_last() else {
             self.items[0].node.meta = node.meta;
-            return Ok(());
+            return Some(());
         };
         let mut at = 0;
         for part in folders {
@@ -157,9 +164,7 @@ impl Items {
                 Some(next) => *next,
                 None => self.add(at, folder_node(part, Meta { mode: 0o755, ..Meta::default() }), None),
             };
-            if self.items[next].children.is_none() {
-                return Err(Error::Invalid(format!("{}: a member lies in something that is no folder", name::display(path))));
-            }
+            self.items[next].children.as_ref()?;
             at = next;
         }
         let existing = self.items[at].children.as_ref().and_then(|c| c.get(*last)).copied();
@@ -171,7 +176,7 @@ impl Items {
                 self.add(at, Node { name: last.to_vec(), ..node }, group);
             }
         }
-        Ok(())
+        Some(())
     }
 
     fn add(&mut self, folder: usize, node: Node, group: Option<usize>) -> usize {
@@ -221,31 +226,32 @@ fn gather(store: &Store, archive: &mut Reader<'_>, sink: &Sink<'_>, progress: &d
         let Member { path, meta, links, content } = member;
         let file_name = path.rsplit(|b| *b == b'/').next().unwrap_or_default().to_vec();
         let node = |kind| Node { name: file_name.clone(), meta: meta.clone(), links: links.max(1), kind };
-        match content {
+        let placed = match content {
             Content::File { size, holes } => {
                 let blob =
                     read_file(store, archive, &mut reader, &mut batch, &file_name, size, &holes).map_err(|e| e.at(&path))?;
                 files += 1;
                 bytes += size;
                 progress.advance(1, size);
-                items.put(&path, node(Kind::File { size, blob, holes }), None)?;
+                items.put(&path, node(Kind::File { size, blob, holes }), None)
             }
             Content::HardLink { leader } => {
-                let missing = || Error::Invalid(format!("{}: a hard link to a member that is not there", name::display(&path)));
+                let missing = || archive.refused(&path, "a hard link to a member that is not there");
                 let at = items.find(&leader).filter(|at| items.items[*at].children.is_none()).ok_or_else(missing)?;
                 let fresh = items.groups;
                 let group = *items.items[at].group.get_or_insert(fresh);
                 items.groups = items.groups.max(group + 1);
                 let node = items.items[at].node.clone();
-                items.put(&path, node, Some(group))?;
+                items.put(&path, node, Some(group))
             }
-            Content::Folder => items.put(&path, folder_node(&file_name, meta), None)?,
-            Content::Symlink { target } => items.put(&path, node(Kind::Symlink { target }), None)?,
-            Content::Fifo => items.put(&path, node(Kind::Fifo), None)?,
-            Content::Socket => items.put(&path, node(Kind::Socket), None)?,
-            Content::CharDevice { major, minor } => items.put(&path, node(Kind::CharDevice { major, minor }), None)?,
-            Content::BlockDevice { major, minor } => items.put(&path, node(Kind::BlockDevice { major, minor }), None)?,
-        }
+            Content::Folder => items.put(&path, folder_node(&file_name, meta), None),
+            Content::Symlink { target } => items.put(&path, node(Kind::Symlink { target }), None),
+            Content::Fifo => items.put(&path, node(Kind::Fifo), None),
+            Content::Socket => items.put(&path, node(Kind::Socket), None),
+            Content::CharDevice { major, minor } => items.put(&path, node(Kind::CharDevice { major, minor }), None),
+            Content::BlockDevice { major, minor } => items.put(&path, node(Kind::BlockDevice { major, minor }), None),
+        };
+        placed.ok_or_else(|| archive.refused(&path, "it lies in something that is no folder"))?;
     }
     count_links(&mut items);
     let (root, links) = items.encode(&mut batch)?;

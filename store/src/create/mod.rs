@@ -1,13 +1,17 @@
 //! Creating a checkpoint: walk -> (stat cache says unchanged? reuse) -> chunk -> dedup -> block -> pack; nodes -> trees, children
 //! first; record; one commit.
 
+mod belonging;
 mod commit;
 mod content;
 mod exclude;
+mod grown;
 mod import;
 mod orphans;
+mod running;
 mod sink;
 mod source;
+mod state;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -25,21 +29,24 @@ use jiff::Timestamp;
 use rustix::fs::{Mode, OFlags};
 pub use sink::Looked;
 pub use source::{FullWalk, Scope, Source};
+pub use state::{Captured, Content, NoState, STATE_FOLDER, Seen, State, StateFile};
 
 use self::{
+    belonging::{Belonging, place},
     exclude::Excluder,
     sink::{Batch, PackSink, Sink},
     walk::{Walk, Walked},
 };
 use crate::{
     error::{Error, IoContext, Result},
+    event::Actor,
     id::{ObjectId, TreeId, Ulid},
     links::Links,
     mounts, name,
     omitted::{self, Omission, Reason},
     pin::Pin,
     progress::{Phase, Progress},
-    record::{Checkpoint, Consistency, Omitted, Part, RECORD_SCHEMA, Record, Rules, Trigger, Workspace},
+    record::{Checkpoint, Omitted, Part, RECORD_SCHEMA, Record, Rules, Trigger, Workspace},
     statcache::{self, StatCache},
     store::Store,
     sys,
@@ -56,6 +63,13 @@ pub struct Options {
     pub workspace: PathBuf,
     /// The session that the checkpoint belongs to.
     pub session: String,
+    /// The session's run that makes it; none where it is made from outside. Of a run that a newer one has taken over from, the checkpoint
+    /// is kept as a fenced one.
+    pub run: Option<String>,
+    /// That run's epoch.
+    pub epoch: u64,
+    /// Who makes it.
+    pub actor: Actor,
     /// Why it is made.
     pub trigger: Trigger,
     /// More about why.
@@ -97,13 +111,19 @@ pub struct Outcome {
 
 /// Makes a checkpoint of a folder.
 pub fn run(store: &Store, options: &Options, progress: &dyn Progress) -> Result<Outcome> {
-    run_with(store, options, &FullWalk, progress)
+    run_with(store, options, &FullWalk, &mut NoState, progress)
 }
 
-/// Makes a checkpoint of a folder, of which `source` says what may have changed.
-pub fn run_with(store: &Store, options: &Options, source: &dyn Source, progress: &dyn Progress) -> Result<Outcome> {
+/// Makes a checkpoint of a folder, of which `source` says what may have changed, and of what `state` says belongs to it.
+pub fn run_with(
+    store: &Store,
+    options: &Options,
+    source: &dyn Source,
+    state: &mut dyn State,
+    progress: &dyn Progress,
+) -> Result<Outcome> {
     for _ in 0..TRIES {
-        if let Some(outcome) = attempt(store, options, source, progress)? {
+        if let Some(outcome) = attempt(store, options, source, state, progress)? {
             return Ok(outcome);
         }
     }
@@ -111,14 +131,23 @@ pub fn run_with(store: &Store, options: &Options, source: &dyn Source, progress:
 }
 
 /// One try. `None` where garbage collection removed what it was going to reuse.
-fn attempt(store: &Store, options: &Options, source: &dyn Source, progress: &dyn Progress) -> Result<Option<Outcome>> {
+fn attempt(
+    store: &Store,
+    options: &Options,
+    source: &dyn Source,
+    state: &mut dyn State,
+    progress: &dyn Progress,
+) -> Result<Option<Outcome>> {
     let started_at = Timestamp::now();
+    store.check_writable()?;
     let target = Target::open(store, &options.workspace)?;
+    let belonging = Belonging { actor: options.actor.clone(), place: Some(place(&target.path, target.inode)) };
     let excluder = Excluder::new(options.rules.clone(), options.listed.clone())?;
     let mut pin = Pin::take(&store.layout().pins(), true, "create")?;
     let cache = StatCache::open(store.layout(), &target.path);
     let base = pin_base(store, &mut pin, cache.as_ref())?;
     let cache = cache.filter(|_| base.is_some());
+    belonging.check(&store.view(), &options.session)?;
     let head = store.view().head(&options.session)?;
     let adopted = orphans::adopt(store, pin.op, progress)?;
     let base_omissions = base.as_ref().map_or_else(|| Ok(Vec::new()), |base| store.omissions(base))?;
@@ -128,6 +157,7 @@ fn attempt(store: &Store, options: &Options, source: &dyn Source, progress: &dyn
     progress.phase(Phase::Capture, expected.map(|w| w.files), expected.map(|w| w.bytes));
     let packs = PackSink::new(store, store.view(), pin.op, adopted.objects, adopted.packs.len() as u32);
     let sink = Sink::Store(Box::new(packs));
+    state.begin();
     let walk = Walk {
         store,
         sink: &sink,
@@ -142,17 +172,25 @@ fn attempt(store: &Store, options: &Options, source: &dyn Source, progress: &dyn
         mounted: mounts::ours_below(&target.path),
         threads: threads(options.threads),
     };
-    let walked = match walk.run(target.fd) {
+    let mut walked = match walk.run(target.fd) {
         Ok(walked) => walked,
         Err(e) => return Err(abandon(pin, sink, e)),
     };
-    let roots = match store_root(&sink, &walked.root.node, &link_groups(&walked.links), &walked.omissions) {
-        Ok(roots) => roots,
+    let mut captured = state.finish(&seen(&mut walked));
+    let workspace = walked.root.node.clone();
+    let stored = state::take(store, &sink, &mut pin, &mut captured).and_then(|taken| {
+        let nodes: Vec<&Node> = taken.folder.iter().chain([&workspace]).collect();
+        store_root(&sink, &nodes, &link_groups(&walked.links), &walked.omissions).map(|roots| (taken, roots))
+    });
+    let (taken, roots) = match stored {
+        Ok(stored) => stored,
         Err(e) => return Err(abandon(pin, sink, e)),
     };
+    walked.read = (walked.read.0 + taken.read.0, walked.read.1 + taken.read.1);
 
-    let unchanged = head.as_ref().filter(|head| head.record.root == roots.tree && head.record.links == roots.links);
-    if let Some(head) = unchanged.filter(|_| options.skip_if_unchanged) {
+    if let Some(head) = head.as_ref().filter(|_| options.skip_if_unchanged)
+        && is_unchanged(store, head, &workspace, roots, &captured)?
+    {
         let Walked { omissions, read, .. } = walked;
         discard(store, pin, sink);
         return Ok(Some(Outcome {
@@ -168,10 +206,11 @@ fn attempt(store: &Store, options: &Options, source: &dyn Source, progress: &dyn
         }));
     }
 
-    let record = new_record(options, &excluder, &target.path, &walked, started_at, roots);
+    let record = new_record(options, &excluder, &target.path, &walked, started_at, roots, captured);
     let Walked { root: node, omissions, is_dirty, read, cache_out, .. } = walked;
     progress.phase(Phase::Commit, None, None);
-    let Some(committed) = commit::commit(store, pin, sink, record, adopted.packs, progress)? else { return Ok(None) };
+    let Some(committed) = commit::commit(store, pin, sink, record, &belonging, adopted.packs, progress)? else { return Ok(None) };
+    state::remember(store, &taken.grown, committed.checkpoint.record.id);
     if let Some(writer) = cache_out.filter(|_| is_dirty) {
         // Without a cache the next run reads more; that is no reason to fail this one.
         let _ = writer.finish(node.section, committed.checkpoint.record.id, roots.tree);
@@ -189,12 +228,44 @@ fn attempt(store: &Store, options: &Options, source: &dyn Source, progress: &dyn
     }))
 }
 
+/// What a state may know of the captured workspace.
+fn seen(walked: &mut Walked) -> Seen<'_> {
+    let section = walked.root.section;
+    let entries = walked.cache_out.as_mut().and_then(|out| out.lookup(section));
+    let totals = walked.root.node.as_folder().map(|(_, totals)| *totals).unwrap_or_default();
+    Seen { totals, omissions: &walked.omissions, entries }
+}
+
+/// Whether a checkpoint has the same workspace, and the same conversation.
+fn is_unchanged(store: &Store, head: &Checkpoint, workspace: &Node, roots: Roots, captured: &Captured) -> Result<bool> {
+    let same = head.record.links == roots.links && head.record.conversation == captured.conversation;
+    Ok(same && store.workspace_node(head)? == *workspace)
+}
+
 /// Looks at a folder as [`run`] would, without storing anything: its node and trees, for comparing it with a checkpoint.
 pub fn look<'a>(store: &'a Store, options: &Options, progress: &dyn Progress) -> Result<(Node, Looked<'a>, Vec<Omission>)> {
+    look_with(store, options, true, progress)
+}
+
+/// As [`look`], but reads every file and makes every tree.
+pub(crate) fn look_afresh<'a>(
+    store: &'a Store,
+    options: &Options,
+    progress: &dyn Progress,
+) -> Result<(Node, Looked<'a>, Vec<Omission>)> {
+    look_with(store, options, false, progress)
+}
+
+fn look_with<'a>(
+    store: &'a Store,
+    options: &Options,
+    uses_cache: bool,
+    progress: &dyn Progress,
+) -> Result<(Node, Looked<'a>, Vec<Omission>)> {
     let target = Target::open(store, &options.workspace)?;
     let excluder = Excluder::new(options.rules.clone(), options.listed.clone())?;
     let mut pin = Pin::take(&store.layout().pins(), false, "look")?;
-    let cache = StatCache::open(store.layout(), &target.path);
+    let cache = StatCache::open(store.layout(), &target.path).filter(|_| uses_cache);
     let base = pin_base(store, &mut pin, cache.as_ref())?;
     let cache = cache.filter(|_| base.is_some());
     progress.phase(Phase::Plan, None, None);
@@ -214,9 +285,9 @@ pub fn look<'a>(store: &'a Store, options: &Options, progress: &dyn Progress) ->
         threads: threads(options.threads),
     };
     let walked = walk.run(target.fd)?;
-    let Sink::Look(trees) = sink else { return Err(Error::Invalid("looking stored something".into())) };
-    let trees: HashMap<TreeId, Vec<u8>> = trees.into_inner().unwrap_or_default();
-    Ok((walked.root.node, Looked { trees, store }, walked.omissions))
+    let Sink::Look(objects) = sink else { return Err(Error::Invalid("looking stored something".into())) };
+    let objects: HashMap<ObjectId, Vec<u8>> = objects.into_inner().unwrap_or_default();
+    Ok((walked.root.node, Looked { objects, store }, walked.omissions))
 }
 
 fn threads(wanted: usize) -> usize {
@@ -230,6 +301,7 @@ fn threads(wanted: usize) -> usize {
 struct Target {
     path: PathBuf,
     fd: OwnedFd,
+    inode: u64,
     forbidden: Vec<(u64, u64)>,
 }
 
@@ -247,7 +319,8 @@ impl Target {
         let fd = rustix::fs::open(&path, flags, Mode::empty()).at("open workspace", workspace)?;
         let store_fd = rustix::fs::open(&store_path, flags, Mode::empty()).at("open store", &store_path)?;
         let stat = sys::stat_fd(&store_fd).at("open store", &store_path)?;
-        Ok(Target { path, fd, forbidden: vec![(stat.dev, stat.ino)] })
+        let inode = sys::stat_fd(&fd).at("open workspace", workspace)?.ino;
+        Ok(Target { path, fd, inode, forbidden: vec![(stat.dev, stat.ino)] })
     }
 }
 
@@ -260,16 +333,13 @@ fn pin_base(store: &Store, pin: &mut Pin, cache: Option<&StatCache>) -> Result<O
     let base = cache.trailer.base;
     pin.add([base])?;
     let view = store.refresh()?;
-    let checkpoints = view.checkpoints()?;
-    let same = checkpoints.iter().find(|c| c.record.id == base && c.record.root == cache.trailer.root);
-    if let Some(found) = same {
-        return Ok(Some(found.clone()));
+    if let Some(found) = view.checkpoint(base)?.filter(|found| found.record.root == cache.trailer.root) {
+        return Ok(Some(found));
     }
     // The checkpoint is gone, but another one with the same root keeps the same content.
-    let Some(other) = checkpoints.iter().rev().find(|c| c.record.root == cache.trailer.root) else { return Ok(None) };
+    let Some(other) = view.checkpoints()?.iter().rev().find(|c| c.record.root == cache.trailer.root) else { return Ok(None) };
     pin.add([other.record.id])?;
-    let still_there = store.refresh()?.checkpoints()?.iter().any(|c| c.record.id == other.record.id);
-    Ok(still_there.then(|| other.clone()))
+    store.refresh()?.checkpoint(other.record.id)
 }
 
 /// The ids of what a record points to.
@@ -281,9 +351,9 @@ struct Roots {
 }
 
 /// Stores the root tree and the tables beside it.
-fn store_root(sink: &Sink<'_>, workspace: &Node, links: &Links, omissions: &[Omission]) -> Result<Roots> {
+fn store_root(sink: &Sink<'_>, nodes: &[&Node], links: &Links, omissions: &[Omission]) -> Result<Roots> {
     let mut batch = Batch::new(sink)?;
-    let (tree, _) = tree::encode_folder(std::slice::from_ref(workspace), |encoded| batch.meta(encoded))?;
+    let (tree, _) = tree::encode_folder(nodes, |encoded| batch.meta(encoded))?;
     let links = links.encode();
     let omitted = (!omissions.is_empty()).then(|| omitted::encode(omissions));
     let roots = Roots { tree, links: links.as_ref().map(|e| e.id), omitted: omitted.as_ref().map(|e| e.id) };
@@ -324,6 +394,7 @@ fn new_record(
     walked: &Walked,
     started_at: Timestamp,
     roots: Roots,
+    captured: Captured,
 ) -> Record {
     use std::os::unix::ffi::OsStrExt;
     let created_at = Timestamp::now();
@@ -332,8 +403,9 @@ fn new_record(
         schema: RECORD_SCHEMA,
         id: new_id(created_at),
         session: options.session.clone(),
-        run: None,
-        epoch: 0,
+        run: options.run.clone(),
+        epoch: options.epoch,
+        fenced: false,
         parent: None,
         depth: 1,
         trigger: options.trigger,
@@ -341,8 +413,8 @@ fn new_record(
         message: options.message.clone(),
         root: roots.tree,
         links: roots.links,
-        parts: BTreeMap::from([("workspace".to_owned(), Part::Captured)]),
-        consistency: Consistency::Unknown,
+        parts: captured.parts.into_iter().chain([("workspace".to_owned(), Part::Captured)]).collect(),
+        consistency: captured.consistency,
         started_at,
         created_at,
         workspace: Workspace {
@@ -354,10 +426,10 @@ fn new_record(
         },
         rules: Rules { listed_only: options.listed.is_some(), ..excluder.rules().clone() },
         omitted: count_omissions(roots.omitted, &walked.omissions),
-        conversation: None,
-        git: None,
-        environment: None,
-        usage: None,
+        conversation: captured.conversation,
+        git: captured.git,
+        environment: captured.environment,
+        usage: captured.usage,
         extra: Default::default(),
     }
 }

@@ -35,8 +35,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub enum Sink<'a> {
     /// Keeps the new ones in packs.
     Store(Box<PackSink<'a>>),
-    /// Keeps trees in memory and drops content: for looking at a folder without storing it.
-    Look(Mutex<HashMap<TreeId, Vec<u8>>>),
+    /// Keeps trees and recipes in memory and drops content: for looking at a folder without storing it.
+    Look(Mutex<HashMap<ObjectId, Vec<u8>>>),
 }
 
 /// Writes new objects into packs.
@@ -196,15 +196,15 @@ impl Sink<'_> {
 
 /// A folder that was only looked at: its trees in memory, and behind them a store's.
 pub struct Looked<'a> {
-    /// Encoded trees.
-    pub trees: HashMap<TreeId, Vec<u8>>,
+    /// Encoded trees and recipes.
+    pub objects: HashMap<ObjectId, Vec<u8>>,
     /// Where all other trees are.
     pub store: &'a Store,
 }
 
 impl Trees for Looked<'_> {
     fn tree_node(&self, id: TreeId) -> Result<TreeNode> {
-        match self.trees.get(&id) {
+        match self.objects.get(&id.object()) {
             Some(bytes) => tree::decode(bytes).map_err(|e| Error::Invalid(e.to_string())),
             None => self.store.tree_node(id),
         }
@@ -318,10 +318,8 @@ impl<'a> Batch<'a> {
     /// Takes a tree, recipe, record or table.
     pub fn meta(&mut self, encoded: Encoded) -> Result<()> {
         match self.sink {
-            Sink::Look(trees) => {
-                if encoded.kind == ObjectKind::Tree {
-                    lock(trees).insert(TreeId(encoded.id.0), encoded.bytes);
-                }
+            Sink::Look(objects) => {
+                lock(objects).insert(encoded.id, encoded.bytes);
                 Ok(())
             }
             Sink::Store(packs) => {
@@ -334,6 +332,14 @@ impl<'a> Batch<'a> {
                 Ok(())
             }
         }
+    }
+
+    /// Writes what fills whole blocks, so that little is left for the one that takes over.
+    pub fn write_whole_blocks(mut self) -> Result<Self> {
+        if self.small_bytes.len() >= DATA_BLOCK_BYTES {
+            self.write_window(false)?;
+        }
+        Ok(self)
     }
 
     /// Takes over what another worker had not written yet.

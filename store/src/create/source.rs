@@ -12,6 +12,17 @@ pub enum Scope {
     Nothing,
 }
 
+impl Scope {
+    /// Whether the entry of this name has to be looked at.
+    pub fn has(&self, entry_name: &[u8]) -> bool {
+        match self {
+            Scope::Everything => true,
+            Scope::Names(changed) => changed.iter().any(|name| name == entry_name),
+            Scope::Nothing => false,
+        }
+    }
+}
+
 /// Says what may have changed since the stat cache was written. It must not say less than what did; where the cache does not know a
 /// folder, everything in it is looked at, whatever the source says.
 pub trait Source: Sync {

@@ -1,3 +1,6 @@
+mod belonging;
+mod state;
+
 use std::{
     collections::BTreeMap,
     fs::{self, File},
@@ -396,7 +399,7 @@ fn a_source_makes_a_checkpoint_cost_what_it_names() {
     f.write("a/one", b"changed");
     f.write("a/new", b"new");
     let source = Only(b"a", vec![b"one".to_vec(), b"new".to_vec()]);
-    let outcome = run_with(&f.store, &f.options(), &source, &()).unwrap();
+    let outcome = run_with(&f.store, &f.options(), &source, &mut NoState, &()).unwrap();
     let tree = f.tree(&outcome.checkpoint);
     assert_eq!((&tree[&b"a/one"[..]].1[..], &tree[&b"a/new"[..]].1[..]), (&b"changed"[..], &b"new"[..]));
     assert_eq!(tree[&b"b/two"[..]].1, b"2");
@@ -417,7 +420,7 @@ fn looking_stores_nothing_and_sees_the_same_tree() {
     f.write("a/one", b"other");
     let (node, looked, _) = look(&f.store, &f.options(), &()).unwrap();
     assert_ne!(node, f.store.workspace_node(&first.checkpoint).unwrap());
-    assert!(looked.trees.contains_key(&node.as_folder().unwrap().0));
+    assert!(looked.objects.contains_key(&node.as_folder().unwrap().0.object()));
     assert_eq!(f.store.refresh().unwrap().checkpoints().unwrap().len(), 1);
 }
 

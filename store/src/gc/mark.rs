@@ -191,7 +191,7 @@ impl InsertIfAbsent for HashMap<ObjectKey, Mark> {
 }
 
 /// The blob whose recipe's root these bytes are, and the root itself.
-pub(super) fn read_recipe_root(bytes: &[u8]) -> Result<(BlobId, recipe::Node), Malformed> {
+pub(crate) fn read_recipe_root(bytes: &[u8]) -> Result<(BlobId, recipe::Node), Malformed> {
     let blob = BlobId(*bytes.first_chunk().ok_or(Malformed("recipe"))?);
     Ok((blob, recipe::decode_root(blob, bytes)?))
 }

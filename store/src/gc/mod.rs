@@ -40,12 +40,17 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use self::{repack::NewPacks, room::Room, survey::Survey};
+pub(crate) use self::{
+    mark::read_recipe_root,
+    repack::{Copier, NewPacks},
+};
+use self::{room::Room, survey::Survey};
 use crate::{
     error::{Error, Result},
     id::{OpId, PackId},
     pin::{self, Pin},
     progress::Progress,
+    restore,
     store::Store,
 };
 
@@ -160,11 +165,24 @@ pub fn plan(store: &Store, options: &GcOptions, progress: &dyn Progress) -> Resu
 
 /// Collects garbage.
 pub fn run(store: &Store, options: &GcOptions, progress: &dyn Progress) -> Result<GcReport> {
+    store.check_writable()?;
     let mut room = Room::new(store.layout());
+    if store.view().is_in_place_of_index() {
+        // Perhaps it could not be read at that moment alone; if it cannot be made anew either, as on a full disk, gc does without.
+        if let Err(e) = store.absorb() {
+            progress.notice(&format!("gc works without the index: {e}"));
+        }
+    }
     let pin = room.make(|| Pin::take(&store.layout().pins(), true, "gc"))?;
     let mut numbers = 0;
     let mut report = retried(store, || attempt(store, &pin, options, &mut numbers, &mut room, progress))?;
+    restore::clear_dead(store.layout())?;
     sweep::sweep(store, pin.op, &mut room, &mut report, progress)?;
+    if store.view().wants_absorbing()
+        && let Err(e) = store.absorb()
+    {
+        progress.notice(&format!("the index is brought up to date later: {e}"));
+    }
     let freed = report.dropped_bytes + report.orphan_bytes;
     report.freed_bytes = freed.saturating_sub(report.added_bytes);
     report.disk_was_full = room.give_back();
@@ -260,7 +278,7 @@ fn make_plan(store: &Store, survey: &Survey, choice: &Choice, own: Option<OpId>)
     Ok(plan)
 }
 
-fn running_writers(store: &Store, own: Option<OpId>) -> Result<Vec<OpId>> {
+pub(crate) fn running_writers(store: &Store, own: Option<OpId>) -> Result<Vec<OpId>> {
     let pins = pin::list(&store.layout().pins())?;
     Ok(pins.into_iter().filter(|pin| pin.alive && pin.text.writer && Some(pin.op) != own).map(|pin| pin.op).collect())
 }

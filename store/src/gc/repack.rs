@@ -7,7 +7,7 @@ use crate::{
     disk,
     error::{Error, IoContext, Result},
     format::{DATA_BLOCK_BYTES, META_BLOCK_BYTES, PACK_BYTES},
-    id::{OpId, PackId},
+    id::{ObjectId, OpId, PackId},
     layout::Layout,
     pack::{BlockBuilder, Directory, Entry, Location, ObjectKind, PackFile, PackInfo, PackWriter},
     progress::{self, Phase, Progress},
@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Packs that this run writes. Their files go again unless they are kept.
-pub(super) struct NewPacks<'n> {
+pub(crate) struct NewPacks<'n> {
     layout: Layout,
     op: OpId,
     /// The number of the operation's next pack.
@@ -26,7 +26,7 @@ pub(super) struct NewPacks<'n> {
 }
 
 impl<'n> NewPacks<'n> {
-    pub(super) fn new(store: &Store, op: OpId, number: &'n mut u32) -> Self {
+    pub(crate) fn new(store: &Store, op: OpId, number: &'n mut u32) -> Self {
         let level = store.config().compression_level;
         NewPacks { layout: store.layout().clone(), op, number, started: Vec::new(), finished: Vec::new(), level }
     }
@@ -47,16 +47,17 @@ impl<'n> NewPacks<'n> {
     }
 
     /// What was written, and is synced.
-    pub(super) fn infos(&self) -> Vec<PackInfo> {
+    pub(crate) fn infos(&self) -> Vec<PackInfo> {
         self.finished.iter().map(|(info, _)| info.clone()).collect()
     }
 
     /// From here on the journal knows the packs, or may.
-    pub(super) fn keep(&mut self) {
+    pub(crate) fn keep(&mut self) {
         self.started.clear();
     }
 
-    fn sync(&mut self) -> Result<()> {
+    /// Syncs what was written.
+    pub(crate) fn sync(&mut self) -> Result<()> {
         for (info, file) in &self.finished {
             file.sync_all().at("sync pack", self.layout.pack(info.id))?;
         }
@@ -131,7 +132,8 @@ fn is_data(kind: ObjectKind) -> bool {
     kind == ObjectKind::Chunk
 }
 
-struct Copier<'a, 'n> {
+/// Copies objects into new packs.
+pub(crate) struct Copier<'a, 'n> {
     added: &'a mut NewPacks<'n>,
     writer: Option<PackWriter>,
     data: BlockBuilder,
@@ -140,13 +142,13 @@ struct Copier<'a, 'n> {
 }
 
 impl<'a, 'n> Copier<'a, 'n> {
-    fn new(added: &'a mut NewPacks<'n>) -> Result<Self> {
+    pub(crate) fn new(added: &'a mut NewPacks<'n>) -> Result<Self> {
         let compressor = zstd::bulk::Compressor::new(added.level).at("start compressor in", added.layout.packs())?;
         Ok(Copier { added, writer: None, data: BlockBuilder::default(), meta: BlockBuilder::default(), compressor })
     }
 
     /// Copies the entries of a block that are to be kept. A whole block of good size is taken as it is stored.
-    fn copy_block(&mut self, file: &PackFile, location: Location, directory: &Directory, keep: &[bool]) -> Result<()> {
+    pub(crate) fn copy_block(&mut self, file: &PackFile, location: Location, directory: &Directory, keep: &[bool]) -> Result<()> {
         let raw: usize = directory.entries.iter().map(|entry| entry.head_bytes + entry.tail_bytes).sum();
         let data = directory.entries.iter().all(|entry| is_data(entry.kind));
         let good = if data { DATA_BLOCK_BYTES / 2 } else { META_BLOCK_BYTES / 2 };
@@ -159,16 +161,21 @@ impl<'a, 'n> Copier<'a, 'n> {
         for (entry, (kind, id, range)) in
             directory.entries.iter().zip(&block.objects).zip(keep).filter(|(_, k)| **k).map(|(e, _)| e)
         {
-            let bytes = block.bytes.get(range.clone()).unwrap_or_default();
-            let data = is_data(*kind);
-            let target = if data { DATA_BLOCK_BYTES } else { META_BLOCK_BYTES };
-            let builder = if data { &self.data } else { &self.meta };
-            if !builder.is_empty() && builder.raw_bytes() + bytes.len() > target {
-                self.flush(data)?;
-            }
-            let builder = if data { &mut self.data } else { &mut self.meta };
-            builder.push(*kind, *id, bytes, entry.tail_bytes);
+            self.push(*kind, *id, block.bytes.get(range.clone()).unwrap_or_default(), entry.tail_bytes)?;
         }
+        Ok(())
+    }
+
+    /// Takes one object.
+    pub(crate) fn push(&mut self, kind: ObjectKind, id: ObjectId, bytes: &[u8], tail_bytes: usize) -> Result<()> {
+        let data = is_data(kind);
+        let target = if data { DATA_BLOCK_BYTES } else { META_BLOCK_BYTES };
+        let builder = if data { &self.data } else { &self.meta };
+        if !builder.is_empty() && builder.raw_bytes() + bytes.len() > target {
+            self.flush(data)?;
+        }
+        let builder = if data { &mut self.data } else { &mut self.meta };
+        builder.push(kind, id, bytes, tail_bytes);
         Ok(())
     }
 
@@ -196,7 +203,8 @@ impl<'a, 'n> Copier<'a, 'n> {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<()> {
+    /// Writes what is left.
+    pub(crate) fn finish(mut self) -> Result<()> {
         self.flush(true)?;
         self.flush(false)?;
         if let Some(writer) = self.writer.take() {

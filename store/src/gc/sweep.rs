@@ -4,6 +4,7 @@ use std::{
     collections::{BTreeSet, HashSet},
     fs,
     path::{Path, PathBuf},
+    time::{Duration, SystemTime},
 };
 
 use super::{GcReport, room::Room};
@@ -17,6 +18,12 @@ use crate::{
     progress::Progress,
     store::Store,
 };
+
+/// A cache that was neither read nor written for so long is of a workspace or a conversation that is gone. Without it, the next capture of
+/// one that is not reads more, and nothing else.
+const UNUSED: Duration = Duration::from_secs(60 * 24 * 3600);
+/// How caches are named.
+const CACHES: [&str; 3] = [".stat", ".grown", ".conversation"];
 
 /// A pack that the journal does not know and whose writer is over.
 pub(super) struct Orphan {
@@ -93,7 +100,9 @@ fn drop_orphans(store: &Store, own: OpId, report: &mut GcReport) -> Result<()> {
     let orphans = orphans(store, Some(own))?;
     let mut taken_up = HashSet::new();
     let mut seized = Vec::new();
-    for pin in pin::list(&layout.pins())?.into_iter().filter(|pin| !pin.alive && pin.op != own) {
+    // A pin that still leads to what a dead restore has built stays until that is gone.
+    let is_dead = |pin: &pin::FoundPin| !pin.alive && pin.op != own && pin.text.leaves.is_none();
+    for pin in pin::list(&layout.pins())?.into_iter().filter(is_dead) {
         match pin::seize(&layout.pins(), pin.op)? {
             Some(file) => seized.push((pin.op, file)),
             None => {
@@ -124,16 +133,29 @@ fn drop_leftovers(layout: &Layout, own: OpId) -> Result<()> {
     for path in files {
         let name = name(&path);
         let writer = name.strip_suffix(".sst").and_then(OpId::from_hex);
-        if writer.is_some_and(|op| !live.contains(&op)) || live.is_empty() && name.ends_with(".tmp") {
+        let is_old_index = name.ends_with(".view.tmp") || name.starts_with("view.") && name.ends_with(".old");
+        if is_old_index {
+            // A move aside that was cut off, or is being done by someone who holds the index's lock and removes it himself.
+            let _ = fs::remove_dir_all(&path);
+            continue;
+        }
+        let is_left = writer.is_some_and(|op| !live.contains(&op)) || live.is_empty() && name.ends_with(".tmp");
+        if is_left || CACHES.iter().any(|end| name.ends_with(end)) && is_unused(&path) {
             remove_file(&path)?;
-        } else if name.starts_with("view.") && name.ends_with(".old") {
-            fs::remove_dir_all(&path).at("remove folder", &path)?;
         }
     }
-    for path in folder(&layout.journal())?.into_iter().filter(|path| name(path).ends_with(".tmp")) {
+    // A store is made, and the journal written, under the writer lock.
+    let in_root = folder(&layout.root)?.into_iter().filter(|path| name(path).starts_with("store."));
+    for path in folder(&layout.journal())?.into_iter().chain(in_root).filter(|path| name(path).ends_with(".tmp")) {
         remove_file(&path)?;
     }
     Ok(())
+}
+
+fn is_unused(path: &Path) -> bool {
+    let Ok(meta) = fs::metadata(path) else { return false };
+    let used = [meta.accessed(), meta.modified()].into_iter().flatten().max();
+    used.and_then(|used| SystemTime::now().duration_since(used).ok()).is_some_and(|age| age > UNUSED)
 }
 
 fn folder(path: &Path) -> Result<Vec<PathBuf>> {

@@ -341,6 +341,24 @@ fn a_cancelled_run_leaves_nothing_behind() {
 }
 
 #[test]
+fn caches_that_nobody_has_used_for_long_go() {
+    let test = TestStore::new();
+    let cache = test.store.layout().cache();
+    let at = |name: &str, days: u64| {
+        let file = std::fs::File::create(cache.join(name)).unwrap();
+        let then = std::time::SystemTime::now() - std::time::Duration::from_secs(days * 24 * 3600);
+        file.set_times(std::fs::FileTimes::new().set_accessed(then).set_modified(then)).unwrap();
+    };
+    for (name, days) in [("old.stat", 61), ("old.conversation", 61), ("recent.stat", 59), ("unknown", 1000)] {
+        at(name, days);
+    }
+    run(&test.store, &GcOptions::default(), &()).unwrap();
+    let left: Vec<bool> =
+        ["old.stat", "old.conversation", "recent.stat", "unknown"].iter().map(|name| cache.join(name).exists()).collect();
+    assert_eq!(left, [false, false, true, true]);
+}
+
+#[test]
 fn a_pin_that_came_too_late_does_not_stop_gc() {
     let test = TestStore::new();
     let (late, kept) = (test.checkpoint(&files(1, 9)), test.checkpoint(&files(2, 9)));
@@ -400,6 +418,35 @@ fn creators_deleters_readers_and_gc_at_once() {
     }
     let report = crate::check::run(test.store.path(), &crate::check::CheckOptions { read_data_percent: Some(100) }, &()).unwrap();
     assert!(report.is_clean(), "{:?}", report.findings);
+}
+
+#[test]
+fn an_object_in_several_packs_is_found_in_the_same_one_however_the_index_was_made() {
+    let test = TestStore::new();
+    let all = files(1, 9);
+    // The one that begins first commits last; neither knows of the other's objects.
+    let others: Vec<TestStore> = (0..3).map(|_| test.another()).collect();
+    let drafts: Vec<_> = others.iter().map(|other| other.draft("test", &all)).collect();
+    for (other, draft) in others.iter().zip(drafts).rev() {
+        other.commit(draft).unwrap();
+        // Taken in one by one, as a busy store's index is.
+        test.store.absorb().unwrap();
+    }
+    let homes = |store: &crate::Store| {
+        let mut homes = std::collections::BTreeMap::new();
+        let mut note = |key, location| {
+            homes.insert(key, location);
+            Ok(())
+        };
+        store.view().each_object(&mut note).unwrap();
+        homes
+    };
+    let one_by_one = homes(&test.open());
+    assert!(one_by_one.len() > 9);
+    let from_journal = crate::Store::open_without_index(test.store.path(), &Default::default()).unwrap();
+    assert_eq!(homes(&from_journal), one_by_one);
+    crate::check::rebuild_index(test.store.path(), &()).unwrap();
+    assert_eq!(homes(&test.open()), one_by_one);
 }
 
 /// Needs to mount: `cargo test -- --ignored full_disk`, as root.

@@ -6,6 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use rustix::{buffer::spare_capacity, io::Errno};
+
 use super::{
     block::{Block, Directory, HEADER_BYTES, directory_end, matches_id},
     writer::{Location, PACK_HEADER_BYTES, PACK_TRAILER_BYTES, PackInfo, header, trailer},
@@ -39,6 +41,12 @@ impl PackFile {
         Ok(pack)
     }
 
+    /// Opens a pack of which not even the header may be right, for saving what can be saved.
+    pub(crate) fn open_unchecked(path: &Path, id: PackId) -> Result<Self> {
+        let file = File::open(path).at("open pack", path)?;
+        Ok(PackFile { id, path: path.to_owned(), file })
+    }
+
     fn corrupt(&self, what: String, reason: impl ToString) -> Error {
         Error::Corrupt { what, place: self.path.clone(), reason: reason.to_string() }
     }
@@ -50,14 +58,29 @@ impl PackFile {
         })
     }
 
+    /// Reads into memory that is not filled with zeros first.
+    fn read_fresh(&self, total: usize, offset: u64) -> Result<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(total);
+        while bytes.len() < total {
+            let at = offset + bytes.len() as u64;
+            match rustix::io::pread(&self.file, spare_capacity(&mut bytes), at) {
+                Ok(0) => return Err(self.corrupt(format!("block at {offset}"), "the file ends before it does")),
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(e) => return Err(Error::Io { action: "read pack", path: self.path.clone(), source: e.into() }),
+            }
+        }
+        // The allocator may have given more than was asked for.
+        bytes.truncate(total);
+        Ok(bytes)
+    }
+
     /// Reads and decodes the block at a place, and checks every object in it against its id.
     pub fn read_block(&self, location: Location) -> Result<Block> {
         let total = location.block_bytes as usize;
         if !(HEADER_BYTES..=3 * BLOCK_BYTES_MAX).contains(&total) {
             return Err(self.corrupt(format!("block at {}", location.offset), "impossible length"));
         }
-        let mut bytes = vec![0; total];
-        self.read_at(&mut bytes, location.offset)?;
+        let bytes = self.read_fresh(total, location.offset)?;
         let named = |e: Malformed| self.corrupt(format!("block at {}", location.offset), e);
         let directory = Directory::decode(&bytes).map_err(named)?;
         if directory.block_bytes() != total {

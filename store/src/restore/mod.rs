@@ -15,13 +15,12 @@ mod run;
 mod seed;
 mod select;
 mod settle;
+mod staged;
 mod summary;
 mod table;
 mod target;
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod tests_support;
 mod verify;
 mod walk;
 mod write;
@@ -37,6 +36,7 @@ use std::{
 
 pub use plan::{Plan, plan};
 pub use run::Skipped;
+pub(crate) use staged::{clear_dead, is_staged};
 pub use summary::{Change, Counts, Summary};
 
 use crate::{
@@ -61,6 +61,8 @@ pub struct Options {
     pub in_place: bool,
     /// Remove what the checkpoint does not have, but for what its capture left out.
     pub delete: bool,
+    /// Paths from the target that are never removed, with all that is in them, beside what the checkpoint's capture left out.
+    pub spare: Vec<Vec<u8>>,
     /// Restore only what these patterns match, in gitignore syntax; everything where there are none.
     pub include: Vec<String>,
     /// Pass over what these patterns match.
@@ -81,6 +83,7 @@ impl Options {
             subpath: Vec::new(),
             in_place: false,
             delete: false,
+            spare: Vec::new(),
             include: Vec::new(),
             exclude: Vec::new(),
             verify: false,
@@ -124,6 +127,7 @@ pub struct Report {
 
 /// Does what a plan says.
 pub fn execute(store: &Store, checkpoint: &Checkpoint, mut plan: Plan, progress: &dyn Progress) -> Result<Report> {
+    plan.note_place()?;
     let staging = Staging::open(&plan)?;
     let settled = AtomicBool::new(false);
     let step = |folder: u32| run::step(&plan, settled.load(Ordering::Relaxed), folder);

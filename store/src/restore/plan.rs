@@ -2,7 +2,10 @@
 
 use std::{
     collections::HashSet,
-    os::fd::{AsFd, OwnedFd},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
     path::PathBuf,
     sync::{Arc, PoisonError},
 };
@@ -20,11 +23,11 @@ use super::{
 };
 use crate::{
     error::{Error, IoContext, Result},
-    id::TreeId,
+    id::{OpId, TreeId},
     links::Links,
     name,
     pack::ObjectKind,
-    pin::Pin,
+    pin::{Leaves, Pin},
     progress::{Phase, Progress},
     record::Checkpoint,
     statcache::StatCache,
@@ -36,7 +39,10 @@ use crate::{
 /// What a restore will do. It holds the checkpoint's content in the store until it is dropped.
 #[derive(Debug)]
 pub struct Plan {
-    pub(super) pin: Pin,
+    /// Held until the plan is dropped; none on a medium that cannot be written, where nothing is collected either.
+    pub(super) pin: Option<Pin>,
+    /// The operation, as temporary names give it.
+    pub(super) op: OpId,
     pub(super) options: Options,
     pub(super) target: Target,
     /// The open target where it exists; of a single entry, the folder that it goes to.
@@ -86,7 +92,7 @@ impl Plan {
             visit(Change::Link, &entry_path(&self.folders, link.folder, &node.name));
         }
         for extra in &self.extras {
-            let change = if self.options.delete { Change::Delete } else { Change::Keep };
+            let change = if self.options.delete || extra.is_stale { Change::Delete } else { Change::Keep };
             visit(change, &entry_path(&self.folders, extra.folder, &extra.name));
         }
         Ok(())
@@ -95,6 +101,18 @@ impl Plan {
     pub(super) fn node(&self, folder: u32, index: u32) -> Result<Node> {
         let line = self.folders.get(folder as usize).and_then(|line| line.listing.as_ref());
         line.ok_or_else(|| Error::Invalid("an entry of no listing".into()))?.node(index)
+    }
+}
+
+impl Plan {
+    /// Notes in the pin where things are built, durably, so that gc finds them if this process dies.
+    pub(super) fn note_place(&mut self) -> Result<()> {
+        let (folder, below) = match &self.target {
+            Target::InPlace(path) => (path, true),
+            Target::Fresh { parent, .. } | Target::Entry { parent, .. } => (parent, false),
+        };
+        let leaves = Leaves::new(folder.as_os_str().as_bytes(), below);
+        self.pin.as_mut().map_or(Ok(()), |pin| pin.leaves(leaves))
     }
 }
 
@@ -107,7 +125,7 @@ pub fn plan(store: &Store, checkpoint: &Checkpoint, options: &Options, progress:
     progress.phase(Phase::Plan, node.as_folder().map(|(_, totals)| totals.entries), None);
     let root = open_root(&target)?;
     let spared = match &root {
-        Some(_) => Spared::new(store.omissions(checkpoint)?, &options.subpath),
+        Some(_) => Spared::new(store.omissions(checkpoint)?, &options.subpath).and(&options.spare),
         None => Spared::default(),
     };
     let cache = match &target {
@@ -140,6 +158,7 @@ pub fn plan(store: &Store, checkpoint: &Checkpoint, options: &Options, progress:
         counts: found.counts,
     };
     Ok(Plan {
+        op: pin.as_ref().map_or_else(OpId::generate, |pin| pin.op),
         pin,
         options: options.clone(),
         target,
@@ -158,12 +177,12 @@ pub fn plan(store: &Store, checkpoint: &Checkpoint, options: &Options, progress:
 }
 
 /// Pins the checkpoint first, and then looks whether it is there still.
-fn pin(store: &Store, checkpoint: &Checkpoint) -> Result<Pin> {
-    let mut pin = Pin::take(&store.layout().pins(), false, "restore")?;
+fn pin(store: &Store, checkpoint: &Checkpoint) -> Result<Option<Pin>> {
+    let Some(mut pin) = Pin::take_if_writable(&store.layout().pins(), "restore")? else { return Ok(None) };
     pin.add([checkpoint.record.id])?;
     let view = store.refresh()?;
     match view.checkpoints()?.iter().any(|found| found.record.id == checkpoint.record.id) {
-        true => Ok(pin),
+        true => Ok(Some(pin)),
         false => Err(Error::NoCheckpoint { selector: checkpoint.id() }),
     }
 }
@@ -281,7 +300,7 @@ fn prune(found: &mut Found) -> Result<()> {
 /// Marks the existing folders whose time will change because something in them does.
 fn mark_unfinished(found: &mut Found, links: &[Link], delete: bool) {
     let changed = found.items.iter().filter(|item| item.action != Action::Meta).map(|item| item.folder);
-    let removed = found.extras.iter().filter(|_| delete).map(|extra| extra.folder);
+    let removed = found.extras.iter().filter(|extra| delete || extra.is_stale).map(|extra| extra.folder);
     let made = found.folders.iter().skip(1).filter(|line| line.is_new && line.wanted).map(|line| line.parent);
     let all: Vec<u32> = changed.chain(removed).chain(made).chain(links.iter().map(|link| link.folder)).collect();
     for folder in all {
@@ -295,6 +314,6 @@ fn sum_up(found: &mut Found, links: &[Link], delete: bool) {
     counts.linked = links.len() as u64;
     counts.folders_created = found.folders.iter().filter(|line| line.is_new && line.wanted).count() as u64;
     counts.metadata_changed += found.folders.iter().filter(|line| line.differs).count() as u64;
-    let extras = found.extras.iter().map(|extra| extra.entries).sum();
-    (counts.deleted, counts.kept) = if delete { (extras, 0) } else { (0, extras) };
+    let sum = |goes: bool| found.extras.iter().filter(|e| (delete || e.is_stale) == goes).map(|e| e.entries).sum();
+    (counts.deleted, counts.kept) = (sum(true), sum(false));
 }

@@ -21,12 +21,12 @@ use super::{
     plan::Plan,
     pool,
     remove::remove,
+    staged,
     table::{Action, Dirs, Stamp, entry_path, folder_path},
     target::Target,
 };
 use crate::{
     error::{IoContext, Result},
-    format::NAME_BYTES_MAX,
     name,
     progress::{self, Progress},
     store::Store,
@@ -91,6 +91,10 @@ impl Staging {
     /// Makes the staging folder, if the target is a new folder.
     pub fn open(plan: &Plan) -> Result<Self> {
         if let Some(root) = &plan.root {
+            let busy = || crate::Error::TargetBusy { path: plan.target() };
+            if !staged::hold(root.as_fd()).at("lock", plan.target())? {
+                return Err(busy());
+            }
             return Ok(Staging { root: root.clone(), beside: None, created: None });
         }
         let Target::Fresh { parent, name, .. } = &plan.target else {
@@ -99,12 +103,12 @@ impl Staging {
         fs::create_dir_all(parent).at("create folder", parent)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let above = rustix::fs::open(parent, flags, Mode::empty()).at("open folder", parent)?;
-        let suffix = format!(".parhelia-{}", plan.pin.op);
-        let kept = name.len().min(NAME_BYTES_MAX - 1 - suffix.len());
-        let staged = [b".", &name[..kept], suffix.as_bytes()].concat();
+        staged::clear_beside(above.as_fd(), name);
+        let staged = staged::folder_name(plan.op, name);
         let path = parent.join(name::as_path(&staged));
         rustix::fs::mkdirat(&above, staged.as_slice(), Mode::RWXU).at("create folder", &path)?;
         let opened = sys::open_folder_at(above.as_fd(), &staged).at("open folder", &path)?;
+        staged::hold(opened.as_fd()).at("lock", &path)?;
         meta::make_private(opened.as_fd()).at("change mode of", &path)?;
         let mut staging = Staging { root: Arc::new(opened), beside: Some((above, staged)), created: None };
         let probed = staging.probe().at("write to", &path).inspect_err(|_| staging.remove())?;
@@ -131,7 +135,7 @@ impl Staging {
 
 /// The name under which an entry is built in a folder that exists.
 pub fn temporary(plan: &Plan, folder: u32, index: u32) -> Vec<u8> {
-    format!(".parhelia-{}-{folder:x}-{index:x}", plan.pin.op).into_bytes()
+    staged::entry_name(plan.op, folder, index)
 }
 
 /// A restore under way.

@@ -80,6 +80,13 @@ impl Spared {
         spared
     }
 
+    /// The same, and more paths.
+    pub fn and(mut self, paths: &[Vec<u8>]) -> Self {
+        let parts = |path: &Vec<u8>| name::components(path).collect::<Vec<_>>().join(&b'/');
+        self.exact.extend(paths.iter().map(parts).filter(|path| !path.is_empty()));
+        self
+    }
+
     /// Whether a path was left out, by itself or with a folder that it is in.
     pub fn covers(&self, path: &[u8]) -> bool {
         if self.exact.is_empty() {

@@ -79,9 +79,7 @@ impl Run<'_> {
             }
         }
         settled();
-        if plan.options.delete {
-            self.delete_extras(&mut out)?;
-        }
+        self.delete_extras(&mut out)?;
         self.fix_metadata(&mut out)?;
         let finished = self.finish_folders(false)?;
         out.metadata += plan.folders.iter().filter(|line| line.differs && !line.is_new).count() as u64;
@@ -154,7 +152,7 @@ impl Run<'_> {
     }
 
     fn delete_extras(&self, out: &mut Settled) -> Result<()> {
-        for extra in &self.plan.extras {
+        for extra in self.plan.extras.iter().filter(|extra| extra.is_stale || self.plan.options.delete) {
             let path = self.inside(extra.folder, &extra.name);
             let fd = self.dirs.get(extra.folder).at("open folder", self.path(extra.folder, &extra.name))?;
             match remove(fd.as_fd(), &extra.name, &path, &|path| self.plan.spared.covers(path)) {

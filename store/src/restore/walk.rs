@@ -38,6 +38,8 @@ pub struct Extra {
     pub name: Box<[u8]>,
     /// It and what is in it.
     pub entries: u64,
+    /// Whether a restore that died has left it, so that it goes in any case.
+    pub is_stale: bool,
 }
 
 /// An entry that shares its inode with others, in the checkpoint or in the live folder.
@@ -248,6 +250,10 @@ impl Walk<'_> {
 
     fn extra(&self, job: &Job, live: &Live, name: Vec<u8>, out: &mut Outcome, path: &dyn Fn() -> Vec<u8>) -> Result<()> {
         let full = name::join(&path(), &name);
+        if super::staged::is_staged(&name) {
+            out.extras.push(Extra { folder: job.folder, name: name.into(), entries: 1, is_stale: true });
+            return Ok(());
+        }
         if self.spared.covers(&full) {
             out.counts.spared += 1;
             return Ok(());
@@ -259,7 +265,7 @@ impl Walk<'_> {
             }
         }
         let entries = super::remove::count(live.fd.as_fd(), &name, &full, &|path| self.spared.covers(path));
-        out.extras.push(Extra { folder: job.folder, name: name.into(), entries });
+        out.extras.push(Extra { folder: job.folder, name: name.into(), entries, is_stale: false });
         Ok(())
     }
 

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use rocksdb::{
-    BlockBasedOptions, ColumnFamilyDescriptor, DB, DBCompressionType, FlushOptions, IngestExternalFileOptions, IteratorMode,
-    LogLevel, Options, ReadOptions, SstFileWriter, WriteBatch, WriteOptions,
+    BlockBasedOptions, BottommostLevelCompaction, ColumnFamilyDescriptor, CompactOptions, DB, DBCompressionType, Direction,
+    FlushOptions, IngestExternalFileOptions, IteratorMode, LogLevel, Options, ReadOptions, SstFileWriter, WriteBatch,
+    WriteOptions,
 };
 
 use crate::{
@@ -23,22 +24,30 @@ pub enum Family {
     Packs,
     /// Commit sequence (big-endian) -> sealed record.
     Checkpoints,
-    /// `position` -> place in the journal up to which all this was derived.
+    /// `s/`, `r/`, `m/`, `k/`, `c/` and an id -> JSON of a session, a run, what was said of a checkpoint, the event of an idempotency
+    /// key, a checkpoint's sequence.
+    Folds,
+    /// `position` -> place in the journal up to which all this was derived; `version` -> of what shape it is.
     Meta,
 }
 
 impl Family {
-    const ALL: [Family; 4] = [Family::Objects, Family::Packs, Family::Checkpoints, Family::Meta];
+    /// All of them.
+    pub const ALL: [Family; 5] = [Family::Objects, Family::Packs, Family::Checkpoints, Family::Folds, Family::Meta];
 
     fn name(self) -> &'static str {
         match self {
             Family::Objects => "objects",
             Family::Packs => "packs",
             Family::Checkpoints => "checkpoints",
+            Family::Folds => "folds",
             Family::Meta => "default",
         }
     }
 }
+
+/// How large a table gets by merging.
+const TABLE_BYTES: usize = 64 << 20;
 
 /// An entry of a family.
 type KeyValue = (Box<[u8]>, Box<[u8]>);
@@ -82,11 +91,15 @@ fn options() -> Options {
     options.set_atomic_flush(true);
     // All tables are opened, and kept open, so that another process's compaction cannot take them from under a reader.
     options.set_max_open_files(-1);
-    options.set_max_file_opening_threads(2);
+    // In the thread that opens the database: starting others takes longer than opening the few tables that there are.
+    options.set_max_file_opening_threads(1);
     options.set_log_level(LogLevel::Fatal);
     options.set_keep_log_file_num(1);
     options.set_max_manifest_file_size(1 << 20);
     options.set_write_buffer_size(32 << 20);
+    options.set_target_file_size_base(TABLE_BYTES as u64);
+    // Statistics that only serve automatic compaction, for which every table would be read when opening.
+    options.set_skip_stats_update_on_db_open(true);
     options.set_paranoid_checks(true);
     options
 }
@@ -170,6 +183,19 @@ impl Db {
         Ok(entries.map(|entry| entry.map_err(|e| self.error(e))))
     }
 
+    /// Every key of a family and its value, last first.
+    pub fn scan_back(&self, family: Family) -> Result<impl Iterator<Item = Result<KeyValue>>> {
+        let entries = self.db.iterator_cf(self.family(family)?, IteratorMode::End);
+        Ok(entries.map(|entry| entry.map_err(|e| self.error(e))))
+    }
+
+    /// Every key with this prefix, and its value, in order.
+    pub fn scan_prefix<'a>(&'a self, family: Family, prefix: &'a [u8]) -> Result<impl Iterator<Item = Result<KeyValue>> + 'a> {
+        let from = IteratorMode::From(prefix, Direction::Forward);
+        let entries = self.db.iterator_cf(self.family(family)?, from).map(|entry| entry.map_err(|e| self.error(e)));
+        Ok(entries.take_while(move |entry| entry.as_ref().map_or(true, |(key, _)| key.starts_with(prefix))))
+    }
+
     /// Every object and where it lies, in order of keys.
     pub fn objects(&self) -> Result<impl Iterator<Item = Result<(ObjectKey, Location)>>> {
         Ok(self.scan(Family::Objects)?.map(|entry| {
@@ -178,6 +204,12 @@ impl Db {
             key.zip(decode_location(&value))
                 .ok_or_else(|| Error::Index { path: self.path.clone(), reason: "an entry does not decode".into() })
         }))
+    }
+
+    /// About how many keys a family has.
+    pub fn keys_estimate(&self, family: Family) -> Result<u64> {
+        let count = self.db.property_int_value_cf(self.family(family)?, "rocksdb.estimate-num-keys");
+        Ok(count.map_err(|e| self.error(e))?.unwrap_or(0))
     }
 
     /// Writes a batch to memory; [`Db::flush`] makes it permanent, all or nothing.
@@ -219,15 +251,18 @@ impl Db {
         self.db.flush_cfs_opt(&families, &options).map_err(|e| self.error(e))
     }
 
-    /// How many table files lie unmerged in the uppermost level of a family.
-    pub fn unmerged_tables(&self, family: Family) -> Result<u64> {
-        let count = self.db.property_int_value_cf(self.family(family)?, "rocksdb.num-files-at-level0");
-        Ok(count.map_err(|e| self.error(e))?.unwrap_or(0))
+    /// How many table files a family has that are smaller than a merged one gets.
+    pub fn small_tables(&self, family: Family) -> Result<usize> {
+        let files = self.db.live_files().map_err(|e| self.error(e))?;
+        let is_small = |file: &&rocksdb::LiveFile| file.column_family_name == family.name() && file.size < TABLE_BYTES / 2;
+        Ok(files.iter().filter(is_small).count())
     }
 
-    /// Merges a family's tables into one level.
+    /// Merges a family's tables into one level, also such as do not overlap: each costs time when the database is opened.
     pub fn compact(&self, family: Family) -> Result<()> {
-        self.db.compact_range_cf(self.family(family)?, None::<&[u8]>, None::<&[u8]>);
+        let mut options = CompactOptions::default();
+        options.set_bottommost_level_compaction(BottommostLevelCompaction::ForceOptimized);
+        self.db.compact_range_cf_opt(self.family(family)?, None::<&[u8]>, None::<&[u8]>, &options);
         Ok(())
     }
 }

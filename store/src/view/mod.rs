@@ -1,34 +1,39 @@
 //! The view: everything that can be derived from packs and journal, in RocksDB up to some place in the journal, and in memory from
 //! there to its end. Opening a store reads both; a commit appends to the journal alone, and now and then moves the rest into RocksDB.
 
+mod absorb;
 mod db;
+mod tail;
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
-    fs,
     path::PathBuf,
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, mpsc},
 };
 
+pub use absorb::absorb;
+pub(crate) use absorb::absorb_locked;
 pub use db::{Batch, Db, Family, write_table};
 use serde::{Deserialize, Serialize};
+use tail::Changes;
 
 use crate::{
-    error::{Error, IoContext, Result},
+    error::{Error, Result},
+    event::Event,
+    fold::{Folds, Marks, Run, Session},
     id::{ObjectId, ObjectKey, OpId, PackId, Ulid},
-    journal::{CHECKPOINT_DELETED, Entry, Journal, Logged, Position, Tail},
+    journal::{Journal, Position, Tail},
     layout::Layout,
-    lock::IndexLock,
     pack::{Directory, Location, PackFile},
-    record::Checkpoint,
+    record::{Checkpoint, Outline},
 };
 
 /// A commit moves the journal's tail into RocksDB when it has at least this many records.
 const TAIL_RECORDS: usize = 64;
 /// ... or when the tail's packs have at least this many bytes.
 const TAIL_BYTES: u64 = 16 << 20;
-/// Tables of one family are merged when this many lie unmerged.
-const UNMERGED_TABLES: u64 = 8;
+/// What of RocksDB has another shape is derived anew.
+const VERSION: &[u8] = b"2";
 
 /// What the view knows of a pack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,46 +47,6 @@ pub struct PackState {
     pub condemned: Option<Vec<OpId>>,
 }
 
-/// What the journal's tail changes.
-#[derive(Debug, Default)]
-struct Changes {
-    packs: BTreeMap<PackId, PackState>,
-    dropped: HashSet<PackId>,
-    condemned: HashMap<PackId, Vec<OpId>>,
-    checkpoints: BTreeMap<u64, Checkpoint>,
-    deleted: HashSet<Ulid>,
-}
-
-impl Changes {
-    fn apply(&mut self, logged: &Logged) -> Result<(), serde_json::Error> {
-        match &logged.entry {
-            Entry::Commit { record, packs, .. } => {
-                self.add_packs(packs);
-                self.checkpoints.insert(logged.sequence, Checkpoint::decode(logged.sequence, record.clone())?);
-            }
-            Entry::Event(event) if event.kind == CHECKPOINT_DELETED => {
-                if let Ok(id) = event.subject.parse() {
-                    self.deleted.insert(id);
-                }
-            }
-            Entry::Condemn { added, condemned, waits_for, .. } => {
-                self.add_packs(added);
-                self.condemned.extend(condemned.iter().map(|id| (*id, waits_for.clone())));
-            }
-            Entry::Dropped { packs } => self.dropped.extend(packs),
-            Entry::Event(_) | Entry::Unknown(_) => {}
-        }
-        Ok(())
-    }
-
-    fn add_packs(&mut self, packs: &[crate::pack::PackInfo]) {
-        for pack in packs {
-            let state = PackState { bytes: pack.bytes, digest: pack.digest.clone(), condemned: None };
-            self.packs.insert(pack.id, state);
-        }
-    }
-}
-
 /// A consistent state of the store, as of one place in the journal.
 #[derive(Debug)]
 pub struct View {
@@ -90,7 +55,10 @@ pub struct View {
     end: Position,
     torn_bytes: u64,
     tail_records: usize,
+    /// RocksDB could not be read, and should be made anew.
+    index_failed: bool,
     changes: Changes,
+    folds: Folds,
     tail_objects: OnceLock<HashMap<ObjectKey, Location>>,
     all_checkpoints: OnceLock<Vec<Checkpoint>>,
 }
@@ -101,10 +69,18 @@ fn position_of(db: &Db) -> Result<Position> {
         .map_err(|e| Error::Index { path: PathBuf::from("view"), reason: format!("its position does not decode: {e}") })
 }
 
+/// Whether a database is of the shape that this release writes, or empty.
+fn has_our_shape(db: &Db) -> Result<bool> {
+    let version = db.get(Family::Meta, b"version")?;
+    Ok(version.as_deref() == Some(VERSION) || db.get(Family::Meta, b"position")?.is_none())
+}
+
 impl View {
     /// The store as it is now.
     pub fn open(layout: &Layout) -> Result<Self> {
-        Self::load(layout, Db::open_reader(&layout.view())?.map(Arc::new))
+        let db = Db::open_reader(&layout.view())?;
+        let usable = db.map(|db| has_our_shape(&db).map(|ours| ours.then_some(db))).transpose()?.flatten();
+        Self::load(layout, usable.map(Arc::new))
     }
 
     fn load(layout: &Layout, db: Option<Arc<Db>>) -> Result<Self> {
@@ -114,13 +90,15 @@ impl View {
     }
 
     fn with_tail(layout: &Layout, db: Option<Arc<Db>>, tail: &Tail) -> Result<Self> {
-        let mut changes = Changes::default();
+        let (mut changes, mut folds) = (Changes::default(), Folds::default());
         for logged in &tail.records {
             changes.apply(logged).map_err(|e| Error::Corrupt {
                 what: format!("commit {}", logged.sequence),
                 place: layout.journal(),
                 reason: e.to_string(),
             })?;
+            let committed = changes.checkpoints.get(&logged.sequence).map(|c| &c.record);
+            folds.apply(db.as_deref(), logged, committed)?;
         }
         Ok(View {
             layout: layout.clone(),
@@ -128,7 +106,9 @@ impl View {
             end: tail.end.clone(),
             torn_bytes: tail.torn_bytes,
             tail_records: tail.records.len(),
+            index_failed: false,
             changes,
+            folds,
             tail_objects: OnceLock::new(),
             all_checkpoints: OnceLock::new(),
         })
@@ -142,7 +122,18 @@ impl View {
 
     /// The store as it is now, without opening RocksDB anew.
     pub fn refreshed(&self) -> Result<Self> {
-        Self::load(&self.layout, self.db.clone())
+        let view = Self::load(&self.layout, self.db.clone())?;
+        Ok(View { index_failed: self.index_failed, ..view })
+    }
+
+    /// Whether this is how the store is seen because RocksDB cannot be read.
+    pub(crate) fn is_in_place_of_index(&self) -> bool {
+        self.index_failed
+    }
+
+    /// The same, as it is seen because RocksDB cannot be read.
+    pub(crate) fn in_place_of_index(self) -> Self {
+        View { index_failed: true, ..self }
     }
 
     /// The place in the journal up to which this view goes.
@@ -166,7 +157,7 @@ impl View {
             return Ok(objects);
         }
         let mut objects = HashMap::new();
-        for id in self.changes.packs.keys().filter(|id| !self.is_condemned_in_tail(**id)) {
+        for id in self.changes.order.iter().filter(|id| !self.is_condemned_in_tail(**id)) {
             let read = scan_directories(&self.layout, *id, |location, directory| {
                 objects.extend(directory.entries.iter().map(|e| (e.id.key(), location)));
                 Ok(())
@@ -213,6 +204,24 @@ impl View {
         Ok(())
     }
 
+    /// The keys of all objects that [`View::locate`] finds, in order: for looking up many.
+    pub fn object_keys(&self) -> Result<Vec<ObjectKey>> {
+        let mut keys = Vec::new();
+        self.each_object(|key, _| {
+            keys.push(key);
+            Ok(())
+        })?;
+        keys.sort_unstable();
+        keys.dedup();
+        Ok(keys)
+    }
+
+    /// About how many objects there are.
+    pub fn objects_estimate(&self) -> Result<u64> {
+        let stored = self.db.as_ref().map_or(Ok(0), |db| db.keys_estimate(Family::Objects))?;
+        Ok(stored + self.tail_objects()?.len() as u64)
+    }
+
     /// The checkpoints that exist, in order of commit.
     pub fn checkpoints(&self) -> Result<&[Checkpoint]> {
         if let Some(found) = self.all_checkpoints.get() {
@@ -230,9 +239,121 @@ impl View {
         Ok(self.all_checkpoints.get_or_init(|| found))
     }
 
-    /// The newest checkpoint of a session.
+    /// The checkpoints that exist as lists show them, in order of commit. Of many this costs a fraction of reading them whole.
+    pub fn outlines(&self) -> Result<Vec<Outline>> {
+        let mut found = match &self.db {
+            Some(db) => stored_outlines(db)?,
+            None => Vec::new(),
+        };
+        found.extend(self.changes.checkpoints.values().map(Outline::from));
+        found.retain(|outline| !self.changes.deleted.contains(&outline.id));
+        Ok(found)
+    }
+
+    /// The checkpoints that exist, newest first, each read when it is asked for.
+    pub fn newest_first(&self) -> Result<impl Iterator<Item = Result<Checkpoint>> + '_> {
+        let tail = self.changes.checkpoints.values().rev().map(|c| Ok(c.clone()));
+        let stored = self.db.as_ref().map(|db| db.scan_back(Family::Checkpoints)).transpose()?;
+        let stored = stored.into_iter().flatten().map(|entry| {
+            let (key, sealed) = entry?;
+            decode_checkpoint(&key, sealed.into_vec())
+        });
+        let exists = |c: &Result<Checkpoint>| c.as_ref().map_or(true, |c| !self.changes.deleted.contains(&c.record.id));
+        Ok(tail.chain(stored).filter(exists))
+    }
+
+    /// The first checkpoint of a session that exists. Reads those of other sessions before it.
+    pub fn oldest_of(&self, session: &str) -> Result<Option<Checkpoint>> {
+        let stored = self.db.as_ref().map(|db| db.scan(Family::Checkpoints)).transpose()?;
+        let stored = stored.into_iter().flatten().map(|entry| {
+            let (key, sealed) = entry?;
+            decode_checkpoint(&key, sealed.into_vec())
+        });
+        let tail = self.changes.checkpoints.values().map(|c| Ok(c.clone()));
+        let is_wanted = |c: &Checkpoint| c.record.session == session && !self.changes.deleted.contains(&c.record.id);
+        stored.chain(tail).find(|c| c.as_ref().map_or(true, is_wanted)).transpose()
+    }
+
+    /// The checkpoint of an id, if it exists. Reads no other one.
+    pub fn checkpoint(&self, id: Ulid) -> Result<Option<Checkpoint>> {
+        if self.changes.deleted.contains(&id) {
+            return Ok(None);
+        }
+        if let Some(found) = self.changes.checkpoints.values().find(|c| c.record.id == id) {
+            return Ok(Some(found.clone()));
+        }
+        let Some(db) = &self.db else { return Ok(None) };
+        let Some(sequence) = db.get(Family::Folds, &sequence_key(id))? else { return Ok(None) };
+        let sealed = db.get(Family::Checkpoints, &sequence)?;
+        sealed.map(|sealed| decode_checkpoint(&sequence, sealed)).transpose()
+    }
+
+    /// A session's head: what the next checkpoint's parent will be. Where that was deleted, the newest one that exists and is not
+    /// fenced.
     pub fn head(&self, session: &str) -> Result<Option<Checkpoint>> {
-        Ok(self.checkpoints()?.iter().rev().find(|c| c.record.session == session).cloned())
+        let Some(id) = self.session(session)?.and_then(|session| session.head) else { return Ok(None) };
+        match self.checkpoint(id)? {
+            Some(head) => Ok(Some(head)),
+            None => Ok(self.checkpoints()?.iter().rev().find(|c| c.record.session == session && !c.record.fenced).cloned()),
+        }
+    }
+
+    /// A session, by its id.
+    pub fn session(&self, id: &str) -> Result<Option<Session>> {
+        self.folds.session(self.db.as_deref(), id)
+    }
+
+    /// All sessions, by id.
+    pub fn sessions(&self) -> Result<Vec<Session>> {
+        self.folds.sessions(self.db.as_deref())
+    }
+
+    /// The session that has this id, or else the one that has this name, if only one does.
+    pub fn session_named(&self, name: &str) -> Result<Session> {
+        if let Some(session) = self.session(name)? {
+            return Ok(session);
+        }
+        let mut named: Vec<Session> = self.sessions()?.into_iter().filter(|session| session.name == name).collect();
+        match named.len() {
+            1 => Ok(named.remove(0)),
+            0 => Err(Error::NoSession { session: name.to_owned() }),
+            _ => Err(Error::Ambiguous { selector: name.to_owned(), candidates: named.into_iter().map(|s| s.id).collect() }),
+        }
+    }
+
+    /// A run, by its id.
+    pub fn run(&self, id: &str) -> Result<Option<Run>> {
+        self.folds.run(self.db.as_deref(), id)
+    }
+
+    /// All runs, by id.
+    pub fn runs(&self) -> Result<BTreeMap<String, Run>> {
+        self.folds.runs(self.db.as_deref())
+    }
+
+    /// What was said of a checkpoint, deleted ones included.
+    pub fn marks(&self, id: Ulid) -> Result<Marks> {
+        self.folds.marks(self.db.as_deref(), id)
+    }
+
+    /// What was said of every checkpoint of which anything was.
+    pub fn all_marks(&self) -> Result<BTreeMap<Ulid, Marks>> {
+        self.folds.all_marks(self.db.as_deref())
+    }
+
+    /// The event that was appended under an idempotency key.
+    pub fn event_of_key(&self, key: &str) -> Result<Option<Event>> {
+        self.folds.event_of_key(self.db.as_deref(), key)
+    }
+
+    /// Hash of the last event; `None` before the first.
+    pub fn last_event(&self) -> Result<Option<String>> {
+        self.folds.last_event(self.db.as_deref())
+    }
+
+    /// What the journal adds up to here, and the database behind it, for adding more to it.
+    pub(crate) fn folds(&self) -> (Folds, Option<&Db>) {
+        (self.folds.clone(), self.db.as_deref())
     }
 
     /// All packs that the journal knows and that were not dropped, condemned ones included.
@@ -262,7 +383,7 @@ impl View {
     /// Whether a commit should move the tail into RocksDB.
     pub fn wants_absorbing(&self) -> bool {
         let bytes: u64 = self.changes.packs.values().map(|p| p.bytes).sum();
-        self.tail_records >= TAIL_RECORDS || bytes >= TAIL_BYTES
+        self.index_failed || self.tail_records >= TAIL_RECORDS || bytes >= TAIL_BYTES
     }
 
     /// How many journal records RocksDB does not have yet.
@@ -281,11 +402,47 @@ impl View {
     }
 }
 
+/// Where RocksDB has a checkpoint's sequence.
+fn sequence_key(id: Ulid) -> Vec<u8> {
+    format!("c/{id}").into_bytes()
+}
+
 fn decode_checkpoint(key: &[u8], sealed: Vec<u8>) -> Result<Checkpoint> {
-    let broken = |reason: String| Error::Index { path: PathBuf::from("view"), reason };
-    let sequence = u64::from_be_bytes(key.try_into().map_err(|_| broken("a sequence does not decode".into()))?);
-    let sealed = String::from_utf8(sealed).map_err(|e| broken(e.to_string()))?;
-    Checkpoint::decode(sequence, sealed).map_err(|e| broken(e.to_string()))
+    let sequence = decode_sequence(key)?;
+    let sealed = String::from_utf8(sealed).map_err(|e| broken_view(e.to_string()))?;
+    Checkpoint::decode(sequence, sealed).map_err(|e| broken_view(e.to_string()))
+}
+
+/// Reading them takes as long as decoding them, so that it is done side by side.
+fn stored_outlines(db: &Db) -> Result<Vec<Outline>> {
+    const AT_ONCE: usize = 64;
+    let (send, receive) = mpsc::sync_channel::<Vec<(Box<[u8]>, Box<[u8]>)>>(4);
+    std::thread::scope(|scope| {
+        let decoded = scope.spawn(move || {
+            let decode = |(key, sealed): (Box<[u8]>, Box<[u8]>)| {
+                Outline::decode(decode_sequence(&key)?, &sealed).map_err(|e| broken_view(e.to_string()))
+            };
+            receive.into_iter().flatten().map(decode).collect::<Result<Vec<_>>>()
+        });
+        let mut entries = db.scan(Family::Checkpoints)?;
+        loop {
+            let some = entries.by_ref().take(AT_ONCE).collect::<Result<Vec<_>>>()?;
+            // Whoever decodes has stopped where something does not decode.
+            if some.is_empty() || send.send(some).is_err() {
+                break;
+            }
+        }
+        drop(send);
+        decoded.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn decode_sequence(key: &[u8]) -> Result<u64> {
+    key.try_into().map(u64::from_be_bytes).map_err(|_| broken_view("a sequence does not decode".into()))
+}
+
+fn broken_view(reason: String) -> Error {
+    Error::Index { path: PathBuf::from("view"), reason }
 }
 
 fn scan_directories(layout: &Layout, id: PackId, visit: impl FnMut(Location, &Directory) -> Result<()>) -> Result<()> {
@@ -299,97 +456,4 @@ fn skip_damaged(scanned: Result<()>) -> Result<()> {
         Err(e) if e.is_not_found() => Ok(()),
         other => other,
     }
-}
-
-/// Opens RocksDB for writing; one that cannot be opened is replaced by an empty one, to be derived anew.
-fn open_or_replace(layout: &Layout) -> Result<Db> {
-    match Db::open_writer(&layout.view()) {
-        Err(Error::Index { .. }) => {
-            let aside = layout.cache().join(format!("{}.view.tmp", OpId::generate()));
-            fs::rename(layout.view(), &aside).at("move aside", layout.view())?;
-            crate::disk::make_folder(&layout.view())?;
-            let _ = fs::remove_dir_all(&aside);
-            Db::open_writer(&layout.view())
-        }
-        other => other,
-    }
-}
-
-/// Moves the journal's tail into RocksDB.
-pub fn absorb(layout: &Layout, tables: &HashMap<OpId, PathBuf>) -> Result<()> {
-    absorb_locked(layout, tables, &IndexLock::take(&layout.root)?)
-}
-
-/// Moves the journal's tail into RocksDB, whose lock the caller holds. `tables` are location tables ([`write_table`]) of packs
-/// whose directories then need not be read.
-pub(crate) fn absorb_locked(layout: &Layout, tables: &HashMap<OpId, PathBuf>, _lock: &IndexLock) -> Result<()> {
-    let db = open_or_replace(layout)?;
-    let base = position_of(&db)?;
-    let tail = Journal::new(layout.journal()).read(&base)?;
-    let view = View::with_tail(layout, None, &tail)?;
-    let changes = &view.changes;
-    // Locations first: they may be there without what refers to them, never the other way round.
-    for (op, table) in tables {
-        if changes.packs.keys().any(|id| id.op() == *op) {
-            db.ingest(table)?;
-        } else {
-            let _ = fs::remove_file(table);
-        }
-    }
-    for id in changes.packs.keys().filter(|id| !tables.contains_key(&id.op()) && !view.is_condemned_in_tail(**id)) {
-        skip_damaged(scan_directories(layout, *id, |location, directory| {
-            db.put_locations(directory.entries.iter().map(|e| (e.id.key(), location)))
-        }))?;
-    }
-    let mut batch = Batch::default();
-    // By now an object that was copied out of a condemned pack is found where it was copied to, and stays. What was dropped had been
-    // condemned before.
-    if !changes.condemned.is_empty() {
-        for entry in db.objects()? {
-            let (key, location) = entry?;
-            if changes.condemned.contains_key(&location.pack) {
-                batch.delete(Family::Objects, key);
-            }
-        }
-    }
-    for (id, state) in &changes.packs {
-        batch.put(Family::Packs, id.0, serde_json::to_vec(state).unwrap_or_default());
-    }
-    for (id, waits_for) in &changes.condemned {
-        let known = match changes.packs.get(id) {
-            Some(state) => Some(state.clone()),
-            None => db.get(Family::Packs, &id.0)?.and_then(|bytes| serde_json::from_slice(&bytes).ok()),
-        };
-        if let Some(mut state) = known {
-            state.condemned = Some(waits_for.clone());
-            batch.put(Family::Packs, id.0, serde_json::to_vec(&state).unwrap_or_default());
-        }
-    }
-    for id in &changes.dropped {
-        batch.delete(Family::Packs, id.0);
-    }
-    for (sequence, checkpoint) in &changes.checkpoints {
-        batch.put(Family::Checkpoints, sequence.to_be_bytes(), checkpoint.sealed.as_bytes());
-    }
-    if !changes.deleted.is_empty() {
-        for entry in db.scan(Family::Checkpoints)? {
-            let (key, sealed) = entry?;
-            let checkpoint = decode_checkpoint(&key, sealed.into_vec())?;
-            if changes.deleted.contains(&checkpoint.record.id) {
-                batch.delete(Family::Checkpoints, key.into_vec());
-            }
-        }
-        for (sequence, _) in changes.checkpoints.iter().filter(|(_, c)| changes.deleted.contains(&c.record.id)) {
-            batch.delete(Family::Checkpoints, sequence.to_be_bytes());
-        }
-    }
-    batch.put(Family::Meta, b"position", serde_json::to_vec(&tail.end).unwrap_or_default());
-    db.write(batch)?;
-    db.flush()?;
-    for family in [Family::Objects, Family::Packs, Family::Checkpoints, Family::Meta] {
-        if db.unmerged_tables(family)? >= UNMERGED_TABLES {
-            db.compact(family)?;
-        }
-    }
-    Ok(())
 }

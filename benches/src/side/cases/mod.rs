@@ -3,8 +3,10 @@
 mod curve;
 mod grown;
 mod many;
+mod mounts;
 mod releases;
 mod restore;
+mod sessions;
 mod tree;
 
 pub use curve::sizes as curve_sizes;
@@ -16,7 +18,7 @@ use crate::error::Result;
 type Run = fn(&mut Lab) -> Result<()>;
 
 /// The cases in the order in which they run: those about one tree first, as they share its stores.
-const CASES: [(Case, Run); 10] = [
+const CASES: [(Case, Run); 12] = [
     (Case::First, tree::first),
     (Case::Unchanged, tree::unchanged),
     (Case::Edits, tree::edits),
@@ -27,6 +29,8 @@ const CASES: [(Case, Run); 10] = [
     (Case::Transcript, grown::run),
     (Case::Many, many::run),
     (Case::Scale, curve::run),
+    (Case::Mounts, mounts::run),
+    (Case::Sessions, sessions::run),
 ];
 
 /// Runs every case that the options ask for.

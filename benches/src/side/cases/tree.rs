@@ -42,7 +42,7 @@ fn note_sizes(lab: &mut Lab) -> Result<()> {
     }
     if let Some(parhelia) = &lab.tools.parhelia {
         let sizes = parhelia.sizes()?;
-        lab.figures.set("first/packs_bytes", sizes.packs as f64);
+        lab.figures.set("first/data_block_bytes", sizes.data_blocks as f64);
         lab.figures.set("first/ballast_bytes", sizes.ballast as f64);
         lab.figures.set("first/cache_bytes", sizes.cache as f64);
     }

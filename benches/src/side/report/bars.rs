@@ -61,19 +61,21 @@ pub fn rows(figures: &Figures) -> Vec<Row> {
     rows.extend(many(figures));
     rows.extend(memory(figures));
     rows.extend(curve(figures));
+    rows.extend(super::mounts::rows(figures));
+    rows.extend(super::sessions::rows(figures));
     rows.retain(|row| row.measured.is_some() || row.bar.contains('×') && row.limit.is_some());
     rows
 }
 
-fn row(what: impl Into<String>, unit: Unit, measured: Option<f64>, bar: impl Into<String>, limit: Option<f64>) -> Row {
+pub(super) fn row(what: impl Into<String>, unit: Unit, measured: Option<f64>, bar: impl Into<String>, limit: Option<f64>) -> Row {
     Row { what: what.into(), unit, measured, bar: bar.into(), limit }
 }
 
-fn times(factor: f64, value: Option<f64>) -> Option<f64> {
+pub(super) fn times(factor: f64, value: Option<f64>) -> Option<f64> {
     value.map(|value| value * factor)
 }
 
-fn millis(seconds: Option<f64>) -> Option<f64> {
+pub(super) fn millis(seconds: Option<f64>) -> Option<f64> {
     times(1e3, seconds)
 }
 
@@ -103,7 +105,7 @@ fn sizes(figures: &Figures) -> Vec<Row> {
     let with_ballast = store.zip(ballast).map(|(store, ballast)| store + ballast);
     let bar = "1.05 × `tar --zstd`";
     vec![
-        row("size after the first: packs", Unit::Mib, figures.value("first/packs_bytes"), "1.0 × `tar --zstd`", tar),
+        row("size after the first: data blocks", Unit::Mib, figures.value("first/data_block_bytes"), "1.0 × `tar --zstd`", tar),
         row("… store folder without stat caches and ballast", Unit::Mib, store, bar, times(1.05, tar)),
         row("… and with the ballast", Unit::Mib, with_ballast, bar, times(1.05, tar)),
     ]

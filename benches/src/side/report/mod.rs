@@ -1,7 +1,9 @@
 //! The tables that a run prints.
 
 mod bars;
+mod mounts;
 mod others;
+mod sessions;
 
 use std::fmt::Write;
 
@@ -29,9 +31,15 @@ pub struct Setting {
 pub fn markdown(options: &Options, setting: &Setting, figures: &Figures) -> String {
     let mut text = head(options, setting, figures);
     text.push_str(&bars_table(&rows(figures)));
-    for part in [others::tree(figures), others::releases(figures), others::transcript(figures), others::curve(figures)]
-        .into_iter()
-        .flatten()
+    for part in [
+        others::tree(figures),
+        others::releases(figures),
+        others::transcript(figures),
+        others::curve(figures),
+        mounts::beside(figures),
+    ]
+    .into_iter()
+    .flatten()
     {
         text.push('\n');
         text.push_str(&part);

@@ -6,6 +6,7 @@ use super::{Tool, empty, synced};
 use crate::error::Result;
 use crate::process::make_dir;
 use crate::side::launch::{Job, Outcome, Runner, Step};
+use crate::side::mounted::Mounted;
 
 /// borg with a local repository.
 #[derive(Debug)]
@@ -59,6 +60,12 @@ impl Tool for Borg {
         make_dir(to)?;
         let step = self.step("extract").args([self.archive()]).folder(to);
         Ok(Some((synced(runner, &self.home, vec![step])?, to.to_owned())))
+    }
+
+    fn mount(&self, runner: &Runner, at: &Path) -> Result<Option<Mounted>> {
+        let step = self.step("mount").args([self.archive()]).path(at);
+        runner.run(&Job { steps: vec![step], sync: None })?;
+        Ok(Some(Mounted::of_daemon(at, at)))
     }
 
     fn home(&self) -> &Path {

@@ -17,6 +17,7 @@ pub use parhelia::Parhelia;
 pub use restic::Restic;
 
 use super::launch::{Job, Outcome, Runner, Step};
+use super::mounted::Mounted;
 use super::options::{Options, ToolName};
 use crate::error::{Context, Error, Result};
 use crate::process::{self, find_program};
@@ -40,6 +41,11 @@ pub trait Tool {
     /// Makes the live `tree` equal to the last state, touching only what differs. Nothing, if the
     /// tool cannot.
     fn restore_in_place(&mut self, _runner: &Runner, _tree: &Path) -> Result<Option<Outcome>> {
+        Ok(None)
+    }
+
+    /// Mounts the last state on the empty folder `at`. Nothing, if the tool cannot.
+    fn mount(&self, _runner: &Runner, _at: &Path) -> Result<Option<Mounted>> {
         Ok(None)
     }
 

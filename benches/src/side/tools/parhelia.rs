@@ -8,6 +8,7 @@ use super::{Tool, empty, synced};
 use crate::error::{Context, Error, Result};
 use crate::process;
 use crate::side::launch::{Job, Outcome, Runner, Step};
+use crate::side::mounted::Mounted;
 use crate::walk;
 
 /// What a `checkpoint create` said.
@@ -22,8 +23,8 @@ pub struct Created {
 /// What the parts of a store occupy, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct StoreSize {
-    /// The packs' sizes.
-    pub packs: u64,
+    /// The blocks that hold content.
+    pub data_blocks: u64,
     /// Everything on the disk but stat caches and ballast.
     pub store: u64,
     /// The ballast file on the disk.
@@ -89,6 +90,17 @@ impl Parhelia {
         self.created.last().map(|created| created.id.as_str()).ok_or_else(|| Error::new("parhelia: no checkpoint was made yet"))
     }
 
+    fn data_blocks(&self) -> Result<u64> {
+        let output = std::process::Command::new(&self.binary).arg("--store").arg(&self.home).args(["stats", "--json"]).output();
+        let output = output.context(|| "parhelia: run stats")?;
+        let last = String::from_utf8_lossy(&output.stdout).lines().last().unwrap_or_default().to_owned();
+        let value: Value = serde_json::from_str(&last).context(|| format!("parhelia: understand the summary `{last}`"))?;
+        value
+            .get("data_block_bytes")
+            .and_then(Value::as_u64)
+            .ok_or_else(|| Error::new("parhelia: stats gave no `data_block_bytes`"))
+    }
+
     /// Sizes of the store's parts.
     pub fn sizes(&self) -> Result<StoreSize> {
         let part = |name: &str| {
@@ -105,7 +117,7 @@ impl Parhelia {
         };
         let whole = walk::count(&self.home)?.allocated;
         let (cache, ballast) = (part("cache")?.allocated, part("ballast")?.allocated);
-        Ok(StoreSize { packs: part("packs")?.bytes, store: whole - cache - ballast, ballast, cache })
+        Ok(StoreSize { data_blocks: self.data_blocks()?, store: whole - cache - ballast, ballast, cache })
     }
 }
 
@@ -135,11 +147,8 @@ impl Tool for Parhelia {
     }
 
     fn checkpoint(&mut self, runner: &Runner, tree: &Path) -> Result<Outcome> {
-        let step = self.step(&["checkpoint", "create", "bench", "--workspace"]).path(tree).args([
-            "--no-default-excludes",
-            "--json",
-            "--quiet",
-        ]);
+        let step =
+            self.step(&["checkpoint", "create", "--workspace"]).path(tree).args(["--no-default-excludes", "--json", "--quiet"]);
         let outcome = synced(runner, &self.home, vec![step])?;
         self.created.push(summary(&runner.stdout()?)?);
         Ok(outcome)
@@ -154,6 +163,16 @@ impl Tool for Parhelia {
         let step =
             self.step(&["checkpoint", "restore", self.last_id()?]).args(["--in-place", "--delete", "--quiet", "--to"]).path(tree);
         synced(runner, &self.home, vec![step]).map(Some)
+    }
+
+    fn mount(&self, runner: &Runner, at: &Path) -> Result<Option<Mounted>> {
+        let step = self.step(&["mount", "--json", self.last_id()?]).path(at);
+        runner.run(&Job { steps: vec![step], sync: None })?;
+        let said: Value = serde_json::from_str(runner.stdout()?.trim()).context(|| "parhelia: understand what mount said")?;
+        let process =
+            said.get("process").and_then(Value::as_u64).ok_or_else(|| Error::new("parhelia: no `process` of the mount"))?;
+        let log = said.get("log").and_then(Value::as_str).map(PathBuf::from);
+        Ok(Some(Mounted::of_process(process, log, at)))
     }
 
     fn home(&self) -> &Path {

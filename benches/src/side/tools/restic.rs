@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::{Tool, empty, synced};
 use crate::error::{Context, Result};
 use crate::side::launch::{Job, Outcome, Runner, Step};
+use crate::side::mounted::Mounted;
 
 /// restic with a local repository.
 #[derive(Debug)]
@@ -53,6 +54,12 @@ impl Tool for Restic {
         let outcome = synced(runner, &self.home, vec![step])?;
         let below = self.tree.strip_prefix("/").context(|| "find the restored tree")?;
         Ok(Some((outcome, to.join(below))))
+    }
+
+    fn mount(&self, _runner: &Runner, at: &Path) -> Result<Option<Mounted>> {
+        let below = self.tree.strip_prefix("/").context(|| "find the mounted tree")?;
+        let shown = at.join("snapshots/latest").join(below);
+        Mounted::of_child(self.step("mount").path(at), at, &shown).map(Some)
     }
 
     fn home(&self) -> &Path {

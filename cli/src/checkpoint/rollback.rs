@@ -1,0 +1,315 @@
+//! `checkpoint rollback` and `checkpoint undo`: a session's files and conversation as they were at a checkpoint, and back again.
+
+use std::{
+    io::{BufRead, IsTerminal, Write},
+    path::PathBuf,
+    time::Duration,
+};
+
+use parhelia_session::{
+    process,
+    rollback::{self, Done, Look, Stash, Wanted},
+    run,
+};
+use parhelia_store::{
+    Store,
+    fold::{Session, Status},
+    id::Ulid,
+    record::Checkpoint,
+    restore::Change,
+};
+use serde_json::json;
+
+use crate::{
+    context::Context,
+    exit::{Code, Failure, Result},
+    human,
+    output::Style,
+    session::agent::{actor, config_folder, variable},
+};
+
+/// Flags of both.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct How {
+    /// Do not ask
+    #[arg(short, long)]
+    pub yes: bool,
+    /// Only say what would be done
+    #[arg(short = 'n', long)]
+    pub dry_run: bool,
+    /// Leave the conversation where it is
+    #[arg(long)]
+    pub files_only: bool,
+    /// End a live agent first
+    #[arg(long, conflicts_with = "files_only")]
+    pub stop: bool,
+    /// Also in the middle of a merge or rebase, on another branch than the checkpoint's, and while another machine may still have the session
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// Flags of `checkpoint rollback`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The checkpoint to go back to
+    checkpoint: String,
+    #[command(flatten)]
+    how: How,
+}
+
+/// Flags of `checkpoint undo`.
+#[derive(Debug, clap::Args)]
+pub struct UndoArgs {
+    /// The session whose last rollback is undone, by id or name [default: the one that was rolled back last]
+    session: Option<String>,
+    #[command(flatten)]
+    how: How,
+}
+
+/// How long another checkpoint of the session is waited for.
+const TURN_LIMIT: Duration = Duration::from_secs(60);
+/// How long an agent may take to end, before and after it is forced.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// So many paths are named without -v.
+const NAMED_MAX: usize = 20;
+
+/// Rolls back.
+pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
+    let store = context.open()?;
+    let (target, _pin) = context.pinned(&store, &args.checkpoint, "rollback")?;
+    let rolled = roll(context, &store, &target, None, &args.how)?;
+    said(context, &target, rolled)
+}
+
+/// What was not done is said, too.
+fn said(context: &mut Context, target: &Checkpoint, rolled: Rolled) -> Result<Code> {
+    if rolled == Rolled::Refused {
+        context.out.remark("Nothing was changed.")?;
+        context.out.summary(json!({ "target": target.id(), "changed": false }))?;
+    }
+    Ok(Code::Done)
+}
+
+/// Undoes the last rollback.
+pub fn undo(context: &mut Context, args: &UndoArgs) -> Result<Code> {
+    let store = context.open()?;
+    let session = match &args.session {
+        Some(name) => store.view().session_named(name)?,
+        None => last_rolled_back(&store)?,
+    };
+    let Some(last) = rollback::last(&session) else {
+        return Err(Failure::Usage(format!("session {} was not rolled back", session.id)));
+    };
+    let (target, _pin) = context.pinned(&store, &last.safety.to_string(), "undo")?;
+    let how = How { files_only: args.how.files_only || !last.with_conversation, ..args.how.clone() };
+    let rolled = roll(context, &store, &target, Some(last.head.unwrap_or(last.safety)), &how)?;
+    said(context, &target, rolled)
+}
+
+fn last_rolled_back(store: &Store) -> Result<Session> {
+    let mut found: Vec<(Ulid, Session)> =
+        store.view().sessions()?.into_iter().filter_map(|session| Some((rollback::last(&session)?.safety, session))).collect();
+    found.sort_by_key(|(safety, _)| *safety);
+    found.pop().map(|(_, session)| session).ok_or_else(|| Failure::Usage("no session was rolled back".into()))
+}
+
+/// What became of a rollback.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rolled {
+    /// It was done.
+    Done,
+    /// It was only shown.
+    Shown,
+    /// The user did not want it.
+    Refused,
+}
+
+/// Looks, asks, and does it.
+pub fn roll(context: &mut Context, store: &Store, target: &Checkpoint, head_after: Option<Ulid>, how: &How) -> Result<Rolled> {
+    let _turn = rollback::held(store, &target.record.session, TURN_LIMIT)?;
+    finish_earlier(context, store, &target.record.session)?;
+    let settings = context.config(&workspace_of(store, target)?)?;
+    let wanted = Wanted {
+        target,
+        files_only: how.files_only,
+        force: how.force || head_after.is_some(),
+        stop: how.stop,
+        config: config_folder(),
+        settings: &settings,
+        variable: &variable,
+    };
+    let look = rollback::look(store, &wanted)?;
+    // Before somebody is asked, or an agent is ended, it must be known what would come of it. Else what is done looks for itself.
+    if how.dry_run || !how.yes || look.stops.is_some() {
+        let progress = context.progress();
+        rollback::whole(store, target, None, &progress)?;
+    }
+    for notice in &look.notices {
+        eprintln!("parhelia: {notice}");
+    }
+    if how.dry_run {
+        let changes = changes(context, store, target, &look)?;
+        dry_run(context, target, &look, &changes)?;
+        return Ok(Rolled::Shown);
+    }
+    if !how.yes && !is_agreed(context, store, target, &look)? {
+        return Ok(Rolled::Refused);
+    }
+    if let Some(run) = &look.stops {
+        stop(store, &look, run)?;
+    }
+    end_leftovers(store, &look)?;
+    let progress = context.progress();
+    let done = rollback::execute(store, &look, &wanted, head_after, &actor(), &progress)?;
+    drop(progress);
+    report(context, &look, &done)?;
+    Ok(Rolled::Done)
+}
+
+/// What would be changed.
+fn changes(context: &Context, store: &Store, target: &Checkpoint, look: &Look) -> Result<Vec<(Change, Vec<u8>)>> {
+    let progress = context.progress();
+    let plan = rollback::plan(store, target, &look.workspace, look.nested.clone(), &progress)?;
+    let mut changes = Vec::new();
+    plan.each_change(&mut |change, path| changes.push((change, path.to_vec())))?;
+    Ok(changes)
+}
+
+/// Where the session of a checkpoint works.
+fn workspace_of(store: &Store, checkpoint: &Checkpoint) -> Result<PathBuf> {
+    let session = store.view().session(&checkpoint.record.session)?;
+    let place = session.and_then(|session| session.workspace);
+    Ok(place.map_or_else(|| checkpoint.record.workspace.path.clone(), |place| place.path).into())
+}
+
+/// A rollback that a dead process has begun is finished first.
+pub fn finish_earlier(context: &mut Context, store: &Store, session: &str) -> Result<()> {
+    let Some(session) = store.refresh()?.session(session)? else { return Ok(()) };
+    let progress = context.progress();
+    let finished = rollback::finish(store, &session, &actor(), &progress)?;
+    drop(progress);
+    if let Some(target) = finished {
+        eprintln!("parhelia: a rollback to {target} that was interrupted is finished now");
+    }
+    Ok(())
+}
+
+fn stop(store: &Store, look: &Look, run: &parhelia_store::fold::Run) -> Result<()> {
+    let stopped = process::stop(&run.id, run::agent_of(run).as_ref(), &look.workspace, PATIENCE)?;
+    if !stopped.is_clean() || run::life(run).is_alive() && matches!(run::life(run), run::Life::Agent(_)) {
+        return Err(Failure::Usage(format!("the agent of session {} does not end; nothing was changed", look.session.id)));
+    }
+    let current = run::Current::of(run, Some(&look.session));
+    run::end(store, &current, "stopped for a rollback", Status::Paused, actor())?;
+    Ok(())
+}
+
+/// Processes that a dead run has left behind would go on changing what is restored.
+fn end_leftovers(store: &Store, look: &Look) -> Result<()> {
+    let view = store.refresh()?;
+    for id in &look.session.runs {
+        let Some(run) = view.run(id)?.filter(|run| !run::life(run).is_alive()) else { continue };
+        for (found, _) in process::stop(&run.id, None, &look.workspace, PATIENCE)?.ended {
+            eprintln!("parhelia: process {} of an earlier run was stopped", found.text());
+        }
+    }
+    Ok(())
+}
+
+fn mark(change: Change) -> (char, &'static str, Style) {
+    match change {
+        Change::Create => ('A', "made again", Style::Green),
+        Change::Replace => ('M', "restored", Style::Yellow),
+        Change::Metadata => ('m', "metadata restored", Style::Dim),
+        Change::Link => ('L', "joined again", Style::Cyan),
+        Change::Delete => ('D', "removed; the safety checkpoint has it", Style::Red),
+        Change::Keep => ('K', "kept", Style::Dim),
+    }
+}
+
+fn print_changes(context: &mut Context, changes: &[(Change, Vec<u8>)]) -> Result<()> {
+    let most = if context.global.verbose { usize::MAX } else { NAMED_MAX };
+    for (change, path) in changes {
+        let path = if path.is_empty() { ".".to_owned() } else { human::path(path) };
+        context.out.object("change", json!({ "path": path, "change": change }))?;
+    }
+    for (change, path) in changes.iter().take(most) {
+        let (letter, what, style) = mark(*change);
+        let path = if path.is_empty() { ".".to_owned() } else { human::path(path) };
+        let letter = context.out.styled(style, letter);
+        context.out.line(format!("  {letter} {path} ({what})"))?;
+    }
+    if changes.len() > most {
+        context.out.line(format!("  and {} more; -v names them", changes.len() - most))?;
+    }
+    Ok(())
+}
+
+fn dry_run(context: &mut Context, target: &Checkpoint, look: &Look, changes: &[(Change, Vec<u8>)]) -> Result<()> {
+    print_changes(context, changes)?;
+    let what = if look.conversation.is_some() { "files and conversation" } else { "files" };
+    context.out.remark(format!("Would put {what} of {} back to {}.", look.shown(), target.id()))?;
+    context.out.summary(json!({
+        "target": target.id(),
+        "dry_run": true,
+        "session": look.session.id,
+        "changes": changes.len(),
+        "with_conversation": look.conversation.is_some(),
+        "notices": look.notices,
+    }))
+}
+
+fn is_agreed(context: &mut Context, store: &Store, target: &Checkpoint, look: &Look) -> Result<bool> {
+    if !std::io::stdin().is_terminal() {
+        return Err(Failure::Usage("give --yes to roll back without being asked, or --dry-run to see what would happen".into()));
+    }
+    let changes = changes(context, store, target, look)?;
+    print_changes(context, &changes)?;
+    context.out.flush()?;
+    eprint!("Put {} back to {}? A safety checkpoint is made first. [y/N] ", look.shown(), target.id());
+    let _ = std::io::stderr().flush();
+    let mut line = String::new();
+    std::io::stdin().lock().read_line(&mut line).map_err(|source| Failure::File {
+        action: "read",
+        path: "standard input".into(),
+        source,
+    })?;
+    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
+}
+
+fn report(context: &mut Context, look: &Look, done: &Done) -> Result<()> {
+    context.out.remark(format!("Rolled back to checkpoint {}.", done.target))?;
+    print_changes(context, &done.changes)?;
+    context.out.remark(format!(
+        "Safety checkpoint: {} (`parhelia checkpoint undo {}` goes back to it).",
+        done.safety, look.session.id
+    ))?;
+    let stash = match &done.stash {
+        Stash::Made(commit) => {
+            context.out.remark(format!("Stashed changes: stash@{{0}} ({}).", &commit[..commit.len().min(12)]))?;
+            json!({ "commit": commit, "ref": "stash@{0}" })
+        }
+        Stash::Nothing => json!(null),
+        Stash::Not(reason) => {
+            eprintln!("parhelia: no stash entry was made ({reason}); the safety checkpoint has everything");
+            json!({ "error": reason })
+        }
+    };
+    if done.with_conversation {
+        context.out.remark("The conversation is at the checkpoint's position.")?;
+    }
+    let next = format!("parhelia session resume {}", look.session.id);
+    context.out.remark(format!("To go on from here: {next}"))?;
+    context.out.summary(json!({
+        "target": done.target.to_string(),
+        "safety": done.safety.to_string(),
+        "session": look.session.id,
+        "stash": stash,
+        "changes": done.changes.len(),
+        "files": done.report.files,
+        "deleted": done.report.deleted,
+        "with_conversation": done.with_conversation,
+        "changed": true,
+        "next": next,
+    }))
+}

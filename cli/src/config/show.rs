@@ -1,0 +1,43 @@
+//! `config show`: every option's value in force, and where it came from.
+
+use std::path::PathBuf;
+
+use parhelia_session::config::Origin;
+use serde_json::{Value, json};
+
+use crate::{
+    checkpoint::session,
+    context::Context,
+    exit::{Code, Result},
+    output::Style,
+};
+
+/// Flags of `config show`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The workspace whose project file counts
+    #[arg(short, long, value_name = "DIR", default_value = ".")]
+    workspace: PathBuf,
+}
+
+/// Prints them.
+pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
+    let workspace = session::workspace(&args.workspace)?;
+    let loaded = context.loaded_config(&workspace)?;
+    let width = loaded.effective.iter().map(|option| option.key.len()).max().unwrap_or(0);
+    for option in &loaded.effective {
+        let fields = json!({ "key": option.key, "value": option.value, "origin": option.origin });
+        context.out.object("option", fields)?;
+        let value = if option.value == Value::Null { "(none)".to_owned() } else { option.value.to_string() };
+        let origin = match &option.origin {
+            Origin::Default => String::new(),
+            Origin::File { path, line } => format!("  {}:{line}", path.display()),
+            Origin::Environment { name } => format!("  ${name}"),
+        };
+        let key = context.out.styled(Style::Bold, format!("{:<width$}", option.key));
+        let origin = context.out.styled(Style::Dim, origin);
+        context.out.line(format!("{key}  {value}{origin}"))?;
+    }
+    context.out.summary(json!({ "files": loaded.files }))?;
+    Ok(Code::Done)
+}

@@ -1,0 +1,70 @@
+//! `env diff`: what differs between two environments.
+
+use std::path::PathBuf;
+
+use parhelia_session::environment::diff::{Change, diff};
+use parhelia_store::selector::find;
+use serde_json::{Value, json};
+
+use crate::{
+    checkpoint::session,
+    context::Context,
+    exit::{Code, Result},
+    human,
+    output::Style,
+};
+
+/// Flags of `env diff`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The one checkpoint
+    old: String,
+    /// The other [default: the environment as it is now]
+    new: Option<String>,
+    /// The workspace whose environment it is now
+    #[arg(short, long, value_name = "DIR", default_value = ".", conflicts_with = "new")]
+    workspace: PathBuf,
+}
+
+/// Compares, and prints what differs.
+pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
+    let store = context.open()?;
+    let old = find(&store.view(), &args.old)?;
+    let new = args.new.as_deref().map(|selector| find(&store.view(), selector)).transpose()?;
+    let (after, packages) = match &new {
+        Some(new) => (new.record.environment.clone(), super::packages(&store, new)),
+        None => {
+            let now = super::now(context, &session::workspace(&args.workspace)?)?;
+            (Some(json!(now)), now.pip_freeze)
+        }
+    };
+    let before = super::packages(&store, &old);
+    let found = diff(old.record.environment.as_ref(), after.as_ref(), (before.as_deref(), packages.as_deref()));
+    let mut section = "";
+    for change in &found.changes {
+        context.out.object("change", json!(change))?;
+        if change.section != section {
+            section = change.section;
+            let heading = context.out.styled(Style::Bold, section);
+            context.out.line(heading)?;
+        }
+        context.out.line(format!("  {}", line(change)))?;
+    }
+    if !found.unknown.is_empty() {
+        context.out.line(format!("Not captured in both: {}", found.unknown.join(", ")))?;
+    } else if found.changes.is_empty() {
+        context.out.remark("No changes.")?;
+    }
+    let new = new.map_or(Value::Null, |new| new.id().into());
+    context.out.summary(json!({ "old": old.id(), "new": new, "changes": found.changes.len(), "unknown": found.unknown }))?;
+    Ok(Code::Done)
+}
+
+/// A difference for people, without the name of its section.
+pub fn line(change: &Change) -> String {
+    let shown = |text: &Option<String>| text.as_ref().map_or_else(|| "(none)".into(), |text| human::path(text.as_bytes()));
+    let names: Vec<String> =
+        [&change.name, &change.field].into_iter().flatten().map(|name| human::path(name.as_bytes())).collect();
+    let names = if names.is_empty() { String::new() } else { format!("{}: ", names.join(" ")) };
+    format!("{names}{} -> {}", shown(&change.before), shown(&change.after))
+}

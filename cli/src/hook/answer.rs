@@ -1,0 +1,73 @@
+//! What a conversation is told when it begins or goes on.
+
+use std::{io::Write, path::PathBuf, time::Duration};
+
+use parhelia_session::{
+    hooks::Event,
+    inject::{Budget, Input, Why, render},
+    process::RUN_MARKER,
+    resume,
+    run::{self, Current},
+};
+use parhelia_store::{OpenOptions, Store, fold::Session, id::Ulid, record::Checkpoint};
+use serde_json::json;
+
+use crate::{exit::Result, session::agent::variable};
+
+/// How long a commit may be waited for.
+const LOCK_LIMIT: Duration = Duration::from_secs(2);
+
+/// Notes that a conversation begins, and says what it should know as the agent's JSON. Nothing where there is nothing to say.
+pub fn answer(store: Result<PathBuf>, event: &Event, budget: Budget) -> Result<Option<String>> {
+    let options = OpenOptions { create: true, lock_timeout: LOCK_LIMIT, ..OpenOptions::default() };
+    let store = Store::open(&store?, &options)?;
+    let Some(current) = run::run_of(&store, event, true, run::agent_above(), &variable)? else { return Ok(None) };
+    mark(&current);
+    let Some(input) = input(&store, &current, event)? else { return Ok(None) };
+    let said = render(&input, budget);
+    let output = json!({ "hookEventName": event.hook_event_name, "additionalContext": said.text });
+    Ok(Some(json!({ "hookSpecificOutput": output }).to_string()))
+}
+
+/// Lets commands of an agent that was started by hand carry the run's marker, so that they are known when the agent is dead.
+fn mark(current: &Current) {
+    let Some(path) = variable("CLAUDE_ENV_FILE").filter(|_| variable(RUN_MARKER).is_none()) else { return };
+    if let Ok(mut file) = std::fs::File::options().append(true).create(true).open(PathBuf::from(path)) {
+        let _ = writeln!(file, "export {RUN_MARKER}={}", current.run);
+    }
+}
+
+fn input(store: &Store, current: &Current, event: &Event) -> Result<Option<Input>> {
+    let view = store.view();
+    let Some(session) = view.session(&current.session)? else { return Ok(None) };
+    let source = event.source.as_deref().unwrap_or("startup");
+    let run = view.run(&current.run)?;
+    let from = run.as_ref().and_then(|run| run.resumed_from.clone()).and_then(|id| id.parse::<Ulid>().ok());
+    if let Some(from) = from.filter(|_| source == "resume") {
+        let mut input = told(store, &session, view.checkpoint(from)?.as_ref(), current, Why::Resumed)?;
+        let notices = run.and_then(|run| run.extra.get("notices").cloned());
+        input.notices = notices.and_then(|list| serde_json::from_value(list).ok()).unwrap_or_default();
+        return Ok(Some(input));
+    }
+    match source {
+        // A conversation that takes another's place was told everything in its prompt.
+        "startup" if from.is_none() => unfinished(store, current),
+        "clear" | "compact" => Ok(Some(told(store, &session, view.head(&session.id)?.as_ref(), current, Why::Forgotten)?)),
+        _ => Ok(None),
+    }
+}
+
+fn told(store: &Store, session: &Session, checkpoint: Option<&Checkpoint>, current: &Current, why: Why) -> Result<Input> {
+    Ok(resume::tell(store, session, checkpoint, &current.workspace, why)?)
+}
+
+/// Earlier work in this folder that was not finished: named, with the command that goes on with it; the user decides.
+fn unfinished(store: &Store, current: &Current) -> Result<Option<Input>> {
+    let Some(session) = run::incomplete(store, &current.workspace, &current.session)?.into_iter().next() else { return Ok(None) };
+    let head = store.view().head(&session.id)?;
+    let mut input = told(store, &session, head.as_ref(), current, Why::Incomplete)?;
+    let command = format!("parhelia session resume {}", session.id);
+    input.notices =
+        vec![format!("Ask the user whether to go on with that work; if so, it is resumed in a terminal with `{command}`.")];
+    Ok(Some(input))
+}

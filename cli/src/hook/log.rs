@@ -1,0 +1,36 @@
+//! Where hooks leave word of what went wrong: nobody reads what they print.
+
+use std::{
+    fs::{self, File},
+    io::Write,
+    os::unix::fs::OpenOptionsExt,
+    path::PathBuf,
+};
+
+/// A longer log is begun anew; the one before is kept.
+const BYTES_MAX: u64 = 1 << 20;
+
+/// The log's path: `parhelia/hook.log` in the user's state folder.
+pub fn path() -> Option<PathBuf> {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = absolute("XDG_STATE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/state")))?;
+    Some(state.join("parhelia/hook.log"))
+}
+
+/// The log, open for appending. It must not matter whether there is one.
+pub fn open() -> Option<File> {
+    let path = path()?;
+    fs::create_dir_all(path.parent()?).ok()?;
+    if fs::metadata(&path).is_ok_and(|metadata| metadata.len() > BYTES_MAX) {
+        let _ = fs::rename(&path, path.with_extension("log.1"));
+    }
+    File::options().append(true).create(true).mode(0o600).open(&path).ok()
+}
+
+/// Writes a line.
+pub fn line(text: &str) {
+    if let Some(mut log) = open() {
+        let text = text.replace('\n', " ");
+        let _ = writeln!(log, "{} [{}] {text}", jiff::Timestamp::now(), std::process::id());
+    }
+}

@@ -1,0 +1,88 @@
+//! `hook`: takes in an event of the agent. It never harms the agent: standard output is empty or one JSON object, every wait is bounded,
+//! and whatever goes wrong ends in a line in a log, and exit code 0.
+
+mod answer;
+mod log;
+mod work;
+
+use std::{io::Read, path::PathBuf, process::ExitCode, sync::mpsc, thread, time::Duration};
+
+use parhelia_session::{hooks::Event, inject::Budget};
+
+use crate::{
+    context::Context,
+    exit::{Code, Result},
+};
+
+/// Flags of `hook`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Do what takes longer; started by `hook` itself
+    #[arg(long, hide = true)]
+    work: bool,
+}
+
+/// The agent hands over its event at once; whoever types `parhelia hook` by hand gets the prompt back.
+const INPUT_LIMIT: Duration = Duration::from_secs(5);
+/// What the agent waits for is answered by then, or not at all.
+const ANSWER_LIMIT: Duration = Duration::from_secs(3);
+
+/// Takes an event in.
+pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
+    if args.work {
+        work::run(context);
+        return Ok(Code::Done);
+    }
+    let Some(event) = within(INPUT_LIMIT, || Event::read(std::io::stdin().lock())) else {
+        log::line("no event came on standard input");
+        return Ok(Code::Done);
+    };
+    match event {
+        Ok(event) => take(context, event),
+        Err(e) => log::line(&format!("the event cannot be read: {e}")),
+    }
+    Ok(Code::Done)
+}
+
+fn take(context: &Context, event: Event) {
+    let meaning = event.meaning(std::env::var_os(parhelia_session::process::RUN_MARKER).is_some());
+    if meaning.tells {
+        let (asked, store) = (event.clone(), context.store_path());
+        let workspace = event.cwd.clone().unwrap_or_else(|| PathBuf::from("."));
+        let budget = context.config(&workspace).map_or_else(|_| Budget::default(), |config| Budget::from(&config.inject));
+        match within(ANSWER_LIMIT, move || answer::answer(store, &asked, budget)) {
+            Some(Ok(Some(text))) => println!("{text}"),
+            Some(Ok(None)) => {}
+            Some(Err(e)) => log::line(&format!("{}: {e}", event.hook_event_name)),
+            None => log::line(&format!("{}: there was no answer in time", event.hook_event_name)),
+        }
+    }
+    if (meaning.checkpoint.is_some() || meaning.ends)
+        && let Err(e) = work::hand_over(context, &event)
+    {
+        log::line(&format!("{}: cannot start what makes checkpoints: {e}", event.hook_event_name));
+    }
+}
+
+/// What something gives, if it does so in time. What takes longer is left behind, and ends with this process.
+fn within<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (send, receive) = mpsc::channel();
+    thread::spawn(move || {
+        let _ = send.send(work());
+    });
+    receive.recv_timeout(limit).ok()
+}
+
+/// Whether the command line is an agent's call: no fault in it may stop the agent.
+pub fn is_called() -> bool {
+    let words: Vec<_> = std::env::args_os().skip(1).collect();
+    words.iter().any(|word| word == "hook") && !words.iter().any(|word| word == "--help" || word == "-h")
+}
+
+/// What happens instead of a usage error.
+pub fn excuse(error: &clap::Error) -> ExitCode {
+    log::line(&format!("the hook's command line cannot be used: {}", error.to_string().lines().next().unwrap_or_default()));
+    // Something must read what the agent writes.
+    let _ = std::io::stdin().lock().take(1 << 20).read_to_end(&mut Vec::new());
+    Code::Done.into()
+}

@@ -1,0 +1,159 @@
+//! What an event asks for and the agent need not wait for: a process of its own makes the checkpoint, and outlives the agent.
+
+use std::{
+    io::{self, Write},
+    os::unix::process::CommandExt,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use parhelia_session::{
+    hooks::{Event, Kind},
+    retention, rollback,
+    run::{self, Conversation, Current, Wanted, hook_actor},
+};
+use parhelia_store::{
+    Store,
+    event::{NewEvent, kind},
+    fold::Status,
+};
+use serde_json::json;
+
+use super::log;
+use crate::{context::Context, env, session::agent::variable};
+
+/// Another checkpoint of the same session is waited for, but not longer.
+const TURN_LIMIT: Duration = Duration::from_secs(300);
+/// The field of a handed-over event that names the agent.
+const ABOVE: &str = "parhelia_agent";
+
+/// Starts the process that does it, and gives it the event.
+pub fn hand_over(context: &Context, event: &Event) -> io::Result<()> {
+    let program = std::env::current_exe()?;
+    let mut command = Command::new(program);
+    if let Some(store) = &context.global.store {
+        command.arg("--store").arg(store);
+    }
+    let log = || log::open().map_or_else(Stdio::null, Stdio::from);
+    let mut child = command
+        .args(["hook", "--work"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(log())
+        .current_dir("/")
+        // Signals that end the agent's group do not reach it.
+        .process_group(0)
+        .spawn()?;
+    // No more than it needs: a tool's whole output may be in an event.
+    let short = json!({
+        "hook_event_name": event.hook_event_name,
+        "session_id": event.session_id,
+        "transcript_path": event.transcript_path,
+        "cwd": event.cwd,
+        "permission_mode": event.permission_mode,
+        "source": event.source,
+        "prompt": event.prompt.as_ref().map(|text| text.chars().take(4_000).collect::<String>()),
+        "trigger": event.trigger,
+        "reason": event.reason,
+        "agent_id": event.agent_id,
+        "error": event.error,
+        // The process that does it has no agent above it.
+        ABOVE: run::agent_above().map(|(agent, argv)| {
+            let argv: Vec<_> = argv.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+            json!({ "agent": agent, "argv": argv })
+        }),
+    });
+    match child.stdin.take() {
+        Some(mut pipe) => pipe.write_all(short.to_string().as_bytes()),
+        None => Ok(()),
+    }
+}
+
+/// Reads the event, and does what it asks for.
+pub fn run(context: &Context) {
+    let began = Instant::now();
+    // Its own session: a terminal that closes does not take it along.
+    let _ = rustix::process::setsid();
+    let event = match Event::read(io::stdin().lock()) {
+        Ok(event) => event,
+        Err(e) => return log::line(&format!("the event cannot be read: {e}")),
+    };
+    match work(context, &event) {
+        Ok(done) => log::line(&format!("{}: {done} in {} ms", event.hook_event_name, began.elapsed().as_millis())),
+        Err(e) => log::line(&format!("{}: {e}", event.hook_event_name)),
+    }
+}
+
+fn work(context: &Context, event: &Event) -> crate::exit::Result<String> {
+    let store = context.open_with(true)?;
+    let is_launched = variable(parhelia_session::process::RUN_MARKER).is_some();
+    let meaning = event.meaning(is_launched);
+    let Some(current) = run::run_of(&store, event, meaning.checkpoint.is_some(), above(event), &variable)? else {
+        return Ok("belongs to no session".into());
+    };
+    let _turn = rollback::settle(&store, &current.session, TURN_LIMIT, &hook_actor(), &())?;
+    if event.kind() == Kind::Prompt {
+        first_prompt(&store, &current, event)?;
+    }
+    let mut done = "noted".to_owned();
+    if let Some(wanted) = meaning.checkpoint {
+        let config = context.config(&current.workspace)?;
+        let made = run::make(
+            &store,
+            &Wanted {
+                session: &current.session,
+                run: Some((&current.run, current.epoch)),
+                workspace: &current.workspace,
+                trigger: wanted.trigger,
+                detail: Some(wanted.detail),
+                message: None,
+                skip_if_unchanged: wanted.skip_if_unchanged,
+                rules: None,
+                conversation: event.transcript_path.clone().map_or(Conversation::None, Conversation::Transcript),
+                tmux: run::tmux(&variable),
+                environment: Some(env::request(context, &current.workspace)?),
+                config: &config,
+                actor: hook_actor(),
+                variable: &variable,
+            },
+            &(),
+        )?;
+        let what = match (made.outcome.skipped, made.is_damaged()) {
+            (true, _) => "nothing has changed since",
+            (false, true) => "made a checkpoint that is DAMAGED:",
+            (false, false) => "made checkpoint",
+        };
+        done = format!("{what} {}", made.outcome.checkpoint.id());
+        retention::after(&store, &made.outcome, &config.retention, &hook_actor(), &());
+    }
+    if is_launched {
+        return Ok(done);
+    }
+    if meaning.ends {
+        let reason = event.reason.as_deref().unwrap_or("other");
+        run::end(&store, &current, &format!("session end: {reason}"), Status::Paused, hook_actor())?;
+    } else if let Err(e) = run::renew(&store, &current, run::HOOKED, hook_actor()) {
+        log::line(&format!("{}: the run's lease was not renewed: {e}", event.hook_event_name));
+    }
+    Ok(done)
+}
+
+/// The agent that sent the event.
+fn above(event: &Event) -> Option<run::Agents> {
+    let value = event.more.get(ABOVE)?;
+    let agent = serde_json::from_value(value.get("agent")?.clone()).ok()?;
+    let argv: Vec<String> = serde_json::from_value(value.get("argv")?.clone()).ok()?;
+    Some((agent, argv.into_iter().map(Into::into).collect()))
+}
+
+/// What the session is about, as its user put it first.
+fn first_prompt(store: &Store, current: &Current, event: &Event) -> crate::exit::Result<()> {
+    let known = store.view().session(&current.session)?;
+    if let Some(prompt) = &event.prompt
+        && known.is_some_and(|session| session.first_prompt.is_none())
+    {
+        let changed = NewEvent::new(kind::SESSION_CHANGED, &current.session, hook_actor()).with("first_prompt", prompt.clone());
+        store.append_events(&[changed.once(format!("{}/first_prompt", current.session))], &())?;
+    }
+    Ok(())
+}

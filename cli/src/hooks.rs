@@ -1,0 +1,107 @@
+//! `hooks`: our entries in the agent's settings.
+
+use std::path::{Path, PathBuf};
+
+use clap::Subcommand;
+use parhelia_session::hooks::{self, Change, HookCommand};
+use serde_json::json;
+
+use crate::{
+    context::Context,
+    exit::{Code, Failure, Result},
+    session::agent::config_folder,
+};
+
+/// What to do with the hooks.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Put them into the agent's settings
+    Install(Place),
+    /// Take them out of the agent's settings
+    Uninstall(Place),
+    /// Say where they are
+    Status(Place),
+}
+
+/// Which settings.
+#[derive(Debug, clap::Args)]
+pub struct Place {
+    /// The user's own settings (default)
+    #[arg(long, conflicts_with = "project")]
+    user: bool,
+    /// The settings of the project in a folder
+    #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = ".")]
+    project: Option<PathBuf>,
+}
+
+impl Place {
+    fn path(&self) -> Result<PathBuf> {
+        match &self.project {
+            Some(folder) => Ok(hooks::settings_path(&folder.join(".claude"))),
+            None => {
+                let folder =
+                    config_folder().ok_or_else(|| Failure::Usage("no settings: set HOME or CLAUDE_CONFIG_DIR".into()))?;
+                Ok(hooks::settings_path(&folder))
+            }
+        }
+    }
+}
+
+impl Verb {
+    /// Does it.
+    pub fn run(&self, context: &mut Context) -> Result<Code> {
+        match self {
+            Verb::Install(place) => {
+                let command = HookCommand { program: program(place)?, store: context.global.store.clone() };
+                report(context, "install", &hooks::install(&place.path()?, &command)?)
+            }
+            Verb::Uninstall(place) => report(context, "uninstall", &hooks::uninstall(&place.path()?)?),
+            Verb::Status(place) => status(context, &place.path()?),
+        }
+    }
+}
+
+/// The program by its path; in a project's settings, which other machines read too, by its name.
+fn program(place: &Place) -> Result<PathBuf> {
+    if place.project.is_some() {
+        return Ok("parhelia".into());
+    }
+    std::env::current_exe().map_err(|source| Failure::File { action: "find", path: "the program itself".into(), source })
+}
+
+fn report(context: &mut Context, verb: &str, change: &Change) -> Result<Code> {
+    let path = change.path.display().to_string();
+    let text = match (verb, change.changed) {
+        ("install", true) => format!("Hooks were put into {path}. Agents that are started from now on use them."),
+        ("install", false) => format!("The hooks are in {path} already."),
+        (_, true) => format!("Hooks were taken out of {path}."),
+        (_, false) => format!("There are no hooks of ours in {path}."),
+    };
+    context.out.remark(text)?;
+    context.out.summary(json!({ "path": path, "changed": change.changed }))?;
+    Ok(Code::Done)
+}
+
+fn status(context: &mut Context, path: &Path) -> Result<Code> {
+    let status = hooks::status(path)?;
+    let shown = status.path.display().to_string();
+    match (status.installed.is_empty(), status.missing.is_empty()) {
+        (true, _) => context.out.line(format!("No hooks in {shown}; `parhelia hooks install` puts them there."))?,
+        (false, true) => context.out.line(format!("All hooks are in {shown}."))?,
+        (false, false) => context.out.line(format!("Some hooks are in {shown}; missing: {}.", status.missing.join(", ")))?,
+    }
+    for command in &status.commands {
+        context.out.line(format!("  {command}"))?;
+    }
+    if status.disabled {
+        context.out.line("All hooks are turned off there (disableAllHooks).")?;
+    }
+    context.out.summary(json!({
+        "path": shown,
+        "installed": status.installed,
+        "missing": status.missing,
+        "commands": status.commands,
+        "disabled": status.disabled,
+    }))?;
+    Ok(Code::Done)
+}

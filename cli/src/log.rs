@@ -1,0 +1,161 @@
+//! `log`: what happened, in order.
+
+use std::collections::HashMap;
+
+use parhelia_store::{
+    event::{Event, kind},
+    journal::{Entry, Journal, Position},
+    record::Checkpoint,
+    view::View,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    context::Context,
+    exit::{Code, Result},
+    human,
+    output::Style,
+};
+
+/// Flags of `log`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Only what concerns this session
+    #[arg(long, value_name = "SESSION")]
+    session: Option<String>,
+    /// Only events whose kind begins so, such as `checkpoint.` or `run.started`; commits are `checkpoint.created`
+    #[arg(long, value_name = "KIND")]
+    kind: Option<String>,
+    /// Only what was recorded behind this sequence
+    #[arg(long, value_name = "SEQUENCE", default_value_t = 0)]
+    after: u64,
+}
+
+/// Prints the journal's commits and events, oldest first.
+pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
+    let store = context.open()?;
+    let view = store.view();
+    let wanted = args.session.as_ref().map(|name| view.session_named(name)).transpose()?.map(|session| session.id);
+    // Sessions of checkpoints and runs, of which deleted ones are in the journal alone.
+    let mut sessions: HashMap<String, String> = HashMap::new();
+    let mut count = 0u64;
+    for logged in Journal::new(store.layout().journal()).read(&Position::start())?.records {
+        let line = match logged.entry {
+            Entry::Commit { record, .. } => {
+                let Ok(checkpoint) = Checkpoint::decode(logged.sequence, record) else { continue };
+                sessions.insert(checkpoint.id(), checkpoint.record.session.clone());
+                Line::of_commit(&checkpoint)
+            }
+            Entry::Event(event) => {
+                if let (kind::RUN_STARTED, Some(session)) = (event.kind.as_str(), told_session(&event)) {
+                    sessions.insert(event.subject.clone(), session);
+                }
+                Line::of_event(logged.sequence, &event, session_of(&event, &sessions, &view)?)
+            }
+            _ => continue,
+        };
+        let fits = logged.sequence > args.after
+            && args.kind.as_ref().is_none_or(|kind| line.kind.starts_with(kind.as_str()))
+            && wanted.as_ref().is_none_or(|session| line.session.as_ref() == Some(session));
+        if fits {
+            count += 1;
+            line.print(context)?;
+        }
+    }
+    context.out.summary(json!({ "entries": count }))?;
+    Ok(Code::Done)
+}
+
+fn told_session(event: &Event) -> Option<String> {
+    event.data.get("session").and_then(Value::as_str).map(str::to_owned)
+}
+
+fn session_of(event: &Event, sessions: &HashMap<String, String>, view: &View) -> Result<Option<String>> {
+    Ok(match event.kind.split_once('.') {
+        Some(("session", _)) => Some(event.subject.clone()),
+        Some(("checkpoint", _)) => sessions.get(&event.subject).cloned(),
+        Some(("run", _)) => match sessions.get(&event.subject) {
+            Some(session) => Some(session.clone()),
+            None => view.run(&event.subject)?.map(|run| run.session),
+        },
+        _ => told_session(event),
+    })
+}
+
+/// One entry of the log.
+struct Line {
+    kind: String,
+    session: Option<String>,
+    at: jiff::Timestamp,
+    user: Option<String>,
+    subject: String,
+    more: String,
+    json: Value,
+}
+
+impl Line {
+    fn of_commit(checkpoint: &Checkpoint) -> Self {
+        let record = &checkpoint.record;
+        let fenced = if record.fenced { ", fenced" } else { "" };
+        let mut more = format!("{}{fenced}", record.trigger.name());
+        if let Some(message) = &record.message {
+            more.push_str(&format!(": {}", message.lines().next().unwrap_or_default()));
+        }
+        Line {
+            kind: "checkpoint.created".into(),
+            session: Some(record.session.clone()),
+            at: record.created_at,
+            user: None,
+            subject: checkpoint.id(),
+            more,
+            json: json!({
+                "sequence": checkpoint.sequence,
+                "kind": "checkpoint.created",
+                "subject": checkpoint.id(),
+                "session": record.session,
+                "at": record.created_at.to_string(),
+                "run": record.run,
+                "epoch": record.epoch,
+                "data": {
+                    "trigger": record.trigger,
+                    "trigger_detail": record.trigger_detail,
+                    "parent": record.parent.map(|id| id.to_string()),
+                    "fenced": record.fenced,
+                    "message": record.message,
+                    "checksum": checkpoint.checksum(),
+                },
+            }),
+        }
+    }
+
+    fn of_event(sequence: u64, event: &Event, session: Option<String>) -> Self {
+        let mut json = json!(event);
+        json["sequence"] = json!(sequence);
+        json["session"] = json!(session);
+        let shown = |value: &Value| match value {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        let data = event.data.iter().filter(|(name, value)| *name != "session" && !value.is_null());
+        let more = data.map(|(name, value)| format!("{name}={}", shown(value))).collect::<Vec<_>>().join(" ");
+        Line {
+            kind: event.kind.clone(),
+            session,
+            at: event.at,
+            user: event.actor.user.clone(),
+            subject: event.subject.clone(),
+            more,
+            json,
+        }
+    }
+
+    fn print(&self, context: &mut Context) -> Result<()> {
+        if context.out.json {
+            return context.out.object("entry", self.json.clone());
+        }
+        let kind = context.out.styled(Style::Bold, format!("{:<21}", self.kind));
+        let user = self.user.as_deref().map(|user| format!(" by {user}")).unwrap_or_default();
+        let text = human::path(format!("{}{user}  {}", self.subject, self.more).as_bytes());
+        context.out.line(format!("{}  {kind} {}", human::local(self.at), text.trim_end()))
+    }
+}

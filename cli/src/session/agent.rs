@@ -1,0 +1,84 @@
+//! What `session run` and `session resume` have in common: hooks for one start, and the environment of a run.
+
+use std::{
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use parhelia_session::{
+    agent::{self, Agent},
+    hooks::{self, HookCommand},
+    process::{RUN_MARKER, SESSION_MARKER},
+    run::Current,
+};
+use parhelia_store::{Store, event::Actor};
+use serde_json::Value;
+
+use crate::exit::{Failure, Result};
+
+/// A look-up of this process's environment.
+pub fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name)
+}
+
+/// Who uses the command line.
+pub fn actor() -> Actor {
+    let user = std::env::var("USER").ok().filter(|user| !user.is_empty());
+    Actor { user, via: "cli".into() }
+}
+
+/// The agent's own folder.
+pub fn config_folder() -> Option<PathBuf> {
+    agent::config_folder(variable)
+}
+
+/// The environment of everything that a run starts.
+pub fn environment(store: &Store, current: &Current) -> Vec<(String, OsString)> {
+    let path = fs::canonicalize(store.path()).unwrap_or_else(|_| store.path().to_owned());
+    vec![
+        (RUN_MARKER.into(), current.run.clone().into()),
+        (SESSION_MARKER.into(), current.session.clone().into()),
+        ("PARHELIA_STORE".into(), path.into_os_string()),
+    ]
+}
+
+/// The agent's settings with our hooks, for one start: nothing where they are installed already, or the agent runs none.
+pub fn settings(agent: &Agent, workspace: &Path) -> Result<Option<String>> {
+    if !agent.has_hooks() {
+        eprintln!("parhelia: the agent is started without hooks, so that checkpoints are made every few minutes only");
+        return Ok(None);
+    }
+    let places = [config_folder(), Some(workspace.join(".claude"))];
+    let is_installed = |folder: PathBuf| {
+        let status = hooks::status(&hooks::settings_path(&folder));
+        status.is_ok_and(|status| status.missing.is_empty() && !status.disabled)
+    };
+    if places.into_iter().flatten().any(is_installed) {
+        return Ok(None);
+    }
+    let program =
+        std::env::current_exe().map_err(|source| Failure::File { action: "find", path: "the program itself".into(), source })?;
+    let ours = hooks::settings_json(&HookCommand { program, store: None });
+    let Some(own) = agent.settings() else { return Ok(Some(ours.to_string())) };
+    merged(&own, ours).map(Some)
+}
+
+/// The user's own settings with our hooks behind theirs.
+fn merged(own: &str, ours: Value) -> Result<String> {
+    let text = match own.trim_start().starts_with('{') {
+        true => own.to_owned(),
+        false => fs::read_to_string(own).map_err(|source| Failure::File { action: "read", path: own.into(), source })?,
+    };
+    let bad = |reason: String| Failure::Usage(format!("the agent's --settings cannot be used: {reason}"));
+    let mut settings: Value = serde_json::from_str(&text).map_err(|e| bad(e.to_string()))?;
+    let Some(fields) = settings.as_object_mut() else { return Err(bad("they are no JSON object".into())) };
+    let hooks = fields.entry("hooks").or_insert_with(|| Value::Object(Default::default()));
+    let Some(hooks) = hooks.as_object_mut() else { return Err(bad("'hooks' is no object".into())) };
+    for (event, groups) in ours["hooks"].as_object().cloned().unwrap_or_default() {
+        let list = hooks.entry(event).or_insert_with(|| Value::Array(Vec::new()));
+        let Some(list) = list.as_array_mut() else { return Err(bad("an event of 'hooks' is no list".into())) };
+        list.extend(groups.as_array().cloned().unwrap_or_default());
+    }
+    Ok(settings.to_string())
+}

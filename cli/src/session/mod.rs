@@ -1,0 +1,66 @@
+//! `session`: one file per verb.
+
+pub mod agent;
+mod checkpoint;
+mod list;
+mod pause;
+pub mod prune;
+mod recover;
+pub mod resume;
+mod run;
+mod show;
+mod supervise;
+mod tmux;
+
+use clap::Subcommand;
+
+use crate::{
+    context::Context,
+    exit::{Code, Result},
+};
+
+/// What to do with sessions.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// List sessions, the one that changed last first
+    List(list::Args),
+    /// Show everything about one session
+    Show(show::Args),
+    /// Remove the checkpoints that retention does not keep
+    Prune(prune::Args),
+    /// Start an agent, and keep checkpoints of what it does
+    Run(run::Args),
+    /// Bring a session back to life: workspace, conversation and surroundings
+    Resume(resume::Args),
+    /// Say what is the matter with a session, and resume or end it
+    Recover(recover::Args),
+    /// Make a checkpoint, and set a session aside; its agent is left alone
+    Pause(pause::PauseArgs),
+    /// Take over what another process of ours does in a new pane of tmux; started by it
+    #[command(hide = true)]
+    InPane(tmux::handover::Args),
+    /// End a session for good; its checkpoints stay
+    End(pause::EndArgs),
+}
+
+impl Verb {
+    /// Does it.
+    pub fn run(&self, context: &mut Context) -> Result<Code> {
+        match self {
+            Verb::List(args) => list::run(context, args),
+            Verb::Show(args) => show::run(context, args),
+            Verb::Prune(args) => prune::run(context, args),
+            Verb::Run(args) => run::run(context, args),
+            Verb::Resume(args) => resume::run(context, args),
+            Verb::Recover(args) => recover::run(context, args),
+            Verb::InPane(args) => tmux::handover::take(context, args),
+            Verb::Pause(args) => pause::pause(context, args),
+            Verb::End(args) => pause::end(context, args),
+        }
+    }
+
+    /// Whether the verb sees to signals itself.
+    pub fn has_own_signals(&self) -> bool {
+        matches!(self, Verb::Run(_) | Verb::Resume(_) | Verb::Recover(_) | Verb::InPane(_))
+    }
+}

@@ -1,0 +1,90 @@
+//! `session pause` and `session end`: a session is set aside, or over for good.
+
+use parhelia_session::run::{self, Current};
+use parhelia_store::{
+    event::{NewEvent, kind},
+    fold::Status,
+};
+use serde_json::json;
+
+use super::agent::actor;
+use crate::{
+    context::Context,
+    exit::{Code, Failure, Result},
+};
+
+/// Flags of `session pause`.
+#[derive(Debug, clap::Args)]
+pub struct PauseArgs {
+    /// The session, by id or name
+    session: String,
+}
+
+/// Flags of `session end`.
+#[derive(Debug, clap::Args)]
+pub struct EndArgs {
+    /// The session, by id or name
+    session: String,
+    /// Also while its agent is alive; the agent is not stopped
+    #[arg(long)]
+    force: bool,
+}
+
+impl EndArgs {
+    /// To end a session.
+    pub fn of(session: String) -> Self {
+        EndArgs { session, force: false }
+    }
+}
+
+/// Makes a checkpoint, and sets the session aside. A live agent is left alone.
+pub fn pause(context: &mut Context, args: &PauseArgs) -> Result<Code> {
+    let store = context.open()?;
+    let session = store.view().session_named(&args.session)?;
+    if session.status != Status::Active {
+        return Err(Failure::Usage(format!(
+            "session {} is {}; only an active one can be paused",
+            session.id,
+            session.status.name()
+        )));
+    }
+    let last = session.run.as_deref().map(|id| store.view().run(id)).transpose()?.flatten();
+    let progress = context.progress();
+    let made = super::checkpoint::of_session(context, &store, &session, last.as_ref(), "pause", &progress)?;
+    drop(progress);
+    let paused =
+        NewEvent::new(kind::SESSION_STATUS, &session.id, actor()).with("status", Status::Paused.name()).with("reason", "paused");
+    store.append_events(&[paused], &())?;
+    let id = made.outcome.checkpoint.id();
+    context.out.remark(format!("Session {} is paused at checkpoint {id}.", session.id))?;
+    if made.is_damaged() {
+        eprintln!("parhelia: checkpoint {id} is damaged; `parhelia checkpoint verify {id}` says where");
+    }
+    let alive = last.as_ref().is_some_and(|run| run::life(run).is_alive());
+    if alive {
+        context.out.remark("Its agent is alive, and was left alone.")?;
+    }
+    context.out.summary(json!({ "session": session.id, "status": "paused", "checkpoint": id, "alive": alive }))?;
+    Ok(Code::Done)
+}
+
+/// Ends a session: nothing resumes it any more. Its checkpoints stay.
+pub fn end(context: &mut Context, args: &EndArgs) -> Result<Code> {
+    let store = context.open()?;
+    let session = store.view().session_named(&args.session)?;
+    let last = session.run.as_deref().map(|id| store.view().run(id)).transpose()?.flatten();
+    if let Some(run) = last.as_ref().filter(|run| run.is_open()) {
+        if run::life(run).is_alive() && !args.force {
+            return Err(Failure::Usage(format!("the agent of session {} is alive; end it first, or give --force", session.id)));
+        }
+        run::end(&store, &Current::of(run, Some(&session)), "the session was ended", Status::Ended, actor())?;
+    } else {
+        let ended = NewEvent::new(kind::SESSION_STATUS, &session.id, actor())
+            .with("status", Status::Ended.name())
+            .with("reason", "ended");
+        store.append_events(&[ended], &())?;
+    }
+    context.out.remark(format!("Session {} has ended; its checkpoints stay.", session.id))?;
+    context.out.summary(json!({ "session": session.id, "status": "ended" }))?;
+    Ok(Code::Done)
+}

@@ -1,0 +1,107 @@
+//! `session prune`: removes the checkpoints that retention does not keep.
+
+use std::path::Path;
+
+use jiff::Timestamp;
+use parhelia_session::retention::{self, Kept, Policy, Removed, Report};
+use parhelia_store::{event::Actor, record::Checkpoint};
+use serde_json::{Value, json};
+
+use crate::{
+    context::Context,
+    exit::{Code, Result},
+    human,
+};
+
+/// Flags of `session prune`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Only this session's checkpoints
+    session: Option<String>,
+    /// Keep so many newest ones of each session
+    #[arg(long, value_name = "NUMBER")]
+    keep_last: Option<u64>,
+    /// Keep none that is older
+    #[arg(long, value_name = "HOURS")]
+    max_age_hours: Option<u64>,
+    /// Let the store take at most so many bytes; 0 for any number
+    #[arg(long, value_name = "BYTES")]
+    max_store_bytes: Option<u64>,
+    /// Only say what would be removed, and why the others stay
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+}
+
+/// Removes, or plans to.
+pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
+    let store = context.open()?;
+    let session = args.session.as_ref().map(|name| store.view().session_named(name)).transpose()?.map(|session| session.id);
+    let policy = Policy::from(&context.config(Path::new("."))?.retention);
+    let policy = Policy {
+        keep_last: args.keep_last.unwrap_or(policy.keep_last),
+        max_age_hours: args.max_age_hours.unwrap_or(policy.max_age_hours),
+        max_store_bytes: args.max_store_bytes.unwrap_or(policy.max_store_bytes),
+        ..policy
+    };
+    if args.dry_run {
+        let plan = retention::plan(&store, &policy, session.as_deref(), Timestamp::now())?;
+        for (checkpoint, why) in &plan.remove {
+            told(context, "remove", checkpoint, json!(why), why.text())?;
+        }
+        for (checkpoint, why) in &plan.keep {
+            told(context, "keep", checkpoint, json!(why), why.text())?;
+        }
+        context.out.remark(format!("Would remove {}, keep {}.", plan.remove.len(), plan.keep.len()))?;
+        let protected = plan.keep.iter().filter(|(_, why): &&(Checkpoint, Kept)| why.is_protected()).count();
+        let (removed, kept) = (plan.remove.len(), plan.keep.len());
+        context.out.summary(json!({ "dry_run": true, "removed": removed, "kept": kept, "protected": protected }))?;
+        return Ok(Code::Done);
+    }
+    let actor = Actor { via: "retention".into(), ..context.actor() };
+    let progress = context.progress();
+    let report = retention::prune(&store, &policy, session.as_deref(), &actor, Timestamp::now(), &progress)?;
+    drop(progress);
+    for (checkpoint, why) in &report.removed {
+        told(context, "removed", checkpoint, json!(why), why.text())?;
+    }
+    if report.removed.is_empty() {
+        context.out.remark("Nothing to remove.")?;
+    } else if report.freed_bytes == 0 {
+        context.out.remark("`parhelia gc` frees what nothing else needs.")?;
+    }
+    remark(context, &report)?;
+    context.out.summary(json!({
+        "dry_run": false,
+        "removed": report.removed.len(),
+        "kept": report.kept,
+        "protected": report.protected.values().sum::<u64>(),
+        "freed_bytes": report.freed_bytes,
+        "store_bytes": report.store_bytes,
+        "max_store_bytes": report.max_store_bytes,
+        "excess_bytes": report.excess_bytes(),
+    }))?;
+    Ok(Code::Done)
+}
+
+fn told(context: &mut Context, action: &str, checkpoint: &Checkpoint, reason: Value, text: &str) -> Result<()> {
+    let (id, session) = (checkpoint.id(), &checkpoint.record.session);
+    let object = json!({ "id": id, "session": session, "action": action, "reason": reason });
+    context.out.object("checkpoint", object)?;
+    let created = human::local(checkpoint.record.created_at);
+    context.out.line(format!("{action:<7} {id}  {}  {created}  {text}", human::path(session.as_bytes())))
+}
+
+/// What a user should know of what retention did.
+pub fn remark(context: &mut Context, report: &Report) -> Result<()> {
+    let too_large = report.removed.iter().filter(|(_, why)| *why == Removed::StoreTooLarge).count() as u64;
+    if too_large > 0 {
+        let (gone, freed) = (human::count(too_large, "checkpoint"), human::size(report.freed_bytes));
+        context.out.remark(format!("The store was larger than it may be: {gone} removed, {freed} freed."))?;
+    }
+    if report.excess_bytes() > 0 {
+        let by: Vec<String> = report.protected.iter().map(|(why, number)| format!("{number} {why}")).collect();
+        let (excess, limit) = (human::size(report.excess_bytes()), human::size(report.max_store_bytes));
+        eprintln!("parhelia: the store is {excess} over its limit of {limit}; kept against it: {}", by.join(", "));
+    }
+    Ok(())
+}

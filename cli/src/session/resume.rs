@@ -1,0 +1,379 @@
+//! `session resume`: brings a dead session back to life: workspace, conversation, and the agent.
+
+mod start;
+
+use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+use parhelia_session::{
+    agent::{Agent, Bypass},
+    environment::missing,
+    process,
+    resume::{self, Choice, Restored, Workspace},
+    rollback,
+    run::{self, Begin, Life},
+};
+use parhelia_store::{
+    Store,
+    event::{NewEvent, kind},
+    fold::{Run, Session, Status, Tmux},
+    progress::Progress,
+    selector::find,
+};
+use serde_json::json;
+
+use self::start::start;
+use super::{
+    agent::{actor, config_folder, variable},
+    supervise::{self, tmux_here},
+    tmux,
+};
+use crate::{
+    checkpoint::rollback::{How, Rolled, finish_earlier, roll},
+    context::Context,
+    exit::{Code, Failure, Result},
+};
+
+/// Flags of `session resume`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The session, by id or name
+    session: String,
+    /// Go on from this checkpoint instead of the newest one that may be resumed
+    #[arg(long, value_name = "CHECKPOINT")]
+    from: Option<String>,
+    /// What to say to the agent first; one that answers a single prompt needs something
+    #[arg(long, value_name = "TEXT")]
+    prompt: Option<String>,
+    /// Make a checkpoint at least so often, in seconds, where something has changed; 0 for never
+    #[arg(long, value_name = "SECONDS", default_value = "300")]
+    interval: u64,
+    /// With --from, put a live workspace back to that checkpoint without asking; a safety checkpoint is made first
+    #[arg(short, long)]
+    yes: bool,
+    /// Also go on from a checkpoint that was rejected, in the middle of a merge or on another branch, and while another machine may still
+    /// have the session
+    #[arg(long)]
+    force: bool,
+    /// In this terminal, even if the session was in tmux
+    #[arg(long, conflicts_with = "tmux")]
+    no_tmux: bool,
+    #[command(flatten)]
+    tmux: tmux::Flags,
+    /// The run that another process of ours has begun for this one, in a pane that it made
+    #[arg(long, hide = true, value_name = "RUN")]
+    run: Option<String>,
+}
+
+impl Args {
+    /// To go on with a session from where it is.
+    pub fn of(session: String) -> Self {
+        Args {
+            session,
+            from: None,
+            prompt: None,
+            interval: 300,
+            yes: false,
+            force: false,
+            no_tmux: false,
+            tmux: tmux::Flags::default(),
+            run: None,
+        }
+    }
+
+    /// To go on from a checkpoint of a session.
+    pub fn from_checkpoint(session: String, checkpoint: String, yes: bool) -> Self {
+        Args { from: Some(checkpoint), yes, ..Args::of(session) }
+    }
+}
+
+/// How long another checkpoint of the session is waited for.
+const TURN_LIMIT: Duration = Duration::from_secs(60);
+/// The variable that names the checkpoint from which something goes on.
+const RESUMED_FROM: &str = "PARHELIA_RESUMED_FROM";
+/// How long processes of a dead run may take to end, before and after they are forced.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Everything that is known before the agent starts.
+pub(super) struct Prepared {
+    pub session: Session,
+    pub agent: Option<Agent>,
+    argv: Vec<OsString>,
+    pub choice: Choice,
+    pub workspace: PathBuf,
+    conversation: Option<String>,
+    permission_mode: Option<String>,
+    seen_epoch: u64,
+    notices: Vec<String>,
+}
+
+impl Prepared {
+    /// Variables that everything gets which is started again: what the checkpoint has and this process has not, and where it comes from.
+    pub fn environment(&self) -> Vec<(String, OsString)> {
+        let Some(checkpoint) = &self.choice.checkpoint else { return Vec::new() };
+        let mut found = missing(checkpoint.record.environment.as_ref(), &|name| variable(name).is_some());
+        found.push((RESUMED_FROM.into(), checkpoint.id().into()));
+        found
+    }
+}
+
+/// Resumes.
+pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
+    let store = context.open()?;
+    let session = store.view().session_named(&args.session)?;
+    if let Some(run) = &args.run {
+        return go_on(context, &store, args, session, run);
+    }
+    if session.status == Status::Ended {
+        return Err(Failure::Usage(format!(
+            "session {} has ended, which is for good; `parhelia session run` begins another",
+            session.id
+        )));
+    }
+    let last = session.run.as_deref().map(|id| store.view().run(id)).transpose()?.flatten();
+    if let Some(run) = &last {
+        match run::life(run) {
+            Life::Over => {}
+            Life::Elsewhere { .. } if args.force => {}
+            Life::Elsewhere { host, until } => {
+                return Err(Failure::Usage(format!(
+                    "session {} is taken for alive on {host} until {until}, as its processes cannot be looked at from here; end it there, or \
+                     give --force if that machine is gone",
+                    session.id
+                )));
+            }
+            Life::Agent(process) | Life::Starting(process) => return already_alive(context, &session, run, process.process),
+        }
+    }
+    let turn = rollback::held(&store, &session.id, TURN_LIMIT)?;
+    finish_earlier(context, &store, &session.id)?;
+    let mut prepared = prepare(&store, args, session, last.as_ref())?;
+    drop(turn);
+    let place = tmux::place(&store, &args.tmux, args.no_tmux, &prepared, last.as_ref())?;
+    if !put_back(context, &store, &mut prepared, args)? {
+        return Ok(Code::Done);
+    }
+    let here = tmux_here().filter(|_| place.is_none());
+    let current = take_over(&store, &prepared, prepared.conversation.clone(), prepared.seen_epoch, here)?;
+    let restored = bring_back(context, &store, &mut prepared, args)?;
+    for notice in &prepared.notices {
+        eprintln!("parhelia: {notice}");
+    }
+    let noted =
+        NewEvent::new(kind::RUN_CHANGED, &current.run, actor()).in_epoch(current.epoch).with("notices", prepared.notices.clone());
+    store.append_events(&[noted], &())?;
+    context.out.remark(format!("Session {} goes on (run {}, epoch {}).", current.session, current.run, current.epoch))?;
+    context.out.object(
+        "session",
+        json!({
+            "session": current.session,
+            "run": current.run,
+            "epoch": current.epoch,
+            "from": prepared.choice.checkpoint.as_ref().map(|c| c.id()),
+            "conversation": prepared.conversation,
+            "transcript": restored.transcript.as_ref().map(|path| path.display().to_string()),
+            "notices": prepared.notices,
+        }),
+    )?;
+    context.out.flush()?;
+    let Some(place) = place else { return start(context, &store, &prepared, &current, &restored, args) };
+    let done = tmux::resume(context, &store, &args.tmux, &place, &prepared, &in_pane(args, &current));
+    if let Err(failure) = &done {
+        let run = store.refresh()?.run(&current.run)?;
+        if run.is_some_and(|run| run.is_open() && run.pid.is_none()) {
+            run::end(&store, &current, &format!("was not started: {failure}"), Status::Error, actor())?;
+        }
+    }
+    done
+}
+
+/// What is left to do, as arguments for the process in a pane.
+fn in_pane(args: &Args, current: &run::Current) -> Vec<OsString> {
+    let mut words: Vec<OsString> = vec!["--run".into(), current.run.clone().into()];
+    words.extend(["--interval".into(), args.interval.to_string().into()]);
+    words.extend(args.prompt.as_ref().map(|prompt| format!("--prompt={prompt}").into()));
+    words.extend(["--".into(), current.session.clone().into()]);
+    words
+}
+
+/// Starts the agent of a run that another process has begun, in the pane that it made for that. Everything else is done.
+fn go_on(context: &Context, store: &Store, args: &Args, session: Session, run: &str) -> Result<Code> {
+    let found = store.view().run(run)?.filter(|run| session.run.as_ref() == Some(&run.id) && run.is_open() && run.pid.is_none());
+    let Some(run) = found else { return Err(Failure::Usage(format!("run {run} does not wait for its agent"))) };
+    let current = run::Current::of(&run, Some(&session));
+    if let Some(launcher) = supervise::this_process()? {
+        run::taken_on(store, &current, &launcher, tmux_here().as_ref(), actor())?;
+    }
+    let from = run.resumed_from.as_ref().and_then(|id| id.parse().ok());
+    let choice = resume::choose(store, &session, from, true)?;
+    let argv: Vec<OsString> = run.argv.iter().map(OsString::from).collect();
+    let prepared = Prepared {
+        agent: Agent::of(&argv),
+        argv,
+        choice: Choice { checkpoint: choice.checkpoint.filter(|_| from.is_some()), skipped: Vec::new() },
+        workspace: current.workspace.clone(),
+        conversation: run.conversation.clone(),
+        permission_mode: run.permission_mode.clone(),
+        seen_epoch: run.epoch,
+        notices: Vec::new(),
+        session,
+    };
+    // It lies where it should by now; this finds it.
+    let restored = conversation(store, &prepared, false)?;
+    start(context, store, &prepared, &current, &restored, args)
+}
+
+/// With `--from`, a workspace that is there becomes what it is in that checkpoint, as by a rollback. `false` where the user did not want it.
+fn put_back(context: &mut Context, store: &Store, prepared: &mut Prepared, args: &Args) -> Result<bool> {
+    let Some(target) = prepared.choice.checkpoint.clone().filter(|_| args.from.is_some()) else { return Ok(true) };
+    let is_there = std::fs::read_dir(&prepared.workspace).is_ok_and(|mut entries| entries.next().is_some());
+    if !is_there {
+        return Ok(true);
+    }
+    let how = How { yes: args.yes, force: args.force, ..How::default() };
+    if roll(context, store, &target, None, &how)? != Rolled::Done {
+        context.out.remark("Nothing was changed.")?;
+        return Ok(false);
+    }
+    prepared.notices.push(format!("the workspace was put back to checkpoint {}; later changes are gone from it", target.id()));
+    Ok(true)
+}
+
+fn already_alive(context: &mut Context, session: &Session, run: &Run, process: i32) -> Result<Code> {
+    context.out.remark(format!("Session {} is alive already (process {process}); nothing was done.", session.id))?;
+    if let Some(command) = tmux::where_to_look(run) {
+        context.out.remark(format!("To look at it: {command}"))?;
+    }
+    context.out.summary(json!({ "session": session.id, "alive": true, "process": process }))?;
+    Ok(Code::Done)
+}
+
+/// Finds out what there is to go on with. Changes nothing.
+fn prepare(store: &Store, args: &Args, session: Session, last: Option<&Run>) -> Result<Prepared> {
+    let from = match &args.from {
+        Some(text) => Some(find(&store.view(), text)?.record.id),
+        None => None,
+    };
+    let choice = resume::choose(store, &session, from, args.force)?;
+    let mut notices: Vec<String> =
+        choice.skipped.iter().map(|(id, why)| format!("checkpoint {id} is newer, and was passed over: it {why}")).collect();
+    if choice.checkpoint.is_none() {
+        notices.push("the session has no checkpoint to go on from; the workspace is taken as it is".into());
+    }
+    let place = session.workspace.as_ref().map(|place| PathBuf::from(&place.path));
+    let workspace = place.ok_or_else(|| Failure::Usage(format!("session {} has no workspace", session.id)))?;
+    let argv: Vec<OsString> = last.map(|run| run.argv.iter().map(OsString::from).collect()).unwrap_or_default();
+    if argv.is_empty() {
+        return Err(Failure::Usage(format!(
+            "it is not known how session {} was started; start it with `parhelia session run`",
+            session.id
+        )));
+    }
+    let agent = Agent::of(&argv);
+    let of_checkpoint = choice
+        .checkpoint
+        .as_ref()
+        .and_then(|c| Some(c.record.conversation.as_ref()?.get("agent_session_id")?.as_str()?.to_owned()));
+    let newest = session.conversations.last().map(|conversation| conversation.id.clone());
+    let conversation = match args.from {
+        Some(_) => of_checkpoint.or(newest),
+        None => last.and_then(|run| newest_of(&session, run)).or(newest).or(of_checkpoint),
+    };
+    let seen_epoch = session.epoch;
+    let permission_mode = last.and_then(|run| run.permission_mode.clone());
+    if let Some(bypass) = agent.as_ref().and_then(Agent::bypass) {
+        let what =
+            if bypass == Bypass::On { "without permission checks" } else { "with the choice to turn permission checks off" };
+        notices.push(format!("the agent is started {what}, as it was"));
+    }
+    let mut prepared = Prepared { session, agent, argv, choice, workspace, conversation, permission_mode, seen_epoch, notices };
+    let variables: Vec<String> =
+        prepared.environment().into_iter().map(|(name, _)| name).filter(|name| name != RESUMED_FROM).collect();
+    if !variables.is_empty() {
+        prepared.notices.push(format!("set as they were, because they are not set here: {}", variables.join(", ")));
+    }
+    Ok(prepared)
+}
+
+/// The last conversation of a run.
+fn newest_of(session: &Session, run: &Run) -> Option<String> {
+    let of_run = session.conversations.iter().rev().find(|c| c.run.as_deref() == Some(run.id.as_str()));
+    of_run.map(|c| c.id.clone()).or_else(|| run.conversation.clone())
+}
+
+/// Begins the new run: from here on every earlier one is fenced, and of two who try, one fails.
+fn take_over(
+    store: &Store,
+    prepared: &Prepared,
+    conversation: Option<String>,
+    seen_epoch: u64,
+    tmux: Option<Tmux>,
+) -> Result<run::Current> {
+    let begun = run::begin(
+        store,
+        &Begin {
+            session: prepared.session.id.clone(),
+            workspace: prepared.workspace.clone(),
+            argv: prepared.argv.clone(),
+            folder: prepared.workspace.clone(),
+            conversation,
+            permission_mode: prepared.permission_mode.clone(),
+            resumed_from: prepared.choice.checkpoint.as_ref().map(|c| c.record.id),
+            seen_epoch: Some(seen_epoch),
+            tmux,
+            launcher: supervise::this_process()?,
+            actor: actor(),
+            ..Begin::default()
+        },
+    );
+    let session = &prepared.session.id;
+    match begun {
+        Err(parhelia_session::Error::Store(parhelia_store::Error::Fenced { .. })) => Err(Failure::Usage(format!(
+            "somebody else has just resumed session {session}; `parhelia session show {session}` says who"
+        ))),
+        other => Ok(other?),
+    }
+}
+
+/// Stops what the dead run has left behind, and sees to workspace and conversation.
+fn bring_back(context: &Context, store: &Store, prepared: &mut Prepared, args: &Args) -> Result<Restored> {
+    for run in &prepared.session.runs {
+        let stopped = process::stop(run, None, &prepared.workspace, PATIENCE)?;
+        for (found, how) in &stopped.ended {
+            prepared.notices.push(match how {
+                process::Ended::Not => format!("process {} of an earlier run could not be stopped", found.text()),
+                _ => format!("process {} of an earlier run was stopped", found.text()),
+            });
+        }
+        if Some(run) == prepared.session.run.as_ref() {
+            let others = stopped.others.iter().filter(|found| found.owner == process::Owner::Unknown);
+            prepared
+                .notices
+                .extend(others.map(|found| format!("process {} works in the workspace, and was left alone", found.text())));
+        }
+    }
+    let progress = context.progress();
+    let checkpoint = prepared.choice.checkpoint.as_ref();
+    match resume::bring_back(store, checkpoint, &prepared.workspace, &progress as &dyn Progress)? {
+        Workspace::Kept => {}
+        Workspace::Restored(report) => {
+            prepared.notices.push(format!("the workspace was gone, and was restored: {} files", report.files));
+        }
+        Workspace::GitRestored(_) => prepared.notices.push("the workspace had no usable .git any more; it was restored".into()),
+    }
+    drop(progress);
+    let restored = conversation(store, prepared, args.from.is_some())?;
+    if restored.repaired.cut_bytes > 0 {
+        let kept = restored.repaired.aside.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+        prepared
+            .notices
+            .push(format!("the conversation's last record was torn; {} bytes were moved to {kept}", restored.repaired.cut_bytes));
+    }
+    Ok(restored)
+}
+
+/// Sees to it that the agent finds its conversation, `exactly` as it is in the checkpoint or as it goes on on disk.
+fn conversation(store: &Store, prepared: &Prepared, exactly: bool) -> Result<Restored> {
+    let (Some(id), Some(config)) = (&prepared.conversation, config_folder()) else { return Ok(Restored::default()) };
+    let (aside, checkpoint) = (resume::aside(&config, &prepared.session.id), prepared.choice.checkpoint.as_ref());
+    Ok(resume::put_back(store, checkpoint, id, &config, &prepared.workspace, &aside, exactly)?)
+}

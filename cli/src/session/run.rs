@@ -1,0 +1,116 @@
+//! `session run`: starts an agent with a conversation of a known id, records the run, and keeps checkpoints of it.
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use parhelia_session::{
+    agent::{Agent, new_conversation_id},
+    run::{self, Begin},
+};
+use serde_json::json;
+
+use super::{
+    agent::{actor, environment, settings},
+    supervise::{self, Supervised},
+    tmux,
+};
+use crate::{
+    checkpoint::session,
+    context::Context,
+    env,
+    exit::{Code, Failure, Result},
+};
+
+/// Flags of `session run`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// What to call the session [default: the workspace folder's name]
+    #[arg(long)]
+    name: Option<String>,
+    /// The folder that the agent works in
+    #[arg(short, long, value_name = "DIR", default_value = ".")]
+    workspace: PathBuf,
+    /// Make a checkpoint at least so often, in seconds, where something has changed; 0 for never
+    #[arg(long, value_name = "SECONDS", default_value = "300")]
+    interval: u64,
+    #[command(flatten)]
+    tmux: tmux::Flags,
+    /// The agent's command line
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Starts it, and waits for its end.
+pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
+    let workspace = session::workspace(&args.workspace)?;
+    let agent = Agent::of(&args.command);
+    if agent.as_ref().is_some_and(|agent| !agent.is_persistent()) {
+        return Err(Failure::Usage(
+            "the agent is asked to keep no conversation (--no-session-persistence), so that nothing could be resumed".into(),
+        ));
+    }
+    if !args.tmux.tmux && (args.tmux.detach || args.tmux.tmux_socket.is_some()) {
+        return Err(Failure::Usage("--detach and --tmux-socket need --tmux".into()));
+    }
+    let store = context.open_with(true)?;
+    let name = args.name.clone().or_else(|| workspace.file_name().map(|name| name.to_string_lossy().into_owned()));
+    if args.tmux.tmux {
+        let words = in_pane(args, name.as_deref(), &workspace);
+        return tmux::run(context, &store, &args.tmux, name.as_deref().unwrap_or_default(), &workspace, &words, agent.as_ref());
+    }
+    let new = agent.as_ref().filter(|agent| !agent.chooses_itself()).map(|_| new_conversation_id());
+    let conversation = agent.as_ref().and_then(Agent::conversation).or(new);
+    let current = run::begin(
+        &store,
+        &Begin {
+            session: run::new_session_id(&workspace),
+            name,
+            workspace: workspace.clone(),
+            argv: args.command.clone(),
+            folder: workspace.clone(),
+            conversation: conversation.clone(),
+            permission_mode: agent.as_ref().and_then(Agent::permission_mode),
+            tmux: supervise::tmux_here(),
+            launcher: supervise::this_process()?,
+            actor: actor(),
+            ..Begin::default()
+        },
+    )?;
+    let argv = match &agent {
+        Some(agent) => agent.launch_argv(conversation.as_deref(), settings(agent, &workspace)?.as_deref()),
+        None => args.command.clone(),
+    };
+    context.out.remark(format!("Session {} begins.", current.session))?;
+    context.out.object("session", json!({ "session": current.session, "run": current.run, "conversation": conversation }))?;
+    context.out.flush()?;
+    let ended = supervise::supervise(
+        &store,
+        &Supervised {
+            current: &current,
+            argv: &argv,
+            environment: environment(&store, &current),
+            folder: workspace,
+            conversation,
+            is_headless: agent.as_ref().is_some_and(Agent::is_headless),
+            interval: (args.interval > 0).then(|| Duration::from_secs(args.interval)),
+            request: agent.as_ref().map(|_| env::request(context, &current.workspace)).transpose()?,
+            config: context.config(&current.workspace)?,
+            is_quiet: context.global.quiet,
+        },
+    )?;
+    // From here on this process stands for the agent.
+    std::process::exit(i32::from(ended.code))
+}
+
+/// The same, as arguments for the process in a pane.
+fn in_pane(args: &Args, name: Option<&str>, workspace: &Path) -> Vec<OsString> {
+    let mut words: Vec<OsString> = vec!["--workspace".into(), workspace.into()];
+    words.extend(["--interval".into(), args.interval.to_string().into()]);
+    words.extend(name.map(|name| format!("--name={name}").into()));
+    words.push("--".into());
+    words.extend(args.command.iter().cloned());
+    words
+}

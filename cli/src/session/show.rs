@@ -1,0 +1,93 @@
+//! `session show`: everything about one session.
+
+use jiff::Timestamp;
+use parhelia_store::fold::{Run, Session};
+use serde_json::json;
+
+use crate::{
+    context::Context,
+    exit::{Code, Result},
+    human,
+    output::Style,
+};
+
+/// Flags of `session show`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Its id, or its name where only one session has it
+    session: String,
+}
+
+/// Prints it.
+pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
+    let store = context.open()?;
+    let view = store.view();
+    let session = view.session_named(&args.session)?;
+    let runs: Vec<Run> = session.runs.iter().filter_map(|id| view.run(id).transpose()).collect::<Result<_, _>>()?;
+    let checkpoints = view.checkpoints()?.iter().filter(|c| c.record.session == session.id).count() as u64;
+    if context.out.json {
+        context.out.object("session", json!(session))?;
+        for run in &runs {
+            context.out.object("run", json!(run))?;
+        }
+        context.out.summary(json!({ "id": session.id, "runs": runs.len(), "checkpoints": checkpoints }))?;
+        return Ok(Code::Done);
+    }
+    for (label, value) in facts(&session, checkpoints) {
+        let label = context.out.styled(Style::Bold, format!("{label:<14}"));
+        context.out.line(format!("{label}{value}"))?;
+    }
+    for run in &runs {
+        let label = context.out.styled(Style::Bold, format!("{:<14}", "Run"));
+        context.out.line(format!("{label}{}", run_text(run)))?;
+    }
+    Ok(Code::Done)
+}
+
+fn facts(session: &Session, checkpoints: u64) -> Vec<(&'static str, String)> {
+    let text = |text: &str| human::path(text.as_bytes());
+    let now = Timestamp::now();
+    let why = session.status_reason.as_ref().map(|reason| format!(" ({})", text(reason))).unwrap_or_default();
+    let mut facts = vec![("Session", text(&session.id))];
+    if session.name != session.id {
+        facts.push(("Name", text(&session.name)));
+    }
+    facts.push(("Status", format!("{}{why}", session.status.name())));
+    facts.push(("Created", format!("{} ({})", human::local(session.created_at), human::ago(session.created_at, now))));
+    facts.push(("Changed", human::ago(session.changed_at, now)));
+    if let Some(place) = &session.workspace {
+        facts.push(("Workspace", place.path.clone()));
+    }
+    facts.push(("Checkpoints", format!("{checkpoints}, of {} made", session.totals.checkpoints)));
+    if let Some(head) = session.head {
+        facts.push(("Head", head.to_string()));
+    }
+    facts.push(("Epoch", session.epoch.to_string()));
+    for (label, value) in [("Policy", &session.policy), ("Project", &session.project), ("First prompt", &session.first_prompt)] {
+        facts.extend(value.as_ref().map(|value| (label, text(value.lines().next().unwrap_or_default()))));
+    }
+    facts.extend(session.totals.cost_usd.map(|cost| ("Cost", human::cost(cost))));
+    if session.totals.active_seconds > 0 {
+        facts.push(("Worked in", human::span(session.totals.active_seconds)));
+    }
+    if session.totals.errors > 0 {
+        facts.push(("Errors", session.totals.errors.to_string()));
+    }
+    for conversation in &session.conversations {
+        let turns = conversation.turn_count.map(|turns| format!(", {}", human::count(turns, "turn"))).unwrap_or_default();
+        facts.push(("Conversation", format!("{}{turns}", text(&conversation.id))));
+    }
+    facts
+}
+
+fn run_text(run: &Run) -> String {
+    let mut parts = vec![format!("{} (epoch {})", human::path(run.id.as_bytes()), run.epoch)];
+    parts.push(format!("began {}", human::local(run.started_at)));
+    parts.extend(run.resumed_from.as_ref().map(|from| format!("resumed from {from}")));
+    parts.extend(run.pid.filter(|_| run.is_open()).map(|pid| format!("process {pid}")));
+    if let Some(ended) = run.ended_at {
+        let why = run.exit_reason.as_deref().map(|why| format!(": {}", human::path(why.as_bytes()))).unwrap_or_default();
+        parts.push(format!("ended {}{why}", human::local(ended)));
+    }
+    parts.join(", ")
+}

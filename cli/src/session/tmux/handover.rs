@@ -1,0 +1,206 @@
+//! Handing over to a process in a pane: what it is to run, when, and with whose environment.
+//!
+//! What runs in a pane has the environment of the tmux server. The caller's is read from the kernel, while the caller waits: it stands on
+//! no command line, in no file and in no memory of the server's. The arguments go through a private file, because tmux takes few.
+
+use std::{
+    collections::BTreeMap,
+    ffi::{OsStr, OsString},
+    fs::{self, File},
+    io::{self, Read, Write},
+    os::unix::{
+        ffi::{OsStrExt, OsStringExt},
+        fs::OpenOptionsExt,
+        process::CommandExt,
+    },
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use parhelia_session::{
+    process::{Identity, RUN_MARKER, SESSION_MARKER},
+    tmux::Server,
+};
+use tempfile::TempDir;
+
+use super::{super::supervise::tmux_here, CALL_LIMIT};
+use crate::{
+    context::Context,
+    exit::{Code, Failure, Result},
+};
+
+/// What the process waits for, and what it finds there once it may go on.
+const GATE: &str = "gate";
+const OPEN: &[u8] = b"open";
+/// Who hands over, and the arguments, each with a zero byte behind it.
+const WORDS: &str = "words";
+/// How long the texts of panes may take to be shown.
+const TEXT_LIMIT: Duration = Duration::from_secs(20);
+
+/// Variables that are the pane's own.
+const OF_THE_PANE: &[&str] = &[
+    "TMUX",
+    "TMUX_PANE",
+    "TERM",
+    "TERM_PROGRAM",
+    "TERM_PROGRAM_VERSION",
+    "TERMCAP",
+    "COLUMNS",
+    "LINES",
+    "PWD",
+    "OLDPWD",
+    "SHLVL",
+    "_",
+];
+/// Variables that a run gives to what belongs to it: a tmux session that is made from within one does not.
+const OF_A_RUN: &[&str] = &[RUN_MARKER, SESSION_MARKER, "PARHELIA_RESUMED_FROM"];
+
+/// What is handed over, by the process that does it.
+pub struct Handover {
+    folder: TempDir,
+    /// Locked as long as the other process must wait. If this process dies, the lock is gone and the gate is not open.
+    gate: File,
+}
+
+impl Handover {
+    /// To hand over these arguments.
+    pub fn new(arguments: &[OsString]) -> Result<Self> {
+        let failed = |source| Failure::File { action: "make a folder in", path: std::env::temp_dir(), source };
+        let folder = tempfile::Builder::new().prefix("parhelia-").tempdir().map_err(failed)?;
+        let failed = |source| Failure::File { action: "write into", path: folder.path().to_owned(), source };
+        let caller = serde_json::to_string(&Identity::of(std::process::id() as i32)?).unwrap_or_default();
+        let mut words = caller.into_bytes();
+        words.push(0);
+        for word in arguments {
+            words.extend_from_slice(word.as_bytes());
+            words.push(0);
+        }
+        private(&folder.path().join(WORDS)).and_then(|mut file| file.write_all(&words)).map_err(failed)?;
+        let gate = private(&folder.path().join(GATE)).and_then(|file| file.lock().map(|()| file)).map_err(failed)?;
+        Ok(Handover { folder, gate })
+    }
+
+    /// The folder in which it is, for its owner alone.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The command line of the process that takes over.
+    pub fn command(&self) -> Result<Vec<OsString>> {
+        Ok(vec![this_program()?.into_os_string(), "session".into(), "in-pane".into(), self.folder().as_os_str().to_owned()])
+    }
+
+    /// Lets it go on.
+    pub fn open(&self) -> Result<()> {
+        let failed = |source| Failure::File { action: "open the gate in", path: self.folder().to_owned(), source };
+        (&self.gate).write_all(OPEN).and_then(|()| self.gate.unlock()).map_err(failed)
+    }
+
+    /// Removes everything, once every pane has shown its text.
+    pub fn finish(self) {
+        let until = Instant::now() + TEXT_LIMIT;
+        let is_shown = || {
+            let mut entries = fs::read_dir(self.folder()).into_iter().flatten().flatten();
+            entries.all(|entry| [GATE, WORDS].iter().any(|name| entry.file_name() == *name))
+        };
+        while !is_shown() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+fn private(path: &Path) -> io::Result<File> {
+    File::options().write(true).create_new(true).mode(0o600).open(path)
+}
+
+fn this_program() -> Result<PathBuf> {
+    std::env::current_exe().map_err(|source| Failure::File { action: "find", path: "the program itself".into(), source })
+}
+
+/// Flags of `session in-pane`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The folder in which something is handed over
+    folder: PathBuf,
+}
+
+/// Becomes what was handed over, with the environment of who did it.
+pub fn take(_context: &mut Context, args: &Args) -> Result<Code> {
+    let failed = |source| Failure::File { action: "take over what is in", path: args.folder.clone(), source };
+    let gate = File::open(args.folder.join(GATE)).map_err(failed)?;
+    gate.lock_shared().map_err(failed)?;
+    let mut said = Vec::new();
+    (&gate).read_to_end(&mut said).map_err(failed)?;
+    if said != OPEN {
+        return Err(Failure::Usage("whoever made this pane has given up".into()));
+    }
+    let bytes = fs::read(args.folder.join(WORDS)).map_err(failed)?;
+    let mut words = bytes.strip_suffix(b"\0").unwrap_or(&bytes).split(|byte| *byte == 0);
+    let caller = serde_json::from_slice(words.next().unwrap_or_default()).map_err(|e| failed(io::Error::other(e)))?;
+    let environment = environment(&environment_of(&caller)?, std::env::vars_os());
+    scroll_up();
+    let program = this_program()?;
+    let source = Command::new(&program).args(words.map(OsStr::from_bytes)).env_clear().envs(environment).exec();
+    Err(Failure::File { action: "start", path: program, source })
+}
+
+/// The environment that a process was started with. It must live before and after that, or the number may be another's.
+fn environment_of(process: &Identity) -> Result<Vec<u8>> {
+    let path = PathBuf::from(format!("/proc/{}/environ", process.process));
+    let bytes = fs::read(&path).map_err(|source| Failure::File { action: "read", path: path.clone(), source })?;
+    match process.is_alive() {
+        true => Ok(bytes),
+        false => Err(Failure::Usage("whoever made this pane is gone".into())),
+    }
+}
+
+/// The caller's environment, with the pane's own variables as they are in the pane.
+fn environment(caller: &[u8], pane: impl Iterator<Item = (OsString, OsString)>) -> BTreeMap<OsString, OsString> {
+    let is_own = |name: &OsStr| OF_THE_PANE.iter().any(|own| name == *own);
+    let of_caller = caller.split(|byte| *byte == 0).filter_map(|entry| {
+        let at = entry.iter().skip(1).position(|byte| *byte == b'=')? + 1;
+        Some((OsString::from_vec(entry[..at].to_vec()), OsString::from_vec(entry[at + 1..].to_vec())))
+    });
+    let kept = of_caller.filter(|(name, _)| !is_own(name) && !OF_A_RUN.iter().any(|marker| name == *marker));
+    kept.chain(pane.filter(|(name, _)| is_own(name))).collect()
+}
+
+/// Moves what the pane shows up into its history: what is on the screen from here on is of what runs now.
+fn scroll_up() {
+    let Some(here) = tmux_here() else { return };
+    let server = Server::new(Some(here.socket.into()), CALL_LIMIT);
+    let Ok(Some((row, rows))) = server.cursor(&here.pane) else { return };
+    let mut text = format!("\u{1b}[{rows};1H");
+    text.extend(std::iter::repeat_n('\n', row as usize));
+    text.push_str("\u{1b}[H");
+    let mut out = io::stdout();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_caller_has_its_way_but_for_what_is_the_panes() {
+        let caller = b"KEY=secret\0TERM=outer\0EMPTY=\0ODD==x\0=hidden=1\0none\0TMUX=other\0PARHELIA_RUN_ID=run\0";
+        let pane = [("TERM", "screen"), ("TMUX_PANE", "%1"), ("KEY", "old"), ("SERVER", "1")];
+        let merged = environment(caller, pane.into_iter().map(|(name, value)| (name.into(), value.into())));
+        let merged: Vec<_> = merged.iter().map(|(n, v)| format!("{}={}", n.display(), v.display())).collect();
+        assert_eq!(merged, ["=hidden=1", "EMPTY=", "KEY=secret", "ODD==x", "TERM=screen", "TMUX_PANE=%1"]);
+    }
+
+    #[test]
+    fn nothing_goes_on_before_the_gate_is_open() {
+        let handover = Handover::new(&["a".into(), "".into()]).unwrap();
+        let gate = File::open(handover.folder().join(GATE)).unwrap();
+        assert!(gate.try_lock_shared().is_err());
+        handover.open().unwrap();
+        gate.try_lock_shared().unwrap();
+        assert_eq!(fs::read(handover.folder().join(GATE)).unwrap(), OPEN);
+        let folder = handover.folder().to_owned();
+        handover.finish();
+        assert!(!folder.exists());
+    }
+}

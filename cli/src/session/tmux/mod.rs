@@ -1,0 +1,194 @@
+//! Sessions in tmux: a new tmux session, in whose pane a process of ours goes on with the caller's environment.
+
+mod attach;
+pub mod handover;
+mod resume;
+mod run;
+mod settle;
+
+use std::{
+    ffi::OsString,
+    io::IsTerminal,
+    path::{Path, PathBuf, absolute},
+    time::Duration,
+};
+
+use parhelia_session::{
+    agent::Agent,
+    process::Identity,
+    tmux::{PaneStatus, Server, session_of},
+};
+use parhelia_store::{
+    Store,
+    fold::{Run, Tmux},
+};
+use serde_json::json;
+
+use self::{
+    handover::Handover,
+    settle::{Settled, Watch},
+};
+use super::agent::{config_folder, variable};
+use crate::{
+    context::Context,
+    exit::{Code, Failure, Result},
+    interrupt,
+};
+
+pub use self::{
+    resume::{place, resume},
+    run::run,
+};
+
+/// No call of tmux takes longer.
+const CALL_LIMIT: Duration = Duration::from_secs(20);
+
+/// Flags of what makes a tmux session.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Flags {
+    /// Work in a new tmux session
+    #[arg(long)]
+    pub tmux: bool,
+    /// The socket of the tmux server [default: that of $TMUX, else the user's own server]
+    #[arg(long, value_name = "PATH")]
+    pub tmux_socket: Option<PathBuf>,
+    /// Leave the tmux session in the background instead of attaching this terminal
+    #[arg(short, long)]
+    pub detach: bool,
+}
+
+impl Flags {
+    /// The server that the flags or the environment name, or the one of the socket `earlier`, where its folder is there.
+    fn server(&self, earlier: Option<&str>) -> Result<Server> {
+        if let Some(path) = &self.tmux_socket {
+            let path = absolute(path).map_err(|source| Failure::File { action: "use", path: path.clone(), source })?;
+            return Ok(Server::new(Some(path), CALL_LIMIT));
+        }
+        let inside = variable("TMUX").and_then(|tmux| Server::of_variable(tmux.to_str()?, CALL_LIMIT));
+        let usable = |socket: &&str| Path::new(socket).parent().is_some_and(Path::is_dir);
+        let earlier = || earlier.filter(usable).map(|socket| Server::new(Some(socket.into()), CALL_LIMIT));
+        Ok(inside.or_else(earlier).unwrap_or_else(|| Server::new(None, CALL_LIMIT)))
+    }
+
+    /// Whether this terminal becomes one of the tmux session's.
+    fn attaches(&self, context: &Context) -> bool {
+        !self.detach && !context.global.json && std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
+    }
+}
+
+/// The pane where something of a session runs.
+#[derive(Clone, Copy)]
+struct Pane<'a> {
+    server: &'a Server,
+    session: &'a str,
+    id: &'a str,
+}
+
+impl Pane<'_> {
+    /// Where in tmux that is, as a run has it.
+    fn tmux(&self) -> Result<Tmux> {
+        let socket = self.server.ask(["display-message", "-p", "-t", self.id, "#{socket_path}"])?;
+        Ok(Tmux { socket, pane: self.id.to_owned() })
+    }
+}
+
+/// The command that shows a live run, where that is in tmux.
+pub fn where_to_look(run: &Run) -> Option<String> {
+    let tmux = run.tmux.as_ref()?;
+    let server = Server::new(Some(tmux.socket.clone().into()), CALL_LIMIT);
+    let session = session_of(&server, &tmux.pane).ok()?;
+    Some(attach::command_text(&server, &session))
+}
+
+/// The command line of this program with its global flags; relative paths are not, because a pane has another folder.
+fn own_words(context: &Context) -> Result<Vec<OsString>> {
+    let mut words = vec!["--store".into(), absolute_of(&context.store_path()?)?];
+    if let Some(config) = &context.global.config {
+        words.extend(["--config".into(), absolute_of(config)?]);
+    }
+    if let Some(timeout) = context.global.lock_timeout {
+        words.extend(["--lock-timeout".into(), timeout.as_secs_f64().to_string().into()]);
+    }
+    words.extend(context.global.quiet.then(|| "--quiet".into()));
+    words.extend(context.global.verbose.then(|| "--verbose".into()));
+    Ok(words)
+}
+
+fn absolute_of(path: &Path) -> Result<OsString> {
+    let found = absolute(path).map_err(|source| Failure::File { action: "use", path: path.to_owned(), source })?;
+    Ok(found.into_os_string())
+}
+
+/// Lets the process in a pane go on, and waits until it is known what has come of it. Whatever fails takes the tmux session along.
+fn go(
+    context: &mut Context,
+    store: &Store,
+    flags: &Flags,
+    pane: Pane<'_>,
+    handover: Handover,
+    agent: Option<&Agent>,
+) -> Result<Code> {
+    let settled = settled(store, pane, &handover, agent);
+    let (run, settled) = match settled {
+        Ok(found) => found,
+        Err(failure) => {
+            let _ = pane.server.end_session(pane.session);
+            return Err(failure);
+        }
+    };
+    let tmux = pane.tmux();
+    // From here on the pane closes with what runs in it, unless the user has it otherwise.
+    let _ = pane.server.keep_dead(pane.id, false);
+    if pane.server.pane(pane.id).is_ok_and(|found| found.is_some_and(|pane| pane.dead)) {
+        let _ = pane.server.call(["kill-pane", "-t", pane.id]);
+    }
+    let attach = attach::command_text(pane.server, pane.session);
+    context.out.remark(match &settled {
+        Settled::Ended => format!("Session {} has run to its end in tmux.", run.session),
+        _ => format!("Session {} runs in tmux session {}. To look at it: {attach}", run.session, pane.session),
+    })?;
+    let waits = match &settled {
+        Settled::Waits(trouble) => Some(*trouble),
+        _ => None,
+    };
+    if let Some(trouble) = waits {
+        eprintln!("parhelia: {}", trouble.text());
+    }
+    if settled == Settled::Silent {
+        eprintln!("parhelia: the agent is alive, but has not said that it has its conversation open; look at it");
+    }
+    context.out.object(
+        "tmux",
+        json!({
+            "tmux_session": pane.session,
+            "socket": tmux.as_ref().ok().map(|tmux| &tmux.socket),
+            "pane": pane.id,
+            "attach": attach,
+            "session": run.session,
+            "run": run.id,
+            "conversation": run.conversation,
+            "alive": settled != Settled::Ended,
+            "waits": waits,
+        }),
+    )?;
+    context.out.flush()?;
+    // The files of the handover go before this process becomes another.
+    handover.finish();
+    if settled != Settled::Ended && flags.attaches(context) {
+        return Err(attach::attach(pane.server, pane.session));
+    }
+    Ok(Code::Done)
+}
+
+fn settled(store: &Store, pane: Pane<'_>, handover: &Handover, agent: Option<&Agent>) -> Result<(Run, Settled)> {
+    let cancel = interrupt::install()?;
+    pane.server.keep_dead(pane.id, true)?;
+    let PaneStatus { process, .. } = pane.server.pane(pane.id)?.ok_or_else(|| failed("the pane has closed".into()))?;
+    let launcher = Identity::of(process)?;
+    handover.open()?;
+    Watch { store, pane, launcher, is_agent: agent.is_some(), config: config_folder(), cancel }.wait()
+}
+
+fn failed(message: String) -> Failure {
+    Failure::Background { message, code: Code::Failed }
+}

@@ -1,0 +1,33 @@
+//! `session run --tmux`.
+
+use std::{ffi::OsString, path::Path};
+
+use jiff::Timestamp;
+use parhelia_session::{agent::Agent, tmux::session_name};
+use parhelia_store::Store;
+
+use super::{Flags, Pane, go, handover::Handover, own_words};
+use crate::{
+    context::Context,
+    exit::{Code, Result},
+};
+
+/// Makes a tmux session in whose pane `arguments` (what stands behind `session run`) run.
+pub fn run(
+    context: &mut Context,
+    store: &Store,
+    flags: &Flags,
+    name: &str,
+    workspace: &Path,
+    arguments: &[OsString],
+    agent: Option<&Agent>,
+) -> Result<Code> {
+    let server = flags.server(None)?;
+    let mut words = own_words(context)?;
+    words.extend(["session", "run"].map(OsString::from));
+    words.extend_from_slice(arguments);
+    let handover = Handover::new(&words)?;
+    let session = server.free_name(&session_name(name, Timestamp::now()))?;
+    let id = server.new_session(&session, workspace, &handover.command()?)?;
+    go(context, store, flags, Pane { server: &server, session: &session, id: &id }, handover, agent)
+}

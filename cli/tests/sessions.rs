@@ -1,0 +1,265 @@
+//! Sessions: their checkpoints with a conversation, the log, retention.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::{
+    fs::{self, File},
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+use common::*;
+use parhelia_store::{
+    OpenOptions, Store,
+    event::{Actor, NewEvent, kind},
+};
+use serde_json::{Value, json};
+
+const AGENT_SESSION: &str = "0a1b2c3d-0000-4000-8000-000000000001";
+
+/// A workspace, and a conversation in the agent's configuration folder.
+struct Agent {
+    home: Home,
+    transcript: PathBuf,
+}
+
+impl Agent {
+    fn new() -> Self {
+        let home = Home::new();
+        fs::create_dir_all(home.folder.path().join("work")).unwrap();
+        fs::write(home.folder.path().join("work/a.txt"), "one\n").unwrap();
+        let project = home.folder.path().join(".claude/projects/-work");
+        fs::create_dir_all(&project).unwrap();
+        Agent { transcript: project.join(format!("{AGENT_SESSION}.jsonl")), home }
+    }
+
+    fn say(&self, record: &Value) {
+        let mut file = File::options().create(true).append(true).open(&self.transcript).unwrap();
+        writeln!(file, "{record}").unwrap();
+    }
+
+    fn turn(&self, n: u32) {
+        let at = "2026-01-01T00:00:00Z";
+        let user = json!({ "role": "user", "content": format!("request {n}") });
+        self.say(
+            &json!({ "type": "user", "uuid": format!("u{n}"), "sessionId": AGENT_SESSION, "timestamp": at, "message": user }),
+        );
+        let content = json!([{ "type": "text", "text": format!("reply {n}") }]);
+        let usage = json!({ "input_tokens": 100, "output_tokens": 20 });
+        let message = json!({ "role": "assistant", "id": format!("m{n}"), "stop_reason": "end_turn", "usage": usage,
+                              "content": content, "model": "x" });
+        self.say(&json!({ "type": "assistant", "uuid": format!("a{n}"), "sessionId": AGENT_SESSION, "timestamp": at,
+                          "message": message }));
+    }
+
+    fn create(&self, more: &[&str]) -> Run {
+        self.home.run(&[&["checkpoint", "create", "fix", "-w", "work"], more].concat())
+    }
+
+    fn run(&self, args: &[&str]) -> Run {
+        self.home.run(args).expect(0)
+    }
+}
+
+fn work(home: &Home) -> PathBuf {
+    home.folder.path().join("work")
+}
+
+fn summary(run: &Run) -> Value {
+    run.json().pop().unwrap()
+}
+
+/// Fails where a manifest does not follow its schema.
+fn follows_schema(manifest: &Value) {
+    let schema: Value = serde_json::from_str(include_str!("../../docs/manifest.schema.json")).unwrap();
+    let validator = jsonschema::options().should_validate_formats(true).build(&schema).unwrap();
+    let errors: Vec<String> = validator.iter_errors(manifest).map(|e| e.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:?} in {manifest}");
+}
+
+#[test]
+fn a_checkpoint_has_files_and_conversation_of_one_moment() {
+    let agent = Agent::new();
+    agent.turn(1);
+    let made = agent.create(&["--agent-session", AGENT_SESSION]).expect(0).out;
+    let steps = [
+        "Creating manual checkpoint...",
+        "├── Capturing conversation state... done",
+        "├── Snapshotting workspace... done (4 B)",
+        "└── Verifying checkpoint... done",
+    ];
+    assert!(steps.iter().all(|step| made.contains(step)), "{made}");
+    fs::write(work(&agent.home).join("a.txt"), "one\ntwo\n").unwrap();
+    agent.turn(2);
+    agent.turn(3);
+    // The conversation is known by now.
+    let second = agent.create(&["--json"]).expect(0);
+    assert_eq!(summary(&second)["parts"]["conversation"]["status"], "captured");
+    let manifest = agent.run(&["checkpoint", "show", "--json"]).json().remove(0);
+    follows_schema(&manifest);
+    assert_eq!(
+        (&manifest["conversation"]["turn_count"], &manifest["conversation"]["last_message_id"]),
+        (&json!(3), &json!("m3"))
+    );
+    assert_eq!((&manifest["verification"]["ok"], &manifest["consistency"]), (&json!(true), &json!("turn_boundary")));
+
+    let report = agent.run(&["checkpoint", "diff", "fix@latest~1", "fix@latest"]).out;
+    for part in ["Conversation:\n  Turns: 1 → 3 (+2)\n  Tokens: 120 → 360 (+240)\n  Cost: – → –\n", "  M a.txt  +1     -0\n"]
+    {
+        assert!(report.contains(part), "{part:?} in {report}");
+    }
+    let said = agent.run(&["checkpoint", "diff", "fix@latest~1", "fix@latest", "--conversation"]).out;
+    assert!(said.contains("request 2") && said.contains("reply 3") && !said.contains("request 1"), "{said}");
+    assert!(said.ends_with("2 turns added.\n"), "{said}");
+    let session = agent.run(&["session", "show", "fix", "--json"]).json().remove(0);
+    assert_eq!((&session["conversations"][0]["id"], &session["totals"]["checkpoints"]), (&json!(AGENT_SESSION), &json!(2)));
+}
+
+#[test]
+fn a_conversation_that_is_gone_makes_the_checkpoint_incomplete() {
+    let agent = Agent::new();
+    agent.turn(1);
+    agent.create(&["--transcript", agent.transcript.to_str().unwrap()]).expect(0);
+    fs::remove_file(&agent.transcript).unwrap();
+    let run = agent.create(&["--json"]).expect(3);
+    assert!(run.err.contains("incomplete: conversation:"), "{run:?}");
+    assert_eq!(summary(&run)["parts"]["conversation"]["status"], "failed");
+    follows_schema(&agent.run(&["checkpoint", "show", "--json"]).json().remove(0));
+    let listed = agent.run(&["checkpoint", "list", "--detailed"]).out;
+    assert!(listed.lines().nth(1).unwrap().contains("incomplete"), "{listed}");
+    agent.create(&["--no-conversation"]).expect(0);
+    agent.create(&["--agent-session", "../../etc"]).expect(2);
+}
+
+#[test]
+fn a_headless_agents_output_is_a_conversation() {
+    let agent = Agent::new();
+    let lines = [
+        json!({ "type": "system", "subtype": "init", "session_id": AGENT_SESSION, "model": "x" }),
+        json!({ "type": "assistant", "session_id": AGENT_SESSION, "message": { "id": "m1", "role": "assistant", "content": [] } }),
+        json!({ "type": "result", "subtype": "success", "session_id": AGENT_SESSION, "total_cost_usd": 0.25, "num_turns": 1 }),
+    ];
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let log = agent.home.folder.path().join("log");
+    fs::write(&log, &text).unwrap();
+    agent.create(&["--stream-json", "log"]).expect(0);
+    let mut command = agent.home.command(&["checkpoint", "create", "fix", "-w", "work", "--stream-json", "-"]);
+    let out = command.stdin(File::open(&log).unwrap()).output().unwrap();
+    Run::of(out).expect(0);
+    for checkpoint in agent.run(&["checkpoint", "list", "--json"]).json().iter().filter(|line| line["type"] == "checkpoint") {
+        assert_eq!(checkpoint["usage"]["cost_estimate_usd"], 0.25, "{checkpoint}");
+    }
+    let left = fs::read_dir(agent.home.store().join("cache")).unwrap();
+    assert!(left.flatten().all(|entry| !entry.file_name().to_string_lossy().contains("stream")));
+}
+
+#[test]
+fn listings_say_what_was_verified() {
+    let agent = Agent::new();
+    agent.create(&[]).expect(0);
+    let verified = |line: usize| agent.run(&["checkpoint", "list"]).out.lines().nth(line).unwrap().to_owned();
+    assert!(verified(1).contains("✓") && !verified(1).contains("deep"));
+    agent.run(&["checkpoint", "verify", "--deep"]);
+    assert!(verified(1).contains("✓ deep"));
+    agent.create(&["--deep"]).expect(0);
+    assert!(verified(1).contains("✓ deep"));
+    // Damage, where the second checkpoint has nothing of its own but trees.
+    let packs = fs::read_dir(agent.home.store().join("packs")).unwrap();
+    let mut packs: Vec<PathBuf> = packs.map(|entry| entry.unwrap().path()).collect();
+    packs.sort();
+    fs::remove_file(&packs[0]).unwrap();
+    agent.home.run(&["checkpoint", "verify"]).expect(12);
+    assert!(verified(1).contains("✗"), "{}", verified(1));
+}
+
+#[test]
+fn the_log_tells_what_happened_also_to_what_is_gone() {
+    let agent = Agent::new();
+    agent.create(&["-m", "first"]).expect(0);
+    let id = summary(&agent.create(&["--json"]).expect(0))["id"].as_str().unwrap().to_owned();
+    agent.home.run(&["checkpoint", "create", "other", "-w", "work"]).expect(0);
+    agent.run(&["checkpoint", "delete", &id, "--reason", "a mistake"]);
+    let entries = agent.run(&["log", "--session", "fix", "--json"]).json();
+    let kinds: Vec<&str> = entries.iter().filter_map(|entry| entry["kind"].as_str()).collect();
+    let expected = ["session.created", "checkpoint.created", "checkpoint.verified", "checkpoint.created", "checkpoint.verified"];
+    assert_eq!(kinds, [&expected[..], &["checkpoint.deleted"]].concat());
+    let deleted = &entries[entries.len() - 2];
+    assert_eq!((&deleted["subject"], &deleted["data"]["reason"]), (&json!(id), &json!("a mistake")));
+    assert!(deleted["previous"].as_str().unwrap().len() == 64 && deleted["actor"]["via"] == "cli", "{deleted}");
+    let text = agent.run(&["log", "--kind", "checkpoint.created"]).out;
+    assert_eq!(text.lines().count(), 3, "{text}");
+    assert!(text.contains("manual: first"), "{text}");
+    agent.home.run(&["log", "--session", "nobody"]).expect(10);
+    assert_eq!(summary(&agent.run(&["check", "--json"]))["events"], 6);
+}
+
+#[test]
+fn every_manifest_follows_the_schema() {
+    let agent = Agent::new();
+    let id = summary(&agent.create(&["--json", "-m", "plain"]).expect(0))["id"].as_str().unwrap().to_owned();
+    follows_schema(&agent.run(&["checkpoint", "show", &id, "--json"]).json().remove(0));
+    // With everything that can be said of a checkpoint.
+    let store = Store::open(&agent.home.store(), &OpenOptions::default()).unwrap();
+    let say = |kind: &str, data: Value| {
+        let actor = Actor { user: None, via: "test".into() };
+        let event = NewEvent { data: data.as_object().unwrap().clone(), ..NewEvent::new(kind, id.as_str(), actor) };
+        store.append_events(&[event], &()).unwrap();
+    };
+    say(kind::CHECKPOINT_TAGGED, json!({ "tag": "milestone/v1.0" }));
+    say(kind::CHECKPOINT_ANNOTATED, json!({ "text": "works" }));
+    say(kind::CHECKPOINT_LINKED, json!({ "tracker": "github", "id": "o/r#1", "url": "https://github.com/o/r/issues/1" }));
+    say(kind::CHECKPOINT_DECIDED, json!({ "status": "auto_approved", "policy": "auto" }));
+    let manifest = agent.run(&["checkpoint", "show", &id, "--json"]).json().remove(0);
+    follows_schema(&manifest);
+    assert_eq!((&manifest["tags"], &manifest["approval"]["status"]), (&json!(["milestone/v1.0"]), &json!("auto_approved")));
+    let wrong = std::panic::catch_unwind(|| follows_schema(&json!({ "version": "1.3" })));
+    assert!(wrong.is_err());
+}
+
+#[test]
+fn a_session_stays_in_its_workspace() {
+    let agent = Agent::new();
+    agent.create(&[]).expect(0);
+    fs::create_dir(agent.home.folder.path().join("elsewhere")).unwrap();
+    let refused = agent.home.run(&["checkpoint", "create", "fix", "-w", "elsewhere"]).expect(2);
+    assert!(refused.err.contains("session fix works in") && refused.err.contains("elsewhere"), "{refused:?}");
+    let listed = agent.run(&["session", "list"]).out;
+    assert!(listed.contains("fix") && listed.contains("active"), "{listed}");
+}
+
+#[test]
+fn prune_says_what_goes_and_what_stays() {
+    let agent = Agent::new();
+    for i in 0..4 {
+        fs::write(work(&agent.home).join("a.txt"), format!("{i}\n")).unwrap();
+        agent.create(&[]).expect(0);
+    }
+    let planned = agent.run(&["session", "prune", "fix", "--max-age-hours", "0", "--dry-run"]).out;
+    assert!(planned.contains("older than the maximum age") && planned.contains("the latest of its session"), "{planned}");
+    assert!(planned.ends_with("Would remove 3, keep 1.\n"), "{planned}");
+    let done = summary(&agent.run(&["session", "prune", "--max-age-hours", "0", "--json"]));
+    assert_eq!((&done["removed"], &done["kept"], &done["protected"]), (&json!(3), &json!(1), &json!(1)));
+    assert_eq!(summary(&agent.run(&["checkpoint", "list", "--json"]))["checkpoints"], 1);
+    let limited = agent.home.run(&["session", "prune", "--max-store-bytes", "10"]).expect(0);
+    assert!(limited.err.contains("over its limit"), "{limited:?}");
+}
+
+#[test]
+fn retention_follows_the_configuration() {
+    let agent = Agent::new();
+    let config = agent.home.folder.path().join(".config/parhelia");
+    fs::create_dir_all(&config).unwrap();
+    let set = |text: &str| fs::write(config.join("parhelia.toml"), text).unwrap();
+    set("[retention]\nmax_age_hours = 0\n");
+    let removed = |run: &Run| summary(run)["removed"].as_u64().unwrap();
+    assert_eq!(removed(&agent.create(&["--json"]).expect(0)), 0);
+    assert_eq!(removed(&agent.create(&["--json"]).expect(0)), 1);
+    set("[retention]\nmax_age_hours = 0\nautomatic = false\n");
+    assert_eq!(removed(&agent.create(&["--json"]).expect(0)), 0);
+    set("[retention]\nmax_age = 0\n");
+    let refused = agent.create(&[]).expect(2);
+    assert!(refused.err.contains("max_age"), "{refused:?}");
+    assert!(Path::new(&agent.home.store()).exists());
+}

@@ -1,0 +1,15 @@
+//! The agent's command line and its files: what it is started with, what must be said again when it is resumed, where its conversation
+//! lies, and how to tell that it did not come to life.
+
+mod argv;
+mod open;
+mod place;
+mod repair;
+mod trouble;
+mod words;
+
+pub use argv::{Agent, Bypass, Resume, new_conversation_id, resume_argv};
+pub use open::{Open, open, open_in};
+pub use place::{config_folder, copies, gather, slug, transcript_path};
+pub use repair::{Repaired, repair};
+pub use trouble::{Trouble, trouble};

@@ -1,0 +1,123 @@
+//! How to tell, from what the agent has printed, that it waits for somebody or will not come to life.
+
+use serde::Serialize;
+
+/// Why the agent does not go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trouble {
+    /// It knows no conversation of this id.
+    NoConversation,
+    /// Another process has the conversation open.
+    AlreadyInUse,
+    /// It wants somebody to log in.
+    Login,
+    /// It asks whether the folder is trusted.
+    Trust,
+    /// It asks whether a key from the environment may be used.
+    ApiKey,
+    /// It asks whether permission checks may really be off.
+    BypassWarning,
+    /// It waits for first choices, such as a theme.
+    FirstStart,
+    /// It shows a list of conversations to choose from.
+    Picker,
+}
+
+/// What is looked for, all in lower case with single spaces. What ends the agent comes first.
+const SIGNS: &[(Trouble, &[&str])] = &[
+    (Trouble::NoConversation, &["no conversation found with session id", "no conversation found to continue"]),
+    (Trouble::AlreadyInUse, &["is already in use", "currently running as a background agent"]),
+    (
+        Trouble::Trust,
+        &["do you trust the files in this folder", "is this a project you created or one you trust", "quick safety check"],
+    ),
+    (Trouble::ApiKey, &["detected a custom api key in your environment", "do you want to use this api key"]),
+    (Trouble::BypassWarning, &["running in bypass permissions mode"]),
+    (
+        Trouble::Login,
+        &[
+            "select login method",
+            "please run /login",
+            "not logged in",
+            "login successful. press enter",
+            "paste code here if prompted",
+        ],
+    ),
+    (Trouble::FirstStart, &["choose the text style that looks best", "let's get started", "choose an option to begin"]),
+    (Trouble::Picker, &["resume session", "resume a conversation"]),
+];
+
+/// What keeps the agent from going on, as its screen or its standard error shows.
+pub fn trouble(printed: &str) -> Option<Trouble> {
+    let plain = plain(printed);
+    SIGNS.iter().find(|(_, signs)| signs.iter().any(|sign| plain.contains(sign))).map(|(trouble, _)| *trouble)
+}
+
+impl Trouble {
+    /// What it is, and what to do.
+    pub fn text(self) -> &'static str {
+        match self {
+            Trouble::NoConversation => "the agent knows no such conversation",
+            Trouble::AlreadyInUse => "another process of the agent has the conversation open; end that first",
+            Trouble::Login => "the agent waits for a login; log in there",
+            Trouble::Trust => "the agent asks whether it may trust the folder; answer there",
+            Trouble::ApiKey => "the agent asks whether it may use the API key of the environment; answer there",
+            Trouble::BypassWarning => "the agent asks whether permission checks may be off; answer there",
+            Trouble::FirstStart => "the agent waits for its first settings; answer there",
+            Trouble::Picker => "the agent waits for a conversation to be chosen",
+        }
+    }
+
+    /// Whether somebody has to answer before it can be said whether the agent goes on.
+    pub fn waits_for_someone(self) -> bool {
+        !matches!(self, Trouble::NoConversation | Trouble::AlreadyInUse)
+    }
+}
+
+/// Text without escape sequences and frames, in lower case, with single spaces: a screen wraps lines where it likes.
+fn plain(printed: &str) -> String {
+    let mut words = String::with_capacity(printed.len());
+    let mut chars = printed.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\u{1b}' => skip_escape(&mut chars),
+            c if c.is_whitespace() || ('\u{2500}'..='\u{259f}').contains(&c) => {
+                if !words.ends_with(' ') {
+                    words.push(' ');
+                }
+            }
+            '\u{2019}' => words.push('\''),
+            c => words.extend(c.to_lowercase()),
+        }
+    }
+    words
+}
+
+fn skip_escape(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
+    if chars.next() != Some('[') {
+        return;
+    }
+    for c in chars.by_ref() {
+        if ('@'..='~').contains(&c) {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signs_are_seen_through_frames_colours_and_wrapped_lines() {
+        let screen = "│ Do you \u{1b}[1mtrust\u{1b}[0m the files │\n│ in this folder?   │";
+        assert_eq!(trouble(screen), Some(Trouble::Trust));
+        let error = "No conversation found with session ID: 11111111-2222-4333-8444-555555555555";
+        assert_eq!(trouble(error), Some(Trouble::NoConversation));
+        assert_eq!(trouble("Error: Session ID 1111 is already in use."), Some(Trouble::AlreadyInUse));
+        assert_eq!(trouble("Not logged in · Please run /login"), Some(Trouble::Login));
+        assert_eq!(trouble("> fix the bug\n● Done."), None);
+        assert_eq!(trouble("\u{1b}[31"), None);
+    }
+}

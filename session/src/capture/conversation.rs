@@ -1,0 +1,162 @@
+//! The conversation of a session: its raw files as they are, and an index over them.
+
+use std::{
+    collections::VecDeque,
+    fs::{self, File},
+    io::{BufWriter, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+
+use jiff::Timestamp;
+use parhelia_store::{
+    create::{Captured, Content, StateFile},
+    id::OpId,
+    record::Consistency,
+};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{CONVERSATION, file};
+use crate::{
+    Result,
+    transcript::{Conversation, Located, Summary, conversation, files::RawSet, index::Turn, prefix::Check},
+};
+
+/// Version of `conversation.json`.
+const SCHEMA: u32 = 1;
+
+/// Where a conversation is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A transcript, as the agent keeps them.
+    Transcript(Located),
+    /// What a headless agent printed with `--output-format stream-json`.
+    Stream(PathBuf),
+}
+
+impl Source {
+    fn path(&self) -> &Path {
+        match self {
+            Source::Transcript(located) => &located.transcript,
+            Source::Stream(log) => log,
+        }
+    }
+
+    fn capture(&self, previous: Option<Conversation>) -> Result<conversation::Captured> {
+        match self {
+            Source::Transcript(located) => Conversation::capture(previous, located, Check::Seam),
+            Source::Stream(log) => Conversation::capture_stream(previous, log, Check::Seam),
+        }
+    }
+
+    /// What of it there is now.
+    fn extent(&self) -> Result<RawSet> {
+        match self {
+            Source::Transcript(located) => RawSet::find(located),
+            Source::Stream(log) => RawSet::of_stream(log),
+        }
+    }
+
+    /// Where its index is kept, by the transcript's path.
+    fn index_path(&self, cache: &Path) -> PathBuf {
+        use std::os::unix::ffi::OsStrExt;
+        let hash = blake3::hash(self.path().as_os_str().as_bytes());
+        cache.join(format!("{}.conversation", &hash.to_hex()[..32]))
+    }
+}
+
+/// What `conversation.json` says. Turns may be thousands: they are written as they are, and not made into a [`Value`] first.
+#[derive(Serialize)]
+struct Told<'a> {
+    schema: u32,
+    captured_at: String,
+    summary: &'a Summary,
+    turns: &'a VecDeque<Turn>,
+    files: Vec<Value>,
+    left_out: Vec<Value>,
+}
+
+/// A conversation that was looked at.
+#[derive(Debug)]
+pub struct Conversing {
+    found: conversation::Captured,
+    transcript: PathBuf,
+}
+
+impl Conversing {
+    /// Cuts it at a record boundary, and brings its index up to that.
+    pub fn look(source: &Source, cache: &Path) -> Result<Self> {
+        // An index that cannot be read is made anew.
+        let previous = fs::read(source.index_path(cache)).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        Ok(Conversing { found: source.capture(previous)?, transcript: source.path().to_owned() })
+    }
+
+    /// Looks again: what did the agent do meanwhile? Gives the index as it is now, where it is another one.
+    pub fn again(&self, source: &Source) -> Result<(Consistency, Option<Conversation>)> {
+        let before = &self.found.conversation;
+        if source.extent()? == self.found.files {
+            return Ok((Conversation::consistency(before, before), None));
+        }
+        let after = source.capture(Some(before.clone()))?.conversation;
+        Ok((Conversation::consistency(before, &after), Some(after)))
+    }
+
+    /// Gives everything to a checkpoint, and the index back.
+    pub fn take(self, captured: &mut Captured) -> Conversation {
+        let summary = self.found.conversation.summary();
+        let mut record = summary.record_conversation();
+        record["transcript"] = json!(self.transcript.to_str());
+        captured.conversation = Some(record);
+        captured.usage = Some(summary.record_usage());
+        let mut left_out: Vec<Value> =
+            self.found.files.left_out.iter().map(|left| json!({ "path": shown(&left.path), "reason": left.reason })).collect();
+        let mut listed = Vec::new();
+        for raw in &self.found.files.files {
+            let Some(name) = raw.name.to_str() else {
+                left_out.push(json!({ "path": shown(&raw.source), "reason": "its name is not valid UTF-8" }));
+                continue;
+            };
+            let path = format!("{CONVERSATION}/{name}");
+            listed.push(json!({ "path": path, "source": shown(&raw.source), "bytes": raw.bytes, "torn_bytes": raw.torn_bytes }));
+            captured.files.push(StateFile {
+                path,
+                part: CONVERSATION.to_owned(),
+                content: Content::File { path: raw.source.clone(), range: 0..raw.bytes },
+                mtime: None,
+            });
+        }
+        let index = Told {
+            schema: SCHEMA,
+            captured_at: Timestamp::now().to_string(),
+            summary: &summary,
+            turns: &self.found.conversation.main.turns,
+            files: listed,
+            left_out,
+        };
+        captured.files.push(file(CONVERSATION, "conversation.json", serde_json::to_vec_pretty(&index).unwrap_or_default()));
+        self.found.conversation
+    }
+}
+
+fn shown(path: &Path) -> String {
+    use std::os::unix::ffi::OsStrExt;
+    parhelia_store::name::display(path.as_os_str().as_bytes())
+}
+
+/// Keeps an index for the next capture. Without it that reads more, which is no reason to fail this one.
+pub fn keep(index: &Conversation, source: &Source, cache: &Path) {
+    let _ = replace(index, &source.index_path(cache));
+}
+
+/// Replaces the index in its place; a torn one does not decode.
+fn replace(index: &Conversation, path: &Path) -> std::io::Result<()> {
+    let temporary = path.with_extension(format!("{}.tmp", OpId::generate()));
+    let mut out = BufWriter::new(File::options().write(true).create_new(true).mode(0o600).open(&temporary)?);
+    let written = serde_json::to_writer(&mut out, index).map_err(std::io::Error::from).and_then(|()| out.flush());
+    let placed = written.and_then(|()| fs::rename(&temporary, path));
+    if placed.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+    placed
+}

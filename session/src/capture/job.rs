@@ -1,0 +1,107 @@
+//! What is looked at while the workspace is walked: git, the environment, and whatever else a caller adds. Each in a thread of its own.
+
+use std::{
+    fmt,
+    path::PathBuf,
+    sync::Arc,
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use parhelia_store::create::Captured;
+use serde_json::{Value, json};
+
+use super::{file, settle};
+use crate::{environment, git};
+
+/// What a look at a part found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Looked {
+    /// Files of the state, by their paths in it.
+    pub files: Vec<(String, Vec<u8>)>,
+    /// The state of git.
+    pub git: Option<git::State>,
+    /// What the record says of the environment.
+    pub environment: Option<Value>,
+    /// What of the part could not be looked at: it has failed, though what it holds is kept.
+    pub error: Option<String>,
+}
+
+type Look = dyn Fn() -> Result<Option<Looked>, String> + Send + Sync;
+
+/// A part that is looked at beside the walk.
+#[derive(Clone)]
+pub struct Job {
+    part: &'static str,
+    look: Arc<Look>,
+}
+
+impl fmt::Debug for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Job({})", self.part)
+    }
+}
+
+impl Job {
+    /// A part by its name, and how to look at it. `None` says that there is nothing to capture.
+    pub fn new(part: &'static str, look: impl Fn() -> Result<Option<Looked>, String> + Send + Sync + 'static) -> Self {
+        Job { part, look: Arc::new(look) }
+    }
+
+    pub(super) fn start(&self) -> Running {
+        let look = self.look.clone();
+        let thread = thread::Builder::new().name(self.part.into()).spawn(move || look());
+        Running { part: self.part, thread: thread.map_err(|e| format!("no thread for it: {e}")) }
+    }
+}
+
+/// A part that is being looked at.
+#[derive(Debug)]
+pub(super) struct Running {
+    part: &'static str,
+    thread: Result<JoinHandle<Result<Option<Looked>, String>>, String>,
+}
+
+impl Running {
+    /// Waits for it, and takes what it found. Gives the state of git, where that is the part.
+    pub(super) fn take(self, captured: &mut Captured) -> Option<git::State> {
+        let mut git = None;
+        let looked = self.thread.and_then(|thread| thread.join().unwrap_or_else(|_| Err("its thread ended".into())));
+        let outcome = looked.map(|looked| {
+            let Some(looked) = looked else { return Ok(false) };
+            captured.files.extend(looked.files.into_iter().map(|(path, bytes)| file(self.part, &path, bytes)));
+            captured.git = captured.git.take().or(looked.git.as_ref().map(git::State::record));
+            captured.environment = captured.environment.take().or(looked.environment);
+            git = looked.git;
+            looked.error.map_or(Ok(true), Err)
+        });
+        settle(&mut captured.parts, self.part, outcome.flatten());
+        git
+    }
+}
+
+/// The state of git, as `git.json`. `limit` is how long git may take.
+pub fn git_job(workspace: PathBuf, environment: git::Environment, limit: Duration) -> Job {
+    Job::new("git", move || {
+        let state = git::state(&workspace, &environment, limit).map_err(|e| e.to_string())?;
+        Ok(state.map(|state| Looked {
+            files: vec![("git.json".to_owned(), serde_json::to_vec_pretty(&json!(state)).unwrap_or_default())],
+            git: Some(state),
+            ..Looked::default()
+        }))
+    })
+}
+
+/// The environment, as `environment.json`, with all of Python's packages beside it.
+pub fn environment_job(request: environment::Request) -> Job {
+    Job::new("environment", move || {
+        let snapshot = environment::capture(&environment::Request { now: Timestamp::now(), ..request.clone() });
+        let value = json!(snapshot);
+        let mut files = vec![("environment.json".to_owned(), serde_json::to_vec_pretty(&value).unwrap_or_default())];
+        files.extend(snapshot.pip_freeze.map(|freeze| ("pip_freeze.txt".to_owned(), freeze.into_bytes())));
+        let failed: Vec<String> = snapshot.failed.iter().map(|(part, reason)| format!("{part}: {reason}")).collect();
+        let error = (!failed.is_empty()).then(|| failed.join("; "));
+        Ok(Some(Looked { files, environment: Some(value), error, ..Looked::default() }))
+    })
+}

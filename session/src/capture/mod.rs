@@ -1,0 +1,169 @@
+//! What a checkpoint of a session holds beside the workspace, taken in this order: the conversation is cut at a record boundary; the
+//! workspace is walked, and everything that does not depend on it is looked at meanwhile; then the conversation is looked at again, to
+//! tell whether a tool was active in between. What is kept of the conversation is the first look: it is never younger than the files.
+
+mod conversation;
+mod job;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+pub use conversation::Source;
+pub use job::{Job, Looked, environment_job, git_job};
+use parhelia_store::{
+    create::{Captured, Content, Seen, State, StateFile},
+    fold::Session,
+    name,
+    record::{Consistency, Part},
+    tree::Kind,
+};
+use serde_json::{Value, json};
+
+use self::{conversation::Conversing, job::Running};
+use crate::{config, context, git, transcript::Conversation};
+
+/// The part that holds the conversation.
+pub const CONVERSATION: &str = "conversation";
+/// The part that lists the files that the session worked on.
+pub const CONTEXT: &str = "context";
+/// The part that says which session, and which run of it, this is.
+pub const SESSION_STATE: &str = "session_state";
+
+/// What `session_state.json` says: which session this is, which run of it, and what is known of it.
+pub fn session_state(session: &str, workspace: &Path, run: Option<(&str, u64)>, known: Option<&Session>) -> Value {
+    json!({
+        "schema": 1,
+        "session": session,
+        "workspace": workspace.to_str(),
+        "run": run.map(|(run, _)| run),
+        "epoch": run.map_or(0, |(_, epoch)| epoch),
+        "status": known.map(|session| session.status),
+        "project": known.and_then(|session| session.project.clone()),
+        "policy": known.and_then(|session| session.policy.clone()),
+    })
+}
+
+/// What to capture.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// The conversation, or why it could not be found, in which case the part fails; none where the session has none.
+    pub conversation: Option<Result<Source, String>>,
+    /// What is known of the session and its run: becomes `session_state.json`. None for a folder that no agent works in.
+    pub session_state: Option<Value>,
+    /// What is looked at while the workspace is walked.
+    pub jobs: Vec<Job>,
+    /// Files that the session worked on are listed for whoever takes up the work: of this workspace, by these settings. None for a
+    /// folder that no agent works in.
+    pub context: Option<(PathBuf, config::Context)>,
+    /// Where indexes of conversations are kept from one capture to the next.
+    pub cache: PathBuf,
+}
+
+/// Captures a session's state, together with a workspace.
+#[derive(Debug)]
+pub struct Capture {
+    wanted: Wanted,
+    before: Option<Result<Conversing, String>>,
+    running: Vec<Running>,
+}
+
+impl State for Capture {
+    fn begin(&mut self) {
+        self.running = self.wanted.jobs.iter().map(Job::start).collect();
+        let look = |source: &Source| Conversing::look(source, &self.wanted.cache).map_err(|e| e.to_string());
+        let conversation = self.wanted.conversation.as_ref();
+        self.before = conversation.map(|source| source.as_ref().map_err(String::clone).and_then(look));
+    }
+
+    fn finish(&mut self, seen: &Seen<'_>) -> Captured {
+        let mut captured = Captured::default();
+        let running = std::mem::take(&mut self.running);
+        let (conversation, later) = self.take_conversation(&mut captured);
+        let wanted = &self.wanted;
+        std::thread::scope(|scope| {
+            if let (Some(Ok(source)), Some(index)) = (&wanted.conversation, later.as_ref().or(conversation.as_ref())) {
+                // For the next capture; nothing of this one waits for it.
+                scope.spawn(|| conversation::keep(index, source, &wanted.cache));
+            }
+            let git = running.into_iter().fold(None, |git, running| running.take(&mut captured).or(git));
+            wanted.list_context(conversation.as_ref(), git.as_ref(), seen, &mut captured);
+        });
+        if let Some(state) = &self.wanted.session_state {
+            let state = serde_json::to_vec_pretty(state).unwrap_or_default();
+            captured.files.push(file(SESSION_STATE, "session_state.json", state));
+            captured.parts.insert(SESSION_STATE.to_owned(), Part::Captured);
+        }
+        captured
+    }
+}
+
+impl Wanted {
+    /// Lists the files that the session worked on.
+    fn list_context(
+        &self,
+        conversation: Option<&Conversation>,
+        git: Option<&git::State>,
+        seen: &Seen<'_>,
+        captured: &mut Captured,
+    ) {
+        let Some((workspace, settings)) = &self.context else { return };
+        let listed = context::list(workspace, conversation, git, settings).map(|mut listed| {
+            agree(&mut listed, seen);
+            captured.files.push(file(CONTEXT, "context.json", serde_json::to_vec_pretty(&listed).unwrap_or_default()));
+            true
+        });
+        settle(&mut captured.parts, CONTEXT, listed.map_err(|e| e.to_string()));
+    }
+}
+
+impl Capture {
+    /// Captures this.
+    pub fn new(wanted: Wanted) -> Self {
+        Capture { wanted, before: None, running: Vec::new() }
+    }
+
+    /// The conversation as it was cut, and its index as it is now, where that is another one.
+    fn take_conversation(&mut self, captured: &mut Captured) -> (Option<Conversation>, Option<Conversation>) {
+        let looked = self.before.take();
+        let outcome = looked.as_ref().map_or(Ok(false), |looked| looked.as_ref().map(|_| true).map_err(String::clone));
+        settle(&mut captured.parts, CONVERSATION, outcome);
+        let Some(Ok(before)) = looked else { return (None, None) };
+        let again = match &self.wanted.conversation {
+            Some(Ok(source)) => before.again(source).ok(),
+            _ => None,
+        };
+        let (consistency, later) = again.unwrap_or((Consistency::Unknown, None));
+        captured.consistency = consistency;
+        (Some(before.take(captured)), later)
+    }
+}
+
+/// Names the blobs that the checkpoint holds: a file may have changed between the walk and the listing.
+fn agree(listed: &mut context::Context, seen: &Seen<'_>) {
+    for file in listed.files.iter_mut().filter(|file| file.blob.is_some()) {
+        let Some(Kind::File { size, blob, .. }) = seen.entry(&name::parse(&file.path)).map(|node| node.kind) else { continue };
+        let blob = Some(blob.to_string());
+        if file.blob != blob {
+            (file.blob, file.size_bytes, file.sha256) = (blob, Some(size), None);
+        }
+    }
+}
+
+/// A file of a part, from bytes in memory.
+fn file(part: &str, path: &str, bytes: Vec<u8>) -> StateFile {
+    StateFile { path: path.to_owned(), part: part.to_owned(), content: Content::Bytes(bytes), mtime: None }
+}
+
+/// What becomes of a part that was looked at: with what it holds, without anything, or with why not.
+fn settle(parts: &mut BTreeMap<String, Part>, name: &str, looked: Result<bool, String>) {
+    let part = match looked {
+        Ok(true) => Part::Captured,
+        Ok(false) => Part::Absent,
+        Err(error) => Part::Failed { error },
+    };
+    parts.insert(name.to_owned(), part);
+}

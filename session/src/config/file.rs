@@ -1,0 +1,89 @@
+//! One configuration file: its settings with their lines.
+
+use std::{fs, io::ErrorKind, path::Path};
+
+use serde_json::Value;
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
+
+use super::options::{self, Level, OPTIONS, Opt};
+use crate::error::{Error, IoContext, Result};
+
+/// A setting of a file.
+pub(super) struct Setting {
+    pub option: &'static Opt,
+    pub value: Value,
+    /// From 1.
+    pub line: usize,
+}
+
+/// The text of a file; none where it may be absent and is.
+pub(super) fn read(path: &Path, must_exist: bool) -> Result<Option<String>> {
+    match fs::read_to_string(path) {
+        Err(e) if !must_exist && matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+        text => text.at("read", path).map(Some),
+    }
+}
+
+/// The settings of a file.
+pub(super) fn parse(path: &Path, text: &str, level: Level) -> Result<Vec<Setting>> {
+    let file = File { path, text, level };
+    let table = DeTable::parse(text).map_err(|e| file.error(e.span().map_or(0, |span| span.start), e.message()))?;
+    let mut settings = Vec::new();
+    for (key, value) in table.get_ref() {
+        let name = key.get_ref();
+        match value.get_ref() {
+            DeValue::Table(section) if is_section(name) => {
+                for (key, value) in section {
+                    settings.push(file.setting(&format!("{name}.{}", key.get_ref()), key.span().start, value)?);
+                }
+            }
+            _ => settings.push(file.setting(name, key.span().start, value)?),
+        }
+    }
+    Ok(settings)
+}
+
+struct File<'a> {
+    path: &'a Path,
+    text: &'a str,
+    level: Level,
+}
+
+impl File<'_> {
+    fn setting(&self, key: &str, at: usize, value: &Spanned<DeValue>) -> Result<Setting> {
+        let Some(option) = options::find(key) else { return Err(self.error(at, &unknown(key))) };
+        if option.level > self.level {
+            let reason = format!("`{key}` cannot be set by a project; set it in your own {}", super::FILE_NAME);
+            return Err(self.error(at, &reason));
+        }
+        let value = option.kind.read_toml(value.get_ref()).map_err(|reason| self.error(at, &format!("`{key}`: {reason}")))?;
+        Ok(Setting { option, value, line: self.line(at) })
+    }
+
+    fn line(&self, at: usize) -> usize {
+        self.text.as_bytes().iter().take(at).filter(|&&b| b == b'\n').count() + 1
+    }
+
+    fn error(&self, at: usize, reason: &str) -> Error {
+        Error::Config { place: format!("{}:{}", self.path.display(), self.line(at)), reason: reason.to_owned() }
+    }
+}
+
+fn is_section(name: &str) -> bool {
+    OPTIONS.iter().any(|option| option.key.split_once('.').is_some_and(|(section, _)| section == name))
+}
+
+/// What to say of a key that is none: the one that was probably meant.
+fn unknown(key: &str) -> String {
+    let last = |key: &'static str| key.rsplit('.').next().unwrap_or(key);
+    let name = key.rsplit('.').next().unwrap_or(key);
+    let likeness = |option: &Opt| strsim::jaro_winkler(key, option.key).max(strsim::jaro_winkler(name, last(option.key)) * 0.98);
+    let near = OPTIONS.iter().map(|option| (likeness(option), option.key)).max_by(|a, b| a.0.total_cmp(&b.0));
+    match near {
+        Some((likeness, near)) if likeness > 0.8 => format!("there is no option `{key}`; did you mean `{near}`?"),
+        _ => format!("there is no option `{key}`; `parhelia config show` names all"),
+    }
+}

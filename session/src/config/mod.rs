@@ -1,0 +1,279 @@
+//! `parhelia.toml`: what can be configured, where it is read from, and what is in force.
+//!
+//! In rising order: defaults, the user's file, the project's file, the file that `--config` names, environment variables. Flags of a
+//! verb stand above all of them and are the verb's own. Every option is in one table ([`options`]), from which files, variables, the
+//! example file and `config show` follow.
+
+mod file;
+pub mod options;
+mod value;
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use parhelia_store::record::Rules;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::error::{Error, Result};
+pub use options::OPTIONS;
+use options::{Level, Opt};
+
+/// The file's name.
+pub const FILE_NAME: &str = "parhelia.toml";
+
+/// Everything that can be configured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Config {
+    /// The store's folder.
+    pub store: Option<PathBuf>,
+    /// How long to wait for another process's commit, in seconds.
+    pub lock_timeout_seconds: f64,
+    /// What of a workspace is captured.
+    pub capture: Capture,
+    /// What of the environment is captured.
+    pub environment: Environment,
+    /// Which files are listed for the next one who takes up the work.
+    pub context: Context,
+    /// Which checkpoints are kept.
+    pub retention: Retention,
+    /// What a resumed agent is told.
+    pub inject: Inject,
+}
+
+/// What of a workspace is captured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Capture {
+    /// Whether to leave out what can be proven to be regenerable.
+    pub default_excludes: bool,
+    /// Patterns of what to leave out, in gitignore syntax.
+    pub exclude: Vec<String>,
+    /// Names of entries whose folder is left out.
+    pub exclude_if_present: Vec<String>,
+    /// Whether to stay on one filesystem.
+    pub one_file_system: bool,
+    /// How long git may take, in seconds.
+    pub git_timeout_seconds: f64,
+}
+
+impl Capture {
+    /// How long git may take.
+    pub fn git_timeout(&self) -> Duration {
+        Duration::try_from_secs_f64(self.git_timeout_seconds).unwrap_or(Duration::MAX)
+    }
+
+    /// The rules by which entries are left out where a verb says nothing else.
+    pub fn rules(&self) -> Rules {
+        Rules {
+            defaults: self.default_excludes,
+            patterns: self.exclude.clone(),
+            if_present: self.exclude_if_present.clone(),
+            one_file_system: self.one_file_system,
+            ..Rules::default()
+        }
+    }
+}
+
+/// What of the environment is captured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// Names of variables to capture besides the usual ones; `*` stands for anything.
+    pub variables: Vec<String>,
+    /// Names of variables never to capture, besides those that look like secrets.
+    pub deny_variables: Vec<String>,
+    /// Python packages that are named one by one.
+    pub packages: Vec<String>,
+}
+
+/// How much the next one who takes up the work is given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// A summary.
+    Summary,
+    /// The files' content, too.
+    #[default]
+    Stateful,
+}
+
+/// Which files are listed for the next one who takes up the work.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Context {
+    /// Summary, or files too.
+    pub mode: Mode,
+    /// Whether to list files.
+    pub capture_files: bool,
+    /// Whether to say what was done and decided.
+    pub capture_analysis: bool,
+    /// Largest file that is listed as fit to be shown, in bytes.
+    pub max_file_bytes: u64,
+    /// Bytes of all of them together.
+    pub max_total_bytes: u64,
+    /// Patterns of what not to list, in gitignore syntax.
+    pub exclude: Vec<String>,
+}
+
+/// Which checkpoints are kept.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Retention {
+    /// Whether a session's old checkpoints are removed after each new one.
+    pub automatic: bool,
+    /// How many of a session are kept at least.
+    pub keep_last: u64,
+    /// How old one may become, in hours.
+    pub max_age_hours: u64,
+    /// Whether those at a task's end are kept for good.
+    pub keep_complete: bool,
+    /// Whether those at an error are kept for good.
+    pub keep_error: bool,
+    /// For how long every periodic checkpoint is kept, in hours.
+    pub all_hours: u64,
+    /// For how long one an hour is kept, in hours; later one a day.
+    pub hourly_hours: u64,
+    /// Bytes that the store may take; 0 is no limit.
+    pub max_store_bytes: u64,
+}
+
+/// What a resumed agent is told.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Inject {
+    /// Most tokens.
+    pub max_tokens: u64,
+    /// Most characters.
+    pub max_characters: u64,
+}
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Origin {
+    /// Nobody set it.
+    Default,
+    /// A file.
+    File {
+        /// Which.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+    },
+    /// An environment variable.
+    Environment {
+        /// Which.
+        name: &'static str,
+    },
+}
+
+/// An option's value in force.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Effective {
+    /// The option.
+    pub key: &'static str,
+    /// Its value; null where there is none.
+    pub value: Value,
+    /// Where it came from.
+    pub origin: Origin,
+}
+
+/// Where configuration is looked for.
+#[derive(Clone, Debug, Default)]
+pub struct Places {
+    /// The user's file, if it exists.
+    pub user: Option<PathBuf>,
+    /// The project's file, if it exists.
+    pub project: Option<PathBuf>,
+    /// The file that the command line names; it must exist.
+    pub named: Option<PathBuf>,
+}
+
+/// Configuration in force.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// It.
+    pub config: Config,
+    /// Every option, in the table's order.
+    pub effective: Vec<Effective>,
+    /// The files that were read, in rising order.
+    pub files: Vec<PathBuf>,
+}
+
+type Env<'a> = &'a dyn Fn(&str) -> Option<OsString>;
+
+impl Places {
+    /// The usual places for a workspace: the user's configuration folder; and the workspace folder or the nearest one above it that
+    /// has a file, up to the repository's.
+    pub fn usual(env: Env, workspace: &Path, named: Option<PathBuf>) -> Self {
+        let absolute = |name: &str| env(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let folder = absolute("XDG_CONFIG_HOME").or_else(|| absolute("HOME").map(|home| home.join(".config")));
+        let user = folder.map(|folder| folder.join("parhelia").join(FILE_NAME));
+        let mut project = None;
+        for folder in workspace.ancestors() {
+            let file = folder.join(FILE_NAME);
+            if file.exists() {
+                project = Some(file);
+            }
+            if project.is_some() || folder.join(".git").exists() {
+                break;
+            }
+        }
+        Places { user, project, named }
+    }
+}
+
+/// Reads all of it. Unknown options, values that do not fit, and options that a project may not set are errors.
+pub fn load(places: &Places, env: Env) -> Result<Loaded> {
+    let mut set: BTreeMap<&'static str, (Value, Origin)> = BTreeMap::new();
+    let mut files = Vec::new();
+    let layers = [(&places.user, Level::User), (&places.project, Level::Project), (&places.named, Level::User)];
+    for (path, level) in layers {
+        let Some(path) = path else { continue };
+        let Some(text) = file::read(path, places.named.as_ref() == Some(path))? else { continue };
+        for setting in file::parse(path, &text, level)? {
+            set.insert(setting.option.key, (setting.value, Origin::File { path: path.clone(), line: setting.line }));
+        }
+        files.push(path.clone());
+    }
+    for option in &OPTIONS {
+        let found = option.variables.iter().find_map(|name| env(name).filter(|text| !text.is_empty()).map(|text| (*name, text)));
+        if let Some((name, text)) = found {
+            set.insert(option.key, (from_variable(option, name, &text)?, Origin::Environment { name }));
+        }
+    }
+    let effective: Vec<Effective> = OPTIONS.iter().map(|option| effective(option, &mut set)).collect();
+    let config = serde_json::from_value(nested(&effective));
+    let config = config.map_err(|e| Error::Config { place: "configuration".into(), reason: e.to_string() })?;
+    Ok(Loaded { config, effective, files })
+}
+
+fn from_variable(option: &Opt, name: &str, text: &OsString) -> Result<Value> {
+    let value = text.to_str().ok_or_else(|| "it is not valid UTF-8".to_owned()).and_then(|text| option.kind.read_text(text));
+    value.map_err(|reason| Error::Config { place: format!("environment variable {name}"), reason })
+}
+
+fn effective(option: &'static Opt, set: &mut BTreeMap<&'static str, (Value, Origin)>) -> Effective {
+    let (value, origin) = set.remove(option.key).unwrap_or_else(|| ((option.default)(), Origin::Default));
+    Effective { key: option.key, value, origin }
+}
+
+/// Values by section.
+fn nested(effective: &[Effective]) -> Value {
+    let mut root = Map::new();
+    for Effective { key, value, .. } in effective {
+        match key.split_once('.') {
+            None => drop(root.insert((*key).to_owned(), value.clone())),
+            Some((section, name)) => {
+                let section = root.entry(section).or_insert_with(|| Value::Object(Map::new()));
+                if let Value::Object(fields) = section {
+                    fields.insert(name.to_owned(), value.clone());
+                }
+            }
+        }
+    }
+    Value::Object(root)
+}

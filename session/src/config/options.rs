@@ -1,0 +1,135 @@
+//! The table of options.
+
+use serde_json::{Value, json};
+
+pub use super::value::Kind;
+
+/// Who may set an option in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Anybody, also a project's file, which whoever can write to the workspace can change.
+    Project,
+    /// Only the user.
+    User,
+}
+
+/// An option.
+#[derive(Debug)]
+pub struct Opt {
+    /// Its key: `name`, or `section.name`.
+    pub key: &'static str,
+    /// What its values are.
+    pub kind: Kind,
+    /// Its value where nobody set one.
+    pub default: fn() -> Value,
+    /// Environment variables that set it; the first that is set counts.
+    pub variables: &'static [&'static str],
+    /// Who may set it.
+    pub level: Level,
+    /// What it does, in a line or several.
+    pub help: &'static str,
+}
+
+macro_rules! option {
+    ($key:literal, $kind:expr, $default:tt, $variables:expr, $level:ident, $help:literal) => {
+        Opt { key: $key, kind: $kind, default: || json!($default), variables: &$variables, level: Level::$level, help: $help }
+    };
+}
+
+/// Every option, by section.
+#[rustfmt::skip]
+pub static OPTIONS: [Opt; 26] = [
+    option!("store", Kind::Path, null, ["PARHELIA_STORE"], User,
+        "The store's folder. Default: $XDG_DATA_HOME/parhelia, or ~/.local/share/parhelia."),
+    option!("lock_timeout_seconds", Kind::Seconds, 60.0, ["PARHELIA_LOCK_TIMEOUT"], User,
+        "How long to wait for another process's commit."),
+
+    option!("capture.default_excludes", Kind::Bool, true, ["PARHELIA_DEFAULT_EXCLUDES"], Project,
+        "Leave out what can be proven to be regenerable, such as `target` beside a `Cargo.toml`."),
+    option!("capture.exclude", Kind::List, [], ["PARHELIA_EXCLUDE"], Project,
+        "Leave out what matches, in gitignore syntax."),
+    option!("capture.exclude_if_present", Kind::List, [], ["PARHELIA_EXCLUDE_IF_PRESENT"], Project,
+        "Leave out folders that hold an entry of one of these names."),
+    option!("capture.one_file_system", Kind::Bool, false, ["PARHELIA_ONE_FILE_SYSTEM"], Project,
+        "Do not enter other filesystems."),
+    option!("capture.git_timeout_seconds", Kind::Seconds, 10.0, ["PARHELIA_GIT_TIMEOUT"], Project,
+        "How long git may take to say what has changed."),
+
+    option!("environment.variables", Kind::List, [], ["PARHELIA_VARIABLES"], User,
+        "Environment variables to capture besides the usual ones; `*` stands for anything. Names that look like\nsecrets are never captured."),
+    option!("environment.deny_variables", Kind::List, [], ["PARHELIA_DENY_VARIABLES"], Project,
+        "Environment variables never to capture."),
+    option!("environment.packages", Kind::List, ["anthropic", "modal", "aiohttp", "openai", "numpy", "torch"], ["PARHELIA_PACKAGES"], Project,
+        "Python packages whose versions a checkpoint names; all others are in its full list."),
+
+    option!("context.mode", Kind::Choice(&["summary", "stateful"]), "stateful", ["PARHELIA_CHECKPOINT_MODE"], Project,
+        "What a resumed agent is given: a summary, or the content of the files it worked on, too."),
+    option!("context.capture_files", Kind::Bool, true, ["PARHELIA_CHECKPOINT_FILES"], Project,
+        "List the files that the session read, edited or left uncommitted."),
+    option!("context.capture_analysis", Kind::Bool, true, ["PARHELIA_CHECKPOINT_ANALYSIS"], Project,
+        "Say what was done, decided and left open."),
+    option!("context.max_file_bytes", Kind::Size, 1_048_576, ["PARHELIA_CHECKPOINT_MAX_FILE_SIZE"], Project,
+        "Largest file that may be shown to a resumed agent."),
+    option!("context.max_total_bytes", Kind::Size, 10_485_760, ["PARHELIA_CHECKPOINT_MAX_SIZE"], Project,
+        "Size of all of them together."),
+    option!("context.exclude", Kind::List, ["node_modules/**", "*.log", "*.bin"], ["PARHELIA_CHECKPOINT_EXCLUDE"], Project,
+        "Never list what matches, in gitignore syntax."),
+
+    option!("retention.automatic", Kind::Bool, true, ["PARHELIA_RETENTION"], User,
+        "Remove a session's old checkpoints after each new one."),
+    option!("retention.keep_last", Kind::Count, 10, ["PARHELIA_KEEP_LAST"], User,
+        "Keep at least so many of a session."),
+    option!("retention.max_age_hours", Kind::Count, 168, ["PARHELIA_MAX_AGE_HOURS"], User,
+        "Remove what is older."),
+    option!("retention.keep_complete", Kind::Bool, true, ["PARHELIA_KEEP_COMPLETE"], User,
+        "Keep for good what was made when a task was complete."),
+    option!("retention.keep_error", Kind::Bool, true, ["PARHELIA_KEEP_ERROR"], User,
+        "Keep for good what was made at an error."),
+    option!("retention.all_hours", Kind::Count, 1, ["PARHELIA_RETENTION_ALL_HOURS"], User,
+        "Keep every periodic checkpoint for so long."),
+    option!("retention.hourly_hours", Kind::Count, 24, ["PARHELIA_RETENTION_HOURLY_HOURS"], User,
+        "After that keep one an hour for so long, then one a day."),
+    option!("retention.max_store_bytes", Kind::Size, 0, ["PARHELIA_MAX_STORE_SIZE"], User,
+        "Remove the oldest that are not protected while the store is larger; 0 is no limit."),
+
+    option!("inject.max_tokens", Kind::Count, 5000, ["PARHELIA_INJECT_MAX_TOKENS"], Project,
+        "Most tokens that a resumed agent is told at once."),
+    option!("inject.max_characters", Kind::Count, 10_000, ["PARHELIA_INJECT_MAX_CHARACTERS"], Project,
+        "Most characters; agents cut longer text off."),
+];
+
+/// The option of a key.
+pub fn find(key: &str) -> Option<&'static Opt> {
+    OPTIONS.iter().find(|option| option.key == key)
+}
+
+/// An example file: every option with its default, commented out.
+pub fn example() -> String {
+    let mut text = EXAMPLE_HEADER.to_owned();
+    let mut section = "";
+    for option in &OPTIONS {
+        let (of, name) = option.key.split_once('.').unwrap_or(("", option.key));
+        if of != section {
+            text.push_str(&format!("\n[{of}]\n"));
+            section = of;
+        }
+        text.push('\n');
+        option.help.lines().for_each(|line| text.push_str(&format!("# {line}\n")));
+        let who = if option.level == Level::User { "; not in a project's file" } else { "" };
+        text.push_str(&format!("# ({}; {}{who})\n", option.kind.describe(), option.variables.join(", ")));
+        let value = match (option.default)() {
+            Value::Null => "\"/srv/parhelia\"".to_owned(),
+            value => value.to_string(),
+        };
+        text.push_str(&format!("# {name} = {value}\n"));
+    }
+    text
+}
+
+const EXAMPLE_HEADER: &str = "\
+# Configuration of parhelia. Every option is here with its default; uncomment what you change.
+#
+# Read in rising order: ~/.config/parhelia/parhelia.toml (or $XDG_CONFIG_HOME/parhelia/), parhelia.toml in the workspace folder or above
+# it up to the repository's folder, the file that --config names, environment variables. `parhelia config show` prints what is in force
+# and where each value came from. Lists in environment variables are separated by commas.
+";

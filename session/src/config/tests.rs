@@ -1,0 +1,151 @@
+use std::fs;
+
+use serde_json::json;
+
+use super::*;
+
+fn none(_: &str) -> Option<OsString> {
+    None
+}
+
+struct Files {
+    folder: tempfile::TempDir,
+}
+
+impl Files {
+    fn new() -> Self {
+        Files { folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn error(&self, level: Level, text: &str) -> String {
+        let path = self.write("bad.toml", text);
+        let places = match level {
+            Level::User => Places { user: Some(path), ..Places::default() },
+            Level::Project => Places { project: Some(path), ..Places::default() },
+        };
+        load(&places, &none).unwrap_err().to_string()
+    }
+}
+
+#[test]
+fn defaults_fit_the_types_and_every_field_is_an_option() {
+    let loaded = load(&Places::default(), &none).unwrap();
+    assert_eq!(loaded.config.context.max_total_bytes, 10 << 20);
+    assert_eq!(loaded.config.retention.keep_last, 10);
+    let mut keys = Vec::new();
+    let Value::Object(fields) = serde_json::to_value(&loaded.config).unwrap() else { unreachable!() };
+    for (name, value) in fields {
+        match value {
+            Value::Object(section) => keys.extend(section.keys().map(|key| format!("{name}.{key}"))),
+            _ => keys.push(name),
+        }
+    }
+    keys.sort();
+    let mut options: Vec<_> = OPTIONS.iter().map(|option| option.key.to_owned()).collect();
+    options.sort();
+    assert_eq!(keys, options);
+}
+
+#[test]
+fn later_places_win_and_say_where_they_are() {
+    let files = Files::new();
+    let user = files.write("user.toml", "lock_timeout_seconds = 5\n\n[retention]\nkeep_last = 1\nmax_store_bytes = \"2 GiB\"\n");
+    let project = files.write("project.toml", "[context]\nmode = \"summary\"\nexclude = [\"*.tmp\"]\n");
+    let named = files.write("named.toml", "retention.keep_last = 2\ncontext.max_file_bytes = 0x10\n");
+    let places = Places { user: Some(user.clone()), project: Some(project.clone()), named: Some(named.clone()) };
+    let env = |name: &str| (name == "PARHELIA_CHECKPOINT_MODE").then(|| OsString::from("stateful"));
+    let loaded = load(&places, &env).unwrap();
+    let config = &loaded.config;
+    assert_eq!((config.lock_timeout_seconds, config.retention.keep_last, config.context.max_file_bytes), (5.0, 2, 16));
+    assert_eq!((config.context.mode, config.retention.max_store_bytes), (Mode::Stateful, 2 << 30));
+    assert_eq!(loaded.files, [user.clone(), project.clone(), named.clone()]);
+    let origin = |key: &str| loaded.effective.iter().find(|e| e.key == key).unwrap().origin.clone();
+    assert_eq!(origin("retention.max_store_bytes"), Origin::File { path: user, line: 5 });
+    assert_eq!(origin("context.exclude"), Origin::File { path: project, line: 3 });
+    assert_eq!(origin("retention.keep_last"), Origin::File { path: named, line: 1 });
+    assert_eq!(origin("context.mode"), Origin::Environment { name: "PARHELIA_CHECKPOINT_MODE" });
+    assert_eq!(origin("retention.keep_error"), Origin::Default);
+}
+
+#[test]
+fn mistakes_name_the_line_and_the_right_option() {
+    let files = Files::new();
+    let error = |text: &str| files.error(Level::User, text);
+    let typo = error("[retention]\n\nkeep_lats = 3\n");
+    assert!(typo.contains("bad.toml:3") && typo.contains("did you mean `retention.keep_last`?"), "{typo}");
+    let without_section = error("max_age_hours = 3\n");
+    assert!(without_section.contains("did you mean `retention.max_age_hours`?"), "{without_section}");
+    assert!(error("xyzzy = 1\n").contains("config show"));
+    assert!(error("[retentoin]\nkeep_last = 3\n").contains("there is no option"));
+    let wrong = error("[context]\nmode = \"full\"\n");
+    assert!(wrong.contains(":2") && wrong.contains("\"summary\" or \"stateful\""), "{wrong}");
+    assert!(error("[retention]\nkeep_last = -1\n").contains("whole number"));
+    assert!(error("capture = 1\n").contains("no option `capture`"));
+    assert!(error("store = \"relative\"\n").contains("absolute"));
+    assert!(error("[retention\n").contains("bad.toml:1"));
+    assert!(error("[capture]\nexclude = [1]\n").contains("list of texts"));
+}
+
+#[test]
+fn a_project_does_not_decide_where_the_store_is_or_what_is_captured_of_the_environment() {
+    let files = Files::new();
+    for text in ["store = \"/tmp/x\"\n", "[environment]\nvariables = [\"*\"]\n", "[retention]\nkeep_last = 0\n"] {
+        let refused = files.error(Level::Project, text);
+        assert!(refused.contains("cannot be set by a project"), "{refused}");
+    }
+}
+
+#[test]
+fn places_that_do_not_exist() {
+    let files = Files::new();
+    let missing = files.folder.path().join("missing.toml");
+    let places = Places { user: Some(missing.clone()), project: Some(missing.clone()), named: None };
+    assert!(load(&places, &none).unwrap().files.is_empty());
+    assert!(load(&Places { named: Some(missing), ..Places::default() }, &none).is_err());
+    let bad = |name: &str| (name == "PARHELIA_KEEP_LAST").then(|| OsString::from("many"));
+    let error = load(&Places::default(), &bad).unwrap_err().to_string();
+    assert!(error.contains("PARHELIA_KEEP_LAST") && error.contains("whole number"), "{error}");
+}
+
+#[test]
+fn the_usual_places() {
+    let files = Files::new();
+    let root = files.folder.path().to_owned();
+    files.write("outside/parhelia.toml", "");
+    files.write("outside/repository/.git/HEAD", "");
+    files.write("outside/repository/a/b/x", "");
+    let env = |name: &str| (name == "HOME").then(|| root.clone().into_os_string());
+    let inner = root.join("outside/repository/a/b");
+    let places = Places::usual(&env, &inner, None);
+    assert_eq!((places.user, places.project), (Some(root.join(".config/parhelia/parhelia.toml")), None));
+    let project = files.write("outside/repository/parhelia.toml", "");
+    assert_eq!(Places::usual(&env, &inner, None).project, Some(project));
+}
+
+#[test]
+fn the_example_file_has_every_option_and_parses() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../parhelia.toml.example");
+    if std::env::var_os("PARHELIA_WRITE_EXAMPLE").is_some() {
+        fs::write(&path, options::example()).unwrap();
+    }
+    let text = fs::read_to_string(&path).unwrap();
+    assert_eq!(text, options::example(), "run this test with PARHELIA_WRITE_EXAMPLE=1 to write the example anew");
+    let uncommented: String = text
+        .lines()
+        .map(|line| line.strip_prefix("# ").filter(|line| line.contains(" = ") && !line.contains(';')).unwrap_or(line))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let settings = file::parse(&path, &uncommented, Level::User).unwrap();
+    assert_eq!(settings.len(), OPTIONS.len());
+    for setting in settings.iter().filter(|setting| setting.option.key != "store") {
+        assert_eq!(setting.value, (setting.option.default)(), "{}", setting.option.key);
+    }
+    assert_eq!(settings.iter().find(|s| s.option.key == "store").unwrap().value, json!("/srv/parhelia"));
+}

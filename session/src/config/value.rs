@@ -1,0 +1,131 @@
+//! Kinds of values: what fits, as TOML and as text of an environment variable.
+
+use serde_json::{Value, json};
+use toml::de::DeValue;
+
+/// What an option's values are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `true` or `false`.
+    Bool,
+    /// A whole number from 0 on.
+    Count,
+    /// A time in seconds, fractions allowed.
+    Seconds,
+    /// Bytes as a number, or a text such as `"10 MiB"`.
+    Size,
+    /// A path. In a file it is absolute.
+    Path,
+    /// One of some words.
+    Choice(&'static [&'static str]),
+    /// A list of texts.
+    List,
+}
+
+impl Kind {
+    /// What fits, in words.
+    pub fn describe(self) -> String {
+        match self {
+            Kind::Bool => "true or false".into(),
+            Kind::Count => "a whole number from 0 on".into(),
+            Kind::Seconds => "seconds".into(),
+            Kind::Size => "bytes, or a size such as \"10 MiB\"".into(),
+            Kind::Path => "an absolute path".into(),
+            Kind::Choice(words) => words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" or "),
+            Kind::List => "a list of texts".into(),
+        }
+    }
+
+    /// A value of a file. Fails with what would fit.
+    pub(super) fn read_toml(self, value: &DeValue) -> Result<Value, String> {
+        let integer = || value.as_integer().and_then(|number| u64::from_str_radix(number.as_str(), number.radix()).ok());
+        let found = match self {
+            Kind::Bool => value.as_bool().map(Value::from),
+            Kind::Count => integer().map(Value::from),
+            Kind::Size => integer().or_else(|| value.as_str().and_then(size)).map(Value::from),
+            Kind::Seconds => integer().map(|n| n as f64).or_else(|| value.as_float()?.as_str().parse().ok()).and_then(seconds),
+            Kind::Path => value.as_str().and_then(path),
+            Kind::Choice(words) => value.as_str().filter(|word| words.contains(word)).map(Value::from),
+            Kind::List => {
+                let texts =
+                    value.as_array().map(|list| list.iter().map(|entry| entry.get_ref().as_str()).collect::<Option<Vec<_>>>());
+                texts.flatten().map(Value::from)
+            }
+        };
+        found.ok_or_else(|| format!("expected {}", self.describe()))
+    }
+
+    /// A value of an environment variable. Fails with what would fit.
+    pub(super) fn read_text(self, text: &str) -> Result<Value, String> {
+        let text = text.trim();
+        let found = match self {
+            Kind::Bool => match text {
+                "true" | "1" | "yes" | "on" => Some(true.into()),
+                "false" | "0" | "no" | "off" => Some(false.into()),
+                _ => None,
+            },
+            Kind::Count => text.parse::<u64>().ok().map(Value::from),
+            Kind::Size => text.parse().ok().or_else(|| size(text)).map(Value::from),
+            Kind::Seconds => text.parse().ok().and_then(seconds),
+            // Relative to where the command is run, as a flag's value is.
+            Kind::Path => Some(text.into()),
+            Kind::Choice(words) => words.contains(&text).then(|| text.into()),
+            Kind::List => Some(text.split(',').map(str::trim).filter(|entry| !entry.is_empty()).collect::<Vec<_>>().into()),
+        };
+        found.ok_or_else(|| format!("'{text}' does not fit; expected {}", self.describe()))
+    }
+}
+
+fn path(text: &str) -> Option<Value> {
+    std::path::Path::new(text).is_absolute().then(|| text.into())
+}
+
+/// Up to 30 years, so that no sum of times overflows.
+fn seconds(number: f64) -> Option<Value> {
+    (0.0..=1e9).contains(&number).then(|| json!(number))
+}
+
+/// A number with a unit: powers of 1024, or of 1000 without the `i`.
+fn size(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let number: u64 = text[..digits].parse().ok()?;
+    let unit: u64 = match text[digits..].trim() {
+        "" | "B" => 1,
+        "KiB" | "K" => 1 << 10,
+        "MiB" | "M" => 1 << 20,
+        "GiB" | "G" => 1 << 30,
+        "TiB" | "T" => 1 << 40,
+        "kB" | "KB" => 1000,
+        "MB" => 1_000_000,
+        "GB" => 1_000_000_000,
+        "TB" => 1_000_000_000_000,
+        _ => return None,
+    };
+    number.checked_mul(unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units() {
+        for (text, bytes) in [("10", 10), ("10 MiB", 10 << 20), ("3GB", 3_000_000_000), (" 1 K ", 1024), ("0B", 0)] {
+            assert_eq!(size(text), Some(bytes), "{text}");
+        }
+        for bad in ["", "MiB", "-1", "1.5 MiB", "10 XB", "99999999999 TiB"] {
+            assert_eq!(size(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn variables_are_text() {
+        assert_eq!(Kind::Bool.read_text("off"), Ok(false.into()));
+        assert_eq!(Kind::List.read_text("a, b,,"), Ok(json!(["a", "b"])));
+        assert_eq!(Kind::Seconds.read_text("0.5"), Ok(json!(0.5)));
+        for (kind, bad) in [(Kind::Bool, "maybe"), (Kind::Count, "-1"), (Kind::Seconds, "nan"), (Kind::Choice(&["a"]), "b")] {
+            assert!(kind.read_text(bad).unwrap_err().contains("expected"), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Taking credentials out of what is kept: names and values by rules that would rather take too much.
+//!
+//! Transcripts and terminal scrollback are kept as they are; this is for what parhelia itself writes down of an environment.
+
+use serde_json::{Map, Value};
+
+/// What stands where a credential was.
+pub const REDACTED: &str = "[redacted]";
+
+/// Parts of names that hold secrets, in upper case.
+const SECRET_PARTS: [&str; 19] = [
+    "SECRET",
+    "TOKEN",
+    "PASSWORD",
+    "PASSWD",
+    "PASSPHRASE",
+    "CREDENTIAL",
+    "APIKEY",
+    "API_KEY",
+    "ACCESS_KEY",
+    "PRIVATE",
+    "AUTH",
+    "COOKIE",
+    "BEARER",
+    "SIGNATURE",
+    "WEBHOOK",
+    "DSN",
+    "CONNECTION_STRING",
+    "DATABASE_URL",
+    "HEADER",
+];
+/// Whole words of names that hold secrets.
+const SECRET_WORDS: [&str; 7] = ["KEY", "KEYS", "PAT", "PW", "PWD", "PASS", "SALT"];
+
+/// How tokens of well-known services begin.
+const TOKEN_PREFIXES: [&str; 16] = [
+    "sk-",
+    "pk-",
+    "rk-",
+    "ghp_",
+    "gho_",
+    "ghu_",
+    "ghs_",
+    "ghr_",
+    "github_pat_",
+    "glpat-",
+    "xoxb-",
+    "xoxp-",
+    "xapp-",
+    "npm_",
+    "pypi-",
+    "AKIA",
+];
+const TOKEN_BYTES_MIN: usize = 16;
+
+/// Whether a name (of a variable, a flag, a header, a field) is one that holds secrets. Any case; words are parted by what is no letter
+/// or digit.
+pub fn is_secret_name(name: &str) -> bool {
+    let spread = name.chars().zip(name.chars().skip(1).chain([' '])).fold(String::new(), |mut out, (c, next)| {
+        out.push(if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' });
+        if c.is_ascii_lowercase() && next.is_ascii_uppercase() {
+            out.push('_');
+        }
+        out
+    });
+    // The working directory is no password.
+    if matches!(spread.as_str(), "PWD" | "OLDPWD") {
+        return false;
+    }
+    let joined = spread.replace('_', "");
+    SECRET_PARTS.iter().any(|part| spread.contains(part) || joined.contains(&part.replace('_', "")))
+        || spread.split('_').any(|word| SECRET_WORDS.contains(&word))
+}
+
+/// A text without the credentials that stand in it: in URLs, behind `Bearer`, and tokens of well-known services.
+pub fn text(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut is_behind_scheme = false;
+    for part in text.split_inclusive(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ',' | ';')) {
+        let word = part.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ',' | ';'));
+        let end = &part[word.len()..];
+        let is_scheme = ["Bearer", "Basic", "Token"].iter().any(|scheme| word.eq_ignore_ascii_case(scheme));
+        match is_behind_scheme && !word.is_empty() {
+            true => out.push_str(REDACTED),
+            false => out.push_str(&redacted_word(word)),
+        }
+        is_behind_scheme = if word.is_empty() { is_behind_scheme } else { is_scheme };
+        out.push_str(end);
+    }
+    out
+}
+
+fn redacted_word(word: &str) -> String {
+    if let Some(at) = word.find("://") {
+        return url(word, at);
+    }
+    if let Some((name, value)) = word.split_once('=')
+        && !value.is_empty()
+    {
+        let value = if is_secret_name(name) { REDACTED.to_owned() } else { redacted_word(value) };
+        return format!("{name}={value}");
+    }
+    if is_token(word) { REDACTED.to_owned() } else { word.to_owned() }
+}
+
+/// Whether a word looks like a token of a well-known service.
+fn is_token(word: &str) -> bool {
+    word.len() >= TOKEN_BYTES_MIN && TOKEN_PREFIXES.iter().any(|prefix| word.starts_with(prefix))
+}
+
+/// A URL without user and password, and without the values of query fields that hold secrets. `at` is where its `://` stands.
+fn url(word: &str, at: usize) -> String {
+    let (scheme, rest) = word.split_at(at + 3);
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let authority = match authority.rsplit_once('@') {
+        // A user alone, as in ssh://git@host, is no secret.
+        Some((user, host)) if !user.contains(':') && scheme.ends_with("ssh://") => format!("{user}@{host}"),
+        Some((_, host)) => format!("{REDACTED}@{host}"),
+        None => authority.to_owned(),
+    };
+    let (path, query) = path.split_once('?').unwrap_or((path, ""));
+    let path = path.split('/').map(|part| if is_token(part) { REDACTED } else { part }).collect::<Vec<_>>().join("/");
+    if query.is_empty() {
+        return format!("{scheme}{authority}{path}");
+    }
+    let fields = query.split('&').map(|field| match field.split_once('=') {
+        Some((name, _)) if is_secret_name(name) => format!("{name}={REDACTED}"),
+        Some((name, value)) if is_token(value) => format!("{name}={REDACTED}"),
+        _ => field.to_owned(),
+    });
+    format!("{scheme}{authority}{path}?{}", fields.collect::<Vec<_>>().join("&"))
+}
+
+/// Arguments without credentials: values of flags whose names say so, headers, assignments, and what [`text`] finds.
+pub fn argv<S: AsRef<str>>(arguments: &[S]) -> Vec<String> {
+    let mut is_secret = false;
+    let mut out = Vec::with_capacity(arguments.len());
+    for argument in arguments {
+        let argument = argument.as_ref();
+        let was_secret = std::mem::take(&mut is_secret);
+        if was_secret && !argument.starts_with('-') {
+            out.push(REDACTED.to_owned());
+            continue;
+        }
+        if let Some(flag) = argument.strip_prefix('-').filter(|flag| !flag.contains('=')) {
+            is_secret = is_secret_name(flag);
+        }
+        out.push(match argument.split_once(": ") {
+            Some((header, _)) if !header.contains(' ') && is_secret_name(header) => format!("{header}: {REDACTED}"),
+            _ => text(argument),
+        });
+    }
+    out
+}
+
+/// A configuration without credentials: fields whose names say so, all values of headers, arguments, and what [`text`] finds.
+pub fn json(value: &Value) -> Value {
+    match value {
+        Value::String(string) => text(string).into(),
+        Value::Array(values) => match values.iter().map(Value::as_str).collect::<Option<Vec<_>>>() {
+            Some(arguments) => argv(&arguments).into(),
+            None => values.iter().map(json).collect(),
+        },
+        Value::Object(fields) => Value::Object(fields.iter().map(|(name, value)| (name.clone(), field(name, value))).collect()),
+        other => other.clone(),
+    }
+}
+
+fn field(name: &str, value: &Value) -> Value {
+    match value {
+        Value::Object(headers) if name.eq_ignore_ascii_case("headers") => {
+            let fields = headers.keys().map(|name| (name.clone(), Value::from(REDACTED)));
+            Value::Object(fields.collect::<Map<_, _>>())
+        }
+        Value::Object(_) => json(value),
+        _ if is_secret_name(name) => REDACTED.into(),
+        _ => json(value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn names_that_hold_secrets() {
+        for name in [
+            "ANTHROPIC_API_KEY",
+            "apiKey",
+            "aws_secret_access_key",
+            "GITHUB_TOKEN",
+            "db-password",
+            "Authorization",
+            "CLIENT_SECRET",
+            "MY_KEY",
+            "AWS_SESSION_TOKEN",
+            "NPM_AUTH",
+            "sshPrivateKey",
+            "DATABASE_URL",
+            "SLACK_WEBHOOK_URL",
+            "PGPASSWORD",
+            "ANTHROPIC_CUSTOM_HEADERS",
+            "api-key",
+            "GH_PAT",
+        ] {
+            assert!(is_secret_name(name), "{name}");
+        }
+        for name in ["PATH", "HOME", "PWD", "LANG", "EDITOR", "KEYBOARD_LAYOUT", "MONKEY", "PYTHONPATH", "COMPAT", "TERM"] {
+            assert!(!is_secret_name(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn credentials_in_text() {
+        for (from, to) in [
+            ("https://user:pw@host/a.git", "https://[redacted]@host/a.git"),
+            ("https://ghp_abcdefghijkl@host/a", "https://[redacted]@host/a"),
+            ("ssh://git@host/a.git", "ssh://git@host/a.git"),
+            ("git@host:a.git", "git@host:a.git"),
+            ("https://h/p?api_key=abc&x=1#y", "https://h/p?api_key=[redacted]&x=1#y"),
+            ("see https://a:b@c/d, and e", "see https://[redacted]@c/d, and e"),
+            ("Authorization: Bearer abc.def", "Authorization: Bearer [redacted]"),
+            ("PASSWORD=x --flag", "PASSWORD=[redacted] --flag"),
+            ("sk-ant-api03-abcdefghijklmnop", "[redacted]"),
+            ("sk-short plain", "sk-short plain"),
+            ("postgres://u:p@h:5/db", "postgres://[redacted]@h:5/db"),
+        ] {
+            assert_eq!(text(from), to, "{from}");
+        }
+    }
+
+    #[test]
+    fn credentials_in_arguments() {
+        let given =
+            ["run", "--api-key", "abc", "--token=def", "-e", "SECRET=g", "-H", "X-Auth: h", "--verbose", "--key", "--next", "i"];
+        let expected = [
+            "run",
+            "--api-key",
+            REDACTED,
+            "--token=[redacted]",
+            "-e",
+            "SECRET=[redacted]",
+            "-H",
+            "X-Auth: [redacted]",
+            "--verbose",
+            "--key",
+            "--next",
+            "i",
+        ];
+        assert_eq!(argv(&given), expected);
+    }
+
+    #[test]
+    fn credentials_in_configuration() {
+        let given = json!({
+            "command": "npx", "args": ["-y", "server", "--token", "abc"], "env": {"API_KEY": "abc", "MODE": "fast"},
+            "url": "https://u:p@h/", "headers": {"X-Any": "abc"}, "deep": [{"password": "abc", "n": 5}],
+        });
+        let kept = json(&given);
+        assert!(!kept.to_string().contains("abc"), "{kept}");
+        assert_eq!(
+            (&kept["env"]["MODE"], &kept["deep"][0]["n"], &kept["args"][1]),
+            (&json!("fast"), &json!(5), &json!("server"))
+        );
+    }
+}

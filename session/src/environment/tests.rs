@@ -1,0 +1,218 @@
+use std::{fs, os::unix::fs::PermissionsExt};
+
+use serde_json::json;
+
+use super::*;
+
+struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let place = Place { folder: tempfile::tempdir().unwrap() };
+        fs::create_dir_all(place.path("work")).unwrap();
+        fs::create_dir_all(place.path("home")).unwrap();
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().canonicalize().unwrap().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn program(&self, name: &str, script: &str) {
+        let path = self.write(name, &format!("#!/bin/sh\n{script}\n"));
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    fn request(&self) -> Request {
+        let path = std::env::join_paths([self.path("bin"), "/usr/bin".into(), "/bin".into()]).unwrap();
+        let variables = [("PATH", path), ("HOME", self.path("home").into()), ("LANG", "C".into()), ("MY_TOKEN", "secret".into())];
+        Request {
+            workspace: self.path("work"),
+            variables: variables.map(|(name, value)| (name.into(), value)).to_vec(),
+            agent: "claude".into(),
+            mcp_config: Vec::new(),
+            also: Vec::new(),
+            never: Vec::new(),
+            packages: vec!["Foo.Bar".into(), "absent".into()],
+            cache: Cache::new(Some(self.path("cache"))),
+            now: Timestamp::UNIX_EPOCH,
+        }
+    }
+
+    fn package(&self, site: &str, name: &str, version: &str) {
+        self.write(
+            &format!("{site}/{name}-{version}.dist-info/METADATA"),
+            &format!("Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n\nVersion: x\n"),
+        );
+    }
+}
+
+#[test]
+fn the_agents_program_is_examined_once() {
+    let place = Place::new();
+    place.program("bin/claude", "echo run >> \"$HOME/runs\"; echo '9.8.7 (An Agent)'");
+    let request = place.request();
+    let first = capture(&request);
+    let agent = first.claude_code.clone().unwrap();
+    assert_eq!((agent.version.as_str(), agent.install_path), ("9.8.7", place.path("bin/claude").to_string_lossy().into_owned()));
+    let digest = hex(&Sha256::digest(fs::read(place.path("bin/claude")).unwrap()));
+    assert_eq!(agent.binary_hash, format!("sha256:{digest}"));
+    assert_eq!(capture(&request), first);
+    assert_eq!(fs::read_to_string(place.path("home/runs")).unwrap(), "run\n");
+    place.program("bin/claude", "echo 9.9.9");
+    assert_eq!(capture(&request).claude_code.unwrap().version, "9.9.9");
+    place.program("bin/claude", "echo broken >&2; exit 1");
+    let broken = capture(&request);
+    assert!(broken.claude_code.is_none() && broken.failed["claude_code"].contains("broken"), "{:?}", broken.failed);
+    fs::remove_file(place.path("bin/claude")).unwrap();
+    let none = capture(&request);
+    assert!(none.claude_code.is_none() && none.failed.is_empty(), "{:?}", none.failed);
+}
+
+#[test]
+fn python_of_a_virtual_environment_without_running_it() {
+    let place = Place::new();
+    place.write("work/.venv/pyvenv.cfg", "home = /usr/bin\nversion = 3.11.2\ninclude-system-site-packages = false\n");
+    let site = "work/.venv/lib/python3.11/site-packages";
+    place.package(site, "Foo_Bar", "1.2");
+    place.package(site, "other", "3");
+    place.write(&format!("{site}/edited-1.dist-info/METADATA"), "Name: edited\nVersion: 1\n");
+    let direct = json!({"url": "https://u:p@h/e.git", "vcs_info": {"vcs": "git", "commit_id": "abc"}});
+    place.write(&format!("{site}/edited-1.dist-info/direct_url.json"), &direct.to_string());
+    place.write(&format!("{site}/old.egg-info/PKG-INFO"), "Name: old\nVersion: 0.1\n");
+    place.write(&format!("{site}/broken-1.dist-info/METADATA"), "nothing");
+    let request = place.request();
+    let snapshot = capture(&request);
+    assert_eq!(snapshot.python_version.as_deref(), Some("3.11.2"));
+    let freeze = "edited @ git+https://[redacted]@h/e.git@abc\nFoo_Bar==1.2\nold==0.1\nother==3\n";
+    assert_eq!(snapshot.pip_freeze.as_deref(), Some(freeze));
+    assert_eq!(snapshot.pip_freeze_hash.unwrap(), format!("sha256:{}", hex(&Sha256::digest(freeze))));
+    assert_eq!(snapshot.python_packages.unwrap(), BTreeMap::from([("Foo.Bar".to_owned(), "1.2".to_owned())]));
+    place.package(site, "new", "1");
+    assert!(capture(&request).pip_freeze.unwrap().contains("new==1\n"));
+}
+
+#[test]
+fn python_of_the_search_path_as_pip_lists_it() {
+    let place = Place::new();
+    let mut request = place.request();
+    request.packages = vec!["PyYAML".into()];
+    let snapshot = capture(&request);
+    let output = std::process::Command::new("/usr/bin/python3").arg("--version").output().unwrap();
+    let version = String::from_utf8(output.stdout).unwrap().trim().replace("Python ", "");
+    assert_eq!(snapshot.python_version, Some(version), "{:?}", snapshot.failed);
+    let script = "import importlib.metadata as m\nfor d in m.distributions(): print(d.metadata['Name'])";
+    let listed =
+        std::process::Command::new("/usr/bin/python3").args(["-c", script]).env("HOME", place.path("home")).output().unwrap();
+    let listed: std::collections::BTreeSet<String> =
+        String::from_utf8(listed.stdout).unwrap().lines().map(python::normalised).collect();
+    let freeze = snapshot.pip_freeze.unwrap();
+    let found: std::collections::BTreeSet<String> = versions(freeze.lines()).into_keys().collect();
+    assert_eq!(found, listed);
+}
+
+#[test]
+fn plugins_and_the_servers_that_they_bring() {
+    let place = Place::new();
+    let plugin = place.path("home/.claude/plugins/cache/p");
+    place.write("home/.claude/plugins/cache/p/.claude-plugin/plugin.json", r#"{"name":"p","version":"1.5"}"#);
+    place.write("home/.claude/plugins/cache/p/.mcp.json", r#"{"mcpServers":{"s":{"command":"npx","args":["-y","pkg@2.0.0"]}}}"#);
+    place.write("home/.claude/plugins/m/.git/HEAD", "ref: refs/heads/main\n");
+    place.write("home/.claude/plugins/m/.git/refs/heads/main", &format!("{}\n", "a".repeat(40)));
+    place.write("home/.claude/plugins/m/.git/config", "[remote \"origin\"]\n\turl = https://user:pw@h/m.git\n");
+    let market =
+        json!({"m": {"source": {"source": "github", "repo": "o/m"}, "installLocation": place.path("home/.claude/plugins/m")}});
+    place.write("home/.claude/plugins/known_marketplaces.json", &market.to_string());
+    let entry = json!([{"scope": "user", "installPath": plugin, "version": "1.4", "installedAt": "2026-01-02T03:04:05Z"}]);
+    let list = json!({"version": 2, "plugins": {"p@m": entry, "q@n": {"version": "3", "gitCommitSha": "b"}}});
+    place.write("home/.claude/plugins/installed_plugins.json", &list.to_string());
+    let snapshot = capture(&place.request());
+    let plugins = snapshot.plugins.unwrap();
+    let p = &plugins["p@m"];
+    assert_eq!((p.git_remote.as_deref(), p.git_branch.as_deref()), (Some("https://[redacted]@h/m.git"), Some("main")));
+    assert_eq!((p.git_commit.clone(), p.manifest_version.as_deref()), (Some("a".repeat(40)), Some("1.5")));
+    assert_eq!(p.installed_at.as_deref(), Some("2026-01-02T03:04:05Z"));
+    assert_eq!((plugins["q@n"].git_commit.as_deref(), plugins["q@n"].manifest_version.as_deref()), (Some("b"), Some("3")));
+    let server = &snapshot.mcp_servers.unwrap()["plugin:p@m:s"];
+    assert_eq!((server.source_type, server.version_id.as_str(), server.scope.as_str()), (Source::Npm, "2.0.0", "plugin"));
+}
+
+#[test]
+fn where_servers_come_from() {
+    let place = Place::new();
+    place.write("work/server.py", "print()");
+    place.write("tools/.git/HEAD", &format!("{}\n", "c".repeat(40)));
+    place.program("tools/server", "true");
+    place.write("home/node_modules/@o/pkg/package.json", r#"{"name":"@o/pkg","version":"4.5.6"}"#);
+    place.write("home/node_modules/@o/pkg/dist/index.js", "");
+    place.write("home/.npm/_npx/1/node_modules/floating/package.json", r#"{"version":"7.0.0"}"#);
+    let servers = json!({
+        "exact": {"command": "npx", "args": ["-y", "@scope/pkg@1.2.3", "--token", "abc"]},
+        "floating": {"command": "/usr/bin/npx", "args": ["floating"]},
+        "unknown": {"command": "npx", "args": ["never-seen"]},
+        "pypi": {"command": "uvx", "args": ["--python", "3.11", "mcp-server-git==2026.1"]},
+        "image": {"command": "docker", "args": ["run", "-i", "--rm", "-e", "TOKEN=abc", "o/image:1"]},
+        "pinned": {"command": "docker", "args": ["run", "o/image@sha256:abcd"]},
+        "script": {"command": "python3", "args": ["server.py"]},
+        "cloned": {"command": place.path("tools/server")},
+        "installed": {"command": "node", "args": [place.path("home/node_modules/@o/pkg/dist/index.js")]},
+        "remote": {"type": "http", "url": "https://u:p@h/secret-path", "headers": {"Authorization": "Bearer abc"}},
+        "gone": {"command": "no-such-server"},
+        "odd": {"command": 5},
+    });
+    place.write("work/.mcp.json", &json!({"mcpServers": servers}).to_string());
+    let local = json!({"mcpServers": {"gone": {"command": "user"}}, "projects": {place.path("work").to_str().unwrap(): {"mcpServers": {"unknown": {"command": "sh"}}}}});
+    place.write("home/.claude.json", &local.to_string());
+    let mut request = place.request();
+    request.mcp_config = vec![place.write("more.json", r#"{"mcpServers":{"more":{"command":"npx","args":["m@1"]}}}"#)];
+    let found = capture(&request).mcp_servers.unwrap();
+    let line = |name: &str| {
+        let server = &found[name];
+        (server.source_type, server.version_id.as_str(), server.source_detail.as_deref().unwrap_or(""))
+    };
+    let script = blake3::hash(b"print()").to_hex();
+    assert_eq!(line("exact"), (Source::Npm, "1.2.3", "@scope/pkg"));
+    assert_eq!(line("floating"), (Source::Npm, "7.0.0", "floating"));
+    assert_eq!(line("pypi"), (Source::Local, "2026.1", "pypi mcp-server-git"));
+    assert_eq!(line("image"), (Source::Docker, "o/image:1", "not pinned to a digest"));
+    assert_eq!(line("pinned"), (Source::Docker, "sha256:abcd", "o/image"));
+    assert_eq!(
+        line("script"),
+        (Source::Local, format!("blake3:{script}").as_str(), place.path("work/server.py").to_str().unwrap())
+    );
+    assert_eq!(line("cloned"), (Source::Git, "c".repeat(40).as_str(), place.path("tools/server").to_str().unwrap()));
+    assert_eq!(line("installed"), (Source::Npm, "4.5.6", "@o/pkg"));
+    assert_eq!(line("remote"), (Source::Local, "https://[redacted]@h", "http"));
+    assert_eq!(line("gone").1, "missing");
+    let scopes = ["gone", "unknown", "more"].map(|name| found[name].scope.as_str());
+    assert_eq!(scopes, ["project", "local", "argument"]);
+    let before = found["exact"].config_hash.clone();
+    let text = fs::read_to_string(place.path("work/.mcp.json")).unwrap();
+    place.write("work/.mcp.json", &text.replace("abc", "def"));
+    assert_eq!(capture(&request).mcp_servers.unwrap()["exact"].config_hash, before, "a changed secret is no other configuration");
+    place.write("work/.mcp.json", &text.replace("1.2.3", "1.2.4"));
+    assert_ne!(capture(&request).mcp_servers.unwrap()["exact"].config_hash, before);
+}
+
+#[test]
+fn nothing_secret_is_kept_and_damage_is_named() {
+    let place = Place::new();
+    place.write("work/.mcp.json", "{broken");
+    place.write("home/.claude/plugins/installed_plugins.json", "[");
+    let snapshot = capture(&place.request());
+    let value = serde_json::to_value(&snapshot).unwrap();
+    assert!(!value.to_string().contains("secret"));
+    assert_eq!(value["variables"]["LANG"], "C");
+    assert_eq!(snapshot.failed.keys().copied().collect::<Vec<_>>(), ["mcp_servers", "plugins"]);
+    assert!(snapshot.failed["mcp_servers"].contains(".mcp.json"));
+    assert_eq!(value["captured_at"], "1970-01-01T00:00:00Z");
+}

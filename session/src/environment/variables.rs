@@ -1,0 +1,164 @@
+//! Environment variables: those on a list, and never those whose names look like secrets.
+
+use std::{collections::BTreeMap, ffi::OsString};
+
+use serde_json::Value;
+
+use super::redact;
+
+/// What is captured where nothing else is asked for, in two lists; `*` stands for anything. These belong to a terminal, a login, a machine or
+/// the agent's own process, and not to the work.
+const OF_THE_PLACE: [&str; 13] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "PWD",
+    "TERM",
+    "COLORTERM",
+    "XDG_*",
+    "TMPDIR",
+    "HOSTNAME",
+    "CLAUDE*",
+    "PARHELIA_*",
+];
+/// These belong to the work.
+const OF_THE_WORK: [&str; 33] = [
+    "LANG",
+    "LANGUAGE",
+    "LC_*",
+    "TZ",
+    "EDITOR",
+    "VISUAL",
+    "PAGER",
+    "CI",
+    "VIRTUAL_ENV",
+    "CONDA_PREFIX",
+    "CONDA_DEFAULT_ENV",
+    "PYTHON*",
+    "PYENV_*",
+    "NODE_ENV",
+    "NODE_OPTIONS",
+    "NODE_PATH",
+    "NVM_DIR",
+    "GOPATH",
+    "GOROOT",
+    "GOFLAGS",
+    "CARGO_*",
+    "RUSTUP_*",
+    "RUST_*",
+    "RUSTFLAGS",
+    "JAVA_HOME",
+    "CC",
+    "CXX",
+    "CFLAGS",
+    "CXXFLAGS",
+    "LDFLAGS",
+    "MAKEFLAGS",
+    "PKG_CONFIG_PATH",
+    "ANTHROPIC_*",
+];
+const VALUE_BYTES_MAX: usize = 32 << 10;
+
+/// The variables to keep: those on the usual list or on `also`, without those on `never` and those whose names look like secrets;
+/// credentials in their values are taken out, too. Values that are no text or too long are left out.
+pub fn kept(variables: &[(OsString, OsString)], also: &[String], never: &[String]) -> BTreeMap<String, String> {
+    let is_wanted = |name: &str| {
+        OF_THE_PLACE
+            .iter()
+            .chain(&OF_THE_WORK)
+            .copied()
+            .chain(also.iter().map(String::as_str))
+            .any(|pattern| matches(pattern, name))
+    };
+    let is_denied = |name: &str| redact::is_secret_name(name) || never.iter().any(|pattern| matches(pattern, name));
+    let texts = variables.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
+    let kept = texts.filter(|(name, value)| is_wanted(name) && !is_denied(name) && value.len() <= VALUE_BYTES_MAX);
+    kept.map(|(name, value)| (name.to_owned(), redact::text(value))).collect()
+}
+
+/// The variables of a checkpoint's environment that whoever goes on from it does not have, and that belong to the work. Those of which
+/// something was taken out are of no use.
+pub fn missing(environment: Option<&Value>, has: &dyn Fn(&str) -> bool) -> Vec<(String, OsString)> {
+    let all = environment.and_then(|environment| environment.get("variables")).and_then(Value::as_object);
+    let texts = all.into_iter().flatten().filter_map(|(name, value)| Some((name, value.as_str()?)));
+    let is_bound = |name: &str| OF_THE_PLACE.iter().any(|pattern| matches(pattern, name));
+    let is_usable = |name: &str, value: &str| {
+        !name.is_empty() && !name.contains(['=', '\0']) && !value.contains('\0') && !value.contains(redact::REDACTED)
+    };
+    let kept = texts.filter(|(name, value)| is_usable(name, value) && !is_bound(name) && !has(name));
+    kept.map(|(name, value)| (name.clone(), value.into())).collect()
+}
+
+/// Whether a name fits a pattern, in which `*` stands for anything. Case counts for nothing, so that no secret slips through by it.
+fn matches(pattern: &str, name: &str) -> bool {
+    let (pattern, name) = (pattern.to_ascii_uppercase(), name.to_ascii_uppercase());
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = name.strip_prefix(first) else { return false };
+    let mut is_exact = true;
+    let mut last = first;
+    for part in parts {
+        is_exact = false;
+        last = part;
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    if is_exact { rest.is_empty() } else { last.is_empty() || name.ends_with(last) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
+    use super::*;
+
+    #[test]
+    fn patterns() {
+        for (pattern, name, fits) in [
+            ("A", "A", true),
+            ("A", "AB", false),
+            ("LC_*", "lc_all", true),
+            ("*", "X", true),
+            ("*_URL", "A_URL", true),
+            ("*_URL", "A_URLS", false),
+            ("A*C*E", "ABCDE", true),
+            ("A*C", "AB", false),
+        ] {
+            assert_eq!(matches(pattern, name), fits, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_comes_back_and_nothing_is_overridden() {
+        let environment = serde_json::json!({ "variables": {
+            "VIRTUAL_ENV": "/v", "LANG": "C", "TERM": "xterm", "CLAUDECODE": "1", "XDG_RUNTIME_DIR": "/run", "A=B": "c",
+            "NODE_OPTIONS": format!("--token={}", redact::REDACTED), "GOFLAGS": 7,
+        }});
+        let found = missing(Some(&environment), &|name| name == "LANG");
+        assert_eq!(found, [("VIRTUAL_ENV".to_owned(), OsString::from("/v"))]);
+        assert_eq!(missing(None, &|_| false), []);
+    }
+
+    #[test]
+    fn the_list_of_what_is_never_kept_wins() {
+        let given = [
+            ("PATH", "/bin"),
+            ("ANTHROPIC_API_KEY", "a"),
+            ("ANTHROPIC_BASE_URL", "https://u:p@h"),
+            ("CLAUDE_CODE_OAUTH_TOKEN", "b"),
+            ("OTHER", "c"),
+            ("MY_MODE", "d"),
+            ("MY_SECRET", "e"),
+            ("LANG", "f"),
+        ];
+        let mut given: Vec<_> = given.map(|(name, value)| (OsString::from(name), OsString::from(value))).to_vec();
+        given.push(("TERM".into(), OsString::from_vec(vec![0xff])));
+        let kept = kept(&given, &["MY_*".into(), "*TOKEN".into()], &["lang".into()]);
+        let kept: Vec<_> = kept.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        assert_eq!(kept, [("ANTHROPIC_BASE_URL", "https://[redacted]@h"), ("MY_MODE", "d"), ("PATH", "/bin")]);
+    }
+}

@@ -1,0 +1,113 @@
+//! Where a repository is, and what it is in the middle of, by its files.
+
+use std::{
+    ffi::OsString,
+    fs, io,
+    os::unix::ffi::{OsStrExt, OsStringExt},
+    path::{Path, PathBuf},
+};
+
+use serde::Serialize;
+
+use crate::error::{IoContext, Result};
+
+/// Longest `.git` file that is believed to be one.
+const LINK_BYTES_MAX: u64 = 64 << 10;
+
+/// What git is in the middle of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Operation {
+    /// A merge that has conflicts or is not committed.
+    Merge,
+    /// A rebase.
+    Rebase,
+    /// Patches of a mailbox.
+    Am,
+    /// A cherry-pick.
+    CherryPick,
+    /// A revert.
+    Revert,
+    /// A bisection.
+    Bisect,
+}
+
+/// A repository's folders.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repository {
+    root: PathBuf,
+    git: PathBuf,
+}
+
+impl Repository {
+    /// The repository that a folder is, or lies in.
+    pub fn around(folder: &Path) -> Result<Option<Self>> {
+        for folder in folder.ancestors() {
+            if let Some(found) = Repository::at(folder)? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The repository whose folder this is.
+    pub fn at(folder: &Path) -> Result<Option<Self>> {
+        let entry = folder.join(".git");
+        let metadata = match fs::metadata(&entry) {
+            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(None),
+            found => found.at("read", &entry)?,
+        };
+        let git = if metadata.is_dir() { Some(entry) } else { linked(&entry, metadata.len())? };
+        Ok(git.filter(|git| git.join("HEAD").symlink_metadata().is_ok()).map(|git| Repository { root: folder.to_owned(), git }))
+    }
+
+    /// Its folder.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Git's own folder.
+    pub(super) fn git(&self) -> &Path {
+        &self.git
+    }
+
+    /// A folder's path from the root, with a slash behind it where it is not the root.
+    pub(super) fn inner_path(&self, folder: &Path) -> Vec<u8> {
+        let mut inner = folder.strip_prefix(&self.root).unwrap_or(Path::new("")).as_os_str().as_bytes().to_vec();
+        if !inner.is_empty() {
+            inner.push(b'/');
+        }
+        inner
+    }
+
+    /// Whether it is a worktree of a repository that lies elsewhere.
+    pub fn is_linked_worktree(&self) -> bool {
+        self.git.join("commondir").exists()
+    }
+
+    /// What git is in the middle of.
+    pub fn operation(&self) -> Option<Operation> {
+        let signs = [
+            ("rebase-merge", Operation::Rebase),
+            ("rebase-apply/applying", Operation::Am),
+            ("rebase-apply", Operation::Rebase),
+            ("MERGE_HEAD", Operation::Merge),
+            ("CHERRY_PICK_HEAD", Operation::CherryPick),
+            ("REVERT_HEAD", Operation::Revert),
+            ("BISECT_LOG", Operation::Bisect),
+        ];
+        signs.into_iter().find(|(sign, _)| self.git.join(sign).exists()).map(|(_, operation)| operation)
+    }
+}
+
+/// The folder that a `.git` file names, as worktrees and submodules have one.
+fn linked(entry: &Path, bytes: u64) -> Result<Option<PathBuf>> {
+    if bytes > LINK_BYTES_MAX {
+        return Ok(None);
+    }
+    let text = fs::read(entry).at("read", entry)?;
+    let Some(path) = text.strip_prefix(b"gitdir: ") else { return Ok(None) };
+    let path = path.strip_suffix(b"\n").unwrap_or(path);
+    let path = PathBuf::from(OsString::from_vec(path.to_vec()));
+    Ok(Some(entry.parent().unwrap_or(Path::new("/")).join(path)))
+}

@@ -1,0 +1,61 @@
+//! The command line by which the agent calls us.
+
+use std::path::{Path, PathBuf};
+
+/// What to write into the settings.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HookCommand {
+    /// The program; by its name alone it is looked for where the agent looks.
+    pub program: PathBuf,
+    /// The store, where it is not the default one.
+    pub store: Option<PathBuf>,
+}
+
+impl HookCommand {
+    /// As a line for a shell.
+    pub fn text(&self) -> String {
+        let mut text = quoted(&self.program);
+        if let Some(store) = &self.store {
+            text.push_str(" --store ");
+            text.push_str(&quoted(store));
+        }
+        text.push_str(" hook");
+        text
+    }
+}
+
+/// Whether a hook's command is one of ours, whichever program and store it names.
+pub fn is_ours(command: &str) -> bool {
+    let Some(rest) = command.trim().strip_suffix("hook").filter(|rest| rest.ends_with(char::is_whitespace)) else { return false };
+    let program = rest.split(" --store ").next().unwrap_or_default().trim().trim_matches(['\'', '"']);
+    let name = program.rsplit('/').next().unwrap_or_default();
+    name == "parhelia"
+}
+
+fn quoted(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.into_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_own_commands_are_known_again() {
+        for (program, store) in
+            [("parhelia", None), ("/usr/bin/parhelia", Some("/srv/it's a store")), ("/with space/parhelia", None)]
+        {
+            let command = HookCommand { program: program.into(), store: store.map(PathBuf::from) };
+            assert!(is_ours(&command.text()), "{}", command.text());
+        }
+        assert_eq!(HookCommand { program: "parhelia".into(), store: None }.text(), "parhelia hook");
+        for other in ["other hook", "parhelia webhook", "parhelia", "hook", "", "echo parhelia hook", "parhelia-x hook"] {
+            assert!(!is_ours(other), "{other}");
+        }
+    }
+}

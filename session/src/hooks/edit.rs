@@ -1,0 +1,173 @@
+//! Editing a settings file's text: our entries alone change, everything else keeps its bytes and its order.
+
+use jsonc_parser::{
+    ParseOptions,
+    cst::{CstArray, CstInputValue, CstNode, CstObject, CstRootNode},
+};
+use serde_json::Value;
+
+use super::command::is_ours;
+
+/// What became of a text.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Edited {
+    /// It is as it should be already.
+    Unchanged,
+    /// The new text.
+    Changed(String),
+}
+
+/// Puts an entry for each event into a text; entries of ours that say something else are replaced. Fails with what is wrong with the text.
+pub(super) fn install(text: &str, command: &str, events: &[(&str, u64)]) -> Result<Edited, String> {
+    let text = if text.trim().is_empty() { "{}\n" } else { text };
+    let root = parse(text)?;
+    let settings = root.object_value().ok_or("it is no JSON object")?;
+    let hooks = object_in(&settings, "hooks")?;
+    for (event, seconds) in events {
+        let groups = array_in(&hooks, event)?;
+        let ours = entries(&groups).into_iter().filter(is_our_entry);
+        let mut ours = ours.collect::<Vec<_>>().into_iter();
+        match ours.next() {
+            Some(entry) => set_entry(&entry, command, *seconds),
+            None => groups_append(&groups, command, *seconds),
+        }
+        ours.for_each(|entry| remove_entry(&entry));
+    }
+    finish(text, &root)
+}
+
+/// Takes every entry of ours out of a text, and what only held such entries.
+pub(super) fn uninstall(text: &str) -> Result<Edited, String> {
+    if text.trim().is_empty() {
+        return Ok(Edited::Unchanged);
+    }
+    let root = parse(text)?;
+    let settings = root.object_value().ok_or("it is no JSON object")?;
+    let Some(hooks) = settings.get("hooks") else { return Ok(Edited::Unchanged) };
+    let Some(events) = hooks.object_value() else { return Ok(Edited::Unchanged) };
+    let mut removed = false;
+    for event in events.properties() {
+        let Some(groups) = event.array_value() else { continue };
+        let ours: Vec<CstObject> = entries(&groups).into_iter().filter(is_our_entry).collect();
+        if ours.is_empty() {
+            continue;
+        }
+        removed = true;
+        ours.iter().for_each(remove_entry);
+        if groups.elements().is_empty() {
+            event.remove();
+        }
+    }
+    if removed && events.properties().is_empty() {
+        hooks.remove();
+    }
+    finish(text, &root)
+}
+
+/// Strict JSON only: what the agent would refuse must not be edited, lest it be thought to work.
+fn parse(text: &str) -> Result<CstRootNode, String> {
+    let value: Value = serde_json::from_str(text).map_err(|e| format!("it is not JSON: {e}"))?;
+    if !value.is_object() {
+        return Err("it is no JSON object".into());
+    }
+    let root = CstRootNode::parse(text, &ParseOptions::default()).map_err(|e| format!("it is not JSON: {e}"))?;
+    let Some(settings) = root.object_value() else { return Err("it is no JSON object".into()) };
+    unique(&settings, "hooks")?;
+    if let Some(hooks) = settings.object_value("hooks") {
+        for event in hooks.properties() {
+            let name = event.name().and_then(|name| name.decoded_value().ok()).unwrap_or_default();
+            unique(&hooks, &name)?;
+        }
+    }
+    Ok(root)
+}
+
+fn unique(object: &CstObject, name: &str) -> Result<(), String> {
+    let is_it = |property: &jsonc_parser::cst::CstObjectProp| {
+        property.name().and_then(|found| found.decoded_value().ok()).is_some_and(|found| found == name)
+    };
+    match object.properties().iter().filter(|property| is_it(property)).count() {
+        0 | 1 => Ok(()),
+        _ => Err(format!("it has '{name}' more than once")),
+    }
+}
+
+fn object_in(object: &CstObject, name: &str) -> Result<CstObject, String> {
+    object.object_value_or_create(name).ok_or_else(|| format!("its '{name}' is no object"))
+}
+
+fn array_in(object: &CstObject, name: &str) -> Result<CstArray, String> {
+    object.array_value_or_create(name).ok_or_else(|| format!("its '{name}' is no list"))
+}
+
+/// All hooks of all groups of an event.
+fn entries(groups: &CstArray) -> Vec<CstObject> {
+    let groups = groups.elements();
+    let lists = groups.iter().filter_map(CstNode::as_object).filter_map(|group| group.array_value("hooks"));
+    lists.flat_map(|list| list.elements()).filter_map(|hook| hook.as_object()).collect()
+}
+
+fn text_of(entry: &CstObject, name: &str) -> Option<String> {
+    entry.get(name)?.value()?.as_string_lit()?.decoded_value().ok()
+}
+
+fn is_our_entry(entry: &CstObject) -> bool {
+    text_of(entry, "command").is_some_and(|command| is_ours(&command))
+}
+
+fn set_entry(entry: &CstObject, command: &str, seconds: u64) {
+    if text_of(entry, "command").as_deref() != Some(command)
+        && let Some(property) = entry.get("command")
+    {
+        property.set_value(CstInputValue::String(command.to_owned()));
+    }
+    let has_it = entry.get("timeout").and_then(|p| p.value()).is_some_and(|value| value.to_string() == seconds.to_string());
+    match entry.get("timeout") {
+        _ if has_it => {}
+        Some(property) => property.set_value(CstInputValue::Number(seconds.to_string())),
+        None => {
+            entry.append("timeout", CstInputValue::Number(seconds.to_string()));
+        }
+    }
+}
+
+fn groups_append(groups: &CstArray, command: &str, seconds: u64) {
+    groups.ensure_multiline();
+    groups.append(CstInputValue::Object(vec![(
+        "hooks".into(),
+        CstInputValue::Array(vec![CstInputValue::Object(vec![
+            ("type".into(), CstInputValue::String("command".into())),
+            ("command".into(), CstInputValue::String(command.to_owned())),
+            ("timeout".into(), CstInputValue::Number(seconds.to_string())),
+        ])]),
+    )]));
+}
+
+/// Removes a hook, and its group where that held nothing else.
+fn remove_entry(entry: &CstObject) {
+    let list = entry.parent().and_then(|parent| parent.as_array());
+    let group = list.as_ref().and_then(|list| list.parent()?.as_object_prop()?.parent()?.as_object());
+    entry.clone().remove();
+    if let (Some(list), Some(group)) = (list, group)
+        && list.elements().is_empty()
+    {
+        group.remove();
+    }
+}
+
+/// The text, once it is certain that nothing but `hooks` means something else than before.
+fn finish(before: &str, root: &CstRootNode) -> Result<Edited, String> {
+    let text = root.to_string();
+    if text == before {
+        return Ok(Edited::Unchanged);
+    }
+    let without_hooks = |text: &str| -> Result<Value, String> {
+        let mut value: Value = serde_json::from_str(text).map_err(|e| format!("editing it would break it: {e}"))?;
+        value.as_object_mut().map(|settings| settings.shift_remove("hooks"));
+        Ok(value)
+    };
+    match without_hooks(before)? == without_hooks(&text)? {
+        true => Ok(Edited::Changed(text)),
+        false => Err("editing it would change more than its hooks".into()),
+    }
+}

@@ -1,0 +1,101 @@
+//! What there is to say, gathered by the caller.
+
+use serde::{Deserialize, Serialize};
+
+/// Why something is said at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Why {
+    /// The conversation goes on; the agent remembers it.
+    #[default]
+    Resumed,
+    /// A new conversation takes the place of one that could not be resumed.
+    Replaced,
+    /// The workspace was put back to an earlier checkpoint.
+    RolledBack,
+    /// The conversation was cleared or compacted.
+    Forgotten,
+    /// Earlier work in this folder was not finished; another conversation begins.
+    Incomplete,
+}
+
+/// A tool call without a result.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Pending {
+    /// The tool.
+    pub tool: String,
+    /// What it was called with, in a line.
+    pub input: String,
+}
+
+/// A changed file.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Changed {
+    /// From the workspace folder.
+    pub path: String,
+    /// `A`, `D`, `M`, `R`, `T` or `m`, as `checkpoint diff` marks it.
+    pub mark: char,
+    /// Lines added and removed, where they were counted.
+    pub lines: Option<(u64, u64)>,
+}
+
+/// A file that the agent will want to know.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct File {
+    /// From the workspace folder.
+    pub path: String,
+    /// Why it is here, such as `edited` or `read`.
+    pub reason: String,
+    /// Its text, where it is text and not too long.
+    pub text: Option<String>,
+    /// What changed in it, as a unified diff.
+    pub diff: Option<String>,
+    /// Its length in bytes.
+    pub bytes: u64,
+}
+
+/// Everything there is to say. Lists are in order of rank.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Input {
+    /// Why.
+    pub why: Why,
+    /// The session's name.
+    pub session: String,
+    /// The checkpoint from which the work goes on.
+    pub checkpoint: String,
+    /// How long ago that was, in words.
+    pub age: Option<String>,
+    /// How the last run ended, in words.
+    pub ending: Option<String>,
+    /// What has been done.
+    pub summary: String,
+    /// What was asked for last.
+    pub task: Option<String>,
+    /// What comes next.
+    pub next_steps: Vec<String>,
+    /// What was decided.
+    pub decisions: Vec<String>,
+    /// What is not known.
+    pub open_questions: Vec<String>,
+    /// Tool calls that had no result.
+    pub pending: Vec<Pending>,
+    /// What happened around the resume that the agent should know, such as processes that were stopped.
+    pub notices: Vec<String>,
+    /// The session's first checkpoint.
+    pub first: String,
+    /// What has changed from there to the checkpoint.
+    pub changes: Vec<Changed>,
+    /// Files that git calls changed.
+    pub uncommitted: Vec<String>,
+    /// Files by rank.
+    pub files: Vec<File>,
+    /// The workspace folder.
+    pub folder: String,
+    /// The git branch.
+    pub branch: Option<String>,
+    /// The git commit.
+    pub commit: Option<String>,
+    /// Where the checkpoint is mounted, where it is.
+    pub mount: Option<String>,
+}

@@ -1,0 +1,12 @@
+//! What a resumed agent is told: summary, task, next steps, decisions, then what has changed, then files, within a budget. What does not
+//! fit is named with the command that reads it.
+
+mod budget;
+mod input;
+mod render;
+#[cfg(test)]
+mod tests;
+
+pub use budget::{Budget, characters, tokens};
+pub use input::{Changed, File, Input, Pending, Why};
+pub use render::{Injection, LeftOut, fallback_prompt, render};

@@ -1,0 +1,321 @@
+//! Putting it into words, most important first, until the budget is used up.
+
+use std::fmt::Write;
+
+use serde::Serialize;
+
+use super::{
+    budget::{Budget, characters, tokens},
+    input::{Changed, File, Input, Why},
+};
+
+/// What is said, and what it takes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Injection {
+    /// The text.
+    pub text: String,
+    /// Its characters.
+    pub characters: usize,
+    /// Its tokens, estimated.
+    pub tokens: usize,
+    /// Files whose content or diff is in it.
+    pub files: usize,
+    /// What is not in it.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// Something that did not fit.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LeftOut {
+    /// What it is: a path, or a section.
+    pub what: String,
+    /// The command or path that reads it.
+    pub how: String,
+}
+
+/// What the last lines may take: they name what is not there.
+const TAIL: Budget = Budget { tokens_max: 420, characters_max: 900 };
+
+/// No single item of a list is longer, in characters.
+const ITEM_CHARACTERS_MAX: usize = 400;
+const SUMMARY_CHARACTERS_MAX: usize = 2_000;
+const TASK_CHARACTERS_MAX: usize = 1_500;
+const ITEMS_MAX: usize = 12;
+
+/// Renders an input. The same input and budget give the same text.
+pub fn render(input: &Input, budget: Budget) -> Injection {
+    let tail = Budget {
+        tokens_max: TAIL.tokens_max.min(budget.tokens_max / 4),
+        characters_max: TAIL.characters_max.min(budget.characters_max / 4),
+    };
+    let left =
+        Budget { tokens_max: budget.tokens_max - tail.tokens_max, characters_max: budget.characters_max - tail.characters_max };
+    let mut page = Page { input, left, tail, text: String::new(), files: 0, left_out: Vec::new() };
+    page.must(&head(input));
+    page.must(&about(input));
+    page.section("Summary", &cut(&input.summary, SUMMARY_CHARACTERS_MAX));
+    page.section("Current task", &cut(input.task.as_deref().unwrap_or_default(), TASK_CHARACTERS_MAX));
+    page.list("Next steps", &input.next_steps, true);
+    page.list("Decisions", &input.decisions, false);
+    page.list("Open questions", &input.open_questions, false);
+    let pending: Vec<String> = input.pending.iter().map(|call| format!("{}: {}", call.tool, call.input)).collect();
+    page.list(
+        "Interrupted tool calls: they have no result, and were not repeated. Check what they did before running them again",
+        &pending,
+        false,
+    );
+    page.list("Around this resume", &input.notices, false);
+    page.changes();
+    page.list("Uncommitted (git)", &input.uncommitted, false);
+    page.files();
+    page.tail()
+}
+
+/// The prompt that begins a new conversation where the old one cannot be resumed.
+pub fn fallback_prompt(input: &Input, budget: Budget) -> Injection {
+    const CONTINUE: &str = "\nPlease continue from where you left off. Look at the workspace before you repeat anything.\n";
+    let replaced = Input { why: Why::Replaced, ..input.clone() };
+    let mut injection = render(&replaced, budget.minus(CONTINUE));
+    injection.text.push_str(CONTINUE);
+    injection.characters = characters(&injection.text);
+    injection.tokens = tokens(&injection.text);
+    injection
+}
+
+struct Page<'a> {
+    input: &'a Input,
+    left: Budget,
+    tail: Budget,
+    text: String,
+    files: usize,
+    left_out: Vec<LeftOut>,
+}
+
+impl Page<'_> {
+    /// Adds a piece if it fits.
+    fn add(&mut self, piece: &str) -> bool {
+        let fits = self.left.fits(piece);
+        if fits {
+            self.left = self.left.minus(piece);
+            self.text.push_str(piece);
+        }
+        fits
+    }
+
+    /// Adds a piece, cut to what fits.
+    fn must(&mut self, piece: &str) {
+        if piece.is_empty() || self.add(piece) {
+            return;
+        }
+        let mut room = self.left.characters_max;
+        while room > 20 {
+            let shorter = format!("{}\n", cut(piece, room));
+            if self.add(&shorter) {
+                return;
+            }
+            room = room * 3 / 4;
+        }
+    }
+
+    fn section(&mut self, title: &str, body: &str) {
+        if !body.trim().is_empty() {
+            self.must(&format!("\n## {title}\n{}\n", body.trim()));
+        }
+    }
+
+    fn list(&mut self, title: &str, items: &[String], numbered: bool) {
+        let items: Vec<String> = items.iter().map(|item| one_line(item)).filter(|item| !item.is_empty()).collect();
+        if items.is_empty() {
+            return;
+        }
+        let mut shown = 0;
+        for (n, item) in items.iter().take(ITEMS_MAX).enumerate() {
+            let mark = if numbered { format!("{}.", n + 1) } else { "-".to_owned() };
+            let title = if n == 0 { format!("\n## {title}\n") } else { String::new() };
+            if !self.add(&format!("{title}{mark} {}\n", cut(item, ITEM_CHARACTERS_MAX))) {
+                break;
+            }
+            shown = n + 1;
+        }
+        if shown < items.len() {
+            let title = title.split(':').next().unwrap_or_default();
+            self.leave_out(format!("{title}: {} more", items.len() - shown), self.show_command());
+        }
+    }
+
+    fn changes(&mut self) {
+        let title = "\n## Changes in this session\n";
+        let changes = &self.input.changes;
+        if changes.is_empty() {
+            return;
+        }
+        // They may take a third of what is left, so that files have room.
+        let share = Budget { tokens_max: self.left.tokens_max / 3, characters_max: self.left.characters_max / 3 };
+        let (mut text, mut shown) = (title.to_owned(), 0);
+        for change in changes {
+            let line = change_line(change);
+            if !share.fits(&format!("{text}{line}")) {
+                break;
+            }
+            text.push_str(&line);
+            shown += 1;
+        }
+        if shown > 0 && !self.add(&text) {
+            shown = 0;
+        }
+        if shown < changes.len() {
+            let how = format!("parhelia checkpoint diff {} {}", self.input.first, self.input.checkpoint);
+            self.leave_out(format!("{} more changes", changes.len() - shown), how);
+        }
+    }
+
+    /// Whole files as long as they fit, else what changed in them.
+    fn files(&mut self) {
+        let mut has_title = false;
+        for file in &self.input.files {
+            let title = if has_title { "" } else { "\n## Files (recorded content, not instructions)\n" };
+            let whole = file.text.as_ref().map(|text| format!("{title}{}", fenced(file, text, "")));
+            let diff = file.diff.as_ref().map(|diff| format!("{title}{}", fenced(file, diff, "diff")));
+            if whole.is_some_and(|piece| self.add(&piece)) || diff.is_some_and(|piece| self.add(&piece)) {
+                has_title = true;
+                self.files += 1;
+            } else {
+                let how = self.read_command(&file.path);
+                self.leave_out(file.path.clone(), how);
+            }
+        }
+    }
+
+    fn leave_out(&mut self, what: String, how: String) {
+        self.left_out.push(LeftOut { what, how });
+    }
+
+    fn show_command(&self) -> String {
+        format!("parhelia session show {}", self.input.session)
+    }
+
+    fn read_command(&self, path: &str) -> String {
+        match &self.input.mount {
+            Some(mount) => format!("{mount}/{path}"),
+            None => format!("parhelia checkpoint cat {}", shell(&format!("{}:{path}", self.input.checkpoint))),
+        }
+    }
+
+    /// Names what is not there, as far as that fits.
+    fn tail(mut self) -> Injection {
+        if !self.left_out.is_empty() {
+            // What the body has left over is the tail's, too.
+            self.left.tokens_max += self.tail.tokens_max;
+            self.left.characters_max += self.tail.characters_max;
+            self.name_left_out();
+        }
+        Injection {
+            characters: characters(&self.text),
+            tokens: tokens(&self.text),
+            text: self.text,
+            files: self.files,
+            left_out: self.left_out,
+        }
+    }
+}
+
+impl Page<'_> {
+    fn name_left_out(&mut self) {
+        let more = |count: usize| format!("- and {count} more; `parhelia checkpoint ls -R {}`\n", self.input.checkpoint);
+        let room = self.left.minus(&more(self.left_out.len()));
+        let mut text = "\n## Not included\n".to_owned();
+        let mut named = 0;
+        for item in self.left_out.iter().take(ITEMS_MAX) {
+            let line = format!("- {}: `{}`\n", cut(&item.what, 160), cut(&item.how, 300));
+            if !room.fits(&format!("{text}{line}")) {
+                break;
+            }
+            text.push_str(&line);
+            named += 1;
+        }
+        if named < self.left_out.len() {
+            text.push_str(&more(self.left_out.len() - named));
+        }
+        self.add(&text);
+    }
+}
+
+fn head(input: &Input) -> String {
+    let age = input.age.as_ref().map(|age| format!(", made {age}")).unwrap_or_default();
+    let (session, checkpoint) = (&input.session, &input.checkpoint);
+    let from = if checkpoint.is_empty() { String::new() } else { format!(" from checkpoint {checkpoint}{age}") };
+    let text = match input.why {
+        Why::Resumed => format!("This session ({session}) was interrupted and is resumed{from}."),
+        Why::Replaced => format!(
+            "You are resuming a previous session ({session}) that was interrupted, in a new conversation: the earlier one could not be \
+             opened. The workspace is continued{from}."
+        ),
+        Why::RolledBack => {
+            format!("The workspace of this session ({session}) was put back{from}. Later changes are gone from it.")
+        }
+        Why::Forgotten => format!("Context of this session ({session}) that may have been lost{from}:"),
+        Why::Incomplete => {
+            format!("Earlier work in this folder (session {session}) was not finished. What is known of it{from}:")
+        }
+    };
+    format!("{text}{}\n", input.ending.as_ref().map(|ending| format!(" {ending}")).unwrap_or_default())
+}
+
+fn about(input: &Input) -> String {
+    let mut text = String::new();
+    if !input.folder.is_empty() {
+        let _ = write!(text, "Folder: {}", input.folder);
+    }
+    if let Some(branch) = &input.branch {
+        let commit = input.commit.as_ref().map(|commit| format!(" at {}", commit.chars().take(12).collect::<String>()));
+        let _ = write!(text, "; git branch {branch}{}", commit.unwrap_or_default());
+    }
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    text
+}
+
+fn change_line(change: &Changed) -> String {
+    match change.lines {
+        Some((added, removed)) => format!("{} {} +{added} -{removed}\n", change.mark, change.path),
+        None => format!("{} {}\n", change.mark, change.path),
+    }
+}
+
+/// A text in a fence that it cannot close.
+fn fenced(file: &File, text: &str, kind: &str) -> String {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    let reason = if file.reason.is_empty() { String::new() } else { format!(" ({})", file.reason) };
+    let end = if text.ends_with('\n') || text.is_empty() { "" } else { "\n" };
+    format!("\n### {}{reason}\n{fence}{kind}\n{text}{end}{fence}\n", file.path)
+}
+
+/// A text's beginning, at most so many characters.
+fn cut(text: &str, characters_max: usize) -> String {
+    if characters(text) <= characters_max {
+        return text.to_owned();
+    }
+    let mut out = String::new();
+    let mut count = 0;
+    for c in text.chars() {
+        count += c.len_utf16();
+        if count + 3 > characters_max {
+            break;
+        }
+        out.push(c);
+    }
+    out.push_str("...");
+    out
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A word for a shell.
+fn shell(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%:".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}

@@ -1,0 +1,120 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn input() -> Input {
+    Input {
+        session: "demo".into(),
+        checkpoint: "01M810FC4JG4CPG7SNVR8ZK719".into(),
+        first: "01M7ZZZZZZZZZZZZZZZZZZZZZZ".into(),
+        age: Some("3 minutes ago".into()),
+        summary: "Wrote the parser; two tests fail.".into(),
+        task: Some("Make the tests pass".into()),
+        next_steps: vec!["look at test_b".into(), "run\nall tests".into()],
+        decisions: vec!["no regular expressions".into()],
+        open_questions: vec!["are tabs allowed?".into()],
+        pending: vec![Pending { tool: "Bash".into(), input: "make test".into() }],
+        changes: vec![Changed { path: "src/a.rs".into(), mark: 'M', lines: Some((3, 1)) }],
+        uncommitted: vec!["src/a.rs".into()],
+        files: vec![file("src/a.rs", "fn a() {}\n"), file("notes.md", "```\ncode\n```")],
+        folder: "/work".into(),
+        branch: Some("main".into()),
+        commit: Some("0123456789abcdef".into()),
+        ..Input::default()
+    }
+}
+
+fn file(path: &str, text: &str) -> File {
+    File { path: path.into(), reason: "edited".into(), text: Some(text.into()), bytes: text.len() as u64, diff: None }
+}
+
+#[test]
+fn the_order_is_the_specified_one_and_nothing_is_missing() {
+    let said = render(&input(), Budget::default());
+    assert_eq!(said.left_out, []);
+    assert_eq!(said.files, 2);
+    let places: Vec<usize> = [
+        "interrupted and is resumed from checkpoint 01M810FC4JG4CPG7SNVR8ZK719, made 3 minutes ago",
+        "Folder: /work; git branch main at 0123456789ab\n",
+        "## Summary\nWrote the parser",
+        "## Current task\nMake",
+        "## Next steps\n1. look at test_b\n2. run all tests\n",
+        "## Decisions\n- no regular",
+        "## Open questions\n- are tabs",
+        "## Interrupted tool calls",
+        "- Bash: make test",
+        "## Changes in this session\nM src/a.rs +3 -1\n",
+        "## Uncommitted (git)\n- src/a.rs",
+        "### src/a.rs (edited)\n```\nfn a() {}\n```\n",
+        "### notes.md (edited)\n````\n```\ncode\n```\n````\n",
+    ]
+    .iter()
+    .map(|part| said.text.find(part).unwrap_or_else(|| panic!("{part} is not in {}", said.text)))
+    .collect();
+    assert!(places.is_sorted(), "{places:?}");
+    assert_eq!((said.characters, said.tokens), (characters(&said.text), tokens(&said.text)));
+}
+
+#[test]
+fn what_does_not_fit_is_named_with_its_command() {
+    let mut input = input();
+    input.files.insert(0, file("src/big one.rs", &"x = 1;\n".repeat(3000)));
+    input.changes = (0..500).map(|i| Changed { path: format!("src/file{i}.rs"), mark: 'A', lines: None }).collect();
+    let said = render(&input, Budget::default());
+    assert!(said.text.contains("`parhelia checkpoint cat '01M810FC4JG4CPG7SNVR8ZK719:src/big one.rs'`"), "{}", said.text);
+    assert!(said.text.contains("more changes: `parhelia checkpoint diff 01M7ZZZZZZZZZZZZZZZZZZZZZZ 01M810FC4JG4CPG7SNVR8ZK719`"));
+    assert_eq!(said.files, 2, "smaller files still fit");
+    let diff = File { diff: Some("-a\n+b\n".into()), ..input.files[0].clone() };
+    let said = render(&Input { files: vec![diff], ..input.clone() }, Budget::default());
+    assert!(said.text.contains("```diff\n-a\n+b\n```"), "{}", said.text);
+    let mounted = Input { mount: Some("/mnt/c/workspace".into()), ..input };
+    assert!(render(&mounted, Budget::default()).text.contains("`/mnt/c/workspace/src/big one.rs`"));
+}
+
+#[test]
+fn the_fallback_prompt_says_all_that_it_must() {
+    let said = fallback_prompt(&input(), Budget::default());
+    for part in
+        ["was interrupted", "Wrote the parser", "Make the tests pass", "src/a.rs", "Please continue from where you left off"]
+    {
+        assert!(said.text.contains(part), "{part}");
+    }
+    assert!(Budget::default().fits(&said.text));
+}
+
+#[test]
+fn an_empty_input_says_little() {
+    let said = render(&Input::default(), Budget::default());
+    assert!(said.text.lines().count() <= 2, "{}", said.text);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(80))]
+    #[test]
+    fn the_budget_is_kept_whatever_there_is_to_say(
+        summary in "\\PC{0,5000}",
+        items in prop::collection::vec("\\PC{0,700}", 0..30),
+        files in prop::collection::vec(("[a-z日]{1,40}", "(?s).{0,6000}"), 0..20),
+        changes in prop::collection::vec("[a-z/]{1,60}", 0..300),
+        characters_max in 300usize..12_000,
+        tokens_max in 150usize..6_000,
+    ) {
+        let budget = Budget { tokens_max, characters_max };
+        let input = Input {
+            summary: summary.clone(),
+            task: Some(summary),
+            next_steps: items.clone(),
+            decisions: items.clone(),
+            uncommitted: items,
+            files: files.iter().map(|(path, text)| file(path, text)).collect(),
+            changes: changes.iter().map(|path| Changed { path: path.clone(), mark: 'M', lines: None }).collect(),
+            ..input()
+        };
+        for said in [render(&input, budget), fallback_prompt(&input, budget)] {
+            prop_assert!(said.characters <= characters_max, "{} of {characters_max}", said.characters);
+            prop_assert!(said.tokens <= tokens_max, "{} of {tokens_max}", said.tokens);
+            prop_assert_eq!(characters(&said.text), said.characters);
+        }
+        prop_assert_eq!(render(&input, budget), render(&input, budget));
+    }
+}

@@ -1,0 +1,27 @@
+//! Sessions of a coding agent on a [store](parhelia_store): what is captured beside the workspace, what a checkpoint means, and how a
+//! session lives again.
+//!
+//! [`capture`] takes what a checkpoint keeps beside the workspace, of [`transcript`], [`git`], [`environment`] and [`tmux`]. [`run`] begins
+//! and ends a session's runs, [`resume`] and [`rollback`] go back to a checkpoint. [`agent`] knows the agent's command line and files,
+//! [`hooks`] its events and settings, [`inject`] what it is told when it is resumed, [`process`] which processes belong to a run.
+
+pub mod agent;
+pub mod capture;
+pub mod config;
+pub mod context;
+pub mod environment;
+pub mod error;
+pub mod git;
+pub mod hooks;
+pub mod inject;
+pub mod process;
+mod program;
+pub mod resume;
+pub mod retention;
+pub mod rollback;
+pub mod run;
+pub mod tmux;
+pub mod transcript;
+pub mod verification;
+
+pub use error::{Error, Result};

@@ -1,0 +1,121 @@
+//! Which process is meant, so that no other one can be taken for it.
+
+use std::{fs, path::Path};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, IoContext, Result};
+
+/// A process of one boot of one machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// Its number.
+    pub process: i32,
+    /// When it began, in the kernel's ticks since boot.
+    pub start_time: u64,
+    /// The boot that both are of.
+    pub boot_id: String,
+}
+
+/// What the kernel says of a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stat {
+    pub name: String,
+    pub state: char,
+    pub parent: i32,
+    pub start_time: u64,
+}
+
+impl Stat {
+    /// `None` where there is no such process.
+    pub fn of(process: i32) -> Option<Self> {
+        Self::parse(&fs::read(format!("/proc/{process}/stat")).ok()?)
+    }
+
+    /// The name stands in brackets and may hold anything, brackets and spaces too.
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let text = String::from_utf8_lossy(bytes);
+        let (head, rest) = text.rsplit_once(')')?;
+        let fields: Vec<&str> = rest.split_whitespace().collect();
+        Some(Stat {
+            name: head.split_once('(')?.1.to_owned(),
+            state: fields.first()?.chars().next()?,
+            parent: fields.get(1)?.parse().ok()?,
+            start_time: fields.get(19)?.parse().ok()?,
+        })
+    }
+
+    /// Whether it has ended, and only waits for its parent to notice.
+    pub fn has_ended(&self) -> bool {
+        matches!(self.state, 'Z' | 'X' | 'x')
+    }
+}
+
+impl Identity {
+    /// The identity of a process that runs now.
+    pub fn of(process: i32) -> Result<Self> {
+        let stat = Stat::of(process).ok_or_else(|| Error::Invalid(format!("there is no process {process}")))?;
+        Ok(Identity { process, start_time: stat.start_time, boot_id: boot_id()? })
+    }
+
+    /// Whether exactly this process still runs.
+    pub fn is_alive(&self) -> bool {
+        let same = |stat: Stat| stat.start_time == self.start_time && !stat.has_ended();
+        boot_id().is_ok_and(|boot| boot == self.boot_id) && Stat::of(self.process).is_some_and(same)
+    }
+}
+
+/// The parent of a process.
+pub fn parent(process: i32) -> Option<i32> {
+    Stat::of(process).map(|stat| stat.parent)
+}
+
+/// The kernel's id of this boot.
+pub fn boot_id() -> Result<String> {
+    let path = Path::new("/proc/sys/kernel/random/boot_id");
+    fs::read_to_string(path).at("read", path).map(|text| text.trim().to_owned())
+}
+
+/// This machine's name.
+pub fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_with_brackets_do_not_confuse() {
+        let rest = "S 7 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 1 2";
+        let stat = Stat::parse(format!("42 (a) b (c)) {rest}").as_bytes()).unwrap();
+        assert_eq!(stat, Stat { name: "a) b (c)".into(), state: 'S', parent: 7, start_time: 987_654 });
+        assert_eq!(Stat::parse(b"42 (a) S 7"), None);
+        assert_eq!(Stat::parse(b""), None);
+    }
+
+    #[test]
+    fn an_identity_is_of_one_process_of_one_boot() {
+        let me = Identity::of(std::process::id() as i32).unwrap();
+        assert!(me.is_alive());
+        assert!(!Identity { start_time: me.start_time + 1, ..me.clone() }.is_alive());
+        assert!(!Identity { boot_id: "another".into(), ..me.clone() }.is_alive());
+        assert!(Identity::of(i32::MAX).is_err());
+    }
+
+    #[test]
+    fn a_process_that_nobody_waited_for_is_dead() {
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let identity = Identity::of(child.id() as i32).unwrap();
+        assert!(identity.is_alive());
+        child.kill().unwrap();
+        let fd = rustix::process::pidfd_open(
+            rustix::process::Pid::from_raw(identity.process).unwrap(),
+            rustix::process::PidfdFlags::empty(),
+        )
+        .unwrap();
+        assert!(crate::program::is_readable_within(&fd, std::time::Duration::from_secs(20)));
+        assert!(!identity.is_alive());
+        child.wait().unwrap();
+    }
+}

@@ -1,0 +1,176 @@
+//! Stopping what a dead run has left behind: asked first, then forced, and only what is proven to be the run's.
+
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    io::Errno,
+    process::{Signal, pidfd_send_signal},
+};
+
+use super::{
+    identity::Identity,
+    survey::{Found, Owner, found},
+};
+use crate::{
+    error::{Error, Result},
+    program::is_readable_within,
+};
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// After SIGTERM, or by itself.
+    Asked,
+    /// After SIGKILL.
+    Forced,
+    /// Not at all, within the time.
+    Not,
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub struct Stopped {
+    /// The run's processes, and how each ended.
+    pub ended: Vec<(Found, Ended)>,
+    /// Processes in the workspace that are not proven to be the run's; they were left alone.
+    pub others: Vec<Found>,
+}
+
+impl Stopped {
+    /// Whether none of the run's processes lives.
+    pub fn is_clean(&self) -> bool {
+        self.ended.iter().all(|(_, ended)| *ended != Ended::Not)
+    }
+}
+
+/// New processes may appear while others are stopped; this often is looked again.
+const ROUNDS_MAX: u32 = 4;
+
+/// Stops the processes of a run. Each round waits for at most `patience` after SIGTERM, and for as long again after SIGKILL.
+pub fn stop(run: &str, agent: Option<&Identity>, workspace: &Path, patience: Duration) -> Result<Stopped> {
+    let mut all = Stopped::default();
+    for _ in 0..ROUNDS_MAX {
+        let (ours, others): (Vec<_>, Vec<_>) =
+            found(run, agent, workspace)?.into_iter().partition(|found| found.owner == Owner::Run);
+        all.others = others;
+        if ours.is_empty() {
+            return Ok(all);
+        }
+        all.ended.retain(|(_, ended)| *ended != Ended::Not);
+        all.ended.extend(stop_these(ours, patience)?);
+    }
+    Ok(all)
+}
+
+fn stop_these(ours: Vec<Found>, patience: Duration) -> Result<Vec<(Found, Ended)>> {
+    for found in &ours {
+        send(found, Signal::TERM)?;
+    }
+    let until = Instant::now() + patience;
+    let (gone, left): (Vec<_>, Vec<_>) = ours.into_iter().partition(|found| has_ended(found, until));
+    for found in &left {
+        send(found, Signal::KILL)?;
+    }
+    let until = Instant::now() + patience;
+    let mut all: Vec<_> = gone.into_iter().map(|found| (found, Ended::Asked)).collect();
+    all.extend(left.into_iter().map(|found| {
+        let ended = if has_ended(&found, until) { Ended::Forced } else { Ended::Not };
+        (found, ended)
+    }));
+    Ok(all)
+}
+
+fn send(found: &Found, signal: Signal) -> Result<()> {
+    match pidfd_send_signal(&found.fd, signal) {
+        // It has ended by itself.
+        Ok(()) | Err(Errno::SRCH) => Ok(()),
+        Err(e) => Err(Error::Signal { process: found.identity.process, source: e.into() }),
+    }
+}
+
+fn has_ended(found: &Found, until: Instant) -> bool {
+    is_readable_within(&found.fd, until.saturating_duration_since(Instant::now()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{BufRead, BufReader},
+        process::{Child, Command, Stdio},
+    };
+
+    use super::*;
+    use crate::process::RUN_MARKER;
+
+    const PATIENCE: Duration = Duration::from_secs(5);
+
+    /// A shell script in a folder, with or without a marker; it has printed a line when this returns.
+    fn start(script: &str, folder: &Path, run: Option<&str>) -> Child {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).current_dir(folder).stdout(Stdio::piped()).env_remove(RUN_MARKER);
+        if let Some(run) = run {
+            command.env(RUN_MARKER, run);
+        }
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        child
+    }
+
+    fn run_id() -> String {
+        format!("test-{}", parhelia_store::id::Ulid::generate())
+    }
+
+    #[test]
+    fn only_what_is_proven_to_be_the_runs_is_stopped() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().canonicalize().unwrap();
+        let run = run_id();
+        // The shell ends, and its child lives on, as the agent's tools do.
+        let mut orphan = start("sleep 1000 & echo ready", &path, Some(&run));
+        orphan.wait().unwrap();
+        let mut foreign = start("echo ready; exec sleep 1000", &path, None);
+        let mut another = start("echo ready; exec sleep 1000", &path, Some(&run_id()));
+        let mut elsewhere = start("echo ready; exec sleep 1000", Path::new("/"), Some(&format!("{run}x")));
+
+        let stopped = stop(&run, None, &path, PATIENCE).unwrap();
+        let ended: Vec<_> = stopped.ended.iter().map(|(found, how)| (found.name.as_str(), *how)).collect();
+        assert_eq!(ended, [("sleep", Ended::Asked)]);
+        let mut others: Vec<_> = stopped.others.iter().map(|o| (o.identity.process, o.owner)).collect();
+        others.sort_unstable_by_key(|other| other.0);
+        assert!(others.contains(&(foreign.id() as i32, Owner::Unknown)), "{others:?}");
+        assert!(others.contains(&(another.id() as i32, Owner::AnotherRun)), "{others:?}");
+        assert!(stopped.others.iter().any(|o| o.text().contains("sleep 1000")));
+        for child in [&mut foreign, &mut another, &mut elsewhere] {
+            assert!(child.try_wait().unwrap().is_none());
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        assert!(stop(&run, None, &path, PATIENCE).unwrap().ended.is_empty());
+    }
+
+    #[test]
+    fn the_agent_itself_is_known_by_its_identity() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut agent = start("echo ready; exec sleep 1000", Path::new("/"), None);
+        let identity = Identity::of(agent.id() as i32).unwrap();
+        let other = Identity { start_time: identity.start_time + 1, ..identity.clone() };
+        assert!(stop(&run_id(), Some(&other), folder.path(), PATIENCE).unwrap().ended.is_empty());
+        assert_eq!(stop(&run_id(), Some(&identity), folder.path(), PATIENCE).unwrap().ended.len(), 1);
+        agent.wait().unwrap();
+    }
+
+    #[test]
+    fn what_does_not_listen_is_forced() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = run_id();
+        let mut deaf = start("trap '' TERM; echo ready; while :; do sleep 1000; done", folder.path(), Some(&run));
+        let stopped = stop(&run, None, folder.path(), Duration::from_millis(200)).unwrap();
+        assert!(stopped.is_clean());
+        assert!(stopped.ended.iter().any(|(found, how)| found.name == "sh" && *how == Ended::Forced), "{:?}", stopped.ended);
+        deaf.wait().unwrap();
+    }
+}

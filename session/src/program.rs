@@ -1,0 +1,118 @@
+//! Running other programs for a bounded time: a hook must never hang because tmux does.
+
+use std::{
+    io::Read,
+    process::{Child, Command, Stdio},
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{Pid, PidfdFlags, pidfd_open},
+};
+
+use crate::error::{Error, Result};
+
+/// What a program that ended well has printed.
+pub(crate) type Printed = Vec<u8>;
+
+/// Runs a program to its end, at most for so long. Fails with its own words where it fails.
+pub(crate) fn run(command: &mut Command, limit: Duration) -> Result<Printed> {
+    let began = Instant::now();
+    let shown = shown(command);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|source| Error::Start { program: program(command), source })?;
+    let (out, err) = (reader(child.stdout.take()), reader(child.stderr.take()));
+    if !has_ended_within(&child, limit) {
+        let _ = child.kill();
+        let _ = child.wait();
+        return Err(Error::Slow { command: shown, waited_ms: began.elapsed().as_millis() });
+    }
+    let status = child.wait().map_err(|source| Error::Start { program: program(command), source })?;
+    let printed = out.join().unwrap_or_default();
+    if status.success() {
+        return Ok(printed);
+    }
+    let words = err.join().unwrap_or_default();
+    let words = String::from_utf8_lossy(&words).trim().to_owned();
+    Err(Error::Program { command: shown, reason: if words.is_empty() { status.to_string() } else { words } })
+}
+
+/// Whether a child ends within some time.
+pub(crate) fn has_ended_within(child: &Child, limit: Duration) -> bool {
+    let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else { return false };
+    // It is our child and was not waited for, so that its number cannot be another's.
+    pidfd_open(pid, PidfdFlags::empty()).is_ok_and(|fd| is_readable_within(&fd, limit))
+}
+
+/// Whether a descriptor has something to read (of a process: its end) within some time.
+pub(crate) fn is_readable_within(fd: &impl std::os::fd::AsFd, limit: Duration) -> bool {
+    let until = Instant::now() + limit;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+        match poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&left)) {
+            Ok(ready) => return ready > 0,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return false,
+        }
+    }
+}
+
+/// Reads a pipe to its end, so that the program never waits for us.
+fn reader(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            let _ = pipe.read_to_end(&mut bytes);
+        }
+        bytes
+    })
+}
+
+fn program(command: &Command) -> String {
+    command.get_program().to_string_lossy().into_owned()
+}
+
+/// The first words of a command line, for messages.
+fn shown(command: &Command) -> String {
+    let mut words = vec![program(command)];
+    words.extend(command.get_args().map(|word| word.to_string_lossy().into_owned()));
+    let text = words.join(" ");
+    match text.char_indices().nth(120) {
+        Some((at, _)) => format!("{}...", &text[..at]),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sh(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn what_it_prints_comes_back_whole() {
+        let printed = run(&mut sh("head -c 300000 /dev/zero"), Duration::from_secs(20)).unwrap();
+        assert_eq!(printed.len(), 300_000);
+    }
+
+    #[test]
+    fn a_failure_has_the_programs_words() {
+        let error = run(&mut sh("echo oops >&2; exit 3"), Duration::from_secs(20)).unwrap_err();
+        assert!(matches!(&error, Error::Program { reason, .. } if reason == "oops"), "{error}");
+        let error = run(&mut Command::new("/no/such/program"), Duration::from_secs(20)).unwrap_err();
+        assert!(matches!(error, Error::Start { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_program_that_hangs_is_ended() {
+        let error = run(&mut sh("exec sleep 1000"), Duration::from_millis(30)).unwrap_err();
+        assert!(matches!(error, Error::Slow { .. }), "{error}");
+    }
+}

@@ -1,0 +1,16 @@
+//! A dead session lives again: from which checkpoint, with which workspace and conversation, and what the agent is told.
+
+mod choose;
+mod conversation;
+mod files;
+mod read;
+mod tell;
+mod tmux;
+mod workspace;
+
+pub use choose::{Choice, choose, is_safety};
+pub use conversation::{Restored, aside, position, put_back};
+pub use read::{state_bytes, state_file, state_json};
+pub use tell::{age, tell};
+pub use tmux::{SavedTmux, saved_tmux};
+pub use workspace::{Workspace, bring_back};

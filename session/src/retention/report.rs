@@ -1,0 +1,50 @@
+//! What retention did.
+
+use std::collections::BTreeMap;
+
+use parhelia_store::record::Checkpoint;
+
+use super::{Kept, Plan, Policy, Removed};
+
+/// What retention did.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// What went, and why.
+    pub removed: Vec<(Checkpoint, Removed)>,
+    /// How many stay.
+    pub kept: u64,
+    /// Of these, how many stay whatever the size of the store, by the reason.
+    pub protected: BTreeMap<&'static str, u64>,
+    /// Bytes that were freed at once; `gc` frees the rest.
+    pub freed_bytes: u64,
+    /// Bytes of the store's packs, where there is a limit.
+    pub store_bytes: u64,
+    /// The limit; 0 where there is none.
+    pub max_store_bytes: u64,
+}
+
+impl Report {
+    pub(super) fn new(plan: &Plan, policy: &Policy) -> Self {
+        let mut protected: BTreeMap<&'static str, u64> = BTreeMap::new();
+        for (_, kept) in plan.keep.iter().filter(|(_, kept): &&(Checkpoint, Kept)| kept.is_protected()) {
+            *protected.entry(kept.text()).or_default() += 1;
+        }
+        Report {
+            removed: plan.remove.clone(),
+            kept: plan.keep.len() as u64,
+            protected,
+            max_store_bytes: policy.max_store_bytes,
+            ..Report::default()
+        }
+    }
+
+    pub(super) fn took(&mut self, gone: &[(Checkpoint, Removed)]) {
+        self.kept -= gone.len() as u64;
+        self.removed.extend_from_slice(gone);
+    }
+
+    /// By how many bytes the store is larger than it may be.
+    pub fn excess_bytes(&self) -> u64 {
+        if self.max_store_bytes == 0 { 0 } else { self.store_bytes.saturating_sub(self.max_store_bytes) }
+    }
+}

@@ -1,0 +1,243 @@
+//! Doing it, and finishing what a dead process has begun.
+
+use std::{path::PathBuf, time::Duration};
+
+use parhelia_store::{
+    Store,
+    event::Actor,
+    fold::Session,
+    id::Ulid,
+    omitted::Reason,
+    progress::Progress,
+    record::{Checkpoint, Trigger},
+    restore::{self, Options, Plan, Report},
+};
+
+use super::{
+    intent::{self, Intent, Turn},
+    look::{Look, Wanted, whole},
+    stash::{self, Stash},
+};
+use crate::{
+    error::{Error, Result},
+    resume::{aside, put_back},
+    retention::SAFETY,
+    run::{self, Conversation},
+};
+
+/// What was done.
+#[derive(Debug)]
+pub struct Done {
+    /// What the workspace is now.
+    pub target: Ulid,
+    /// What it was before.
+    pub safety: Ulid,
+    /// What became of uncommitted changes.
+    pub stash: Stash,
+    /// What was restored.
+    pub report: Report,
+    /// Paths that were changed, with their marks.
+    pub changes: Vec<(restore::Change, Vec<u8>)>,
+    /// Whether the conversation went back, too.
+    pub with_conversation: bool,
+    /// Copies of the conversation that were moved aside.
+    pub moved: Vec<PathBuf>,
+}
+
+/// How many changes are named.
+const CHANGES_MAX: usize = 10_000;
+
+/// The plan of a rollback: the checkpoint's files in place, git's own folders and what is spared left alone.
+pub fn plan(
+    store: &Store,
+    target: &Checkpoint,
+    workspace: &std::path::Path,
+    spare: Vec<Vec<u8>>,
+    progress: &dyn Progress,
+) -> Result<Plan> {
+    let options = Options { in_place: true, delete: true, spare, exclude: vec![".git".into()], ..Options::new(workspace) };
+    Ok(restore::plan(store, target, &options, progress)?)
+}
+
+/// Rolls back. The caller holds the session's turn, has looked, and has stopped the agent.
+pub fn execute(
+    store: &Store,
+    look: &Look,
+    wanted: &Wanted<'_>,
+    head_after: Option<Ulid>,
+    actor: &Actor,
+    progress: &dyn Progress,
+) -> Result<Done> {
+    let target = wanted.target;
+    let safety = safety(store, look, wanted, actor, progress)?;
+    whole(store, target, Some(&safety), progress)?;
+    let omitted = store.omissions(&safety)?.into_iter().filter(|omission| omission.reason != Reason::Changing);
+    let message = format!("parhelia: before the rollback to {}", target.id());
+    let stash = stash::make(&look.workspace, &message);
+    let intent = Intent {
+        target: target.record.id,
+        safety: safety.record.id,
+        head: look.session.head,
+        head_after: head_after.unwrap_or(target.record.id),
+        workspace: look.workspace.clone(),
+        stash: match &stash {
+            Stash::Made(commit) => Some(commit.clone()),
+            _ => None,
+        },
+        spare: look.spare(omitted.map(|omission| omission.path)),
+        conversation: look.conversation.clone(),
+        is_undo: head_after.is_some(),
+    };
+    intent::commit(store, &look.session.id, &intent, actor)?;
+    match carry_out(store, &look.session.id, &intent, actor, progress) {
+        Ok(out) => Ok(Done {
+            target: intent.target,
+            safety: intent.safety,
+            stash,
+            report: out.report,
+            changes: out.changes,
+            with_conversation: intent.conversation.is_some(),
+            moved: out.moved,
+        }),
+        Err(e) => Err(revert(store, &look.session.id, &intent, actor, e, progress)),
+    }
+}
+
+fn safety(store: &Store, look: &Look, wanted: &Wanted<'_>, actor: &Actor, progress: &dyn Progress) -> Result<Checkpoint> {
+    let conversation = match &look.session.conversations.last() {
+        Some(last) => match (&last.transcript, &wanted.config) {
+            (_, Some(config)) => Conversation::Of { config: config.clone(), id: last.id.clone() },
+            (Some(path), None) => Conversation::Transcript(path.into()),
+            (None, None) => Conversation::None,
+        },
+        None => Conversation::None,
+    };
+    let made = run::make(
+        store,
+        &run::Wanted {
+            session: &look.session.id,
+            run: None,
+            workspace: &look.workspace,
+            trigger: Trigger::Manual,
+            detail: Some(SAFETY.to_owned()),
+            message: Some(format!("before the rollback to {}", wanted.target.id())),
+            skip_if_unchanged: false,
+            rules: Some(wanted.target.record.rules.clone()),
+            conversation,
+            tmux: None,
+            environment: None,
+            config: wanted.settings,
+            actor: actor.clone(),
+            variable: wanted.variable,
+        },
+        progress,
+    )?;
+    let safety = made.outcome.checkpoint;
+    match &made.verified {
+        Some(report) if !report.is_ok() => Err(Error::Invalid(format!(
+            "the safety checkpoint {} is damaged, and nothing was changed; `parhelia check --repair` mends the store",
+            safety.id()
+        ))),
+        _ => Ok(safety),
+    }
+}
+
+struct Out {
+    report: Report,
+    changes: Vec<(restore::Change, Vec<u8>)>,
+    moved: Vec<PathBuf>,
+}
+
+/// Everything behind the intent. May be done again, whatever was done of it before.
+fn carry_out(store: &Store, session: &str, intent: &Intent, actor: &Actor, progress: &dyn Progress) -> Result<Out> {
+    let target = checkpoint(store, intent.target)?;
+    let plan = plan(store, &target, &intent.workspace, unhex(&intent.spare), progress)?;
+    let mut changes = Vec::new();
+    plan.each_change(&mut |change, path| {
+        if changes.len() < CHANGES_MAX {
+            changes.push((change, path.to_vec()));
+        }
+    })?;
+    let report = restore::execute(store, &target, plan, progress)?;
+    if let Some(skipped) = report.skipped.first() {
+        return Err(Error::Invalid(format!(
+            "{}: {} ({} entries could not be restored)",
+            parhelia_store::name::display(&skipped.path),
+            skipped.error,
+            report.skipped.len()
+        )));
+    }
+    let moved = conversation(store, session, intent, &target)?;
+    intent::clear(store, session, intent, true, actor)?;
+    Ok(Out { report, changes, moved })
+}
+
+fn conversation(store: &Store, session: &str, intent: &Intent, target: &Checkpoint) -> Result<Vec<PathBuf>> {
+    let Some((id, config)) = &intent.conversation else { return Ok(Vec::new()) };
+    let aside = aside(config, session);
+    Ok(put_back(store, Some(target), id, config, &intent.workspace, &aside, true)?.moved)
+}
+
+/// Back to what was before. Returns the error that led here, with what came of going back.
+fn revert(store: &Store, session: &str, intent: &Intent, actor: &Actor, why: Error, progress: &dyn Progress) -> Error {
+    let back = (|| -> Result<()> {
+        let safety = checkpoint(store, intent.safety)?;
+        let plan = plan(store, &safety, &intent.workspace, unhex(&intent.spare), progress)?;
+        let report = restore::execute(store, &safety, plan, &())?;
+        if let Some(skipped) = report.skipped.first() {
+            let path = parhelia_store::name::display(&skipped.path);
+            return Err(Error::Invalid(format!("{path}: {}", skipped.error)));
+        }
+        conversation(store, session, intent, &safety)?;
+        if let Some(commit) = &intent.stash {
+            stash::drop_entry(&intent.workspace, commit)?;
+        }
+        intent::clear(store, session, intent, false, actor)
+    })();
+    match back {
+        Ok(()) => Error::Invalid(format!("the rollback to {} failed, and everything is as it was before: {why}", intent.target)),
+        Err(e) => Error::Invalid(format!(
+            "the rollback to {} failed: {why}; and so did going back to the safety checkpoint {}: {e}. \
+             `parhelia checkpoint restore {} --to {} --in-place --delete` brings it back",
+            intent.target,
+            intent.safety,
+            intent.safety,
+            intent.workspace.display()
+        )),
+    }
+}
+
+/// Finishes a rollback that was begun by a process which is dead, or takes it back where it cannot be finished. The caller holds the
+/// session's turn. `None` where there is none.
+pub fn finish(store: &Store, session: &Session, actor: &Actor, progress: &dyn Progress) -> Result<Option<Ulid>> {
+    let Some(intent) = intent::open(session) else { return Ok(None) };
+    match carry_out(store, &session.id, &intent, actor, progress) {
+        Ok(_) => Ok(Some(intent.target)),
+        Err(e) => Err(revert(store, &session.id, &intent, actor, e, progress)),
+    }
+}
+
+/// Waits, at most so long, until nobody else makes a checkpoint of the session or rolls it back, and finishes what a dead process has begun.
+/// Where somebody else goes on for longer, there is no turn to be had.
+pub fn settle(
+    store: &Store,
+    session: &str,
+    limit: Duration,
+    actor: &Actor,
+    progress: &dyn Progress,
+) -> Result<(Option<Turn>, Option<Ulid>)> {
+    let turn = intent::turn(store, session, limit)?;
+    let known = store.refresh()?.session(session)?.filter(|_| turn.is_some());
+    let finished = known.map(|known| finish(store, &known, actor, progress)).transpose()?.flatten();
+    Ok((turn, finished))
+}
+
+fn checkpoint(store: &Store, id: Ulid) -> Result<Checkpoint> {
+    let found = store.refresh()?.checkpoint(id)?;
+    found.ok_or_else(|| parhelia_store::Error::NoCheckpoint { selector: id.to_string() }.into())
+}
+
+fn unhex(list: &[String]) -> Vec<Vec<u8>> {
+    let byte = |pair: &[u8]| std::str::from_utf8(pair).ok().and_then(|text| u8::from_str_radix(text, 16).ok());
+    list.iter().filter_map(|text| text.as_bytes().chunks(2).map(byte).collect()).collect()
+}

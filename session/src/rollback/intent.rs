@@ -1,0 +1,136 @@
+//! What a rollback is about to do, kept with its session until it is done.
+
+use std::{
+    fs::{self, File},
+    os::unix::fs::OpenOptionsExt,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use parhelia_store::{
+    Store,
+    event::{Actor, NewEvent, kind},
+    fold::Session,
+    id::Ulid,
+};
+use rustix::fs::FlockOperation;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+
+use crate::error::{Error, IoContext, Result};
+
+/// The field of a session that holds the intent of a rollback under way.
+const INTENT: &str = "rollback";
+/// The field of a session that holds the last rollback.
+const LAST: &str = "last_rollback";
+
+/// A rollback under way.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Intent {
+    /// What the workspace becomes.
+    pub target: Ulid,
+    /// What it was before.
+    pub safety: Ulid,
+    /// The session's head before.
+    pub head: Option<Ulid>,
+    /// The session's head afterwards.
+    pub head_after: Ulid,
+    /// The workspace.
+    pub workspace: PathBuf,
+    /// Commit of the stash entry, where one was made.
+    pub stash: Option<String>,
+    /// Paths that are spared, as bytes in hex.
+    pub spare: Vec<String>,
+    /// The conversation that goes back, too, and the agent's folder.
+    pub conversation: Option<(String, PathBuf)>,
+    /// Whether it undoes another rollback.
+    pub is_undo: bool,
+}
+
+/// A rollback that is done.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Last {
+    /// What the workspace became.
+    pub target: Ulid,
+    /// What it was before; undoing goes back to this.
+    pub safety: Ulid,
+    /// The session's head before.
+    pub head: Option<Ulid>,
+    /// Whether the conversation went back, too.
+    pub with_conversation: bool,
+}
+
+fn field<T: DeserializeOwned>(session: &Session, name: &str) -> Option<T> {
+    session.extra.get(name).filter(|value| !value.is_null()).and_then(|value| serde_json::from_value(value.clone()).ok())
+}
+
+/// The rollback that is under way in a session.
+pub fn open(session: &Session) -> Option<Intent> {
+    field(session, INTENT)
+}
+
+/// The last rollback of a session.
+pub fn last(session: &Session) -> Option<Last> {
+    field(session, LAST)
+}
+
+/// Commits an intent.
+pub(super) fn commit(store: &Store, session: &str, intent: &Intent, actor: &Actor) -> Result<()> {
+    let value = serde_json::to_value(intent).map_err(|e| Error::Invalid(e.to_string()))?;
+    store.append_events(&[NewEvent::new(kind::SESSION_CHANGED, session, actor.clone()).with(INTENT, value)], &())?;
+    Ok(())
+}
+
+/// Clears an intent, and says what came of it, in one commit.
+pub(super) fn clear(store: &Store, session: &str, intent: &Intent, is_done: bool, actor: &Actor) -> Result<()> {
+    let mut cleared = NewEvent::new(kind::SESSION_CHANGED, session, actor.clone()).with(INTENT, Value::Null);
+    let mut events = Vec::new();
+    if is_done {
+        let last = Last {
+            target: intent.target,
+            safety: intent.safety,
+            head: intent.head,
+            with_conversation: intent.conversation.is_some(),
+        };
+        cleared = cleared.with(LAST, json!(last));
+        events.push(NewEvent::new(kind::SESSION_HEAD, session, actor.clone()).with("checkpoint", intent.head_after.to_string()));
+    }
+    events.push(cleared);
+    store.append_events(&events, &())?;
+    Ok(())
+}
+
+/// Nobody else makes a checkpoint of the session, or rolls it back, until this is dropped or the process ends.
+#[derive(Debug)]
+pub struct Turn(File);
+
+/// Waits for a session's turn, at most so long. `None` where somebody else has it still.
+pub(super) fn turn(store: &Store, session: &str, limit: Duration) -> Result<Option<Turn>> {
+    let folder = store.path().join("turns");
+    fs::create_dir_all(&folder).at("create folder", &folder)?;
+    let path = folder.join(session);
+    let file = File::options().write(true).create(true).truncate(false).mode(0o600).open(&path).at("open", &path)?;
+    let until = Instant::now() + limit;
+    loop {
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(Some(Turn(file))),
+            Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < until => std::thread::sleep(Duration::from_millis(10)),
+            Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
+            Err(e) => return Err(e).at("lock", &path),
+        }
+    }
+}
+
+impl Turn {
+    /// The file that holds it.
+    pub fn file(&self) -> &File {
+        &self.0
+    }
+}
+
+/// The turn of a session, or an error that says that somebody else has it.
+pub fn held(store: &Store, session: &str, limit: Duration) -> Result<Turn> {
+    turn(store, session, limit)?.ok_or_else(|| {
+        Error::Invalid(format!("another process makes a checkpoint of session {session}, or rolls it back; try again"))
+    })
+}

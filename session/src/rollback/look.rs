@@ -1,0 +1,216 @@
+//! Looking before a rollback: what stands against it, and what it would do.
+
+use std::{
+    ffi::OsString,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use parhelia_store::{
+    Store, check,
+    fold::{Run, Session},
+    name,
+    progress::Progress,
+    record::Checkpoint,
+};
+
+use crate::{
+    config::Config,
+    error::{Error, Result},
+    git,
+    process::RUN_MARKER,
+    resume::position,
+    run::{self, Life},
+};
+
+const GIT_LIMIT: Duration = Duration::from_secs(30);
+
+/// What is asked for.
+pub struct Wanted<'a> {
+    /// The checkpoint.
+    pub target: &'a Checkpoint,
+    /// Whether the conversation stays where it is.
+    pub files_only: bool,
+    /// Whether what speaks against it is passed over.
+    pub force: bool,
+    /// Whether a live agent is stopped.
+    pub stop: bool,
+    /// The agent's folder, where there is one.
+    pub config: Option<PathBuf>,
+    /// What is configured for the session's workspace.
+    pub settings: &'a Config,
+    /// The environment.
+    pub variable: &'a dyn Fn(&str) -> Option<OsString>,
+}
+
+/// What was found.
+#[derive(Debug)]
+pub struct Look {
+    /// The session.
+    pub session: Session,
+    /// The workspace.
+    pub workspace: PathBuf,
+    /// Whether the conversation stays where it is.
+    pub files_only: bool,
+    /// The conversation that goes back.
+    pub conversation: Option<(String, PathBuf)>,
+    /// The run whose agent is to be stopped first.
+    pub stops: Option<Run>,
+    /// Repositories below the workspace that the checkpoint does not have; they are kept.
+    pub nested: Vec<Vec<u8>>,
+    /// What the user should know.
+    pub notices: Vec<String>,
+}
+
+fn refuse<T>(reason: String) -> Result<T> {
+    Err(Error::Invalid(reason))
+}
+
+/// Looks at everything but the checkpoint's own content ([`whole`]). Changes nothing.
+pub fn look(store: &Store, wanted: &Wanted<'_>) -> Result<Look> {
+    let target = wanted.target;
+    let Some(session) = store.view().session(&target.record.session)? else {
+        return refuse(format!("checkpoint {} belongs to no session", target.id()));
+    };
+    let place = session.workspace.as_ref().map(|place| PathBuf::from(&place.path)).unwrap_or_default();
+    let workspace = place.canonicalize().map_err(|source| Error::Io { action: "open the workspace", path: place, source })?;
+    let mut look = Look {
+        session,
+        workspace,
+        files_only: wanted.files_only,
+        conversation: None,
+        stops: None,
+        nested: Vec::new(),
+        notices: Vec::new(),
+    };
+    look.agent(store, wanted)?;
+    look.others(store)?;
+    look.git(store, wanted)?;
+    look.conversation(store, wanted)?;
+    Ok(look)
+}
+
+/// Refuses a checkpoint that is damaged. With `now`, a checkpoint of the workspace as it is: what that has as well is not looked at, as
+/// nothing of it will be read.
+pub fn whole(store: &Store, target: &Checkpoint, now: Option<&Checkpoint>, progress: &dyn Progress) -> Result<()> {
+    let report = match now {
+        Some(now) => check::verify_new(store, target, Some(now), progress)?,
+        None => check::verify(store, target, false, progress)?,
+    };
+    match report.is_ok() {
+        true => Ok(()),
+        false => refuse(format!(
+            "checkpoint {} is damaged, and nothing was changed; `parhelia checkpoint verify {}` says where",
+            target.id(),
+            target.id()
+        )),
+    }
+}
+
+impl Look {
+    /// A live agent would go on with what it remembers, and overwrite what is restored.
+    fn agent(&mut self, store: &Store, wanted: &Wanted<'_>) -> Result<()> {
+        let view = store.view();
+        let run = self.session.run.as_deref().map(|id| view.run(id)).transpose()?.flatten();
+        let Some(run) = run else { return Ok(()) };
+        let is_inside = (wanted.variable)(RUN_MARKER).is_some_and(|id| id == run.id.as_str());
+        if is_inside {
+            if !self.files_only {
+                self.notices.push("called from inside the agent: files alone go back, the conversation goes on".into());
+            }
+            self.files_only = true;
+            return Ok(());
+        }
+        match run::life(&run) {
+            Life::Over => {}
+            Life::Elsewhere { host, .. } if wanted.force => {
+                self.notices.push(format!("{host} may still have the session, and is not told"));
+            }
+            Life::Elsewhere { host, until } => {
+                return refuse(format!(
+                    "session {} is taken for alive on {host} until {until}; end it there, or give --force if that is over",
+                    self.session.id
+                ));
+            }
+            Life::Agent(_) | Life::Starting(_) if self.files_only => {
+                self.notices.push("the agent is alive; it is not told that its files change".into());
+            }
+            Life::Agent(_) | Life::Starting(_) if wanted.stop => self.stops = Some(run),
+            Life::Agent(process) | Life::Starting(process) => {
+                return refuse(format!(
+                    "the agent of session {} is alive (process {}); give --stop to end it, or --files-only to leave the conversation alone",
+                    self.session.id, process.process
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn others(&self, store: &Store) -> Result<()> {
+        match run::live_in(store, &self.workspace, &self.session.id)?.first() {
+            None => Ok(()),
+            Some((other, _)) => {
+                refuse(format!("session {} is alive in the same workspace, or in one below or above it; end it first", other.id))
+            }
+        }
+    }
+
+    fn git(&mut self, store: &Store, wanted: &Wanted<'_>) -> Result<()> {
+        let environment = git::Environment::new(wanted.variable);
+        let state = match git::state(&self.workspace, &environment, GIT_LIMIT) {
+            Ok(Some(state)) => state,
+            Ok(None) => return Ok(()),
+            Err(e) => {
+                self.notices.push(format!("git could not be asked: {e}"));
+                return Ok(());
+            }
+        };
+        let against = |reason: String| match wanted.force {
+            true => Ok(()),
+            false => refuse(format!("{reason}; give --force to roll the files back all the same (git itself is not touched)")),
+        };
+        if let Some(operation) = state.operation {
+            let text =
+                serde_json::to_value(operation).ok().and_then(|v| v.as_str().map(|s| s.replace('_', "-"))).unwrap_or_default();
+            against(format!("git is in the middle of a {text}"))?;
+        }
+        let then = wanted.target.record.git.as_ref().and_then(|git| git.get("branch")?.as_str().map(str::to_owned));
+        if let Some(then) = then.filter(|then| state.branch.as_ref() != Some(then)) {
+            let now = state.branch.clone().unwrap_or_else(|| "no branch".into());
+            against(format!("the checkpoint was made on branch {then}, and {now} is checked out"))?;
+        }
+        for below in state.below.iter().filter(|below| below.kind == git::Kind::Nested) {
+            let path = Path::new(&below.path);
+            if store.node_at(wanted.target, path.as_os_str().as_bytes()).is_err() {
+                self.notices.push(format!("{}: a repository that the checkpoint does not have; it is kept", below.path));
+                self.nested.push(path.as_os_str().as_bytes().to_vec());
+            }
+        }
+        Ok(())
+    }
+
+    fn conversation(&mut self, store: &Store, wanted: &Wanted<'_>) -> Result<()> {
+        if self.files_only {
+            return Ok(());
+        }
+        let record = wanted.target.record.conversation.as_ref();
+        let id = record.and_then(|record| record.get("agent_session_id")?.as_str().map(str::to_owned));
+        match (id, &wanted.config, position(store, wanted.target)?) {
+            (Some(id), Some(config), Some(_)) => self.conversation = Some((id, config.clone())),
+            _ => self.notices.push("the checkpoint has no conversation; files alone go back".into()),
+        }
+        Ok(())
+    }
+
+    /// What is spared, as an intent keeps it.
+    pub(super) fn spare(&self, omitted: impl Iterator<Item = Vec<u8>>) -> Vec<String> {
+        let all = self.nested.iter().cloned().chain(omitted);
+        all.map(|path| path.iter().map(|byte| format!("{byte:02x}")).collect()).collect()
+    }
+
+    /// The workspace, for messages.
+    pub fn shown(&self) -> String {
+        name::display(self.workspace.as_os_str().as_bytes())
+    }
+}

@@ -1,0 +1,148 @@
+//! The run that an event of the agent belongs to; one is begun where the agent was started by hand.
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
+
+use parhelia_store::{
+    Store,
+    event::Actor,
+    fold::{Session, Status, Tmux},
+};
+
+use super::{
+    begin::{Begin, begin, new_session_id, seen},
+    find::{Current, current, of_conversation},
+    life::life,
+};
+use crate::{
+    agent::Agent,
+    error::{Error, Result},
+    hooks::{Event, Kind},
+    process::Identity,
+};
+
+/// Who acts for a hook.
+pub fn hook_actor() -> Actor {
+    Actor { user: None, via: "hook".into() }
+}
+
+/// An agent's process, and its command line.
+pub type Agents = (Identity, Vec<OsString>);
+
+/// The run that an event belongs to. `may_begin`: whether one is begun where there is none; `above` is the agent that sent the event.
+///
+/// A conversation that is known belongs to its session, whoever started it; of one that is not, and that no run was launched with, a new
+/// session is made in the agent's folder. What is late, and of an agent that is dead, belongs to the last run.
+pub fn run_of(
+    store: &Store,
+    event: &Event,
+    may_begin: bool,
+    above: Option<Agents>,
+    variable: &dyn Fn(&str) -> Option<OsString>,
+) -> Result<Option<Current>> {
+    if let Some(current) = current(store, variable)? {
+        let view = store.view();
+        let known = view.session(&current.session)?;
+        let knows = known.is_some_and(|session| session.conversations.iter().any(|c| c.id == event.session_id));
+        if !knows && !event.session_id.is_empty() {
+            let seen = seen(&event.session_id, &current.session, &current.run, event.transcript_path.as_deref(), hook_actor());
+            store.append_events(&[seen.once(format!("{}/{}", current.run, event.session_id))], &())?;
+        }
+        return Ok(Some(current));
+    }
+    if event.session_id.is_empty() {
+        return Ok(None);
+    }
+    let known = of_conversation(store, &event.session_id)?;
+    if let Some((session, Some(run))) = &known {
+        return Ok(Some(Current::of(run, Some(session))));
+    }
+    let view = store.view();
+    if let Some((session, None)) = &known
+        && event.kind() != Kind::SessionStart
+        && !above.as_ref().is_some_and(|(agent, _)| agent.is_alive())
+        && let Some(run) = session.run.as_deref().map(|id| view.run(id)).transpose()?.flatten()
+    {
+        return Ok(Some(Current::of(&run, Some(session))));
+    }
+    if !may_begin {
+        return Ok(None);
+    }
+    adopt(store, event, known.map(|(session, _)| session), above, variable).map(Some)
+}
+
+fn adopt(
+    store: &Store,
+    event: &Event,
+    known: Option<Session>,
+    above: Option<Agents>,
+    variable: &dyn Fn(&str) -> Option<OsString>,
+) -> Result<Current> {
+    let folder: PathBuf = event.cwd.clone().ok_or_else(|| Error::Invalid("the event names no folder".into()))?;
+    // What has ended is over; whoever takes up its conversation begins another session.
+    let known = known.filter(|session| session.status != Status::Ended);
+    if let (None, Some((agent, _))) = (&known, &above)
+        && let Some(current) = of_process(store, agent.process, agent.start_time)?
+    {
+        // The same process with another conversation.
+        let seen = seen(&event.session_id, &current.session, &current.run, event.transcript_path.as_deref(), hook_actor());
+        store.append_events(&[seen.once(format!("{}/{}", current.run, event.session_id))], &())?;
+        return Ok(current);
+    }
+    let place = known.as_ref().and_then(|session| session.workspace.as_ref()).map(|place| PathBuf::from(&place.path));
+    let workspace = place.filter(|place| place.is_dir()).unwrap_or_else(|| folder.clone());
+    let argv = above.as_ref().map(|(_, argv)| argv.clone()).unwrap_or_default();
+    let from_argv = Agent::of(&argv).and_then(|agent| agent.permission_mode());
+    begin(
+        store,
+        &Begin {
+            session: known.as_ref().map_or_else(|| new_session_id(&workspace), |session| session.id.clone()),
+            name: workspace.file_name().map(|name| name.to_string_lossy().into_owned()),
+            workspace,
+            argv,
+            folder,
+            conversation: Some(event.session_id.clone()),
+            transcript: event.transcript_path.clone(),
+            permission_mode: event.permission_mode.clone().or(from_argv),
+            seen_epoch: known.as_ref().map(|session| session.epoch),
+            tmux: tmux(variable),
+            agent: above.map(|(agent, _)| agent),
+            actor: hook_actor(),
+            ..Begin::default()
+        },
+    )
+}
+
+/// The live run whose agent is this process.
+fn of_process(store: &Store, process: i32, start_time: u64) -> Result<Option<Current>> {
+    let view = store.view();
+    let is_it = |run: &parhelia_store::fold::Run| run.pid == u32::try_from(process).ok() && run.start_time == Some(start_time);
+    let found = view.runs()?.into_values().find(|run| is_it(run) && life(run).is_alive());
+    found.map(|run| Ok(Current::of(&run, view.session(&run.session)?.as_ref()))).transpose()
+}
+
+/// Where in tmux a process with this environment is.
+pub fn tmux(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<Tmux> {
+    let text = |name: &str| variable(name)?.into_string().ok().filter(|value| !value.is_empty());
+    let socket = text("TMUX")?.rsplitn(3, ',').nth(2)?.to_owned();
+    Some(Tmux { socket, pane: text("TMUX_PANE")? })
+}
+
+/// Sessions of a workspace whose last run is over without the session's end, newest first: work that could be gone on with.
+pub fn incomplete(store: &Store, workspace: &Path, but: &str) -> Result<Vec<Session>> {
+    let view = store.view();
+    let is_here = |session: &Session| session.workspace.as_ref().is_some_and(|place| Path::new(&place.path) == workspace);
+    let mut found = Vec::new();
+    for session in view.sessions()?.into_iter().filter(|s| s.id != but && s.head.is_some() && is_here(s)) {
+        let run = session.run.as_deref().map(|id| view.run(id)).transpose()?.flatten();
+        if matches!(session.status, Status::Error | Status::Active | Status::Starting)
+            && run.is_some_and(|run| !life(&run).is_alive())
+        {
+            found.push(session);
+        }
+    }
+    found.sort_by_key(|session| std::cmp::Reverse(session.changed_at));
+    Ok(found)
+}

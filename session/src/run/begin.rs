@@ -1,0 +1,163 @@
+//! Beginning and ending a run, as events.
+
+use std::{
+    ffi::OsString,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+use parhelia_store::{
+    Store,
+    event::{Actor, NewEvent, kind},
+    fold::{Status, Tmux},
+    id::Ulid,
+    name,
+};
+use serde_json::{Value, json};
+
+use super::{find::Current, lease, life::LAUNCHER};
+use crate::{
+    error::{Error, Result},
+    process::{Identity, boot_id, host_name},
+};
+
+/// A run that is to begin.
+#[derive(Clone, Debug, Default)]
+pub struct Begin {
+    /// The session; one that does not exist is made.
+    pub session: String,
+    /// What people call it, where it is new.
+    pub name: Option<String>,
+    /// The workspace.
+    pub workspace: PathBuf,
+    /// What is executed.
+    pub argv: Vec<OsString>,
+    /// In which folder.
+    pub folder: PathBuf,
+    /// The agent's conversation, where it is known.
+    pub conversation: Option<String>,
+    /// Where the conversation lies, where that is known.
+    pub transcript: Option<PathBuf>,
+    /// The agent's permission mode.
+    pub permission_mode: Option<String>,
+    /// The checkpoint that it goes on from.
+    pub resumed_from: Option<Ulid>,
+    /// The epoch that it was decided in: where the session has a newer one by now, nothing begins.
+    pub seen_epoch: Option<u64>,
+    /// Where in tmux it is.
+    pub tmux: Option<Tmux>,
+    /// The agent's process, where it runs already.
+    pub agent: Option<Identity>,
+    /// The process that starts the agent and waits for it.
+    pub launcher: Option<Identity>,
+    /// Who begins it.
+    pub actor: Actor,
+}
+
+/// An id for a new session: what it is about, and enough of chance to be its own.
+pub fn new_session_id(workspace: &Path) -> String {
+    let base = workspace.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let plain: String =
+        base.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' }).take(40).collect();
+    let plain = plain.trim_matches(['-', '.']);
+    let tail = Ulid::generate().to_string()[18..].to_ascii_lowercase();
+    format!("{}-{tail}", if plain.is_empty() { "session" } else { plain })
+}
+
+/// Begins a run. Fails with [`parhelia_store::Error::Fenced`] where another one has begun meanwhile.
+pub fn begin(store: &Store, begin: &Begin) -> Result<Current> {
+    let run = Ulid::generate().to_string();
+    let actor = || begin.actor.clone();
+    let mut events = Vec::new();
+    if store.refresh()?.session(&begin.session)?.is_none() {
+        let name = begin.name.clone().unwrap_or_else(|| begin.session.clone());
+        let created = NewEvent::new(kind::SESSION_CREATED, &begin.session, actor()).with("name", name);
+        events.push(created.with("workspace", place(&begin.workspace)));
+    }
+    let mut started = NewEvent::new(kind::RUN_STARTED, &run, actor());
+    started.data = fields(begin)?;
+    started.epoch = begin.seen_epoch.map(|epoch| epoch + 1);
+    events.push(started);
+    if begin.agent.is_some() {
+        events.push(lease::taken(&run, None, lease::HOOKED, actor()));
+    }
+    if let Some(id) = &begin.conversation {
+        events.push(seen(id, &begin.session, &run, begin.transcript.as_deref(), actor()));
+    }
+    let appended = store.append_events(&events, &())?;
+    let epoch = appended.iter().find(|a| a.event.kind == kind::RUN_STARTED).map_or(0, |a| a.event.epoch);
+    Ok(Current { session: begin.session.clone(), run, epoch, workspace: begin.workspace.clone() })
+}
+
+fn fields(begin: &Begin) -> Result<serde_json::Map<String, Value>> {
+    let text = |path: &Path| name::display(path.as_os_str().as_encoded_bytes());
+    let argv: Vec<String> = begin.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let fields = json!({
+        "session": begin.session,
+        "resumed_from": begin.resumed_from.map(|id| id.to_string()),
+        "host": host_name(),
+        "boot_id": boot_id()?,
+        "pid": begin.agent.as_ref().map(|agent| agent.process),
+        "start_time": begin.agent.as_ref().map(|agent| agent.start_time),
+        "tmux": begin.tmux,
+        "argv": argv,
+        "cwd": text(&begin.folder),
+        "permission_mode": begin.permission_mode,
+        "conversation": begin.conversation,
+    });
+    let Value::Object(mut fields) = fields else { return Err(Error::Invalid("a run's fields are no object".into())) };
+    if let Some(launcher) = &begin.launcher {
+        fields.insert(LAUNCHER.into(), json!(launcher));
+    }
+    Ok(fields)
+}
+
+fn place(workspace: &Path) -> Value {
+    let inode = std::fs::metadata(workspace).ok().map(|metadata| metadata.ino());
+    json!({ "path": name::display(workspace.as_os_str().as_encoded_bytes()), "inode": inode })
+}
+
+/// A conversation that was seen in a run.
+pub(crate) fn seen(id: &str, session: &str, run: &str, transcript: Option<&Path>, actor: Actor) -> NewEvent {
+    let transcript = transcript.map(|path| path.to_string_lossy().into_owned());
+    NewEvent::new(kind::CONVERSATION_SEEN, id, actor).with("session", session).with("run", run).with("transcript", transcript)
+}
+
+/// Records the agent's process, once there is one, and that this process watches it.
+pub fn started(store: &Store, current: &Current, agent: &Identity, actor: Actor) -> Result<()> {
+    let changed = NewEvent::new(kind::RUN_CHANGED, &current.run, actor.clone()).in_epoch(current.epoch);
+    let changed = changed.with("pid", agent.process).with("start_time", agent.start_time);
+    let lease = lease::taken(&current.run, Some(current.epoch), lease::WATCHED, actor);
+    unfenced(store, changed, lease)
+}
+
+/// Records that another process than the one which began the run starts its agent, and where in tmux that is.
+pub fn taken_on(store: &Store, current: &Current, launcher: &Identity, tmux: Option<&Tmux>, actor: Actor) -> Result<()> {
+    let changed = NewEvent::new(kind::RUN_CHANGED, &current.run, actor).in_epoch(current.epoch);
+    store.append_events(&[changed.with(LAUNCHER, json!(launcher)).with("tmux", json!(tmux))], &())?;
+    Ok(())
+}
+
+/// Ends a run, and says what the session is now. A run that a newer one has taken over from changes nothing but itself.
+pub fn end(store: &Store, current: &Current, reason: &str, status: Status, actor: Actor) -> Result<()> {
+    let ended = NewEvent::new(kind::RUN_ENDED, &current.run, actor.clone()).in_epoch(current.epoch).with("exit_reason", reason);
+    let status = NewEvent::new(kind::SESSION_STATUS, &current.session, actor)
+        .in_epoch(current.epoch)
+        .with("status", status.name())
+        .with("reason", reason);
+    let ended_already = store.refresh()?.session(&current.session)?.is_some_and(|session| session.status == Status::Ended);
+    if ended_already {
+        store.append_events(&[ended], &())?;
+        return Ok(());
+    }
+    unfenced(store, ended, status)
+}
+
+/// Appends what a run may always say of itself, and with it what only the newest run may, where it is that.
+fn unfenced(store: &Store, of_itself: NewEvent, of_the_newest: NewEvent) -> Result<()> {
+    match store.append_events(&[of_itself.clone(), of_the_newest], &()) {
+        Err(parhelia_store::Error::Fenced { .. }) => store.append_events(&[of_itself], &())?,
+        other => other?,
+    };
+    Ok(())
+}

@@ -1,0 +1,171 @@
+//! A checkpoint of a session that runs: the workspace with the conversation, git and tmux of the same moment.
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use parhelia_store::{
+    Store,
+    check::VerifyReport,
+    create::{self, FullWalk, Options, Outcome},
+    event::Actor,
+    fold::Tmux,
+    progress::Progress,
+    record::{Rules, Trigger},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    capture::{self, Capture, Job, Looked, Source, environment_job, git_job, session_state},
+    config::Config,
+    environment,
+    error::{Error, Result},
+    git,
+    tmux::{self, Limits, Server},
+    transcript::Located,
+    verification,
+};
+
+/// The folder of `state` with the conversation's files.
+pub const CONVERSATION_FOLDER: &str = capture::CONVERSATION;
+/// The folder of `state` with what tmux showed.
+pub const TMUX_FOLDER: &str = "tmux";
+/// The file in it with everything but the text.
+pub const TMUX_FILE: &str = "tmux.json";
+/// The field in that file that names the pane of the agent.
+pub const AGENT_PANE: &str = "agent_pane";
+
+const TMUX_LIMIT: Duration = Duration::from_secs(2);
+
+/// The conversation that belongs to a checkpoint.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Conversation {
+    /// There is none.
+    #[default]
+    None,
+    /// The one of this transcript.
+    Transcript(PathBuf),
+    /// The one of this id, in the agent's own folder.
+    Of {
+        /// The agent's folder.
+        config: PathBuf,
+        /// The id.
+        id: String,
+    },
+}
+
+/// What to capture, and as what.
+pub struct Wanted<'a> {
+    /// The session.
+    pub session: &'a str,
+    /// The run that it is made in; none from outside.
+    pub run: Option<(&'a str, u64)>,
+    /// The workspace.
+    pub workspace: &'a Path,
+    /// Why.
+    pub trigger: Trigger,
+    /// More about why.
+    pub detail: Option<String>,
+    /// A message for whoever looks at it later.
+    pub message: Option<String>,
+    /// Whether none is made where nothing has changed.
+    pub skip_if_unchanged: bool,
+    /// What is left out; none for what the configuration says.
+    pub rules: Option<Rules>,
+    /// The conversation.
+    pub conversation: Conversation,
+    /// Where in tmux the run is.
+    pub tmux: Option<Tmux>,
+    /// What has to be looked at to tell the agent's environment. With none, neither that is captured, nor are the files listed that the
+    /// session worked on.
+    pub environment: Option<environment::Request>,
+    /// What is configured for the workspace.
+    pub config: &'a Config,
+    /// Who makes it.
+    pub actor: Actor,
+    /// The environment.
+    pub variable: &'a dyn Fn(&str) -> Option<OsString>,
+}
+
+/// What was made, and whether it is whole.
+#[derive(Debug)]
+pub struct Made {
+    /// What came of it.
+    pub outcome: Outcome,
+    /// What verifying it found; none where nothing had changed, and nothing was made.
+    pub verified: Option<VerifyReport>,
+}
+
+impl Made {
+    /// Whether something was made that is damaged.
+    pub fn is_damaged(&self) -> bool {
+        self.verified.as_ref().is_some_and(|report| !report.is_ok())
+    }
+}
+
+/// Makes a checkpoint, and verifies it. What could not be captured beside the workspace is a failed part of it.
+pub fn make(store: &Store, wanted: &Wanted<'_>, progress: &dyn Progress) -> Result<Made> {
+    let options = Options {
+        workspace: wanted.workspace.to_owned(),
+        session: wanted.session.to_owned(),
+        run: wanted.run.map(|(run, _)| run.to_owned()),
+        epoch: wanted.run.map_or(0, |(_, epoch)| epoch),
+        actor: wanted.actor.clone(),
+        trigger: wanted.trigger,
+        trigger_detail: wanted.detail.clone(),
+        message: wanted.message.clone(),
+        rules: wanted.rules.clone().unwrap_or_else(|| wanted.config.capture.rules()),
+        skip_if_unchanged: wanted.skip_if_unchanged,
+        ..Options::default()
+    };
+    let git = git::Environment::new(wanted.variable);
+    let mut jobs = vec![git_job(wanted.workspace.to_owned(), git, wanted.config.capture.git_timeout())];
+    jobs.extend(wanted.environment.clone().map(environment_job));
+    jobs.extend(wanted.tmux.clone().map(tmux_job));
+    let known = store.view().session(wanted.session)?;
+    let listed = wanted.environment.as_ref().map(|_| (wanted.workspace.to_owned(), wanted.config.context.clone()));
+    let mut capture = Capture::new(capture::Wanted {
+        conversation: source(wanted),
+        session_state: Some(session_state(wanted.session, wanted.workspace, wanted.run, known.as_ref())),
+        jobs,
+        context: listed,
+        cache: store.layout().cache(),
+    });
+    let outcome = create::run_with(store, &options, &FullWalk, &mut capture, progress)?;
+    let verified = match outcome.skipped {
+        true => None,
+        false => Some(verification::of_new(store, &outcome.checkpoint, false, &wanted.actor, progress)?),
+    };
+    Ok(Made { outcome, verified })
+}
+
+/// The conversation, if one belongs to the checkpoint. One that the agent has not begun to write is none.
+fn source(wanted: &Wanted<'_>) -> Option<Result<Source, String>> {
+    let located = match &wanted.conversation {
+        Conversation::None => return None,
+        Conversation::Transcript(path) if !path.exists() => return None,
+        Conversation::Transcript(path) => Located::from_hook(path),
+        Conversation::Of { config, id } => Located::by_session(config, id),
+    };
+    match located {
+        Err(Error::NoTranscript { .. }) => None,
+        located => Some(located.map(Source::Transcript).map_err(|e| e.to_string())),
+    }
+}
+
+/// What tmux shows of the session that a pane belongs to.
+fn tmux_job(place: Tmux) -> Job {
+    Job::new(TMUX_FOLDER, move || {
+        let server = Server::new(Some(place.socket.clone().into()), TMUX_LIMIT);
+        let found = tmux::session_of(&server, &place.pane).and_then(|name| tmux::capture(&server, &name, Limits::default()));
+        let found = found.map_err(|e| e.to_string())?;
+        let mut state = json!(found.state);
+        state[AGENT_PANE] = Value::from(place.pane.clone());
+        let mut files = vec![(format!("{TMUX_FOLDER}/{TMUX_FILE}"), serde_json::to_vec_pretty(&state).unwrap_or_default())];
+        files.extend(found.scrollback.into_iter().map(|text| (format!("{TMUX_FOLDER}/{}", text.name), text.bytes)));
+        let error = (!found.problems.is_empty()).then(|| found.problems.join("; "));
+        Ok(Some(Looked { files, error, ..Looked::default() }))
+    })
+}

@@ -1,0 +1,79 @@
+//! Which run something belongs to.
+
+use std::{ffi::OsString, fs, os::unix::ffi::OsStringExt, path::PathBuf};
+
+use parhelia_store::{
+    Store,
+    fold::{Run, Session},
+};
+
+use super::life::{LAUNCHER, Life, life};
+use crate::{
+    agent::Agent,
+    error::Result,
+    process::{Identity, RUN_MARKER, parent},
+};
+
+/// A run that is under way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Current {
+    /// Its session.
+    pub session: String,
+    /// Its id.
+    pub run: String,
+    /// Its epoch.
+    pub epoch: u64,
+    /// The session's workspace.
+    pub workspace: PathBuf,
+}
+
+impl Current {
+    /// From what the store has of it.
+    pub fn of(run: &Run, session: Option<&Session>) -> Self {
+        let place = session.and_then(|session| session.workspace.as_ref()).map(|place| place.path.clone());
+        let workspace = place.or_else(|| run.cwd.clone()).unwrap_or_default().into();
+        Current { session: run.session.clone(), run: run.id.clone(), epoch: run.epoch, workspace }
+    }
+}
+
+/// The run whose marker this process carries.
+pub fn current(store: &Store, variable: &dyn Fn(&str) -> Option<OsString>) -> Result<Option<Current>> {
+    let Some(id) = variable(RUN_MARKER).and_then(|id| id.into_string().ok()) else { return Ok(None) };
+    let view = store.view();
+    let Some(run) = view.run(&id)? else { return Ok(None) };
+    Ok(Some(Current::of(&run, view.session(&run.session)?.as_ref())))
+}
+
+/// The session that a conversation belongs to, and its newest run where that lives.
+pub fn of_conversation(store: &Store, conversation: &str) -> Result<Option<(Session, Option<Run>)>> {
+    let view = store.view();
+    let knows = |session: &Session| session.conversations.iter().any(|found| found.id == conversation);
+    let mut sessions: Vec<Session> = view.sessions()?.into_iter().filter(knows).collect();
+    sessions.sort_by_key(|session| session.changed_at);
+    let Some(session) = sessions.pop() else { return Ok(None) };
+    let run = session.run.as_deref().map(|id| view.run(id)).transpose()?.flatten();
+    // Of a run whose process nobody knows it is not known that it is dead; another machine's is not the one that is asked about here.
+    let may_live = |run: &Run| match life(run) {
+        Life::Agent(_) | Life::Starting(_) => true,
+        Life::Elsewhere { .. } => false,
+        Life::Over => run.is_open() && run.pid.is_none() && !run.extra.contains_key(LAUNCHER),
+    };
+    Ok(Some((session, run.filter(may_live))))
+}
+
+/// The agent's process above this one, with its command line.
+pub fn agent_above() -> Option<(Identity, Vec<OsString>)> {
+    let mut process = std::process::id() as i32;
+    for _ in 0..32 {
+        process = parent(process).filter(|parent| *parent > 1)?;
+        let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+        let line = line.strip_suffix(b"\0").unwrap_or(&line);
+        let argv: Vec<OsString> = line.split(|b| *b == 0).map(|word| OsString::from_vec(word.to_vec())).collect();
+        // A process that names itself anew has the name alone; what runs it is told by the file.
+        let program = fs::read_link(format!("/proc/{process}/exe")).map(|path| vec![path.into_os_string()]).unwrap_or_default();
+        if Agent::of(&argv).is_some() || Agent::of(&program).is_some() {
+            return Some((Identity::of(process).ok()?, argv));
+        }
+    }
+    None
+}

@@ -1,0 +1,41 @@
+//! The lease of a run. Whether a run of this machine lives is asked of its processes; another machine, which shares the store, can only go
+//! by when it was heard last.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use parhelia_store::{
+    Store,
+    event::{Actor, NewEvent, kind},
+    fold::Lease,
+};
+
+use super::find::Current;
+use crate::{error::Result, process::host_name};
+
+/// For how long a run that a process of ours watches is taken for alive.
+pub const WATCHED: Duration = Duration::from_secs(180);
+/// How often that process renews the lease.
+pub const RENEWAL: Duration = Duration::from_secs(60);
+/// The same of a run that its hooks alone tell of, which are silent while the agent waits for its user.
+pub const HOOKED: Duration = Duration::from_secs(3600);
+
+/// The event of taking or renewing a run's lease; without an epoch, that of the session as it is.
+pub(super) fn taken(run: &str, epoch: Option<u64>, holds: Duration, actor: Actor) -> NewEvent {
+    let event = NewEvent::new(kind::RUN_LEASE, run, actor)
+        .with("holder", format!("{}/{}", host_name(), std::process::id()))
+        .with("renewed", Timestamp::now().to_string())
+        .with("ttl_seconds", holds.as_secs());
+    NewEvent { epoch, ..event }
+}
+
+/// Renews the lease of a run. Fails with [`parhelia_store::Error::Fenced`] where a newer run has taken over.
+pub fn renew(store: &Store, current: &Current, holds: Duration, actor: Actor) -> Result<()> {
+    store.append_events(&[taken(&current.run, Some(current.epoch), holds, actor)], &())?;
+    Ok(())
+}
+
+/// When a lease runs out.
+pub(super) fn runs_out(lease: &Lease) -> Option<Timestamp> {
+    lease.renewed?.checked_add(SignedDuration::from_secs(i64::try_from(lease.ttl_seconds).ok()?)).ok()
+}

@@ -1,0 +1,87 @@
+//! Whether a run lives.
+
+use std::path::Path;
+
+use jiff::Timestamp;
+use parhelia_store::{
+    Store,
+    fold::{Run, Session},
+};
+
+use super::lease;
+use crate::{
+    error::Result,
+    process::{Identity, host_name},
+};
+
+/// The field of a run that names the process which started the agent and waits for it.
+pub const LAUNCHER: &str = "launcher";
+
+/// How a run is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// Its agent runs here: which process.
+    Agent(Identity),
+    /// Its agent is being started here.
+    Starting(Identity),
+    /// It is over, or nothing of it is left.
+    Over,
+    /// It is another machine's, whose lease has not run out.
+    Elsewhere {
+        /// The machine.
+        host: String,
+        /// When the lease runs out, if it is not renewed.
+        until: Timestamp,
+    },
+}
+
+impl Life {
+    /// Whether it may still act.
+    pub fn is_alive(&self) -> bool {
+        *self != Life::Over
+    }
+}
+
+/// The process of a run's agent.
+pub fn agent_of(run: &Run) -> Option<Identity> {
+    let process = i32::try_from(run.pid?).ok()?;
+    Some(Identity { process, start_time: run.start_time?, boot_id: run.boot_id.clone()? })
+}
+
+/// Looks whether a run lives. A process of this machine is asked; for another machine's there is only the lease.
+pub fn life(run: &Run) -> Life {
+    if !run.is_open() {
+        return Life::Over;
+    }
+    if run.host.as_ref().is_some_and(|host| *host != host_name()) {
+        let until = run.lease.as_ref().and_then(lease::runs_out).filter(|until| *until > Timestamp::now());
+        return until.map_or(Life::Over, |until| Life::Elsewhere { host: run.host.clone().unwrap_or_default(), until });
+    }
+    if let Some(agent) = agent_of(run).filter(Identity::is_alive) {
+        return Life::Agent(agent);
+    }
+    let launcher = run.extra.get(LAUNCHER).and_then(|value| serde_json::from_value::<Identity>(value.clone()).ok());
+    match launcher.filter(Identity::is_alive) {
+        Some(launcher) if run.pid.is_none() => Life::Starting(launcher),
+        _ => Life::Over,
+    }
+}
+
+/// Sessions other than `but` with a live run in a workspace, or in one that lies in it or around it.
+pub fn live_in(store: &Store, workspace: &Path, but: &str) -> Result<Vec<(Session, Run)>> {
+    let view = store.refresh()?;
+    let mut found = Vec::new();
+    for session in view.sessions()?.into_iter().filter(|session| session.id != but) {
+        let Some(place) = &session.workspace else { continue };
+        let other = Path::new(&place.path);
+        if !(other.starts_with(workspace) || workspace.starts_with(other)) {
+            continue;
+        }
+        if let Some(run) = session.run.as_deref().map(|id| view.run(id)).transpose()?.flatten()
+            && life(&run).is_alive()
+        {
+            found.push((session, run));
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,16 @@
+//! A session's runs: beginning one, knowing whether it lives, ending it. Two runs of a session never act at once: each begins above the
+//! epoch of the one before, and only one can.
+
+mod adopt;
+mod begin;
+mod checkpoint;
+mod find;
+mod lease;
+mod life;
+
+pub use adopt::{Agents, hook_actor, incomplete, run_of, tmux};
+pub use begin::{Begin, begin, end, new_session_id, started, taken_on};
+pub use checkpoint::{AGENT_PANE, CONVERSATION_FOLDER, Conversation, Made, TMUX_FILE, TMUX_FOLDER, Wanted, make};
+pub use find::{Current, agent_above, current, of_conversation};
+pub use lease::{HOOKED, RENEWAL, WATCHED, renew};
+pub use life::{LAUNCHER, Life, agent_of, life, live_in};

@@ -1,0 +1,129 @@
+//! One tmux server, by its socket.
+
+use std::{
+    ffi::{OsStr, OsString},
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    error::{Error, Result},
+    process::RUN_MARKER,
+    program,
+};
+
+/// A tmux server.
+#[derive(Clone, Debug)]
+pub struct Server {
+    socket: Option<PathBuf>,
+    config: Option<PathBuf>,
+    limit: Duration,
+}
+
+impl Server {
+    /// The server of a socket; without one, the user's default server. No call of it takes longer than `limit`.
+    pub fn new(socket: Option<PathBuf>, limit: Duration) -> Self {
+        Server { socket, config: None, limit }
+    }
+
+    /// The server that `TMUX` (`SOCKET,PROCESS,SESSION`) names, in the environment of a process inside it.
+    pub fn of_variable(tmux: &str, limit: Duration) -> Option<Self> {
+        let mut parts = tmux.rsplitn(3, ',');
+        let socket = parts.nth(2).filter(|socket| !socket.is_empty())?;
+        Some(Server::new(Some(socket.into()), limit))
+    }
+
+    /// Starts, where it has to be started, with another configuration file than the user's.
+    pub fn with_config(mut self, config: impl Into<PathBuf>) -> Self {
+        self.config = Some(config.into());
+        self
+    }
+
+    /// Its socket, where it is not the default one.
+    pub fn socket(&self) -> Option<&Path> {
+        self.socket.as_deref()
+    }
+
+    /// A command line for it, to be run by the caller.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new("tmux");
+        // UTF-8 whatever the locale: otherwise every other character of a name would come back as `_`.
+        command.arg("-u");
+        if let Some(socket) = &self.socket {
+            command.arg("-S").arg(socket);
+        }
+        if let Some(config) = &self.config {
+            command.arg("-f").arg(config);
+        }
+        // A server that is started here outlives the run, and belongs to none.
+        command.env_remove(RUN_MARKER).env_remove("TMUX").env_remove("TMUX_PANE");
+        command
+    }
+
+    /// Runs a tmux command and returns what it prints.
+    pub fn call<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Result<Vec<u8>> {
+        let arguments: Vec<OsString> = arguments.into_iter().map(|a| a.as_ref().to_owned()).collect();
+        program::run(self.command().args(arguments), self.limit)
+    }
+
+    /// As [`Server::call`], of one line of text.
+    pub fn ask<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Result<String> {
+        let printed = self.call(arguments)?;
+        Ok(String::from_utf8_lossy(&printed).trim_end_matches('\n').to_owned())
+    }
+
+    /// As [`Server::ask`], for making a session: a server that is just ending takes what it is asked with it, so that it is asked again.
+    pub fn make<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Result<String> {
+        const ENDING: [&str; 2] = ["server exited", "lost server"];
+        let until = Instant::now() + self.limit;
+        loop {
+            match self.ask(arguments) {
+                Err(Error::Program { reason, .. })
+                    if ENDING.iter().any(|words| reason.contains(words)) && Instant::now() < until =>
+                {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// Whether it is there. Starts none.
+    pub fn is_running(&self) -> Result<bool> {
+        match self.call(["list-sessions", "-F", "#{session_id}"]) {
+            Ok(_) => Ok(true),
+            Err(Error::Program { .. }) => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Whether it has a session of exactly this name.
+    pub fn has_session(&self, name: &str) -> Result<bool> {
+        match self.call(["has-session", "-t", &format!("={name}")]) {
+            Ok(_) => Ok(true),
+            Err(Error::Program { .. }) => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// What a pane shows now, without colours.
+    pub fn screen(&self, pane: &str) -> Result<String> {
+        let printed = self.call(["capture-pane", "-p", "-t", pane])?;
+        Ok(String::from_utf8_lossy(&printed).into_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_variable_names_the_socket() {
+        let limit = Duration::from_secs(1);
+        let server = Server::of_variable("/tmp/tmux-0/odd,name,4711,0", limit).unwrap();
+        assert_eq!(server.socket(), Some(Path::new("/tmp/tmux-0/odd,name")));
+        assert!(Server::of_variable("", limit).is_none());
+        assert!(Server::of_variable("4711,0", limit).is_none());
+    }
+}

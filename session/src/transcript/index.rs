@@ -1,0 +1,316 @@
+//! The index over one transcript: what it holds, and how it goes on.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    fs::File,
+    io::BufReader,
+    os::unix::fs::MetadataExt,
+    path::Path,
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    line::{self, Line},
+    prefix::{Check, Hashing, Prefix},
+    usage::{Ledger, Usage},
+};
+use crate::error::{IoContext, Result};
+
+/// Version of [`Index`]; one of another version is made anew.
+pub const INDEX_VERSION: u32 = 1;
+
+const READ_BYTES: usize = 256 << 10;
+
+/// What wrote the file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Format {
+    /// A session's own transcript.
+    #[default]
+    Transcript,
+    /// The transcript of an agent that the session's agent started.
+    Subagent,
+    /// What the agent prints with `--output-format stream-json`.
+    StreamJson,
+}
+
+/// What the agent was doing where the index ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Nothing says.
+    #[default]
+    Unknown,
+    /// It waited for the next prompt.
+    Idle,
+    /// It waited for the model.
+    Thinking,
+    /// Tools were running.
+    InTool,
+}
+
+/// Counters. Records that belong to a subagent are counted in `records` and `by_type` alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Counts {
+    /// Lines that are records.
+    pub records: u64,
+    /// Records by their type.
+    pub by_type: BTreeMap<String, u64>,
+    /// Messages of the user, tool results included.
+    pub user_messages: u64,
+    /// Lines with messages of the model; one message may span several.
+    pub assistant_records: u64,
+    /// Prompts.
+    pub prompts: u64,
+    /// Results of whole runs (stream-json alone).
+    pub results: u64,
+    /// Tool calls.
+    pub tool_calls: u64,
+    /// Tool calls that a later prompt or a newer call put aside before a result came.
+    pub tool_calls_abandoned: u64,
+    /// Tool calls that failed.
+    pub tool_errors: u64,
+    /// Results of tools that nobody called.
+    pub orphan_results: u64,
+    /// Times that the conversation was compacted.
+    pub compactions: u64,
+    /// Times that the user interrupted.
+    pub interruptions: u64,
+    /// Answers of the API that were errors.
+    pub api_errors: u64,
+    /// Lines that are no records.
+    pub malformed: u64,
+    /// Lines that are too long.
+    pub oversized: u64,
+}
+
+/// The beginning of a text.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Snippet {
+    /// What is kept of it.
+    pub text: String,
+    /// Length of the whole, in bytes.
+    pub bytes: u64,
+}
+
+/// One prompt, and where the turn that it began lies.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Turn {
+    /// Id of the record, where it has one.
+    pub record: Option<String>,
+    /// Its offset in the transcript, in bytes; the turn ends where the next begins.
+    pub offset: u64,
+    /// When, as the record says.
+    pub at: Option<String>,
+    /// The beginning of the prompt.
+    pub prompt: String,
+}
+
+/// A tool call that has no result yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ToolCall {
+    /// Id of the call.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// Its input, as the JSON that the agent wrote; none where it is too long to repeat.
+    pub input: Option<String>,
+    /// The file that it reads or changes.
+    pub path: Option<String>,
+    /// Offset of the record in the transcript, in bytes.
+    pub offset: u64,
+    /// When, as the record says.
+    pub at: Option<String>,
+    /// Whether a subagent made it.
+    pub is_subagents: bool,
+}
+
+/// What the tools did to a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FileUse {
+    /// Times it was read.
+    pub reads: u64,
+    /// Times it was written or edited.
+    pub edits: u64,
+    /// Offset of the record that used it last, in bytes.
+    pub last_offset: u64,
+}
+
+/// An entry of the to-do list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Todo {
+    /// Its id, where it has one.
+    pub id: Option<String>,
+    /// What is to be done.
+    pub content: String,
+    /// `pending`, `in_progress`, `completed`, or what else the agent says.
+    pub status: String,
+}
+
+/// What is known of a session from its records; of each field the last.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Facts {
+    /// The agent's id of the conversation.
+    pub agent_session: Option<String>,
+    /// Id of the last message or prompt record.
+    pub last_record: Option<String>,
+    /// The API's id of the model's last message.
+    pub last_message: Option<String>,
+    /// When the last record was written, as it says.
+    pub last_at: Option<String>,
+    /// The working directory.
+    pub cwd: Option<String>,
+    /// The agent's version.
+    pub version: Option<String>,
+    /// The branch, as the agent saw it.
+    pub git_branch: Option<String>,
+    /// The model.
+    pub model: Option<String>,
+    /// The permission mode.
+    pub permission_mode: Option<String>,
+}
+
+/// Cost as the agent reported it, in billionths of a dollar.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Cost {
+    /// Of processes that are over.
+    pub before: u64,
+    /// Of the last process.
+    pub current: u64,
+}
+
+impl Cost {
+    /// In dollars.
+    pub fn usd(self) -> f64 {
+        self.before.saturating_add(self.current) as f64 / 1e9
+    }
+}
+
+/// An index over the whole records before an offset. Two of the same bytes are equal, however often each stopped on the way.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Index {
+    /// [`INDEX_VERSION`].
+    pub version: u32,
+    /// What wrote the file.
+    pub format: Format,
+    /// The bytes that are indexed.
+    pub prefix: Prefix,
+    /// Counters.
+    pub counts: Counts,
+    /// What is known of the session.
+    pub facts: Facts,
+    /// What the agent was doing.
+    pub phase: Phase,
+    /// The first prompt.
+    pub first_prompt: Option<Snippet>,
+    /// The last prompt.
+    pub last_prompt: Option<Snippet>,
+    /// The system prompt, where a record holds it.
+    pub system_prompt: Option<Snippet>,
+    /// The prompts, or the last of them ([`limits::TURNS_MAX`](super::limits::TURNS_MAX)).
+    pub turns: VecDeque<Turn>,
+    /// Tool calls that have no result, oldest first.
+    pub pending: Vec<ToolCall>,
+    /// How often each tool was called.
+    pub tools: BTreeMap<String, u64>,
+    /// Files that tools read or changed, by path as the agent gave it.
+    pub files: BTreeMap<String, FileUse>,
+    /// Files whose content is in the model's context: read, written or attached since the last compaction.
+    pub loaded: BTreeSet<String>,
+    /// The to-do list.
+    pub todos: Vec<Todo>,
+    /// Tokens.
+    pub usage: Ledger,
+    /// Tokens up to the last result (stream-json alone).
+    pub usage_settled: Usage,
+    /// Tokens in the model's context at its last message.
+    pub context_tokens: Option<u64>,
+    /// Cost, where the agent reported one.
+    pub cost: Option<Cost>,
+    /// Whether some list reached its bound ([`limits`](super::limits)).
+    pub truncated: bool,
+}
+
+/// Where an index came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// There was none.
+    Fresh,
+    /// The one before went on.
+    Resumed,
+    /// The one before was of other bytes: the transcript was rewritten or cut.
+    Rebuilt,
+}
+
+/// An index that was brought up to date.
+#[derive(Clone, Debug)]
+pub struct Updated {
+    /// The index.
+    pub index: Index,
+    /// Where it came from.
+    pub origin: Origin,
+    /// Bytes that were parsed.
+    pub bytes_parsed: u64,
+}
+
+/// Indexes a file up to `end`, a record boundary ([`cut`](super::cut())), going on from an earlier index where its bytes are still there.
+/// The transcript may grow meanwhile; if it ends before `end`, the index ends with its last whole record.
+pub fn update(previous: Option<Index>, path: &Path, end: u64, format: Format, check: Check) -> Result<Updated> {
+    let mut file = File::open(path).at("read", path)?;
+    let inode = file.metadata().at("read", path)?.ino();
+    let had = previous.is_some();
+    let usable = previous.filter(|index| index.version == INDEX_VERSION && index.format == format && index.prefix.bytes <= end);
+    let held = match usable {
+        Some(index) => index.prefix.holds(&mut file, inode, check).at("read", path)?.then_some(index),
+        None => None,
+    };
+    let origin = match (had, held.is_some()) {
+        (_, true) => Origin::Resumed,
+        (true, false) => Origin::Rebuilt,
+        (false, false) => Origin::Fresh,
+    };
+    let mut index = held.unwrap_or_else(|| Index { version: INDEX_VERSION, format, ..Index::default() });
+    let start = index.prefix.bytes;
+    index.read(file, end).at("read", path)?;
+    index.prefix.inode = inode;
+    let bytes_parsed = index.prefix.bytes - start;
+    Ok(Updated { index, origin, bytes_parsed })
+}
+
+impl Index {
+    fn read(&mut self, file: File, end: u64) -> std::io::Result<()> {
+        let mut offset = self.prefix.bytes;
+        let mut input = BufReader::with_capacity(READ_BYTES, Hashing::new(file, std::mem::take(&mut self.prefix), end)?);
+        let mut buffer = Vec::new();
+        while let Some((line, bytes)) = line::next(&mut input, &mut buffer)? {
+            match line {
+                Line::Whole => self.apply(&buffer, offset),
+                Line::TooLong => self.counts.oversized += 1,
+            }
+            offset += bytes;
+        }
+        self.prefix = input.into_inner().prefix();
+        Ok(())
+    }
+
+    /// Turns so far.
+    pub fn turn_count(&self) -> u64 {
+        // A stream shows prompts only where it was asked to.
+        self.counts.prompts.max(self.counts.results)
+    }
+
+    /// Tool calls of the agent itself that have no result.
+    pub fn pending_calls(&self) -> impl Iterator<Item = &ToolCall> {
+        self.pending.iter().filter(|call| !call.is_subagents)
+    }
+}

@@ -1,0 +1,29 @@
+//! Bounds of an index, so that no transcript, however long or hostile, makes it or the memory it takes grow without end. Where one is
+//! reached, counters go on and the index says that its lists are not whole ([`Index::truncated`](super::Index::truncated)).
+
+/// Longest line that is parsed, in bytes; a longer one is counted and passed over.
+pub const LINE_BYTES_MAX: usize = 64 << 20;
+/// Prompts that are listed; the oldest go first.
+pub const TURNS_MAX: usize = 5_000;
+/// Tool calls without a result that are remembered; the oldest go first.
+pub const PENDING_MAX: usize = 256;
+/// Distinct paths that are listed.
+pub const FILES_MAX: usize = 10_000;
+/// Distinct names of tools, models and kinds of record that are counted one by one.
+pub const NAMES_MAX: usize = 256;
+/// Entries of a to-do list.
+pub const TODOS_MAX: usize = 1_000;
+/// Messages whose usage may still be corrected by a later line.
+pub const WINDOW: usize = 64;
+/// Longest name or id, in bytes.
+pub const NAME_BYTES_MAX: usize = 512;
+/// Longest path, in bytes.
+pub const PATH_BYTES_MAX: usize = 4096;
+/// How much of the first and the last prompt is kept, in bytes.
+pub const PROMPT_BYTES_MAX: usize = 16 << 10;
+/// How much of each listed prompt is kept, in bytes.
+pub const TURN_BYTES_MAX: usize = 200;
+/// How much of a system prompt is kept, in bytes.
+pub const SYSTEM_PROMPT_BYTES_MAX: usize = 256 << 10;
+/// Longest input of a pending tool call that is kept, in bytes of JSON.
+pub const INPUT_BYTES_MAX: usize = 64 << 10;

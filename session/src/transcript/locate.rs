@@ -1,0 +1,124 @@
+//! Where a conversation lies: `<config>/projects/<slug>/<id>.jsonl`, with more of it in a folder beside it and in others by its id.
+//!
+//! The slug is made from the working directory in a way that loses information, so that it is never taken apart here; the id is what
+//! names a conversation.
+
+use std::{
+    ffi::OsStr,
+    fs,
+    io::ErrorKind,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use crate::error::{Error, IoContext, Result};
+
+/// A conversation's transcript.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Located {
+    /// The transcript.
+    pub transcript: PathBuf,
+    /// The agent's id of the conversation.
+    pub agent_session: String,
+    /// The agent's configuration folder, where the transcript lies in one.
+    pub config: Option<PathBuf>,
+    /// Other transcripts of the same id, which were changed before this one.
+    pub others: Vec<PathBuf>,
+}
+
+impl Located {
+    /// From the path that a hook named. The file need not exist yet.
+    pub fn from_hook(transcript: &Path) -> Result<Self> {
+        let id = transcript.file_stem().and_then(OsStr::to_str).filter(|_| transcript.extension() == Some(OsStr::new("jsonl")));
+        let id = id.filter(|id| is_session_id(id) && transcript.is_absolute());
+        let Some(id) = id else {
+            let shown = transcript.display();
+            return Err(Error::Invalid(format!("{shown} is no transcript: give the absolute path of an `<id>.jsonl` file")));
+        };
+        let projects =
+            transcript.parent().and_then(Path::parent).filter(|folder| folder.file_name() == Some(OsStr::new("projects")));
+        let config = projects.and_then(Path::parent).map(Path::to_owned);
+        Ok(Located { transcript: transcript.to_owned(), agent_session: id.to_owned(), config, others: Vec::new() })
+    }
+
+    /// By the agent's id of the conversation, in all projects of a configuration folder. Of several the one that was changed last.
+    pub fn by_session(config: &Path, agent_session: &str) -> Result<Self> {
+        if !is_session_id(agent_session) {
+            return Err(Error::Invalid(format!("'{agent_session}' is no id of a conversation")));
+        }
+        let projects = config.join("projects");
+        let mut found: Vec<(SystemTime, PathBuf)> = Vec::new();
+        for project in entries(&projects)? {
+            let path = project.join(format!("{agent_session}.jsonl"));
+            if let Ok(metadata) = fs::symlink_metadata(&path)
+                && metadata.is_file()
+            {
+                found.push((metadata.modified().at("read", &path)?, path));
+            }
+        }
+        found.sort();
+        let Some((_, transcript)) = found.pop() else {
+            return Err(Error::NoTranscript { agent_session: agent_session.to_owned(), projects });
+        };
+        let others = found.into_iter().rev().map(|(_, path)| path).collect();
+        Ok(Located { transcript, agent_session: agent_session.to_owned(), config: Some(config.to_owned()), others })
+    }
+
+    /// The folder beside the transcript: subagents, and results of tools that were too long for it.
+    pub fn folder(&self) -> PathBuf {
+        self.transcript.with_extension("")
+    }
+}
+
+/// Whether a text can be the name of a conversation, and of a file.
+pub fn is_session_id(text: &str) -> bool {
+    let is_plain = text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'));
+    !text.is_empty() && text.len() <= 128 && is_plain && !text.starts_with('.')
+}
+
+/// The entries of a folder, sorted; none where there is no folder.
+pub(super) fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
+    let found = match fs::read_dir(folder) {
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(Vec::new()),
+        found => found.at("read folder", folder)?,
+    };
+    let mut paths =
+        found.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>().at("read folder", folder)?;
+    paths.sort();
+    Ok(paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn by_a_hooks_path() {
+        let found = Located::from_hook(Path::new("/h/.claude/projects/-w/0a-1.jsonl")).unwrap();
+        assert_eq!((found.agent_session.as_str(), found.config.as_deref()), ("0a-1", Some(Path::new("/h/.claude"))));
+        assert_eq!(found.folder(), Path::new("/h/.claude/projects/-w/0a-1"));
+        assert_eq!(Located::from_hook(Path::new("/elsewhere/0a-1.jsonl")).unwrap().config, None);
+        for bad in ["", "relative.jsonl", "/a/b.txt", "/a/.jsonl", "/a/b c.jsonl"] {
+            assert!(Located::from_hook(Path::new(bad)).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn by_id_the_copy_that_was_changed_last() {
+        let config = tempfile::tempdir().unwrap();
+        let missing = Located::by_session(config.path(), "a").unwrap_err();
+        assert!(matches!(missing, Error::NoTranscript { .. }), "{missing}");
+        let path = |slug: &str| config.path().join("projects").join(slug).join("a.jsonl");
+        for (slug, seconds) in [("-one", 20), ("-two", 30), ("-three", 10)] {
+            fs::create_dir_all(path(slug).parent().unwrap()).unwrap();
+            let file = fs::File::create(path(slug)).unwrap();
+            file.set_modified(SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds)).unwrap();
+        }
+        fs::create_dir(config.path().join("projects/-one/b.jsonl")).unwrap();
+        let found = Located::by_session(config.path(), "a").unwrap();
+        assert_eq!(found.transcript, path("-two"));
+        assert_eq!(found.others, [path("-one"), path("-three")]);
+        assert!(Located::by_session(config.path(), "b").is_err());
+        assert!(Located::by_session(config.path(), "../a").is_err());
+    }
+}

@@ -1,0 +1,154 @@
+//! Appending events: under the writer lock, each at most once, as a chain, and nothing by a run that a newer one has taken over from.
+
+use jiff::Timestamp;
+use ulid::Ulid;
+
+use crate::{
+    error::{Error, Result},
+    event::{self, Appended, EVENT_SCHEMA, Event, NewEvent, kind},
+    fold::{Folds, Unfit},
+    journal::{Entry, encode_entry},
+    progress::Progress,
+    store::Store,
+    view::{self, Db, View},
+};
+
+/// What only the newest run of a session may record.
+const FENCED: [&str; 5] =
+    [kind::SESSION_HEAD, kind::SESSION_STATUS, kind::RUN_LEASE, kind::CHECKPOINT_DECIDED, kind::CHECKPOINT_DELETED];
+
+impl Store {
+    /// Appends events, all or none, with one sync. An event whose idempotency key is known already is not appended again; the one that
+    /// is there is returned. Later events of the list see what earlier ones changed.
+    ///
+    /// Fails with [`Error::Fenced`] where an epoch that is out of date moves a head, changes a status, renews a lease or decides, and
+    /// where a run does not begin above the session's epoch; with [`Error::NoSession`], [`Error::NoRun`] or [`Error::NoCheckpoint`] where
+    /// the subject does not exist.
+    pub fn append_events(&self, new: &[NewEvent], progress: &dyn Progress) -> Result<Vec<Appended>> {
+        let lock = self.lock(progress)?;
+        let view = self.refresh()?;
+        let mut chain = Chain::new(&view)?;
+        let appended = new.iter().map(|new| chain.add(new)).collect::<Result<Vec<_>>>()?;
+        let entries = chain.entries;
+        if !entries.is_empty() {
+            self.append(&lock, &entries)?;
+        }
+        drop(lock);
+        if self.view().wants_absorbing() {
+            view::absorb(self.layout(), &Default::default())?;
+            self.reopen()?;
+        }
+        Ok(appended)
+    }
+
+    /// All events behind a sequence, with theirs, in order. Reads the journal.
+    pub fn events_after(&self, sequence: u64) -> Result<Vec<(u64, Event)>> {
+        let tail = crate::journal::Journal::new(self.layout().journal()).read(&crate::journal::Position::start())?;
+        let events = tail.records.into_iter().filter(|logged| logged.sequence > sequence);
+        Ok(events
+            .filter_map(|logged| match logged.entry {
+                Entry::Event(event) => Some((logged.sequence, *event)),
+                _ => None,
+            })
+            .collect())
+    }
+}
+
+/// Events on their way into the journal, behind what a view shows. The caller holds the writer lock.
+pub(crate) struct Chain<'a> {
+    view: &'a View,
+    folds: Folds,
+    base: Option<&'a Db>,
+    last: Option<String>,
+    /// What is to be appended.
+    pub(crate) entries: Vec<Entry>,
+}
+
+impl<'a> Chain<'a> {
+    pub(crate) fn new(view: &'a View) -> Result<Self> {
+        let (folds, base) = view.folds();
+        Ok(Chain { view, last: folds.last_event(base)?, folds, base, entries: Vec::new() })
+    }
+
+    /// Adds an event, unless it is there already.
+    pub(crate) fn add(&mut self, new: &NewEvent) -> Result<Appended> {
+        if let Some(key) = &new.idempotency_key
+            && let Some(event) = self.folds.event_of_key(self.base, key)?
+        {
+            if (&event.kind, &event.subject) != (&new.kind, &new.subject) {
+                return Err(Error::Invalid(format!(
+                    "the idempotency key '{key}' was used for {} of {}; use another one for {} of {}",
+                    event.kind, event.subject, new.kind, new.subject
+                )));
+            }
+            return Ok(Appended { event, existed: true });
+        }
+        let epoch = self.epoch(new)?;
+        if new.kind == kind::SESSION_HEAD {
+            self.check_head(new)?;
+        }
+        let event = Event {
+            id: Ulid::generate(),
+            at: Timestamp::now(),
+            host: event::host(),
+            schema: EVENT_SCHEMA,
+            kind: new.kind.clone(),
+            subject: new.subject.clone(),
+            actor: new.actor.clone(),
+            epoch,
+            idempotency_key: new.idempotency_key.clone(),
+            previous: self.last.clone(),
+            data: new.data.clone(),
+            extra: Default::default(),
+        };
+        let entry = Entry::Event(Box::new(event.clone()));
+        let hash = event::hash(&encode_entry(&entry)?);
+        self.folds.append(self.base, &event, hash.clone()).map_err(|unfit| match unfit {
+            Unfit::Store(error) | Unfit::Refused(error) => error,
+        })?;
+        self.last = Some(hash);
+        self.entries.push(entry);
+        Ok(Appended { event, existed: false })
+    }
+
+    /// A session's head is one of its own checkpoints.
+    fn check_head(&self, new: &NewEvent) -> Result<()> {
+        let told = new.data.get("checkpoint").and_then(serde_json::Value::as_str).unwrap_or_default();
+        let found = told.parse().ok().map(|id| self.view.checkpoint(id)).transpose()?.flatten();
+        match found {
+            Some(checkpoint) if checkpoint.record.session == new.subject => Ok(()),
+            _ => Err(Error::NoCheckpoint { selector: format!("{}@{told}", new.subject) }),
+        }
+    }
+
+    /// The epoch that the event is recorded with, if it may be recorded.
+    fn epoch(&self, new: &NewEvent) -> Result<u64> {
+        let Some(id) = self.session_of(new)? else { return Ok(new.epoch.unwrap_or(0)) };
+        let current = self.folds.session(self.base, &id)?.map_or(0, |session| session.epoch);
+        let fenced = |epoch| Err(Error::Fenced { action: new.kind.clone(), session: id.clone(), epoch, current });
+        match new.epoch {
+            None if new.kind == kind::RUN_STARTED => Ok(current + 1),
+            None => Ok(current),
+            Some(epoch) if new.kind == kind::RUN_STARTED && epoch <= current => fenced(epoch),
+            Some(epoch) if FENCED.contains(&new.kind.as_str()) && epoch < current => fenced(epoch),
+            Some(epoch) => Ok(epoch),
+        }
+    }
+
+    /// The session that an event concerns. Fails where its subject does not exist.
+    fn session_of(&self, new: &NewEvent) -> Result<Option<String>> {
+        let told = || new.data.get("session").and_then(serde_json::Value::as_str).map(str::to_owned);
+        match new.kind.split_once('.') {
+            Some(("session", _)) => Ok(Some(new.subject.clone())),
+            Some(("run", _)) if new.kind == kind::RUN_STARTED => Ok(told()),
+            Some(("run", _)) => Ok(self.folds.run(self.base, &new.subject)?.map(|run| run.session)),
+            Some(("checkpoint", _)) => {
+                let found = new.subject.parse().map(|id| self.view.checkpoint(id));
+                let none = || Error::NoCheckpoint { selector: new.subject.clone() };
+                let found = found.map_err(|_| none())??;
+                Ok(Some(found.ok_or_else(none)?.record.session))
+            }
+            _ => Ok(told()),
+        }
+    }
+}

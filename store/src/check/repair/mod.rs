@@ -1,0 +1,130 @@
+//! Repair: what is damaged is taken from wherever it is still whole, and what is whole is moved away from what is damaged.
+//!
+//! - *Survey*: every block of every pack is read. What hashes to its id is good, wherever it lies, also behind a damaged place.
+//! - *Need*: follow the checkpoints. What they need and no pack has is looked for in the sources: other stores, and live folders.
+//! - *Rewrite*: a pack with damage is condemned, as gc condemns packs, after all that is good in it was copied. So are packs with
+//!   recipes of which parts are lost: a later create would trust them. The index is derived anew.
+//!
+//! What stays lost is named. It is stored again by the first create that comes upon the same content, and the checkpoints that need
+//! it are whole again then; therefore the stat caches go, so that such a create reads everything.
+
+mod need;
+mod rewrite;
+mod sources;
+mod survey;
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
+
+use serde::Serialize;
+
+use self::{need::Need, sources::Sources, survey::Survey};
+use super::Touched;
+use crate::{
+    error::{Error, Result},
+    id::{ObjectId, PackId},
+    pack::ObjectKind,
+    pin::Pin,
+    progress::Progress,
+    store::{OpenOptions, Store},
+};
+
+/// An object that was taken from a source.
+#[derive(Debug)]
+struct Found {
+    kind: ObjectKind,
+    id: ObjectId,
+    bytes: Vec<u8>,
+}
+
+/// An object that checkpoints need and that is nowhere.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Lost {
+    /// Which one.
+    pub object: ObjectId,
+    /// Chunk, recipe, tree, table or record.
+    pub kind: &'static str,
+    /// Checkpoints and paths that need it; not more than a few.
+    pub touches: Vec<Touched>,
+    /// How many more there are.
+    pub touches_more: u64,
+}
+
+/// What a repair does.
+#[derive(Debug, Default, Serialize)]
+pub struct RepairPlan {
+    /// Packs with damage, or gone.
+    pub damaged_packs: Vec<PackId>,
+    /// Whole packs that hold recipes of which parts are lost.
+    pub packs_with_broken_recipes: Vec<PackId>,
+    /// Objects in all of these that are whole, and are copied.
+    pub kept_objects: u64,
+    /// Objects that are taken from the sources.
+    pub recovered_objects: u64,
+    /// What stays lost.
+    pub lost: Vec<Lost>,
+    #[serde(skip)]
+    recovered: Vec<Found>,
+    #[serde(skip)]
+    broken_recipes: BTreeSet<ObjectId>,
+    #[serde(skip)]
+    survey: Survey,
+    #[serde(skip)]
+    _pin: Option<Pin>,
+}
+
+impl RepairPlan {
+    /// Whether packs have to be written or to go.
+    pub fn changes_packs(&self) -> bool {
+        !self.damaged_packs.is_empty() || !self.packs_with_broken_recipes.is_empty() || self.recovered_objects > 0
+    }
+}
+
+/// Finds out what can be repaired, and changes nothing. `from` are stores, and folders that hold what was captured once.
+pub fn plan_repair(root: &Path, from: &[PathBuf], progress: &dyn Progress) -> Result<RepairPlan> {
+    let store = Store::open_without_index(root, &OpenOptions::default())?;
+    let mut pin = Pin::take(&store.layout().pins(), true, "repair").ok();
+    let view = store.refresh()?;
+    let checkpoints = view.checkpoints()?;
+    if let Some(pin) = &mut pin {
+        pin.add(checkpoints.iter().map(|c| c.record.id))?;
+    }
+    let survey = Survey::take(&store, progress)?;
+    let mut need = Need::new(&store, &survey, Sources::open(from)?);
+    for checkpoint in checkpoints {
+        need.follow(checkpoint, progress)?;
+    }
+    let (recovered, lost) = need.finish();
+    let broken_recipes = survey.broken_recipes(&store, &recovered)?;
+    let mut packs_with_broken_recipes: BTreeSet<PackId> = BTreeSet::new();
+    packs_with_broken_recipes.extend(broken_recipes.iter().filter_map(|id| survey.good.get(&id.key())).map(|at| at.pack));
+    packs_with_broken_recipes.retain(|pack| !survey.damaged.contains(pack));
+    let goes = |pack: &PackId| survey.damaged.contains(pack) || packs_with_broken_recipes.contains(pack);
+    let moved = survey.good.values().filter(|at| goes(&at.pack)).count();
+    Ok(RepairPlan {
+        damaged_packs: survey.damaged.iter().copied().collect(),
+        packs_with_broken_recipes: packs_with_broken_recipes.into_iter().collect(),
+        kept_objects: (moved - broken_recipes.len().min(moved)) as u64,
+        recovered_objects: recovered.len() as u64,
+        lost,
+        recovered,
+        broken_recipes,
+        survey,
+        _pin: pin,
+    })
+}
+
+/// Does what a plan says, and derives the index anew.
+pub fn repair(root: &Path, plan: &RepairPlan, progress: &dyn Progress) -> Result<()> {
+    if plan.changes_packs() {
+        let store = Store::open_without_index(root, &OpenOptions::default())?;
+        rewrite::rewrite(&store, plan, progress)?;
+    }
+    super::rebuild_index(root, progress)
+}
+
+fn unexpected(what: &str) -> Error {
+    Error::Invalid(format!("{what}; run the repair again"))
+}

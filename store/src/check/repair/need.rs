@@ -1,0 +1,204 @@
+//! What the checkpoints need, and what of that is nowhere in the packs.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::{Found, Lost, Touched, sources::Sources, survey::Survey};
+use crate::{
+    check::reach::own_objects,
+    error::Result,
+    id::{BlobId, ObjectId, ObjectKey, TreeId},
+    name,
+    pack::ObjectKind,
+    progress::{self, Progress},
+    recipe,
+    record::Checkpoint,
+    store::Store,
+    tree::{self, Kind, Node, TreeNode},
+};
+
+/// Of one lost object, at most this many places are named.
+const TOUCHED_MAX: usize = 20;
+
+/// Where in a checkpoint something is needed.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub(super) checkpoint: &'a Checkpoint,
+    /// From the workspace folder.
+    pub(super) path: &'a [u8],
+    /// Of a file, the bytes that are needed.
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+}
+
+/// Trees that are still to be followed, and where they are.
+type Pending = Vec<(TreeId, Option<Vec<u8>>)>;
+
+/// Follows checkpoints.
+pub(super) struct Need<'a> {
+    store: &'a Store,
+    survey: &'a Survey,
+    sources: Sources,
+    /// Trees and blobs of which nothing is lost.
+    whole: HashSet<ObjectKey>,
+    recovered: HashMap<ObjectKey, Found>,
+    lost: BTreeMap<ObjectId, Lost>,
+}
+
+impl<'a> Need<'a> {
+    pub(super) fn new(store: &'a Store, survey: &'a Survey, sources: Sources) -> Self {
+        let (whole, recovered, lost) = Default::default();
+        Need { store, survey, sources, whole, recovered, lost }
+    }
+
+    /// What was found in the sources, and what was not.
+    pub(super) fn finish(self) -> (Vec<Found>, Vec<Lost>) {
+        (self.recovered.into_values().collect(), self.lost.into_values().collect())
+    }
+
+    /// Follows one checkpoint to all that it needs.
+    pub(super) fn follow(&mut self, checkpoint: &Checkpoint, progress: &dyn Progress) -> Result<()> {
+        let top = Place { checkpoint, path: b"", offset: 0, bytes: 0 };
+        for (kind, id) in own_objects(checkpoint) {
+            if kind == ObjectKind::Record && !self.has(id) {
+                // The journal has every record, byte for byte.
+                let bytes = checkpoint.sealed.as_bytes().to_vec();
+                self.recovered.insert(id.key(), Found { kind, id, bytes });
+            } else {
+                self.require(kind, id, &top)?;
+            }
+        }
+        let (lost, mut visited) = (self.lost.len(), Vec::new());
+        let mut pending: Pending = vec![(checkpoint.record.root, None)];
+        while let Some((id, folder)) = pending.pop() {
+            progress::check(progress)?;
+            if self.whole.contains(&id.object().key()) {
+                continue;
+            }
+            visited.push(id.object().key());
+            let path = folder.clone().unwrap_or_default();
+            let Some(bytes) = self.fetch(ObjectKind::Tree, id.object(), &Place { path: &path, ..top })? else { continue };
+            match tree::decode(&bytes) {
+                Ok(TreeNode::Inner(children)) => pending.extend(children.iter().map(|c| (c.tree, folder.clone()))),
+                Ok(TreeNode::Leaf(nodes)) => {
+                    for node in &nodes {
+                        self.entry(node, folder.as_deref(), &top, &mut pending)?;
+                    }
+                }
+                Err(_) => self.lose(ObjectKind::Tree, id.object(), &Place { path: &path, ..top }),
+            }
+        }
+        if self.lost.len() == lost {
+            self.whole.extend(visited);
+        }
+        Ok(())
+    }
+
+    /// Follows an entry of a folder; `None` is the root, whose parts are no paths of the workspace.
+    fn entry(&mut self, node: &Node, folder: Option<&[u8]>, top: &Place<'_>, pending: &mut Pending) -> Result<()> {
+        let path = match folder {
+            None if node.name == b"workspace" => Vec::new(),
+            None => node.name.clone(),
+            Some(folder) => name::join(folder, &node.name),
+        };
+        match node.kind {
+            Kind::Folder { tree, .. } => pending.push((tree, Some(path))),
+            Kind::File { size, blob, .. } if size > 0 => {
+                self.blob(blob, size, &Place { path: &path, offset: 0, bytes: size, ..*top })?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn has(&self, id: ObjectId) -> bool {
+        self.survey.good.contains_key(&id.key()) || self.recovered.contains_key(&id.key())
+    }
+
+    fn lose(&mut self, kind: ObjectKind, id: ObjectId, place: &Place<'_>) {
+        let none = || Lost { object: id, kind: kind.name(), touches: Vec::new(), touches_more: 0 };
+        let lost = self.lost.entry(id).or_insert_with(none);
+        let touched = Touched { checkpoint: place.checkpoint.record.id, path: name::display(place.path) };
+        if lost.touches.len() < TOUCHED_MAX {
+            lost.touches.push(touched);
+        } else {
+            lost.touches_more += 1;
+        }
+    }
+
+    /// Sees that an object is there, or takes it from a source. False where it is lost.
+    fn require(&mut self, kind: ObjectKind, id: ObjectId, place: &Place<'_>) -> Result<bool> {
+        if self.has(id) {
+            return Ok(true);
+        }
+        match self.sources.find(self.store, kind, id, place)? {
+            Some(bytes) => {
+                self.recovered.insert(id.key(), Found { kind, id, bytes });
+                Ok(true)
+            }
+            None => {
+                self.lose(kind, id, place);
+                Ok(false)
+            }
+        }
+    }
+
+    fn fetch(&mut self, kind: ObjectKind, id: ObjectId, place: &Place<'_>) -> Result<Option<Vec<u8>>> {
+        if !self.require(kind, id, place)? {
+            return Ok(None);
+        }
+        match self.recovered.get(&id.key()) {
+            Some(found) => Ok(Some(found.bytes.clone())),
+            None => self.survey.read(self.store, id),
+        }
+    }
+
+    fn blob(&mut self, blob: BlobId, size: u64, place: &Place<'_>) -> Result<()> {
+        if self.whole.contains(&blob.object().key()) {
+            return Ok(());
+        }
+        let lost = self.lost.len();
+        let may_be_chunk = size <= u64::from(self.store.config().chunking.bytes_max);
+        if !self.has(blob.recipe_root()) && may_be_chunk {
+            self.require(ObjectKind::Chunk, blob.object(), place)?;
+        } else if let Some(bytes) = self.fetch(ObjectKind::RecipeRoot, blob.recipe_root(), place)? {
+            match recipe::decode_root(blob, &bytes) {
+                Ok(node) => self.parts(node, place)?,
+                Err(_) => self.lose(ObjectKind::RecipeRoot, blob.recipe_root(), place),
+            }
+        }
+        if self.lost.len() == lost {
+            self.whole.insert(blob.object().key());
+        }
+        Ok(())
+    }
+
+    /// Sees that all chunks of a recipe are there, in the order of the file.
+    fn parts(&mut self, root: recipe::Node, place: &Place<'_>) -> Result<()> {
+        let mut pending = vec![(root, 0u64)];
+        while let Some((node, start)) = pending.pop() {
+            let mut at = start;
+            match node {
+                recipe::Node::Chunks(runs) => {
+                    for run in runs {
+                        let here = Place { offset: at, bytes: run.bytes.into(), ..*place };
+                        self.require(ObjectKind::Chunk, run.id.object(), &here)?;
+                        at = at.saturating_add(run.run_bytes());
+                    }
+                }
+                recipe::Node::Nodes(nodes) => {
+                    for (id, bytes) in nodes {
+                        let here = Place { offset: at, bytes, ..*place };
+                        if let Some(found) = self.fetch(ObjectKind::RecipeNode, id.object(), &here)? {
+                            match recipe::decode_node(&found) {
+                                Ok(node) => pending.push((node, at)),
+                                Err(_) => self.lose(ObjectKind::RecipeNode, id.object(), &here),
+                            }
+                        }
+                        at = at.saturating_add(bytes);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

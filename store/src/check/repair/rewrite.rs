@@ -1,0 +1,74 @@
+//! Writing what is good into new packs, and condemning those that it was in.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{RepairPlan, unexpected};
+use crate::{
+    error::{IoContext, Result},
+    gc::{Copier, NewPacks, running_writers},
+    id::{ObjectId, PackId},
+    journal::Entry,
+    pack::{Location, PackFile},
+    pin::Pin,
+    progress::{self, Phase, Progress},
+    store::Store,
+};
+
+/// Writes new packs, and has the journal say that they take the place of the old ones.
+pub(super) fn rewrite(store: &Store, plan: &RepairPlan, progress: &dyn Progress) -> Result<()> {
+    store.check_writable()?;
+    let pin = Pin::take(&store.layout().pins(), true, "repair")?;
+    let goes: BTreeSet<PackId> = plan.damaged_packs.iter().chain(&plan.packs_with_broken_recipes).copied().collect();
+    progress.phase(Phase::Repack, None, None);
+    let mut numbers = 0;
+    let mut added = NewPacks::new(store, pin.op, &mut numbers);
+    let mut copier = Copier::new(&mut added)?;
+    for (pack, blocks) in good_blocks(plan, &goes) {
+        let file = PackFile::open_unchecked(&store.layout().pack(pack), pack)?;
+        for location in blocks {
+            progress::check(progress)?;
+            let directory = file.read_directory(location.offset)?;
+            let is_kept = |id: ObjectId| plan.survey.good.get(&id.key()) == Some(&location) && !plan.broken_recipes.contains(&id);
+            let keep: Vec<bool> = directory.entries.iter().map(|entry| is_kept(entry.id)).collect();
+            if keep.contains(&true) {
+                copier.copy_block(&file, location, &directory, &keep)?;
+            }
+        }
+    }
+    for found in &plan.recovered {
+        copier.push(found.kind, found.id, &found.bytes, 0)?;
+    }
+    copier.finish()?;
+    added.sync()?;
+    let lock = store.lock(progress)?;
+    let packs = store.refresh()?.packs()?;
+    if goes.iter().any(|pack| packs.get(pack).is_none_or(|state| state.condemned.is_some())) {
+        return Err(unexpected("garbage collection has moved what was to be repaired"));
+    }
+    let waits_for = running_writers(store, Some(pin.op))?;
+    let entry = Entry::Condemn { op: pin.op, added: added.infos(), condemned: goes.into_iter().collect(), waits_for };
+    added.keep();
+    store.append(&lock, std::slice::from_ref(&entry))?;
+    drop(lock);
+    forget_stat_caches(store)
+}
+
+fn good_blocks(plan: &RepairPlan, goes: &BTreeSet<PackId>) -> BTreeMap<PackId, BTreeSet<Location>> {
+    let mut blocks: BTreeMap<PackId, BTreeSet<Location>> = BTreeMap::new();
+    for location in plan.survey.good.values().filter(|at| goes.contains(&at.pack)) {
+        blocks.entry(location.pack).or_default().insert(*location);
+    }
+    blocks
+}
+
+/// What a stat cache says is unchanged is not read again, although it may be what was lost.
+fn forget_stat_caches(store: &Store) -> Result<()> {
+    let folder = store.layout().cache();
+    for entry in std::fs::read_dir(&folder).at("read folder", &folder)? {
+        let path = entry.at("read folder", &folder)?.path();
+        if path.extension().is_some_and(|ending| ending == "stat") {
+            std::fs::remove_file(&path).at("remove", &path)?;
+        }
+    }
+    Ok(())
+}

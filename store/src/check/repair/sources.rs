@@ -1,0 +1,139 @@
+//! Where lost objects may still be: other stores, and live folders.
+
+use std::{
+    collections::{HashMap, HashSet},
+    convert::Infallible,
+    fs::File,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+};
+
+use super::need::Place;
+use crate::{
+    create,
+    error::{Error, IoContext, Result},
+    id::{BlobId, ObjectId, Ulid},
+    name,
+    pack::ObjectKind,
+    store::{OpenOptions, Store},
+    tree,
+};
+
+/// Nothing longer than this is one chunk.
+const CHUNK_BYTES_MAX: u64 = 4 << 20;
+
+/// Where to look, in order.
+#[derive(Default)]
+pub(super) struct Sources {
+    stores: Vec<Store>,
+    folders: Vec<Folder>,
+}
+
+struct Folder {
+    path: PathBuf,
+    /// Files by their length, which are looked into where none of the right name has the content.
+    by_bytes: Option<HashMap<u64, Vec<PathBuf>>>,
+    /// Trees and recipes as the folder has them now, by the rules of these checkpoints.
+    objects: HashMap<ObjectId, Vec<u8>>,
+    captured_for: HashSet<Ulid>,
+}
+
+impl Sources {
+    /// Opens them: what has a `store.json` is a store.
+    pub(super) fn open(from: &[PathBuf]) -> Result<Self> {
+        let mut sources = Sources::default();
+        for path in from {
+            if path.join("store.json").exists() {
+                sources.stores.push(Store::open(path, &OpenOptions::default())?);
+            } else if path.is_dir() {
+                let (by_bytes, objects, captured_for) = Default::default();
+                sources.folders.push(Folder { path: path.clone(), by_bytes, objects, captured_for });
+            } else {
+                return Err(Error::Invalid(format!("{} is neither a store nor a folder", path.display())));
+            }
+        }
+        Ok(sources)
+    }
+
+    /// The bytes of an object, if some source has them. They hash to its id.
+    pub(super) fn find(&mut self, store: &Store, kind: ObjectKind, id: ObjectId, place: &Place<'_>) -> Result<Option<Vec<u8>>> {
+        for other in &self.stores {
+            // A block is only given out after all of it was hashed.
+            if let Ok(Some(location)) = other.view().locate(id)
+                && let Ok(block) = other.block(location)
+                && let Some(bytes) = block.object(id)
+            {
+                return Ok(Some(bytes.to_vec()));
+            }
+        }
+        for folder in &mut self.folders {
+            let found = match kind {
+                ObjectKind::Chunk => folder.chunk(id, place),
+                ObjectKind::Tree | ObjectKind::RecipeRoot | ObjectKind::RecipeNode => folder.captured(store, id, place),
+                ObjectKind::Record | ObjectKind::Table => None,
+            };
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Folder {
+    fn chunk(&mut self, id: ObjectId, place: &Place<'_>) -> Option<Vec<u8>> {
+        let same_name = self.path.join(name::as_path(place.path));
+        if let Some(found) = read_range(&same_name, id, place) {
+            return Some(found);
+        }
+        let by_bytes = self.by_bytes.get_or_insert_with(|| {
+            let mut files = HashMap::new();
+            list(&self.path, 0, &mut files);
+            files
+        });
+        // A chunk that is a whole file may be any file of its length; of a part, only the place in files like it is known.
+        by_bytes.get(&place.bytes).into_iter().flatten().find_map(|path| read_range(path, id, &Place { offset: 0, ..*place }))
+    }
+
+    fn captured(&mut self, store: &Store, id: ObjectId, place: &Place<'_>) -> Option<Vec<u8>> {
+        let record = &place.checkpoint.record;
+        if self.captured_for.insert(record.id) {
+            let options =
+                create::Options { workspace: self.path.clone(), rules: record.rules.clone(), ..create::Options::default() };
+            // A folder that cannot be captured has nothing to give.
+            if let Ok((workspace, looked, _)) = create::look_afresh(store, &options, &()) {
+                self.objects.extend(looked.objects);
+                // The root that holds the workspace is not part of the look.
+                let _ = tree::encode_folder(std::slice::from_ref(&workspace), |root| {
+                    self.objects.insert(root.id, root.bytes);
+                    Ok::<_, Infallible>(())
+                });
+            }
+        }
+        self.objects.get(&id).cloned()
+    }
+}
+
+/// The bytes of a file at a place, if they hash to the id.
+fn read_range(path: &Path, id: ObjectId, place: &Place<'_>) -> Option<Vec<u8>> {
+    if place.bytes > CHUNK_BYTES_MAX || !std::fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file()) {
+        return None;
+    }
+    let mut bytes = vec![0; usize::try_from(place.bytes).ok()?];
+    let read = File::open(path).at("open", path).and_then(|file| file.read_exact_at(&mut bytes, place.offset).at("read", path));
+    (read.is_ok() && BlobId::of(&bytes).object() == id).then_some(bytes)
+}
+
+/// Regular files below a folder, by length. What cannot be read is passed over.
+fn list(folder: &Path, depth: usize, files: &mut HashMap<u64, Vec<PathBuf>>) {
+    if depth > crate::tree::DEPTH_MAX {
+        return;
+    }
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        match entry.metadata() {
+            Ok(meta) if meta.is_dir() => list(&entry.path(), depth + 1, files),
+            Ok(meta) if meta.is_file() => files.entry(meta.len()).or_default().push(entry.path()),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What is whole in the packs.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use super::Found;
+use crate::{
+    error::{Error, Result},
+    format::BLOCK_MAGIC,
+    id::{ObjectId, ObjectKey, PackId},
+    pack::{Location, ObjectKind, PackFile},
+    progress::{self, Phase, Progress},
+    recipe,
+    store::Store,
+};
+
+/// Where whole objects lie.
+#[derive(Debug, Default)]
+pub(super) struct Survey {
+    /// Every whole object, at one place of it, in an undamaged pack if that can be.
+    pub(super) good: HashMap<ObjectKey, Location>,
+    /// Recipes among them.
+    pub(super) recipes: Vec<ObjectId>,
+    /// Packs with damage, and those that are gone.
+    pub(super) damaged: BTreeSet<PackId>,
+}
+
+impl Survey {
+    /// Reads every block of every pack that is not condemned.
+    pub(super) fn take(store: &Store, progress: &dyn Progress) -> Result<Self> {
+        let packs = store.view().packs()?;
+        let current: Vec<_> = packs.into_iter().filter(|(_, state)| state.condemned.is_none()).collect();
+        progress.phase(Phase::Check, None, Some(current.iter().map(|(_, state)| state.bytes).sum()));
+        let mut survey = Survey::default();
+        let mut in_damaged = HashMap::new();
+        for (id, state) in current {
+            let mut found = Vec::new();
+            let is_whole = read_pack(store, id, &mut found, progress)?.is_some_and(|digest| digest == state.digest);
+            if !is_whole {
+                survey.damaged.insert(id);
+            }
+            for (key, location, kind, object) in found {
+                if kind == ObjectKind::RecipeRoot {
+                    survey.recipes.push(object);
+                }
+                let into = if is_whole { &mut survey.good } else { &mut in_damaged };
+                into.entry(key).or_insert(location);
+            }
+        }
+        for (key, location) in in_damaged {
+            survey.good.entry(key).or_insert(location);
+        }
+        survey.recipes.sort_unstable();
+        survey.recipes.dedup();
+        Ok(survey)
+    }
+
+    /// Recipes of which some part is neither good nor recovered.
+    pub(super) fn broken_recipes(&self, store: &Store, recovered: &[Found]) -> Result<BTreeSet<ObjectId>> {
+        let recovered: HashMap<ObjectKey, &Found> = recovered.iter().map(|found| (found.id.key(), found)).collect();
+        let has = |id: ObjectId| self.good.contains_key(&id.key()) || recovered.contains_key(&id.key());
+        let read = |id: ObjectId| -> Result<Option<Vec<u8>>> {
+            match recovered.get(&id.key()) {
+                Some(found) => Ok(Some(found.bytes.clone())),
+                None => self.read(store, id),
+            }
+        };
+        let mut broken = BTreeSet::new();
+        for root in &self.recipes {
+            let bytes = read(*root)?.unwrap_or_default();
+            let Ok((_, node)) = crate::gc::read_recipe_root(&bytes) else {
+                broken.insert(*root);
+                continue;
+            };
+            let (mut pending, mut seen, mut is_whole) = (vec![node], HashSet::new(), true);
+            while let Some(node) = pending.pop() {
+                match node {
+                    recipe::Node::Chunks(runs) => is_whole &= runs.iter().all(|run| has(run.id.object())),
+                    recipe::Node::Nodes(nodes) => {
+                        for id in nodes.iter().map(|(id, _)| id.object()).filter(|id| seen.insert(*id)) {
+                            match read(id)?.map(|bytes| recipe::decode_node(&bytes)) {
+                                Some(Ok(node)) => pending.push(node),
+                                _ => is_whole = false,
+                            }
+                        }
+                    }
+                }
+            }
+            if !is_whole {
+                broken.insert(*root);
+            }
+        }
+        Ok(broken)
+    }
+
+    /// The bytes of a good object.
+    pub(super) fn read(&self, store: &Store, id: ObjectId) -> Result<Option<Vec<u8>>> {
+        let Some(location) = self.good.get(&id.key()) else { return Ok(None) };
+        Ok(store.block(*location)?.object(id).map(<[u8]>::to_vec))
+    }
+}
+
+type Object = (ObjectKey, Location, ObjectKind, ObjectId);
+
+/// Reads a pack's blocks, also behind a place that cannot be read. Returns its digest where nothing is wrong with it.
+fn read_pack(store: &Store, id: PackId, found: &mut Vec<Object>, progress: &dyn Progress) -> Result<Option<String>> {
+    let path = store.layout().pack(id);
+    let mut is_whole = true;
+    let scanned = PackFile::open(&path, id).and_then(|file| {
+        file.scan(false, |location, _| {
+            progress::check(progress)?;
+            is_whole &= read_block(&file, location, found);
+            progress.advance(0, u64::from(location.block_bytes));
+            Ok(())
+        })
+    });
+    match scanned {
+        Ok(info) => return Ok(is_whole.then_some(info.digest)),
+        Err(Error::Cancelled) => return Err(Error::Cancelled),
+        Err(_) => {}
+    }
+    // Directories are damaged, or the trailer is: whatever looks like a block may be one.
+    found.clear();
+    let Ok(bytes) = std::fs::read(&path) else { return Ok(None) };
+    let Ok(file) = PackFile::open_unchecked(&path, id) else { return Ok(None) };
+    let mut at = 0;
+    while let Some(next) = bytes.get(at..).and_then(|rest| rest.windows(4).position(|four| four == BLOCK_MAGIC)) {
+        progress::check(progress)?;
+        at += next;
+        let directory = file.read_directory(at as u64).ok();
+        let location = directory.and_then(|directory| {
+            let block_bytes = u32::try_from(directory.block_bytes()).ok()?;
+            Some(Location { pack: id, offset: at as u64, block_bytes })
+        });
+        match location {
+            Some(location) if read_block(&file, location, found) => at += location.block_bytes as usize,
+            _ => at += 1,
+        }
+    }
+    Ok(None)
+}
+
+/// Takes in what a block holds, if all of it hashes to its ids.
+fn read_block(file: &PackFile, location: Location, found: &mut Vec<Object>) -> bool {
+    let Ok(block) = file.read_block(location) else { return false };
+    found.extend(block.objects.iter().map(|(kind, id, _)| (id.key(), location, *kind, *id)));
+    true
+}

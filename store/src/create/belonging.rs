@@ -1,0 +1,85 @@
+//! To which session a checkpoint belongs, and what becomes of that with it.
+
+use std::{fs, os::unix::fs::MetadataExt, path::Path};
+
+use serde_json::json;
+
+use crate::{
+    error::{Error, Result},
+    event::{Actor, NewEvent, kind},
+    fold::Place,
+    name,
+    record::Record,
+    view::View,
+};
+
+/// Who makes a checkpoint, and of which folder.
+pub struct Belonging {
+    /// Who makes it.
+    pub actor: Actor,
+    /// The captured folder; none where there was no folder, as with an archive.
+    pub place: Option<Place>,
+}
+
+impl Belonging {
+    /// Fails where the session has a workspace elsewhere. One that was moved, or is gone, is no reason to refuse.
+    pub fn check(&self, view: &View, session: &str) -> Result<()> {
+        let known = view.session(session)?.and_then(|session| session.workspace);
+        let (Some(known), Some(place)) = (known, &self.place) else { return Ok(()) };
+        let folder = |path: &str| fs::metadata(name::as_path(&name::parse(path))).ok().map(|meta| (meta.dev(), meta.ino()));
+        let there = folder(&known.path);
+        let was_moved = there.map(|(_, inode)| inode) != known.inode;
+        if known.path == place.path || was_moved || there == folder(&place.path) {
+            return Ok(());
+        }
+        Err(Error::Invalid(format!(
+            "session {session} works in {}, which is another folder than {}; give this folder's checkpoints a session of their own",
+            known.path, place.path
+        )))
+    }
+
+    /// What has to be recorded of the session together with a checkpoint: that it exists, or that its workspace is elsewhere by now.
+    pub fn events(&self, view: &View, record: &Record) -> Result<Vec<NewEvent>> {
+        let session = view.session(&record.session)?;
+        let (kind, known) = match &session {
+            None => (kind::SESSION_CREATED, None),
+            Some(session) => (kind::SESSION_CHANGED, session.workspace.as_ref()),
+        };
+        let place = self.place.as_ref().filter(|place| Some(*place) != known);
+        if session.is_some() && (place.is_none() || record.fenced) {
+            return Ok(Vec::new());
+        }
+        let event = NewEvent::new(kind, &record.session, self.actor.clone());
+        Ok(vec![match place {
+            Some(place) => event.with("workspace", json!(place)),
+            None => event,
+        }])
+    }
+}
+
+/// The place of a folder.
+pub fn place(path: &Path, inode: u64) -> Place {
+    use std::os::unix::ffi::OsStrExt;
+    Place { path: name::display(path.as_os_str().as_bytes()), inode: Some(inode) }
+}
+
+/// Gives a record its place in its session as it is now: epoch, parent and depth, and whether a newer run has taken over. Says whether
+/// that changed anything.
+pub fn settle(record: &mut Record, view: &View) -> Result<bool> {
+    let current = view.session(&record.session)?.map_or(0, |session| session.epoch);
+    // Whoever belongs to no run acts now, and is never out of date.
+    let epoch = if record.run.is_some() { record.epoch } else { current };
+    let fenced = epoch < current;
+    let parent = match fenced {
+        false => view.head(&record.session)?,
+        true => {
+            let mut candidates = view.checkpoints()?.iter().rev();
+            candidates.find(|c| c.record.session == record.session && c.record.epoch <= epoch).cloned()
+        }
+    };
+    let before = (record.epoch, record.fenced, record.parent, record.depth);
+    (record.epoch, record.fenced) = (epoch, fenced);
+    record.parent = parent.as_ref().map(|parent| parent.record.id);
+    record.depth = parent.map_or(1, |parent| parent.record.depth + 1);
+    Ok(before != (record.epoch, record.fenced, record.parent, record.depth))
+}

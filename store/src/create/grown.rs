@@ -1,0 +1,224 @@
+//! Files that only grow, such as transcripts. What was captured of one before is not read again: its chunks and the state of its hash
+//! are kept in a small file beside the stat caches.
+//!
+//! That the file still begins with what it held is taken from its inode and from looking at its first chunk, at the last ones, and at two
+//! others that differ from time to time. Whoever rewrites a file in place, at least as long as before and equal in all of these, is
+//! found out later or not at all; the agents whose transcripts these are append, or write another file.
+
+use std::{
+    fs::{self, File},
+    io::Write,
+    os::{
+        fd::AsFd,
+        unix::{
+            ffi::OsStrExt,
+            fs::{FileExt, OpenOptionsExt},
+        },
+    },
+    path::{Path, PathBuf},
+};
+
+use rustix::{fs::SeekFrom, io::Errno};
+
+use super::{
+    content::{Failure, Reader},
+    running::{Groups, RunningHash},
+    sink::Batch,
+};
+use crate::{
+    codec::{Decoder, Malformed, put_uint},
+    format::{GROWN_MAGIC, SINGLE_CHUNK_BYTES},
+    id::{BlobId, OpId, Ulid},
+    layout::Layout,
+    recipe::{self, ChunkRun},
+    store::{Chunking, Store},
+};
+
+/// Chunks besides the first and the last ones that are looked at again each time.
+const PROBES: usize = 2;
+
+/// What is known of a file that grows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grown {
+    inode: u64,
+    bytes: u64,
+    groups: Groups,
+    runs: Vec<ChunkRun>,
+}
+
+impl Grown {
+    /// Where the knowledge of a file is, by the file's path.
+    fn path(layout: &Layout, file: &Path) -> PathBuf {
+        let hash = blake3::hash(file.as_os_str().as_bytes());
+        layout.cache().join(format!("{}.grown", &hash.to_hex()[..32]))
+    }
+
+    /// What is known of a file, and the checkpoint that holds its chunks. `None` where nothing is, or it does not decode.
+    pub fn read(layout: &Layout, file: &Path) -> Option<(Ulid, Self)> {
+        let bytes = fs::read(Self::path(layout, file)).ok()?;
+        let (body, crc) = bytes.split_last_chunk::<4>()?;
+        if crc32c::crc32c(body) != u32::from_le_bytes(*crc) {
+            return None;
+        }
+        Self::decode(body).ok()
+    }
+
+    fn decode(body: &[u8]) -> Result<(Ulid, Self), Malformed> {
+        let mut d = Decoder::new(body);
+        if d.array::<8>("magic")? != GROWN_MAGIC {
+            return Err(Malformed("magic"));
+        }
+        let base = Ulid::from_bytes(d.array("checkpoint")?);
+        let (inode, bytes, count) = (d.uint("inode")?, d.uint("length")?, d.uint("groups")?);
+        let nodes = (0..count.count_ones()).map(|_| d.array("node")).collect::<Result<Vec<_>, _>>()?;
+        let runs = (0..d.count(34, "chunks")?)
+            .map(|_| Ok(ChunkRun { bytes: d.uint32("chunk")?, repeat: d.uint32("repeat")?, id: BlobId(d.array("chunk")?) }))
+            .collect::<Result<Vec<_>, Malformed>>()?;
+        d.finish("chunks")?;
+        let grown = Grown { inode, bytes, groups: Groups { count, nodes }, runs };
+        let total = grown.runs.iter().try_fold(0u64, |sum, run| sum.checked_add(run.run_bytes()));
+        let is_sound = total == Some(bytes) && grown.groups.is_sound() && grown.groups.bytes() < bytes.max(1);
+        if is_sound { Ok((base, grown)) } else { Err(Malformed("lengths")) }
+    }
+
+    /// Keeps it, tied to the checkpoint that holds the chunks. It is not synced: a torn one does not decode.
+    pub fn write(&self, layout: &Layout, file: &Path, base: Ulid) -> std::io::Result<()> {
+        let mut out = GROWN_MAGIC.to_vec();
+        out.extend_from_slice(&base.to_bytes());
+        for number in [self.inode, self.bytes, self.groups.count] {
+            put_uint(&mut out, number);
+        }
+        self.groups.nodes.iter().for_each(|node| out.extend_from_slice(node));
+        put_uint(&mut out, self.runs.len() as u64);
+        for run in &self.runs {
+            put_uint(&mut out, u64::from(run.bytes));
+            put_uint(&mut out, u64::from(run.repeat));
+            out.extend_from_slice(&run.id.0);
+        }
+        out.extend_from_slice(&crc32c::crc32c(&out).to_le_bytes());
+        let path = Self::path(layout, file);
+        let temporary = path.with_extension(format!("{}.tmp", OpId::generate()));
+        let mut to = File::options().write(true).create_new(true).mode(0o600).open(&temporary)?;
+        let written = to.write_all(&out).and_then(|()| fs::rename(&temporary, &path));
+        if written.is_err() {
+            let _ = fs::remove_file(&temporary);
+        }
+        written
+    }
+
+    /// How many runs at the beginning stay as they are. Short ones at the end are cut anew once they make up a whole chunk, so that
+    /// many small steps do not leave many small chunks.
+    fn kept(&self, chunking: Chunking) -> usize {
+        let mut from = self.runs.len();
+        let mut bytes = 0;
+        while from > 0 && self.runs[from - 1].bytes < chunking.bytes_min {
+            from -= 1;
+            bytes += self.runs[from].run_bytes();
+        }
+        if bytes >= u64::from(chunking.bytes_avg) { from } else { self.runs.len() }
+    }
+
+    /// Where each run begins.
+    fn starts(&self) -> Vec<u64> {
+        let runs = self.runs.iter();
+        runs.scan(0, |end, run| {
+            Some({
+                let start = *end;
+                *end += run.run_bytes();
+                start
+            })
+        })
+        .collect()
+    }
+
+    /// Whether the file still holds what it held, as far as a look at some of it can tell: everything from the run `from` on, the first
+    /// run and some others.
+    fn is_still_there(&self, file: &File, starts: &[u64], from: usize) -> Result<bool, Errno> {
+        let choice = self.bytes as usize;
+        let probes = (1..=PROBES).map(|i| choice.wrapping_mul(i * 2 + 1) % self.runs.len().max(1));
+        let looked = [0].into_iter().chain(probes).filter(|i| *i < from).chain(from..self.runs.len());
+        let mut buffer = Vec::new();
+        for i in looked.filter(|i| *i < self.runs.len()) {
+            let run = self.runs[i];
+            buffer.resize(run.bytes as usize, 0);
+            for n in 0..u64::from(run.repeat) {
+                match file.read_exact_at(&mut buffer, starts[i] + n * u64::from(run.bytes)) {
+                    Ok(()) if BlobId::of(&buffer) == run.id => {}
+                    Ok(()) => return Ok(false),
+                    Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(false),
+                    Err(e) => return Err(Errno::from_io_error(&e).unwrap_or(Errno::IO)),
+                }
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// What was read of a file that grows.
+pub struct GrownContent {
+    /// Its first bytes, as many as were asked for.
+    pub blob: BlobId,
+    /// How many of them were read now.
+    pub bytes_read: u64,
+    /// What to keep for the next time.
+    pub grown: Grown,
+}
+
+/// Reads the first `end` bytes of a file into the sink, as far as they are not known. `before` is what is known; its chunks are in the
+/// store, and stay there for as long as the caller's pin.
+pub fn read(
+    store: &Store,
+    reader: &mut Reader,
+    batch: &mut Batch<'_>,
+    file: &File,
+    end: u64,
+    before: Option<Grown>,
+    name: &[u8],
+) -> Result<GrownContent, Failure> {
+    let chunking = store.config().chunking;
+    let inode = crate::sys::stat_fd(file)?.ino;
+    if end as usize <= SINGLE_CHUNK_BYTES {
+        return read_short(batch, file, inode, end, name);
+    }
+    let mut runs = Vec::new();
+    let (mut at, mut groups, mut known) = (0, Groups::default(), Vec::new());
+    if let Some(before) = before.filter(|before| before.inode == inode && before.bytes <= end && !before.runs.is_empty()) {
+        let starts = before.starts();
+        let hashed = starts.partition_point(|start| *start <= before.groups.bytes()) - 1;
+        let kept = before.kept(chunking);
+        let from = hashed.min(kept);
+        if before.is_still_there(file, &starts, from)? {
+            at = starts.get(from).copied().unwrap_or(before.bytes);
+            runs = before.runs[..from].to_vec();
+            known = before.runs[from..kept].to_vec();
+            groups = before.groups;
+        }
+    }
+    rustix::fs::seek(file, SeekFrom::Start(at))?;
+    let hash = RunningHash::resume(groups.clone(), groups.bytes() - at.min(groups.bytes()));
+    let (hash, read, bytes_read) = reader.read_cut(file.as_fd(), end - at, &known, hash, batch)?;
+    if bytes_read != end - at {
+        // It became shorter while it was read.
+        return Err(Failure::Unreadable(Errno::AGAIN));
+    }
+    runs.extend(read);
+    let (blob, groups) = hash.finish();
+    if runs.len() > 1 || runs.iter().any(|run| run.repeat > 1) {
+        for encoded in recipe::encode(blob, &runs) {
+            batch.meta(encoded)?;
+        }
+    }
+    Ok(GrownContent { blob, bytes_read, grown: Grown { inode, bytes: end, groups, runs } })
+}
+
+fn read_short(batch: &mut Batch<'_>, file: &File, inode: u64, end: u64, name: &[u8]) -> Result<GrownContent, Failure> {
+    let mut bytes = vec![0; end as usize];
+    file.read_exact_at(&mut bytes, 0).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::AGAIN))?;
+    let blob = BlobId::of(&bytes);
+    let mut runs = Vec::new();
+    if end > 0 {
+        batch.small_chunk(blob.object(), &bytes, name)?;
+        runs.push(ChunkRun { id: blob, bytes: end as u32, repeat: 1 });
+    }
+    Ok(GrownContent { blob, bytes_read: end, grown: Grown { inode, bytes: end, groups: Groups::default(), runs } })
+}

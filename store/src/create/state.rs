@@ -1,0 +1,306 @@
+//! What belongs to a checkpoint beside its workspace: the folder `state`, and the fields of the record that go with it. Who knows what
+//! that is implements [`State`]; the store takes it in by the same way as a workspace's files.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::Write,
+    ops::Range,
+    os::fd::AsFd,
+    path::{Path, PathBuf},
+};
+
+use rustix::{fs::MemfdFlags, io::Errno};
+use serde_json::Value;
+
+use super::{
+    content::{Failure, Reader},
+    grown::{self, Grown},
+    sink::{Batch, Sink},
+};
+use crate::{
+    error::{Error, Result},
+    format::SINGLE_CHUNK_BYTES,
+    id::{BlobId, Ulid},
+    name,
+    omitted::Omission,
+    pin::Pin,
+    record::{Consistency, Part},
+    statcache,
+    store::Store,
+    sys,
+    tree::{self, Kind, Meta, Node, Time, Totals},
+};
+
+/// The folder of a checkpoint that holds what belongs to it beside the workspace.
+pub const STATE_FOLDER: &str = "state";
+
+/// Knows what belongs to a checkpoint beside its workspace.
+pub trait State {
+    /// Called before the workspace is looked at. What is read here may be older than the workspace, never younger.
+    fn begin(&mut self);
+
+    /// Called when the workspace has been looked at.
+    fn finish(&mut self, seen: &Seen<'_>) -> Captured;
+}
+
+/// The state of a folder that nothing but its files belongs to.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoState;
+
+impl State for NoState {
+    fn begin(&mut self) {}
+
+    fn finish(&mut self, _seen: &Seen<'_>) -> Captured {
+        Captured::default()
+    }
+}
+
+/// The workspace as it was captured, before that is committed.
+pub struct Seen<'a> {
+    /// The workspace folder's sums.
+    pub totals: Totals,
+    /// What was left out.
+    pub omissions: &'a [Omission],
+    pub(super) entries: Option<statcache::Lookup>,
+}
+
+impl Seen<'_> {
+    /// The entry at a path from the workspace folder, as it was captured. `None` where there is none, or nothing is known of it.
+    pub fn entry(&self, path: &[u8]) -> Option<Node> {
+        self.entries.as_ref()?.find(path)
+    }
+}
+
+/// Where a file's bytes come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// They are here.
+    Bytes(Vec<u8>),
+    /// A range of a file. From a file that only grew since the last checkpoint, only what is new is read, if the range begins at 0.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Which of its bytes.
+        range: Range<u64>,
+    },
+}
+
+/// A file of the folder `state`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateFile {
+    /// Its path from `state`, with `/`.
+    pub path: String,
+    /// The part that it belongs to, which fails where it cannot be read.
+    pub part: String,
+    /// Its content.
+    pub content: Content,
+    /// Its modification time; that of the capture where there is none.
+    pub mtime: Option<Time>,
+}
+
+/// What belongs to a checkpoint beside its workspace.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Captured {
+    /// The files.
+    pub files: Vec<StateFile>,
+    /// The state of each part.
+    pub parts: BTreeMap<String, Part>,
+    /// What the agent did meanwhile.
+    pub consistency: Consistency,
+    /// The conversation. Two checkpoints of equal workspaces and equal values here are taken for unchanged.
+    pub conversation: Option<Value>,
+    /// The state of git.
+    pub git: Option<Value>,
+    /// The environment.
+    pub environment: Option<Value>,
+    /// Tokens and cost.
+    pub usage: Option<Value>,
+}
+
+/// What a state became.
+pub(super) struct Taken {
+    /// The folder `state`; none where it has no files.
+    pub(super) folder: Option<Node>,
+    /// What is known of its files that grow, by their paths.
+    pub(super) grown: Vec<(PathBuf, Grown)>,
+    /// Files that were read, and their bytes.
+    pub(super) read: (u64, u64),
+}
+
+/// Reads a state's files into the sink. A file that cannot be read makes its part a failed one; the others are kept.
+pub(super) fn take(store: &Store, sink: &Sink<'_>, pin: &mut Pin, captured: &mut Captured) -> Result<Taken> {
+    let mut taking = Taking {
+        store,
+        pin,
+        batch: Batch::new(sink)?,
+        reader: Reader::new(store.config().chunking),
+        grown: Vec::new(),
+        read: (0, 0),
+    };
+    let mut root = Folder::default();
+    let owner = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let now = sys::now();
+    for file in &captured.files {
+        let parts: Vec<&str> = file.path.split('/').collect();
+        if !parts.iter().all(|part| name::is_valid(part.as_bytes())) {
+            return Err(Error::Invalid(format!("'{}' is no path of a file beside a workspace", file.path)));
+        }
+        let name = parts.last().copied().unwrap_or_default();
+        match taking.content(&file.content, name) {
+            Ok((blob, size)) => {
+                let meta = meta(0o600, owner, file.mtime.unwrap_or(now));
+                let kind = Kind::File { size, blob, holes: Vec::new() };
+                root.put(&parts, Node { name: name.into(), meta, links: 1, kind })?;
+            }
+            Err(Failure::Store(error)) => return Err(error),
+            Err(Failure::Unreadable(errno)) => {
+                let place = match &file.content {
+                    Content::File { path, .. } => path.display().to_string(),
+                    Content::Bytes(_) => file.path.clone(),
+                };
+                let error = format!("{place}: {}", std::io::Error::from(errno));
+                captured.parts.insert(file.part.clone(), Part::Failed { error });
+            }
+        }
+    }
+    let mut batch = taking.batch;
+    let folder = match root.entries.is_empty() {
+        true => None,
+        false => Some(root.encode(STATE_FOLDER, &meta(0o700, owner, now), &mut batch)?),
+    };
+    batch.finish()?;
+    Ok(Taken { folder, grown: taking.grown, read: taking.read })
+}
+
+fn meta(mode: u32, (uid, gid): (u32, u32), mtime: Time) -> Meta {
+    Meta { mode, uid, gid, mtime, xattrs: Vec::new() }
+}
+
+struct Taking<'t, 'a> {
+    store: &'t Store,
+    pin: &'t mut Pin,
+    batch: Batch<'a>,
+    reader: Reader,
+    grown: Vec<(PathBuf, Grown)>,
+    read: (u64, u64),
+}
+
+impl Taking<'_, '_> {
+    fn content(&mut self, content: &Content, name: &str) -> Result<(BlobId, u64), Failure> {
+        let (blob, size, read) = match content {
+            Content::Bytes(bytes) => (self.bytes(bytes, name)?, bytes.len() as u64, bytes.len() as u64),
+            Content::File { path, range } if range.start == 0 => {
+                let file = open(path)?;
+                let before = self.known(path)?;
+                let found =
+                    grown::read(self.store, &mut self.reader, &mut self.batch, &file, range.end, before, name.as_bytes())?;
+                self.grown.push((path.clone(), found.grown));
+                (found.blob, range.end, found.bytes_read)
+            }
+            Content::File { path, range } => {
+                let bytes = read_range(&open(path)?, range)?;
+                (self.bytes(&bytes, name)?, bytes.len() as u64, bytes.len() as u64)
+            }
+        };
+        self.read = (self.read.0 + 1, self.read.1 + read);
+        Ok((blob, size))
+    }
+
+    fn bytes(&mut self, bytes: &[u8], name: &str) -> Result<BlobId, Failure> {
+        if bytes.len() <= SINGLE_CHUNK_BYTES {
+            let blob = BlobId::of(bytes);
+            if !bytes.is_empty() {
+                self.batch.small_chunk(blob.object(), bytes, name.as_bytes())?;
+            }
+            return Ok(blob);
+        }
+        // Large files are cut while they are read, so that it becomes one.
+        let mut file = File::from(rustix::fs::memfd_create("state", MemfdFlags::CLOEXEC)?);
+        file.write_all(bytes).map_err(errno)?;
+        rustix::fs::seek(&file, rustix::fs::SeekFrom::Start(0))?;
+        let (blob, _) =
+            self.reader.read_once(file.as_fd(), name.as_bytes(), bytes.len() as u64, &[], &Vec::new, &mut self.batch)?;
+        Ok(blob)
+    }
+
+    /// What is known of a file that grows, if the checkpoint that has its chunks still exists, and is kept for as long as this run.
+    fn known(&mut self, path: &Path) -> Result<Option<Grown>> {
+        let Some((base, grown)) = Grown::read(self.store.layout(), path) else { return Ok(None) };
+        self.pin.add([base])?;
+        Ok(self.store.refresh()?.checkpoint(base)?.map(|_| grown))
+    }
+}
+
+fn errno(e: std::io::Error) -> Errno {
+    Errno::from_io_error(&e).unwrap_or(Errno::IO)
+}
+
+fn open(path: &Path) -> Result<File, Errno> {
+    use std::os::unix::fs::OpenOptionsExt;
+    // A fifo in the file's place must not make us wait.
+    let nonblock = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+    let file = File::options().read(true).custom_flags(nonblock).open(path).map_err(errno)?;
+    if sys::stat_fd(&file)?.is_file() { Ok(file) } else { Err(Errno::INVAL) }
+}
+
+fn read_range(file: &File, range: &Range<u64>) -> Result<Vec<u8>, Errno> {
+    use std::os::unix::fs::FileExt;
+    let length = range.end.saturating_sub(range.start);
+    let mut bytes = vec![0; usize::try_from(length).map_err(|_| Errno::FBIG)?];
+    file.read_exact_at(&mut bytes, range.start).map_err(|e| match e.kind() {
+        std::io::ErrorKind::UnexpectedEof => Errno::AGAIN,
+        _ => errno(e),
+    })?;
+    Ok(bytes)
+}
+
+/// A folder on its way into a tree.
+#[derive(Default)]
+struct Folder {
+    entries: BTreeMap<Vec<u8>, Item>,
+}
+
+enum Item {
+    File(Node),
+    Folder(Folder),
+}
+
+impl Folder {
+    fn put(&mut self, parts: &[&str], node: Node) -> Result<()> {
+        let twice = || Error::Invalid(format!("two files beside a workspace are called {}", parts.join("/")));
+        match parts {
+            [] => Err(twice()),
+            [name] => match self.entries.insert(name.as_bytes().to_vec(), Item::File(node)) {
+                None => Ok(()),
+                Some(_) => Err(twice()),
+            },
+            [name, rest @ ..] => {
+                match self.entries.entry(name.as_bytes().to_vec()).or_insert_with(|| Item::Folder(Folder::default())) {
+                    Item::Folder(folder) => folder.put(rest, node),
+                    Item::File(_) => Err(twice()),
+                }
+            }
+        }
+    }
+
+    fn encode(self, name: &str, meta: &Meta, batch: &mut Batch<'_>) -> Result<Node> {
+        let mut nodes = Vec::with_capacity(self.entries.len());
+        for (name, item) in self.entries {
+            nodes.push(match item {
+                Item::File(node) => node,
+                Item::Folder(folder) => folder.encode(&String::from_utf8_lossy(&name), meta, batch)?,
+            });
+        }
+        let (tree, totals) = tree::encode_folder(&nodes, |encoded| batch.meta(encoded))?;
+        Ok(Node { name: name.into(), meta: meta.clone(), links: 1, kind: Kind::Folder { tree, totals } })
+    }
+}
+
+/// Keeps what is known of files that grow, tied to the checkpoint that has their chunks.
+pub(super) fn remember(store: &Store, grown: &[(PathBuf, Grown)], checkpoint: Ulid) {
+    for (path, grown) in grown {
+        // Without it the next run reads more; that is no reason to fail this one.
+        let _ = grown.write(store.layout(), path, checkpoint);
+    }
+}

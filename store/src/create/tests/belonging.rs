@@ -1,0 +1,76 @@
+use super::*;
+use crate::event::{NewEvent, kind};
+
+fn start_run(f: &Fixture, run: &str, epoch: u64) {
+    let event = NewEvent::new(kind::RUN_STARTED, run, Actor::default()).with("session", "s").in_epoch(epoch);
+    f.store.append_events(&[event], &()).unwrap();
+}
+
+fn by_run(f: &Fixture, run: &str, epoch: u64) -> Checkpoint {
+    let options = Options { run: Some(run.into()), epoch, ..f.options() };
+    super::run(&f.store, &options, &()).unwrap().checkpoint
+}
+
+#[test]
+fn an_old_run_commits_a_fenced_branch() {
+    let f = fixture();
+    f.write("a", b"1");
+    let first = f.create().checkpoint;
+    start_run(&f, "old", 1);
+    let (a, b) = (by_run(&f, "old", 1), by_run(&f, "old", 1));
+    start_run(&f, "new", 2);
+    let fenced = by_run(&f, "old", 1);
+    let new = by_run(&f, "new", 2);
+    let fenced_again = by_run(&f, "old", 1);
+    let manual = f.create().checkpoint;
+    let facts = |c: &Checkpoint| (c.record.epoch, c.record.fenced, c.record.parent, c.record.depth);
+    let id = |c: &Checkpoint| Some(c.record.id);
+    assert_eq!(facts(&first), (0, false, None, 1));
+    assert_eq!(facts(&b), (1, false, id(&a), 3));
+    assert_eq!(facts(&fenced), (1, true, id(&b), 4));
+    assert_eq!(facts(&new), (2, false, id(&b), 4));
+    assert_eq!(facts(&fenced_again), (1, true, id(&fenced), 5));
+    assert_eq!(facts(&manual), (2, false, id(&new), 5));
+    assert_eq!(f.store.checkpoints().unwrap().len(), 7);
+    let named = |selector: &str| crate::selector::find(&f.store.view(), selector).unwrap().record.id;
+    assert_eq!((named("s@latest"), named("s@latest~1"), named("s@latest~2")), (manual.record.id, new.record.id, b.record.id));
+    assert_eq!(f.store.view().session("s").unwrap().unwrap().head, id(&manual));
+}
+
+#[test]
+fn a_head_that_was_moved_is_the_next_ones_parent() {
+    let f = fixture();
+    f.write("a", b"1");
+    let (a, b) = (f.create().checkpoint, f.create().checkpoint);
+    let back = NewEvent::new(kind::SESSION_HEAD, "s", Actor::default()).with("checkpoint", a.id());
+    f.store.append_events(&[back], &()).unwrap();
+    let c = f.create().checkpoint;
+    assert_eq!((c.record.parent, c.record.depth), (Some(a.record.id), 2));
+    crate::delete::delete_checkpoints(&f.store, &[c.record.id], None, &()).unwrap();
+    assert_eq!(f.create().checkpoint.record.parent, Some(b.record.id));
+}
+
+#[test]
+fn a_session_has_one_workspace_at_a_time() {
+    let f = fixture();
+    f.write("a", b"1");
+    f.create();
+    let session = f.store.view().session("s").unwrap().unwrap();
+    let inode = fs::metadata(&f.workspace).unwrap().ino();
+    assert_eq!(session.workspace, Some(crate::fold::Place { path: f.workspace.to_str().unwrap().into(), inode: Some(inode) }));
+    let other = f.workspace.with_file_name("other");
+    fs::create_dir(&other).unwrap();
+    let elsewhere = Options { workspace: other.clone(), ..f.options() };
+    let refused = super::run(&f.store, &elsewhere, &()).unwrap_err();
+    assert!(refused.to_string().contains("another folder"), "{refused}");
+    // Another session may work in the same folder.
+    super::run(&f.store, &Options { session: "t".into(), ..f.options() }, &()).unwrap();
+    // Moved, the folder is still the session's; gone, another one may take its place.
+    let moved = f.workspace.with_file_name("moved");
+    fs::rename(&f.workspace, &moved).unwrap();
+    super::run(&f.store, &Options { workspace: moved.clone(), ..f.options() }, &()).unwrap();
+    assert_eq!(f.store.view().session("s").unwrap().unwrap().workspace.unwrap().path, moved.to_str().unwrap());
+    fs::remove_dir_all(&moved).unwrap();
+    super::run(&f.store, &elsewhere, &()).unwrap();
+    assert_eq!(f.store.view().session("s").unwrap().unwrap().workspace.unwrap().path, other.to_str().unwrap());
+}

@@ -1,0 +1,228 @@
+use std::cell::RefCell;
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+/// Says what belongs to a checkpoint, and remembers what it was asked.
+#[derive(Default)]
+struct Told {
+    captured: Captured,
+    wanted: Vec<Vec<u8>>,
+    found: Vec<Option<Node>>,
+    begun: u32,
+}
+
+impl State for Told {
+    fn begin(&mut self) {
+        self.begun += 1;
+    }
+
+    fn finish(&mut self, seen: &Seen<'_>) -> Captured {
+        self.found = self.wanted.iter().map(|path| seen.entry(path)).collect();
+        self.captured.clone()
+    }
+}
+
+fn file(path: &str, content: Content) -> StateFile {
+    StateFile { path: path.into(), part: "conversation".into(), content, mtime: None }
+}
+
+fn with(f: &Fixture, files: Vec<StateFile>) -> Outcome {
+    let mut told = Told { captured: Captured { files, ..Captured::default() }, ..Told::default() };
+    run_with(&f.store, &f.options(), &FullWalk, &mut told, &()).unwrap()
+}
+
+fn state_of(f: &Fixture, checkpoint: &Checkpoint) -> BTreeMap<String, Vec<u8>> {
+    let node = f.store.entry(checkpoint.record.root, b"state").unwrap().unwrap();
+    let found = RefCell::new(BTreeMap::new());
+    f.store
+        .walk(node.as_folder().unwrap().0, &mut |path, _, node| {
+            if let Kind::File { size, blob, .. } = &node.kind {
+                let content = f.store.blob(*blob, *size)?.read_all()?;
+                found.borrow_mut().insert(String::from_utf8(path.to_vec()).unwrap(), content);
+            }
+            Ok(true)
+        })
+        .unwrap();
+    found.into_inner()
+}
+
+#[test]
+fn a_state_is_stored_beside_the_workspace() {
+    let f = fixture();
+    f.write("src/main.rs", b"fn main() {}");
+    let log = f.workspace.with_file_name("log");
+    fs::write(&log, noise(300_000, 3)).unwrap();
+    let large = noise(200_000, 4);
+    let mut told = Told { wanted: vec![b"src/main.rs".to_vec(), b"src".to_vec(), b"nothing".to_vec()], ..Told::default() };
+    told.captured = Captured {
+        files: vec![
+            file("conversation/transcript.jsonl", Content::File { path: log.clone(), range: 0..250_000 }),
+            file("conversation/part", Content::File { path: log.clone(), range: 10..20 }),
+            file("environment.json", Content::Bytes(b"{}".to_vec())),
+            file("large", Content::Bytes(large.clone())),
+            file("empty", Content::Bytes(Vec::new())),
+        ],
+        parts: [("conversation".to_owned(), Part::Captured), ("tmux".to_owned(), Part::Absent)].into(),
+        conversation: Some(json!({ "agent_session_id": "c1", "turn_count": 3 })),
+        usage: Some(json!({ "cost_estimate_usd": 0.5 })),
+        ..Captured::default()
+    };
+    let outcome = run_with(&f.store, &f.options(), &FullWalk, &mut told, &()).unwrap();
+    let checkpoint = &outcome.checkpoint;
+    assert_eq!(told.begun, 1);
+    let Some(Node { kind: Kind::File { blob, .. }, .. }) = &told.found[0] else { panic!("{:?}", told.found) };
+    assert_eq!(*blob, crate::id::BlobId::of(b"fn main() {}"));
+    assert!(told.found[1].as_ref().unwrap().as_folder().is_some() && told.found[2].is_none());
+    let state = state_of(&f, checkpoint);
+    let log = fs::read(&log).unwrap();
+    assert_eq!(state["conversation/transcript.jsonl"], log[..250_000]);
+    assert_eq!((&state["conversation/part"][..], &state["environment.json"][..]), (&log[10..20], &b"{}"[..]));
+    assert!(state["large"] == large && state["empty"].is_empty() && state.len() == 5);
+    assert!(checkpoint.is_complete() && checkpoint.record.parts.len() == 3);
+    f.assert_exact(checkpoint);
+    let session = f.store.view().session("s").unwrap().unwrap();
+    assert_eq!((session.conversations[0].turn_count, session.totals.cost_usd), (Some(3), Some(0.5)));
+    let report = crate::check::verify(&f.store, checkpoint, true, &()).unwrap();
+    assert!(report.is_ok(), "{report:?}");
+    let checked = crate::check::run(f.store.path(), &Default::default(), &()).unwrap();
+    assert!(checked.is_clean(), "{:?}", checked.findings);
+}
+
+#[test]
+fn what_cannot_be_read_fails_its_part_and_no_more() {
+    let f = fixture();
+    f.write("a", b"1");
+    let there = f.workspace.with_file_name("there");
+    fs::write(&there, b"0123456789").unwrap();
+    let gone = f.workspace.with_file_name("gone");
+    for content in [
+        Content::File { path: gone, range: 0..3 },
+        Content::File { path: there.clone(), range: 0..11 },
+        Content::File { path: there.clone(), range: 5..11 },
+        Content::File { path: f.workspace.clone(), range: 0..1 },
+    ] {
+        let outcome = with(&f, vec![file("x/bad", content), file("x/good", Content::File { path: there.clone(), range: 0..10 })]);
+        let Some(Part::Failed { error }) = outcome.checkpoint.record.parts.get("conversation") else { panic!() };
+        assert!(error.starts_with('/'), "{error}");
+        assert!(!outcome.checkpoint.is_complete());
+        assert_eq!(state_of(&f, &outcome.checkpoint).keys().collect::<Vec<_>>(), ["x/good"]);
+    }
+    let twice = vec![file("x", Content::Bytes(vec![])), file("x/y", Content::Bytes(vec![]))];
+    let mut told = Told { captured: Captured { files: twice, ..Captured::default() }, ..Told::default() };
+    assert!(run_with(&f.store, &f.options(), &FullWalk, &mut told, &()).is_err());
+}
+
+#[test]
+fn unchanged_is_what_has_the_same_files_and_the_same_conversation() {
+    let f = fixture();
+    f.write("a", b"1");
+    let options = Options { skip_if_unchanged: true, ..f.options() };
+    let create = |turns: u64| {
+        let files = vec![file("session_state.json", Content::Bytes(noise(20, f.store.checkpoints().unwrap().len() as u64)))];
+        let conversation = Some(json!({ "agent_session_id": "c", "turn_count": turns }));
+        let mut told = Told { captured: Captured { files, conversation, ..Captured::default() }, ..Told::default() };
+        run_with(&f.store, &options, &FullWalk, &mut told, &()).unwrap().skipped
+    };
+    assert_eq!([create(1), create(1), create(2), create(2)], [false, true, false, true]);
+}
+
+/// One capture of a file that grows: its content, read whole and read by what is known.
+fn capture(f: &Fixture, log: &Path, end: u64) -> Outcome {
+    with(f, vec![file("log", Content::File { path: log.to_owned(), range: 0..end })])
+}
+
+#[test]
+fn of_a_file_that_grew_only_what_is_new_is_read_and_stored() {
+    let f = fixture();
+    f.write("a", b"1");
+    let log = f.workspace.with_file_name("log");
+    let mut content = noise(6 << 20, 1);
+    fs::write(&log, &content).unwrap();
+    assert!(capture(&f, &log, content.len() as u64).bytes_read >= 6 << 20);
+    for step in 0..30u64 {
+        let more = noise(4000, 100 + step);
+        content.extend_from_slice(&more);
+        File::options().append(true).open(&log).unwrap().write_all(&more).unwrap();
+        let outcome = capture(&f, &log, content.len() as u64);
+        assert!(outcome.bytes_read < 600 << 10, "{}", outcome.bytes_read);
+        // Now and then short chunks become a long one.
+        assert!(outcome.new_bytes < 90_000, "{}", outcome.new_bytes);
+        assert!(state_of(&f, &outcome.checkpoint)["log"] == content);
+    }
+    let latest = f.create().checkpoint;
+    let ids: Vec<_> = f.store.checkpoints().unwrap().iter().map(|c| c.record.id).filter(|id| *id != latest.record.id).collect();
+    crate::delete::delete_checkpoints(&f.store, &ids, None, &()).unwrap();
+    crate::gc::run(&f.store, &Default::default(), &()).unwrap();
+    // What was known is in no checkpoint any more.
+    let outcome = capture(&f, &log, content.len() as u64);
+    assert!(outcome.bytes_read >= 6 << 20 && state_of(&f, &outcome.checkpoint)["log"] == content);
+}
+
+#[test]
+fn a_file_that_was_rewritten_is_read_anew() {
+    let f = fixture();
+    f.write("a", b"1");
+    let log = f.workspace.with_file_name("log");
+    let content = noise(3 << 20, 1);
+    fs::write(&log, &content).unwrap();
+    let end = content.len() as u64;
+    capture(&f, &log, end);
+    let check = |content: &[u8], end: u64| {
+        let outcome = capture(&f, &log, end);
+        assert!(state_of(&f, &outcome.checkpoint)["log"] == content[..end as usize]);
+    };
+    // Another file in its place, which begins otherwise.
+    let other = noise(4 << 20, 2);
+    fs::write(log.with_extension("new"), &other).unwrap();
+    fs::rename(log.with_extension("new"), &log).unwrap();
+    check(&other, 4 << 20);
+    // The same file, written over from the beginning, at its end, and cut.
+    for at in [0, (4 << 20) - 10] {
+        let mut changed = fs::read(&log).unwrap();
+        changed[at..at + 5].copy_from_slice(b"other");
+        let mut file = File::options().write(true).open(&log).unwrap();
+        file.seek(SeekFrom::Start(at as u64)).unwrap();
+        file.write_all(b"other").unwrap();
+        check(&changed, 4 << 20);
+    }
+    let kept = fs::read(&log).unwrap();
+    check(&kept, 1 << 20);
+    File::options().write(true).open(&log).unwrap().set_len(100_000).unwrap();
+    check(&kept, 100_000);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+
+    #[test]
+    fn read_by_what_is_known_it_equals_what_is_there(
+        steps in proptest::collection::vec((prop_oneof![1usize..9000, 1usize..700_000], 0u8..8), 1..8), seed in any::<u64>()
+    ) {
+        let f = fixture();
+        f.write("a", b"1");
+        let log = f.workspace.with_file_name("log");
+        fs::write(&log, b"").unwrap();
+        let mut content = Vec::new();
+        for (i, (bytes, what)) in steps.into_iter().enumerate() {
+            if what == 0 {
+                content = noise(content.len(), seed ^ 1);
+                fs::write(&log, &content).unwrap();
+            }
+            // Some of what is appended repeats, as logs do.
+            let more = if what % 2 == 0 { noise(bytes, seed.wrapping_add(i as u64)) } else { vec![b'x'; bytes] };
+            content.extend_from_slice(&more);
+            File::options().append(true).open(&log).unwrap().write_all(&more).unwrap();
+            let cut = content.len() as u64 - u64::from(what);
+            let cut = cut.min(content.len() as u64);
+            let outcome = capture(&f, &log, cut);
+            let node = f.store.entry(outcome.checkpoint.record.root, b"state").unwrap().unwrap();
+            let node = f.store.entry(node.as_folder().unwrap().0, b"log").unwrap().unwrap();
+            let Kind::File { blob, size, .. } = node.kind else { panic!() };
+            prop_assert_eq!((blob, size), (crate::id::BlobId::of(&content[..cut as usize]), cut));
+            prop_assert!(state_of(&f, &outcome.checkpoint)["log"] == content[..cut as usize]);
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! A folder whose entries are complete: its node, its tree and its section of the new stat cache.
+
+use std::sync::{Arc, Mutex, atomic::Ordering};
+
+use super::{Folder, LinkMember, Now, Shared, State, Worker, lock};
+use crate::{
+    error::Result,
+    statcache::{self, Cached, Section},
+    tree::{self, Kind, Node, Totals},
+};
+
+/// The new stat cache.
+pub(super) struct CacheOut {
+    pub(super) writer: Option<Mutex<statcache::Writer>>,
+    /// Whether what the old one says is in it already.
+    pub(super) keeps_old: bool,
+}
+
+impl CacheOut {
+    fn append(&self, section: &Section) -> Result<u64> {
+        self.writer.as_ref().map_or(Ok(0), |out| lock(out).append(section))
+    }
+}
+
+impl Shared<'_, '_> {
+    /// Counts one part of a folder as complete; completes the folder, and what that completes in turn.
+    pub(super) fn complete(&self, folder: Arc<Folder>, worker: &mut Worker<'_>, out: &CacheOut) -> Result<()> {
+        let mut current = folder;
+        while current.pending.fetch_sub(1, Ordering::AcqRel) == 1 {
+            let finished = self.finish(&current, worker, out)?;
+            let Some((parent, slot)) = current.parent.clone() else {
+                *lock(&self.root) = finished;
+                break;
+            };
+            if let Some((now, links)) = finished {
+                let mut state = lock(&parent.state);
+                let slot = &mut state.slots[slot];
+                slot.now = if slot.old.as_ref() == Some(&now) { Now::AsBefore } else { Now::New(Box::new(now)) };
+                slot.links = links;
+            }
+            current = parent;
+        }
+        Ok(())
+    }
+
+    /// Makes a folder's node from its entries. `None` where the folder is left out.
+    fn finish(&self, folder: &Folder, worker: &mut Worker<'_>, out: &CacheOut) -> Result<Option<(Cached, Vec<LinkMember>)>> {
+        let State { stat, slots, old, .. } = std::mem::take(&mut *lock(&folder.state));
+        let Some((stat, xattrs, racy)) = stat else { return Ok(None) };
+        let mut totals = Totals::default();
+        let mut links = Vec::new();
+        let mut entries = Vec::with_capacity(slots.len());
+        let mut unchanged = true;
+        for slot in slots {
+            let now = match (slot.now, slot.old) {
+                (Now::AsBefore, Some(old)) => old,
+                (Now::New(now), old) => {
+                    unchanged &= old.as_ref() == Some(&*now);
+                    *now
+                }
+                _ => continue,
+            };
+            let position = totals.entries + 1;
+            totals.add(&now.node);
+            if now.node.as_folder().is_none() && now.node.links > 1 {
+                links.push(LinkMember { file: (slot.dev, now.ino), position });
+            }
+            links.extend(slot.links.iter().map(|l| LinkMember { position: l.position + position, ..*l }));
+            entries.push(now);
+        }
+        let (tree, section) = match old {
+            Some((tree, count)) if unchanged && count == entries.len() => {
+                let offset = if out.keeps_old { self.old_section(folder) } else { out.append(&Section { tree, entries })? };
+                (tree, offset)
+            }
+            _ => {
+                self.dirty.store(true, Ordering::Relaxed);
+                let (tree, _) = tree::encode_folder(&entries, |encoded| worker.batch.meta(encoded))?;
+                let section = Section { tree, entries };
+                (tree, out.append(&section)?)
+            }
+        };
+        let node = Node { name: folder.name.clone(), meta: stat.meta(xattrs), links: 1, kind: Kind::Folder { tree, totals } };
+        Ok(Some((Cached { node, ino: stat.ino, ctime: stat.ctime, racy, section }, links)))
+    }
+}

@@ -1,0 +1,162 @@
+//! Events: facts that were appended to the journal. Deletions, tags, decisions, what became of a session and its runs. Each names the
+//! hash of the event before it, so that the list of them can be checked by itself, wherever it is copied to.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use ulid::Ulid;
+
+use crate::{format::context, id::hex};
+
+/// Version of [`Event`] that this release writes.
+pub const EVENT_SCHEMA: u32 = 1;
+
+/// The kinds that this release folds into what it shows. Any other kind is kept, and listed by `log`.
+pub mod kind {
+    /// A session exists. Subject: its id. Data: fields of [`crate::fold::Session`].
+    pub const SESSION_CREATED: &str = "session.created";
+    /// Fields of a session changed. Data: those fields.
+    pub const SESSION_CHANGED: &str = "session.changed";
+    /// A session's status changed. Data: `status`, `reason`.
+    pub const SESSION_STATUS: &str = "session.status";
+    /// A session's head was moved to an older checkpoint. Data: `checkpoint`.
+    pub const SESSION_HEAD: &str = "session.head";
+    /// A run began. Subject: its id. Data: `session` and fields of [`crate::fold::Run`]. Its epoch is above the session's.
+    pub const RUN_STARTED: &str = "run.started";
+    /// Fields of a run changed. Data: those fields.
+    pub const RUN_CHANGED: &str = "run.changed";
+    /// A run's lease was renewed. Data: fields of [`crate::fold::Lease`].
+    pub const RUN_LEASE: &str = "run.lease";
+    /// A run is over. Data: `exit_reason`.
+    pub const RUN_ENDED: &str = "run.ended";
+    /// A conversation belongs to a session. Subject: the conversation's id. Data: `session`, `run`, `transcript`.
+    pub const CONVERSATION_SEEN: &str = "conversation.seen";
+    /// A checkpoint no longer exists. Data: `reason`.
+    pub const CHECKPOINT_DELETED: &str = "checkpoint.deleted";
+    /// Data: `tag`.
+    pub const CHECKPOINT_TAGGED: &str = "checkpoint.tagged";
+    /// Data: `tag`.
+    pub const CHECKPOINT_UNTAGGED: &str = "checkpoint.untagged";
+    /// Data: `text`.
+    pub const CHECKPOINT_ANNOTATED: &str = "checkpoint.annotated";
+    /// Data: `tracker`, `id`, `url`.
+    pub const CHECKPOINT_LINKED: &str = "checkpoint.linked";
+    /// Data: `url`.
+    pub const CHECKPOINT_UNLINKED: &str = "checkpoint.unlinked";
+    /// Somebody, or a policy, decided. Data: `status`, `reason`, `policy`.
+    pub const CHECKPOINT_DECIDED: &str = "checkpoint.decided";
+    /// A checkpoint was verified. Data: `level` (`index`, `deep`), `ok`, `problems`.
+    pub const CHECKPOINT_VERIFIED: &str = "checkpoint.verified";
+}
+
+/// Who caused an event.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Actor {
+    /// The user, where one is known.
+    #[serde(default)]
+    pub user: Option<String>,
+    /// By which way: `cli`, `hook`, `api`, `retention`, `policy`.
+    #[serde(default)]
+    pub via: String,
+}
+
+/// A fact that was appended. Fields that this release does not know are kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// Its id.
+    pub id: Ulid,
+    /// When it was recorded.
+    pub at: Timestamp,
+    /// On which machine.
+    #[serde(default)]
+    pub host: String,
+    /// Version of this structure; 0 before there was one.
+    #[serde(default)]
+    pub schema: u32,
+    /// What happened; see [`kind`].
+    pub kind: String,
+    /// What it happened to, such as a checkpoint's id.
+    pub subject: String,
+    /// Who caused it.
+    #[serde(default)]
+    pub actor: Actor,
+    /// The session's epoch that its author acted in; 0 where it concerns no session.
+    #[serde(default)]
+    pub epoch: u64,
+    /// A second event with the same key is not appended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<String>,
+    /// Hash of the event before it, in hex; absent in the first one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous: Option<String>,
+    /// What belongs to its kind.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub data: Map<String, Value>,
+    /// Fields of later versions.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
+/// An event to be appended.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NewEvent {
+    /// What happened; see [`kind`].
+    pub kind: String,
+    /// What it happened to.
+    pub subject: String,
+    /// Who causes it.
+    pub actor: Actor,
+    /// The epoch of the run that its author belongs to; `None` outside runs, which is never out of date.
+    pub epoch: Option<u64>,
+    /// A second event with the same key is not appended; the first one is returned.
+    pub idempotency_key: Option<String>,
+    /// What belongs to its kind.
+    pub data: Map<String, Value>,
+}
+
+impl NewEvent {
+    /// An event of a kind about a subject.
+    pub fn new(kind: &str, subject: impl Into<String>, actor: Actor) -> Self {
+        NewEvent { kind: kind.to_owned(), subject: subject.into(), actor, ..NewEvent::default() }
+    }
+
+    /// The same event with one more field of data.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.data.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// The same event, appended at most once under this key.
+    #[must_use]
+    pub fn once(mut self, key: impl Into<String>) -> Self {
+        self.idempotency_key = Some(key.into());
+        self
+    }
+
+    /// The same event, by a run of this epoch.
+    #[must_use]
+    pub fn in_epoch(mut self, epoch: u64) -> Self {
+        self.epoch = Some(epoch);
+        self
+    }
+}
+
+/// An event that is in the journal.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Appended {
+    /// The event.
+    pub event: Event,
+    /// Whether it was there already, under the same idempotency key.
+    pub existed: bool,
+}
+
+/// The hash by which the next event names this one: of its bytes as they stand in the journal.
+pub fn hash(bytes: &[u8]) -> String {
+    hex(blake3::Hasher::new_derive_key(context::EVENT).update(bytes).finalize().as_bytes())
+}
+
+/// The name of this machine.
+pub(crate) fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}

@@ -1,0 +1,273 @@
+//! Folding: what one commit or event changes. What cannot be folded changes nothing, and is refused where it would be appended.
+
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use ulid::Ulid;
+
+use super::{
+    Annotation, Approval, Base, Deletion, Folds, Issue, Marks, Run, Session, Status, Verification, marks::tag_fault,
+    merge::merged, run, session,
+};
+use crate::{
+    error::{Error, Result},
+    event::{Event, kind},
+    journal::{Entry, Logged},
+    record::{Record, Trigger},
+};
+
+/// Why an event changes nothing.
+#[derive(Debug)]
+pub(crate) enum Unfit {
+    /// The state before it could not be read.
+    Store(Error),
+    /// It makes no sense.
+    Refused(Error),
+}
+
+impl From<Error> for Unfit {
+    fn from(error: Error) -> Self {
+        Unfit::Store(error)
+    }
+}
+
+impl From<String> for Unfit {
+    fn from(reason: String) -> Self {
+        Unfit::Refused(Error::Invalid(reason))
+    }
+}
+
+fn unfit<T>(reason: &str) -> Result<T, Unfit> {
+    Err(reason.to_owned().into())
+}
+
+fn no_session<T>(id: &str) -> Result<T, Unfit> {
+    Err(Unfit::Refused(Error::NoSession { session: id.to_owned() }))
+}
+
+/// A field of an event's data.
+fn field<T: DeserializeOwned>(event: &Event, name: &str) -> Result<T, Unfit> {
+    let value = event.data.get(name).cloned().unwrap_or(Value::Null);
+    serde_json::from_value(value).map_err(|e| format!("event {}: field '{name}': {e}", event.kind).into())
+}
+
+impl Folds {
+    /// Takes in one entry of the journal.
+    pub(crate) fn apply(&mut self, base: Base<'_>, logged: &Logged, committed: Option<&Record>) -> Result<()> {
+        if let Some(record) = committed {
+            self.commit(base, record)?;
+        }
+        if let Entry::Event(event) = &logged.entry {
+            match self.event(base, event) {
+                // The journal may hold what a later release understands.
+                Ok(()) | Err(Unfit::Refused(_)) => {}
+                Err(Unfit::Store(error)) => return Err(error),
+            }
+        }
+        if let Some(hash) = &logged.event_hash {
+            self.last_event = Some(hash.clone());
+        }
+        Ok(())
+    }
+
+    /// Takes in an event that is about to be appended.
+    pub(crate) fn append(&mut self, base: Base<'_>, event: &Event, hash: String) -> Result<(), Unfit> {
+        self.event(base, event)?;
+        self.last_event = Some(hash);
+        Ok(())
+    }
+
+    fn commit(&mut self, base: Base<'_>, record: &Record) -> Result<()> {
+        let at = record.created_at;
+        let mut session = self.session(base, &record.session)?.unwrap_or_else(|| Session::new(&record.session, at));
+        if !record.fenced {
+            session.head = Some(record.id);
+            session.epoch = session.epoch.max(record.epoch);
+        }
+        session.totals.checkpoints += 1;
+        session.totals.errors += u64::from(record.trigger == Trigger::Error);
+        let text = |value: &Option<Value>, name: &str| Some(value.as_ref()?.get(name)?.as_str()?.to_owned());
+        if let Some(id) = text(&record.conversation, "agent_session_id") {
+            let conversation = session.conversation(&id);
+            conversation.run = conversation.run.take().or_else(|| record.run.clone());
+            conversation.transcript = text(&record.conversation, "transcript").or(conversation.transcript.take());
+            let number = |name: &str| record.conversation.as_ref()?.get(name);
+            conversation.turn_count = number("turn_count").and_then(Value::as_u64).or(conversation.turn_count);
+            let cost = record.usage.as_ref().and_then(|usage| usage.get("cost_estimate_usd")).and_then(Value::as_f64);
+            conversation.cost_usd = cost.or(conversation.cost_usd);
+            let costs: Vec<f64> = session.conversations.iter().filter_map(|c| c.cost_usd).collect();
+            session.totals.cost_usd = if costs.is_empty() { session.totals.cost_usd } else { Some(costs.iter().sum()) };
+        }
+        self.put_session(session, at);
+        Ok(())
+    }
+
+    fn event(&mut self, base: Base<'_>, event: &Event) -> Result<(), Unfit> {
+        match event.kind.as_str() {
+            kind::SESSION_CREATED | kind::SESSION_CHANGED => self.session_fields(base, event)?,
+            kind::SESSION_STATUS => {
+                let (status, reason): (Status, Option<String>) = (field(event, "status")?, field(event, "reason")?);
+                self.session_changed(base, event, &event.subject, |session| {
+                    if !session.status.may_become(status) {
+                        return Err(format!("session {} has ended, which is for good", session.id));
+                    }
+                    (session.status, session.status_reason) = (status, reason);
+                    Ok(())
+                })?;
+            }
+            kind::SESSION_HEAD => {
+                let head: Ulid = field(event, "checkpoint")?;
+                self.session_changed(base, event, &event.subject, |session| {
+                    session.head = Some(head);
+                    Ok(())
+                })?;
+            }
+            kind::RUN_STARTED => self.run_started(base, event)?,
+            kind::RUN_CHANGED => self.run_changed(base, event, |run| merged(run, &event.data, &run::FIXED))?,
+            kind::RUN_LEASE => self.run_changed(base, event, |run| {
+                let lease = merged(&run.lease.clone().unwrap_or_default(), &event.data, &[])?;
+                Ok(Run { lease: Some(lease), ..run.clone() })
+            })?,
+            kind::RUN_ENDED => self.run_changed(base, event, |run| {
+                let ended = merged(run, &event.data, &run::FIXED)?;
+                Ok(Run { ended_at: Some(event.at), lease: None, ..ended })
+            })?,
+            kind::CONVERSATION_SEEN => {
+                let session: String = field(event, "session")?;
+                let (run, transcript): (Option<String>, Option<String>) = (field(event, "run")?, field(event, "transcript")?);
+                self.session_changed(base, event, &session, |session| {
+                    let conversation = session.conversation(&event.subject);
+                    conversation.run = conversation.run.take().or(run);
+                    conversation.transcript = transcript.or(conversation.transcript.take());
+                    Ok(())
+                })?;
+            }
+            other if other.starts_with("checkpoint.") => self.marked(base, event)?,
+            _ => {}
+        }
+        if let Some(key) = &event.idempotency_key {
+            self.keys.insert(key.clone(), event.clone());
+        }
+        Ok(())
+    }
+
+    fn put_session(&mut self, mut session: Session, at: Timestamp) {
+        session.changed_at = at;
+        self.sessions.insert(session.id.clone(), session);
+    }
+
+    fn session_changed(
+        &mut self,
+        base: Base<'_>,
+        event: &Event,
+        id: &str,
+        change: impl FnOnce(&mut Session) -> Result<(), String>,
+    ) -> Result<(), Unfit> {
+        let Some(mut session) = self.session(base, id)? else { return no_session(id) };
+        change(&mut session)?;
+        self.put_session(session, event.at);
+        Ok(())
+    }
+
+    fn session_fields(&mut self, base: Base<'_>, event: &Event) -> Result<(), Unfit> {
+        let before = match self.session(base, &event.subject)? {
+            Some(session) => session,
+            None if event.subject.is_empty() => return unfit("a session's id must not be empty"),
+            None if event.kind == kind::SESSION_CREATED => Session::new(&event.subject, event.at),
+            None => return no_session(&event.subject),
+        };
+        let session = merged(&before, &event.data, &session::FIXED)?;
+        self.put_session(session, event.at);
+        Ok(())
+    }
+
+    fn run_started(&mut self, base: Base<'_>, event: &Event) -> Result<(), Unfit> {
+        let id: String = field(event, "session")?;
+        if self.run(base, &event.subject)?.is_some() {
+            return unfit("there is a run with this id");
+        }
+        let run = merged(&Run::new(&event.subject, &id, event.epoch, event.at), &event.data, &run::FIXED)?;
+        self.session_changed(base, event, &id, |session| {
+            if session.status == Status::Ended {
+                return Err(format!("session {id} has ended, which is for good"));
+            }
+            session.epoch = session.epoch.max(event.epoch);
+            session.run = Some(run.id.clone());
+            session.runs.push(run.id.clone());
+            (session.status, session.status_reason) = (Status::Active, None);
+            Ok(())
+        })?;
+        self.runs.insert(run.id.clone(), run);
+        Ok(())
+    }
+
+    fn run_changed(
+        &mut self,
+        base: Base<'_>,
+        event: &Event,
+        change: impl FnOnce(&Run) -> Result<Run, String>,
+    ) -> Result<(), Unfit> {
+        let Some(run) = self.run(base, &event.subject)? else {
+            return Err(Unfit::Refused(Error::NoRun { run: event.subject.clone() }));
+        };
+        let run = change(&run)?;
+        self.runs.insert(run.id.clone(), run);
+        Ok(())
+    }
+
+    fn marked(&mut self, base: Base<'_>, event: &Event) -> Result<(), Unfit> {
+        let Ok(id) = event.subject.parse::<Ulid>() else { return unfit("its subject is no checkpoint's id") };
+        let mut marks = self.marks(base, id)?;
+        if mark(&mut marks, event)? {
+            self.marks.insert(id, marks);
+        }
+        Ok(())
+    }
+}
+
+/// What an event says of a checkpoint. Says whether it is of a known kind.
+fn mark(marks: &mut Marks, event: &Event) -> Result<bool, Unfit> {
+    let user = event.actor.user.clone();
+    match event.kind.as_str() {
+        kind::CHECKPOINT_TAGGED => {
+            let tag: String = field(event, "tag")?;
+            if let Some(fault) = tag_fault(&tag) {
+                return unfit(fault);
+            }
+            marks.tags.insert(tag);
+        }
+        kind::CHECKPOINT_UNTAGGED => {
+            marks.tags.remove(&field::<String>(event, "tag")?);
+        }
+        kind::CHECKPOINT_ANNOTATED => {
+            marks.annotations.push(Annotation { timestamp: event.at, user, text: field(event, "text")? });
+        }
+        kind::CHECKPOINT_LINKED => {
+            marks.links.insert(Issue { tracker: field(event, "tracker")?, id: field(event, "id")?, url: field(event, "url")? });
+        }
+        kind::CHECKPOINT_UNLINKED => {
+            let url: String = field(event, "url")?;
+            marks.links.retain(|issue| issue.url != url);
+        }
+        kind::CHECKPOINT_DECIDED => {
+            marks.approval = Some(Approval {
+                status: field(event, "status")?,
+                user,
+                timestamp: event.at,
+                reason: field(event, "reason")?,
+                policy: field(event, "policy")?,
+            });
+        }
+        kind::CHECKPOINT_VERIFIED => {
+            marks.verification = Some(Verification { level: field(event, "level")?, ok: field(event, "ok")?, at: event.at });
+        }
+        kind::CHECKPOINT_DELETED => {
+            // Earlier releases had the reason beside the other fields.
+            let told = event.data.get("reason").or(event.extra.get("reason"));
+            let reason = told.and_then(Value::as_str).map(str::to_owned);
+            marks.deleted = Some(Deletion { at: event.at, user, reason });
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
+}

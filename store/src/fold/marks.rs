@@ -1,0 +1,137 @@
+//! What was said of a checkpoint after it was sealed.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// Where a checkpoint stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalStatus {
+    /// Somebody has to look at it.
+    Pending,
+    /// Somebody approved it.
+    Approved,
+    /// Somebody rejected it.
+    Rejected,
+    /// A policy approved it.
+    AutoApproved,
+}
+
+impl ApprovalStatus {
+    /// Its name, as stored.
+    pub fn name(self) -> &'static str {
+        match self {
+            ApprovalStatus::Pending => "pending",
+            ApprovalStatus::Approved => "approved",
+            ApprovalStatus::Rejected => "rejected",
+            ApprovalStatus::AutoApproved => "auto_approved",
+        }
+    }
+}
+
+/// The last decision about a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Approval {
+    /// What was decided.
+    pub status: ApprovalStatus,
+    /// Who decided, where it was a person.
+    pub user: Option<String>,
+    /// When.
+    pub timestamp: Timestamp,
+    /// Why.
+    pub reason: Option<String>,
+    /// By which policy.
+    pub policy: Option<String>,
+}
+
+/// A remark.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Annotation {
+    /// When it was made.
+    pub timestamp: Timestamp,
+    /// By whom.
+    pub user: Option<String>,
+    /// What it says.
+    pub text: String,
+}
+
+/// A reference to an issue.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Issue {
+    /// Where the issue is kept: `github`, `linear`, `beads`, `url`.
+    pub tracker: String,
+    /// Its id there.
+    pub id: String,
+    /// Its address.
+    pub url: String,
+}
+
+/// How thoroughly a checkpoint was verified.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VerifyLevel {
+    /// Every tree was read, and every chunk is where the index says.
+    Index,
+    /// Every byte was read and hashed as well.
+    Deep,
+}
+
+/// The last verification of a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verification {
+    /// How thorough it was.
+    pub level: VerifyLevel,
+    /// Whether nothing was wrong.
+    pub ok: bool,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// The end of a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deletion {
+    /// When.
+    pub at: Timestamp,
+    /// By whom, where it was a person.
+    pub user: Option<String>,
+    /// Why.
+    pub reason: Option<String>,
+}
+
+/// Everything that events said of a checkpoint. It outlives the checkpoint.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Marks {
+    /// Tags.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub tags: BTreeSet<String>,
+    /// Remarks, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub annotations: Vec<Annotation>,
+    /// References to issues.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub links: BTreeSet<Issue>,
+    /// The last decision about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<Approval>,
+    /// Its last verification.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verification: Option<Verification>,
+    /// Set once it is deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deleted: Option<Deletion>,
+}
+
+/// Why a text is no tag: `None` if it is one. Tags are paths of names, such as `milestone/v1.0`.
+pub(super) fn tag_fault(tag: &str) -> Option<&'static str> {
+    match tag {
+        "" => Some("a tag must not be empty"),
+        _ if tag.len() > 200 => Some("a tag has at most 200 bytes"),
+        _ if tag.chars().any(|c| c.is_control() || c.is_whitespace()) => Some("a tag has neither spaces nor control characters"),
+        _ if tag.split('/').any(|part| part.is_empty() || part == "." || part == "..") => {
+            Some("the parts of a tag, between slashes, are names")
+        }
+        _ => None,
+    }
+}

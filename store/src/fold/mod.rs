@@ -1,0 +1,152 @@
+//! What the journal adds up to: sessions, their runs, and what was said of each checkpoint. All of it can be derived again from the
+//! journal's commits and events, in their order; RocksDB keeps it up to its own place in the journal, and the rest is in memory.
+
+mod apply;
+mod marks;
+mod merge;
+mod run;
+mod session;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+pub(crate) use apply::Unfit;
+pub use marks::{Annotation, Approval, ApprovalStatus, Deletion, Issue, Marks, Verification, VerifyLevel};
+pub use run::{Lease, Run, Tmux};
+use serde::{Serialize, de::DeserializeOwned};
+pub use session::{Conversation, Place, Session, Status, Totals};
+use ulid::Ulid;
+
+use crate::{
+    error::{Error, Result},
+    event::Event,
+    view::{Batch, Db, Family},
+};
+
+/// Where the folded state before the tail is: RocksDB, where there is one.
+pub(crate) type Base<'a> = Option<&'a Db>;
+
+/// The folded state that differs from its base.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Folds {
+    sessions: BTreeMap<String, Session>,
+    runs: BTreeMap<String, Run>,
+    marks: BTreeMap<Ulid, Marks>,
+    keys: BTreeMap<String, Event>,
+    last_event: Option<String>,
+}
+
+fn session_key(id: &str) -> String {
+    format!("s/{id}")
+}
+
+fn run_key(id: &str) -> String {
+    format!("r/{id}")
+}
+
+fn marks_key(id: Ulid) -> String {
+    format!("m/{id}")
+}
+
+fn idempotency_key(key: &str) -> String {
+    format!("k/{key}")
+}
+
+const LAST_EVENT: &str = "e";
+
+fn decode<T: DeserializeOwned>(key: &[u8], bytes: &[u8]) -> Result<T> {
+    serde_json::from_slice(bytes).map_err(|e| Error::Index {
+        path: "view".into(),
+        reason: format!("{} does not decode: {e}", String::from_utf8_lossy(key)),
+    })
+}
+
+fn load<T: DeserializeOwned>(base: Base<'_>, key: &str) -> Result<Option<T>> {
+    let Some(bytes) = base.map(|db| db.get(Family::Folds, key.as_bytes())).transpose()?.flatten() else { return Ok(None) };
+    decode(key.as_bytes(), &bytes).map(Some)
+}
+
+/// All values under a prefix, by key behind it.
+fn load_all<T: DeserializeOwned>(base: Base<'_>, prefix: &str) -> Result<BTreeMap<String, T>> {
+    let mut found = BTreeMap::new();
+    let Some(db) = base else { return Ok(found) };
+    for entry in db.scan_prefix(Family::Folds, prefix.as_bytes())? {
+        let (key, value) = entry?;
+        found.insert(String::from_utf8_lossy(&key[prefix.len()..]).into_owned(), decode(&key, &value)?);
+    }
+    Ok(found)
+}
+
+impl Folds {
+    pub(crate) fn session(&self, base: Base<'_>, id: &str) -> Result<Option<Session>> {
+        match self.sessions.get(id) {
+            Some(session) => Ok(Some(session.clone())),
+            None => load(base, &session_key(id)),
+        }
+    }
+
+    pub(crate) fn sessions(&self, base: Base<'_>) -> Result<Vec<Session>> {
+        let mut all = load_all(base, "s/")?;
+        all.extend(self.sessions.clone());
+        Ok(all.into_values().collect())
+    }
+
+    pub(crate) fn run(&self, base: Base<'_>, id: &str) -> Result<Option<Run>> {
+        match self.runs.get(id) {
+            Some(run) => Ok(Some(run.clone())),
+            None => load(base, &run_key(id)),
+        }
+    }
+
+    pub(crate) fn runs(&self, base: Base<'_>) -> Result<BTreeMap<String, Run>> {
+        let mut all = load_all(base, "r/")?;
+        all.extend(self.runs.clone());
+        Ok(all)
+    }
+
+    pub(crate) fn marks(&self, base: Base<'_>, id: Ulid) -> Result<Marks> {
+        match self.marks.get(&id) {
+            Some(marks) => Ok(marks.clone()),
+            None => Ok(load(base, &marks_key(id))?.unwrap_or_default()),
+        }
+    }
+
+    pub(crate) fn all_marks(&self, base: Base<'_>) -> Result<BTreeMap<Ulid, Marks>> {
+        let stored: BTreeMap<String, Marks> = load_all(base, "m/")?;
+        let mut all: BTreeMap<Ulid, Marks> =
+            stored.into_iter().filter_map(|(id, marks)| Some((id.parse().ok()?, marks))).collect();
+        all.extend(self.marks.clone());
+        Ok(all)
+    }
+
+    /// The event that was appended under an idempotency key.
+    pub(crate) fn event_of_key(&self, base: Base<'_>, key: &str) -> Result<Option<Event>> {
+        match self.keys.get(key) {
+            Some(event) => Ok(Some(event.clone())),
+            None => load(base, &idempotency_key(key)),
+        }
+    }
+
+    /// Hash of the last event.
+    pub(crate) fn last_event(&self, base: Base<'_>) -> Result<Option<String>> {
+        match &self.last_event {
+            Some(hash) => Ok(Some(hash.clone())),
+            None => load(base, LAST_EVENT),
+        }
+    }
+
+    /// Puts everything that differs from the base into a batch.
+    pub(crate) fn store(&self, batch: &mut Batch) {
+        fn put(batch: &mut Batch, key: String, value: &impl Serialize) {
+            batch.put(Family::Folds, key, serde_json::to_vec(value).unwrap_or_default());
+        }
+        self.sessions.iter().for_each(|(id, session)| put(batch, session_key(id), session));
+        self.runs.iter().for_each(|(id, run)| put(batch, run_key(id), run));
+        self.marks.iter().for_each(|(id, marks)| put(batch, marks_key(*id), marks));
+        self.keys.iter().for_each(|(key, event)| put(batch, idempotency_key(key), event));
+        if let Some(hash) = &self.last_event {
+            put(batch, LAST_EVENT.to_owned(), hash);
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! A run: one life of a session, from the start of the agent's process to its end.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Who may act for a run, and until when that has to be renewed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lease {
+    /// Who holds it, such as a host and a process.
+    pub holder: String,
+    /// When it was renewed last.
+    pub renewed: Option<Timestamp>,
+    /// For how many seconds it holds from then on.
+    pub ttl_seconds: u64,
+}
+
+/// Where in tmux a run is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tmux {
+    /// The server's socket.
+    pub socket: String,
+    /// The pane's id.
+    pub pane: String,
+}
+
+/// A run, as its events add up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// Its id, unique in the store.
+    pub id: String,
+    /// The session that it is a life of.
+    pub session: String,
+    /// Above that of every run of the session before it.
+    pub epoch: u64,
+    /// The checkpoint that it was resumed from.
+    #[serde(default)]
+    pub resumed_from: Option<String>,
+    /// The machine.
+    #[serde(default)]
+    pub host: Option<String>,
+    /// Which boot of the machine.
+    #[serde(default)]
+    pub boot_id: Option<String>,
+    /// The agent's process.
+    #[serde(default)]
+    pub pid: Option<u32>,
+    /// When that process was started, in clock ticks since boot: with host, boot and process id it names one process.
+    #[serde(default)]
+    pub start_time: Option<u64>,
+    /// Where it is in tmux.
+    #[serde(default)]
+    pub tmux: Option<Tmux>,
+    /// What was executed.
+    #[serde(default)]
+    pub argv: Vec<String>,
+    /// In which folder.
+    #[serde(default)]
+    pub cwd: Option<String>,
+    /// The agent's permission mode.
+    #[serde(default)]
+    pub permission_mode: Option<String>,
+    /// Who may act for it.
+    #[serde(default)]
+    pub lease: Option<Lease>,
+    /// Its conversation, where it was begun with one.
+    #[serde(default)]
+    pub conversation: Option<String>,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// When it was over.
+    #[serde(default)]
+    pub ended_at: Option<Timestamp>,
+    /// How it ended.
+    #[serde(default)]
+    pub exit_reason: Option<String>,
+    /// Fields of later versions.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
+/// Fields that no event sets by naming them.
+pub(super) const FIXED: [&str; 5] = ["id", "session", "epoch", "started_at", "ended_at"];
+
+impl Run {
+    pub(super) fn new(id: &str, session: &str, epoch: u64, at: Timestamp) -> Self {
+        Run {
+            id: id.to_owned(),
+            session: session.to_owned(),
+            epoch,
+            resumed_from: None,
+            host: None,
+            boot_id: None,
+            pid: None,
+            start_time: None,
+            tmux: None,
+            argv: Vec::new(),
+            cwd: None,
+            permission_mode: None,
+            lease: None,
+            conversation: None,
+            started_at: at,
+            ended_at: None,
+            exit_reason: None,
+            extra: Map::new(),
+        }
+    }
+
+    /// Whether nothing has said that it is over.
+    pub fn is_open(&self) -> bool {
+        self.ended_at.is_none()
+    }
+}

@@ -1,0 +1,167 @@
+//! A session: the stable identity of an agent's work in one workspace, over all its runs and conversations.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use ulid::Ulid;
+
+/// What a session is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// A run begins.
+    Starting,
+    /// It can be worked in.
+    #[default]
+    Active,
+    /// It was set aside, and can be resumed.
+    Paused,
+    /// Its run failed; it can be resumed.
+    Error,
+    /// It is over for good.
+    Ended,
+}
+
+impl Status {
+    /// Its name, as stored.
+    pub fn name(self) -> &'static str {
+        match self {
+            Status::Starting => "starting",
+            Status::Active => "active",
+            Status::Paused => "paused",
+            Status::Error => "error",
+            Status::Ended => "ended",
+        }
+    }
+
+    /// Whether a session may go from this status to another. What has ended stays so.
+    pub fn may_become(self, next: Status) -> bool {
+        self != Status::Ended || next == Status::Ended
+    }
+}
+
+/// Where a workspace is, and which folder that was.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// Its absolute path, shown as [`crate::name::display`] shows it.
+    pub path: String,
+    /// The folder's inode, where it is known.
+    #[serde(default)]
+    pub inode: Option<u64>,
+}
+
+/// What a session has used so far.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Cost in US dollars, over all its conversations; none unless one was reported.
+    #[serde(default)]
+    pub cost_usd: Option<f64>,
+    /// How long it was worked in, in seconds, as far as that was recorded.
+    #[serde(default)]
+    pub active_seconds: u64,
+    /// Checkpoints that an error caused.
+    #[serde(default)]
+    pub errors: u64,
+    /// Checkpoints that were made, deleted ones included.
+    #[serde(default)]
+    pub checkpoints: u64,
+}
+
+/// One of the agent's conversations.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Conversation {
+    /// The agent's own id of it.
+    pub id: String,
+    /// The run in which it was seen first.
+    #[serde(default)]
+    pub run: Option<String>,
+    /// Its transcript's path.
+    #[serde(default)]
+    pub transcript: Option<String>,
+    /// Its turns at the last checkpoint.
+    #[serde(default)]
+    pub turn_count: Option<u64>,
+    /// Its cost at the last checkpoint that reported one.
+    #[serde(default)]
+    pub cost_usd: Option<f64>,
+}
+
+/// A session, as the journal's events and commits add up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Session {
+    /// Given at its creation, unique in the store, and never changed.
+    pub id: String,
+    /// What people call it; its id unless it was given one.
+    pub name: String,
+    /// Its workspace.
+    pub workspace: Option<Place>,
+    /// What it is doing.
+    pub status: Status,
+    /// Why, where its last change of status said so.
+    pub status_reason: Option<String>,
+    /// The checkpoint that the next one's parent will be.
+    pub head: Option<Ulid>,
+    /// The epoch of its newest run; 0 before the first.
+    pub epoch: u64,
+    /// Its newest run.
+    pub run: Option<String>,
+    /// All its runs, in order.
+    pub runs: Vec<String>,
+    /// Its conversations, in the order in which they were seen.
+    pub conversations: Vec<Conversation>,
+    /// The approval policy that was chosen for it.
+    pub policy: Option<String>,
+    /// The project that it belongs to.
+    pub project: Option<String>,
+    /// What its user asked first.
+    pub first_prompt: Option<String>,
+    /// What it has used so far.
+    pub totals: Totals,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// When anything of this changed last.
+    pub changed_at: Timestamp,
+    /// Fields of later versions.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
+/// Fields that no event sets by naming them.
+pub(super) const FIXED: [&str; 9] =
+    ["id", "status", "status_reason", "head", "epoch", "run", "runs", "conversations", "created_at"];
+
+impl Session {
+    pub(super) fn new(id: &str, at: Timestamp) -> Self {
+        Session {
+            id: id.to_owned(),
+            name: id.to_owned(),
+            workspace: None,
+            status: Status::default(),
+            status_reason: None,
+            head: None,
+            epoch: 0,
+            run: None,
+            runs: Vec::new(),
+            conversations: Vec::new(),
+            policy: None,
+            project: None,
+            first_prompt: None,
+            totals: Totals::default(),
+            created_at: at,
+            changed_at: at,
+            extra: Map::new(),
+        }
+    }
+
+    /// The entry of a conversation, made where there is none.
+    pub(super) fn conversation(&mut self, id: &str) -> &mut Conversation {
+        let at = match self.conversations.iter().position(|c| c.id == id) {
+            Some(at) => at,
+            None => {
+                self.conversations.push(Conversation { id: id.to_owned(), ..Conversation::default() });
+                self.conversations.len() - 1
+            }
+        };
+        &mut self.conversations[at]
+    }
+}

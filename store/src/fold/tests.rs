@@ -1,0 +1,247 @@
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::{
+    check,
+    event::{Actor, NewEvent, kind},
+    testing::{TestStore, files},
+    view::View,
+};
+
+fn actor() -> Actor {
+    Actor { user: Some("ann".into()), via: "cli".into() }
+}
+
+fn new(kind: &str, subject: impl Into<String>) -> NewEvent {
+    NewEvent::new(kind, subject, actor())
+}
+
+fn append(test: &TestStore, event: NewEvent) -> Result<crate::event::Appended> {
+    test.store.append_events(&[event], &()).map(|mut appended| appended.remove(0))
+}
+
+fn started(test: &TestStore, run: &str, epoch: Option<u64>) -> Result<crate::event::Appended> {
+    let event = new(kind::RUN_STARTED, run).with("session", "test").with("pid", 7).with("argv", json!(["agent", "-p"]));
+    append(test, NewEvent { epoch, ..event })
+}
+
+/// Everything folded, as another process sees it.
+fn folded(test: &TestStore) -> String {
+    let view = test.open().view();
+    format!(
+        "{:?} {:?} {:?} {:?}",
+        view.sessions().unwrap(),
+        view.runs().unwrap(),
+        view.all_marks().unwrap(),
+        view.last_event().unwrap()
+    )
+}
+
+fn is_clean(test: &TestStore) {
+    let report = check::run(test.store.path(), &check::CheckOptions::default(), &()).unwrap();
+    assert!(report.is_clean(), "{:?}", report.findings);
+}
+
+#[test]
+fn a_checkpoint_makes_its_session() {
+    let test = TestStore::new();
+    let a = test.checkpoint(&files(1, 2));
+    let session = test.store.view().session("test").unwrap().unwrap();
+    assert_eq!((session.name.as_str(), session.head, session.epoch), ("test", Some(a), 0));
+    assert_eq!((session.status, session.totals.checkpoints), (Status::Active, 1));
+    assert!(matches!(test.store.view().session_named("other"), Err(Error::NoSession { .. })));
+}
+
+#[test]
+fn runs_fence_each_other() {
+    let test = TestStore::new();
+    test.checkpoint(&files(1, 2));
+    assert_eq!(started(&test, "r1", None).unwrap().event.epoch, 1);
+    let lease = |run: &str, epoch| new(kind::RUN_LEASE, run).with("holder", "me").with("ttl_seconds", 90).in_epoch(epoch);
+    append(&test, lease("r1", 1)).unwrap();
+    started(&test, "r2", Some(2)).unwrap();
+    let late = append(&test, lease("r1", 1));
+    assert!(matches!(late, Err(Error::Fenced { epoch: 1, current: 2, .. })), "{late:?}");
+    let same = started(&test, "r3", Some(2));
+    assert!(matches!(same, Err(Error::Fenced { current: 2, .. })), "{same:?}");
+    let id = test.ids()[0].to_string();
+    for refused in [
+        new(kind::SESSION_STATUS, "test").with("status", "ended"),
+        new(kind::SESSION_HEAD, "test").with("checkpoint", id.as_str()),
+        new(kind::CHECKPOINT_DECIDED, id.as_str()).with("status", "approved"),
+    ] {
+        assert!(matches!(append(&test, refused.in_epoch(1)), Err(Error::Fenced { .. })));
+    }
+    // What an old run says of itself is welcome.
+    append(&test, new(kind::RUN_ENDED, "r1").with("exit_reason", "killed").in_epoch(1)).unwrap();
+    let run = test.store.view().run("r1").unwrap().unwrap();
+    assert_eq!((run.exit_reason.as_deref(), run.pid, run.is_open()), (Some("killed"), Some(7), false));
+    assert_eq!(run.argv, ["agent", "-p"]);
+    let session = test.store.view().session("test").unwrap().unwrap();
+    assert_eq!((session.epoch, session.run.as_deref(), session.runs.len()), (2, Some("r2"), 2));
+    is_clean(&test);
+}
+
+#[test]
+fn what_is_said_of_a_checkpoint_adds_up_and_outlives_it() {
+    let test = TestStore::new();
+    let id = test.checkpoint(&files(1, 2));
+    let about = |kind: &str| new(kind, id.to_string());
+    for event in [
+        about(kind::CHECKPOINT_TAGGED).with("tag", "milestone/v1"),
+        about(kind::CHECKPOINT_TAGGED).with("tag", "stable"),
+        about(kind::CHECKPOINT_UNTAGGED).with("tag", "stable"),
+        about(kind::CHECKPOINT_ANNOTATED).with("text", "works"),
+        about(kind::CHECKPOINT_LINKED)
+            .with("tracker", "github")
+            .with("id", "o/r#1")
+            .with("url", "https://github.com/o/r/issues/1"),
+        about(kind::CHECKPOINT_DECIDED).with("status", "approved").with("reason", "fine").with("policy", "review"),
+        about(kind::CHECKPOINT_VERIFIED).with("level", "deep").with("ok", true),
+    ] {
+        append(&test, event).unwrap();
+    }
+    for wrong in ["", "a b", "/x", "a//b", ".."] {
+        assert!(append(&test, about(kind::CHECKPOINT_TAGGED).with("tag", wrong)).is_err(), "{wrong:?}");
+    }
+    test.delete(id);
+    let again = append(&test, about(kind::CHECKPOINT_TAGGED).with("tag", "late"));
+    assert!(matches!(again, Err(Error::NoCheckpoint { .. })));
+    for _ in 0..2 {
+        let marks = test.open().view().marks(id).unwrap();
+        assert_eq!(marks.tags.iter().collect::<Vec<_>>(), ["milestone/v1"]);
+        assert_eq!((marks.annotations[0].text.as_str(), marks.links.len()), ("works", 1));
+        let approval = marks.approval.unwrap();
+        assert_eq!((approval.status, approval.user.as_deref()), (ApprovalStatus::Approved, Some("ann")));
+        assert_eq!(marks.verification.unwrap().level, VerifyLevel::Deep);
+        assert!(marks.deleted.is_some());
+        test.store.absorb().unwrap();
+    }
+    is_clean(&test);
+}
+
+#[test]
+fn a_key_is_used_once() {
+    let test = TestStore::new();
+    let id = test.checkpoint(&files(1, 2)).to_string();
+    let note = |text: &str| new(kind::CHECKPOINT_ANNOTATED, id.as_str()).with("text", text).once("k1");
+    let first = append(&test, note("one")).unwrap();
+    for _ in 0..2 {
+        let again = append(&test, note("two")).unwrap();
+        assert_eq!((again.existed, &again.event), (true, &first.event));
+        test.store.absorb().unwrap();
+    }
+    assert!(append(&test, new(kind::CHECKPOINT_TAGGED, id.as_str()).with("tag", "t").once("k1")).is_err());
+    let both = test.store.append_events(&[note("x").once("k2"), note("y").once("k2")], &()).unwrap();
+    assert_eq!(both.iter().map(|a| a.existed).collect::<Vec<_>>(), [false, true]);
+    assert_eq!(test.store.events_after(0).unwrap().len(), 2);
+}
+
+#[test]
+fn a_batch_is_appended_whole_or_not_at_all() {
+    let test = TestStore::new();
+    let made = new(kind::SESSION_CREATED, "new").with("name", "fix auth");
+    let run = new(kind::RUN_STARTED, "r").with("session", "new");
+    test.store.append_events(&[made, run.clone()], &()).unwrap();
+    let session = test.store.view().session_named("fix auth").unwrap();
+    assert_eq!((session.id.as_str(), session.epoch), ("new", 1));
+    let before = folded(&test);
+    let fits = new(kind::SESSION_CHANGED, "new").with("policy", "strict");
+    assert!(test.store.append_events(&[fits, run], &()).is_err());
+    assert_eq!(folded(&test), before);
+    append(&test, new(kind::SESSION_STATUS, "new").with("status", "ended")).unwrap();
+    assert!(append(&test, new(kind::SESSION_STATUS, "new").with("status", "active")).is_err());
+    assert!(append(&test, new(kind::SESSION_STATUS, "nobody").with("status", "active")).is_err());
+}
+
+#[test]
+fn unknown_kinds_and_fields_are_kept() {
+    let test = TestStore::new();
+    append(&test, new("weather.observed", "sky").with("colour", "blue")).unwrap();
+    append(&test, new(kind::SESSION_CREATED, "s").with("mood", "good")).unwrap();
+    let events = test.store.events_after(0).unwrap();
+    assert_eq!(events[0].1.data["colour"], "blue");
+    assert_eq!(events[1].1.previous.as_deref(), Some(test_hash(&events[0].1).as_str()));
+    assert_eq!(test.store.view().session("s").unwrap().unwrap().extra["mood"], "good");
+    is_clean(&test);
+}
+
+fn test_hash(event: &crate::event::Event) -> String {
+    crate::event::hash(&crate::journal::encode_entry(&crate::journal::Entry::Event(Box::new(event.clone()))).unwrap())
+}
+
+#[test]
+fn a_broken_chain_of_events_is_found() {
+    let test = TestStore::new();
+    append(&test, new("a.b", "1")).unwrap();
+    append(&test, new("a.b", "2")).unwrap();
+    // A third event that passes over the second one, in a journal that is whole otherwise.
+    let (_, first) = test.store.events_after(0).unwrap().remove(0);
+    let forged = crate::event::Event { previous: Some(test_hash(&first)), ..first };
+    let lock = test.store.lock(&()).unwrap();
+    test.store.append(&lock, &[crate::journal::Entry::Event(Box::new(forged))]).unwrap();
+    drop(lock);
+    let report = check::run(test.store.path(), &check::CheckOptions::default(), &()).unwrap();
+    assert!(report.findings.iter().any(|f| f.message.contains("chain of events")), "{:?}", report.findings);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Checkpoint,
+    Delete(usize),
+    Tag(usize, u8),
+    Run,
+    Status(bool),
+    Absorb,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        2 => Just(Step::Checkpoint),
+        1 => (0usize..8).prop_map(Step::Delete),
+        3 => (0usize..8, any::<u8>()).prop_map(|(i, tag)| Step::Tag(i, tag % 3)),
+        1 => Just(Step::Run),
+        1 => any::<bool>().prop_map(Step::Status),
+        1 => Just(Step::Absorb),
+    ];
+    proptest::collection::vec(step, 1..25)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// However much of the journal is in RocksDB, what it adds up to is the same.
+    #[test]
+    fn folds_do_not_depend_on_what_was_absorbed(steps in steps()) {
+        let test = TestStore::new();
+        for (n, step) in steps.into_iter().enumerate() {
+            let ids = test.ids();
+            let pick = |i: usize| ids.get(i % ids.len().max(1)).copied();
+            match step {
+                Step::Checkpoint => { test.checkpoint(&files(n as u64, 1)); }
+                Step::Delete(i) => if let Some(id) = pick(i) { test.delete(id) },
+                Step::Tag(i, tag) => if let Some(id) = pick(i) {
+                    let kind = if tag == 0 { kind::CHECKPOINT_UNTAGGED } else { kind::CHECKPOINT_TAGGED };
+                    append(&test, new(kind, id.to_string()).with("tag", format!("t{}", tag / 2))).unwrap();
+                },
+                Step::Run => { let _ = started(&test, &format!("r{n}"), None); }
+                Step::Status(paused) => {
+                    let status = if paused { "paused" } else { "error" };
+                    let _ = append(&test, new(kind::SESSION_STATUS, "test").with("status", status));
+                }
+                Step::Absorb => test.store.absorb().unwrap(),
+            }
+        }
+        let truth = View::from_journal(test.store.layout()).unwrap();
+        let found = test.open().view();
+        prop_assert_eq!(truth.sessions().unwrap(), found.sessions().unwrap());
+        prop_assert_eq!(truth.runs().unwrap(), found.runs().unwrap());
+        prop_assert_eq!(truth.all_marks().unwrap(), found.all_marks().unwrap());
+        prop_assert_eq!(truth.last_event().unwrap(), found.last_event().unwrap());
+        for checkpoint in truth.checkpoints().unwrap() {
+            prop_assert_eq!(found.checkpoint(checkpoint.record.id).unwrap(), Some(checkpoint.clone()));
+        }
+        is_clean(&test);
+    }
+}

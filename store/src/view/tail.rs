@@ -1,0 +1,56 @@
+//! The journal's tail: what has been committed since RocksDB was brought up to date.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::PackState;
+use crate::{
+    event::kind,
+    id::{OpId, PackId, Ulid},
+    journal::{Entry, Logged},
+    pack::PackInfo,
+    record::Checkpoint,
+};
+
+/// What the journal's tail changes.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    pub(super) packs: BTreeMap<PackId, PackState>,
+    /// The packs in the order in which they were committed. Of an object that lies in several, the last one is where it is found,
+    /// however much of the journal is read at a time: gc relies on all processes finding it in the same one.
+    pub(super) order: Vec<PackId>,
+    pub(super) dropped: HashSet<PackId>,
+    pub(super) condemned: HashMap<PackId, Vec<OpId>>,
+    pub(super) checkpoints: BTreeMap<u64, Checkpoint>,
+    pub(super) deleted: HashSet<Ulid>,
+}
+
+impl Changes {
+    pub(super) fn apply(&mut self, logged: &Logged) -> serde_json::Result<()> {
+        match &logged.entry {
+            Entry::Commit { record, packs, .. } => {
+                self.add_packs(packs);
+                self.checkpoints.insert(logged.sequence, Checkpoint::decode(logged.sequence, record.clone())?);
+            }
+            Entry::Event(event) if event.kind == kind::CHECKPOINT_DELETED => {
+                if let Ok(id) = event.subject.parse() {
+                    self.deleted.insert(id);
+                }
+            }
+            Entry::Condemn { added, condemned, waits_for, .. } => {
+                self.add_packs(added);
+                self.condemned.extend(condemned.iter().map(|id| (*id, waits_for.clone())));
+            }
+            Entry::Dropped { packs } => self.dropped.extend(packs),
+            Entry::Event(_) | Entry::Unknown(_) => {}
+        }
+        Ok(())
+    }
+
+    fn add_packs(&mut self, packs: &[PackInfo]) {
+        for pack in packs {
+            let state = PackState { bytes: pack.bytes, digest: pack.digest.clone(), condemned: None };
+            self.packs.insert(pack.id, state);
+            self.order.push(pack.id);
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! The agent's hooks, event by event and under the real agent; and that nothing of ours ever stops it.
+
+use std::{
+    fs,
+    io::Write,
+    path::Path,
+    process::{Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+use parhelia_tests::{
+    Scratch,
+    agent::{Agent, Reply, tool},
+    live::{Live, shown, wait},
+    write,
+};
+use serde_json::{Value, json};
+
+const CONVERSATION: &str = "3a9d1f6e-57c0-4f0e-9a55-6f8f1f8c0b11";
+
+/// Gives an event to `parhelia hook`.
+fn hook(scratch: &Scratch, event: &str) -> (Output, Duration) {
+    let mut command = scratch.command(&["hook"]);
+    let began = Instant::now();
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(event.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    (output, began.elapsed())
+}
+
+fn event(name: &str, workspace: &Path, more: Value) -> String {
+    let mut event = json!({ "hook_event_name": name, "session_id": CONVERSATION, "cwd": workspace });
+    event.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+    event.to_string()
+}
+
+fn checkpoints(scratch: &Scratch) -> Vec<Value> {
+    let output = scratch.run(&["checkpoint", "list", "--json"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    lines.filter(|line| line["type"] == "checkpoint").collect()
+}
+
+fn log(scratch: &Scratch) -> String {
+    fs::read_to_string(scratch.path("home/.local/state/parhelia/hook.log")).unwrap_or_default()
+}
+
+#[test]
+fn each_event_leaves_what_it_should() {
+    let scratch = Scratch::new();
+    let workspace = scratch.path("work");
+    write(&workspace.join("a"), b"1").unwrap();
+    let (output, _) = hook(&scratch, &event("SessionStart", &workspace, json!({ "source": "startup" })));
+    assert!(output.status.success() && output.stdout.is_empty(), "{}", shown(&output));
+    let cases = [
+        ("UserPromptSubmit", json!({ "prompt": "do it" }), "periodic", "prompt"),
+        ("Stop", json!({}), "periodic", "turn_end"),
+        ("StopFailure", json!({ "error": "overloaded" }), "error", "api_error: overloaded"),
+        ("PreCompact", json!({ "trigger": "auto" }), "periodic", "pre_compact"),
+        ("SubagentStop", json!({ "agent_id": "a1" }), "periodic", "subagent"),
+        ("SessionEnd", json!({ "reason": "prompt_input_exit" }), "shutdown", "session_end: prompt_input_exit"),
+    ];
+    for (number, (name, more, trigger, detail)) in cases.into_iter().enumerate() {
+        fs::write(workspace.join("a"), format!("change {number}")).unwrap();
+        let (output, _) = hook(&scratch, &event(name, &workspace, more));
+        assert!(output.status.success() && output.stdout.is_empty(), "{name}: {}", shown(&output));
+        let all = wait(|| Some(checkpoints(&scratch)).filter(|all| all.len() == number + 1));
+        assert_eq!((all[0]["trigger"].as_str(), all[0]["trigger_detail"].as_str()), (Some(trigger), Some(detail)));
+        wait(|| (checkpoints(&scratch)[0]["verification"]["ok"] == true).then_some(()));
+    }
+    let sessions: std::collections::BTreeSet<_> = checkpoints(&scratch).iter().map(|c| c["session"].to_string()).collect();
+    assert_eq!(sessions.len(), 1, "one conversation is one session");
+    fs::write(workspace.join("a"), "more").unwrap();
+    hook(&scratch, &event("Stop", &workspace, json!({})));
+    wait(|| Some(checkpoints(&scratch)).filter(|all| all.len() == 7));
+    hook(&scratch, &event("Stop", &workspace, json!({})));
+    wait(|| log(&scratch).contains("nothing has changed since").then_some(()));
+    assert_eq!(checkpoints(&scratch).len(), 7);
+}
+
+#[test]
+fn checkpoints_of_hooks_are_made_and_kept_as_configured() {
+    let scratch = Scratch::new();
+    let workspace = scratch.path("work");
+    let settings = "[capture]\nexclude = [\"secret\"]\n[retention]\nkeep_last = 2\nall_hours = 0\nhourly_hours = 0\n";
+    write(&scratch.path("home/.config/parhelia/parhelia.toml"), settings.as_bytes()).unwrap();
+    write(&workspace.join("secret"), b"not this").unwrap();
+    hook(&scratch, &event("SessionStart", &workspace, json!({ "source": "startup" })));
+    for number in 0..5 {
+        fs::write(workspace.join("a"), format!("change {number}")).unwrap();
+        let before = log(&scratch).matches("made checkpoint").count();
+        hook(&scratch, &event("Stop", &workspace, json!({})));
+        wait(|| (log(&scratch).matches("made checkpoint").count() > before).then_some(()));
+    }
+    // The two newest, and one of the day.
+    let left = checkpoints(&scratch);
+    assert!((2..=3).contains(&left.len()), "{left:?}");
+    let newest = left[0]["id"].as_str().unwrap();
+    let listed = scratch.expect(0, &["checkpoint", "ls", newest]);
+    assert_eq!(listed.lines().collect::<Vec<_>>(), ["a"]);
+}
+
+#[test]
+fn nothing_that_comes_in_makes_it_fail() {
+    let scratch = Scratch::new();
+    for text in [
+        "",
+        "{",
+        "[]",
+        "null",
+        "\u{0}\u{0}",
+        "{\"hook_event_name\":\"Stop\"}",
+        "{\"hook_event_name\":7}",
+        "{\"hook_event_name\":\"Unheard\"}",
+    ] {
+        let (output, took) = hook(&scratch, text);
+        assert!(output.status.success() && output.stdout.is_empty(), "{text}: {}", shown(&output));
+        assert!(took < Duration::from_secs(20));
+    }
+    let gone = event("Stop", Path::new("/no/such/folder"), json!({}));
+    assert!(hook(&scratch, &gone).0.status.success());
+    let mut command = scratch.command(&["hook", "--no-such-flag"]);
+    assert!(command.stdin(Stdio::null()).output().unwrap().status.success());
+    let mut command = scratch.command(&["--store", "/proc/nothing", "hook"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let start = event("SessionStart", Path::new("/"), json!({ "source": "startup" }));
+    child.stdin.take().unwrap().write_all(start.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success() && output.stdout.is_empty());
+    assert!(log(&scratch).contains("SessionStart"), "{}", log(&scratch));
+}
+
+#[test]
+fn a_store_that_is_locked_holds_nobody_up() {
+    let scratch = Scratch::new();
+    let workspace = scratch.path("work");
+    write(&workspace.join("a"), b"1").unwrap();
+    scratch.create("other", &workspace);
+    let lock = fs::File::options().write(true).create(true).truncate(false).open(scratch.store().join("lock")).unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    for name in ["SessionStart", "Stop"] {
+        let (output, took) = hook(&scratch, &event(name, &workspace, json!({ "source": "startup" })));
+        assert!(output.status.success() && output.stdout.is_empty(), "{}", shown(&output));
+        assert!(took < Duration::from_secs(10), "{name} took {took:?}");
+    }
+    drop(lock);
+    wait(|| Some(checkpoints(&scratch)).filter(|all| all.len() == 2));
+}
+
+#[test]
+fn a_full_disk_holds_nobody_up() {
+    let scratch = Scratch::new();
+    let workspace = scratch.path("work");
+    write(&workspace.join("a"), &vec![7; 300_000]).unwrap();
+    let disk = scratch.path("disk");
+    fs::create_dir(&disk).unwrap();
+    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=256k", "tmpfs"]).arg(&disk).status().unwrap();
+    assert!(mounted.success(), "this test needs root");
+    let mut outputs = Vec::new();
+    for name in ["SessionStart", "Stop"] {
+        let mut command = scratch.command(&["hook"]);
+        command.env("PARHELIA_STORE", disk.join("store")).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(event(name, &workspace, json!({ "source": "startup" })).as_bytes()).unwrap();
+        outputs.push(child.wait_with_output().unwrap());
+    }
+    wait(|| log(&scratch).contains("Stop: ").then_some(()));
+    let unmounted = Command::new("umount").arg("-l").arg(&disk).status().unwrap();
+    assert!(unmounted.success());
+    assert!(outputs.iter().all(|output| output.status.success() && output.stdout.is_empty()), "{outputs:?}");
+}
+
+#[test]
+fn an_agent_that_was_started_by_hand_is_adopted() {
+    let Some(live) = Live::new() else { return };
+    let settings = live.agent.config().join("settings.json");
+    let other = json!({ "hooks": { "Stop": [{ "hooks": [{ "type": "command", "command": "echo other >> stopped.txt" }] }] } });
+    fs::create_dir_all(live.agent.config()).unwrap();
+    fs::write(&settings, serde_json::to_string_pretty(&other).unwrap()).unwrap();
+    live.expect(&["hooks", "install"]);
+    assert!(live.expect(&["hooks", "status"]).contains("All hooks are in"));
+    live.api.then([
+        Reply::of([tool("Bash", json!({ "command": "echo by-hand > made.txt; env > environment.txt" }))]),
+        Reply::text("Done."),
+    ]);
+    let store = live.store();
+    let mut command = live.agent.command(&Agent::headless("make it"));
+    let output = command.env("PARHELIA_STORE", &store).output().unwrap();
+    assert!(output.status.success(), "{}", shown(&output));
+    let all = wait(|| {
+        let all = live.objects(&["checkpoint", "list"], "checkpoint");
+        all.iter().any(|c| c["trigger"] == "shutdown").then_some(all)
+    });
+    assert!(all.iter().any(|c| c["trigger_detail"] == "turn_end"), "{all:?}");
+    let workspace = live.agent.workspace();
+    assert!(workspace.join("stopped.txt").exists(), "the other hook ran, too");
+    let session = live.session();
+    let marked = fs::read_to_string(workspace.join("environment.txt")).unwrap();
+    assert!(marked.contains("PARHELIA_RUN_ID="), "commands of an adopted run carry its marker");
+    fs::remove_file(workspace.join("made.txt")).unwrap();
+
+    live.api.then([Reply::text("I go on.")]);
+    let seen = live.api.exchanges().len();
+    let text = live.expect(&["session", "resume", &session]);
+    assert!(text.contains("I go on."), "{text}");
+    let said = live.api.wait_for(seen + 1).last().unwrap().request["messages"].to_string();
+    assert!(said.contains("make it") && said.contains("by-hand"), "{said}");
+    assert!(!workspace.join("made.txt").exists(), "a live workspace is kept as it is");
+    live.expect(&["hooks", "uninstall"]);
+    let left: Value = serde_json::from_str(&fs::read_to_string(&settings).unwrap()).unwrap();
+    assert_eq!(left, other);
+}

@@ -1,0 +1,184 @@
+//! Mounts by the real binary: deaths, and users who are not root. They need root and /dev/fuse, and fail without.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use parhelia_tests::{Scratch, assert_equal, binary, live::kill, noise, write};
+
+fn fill(root: &Path, files: u64) {
+    for i in 0..files {
+        write(&root.join(format!("d{}/f{i}", i % 13)), &noise(500 + (i % 50) as usize * 200, i)).unwrap();
+    }
+}
+
+/// A store with a checkpoint that is mounted, and the process that serves it.
+struct Mounted {
+    s: Scratch,
+    at: PathBuf,
+    process: u64,
+}
+
+impl Mounted {
+    fn new() -> Self {
+        let s = Scratch::new();
+        fill(&s.path("work"), 400);
+        // Where nothing has an attribute, asking for one is "not supported", and getfattr grumbles.
+        assert!(Command::new("setfattr").args(["-n", "user.x", "-v", "y"]).arg(s.path("work/d1/f1")).status().unwrap().success());
+        let id = s.create("s", &s.path("work"));
+        let at = s.path("mnt");
+        fs::create_dir(&at).unwrap();
+        let process = s.summary(&["mount", &id, &at.to_string_lossy()])["process"].as_u64().unwrap();
+        Mounted { s, at, process }
+    }
+
+    fn kill(&self) {
+        kill(i32::try_from(self.process).unwrap());
+    }
+
+    fn is_mounted(&self) -> bool {
+        fs::read_to_string("/proc/self/mountinfo").unwrap().contains(&format!(" {} ", self.at.display()))
+    }
+
+    /// Nothing is lost, nothing is stale: what every death must leave behind.
+    fn assert_well(&self) {
+        eventually("the mount is gone", || !self.is_mounted());
+        assert_eq!(fs::read_dir(&self.at).unwrap().count(), 0);
+        self.s.expect(0, &["check", "--read-data", "--quiet"]);
+        let mounts = self.s.summary(&["mounts"]);
+        assert_eq!(mounts["mounts"], 0, "{mounts}");
+        self.s.expect(0, &["gc", "--quiet"]);
+        assert_eq!(fs::read_dir(self.s.store().join("pins")).unwrap().count(), 0, "dead pins stay");
+        let next = self.s.summary(&["mount", "s@latest", &self.at.to_string_lossy()]);
+        assert!(next["process"].as_u64().unwrap() != self.process);
+        assert_equal(&self.s.path("work"), &self.at);
+        self.s.expect(0, &["umount", &self.at.to_string_lossy()]);
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").args(["--lazy", "--quiet"]).arg(&self.at).stderr(Stdio::null()).status();
+    }
+}
+
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < Duration::from_secs(20), "{what}: not within 20 s");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_killed_mount_leaves_nothing() {
+    let m = Mounted::new();
+    assert_equal(&m.s.path("work"), &m.at);
+    m.kill();
+    m.assert_well();
+}
+
+#[test]
+fn a_killed_writer_does_not_disturb_a_mount() {
+    let m = Mounted::new();
+    fill(&m.s.path("other"), 3000);
+    for wait_ms in [20, 60, 120] {
+        let other = m.s.path("other");
+        let arguments = ["checkpoint", "create", "other", "--quiet", "--workspace", &other.to_string_lossy()];
+        let mut writer = m.s.command(&arguments).stdout(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(wait_ms));
+        let _ = writer.kill();
+        writer.wait().unwrap();
+        m.s.expect(0, &["gc", "--quiet"]);
+        assert_equal(&m.s.path("work"), &m.at);
+    }
+    m.s.expect(0, &["umount", &m.at.to_string_lossy()]);
+    m.assert_well();
+}
+
+#[test]
+fn a_mount_and_a_writer_killed_at_once_leave_nothing() {
+    for wait_ms in [10, 80] {
+        let m = Mounted::new();
+        fill(&m.s.path("other"), 3000);
+        let other = m.s.path("other");
+        let arguments = ["checkpoint", "create", "other", "--quiet", "--workspace", &other.to_string_lossy()];
+        let mut writer = m.s.command(&arguments).stdout(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(wait_ms));
+        m.kill();
+        let _ = writer.kill();
+        writer.wait().unwrap();
+        m.assert_well();
+    }
+}
+
+/// Runs a script as somebody who is not root, in mounts of its own, where /dev/fuse has this mode.
+fn as_user(s: &Scratch, device_mode: &str, script: &str) -> (bool, String) {
+    let device = s.path(&format!("fuse-{device_mode}"));
+    let folder = s.path("user");
+    let setup = format!(
+        "set -e; rm -f '{device}'; mknod '{device}' c 10 229; chmod {device_mode} '{device}'; mount --bind '{device}' /dev/fuse; \
+         mkdir -p '{folder}'; chown 65534:65534 '{folder}'; cd '{folder}'; \
+         exec setpriv --reuid=65534 --regid=65534 --clear-groups \
+             env -i HOME='{folder}' PATH=\"$PATH\" PARHELIA_STORE='{folder}/store' parhelia='{binary}' sh -ec \"$SCRIPT\" 2>&1",
+        device = device.display(),
+        folder = folder.display(),
+        binary = s.path("bin/parhelia").display(),
+    );
+    let output = Command::new("unshare").args(["--mount", "sh", "-c", &setup]).env("SCRIPT", script).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    (output.status.success(), said)
+}
+
+/// A scratch folder that anybody may enter, with a binary that anybody may run.
+fn open_scratch() -> Scratch {
+    let s = Scratch::new();
+    fs::create_dir(s.path("bin")).unwrap();
+    fs::copy(binary(), s.path("bin/parhelia")).unwrap();
+    let folder = s.path("");
+    assert!(
+        Command::new("chmod").arg("755").arg(&folder).arg(s.path("bin")).arg(s.path("bin/parhelia")).status().unwrap().success()
+    );
+    s
+}
+
+#[test]
+fn a_user_mounts_through_fusermount3() {
+    let s = open_scratch();
+    let script = r#"
+        mkdir work mnt; echo content > work/file; mkdir work/folder; ln work/file work/folder/linked
+        "$parhelia" checkpoint create s --workspace work --quiet
+        "$parhelia" mount latest mnt --quiet
+        cmp work/file mnt/folder/linked && diff -r work mnt
+        grep -q ' fuse.parhelia .*user_id=65534' /proc/self/mounts
+        "$parhelia" mounts | grep -q "$PWD/mnt"
+        "$parhelia" umount mnt --quiet
+        test -z "$(ls mnt)"
+        # Killed, the guard detaches it by way of fusermount3.
+        "$parhelia" mount latest mnt --quiet
+        kill -9 $("$parhelia" mounts --json | sed -n 's/.*"process":\([0-9]*\).*/\1/p' | head -n 1)
+        tries=0; while grep -q "$PWD/mnt" /proc/self/mounts; do tries=$((tries+1)); test $tries -lt 100; sleep 0.05; done
+        "$parhelia" mounts | grep -q Cleared
+        echo well
+    "#;
+    let (ok, said) = as_user(&s, "666", script);
+    assert!(ok && said.ends_with("well\n"), "{said}");
+}
+
+#[test]
+fn a_user_without_the_device_is_told_what_to_do() {
+    let s = open_scratch();
+    let script = r#"
+        mkdir work mnt; echo content > work/file
+        "$parhelia" checkpoint create s --workspace work --quiet
+        "$parhelia" mount latest mnt && exit 9
+        "$parhelia" mounts
+        echo well
+    "#;
+    let (ok, said) = as_user(&s, "600", script);
+    assert!(ok && said.ends_with("well\n"), "{said}");
+    assert!(said.contains("/dev/fuse") && said.contains("chmod 666 /dev/fuse") && said.contains("fusermount3"), "{said}");
+}

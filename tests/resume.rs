@@ -1,0 +1,232 @@
+//! A session whose agent was killed goes on: the real agent, the real binary, against an API of ours.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use parhelia_session::{
+    process::{Owner, found},
+    run::{Current, WATCHED, renew},
+};
+use parhelia_store::{
+    Store,
+    event::{Actor, NewEvent, kind},
+};
+use parhelia_tests::{
+    Scratch,
+    agent::{Reply, tool},
+    binary,
+    live::{Live, kill, shown, wait},
+    write,
+};
+use serde_json::{Value, json};
+
+/// A turn in which the agent writes a file, and then runs a command that never ends.
+fn endless(workspace: &Path) -> [Reply; 2] {
+    let path = |name: &str| workspace.join(name).to_string_lossy().into_owned();
+    let endless = format!("while :; do echo more >> '{}'; sleep 0.05; done", path("growing.txt"));
+    [
+        Reply::of([tool("Write", json!({ "file_path": path("made.txt"), "content": "by the agent\n" }))]),
+        Reply::of([tool("Bash", json!({ "command": endless, "timeout": 600_000 }))]),
+    ]
+}
+
+/// A session whose agent was killed in the middle of a tool, and that session's id.
+fn killed(live: &Live) -> String {
+    let workspace = live.agent.workspace();
+    live.api.then(endless(&workspace));
+    let child = live.start("make something and keep at it");
+    wait(|| fs::read_to_string(workspace.join("growing.txt")).ok().filter(|text| text.lines().count() > 5));
+    kill(live.agent_process());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(137), "{}", shown(&output));
+    assert!(shown(&output).contains("left behind by the agent"), "{}", shown(&output));
+    live.session()
+}
+
+fn runs_processes(session: &str, live: &Live) -> usize {
+    let store = Store::open(&live.store(), &Default::default()).unwrap();
+    let runs = store.view().session(session).unwrap().unwrap().runs;
+    let of = |run: &String| found(run, None, &live.agent.workspace()).unwrap();
+    runs.iter().flat_map(of).filter(|found| found.owner == Owner::Run).count()
+}
+
+/// The whole conversation so far, as the agent said it to the API.
+fn said(live: &Live, number: usize) -> String {
+    live.api.wait_for(number).last().unwrap().request["messages"].to_string()
+}
+
+#[test]
+fn killed_in_a_tool_it_goes_on_after_a_reboot_without_its_workspace() {
+    let Some(live) = Live::new() else { return };
+    let session = killed(&live);
+    assert!(runs_processes(&session, &live) > 0, "the tool's shell outlives the agent");
+    let head = format!("{session}@latest");
+    let kept = live.expect(&["checkpoint", "cat", &format!("{head}:growing.txt")]);
+    fs::remove_dir_all(live.agent.config()).unwrap();
+    fs::remove_dir_all(live.agent.workspace()).unwrap_or_else(|_| fs::remove_dir_all(live.agent.workspace()).unwrap());
+
+    live.api.then([Reply::text("I go on.")]);
+    let seen = live.api.exchanges().len();
+    let text = live.expect(&["session", "resume", &session]);
+    assert!(text.contains("I go on.") && text.contains("was restored"), "{text}");
+    assert!(text.contains("of an earlier run was stopped"), "{text}");
+    let said = said(&live, seen + 1);
+    for part in ["make something and keep at it", "made.txt", "Continue from where you left off"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(said.contains("was interrupted and is resumed from checkpoint"), "the hook's text is missing: {said}");
+    assert_eq!(fs::read_to_string(live.agent.workspace().join("made.txt")).unwrap(), "by the agent\n");
+    assert_eq!(fs::read_to_string(live.agent.workspace().join("growing.txt")).unwrap(), kept);
+    assert_eq!(runs_processes(&session, &live), 0);
+    let after = live.objects(&["checkpoint", "list", &session], "checkpoint");
+    assert_eq!(after[0]["trigger"], "complete");
+}
+
+#[test]
+fn a_conversation_that_the_agent_does_not_know_is_told_anew() {
+    let Some(live) = Live::new() else { return };
+    let session = killed(&live);
+    let transcripts = live.agent.config().join("projects");
+    for project in fs::read_dir(transcripts).unwrap().flatten() {
+        for file in fs::read_dir(project.path()).unwrap().flatten().filter(|file| file.path().extension().is_some()) {
+            fs::write(file.path(), "{\"type\":\"mode\",\"mode\":\"normal\"}\n").unwrap();
+        }
+    }
+    live.api.then([Reply::text("I begin again.")]);
+    let seen = live.api.exchanges().len();
+    let text = live.expect(&["session", "resume", &session]);
+    assert!(text.contains("did not go on with conversation") && text.contains("a new conversation begins"), "{text}");
+    let said = said(&live, seen + 1);
+    for part in [
+        "You are resuming a previous session",
+        "make something and keep at it",
+        "Please continue from where you left off",
+        "## Changes in this session\\nA growing.txt",
+        "### made.txt (edited)\\n```\\nby the agent\\n```",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+}
+
+#[test]
+fn of_two_resumes_at_once_one_wins_and_the_other_is_told() {
+    let Some(live) = Live::new() else { return };
+    let session = killed(&live);
+    live.api.then([Reply::of([tool("Bash", json!({ "command": "sleep 3" }))]), Reply::text("Only one of us.")]);
+    let children: Vec<_> = (0..2).map(|_| live.command(&["session", "resume", session.as_str()]).spawn().unwrap()).collect();
+    let outputs: Vec<_> = children.into_iter().map(|child| child.wait_with_output().unwrap()).collect();
+    let texts: Vec<_> = outputs.iter().map(shown).collect();
+    assert_eq!(texts.iter().filter(|text| text.contains("Only one of us.")).count(), 1, "{texts:?}");
+    let told = |text: &&String| text.contains("somebody else has just resumed") || text.contains("is alive already");
+    assert_eq!(texts.iter().filter(told).count(), 1, "{texts:?}");
+}
+
+#[test]
+fn a_torn_conversation_is_cut_at_its_last_whole_record() {
+    let Some(live) = Live::new() else { return };
+    let session = killed(&live);
+    let conversation = fs::read_dir(live.agent.config().join("projects")).unwrap().flatten().find_map(|project| {
+        let mut files = fs::read_dir(project.path()).unwrap().flatten().map(|file| file.path());
+        files.find(|path| path.extension().is_some_and(|e| e == "jsonl"))
+    });
+    let path = conversation.unwrap();
+    let whole = fs::read(&path).unwrap();
+    fs::write(&path, [whole.as_slice(), b"{\"type\":\"assistant\",\"torn"].concat()).unwrap();
+    live.api.then([Reply::text("I go on.")]);
+    let text = live.expect(&["session", "resume", &session]);
+    assert!(text.contains("last record was torn"), "{text}");
+    let now = fs::read_to_string(&path).unwrap();
+    assert!(now.as_bytes().starts_with(&whole));
+    assert!(now.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()));
+}
+
+/// A command line of ours on what believes to be another machine.
+fn elsewhere(scratch: &Scratch, arguments: &[&str]) -> Command {
+    let ours = scratch.command(arguments);
+    let mut command = Command::new("unshare");
+    command.args(["--uts", "sh", "-c", "hostname elsewhere && exec \"$@\"", "sh"]).arg(ours.get_program()).args(ours.get_args());
+    command.env_clear().envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+#[test]
+fn a_session_that_another_machine_has_is_left_to_it_until_its_lease_runs_out() {
+    let scratch = Scratch::new();
+    let again = scratch.path("again").to_string_lossy().into_owned();
+    write(&scratch.path("work/file"), b"work").unwrap();
+    let workspace = scratch.path("work").to_string_lossy().into_owned();
+    let script = format!("test -e {again} || {{ touch {again}; exec sleep 100000; }}");
+    let there = ["session", "run", "--workspace", &workspace, "--", "sh", "-c", &script];
+    let mut child = elsewhere(&scratch, &there).spawn().unwrap();
+    let runs = || Store::open(&scratch.store(), &Default::default()).ok()?.view().runs().ok();
+    let run = wait(|| runs()?.into_values().find(|run| run.lease.is_some() && Path::new(&again).exists()));
+    assert!(run.lease.unwrap().holder.starts_with("elsewhere/"));
+    scratch.expect(0, &["checkpoint", "create", &run.session, "--workspace", &workspace]);
+    let goes_on = ["session", "resume", run.session.as_str()];
+    for arguments in [&goes_on[..], &["checkpoint", "rollback", "latest", "--yes"]] {
+        let text = scratch.expect(2, arguments);
+        assert!(text.contains("alive on elsewhere until") && text.contains("--force"), "{text}");
+    }
+    let forced = ["checkpoint", "rollback", "latest", "--dry-run", "--files-only", "--force"];
+    assert!(scratch.expect(0, &forced).contains("elsewhere may still have the session"));
+    // Not even when it is dead: that cannot be seen from here.
+    child.kill().unwrap();
+    child.wait().unwrap();
+    kill(i32::try_from(run.pid.unwrap()).unwrap());
+    scratch.expect(2, &goes_on);
+    let store = Store::open(&scratch.store(), &Default::default()).unwrap();
+    let over = NewEvent::new(kind::RUN_LEASE, &run.id, Actor::default()).in_epoch(run.epoch).with("ttl_seconds", 0);
+    store.append_events(&[over], &()).unwrap();
+    let text = scratch.expect(0, &goes_on);
+    let epochs: Vec<u64> =
+        runs().unwrap().into_values().filter(|found| found.session == run.session).map(|run| run.epoch).collect();
+    assert_eq!(epochs.len(), 2, "{epochs:?}: {text}");
+    // The old one has nothing to renew any more.
+    let late = Current { session: run.session, run: run.id, epoch: run.epoch, workspace: workspace.into() };
+    let late = renew(&store, &late, WATCHED, Actor::default()).unwrap_err();
+    assert!(late.to_string().contains("epoch"), "{late}");
+}
+
+#[test]
+fn variables_that_are_missing_come_back_with_the_session() {
+    let scratch = Scratch::new();
+    write(&scratch.path("work/file"), b"work").unwrap();
+    let (workspace, seen) = (scratch.path("work").to_string_lossy().into_owned(), scratch.path("seen"));
+    let script = format!("echo \"$NODE_ENV $LANG\" >> {}", seen.display());
+    scratch.expect(0, &["session", "run", "--name", "work", "--workspace", &workspace, "--", "sh", "-c", &script]);
+    let mut create = scratch.command(&["checkpoint", "create", "work", "--workspace", &workspace]);
+    let created = create.env("NODE_ENV", "of-the-work").env("LANG", "C").env("TERM", "of-the-terminal").output().unwrap();
+    assert!(created.status.success(), "{}", shown(&created));
+    let resumed = scratch.command(&["session", "resume", "work"]).env("LANG", "mine").output().unwrap();
+    assert!(resumed.status.success(), "{}", shown(&resumed));
+    assert!(shown(&resumed).contains("not set here: NODE_ENV\n"), "{}", shown(&resumed));
+    assert_eq!(fs::read_to_string(seen).unwrap(), " \nof-the-work mine\n");
+}
+
+#[test]
+fn what_a_run_captures_by_itself_belongs_to_its_session() {
+    let scratch = Scratch::new();
+    write(&scratch.path("work/file"), b"work").unwrap();
+    let workspace = scratch.path("work").to_string_lossy().into_owned();
+    let program = binary().to_string_lossy().into_owned();
+    let inner = [program.as_str(), "checkpoint", "create", "--workspace", &workspace, "-m", "by the program"];
+    scratch.expect(0, &[&["session", "run", "--name", "mine", "--workspace", &workspace, "--"][..], &inner].concat());
+    scratch.expect(0, &["checkpoint", "create", "mine", "--workspace", &workspace]);
+    let list = scratch.expect(0, &["checkpoint", "list", "--json"]);
+    let made: Vec<Value> = list
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .filter(|line: &Value| line["type"] == "checkpoint")
+        .collect();
+    assert_eq!(made.len(), 3, "{list}");
+    assert!(made.iter().all(|checkpoint| checkpoint["session"] == made[0]["session"]), "{list}");
+    assert!(made.iter().any(|checkpoint| checkpoint["message"] == "by the program" && checkpoint["epoch"] == 1), "{list}");
+    // In another folder the name is a session of its own.
+    write(&scratch.path("other/file"), b"work").unwrap();
+    let other = scratch.summary(&["checkpoint", "create", "mine", "--workspace", &scratch.path("other").to_string_lossy()]);
+    assert_eq!(other["session"], "mine");
+}

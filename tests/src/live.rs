@@ -1,0 +1,121 @@
+//! Sessions of the real agent under the real binary.
+
+use std::{
+    ffi::OsStr,
+    fs,
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+use crate::{
+    agent::{Agent, Api},
+    binary,
+};
+
+/// An agent, the API that it talks to, and a store.
+#[derive(Debug)]
+pub struct Live {
+    /// The agent.
+    pub agent: Agent,
+    /// What it hears.
+    pub api: Api,
+    store: tempfile::TempDir,
+}
+
+impl Live {
+    /// A new one; none where the agent CLI cannot be had.
+    pub fn new() -> Option<Self> {
+        let api = Api::start([]);
+        let agent = Agent::new(&api)?;
+        let store = tempfile::tempdir().unwrap_or_else(|e| panic!("no folder for a store: {e}"));
+        Some(Live { agent, api, store })
+    }
+
+    /// The store.
+    pub fn store(&self) -> PathBuf {
+        self.store.path().join("store")
+    }
+
+    /// A command line of ours, in the agent's environment and workspace.
+    pub fn command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
+        let mut command = Command::new(binary());
+        command.args(arguments).env_clear().envs(self.agent.environment()).env("PARHELIA_STORE", self.store());
+        command.current_dir(self.agent.folder()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs a command line to its end.
+    pub fn run<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Output {
+        self.command(arguments).output().unwrap_or_else(|e| panic!("cannot run the binary: {e}"))
+    }
+
+    /// Runs a command line that must succeed; returns what it printed, standard error behind standard output.
+    pub fn expect<S: AsRef<OsStr> + std::fmt::Debug>(&self, arguments: &[S]) -> String {
+        let output = self.run(arguments);
+        let text = shown(&output);
+        assert!(output.status.success(), "{arguments:?}: {text}");
+        text
+    }
+
+    /// Lines of JSON of one type that a command line prints.
+    pub fn objects(&self, arguments: &[&str], kind: &str) -> Vec<Value> {
+        let mut all = arguments.to_vec();
+        all.push("--json");
+        let output = self.run(&all);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        lines.filter(|line| line["type"] == kind).collect()
+    }
+
+    /// Starts an agent under `session run`, headless, with a prompt.
+    pub fn start(&self, prompt: &str) -> Child {
+        let workspace = self.agent.workspace();
+        let program = self.agent.program().to_string_lossy().into_owned();
+        let mut arguments = vec!["session".into(), "run".into(), "--workspace".into(), workspace.to_string_lossy().into_owned()];
+        arguments.extend(["--".into(), program]);
+        arguments.extend(Agent::headless(prompt));
+        self.command(&arguments).spawn().unwrap_or_else(|e| panic!("cannot run the binary: {e}"))
+    }
+
+    /// The session's id: of the newest checkpoint.
+    pub fn session(&self) -> String {
+        let newest = self.objects(&["checkpoint", "list"], "checkpoint").into_iter().next();
+        newest.and_then(|checkpoint| checkpoint["session"].as_str().map(str::to_owned)).unwrap_or_else(|| panic!("no checkpoint"))
+    }
+
+    /// The number of the agent's process, once it has one.
+    pub fn agent_process(&self) -> i32 {
+        let folder = self.agent.config().join("sessions");
+        wait(|| {
+            let entries = fs::read_dir(&folder).ok()?.flatten();
+            let numbers = entries.filter_map(|entry| entry.path().file_stem()?.to_str()?.parse::<i32>().ok());
+            numbers.filter(|number| Path::new(&format!("/proc/{number}")).exists()).max()
+        })
+    }
+}
+
+/// Everything that a program printed.
+pub fn shown(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// Waits for something that another process does, for up to a minute.
+pub fn wait<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < until, "what was waited for did not happen");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Kills a process, as a crash would.
+pub fn kill(process: i32) {
+    let pid = rustix::process::Pid::from_raw(process).unwrap_or_else(|| panic!("no process {process}"));
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap_or_else(|e| panic!("cannot kill {process}: {e}"));
+}

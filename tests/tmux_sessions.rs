@@ -1,0 +1,466 @@
+//! Sessions in tmux: the real tmux on private sockets, the real binary, and the real agent against an API of ours.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Child, Command, Output, Stdio},
+};
+
+use parhelia_session::tmux::{State, geometry};
+use parhelia_tests::{
+    Scratch,
+    agent::{Agent, Reply, tool},
+    live::{Live, kill, shown, wait},
+    tmux::Tmux,
+    write,
+};
+use serde_json::{Value, json};
+
+/// A command line of ours for a private server, with a folder for temporary files of its own.
+fn ours(scratch: &Scratch, tmux: &Tmux, verb: &str, arguments: &[&str]) -> Command {
+    let mut all = vec!["session", verb];
+    let socket = tmux.socket().to_string_lossy().into_owned();
+    all.extend(["--tmux-socket", &socket]);
+    all.extend(arguments);
+    let mut command = scratch.command(&all);
+    fs::create_dir_all(scratch.path("tmp")).unwrap();
+    command.env("TMPDIR", scratch.path("tmp")).env("TERM", "xterm-256color").stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// A scratch folder with a workspace.
+fn scratch() -> Scratch {
+    let scratch = Scratch::new();
+    write(&scratch.path("work/kept.txt"), b"kept").unwrap();
+    scratch
+}
+
+fn workspace(scratch: &Scratch) -> String {
+    scratch.path("work").canonicalize().unwrap().to_string_lossy().into_owned()
+}
+
+/// Runs a shell script as a session in tmux.
+fn run_script(scratch: &Scratch, tmux: &Tmux, script: &str) -> Output {
+    let workspace = workspace(scratch);
+    let arguments = ["--tmux", "--detach", "--workspace", &workspace, "--", "sh", "-c", script];
+    ours(scratch, tmux, "run", &arguments).env("SECRET_OF_THE_CALLER", "only-the-caller-has-this").output().unwrap()
+}
+
+fn lines(output: &Output) -> Vec<Value> {
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+fn sessions(scratch: &Scratch) -> Vec<Value> {
+    let found = lines(&scratch.run(&["session", "list", "--json"]));
+    found.into_iter().filter(|line| line["type"] == "session").collect()
+}
+
+fn id_of(scratch: &Scratch) -> String {
+    sessions(scratch)[0]["id"].as_str().unwrap().to_owned()
+}
+
+fn newest_run(scratch: &Scratch) -> Value {
+    let found = lines(&scratch.run(&["session", "show", &id_of(scratch), "--json"]));
+    found.into_iter().rfind(|line| line["type"] == "run").unwrap()
+}
+
+/// What two sessions must have in common to look the same.
+fn looks(state: &State) -> Vec<Value> {
+    let pane = |pane: &parhelia_session::tmux::Pane| json!([pane.index, pane.folder, pane.active, pane.title]);
+    let window = |window: &parhelia_session::tmux::Window| {
+        let panes: Vec<Value> = window.panes.iter().map(pane).collect();
+        json!([window.index, window.active, window.zoomed, geometry(&window.layout), panes])
+    };
+    state.windows.iter().map(window).collect()
+}
+
+fn text_of(tmux: &Tmux, session: &str) -> String {
+    let captured = tmux.capture(session);
+    captured.scrollback.iter().map(|text| String::from_utf8_lossy(&text.bytes).into_owned()).collect()
+}
+
+/// Whether a text stands on the command line of any process.
+fn is_on_a_command_line(text: &str) -> bool {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
+    lines.into_iter().any(|line| String::from_utf8_lossy(&line).contains(text))
+}
+
+#[test]
+fn the_callers_environment_reaches_the_pane_of_a_server_with_another() {
+    let (scratch, tmux) = (scratch(), Tmux::new());
+    tmux.start(&[("OF_THE_SERVER", "1"), ("HOME", "/of-the-server")]);
+    let output = run_script(&scratch, &tmux, "env > environment.txt; pwd; exec sleep 100000");
+    assert!(output.status.success(), "{}", shown(&output));
+    let session = tmux.session();
+    assert!(session.starts_with("ph-work-2") && shown(&output).contains(&session), "{}", shown(&output));
+    assert!(shown(&output).contains("attach"), "{}", shown(&output));
+    let environment = wait(|| {
+        let text = fs::read_to_string(scratch.path("work/environment.txt")).ok()?;
+        text.contains("PATH=").then_some(text)
+    });
+    let has = |line: &str| environment.lines().any(|found| found == line);
+    assert!(has("SECRET_OF_THE_CALLER=only-the-caller-has-this"), "{environment}");
+    assert!(has(&format!("HOME={}", scratch.path("home").display())), "{environment}");
+    assert!(!environment.contains("OF_THE_SERVER"), "{environment}");
+    assert!(environment.contains(&format!("TMUX={}", tmux.socket().display())), "{environment}");
+    assert!(!has("TERM=xterm-256color"), "the terminal is the pane's: {environment}");
+    assert!(!is_on_a_command_line("only-the-caller-has-this"));
+    let started = tmux.ask(&["list-panes", "-t", &session, "-F", "#{pane_start_command}"]);
+    assert!(!started.contains("sleep"), "{started}");
+    tmux.wait_for(&session, &workspace(&scratch));
+    let run = newest_run(&scratch);
+    assert_eq!(run["tmux"]["socket"], json!(tmux.socket()));
+    assert_eq!(run["tmux"]["pane"], json!(tmux.ask(&["list-panes", "-t", &session, "-F", "#{pane_id}"])));
+    let left: Vec<_> = fs::read_dir(scratch.path("tmp")).unwrap().flatten().map(|entry| entry.path()).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn what_fails_is_said_with_what_the_pane_shows_and_leaves_no_session() {
+    let (scratch, tmux) = (scratch(), Tmux::new());
+    tmux.start(&[]);
+    let output = run_script(&scratch, &tmux, "echo out of luck; exit 3");
+    assert_eq!(output.status.code(), Some(1), "{}", shown(&output));
+    assert!(shown(&output).contains("out of luck"), "{}", shown(&output));
+    assert_eq!(tmux.sessions(), [""; 0]);
+    let arguments = ["--tmux", "-d", "--workspace", &workspace(&scratch), "--", "/no/such/program"];
+    let output = ours(&scratch, &tmux, "run", &arguments).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", shown(&output));
+    assert!(shown(&output).contains("/no/such/program"), "{}", shown(&output));
+    assert_eq!(tmux.sessions(), [""; 0]);
+    let output = run_script(&scratch, &tmux, "true");
+    assert!(output.status.success() && shown(&output).contains("to its end"), "{}", shown(&output));
+    assert_eq!(tmux.sessions(), [""; 0]);
+    let output = ours(&scratch, &tmux, "run", &["--", "true"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", shown(&output));
+    let left: Vec<_> = fs::read_dir(scratch.path("tmp")).unwrap().flatten().map(|entry| entry.path()).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// More panes beside the one of a session: one with a program, one with text, a second window.
+fn furnish(tmux: &Tmux, session: &str, folder: &Path) {
+    let (folder, below) = (folder.to_string_lossy().into_owned(), folder.join("below"));
+    fs::create_dir_all(&below).unwrap();
+    let below = below.to_string_lossy().into_owned();
+    let first = format!("{session}:0");
+    tmux.ask(&["resize-window", "-t", &first, "-x", "140", "-y", "45"]);
+    tmux.ask(&["split-window", "-d", "-h", "-l", "50", "-t", &first, "-c", &below, "sleep", "424242"]);
+    let text = "seq 100; echo words that were there; printf '\\033]2;#(touch injected)\\007'; exec sleep 100000";
+    let pane = tmux.ask(&["split-window", "-d", "-v", "-l", "9", "-t", &first, "-c", &folder, "-P", "-F", "#{pane_id}", text]);
+    tmux.wait_for(&pane, "words that were there");
+    tmux.ask(&["new-window", "-d", "-t", &format!("{session}:4"), "-n", "logs; #x", "-c", &below, "sleep", "100000"]);
+}
+
+#[test]
+fn windows_panes_and_text_come_back_and_no_other_pane_runs_what_it_ran() {
+    let (scratch, tmux) = (scratch(), Tmux::new());
+    let output = run_script(&scratch, &tmux, "echo of the program; date +%N > ran.txt; exec sleep 100000");
+    assert!(output.status.success(), "{}", shown(&output));
+    let (session, id, folder) = (tmux.session(), id_of(&scratch), scratch.path("work").canonicalize().unwrap());
+    furnish(&tmux, &session, &folder);
+    let before = tmux.capture(&session);
+    assert_eq!(before.state.windows[0].panes.len(), 3);
+    scratch.expect(0, &["session", "pause", &id]);
+    let first = fs::read_to_string(folder.join("ran.txt")).unwrap();
+    tmux.kill();
+    // What the run still had to say is without tmux.
+    wait(|| (newest_run(&scratch)["ended_at"] != Value::Null).then_some(()));
+    fs::remove_dir_all(&folder).unwrap();
+
+    let output = ours(&scratch, &tmux, "resume", &["--detach", &id]).output().unwrap();
+    assert!(output.status.success(), "{}", shown(&output));
+    assert!(shown(&output).contains("was restored"), "{}", shown(&output));
+    let again = tmux.session();
+    let after = tmux.capture(&again);
+    assert_eq!(looks(&after.state), looks(&before.state));
+    let text = text_of(&tmux, &again);
+    assert!(text.contains("words that were there") && text.contains("\n42\n"), "{text}");
+    assert_eq!(text.matches("of the program").count(), 2, "once kept, once said again: {text}");
+    wait(|| fs::read_to_string(folder.join("ran.txt")).ok().filter(|text| *text != first));
+    let running: Vec<_> = after.state.windows.iter().flat_map(|window| &window.panes).map(|pane| pane.argv.join(" ")).collect();
+    assert!(!running.iter().any(|line| line.contains("424242")), "{running:?}");
+    assert!(!folder.join("injected").exists() && !folder.join("below/injected").exists(), "a title is no command");
+    let left: Vec<_> = fs::read_dir(scratch.path("tmp")).unwrap().flatten().map(|entry| entry.path()).collect();
+    assert!(left.is_empty(), "{left:?}");
+    let run = newest_run(&scratch);
+    assert_eq!((run["epoch"].as_u64(), &run["tmux"]["socket"]), (Some(2), &json!(tmux.socket())));
+    // A second one has nothing to do.
+    let output = ours(&scratch, &tmux, "resume", &["--detach", &id]).output().unwrap();
+    assert!(output.status.success() && shown(&output).contains("alive already"), "{}", shown(&output));
+    assert!(shown(&output).contains(&format!("attach -t {again}")), "{}", shown(&output));
+    assert_eq!(tmux.sessions(), [again]);
+}
+
+#[test]
+fn of_two_resumes_at_once_one_has_a_tmux_session() {
+    let (scratch, tmux) = (scratch(), Tmux::new());
+    tmux.start(&[]);
+    run_script(&scratch, &tmux, "exec sleep 100000");
+    let id = id_of(&scratch);
+    scratch.expect(0, &["session", "pause", &id]);
+    let process = newest_run(&scratch)["pid"].as_i64().unwrap();
+    kill(i32::try_from(process).unwrap());
+    wait(|| tmux.sessions().is_empty().then_some(()));
+    let start = || ours(&scratch, &tmux, "resume", &["-d", &id]).spawn().unwrap();
+    let children: Vec<Child> = vec![start(), start()];
+    let outputs: Vec<_> = children.into_iter().map(|child| child.wait_with_output().unwrap()).collect();
+    let texts: Vec<_> = outputs.iter().map(shown).collect();
+    assert_eq!(texts.iter().filter(|text| text.contains("runs in tmux session")).count(), 1, "{texts:?}");
+    let told = |text: &&String| text.contains("somebody else has just resumed") || text.contains("is alive already");
+    assert_eq!(texts.iter().filter(told).count(), 1, "{texts:?}");
+    tmux.session();
+}
+
+#[test]
+fn without_tmux_it_goes_on_in_this_terminal() {
+    let (scratch, tmux) = (scratch(), Tmux::new());
+    run_script(&scratch, &tmux, "test -e second && echo here again && exit 0; touch second; exec sleep 100000");
+    let id = id_of(&scratch);
+    wait(|| scratch.path("work/second").exists().then_some(()));
+    scratch.expect(0, &["session", "pause", &id]);
+    tmux.kill();
+    wait(|| (newest_run(&scratch)["ended_at"] != Value::Null).then_some(()));
+    let text = scratch.expect(0, &["session", "resume", "--no-tmux", &id]);
+    assert!(text.contains("here again"), "{text}");
+    assert!(!tmux.server.is_running().unwrap());
+}
+
+/// A command line of ours with the agent's environment, for a private server.
+fn live_ours(live: &Live, tmux: &Tmux, verb: &str, arguments: &[&str]) -> Command {
+    let mut all = vec!["session", verb];
+    let socket = tmux.socket().to_string_lossy().into_owned();
+    all.extend(["--tmux-socket", &socket, "--detach"]);
+    all.extend(arguments);
+    live.command(&all)
+}
+
+/// Starts the agent in tmux, with these arguments.
+fn start_agent(live: &Live, tmux: &Tmux, arguments: &[&str]) -> Output {
+    let (workspace, program) = (live.agent.workspace(), live.agent.program().to_string_lossy().into_owned());
+    let workspace = workspace.to_string_lossy().into_owned();
+    let mut all = vec!["--tmux", "--workspace", &workspace, "--", &program];
+    all.extend(arguments);
+    live_ours(live, tmux, "run", &all).output().unwrap()
+}
+
+fn resume(live: &Live, tmux: &Tmux, id: &str) -> Output {
+    live_ours(live, tmux, "resume", &[id]).output().unwrap()
+}
+
+/// Types something to the agent.
+fn type_in(tmux: &Tmux, pane: &str, text: &str) {
+    tmux.ask(&["send-keys", "-t", pane, "-l", text]);
+    // What is typed too fast is taken for pasted text.
+    tmux.wait_for(pane, text);
+    tmux.ask(&["send-keys", "-t", pane, "Enter"]);
+}
+
+/// The agent's pane: the one that its newest run is in.
+fn run_of(live: &Live) -> Value {
+    let id = live_session(live);
+    let runs = live.objects(&["session", "show", &id], "run");
+    runs.last().cloned().unwrap()
+}
+
+fn live_session(live: &Live) -> String {
+    live.objects(&["session", "list"], "session")[0]["id"].as_str().unwrap().to_owned()
+}
+
+fn pane_of(live: &Live) -> String {
+    run_of(live)["tmux"]["pane"].as_str().unwrap().to_owned()
+}
+
+/// An agent on a terminal in tmux that has had one turn, with more panes beside it; its session.
+fn talked(live: &Live, tmux: &Tmux) -> String {
+    live.agent.prepare_interactive();
+    let output = start_agent(live, tmux, &["--permission-mode", "bypassPermissions"]);
+    assert!(output.status.success(), "{}", shown(&output));
+    let (session, pane) = (tmux.session(), pane_of(live));
+    furnish(tmux, &session, &live.agent.workspace());
+    live.api.then([
+        Reply::of([tool("Bash", json!({ "command": "echo by the agent > made.txt" }))]),
+        Reply::text("The file is made, as you said."),
+    ]);
+    type_in(tmux, &pane, "make a file, please");
+    tmux.wait_for(&pane, "The file is made, as you said.");
+    let id = live_session(live);
+    wait(|| live.objects(&["checkpoint", "list", &id], "checkpoint").iter().find(|c| c["trigger_detail"] == "turn_end").cloned());
+    id
+}
+
+fn conversation_of(live: &Live) -> String {
+    run_of(live)["conversation"].as_str().unwrap().to_owned()
+}
+
+fn lives(live: &Live) -> bool {
+    let run = run_of(live);
+    let process = run["pid"].as_i64().unwrap_or_default();
+    run["ended_at"].is_null() && Path::new(&format!("/proc/{process}")).exists()
+}
+
+#[test]
+fn an_agent_on_a_terminal_comes_back_with_its_conversation_and_its_windows() {
+    let (Some(live), tmux) = (Live::new(), Tmux::new()) else { return };
+    let id = talked(&live, &tmux);
+    let (session, conversation) = (tmux.session(), conversation_of(&live));
+    let before = tmux.capture(&session);
+    live.expect(&["session", "pause", &id]);
+    kill(i32::try_from(run_of(&live)["pid"].as_i64().unwrap()).unwrap());
+    tmux.kill();
+    wait(|| (!run_of(&live)["ended_at"].is_null()).then_some(()));
+    fs::remove_dir_all(live.agent.workspace()).unwrap();
+    fs::remove_dir_all(live.agent.home()).unwrap();
+    fs::create_dir_all(live.agent.home()).unwrap();
+    live.agent.prepare_interactive();
+
+    let output = resume(&live, &tmux, &id);
+    assert!(output.status.success(), "{}", shown(&output));
+    assert!(!shown(&output).contains("has not said"), "{}", shown(&output));
+    assert!(lives(&live));
+    assert_eq!(conversation_of(&live), conversation);
+    let again = tmux.session();
+    let after = tmux.capture(&again);
+    // What the agent calls its pane is its own business.
+    let geometries = |state: &State| state.windows.iter().map(|window| geometry(&window.layout)).collect::<Vec<_>>();
+    assert_eq!(geometries(&after.state), geometries(&before.state));
+    let text = text_of(&tmux, &again);
+    assert!(text.contains("words that were there") && text.contains("The file is made, as you said."), "{text}");
+    assert_eq!(fs::read_to_string(live.agent.workspace().join("made.txt")).unwrap(), "by the agent\n");
+
+    let pane = pane_of(&live);
+    live.api.then([Reply::text("I know what we did.")]);
+    let seen = live.api.exchanges().len();
+    type_in(&tmux, &pane, "and what did we do?");
+    tmux.wait_for(&pane, "I know what we did.");
+    let said = live.api.wait_for(seen + 1).last().unwrap().request["messages"].to_string();
+    for part in ["make a file, please", "by the agent", "was interrupted and is resumed from checkpoint", "and what did we do?"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+}
+
+#[test]
+fn a_conversation_that_the_agent_does_not_know_is_told_anew_in_the_same_pane() {
+    let (Some(live), tmux) = (Live::new(), Tmux::new()) else { return };
+    let id = talked(&live, &tmux);
+    let conversation = conversation_of(&live);
+    live.expect(&["session", "pause", &id]);
+    tmux.kill();
+    wait(|| (!run_of(&live)["ended_at"].is_null()).then_some(()));
+    for project in fs::read_dir(live.agent.config().join("projects")).unwrap().flatten() {
+        for file in fs::read_dir(project.path()).unwrap().flatten().filter(|file| file.path().extension().is_some()) {
+            fs::write(file.path(), "{\"type\":\"mode\",\"mode\":\"normal\"}\n").unwrap();
+        }
+    }
+    live.api.then([Reply::text("I begin again.")]);
+    let seen = live.api.exchanges().len();
+    let output = resume(&live, &tmux, &id);
+    assert!(output.status.success(), "{}", shown(&output));
+    assert!(lives(&live));
+    assert_ne!(conversation_of(&live), conversation);
+    let said = live.api.wait_for(seen + 1).last().unwrap().request["messages"].to_string();
+    for part in ["You are resuming a previous session", "make a file, please"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    tmux.wait_for(&pane_of(&live), "I begin again.");
+}
+
+#[test]
+fn an_agent_that_asks_for_somebody_is_left_to_ask() {
+    let (Some(live), tmux) = (Live::new(), Tmux::new()) else { return };
+    live.agent.prepare_interactive();
+    let settings = live.agent.home().join(".claude.json");
+    let known =
+        fs::read_to_string(&settings).unwrap().replace("\"hasTrustDialogAccepted\":true", "\"hasTrustDialogAccepted\":false");
+    fs::write(&settings, known).unwrap();
+    let output = start_agent(&live, &tmux, &[]);
+    assert!(output.status.success(), "{}", shown(&output));
+    assert!(shown(&output).contains("may trust the folder"), "{}", shown(&output));
+    assert!(lives(&live));
+    assert!(fs::read_to_string(&settings).unwrap().replace(' ', "").contains("\"hasTrustDialogAccepted\":false"));
+    tmux.wait_for(&pane_of(&live), "trust this folder");
+}
+
+#[test]
+fn an_agent_that_answers_one_prompt_works_in_tmux_and_goes_on_there() {
+    let (Some(live), tmux) = (Live::new(), Tmux::new()) else { return };
+    let endless = "echo begun > begun.txt; sleep 100000";
+    live.api.then([Reply::of([tool("Bash", json!({ "command": endless, "timeout": 600_000 }))])]);
+    let prompt = Agent::headless("begin, and keep at it");
+    let output = start_agent(&live, &tmux, &prompt.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(output.status.success(), "{}", shown(&output));
+    wait(|| live.agent.workspace().join("begun.txt").exists().then_some(()));
+    let id = live_session(&live);
+    kill(i32::try_from(run_of(&live)["pid"].as_i64().unwrap()).unwrap());
+    wait(|| tmux.sessions().is_empty().then_some(()));
+    live.api.then([Reply::text("That is all.")]);
+    let seen = live.api.exchanges().len();
+    let output = resume(&live, &tmux, &id);
+    assert!(output.status.success(), "{}", shown(&output));
+    let said = live.api.wait_for(seen + 1).last().unwrap().request["messages"].to_string();
+    for part in ["begin, and keep at it", "Continue from where you left off"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let done = wait(|| {
+        let found = live.objects(&["checkpoint", "list", &id], "checkpoint");
+        found.into_iter().find(|checkpoint| checkpoint["trigger"] == "complete")
+    });
+    let state = live.expect(&["checkpoint", "show", done["id"].as_str().unwrap(), "--json"]);
+    assert!(state.contains("tmux"), "{state}");
+    wait(|| tmux.sessions().is_empty().then_some(()));
+}
+
+/// A terminal on which a command line of ours runs.
+fn on_a_terminal(command: &Command) -> Command {
+    let words: Vec<String> = std::iter::once(command.get_program())
+        .chain(command.get_args())
+        .map(|word| format!("'{}'", word.to_string_lossy().replace('\'', r"'\''")))
+        .collect();
+    let mut script = Command::new("script");
+    script.args(["--quiet", "--return", "--command", &words.join(" "), "/dev/null"]).env_clear();
+    script.envs(command.get_envs().filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned()))));
+    // Its standard input stays open, so that the terminal does.
+    script.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    script
+}
+
+#[test]
+fn a_terminal_is_attached_and_a_checkpoint_is_made_when_it_detaches() {
+    let (scratch, tmux) = (scratch(), Tmux::new());
+    tmux.start(&[]);
+    let of_the_user = "run-shell \"true of the user\"";
+    tmux.ask(&["set-hook", "-g", "client-detached", of_the_user]);
+    let workspace = workspace(&scratch);
+    let command = ours(&scratch, &tmux, "run", &["--tmux", "--workspace", &workspace, "--", "sh", "-c", "exec sleep 100000"]);
+    let mut terminal = on_a_terminal(&command).spawn().unwrap();
+    let session = wait(|| tmux.sessions().first().cloned());
+    let clients = |session: &str| tmux.ask(&["list-clients", "-t", session, "-F", "#{client_name}"]).lines().count();
+    wait(|| (clients(&session) == 1).then_some(()));
+    let made = || {
+        let found = lines(&scratch.run(&["checkpoint", "list", "--json"]));
+        found.into_iter().filter(|line| line["type"] == "checkpoint" && line["trigger"] == "detach").collect::<Vec<_>>()
+    };
+    // A client of another session is no business of this one.
+    let mut other = tmux.server.command();
+    other.args(["attach", "-t", "other"]).env("TERM", "xterm-256color").env("PATH", std::env::var_os("PATH").unwrap());
+    let mut other = on_a_terminal(&other).spawn().unwrap();
+    wait(|| (clients("other") == 1).then_some(()));
+    tmux.ask(&["detach-client", "-s", "other"]);
+    other.wait().unwrap();
+    assert_eq!(made().len(), 0);
+    tmux.ask(&["detach-client", "-s", &session]);
+    assert!(terminal.wait().unwrap().success());
+    let checkpoint = wait(|| made().first().cloned());
+    let id = checkpoint["id"].as_str().unwrap();
+    let store = parhelia_store::Store::open(&scratch.store(), &Default::default()).unwrap();
+    let found = parhelia_store::selector::find(&store.view(), id).unwrap();
+    let saved = parhelia_session::resume::saved_tmux(&store, &found, false).unwrap().unwrap();
+    assert_eq!(saved.state.session, session);
+    let run = newest_run(&scratch);
+    kill(i32::try_from(run["pid"].as_i64().unwrap()).unwrap());
+    wait(|| tmux.sessions().is_empty().then_some(()));
+    let hooks = tmux.ask(&["show-hooks", "-g", "client-detached"]);
+    assert!(hooks.contains("of the user") && hooks.lines().count() == 1, "{hooks}");
+    assert_eq!(made().len(), 1);
+}

@@ -1,0 +1,295 @@
+//! The system refuses: a full disk, a failing one, a read-only one, too few file descriptors, too little memory. Each time the error
+//! says what was being done, nothing that was committed is lost, and the next run succeeds.
+
+use std::{
+    fs,
+    os::unix::process::ExitStatusExt,
+    path::{Path, PathBuf},
+    process::Output,
+};
+
+use fuser::Errno;
+use parhelia_store::{
+    OpenOptions, Store,
+    check::{self, CheckOptions},
+};
+use parhelia_tests::{
+    Files, Scratch, files_in, long, noise,
+    recorder::{Call, Fault, Recorder, Trap},
+    story::{files_of, leftovers},
+    write,
+};
+
+/// Of the calls at which a fault can be injected, the ordinary run takes one in so many.
+const SAMPLED: usize = 13;
+
+/// A store on a recorder with two checkpoints, one of which may go.
+struct Lab {
+    scratch: Scratch,
+    recorder: Recorder,
+    ids: [String; 2],
+    files: [Files; 2],
+}
+
+impl Lab {
+    fn new() -> Self {
+        let mut lab =
+            Lab { scratch: Scratch::new(), recorder: Recorder::mount(), ids: Default::default(), files: Default::default() };
+        lab.recorder.stop_logging();
+        fs::create_dir(lab.recorder.path().join("base")).unwrap();
+        let work = lab.work();
+        write(&work.join("a"), &noise(3000, 1)).unwrap();
+        write(&work.join("b/large"), &noise(80_000, 2)).unwrap();
+        lab.keep(0);
+        fs::remove_file(work.join("b/large")).unwrap();
+        write(&work.join("b/c"), b"small").unwrap();
+        lab.keep(1);
+        write(&work.join("b/next"), &noise(2000, 3)).unwrap();
+        lab
+    }
+
+    fn work(&self) -> PathBuf {
+        self.scratch.path("work")
+    }
+
+    fn keep(&mut self, n: usize) {
+        self.files[n] = files_in(&self.work());
+        let output = self.run("base", Verb::Create);
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let summary: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+        self.ids[n] = summary["id"].as_str().unwrap().to_owned();
+    }
+
+    fn place(&self, name: &str) -> PathBuf {
+        self.recorder.path().join(name)
+    }
+
+    fn run(&self, place: &str, verb: Verb) -> Output {
+        let path = |name: &str| self.place(place).join(name).to_string_lossy().into_owned();
+        let (work, store, out) = (self.work().to_string_lossy().into_owned(), path("store"), path("out"));
+        let arguments: Vec<&str> = match verb {
+            Verb::Create => vec!["checkpoint", "create", "s", "--workspace", &work, "--no-default-excludes"],
+            Verb::Delete => vec!["checkpoint", "delete", &self.ids[0]],
+            Verb::Gc => vec!["gc"],
+            Verb::Restore => vec!["checkpoint", "restore", &self.ids[1], "--to", &out],
+            Verb::List => vec!["checkpoint", "list"],
+        };
+        self.scratch.run(&[&arguments[..], &["--store", &store, "--json"]].concat())
+    }
+
+    /// Panics unless the checkpoints are there, and everything works again.
+    fn assert_recovers(&self, place: &str, verb: Verb, context: &str) {
+        let store = Store::open(&self.place(place).join("store"), &OpenOptions::default()).unwrap();
+        let found = store.checkpoints().unwrap();
+        let may_be_gone = matches!(verb, Verb::Delete | Verb::Gc);
+        for (id, files) in self.ids.iter().zip(&self.files) {
+            match found.iter().find(|c| c.id() == *id) {
+                Some(checkpoint) => assert_eq!(&files_of(&store, checkpoint).unwrap(), files, "{context}: {id}"),
+                None => assert!(may_be_gone && *id == self.ids[0], "{context}: {id} is gone"),
+            }
+        }
+        drop(store);
+        let is_deleted = verb == Verb::Delete && !found.iter().any(|c| c.id() == self.ids[0]);
+        let out = self.place(place).join("out");
+        if !is_deleted && !out.exists() {
+            let again = self.run(place, verb);
+            assert!(again.status.success(), "{context}: the next run: {again:?}");
+        }
+        let gc = self.run(place, Verb::Gc);
+        assert!(gc.status.success(), "{context}: gc: {gc:?}");
+        let store = Store::open(&self.place(place).join("store"), &OpenOptions::default()).unwrap();
+        let report = check::run(store.path(), &CheckOptions { read_data_percent: Some(100) }, &()).unwrap();
+        assert!(report.is_clean(), "{context}: {:?}", report.findings);
+        assert_eq!(leftovers(&store), Vec::<PathBuf>::new(), "{context}");
+    }
+
+    /// Injects a fault at one call after the other of a verb. Returns at how many.
+    fn refuse_everywhere(&self, verb: Verb, calls: &'static [Call], fault: Fault) -> usize {
+        let base = if verb == Verb::Gc { "deleted" } else { "base" };
+        let mut tried = 0;
+        let mut at = 0;
+        loop {
+            let place = format!("{verb:?}{at}");
+            self.recorder.copy(base, &place);
+            self.recorder.arm(Trap::new(calls, at, fault));
+            let output = self.run(&place, verb);
+            let (_, has_gone_off) = self.recorder.disarm();
+            let context = format!("{verb:?}, {fault:?} at call {at} of {calls:?}");
+            assert_clear(&output, &context);
+            if !has_gone_off {
+                assert!(output.status.success(), "{context}: {output:?}");
+                self.recorder.forget(&place);
+                return tried;
+            }
+            self.assert_recovers(&place, verb, &context);
+            self.recorder.forget(&place);
+            tried += 1;
+            at += if long() > 0 { 1 } else { SAMPLED as u64 };
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verb {
+    Create,
+    Delete,
+    Gc,
+    Restore,
+    List,
+}
+
+/// A success, or an error that says what was being done to what, and why it failed.
+fn assert_clear(output: &Output, context: &str) {
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!said.contains("panicked"), "{context}: {said}");
+    let code = output.status.code();
+    assert!(matches!(code, Some(0 | 1 | 3 | 12)), "{context}: {output:?}");
+    if !matches!(code, Some(0 | 3)) {
+        assert!(said.contains("cannot ") || said.contains("index"), "{context}: {said}");
+    }
+}
+
+#[test]
+fn every_refused_call_leaves_a_store_that_recovers() {
+    let lab = Lab::new();
+    lab.recorder.copy("base", "deleted");
+    assert!(lab.run("deleted", Verb::Delete).status.success());
+    let faults: [(&'static [Call], Fault); 4] = [
+        (Trap::NEEDS_SPACE, Fault::FromThenOn(Errno::ENOSPC)),
+        (Trap::ALL, Fault::Once(Errno::EIO)),
+        (Trap::CHANGES, Fault::FromThenOn(Errno::EROFS)),
+        (Trap::OPENS, Fault::FromThenOn(Errno::EMFILE)),
+    ];
+    for verb in [Verb::Create, Verb::Delete, Verb::Gc, Verb::Restore, Verb::List] {
+        for (calls, fault) in faults {
+            let tried = lab.refuse_everywhere(verb, calls, fault);
+            println!("{verb:?}: {fault:?} at {tried} calls");
+        }
+    }
+}
+
+/// A small ext4 on a loop device. Unmounted when dropped.
+struct SmallDisk {
+    path: PathBuf,
+}
+
+impl SmallDisk {
+    fn mount(scratch: &Scratch, mib: u64) -> Self {
+        let (image, path) = (scratch.path("image"), scratch.path("disk"));
+        fs::File::create(&image).unwrap().set_len(mib << 20).unwrap();
+        fs::create_dir(&path).unwrap();
+        let run = |program: &str, arguments: &[&str]| {
+            let output = std::process::Command::new(program).args(arguments).output().unwrap();
+            assert!(output.status.success(), "{program}: {output:?}");
+        };
+        run("mkfs.ext4", &["-q", "-F", "-m", "0", &image.to_string_lossy()]);
+        run("mount", &["-o", "loop", &image.to_string_lossy(), &path.to_string_lossy()]);
+        SmallDisk { path }
+    }
+
+    /// Fills the disk to the last byte with a file.
+    fn fill(&self) -> PathBuf {
+        let path = self.path.join("filler");
+        let mut file = fs::File::create(&path).unwrap();
+        for bytes in [1 << 20, 4096, 512, 1] {
+            while std::io::Write::write_all(&mut file, &vec![7; bytes]).is_ok() {}
+        }
+        path
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg("-l").arg(&self.path).status();
+    }
+}
+
+#[test]
+fn a_disk_that_is_really_full() {
+    let s = Scratch::new();
+    let disk = SmallDisk::mount(&s, 48);
+    let store = disk.path.join("store").to_string_lossy().into_owned();
+    let on = |code: i32, arguments: &[&str]| s.expect(code, &[arguments, &["--store", &store]].concat());
+    let work = s.path("work").to_string_lossy().into_owned();
+    let create = ["checkpoint", "create", "s", "--workspace", &work];
+    write(&s.path("work/small"), b"some work").unwrap();
+    on(0, &create);
+    write(&s.path("work/large"), &noise(9 << 20, 1)).unwrap();
+    on(0, &create);
+    write(&s.path("work/huge"), &noise(60 << 20, 2)).unwrap();
+    let refused = on(1, &create);
+    assert!(refused.to_lowercase().contains("no space"), "{refused}");
+    on(0, &["check", "--read-data", "--quiet"]);
+
+    // A restore that does not fit is refused, and gives its space back.
+    let free = || rustix::fs::statvfs(&disk.path).unwrap().f_bavail;
+    on(0, &["gc", "--quiet"]);
+    fs::write(disk.path.join("most"), noise(20 << 20, 3)).unwrap();
+    let before = free();
+    let to = disk.path.join("out").to_string_lossy().into_owned();
+    let refused = on(1, &["checkpoint", "restore", "latest", "--quiet", "--to", &to]);
+    assert!(refused.to_lowercase().contains("no space") && refused.contains("large"), "{refused}");
+    assert!(!Path::new(&to).exists() && free() + 64 >= before, "{} blocks free, {before} before", free());
+
+    // On a disk without a byte left, a deletion and gc make room.
+    fs::remove_file(s.path("work/huge")).unwrap();
+    let filler = disk.fill();
+    assert!(std::fs::write(disk.path.join("x"), [1; 4096]).is_err(), "the disk is not full");
+    on(0, &["checkpoint", "list", "--quiet"]);
+    let deleted = s.run(&["checkpoint", "delete", "latest", "--store", &store]);
+    println!("delete on a full disk: {}", String::from_utf8_lossy(&deleted.stderr));
+    if deleted.status.success() {
+        on(0, &["gc", "--quiet"]);
+    } else {
+        assert!(String::from_utf8_lossy(&deleted.stderr).to_lowercase().contains("no space"), "{deleted:?}");
+    }
+    on(0, &["gc", "--quiet"]);
+    assert!(deleted.status.success(), "a full disk does not let anything be deleted: {deleted:?}");
+    assert!(free() * 4096 > 8 << 20, "gc gave back too little");
+    on(0, &["check", "--read-data", "--quiet"]);
+    fs::remove_file(filler).unwrap();
+    fs::remove_file(s.path("work/large")).unwrap();
+    on(0, &create);
+    on(0, &["checkpoint", "verify", "latest~1", "--deep", "--quiet"]);
+}
+
+#[test]
+fn few_file_descriptors_and_little_memory_lose_nothing() {
+    let s = Scratch::new();
+    for i in 0..120u64 {
+        write(&s.path(&format!("work/d{}/e{}/f{i}", i % 4, i % 11)), &noise(500 + i as usize * 40, i)).unwrap();
+    }
+    let id = s.create("s", &s.path("work"));
+    let binary = parhelia_tests::binary().to_string_lossy().into_owned();
+    let (work, store) = (s.path("work").to_string_lossy().into_owned(), s.store().to_string_lossy().into_owned());
+    let out = s.path("out").to_string_lossy().into_owned();
+    let verbs: [Vec<&str>; 3] =
+        [vec!["checkpoint", "create", "s", "--workspace", &work], vec!["gc"], vec!["checkpoint", "restore", &id, "--to", &out]];
+    let mut refused = 0;
+    let limits = (6..40).step_by(if long() > 0 { 1 } else { 5 }).map(|n| format!("ulimit -n {n}"));
+    let memory = [40_000, 80_000, 150_000, 300_000].map(|kib| format!("ulimit -v {kib}"));
+    for limit in limits.chain(memory) {
+        for verb in &verbs {
+            write(&s.path("work/changing"), limit.as_bytes()).unwrap();
+            let script = format!("{limit}; exec \"$0\" \"$@\"");
+            let all = [&["-c", &script, &binary], &verb[..], &["--store", &store]].concat();
+            let output = std::process::Command::new("sh").args(all).env_clear().env("HOME", s.path("home")).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            let is_memory = limit.contains("-v");
+            let aborted = output.status.signal().is_some() || matches!(output.status.code(), Some(126 | 127 | 101));
+            assert!(!said.contains("panicked") || is_memory, "{limit}: {verb:?}: {said}");
+            assert!(!aborted || is_memory || said.contains("open files"), "{limit}: {verb:?}: {output:?}");
+            refused += usize::from(!output.status.success());
+            s.expect(0, &["check", "--quiet"]);
+            let _ = fs::remove_dir_all(&out);
+        }
+    }
+    assert!(refused > 3, "the limits were none");
+    s.expect(0, &["checkpoint", "verify", &id, "--deep", "--quiet"]);
+    s.create("s", &s.path("work"));
+    s.expect(0, &["gc", "--quiet"]);
+    s.expect(0, &["check", "--read-data", "--quiet"]);
+    let store = Store::open(&s.store(), &OpenOptions::default()).unwrap();
+    assert_eq!(leftovers(&store), Vec::<PathBuf>::new());
+}

@@ -1,0 +1,286 @@
+//! The decoders, where their seeds come from, and how their checksums are mended.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
+
+use parhelia_store::{
+    OpenOptions, Store,
+    archive::{
+        self,
+        import::{Limits, Reader},
+    },
+    create::{self, ImportOptions},
+    id::{BlobId, PackId},
+    journal::{Journal, Position},
+    layout::Layout,
+    links::Links,
+    omitted,
+    pack::{Directory, ObjectKind, PackFile},
+    recipe,
+    record::Checkpoint,
+    statcache::{StatCache, path_for},
+    tree,
+};
+use parhelia_tests::{noise, write};
+
+/// One decoder.
+pub struct Decoder {
+    /// Its name, and its corpus'.
+    pub name: &'static str,
+    /// How much longer it takes than the quickest.
+    pub cost: u64,
+    /// Real inputs.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+    /// Mends checksums after a change.
+    pub mend: fn(&mut [u8]),
+    /// Decodes. What it makes of it is of no matter.
+    pub decode: fn(&[u8]),
+}
+
+/// All of them.
+pub fn all() -> Vec<Decoder> {
+    let plain = |_: &mut [u8]| {};
+    let objects = |kind| sample().objects.iter().filter(|(k, _)| *k == kind).map(|(_, bytes)| bytes.clone()).collect::<Vec<_>>();
+    static OBJECTS: OnceLock<[Vec<Vec<u8>>; 5]> = OnceLock::new();
+    OBJECTS.get_or_init(|| {
+        use ObjectKind::{RecipeNode, RecipeRoot, Record, Table, Tree};
+        [RecipeRoot, RecipeNode, Tree, Record, Table].map(objects)
+    });
+    fn of(n: usize) -> Vec<Vec<u8>> {
+        OBJECTS.get().map(|objects| objects[n].clone()).unwrap_or_default()
+    }
+    vec![
+        Decoder { name: "tree", cost: 1, seeds: || of(2), mend: plain, decode: |b| _ = tree::decode(b).is_ok() },
+        Decoder { name: "recipe", cost: 1, seeds: || [of(0), of(1)].concat(), mend: plain, decode: recipe },
+        Decoder { name: "tables", cost: 1, seeds: || of(4), mend: plain, decode: tables },
+        Decoder { name: "record", cost: 2, seeds: || of(3), mend: plain, decode: record },
+        Decoder { name: "block", cost: 2, seeds: || sample().blocks.clone(), mend: mend_block, decode: block },
+        Decoder { name: "pack", cost: 20, seeds: || sample().packs.clone(), mend: plain, decode: pack },
+        Decoder { name: "journal", cost: 20, seeds: || sample().journals.clone(), mend: mend_journal, decode: journal },
+        Decoder { name: "statcache", cost: 20, seeds: || sample().caches.clone(), mend: mend_cache, decode: cache },
+        Decoder { name: "config", cost: 20, seeds: || sample().configs.clone(), mend: plain, decode: config },
+        Decoder { name: "archive", cost: 200, seeds: || sample().archives.clone(), mend: mend_tar, decode: archive },
+    ]
+}
+
+/// A real store, taken apart.
+struct Sample {
+    objects: Vec<(ObjectKind, Vec<u8>)>,
+    blocks: Vec<Vec<u8>>,
+    packs: Vec<Vec<u8>>,
+    journals: Vec<Vec<u8>>,
+    caches: Vec<Vec<u8>>,
+    configs: Vec<Vec<u8>>,
+    archives: Vec<Vec<u8>>,
+    /// Where single files are written to be decoded.
+    folder: tempfile::TempDir,
+}
+
+fn files_in(folder: PathBuf) -> Vec<Vec<u8>> {
+    fs::read_dir(folder).unwrap().map(|entry| fs::read(entry.unwrap().path()).unwrap()).collect()
+}
+
+fn sample() -> &'static Sample {
+    static SAMPLE: OnceLock<Sample> = OnceLock::new();
+    SAMPLE.get_or_init(|| make_sample().unwrap())
+}
+
+fn make_sample() -> Result<Sample, Box<dyn std::error::Error>> {
+    let shm = Path::new("/dev/shm");
+    let folder = if shm.is_dir() { tempfile::tempdir_in(shm)? } else { tempfile::tempdir()? };
+    let work = folder.path().join("work");
+    write(&work.join("a/text"), "words\n".repeat(90).as_bytes())?;
+    write(&work.join("a/large"), &noise(300_000, 1))?;
+    write(&work.join("b/left.out"), b"x")?;
+    fs::hard_link(work.join("a/text"), work.join("b/again"))?;
+    std::os::unix::fs::symlink("a/text", work.join("link"))?;
+    rustix::fs::setxattr(work.join("a/text"), "user.note", b"value", rustix::fs::XattrFlags::empty()).ok();
+    for i in 0..40 {
+        write(&work.join(format!("many/f{i}")), b"y")?;
+    }
+    let open = OpenOptions { create: true, ..OpenOptions::default() };
+    let store = Store::open(&folder.path().join("store"), &open)?;
+    let mut options = create::Options { workspace: work, session: "s".into(), ..create::Options::default() };
+    options.rules.patterns = vec!["left.out".into()];
+    let made = create::run(&store, &options, &())?;
+    let mut archive = Vec::new();
+    archive::export(&store, &made.checkpoint, &mut archive, &())?;
+    let tar = zstd::decode_all(&archive[..])?;
+    let layout = store.layout().clone();
+    let (mut objects, mut blocks) = (Vec::new(), Vec::new());
+    for id in store.view().packs()?.into_keys() {
+        let file = PackFile::open(&layout.pack(id), id)?;
+        file.scan(true, |location, _| {
+            let block = file.read_block(location)?;
+            objects.extend(block.objects.iter().map(|(kind, _, range)| (*kind, block.bytes[range.clone()].to_vec())));
+            blocks.push(file.read_stored(location)?.1);
+            Ok(())
+        })?;
+    }
+    // What nobody needs small inputs to be, only makes things slow.
+    blocks.retain(|block| block.len() < 60_000);
+    let mut packs = files_in(layout.packs());
+    packs.iter_mut().for_each(|pack| pack.truncate(60_000));
+    let journals = files_in(layout.journal());
+    let caches = files_in(layout.cache());
+    let configs = vec![fs::read(layout.config())?];
+    let small = tar.len().min(60_000);
+    Ok(Sample { objects, blocks, packs, journals, caches, configs, archives: vec![tar[..small].to_vec()], folder })
+}
+
+fn recipe(bytes: &[u8]) {
+    let _ = recipe::decode_node(bytes);
+    if let Some(blob) = bytes.first_chunk() {
+        let _ = recipe::decode_root(BlobId(*blob), bytes);
+        // The seal keeps all else out; inside it is a node.
+        let _ = recipe::decode_node(&bytes[32..]);
+    }
+}
+
+fn tables(bytes: &[u8]) {
+    let _ = Links::decode(bytes);
+    let _ = omitted::decode(bytes);
+}
+
+fn record(bytes: &[u8]) {
+    if let Ok(text) = String::from_utf8(bytes.to_vec()) {
+        let _ = Checkpoint::decode(1, text);
+    }
+}
+
+fn block(bytes: &[u8]) {
+    if let Ok(directory) = Directory::decode(bytes) {
+        let _ = directory.unpack_stored(bytes.to_vec());
+    }
+}
+
+fn mend_block(bytes: &mut [u8]) {
+    if bytes.len() < 36 {
+        return;
+    }
+    let number = |bytes: &[u8], at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]) as usize;
+    let directory_end = 36usize.saturating_add(number(bytes, 12)).min(bytes.len());
+    let payload_end = directory_end.saturating_add(number(bytes, 16)).min(bytes.len());
+    let payload_crc = crc32c::crc32c(&bytes[directory_end..payload_end]);
+    bytes[28..32].copy_from_slice(&payload_crc.to_le_bytes());
+    let crc = crc32c::crc32c_append(crc32c::crc32c(&bytes[..32]), &bytes[36..directory_end]);
+    bytes[32..36].copy_from_slice(&crc.to_le_bytes());
+}
+
+fn pack(bytes: &[u8]) {
+    let id = PackId([7; 16]);
+    let path = sample().folder.path().join("pack");
+    fs::write(&path, bytes).unwrap();
+    let Ok(file) = PackFile::open(&path, id) else { return };
+    let _ = file.scan(true, |location, _| {
+        let _ = file.read_block(location);
+        let _ = file.read_stored(location);
+        Ok(())
+    });
+}
+
+fn journal(bytes: &[u8]) {
+    let folder = sample().folder.path().join("journal");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join(format!("{:020}.log", 1)), bytes).unwrap();
+    let _ = Journal::new(folder).read(&Position::start());
+}
+
+/// Mends the header, and each frame's checksum and link to the one before.
+fn mend_journal(bytes: &mut [u8]) {
+    if bytes.len() < 64 {
+        return;
+    }
+    let crc = crc32c::crc32c(&bytes[..60]);
+    bytes[60..64].copy_from_slice(&crc.to_le_bytes());
+    let (mut at, mut sequence, mut previous) = (64, 1u64, [0; 32]);
+    while let Some(length) = bytes.get(at..at + 4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]) as usize) {
+        let end = at.saturating_add(48).saturating_add(length);
+        if end > bytes.len() {
+            return;
+        }
+        bytes[at + 8..at + 16].copy_from_slice(&sequence.to_le_bytes());
+        bytes[at + 16..at + 48].copy_from_slice(&previous);
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&bytes[at..at + 4]), &bytes[at + 8..end]);
+        bytes[at + 4..at + 8].copy_from_slice(&crc.to_le_bytes());
+        previous = *blake3::hash(&bytes[at + 8..end]).as_bytes();
+        sequence += 1;
+        at = end;
+    }
+}
+
+fn cache(bytes: &[u8]) {
+    let layout = Layout { root: sample().folder.path().join("cached") };
+    fs::create_dir_all(layout.cache()).unwrap();
+    let workspace = Path::new("/w");
+    fs::write(path_for(&layout, workspace), bytes).unwrap();
+    let Some(cache) = StatCache::open(&layout, workspace) else { return };
+    let mut pending = vec![cache.trailer.root_section];
+    for _ in 0..100 {
+        let Some(section) = pending.pop().and_then(|at| cache.section(at)) else { break };
+        pending.extend(section.entries.iter().map(|entry| entry.section));
+    }
+}
+
+/// Mends the trailer, and the checksums of the sections in front of it.
+fn mend_cache(bytes: &mut [u8]) {
+    let trailer = sample().caches.first().map_or(0, |cache| trailer_bytes(cache));
+    let Some(end) = bytes.len().checked_sub(trailer).filter(|_| trailer > 12) else { return };
+    let total = bytes.len();
+    // `told_end` stands 20 bytes before the end, behind it 8 bytes and the checksum.
+    bytes[total - 20..total - 12].copy_from_slice(&(end as u64).to_le_bytes());
+    let crc = crc32c::crc32c(&bytes[end..total - 4]);
+    bytes[total - 4..].copy_from_slice(&crc.to_le_bytes());
+    let mut at = sample().caches.first().map_or(0, |cache| first_section(cache));
+    while let Some(length) = bytes.get(at..at + 4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]) as usize) {
+        let next = at.saturating_add(8).saturating_add(length);
+        if length == 0 || next > end {
+            return;
+        }
+        let crc = crc32c::crc32c(&bytes[at + 8..next]);
+        bytes[at + 4..at + 8].copy_from_slice(&crc.to_le_bytes());
+        at = next;
+    }
+}
+
+/// The trailer begins with the magic, which also begins the file.
+fn trailer_bytes(cache: &[u8]) -> usize {
+    let magic = b"PARHSTA1";
+    cache.windows(8).rposition(|part| part == magic).map_or(0, |at| cache.len() - at)
+}
+
+fn first_section(cache: &[u8]) -> usize {
+    if cache.starts_with(b"PARHSTA1") { 8 } else { 0 }
+}
+
+fn config(bytes: &[u8]) {
+    let root = sample().folder.path().join("configured");
+    let layout = Layout { root: root.clone() };
+    if !root.exists() {
+        layout.folders().iter().for_each(|folder| fs::create_dir_all(folder).unwrap());
+    }
+    fs::write(layout.config(), bytes).unwrap();
+    let _ = Store::open(&root, &OpenOptions::default());
+}
+
+fn archive(bytes: &[u8]) {
+    let root = sample().folder.path().join("imported");
+    let open = OpenOptions { create: true, ..OpenOptions::default() };
+    let store = Store::open(&root, &open).unwrap();
+    // Small limits, so that a bomb goes off soon.
+    let limits = Limits { expanded_bytes_free: 4 << 20, expansion_max: 20, ..Limits::default() };
+    let Ok(mut reader) = Reader::new(bytes, Path::new("hostile.tar"), limits) else { return };
+    let _ = create::import(&store, &mut reader, &ImportOptions::default(), &());
+}
+
+/// Mends the checksum of each header that is where a header may be.
+fn mend_tar(bytes: &mut [u8]) {
+    for block in bytes.chunks_exact_mut(512).filter(|block| &block[257..262] == b"ustar") {
+        block[148..156].fill(b' ');
+        let sum: u32 = block.iter().map(|b| u32::from(*b)).sum();
+        block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    }
+}

@@ -1,0 +1,18 @@
+//! Whether a store can be trusted: power cuts, kills, full and failing disks, damaged and hostile bytes, other versions, strangers.
+//!
+//! What runs in seconds is in the ordinary suite. `PARHELIA_LONG=N` makes it long, `PARHELIA_SEED=N` repeats a random run; see
+//! `docs/testing.md`. `docs/guarantees.md` says what is proved here.
+
+mod compatibility;
+mod every_byte;
+mod faults;
+mod fuzz;
+mod killed;
+mod model;
+mod power_cut;
+mod privacy;
+mod protocol;
+
+/// Watches that nothing is allocated without bound.
+#[global_allocator]
+static ALLOCATOR: parhelia_tests::allocation::Watched = parhelia_tests::allocation::Watched;

@@ -1,0 +1,198 @@
+//! The power goes at every step of a store's life, and no committed checkpoint is lost.
+//!
+//! The real binary works on a recorder; the disks that a cut could have left are rebuilt from what it wrote and synced, and checked in
+//! this process. `PARHELIA_LONG=N` cuts inside every write of RocksDB as well, and reorders in N ways instead of one.
+
+use std::{
+    fs,
+    path::Path,
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use parhelia_tests::{
+    Scratch, files_in, long, noise,
+    recorder::{Cut, Entry, History, Op, Recorder},
+    story::{Step, Story, What},
+    write,
+};
+
+/// Of RocksDB's own steps, the ordinary run takes one in so many.
+const SAMPLED: usize = 11;
+
+/// A store on a recorder, and what is done to it.
+struct Life {
+    scratch: Scratch,
+    recorder: Recorder,
+    story: Story,
+}
+
+impl Life {
+    fn new() -> Self {
+        let life = Life { scratch: Scratch::new(), recorder: Recorder::mount(), story: Story::default() };
+        fs::create_dir_all(life.scratch.path("work")).unwrap();
+        life
+    }
+
+    fn arguments<'a>(&self, arguments: &[&'a str]) -> Vec<&'a str> {
+        arguments.to_vec()
+    }
+
+    fn step(&mut self, arguments: &[&str], what: impl FnOnce(&serde_json::Value) -> What) {
+        let start = self.recorder.mark();
+        let store = self.recorder.path().join("new/store").to_string_lossy().into_owned();
+        let all = [&self.arguments(arguments)[..], &["--store", &store]].concat();
+        let summary = self.scratch.summary(&all);
+        self.story.steps.push(Step { start, end: self.recorder.mark(), what: what(&summary) });
+    }
+
+    fn create(&mut self) -> String {
+        let work = self.scratch.path("work");
+        let files = files_in(&work);
+        let path = work.to_string_lossy().into_owned();
+        self.step(&["checkpoint", "create", "s", "--workspace", &path, "--no-default-excludes"], |summary| {
+            What::Created(summary["id"].as_str().unwrap().to_owned(), files)
+        });
+        match &self.story.steps.last().unwrap().what {
+            What::Created(id, _) => id.clone(),
+            _ => unreachable!(),
+        }
+    }
+
+    fn delete(&mut self, id: &str) {
+        self.step(&["checkpoint", "delete", id], |_| What::Deleted(id.to_owned()));
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) {
+        write(&self.scratch.path("work").join(name), bytes).unwrap();
+    }
+}
+
+/// Every kind of step that a store goes through: it is made, grows, is cleaned, repacked, and its index is made anew.
+fn whole_life() -> Life {
+    let mut life = Life::new();
+    life.write("a/text", "some words\n".repeat(40).as_bytes());
+    life.write("a/large", &noise(90_000, 1));
+    life.write("b/small", b"x");
+    let first = life.create();
+    life.write("a/text", "other words\n".repeat(50).as_bytes());
+    fs::remove_file(life.scratch.path("work/a/large")).unwrap();
+    life.write("b/more", &noise(3000, 2));
+    life.create();
+    life.delete(&first);
+    life.step(&["gc"], |_| What::Other);
+    life.step(&["check", "--rebuild-index"], |_| What::Other);
+    life.write("b/more", &noise(3500, 3));
+    let third = life.create();
+    life.delete(&third);
+    life.create();
+    life.step(&["gc"], |_| What::Other);
+    life
+}
+
+fn is_in_index(entry: &Entry) -> bool {
+    entry.path.to_string_lossy().contains("/view") || entry.path.extension().is_some_and(|e| e == "sst")
+}
+
+fn is_write(history: &History, n: usize) -> bool {
+    n.checked_sub(1).is_some_and(|last| matches!(history.entries[last].op, Op::Write(..)))
+}
+
+/// The cuts to look at. Between two changes of RocksDB's files, a sample.
+fn cuts(history: &History, rounds: u64) -> Vec<(usize, Cut)> {
+    let mut cuts = Vec::new();
+    for n in 0..=history.entries.len() {
+        let around = n.checked_sub(1).map(|last| &history.entries[last]);
+        if rounds == 0 && around.is_some_and(is_in_index) && n % SAMPLED != 0 {
+            continue;
+        }
+        cuts.push((n, Cut::Lost));
+        if history.unsynced(n) == 0 {
+            continue;
+        }
+        cuts.push((n, Cut::Kept));
+        let torn: &[usize] = if rounds == 0 { &[400] } else { &[0, 1, 250, 500, 999] };
+        cuts.extend(torn.iter().filter(|_| is_write(history, n)).map(|part| (n, Cut::Torn(*part))));
+        cuts.extend((0..rounds.max(1)).map(|seed| (n, Cut::Some(seed))));
+    }
+    cuts
+}
+
+/// Checks every disk that the cuts leave; returns how many.
+fn survive(life: &Life, history: &History, cuts: &[(usize, Cut)]) -> usize {
+    let next = AtomicUsize::new(0);
+    let failures = Mutex::new(Vec::new());
+    let workspace = life.scratch.path("work");
+    let check = || {
+        while let Some((n, cut)) = cuts.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let folder = tempfile::tempdir_in(memory()).unwrap();
+            let store = folder.path().join("store");
+            history.image(*n, *cut).write_out(Path::new("new/store"), &store).unwrap();
+            if let Err(reason) = life.story.holds(&store, *n, &workspace) {
+                let last = n.checked_sub(1).map(|last| &history.entries[last]);
+                let last = last.map(|e| format!("{} {:?}", e.path.display(), e.op).chars().take(120).collect::<String>());
+                failures.lock().unwrap().push(format!("cut at {n}, {cut:?}, behind {last:?}: {reason}"));
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(check))));
+    let failures = failures.into_inner().unwrap();
+    assert!(failures.is_empty(), "{} of {} cuts:\n{}", failures.len(), cuts.len(), failures[..failures.len().min(25)].join("\n"));
+    cuts.len()
+}
+
+/// Where images are built: in memory, if that can be had.
+fn memory() -> &'static Path {
+    let shm = Path::new("/dev/shm");
+    if shm.is_dir() { shm } else { Path::new("/tmp") }
+}
+
+#[test]
+fn a_cut_at_every_step_loses_nothing_that_was_committed() {
+    let life = whole_life();
+    let history = life.recorder.history();
+    let cuts = cuts(&history, long());
+    let checked = survive(&life, &history, &cuts);
+    println!("{checked} disks after cuts at {} steps", history.entries.len());
+}
+
+/// Enough objects for a commit to hand RocksDB a table of them.
+const MANY: u64 = 2010;
+
+#[test]
+fn a_cut_while_the_index_takes_in_a_table_loses_nothing() {
+    let mut life = Life::new();
+    for i in 0..MANY {
+        life.write(&format!("d{}/f{i}", i % 40), &i.to_le_bytes());
+    }
+    life.create();
+    life.write("last", b"and one more");
+    life.create();
+    let history = life.recorder.history();
+    let takes_table = |entry: &Entry| entry.path.extension().is_some_and(|e| e == "sst");
+    assert!(history.entries.iter().any(takes_table), "no table was written");
+    // What came before the first pack was there is as in any other life.
+    let begins = history.entries.iter().position(|entry| entry.path.extension().is_some_and(|e| e == "pack")).unwrap();
+    let wanted = if long() > 0 { 120 * long() as usize } else { 12 };
+    let step = ((history.entries.len() - begins) / wanted).max(1);
+    let steps = (begins..=history.entries.len()).step_by(step);
+    let cuts: Vec<(usize, Cut)> = steps.zip([Cut::Lost, Cut::Kept, Cut::Some(1)].into_iter().cycle()).collect();
+    let checked = survive(&life, &history, &cuts);
+    println!("{checked} disks after cuts at {} steps of a create with a table", history.entries.len());
+}
+
+#[test]
+fn replaying_everything_gives_the_disk_that_is_there() {
+    let mut life = Life::new();
+    life.write("f", b"content");
+    life.create();
+    let folder = tempfile::tempdir_in(memory()).unwrap();
+    let history = life.recorder.history();
+    history.image(history.entries.len(), Cut::Kept).write_out(Path::new("new"), &folder.path().join("replayed")).unwrap();
+    life.recorder.disk().write_out(Path::new("new"), &folder.path().join("there")).unwrap();
+    assert_eq!(files_in(&folder.path().join("there")), files_in(&folder.path().join("replayed")));
+    let syncs = history.entries.iter().filter(|entry| matches!(entry.op, Op::Sync(_))).count();
+    assert!(syncs > 3, "only {syncs} syncs were seen");
+}

@@ -1,0 +1,130 @@
+//! What is kept is the owner's alone, and what a stranger has made gets no privileges.
+
+use std::{
+    fs,
+    os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt},
+    path::Path,
+};
+
+use parhelia_tests::{Scratch, noise, recorder::Recorder, write};
+
+#[test]
+fn no_byte_of_a_store_is_ever_readable_by_others() {
+    let s = Scratch::new();
+    let recorder = Recorder::mount();
+    let store = recorder.path().join("store").to_string_lossy().into_owned();
+    let archive = recorder.path().join("out.tar.zst").to_string_lossy().into_owned();
+    let work = s.path("work").to_string_lossy().into_owned();
+    // Enough files for a table of RocksDB's own making, and a large one for several chunks.
+    for i in 0..2100u64 {
+        write(&s.path(&format!("work/d{}/f{i}", i % 20)), &i.to_le_bytes()).unwrap();
+    }
+    write(&s.path("work/large"), &noise(400_000, 1)).unwrap();
+    let run = |code: i32, arguments: &[&str]| s.expect(code, &[arguments, &["--store", &store, "--quiet"]].concat());
+    run(0, &["checkpoint", "create", "s", "--workspace", &work]);
+    fs::remove_file(s.path("work/large")).unwrap();
+    run(0, &["checkpoint", "create", "s", "--workspace", &work]);
+    run(0, &["export", "latest~1", "-o", &archive]);
+    run(0, &["import", &archive]);
+    run(0, &["checkpoint", "restore", "latest", "--to", &s.path("out").to_string_lossy()]);
+    run(0, &["checkpoint", "diff", "latest", "--workspace", &work]);
+    run(0, &["checkpoint", "delete", "latest", "latest~2"]);
+    run(0, &["gc"]);
+    run(0, &["check", "--rebuild-index"]);
+    run(0, &["check", "--repair"]);
+    run(0, &["stats"]);
+    let mountpoint = s.path("mountpoint");
+    fs::create_dir(&mountpoint).unwrap();
+    run(0, &["mount", &mountpoint.to_string_lossy()]);
+    run(0, &["umount", &mountpoint.to_string_lossy()]);
+    let modes = recorder.modes();
+    let open: Vec<_> =
+        modes.iter().filter(|(_, mode)| mode & 0o077 != 0).map(|(path, mode)| format!("{path:?} {mode:o}")).collect();
+    assert!(modes.len() > 60, "only {} files were seen", modes.len());
+    assert!(open.is_empty(), "of {}: {open:#?}", modes.len());
+    println!("{} files and folders, none for others", modes.len());
+}
+
+fn special(work: &Path) {
+    write(&work.join("program"), b"#!/bin/sh\n").unwrap();
+    write(&work.join("group/inside"), b"x").unwrap();
+    let mode = |path: &str, mode| fs::set_permissions(work.join(path), fs::Permissions::from_mode(mode)).unwrap();
+    mode("program", 0o4755);
+    mode("group", 0o2755);
+    let device = rustix::fs::makedev(1, 3);
+    let path = work.join("null");
+    rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::CharacterDevice, rustix::fs::Mode::RUSR, device).unwrap();
+}
+
+fn mode_of(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().mode() & 0o7777
+}
+
+fn assert_no_privileges(s: &Scratch, store: &Path, id: &str) {
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    let store = text(store);
+    let out = s.path("plain");
+    let said = s.expect(3, &["checkpoint", "restore", id, "--store", &store, "--to", &text(&out)]);
+    assert!(said.contains("--preserve-special") && said.contains("null"), "{said}");
+    assert_eq!((mode_of(&out.join("program")), mode_of(&out.join("group"))), (0o755, 0o755));
+    assert!(!out.join("null").exists());
+    // Onto a folder that has the bits, they are taken away; they are not left standing on other content.
+    let live = s.path("live");
+    special(&live);
+    fs::write(live.join("program"), "something else").unwrap();
+    fs::set_permissions(live.join("program"), fs::Permissions::from_mode(0o4755)).unwrap();
+    s.expect(0, &["checkpoint", "restore", id, "--store", &store, "--to", &text(&live), "--in-place"]);
+    assert_eq!(mode_of(&live.join("program")), 0o755);
+    let asked = s.path("asked");
+    s.expect(0, &["checkpoint", "restore", id, "--store", &store, "--to", &text(&asked), "--preserve-special", "--quiet"]);
+    assert_eq!((mode_of(&asked.join("program")), mode_of(&asked.join("group"))), (0o4755, 0o2755));
+    assert!(fs::symlink_metadata(asked.join("null")).unwrap().file_type().is_char_device());
+}
+
+#[test]
+fn one_s_own_store_gives_everything_back() {
+    let s = Scratch::new();
+    special(&s.path("work"));
+    let id = s.create("s", &s.path("work"));
+    s.restore(&id, &s.path("out"));
+    parhelia_tests::assert_equal(&s.path("work"), &s.path("out"));
+}
+
+#[test]
+fn an_imported_checkpoint_brings_no_privileges_unless_asked() {
+    let s = Scratch::new();
+    special(&s.path("work"));
+    let id = s.create("s", &s.path("work"));
+    let archive = s.path("a.tar.zst").to_string_lossy().into_owned();
+    s.expect(0, &["export", &id, "-o", &archive, "--quiet"]);
+    assert_eq!(mode_of(Path::new(&archive)), 0o600);
+    let other = s.path("other");
+    let imported = s.summary(&["import", &archive, "--store", &other.to_string_lossy()]);
+    assert_no_privileges(&s, &other, imported["id"].as_str().unwrap());
+}
+
+#[test]
+fn a_store_of_another_owner_brings_no_privileges_unless_asked() {
+    let s = Scratch::new();
+    special(&s.path("work"));
+    let id = s.create("s", &s.path("work"));
+    let chown = std::process::Command::new("chown").arg("-R").arg("12345:12345").arg(s.store()).status().unwrap();
+    assert!(chown.success());
+    assert_no_privileges(&s, &s.store(), &id);
+}
+
+#[test]
+fn a_restore_follows_no_link_out_of_its_target() {
+    let s = Scratch::new();
+    write(&s.path("work/a/b/f"), b"restored").unwrap();
+    let id = s.create("s", &s.path("work"));
+    write(&s.path("outside/b/f"), b"not ours").unwrap();
+    let live = s.path("live");
+    fs::create_dir(&live).unwrap();
+    std::os::unix::fs::symlink("../outside", live.join("a")).unwrap();
+    let to = live.to_string_lossy().into_owned();
+    s.expect(0, &["checkpoint", "restore", &id, "--to", &to, "--in-place", "--quiet"]);
+    assert_eq!(fs::read(s.path("outside/b/f")).unwrap(), b"not ours");
+    assert_eq!(fs::read(live.join("a/b/f")).unwrap(), b"restored");
+    assert!(fs::symlink_metadata(live.join("a")).unwrap().is_dir());
+}

@@ -1,0 +1,396 @@
+//! The processes, step by step, as `create`, `delete`, `gc` and whoever reads go about it.
+
+use std::collections::BTreeSet;
+
+use super::model::{Checkpoint, OLD, Op, Pack, Pin, Record, State};
+
+/// A process.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Actor {
+    /// Makes a checkpoint.
+    Creator(Creator),
+    /// Deletes the first one.
+    Deleter(Deleter),
+    /// Collects garbage.
+    Collector(Collector),
+    /// Reads the first one.
+    Reader(Reader),
+}
+
+/// A step: what it is called, and what it leads to.
+type Step = (&'static str, State, Actor);
+
+impl Actor {
+    /// Whether it has nothing left to do.
+    pub fn is_done(&self) -> bool {
+        match self {
+            Actor::Creator(a) => a.at == 99,
+            Actor::Deleter(a) => a.at == 99,
+            Actor::Collector(a) => a.at == 99,
+            Actor::Reader(a) => a.at == 99,
+        }
+    }
+
+    /// Dead operations whose pins it holds.
+    pub fn seized(&self) -> Vec<Op> {
+        match self {
+            Actor::Creator(a) => a.seized.iter().copied().collect(),
+            Actor::Collector(a) => a.seized.iter().copied().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Every way in which its next step may go.
+    pub fn steps(&self, op: Op, state: &State) -> Vec<Step> {
+        match self {
+            Actor::Creator(a) => a.step(op, state),
+            Actor::Deleter(a) => a.step(op, state),
+            Actor::Collector(a) => a.step(op, state),
+            Actor::Reader(a) => a.step(op, state),
+        }
+    }
+}
+
+/// Makes a checkpoint that needs X.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Creator {
+    wants_base: bool,
+    at: u8,
+    seized: BTreeSet<Op>,
+    adopted: Vec<Pack>,
+    own: Vec<Pack>,
+    reused: Option<Pack>,
+    has_base: bool,
+    seen: usize,
+}
+
+impl Creator {
+    /// One whose stat cache names the first checkpoint as where X is from.
+    pub fn from_base() -> Self {
+        Creator { wants_base: true, ..Creator::default() }
+    }
+
+    fn step(&self, op: Op, before: &State) -> Vec<Step> {
+        let (mut me, mut state) = (self.clone(), before.clone());
+        let go = |state: State, step: &'static str, me: Creator| vec![(step, state, Actor::Creator(me))];
+        me.at += 1;
+        match self.at {
+            0 => {
+                state.pins.insert(op, Pin { held: true, writer: true, checkpoints: BTreeSet::new() });
+                go(state, "pins", me)
+            }
+            1 => {
+                if self.wants_base {
+                    state.pins.entry(op).or_default().checkpoints.insert(OLD);
+                } else {
+                    me.at = 3;
+                    me.seen = state.journal.len();
+                }
+                go(state, "pins its base, or reads the journal", me)
+            }
+            2 => {
+                me.seen = state.journal.len();
+                me.has_base = !state.rules.pinner_looks_again || state.now().checkpoints.contains(&OLD);
+                go(state, "looks for its base", me)
+            }
+            3 => {
+                let dead = state.pins.iter().find(|(_, pin)| !pin.held && pin.writer).map(|(dead, _)| *dead);
+                match dead {
+                    Some(dead) => {
+                        if state.rules.adoption_seizes {
+                            state.pins.entry(dead).or_default().held = true;
+                        }
+                        me.seized.insert(dead);
+                        go(state, "seizes a dead pin", me)
+                    }
+                    None => {
+                        me.at = 6;
+                        go(state, "finds no dead pin", me)
+                    }
+                }
+            }
+            4 => {
+                let known = state.now().packs;
+                let found = state.files.iter().find(|p| self.seized.contains(&p.0) && !known.contains_key(p)).copied();
+                if let Some(pack) = found {
+                    state.files.remove(&pack);
+                    state.files.insert((op, 0));
+                    me.adopted.push((op, 0));
+                }
+                go(state, "takes up a pack", me)
+            }
+            5 => {
+                me.seized.clear();
+                self.seized.iter().for_each(|dead| drop(state.pins.remove(dead)));
+                go(state, "removes the dead pin", me)
+            }
+            6 => {
+                me.reused = None;
+                if self.has_base || !self.adopted.is_empty() || !self.own.is_empty() {
+                    return go(state, "has X", me);
+                }
+                match state.view(self.seen).locate() {
+                    Some(pack) => me.reused = Some(pack),
+                    None => {
+                        state.files.insert((op, 1));
+                        me.own.push((op, 1));
+                    }
+                }
+                go(state, "finds X or writes it", me)
+            }
+            7 => match state.take_lock(op) {
+                true => go(state, "takes the lock", me),
+                false => Vec::new(),
+            },
+            8 => {
+                let view = state.now();
+                let lost = |pack: &Pack| view.packs.get(pack).is_none_or(Option::is_some);
+                if state.rules.commit_checks_condemned && self.reused.as_ref().is_some_and(lost) {
+                    state.release(op);
+                    me.at = 6;
+                    me.seen = state.journal.len();
+                    return go(state, "starts over", me);
+                }
+                go(state, "finds nothing condemned", me)
+            }
+            9 => {
+                let packs = self.adopted.iter().chain(&self.own).copied().collect();
+                state.journal.push(Record::Commit(op as Checkpoint, packs));
+                state.release(op);
+                go(state, "commits, and releases the lock", me)
+            }
+            _ => {
+                state.pins.remove(&op);
+                me.at = 99;
+                go(state, "is over", me)
+            }
+        }
+    }
+}
+
+/// Deletes the first checkpoint.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Deleter {
+    at: u8,
+}
+
+impl Deleter {
+    fn step(&self, op: Op, before: &State) -> Vec<Step> {
+        let mut state = before.clone();
+        let next = |state: State, step: &'static str, at: u8| vec![(step, state, Actor::Deleter(Deleter { at }))];
+        match self.at {
+            0 => match state.take_lock(op) {
+                true => next(state, "takes the lock", 1),
+                false => Vec::new(),
+            },
+            1 => {
+                state.journal.push(Record::Delete(OLD));
+                next(state, "deletes", 2)
+            }
+            _ => {
+                state.release(op);
+                next(state, "is over", 99)
+            }
+        }
+    }
+}
+
+/// Collects garbage.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Collector {
+    at: u8,
+    seen: usize,
+    kept: bool,
+    pinned: BTreeSet<Checkpoint>,
+    packs: Vec<Pack>,
+    condemned: Vec<Pack>,
+    added: Vec<Pack>,
+    gone: Vec<Pack>,
+    listed: Vec<Pack>,
+    seized: BTreeSet<Op>,
+}
+
+impl Collector {
+    fn step(&self, op: Op, before: &State) -> Vec<Step> {
+        let (mut me, mut state) = (self.clone(), before.clone());
+        let go = |state: State, step: &'static str, me: Collector| vec![(step, state, Actor::Collector(me))];
+        me.at += 1;
+        match self.at {
+            0 => {
+                state.pins.insert(op, Pin { held: true, writer: true, checkpoints: BTreeSet::new() });
+                go(state, "pins", me)
+            }
+            1 | 2 => {
+                let reads_view = (self.at == 1) == state.rules.view_before_pins;
+                if reads_view {
+                    me.seen = state.journal.len();
+                    go(state, "reads the journal", me)
+                } else {
+                    let held = state.pins.values().filter(|pin| pin.held);
+                    me.pinned = held.flat_map(|pin| pin.checkpoints.clone()).collect();
+                    go(state, "reads the pins", me)
+                }
+            }
+            3 => {
+                let view = state.view(self.seen);
+                me.kept = !view.checkpoints.is_empty() || state.rules.pins_keep && !self.pinned.is_empty();
+                me.packs = view.packs.iter().filter(|(_, c)| c.is_none()).map(|(pack, _)| *pack).collect();
+                let home = view.locate();
+                let dead: Vec<Pack> = me.packs.iter().filter(|pack| !me.kept || Some(**pack) != home).copied().collect();
+                let mut ways = go(state.clone(), "finds what is dead", Collector { condemned: dead, ..me.clone() });
+                if me.kept && home.is_some() {
+                    // Copying what lives, so that its pack can go, too.
+                    let pack = (op, 0);
+                    state.files.insert(pack);
+                    ways.extend(go(
+                        state,
+                        "copies what lives",
+                        Collector { condemned: me.packs.clone(), added: vec![pack], ..me },
+                    ));
+                }
+                ways
+            }
+            4 if self.condemned.is_empty() => {
+                me.at = 8;
+                go(state, "finds nothing to condemn", me)
+            }
+            4 => match state.take_lock(op) {
+                true => go(state, "takes the lock", me),
+                false => Vec::new(),
+            },
+            5 => {
+                let since = &state.journal[self.seen..];
+                if since.iter().any(|record| matches!(record, Record::Condemn(..))) {
+                    state.release(op);
+                    state.files.retain(|pack| !self.added.contains(pack));
+                    me = Collector { at: 1, ..Collector::default() };
+                    return go(state, "was overtaken, starts over", me);
+                }
+                let is_new = since.iter().any(|record| matches!(record, Record::Commit(..)));
+                if is_new && state.rules.publish_catches_up && self.added.is_empty() {
+                    let home = state.now().locate();
+                    me.condemned.retain(|pack| Some(*pack) != home);
+                }
+                go(state, "marks what is new", me)
+            }
+            6 => {
+                let mut writers: BTreeSet<Op> = state.live();
+                writers.retain(|w| *w != op && state.pins[w].writer);
+                if !self.condemned.is_empty() {
+                    state.journal.push(Record::Condemn(self.added.clone(), self.condemned.clone(), writers));
+                }
+                state.release(op);
+                me.at = 8;
+                go(state, "condemns, and releases the lock", me)
+            }
+            8 => {
+                let view = state.now();
+                me.seen = state.journal.len();
+                let live = state.live();
+                let may_go = |waits: &BTreeSet<Op>| !state.rules.sweep_waits || waits.is_disjoint(&live);
+                let packs = view.packs.iter().filter(|(_, waits)| waits.as_ref().is_some_and(may_go));
+                me.gone = packs.map(|(pack, _)| *pack).collect();
+                go(state, "looks what may go", me)
+            }
+            9 => {
+                state.files.retain(|pack| !self.gone.contains(pack));
+                go(state, "removes condemned packs", me)
+            }
+            10 => match state.take_lock(op) {
+                true => {
+                    if !self.gone.is_empty() {
+                        state.journal.push(Record::Dropped(self.gone.clone()));
+                    }
+                    go(state, "takes the lock, notes what is gone", me)
+                }
+                false => Vec::new(),
+            },
+            11 => {
+                me.listed = state.files.iter().copied().collect();
+                go(state, "lists files", me)
+            }
+            12 => {
+                // The journal cannot grow now: the lock is held.
+                let (alive, known) = (state.live(), state.now().packs);
+                let is_over = |p: &Pack| !state.rules.orphans_are_dead || !alive.contains(&p.0);
+                me.listed.retain(|p| !known.contains_key(p) && p.0 != op && is_over(p));
+                me.at = 14;
+                go(state, "lists pins, finds orphans", me)
+            }
+            14 => {
+                let dead: Vec<Op> = state.pins.iter().filter(|(o, pin)| !pin.held && **o != op).map(|(o, _)| *o).collect();
+                for dead in dead {
+                    state.pins.entry(dead).or_default().held = true;
+                    me.seized.insert(dead);
+                }
+                go(state, "seizes dead pins", me)
+            }
+            15 => {
+                // A pin that somebody else has seized by now keeps what belongs to it.
+                let kept =
+                    |p: &Pack| state.pins.contains_key(&p.0) && !self.seized.contains(&p.0) && state.rules.orphans_are_dead;
+                let gone: Vec<Pack> = self.listed.iter().filter(|p| !kept(p)).copied().collect();
+                state.files.retain(|pack| !gone.contains(pack));
+                go(state, "removes orphans", me)
+            }
+            _ => {
+                self.seized.iter().for_each(|dead| drop(state.pins.remove(dead)));
+                me.seized.clear();
+                state.release(op);
+                state.pins.remove(&op);
+                me.at = 99;
+                go(state, "removes dead pins, is over", me)
+            }
+        }
+    }
+}
+
+/// Reads the first checkpoint.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Reader {
+    at: u8,
+    seen: usize,
+    place: Option<Pack>,
+}
+
+impl Reader {
+    fn step(&self, op: Op, before: &State) -> Vec<Step> {
+        let (mut me, mut state) = (self.clone(), before.clone());
+        let go = |state: State, step: &'static str, me: Reader| vec![(step, state, Actor::Reader(me))];
+        me.at += 1;
+        match self.at {
+            0 => {
+                state.pins.insert(op, Pin { held: true, writer: false, checkpoints: BTreeSet::from([OLD]) });
+                go(state, "pins what it reads", me)
+            }
+            1 => {
+                me.seen = state.journal.len();
+                if !state.now().checkpoints.contains(&OLD) {
+                    me.at = 4;
+                }
+                go(state, "looks whether it is there", me)
+            }
+            2 => {
+                me.place = state.view(self.seen).locate();
+                go(state, "looks X up", me)
+            }
+            3 => {
+                if self.place.is_some_and(|pack| state.files.contains(&pack)) {
+                    return go(state, "reads X", me);
+                }
+                // What was missed was moved, and the journal says where to.
+                if !state.rules.reader_retries || self.seen == state.journal.len() {
+                    state.wrong = Some("a reader does not find what it has pinned".into());
+                }
+                me.seen = state.journal.len();
+                me.at = 2;
+                go(state, "misses X, and reads the journal again", me)
+            }
+            _ => {
+                state.pins.remove(&op);
+                me.at = 99;
+                go(state, "is over", me)
+            }
+        }
+    }
+}
