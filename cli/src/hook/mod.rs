@@ -5,6 +5,8 @@ mod answer;
 mod log;
 mod work;
 
+pub use work::is_work;
+
 use std::{io::Read, path::PathBuf, process::ExitCode, sync::mpsc, thread, time::Duration};
 
 use parhelia_session::{hooks::Event, inject::Budget};

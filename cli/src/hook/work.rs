@@ -9,6 +9,7 @@ use std::{
 
 use parhelia_session::{
     hooks::{Event, Kind},
+    process::Found,
     retention, rollback,
     run::{self, Conversation, Current, Wanted, hook_actor},
 };
@@ -24,6 +25,8 @@ use crate::{context::Context, env, session::agent::variable};
 
 /// Another checkpoint of the same session is waited for, but not longer.
 const TURN_LIMIT: Duration = Duration::from_secs(300);
+/// What this process is started with, first of all.
+const WORDS: [&str; 2] = ["hook", "--work"];
 /// The field of a handed-over event that names the agent.
 const ABOVE: &str = "parhelia_agent";
 
@@ -31,12 +34,12 @@ const ABOVE: &str = "parhelia_agent";
 pub fn hand_over(context: &Context, event: &Event) -> io::Result<()> {
     let program = std::env::current_exe()?;
     let mut command = Command::new(program);
+    command.args(WORDS);
     if let Some(store) = &context.global.store {
         command.arg("--store").arg(store);
     }
     let log = || log::open().map_or_else(Stdio::null, Stdio::from);
     let mut child = command
-        .args(["hook", "--work"])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(log())
@@ -67,6 +70,11 @@ pub fn hand_over(context: &Context, event: &Event) -> io::Result<()> {
         Some(mut pipe) => pipe.write_all(short.to_string().as_bytes()),
         None => Ok(()),
     }
+}
+
+/// Whether a process does what a hook has handed over: it ends by itself, and is nothing that the agent has left behind.
+pub fn is_work(found: &Found) -> bool {
+    found.command.contains(&WORDS.join(" "))
 }
 
 /// Reads the event, and does what it asks for.

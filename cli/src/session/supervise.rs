@@ -32,7 +32,10 @@ use rustix::{
 };
 
 use super::agent::{actor, config_folder, variable};
-use crate::exit::{Failure, Result};
+use crate::{
+    exit::{Failure, Result},
+    hook::is_work,
+};
 
 /// Another checkpoint of the session, or its rollback, is waited for, but not longer.
 const TURN_LIMIT: Duration = Duration::from_secs(10);
@@ -282,18 +285,27 @@ fn finish(store: &Store, wanted: &Supervised<'_>, status: ExitStatus, asked: Opt
         _ => (Trigger::Error, Status::Error, how),
     };
     let has_failed = trigger == Trigger::Error;
+    // What the agent's hooks have handed over comes before the last checkpoint, not behind it.
+    let until = Instant::now() + TURN_LIMIT;
+    for work in processes(wanted).filter(is_work) {
+        work.ends_within(until.saturating_duration_since(Instant::now()));
+    }
     note(checkpoint(store, wanted, trigger, &reason, false), "no last checkpoint was made");
     note(run::end(store, wanted.current, &reason, session, actor()), "the run's end was not recorded");
     if !wanted.is_quiet || has_failed {
         say(format_args!("the agent {reason}. To go on: parhelia session resume {}", wanted.current.session));
     }
-    if let Ok(left) = process::found(&wanted.current.run, None, &wanted.current.workspace) {
-        for found in left.iter().filter(|found| found.owner == process::Owner::Run) {
-            say(format_args!("left behind by the agent: {}", found.text()));
-        }
+    for left in processes(wanted).filter(|found| !is_work(found)) {
+        say(format_args!("left behind by the agent: {}", left.text()));
     }
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
     Ended { code: u8::try_from(code).unwrap_or(1), has_failed, ran, said: String::new() }
+}
+
+/// The processes of the run that still live.
+fn processes(wanted: &Supervised<'_>) -> impl Iterator<Item = process::Found> {
+    let found = process::found(&wanted.current.run, None, &wanted.current.workspace).unwrap_or_default();
+    found.into_iter().filter(|found| found.owner == process::Owner::Run)
 }
 
 fn how(status: ExitStatus) -> String {

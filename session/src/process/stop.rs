@@ -14,10 +14,7 @@ use super::{
     identity::Identity,
     survey::{Found, Owner, found},
 };
-use crate::{
-    error::{Error, Result},
-    program::is_readable_within,
-};
+use crate::error::{Error, Result};
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +89,7 @@ fn send(found: &Found, signal: Signal) -> Result<()> {
 }
 
 fn has_ended(found: &Found, until: Instant) -> bool {
-    is_readable_within(&found.fd, until.saturating_duration_since(Instant::now()))
+    found.ends_within(until.saturating_duration_since(Instant::now()))
 }
 
 #[cfg(test)]

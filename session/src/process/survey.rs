@@ -5,6 +5,7 @@ use std::{
     io::Read,
     os::{fd::OwnedFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -13,7 +14,10 @@ use super::{
     RUN_MARKER,
     identity::{Identity, Stat, boot_id},
 };
-use crate::error::{IoContext, Result};
+use crate::{
+    error::{IoContext, Result},
+    program::is_readable_within,
+};
 
 /// No environment is read further than this, in bytes.
 const ENVIRONMENT_BYTES_MAX: u64 = 4 << 20;
@@ -113,6 +117,11 @@ fn ancestors() -> Vec<i32> {
 }
 
 impl Found {
+    /// Whether it ends by itself within that time.
+    pub fn ends_within(&self, limit: Duration) -> bool {
+        is_readable_within(&self.fd, limit)
+    }
+
     /// The process in a few words, for messages.
     pub fn text(&self) -> String {
         let command = if self.command.is_empty() { &self.name } else { &self.command };
