@@ -78,6 +78,14 @@ impl Content {
         Ok(map)
     }
 
+    /// Has the block decoded that holds a blob, if it is a single chunk.
+    pub fn prefetch(&self, blob: BlobId, size: u64) -> Result<()> {
+        if size <= SINGLE_CHUNK_BYTES as u64 {
+            self.store.block(self.store.locate(ObjectKind::Chunk, blob.object())?)?;
+        }
+        Ok(())
+    }
+
     /// Calls `take` once with the bytes that a blob of `size` bytes has from `offset` on, at most `bytes` of them.
     pub fn read(&self, blob: BlobId, size: u64, offset: u64, bytes: u64, take: &mut dyn FnMut(&[u8])) -> Result<()> {
         let end = offset.saturating_add(bytes).min(size);

@@ -58,6 +58,8 @@ counts! {
     xattr,
     /// Everything else.
     other,
+    /// Small files whose content was looked for before anybody asked.
+    prefetched,
     /// Small files that were given to the kernel before it asked.
     pushed,
 }

@@ -7,7 +7,7 @@ use crate::{
     content::Content,
     errno::Fault,
     tree_view::{Found, TreeView},
-    view::{FOREVER, Line, Next, Scope, Shown},
+    view::{Entry, FOREVER, Line, Next, Scope, Shown},
 };
 
 /// The entry as the kernel is told of it.
@@ -66,21 +66,17 @@ pub fn read(content: &Content, found: &Found, offset: u64, bytes: u64, take: &mu
     }
 }
 
-/// The files of a scope: inode and length.
-pub fn files(tree: &TreeView, found: &Found, scope: Scope, visit: &mut dyn FnMut(u64, u64) -> Next) -> Result<(), Fault> {
-    let mut at = found.end();
-    let folder = match scope {
-        Scope::Inside => {
-            at = found.position.saturating_add(1);
-            found
-        }
-        Scope::Beside => &tree.locate(found.parent)?.ok_or(Fault::Stale)?,
-        Scope::Behind => return files_behind(tree, at, visit),
+/// The entries of a scope.
+pub fn entries(tree: &TreeView, found: &Found, scope: Scope, visit: &mut dyn FnMut(Entry) -> Next) -> Result<(), Fault> {
+    let inside = found.position.saturating_add(1);
+    let (folder, from) = match scope {
+        Scope::Inside => (found, inside),
+        Scope::Beside => (&tree.locate(found.parent)?.ok_or(Fault::Stale)?, found.end()),
+        Scope::Behind => return entries_behind(tree, inside, visit),
     };
     let mut fault = None;
-    tree.list(folder, at, &mut |next| match shown_file(tree, &next) {
-        Ok(Some((ino, bytes))) => visit(ino, bytes) == Next::On,
-        Ok(None) => true,
+    tree.list(folder, from, &mut |next| match entry(tree, &next) {
+        Ok(entry) => visit(entry) == Next::On,
         Err(e) => {
             fault = Some(e);
             false
@@ -89,23 +85,30 @@ pub fn files(tree: &TreeView, found: &Found, scope: Scope, visit: &mut dyn FnMut
     fault.map_or(Ok(()), Err)
 }
 
-fn files_behind(tree: &TreeView, mut at: u64, visit: &mut dyn FnMut(u64, u64) -> Next) -> Result<(), Fault> {
+fn entries_behind(tree: &TreeView, mut at: u64, visit: &mut dyn FnMut(Entry) -> Next) -> Result<(), Fault> {
     while let Some(found) = tree.locate(at)? {
-        at = at.saturating_add(1);
-        let Some((ino, bytes)) = shown_file(tree, &found)? else { continue };
-        match visit(ino, bytes) {
-            Next::On => {}
-            Next::SkipFolder => at = tree.locate(found.parent)?.ok_or(Fault::Stale)?.end(),
+        at = match visit(entry(tree, &found)?) {
+            Next::On => at.saturating_add(1),
+            Next::SkipFolder => tree.locate(found.parent)?.ok_or(Fault::Stale)?.end(),
             Next::Stop => break,
         }
     }
     Ok(())
 }
 
-fn shown_file(tree: &TreeView, found: &Found) -> Result<Option<(u64, u64)>, Fault> {
+fn entry(tree: &TreeView, found: &Found) -> Result<Entry, Fault> {
+    let at = tree.inode_at(found.position);
+    Ok(match found.node().map(|node| &node.kind) {
+        Some(Kind::File { size, .. }) => Entry { at, ino: tree.inode(found)?, bytes: *size },
+        _ => Entry { at, ino: at, bytes: 0 },
+    })
+}
+
+/// Has what a small file holds decoded.
+pub fn prefetch(content: &Content, found: &Found) -> Result<(), Fault> {
     match found.node().map(|node| &node.kind) {
-        Some(Kind::File { size, .. }) => Ok(Some((tree.inode(found)?, *size))),
-        _ => Ok(None),
+        Some(Kind::File { size, blob, .. }) => Ok(content.prefetch(*blob, *size)?),
+        _ => Ok(()),
     }
 }
 

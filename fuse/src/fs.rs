@@ -21,7 +21,7 @@ use crate::{
     counts::{Counters, count},
     errno::Fault,
     mount::Log,
-    push::{Note, Notes},
+    notes::{Note, Notes},
     view::{Needs, Shown, View},
 };
 

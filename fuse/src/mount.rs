@@ -24,8 +24,9 @@ use crate::{
     fs::ReadOnly,
     guard::Guard,
     mountinfo,
+    notes::Notes,
     one_tree::OneTree,
-    push,
+    prefetch, push,
     root_view::{RootView, watch},
     state::{Registration, is_disconnected},
     unmount::{detach, resolved, unmount},
@@ -159,14 +160,16 @@ pub fn mount(store: Arc<Store>, what: What, mountpoint: &Path, options: &Options
         }
     };
     let counters = Arc::new(Counters::default());
-    let (notes, waiting) = push::channel();
+    let mut notes = Notes::default();
+    let (prefetching, pushing) = (notes.listener(), notes.listener());
     let filesystem = ReadOnly::new(view.clone(), counters.clone(), options.log.clone(), notes);
     let unmounts_itself = options.allow_other && options.guard && has_helper();
     let config = config(options, unmounts_itself);
     let session = Session::new(filesystem, &mountpoint, &config).map_err(|source| refused(&mountpoint, source, options))?;
+    let prefetching = prefetch::start(view.clone(), prefetching, counters.clone());
     // Without a connection of its own, nothing is pushed.
     let pushing = match session.as_fd().try_clone_to_owned() {
-        Ok(device) => waiting.start(view, device, counters.clone()),
+        Ok(device) => push::start(view, pushing, device, counters.clone()),
         Err(_) => None,
     };
 
@@ -187,9 +190,9 @@ pub fn mount(store: Arc<Store>, what: What, mountpoint: &Path, options: &Options
     };
     let spawned = thread::Builder::new().name("mount".into()).spawn(move || {
         let result = session.run();
-        // It holds the view, and so the pin.
-        if let Some(pushing) = pushing {
-            let _ = pushing.join();
+        // They hold the view, and so the pin.
+        for helper in [prefetching, pushing].into_iter().flatten() {
+            let _ = helper.join();
         }
         let _ = ended.send(Event::Ended(result));
     });

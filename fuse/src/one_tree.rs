@@ -19,7 +19,7 @@ use crate::{
     errno::Fault,
     parts::Parts,
     tree_view::{Found, TreeView},
-    view::{FOREVER, Line, Needs, Next, Scope, Shown, Space, View},
+    view::{Entry, FOREVER, Line, Needs, Next, Scope, Shown, Space, View},
 };
 
 /// The inode number that the kernel gives the root of every FUSE filesystem.
@@ -112,8 +112,12 @@ impl View for OneTree {
         entry::read(&self.content, &self.found(ino)?, offset, bytes, take)
     }
 
-    fn files(&self, ino: u64, scope: Scope, visit: &mut dyn FnMut(u64, u64) -> Next) -> Result<(), Fault> {
-        entry::files(&self.tree, &self.found(ino)?, scope, visit)
+    fn entries(&self, ino: u64, scope: Scope, visit: &mut dyn FnMut(Entry) -> Next) -> Result<(), Fault> {
+        entry::entries(&self.tree, &self.found(ino)?, scope, visit)
+    }
+
+    fn prefetch(&self, ino: u64) -> Result<(), Fault> {
+        entry::prefetch(&self.content, &self.found(ino)?)
     }
 
     fn seek(&self, ino: u64, offset: u64, wants_data: bool) -> Result<u64, Fault> {

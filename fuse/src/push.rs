@@ -8,10 +8,7 @@ use std::{
     collections::VecDeque,
     io::IoSlice,
     os::fd::OwnedFd,
-    sync::{
-        Arc,
-        mpsc::{Receiver, SyncSender, sync_channel},
-    },
+    sync::{Arc, mpsc::Receiver},
     thread::{self, JoinHandle},
     time::Duration,
 };
@@ -20,7 +17,8 @@ use rustix::io::Errno;
 
 use crate::{
     counts::{Counters, count},
-    view::{Next, Scope, View},
+    notes::{Note, QUEUE_MAX},
+    view::{Entry, Next, Scope, View},
 };
 
 /// Larger files are not pushed: the kernel reads ahead in them by itself.
@@ -32,8 +30,6 @@ const BUDGET_BYTES_MAX: u64 = 4 << 20;
 const BUDGET_FILES_MAX: u32 = 512;
 /// So many files that the kernel does not know end a look beyond the folder.
 const UNKNOWN_MAX: u32 = 8;
-/// Notes that wait to be looked at; more are dropped, as they would be too late.
-const QUEUE_MAX: usize = 64;
 /// How many readers are told apart.
 const READERS_MAX: usize = 16;
 /// Who goes on at most so many entries further is still the same reader.
@@ -47,48 +43,11 @@ const KNOWN_WAIT: Duration = Duration::from_micros(50);
 /// The kernel's number for "here is what an inode holds".
 const NOTIFY_STORE: u32 = 4;
 
-/// What was asked of the filesystem.
-#[derive(Clone, Copy, Debug)]
-pub enum Note {
-    /// A file was read from its start.
-    Read(u64),
-    /// A folder was listed from its start.
-    Listed(u64),
-}
-
-impl Note {
-    fn ino(self) -> u64 {
-        let (Note::Read(ino) | Note::Listed(ino)) = self;
-        ino
-    }
-}
-
-/// Where notes go in.
-pub struct Notes(SyncSender<Note>);
-
-impl Notes {
-    /// Takes a note. Never waits.
-    pub fn take(&self, note: Note) {
-        let _ = self.0.try_send(note);
-    }
-}
-
-/// Where notes come out, until a thread takes it.
-pub struct Waiting(Receiver<Note>);
-
-/// Both ends.
-pub fn channel() -> (Notes, Waiting) {
-    let (notes, waiting) = sync_channel(QUEUE_MAX);
-    (Notes(notes), Waiting(waiting))
-}
-
-impl Waiting {
-    /// Starts the thread; `device` is the mount's own connection to the kernel. It ends with the last [`Notes`]. `None` where it cannot
-    /// be had; nothing is pushed then.
-    pub fn start(self, view: Arc<dyn View>, device: OwnedFd, counters: Arc<Counters>) -> Option<JoinHandle<()>> {
-        let pusher = Pusher { view, device, counters, notes: self.0, readers: Vec::new(), pending: VecDeque::new() };
-        thread::Builder::new().name("push".into()).spawn(move || pusher.work()).ok()
-    }
+/// Starts the thread; `device` is the mount's own connection to the kernel. It ends with the last of the notes' senders. `None` where it
+/// cannot be had; nothing is pushed then.
+pub fn start(view: Arc<dyn View>, notes: Receiver<Note>, device: OwnedFd, counters: Arc<Counters>) -> Option<JoinHandle<()>> {
+    let pusher = Pusher { view, device, counters, notes, readers: Vec::new(), pending: VecDeque::new() };
+    thread::Builder::new().name("push".into()).spawn(move || pusher.work()).ok()
 }
 
 /// Where one reader is.
@@ -173,15 +132,16 @@ impl Pusher {
     /// Pushes small files of a scope, within the reader's budget.
     fn push(&mut self, reader: &mut Reader, from: u64, scope: Scope) {
         let mut bytes_left = (BUDGET_BYTES_MIN << (2 * reader.steps.min(8))).min(BUDGET_BYTES_MAX);
-        let (mut files_left, mut unknown_left) = (BUDGET_FILES_MAX, UNKNOWN_MAX);
+        let (mut entries_left, mut files_left, mut unknown_left) = (LEAD_MAX, BUDGET_FILES_MAX, UNKNOWN_MAX);
         let mut tries_left = if scope == Scope::Inside { KNOWN_TRIES } else { 0 };
         // The furthest that the reader has come meanwhile.
         let mut passed = from;
         let view = self.view.clone();
         // What cannot be read now is reported when it is asked for.
-        let _ = view.files(from, scope, &mut |ino, bytes| {
+        let _ = view.entries(from, scope, &mut |Entry { ino, bytes, .. }| {
             self.hear(reader, &mut passed);
-            if scope == Scope::Behind && !self.pending.is_empty() {
+            entries_left -= 1;
+            if entries_left == 0 || (scope == Scope::Behind && !self.pending.is_empty()) {
                 return Next::Stop;
             }
             if bytes == 0 || bytes > FILE_BYTES_MAX || ino <= passed {

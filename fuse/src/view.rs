@@ -51,18 +51,29 @@ pub struct Space {
     pub entries: u64,
 }
 
-/// Which files are meant, as seen from an inode.
+/// An entry of a tree, as those see it who go ahead of a reader.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// Its place in the order of lists: its inode number, if it is no hard link.
+    pub at: u64,
+    /// Its inode number.
+    pub ino: u64,
+    /// How long it is; 0 for what is no file.
+    pub bytes: u64,
+}
+
+/// Which entries are meant, as seen from an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// Those directly in this folder.
     Inside,
     /// Those behind this file, directly in the same folder.
     Beside,
-    /// All those behind this file, in whatever folder.
+    /// All those behind this entry, in whatever folder; of a folder, those inside come first.
     Behind,
 }
 
-/// How to go on after a file.
+/// How to go on after an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// With the next one.
@@ -87,8 +98,10 @@ pub trait View: Send + Sync + 'static {
     fn readlink(&self, ino: u64) -> Result<Vec<u8>, Fault>;
     /// Calls `take` at most once, with what a file has at `offset`, at most `bytes` long.
     fn read(&self, ino: u64, offset: u64, bytes: u64, take: &mut dyn FnMut(&[u8])) -> Result<(), Fault>;
-    /// Calls `visit` with the inode and length of each file of a scope, in order.
-    fn files(&self, ino: u64, scope: Scope, visit: &mut dyn FnMut(u64, u64) -> Next) -> Result<(), Fault>;
+    /// Calls `visit` with each entry of a scope, in order.
+    fn entries(&self, ino: u64, scope: Scope, visit: &mut dyn FnMut(Entry) -> Next) -> Result<(), Fault>;
+    /// Has what a small file holds decoded.
+    fn prefetch(&self, ino: u64) -> Result<(), Fault>;
     /// The next place that is data, or that is a hole.
     fn seek(&self, ino: u64, offset: u64, wants_data: bool) -> Result<u64, Fault>;
     /// The value of an extended attribute.

@@ -212,7 +212,7 @@ fn who_reads_file_after_file_has_the_next_ones_pushed() {
     run(&f.mountpoint, "find . -ls > /dev/null; cat d2/f0700");
     let alone = mounted.counts();
     // Nobody who lists, or reads one file, gets others.
-    assert_eq!((alone.read, alone.pushed), (1, 0));
+    assert_eq!((alone.read, alone.pushed, alone.prefetched), (1, 0, 0));
     let mut files = files(&f);
     files.sort();
     for _ in 0..2 {
@@ -221,5 +221,5 @@ fn who_reads_file_after_file_has_the_next_ones_pushed() {
         }
     }
     let counts = mounted.counts();
-    assert!(counts.pushed > 100 && counts.read < files.len() as u64, "{counts}");
+    assert!(counts.prefetched > 1000 && counts.pushed > 100 && counts.read < files.len() as u64, "{counts}");
 }

@@ -36,7 +36,7 @@ use crate::{
     inode::Inode,
     parts::{Parts, positions_of},
     tree_view::{Found, TreeView},
-    view::{FOREVER, Line, Needs, Next, Scope, Shown, Space, View},
+    view::{Entry, FOREVER, Line, Needs, Next, Scope, Shown, Space, View},
 };
 
 /// How many checkpoints are open, and pinned, at a time.
@@ -307,9 +307,13 @@ impl View for RootView {
         entry::read(&self.content, &found, offset, bytes, take)
     }
 
-    fn files(&self, ino: u64, scope: Scope, visit: &mut dyn FnMut(u64, u64) -> Next) -> Result<(), Fault> {
+    fn entries(&self, ino: u64, scope: Scope, visit: &mut dyn FnMut(Entry) -> Next) -> Result<(), Fault> {
         let (open, found) = self.entry(ino)?;
-        entry::files(&open.tree, &found, scope, visit)
+        entry::entries(&open.tree, &found, scope, visit)
+    }
+
+    fn prefetch(&self, ino: u64) -> Result<(), Fault> {
+        entry::prefetch(&self.content, &self.entry(ino)?.1)
     }
 
     fn seek(&self, ino: u64, offset: u64, wants_data: bool) -> Result<u64, Fault> {
