@@ -13,6 +13,9 @@ use crate::{
     inject::{Input, Pending, Why},
 };
 
+/// How much of the last reply is told, in characters.
+const REPLY_CHARACTERS_MAX: usize = 600;
+
 /// Gathers what a checkpoint tells of a session.
 pub fn tell(store: &Store, session: &Session, checkpoint: Option<&Checkpoint>, workspace: &Path, why: Why) -> Result<Input> {
     let mut input = Input {
@@ -55,6 +58,8 @@ fn from_conversation(input: &mut Input, conversation: &Value) {
         let wanted = todos.iter().filter(|todo| todo["status"] == status);
         wanted.filter_map(|todo| todo["content"].as_str().map(str::to_owned)).collect()
     };
+    input.decisions = texts(conversation.get("decisions"));
+    input.open_questions = texts(conversation.get("open_questions"));
     input.next_steps = of("in_progress").into_iter().chain(of("pending")).collect();
     let done = of("completed");
     let turns = conversation["turn_count"].as_u64().unwrap_or_default();
@@ -69,6 +74,12 @@ fn from_conversation(input: &mut Input, conversation: &Value) {
     if !files.is_empty() {
         summary.push(format!("Files changed with the agent's own tools: {}.", files.join(", ")));
     }
+    // Who goes on with the conversation knows what it said.
+    if input.why != Why::Resumed
+        && let Some(reply) = text("last_reply")
+    {
+        summary.push(format!("The last reply ended with: {}", end_of(&reply, REPLY_CHARACTERS_MAX)));
+    }
     input.summary = summary.join("\n");
     let calls = conversation["pending_tool_calls"].as_array().cloned().unwrap_or_default();
     input.pending = calls
@@ -78,6 +89,12 @@ fn from_conversation(input: &mut Input, conversation: &Value) {
             input: call["input"].as_str().or_else(|| call["path"].as_str()).unwrap_or_default().to_owned(),
         })
         .collect();
+}
+
+/// The last so many characters.
+fn end_of(text: &str, characters_max: usize) -> &str {
+    let start = text.char_indices().rev().nth(characters_max - 1).map_or(0, |(at, _)| at);
+    &text[start..]
 }
 
 fn texts(value: Option<&Value>) -> Vec<String> {

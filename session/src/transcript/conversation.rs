@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
+    decisions::{asked, questions},
     files::RawSet,
     index::{Format, Index, Origin, Phase, Todo, ToolCall, update},
     limits::FILES_MAX,
@@ -84,6 +85,12 @@ pub struct Summary {
     pub pending_tool_calls: Vec<ToolCall>,
     /// The to-do list.
     pub todos: Vec<Todo>,
+    /// What the user decided when asked, and the plans that it approved, newest first.
+    pub decisions: Vec<String>,
+    /// What the agent asked and has no answer to.
+    pub open_questions: Vec<String>,
+    /// The end of what the model said since the last prompt.
+    pub last_reply: Option<String>,
     /// The system prompt, or its beginning, where a record holds it.
     pub system_prompt: Option<String>,
     /// The first prompt, or its beginning.
@@ -166,6 +173,13 @@ impl Conversation {
             loaded_files: main.loaded.iter().cloned().collect(),
             pending_tool_calls: main.pending_calls().cloned().collect(),
             todos: main.todos.clone(),
+            decisions: main.decisions.iter().rev().cloned().collect(),
+            open_questions: main
+                .pending_calls()
+                .flat_map(asked)
+                .chain(main.last_reply.iter().filter(|_| main.phase == Phase::Idle).flat_map(|reply| questions(reply)))
+                .collect(),
+            last_reply: main.last_reply.clone(),
             system_prompt: text(&main.system_prompt),
             first_prompt: text(&main.first_prompt),
             last_prompt: text(&main.last_prompt),

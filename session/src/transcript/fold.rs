@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::{
+    decisions::decided,
     facts::{self, Effect, UserText},
     index::{Cost, Format, Index, Phase, Snippet, Todo, ToolCall, Turn},
-    json::{Object, clipped},
+    json::{Object, clipped, end_of},
     limits::{
-        FILES_MAX, INPUT_BYTES_MAX, NAME_BYTES_MAX, NAMES_MAX, PATH_BYTES_MAX, PENDING_MAX, PROMPT_BYTES_MAX,
-        SYSTEM_PROMPT_BYTES_MAX, TODOS_MAX, TURN_BYTES_MAX, TURNS_MAX,
+        DECISIONS_MAX, FILES_MAX, INPUT_BYTES_MAX, NAME_BYTES_MAX, NAMES_MAX, PATH_BYTES_MAX, PENDING_MAX, PROMPT_BYTES_MAX,
+        REPLY_BYTES_MAX, SYSTEM_PROMPT_BYTES_MAX, TODOS_MAX, TURN_BYTES_MAX, TURNS_MAX,
     },
     usage::Usage,
 };
@@ -114,6 +115,7 @@ impl Index {
         self.counts.tool_calls_abandoned += (before - self.pending.len()) as u64;
         self.counts.prompts += 1;
         self.phase = Phase::Thinking;
+        self.last_reply = None;
         let snippet = snippet(text, PROMPT_BYTES_MAX);
         self.first_prompt.get_or_insert_with(|| snippet.clone());
         self.last_prompt = Some(snippet);
@@ -143,6 +145,10 @@ impl Index {
             self.counts.api_errors += 1;
         }
         if model.is_some() {
+            let text = facts::content_text(&message);
+            if !text.trim().is_empty() {
+                self.last_reply = Some(end_of(text.trim(), REPLY_BYTES_MAX).to_owned());
+            }
             self.facts.model = model;
             self.facts.last_message = message.name("id", NAME_BYTES_MAX).or(self.facts.last_message.take());
         }
@@ -193,6 +199,7 @@ impl Index {
         } else {
             self.used_file(&call, context);
             self.used_todos(&call, record);
+            self.note_decisions(&call, record);
         }
         if !call.is_subagents && self.pending_calls().next().is_none() {
             self.phase = Phase::Thinking;
@@ -263,6 +270,13 @@ impl Index {
                 }
             }
         }
+    }
+
+    fn note_decisions(&mut self, call: &ToolCall, record: &Object) {
+        self.decisions.extend(decided(call, record));
+        let surplus = self.decisions.len().saturating_sub(DECISIONS_MAX);
+        self.decisions.drain(..surplus);
+        self.truncated |= surplus > 0;
     }
 
     fn system(&mut self, record: &Object, context: &Context) {

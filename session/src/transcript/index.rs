@@ -18,7 +18,7 @@ use super::{
 use crate::error::{IoContext, Result};
 
 /// Version of [`Index`]; one of another version is made anew.
-pub const INDEX_VERSION: u32 = 1;
+pub const INDEX_VERSION: u32 = 2;
 
 const READ_BYTES: usize = 256 << 10;
 
@@ -229,6 +229,10 @@ pub struct Index {
     pub loaded: BTreeSet<String>,
     /// The to-do list.
     pub todos: Vec<Todo>,
+    /// What the user decided when asked, oldest first.
+    pub decisions: VecDeque<String>,
+    /// The end of what the model said since the last prompt.
+    pub last_reply: Option<String>,
     /// Tokens.
     pub usage: Ledger,
     /// Tokens up to the last result (stream-json alone).

@@ -53,6 +53,11 @@ impl<'a> Object<'a> {
         self.0.iter().rev().find(|(key, _)| key == name).map(|(_, value)| *value)
     }
 
+    /// The fields that are text.
+    pub fn texts(&self) -> impl Iterator<Item = (&str, Cow<'a, str>)> {
+        self.0.iter().filter_map(|(name, value)| Some((name.as_ref(), text(value)?)))
+    }
+
     pub fn text(&self, name: &str) -> Option<Cow<'a, str>> {
         self.get(name).and_then(text)
     }
@@ -137,6 +142,11 @@ pub(super) fn clipped(text: &str, bytes_max: usize) -> &str {
     &text[..text.floor_char_boundary(bytes_max.min(text.len()))]
 }
 
+/// The end of a text, of at most so many bytes, cut between characters.
+pub(super) fn end_of(text: &str, bytes_max: usize) -> &str {
+    &text[text.ceil_char_boundary(text.len().saturating_sub(bytes_max))..]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -171,5 +181,6 @@ mod tests {
         let deep = format!("{{\"a\":{}1{}}}", "[".repeat(100_000), "]".repeat(100_000));
         let _ = Object::parse(deep.as_bytes());
         assert!(clipped("aé", 2) == "a" && clipped("ab", 9) == "ab");
+        assert!(end_of("éa", 2) == "a" && end_of("ab", 9) == "ab");
     }
 }

@@ -25,5 +25,13 @@ pub const PROMPT_BYTES_MAX: usize = 16 << 10;
 pub const TURN_BYTES_MAX: usize = 200;
 /// How much of a system prompt is kept, in bytes.
 pub const SYSTEM_PROMPT_BYTES_MAX: usize = 256 << 10;
+/// Decisions that are kept; the oldest go first.
+pub const DECISIONS_MAX: usize = 32;
+/// How much of a decision or a question is kept, in bytes.
+pub const DECISION_BYTES_MAX: usize = 500;
+/// Questions of one reply or one call; of a reply the last are kept.
+pub const QUESTIONS_MAX: usize = 8;
+/// How much of the model's last reply is kept, in bytes from its end.
+pub const REPLY_BYTES_MAX: usize = 4 << 10;
 /// Longest input of a pending tool call that is kept, in bytes of JSON.
 pub const INPUT_BYTES_MAX: usize = 64 << 10;

@@ -9,6 +9,7 @@
 
 pub mod conversation;
 pub mod cut;
+mod decisions;
 mod facts;
 pub mod files;
 mod fold;

@@ -115,6 +115,39 @@ fn calls_without_a_result_are_pending_until_the_next_prompt() {
 }
 
 #[test]
+fn answers_and_approved_plans_are_decisions_and_what_is_not_answered_is_open() {
+    let ask =
+        |id: &str, question: &str| call(id, "AskUserQuestion", json!({"questions": [{"question": question, "header": "h"}]}));
+    let answer = |id: &str, answers: Value| {
+        let mut record = result(id, false);
+        record["toolUseResult"] = json!({"answers": answers});
+        record
+    };
+    let mut lines = vec![
+        prompt("build it"),
+        ask("t1", "Which database?"),
+        answer("t1", json!({"Which database?": "RocksDB"})),
+        call("t2", "ExitPlanMode", json!({"plan": "\n# One store, two readers\n\nFirst ..."})),
+        result("t2", false),
+        call("t3", "ExitPlanMode", json!({"plan": "# Rejected"})),
+        result("t3", true),
+        ask("t4", "Which port?"),
+    ];
+    let summary = |lines: &[Value]| super::Conversation { main: of(lines), ..Default::default() }.summary();
+    let asked = summary(&lines);
+    assert_eq!(asked.decisions, ["Approved plan: One store, two readers", "Which database? RocksDB"]);
+    assert_eq!(asked.open_questions, ["Which port?"]);
+    lines.push(answer("t4", json!({"Which port?": "80", "odd": 5})));
+    lines.push(says("end", "It listens on 80. Shall I write tests?"));
+    let replied = summary(&lines);
+    assert_eq!(replied.decisions[0], "Which port? 80");
+    assert_eq!(replied.open_questions, ["Shall I write tests?"]);
+    lines.push(prompt("yes"));
+    let answered = summary(&lines);
+    assert_eq!((answered.open_questions.len(), answered.last_reply), (0, None));
+}
+
+#[test]
 fn usage_of_a_message_over_several_lines_counts_once() {
     let line = |output: u64| json!({"type": "assistant", "message": {"id": "m1", "model": "m", "content": [], "usage": {"input_tokens": 7, "output_tokens": output}}});
     let usage = of(&[line(1), line(9), result("none", false), line(9)]).usage;
