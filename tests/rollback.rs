@@ -9,7 +9,7 @@ use std::{
 };
 
 use parhelia_tests::{
-    Scratch, assert_equal, noise,
+    Scratch, assert_equal, long, noise,
     recorder::{Fault, Recorder, Trap},
     write,
 };
@@ -314,26 +314,94 @@ fn safeties(work: &Work) -> Vec<String> {
     ids
 }
 
-/// A rollback is killed at so many of its changes, evenly spread.
-const KILLS: u64 = 12;
+/// What git says of the workspace when it is rolled back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Nothing: there is no git.
+    None,
+    /// Everything is committed.
+    Clean,
+    Dirty,
+    /// A merge has stopped at a conflict.
+    Unmerged,
+    /// There is no branch.
+    Detached,
+    /// Another repository lies in it, which came later.
+    Nested,
+}
 
-#[test]
-fn killed_at_any_step_the_next_command_finishes_it() {
+impl State {
+    /// Puts the workspace into this state; what the session's rollbacks go to is a checkpoint from before, but for `Detached`.
+    fn enter(self, work: &mut Work) {
+        let workspace = work.workspace.clone();
+        match self {
+            State::None | State::Clean | State::Dirty => {}
+            State::Unmerged => {
+                git(&workspace, &["checkout", "-q", "-b", "other"]);
+                fs::write(workspace.join("Cargo.toml"), "theirs\n").unwrap();
+                git(&workspace, &["commit", "-qam", "theirs"]);
+                git(&workspace, &["checkout", "-q", "main"]);
+                fs::write(workspace.join("Cargo.toml"), "ours\n").unwrap();
+                git(&workspace, &["commit", "-qam", "ours"]);
+                assert!(!git_command(&workspace, &["merge", "-q", "other"]).output().unwrap().status.success());
+            }
+            State::Detached => {
+                git(&workspace, &["checkout", "-q", "--detach"]);
+                let path = workspace.to_string_lossy().into_owned();
+                let made = work.scratch.summary(&["checkpoint", "create", &work.session, "--workspace", &path]);
+                work.target = made["id"].as_str().unwrap().to_owned();
+            }
+            State::Nested => {
+                let nested = workspace.join("nested");
+                write(&nested.join("file"), b"mine").unwrap();
+                git(&nested, &["init", "-q"]);
+                git(&nested, &["add", "file"]);
+                git(&nested, &["commit", "-q", "-m", "nested"]);
+            }
+        }
+    }
+
+    /// What an agent that went wrong left behind in this state.
+    fn spoil(self, work: &Work) {
+        work.spoil();
+        match self {
+            State::Clean => {
+                git(&work.workspace, &["add", "-A", "src", "new"]);
+                git(&work.workspace, &["commit", "-q", "--allow-empty", "-m", "spoiled"]);
+            }
+            State::Unmerged => fs::write(work.workspace.join("Cargo.toml"), "<<<<<<< ours\n").unwrap(),
+            _ => {}
+        }
+    }
+}
+
+/// A rollback is killed at so many of its changes, evenly spread; in the long run at each.
+const KILLS: u64 = 6;
+
+fn killed_at_any_step_the_next_command_finishes_it(state: State) {
     let recorder = Recorder::mount();
     recorder.stop_logging();
     let at = |name: &str| recorder.path().join(name);
-    let work = Work::at(Scratch::with_store(at("store")), at("work"), true);
-    work.spoil();
+    let mut work = Work::at(Scratch::with_store(at("store")), at("work"), state != State::None);
+    state.enter(&mut work);
+    let force: &[&str] = if state == State::Unmerged { &["--force"] } else { &[] };
+    state.spoil(&work);
     recorder.arm(Trap::new(Trap::CHANGES, u64::MAX, Fault::Kill));
-    work.rollback(&[]);
+    work.rollback(force);
     let (steps, _) = recorder.disarm();
+    let kills = if long() > 0 { steps } else { KILLS };
+    let nested = work.workspace.join("nested");
+    let git_facts = || {
+        let read = |name: &str| fs::read(work.workspace.join(".git").join(name)).ok();
+        (read("index"), read("HEAD"), read("MERGE_HEAD"))
+    };
     let mut interrupted = 0;
-    for kill in 0..KILLS {
-        work.spoil();
-        let before = work.copy("before");
+    for kill in 0..kills {
+        state.spoil(&work);
+        let (before, facts) = (work.copy("before"), git_facts());
         let had = safeties(&work).len();
-        recorder.arm(Trap::new(Trap::CHANGES, steps * kill / KILLS, Fault::Kill));
-        work.scratch.run(&["checkpoint", "rollback", &work.target, "--yes"]);
+        recorder.arm(Trap::new(Trap::CHANGES, steps * kill / kills, Fault::Kill));
+        work.scratch.run(&[&["checkpoint", "rollback", &work.target, "--yes"], force].concat());
         recorder.disarm();
         let mut text = String::new();
         if kill % 2 == 1 {
@@ -341,9 +409,18 @@ fn killed_at_any_step_the_next_command_finishes_it() {
             let workspace = work.workspace.to_string_lossy();
             text = work.scratch.expect(0, &["checkpoint", "create", &work.session, "--workspace", &workspace]);
         }
-        text += &work.rollback(&[]);
+        text += &work.rollback(force);
         interrupted += u32::from(text.contains("is finished now"));
+        assert_eq!(git_facts(), facts, "{state:?}, killed at step {kill} of {kills}");
+        if state == State::Nested {
+            assert_eq!(fs::read(nested.join("file")).unwrap(), b"mine");
+            assert_eq!(git(&nested, &["status", "--porcelain"]), "");
+            fs::rename(&nested, work.scratch.path("aside")).unwrap();
+        }
         work.assert_is_target();
+        if state == State::Nested {
+            fs::rename(work.scratch.path("aside"), &nested).unwrap();
+        }
         // The first safety checkpoint of this round has what was before, whoever made it.
         let safety = safeties(&work)[had].clone();
         let restored = work.scratch.path("restored");
@@ -356,7 +433,25 @@ fn killed_at_any_step_the_next_command_finishes_it() {
         assert_equal(&before, &restored);
         fs::remove_dir_all(&restored).unwrap();
     }
-    println!("killed at {KILLS} of {steps} steps, {interrupted} of them behind the intent");
+    println!("{state:?}: killed at {kills} of {steps} steps, {interrupted} of them behind the intent");
     assert!(interrupted > 0, "no rollback was interrupted behind its intent");
     work.scratch.expect(0, &["check"]);
+}
+
+macro_rules! killed {
+    ($($name:ident: $state:ident),* $(,)?) => {$(
+        #[test]
+        fn $name() {
+            killed_at_any_step_the_next_command_finishes_it(State::$state);
+        }
+    )*};
+}
+
+killed! {
+    killed_outside_git: None,
+    killed_where_everything_is_committed: Clean,
+    killed_where_something_is_not_committed: Dirty,
+    killed_in_the_middle_of_a_merge: Unmerged,
+    killed_without_a_branch: Detached,
+    killed_with_a_repository_inside: Nested,
 }
