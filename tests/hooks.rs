@@ -171,6 +171,33 @@ fn a_full_disk_holds_nobody_up() {
 }
 
 #[test]
+fn what_an_agent_says_that_another_one_started_is_not_said_of_that_ones_conversation() {
+    let scratch = Scratch::new();
+    let workspace = scratch.path("work");
+    write(&workspace.join("a"), b"1").unwrap();
+    // A shell that looks like the agent.
+    let agent = scratch.path("claude");
+    fs::copy(fs::canonicalize("/bin/sh").unwrap(), &agent).unwrap();
+    let inner = event("SessionStart", &workspace, json!({ "source": "startup", "session_id": "inner" }));
+    for (name, event) in [("outer", event("SessionStart", &workspace, json!({ "source": "startup" }))), ("inner", inner)] {
+        fs::write(scratch.path(name), event).unwrap();
+    }
+    let ours = scratch.command(&["hook"]);
+    let hook = |name: &str| format!("{} hook < {}", ours.get_program().display(), scratch.path(name).display());
+    let nested = format!("CLAUDECODE=1 {} -c '{}; true'", agent.display(), hook("inner"));
+    let script = format!("{}; {nested}; true", hook("outer"));
+    let mut command = Command::new(&agent);
+    command.args(["-c", &script]).env_clear().envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", shown(&output));
+    let sessions = scratch.expect(0, &["session", "list", "--json"]);
+    assert_eq!(sessions.matches("\"type\":\"session\"").count(), 1, "{sessions}");
+    let events = scratch.expect(0, &["log", "--json"]);
+    assert!(events.contains(CONVERSATION) && !events.contains("inner"), "{events}");
+    assert!(log(&scratch).contains("left to the agent that has started this one"), "{}", log(&scratch));
+}
+
+#[test]
 fn an_agent_that_was_started_by_hand_is_adopted() {
     let Some(live) = Live::new() else { return };
     let settings = live.agent.config().join("settings.json");

@@ -208,6 +208,73 @@ fn variables_that_are_missing_come_back_with_the_session() {
 }
 
 #[test]
+fn another_sessions_checkpoint_is_refused_and_a_half_restored_workspace_is_restored() {
+    let scratch = Scratch::new();
+    let place = |name: &str| scratch.path(name).to_string_lossy().into_owned();
+    for name in ["one", "two"] {
+        write(&scratch.path(name).join("file"), name.as_bytes()).unwrap();
+        scratch.expect(0, &["session", "run", "--name", name, "--workspace", &place(name), "--", "true"]);
+    }
+    fs::write(scratch.path("one/file"), "later").unwrap();
+    let of_two = scratch.summary(&["checkpoint", "show", "latest"])["id"].as_str().unwrap().to_owned();
+    let text = scratch.expect(2, &["session", "resume", "one", "--from", &of_two, "--yes"]);
+    assert!(text.contains("is of session two-"), "{text}");
+    assert_eq!(fs::read(scratch.path("one/file")).unwrap(), b"later");
+    scratch.expect(0, &["session", "resume", "one", "--from", "latest", "--yes"]);
+    assert_eq!(fs::read(scratch.path("one/file")).unwrap(), b"one");
+    // As a restore leaves it that was killed.
+    fs::remove_dir_all(scratch.path("one")).unwrap();
+    let staged = format!("one/.parhelia-{}-0-1", parhelia_store::id::OpId::generate());
+    write(&scratch.path(&staged), b"half").unwrap();
+    assert!(scratch.expect(0, &["session", "resume", "one"]).contains("was gone, and was restored"));
+    assert_eq!(fs::read(scratch.path("one/file")).unwrap(), b"one");
+    assert!(!scratch.path(&staged).exists());
+}
+
+#[test]
+fn what_is_left_of_a_broken_repository_is_kept() {
+    let scratch = Scratch::new();
+    let workspace = scratch.path("work");
+    write(&workspace.join("file"), b"work").unwrap();
+    let git = |arguments: &[&str]| {
+        let mut command = Command::new("git");
+        command.arg("-C").arg(&workspace).args(arguments).env("HOME", "/nonexistent").env("GIT_CONFIG_NOSYSTEM", "1");
+        for (name, value) in [("NAME", "n"), ("EMAIL", "e@x")] {
+            command.env(format!("GIT_AUTHOR_{name}"), value).env(format!("GIT_COMMITTER_{name}"), value);
+        }
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", shown(&output));
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    };
+    git(&["init", "-q"]);
+    git(&["add", "file"]);
+    git(&["commit", "-q", "-m", "first"]);
+    let first = git(&["rev-parse", "HEAD"]);
+    scratch.expect(0, &["session", "run", "--name", "work", "--workspace", &workspace.to_string_lossy(), "--", "true"]);
+    git(&["commit", "-q", "--allow-empty", "-m", "later"]);
+    let later = git(&["rev-parse", "HEAD"]);
+    fs::remove_file(workspace.join(".git/HEAD")).unwrap();
+    let text = scratch.expect(0, &["session", "resume", "work"]);
+    assert!(text.contains("no usable .git") && text.contains("what was left of it is in"), "{text}");
+    assert_eq!(git(&["rev-parse", "HEAD"]), first);
+    let kept = fs::read_dir(&workspace).unwrap().flatten().find(|entry| entry.file_name().to_string_lossy().contains(".broken-"));
+    let refs = kept.unwrap().path().join("refs/heads");
+    let branch = fs::read_dir(refs).unwrap().flatten().next().unwrap().path();
+    assert_eq!(fs::read_to_string(branch).unwrap().trim(), later);
+}
+
+#[test]
+fn what_cannot_be_started_is_over() {
+    let scratch = Scratch::new();
+    write(&scratch.path("work/file"), b"work").unwrap();
+    let workspace = scratch.path("work").to_string_lossy().into_owned();
+    let output = scratch.run(&["session", "run", "--name", "work", "--workspace", &workspace, "--", "/no/such/program"]);
+    assert!(!output.status.success() && shown(&output).contains("/no/such/program"), "{}", shown(&output));
+    let session = scratch.expect(0, &["session", "show", "work", "--json"]);
+    assert!(session.contains("\"status\":\"error\"") && session.contains("could not be started"), "{session}");
+}
+
+#[test]
 fn what_a_run_captures_by_itself_belongs_to_its_session() {
     let scratch = Scratch::new();
     write(&scratch.path("work/file"), b"work").unwrap();

@@ -8,6 +8,8 @@ use std::{
     time::Duration,
 };
 
+use parhelia_session::{config::Config, rollback};
+use parhelia_store::{Store, event::Actor, progress::Progress};
 use parhelia_tests::{
     Scratch, assert_equal, long, noise,
     recorder::{Fault, Recorder, Trap},
@@ -215,7 +217,7 @@ fn it_is_refused_in_the_middle_of_a_merge_and_on_another_branch() {
     assert!(text.contains("merge"), "{text}");
     fs::write(work.workspace.join("src/m1/f1.rs"), "spoiled").unwrap();
     work.rollback(&["--force"]);
-    assert_eq!(fs::read(work.workspace.join("src/m1/f1.rs")).unwrap(), noise(3_000, 1));
+    assert!(fs::read(work.workspace.join("src/m1/f1.rs")).unwrap() == noise(3_000, 1));
 }
 
 #[test]
@@ -239,6 +241,8 @@ fn files_that_are_unmerged_go_back_when_forced_and_undo_gives_the_conflict_back(
     let text = work.rollback(&["--force"]);
     assert!(text.contains("no stash entry was made"), "git stashes nothing that is unmerged: {text}");
     assert_eq!(fs::read(&file).unwrap(), b"[package]\n");
+    let text = work.scratch.expect(2, &["checkpoint", "undo", &work.session, "--yes"]);
+    assert!(text.contains("merge") && text.contains("--force"), "{text}");
     work.scratch.expect(0, &["checkpoint", "undo", &work.session, "--yes", "--force"]);
     assert_eq!(fs::read_to_string(&file).unwrap(), conflict);
     assert_eq!(facts(), before);
@@ -284,6 +288,68 @@ fn the_repository_of_a_submodule_is_left_alone_and_its_files_go_back() {
     assert_eq!(git(&inner, &["rev-parse", "HEAD"]), later, "commits stay reachable");
     work.scratch.expect(0, &["checkpoint", "undo", &work.session, "--yes"]);
     assert_eq!(fs::read_to_string(&file).unwrap(), "not committed");
+}
+
+#[test]
+fn whoever_asks_to_stop_behind_the_intent_gets_everything_back() {
+    struct Stops<'a>(&'a Work);
+    impl Progress for Stops<'_> {
+        fn is_cancelled(&self) -> bool {
+            let store = Store::open(&self.0.scratch.store(), &Default::default()).unwrap();
+            let session = store.view().session(&self.0.session).unwrap().unwrap();
+            rollback::open(&session).is_some()
+        }
+    }
+    let work = Work::new(false);
+    work.spoil();
+    let before = work.copy("before");
+    let store = Store::open(&work.scratch.store(), &Default::default()).unwrap();
+    let target = store.view().checkpoint(work.target.parse().unwrap()).unwrap().unwrap();
+    let settings = Config::default();
+    let wanted = rollback::Wanted {
+        target: &target,
+        files_only: false,
+        force: false,
+        stop: false,
+        config: None,
+        settings: &settings,
+        variable: &|_| None,
+    };
+    let look = rollback::look(&store, &wanted).unwrap();
+    let failed = rollback::execute(&store, &look, &wanted, None, &Actor::default(), &Stops(&work)).unwrap_err();
+    assert!(failed.to_string().contains("everything is as it was before"), "{failed}");
+    assert_equal(&before, &work.copy("after"));
+    let session = store.refresh().unwrap().session(&work.session).unwrap().unwrap();
+    assert!(rollback::open(&session).is_none() && rollback::last(&session).is_none());
+}
+
+#[test]
+fn what_another_session_works_in_is_kept() {
+    let work = Work::new(false);
+    let inner = work.workspace.join("src/m4").to_string_lossy().into_owned();
+    work.scratch.expect(0, &["session", "run", "--name", "inner", "--workspace", &inner, "--", "true"]);
+    fs::write(work.workspace.join("src/m4/f4.rs"), "of the other session").unwrap();
+    work.spoil();
+    let text = work.rollback(&[]);
+    assert!(text.contains("src/m4: session m4-"), "{text}");
+    assert_eq!(fs::read_to_string(work.workspace.join("src/m4/f4.rs")).unwrap(), "of the other session");
+    fs::write(work.workspace.join("src/m4/f4.rs"), noise(3_000, 4)).unwrap();
+    assert!(fs::read(work.workspace.join("src/m1/f1.rs")).unwrap() == noise(3_000, 1));
+}
+
+#[test]
+fn what_is_left_out_by_now_is_neither_captured_nor_touched() {
+    let work = Work::new(false);
+    write(&work.workspace.join("secret.txt"), b"of before").unwrap();
+    let path = work.workspace.to_string_lossy().into_owned();
+    let target = work.scratch.summary(&["checkpoint", "create", &work.session, "--workspace", &path])["id"].clone();
+    let target = target.as_str().unwrap();
+    fs::write(work.workspace.join("secret.txt"), "of now").unwrap();
+    fs::write(work.workspace.join("parhelia.toml"), "[capture]\nexclude = [\"secret.txt\"]\n").unwrap();
+    work.scratch.expect(0, &["checkpoint", "rollback", target, "--yes"]);
+    assert_eq!(fs::read_to_string(work.workspace.join("secret.txt")).unwrap(), "of now");
+    let safety = safeties(&work).pop().unwrap();
+    work.scratch.expect(10, &["checkpoint", "cat", &format!("{safety}:secret.txt")]);
 }
 
 #[test]
@@ -404,25 +470,35 @@ fn killed_at_any_step_the_next_command_finishes_it(state: State) {
         work.scratch.run(&[&["checkpoint", "rollback", &work.target, "--yes"], force].concat());
         recorder.disarm();
         let mut text = String::new();
+        let later = work.workspace.join("src/m1/f1.rs");
+        fs::write(&later, "worked on after the crash").unwrap();
         if kill % 2 == 1 {
             // Whatever captures the session does it as well.
             let workspace = work.workspace.to_string_lossy();
             text = work.scratch.expect(0, &["checkpoint", "create", &work.session, "--workspace", &workspace]);
         }
         text += &work.rollback(force);
-        interrupted += u32::from(text.contains("is finished now"));
+        if text.contains("is finished now") {
+            interrupted += 1;
+            let (_, safety) = text.split_once("in safety checkpoint ").unwrap();
+            let place = format!("{}:src/m1/f1.rs", safety.lines().next().unwrap());
+            assert_eq!(work.scratch.expect(0, &["checkpoint", "cat", &place]), "worked on after the crash");
+        }
         assert_eq!(git_facts(), facts, "{state:?}, killed at step {kill} of {kills}");
         if state == State::Nested {
             assert_eq!(fs::read(nested.join("file")).unwrap(), b"mine");
             assert_eq!(git(&nested, &["status", "--porcelain"]), "");
-            fs::rename(&nested, work.scratch.path("aside")).unwrap();
+            fs::rename(&nested, at("aside")).unwrap();
         }
         work.assert_is_target();
         if state == State::Nested {
-            fs::rename(work.scratch.path("aside"), &nested).unwrap();
+            fs::rename(at("aside"), &nested).unwrap();
         }
-        // The first safety checkpoint of this round has what was before, whoever made it.
+        // The first safety checkpoint of this round has what was before, whoever made it; unless the kill came before it.
         let safety = safeties(&work)[had].clone();
+        let kept = work.scratch.expect(0, &["checkpoint", "cat", &format!("{safety}:src/m1/f1.rs")]);
+        fs::write(before.join("src/m1/f1.rs"), &kept).unwrap();
+        assert!(kept == "spoiled" || kept == "worked on after the crash", "{kept}");
         let restored = work.scratch.path("restored");
         work.scratch.restore(&safety, &restored);
         let _ = fs::remove_dir_all(restored.join(".git"));

@@ -8,13 +8,14 @@ use std::{
 
 use parhelia_session::{
     process,
-    rollback::{self, Done, Look, Stash, Wanted},
+    rollback::{self, Done, Last, Look, Stash, Turn, Wanted},
     run,
 };
 use parhelia_store::{
     Store,
     fold::{Session, Status},
     id::Ulid,
+    name,
     record::Checkpoint,
     restore::Change,
 };
@@ -102,7 +103,7 @@ pub fn undo(context: &mut Context, args: &UndoArgs) -> Result<Code> {
     };
     let (target, _pin) = context.pinned(&store, &last.safety.to_string(), "undo")?;
     let how = How { files_only: args.how.files_only || !last.with_conversation, ..args.how.clone() };
-    let rolled = roll(context, &store, &target, Some(last.head.unwrap_or(last.safety)), &how)?;
+    let rolled = roll(context, &store, &target, Some(&last), &how)?;
     said(context, &target, rolled)
 }
 
@@ -125,20 +126,32 @@ pub enum Rolled {
 }
 
 /// Looks, asks, and does it.
-pub fn roll(context: &mut Context, store: &Store, target: &Checkpoint, head_after: Option<Ulid>, how: &How) -> Result<Rolled> {
-    let _turn = rollback::held(store, &target.record.session, TURN_LIMIT)?;
+pub fn roll(context: &mut Context, store: &Store, target: &Checkpoint, undone: Option<&Last>, how: &How) -> Result<Rolled> {
+    let turn = rollback::held(store, &target.record.session, TURN_LIMIT)?;
     finish_earlier(context, store, &target.record.session)?;
+    roll_in_turn(context, store, &turn, target, undone, how)
+}
+
+/// Looks, asks, and does it, where nothing earlier is left to be finished.
+pub fn roll_in_turn(
+    context: &mut Context,
+    store: &Store,
+    _turn: &Turn,
+    target: &Checkpoint,
+    undone: Option<&Last>,
+    how: &How,
+) -> Result<Rolled> {
     let settings = context.config(&workspace_of(store, target)?)?;
     let wanted = Wanted {
         target,
         files_only: how.files_only,
-        force: how.force || head_after.is_some(),
+        force: how.force,
         stop: how.stop,
         config: config_folder(),
         settings: &settings,
         variable: &variable,
     };
-    let look = rollback::look(store, &wanted)?;
+    let mut look = rollback::look(store, &wanted)?;
     // Before somebody is asked, or an agent is ended, it must be known what would come of it. Else what is done looks for itself.
     if how.dry_run || !how.yes || look.stops.is_some() {
         let progress = context.progress();
@@ -152,15 +165,20 @@ pub fn roll(context: &mut Context, store: &Store, target: &Checkpoint, head_afte
         dry_run(context, target, &look, &changes)?;
         return Ok(Rolled::Shown);
     }
-    if !how.yes && !is_agreed(context, store, target, &look)? {
-        return Ok(Rolled::Refused);
+    if !how.yes {
+        if !is_agreed(context, store, target, &look)? {
+            return Ok(Rolled::Refused);
+        }
+        // An agent may have been started while the question stood there.
+        store.refresh()?;
+        look = rollback::look(store, &wanted)?;
     }
     if let Some(run) = &look.stops {
         stop(store, &look, run)?;
     }
     end_leftovers(store, &look)?;
     let progress = context.progress();
-    let done = rollback::execute(store, &look, &wanted, head_after, &actor(), &progress)?;
+    let done = rollback::execute(store, &look, &wanted, undone, &actor(), &progress)?;
     drop(progress);
     report(context, &look, &done)?;
     Ok(Rolled::Done)
@@ -179,7 +197,8 @@ fn changes(context: &Context, store: &Store, target: &Checkpoint, look: &Look) -
 fn workspace_of(store: &Store, checkpoint: &Checkpoint) -> Result<PathBuf> {
     let session = store.view().session(&checkpoint.record.session)?;
     let place = session.and_then(|session| session.workspace);
-    Ok(place.map_or_else(|| checkpoint.record.workspace.path.clone(), |place| place.path).into())
+    let recorded = || name::as_path(&name::parse(&checkpoint.record.workspace.path)).to_owned();
+    Ok(place.map_or_else(recorded, |place| place.folder()))
 }
 
 /// A rollback that a dead process has begun is finished first.
@@ -188,8 +207,11 @@ pub fn finish_earlier(context: &mut Context, store: &Store, session: &str) -> Re
     let progress = context.progress();
     let finished = rollback::finish(store, &session, &actor(), &progress)?;
     drop(progress);
-    if let Some(target) = finished {
-        eprintln!("parhelia: a rollback to {target} that was interrupted is finished now");
+    if let Some(done) = finished {
+        eprintln!("parhelia: a rollback to {} that was interrupted is finished now", done.target);
+        if let Some(safety) = done.safety {
+            eprintln!("parhelia: what was there before that is in safety checkpoint {safety}");
+        }
     }
     Ok(())
 }

@@ -7,9 +7,16 @@ mod work;
 
 pub use work::is_work;
 
-use std::{io::Read, path::PathBuf, process::ExitCode, sync::mpsc, thread, time::Duration};
+use std::{
+    io::{Read, Write},
+    path::PathBuf,
+    process::ExitCode,
+    sync::mpsc,
+    thread,
+    time::Duration,
+};
 
-use parhelia_session::{hooks::Event, inject::Budget};
+use parhelia_session::{hooks::Event, inject::Budget, run::is_nested};
 
 use crate::{
     context::Context,
@@ -47,13 +54,17 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
 }
 
 fn take(context: &Context, event: Event) {
+    if is_nested() {
+        return log::line(&format!("{}: left to the agent that has started this one", event.hook_event_name));
+    }
     let meaning = event.meaning(std::env::var_os(parhelia_session::process::RUN_MARKER).is_some());
     if meaning.tells {
         let (asked, store) = (event.clone(), context.store_path());
         let workspace = event.cwd.clone().unwrap_or_else(|| PathBuf::from("."));
         let budget = context.config(&workspace).map_or_else(|_| Budget::default(), |config| Budget::from(&config.inject));
         match within(ANSWER_LIMIT, move || answer::answer(store, &asked, budget)) {
-            Some(Ok(Some(text))) => println!("{text}"),
+            // The agent may be gone by now.
+            Some(Ok(Some(text))) => drop(writeln!(std::io::stdout(), "{text}")),
             Some(Ok(None)) => {}
             Some(Err(e)) => log::line(&format!("{}: {e}", event.hook_event_name)),
             None => log::line(&format!("{}: there was no answer in time", event.hook_event_name)),

@@ -99,7 +99,11 @@ fn work(context: &Context, event: &Event) -> crate::exit::Result<String> {
     let Some(current) = run::run_of(&store, event, meaning.checkpoint.is_some(), above(event), &variable)? else {
         return Ok("belongs to no session".into());
     };
-    let _turn = rollback::settle(&store, &current.session, TURN_LIMIT, &hook_actor(), &())?;
+    let (turn, _) = rollback::settle(&store, &current.session, TURN_LIMIT, &hook_actor(), &())?;
+    if turn.is_none() {
+        return Ok("nothing was captured: another process still captures the session, or rolls it back".into());
+    }
+    note_permission_mode(&store, &current, event)?;
     if event.kind() == Kind::Prompt {
         first_prompt(&store, &current, event)?;
     }
@@ -131,7 +135,8 @@ fn work(context: &Context, event: &Event) -> crate::exit::Result<String> {
             (false, true) => "made a checkpoint that is DAMAGED:",
             (false, false) => "made checkpoint",
         };
-        done = format!("{what} {}", made.outcome.checkpoint.id());
+        let failed: String = made.failed().map(|failure| format!("; {failure}")).collect();
+        done = format!("{what} {}{failed}", made.outcome.checkpoint.id());
         retention::after(&store, &made.outcome, &config.retention, &hook_actor(), &());
     }
     if is_launched {
@@ -152,6 +157,16 @@ fn above(event: &Event) -> Option<run::Agents> {
     let agent = serde_json::from_value(value.get("agent")?.clone()).ok()?;
     let argv: Vec<String> = serde_json::from_value(value.get("argv")?.clone()).ok()?;
     Some((agent, argv.into_iter().map(Into::into).collect()))
+}
+
+/// The agent is resumed in the mode that it was in last.
+fn note_permission_mode(store: &Store, current: &Current, event: &Event) -> crate::exit::Result<()> {
+    let known = store.view().run(&current.run)?.and_then(|run| run.permission_mode);
+    if let Some(mode) = event.permission_mode.as_ref().filter(|mode| Some(*mode) != known.as_ref()) {
+        let changed = NewEvent::new(kind::RUN_CHANGED, &current.run, hook_actor()).in_epoch(current.epoch);
+        store.append_events(&[changed.with("permission_mode", mode.clone())], &())?;
+    }
+    Ok(())
 }
 
 /// What the session is about, as its user put it first.

@@ -1,14 +1,14 @@
 //! A checkpoint of a session from outside its run.
 
-use std::path::PathBuf;
+use std::time::Duration;
 
 use parhelia_session::{
-    retention,
+    retention, rollback,
     run::{self, Conversation, Made, Wanted},
 };
 use parhelia_store::{
     Store,
-    fold::{Run, Session},
+    fold::{Place, Run, Session},
     progress::Progress,
     record::Trigger,
 };
@@ -20,6 +20,9 @@ use crate::{
     exit::{Failure, Result},
 };
 
+/// Another checkpoint of the session, or its rollback, is waited for, but not longer.
+const TURN_LIMIT: Duration = Duration::from_secs(60);
+
 /// Captures a session's workspace and conversation as they are now.
 pub fn of_session(
     context: &Context,
@@ -29,12 +32,17 @@ pub fn of_session(
     detail: &str,
     progress: &dyn Progress,
 ) -> Result<Made> {
-    let place = session.workspace.as_ref().map(|place| PathBuf::from(&place.path));
+    let place = session.workspace.as_ref().map(Place::folder);
     let workspace = place.ok_or_else(|| Failure::Usage(format!("session {} has no workspace", session.id)))?;
-    let conversation = match (session.conversations.last(), config_folder()) {
-        (Some(last), Some(config)) => Conversation::Of { config, id: last.id.clone() },
-        _ => Conversation::None,
-    };
+    let turn = rollback::settle(store, &session.id, TURN_LIMIT, &actor(), progress)?.0;
+    if turn.is_none() {
+        return Err(Failure::Usage(format!(
+            "another process makes a checkpoint of session {}, or rolls it back; try again when it is done",
+            session.id
+        )));
+    }
+    let session = &store.view().session(&session.id)?.unwrap_or_else(|| session.clone());
+    let conversation = Conversation::of(Some(session), None, config_folder());
     let config = context.config(&workspace)?;
     let wanted = Wanted {
         session: &session.id,

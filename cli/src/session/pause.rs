@@ -60,12 +60,22 @@ pub fn pause(context: &mut Context, args: &PauseArgs) -> Result<Code> {
     if made.is_damaged() {
         eprintln!("parhelia: checkpoint {id} is damaged; `parhelia checkpoint verify {id}` says where");
     }
+    let failed: Vec<String> = made.failed().collect();
+    for failure in &failed {
+        eprintln!("parhelia: {failure}");
+    }
     let alive = last.as_ref().is_some_and(|run| run::life(run).is_alive());
     if alive {
         context.out.remark("Its agent is alive, and was left alone.")?;
     }
-    context.out.summary(json!({ "session": session.id, "status": "paused", "checkpoint": id, "alive": alive }))?;
-    Ok(Code::Done)
+    context
+        .out
+        .summary(json!({ "session": session.id, "status": "paused", "checkpoint": id, "alive": alive, "failed": failed }))?;
+    Ok(match (made.is_damaged(), failed.is_empty()) {
+        (true, _) => Code::Corrupt,
+        (_, false) => Code::Partly,
+        _ => Code::Done,
+    })
 }
 
 /// Ends a session: nothing resumes it any more. Its checkpoints stay.

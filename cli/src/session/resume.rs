@@ -9,14 +9,15 @@ use parhelia_session::{
     environment::missing,
     process,
     resume::{self, Choice, Restored, Workspace},
-    rollback,
+    rollback::{self, Turn},
     run::{self, Begin, Life},
 };
 use parhelia_store::{
     Store,
     event::{NewEvent, kind},
-    fold::{Run, Session, Status, Tmux},
+    fold::{Place, Run, Session, Status, Tmux},
     progress::Progress,
+    restore::Report,
     selector::find,
 };
 use serde_json::json;
@@ -28,9 +29,10 @@ use super::{
     tmux,
 };
 use crate::{
-    checkpoint::rollback::{How, Rolled, finish_earlier, roll},
+    checkpoint::rollback::{How, Rolled, finish_earlier, roll_in_turn},
     context::Context,
     exit::{Code, Failure, Result},
+    human,
 };
 
 /// Flags of `session resume`.
@@ -141,19 +143,22 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
                     session.id
                 )));
             }
-            Life::Agent(process) | Life::Starting(process) => return already_alive(context, &session, run, process.process),
+            Life::Agent(process) | Life::Starting(process) => {
+                return already_alive(context, &store, args, &session, run, process.process);
+            }
         }
     }
     let turn = rollback::held(&store, &session.id, TURN_LIMIT)?;
     finish_earlier(context, &store, &session.id)?;
     let mut prepared = prepare(&store, args, session, last.as_ref())?;
-    drop(turn);
     let place = tmux::place(&store, &args.tmux, args.no_tmux, &prepared, last.as_ref())?;
-    if !put_back(context, &store, &mut prepared, args)? {
+    if !put_back(context, &store, &turn, &mut prepared, args)? {
         return Ok(Code::Done);
     }
     let here = tmux_here().filter(|_| place.is_none());
     let current = take_over(&store, &prepared, prepared.conversation.clone(), prepared.seen_epoch, here)?;
+    // Whoever waited for the turn sees a session that has been taken over.
+    drop(turn);
     let restored = bring_back(context, &store, &mut prepared, args)?;
     for notice in &prepared.notices {
         eprintln!("parhelia: {notice}");
@@ -223,14 +228,14 @@ fn go_on(context: &Context, store: &Store, args: &Args, session: Session, run: &
 }
 
 /// With `--from`, a workspace that is there becomes what it is in that checkpoint, as by a rollback. `false` where the user did not want it.
-fn put_back(context: &mut Context, store: &Store, prepared: &mut Prepared, args: &Args) -> Result<bool> {
+fn put_back(context: &mut Context, store: &Store, turn: &Turn, prepared: &mut Prepared, args: &Args) -> Result<bool> {
     let Some(target) = prepared.choice.checkpoint.clone().filter(|_| args.from.is_some()) else { return Ok(true) };
     let is_there = std::fs::read_dir(&prepared.workspace).is_ok_and(|mut entries| entries.next().is_some());
     if !is_there {
         return Ok(true);
     }
     let how = How { yes: args.yes, force: args.force, ..How::default() };
-    if roll(context, store, &target, None, &how)? != Rolled::Done {
+    if roll_in_turn(context, store, turn, &target, None, &how)? != Rolled::Done {
         context.out.remark("Nothing was changed.")?;
         return Ok(false);
     }
@@ -238,7 +243,17 @@ fn put_back(context: &mut Context, store: &Store, prepared: &mut Prepared, args:
     Ok(true)
 }
 
-fn already_alive(context: &mut Context, session: &Session, run: &Run, process: i32) -> Result<Code> {
+fn already_alive(context: &mut Context, store: &Store, args: &Args, session: &Session, run: &Run, process: i32) -> Result<Code> {
+    if let Some(from) = &args.from {
+        return Err(Failure::Usage(format!(
+            "session {} is alive (process {process}); `parhelia checkpoint rollback {from} --stop` ends it and goes back",
+            session.id
+        )));
+    }
+    if session.status == Status::Paused {
+        let active = NewEvent::new(kind::SESSION_STATUS, &session.id, actor()).with("status", Status::Active.name());
+        store.append_events(&[active.with("reason", "resumed")], &())?;
+    }
     context.out.remark(format!("Session {} is alive already (process {process}); nothing was done.", session.id))?;
     if let Some(command) = tmux::where_to_look(run) {
         context.out.remark(format!("To look at it: {command}"))?;
@@ -250,6 +265,8 @@ fn already_alive(context: &mut Context, session: &Session, run: &Run, process: i
 /// Finds out what there is to go on with. Changes nothing.
 fn prepare(store: &Store, args: &Args, session: Session, last: Option<&Run>) -> Result<Prepared> {
     let from = match &args.from {
+        // The latest of this session is meant, not of the store.
+        Some(text) if text.starts_with("latest") => Some(find(&store.view(), &format!("{}@{text}", session.id))?.record.id),
         Some(text) => Some(find(&store.view(), text)?.record.id),
         None => None,
     };
@@ -259,7 +276,7 @@ fn prepare(store: &Store, args: &Args, session: Session, last: Option<&Run>) -> 
     if choice.checkpoint.is_none() {
         notices.push("the session has no checkpoint to go on from; the workspace is taken as it is".into());
     }
-    let place = session.workspace.as_ref().map(|place| PathBuf::from(&place.path));
+    let place = session.workspace.as_ref().map(Place::folder);
     let workspace = place.ok_or_else(|| Failure::Usage(format!("session {} has no workspace", session.id)))?;
     let argv: Vec<OsString> = last.map(|run| run.argv.iter().map(OsString::from).collect()).unwrap_or_default();
     if argv.is_empty() {
@@ -276,11 +293,12 @@ fn prepare(store: &Store, args: &Args, session: Session, last: Option<&Run>) -> 
     let newest = session.conversations.last().map(|conversation| conversation.id.clone());
     let conversation = match args.from {
         Some(_) => of_checkpoint.or(newest),
-        None => last.and_then(|run| newest_of(&session, run)).or(newest).or(of_checkpoint),
+        None => newest.or(of_checkpoint),
     };
     let seen_epoch = session.epoch;
     let permission_mode = last.and_then(|run| run.permission_mode.clone());
-    if let Some(bypass) = agent.as_ref().and_then(Agent::bypass) {
+    let mode_bypasses = || permission_mode.as_deref().filter(|mode| *mode == "bypassPermissions").map(|_| Bypass::On);
+    if let Some(bypass) = agent.as_ref().and_then(|agent| agent.bypass().or_else(mode_bypasses)) {
         let what =
             if bypass == Bypass::On { "without permission checks" } else { "with the choice to turn permission checks off" };
         notices.push(format!("the agent is started {what}, as it was"));
@@ -292,12 +310,6 @@ fn prepare(store: &Store, args: &Args, session: Session, last: Option<&Run>) -> 
         prepared.notices.push(format!("set as they were, because they are not set here: {}", variables.join(", ")));
     }
     Ok(prepared)
-}
-
-/// The last conversation of a run.
-fn newest_of(session: &Session, run: &Run) -> Option<String> {
-    let of_run = session.conversations.iter().rev().find(|c| c.run.as_deref() == Some(run.id.as_str()));
-    of_run.map(|c| c.id.clone()).or_else(|| run.conversation.clone())
 }
 
 /// Begins the new run: from here on every earlier one is fenced, and of two who try, one fails.
@@ -357,8 +369,13 @@ fn bring_back(context: &Context, store: &Store, prepared: &mut Prepared, args: &
         Workspace::Kept => {}
         Workspace::Restored(report) => {
             prepared.notices.push(format!("the workspace was gone, and was restored: {} files", report.files));
+            prepared.notices.extend(skipped(&report));
         }
-        Workspace::GitRestored(_) => prepared.notices.push("the workspace had no usable .git any more; it was restored".into()),
+        Workspace::GitRestored { report, aside } => {
+            let kept = aside.map(|path| format!("; what was left of it is in {}", path.display())).unwrap_or_default();
+            prepared.notices.push(format!("the workspace had no usable .git any more; it was restored{kept}"));
+            prepared.notices.extend(skipped(&report));
+        }
     }
     drop(progress);
     let restored = conversation(store, prepared, args.from.is_some())?;
@@ -369,6 +386,13 @@ fn bring_back(context: &Context, store: &Store, prepared: &mut Prepared, args: &
             .push(format!("the conversation's last record was torn; {} bytes were moved to {kept}", restored.repaired.cut_bytes));
     }
     Ok(restored)
+}
+
+/// What could not be restored, as a notice.
+fn skipped(report: &Report) -> Option<String> {
+    let first = report.skipped.first()?;
+    let path = human::path(&first.path);
+    Some(format!("{} could not be restored, such as {path}: {}", human::count(report.skipped.len() as u64, "entry"), first.error))
 }
 
 /// Sees to it that the agent finds its conversation, `exactly` as it is in the checkpoint or as it goes on on disk.

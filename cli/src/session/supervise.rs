@@ -42,6 +42,8 @@ const TURN_LIMIT: Duration = Duration::from_secs(10);
 /// No call of tmux takes longer.
 const TMUX_LIMIT: Duration = Duration::from_secs(5);
 
+const NO_CHECKPOINT: &str = "no checkpoint was made";
+
 /// What to start, and what to know of it.
 pub struct Supervised<'a> {
     /// The run.
@@ -94,7 +96,10 @@ pub fn tmux_here() -> Option<Tmux> {
 /// Starts the agent, and waits for it to end. Signals that ask this process to end are passed on.
 pub fn supervise(store: &Store, wanted: &Supervised<'_>) -> Result<Ended> {
     let signals = Signals::install()?;
-    let mut child = start(wanted)?;
+    let mut child = start(wanted).inspect_err(|failure| {
+        let reason = format!("could not be started: {failure}");
+        note(run::end(store, wanted.current, &reason, Status::Error, actor()), "the run's end was not recorded");
+    })?;
     let said = child.stderr.take().map(Said::listen).transpose()?;
     let began = Instant::now();
     let agent = Identity::of(child.id() as i32)?;
@@ -128,14 +133,14 @@ pub fn supervise(store: &Store, wanted: &Supervised<'_>) -> Result<Ended> {
             break;
         }
         if detaches.as_ref().is_some_and(Detaches::take) {
-            note(checkpoint(store, wanted, Trigger::Detach, "tmux", false), "no checkpoint was made");
+            note(checkpoint(store, wanted, Trigger::Detach, "tmux", false), NO_CHECKPOINT);
         }
         if renewal.is_some_and(|renewal| renewal <= Instant::now()) {
             renewal = renew(store, wanted.current).then(|| Instant::now() + run::RENEWAL);
         }
         if next.is_some_and(|next| next <= Instant::now()) {
             next = wanted.interval.map(|interval| Instant::now() + interval);
-            note(checkpoint(store, wanted, Trigger::Periodic, "interval", true), "no checkpoint was made");
+            note(checkpoint(store, wanted, Trigger::Periodic, "interval", true), NO_CHECKPOINT);
         }
     }
     drop(detaches);
@@ -241,11 +246,21 @@ fn checkpoint(
     trigger: Trigger,
     detail: &str,
     skip: bool,
-) -> parhelia_session::Result<String> {
-    let _turn = rollback::settle(store, &wanted.current.session, TURN_LIMIT, &actor(), &())?;
-    let conversation = match (&wanted.conversation, config_folder()) {
-        (Some(id), Some(config)) => Conversation::Of { config, id: id.clone() },
-        _ => Conversation::None,
+) -> parhelia_session::Result<()> {
+    let (turn, _) = rollback::settle(store, &wanted.current.session, TURN_LIMIT, &actor(), &())?;
+    if turn.is_none() {
+        return Err(parhelia_session::Error::Invalid("another process still captures the session, or rolls it back".into()));
+    }
+    if !is_open(store, wanted) {
+        // Somebody has ended the run, and has captured what was to be captured.
+        return Ok(());
+    }
+    let session = store.view().session(&wanted.current.session)?;
+    let current = session.as_ref().and_then(|session| run::conversation_of(session, &wanted.current.run));
+    let id = current.or_else(|| wanted.conversation.clone());
+    let conversation = match &id {
+        Some(id) => Conversation::of(session.as_ref(), Some(id), config_folder()),
+        None => Conversation::None,
     };
     let made = run::make(
         store,
@@ -271,8 +286,17 @@ fn checkpoint(
     if made.is_damaged() {
         say(format_args!("checkpoint {id} is damaged; `parhelia checkpoint verify {id}` says where"));
     }
+    for failure in made.failed() {
+        say(format_args!("checkpoint {id}: {failure}"));
+    }
     retention::after(store, &made.outcome, &wanted.config.retention, &actor(), &());
-    Ok(id)
+    Ok(())
+}
+
+/// Whether nobody else has ended the run, as a rollback does that stops the agent.
+fn is_open(store: &Store, wanted: &Supervised<'_>) -> bool {
+    let run = store.refresh().and_then(|view| view.run(&wanted.current.run));
+    run.is_ok_and(|run| run.is_some_and(|run| run.is_open()))
 }
 
 /// The last checkpoint, and the run's end.
@@ -291,7 +315,9 @@ fn finish(store: &Store, wanted: &Supervised<'_>, status: ExitStatus, asked: Opt
         work.ends_within(until.saturating_duration_since(Instant::now()));
     }
     note(checkpoint(store, wanted, trigger, &reason, false), "no last checkpoint was made");
-    note(run::end(store, wanted.current, &reason, session, actor()), "the run's end was not recorded");
+    if is_open(store, wanted) {
+        note(run::end(store, wanted.current, &reason, session, actor()), "the run's end was not recorded");
+    }
     if !wanted.is_quiet || has_failed {
         say(format_args!("the agent {reason}. To go on: parhelia session resume {}", wanted.current.session));
     }

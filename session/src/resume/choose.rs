@@ -34,6 +34,10 @@ pub fn choose(store: &Store, session: &Session, from: Option<Ulid>, override_rej
         let Some(found) = view.checkpoint(id)? else {
             return Err(parhelia_store::Error::NoCheckpoint { selector: id.to_string() }.into());
         };
+        if found.record.session != session.id {
+            let (other, this) = (&found.record.session, &session.id);
+            return Err(Error::Invalid(format!("checkpoint {id} is of session {other}, not of {this}")));
+        }
         if let Some(why) = rejected(store, id)?.filter(|_| !override_rejection) {
             return Err(Error::Invalid(format!("checkpoint {id} {why}; choose another one, or give --force")));
         }

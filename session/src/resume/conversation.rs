@@ -23,6 +23,9 @@ use crate::{
     transcript::files::{TRANSCRIPT, destination},
 };
 
+/// How many checkpoints back a conversation is looked for.
+const ANCESTORS_MAX: usize = 1_000;
+
 /// What became of the conversation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Restored {
@@ -47,10 +50,30 @@ pub fn position(store: &Store, checkpoint: &Checkpoint) -> Result<Option<u64>> {
     Ok(found.map(|node| node.size()))
 }
 
+/// The checkpoint that holds a conversation: the given one, or of those before it the newest that does. With `exactly`, no other.
+fn holding(store: &Store, checkpoint: &Checkpoint, conversation: &str, exactly: bool) -> Result<Option<Checkpoint>> {
+    let id_in = |checkpoint: &Checkpoint| {
+        let record = checkpoint.record.conversation.as_ref();
+        record.and_then(|record| record.get("agent_session_id")?.as_str().map(str::to_owned))
+    };
+    let mut next = Some(checkpoint.clone());
+    for _ in 0..ANCESTORS_MAX {
+        let Some(found) = next else { break };
+        if id_in(&found).is_some_and(|id| id == conversation) {
+            return Ok(Some(found));
+        }
+        next = match found.record.parent.filter(|_| !exactly) {
+            Some(parent) => store.view().checkpoint(parent)?,
+            None => None,
+        };
+    }
+    Ok(None)
+}
+
 /// Sees to it that the agent finds a conversation: at one place, whole, and not old.
 ///
-/// One that is there goes on from where it is, unless `exactly` says that it must be as in the checkpoint. What is not kept is moved into
-/// the folder `aside`.
+/// One that is there goes on from where it is, unless `exactly` says that it must be as in the checkpoint. One that is gone is taken from
+/// the checkpoint, or from the newest one before it that holds it. What is not kept is moved into the folder `aside`.
 pub fn put_back(
     store: &Store,
     checkpoint: Option<&Checkpoint>,
@@ -62,7 +85,8 @@ pub fn put_back(
 ) -> Result<Restored> {
     let place = config.join("projects").join(slug(folder)).join(format!("{conversation}.jsonl"));
     let mut done = Restored::default();
-    let kept = match checkpoint {
+    let holding = checkpoint.map(|checkpoint| holding(store, checkpoint, conversation, exactly)).transpose()?.flatten();
+    let kept = match &holding {
         Some(checkpoint) => state_file(store, checkpoint, CONVERSATION_FOLDER)?,
         None => None,
     };
@@ -76,6 +100,10 @@ pub fn put_back(
                 make_parent(&place)?;
                 // A copy, so that the other place has its own until this one is whole.
                 write_whole(&place, &mut File::open(&live).at("open", &live)?)?;
+                let (from, to) = (live.with_extension(""), place.with_extension(""));
+                if from.is_dir() && to.symlink_metadata().is_err() {
+                    fs::rename(&from, &to).at("move", &from)?;
+                }
             }
         }
         (_, Some(kept)) => {

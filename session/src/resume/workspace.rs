@@ -1,15 +1,19 @@
 //! The workspace of a session that is resumed: kept where it lives, made again where it is gone.
 
-use std::path::{Path, PathBuf};
+use std::{
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
 
 use parhelia_store::{
     Store,
+    id::OpId,
     progress::Progress,
     record::Checkpoint,
     restore::{self, Options, Report},
 };
 
-use crate::error::{Error, Result};
+use crate::error::{Error, IoContext, Result};
 
 /// What became of the workspace.
 #[derive(Debug)]
@@ -19,7 +23,12 @@ pub enum Workspace {
     /// It was gone, and is what it is in the checkpoint.
     Restored(Box<Report>),
     /// Its `.git` was gone or broken, and is what it is in the checkpoint.
-    GitRestored(Box<Report>),
+    GitRestored {
+        /// What was restored.
+        report: Box<Report>,
+        /// Where what was left of it lies now.
+        aside: Option<PathBuf>,
+    },
 }
 
 /// Sees to it that the workspace is there.
@@ -30,7 +39,8 @@ pub fn bring_back(
     progress: &dyn Progress,
 ) -> Result<Workspace> {
     let is_gone = match std::fs::read_dir(workspace) {
-        Ok(mut entries) => entries.next().is_none(),
+        // What a restore left half done that was killed does not count.
+        Ok(entries) => entries.flatten().all(|entry| restore::is_staged(entry.file_name().as_bytes())),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => true,
         Err(source) => return Err(Error::Io { action: "open the workspace", path: workspace.to_owned(), source }),
     };
@@ -56,9 +66,21 @@ pub fn bring_back(
     let git = workspace.join(".git");
     let has_git = store.node_at(checkpoint, b".git/HEAD").is_ok();
     if has_git && !git.is_file() && !git.join("HEAD").exists() {
-        return Ok(Workspace::GitRestored(Box::new(restored(store, checkpoint, b".git", git, progress)?)));
+        let aside = move_aside(&git)?;
+        let report = Box::new(restored(store, checkpoint, b".git", git, progress)?);
+        return Ok(Workspace::GitRestored { report, aside });
     }
     Ok(Workspace::Kept)
+}
+
+/// What is left of a repository may have commits that the checkpoint has not: it is kept under another name, beside.
+fn move_aside(git: &Path) -> Result<Option<PathBuf>> {
+    if git.symlink_metadata().is_err() {
+        return Ok(None);
+    }
+    let aside = git.with_file_name(format!(".git.broken-{}", OpId::generate()));
+    std::fs::rename(git, &aside).at("move aside", git)?;
+    Ok(Some(aside))
 }
 
 fn restored(store: &Store, checkpoint: &Checkpoint, subpath: &[u8], target: PathBuf, progress: &dyn Progress) -> Result<Report> {

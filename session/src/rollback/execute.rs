@@ -3,18 +3,18 @@
 use std::{path::PathBuf, time::Duration};
 
 use parhelia_store::{
-    Store,
+    Store, create,
     event::Actor,
     fold::Session,
     id::Ulid,
     omitted::Reason,
     progress::Progress,
-    record::{Checkpoint, Trigger},
+    record::{Checkpoint, Rules, Trigger},
     restore::{self, Options, Plan, Report},
 };
 
 use super::{
-    intent::{self, Intent, Turn},
+    intent::{self, Intent, Last, Turn},
     look::{Look, Wanted, whole},
     stash::{self, Stash},
 };
@@ -22,7 +22,7 @@ use crate::{
     error::{Error, Result},
     resume::{aside, put_back},
     retention::SAFETY,
-    run::{self, Conversation},
+    run::{self, Conversation, Life, life},
 };
 
 /// What was done.
@@ -59,12 +59,12 @@ pub fn plan(
     Ok(restore::plan(store, target, &options, progress)?)
 }
 
-/// Rolls back. The caller holds the session's turn, has looked, and has stopped the agent.
+/// Rolls back, or undoes the rollback that is named. The caller holds the session's turn, has looked, and has stopped the agent.
 pub fn execute(
     store: &Store,
     look: &Look,
     wanted: &Wanted<'_>,
-    head_after: Option<Ulid>,
+    undone: Option<&Last>,
     actor: &Actor,
     progress: &dyn Progress,
 ) -> Result<Done> {
@@ -78,7 +78,7 @@ pub fn execute(
         target: target.record.id,
         safety: safety.record.id,
         head: look.session.head,
-        head_after: head_after.unwrap_or(target.record.id),
+        head_after: undone.map_or(target.record.id, |last| last.head.unwrap_or(last.safety)),
         workspace: look.workspace.clone(),
         stash: match &stash {
             Stash::Made(commit) => Some(commit.clone()),
@@ -86,7 +86,13 @@ pub fn execute(
         },
         spare: look.spare(omitted.map(|omission| omission.path)),
         conversation: look.conversation.clone(),
-        is_undo: head_after.is_some(),
+        conversation_before: look.session.conversations.last().map(|last| last.id.clone()),
+        conversation_after: match (&look.conversation, undone) {
+            (None, _) => None,
+            (Some((id, _)), None) => Some(id.clone()),
+            (Some((id, _)), Some(last)) => Some(last.conversation.clone().unwrap_or_else(|| id.clone())),
+        },
+        is_undo: undone.is_some(),
     };
     intent::commit(store, &look.session.id, &intent, actor)?;
     match carry_out(store, &look.session.id, &intent, actor, progress) {
@@ -99,19 +105,13 @@ pub fn execute(
             with_conversation: intent.conversation.is_some(),
             moved: out.moved,
         }),
-        Err(e) => Err(revert(store, &look.session.id, &intent, actor, e, progress)),
+        Err(e) => Err(revert(store, &look.session.id, &intent, actor, e)),
     }
 }
 
 fn safety(store: &Store, look: &Look, wanted: &Wanted<'_>, actor: &Actor, progress: &dyn Progress) -> Result<Checkpoint> {
-    let conversation = match &look.session.conversations.last() {
-        Some(last) => match (&last.transcript, &wanted.config) {
-            (_, Some(config)) => Conversation::Of { config: config.clone(), id: last.id.clone() },
-            (Some(path), None) => Conversation::Transcript(path.into()),
-            (None, None) => Conversation::None,
-        },
-        None => Conversation::None,
-    };
+    // What goes back is what is kept; another conversation that the session is in by now is not touched.
+    let goes_back = look.conversation.as_ref().map(|(id, _)| id.as_str());
     let made = run::make(
         store,
         &run::Wanted {
@@ -122,8 +122,8 @@ fn safety(store: &Store, look: &Look, wanted: &Wanted<'_>, actor: &Actor, progre
             detail: Some(SAFETY.to_owned()),
             message: Some(format!("before the rollback to {}", wanted.target.id())),
             skip_if_unchanged: false,
-            rules: Some(wanted.target.record.rules.clone()),
-            conversation,
+            rules: Some(rules(&wanted.target.record.rules, &wanted.settings.capture.rules())),
+            conversation: Conversation::of(Some(&look.session), goes_back, wanted.config.clone()),
             tmux: None,
             environment: None,
             config: wanted.settings,
@@ -139,6 +139,20 @@ fn safety(store: &Store, look: &Look, wanted: &Wanted<'_>, actor: &Actor, progre
             safety.id()
         ))),
         _ => Ok(safety),
+    }
+}
+
+/// What is left out of a safety checkpoint, and so is spared: what was left out then, and what is left out now. Of patterns that
+/// contradict each other those of then count.
+fn rules(then: &Rules, now: &Rules) -> Rules {
+    let both = |then: &[String], now: &[String]| now.iter().chain(then).cloned().collect();
+    Rules {
+        defaults: then.defaults || now.defaults,
+        patterns: both(&then.patterns, &now.patterns),
+        if_present: both(&then.if_present, &now.if_present),
+        caches: then.caches || now.caches,
+        one_file_system: then.one_file_system || now.one_file_system,
+        ..then.clone()
     }
 }
 
@@ -179,10 +193,11 @@ fn conversation(store: &Store, session: &str, intent: &Intent, target: &Checkpoi
 }
 
 /// Back to what was before. Returns the error that led here, with what came of going back.
-fn revert(store: &Store, session: &str, intent: &Intent, actor: &Actor, why: Error, progress: &dyn Progress) -> Error {
+fn revert(store: &Store, session: &str, intent: &Intent, actor: &Actor, why: Error) -> Error {
     let back = (|| -> Result<()> {
         let safety = checkpoint(store, intent.safety)?;
-        let plan = plan(store, &safety, &intent.workspace, unhex(&intent.spare), progress)?;
+        // Whoever asked to stop has been heard; going back is not stopped.
+        let plan = plan(store, &safety, &intent.workspace, unhex(&intent.spare), &())?;
         let report = restore::execute(store, &safety, plan, &())?;
         if let Some(skipped) = report.skipped.first() {
             let path = parhelia_store::name::display(&skipped.path);
@@ -207,14 +222,53 @@ fn revert(store: &Store, session: &str, intent: &Intent, actor: &Actor, why: Err
     }
 }
 
+/// A rollback that a dead process had begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Finished {
+    /// What the workspace is now.
+    pub target: Ulid,
+    /// What it was before it was finished, with what was done to it since the process died. None where the workspace was gone.
+    pub safety: Option<Ulid>,
+}
+
 /// Finishes a rollback that was begun by a process which is dead, or takes it back where it cannot be finished. The caller holds the
-/// session's turn. `None` where there is none.
-pub fn finish(store: &Store, session: &Session, actor: &Actor, progress: &dyn Progress) -> Result<Option<Ulid>> {
+/// session's turn. `None` where there is none, and while an agent is alive, whose work it would overwrite.
+pub fn finish(store: &Store, session: &Session, actor: &Actor, progress: &dyn Progress) -> Result<Option<Finished>> {
     let Some(intent) = intent::open(session) else { return Ok(None) };
-    match carry_out(store, &session.id, &intent, actor, progress) {
-        Ok(_) => Ok(Some(intent.target)),
-        Err(e) => Err(revert(store, &session.id, &intent, actor, e, progress)),
+    let view = store.view();
+    let run = session.run.as_deref().map(|id| view.run(id)).transpose()?.flatten();
+    if run.is_some_and(|run| matches!(life(&run), Life::Agent(_) | Life::Starting(_))) {
+        return Ok(None);
     }
+    let target = checkpoint(store, intent.target)?;
+    let is_there = intent.workspace.is_dir();
+    let safety = is_there.then(|| before_finishing(store, session, &intent, &target, actor, progress)).transpose()?;
+    match carry_out(store, &session.id, &intent, actor, progress) {
+        Ok(_) => Ok(Some(Finished { target: intent.target, safety })),
+        Err(e) => Err(revert(store, &session.id, &intent, actor, e)),
+    }
+}
+
+/// Somebody may have worked in what a dead process left half done.
+fn before_finishing(
+    store: &Store,
+    session: &Session,
+    intent: &Intent,
+    target: &Checkpoint,
+    actor: &Actor,
+    progress: &dyn Progress,
+) -> Result<Ulid> {
+    let options = create::Options {
+        workspace: intent.workspace.clone(),
+        session: session.id.clone(),
+        actor: actor.clone(),
+        trigger: Trigger::Manual,
+        trigger_detail: Some(SAFETY.to_owned()),
+        message: Some(format!("before the interrupted rollback to {} was finished", target.id())),
+        rules: target.record.rules.clone(),
+        ..create::Options::default()
+    };
+    Ok(create::run(store, &options, progress)?.checkpoint.record.id)
 }
 
 /// Waits, at most so long, until nobody else makes a checkpoint of the session or rolls it back, and finishes what a dead process has begun.
@@ -225,7 +279,7 @@ pub fn settle(
     limit: Duration,
     actor: &Actor,
     progress: &dyn Progress,
-) -> Result<(Option<Turn>, Option<Ulid>)> {
+) -> Result<(Option<Turn>, Option<Finished>)> {
     let turn = intent::turn(store, session, limit)?;
     let known = store.refresh()?.session(session)?.filter(|_| turn.is_some());
     let finished = known.map(|known| finish(store, &known, actor, progress)).transpose()?.flatten();

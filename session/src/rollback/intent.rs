@@ -17,7 +17,10 @@ use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use crate::error::{Error, IoContext, Result};
+use crate::{
+    error::{Error, IoContext, Result},
+    run,
+};
 
 /// The field of a session that holds the intent of a rollback under way.
 const INTENT: &str = "rollback";
@@ -43,6 +46,12 @@ pub struct Intent {
     pub spare: Vec<String>,
     /// The conversation that goes back, too, and the agent's folder.
     pub conversation: Option<(String, PathBuf)>,
+    /// The conversation that the session was in before.
+    #[serde(default)]
+    pub conversation_before: Option<String>,
+    /// The conversation that the session is in afterwards, where it is another one.
+    #[serde(default)]
+    pub conversation_after: Option<String>,
     /// Whether it undoes another rollback.
     pub is_undo: bool,
 }
@@ -58,6 +67,9 @@ pub struct Last {
     pub head: Option<Ulid>,
     /// Whether the conversation went back, too.
     pub with_conversation: bool,
+    /// The conversation that the session was in before.
+    #[serde(default)]
+    pub conversation: Option<String>,
 }
 
 fn field<T: DeserializeOwned>(session: &Session, name: &str) -> Option<T> {
@@ -91,9 +103,11 @@ pub(super) fn clear(store: &Store, session: &str, intent: &Intent, is_done: bool
             safety: intent.safety,
             head: intent.head,
             with_conversation: intent.conversation.is_some(),
+            conversation: intent.conversation_before.clone(),
         };
         cleared = cleared.with(LAST, json!(last));
         events.push(NewEvent::new(kind::SESSION_HEAD, session, actor.clone()).with("checkpoint", intent.head_after.to_string()));
+        events.extend(intent.conversation_after.as_ref().map(|id| run::seen(id, session, None, None, actor.clone())));
     }
     events.push(cleared);
     store.append_events(&events, &())?;

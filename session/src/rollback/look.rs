@@ -9,7 +9,7 @@ use std::{
 
 use parhelia_store::{
     Store, check,
-    fold::{Run, Session},
+    fold::{Place, Run, Session, Status},
     name,
     progress::Progress,
     record::Checkpoint,
@@ -57,7 +57,7 @@ pub struct Look {
     pub conversation: Option<(String, PathBuf)>,
     /// The run whose agent is to be stopped first.
     pub stops: Option<Run>,
-    /// Repositories below the workspace that the checkpoint does not have; they are kept.
+    /// Repositories below the workspace that the checkpoint does not have, and what other sessions work in; they are kept.
     pub nested: Vec<Vec<u8>>,
     /// What the user should know.
     pub notices: Vec<String>,
@@ -73,7 +73,7 @@ pub fn look(store: &Store, wanted: &Wanted<'_>) -> Result<Look> {
     let Some(session) = store.view().session(&target.record.session)? else {
         return refuse(format!("checkpoint {} belongs to no session", target.id()));
     };
-    let place = session.workspace.as_ref().map(|place| PathBuf::from(&place.path)).unwrap_or_default();
+    let place = session.workspace.as_ref().map(Place::folder).unwrap_or_default();
     let workspace = place.canonicalize().map_err(|source| Error::Io { action: "open the workspace", path: place, source })?;
     let mut look = Look {
         session,
@@ -147,13 +147,32 @@ impl Look {
         Ok(())
     }
 
-    fn others(&self, store: &Store) -> Result<()> {
+    fn others(&mut self, store: &Store) -> Result<()> {
+        self.spare_sessions_below(store)?;
         match run::live_in(store, &self.workspace, &self.session.id)?.first() {
             None => Ok(()),
             Some((other, _)) => {
                 refuse(format!("session {} is alive in the same workspace, or in one below or above it; end it first", other.id))
             }
         }
+    }
+
+    /// What another session works in is that session's.
+    fn spare_sessions_below(&mut self, store: &Store) -> Result<()> {
+        for other in
+            store.view().sessions()?.into_iter().filter(|other| other.id != self.session.id && other.status != Status::Ended)
+        {
+            let Some(place) = other.workspace.as_ref().map(Place::folder) else { continue };
+            if let Ok(below) = place.strip_prefix(&self.workspace)
+                && !below.as_os_str().is_empty()
+                && place.is_dir()
+            {
+                let bytes = below.as_os_str().as_bytes();
+                self.notices.push(format!("{}: session {} works there; it is kept as it is", name::display(bytes), other.id));
+                self.nested.push(bytes.to_vec());
+            }
+        }
+        Ok(())
     }
 
     fn git(&mut self, store: &Store, wanted: &Wanted<'_>) -> Result<()> {

@@ -8,7 +8,7 @@ use std::{
 use parhelia_store::{
     Store,
     event::Actor,
-    fold::{Session, Status, Tmux},
+    fold::{Place, Session, Status, Tmux},
 };
 
 use super::{
@@ -44,12 +44,7 @@ pub fn run_of(
 ) -> Result<Option<Current>> {
     if let Some(current) = current(store, variable)? {
         let view = store.view();
-        let known = view.session(&current.session)?;
-        let knows = known.is_some_and(|session| session.conversations.iter().any(|c| c.id == event.session_id));
-        if !knows && !event.session_id.is_empty() {
-            let seen = seen(&event.session_id, &current.session, &current.run, event.transcript_path.as_deref(), hook_actor());
-            store.append_events(&[seen.once(format!("{}/{}", current.run, event.session_id))], &())?;
-        }
+        note_conversation(store, view.session(&current.session)?.as_ref(), &current, event)?;
         return Ok(Some(current));
     }
     if event.session_id.is_empty() {
@@ -57,7 +52,9 @@ pub fn run_of(
     }
     let known = of_conversation(store, &event.session_id)?;
     if let Some((session, Some(run))) = &known {
-        return Ok(Some(Current::of(run, Some(session))));
+        let current = Current::of(run, Some(session));
+        note_conversation(store, Some(session), &current, event)?;
+        return Ok(Some(current));
     }
     let view = store.view();
     if let Some((session, None)) = &known
@@ -87,11 +84,10 @@ fn adopt(
         && let Some(current) = of_process(store, agent.process, agent.start_time)?
     {
         // The same process with another conversation.
-        let seen = seen(&event.session_id, &current.session, &current.run, event.transcript_path.as_deref(), hook_actor());
-        store.append_events(&[seen.once(format!("{}/{}", current.run, event.session_id))], &())?;
+        note_conversation(store, None, &current, event)?;
         return Ok(current);
     }
-    let place = known.as_ref().and_then(|session| session.workspace.as_ref()).map(|place| PathBuf::from(&place.path));
+    let place = known.as_ref().and_then(|session| session.workspace.as_ref()).map(Place::folder);
     let workspace = place.filter(|place| place.is_dir()).unwrap_or_else(|| folder.clone());
     let argv = above.as_ref().map(|(_, argv)| argv.clone()).unwrap_or_default();
     let from_argv = Agent::of(&argv).and_then(|agent| agent.permission_mode());
@@ -115,6 +111,18 @@ fn adopt(
     )
 }
 
+/// Records which conversation the agent is in, where it is another one than before: it begins a new one, or takes up an old one.
+fn note_conversation(store: &Store, session: Option<&Session>, current: &Current, event: &Event) -> Result<()> {
+    let last = session.and_then(|session| session.conversations.last());
+    if event.session_id.is_empty() || last.is_some_and(|last| last.id == event.session_id) {
+        return Ok(());
+    }
+    let transcript = event.transcript_path.as_deref();
+    let seen = seen(&event.session_id, &current.session, Some(&current.run), transcript, hook_actor());
+    store.append_events(&[seen], &())?;
+    Ok(())
+}
+
 /// The live run whose agent is this process.
 fn of_process(store: &Store, process: i32, start_time: u64) -> Result<Option<Current>> {
     let view = store.view();
@@ -133,7 +141,7 @@ pub fn tmux(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<Tmux> {
 /// Sessions of a workspace whose last run is over without the session's end, newest first: work that could be gone on with.
 pub fn incomplete(store: &Store, workspace: &Path, but: &str) -> Result<Vec<Session>> {
     let view = store.view();
-    let is_here = |session: &Session| session.workspace.as_ref().is_some_and(|place| Path::new(&place.path) == workspace);
+    let is_here = |session: &Session| session.workspace.as_ref().is_some_and(|place| place.folder() == workspace);
     let mut found = Vec::new();
     for session in view.sessions()?.into_iter().filter(|s| s.id != but && s.head.is_some() && is_here(s)) {
         let run = session.run.as_deref().map(|id| view.run(id)).transpose()?.flatten();

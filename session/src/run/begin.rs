@@ -82,7 +82,7 @@ pub fn begin(store: &Store, begin: &Begin) -> Result<Current> {
         events.push(lease::taken(&run, None, lease::HOOKED, actor()));
     }
     if let Some(id) = &begin.conversation {
-        events.push(seen(id, &begin.session, &run, begin.transcript.as_deref(), actor()));
+        events.push(seen(id, &begin.session, Some(&run), begin.transcript.as_deref(), actor()));
     }
     let appended = store.append_events(&events, &())?;
     let epoch = appended.iter().find(|a| a.event.kind == kind::RUN_STARTED).map_or(0, |a| a.event.epoch);
@@ -117,8 +117,8 @@ fn place(workspace: &Path) -> Value {
     json!({ "path": name::display(workspace.as_os_str().as_encoded_bytes()), "inode": inode })
 }
 
-/// A conversation that was seen in a run.
-pub(crate) fn seen(id: &str, session: &str, run: &str, transcript: Option<&Path>, actor: Actor) -> NewEvent {
+/// A conversation that its session goes on with: from here on the last one of it.
+pub(crate) fn seen(id: &str, session: &str, run: Option<&str>, transcript: Option<&Path>, actor: Actor) -> NewEvent {
     let transcript = transcript.map(|path| path.to_string_lossy().into_owned());
     NewEvent::new(kind::CONVERSATION_SEEN, id, actor).with("session", session).with("run", run).with("transcript", transcript)
 }

@@ -11,9 +11,9 @@ use parhelia_store::{
     check::VerifyReport,
     create::{self, FullWalk, Options, Outcome},
     event::Actor,
-    fold::Tmux,
+    fold::{Session, Tmux},
     progress::Progress,
-    record::{Rules, Trigger},
+    record::{Part, Rules, Trigger},
 };
 use serde_json::{Value, json};
 
@@ -54,6 +54,23 @@ pub enum Conversation {
         /// The id.
         id: String,
     },
+}
+
+impl Conversation {
+    /// A session's conversation, or with an `id` that one of it: where its transcript was seen last, or where the agent keeps it by now.
+    pub fn of(session: Option<&Session>, id: Option<&str>, config: Option<PathBuf>) -> Self {
+        let known = session.map_or(&[][..], |session| &session.conversations);
+        let entry = match id {
+            Some(id) => known.iter().find(|found| found.id == id),
+            None => known.last(),
+        };
+        let seen = entry.and_then(|entry| entry.transcript.as_ref()).map(PathBuf::from).filter(|path| path.exists());
+        match (seen, id.or(entry.map(|entry| entry.id.as_str())), config) {
+            (Some(path), ..) => Conversation::Transcript(path),
+            (None, Some(id), Some(config)) => Conversation::Of { config, id: id.to_owned() },
+            _ => Conversation::None,
+        }
+    }
 }
 
 /// What to capture, and as what.
@@ -99,6 +116,15 @@ pub struct Made {
 }
 
 impl Made {
+    /// The parts that could not be captured, each with why.
+    pub fn failed(&self) -> impl Iterator<Item = String> {
+        let parts = (!self.outcome.skipped).then_some(&self.outcome.checkpoint.record.parts);
+        parts.into_iter().flatten().filter_map(|(name, part)| match part {
+            Part::Failed { error } => Some(format!("{name} could not be captured: {error}")),
+            _ => None,
+        })
+    }
+
     /// Whether something was made that is damaged.
     pub fn is_damaged(&self) -> bool {
         self.verified.as_ref().is_some_and(|report| !report.is_ok())
@@ -127,7 +153,7 @@ pub fn make(store: &Store, wanted: &Wanted<'_>, progress: &dyn Progress) -> Resu
     let known = store.view().session(wanted.session)?;
     let listed = wanted.environment.as_ref().map(|_| (wanted.workspace.to_owned(), wanted.config.context.clone()));
     let mut capture = Capture::new(capture::Wanted {
-        conversation: source(wanted),
+        conversation: source(wanted, known.as_ref()),
         session_state: Some(session_state(wanted.session, wanted.workspace, wanted.run, known.as_ref())),
         jobs,
         context: listed,
@@ -141,16 +167,23 @@ pub fn make(store: &Store, wanted: &Wanted<'_>, progress: &dyn Progress) -> Resu
     Ok(Made { outcome, verified })
 }
 
-/// The conversation, if one belongs to the checkpoint. One that the agent has not begun to write is none.
-fn source(wanted: &Wanted<'_>) -> Option<Result<Source, String>> {
-    let located = match &wanted.conversation {
+/// The conversation, if one belongs to the checkpoint. One that the agent has not begun to write is none; one that had turns and is gone is a
+/// failed part.
+fn source(wanted: &Wanted<'_>, session: Option<&Session>) -> Option<Result<Source, String>> {
+    let (located, id) = match &wanted.conversation {
         Conversation::None => return None,
-        Conversation::Transcript(path) if !path.exists() => return None,
-        Conversation::Transcript(path) => Located::from_hook(path),
-        Conversation::Of { config, id } => Located::by_session(config, id),
+        Conversation::Transcript(path) => {
+            let id = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+            let projects = path.parent().unwrap_or(Path::new("")).to_owned();
+            let gone = Error::NoTranscript { agent_session: id.clone(), projects };
+            (if path.exists() { Located::from_hook(path) } else { Err(gone) }, id)
+        }
+        Conversation::Of { config, id } => (Located::by_session(config, id), id.clone()),
     };
+    let had_turns =
+        session.is_some_and(|session| session.conversations.iter().any(|known| known.id == id && known.turn_count > Some(0)));
     match located {
-        Err(Error::NoTranscript { .. }) => None,
+        Err(Error::NoTranscript { .. }) if !had_turns => None,
         located => Some(located.map(Source::Transcript).map_err(|e| e.to_string())),
     }
 }

@@ -4,7 +4,8 @@ use std::{ffi::OsString, fs, os::unix::ffi::OsStringExt, path::PathBuf};
 
 use parhelia_store::{
     Store,
-    fold::{Run, Session},
+    fold::{Place, Run, Session},
+    name,
 };
 
 use super::life::{LAUNCHER, Life, life};
@@ -30,8 +31,9 @@ pub struct Current {
 impl Current {
     /// From what the store has of it.
     pub fn of(run: &Run, session: Option<&Session>) -> Self {
-        let place = session.and_then(|session| session.workspace.as_ref()).map(|place| place.path.clone());
-        let workspace = place.or_else(|| run.cwd.clone()).unwrap_or_default().into();
+        let place = session.and_then(|session| session.workspace.as_ref()).map(Place::folder);
+        let cwd = || run.cwd.as_ref().map(|path| name::as_path(&name::parse(path)).to_owned());
+        let workspace = place.or_else(cwd).unwrap_or_default();
         Current { session: run.session.clone(), run: run.id.clone(), epoch: run.epoch, workspace }
     }
 }
@@ -61,19 +63,60 @@ pub fn of_conversation(store: &Store, conversation: &str) -> Result<Option<(Sess
     Ok(Some((session, run.filter(may_live))))
 }
 
+/// The conversation that the agent of a run is in: the one of the session that was seen last, as long as no other run has taken over; else
+/// the last that was seen in it.
+pub fn conversation_of(session: &Session, run: &str) -> Option<String> {
+    let is_newest = session.run.as_deref() == Some(run);
+    let found = session.conversations.iter().rev().find(|found| is_newest || found.run.as_deref() == Some(run));
+    found.map(|found| found.id.clone())
+}
+
+/// The variable that an agent gives to its tools.
+const IN_A_TOOL: &[u8] = b"CLAUDECODE=";
+
+/// Whether the agent that started this process was itself started by another one, in one of its tools. What it says of its conversation is
+/// not said of that one's.
+pub fn is_nested() -> bool {
+    let own = fs::read_link("/proc/self/exe").ok();
+    let Some((agent, _)) = agent_above() else { return false };
+    let variables = fs::read(format!("/proc/{}/environ", agent.process)).unwrap_or_default();
+    // Without it, what stands above an agent is what started it, such as `npx`.
+    if !variables.split(|byte| *byte == 0).any(|variable| variable.starts_with(IN_A_TOOL)) {
+        return false;
+    }
+    let mut process = agent.process;
+    for _ in 0..32 {
+        let Some(next) = parent(process).filter(|parent| *parent > 1) else { return false };
+        process = next;
+        // Whoever starts a session by hand, from wherever, means it.
+        if own.is_some() && fs::read_link(format!("/proc/{process}/exe")).ok() == own {
+            return false;
+        }
+        if agent_at(process).is_some() {
+            return true;
+        }
+    }
+    false
+}
+
 /// The agent's process above this one, with its command line.
 pub fn agent_above() -> Option<(Identity, Vec<OsString>)> {
     let mut process = std::process::id() as i32;
     for _ in 0..32 {
         process = parent(process).filter(|parent| *parent > 1)?;
-        let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
-        let line = line.strip_suffix(b"\0").unwrap_or(&line);
-        let argv: Vec<OsString> = line.split(|b| *b == 0).map(|word| OsString::from_vec(word.to_vec())).collect();
-        // A process that names itself anew has the name alone; what runs it is told by the file.
-        let program = fs::read_link(format!("/proc/{process}/exe")).map(|path| vec![path.into_os_string()]).unwrap_or_default();
-        if Agent::of(&argv).is_some() || Agent::of(&program).is_some() {
+        if let Some(argv) = agent_at(process) {
             return Some((Identity::of(process).ok()?, argv));
         }
     }
     None
+}
+
+/// The command line of a process that is an agent.
+fn agent_at(process: i32) -> Option<Vec<OsString>> {
+    let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    let line = line.strip_suffix(b"\0").unwrap_or(&line);
+    let argv: Vec<OsString> = line.split(|b| *b == 0).map(|word| OsString::from_vec(word.to_vec())).collect();
+    // A process that names itself anew has the name alone; what runs it is told by the file.
+    let program = fs::read_link(format!("/proc/{process}/exe")).map(|path| vec![path.into_os_string()]).unwrap_or_default();
+    (Agent::of(&argv).is_some() || Agent::of(&program).is_some()).then_some(argv)
 }

@@ -73,8 +73,8 @@ pub fn live_in(store: &Store, workspace: &Path, but: &str) -> Result<Vec<(Sessio
     let mut found = Vec::new();
     for session in view.sessions()?.into_iter().filter(|session| session.id != but) {
         let Some(place) = &session.workspace else { continue };
-        let other = Path::new(&place.path);
-        if !(other.starts_with(workspace) || workspace.starts_with(other)) {
+        let other = place.folder();
+        if !(other.starts_with(workspace) || workspace.starts_with(&other)) {
             continue;
         }
         if let Some(run) = session.run.as_deref().map(|id| view.run(id)).transpose()?.flatten()

@@ -9,8 +9,9 @@ mod lease;
 mod life;
 
 pub use adopt::{Agents, hook_actor, incomplete, run_of, tmux};
+pub(crate) use begin::seen;
 pub use begin::{Begin, begin, end, new_session_id, started, taken_on};
 pub use checkpoint::{AGENT_PANE, CONVERSATION_FOLDER, Conversation, Made, TMUX_FILE, TMUX_FOLDER, Wanted, make};
-pub use find::{Current, agent_above, current, of_conversation};
+pub use find::{Current, agent_above, conversation_of, current, is_nested, of_conversation};
 pub use lease::{HOOKED, RENEWAL, WATCHED, renew};
 pub use life::{LAUNCHER, Life, agent_of, life, live_in};

@@ -136,7 +136,7 @@ impl Folds {
                 let session: String = field(event, "session")?;
                 let (run, transcript): (Option<String>, Option<String>) = (field(event, "run")?, field(event, "transcript")?);
                 self.session_changed(base, event, &session, |session| {
-                    let conversation = session.conversation(&event.subject);
+                    let conversation = session.conversation_seen(&event.subject);
                     conversation.run = conversation.run.take().or(run);
                     conversation.transcript = transcript.or(conversation.transcript.take());
                     Ok(())

@@ -1,5 +1,7 @@
 //! A session: the stable identity of an agent's work in one workspace, over all its runs and conversations.
 
+use std::path::PathBuf;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -48,6 +50,13 @@ pub struct Place {
     /// The folder's inode, where it is known.
     #[serde(default)]
     pub inode: Option<u64>,
+}
+
+impl Place {
+    /// The folder's path.
+    pub fn folder(&self) -> PathBuf {
+        crate::name::as_path(&crate::name::parse(&self.path)).to_owned()
+    }
 }
 
 /// What a session has used so far.
@@ -107,7 +116,7 @@ pub struct Session {
     pub run: Option<String>,
     /// All its runs, in order.
     pub runs: Vec<String>,
-    /// Its conversations, in the order in which they were seen.
+    /// Its conversations; the one that was seen last comes last.
     pub conversations: Vec<Conversation>,
     /// The approval policy that was chosen for it.
     pub policy: Option<String>,
@@ -163,5 +172,13 @@ impl Session {
             }
         };
         &mut self.conversations[at]
+    }
+
+    /// The entry of a conversation that was seen just now: from here on the last one.
+    pub(super) fn conversation_seen(&mut self, id: &str) -> &mut Conversation {
+        if let Some(at) = self.conversations.iter().position(|c| c.id == id) {
+            self.conversations[at..].rotate_left(1);
+        }
+        self.conversation(id)
     }
 }

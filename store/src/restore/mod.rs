@@ -36,7 +36,8 @@ use std::{
 
 pub use plan::{Plan, plan};
 pub use run::Skipped;
-pub(crate) use staged::{clear_dead, is_staged};
+pub(crate) use staged::clear_dead;
+pub use staged::is_staged;
 pub use summary::{Change, Counts, Summary};
 
 use crate::{
@@ -61,7 +62,7 @@ pub struct Options {
     pub in_place: bool,
     /// Remove what the checkpoint does not have, but for what its capture left out.
     pub delete: bool,
-    /// Paths from the target that are never removed, with all that is in them, beside what the checkpoint's capture left out.
+    /// Paths from the target that are left as they are, with all that is in them: neither changed nor removed.
     pub spare: Vec<Vec<u8>>,
     /// Restore only what these patterns match, in gitignore syntax; everything where there are none.
     pub include: Vec<String>,

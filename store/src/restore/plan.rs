@@ -118,7 +118,7 @@ impl Plan {
 
 /// Finds out what restoring a checkpoint will do.
 pub fn plan(store: &Store, checkpoint: &Checkpoint, options: &Options, progress: &dyn Progress) -> Result<Plan> {
-    let filter = Filter::new(&options.include, &options.exclude)?;
+    let filter = Filter::new(&options.include, &options.exclude, &options.spare)?;
     let pin = pin(store, checkpoint)?;
     let (node, position) = find(store, checkpoint, &options.subpath)?;
     let target = target::find(store, &options.target, node.as_folder().is_some(), options.in_place)?;

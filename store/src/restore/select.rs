@@ -15,6 +15,7 @@ use crate::{
 pub struct Filter {
     include: Option<Gitignore>,
     exclude: Option<Gitignore>,
+    left: HashSet<Vec<u8>>,
 }
 
 fn matcher(patterns: &[String]) -> Result<Option<Gitignore>> {
@@ -30,14 +31,14 @@ fn matcher(patterns: &[String]) -> Result<Option<Gitignore>> {
 }
 
 impl Filter {
-    /// Reads the patterns; they are those of gitignore.
-    pub fn new(include: &[String], exclude: &[String]) -> Result<Self> {
-        Ok(Filter { include: matcher(include)?, exclude: matcher(exclude)? })
+    /// Reads the patterns; they are those of gitignore. What is at the paths in `left` is passed over, too.
+    pub fn new(include: &[String], exclude: &[String], left: &[Vec<u8>]) -> Result<Self> {
+        Ok(Filter { include: matcher(include)?, exclude: matcher(exclude)?, left: left.iter().cloned().collect() })
     }
 
     /// Whether it lets everything through.
     pub fn is_all(&self) -> bool {
-        self.include.is_none() && self.exclude.is_none()
+        self.include.is_none() && self.exclude.is_none() && self.left.is_empty()
     }
 
     /// Whether only some entries are included.
@@ -47,7 +48,7 @@ impl Filter {
 
     /// Whether an entry, and with a folder all that is in it, is passed over.
     pub fn excludes(&self, path: &[u8], is_folder: bool) -> bool {
-        self.exclude.as_ref().is_some_and(|m| m.matched(name::as_path(path), is_folder).is_ignore())
+        self.left.contains(path) || self.exclude.as_ref().is_some_and(|m| m.matched(name::as_path(path), is_folder).is_ignore())
     }
 
     /// Whether an entry is wanted; `inherited` says whether the folder it is in is.
