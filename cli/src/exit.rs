@@ -22,7 +22,7 @@ pub enum Code {
     Partly = 3,
     /// No such store or checkpoint.
     NotFound = 10,
-    /// Another process holds the store's lock.
+    /// Another process holds the store's lock, or what was asked for.
     Locked = 11,
     /// Stored bytes are damaged.
     Corrupt = 12,
@@ -91,9 +91,7 @@ impl Failure {
     pub fn code(&self) -> Code {
         match self {
             Failure::Store(error) => of_kind(error.kind()),
-            Failure::Session(parhelia_session::Error::Store(error)) => of_kind(error.kind()),
-            Failure::Session(parhelia_session::Error::Config { .. } | parhelia_session::Error::Invalid(_)) => Code::Usage,
-            Failure::Session(_) => Code::Failed,
+            Failure::Session(error) => of_kind(error.kind()),
             Failure::Usage(_) | Failure::Mount(parhelia_fuse::Error::Mountpoint { .. }) => Code::Usage,
             Failure::Mount(parhelia_fuse::Error::Store(error)) => of_kind(error.kind()),
             Failure::Mount(parhelia_fuse::Error::NotMounted { .. }) => Code::NotFound,

@@ -14,6 +14,9 @@ use common::*;
 use parhelia_store::{
     OpenOptions, Store,
     event::{Actor, NewEvent, kind},
+    id::Ulid,
+    selector::find,
+    tree::{Kind, Node},
 };
 use serde_json::{Value, json};
 
@@ -118,6 +121,38 @@ fn a_checkpoint_has_files_and_conversation_of_one_moment() {
 }
 
 #[test]
+fn a_session_is_named_by_its_id_or_its_name() {
+    let home = Home::new();
+    fs::create_dir_all(work(&home)).unwrap();
+    fs::write(work(&home).join("a.txt"), "one\n").unwrap();
+    let started = ["session", "run", "--name", "fix", "-w", "work", "--interval", "0", "--json", "--", "true"];
+    home.run(&started).expect(0);
+    home.run(&["checkpoint", "create", "fix", "-w", "work"]).expect(0);
+    let session = home.run(&["session", "show", "fix", "--json"]).expect(0).json().remove(0);
+    let id = session["id"].as_str().unwrap();
+    assert_ne!(id, "fix");
+    let latest = summary(&home.run(&["checkpoint", "show", "latest", "--json"]).expect(0))["id"].clone();
+    for name in ["fix", id] {
+        let listed = home.run(&["checkpoint", "list", name, "--json"]).expect(0);
+        assert_eq!(listed.json()[0]["id"], latest);
+        let found = home.run(&["checkpoint", "find", "a.txt", name, "--json"]).expect(0);
+        assert_eq!(found.json()[0]["checkpoints"][0], latest);
+        let shown = home.run(&["checkpoint", "show", &format!("{name}@latest"), "--json"]).expect(0);
+        assert_eq!(summary(&shown)["id"], latest);
+    }
+    for args in [&["list", "nobody"][..], &["find", "a.txt", "nobody"], &["show", "nobody@latest"]] {
+        let run = home.run(&[&["checkpoint"], args].concat()).expect(10);
+        assert!(run.err.contains("no session 'nobody'"), "{run:?}");
+    }
+    // Of two that are called so, none is meant.
+    home.run(&started).expect(0);
+    for args in [&["list", "fix"][..], &["find", "a.txt", "fix"], &["show", "fix@latest"]] {
+        assert!(home.run(&[&["checkpoint"], args].concat()).expect(10).err.contains(id));
+    }
+    assert_eq!(summary(&home.run(&["checkpoint", "show", &format!("{id}@latest"), "--json"]).expect(0))["id"], latest);
+}
+
+#[test]
 fn a_conversation_that_is_gone_makes_the_checkpoint_incomplete() {
     let agent = Agent::new();
     agent.turn(1);
@@ -165,6 +200,13 @@ fn listings_say_what_was_verified() {
     assert!(verified(1).contains("✓ deep"));
     agent.create(&["--deep"]).expect(0);
     assert!(verified(1).contains("✓ deep"));
+    // What a new one shares with its parent was not looked at again.
+    agent.create(&[]).expect(0);
+    assert!(verified(1).contains("✓ new"), "{}", verified(1));
+    assert!(agent.run(&["checkpoint", "show"]).out.contains("of what its parent does not have"));
+    assert_eq!(agent.run(&["checkpoint", "show", "--json"]).json()[0]["verification"]["level"], "new");
+    agent.run(&["checkpoint", "verify"]);
+    assert!(verified(1).contains("✓") && !verified(1).contains("new"), "{}", verified(1));
     // Damage, where the second checkpoint has nothing of its own but trees.
     let packs = fs::read_dir(agent.home.store().join("packs")).unwrap();
     let mut packs: Vec<PathBuf> = packs.map(|entry| entry.unwrap().path()).collect();
@@ -193,6 +235,63 @@ fn the_log_tells_what_happened_also_to_what_is_gone() {
     assert!(text.contains("manual: first"), "{text}");
     agent.home.run(&["log", "--session", "nobody"]).expect(10);
     assert_eq!(summary(&agent.run(&["check", "--json"]))["events"], 6);
+}
+
+/// A checkpoint as the latest one, but for its parts and what of `state` is kept.
+fn alter(home: &Home, keep: impl Fn(&Node) -> bool) {
+    let store = Store::open(&home.store(), &OpenOptions::default()).unwrap();
+    let mut record = find(&store.view(), "latest").unwrap().record;
+    let mut builder = Builder::new(home);
+    let nodes = store.folder(record.root).unwrap();
+    let kept: Vec<Node> = nodes
+        .into_iter()
+        .filter_map(|mut node| {
+            if node.name == b"state" {
+                let below = store.folder(node.as_folder()?.0).unwrap().into_iter().filter(|node| keep(node)).collect::<Vec<_>>();
+                let (tree, totals) = builder.encode(&below);
+                node.kind = Kind::Folder { tree, totals };
+            }
+            Some(node)
+        })
+        .collect();
+    record.root = builder.encode(&kept).0;
+    record.id = Ulid::generate();
+    builder.append(serde_json::to_string(&record).unwrap());
+}
+
+#[test]
+fn a_checkpoint_without_a_part_is_incomplete() {
+    let agent = Agent::new();
+    agent.turn(1);
+    agent.create(&["--agent-session", AGENT_SESSION]).expect(0);
+    let whole = agent.home.run(&["checkpoint", "verify", "--json"]).expect(0);
+    assert_eq!((&summary(&whole)["complete"], &summary(&whole)["incomplete"]), (&json!(true), &json!([])));
+    for (gone, part) in [
+        (&["conversation"][..], "conversation"),
+        (&["conversation.json"], "conversation"),
+        (&["session_state.json"], "session_state"),
+        (&["environment.json"], "environment"),
+    ] {
+        alter(&agent.home, |node| !gone.iter().any(|name| node.name == name.as_bytes()));
+        for deep in [&[][..], &["--deep"]] {
+            let run = agent.home.run(&[&["checkpoint", "verify", "--json"], deep].concat()).expect(3);
+            let found = summary(&run);
+            assert_eq!((&found["ok"], &found["complete"]), (&json!(true), &json!(false)));
+            assert_eq!(found["incomplete"][0]["part"], part, "{found}");
+            assert!(run.err.contains(&format!("incomplete: {part}: ")), "{run:?}");
+        }
+        assert!(agent.home.run(&["checkpoint", "verify"]).expect(3).out.contains("is incomplete"));
+        let listed = agent.run(&["checkpoint", "list"]).out;
+        assert_eq!(listed.lines().nth(1).unwrap().matches("incomplete").count(), 2, "{listed}");
+        assert_eq!(agent.run(&["checkpoint", "list", "--json"]).json()[0]["complete"], false);
+        assert!(agent.run(&["checkpoint", "show"]).out.contains(&format!("it is incomplete: {part}")));
+        follows_schema(&agent.run(&["checkpoint", "show", "--json"]).json().remove(0));
+    }
+    // One whose part failed when it was made, and says so.
+    fs::remove_file(&agent.transcript).unwrap();
+    agent.create(&[]).expect(3);
+    let run = agent.home.run(&["checkpoint", "verify", "--json"]).expect(3);
+    assert_eq!(summary(&run)["incomplete"][0]["part"], "conversation");
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::{io, path::Path, path::PathBuf};
 
+use parhelia_store::{ErrorKind, id::Ulid};
+
 /// What went wrong with a session.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -75,9 +77,65 @@ pub enum Error {
         /// What is wrong with it, and what would be right.
         reason: String,
     },
+    /// Stored bytes that this needs are damaged.
+    #[error("{0}")]
+    Damaged(String),
+    /// Somebody else has it at the moment.
+    #[error("{0}")]
+    Busy(String),
+    /// What a rollback does to one path failed.
+    #[error("{path}: {reason} ({entries} entries could not be restored)")]
+    NotRestored {
+        /// The first such path.
+        path: String,
+        /// The system's answer.
+        reason: String,
+        /// How many such paths there are.
+        entries: usize,
+    },
+    /// A rollback failed, and was taken back.
+    #[error("the rollback to {target} failed, and everything is as it was before: {why}")]
+    RollbackFailed {
+        /// The checkpoint that was gone back to.
+        target: Ulid,
+        /// Why it failed.
+        why: Box<Error>,
+    },
+    /// A rollback failed, and could not be taken back.
+    #[error(
+        "the rollback to {target} failed: {why}; and so did going back to the safety checkpoint {safety}: {back}. \
+         `parhelia checkpoint restore {safety} --to {} --in-place --delete` brings it back", workspace.display()
+    )]
+    HalfRolledBack {
+        /// The checkpoint that was gone back to.
+        target: Ulid,
+        /// The checkpoint of what was there before.
+        safety: Ulid,
+        /// The workspace.
+        workspace: PathBuf,
+        /// Why the rollback failed.
+        why: Box<Error>,
+        /// Why taking it back failed.
+        back: Box<Error>,
+    },
     /// The request makes no sense as put.
     #[error("{0}")]
     Invalid(String),
+}
+
+impl Error {
+    /// The class of this error.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Error::Store(error) => error.kind(),
+            Error::Config { .. } | Error::Invalid(_) => ErrorKind::Usage,
+            Error::Damaged(_) => ErrorKind::Corrupt,
+            Error::Busy(_) => ErrorKind::Locked,
+            // Nothing is half done: who interrupted it has what was asked for.
+            Error::RollbackFailed { why, .. } if why.kind() == ErrorKind::Cancelled => ErrorKind::Cancelled,
+            _ => ErrorKind::Failed,
+        }
+    }
 }
 
 /// Results of this crate.
@@ -92,5 +150,44 @@ pub(crate) trait IoContext<T> {
 impl<T, E: Into<io::Error>> IoContext<T> for Result<T, E> {
     fn at(self, action: &'static str, path: &Path) -> Result<T> {
         self.map_err(|source| Error::Io { action, path: path.to_owned(), source: source.into() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use parhelia_store::{OpenOptions, Store};
+
+    use super::*;
+
+    #[test]
+    fn the_class_of_an_error_is_that_of_its_cause() {
+        let failed = |why: Error| Error::RollbackFailed { target: Ulid::nil(), why: Box::new(why) }.kind();
+        let not_restored = || Error::NotRestored { path: "a".into(), reason: "no space".into(), entries: 1 };
+        assert_eq!(failed(not_restored()), ErrorKind::Failed);
+        assert_eq!(failed(Error::Invalid("x".into())), ErrorKind::Failed);
+        assert_eq!(failed(parhelia_store::Error::Cancelled.into()), ErrorKind::Cancelled);
+        let half = |why: Error| Error::HalfRolledBack {
+            target: Ulid::nil(),
+            safety: Ulid::nil(),
+            workspace: "/w".into(),
+            why: Box::new(why),
+            back: Box::new(not_restored()),
+        };
+        assert_eq!(half(parhelia_store::Error::Cancelled.into()).kind(), ErrorKind::Failed);
+        assert!(half(not_restored()).to_string().contains("--to /w --in-place"));
+        assert_eq!(Error::Damaged("x".into()).kind(), ErrorKind::Corrupt);
+        assert_eq!(Error::Invalid("x".into()).kind(), ErrorKind::Usage);
+    }
+
+    #[test]
+    fn a_turn_that_somebody_has_is_busy() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("s"), &OpenOptions { create: true, ..Default::default() }).unwrap();
+        let held = |session: &str| crate::rollback::held(&store, session, Duration::ZERO);
+        let _turn = held("a").unwrap();
+        assert_eq!(held("a").unwrap_err().kind(), ErrorKind::Locked);
+        assert!(held("b").is_ok());
     }
 }

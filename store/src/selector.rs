@@ -1,7 +1,8 @@
 //! Selectors: how a user names a checkpoint.
 //!
 //! `latest`, `latest~2` (two commits before), `SESSION@latest~1` (within one session), an id, or a unique beginning or end of one.
-//! `latest` passes over fenced checkpoints. Behind a colon may stand a path inside the checkpoint: `latest:src/main.rs`.
+//! SESSION is a session's id, or a name that one session alone has. `latest` passes over fenced checkpoints. Behind a colon may stand a
+//! path inside the checkpoint: `latest:src/main.rs`.
 
 use crate::{
     error::{Error, Result},
@@ -22,7 +23,8 @@ pub fn split(text: &str) -> (&str, Option<&str>) {
 pub fn find(view: &View, selector: &str) -> Result<Checkpoint> {
     let (session, rest) = session_of(selector);
     let none = || Error::NoCheckpoint { selector: selector.to_owned() };
-    let belongs = |c: &Checkpoint| session.is_none_or(|s| c.record.session == s);
+    let session = session.map(|name| view.session_id(name)).transpose()?;
+    let belongs = |c: &Checkpoint| session.as_ref().is_none_or(|id| c.record.session == *id);
     if let Some(back) = steps_back(rest) {
         let mut candidates = view.newest_first()?.filter(|c| c.as_ref().map_or(true, |c| belongs(c) && !c.record.fenced));
         return candidates.nth(back.ok_or_else(none)?).ok_or_else(none)?;

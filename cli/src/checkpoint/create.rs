@@ -255,10 +255,16 @@ fn report(
             eprintln!("parhelia: the checkpoint is incomplete: {part}: {error}");
         }
     }
+    // Those that failed were named already.
+    for lack in
+        verified.iter().flat_map(|report| &report.lacks).filter(|lack| record.parts.get(&lack.part) == Some(&Part::Captured))
+    {
+        eprintln!("parhelia: the checkpoint is incomplete: {}: {}", lack.part, lack.error);
+    }
     if let Some(pruned) = pruned {
         prune::remark(context, pruned)?;
     }
-    let complete = checkpoint.is_complete();
+    let complete = checkpoint.is_complete() && verified.is_none_or(VerifyReport::is_complete);
     context.out.summary(json!({
         "id": checkpoint.id(),
         "session": record.session,

@@ -29,7 +29,7 @@ const IDS_SHOWN: usize = 3;
 pub struct Args {
     /// A glob: without a slash it is matched against names, with one against paths (`src/**/*.rs`)
     pattern: String,
-    /// Only in this session's checkpoints
+    /// Only in checkpoints of the session with this id or name
     session: Option<String>,
     /// Take upper and lower case for the same
     #[arg(short, long)]
@@ -46,8 +46,9 @@ struct Version {
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let matcher = Matcher::new(&args.pattern, args.ignore_case)?;
     let store = context.open()?;
+    let session = args.session.as_ref().map(|name| store.view().session_id(name)).transpose()?;
     let mut checkpoints = store.checkpoints()?;
-    checkpoints.retain(|c| args.session.as_ref().is_none_or(|session| c.record.session == *session));
+    checkpoints.retain(|c| session.as_ref().is_none_or(|id| c.record.session == *id));
     checkpoints.reverse();
     let progress = context.progress();
     let mut search = Search { store: &store, matcher, searched: HashMap::new(), found: BTreeMap::new() };

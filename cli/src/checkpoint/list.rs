@@ -21,7 +21,7 @@ use crate::{
 /// Flags of `checkpoint list`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only this session's
+    /// Only those of the session with this id or name
     session: Option<String>,
     /// Show what is known of each beyond its files: epoch, parent, turns, tokens, cost, approval, when it was verified, tags
     #[arg(short, long)]
@@ -33,7 +33,8 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open()?;
     let view = store.view();
     let marks = view.all_marks()?;
-    let wanted = |outline: &Outline| args.session.as_ref().is_none_or(|session| outline.session == *session);
+    let session = args.session.as_ref().map(|name| view.session_id(name)).transpose()?;
+    let wanted = |outline: &Outline| session.as_ref().is_none_or(|id| outline.session == *id);
     let checkpoints: Vec<Outline> = view.outlines()?.into_iter().rev().filter(wanted).collect();
     if context.out.json {
         let none = Marks::default();
@@ -77,7 +78,7 @@ fn print(context: &mut Context, checkpoints: &[Outline], marks: &BTreeMap<Ulid, 
         if detailed {
             row.extend(details(checkpoint, marks));
         }
-        row.push(standing(checkpoint).to_owned());
+        row.push(standing(checkpoint, marks).to_owned());
         row.push(human::path(checkpoint.message.as_deref().unwrap_or_default().lines().next().unwrap_or_default().as_bytes()));
         rows.push(row);
     }
@@ -126,10 +127,12 @@ fn details(checkpoint: &Outline, marks: &Marks) -> [String; 7] {
 /// How a checkpoint was verified last: with `now`, also when.
 pub fn verified(marks: &Marks, now: Option<Timestamp>) -> String {
     let Some(verification) = &marks.verification else { return "–".to_owned() };
-    let mark = match (verification.ok, verification.level) {
-        (false, _) => "✗",
-        (true, VerifyLevel::Index) => "✓",
-        (true, VerifyLevel::Deep) => "✓ deep",
+    let mark = match (verification.ok, verification.incomplete.is_empty(), verification.level) {
+        (false, ..) => "✗",
+        (_, false, _) => "incomplete",
+        (.., VerifyLevel::New) => "✓ new",
+        (.., VerifyLevel::Index) => "✓",
+        (.., VerifyLevel::Deep) => "✓ deep",
     };
     match now {
         Some(now) => format!("{mark} {}", human::ago(verification.at, now)),
@@ -137,9 +140,15 @@ pub fn verified(marks: &Marks, now: Option<Timestamp>) -> String {
     }
 }
 
+/// Whether a verification found that a part is missing.
+fn lacks_a_part(marks: &Marks) -> bool {
+    marks.verification.as_ref().is_some_and(|verification| !verification.incomplete.is_empty())
+}
+
 /// What sets a checkpoint apart from one that has everything and leads on to the next; nothing for most.
-pub fn standing(checkpoint: &Outline) -> &'static str {
-    match (checkpoint.fenced, checkpoint.has_failed_part, checkpoint.is_complete()) {
+fn standing(checkpoint: &Outline, marks: &Marks) -> &'static str {
+    let lacks_a_part = checkpoint.has_failed_part || lacks_a_part(marks);
+    match (checkpoint.fenced, lacks_a_part, checkpoint.is_complete()) {
         (true, ..) => "fenced",
         (_, true, _) => "incomplete",
         (_, _, false) => "partial",
@@ -166,7 +175,7 @@ pub fn to_json(checkpoint: &Outline, marks: &Marks) -> Value {
         "files": checkpoint.workspace.files,
         "bytes": checkpoint.workspace.bytes,
         "root": checkpoint.root,
-        "complete": checkpoint.is_complete(),
+        "complete": checkpoint.is_complete() && !lacks_a_part(marks),
         "conversation": checkpoint.conversation,
         "usage": checkpoint.usage,
         "approval": marks.approval,

@@ -129,11 +129,16 @@ fn said(marks: &Marks) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     if let Some(verification) = &marks.verification {
         let level = match verification.level {
+            VerifyLevel::New => "every chunk of what its parent does not have was in the index; the rest was not looked at again",
             VerifyLevel::Index => "every chunk was in the index",
             VerifyLevel::Deep => "every byte was read",
         };
         let found = if verification.ok { level } else { "it was damaged" };
-        facts.push(("Verified", format!("{}: {found}", human::local(verification.at))));
+        let lacks = match verification.incomplete.as_slice() {
+            [] => String::new(),
+            parts => human::path(format!("; it is incomplete: {}", parts.join(", ")).as_bytes()),
+        };
+        facts.push(("Verified", format!("{}: {found}{lacks}", human::local(verification.at))));
     }
     if let Some(approval) = &marks.approval {
         let by = approval.user.as_deref().or(approval.policy.as_deref()).unwrap_or("nobody named");

@@ -1,7 +1,7 @@
 //! `checkpoint verify`: is one checkpoint whole?
 
 use parhelia_session::verification;
-use parhelia_store::check;
+use parhelia_store::fold::VerifyLevel;
 use serde_json::json;
 
 use crate::{
@@ -26,7 +26,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open()?;
     let (checkpoint, _pin) = context.pinned(&store, &args.checkpoint, "verify")?;
     let progress = context.progress();
-    let report = check::verify(&store, &checkpoint, args.deep, &progress)?;
+    let report = verification::verify(&store, &checkpoint, args.deep, &progress)?;
     verification::note(&store, &report, &context.actor(), &progress)?;
     drop(progress);
     for problem in &report.problems {
@@ -37,22 +37,33 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     if report.problems_more > 0 {
         eprintln!("parhelia: and {} more", human::count(report.problems_more, "path"));
     }
-    let how = if args.deep { "every byte was read" } else { "content was not read; --deep does" };
-    if report.is_ok() {
-        let (files, size) = (human::count(report.files, "file"), human::size(report.bytes));
-        context.out.remark(format!("Checkpoint {} is whole: {files}, {size} ({how}).", checkpoint.id()))?;
-    } else {
-        context.out.remark(format!("Checkpoint {} is damaged. `parhelia check` says what else is.", checkpoint.id()))?;
+    for lack in &report.lacks {
+        context.out.object("lack", json!(lack))?;
+        eprintln!("parhelia: the checkpoint is incomplete: {}: {}", lack.part, lack.error);
     }
+    let how = if args.deep { "every byte was read" } else { "content was not read; --deep does" };
+    let (id, files, size) = (checkpoint.id(), human::count(report.files, "file"), human::size(report.bytes));
+    context.out.remark(match (report.is_ok(), report.is_complete()) {
+        (false, _) => format!("Checkpoint {id} is damaged. `parhelia check` says what else is."),
+        (_, false) => format!("Checkpoint {id} is incomplete. What it has is undamaged: {files}, {size} ({how})."),
+        _ => format!("Checkpoint {id} is whole: {files}, {size} ({how})."),
+    })?;
     context.out.summary(json!({
-        "id": checkpoint.id(),
+        "id": id,
         "ok": report.is_ok(),
-        "deep": report.deep,
+        "complete": report.is_complete(),
+        "incomplete": report.lacks,
+        "level": report.level,
+        "deep": report.level == VerifyLevel::Deep,
         "checksum": report.checksum,
         "files": report.files,
         "bytes": report.bytes,
         "trees": report.trees,
         "problems": report.problems.len() as u64 + report.problems_more,
     }))?;
-    Ok(if report.is_ok() { Code::Done } else { Code::Corrupt })
+    Ok(match (report.is_ok(), report.is_complete()) {
+        (false, _) => Code::Corrupt,
+        (_, false) => Code::Partly,
+        _ => Code::Done,
+    })
 }

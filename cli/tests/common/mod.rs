@@ -180,7 +180,8 @@ impl Builder {
         Node { name: item.name.clone(), meta: item.meta.clone(), links, kind }
     }
 
-    fn encode(&mut self, nodes: &[Node]) -> (parhelia_store::id::TreeId, parhelia_store::tree::Totals) {
+    /// A folder of these nodes.
+    pub fn encode(&mut self, nodes: &[Node]) -> (parhelia_store::id::TreeId, parhelia_store::tree::Totals) {
         encode_folder(nodes, |object| {
             self.objects.push(object);
             Ok::<_, std::convert::Infallible>(())
@@ -258,7 +259,8 @@ impl Builder {
         }
     }
 
-    fn append(&mut self, record: String) {
+    /// Commits a record with what was encoded for it.
+    pub fn append(&mut self, record: String) {
         let op = OpId::generate();
         let id = PackId::new(op, 0);
         let mut pack = PackWriter::create(self.store.layout().pack(id), id).unwrap();

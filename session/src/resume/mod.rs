@@ -10,6 +10,7 @@ mod workspace;
 
 pub use choose::{Choice, choose, is_safety};
 pub use conversation::{Restored, aside, position, put_back};
+pub(crate) use read::files_below;
 pub use read::{state_bytes, state_file, state_json};
 pub use tell::{age, tell};
 pub use tmux::{SavedTmux, saved_tmux};

@@ -36,7 +36,7 @@ pub fn state_json(store: &Store, checkpoint: &Checkpoint, path: &str) -> Result<
 }
 
 /// All files below a folder of `state`, with paths from there.
-pub(super) fn files_below(store: &Store, tree: TreeId) -> Result<Vec<(String, Node)>> {
+pub(crate) fn files_below(store: &Store, tree: TreeId) -> Result<Vec<(String, Node)>> {
     let mut found = Vec::new();
     let mut folders = vec![(String::new(), tree)];
     while let Some((prefix, tree)) = folders.pop() {

@@ -134,7 +134,7 @@ fn safety(store: &Store, look: &Look, wanted: &Wanted<'_>, actor: &Actor, progre
     )?;
     let safety = made.outcome.checkpoint;
     match &made.verified {
-        Some(report) if !report.is_ok() => Err(Error::Invalid(format!(
+        Some(report) if !report.is_ok() => Err(Error::Damaged(format!(
             "the safety checkpoint {} is damaged, and nothing was changed; `parhelia check --repair` mends the store",
             safety.id()
         ))),
@@ -174,12 +174,7 @@ fn carry_out(store: &Store, session: &str, intent: &Intent, actor: &Actor, progr
     })?;
     let report = restore::execute(store, &target, plan, progress)?;
     if let Some(skipped) = report.skipped.first() {
-        return Err(Error::Invalid(format!(
-            "{}: {} ({} entries could not be restored)",
-            parhelia_store::name::display(&skipped.path),
-            skipped.error,
-            report.skipped.len()
-        )));
+        return Err(not_restored(skipped, report.skipped.len()));
     }
     let moved = conversation(store, session, intent, &target)?;
     intent::clear(store, session, intent, true, actor)?;
@@ -200,8 +195,7 @@ fn revert(store: &Store, session: &str, intent: &Intent, actor: &Actor, why: Err
         let plan = plan(store, &safety, &intent.workspace, unhex(&intent.spare), &())?;
         let report = restore::execute(store, &safety, plan, &())?;
         if let Some(skipped) = report.skipped.first() {
-            let path = parhelia_store::name::display(&skipped.path);
-            return Err(Error::Invalid(format!("{path}: {}", skipped.error)));
+            return Err(not_restored(skipped, report.skipped.len()));
         }
         conversation(store, session, intent, &safety)?;
         if let Some(commit) = &intent.stash {
@@ -209,17 +203,15 @@ fn revert(store: &Store, session: &str, intent: &Intent, actor: &Actor, why: Err
         }
         intent::clear(store, session, intent, false, actor)
     })();
+    let (target, safety, why) = (intent.target, intent.safety, Box::new(why));
     match back {
-        Ok(()) => Error::Invalid(format!("the rollback to {} failed, and everything is as it was before: {why}", intent.target)),
-        Err(e) => Error::Invalid(format!(
-            "the rollback to {} failed: {why}; and so did going back to the safety checkpoint {}: {e}. \
-             `parhelia checkpoint restore {} --to {} --in-place --delete` brings it back",
-            intent.target,
-            intent.safety,
-            intent.safety,
-            intent.workspace.display()
-        )),
+        Ok(()) => Error::RollbackFailed { target, why },
+        Err(e) => Error::HalfRolledBack { target, safety, workspace: intent.workspace.clone(), why, back: Box::new(e) },
     }
+}
+
+fn not_restored(skipped: &restore::Skipped, entries: usize) -> Error {
+    Error::NotRestored { path: parhelia_store::name::display(&skipped.path), reason: skipped.error.clone(), entries }
 }
 
 /// A rollback that a dead process had begun.

@@ -145,6 +145,6 @@ impl Turn {
 /// The turn of a session, or an error that says that somebody else has it.
 pub fn held(store: &Store, session: &str, limit: Duration) -> Result<Turn> {
     turn(store, session, limit)?.ok_or_else(|| {
-        Error::Invalid(format!("another process makes a checkpoint of session {session}, or rolls it back; try again"))
+        Error::Busy(format!("another process makes a checkpoint of session {session}, or rolls it back; try again"))
     })
 }

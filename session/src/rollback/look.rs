@@ -100,11 +100,11 @@ pub fn whole(store: &Store, target: &Checkpoint, now: Option<&Checkpoint>, progr
     };
     match report.is_ok() {
         true => Ok(()),
-        false => refuse(format!(
+        false => Err(Error::Damaged(format!(
             "checkpoint {} is damaged, and nothing was changed; `parhelia checkpoint verify {}` says where",
             target.id(),
             target.id()
-        )),
+        ))),
     }
 }
 

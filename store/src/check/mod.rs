@@ -3,6 +3,7 @@
 
 mod index;
 mod known;
+mod parts;
 mod paths;
 mod reach;
 mod repair;
@@ -15,6 +16,7 @@ mod verify;
 use std::path::Path;
 
 pub use index::rebuild_index;
+pub use parts::Lack;
 pub use repair::{Lost, RepairPlan, plan_repair, repair};
 pub use report::{CheckReport, Finding, FindingKind, Touched};
 pub use verify::{Problem, VerifyReport, verify, verify_new};

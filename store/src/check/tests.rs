@@ -2,6 +2,7 @@ use std::fs;
 
 use super::*;
 use crate::{
+    fold::VerifyLevel,
     pack::PackFile,
     testing::{Files, TestStore, files},
 };
@@ -188,6 +189,8 @@ fn what_was_verified_before_is_not_looked_at_again() {
     let (full, first) = (verify_new(&test.store, &b, None, &()).unwrap(), verify_new(&test.store, &a, None, &()).unwrap());
     let since = verify_new(&test.store, &b, Some(&a), &()).unwrap();
     assert!(full.is_ok() && first.is_ok() && since.is_ok());
+    let levels = [full.level, first.level, since.level];
+    assert_eq!(levels, [VerifyLevel::Index, VerifyLevel::Index, VerifyLevel::New]);
     // What the index lacks is missed, unless it was verified before.
     let added = test.store.view().locate(b.record.root.object()).unwrap().unwrap();
     fs::remove_file(test.store.layout().pack(added.pack)).unwrap();

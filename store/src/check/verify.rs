@@ -2,9 +2,13 @@
 
 use serde::Serialize;
 
-use super::reach::{Reach, Trust};
+use super::{
+    parts::{self, Lack},
+    reach::{Reach, Trust},
+};
 use crate::{
     error::Result,
+    fold::VerifyLevel,
     id::{ObjectKey, Ulid},
     progress::Progress,
     record::Checkpoint,
@@ -27,8 +31,8 @@ pub struct VerifyReport {
     pub checkpoint: Ulid,
     /// Its checksum, which covers everything in it.
     pub checksum: String,
-    /// Whether every file's content was read and hashed.
-    pub deep: bool,
+    /// How thorough it was.
+    pub level: VerifyLevel,
     /// Files in it.
     pub files: u64,
     /// Their bytes.
@@ -39,12 +43,19 @@ pub struct VerifyReport {
     pub problems: Vec<Problem>,
     /// How many more paths are touched.
     pub problems_more: u64,
+    /// Parts that failed when it was made, or that are not there though they were captured.
+    pub lacks: Vec<Lack>,
 }
 
 impl VerifyReport {
-    /// Whether nothing is wrong.
+    /// Whether nothing is damaged.
     pub fn is_ok(&self) -> bool {
         self.problems.is_empty()
+    }
+
+    /// Whether every part that should be there is.
+    pub fn is_complete(&self) -> bool {
+        self.lacks.is_empty()
     }
 }
 
@@ -57,11 +68,12 @@ pub fn verify_new(
     progress: &dyn Progress,
 ) -> Result<VerifyReport> {
     let Some(verified) = verified else {
-        return report(Reach::new(store, Trust::Index(all_keys(store, checkpoint)?)), checkpoint, false, progress);
+        let reach = Reach::new(store, Trust::Index(all_keys(store, checkpoint)?));
+        return report(reach, checkpoint, VerifyLevel::Index, progress);
     };
     let mut reach = Reach::new(store, Trust::Index(None));
     reach.know(verified.record.root, checkpoint.record.root);
-    report(reach, checkpoint, false, progress)
+    report(reach, checkpoint, VerifyLevel::New, progress)
 }
 
 /// The keys of all objects, where reading all of them costs less than looking up each of the checkpoint's.
@@ -74,23 +86,27 @@ fn all_keys(store: &Store, checkpoint: &Checkpoint) -> Result<Option<Vec<ObjectK
 }
 
 /// Checks one checkpoint: that its record, trees and recipes can be read and hash to their ids, and that its chunks are where they should
-/// be. With `deep`, the chunks are read and hashed as well, and each file's bytes together.
+/// be. With `deep`, the chunks are read and hashed as well, and each file's bytes together. Each way, that the parts it says it has are there.
 pub fn verify(store: &Store, checkpoint: &Checkpoint, deep: bool, progress: &dyn Progress) -> Result<VerifyReport> {
-    let trust = if deep { Trust::Bytes } else { Trust::Directories(Default::default(), Default::default()) };
-    report(Reach::new(store, trust), checkpoint, deep, progress)
+    let (trust, level) = match deep {
+        true => (Trust::Bytes, VerifyLevel::Deep),
+        false => (Trust::Directories(Default::default(), Default::default()), VerifyLevel::Index),
+    };
+    report(Reach::new(store, trust), checkpoint, level, progress)
 }
 
-fn report(mut reach: Reach<'_>, checkpoint: &Checkpoint, deep: bool, progress: &dyn Progress) -> Result<VerifyReport> {
+fn report(mut reach: Reach<'_>, checkpoint: &Checkpoint, level: VerifyLevel, progress: &dyn Progress) -> Result<VerifyReport> {
     reach.checkpoint(checkpoint, progress)?;
     let mut report = VerifyReport {
         checkpoint: checkpoint.record.id,
         checksum: checkpoint.checksum(),
-        deep,
+        level,
         files: checkpoint.record.workspace.files,
         bytes: checkpoint.record.workspace.bytes,
         trees: reach.trees(),
         problems: Vec::new(),
         problems_more: 0,
+        lacks: parts::lacks(reach.store, checkpoint),
     };
     for finding in reach.findings(std::slice::from_ref(checkpoint), progress)? {
         report.problems_more += finding.touches_more;

@@ -128,10 +128,7 @@ impl Folds {
                 let lease = merged(&run.lease.clone().unwrap_or_default(), &event.data, &[])?;
                 Ok(Run { lease: Some(lease), ..run.clone() })
             })?,
-            kind::RUN_ENDED => self.run_changed(base, event, |run| {
-                let ended = merged(run, &event.data, &run::FIXED)?;
-                Ok(Run { ended_at: Some(event.at), lease: None, ..ended })
-            })?,
+            kind::RUN_ENDED => self.run_ended(base, event)?,
             kind::CONVERSATION_SEEN => {
                 let session: String = field(event, "session")?;
                 let (run, transcript): (Option<String>, Option<String>) = (field(event, "run")?, field(event, "transcript")?);
@@ -215,6 +212,23 @@ impl Folds {
         Ok(())
     }
 
+    fn run_ended(&mut self, base: Base<'_>, event: &Event) -> Result<(), Unfit> {
+        let Some(run) = self.run(base, &event.subject)? else {
+            return Err(Unfit::Refused(Error::NoRun { run: event.subject.clone() }));
+        };
+        let ended = merged(&run, &event.data, &run::FIXED)?;
+        // What is said of its end once more adds nothing.
+        if run.is_open() {
+            let seconds = u64::try_from(event.at.duration_since(run.started_at).as_secs()).unwrap_or(0);
+            self.session_changed(base, event, &run.session, |session| {
+                session.totals.active_seconds = session.totals.active_seconds.saturating_add(seconds);
+                Ok(())
+            })?;
+        }
+        self.runs.insert(run.id, Run { ended_at: Some(event.at), lease: None, ..ended });
+        Ok(())
+    }
+
     fn marked(&mut self, base: Base<'_>, event: &Event) -> Result<(), Unfit> {
         let Ok(id) = event.subject.parse::<Ulid>() else { return unfit("its subject is no checkpoint's id") };
         let mut marks = self.marks(base, id)?;
@@ -259,7 +273,13 @@ fn mark(marks: &mut Marks, event: &Event) -> Result<bool, Unfit> {
             });
         }
         kind::CHECKPOINT_VERIFIED => {
-            marks.verification = Some(Verification { level: field(event, "level")?, ok: field(event, "ok")?, at: event.at });
+            let incomplete: Option<Vec<String>> = field(event, "incomplete")?;
+            marks.verification = Some(Verification {
+                level: field(event, "level")?,
+                ok: field(event, "ok")?,
+                at: event.at,
+                incomplete: incomplete.unwrap_or_default(),
+            });
         }
         kind::CHECKPOINT_DELETED => {
             // Earlier releases had the reason beside the other fields.

@@ -72,6 +72,8 @@ pub struct Issue {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VerifyLevel {
+    /// As of `Index`, but of what the checkpoint does not share with its parent alone, as that was found whole before.
+    New,
     /// Every tree was read, and every chunk is where the index says.
     Index,
     /// Every byte was read and hashed as well.
@@ -83,10 +85,13 @@ pub enum VerifyLevel {
 pub struct Verification {
     /// How thorough it was.
     pub level: VerifyLevel,
-    /// Whether nothing was wrong.
+    /// Whether nothing was damaged.
     pub ok: bool,
     /// When.
     pub at: Timestamp,
+    /// Parts that should have been there, and were not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub incomplete: Vec<String>,
 }
 
 /// The end of a checkpoint.

@@ -65,7 +65,7 @@ pub struct Totals {
     /// Cost in US dollars, over all its conversations; none unless one was reported.
     #[serde(default)]
     pub cost_usd: Option<f64>,
-    /// How long it was worked in, in seconds, as far as that was recorded.
+    /// How long it was worked in, in seconds: from beginning to end of each run whose end was recorded.
     #[serde(default)]
     pub active_seconds: u64,
     /// Checkpoints that an error caused.

@@ -139,6 +139,30 @@ fn a_key_is_used_once() {
 }
 
 #[test]
+fn the_time_of_a_run_is_added_once_it_is_over() {
+    let test = TestStore::new();
+    test.checkpoint(&files(1, 2));
+    let worked = || test.open().view().session("test").unwrap().unwrap().totals.active_seconds;
+    let end = |run: &str| append(&test, new(kind::RUN_ENDED, run).with("exit_reason", "exited")).unwrap();
+    started(&test, "r1", None).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    assert_eq!(worked(), 0);
+    end("r1");
+    let first = worked();
+    assert!((1..60).contains(&first), "{first}");
+    // Said twice, it is added once.
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    end("r1");
+    assert_eq!(worked(), first);
+    started(&test, "r2", None).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    end("r2");
+    assert!(worked() > first);
+    test.store.absorb().unwrap();
+    assert!(worked() > first);
+}
+
+#[test]
 fn a_batch_is_appended_whole_or_not_at_all() {
     let test = TestStore::new();
     let made = new(kind::SESSION_CREATED, "new").with("name", "fix auth");

@@ -33,7 +33,7 @@ const TAIL_RECORDS: usize = 64;
 /// ... or when the tail's packs have at least this many bytes.
 const TAIL_BYTES: u64 = 16 << 20;
 /// What of RocksDB has another shape is derived anew.
-const VERSION: &[u8] = b"2";
+const VERSION: &[u8] = b"3";
 
 /// What the view knows of a pack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -318,6 +318,15 @@ impl View {
             1 => Ok(named.remove(0)),
             0 => Err(Error::NoSession { session: name.to_owned() }),
             _ => Err(Error::Ambiguous { selector: name.to_owned(), candidates: named.into_iter().map(|s| s.id).collect() }),
+        }
+    }
+
+    /// The id of the session that [`View::session_named`] gives, or of one that checkpoints alone tell of.
+    pub fn session_id(&self, name: &str) -> Result<String> {
+        match self.session_named(name) {
+            Ok(session) => Ok(session.id),
+            Err(Error::NoSession { .. }) if self.outlines()?.iter().any(|outline| outline.session == name) => Ok(name.to_owned()),
+            Err(e) => Err(e),
         }
     }
 
