@@ -3,9 +3,8 @@
 use std::{ffi::OsString, path::PathBuf};
 
 use parhelia_store::{
-    Store, name,
+    name,
     progress::Progress,
-    record::Checkpoint,
     restore::{self, Change, Counts, Options, Plan, Report},
     selector::find,
 };
@@ -45,7 +44,7 @@ pub struct Args {
     /// Pass over what matches a pattern; may be repeated
     #[arg(long, value_name = "PATTERN", requires = "to")]
     exclude: Vec<String>,
-    /// Restore setuid and setgid bits and devices of an imported checkpoint, or from a store of somebody else
+    /// Restore what gives privileges (setuid, devices, capabilities) of an imported checkpoint, or from a store of somebody else
     #[arg(long, requires = "to")]
     preserve_special: bool,
     /// Only say what would be done
@@ -78,10 +77,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     };
     let (checkpoint, _pin) = context.pinned(&store, &place.checkpoint, "restore")?;
     let subpath: Vec<u8> = name::components(&place.path.unwrap_or_default()).collect::<Vec<_>>().join(&b'/');
-    let distrusted = distrusted(&store, &checkpoint).filter(|_| !args.preserve_special);
     let options = Options {
         subpath,
-        preserve_special: distrusted.is_none(),
+        preserve_special: args.preserve_special,
         in_place: args.in_place,
         delete: args.delete,
         include: args.include.clone(),
@@ -90,9 +88,6 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         ..Options::new(to)
     };
     let progress = context.progress();
-    if let Some(reason) = distrusted {
-        progress.notice(&format!("{reason}: setuid and setgid bits and devices are left out; --preserve-special restores them"));
-    }
     let plan = restore::plan(&store, &checkpoint, &options, &progress)?;
     if args.dry_run {
         drop(progress);
@@ -132,17 +127,6 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     done["verified"] = json!(args.verify);
     context.out.summary(done)?;
     Ok(if report.skipped.is_empty() { Code::Done } else { Code::Partly })
-}
-
-/// Why what a checkpoint says of privileges is not taken at its word.
-fn distrusted(store: &Store, checkpoint: &Checkpoint) -> Option<&'static str> {
-    use std::os::unix::fs::MetadataExt;
-    let is_own = |owner: u32| owner == rustix::process::geteuid().as_raw();
-    if checkpoint.record.is_imported() {
-        return Some("the checkpoint was imported");
-    }
-    let owner = std::fs::metadata(store.layout().config()).map(|meta| meta.uid());
-    if owner.is_ok_and(is_own) { None } else { Some("the store belongs to somebody else") }
 }
 
 fn summary(id: &str, dry_run: bool, fields: &impl Serialize) -> Value {

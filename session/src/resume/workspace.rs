@@ -86,5 +86,9 @@ fn move_aside(git: &Path) -> Result<Option<PathBuf>> {
 fn restored(store: &Store, checkpoint: &Checkpoint, subpath: &[u8], target: PathBuf, progress: &dyn Progress) -> Result<Report> {
     let options = Options { subpath: subpath.to_vec(), in_place: target.exists(), ..Options::new(target) };
     let plan = restore::plan(store, checkpoint, &options, progress)?;
-    Ok(restore::execute(store, checkpoint, plan, progress)?)
+    let report = restore::execute(store, checkpoint, plan, progress)?;
+    for skipped in &report.skipped {
+        progress.notice(&format!("{}: {}", parhelia_store::name::display(&skipped.path), skipped.error));
+    }
+    Ok(report)
 }

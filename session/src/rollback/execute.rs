@@ -10,7 +10,7 @@ use parhelia_store::{
     omitted::Reason,
     progress::Progress,
     record::{Checkpoint, Rules, Trigger},
-    restore::{self, Options, Plan, Report},
+    restore::{self, Options, Plan, Report, Skipped},
 };
 
 use super::{
@@ -173,8 +173,12 @@ fn carry_out(store: &Store, session: &str, intent: &Intent, actor: &Actor, progr
         }
     })?;
     let report = restore::execute(store, &target, plan, progress)?;
-    if let Some(skipped) = report.skipped.first() {
-        return Err(not_restored(skipped, report.skipped.len()));
+    let (withheld, failed): (Vec<&Skipped>, Vec<&Skipped>) = report.skipped.iter().partition(|skipped| skipped.is_withheld);
+    if let Some(skipped) = failed.first() {
+        return Err(not_restored(skipped, failed.len()));
+    }
+    for skipped in withheld {
+        progress.notice(&format!("{}: {}", parhelia_store::name::display(&skipped.path), skipped.error));
     }
     let moved = conversation(store, session, intent, &target)?;
     intent::clear(store, session, intent, true, actor)?;
@@ -194,8 +198,9 @@ fn revert(store: &Store, session: &str, intent: &Intent, actor: &Actor, why: Err
         // Whoever asked to stop has been heard; going back is not stopped.
         let plan = plan(store, &safety, &intent.workspace, unhex(&intent.spare), &())?;
         let report = restore::execute(store, &safety, plan, &())?;
-        if let Some(skipped) = report.skipped.first() {
-            return Err(not_restored(skipped, report.skipped.len()));
+        let failed: Vec<&Skipped> = report.skipped.iter().filter(|skipped| !skipped.is_withheld).collect();
+        if let Some(skipped) = failed.first() {
+            return Err(not_restored(skipped, failed.len()));
         }
         conversation(store, session, intent, &safety)?;
         if let Some(commit) = &intent.stash {
@@ -210,7 +215,7 @@ fn revert(store: &Store, session: &str, intent: &Intent, actor: &Actor, why: Err
     }
 }
 
-fn not_restored(skipped: &restore::Skipped, entries: usize) -> Error {
+fn not_restored(skipped: &Skipped, entries: usize) -> Error {
     Error::NotRestored { path: parhelia_store::name::display(&skipped.path), reason: skipped.error.clone(), entries }
 }
 

@@ -8,7 +8,7 @@ use std::{
 
 use rustix::io::{Errno, Result};
 
-use super::table::Action;
+use super::{Options, table::Action};
 use crate::{
     id::BlobId,
     statcache::Cached,
@@ -17,7 +17,13 @@ use crate::{
 };
 
 /// How an entry is to become that of the checkpoint; `None` if it is already.
-pub fn compare(folder: BorrowedFd<'_>, node: &Node, mode: u32, live: &Stat, cached: Option<&Cached>) -> Result<Option<Action>> {
+pub fn compare(
+    folder: BorrowedFd<'_>,
+    node: &Node,
+    options: &Options,
+    live: &Stat,
+    cached: Option<&Cached>,
+) -> Result<Option<Action>> {
     let known = cached.filter(|cached| cached.is_unchanged(live)).map(|cached| &cached.node);
     let same = match &node.kind {
         Kind::Folder { .. } => live.is_folder(),
@@ -38,14 +44,15 @@ pub fn compare(folder: BorrowedFd<'_>, node: &Node, mode: u32, live: &Stat, cach
         let folders = live.is_folder() || node.as_folder().is_some();
         return Ok(Some(if folders { Action::Exchange } else { Action::Replace }));
     }
-    let meta = &node.meta;
-    let stat_fits = live.mode & 0o7777 == mode && live.uid == meta.uid && live.gid == meta.gid && live.mtime == meta.mtime;
+    let meta = options.meta_of(&node.meta);
+    let stat_fits = live.mode & 0o7777 == meta.mode && live.uid == meta.uid && live.gid == meta.gid && live.mtime == meta.mtime;
     if !stat_fits {
         return Ok(Some(Action::Meta));
     }
     let xattrs_fit = match known {
-        Some(known) => known.meta.xattrs == meta.xattrs,
-        None => sys::xattrs_at(folder, &node.name)? == meta.xattrs,
+        Some(known) if options.preserve_special => known.meta.xattrs == meta.xattrs,
+        Some(known) => options.decided(known.meta.xattrs.clone()) == meta.xattrs,
+        None => options.decided(sys::xattrs_at(folder, &node.name)?) == meta.xattrs,
     };
     Ok((!xattrs_fit).then_some(Action::Meta))
 }

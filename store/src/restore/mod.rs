@@ -21,6 +21,7 @@ mod table;
 mod target;
 #[cfg(test)]
 mod tests;
+mod trust;
 mod verify;
 mod walk;
 mod write;
@@ -46,7 +47,6 @@ use crate::{
     record::Checkpoint,
     store::Store,
     sys,
-    tree::Meta,
 };
 use run::{Done, Run, Staging};
 use settle::Settled;
@@ -70,7 +70,7 @@ pub struct Options {
     pub exclude: Vec<String>,
     /// Read what was written once more.
     pub verify: bool,
-    /// Restore setuid and setgid bits, and devices.
+    /// Restore setuid and setgid bits, devices, and attributes that give privileges also where [`Store::distrusts`] the checkpoint.
     pub preserve_special: bool,
     /// How many threads to use.
     pub threads: usize,
@@ -88,14 +88,9 @@ impl Options {
             include: Vec::new(),
             exclude: Vec::new(),
             verify: false,
-            preserve_special: true,
+            preserve_special: false,
             threads: std::thread::available_parallelism().map_or(2, NonZeroUsize::get),
         }
-    }
-
-    /// The permission bits that an entry gets.
-    fn mode_of(&self, meta: &Meta) -> u32 {
-        if self.preserve_special { meta.mode } else { meta.mode & 0o1777 }
     }
 }
 

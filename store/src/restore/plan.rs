@@ -119,6 +119,14 @@ impl Plan {
 /// Finds out what restoring a checkpoint will do.
 pub fn plan(store: &Store, checkpoint: &Checkpoint, options: &Options, progress: &dyn Progress) -> Result<Plan> {
     let filter = Filter::new(&options.include, &options.exclude, &options.spare)?;
+    let distrusted = store.distrusts(checkpoint).filter(|_| !options.preserve_special);
+    if let Some(reason) = distrusted {
+        progress.notice(&format!(
+            "{reason}: setuid and setgid bits, devices, and attributes that give privileges are left out; \
+             `checkpoint restore --to DIR --preserve-special` restores them"
+        ));
+    }
+    let options = &Options { preserve_special: distrusted.is_none(), ..options.clone() };
     let pin = pin(store, checkpoint)?;
     let (node, position) = find(store, checkpoint, &options.subpath)?;
     let target = target::find(store, &options.target, node.as_folder().is_some(), options.in_place)?;
@@ -235,7 +243,7 @@ fn walk_from(walk: Walk<'_>, node: &Node, position: u64, target: &Target, root: 
         parent: 0,
         index: 0,
         name: Box::default(),
-        meta: Meta { mode: walk.options.mode_of(&node.meta), ..node.meta.clone() },
+        meta: node.meta.clone(),
         tree: TreeId([0; 32]),
         is_new: root.is_none(),
         selected: true,
@@ -251,7 +259,7 @@ fn walk_from(walk: Walk<'_>, node: &Node, position: u64, target: &Target, root: 
         (Kind::Folder { tree, .. }, _) => {
             top.tree = *tree;
             if let Some(root) = &root {
-                top.differs = differs(root, &top.meta).at("read", target.path())?;
+                top.differs = differs(root, walk.options, &top.meta).at("read", target.path())?;
                 top.finish = top.differs;
             }
             walk.enter_root(top);
@@ -267,9 +275,9 @@ fn walk_from(walk: Walk<'_>, node: &Node, position: u64, target: &Target, root: 
     Ok(walk.found.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-fn differs(root: &OwnedFd, meta: &Meta) -> rustix::io::Result<bool> {
+fn differs(root: &OwnedFd, options: &Options, meta: &Meta) -> rustix::io::Result<bool> {
     let live = sys::stat_fd(root)?;
-    Ok(live.meta(sys::xattrs_fd(root.as_fd())?) != *meta)
+    Ok(live.meta(options.decided(sys::xattrs_fd(root.as_fd())?)) != *options.meta_of(meta))
 }
 
 /// Drops the folders in which the patterns want nothing.

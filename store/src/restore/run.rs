@@ -31,6 +31,7 @@ use crate::{
     progress::{self, Progress},
     store::Store,
     sys,
+    tree::Meta,
 };
 
 /// Something that could not be made as it was.
@@ -41,6 +42,9 @@ pub struct Skipped {
     pub path: Vec<u8>,
     /// Why.
     pub error: String,
+    /// Whether it was left out because it would give privileges, and not because something failed.
+    #[serde(skip)]
+    pub is_withheld: bool,
 }
 
 fn shown<S: serde::Serializer>(path: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
@@ -180,9 +184,19 @@ impl Run<'_> {
 
     /// Notes that something could not be made as it was.
     pub fn skip(&self, folder: u32, name: &[u8], error: impl ToString) {
+        self.add_skipped(folder, name, error.to_string(), false);
+    }
+
+    fn add_skipped(&self, folder: u32, name: &[u8], error: String, is_withheld: bool) {
         let path = entry_path(&self.plan.folders, folder, name);
-        let skipped = Skipped { path, error: error.to_string() };
+        let skipped = Skipped { path, error, is_withheld };
         self.skipped.lock().unwrap_or_else(PoisonError::into_inner).push(skipped);
+    }
+
+    /// Notes that an entry is not made, because it would give privileges.
+    pub fn withhold_entry(&self, folder: u32, index: u32, name: &[u8], reason: &str) {
+        self.not_made.lock().unwrap_or_else(PoisonError::into_inner).insert((folder, index));
+        self.add_skipped(folder, name, reason.to_owned(), true);
     }
 
     /// Notes that an entry could not be made at all.
@@ -196,8 +210,11 @@ impl Run<'_> {
         self.not_made.lock().unwrap_or_else(PoisonError::into_inner).contains(&(folder, index))
     }
 
-    /// Notes what of an entry's metadata could not be set.
-    pub fn note(&self, folder: u32, name: &[u8], refused: &Refused) {
+    /// Notes what of an entry's metadata could not be set, or was not because it would give privileges.
+    pub fn note(&self, folder: u32, name: &[u8], wanted: &Meta, refused: &Refused) {
+        for xattr in self.plan.options.withheld(wanted) {
+            self.add_skipped(folder, name, format!("attribute {}: it is not restored", name::display(xattr)), true);
+        }
         if refused.owner {
             self.foreign.fetch_add(1, Ordering::Relaxed);
         }
@@ -259,15 +276,16 @@ impl Run<'_> {
         let set = || -> rustix::io::Result<(Refused, Stamp)> {
             let fd = self.dirs.get(folder)?;
             let stat = sys::stat_fd(&fd)?;
-            let xattrs = if line.is_new { Vec::new() } else { sys::xattrs_fd(fd.as_fd())? };
+            let options = &self.plan.options;
+            let xattrs = if line.is_new { Vec::new() } else { options.decided(sys::xattrs_fd(fd.as_fd())?) };
             let current = Current { mode: stat.mode & 0o7777, uid: stat.uid, gid: stat.gid, xattrs };
-            let refused = meta::apply(&Handle::Open(fd.as_fd()), &line.meta, &current)?;
+            let refused = meta::apply(&Handle::Open(fd.as_fd()), &options.meta_of(&line.meta), &current)?;
             let mut stamp = Stamp::private(&sys::stat_fd(&fd)?);
             stamp.racy |= !refused.is_nothing();
             Ok((refused, stamp))
         };
         let (refused, stamp) = set().at("set metadata of", self.path(line.parent, &line.name))?;
-        self.note(line.parent, &line.name, &refused);
+        self.note(line.parent, &line.name, &line.meta, &refused);
         done.folders.push((folder, stamp));
         Ok(())
     }

@@ -169,7 +169,7 @@ impl Run<'_> {
             let fd = self.dirs.get(item.folder).at("open folder", self.path(item.folder, &node.name))?;
             match self.set_meta(fd.as_fd(), &node.name, &node) {
                 Ok(refused) => {
-                    self.note(item.folder, &node.name, &refused);
+                    self.note(item.folder, &node.name, &node.meta, &refused);
                     out.metadata += 1;
                 }
                 Err(e) => self.skip_entry(item.folder, item.index, &node.name, e),

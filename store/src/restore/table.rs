@@ -105,7 +105,7 @@ pub struct Folder {
     pub index: u32,
     /// Its name there.
     pub name: Box<[u8]>,
-    /// Its metadata.
+    /// Its metadata, as the checkpoint has it.
     pub meta: Meta,
     /// Its tree.
     pub tree: TreeId,

@@ -25,7 +25,7 @@ use crate::{
     statcache::StatCache,
     store::Store,
     sys::{self, Stat},
-    tree::{Kind, Meta, Node},
+    tree::{Kind, Node},
     view::View,
 };
 
@@ -279,9 +279,8 @@ impl Walk<'_> {
         out: &mut Outcome,
     ) -> Result<()> {
         let cached = entries.cached_at(at.index, stat.is_some(), &node.name);
-        let mode = self.options.mode_of(&node.meta);
         let action = match (live, &stat) {
-            (Some(live), Some(stat)) => match compare(live.fd.as_fd(), node, mode, stat, cached) {
+            (Some(live), Some(stat)) => match compare(live.fd.as_fd(), node, self.options, stat, cached) {
                 Err(Errno::NOENT) => Some(Action::Create),
                 Err(e) => return Err(e).at("read", name::as_path(&node.name)),
                 Ok(action) => action,
@@ -325,12 +324,11 @@ impl Walk<'_> {
 
     #[allow(clippy::too_many_arguments)]
     fn child(&self, at: &Place<'_>, node: &Node, tree: TreeId, is_new: bool, differs: bool, section: u64, out: &mut Outcome) {
-        let meta = Meta { mode: self.options.mode_of(&node.meta), ..node.meta.clone() };
         let folder = Folder {
             parent: at.job.folder,
             index: at.index as u32,
             name: node.name.clone().into(),
-            meta,
+            meta: node.meta.clone(),
             tree,
             is_new,
             selected: at.included,

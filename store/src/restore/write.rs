@@ -23,11 +23,12 @@ use crate::{
     name,
     pack::{Block, ObjectKind},
     progress, sys,
-    tree::{Hole, Kind, Meta, Node},
+    tree::{Hole, Kind, Node},
 };
 
 /// At most this many entries are written at a time by one thread.
 const GROUP_MAX: usize = 256;
+const NO_DEVICES: &str = "devices are not restored";
 
 /// A file being written, in order.
 struct Out<'a> {
@@ -196,7 +197,7 @@ impl Run<'_> {
         let failed = |action| move |e: Errno| (action, e);
         let path = || self.path(item.folder, &node.name);
         let is_private = self.plan.folders[item.folder as usize].is_new;
-        let meta = Meta { mode: self.plan.options.mode_of(&node.meta), ..node.meta.clone() };
+        let meta = self.plan.options.meta_of(&node.meta);
         let first_mode = if is_private && meta.xattrs.is_empty() { meta.mode & 0o777 } else { 0o600 };
         let folder = self.dirs.get(item.folder).at("open folder", path())?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -221,7 +222,7 @@ impl Run<'_> {
                 Some(created) => Current { mode: first_mode & created.mode, ..created.clone() },
                 None => {
                     let stat = sys::stat_fd(&fd).map_err(failed("read"))?;
-                    let xattrs = sys::xattrs_fd(fd.as_fd()).map_err(failed("read"))?;
+                    let xattrs = self.plan.options.decided(sys::xattrs_fd(fd.as_fd()).map_err(failed("read"))?);
                     Current { mode: stat.mode & 0o7777, uid: stat.uid, gid: stat.gid, xattrs }
                 }
             };
@@ -229,9 +230,15 @@ impl Run<'_> {
             Ok((refused, Stamp::private(&sys::stat_fd(&fd).map_err(failed("read"))?)))
         };
         let (refused, mut stamp) = set().or_else(|(action, e)| Err(e).at(action, path()))?;
-        self.note(item.folder, &node.name, &refused);
-        stamp.racy |= !refused.is_nothing() || meta.mode != node.meta.mode;
+        self.note(item.folder, &node.name, &node.meta, &refused);
+        stamp.racy |= !refused.is_nothing() || *meta != node.meta;
         Ok(Some(stamp))
+    }
+
+    /// Whether an entry is not made, because it would give privileges.
+    fn withholds(&self, node: &Node) -> bool {
+        let is_device = matches!(node.kind, Kind::CharDevice { .. } | Kind::BlockDevice { .. });
+        is_device && !self.plan.options.preserve_special
     }
 
     /// Makes a symlink, fifo, socket or device.
@@ -239,9 +246,8 @@ impl Run<'_> {
         let path = || self.path(item.folder, &node.name);
         let now = self.name_now(item.folder, item.index, &node.name);
         let folder = self.dirs.get(item.folder).at("open folder", path())?;
-        let is_device = matches!(node.kind, Kind::CharDevice { .. } | Kind::BlockDevice { .. });
-        if is_device && !self.plan.options.preserve_special {
-            self.skip_entry(item.folder, item.index, &node.name, "devices are not restored");
+        if self.withholds(node) {
+            self.withhold_entry(item.folder, item.index, &node.name, NO_DEVICES);
             return Ok(None);
         }
         let made = match &node.kind {
@@ -264,7 +270,7 @@ impl Run<'_> {
             other => other.at("create", path())?,
         }
         let refused = self.set_meta(folder.as_fd(), &now, node).at("set metadata of", path())?;
-        self.note(item.folder, &node.name, &refused);
+        self.note(item.folder, &node.name, &node.meta, &refused);
         let stat = sys::stat_at(folder.as_fd(), &now).at("read", path())?;
         let mut stamp = Stamp::private(&stat);
         stamp.racy |= !refused.is_nothing();
@@ -273,9 +279,10 @@ impl Run<'_> {
 
     /// Sets the metadata of an entry of any type that is there, under whatever name.
     pub fn set_meta(&self, folder: BorrowedFd<'_>, now: &[u8], node: &Node) -> rustix::io::Result<Refused> {
-        let meta = Meta { mode: self.plan.options.mode_of(&node.meta), ..node.meta.clone() };
+        let meta = self.plan.options.meta_of(&node.meta);
         let stat = sys::stat_at(folder, now)?;
-        let current = Current { mode: stat.mode & 0o7777, uid: stat.uid, gid: stat.gid, xattrs: sys::xattrs_at(folder, now)? };
+        let xattrs = self.plan.options.decided(sys::xattrs_at(folder, now)?);
+        let current = Current { mode: stat.mode & 0o7777, uid: stat.uid, gid: stat.gid, xattrs };
         let handle = match node.kind {
             Kind::Symlink { .. } => Handle::Symlink(folder, now),
             _ => Handle::find(folder, now)?,
@@ -290,7 +297,12 @@ impl Run<'_> {
             progress::check(self.progress)?;
             let (from, to) = (self.plan.node(link.from_folder, link.from_index)?, self.plan.node(link.folder, link.index)?);
             if self.is_skipped(link.from_folder, link.from_index) {
-                self.skip_entry(link.folder, link.index, &to.name, "the file that it is a link to could not be made");
+                match self.withholds(&to) {
+                    true => self.withhold_entry(link.folder, link.index, &to.name, NO_DEVICES),
+                    false => {
+                        self.skip_entry(link.folder, link.index, &to.name, "the file that it is a link to could not be made")
+                    }
+                }
                 continue;
             }
             let from_now = match self.is_written(link.from_folder, link.from_index) {
