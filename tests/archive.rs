@@ -1,8 +1,11 @@
 //! Exports are archives that GNU tar reads; imports give the same root back.
 
-use std::{fs, process::Command};
+use std::{
+    fs,
+    process::{Command, Stdio},
+};
 
-use parhelia_tests::{Scratch, assert_equal, every_kind};
+use parhelia_tests::{Scratch, assert_equal, every_kind, write};
 
 #[test]
 fn tar_extracts_an_export_exactly() {
@@ -40,4 +43,42 @@ fn an_import_has_the_same_root() {
     assert!(said.contains("the checkpoint was imported"), "{said}");
     other.expect(0, &["checkpoint", "restore", "latest", "--preserve-special", "--quiet", "--to", &restored]);
     assert_equal(&work, &other.path("restored"));
+}
+
+/// An export as a plain tar, in which the record gives another name to the session; both names are as long.
+fn renamed(s: &Scratch, id: &str, session: &str, name: &str) -> Vec<u8> {
+    let archive = s.path("whole.tar.zst").to_string_lossy().into_owned();
+    s.expect(0, &["export", id, "-o", &archive, "--quiet"]);
+    let unpacked = Command::new("zstd").args(["-dcq", &archive]).stdin(Stdio::null()).output().unwrap();
+    assert!(unpacked.status.success());
+    let (from, to) = (format!("\"session\":\"{session}\""), format!("\"session\":\"{name}\""));
+    assert_eq!(from.len(), to.len());
+    let mut tar = unpacked.stdout;
+    let at = tar.windows(from.len()).position(|part| part == from.as_bytes()).unwrap();
+    tar[at..at + to.len()].copy_from_slice(to.as_bytes());
+    tar
+}
+
+#[test]
+fn a_session_that_is_a_path_is_refused() {
+    let s = Scratch::new();
+    write(&s.path("work/f"), b"content").unwrap();
+    let id = s.create("session", &s.path("work"));
+    let checkpoints = || s.expect(0, &["checkpoint", "list", "--json"]).matches("\"type\":\"checkpoint\"").count();
+    let before = checkpoints();
+    for name in ["../../x", "/tmp/xx", "a/../..", ".hidden", "\\u0000x"] {
+        let file = s.path("hostile.tar");
+        fs::write(&file, renamed(&s, &id, "session", name)).unwrap();
+        let file = file.to_string_lossy().into_owned();
+        let said = s.expect(12, &["import", &file]);
+        assert!(said.contains("session's name") && said.contains("hostile.tar"), "{said}");
+        assert_eq!(checkpoints(), before);
+        s.expect(0, &["import", &file, "--session", "other"]);
+        s.expect(0, &["checkpoint", "delete", "other@latest"]);
+    }
+    let archive = s.path("whole.tar.zst").to_string_lossy().into_owned();
+    for name in ["../x", "/tmp/x", ".hidden"] {
+        assert!(s.expect(2, &["import", &archive, "--session", name]).contains("session's name"));
+    }
+    assert_eq!(checkpoints(), before);
 }

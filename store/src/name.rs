@@ -1,8 +1,12 @@
 //! Names and paths are bytes. These helpers show them to people and join them.
 
-use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
+use std::{borrow::Cow, ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
-use crate::format::NAME_BYTES_MAX;
+use crate::{
+    error::{Error, Result},
+    format::NAME_BYTES_MAX,
+    id::BlobId,
+};
 
 /// Whether these bytes can be one entry's name in a folder.
 pub fn is_valid(name: &[u8]) -> bool {
@@ -11,6 +15,35 @@ pub fn is_valid(name: &[u8]) -> bool {
         && name != b"."
         && name != b".."
         && !name.iter().any(|&b| b == b'/' || b == 0)
+}
+
+/// A session's name is at most this long.
+pub const SESSION_BYTES_MAX: usize = 128;
+
+/// Whether a session can have this name: letters, digits, `.`, `_` and `-`, a letter or digit first.
+pub fn is_session(name: &str) -> bool {
+    let is_fine = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.len() <= SESSION_BYTES_MAX && name.chars().all(is_fine)
+}
+
+/// Fails where a session cannot have this name.
+pub(crate) fn check_session(name: &str) -> Result<()> {
+    if is_session(name) {
+        return Ok(());
+    }
+    Err(Error::Invalid(format!(
+        "'{}' cannot be a session's name: give letters, digits, '.', '_' and '-', a letter or digit first, at most {SESSION_BYTES_MAX}",
+        display(name.as_bytes())
+    )))
+}
+
+/// What a session's own file is called in a folder of many: its name, or a hash of a name that no session can have. A store that somebody
+/// has forged may have those.
+pub fn session_file(session: &str) -> Cow<'_, str> {
+    match is_session(session) {
+        true => Cow::Borrowed(session),
+        false => Cow::Owned(format!("_{}", BlobId::of(session.as_bytes()))),
+    }
 }
 
 /// A path for people and for JSON: bytes that are not printable UTF-8 are shown as `\xNN`, newlines as `\n`, a backslash as `\\`.
@@ -112,5 +145,16 @@ mod tests {
     fn extensions() {
         assert_eq!(extension(b"a.tar.gz"), b"gz");
         assert_eq!(extension(b".profile"), b"");
+    }
+
+    #[test]
+    fn a_session_s_file_stays_in_its_folder() {
+        for fine in ["s", "work-1.2_x", &"x".repeat(128)] {
+            assert_eq!(session_file(fine), fine);
+        }
+        let bad = ["", ".", "..", "../x", "a/b", "/a", ".hidden", "a\0b", "a\nb", &"x".repeat(129)];
+        let files: std::collections::HashSet<_> = bad.iter().map(|name| session_file(name).into_owned()).collect();
+        assert_eq!(files.len(), bad.len());
+        assert!(files.iter().all(|file| is_valid(file.as_bytes()) && file.starts_with('_') && !is_session(file)));
     }
 }

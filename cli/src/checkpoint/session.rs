@@ -5,12 +5,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use parhelia_store::id::BlobId;
+use parhelia_store::{
+    id::BlobId,
+    name::{SESSION_BYTES_MAX, is_session},
+};
 
 use crate::exit::{Failure, Result};
 
-/// A session's name is at most this long.
-const NAME_BYTES_MAX: usize = 128;
 /// So much of a folder's name is taken into a session's.
 const STEM_BYTES_MAX: usize = 64;
 
@@ -26,13 +27,11 @@ pub fn workspace(path: &Path) -> Result<PathBuf> {
 
 /// A name that the user gave, if it can be one.
 pub fn checked(name: &str) -> Result<String> {
-    let is_fine = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    let begins_well = name.starts_with(|c: char| c.is_ascii_alphanumeric());
-    if begins_well && name.len() <= NAME_BYTES_MAX && name.chars().all(is_fine) {
+    if is_session(name) {
         return Ok(name.to_owned());
     }
     Err(Failure::Usage(format!(
-        "'{name}' cannot be a session's name: give letters, digits, '.', '_' and '-', a letter or digit first, at most {NAME_BYTES_MAX}"
+        "'{name}' cannot be a session's name: give letters, digits, '.', '_' and '-', a letter or digit first, at most {SESSION_BYTES_MAX}"
     )))
 }
 

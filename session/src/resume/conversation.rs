@@ -11,6 +11,7 @@ use std::{
 use parhelia_store::{
     Store,
     id::{BlobId, OpId},
+    name::{is_session, session_file},
     record::Checkpoint,
     tree::{Kind, Node},
 };
@@ -41,7 +42,7 @@ pub struct Restored {
 
 /// Where what is replaced of a session's conversations is kept: in the agent's own folder, where moving is renaming.
 pub fn aside(config: &Path, session: &str) -> PathBuf {
-    config.join("parhelia-aside").join(session).join(OpId::generate().to_string())
+    config.join("parhelia-aside").join(&*session_file(session)).join(OpId::generate().to_string())
 }
 
 /// How long the conversation is in a checkpoint, in bytes.
@@ -83,8 +84,12 @@ pub fn put_back(
     aside: &Path,
     exactly: bool,
 ) -> Result<Restored> {
-    let place = config.join("projects").join(slug(folder)).join(format!("{conversation}.jsonl"));
     let mut done = Restored::default();
+    // An id names files. A forged one that leads elsewhere is none to go on with.
+    if !is_session(conversation) {
+        return Ok(done);
+    }
+    let place = config.join("projects").join(slug(folder)).join(format!("{conversation}.jsonl"));
     let holding = checkpoint.map(|checkpoint| holding(store, checkpoint, conversation, exactly)).transpose()?.flatten();
     let kept = match &holding {
         Some(checkpoint) => state_file(store, checkpoint, CONVERSATION_FOLDER)?,

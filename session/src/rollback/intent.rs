@@ -12,8 +12,9 @@ use parhelia_store::{
     event::{Actor, NewEvent, kind},
     fold::Session,
     id::Ulid,
+    name::session_file,
 };
-use rustix::fs::FlockOperation;
+use rustix::fs::{FlockOperation, OFlags};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
@@ -122,8 +123,10 @@ pub struct Turn(File);
 pub(super) fn turn(store: &Store, session: &str, limit: Duration) -> Result<Option<Turn>> {
     let folder = store.path().join("turns");
     fs::create_dir_all(&folder).at("create folder", &folder)?;
-    let path = folder.join(session);
-    let file = File::options().write(true).create(true).truncate(false).mode(0o600).open(&path).at("open", &path)?;
+    let path = folder.join(&*session_file(session));
+    let no_link = OFlags::NOFOLLOW.bits() as i32;
+    let file = File::options().write(true).create(true).truncate(false).mode(0o600).custom_flags(no_link).open(&path);
+    let file = file.at("open", &path)?;
     let until = Instant::now() + limit;
     loop {
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {

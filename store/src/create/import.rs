@@ -44,6 +44,7 @@ pub struct ImportOptions {
 pub fn import(store: &Store, archive: &mut Reader<'_>, options: &ImportOptions, progress: &dyn Progress) -> Result<Outcome> {
     let started_at = Timestamp::now();
     store.check_writable()?;
+    options.session.as_deref().map_or(Ok(()), name::check_session)?;
     let pin = Pin::take(&store.layout().pins(), true, "import")?;
     store.refresh()?;
     let adopted = orphans::adopt(store, pin.op, progress)?;
@@ -51,6 +52,10 @@ pub fn import(store: &Store, archive: &mut Reader<'_>, options: &ImportOptions, 
     let packs = PackSink::new(store, store.view(), pin.op, adopted.objects, adopted.packs.len() as u32);
     let sink = Sink::Store(Box::new(packs));
     let gathered = gather(store, archive, &sink, progress).and_then(|gathered| {
+        if let Some(origin) = archive.record().filter(|_| options.session.is_none()) {
+            let unfit = |e: Error| archive.refused(b"", &format!("{e}; --session gives another"));
+            name::check_session(&origin.record.session).map_err(unfit)?;
+        }
         let omissions = archive.omissions()?;
         let roots = store_root(&sink, &[&gathered.root], &gathered.links, &omissions)?;
         Ok((gathered, omissions, roots))

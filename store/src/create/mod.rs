@@ -140,6 +140,7 @@ fn attempt(
 ) -> Result<Option<Outcome>> {
     let started_at = Timestamp::now();
     store.check_writable()?;
+    name::check_session(&options.session)?;
     let target = Target::open(store, &options.workspace)?;
     let belonging = Belonging { actor: options.actor.clone(), place: Some(place(&target.path, target.inode)) };
     let excluder = Excluder::new(options.rules.clone(), options.listed.clone())?;

@@ -456,3 +456,15 @@ fn a_lost_index_loses_nothing() {
     let g = Fixture { store, ..f };
     g.assert_exact(&g.store.checkpoints().unwrap()[0]);
 }
+
+#[test]
+fn names_that_no_session_can_have_are_refused() {
+    let f = fixture();
+    f.write("f", b"x");
+    for bad in ["", "..", "../x", "a/b", "/a", ".hidden", "-x", "a b", "a\0", "ä", &"x".repeat(129)] {
+        let options = Options { session: bad.into(), ..f.options() };
+        let error = run(&f.store, &options, &()).unwrap_err();
+        assert!(matches!(&error, Error::Invalid(text) if text.contains("session")), "{bad}: {error}");
+    }
+    assert!(f.store.checkpoints().unwrap().is_empty());
+}
