@@ -214,14 +214,17 @@ impl Served {
 }
 
 impl Filesystem for Served {
-    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let shared = self.lock();
-        let found = shared.disk.find(parent.0, name).ok_or(Errno::ENOENT).and_then(|ino| shared.attr(ino));
-        Self::entry(found, reply);
+    fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let mut shared = self.lock();
+        let stepped = shared.step(Call::Find, request);
+        let found = stepped.and_then(|()| shared.disk.find(parent.0, name).ok_or(Errno::ENOENT));
+        Self::entry(found.and_then(|ino| shared.attr(ino)), reply);
     }
 
-    fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        match self.lock().attr(ino.0) {
+    fn getattr(&self, request: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        let mut shared = self.lock();
+        let stepped = shared.step(Call::Look, request);
+        match stepped.and_then(|()| shared.attr(ino.0)) {
             Ok(attr) => reply.attr(&TTL, &attr),
             Err(e) => reply.error(e),
         }
@@ -251,8 +254,12 @@ impl Filesystem for Served {
         }
     }
 
-    fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
-        match self.lock().disk.get(ino.0).map(|inode| &inode.body) {
+    fn readlink(&self, request: &Request, ino: INodeNo, reply: ReplyData) {
+        let mut shared = self.lock();
+        if let Err(e) = shared.step(Call::Follow, request) {
+            return reply.error(e);
+        }
+        match shared.disk.get(ino.0).map(|inode| &inode.body) {
             Some(Body::Symlink(target)) => reply.data(target.as_os_str().as_encoded_bytes()),
             _ => reply.error(Errno::EINVAL),
         }
@@ -388,8 +395,11 @@ impl Filesystem for Served {
         self.sync(request, ino, reply);
     }
 
-    fn readdir(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectory) {
-        let shared = self.lock();
+    fn readdir(&self, request: &Request, ino: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+        let mut shared = self.lock();
+        if let Err(e) = shared.step(Call::List, request) {
+            return reply.error(e);
+        }
         let Some(names) = shared.disk.names(ino.0) else { return reply.error(Errno::ENOTDIR) };
         let dots = [(OsStr::new("."), ino.0), (OsStr::new(".."), ino.0)];
         let all = dots.into_iter().chain(names.iter().map(|(name, ino)| (name.as_os_str(), *ino)));
@@ -402,7 +412,10 @@ impl Filesystem for Served {
         reply.ok();
     }
 
-    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
+    fn statfs(&self, request: &Request, _: INodeNo, reply: ReplyStatfs) {
+        if let Err(e) = self.lock().step(Call::Space, request) {
+            return reply.error(e);
+        }
         reply.statfs(BLOCKS_FREE, BLOCKS_FREE, BLOCKS_FREE, BLOCKS_FREE, BLOCKS_FREE, 4096, 255, 4096);
     }
 

@@ -12,6 +12,16 @@ pub enum Call {
     OpenFolder,
     /// Reading.
     Read,
+    /// Finding a name.
+    Find,
+    /// Looking at an entry.
+    Look,
+    /// Listing a folder.
+    List,
+    /// Reading a symlink.
+    Follow,
+    /// Asking how much space there is.
+    Space,
     /// Making a file, folder, symlink or special file, or another name.
     Make,
     /// Writing, or making longer.
@@ -66,6 +76,11 @@ impl Trap {
         Call::Open,
         Call::OpenFolder,
         Call::Read,
+        Call::Find,
+        Call::Look,
+        Call::List,
+        Call::Follow,
+        Call::Space,
         Call::Make,
         Call::Write,
         Call::Cut,
