@@ -34,12 +34,13 @@ pub fn adopt(store: &Store, op: OpId, progress: &dyn Progress) -> Result<Adopted
     if dead.is_empty() {
         return Ok(adopted);
     }
-    let known: HashSet<PackId> = store.view().packs()?.into_keys().collect();
-    // Held while their packs are taken up, so that gc does not remove them meanwhile.
+    // Held while their packs are taken up: gc does not remove them meanwhile, and a run that was only just beginning waits.
     let mut seized = Vec::new();
     for op in &dead {
         seized.extend(pin::seize(&layout.pins(), *op)?.map(|file| (*op, file)));
     }
+    // In this order: a run that is over has committed by now, or never will. What it has committed is no longer its to take up.
+    let known: HashSet<PackId> = store.refresh()?.packs()?.into_keys().collect();
     let dead: Vec<OpId> = seized.iter().map(|(op, _)| *op).collect();
     let mut torn = HashSet::new();
     for pack in packs_of(layout, &dead)? {

@@ -76,24 +76,36 @@ impl Creator {
         me.at += 1;
         match self.at {
             0 => {
-                state.pins.insert(op, Pin { held: true, writer: true, checkpoints: BTreeSet::new() });
-                go(state, "pins", me)
+                state.pins.insert(op, Pin { held: false, writer: true, checkpoints: BTreeSet::new() });
+                go(state, "makes its pin", me)
             }
-            1 => {
+            1 => match state.pins.get_mut(&op) {
+                // Somebody took it for a dead one's, and is about to remove it.
+                Some(pin) if pin.held => Vec::new(),
+                Some(pin) => {
+                    pin.held = true;
+                    go(state, "locks its pin", me)
+                }
+                None => {
+                    me.at = 0;
+                    go(state, "finds its pin removed", me)
+                }
+            },
+            2 => {
                 if self.wants_base {
                     state.pins.entry(op).or_default().checkpoints.insert(OLD);
                 } else {
-                    me.at = 3;
+                    me.at = 4;
                     me.seen = state.journal.len();
                 }
                 go(state, "pins its base, or reads the journal", me)
             }
-            2 => {
+            3 => {
                 me.seen = state.journal.len();
                 me.has_base = !state.rules.pinner_looks_again || state.now().checkpoints.contains(&OLD);
                 go(state, "looks for its base", me)
             }
-            3 => {
+            4 => {
                 let dead = state.pins.iter().find(|(_, pin)| !pin.held && pin.writer).map(|(dead, _)| *dead);
                 match dead {
                     Some(dead) => {
@@ -104,13 +116,19 @@ impl Creator {
                         go(state, "seizes a dead pin", me)
                     }
                     None => {
-                        me.at = 6;
+                        me.at = 8;
                         go(state, "finds no dead pin", me)
                     }
                 }
             }
-            4 => {
-                let known = state.now().packs;
+            5 => {
+                if state.rules.adopter_looks_again {
+                    me.seen = state.journal.len();
+                }
+                go(state, "reads the journal again", me)
+            }
+            6 => {
+                let known = state.view(self.seen).packs;
                 let found = state.files.iter().find(|p| self.seized.contains(&p.0) && !known.contains_key(p)).copied();
                 if let Some(pack) = found {
                     state.files.remove(&pack);
@@ -119,12 +137,12 @@ impl Creator {
                 }
                 go(state, "takes up a pack", me)
             }
-            5 => {
+            7 => {
                 me.seized.clear();
                 self.seized.iter().for_each(|dead| drop(state.pins.remove(dead)));
                 go(state, "removes the dead pin", me)
             }
-            6 => {
+            8 => {
                 me.reused = None;
                 if self.has_base || !self.adopted.is_empty() || !self.own.is_empty() {
                     return go(state, "has X", me);
@@ -138,22 +156,22 @@ impl Creator {
                 }
                 go(state, "finds X or writes it", me)
             }
-            7 => match state.take_lock(op) {
+            9 => match state.take_lock(op) {
                 true => go(state, "takes the lock", me),
                 false => Vec::new(),
             },
-            8 => {
+            10 => {
                 let view = state.now();
                 let lost = |pack: &Pack| view.packs.get(pack).is_none_or(Option::is_some);
                 if state.rules.commit_checks_condemned && self.reused.as_ref().is_some_and(lost) {
                     state.release(op);
-                    me.at = 6;
+                    me.at = 8;
                     me.seen = state.journal.len();
                     return go(state, "starts over", me);
                 }
                 go(state, "finds nothing condemned", me)
             }
-            9 => {
+            11 => {
                 let packs = self.adopted.iter().chain(&self.own).copied().collect();
                 state.journal.push(Record::Commit(op as Checkpoint, packs));
                 state.release(op);

@@ -35,6 +35,8 @@ pub struct Rules {
     pub orphans_are_dead: bool,
     /// Whoever takes up a dead run's packs holds its pin meanwhile.
     pub adoption_seizes: bool,
+    /// Whoever takes up a dead run's packs reads the journal when it holds the pin, and not before.
+    pub adopter_looks_again: bool,
     /// A reader that misses a pack looks the object up again.
     pub reader_retries: bool,
 }
@@ -51,6 +53,7 @@ impl Default for Rules {
             pins_keep: true,
             orphans_are_dead: true,
             adoption_seizes: true,
+            adopter_looks_again: true,
             reader_retries: true,
         }
     }
@@ -132,6 +135,11 @@ impl State {
         }
     }
 
+    /// The same without that checkpoint, so that who needs X has to write it.
+    pub fn empty(self) -> Self {
+        State { journal: Vec::new(), files: BTreeSet::new(), ..self }
+    }
+
     /// What the first records tell.
     pub fn view(&self, records: usize) -> View {
         let mut view = View::default();
@@ -195,7 +203,8 @@ impl State {
                 state.crashes -= 1;
                 state.actors[i] = None;
                 state.release(op);
-                if let Some(pin) = state.pins.get_mut(&op) {
+                let others_have_it = self.actors.iter().flatten().any(|other| other.seized().contains(&op));
+                if let Some(pin) = state.pins.get_mut(&op).filter(|_| !others_have_it) {
                     pin.held = false;
                 }
                 for dead in actor.seized() {
