@@ -1,0 +1,383 @@
+//! What becomes of a session: active, paused, failed, ended for good, recovered; and from which checkpoint it goes on.
+
+use std::{
+    fs,
+    path::PathBuf,
+    process::{Child, Output, Stdio},
+};
+
+use parhelia_store::{
+    Store,
+    event::{Actor, NewEvent, kind},
+};
+use parhelia_tests::{
+    Scratch,
+    live::{kill, shown, wait},
+    write,
+};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// A workspace, and a session named `work` in it whose program is a shell's script.
+struct Work {
+    scratch: Scratch,
+    workspace: PathBuf,
+}
+
+impl Work {
+    fn new() -> Self {
+        let scratch = Scratch::new();
+        let workspace = scratch.path("work");
+        write(&workspace.join("file"), b"one\n").unwrap();
+        Work { scratch, workspace }
+    }
+
+    fn run(&self, script: &str) -> Output {
+        self.start(script).wait_with_output().unwrap()
+    }
+
+    fn start(&self, script: &str) -> Child {
+        let workspace = self.workspace.to_string_lossy();
+        self.spawn(&["session", "run", "--name", "work", "--workspace", &workspace, "--", "sh", "-c", script])
+    }
+
+    fn spawn(&self, arguments: &[&str]) -> Child {
+        let mut command = self.scratch.command(arguments);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// A script that notes each start beside the workspace, and ends when there is a file `go`.
+    fn gate(&self) -> String {
+        let [starts, go] = ["starts", "go"].map(|name| self.scratch.path(name));
+        format!(
+            "echo start >> '{}'; for i in $(seq 4000); do test -e '{}' && exit 0; sleep 0.05; done",
+            starts.display(),
+            go.display()
+        )
+    }
+
+    /// Waits until the script was started so often.
+    fn has_started(&self, times: usize) {
+        let starts = || fs::read_to_string(self.scratch.path("starts")).unwrap_or_default().lines().count();
+        wait(|| (starts() == times).then_some(()));
+    }
+
+    fn go(&self) {
+        fs::write(self.scratch.path("go"), "").unwrap();
+    }
+
+    fn objects(&self, arguments: &[&str], wanted: &str) -> Vec<Value> {
+        let output = self.scratch.run(&[arguments, &["--json"]].concat());
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        lines.filter(|line| line["type"] == wanted).collect()
+    }
+
+    fn session(&self) -> Value {
+        self.objects(&["session", "show", "work"], "session").remove(0)
+    }
+
+    fn status(&self) -> String {
+        self.session()["status"].as_str().unwrap().to_owned()
+    }
+
+    /// The last run.
+    fn last_run(&self) -> Value {
+        self.objects(&["session", "show", "work"], "run").pop().unwrap()
+    }
+
+    /// Newest first.
+    fn checkpoints(&self) -> Vec<Value> {
+        self.objects(&["checkpoint", "list"], "checkpoint")
+    }
+
+    /// Makes a checkpoint, with `text` in the file, and returns its id.
+    fn create(&self, text: &str) -> String {
+        fs::write(self.workspace.join("file"), text).unwrap();
+        let made = self.scratch.summary(&["checkpoint", "create", "work", "--workspace", &self.workspace.to_string_lossy()]);
+        made["id"].as_str().unwrap().to_owned()
+    }
+
+    fn file(&self) -> String {
+        fs::read_to_string(self.workspace.join("file")).unwrap()
+    }
+
+    fn cat(&self, checkpoint: &str) -> String {
+        self.scratch.expect(0, &["checkpoint", "cat", &format!("{checkpoint}:file")])
+    }
+
+    fn append(&self, event: NewEvent) {
+        let store = Store::open(&self.scratch.store(), &Default::default()).unwrap();
+        store.append_events(&[event], &()).unwrap();
+    }
+}
+
+fn ask_to_end(child: &Child, signal: Signal) {
+    kill_process(Pid::from_raw(child.id() as i32).unwrap(), signal).unwrap();
+}
+
+fn text<'a>(object: &'a Value, name: &str) -> &'a str {
+    object[name].as_str().unwrap_or_default()
+}
+
+#[test]
+fn a_session_is_paused_and_resumed_and_active_again() {
+    let work = Work::new();
+    let child = work.start(&work.gate());
+    work.has_started(1);
+    wait(|| (work.status() == "active").then_some(()));
+    let paused = work.scratch.expect(0, &["session", "pause", "work"]);
+    assert!(paused.contains("is paused at checkpoint") && paused.contains("is alive, and was left alone"), "{paused}");
+    assert_eq!(work.status(), "paused");
+    let newest = work.checkpoints().remove(0);
+    assert_eq!((text(&newest, "trigger"), text(&newest, "trigger_detail")), ("periodic", "pause"));
+    assert!(work.scratch.expect(2, &["session", "pause", "work"]).contains("only an active one can be paused"));
+    assert!(work.scratch.expect(0, &["session", "resume", "work"]).contains("is alive already"));
+    work.has_started(1);
+    work.go();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", shown(&output));
+    assert_eq!(work.status(), "paused");
+
+    fs::remove_file(work.scratch.path("go")).unwrap();
+    let child = work.spawn(&["session", "resume", "work"]);
+    work.has_started(2);
+    let session = work.session();
+    assert_eq!((text(&session, "status"), &session["epoch"]), ("active", &2.into()));
+    assert_eq!(session["runs"].as_array().unwrap().len(), 2);
+    work.go();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", shown(&output));
+    assert_eq!((work.status().as_str(), text(&work.checkpoints()[0], "trigger")), ("paused", "shutdown"));
+}
+
+#[test]
+fn a_program_that_fails_leaves_an_error_and_can_be_resumed() {
+    let work = Work::new();
+    let again = work.scratch.path("again");
+    let cases = [("exit 3", 3, "ended with exit code 3"), ("kill -9 $$", 137, "was ended by signal 9")];
+    let script = format!("test -e '{}' && exit 0; echo two > file; exec sh \"$0\"", again.display());
+    let failing = work.scratch.path("failing");
+    for (how, code, reason) in cases {
+        fs::write(&failing, how).unwrap();
+        let output = match work.checkpoints().is_empty() {
+            true => {
+                let workspace = work.workspace.to_string_lossy();
+                let failing = failing.to_string_lossy();
+                let arguments = ["session", "run", "--name", "work", "-w", &workspace, "--", "sh", "-c", &script, &failing];
+                work.scratch.run(&arguments)
+            }
+            false => work.scratch.run(&["session", "resume", "work"]),
+        };
+        assert_eq!(output.status.code(), Some(code), "{}", shown(&output));
+        assert!(shown(&output).contains(reason) && shown(&output).contains("parhelia session resume"), "{}", shown(&output));
+        let session = work.session();
+        assert_eq!((text(&session, "status"), text(&session, "status_reason")), ("error", reason));
+        assert_eq!(text(&work.last_run(), "exit_reason"), reason);
+        let newest = work.checkpoints().remove(0);
+        assert_eq!((text(&newest, "trigger"), text(&newest, "trigger_detail")), ("error", reason));
+        assert_eq!(work.cat(text(&newest, "id")), "two\n");
+    }
+    assert!(work.scratch.expect(2, &["session", "pause", "work"]).contains("is error"));
+    fs::write(&again, "").unwrap();
+    work.scratch.expect(0, &["session", "resume", "work"]);
+    assert_eq!(work.status(), "paused");
+}
+
+#[test]
+fn the_end_of_a_session_is_for_good_and_its_checkpoints_stay() {
+    let work = Work::new();
+    let child = work.start(&work.gate());
+    work.has_started(1);
+    wait(|| (work.status() == "active").then_some(()));
+    let first = work.create("two\n");
+    let refused = work.scratch.expect(2, &["session", "end", "work"]);
+    assert!(refused.contains("is alive") && refused.contains("--force"), "{refused}");
+    assert_eq!(work.status(), "active");
+    assert!(work.scratch.expect(0, &["session", "end", "work", "--force"]).contains("its checkpoints stay"));
+    assert_eq!(work.status(), "ended");
+    // The program was left alone; that it ends later changes nothing.
+    work.go();
+    child.wait_with_output().unwrap();
+    assert_eq!(work.status(), "ended");
+    let kept = work.checkpoints();
+    assert!(kept.iter().any(|checkpoint| checkpoint["id"] == first.as_str()), "{kept:?}");
+
+    let id = text(&work.session(), "id").to_owned();
+    for arguments in [
+        &["session", "resume", id.as_str()][..],
+        &["session", "resume", &id, "--from", &first, "--yes"],
+        &["session", "resume", &id, "--force"],
+        &["checkpoint", "restore", &first, "--yes"],
+    ] {
+        let refused = work.scratch.expect(2, arguments);
+        assert!(refused.contains("has ended, which is for good"), "{arguments:?}: {refused}");
+    }
+    work.scratch.expect(2, &["session", "pause", &id]);
+    work.has_started(1);
+    assert_eq!((work.status().as_str(), work.checkpoints().len()), ("ended", kept.len()));
+    assert!(work.objects(&["session", "list", "--open"], "session").is_empty());
+    let to = work.scratch.path("restored");
+    work.scratch.restore(&first, &to);
+    assert_eq!(fs::read_to_string(to.join("file")).unwrap(), "two\n");
+    // The name is free for another session.
+    work.run("exit 0");
+    assert_ne!(text(&work.objects(&["session", "list", "--open"], "session")[0], "id"), id);
+}
+
+#[test]
+fn who_is_asked_to_end_makes_a_last_checkpoint() {
+    for signal in [Signal::TERM, Signal::HUP] {
+        let work = Work::new();
+        let saves = format!("trap 'echo saved > file; exit 0' TERM; {}", work.gate());
+        let child = work.start(&saves);
+        work.has_started(1);
+        wait(|| (work.status() == "active").then_some(()));
+        ask_to_end(&child, signal);
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", shown(&output));
+        let newest = work.checkpoints().remove(0);
+        let reason = "asked to end; ended with exit code 0";
+        assert_eq!((text(&newest, "trigger"), text(&newest, "trigger_detail")), ("shutdown", reason));
+        assert_eq!(work.cat(text(&newest, "id")), "saved\n", "the program's own end comes before the checkpoint");
+        assert_eq!((work.status().as_str(), text(&work.last_run(), "exit_reason")), ("paused", reason));
+    }
+    let work = Work::new();
+    let child = work.start(&format!("echo start >> '{}'; exec sleep 300", work.scratch.path("starts").display()));
+    work.has_started(1);
+    wait(|| (work.status() == "active" && work.last_run()["pid"].is_number()).then_some(()));
+    ask_to_end(&child, Signal::TERM);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(143), "{}", shown(&output));
+    let newest = work.checkpoints().remove(0);
+    let reason = "asked to end; was ended by signal 15";
+    assert_eq!((text(&newest, "trigger"), text(&newest, "trigger_detail")), ("shutdown", reason));
+    assert_eq!(work.status(), "paused");
+}
+
+#[test]
+fn recover_says_how_it_is_and_does_what_it_is_told() {
+    let work = Work::new();
+    let mut child = work.start(&work.gate());
+    work.has_started(1);
+    let process = wait(|| work.last_run()["pid"].as_i64());
+    let checkpoint = work.create("two\n");
+    let alive = work.scratch.expect(0, &["session", "recover", "work", "--yes"]);
+    assert!(alive.contains(&format!("is alive (process {process})")), "{alive}");
+    assert!(work.scratch.expect(2, &["session", "recover"]).contains("no session needs to be recovered"));
+
+    // As after a crash: nobody is left to write down how it ended.
+    child.kill().unwrap();
+    child.wait().unwrap();
+    kill(i32::try_from(process).unwrap());
+    wait(|| (!PathBuf::from(format!("/proc/{process}")).exists()).then_some(()));
+    assert_eq!(work.status(), "active");
+    let asked = work.scratch.expect(2, &["session", "recover"]);
+    for part in ["its agent is dead", "there; it is kept as it is", checkpoint.as_str(), "--yes", "--end"] {
+        assert!(asked.contains(part), "{part}: {asked}");
+    }
+    let told = work.objects(&["session", "recover"], "session").remove(0);
+    assert_eq!((text(&told, "status"), &told["alive"], text(&told, "from")), ("active", &false.into(), checkpoint.as_str()));
+    assert_eq!((&told["workspace_exists"], &told["interrupted_rollback"]), (&true.into(), &Value::Null));
+    assert_eq!(work.session()["epoch"], 1, "nothing was done");
+    work.scratch.expect(2, &["session", "recover", "--yes", "--end"]);
+
+    work.go();
+    fs::remove_dir_all(&work.workspace).unwrap();
+    assert!(work.scratch.expect(2, &["session", "recover"]).contains("gone; it is restored"));
+    let resumed = work.scratch.expect(0, &["session", "recover", "--yes"]);
+    assert!(resumed.contains("the workspace was gone, and was restored"), "{resumed}");
+    work.has_started(2);
+    assert_eq!((work.file().as_str(), work.status().as_str(), &work.session()["epoch"]), ("two\n", "paused", &2.into()));
+    assert!(work.scratch.expect(2, &["session", "recover"]).contains("no session needs to be recovered"));
+
+    let ended = work.scratch.expect(0, &["session", "recover", "work", "--end"]);
+    assert!(ended.contains("has ended; its checkpoints stay"), "{ended}");
+    work.scratch.expect(0, &["session", "recover", "work", "--yes"]);
+    work.has_started(2);
+    assert_eq!((work.status().as_str(), work.checkpoints().is_empty()), ("ended", false));
+}
+
+#[test]
+fn a_session_goes_on_from_an_earlier_checkpoint() {
+    let work = Work::new();
+    let seen = work.scratch.path("seen");
+    let first = {
+        let output = work.run(&format!("cat file >> '{}'", seen.display()));
+        assert!(output.status.success(), "{}", shown(&output));
+        text(&work.checkpoints()[0], "id").to_owned()
+    };
+    let restore = ["checkpoint", "restore", first.as_str()];
+    for arguments in [&["session", "resume", "work", "--from", &first][..], &restore] {
+        let later = work.create("two\n");
+        let refused = work.scratch.expect(2, arguments);
+        assert!(refused.contains("--yes"), "{refused}");
+        assert_eq!((work.file().as_str(), work.checkpoints()[0]["id"].as_str()), ("two\n", Some(later.as_str())));
+        let runs = fs::read_to_string(&seen).unwrap().lines().count();
+
+        let done = work.scratch.expect(0, &[arguments, &["--yes"]].concat());
+        assert!(done.contains(&format!("the workspace was put back to checkpoint {first}")), "{done}");
+        assert_eq!(work.file(), "one\n");
+        assert_eq!(fs::read_to_string(&seen).unwrap(), "one\n".repeat(runs + 1), "the program began with the earlier file");
+        let all = work.checkpoints();
+        assert_eq!((text(&all[0], "trigger"), text(&all[0], "parent")), ("shutdown", first.as_str()));
+        let safety = all.iter().find(|c| text(c, "trigger_detail").starts_with("safety")).unwrap();
+        assert_eq!(work.cat(text(safety, "id")), "two\n");
+        assert_eq!(text(&work.last_run(), "resumed_from"), first);
+    }
+    let refused = work.scratch.expect(2, &["checkpoint", "restore", &format!("{first}:file")]);
+    assert!(refused.contains("--to DIR"), "{refused}");
+    // Where there is nothing to put back, nobody needs to be asked.
+    let later = work.create("three\n");
+    fs::remove_dir_all(&work.workspace).unwrap();
+    work.scratch.expect(0, &["session", "resume", "work", "--from", &later]);
+    assert_eq!(work.file(), "three\n");
+    assert!(fs::read_to_string(&seen).unwrap().ends_with("three\n"));
+}
+
+#[test]
+fn what_was_rejected_or_made_for_safety_is_passed_over_and_that_is_said() {
+    let work = Work::new();
+    work.run("exit 0");
+    let first = text(&work.checkpoints()[0], "id").to_owned();
+    let (second, third) = (work.create("two\n"), work.create("three\n"));
+    let reject = |id: &str| {
+        let ann = Actor { user: Some("ann".into()), via: "cli".into() };
+        work.append(NewEvent::new(kind::CHECKPOINT_DECIDED, id, ann).with("status", "rejected").with("reason", "not this"));
+    };
+    let passed_over = |id: &str, why: &str| format!("checkpoint {id} is newer, and was passed over: it {why}");
+    reject(&third);
+    let begun = work.objects(&["session", "resume", "work"], "session").remove(0);
+    assert_eq!(text(&begun, "from"), second);
+    let notices = begun["notices"].to_string();
+    assert!(notices.contains(&passed_over(&third, "was rejected by ann")), "{notices}");
+    assert_eq!(work.file(), "three\n", "a live workspace is kept as it is");
+
+    let refused = work.scratch.expect(2, &["session", "resume", "work", "--from", &third, "--yes"]);
+    assert!(refused.contains("was rejected by ann") && refused.contains("--force"), "{refused}");
+    work.scratch.expect(0, &["session", "resume", "work", "--from", &third, "--yes", "--force"]);
+    assert_eq!(text(&work.last_run(), "resumed_from"), third);
+
+    work.scratch.expect(0, &["checkpoint", "rollback", &second, "--yes"]);
+    let safety = {
+        let all = work.checkpoints();
+        let newest = all.iter().find(|checkpoint| text(checkpoint, "trigger_detail").starts_with("safety"));
+        text(newest.unwrap(), "id").to_owned()
+    };
+    let id = text(&work.session(), "id").to_owned();
+    // As where a rollback has not come to its end.
+    work.append(NewEvent::new(kind::SESSION_HEAD, &id, Actor::default()).with("checkpoint", safety.as_str()));
+    let parent = text(&work.checkpoints().iter().find(|c| c["id"] == safety.as_str()).unwrap().clone(), "parent").to_owned();
+    let recover = work.scratch.expect(2, &["session", "recover", "work"]);
+    assert!(recover.contains(&format!("Checkpoint {safety} is passed over: it was made before a rollback.")), "{recover}");
+    let resumed = work.scratch.expect(0, &["session", "resume", "work"]);
+    assert!(resumed.contains(&passed_over(&safety, "was made before a rollback")), "{resumed}");
+    assert_eq!(text(&work.last_run(), "resumed_from"), parent);
+
+    for checkpoint in work.checkpoints() {
+        reject(text(&checkpoint, "id"));
+    }
+    let resumed = work.scratch.expect(0, &["session", "resume", "work"]);
+    assert!(resumed.contains("has no checkpoint to go on from; the workspace is taken as it is"), "{resumed}");
+    assert!(resumed.contains(&passed_over(&first, "was rejected by ann")), "{resumed}");
+}
