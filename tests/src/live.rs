@@ -8,6 +8,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use parhelia_session::{
+    process::{Found, Owner, found},
+    resume::state_bytes,
+};
+use parhelia_store::{Store, record::Checkpoint, selector::find};
 use serde_json::Value;
 
 use crate::{
@@ -78,6 +83,46 @@ impl Live {
         arguments.extend(["--".into(), program]);
         arguments.extend(Agent::headless(prompt));
         self.command(&arguments).spawn().unwrap_or_else(|e| panic!("cannot run the binary: {e}"))
+    }
+
+    /// Starts to resume a session; its agent is told something first.
+    pub fn resume(&self, session: &str, prompt: &str) -> Child {
+        let mut command = self.command(&["session", "resume", session, "--prompt", prompt]);
+        command.spawn().unwrap_or_else(|e| panic!("cannot run the binary: {e}"))
+    }
+
+    /// The checkpoints of a session, newest first.
+    pub fn checkpoints(&self, session: &str) -> Vec<Value> {
+        self.objects(&["checkpoint", "list", session], "checkpoint")
+    }
+
+    /// What `session show` says of a session.
+    pub fn shown(&self, session: &str) -> Value {
+        let found = self.objects(&["session", "show", session], "session").into_iter().next();
+        found.unwrap_or_else(|| panic!("no session {session}"))
+    }
+
+    /// The record of a checkpoint.
+    pub fn record(&self, checkpoint: &str) -> Checkpoint {
+        find(&self.opened().view(), checkpoint).unwrap_or_else(|e| panic!("{checkpoint}: {e}"))
+    }
+
+    /// A file that a checkpoint has beside its workspace.
+    pub fn state(&self, checkpoint: &str, path: &str) -> Vec<u8> {
+        let bytes = state_bytes(&self.opened(), &self.record(checkpoint), path).unwrap_or_else(|e| panic!("{path}: {e}"));
+        bytes.unwrap_or_else(|| panic!("checkpoint {checkpoint} has no {path}"))
+    }
+
+    /// The live processes of all runs of a session.
+    pub fn processes(&self, session: &str) -> Vec<Found> {
+        let known = self.opened().view().session(session).unwrap_or_else(|e| panic!("{session}: {e}"));
+        let runs = known.map(|session| session.runs).unwrap_or_default();
+        let of = |run: &String| found(run, None, &self.agent.workspace()).unwrap_or_else(|e| panic!("run {run}: {e}"));
+        runs.iter().flat_map(of).filter(|found| found.owner == Owner::Run).collect()
+    }
+
+    fn opened(&self) -> Store {
+        Store::open(&self.store(), &Default::default()).unwrap_or_else(|e| panic!("no store: {e}"))
     }
 
     /// The session's id: of the newest checkpoint.
