@@ -105,6 +105,7 @@ fn damage_is_an_error_where_it_is_and_nowhere_else() {
     assert_eq!(failed.raw_os_error(), Some(rustix::io::Errno::IO.raw_os_error()));
     let logged = f.log.lock().unwrap().join("\n");
     assert!(logged.contains("d3/f3") && logged.contains(&location.pack.to_string()) && logged.contains("block"), "{logged}");
+    assert!(logged.contains(&format!("chunk {blob}")), "{logged}");
     let (mut good, mut bad) = (0, 0);
     for path in files(&f) {
         match fs::read(f.mountpoint.join(&path)) {

@@ -335,7 +335,7 @@ impl Store {
 
     fn locate_block(&self, kind: ObjectKind, id: ObjectId) -> Result<(Location, Arc<Block>)> {
         let location = self.locate(kind, id)?;
-        Ok((location, self.block(location)?))
+        Ok((location, self.block(location).map_err(|e| of_object(e, kind, id))?))
     }
 
     /// Looks an object up again, as long as the journal grows: it may be moved more than once.
@@ -409,6 +409,18 @@ impl Store {
         view::absorb(&self.layout, &Default::default())?;
         self.reopen()?;
         Ok(())
+    }
+}
+
+/// Names the object that a damaged block was read for.
+fn of_object(e: Error, kind: ObjectKind, id: ObjectId) -> Error {
+    match e {
+        Error::Corrupt { what, place, reason } => {
+            let object = format!("{} {id}", kind.name());
+            let what = if what.starts_with(&object) { what } else { format!("{object} ({what})") };
+            Error::Corrupt { what, place, reason }
+        }
+        other => other,
     }
 }
 
