@@ -1,9 +1,9 @@
-//! Rollback and undo of a session of the real agent: alive, and inside itself.
+//! Rollback and undo of a session of the real agent: alive, inside itself, and where it cannot be done.
 
 use std::{
     fs,
-    path::PathBuf,
-    process::{Child, Output},
+    path::{Path, PathBuf},
+    process::{Child, Command, Output},
 };
 
 use parhelia_tests::{
@@ -82,6 +82,15 @@ impl Work {
         let length = || fs::metadata(self.at("growing.txt")).map_or(0, |metadata| metadata.len());
         let before = length();
         wait(|| (length() > before).then_some(()));
+    }
+
+    /// A second turn that comes to its end.
+    fn second_turn(&self) {
+        let command = "echo spoiled > locked/kept.txt; echo second > second.txt";
+        self.live.api.then([Reply::of([tool("Bash", json!({ "command": command }))]), Reply::text("It is spoiled.")]);
+        let output = self.live.resume(&self.session, SECOND).wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", shown(&output));
+        assert_eq!(fs::read_to_string(self.at("locked/kept.txt")).unwrap(), "spoiled\n");
     }
 
     fn rollback(&self, more: &[&str]) -> Output {
@@ -250,4 +259,51 @@ fn files_only_leaves_a_live_agent_and_its_conversation_alone() {
     assert!(!text.contains("The conversation is at"), "{text}");
     assert_eq!(fs::read_to_string(work.at("second.txt")).unwrap(), "second\n");
     assert_eq!(work.transcript(), before, "what was not rolled back is not undone");
+}
+
+/// A folder in which nothing can be written, until this is dropped.
+struct ReadOnly(PathBuf);
+
+impl ReadOnly {
+    fn new(folder: &Path) -> Self {
+        let mount = |arguments: &[&str]| {
+            let status = Command::new("mount").args(arguments).arg(folder).status().unwrap();
+            assert!(status.success(), "this test needs root");
+        };
+        let path = folder.to_string_lossy().into_owned();
+        mount(&["--bind", &path]);
+        let guard = ReadOnly(folder.to_owned());
+        mount(&["-o", "remount,bind,ro"]);
+        guard
+    }
+}
+
+impl Drop for ReadOnly {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn where_a_file_cannot_be_written_everything_is_as_before() {
+    let Some(work) = Work::new() else { return };
+    work.second_turn();
+    let (files, transcript) = (work.files(), work.transcript());
+    let guard = ReadOnly::new(&work.at("locked"));
+    let output = work.rollback(&["--yes"]);
+    drop(guard);
+    let text = shown(&output);
+    assert!(!output.status.success(), "{text}");
+    assert!(text.contains("failed, and everything is as it was before"), "{text}");
+    assert!(text.contains("Read-only file system"), "the cause is named: {text}");
+    assert_eq!((work.files(), work.transcript()), (files.clone(), transcript.clone()));
+    let undo = work.live.run(&["checkpoint", "undo", &work.session, "--yes"]);
+    assert_eq!(undo.status.code(), Some(2), "{}", shown(&undo));
+    assert!(shown(&undo).contains("was not rolled back"), "{}", shown(&undo));
+
+    let output = work.rollback(&["--yes"]);
+    assert!(output.status.success(), "{}", shown(&output));
+    work.assert_is_first();
+    work.live.expect(&["checkpoint", "undo", "--yes"]);
+    assert_eq!((work.files(), work.transcript()), (files, transcript));
 }
