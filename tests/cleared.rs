@@ -179,3 +179,24 @@ fn after_a_clear_checkpoints_and_resume_have_the_new_conversation() {
     assert_eq!(cleared.resumed(), [CLEARED, CLEARED]);
     assert_eq!(cleared.written(CLEARED), said);
 }
+
+#[test]
+fn back_before_a_clear_a_session_goes_on_with_the_conversation_of_then() {
+    let mut cleared = Cleared::new();
+    let before = {
+        let all = cleared.checkpoints();
+        let is_first = |c: &&Value| cleared.conversation(c["id"].as_str().unwrap()).0 == cleared.first;
+        all.iter().rev().find(is_first).unwrap()["id"].as_str().unwrap().to_owned()
+    };
+    cleared.ends();
+    let said = cleared.written(CLEARED);
+    cleared.scratch.expect(0, &["checkpoint", "rollback", &before, "--yes"]);
+    assert_eq!(cleared.written(&cleared.first), cleared.conversation(&before).1);
+    cleared.scratch.expect(0, &["session", "resume", "work"]);
+    assert_eq!(cleared.resumed(), [cleared.first.as_str()]);
+    assert_eq!(cleared.conversation("latest").0, cleared.first);
+
+    cleared.scratch.expect(0, &["session", "resume", "work", "--from", &before, "--yes"]);
+    assert_eq!(cleared.resumed()[1..], [cleared.first.as_str()]);
+    assert_eq!(cleared.written(CLEARED), said, "the other one is kept");
+}
