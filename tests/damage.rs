@@ -83,6 +83,27 @@ fn a_lost_pack_is_named_with_what_it_held() {
 }
 
 #[test]
+fn gc_refuses_while_something_is_lost_that_a_checkpoint_needs() {
+    let (s, first) = small_store();
+    let packs = s.store().join("packs");
+    let needed = only_file(&packs, ".pack");
+    write(&s.path("other/gone"), &noise(9000, 7)).unwrap();
+    let gone = s.create("other", &s.path("other"));
+    s.expect(0, &["checkpoint", "delete", &gone, "--quiet"]);
+    let bytes = fs::read(&needed).unwrap();
+    fs::remove_file(&needed).unwrap();
+    let before = files_in(&packs);
+    let said = s.expect(12, &["gc"]);
+    assert!(said.contains("missing") || said.contains("cannot"), "{said}");
+    assert_eq!(files_in(&packs), before);
+    // With what was lost, it works again.
+    fs::write(&needed, bytes).unwrap();
+    s.expect(0, &["gc", "--quiet"]);
+    assert!(files_in(&packs) != before);
+    s.expect(0, &["checkpoint", "verify", &first, "--deep", "--quiet"]);
+}
+
+#[test]
 fn a_damaged_index_is_noticed_and_made_anew() {
     let s = Scratch::new();
     for i in 0..2500u64 {

@@ -35,6 +35,19 @@ pub fn long() -> u64 {
     std::env::var("PARHELIA_LONG").ok().and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
+/// The seed that a run of chance is to repeat, by `PARHELIA_SEED`.
+pub fn given_seed() -> Option<u64> {
+    std::env::var("PARHELIA_SEED").ok().and_then(|text| text.parse().ok())
+}
+
+/// What repeats a run of chance with this seed.
+pub fn repeated_by(seed: u64) -> String {
+    match long() {
+        0 => format!("PARHELIA_SEED={seed}"),
+        rounds => format!("PARHELIA_SEED={seed} PARHELIA_LONG={rounds}"),
+    }
+}
+
 /// A scratch folder with a store that does not exist yet.
 pub struct Scratch {
     folder: tempfile::TempDir,

@@ -1,6 +1,7 @@
 //! The real binary is killed, at every call that changes something and at random moments, and nothing that was committed is lost.
 //!
-//! The ordinary run takes one call in three, and twelve rounds; `PARHELIA_LONG=N` takes each call, and N hundred rounds.
+//! The ordinary run takes one call in three, and twelve rounds; `PARHELIA_LONG=N` takes each call, and N hundred rounds;
+//! `PARHELIA_SEED=N` rolls the same moments and bytes again, of which the system's own haste is no part.
 
 use std::{
     fs,
@@ -12,8 +13,9 @@ use std::{
 
 use parhelia_store::{OpenOptions, Store};
 use parhelia_tests::{
-    Scratch, assert_equal, files_in, long, noise,
+    Scratch, assert_equal, files_in, given_seed, long, noise,
     recorder::{Dice, Fault, Recorder, Trap},
+    repeated_by,
     story::leftovers,
     write,
 };
@@ -183,8 +185,9 @@ fn assert_equal_but_for_xattrs(a: &Path, b: &Path) {
 #[test]
 fn killed_at_random_beside_others_nothing_is_lost() {
     let s = Scratch::new();
-    let mut dice = Dice(std::process::id().into());
-    println!("seed {}", dice.0);
+    let seed = given_seed().unwrap_or_else(|| std::process::id().into());
+    let mut dice = Dice(seed);
+    println!("{}", repeated_by(seed));
     for n in 0..3u64 {
         for i in 0..60u64 {
             write(&s.path(&format!("work{n}/d{}/f{i}", i % 7)), &noise(300 + (i * 97 % 4000) as usize, n * 1000 + i)).unwrap();

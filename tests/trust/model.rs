@@ -11,8 +11,9 @@ use std::{
 
 use parhelia_store::{OpenOptions, Store};
 use parhelia_tests::{
-    Files, Scratch, files_in, long, noise,
+    Files, Scratch, files_in, given_seed, long, noise,
     recorder::{Cut, Dice, Fault, Recorder, Trap},
+    repeated_by,
     story::files_of,
     write,
 };
@@ -42,7 +43,7 @@ impl Life {
             possible: Vec::new(),
             deleting: BTreeSet::new(),
             gone: BTreeSet::new(),
-            told: vec![format!("PARHELIA_SEED={seed}")],
+            told: vec![repeated_by(seed)],
         };
         fs::create_dir(life.work()).unwrap();
         life
@@ -214,12 +215,12 @@ fn live(seed: u64, steps: u64) {
     for verb in [&["gc"][..], &["check", "--read-data"]] {
         while life.run(verb).is_none() {}
     }
-    println!("seed {seed}: {steps} steps, {} checkpoints at the end, {} deleted", life.promised.len(), life.gone.len());
+    println!("{}: {steps} steps, {} checkpoints at the end, {} deleted", repeated_by(seed), life.promised.len(), life.gone.len());
 }
 
 #[test]
 fn a_store_and_its_model_agree() {
-    let given = std::env::var("PARHELIA_SEED").ok().and_then(|seed| seed.parse().ok());
+    let given = given_seed();
     let rounds = long();
     let steps = if rounds > 0 { rounds * 100 } else { 60 };
     let first = given.unwrap_or_else(|| if rounds > 0 { u64::from(std::process::id()) << 16 } else { 1 });
