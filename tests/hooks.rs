@@ -175,10 +175,11 @@ fn what_an_agent_says_that_another_one_started_is_not_said_of_that_ones_conversa
     let scratch = Scratch::new();
     let workspace = scratch.path("work");
     write(&workspace.join("a"), b"1").unwrap();
+    const INNER: &str = "77777777-57c0-4f0e-9a55-6f8f1f8c0b11";
     // A shell that looks like the agent.
     let agent = scratch.path("claude");
     fs::copy(fs::canonicalize("/bin/sh").unwrap(), &agent).unwrap();
-    let inner = event("SessionStart", &workspace, json!({ "source": "startup", "session_id": "inner" }));
+    let inner = event("SessionStart", &workspace, json!({ "source": "startup", "session_id": INNER }));
     for (name, event) in [("outer", event("SessionStart", &workspace, json!({ "source": "startup" }))), ("inner", inner)] {
         fs::write(scratch.path(name), event).unwrap();
     }
@@ -193,7 +194,7 @@ fn what_an_agent_says_that_another_one_started_is_not_said_of_that_ones_conversa
     let sessions = scratch.expect(0, &["session", "list", "--json"]);
     assert_eq!(sessions.matches("\"type\":\"session\"").count(), 1, "{sessions}");
     let events = scratch.expect(0, &["log", "--json"]);
-    assert!(events.contains(CONVERSATION) && !events.contains("inner"), "{events}");
+    assert!(events.contains(CONVERSATION) && !events.contains(INNER), "{events}");
     assert!(log(&scratch).contains("left to the agent that has started this one"), "{}", log(&scratch));
 }
 

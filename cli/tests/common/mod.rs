@@ -10,7 +10,7 @@ use std::{
 
 use parhelia_store::{
     OpenOptions, Store,
-    id::{BlobId, ObjectId, OpId, PackId, Ulid},
+    id::{BlobId, ObjectId, OpId, PackId, RecordId, Ulid},
     journal::{Entry, Journal, Position},
     links::Links,
     omitted::{self, Omission, Reason},
@@ -261,6 +261,8 @@ impl Builder {
 
     /// Commits a record with what was encoded for it.
     pub fn append(&mut self, record: String) {
+        let sealed = RecordId::of(record.as_bytes()).object();
+        self.objects.push(Encoded { kind: ObjectKind::Record, id: sealed, bytes: record.clone().into(), tail_bytes: 0 });
         let op = OpId::generate();
         let id = PackId::new(op, 0);
         let mut pack = PackWriter::create(self.store.layout().pack(id), id).unwrap();
