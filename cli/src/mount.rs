@@ -96,6 +96,8 @@ fn background(context: &mut Context, mountpoint: &Path) -> Result<Code> {
     };
     let log =
         File::options().append(true).create_new(true).mode(0o600).open(&log_path).map_err(failed("create log", &log_path))?;
+    // The process that writes to it holds it by that: as long as it is locked, the log is in use.
+    let _ = rustix::fs::flock(&log, rustix::fs::FlockOperation::NonBlockingLockExclusive);
     let program = std::env::current_exe().map_err(failed("find", Path::new("the program itself")))?;
     let arguments = std::env::args_os().skip(1).filter(|a| !matches!(a.as_bytes(), b"--json" | b"-q" | b"--quiet"));
     let mut child = Command::new(&program)

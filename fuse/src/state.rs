@@ -7,7 +7,7 @@ use std::{
     io::{Read, Write},
     os::unix::{
         ffi::{OsStrExt, OsStringExt},
-        fs::OpenOptionsExt,
+        fs::{MetadataExt, OpenOptionsExt},
     },
     path::{Path, PathBuf},
 };
@@ -90,8 +90,14 @@ impl Registration {
         };
         // Under a name that is not looked for until it is held and whole.
         let draft = path.with_extension("new");
-        let mut file = io("create", &draft, File::options().read(true).write(true).create_new(true).mode(0o600).open(&draft))?;
-        io("lock", &draft, flock(&file, FlockOperation::LockExclusive))?;
+        let mut file = loop {
+            let file = io("create", &draft, File::options().read(true).write(true).create_new(true).mode(0o600).open(&draft))?;
+            io("lock", &draft, flock(&file, FlockOperation::LockExclusive))?;
+            // Before it was held, somebody may have cleared it.
+            if io("look at", &draft, file.metadata())?.nlink() > 0 {
+                break file;
+            }
+        };
         io("write", &draft, file.write_all(&serde_json::to_vec(&text).unwrap_or_default()))?;
         io("rename", &draft, fs::rename(&draft, &path))?;
         Ok(Registration { path, _file: file })
@@ -128,6 +134,37 @@ pub fn list(store: &Store) -> Result<Vec<FoundMount>> {
     Ok(found)
 }
 
+/// Of mounts that are over, so many logs are kept.
+const LOGS_KEPT: usize = 5;
+
+/// Removes what mounts that are over have left beside their files: drafts of these, and logs but for the newest.
+fn clear_leftovers(store: &Store) -> Result<()> {
+    let folder = folder(store);
+    let entries = match fs::read_dir(&folder) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        other => io("read folder", &folder, other)?,
+    };
+    let (mut drafts, mut logs) = (Vec::new(), Vec::new());
+    for entry in entries {
+        let path = io("read folder", &folder, entry)?.path();
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("new") => drafts.push(path),
+            Some("log") => logs.push(path),
+            _ => {}
+        }
+    }
+    // Their names begin with the time.
+    logs.sort();
+    logs.truncate(logs.len().saturating_sub(LOGS_KEPT));
+    for path in drafts.into_iter().chain(logs) {
+        let Ok(file) = File::options().read(true).write(true).open(&path) else { continue };
+        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            let _ = fs::remove_file(&path);
+        }
+    }
+    Ok(())
+}
+
 /// Detaches the mounts whose processes died, and forgets them. Returns which those were.
 pub fn clear_stale(store: &Store) -> Result<Vec<FoundMount>> {
     let dead: Vec<FoundMount> = list(store)?.into_iter().filter(|mount| !mount.alive).collect();
@@ -139,6 +176,7 @@ pub fn clear_stale(store: &Store) -> Result<Vec<FoundMount>> {
         }
         let _ = fs::remove_file(&mount.file);
     }
+    clear_leftovers(store)?;
     Ok(dead)
 }
 

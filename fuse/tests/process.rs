@@ -14,7 +14,10 @@ use std::{
 use common::*;
 use parhelia_fuse::{Error, clear_stale, list};
 use parhelia_store::{pin, record::Checkpoint};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::{
+    fs::{FlockOperation, flock},
+    process::{Pid, Signal, kill_process},
+};
 
 /// The example, serving a mount; killed and unmounted at the end.
 struct Served {
@@ -103,6 +106,29 @@ fn a_killed_mount_is_detached_by_its_guard() {
     assert!(list(&store).unwrap().iter().all(|mount| !mount.alive));
     assert_eq!(clear_stale(&store).unwrap().len(), 1);
     assert!(list(&store).unwrap().is_empty());
+}
+
+#[test]
+fn logs_and_drafts_of_mounts_that_are_over_are_cleared() {
+    let (f, checkpoint) = fixture();
+    let store = f.store();
+    let _mounted = f.mount_tree(&checkpoint);
+    let at = |name: &str| store.path().join("mounts").join(name);
+    for i in 0..12 {
+        fs::write(at(&format!("{i:02}.log")), "over").unwrap();
+    }
+    let held: Vec<File> = ["00.log", "03.log", "held.new"].map(|name| File::create(at(name)).unwrap()).into();
+    held.iter().for_each(|file| flock(file, FlockOperation::LockExclusive).unwrap());
+    fs::write(at("dead.new"), "").unwrap();
+    assert!(clear_stale(&store).unwrap().is_empty());
+    let mut left: Vec<String> = fs::read_dir(at(""))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| !name.ends_with(".json"))
+        .collect();
+    left.sort();
+    assert_eq!(left, ["00.log", "03.log", "07.log", "08.log", "09.log", "10.log", "11.log", "held.new"]);
+    assert_eq!(list(&store).unwrap().len(), 1);
 }
 
 #[test]
