@@ -38,6 +38,7 @@ pub struct Args {
 /// Checks, and names what is wrong.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let path = context.store_path()?;
+    let lock_timeout = context.lock_timeout()?;
     let progress = context.progress();
     if args.repair {
         let plan = check::plan_repair(&path, &args.from, &progress)?;
@@ -46,10 +47,10 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
             context.out.summary(with_fields(json!({ "dry_run": true, "ok": plan.lost.is_empty() }), &plan))?;
             return Ok(if plan.changes_packs() || !plan.lost.is_empty() { Code::Corrupt } else { Code::Done });
         }
-        check::repair(&path, &plan, &progress)?;
+        check::repair(&path, &plan, lock_timeout, &progress)?;
     }
     if args.rebuild_index {
-        check::rebuild_index(&path, &progress)?;
+        check::rebuild_index(&path, lock_timeout, &progress)?;
     }
     let report = check::run(&path, &CheckOptions { read_data_percent: args.read_data }, &progress)?;
     drop(progress);

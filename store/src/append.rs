@@ -1,5 +1,7 @@
 //! Appending events: under the writer lock, each at most once, as a chain, and nothing by a run that a newer one has taken over from.
 
+use std::{collections::HashMap, path::PathBuf};
+
 use jiff::Timestamp;
 use ulid::Ulid;
 
@@ -7,6 +9,7 @@ use crate::{
     error::{Error, Result},
     event::{self, Appended, EVENT_SCHEMA, Event, NewEvent, kind},
     fold::{Folds, Unfit},
+    id::OpId,
     journal::{Entry, encode_entry},
     progress::Progress,
     store::Store,
@@ -30,15 +33,25 @@ impl Store {
         let mut chain = Chain::new(&view)?;
         let appended = new.iter().map(|new| chain.add(new)).collect::<Result<Vec<_>>>()?;
         let entries = chain.entries;
-        if !entries.is_empty() {
-            self.append(&lock, &entries)?;
+        if entries.is_empty() {
+            return Ok(appended);
         }
+        self.append(&lock, &entries)?;
         drop(lock);
-        if self.view().wants_absorbing() {
-            view::absorb(self.layout(), &Default::default())?;
-            self.reopen()?;
-        }
+        self.catch_up("what happened is recorded", &Default::default(), progress);
         Ok(appended)
+    }
+
+    /// Takes in what was appended just now, and brings RocksDB up to it if that is due. `done` exists by now, so that this cannot be done
+    /// is worth a word, and no more.
+    pub(crate) fn catch_up(&self, done: &str, tables: &HashMap<OpId, PathBuf>, progress: &dyn Progress) {
+        let absorbed = self.refresh().and_then(|current| match current.wants_absorbing() || !tables.is_empty() {
+            true => view::absorb(self.layout(), tables).and_then(|()| self.reopen().map(|_| ())),
+            false => Ok(()),
+        });
+        if let Err(e) = absorbed {
+            progress.notice(&format!("{done}, but the index was not updated: {e}"));
+        }
     }
 
     /// All events behind a sequence, with theirs, in order. Reads the journal.
@@ -150,5 +163,40 @@ impl<'a> Chain<'a> {
             }
             _ => Ok(told()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::{event::Actor, testing::TestStore};
+
+    #[derive(Default)]
+    struct Notices(Mutex<Vec<String>>);
+
+    impl Progress for Notices {
+        fn notice(&self, text: &str) {
+            self.0.lock().unwrap().push(text.to_owned());
+        }
+    }
+
+    #[test]
+    fn an_event_that_is_recorded_is_no_failure_though_the_index_is_not_updated() {
+        let test = TestStore::new();
+        // The index's lock cannot be opened.
+        let lock = test.store.path().join("lock.index");
+        let _ = std::fs::remove_file(&lock);
+        std::fs::create_dir(&lock).unwrap();
+        let event = |i: u32| NewEvent::new("note", i.to_string(), Actor { user: None, via: "test".into() });
+        let (events, notices): (Vec<NewEvent>, Notices) = ((0..70).map(event).collect(), Notices::default());
+        let appended = test.store.append_events(&events, &notices).unwrap();
+        assert_eq!(appended.len(), 70);
+        let said = notices.0.into_inner().unwrap();
+        assert!(said.len() == 1 && said[0].contains("recorded, but the index was not updated"), "{said:?}");
+        assert_eq!(test.open().events_after(0).unwrap().len(), 70);
+        test.store.append_events(&[event(70)], &()).unwrap();
+        assert_eq!(test.store.events_after(0).unwrap().len(), 71);
     }
 }

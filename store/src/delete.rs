@@ -1,10 +1,11 @@
-//! Deleting checkpoints. A deletion is an event in the journal; gc reclaims the bytes later.
+//! Deleting checkpoints. A deletion is an event in the journal; gc reclaims the bytes later. It works on a full disk, as gc does.
 
 use std::collections::HashSet;
 
 use crate::{
     error::Result,
     event::{Actor, NewEvent, kind},
+    gc::Room,
     id::Ulid,
     progress::Progress,
     store::Store,
@@ -29,7 +30,11 @@ pub fn delete_checkpoints_as(
     let mut seen = HashSet::new();
     let deletion = |id: &Ulid| NewEvent::new(kind::CHECKPOINT_DELETED, id.to_string(), actor.clone()).with("reason", reason);
     let events: Vec<NewEvent> = ids.iter().filter(|id| seen.insert(**id)).map(deletion).collect();
-    store.append_events(&events, progress).map(|_| ())
+    // Deleting is what makes room on a full disk.
+    let mut room = Room::new(store.layout());
+    room.make(|| store.append_events(&events, progress))?;
+    room.give_back();
+    Ok(())
 }
 
 #[cfg(test)]

@@ -25,6 +25,8 @@ use crate::{
 
 const SEGMENT_HEADER_BYTES: usize = 64;
 const FRAME_BYTES: usize = 48;
+/// Segments are read in pieces of this many bytes.
+const PIECE_BYTES: usize = 1 << 20;
 
 /// What a journal record says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -177,16 +179,75 @@ fn decode_frame<'a>(bytes: &'a [u8], sequence: u64, previous: &[u8; 32]) -> Opti
     Some((FRAME_BYTES + length, &rest[40..], *blake3::hash(rest).as_bytes()))
 }
 
-/// A segment's header, and its bytes from an offset on; `None` where it ends before that.
-fn read_segment(path: &Path, from: u64) -> Result<(Option<SegmentHeader>, Option<Vec<u8>>)> {
-    let file = File::open(path).at("open journal", path)?;
-    let length = file.metadata().at("read journal", path)?.len();
-    let mut start = vec![0; SEGMENT_HEADER_BYTES.min(usize::try_from(length).unwrap_or(usize::MAX))];
-    file.read_exact_at(&mut start, 0).at("read journal", path)?;
-    let Some(rest) = length.checked_sub(from) else { return Ok((SegmentHeader::decode(&start), None)) };
-    let mut bytes = vec![0; usize::try_from(rest).unwrap_or(usize::MAX)];
-    file.read_exact_at(&mut bytes, from).at("read journal", path)?;
-    Ok((SegmentHeader::decode(&start), Some(bytes)))
+/// Reads a segment's frames in pieces: memory is asked for what is there to be decoded, whatever length the file has.
+struct Frames {
+    file: File,
+    path: PathBuf,
+    /// The file's length.
+    length: u64,
+    /// Where the bytes that were read and not yet taken begin in the file.
+    at: u64,
+    bytes: Vec<u8>,
+    taken: usize,
+}
+
+impl Frames {
+    /// Opens a segment at an offset. Its header; `None` for the frames where the file ends before that.
+    fn open(path: &Path, from: u64) -> Result<(Option<SegmentHeader>, Option<Self>)> {
+        let file = File::open(path).at("open journal", path)?;
+        let length = file.metadata().at("read journal", path)?.len();
+        let mut start = vec![0; SEGMENT_HEADER_BYTES.min(usize::try_from(length).unwrap_or(usize::MAX))];
+        file.read_exact_at(&mut start, 0).at("read journal", path)?;
+        let frames = Frames { file, path: path.to_owned(), length, at: from, bytes: Vec::new(), taken: 0 };
+        Ok((SegmentHeader::decode(&start), (from <= length).then_some(frames)))
+    }
+
+    /// Bytes from here to the file's end.
+    fn left(&self) -> u64 {
+        self.length.saturating_sub(self.at)
+    }
+
+    fn ahead(&self) -> &[u8] {
+        self.bytes.get(self.taken..).unwrap_or_default()
+    }
+
+    /// Goes on by so many of the bytes that were read.
+    fn take(&mut self, bytes: usize) {
+        self.taken += bytes;
+        self.at += bytes as u64;
+    }
+
+    /// Has at least so many bytes ahead, if the file has.
+    fn fill(&mut self, wanted: usize) -> Result<()> {
+        if self.ahead().len() >= wanted {
+            return Ok(());
+        }
+        self.bytes.drain(..self.taken);
+        self.taken = 0;
+        let most = usize::try_from(self.left()).unwrap_or(usize::MAX).min(wanted.max(PIECE_BYTES));
+        let mut filled = self.bytes.len();
+        self.bytes.resize(most.max(filled), 0);
+        while filled < self.bytes.len() {
+            match self.file.read_at(&mut self.bytes[filled..], self.at + filled as u64) {
+                Ok(0) => break,
+                Ok(n) => filled += n,
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e).at("read journal", &self.path),
+            }
+        }
+        self.bytes.truncate(filled);
+        Ok(())
+    }
+
+    /// The next frame's length, body and chain hash; `None` where no whole one continues the chain.
+    fn next(&mut self, sequence: u64, previous: &[u8; 32]) -> Result<Option<(usize, &[u8], [u8; 32])>> {
+        self.fill(FRAME_BYTES)?;
+        let length = self.ahead().first_chunk().map_or(0, |length| u32::from_le_bytes(*length) as usize);
+        if length <= JOURNAL_RECORD_BYTES_MAX {
+            self.fill(FRAME_BYTES + length)?;
+        }
+        Ok(decode_frame(self.ahead(), sequence, previous))
+    }
 }
 
 fn decode_entry(sequence: u64, body: &[u8]) -> Result<Logged, serde_json::Error> {
@@ -258,13 +319,12 @@ impl Journal {
         }
         for (i, &first) in segments.iter().enumerate().filter(|(_, first)| **first >= from.segment) {
             let path = self.segment_path(first);
-            let (header, bytes) = read_segment(&path, if first == at.segment { at.offset } else { SEGMENT_HEADER_BYTES as u64 })?;
+            let from = if first == at.segment { at.offset } else { SEGMENT_HEADER_BYTES as u64 };
+            let (header, frames) = Frames::open(&path, from)?;
             let Some(header) = header.filter(|h| h.first == first) else {
                 return Err(self.corrupt(first, 0, "the segment's header"));
             };
-            let skipped = if first == at.segment { at.offset as usize } else { SEGMENT_HEADER_BYTES };
-            let mut offset = 0;
-            let Some(bytes) = bytes else {
+            let Some(mut frames) = frames else {
                 return Err(self.corrupt(first, at.offset, "the segment is shorter than it was"));
             };
             if first == at.segment {
@@ -272,17 +332,18 @@ impl Journal {
             } else if first != at.sequence + 1 || header.previous_hash != hash || header.previous_end != at.offset {
                 return Err(self.corrupt(at.segment, at.offset, "a record is damaged or missing"));
             }
-            while let Some((length, body, next)) = decode_frame(&bytes[offset..], at.sequence + 1, &hash) {
-                let logged = decode_entry(at.sequence + 1, body)
-                    .map_err(|e| self.corrupt(first, (skipped + offset) as u64, &e.to_string()))?;
+            let mut offset = frames.at;
+            while let Some((length, body, next)) = frames.next(at.sequence + 1, &hash)? {
+                let logged = decode_entry(at.sequence + 1, body).map_err(|e| self.corrupt(first, offset, &e.to_string()))?;
                 at.sequence += 1;
                 records.push(logged);
-                offset += length;
                 hash = next;
+                frames.take(length);
+                offset = frames.at;
             }
-            at = Position { segment: first, offset: (skipped + offset) as u64, sequence: at.sequence, hash: hex(&hash) };
+            at = Position { segment: first, offset, sequence: at.sequence, hash: hex(&hash) };
             if i + 1 == segments.len() {
-                torn_bytes = (bytes.len() - offset) as u64;
+                torn_bytes = frames.left();
             }
         }
         if hint.is_some_and(|hint| hint > at.sequence) {
@@ -299,7 +360,8 @@ impl Journal {
         }
     }
 
-    /// Appends entries behind `end`, as read under the writer lock, and syncs them. Returns the new end.
+    /// Appends entries behind `end`, as read under the writer lock, and syncs them. Returns the new end. What fails is taken back while
+    /// the lock is held.
     pub fn append(&self, end: &Tail, entries: &[Entry]) -> Result<Position> {
         let mut at = end.end.clone();
         let mut hash = unhex::<32>(&at.hash).unwrap_or_default();
@@ -320,18 +382,33 @@ impl Journal {
                 SegmentHeader { first, previous_end: end.end.offset, previous_hash: unhex(&end.end.hash).unwrap_or_default() };
             let mut bytes = header.encode().to_vec();
             bytes.extend_from_slice(&frames);
-            disk::write_file_synced(&self.segment_path(first), &bytes)?;
+            self.begin_segment(first, &bytes)?;
             at = Position { segment: first, offset: bytes.len() as u64, sequence: at.sequence, hash: hex(&hash) };
         } else {
             let path = self.segment_path(at.segment);
             let file = File::options().write(true).open(&path).at("open journal", &path)?;
-            file.write_all_at(&frames, at.offset).at("append to journal", &path)?;
-            file.sync_data().at("sync journal", &path)?;
+            let written = file.write_all_at(&frames, at.offset).at("append to journal", &path);
+            if let Err(e) = written.and_then(|()| file.sync_data().at("sync journal", &path)) {
+                // What could not be synced may be read now and be gone later: the next append must not be chained behind it.
+                let _ = file.set_len(at.offset).and_then(|()| file.sync_data());
+                return Err(e);
+            }
             at.offset += frames.len() as u64;
             at.hash = hex(&hash);
         }
         self.write_hint(at.sequence);
         Ok(at)
+    }
+
+    /// Makes a segment. One of which the name could not be synced goes again, so that nothing is appended to it.
+    fn begin_segment(&self, first: u64, bytes: &[u8]) -> Result<()> {
+        let path = self.segment_path(first);
+        let was_there = path.exists();
+        let made = disk::write_file_synced(&path, bytes);
+        if made.is_err() && !was_there {
+            let _ = fs::remove_file(&path);
+        }
+        made
     }
 
     /// The last sequence that was synced, as far as the hint file tells. It tells a damaged last record from a torn append.
@@ -418,6 +495,39 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), bytes);
         let tail = journal.read(&Position::start()).unwrap();
         assert_eq!((tail.records.len(), tail.torn_bytes, tail.records[3].sequence), (4, 0, 4));
+    }
+
+    #[test]
+    fn a_segment_of_any_length_is_read_in_pieces() {
+        let (dir, journal, end) = filled(3);
+        let path = dir.path().join(format!("{:020}.log", 1));
+        let bytes = fs::metadata(&path).unwrap().len();
+        // No memory holds that.
+        let file = File::options().write(true).open(&path).unwrap();
+        let length = [1 << 43, 1 << 40].into_iter().find(|length| file.set_len(*length).is_ok()).unwrap();
+        let tail = journal.read(&Position::start()).unwrap();
+        assert_eq!((tail.records.len(), tail.torn_bytes, &tail.end), (3, length - bytes, &end));
+        assert_eq!(journal.read(&end).unwrap().torn_bytes, length - bytes);
+        journal.append(&tail, &[event(9)]).unwrap();
+        assert_eq!(journal.read(&Position::start()).unwrap().records.len(), 4);
+    }
+
+    #[test]
+    fn records_that_reach_over_pieces_are_read_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Journal::new(dir.path().to_owned());
+        let long = |n: u32| {
+            let Entry::Event(mut event) = event(n) else { unreachable!() };
+            event.subject = "x".repeat(n as usize * PIECE_BYTES / 3);
+            Entry::Event(event)
+        };
+        for n in 0..8 {
+            let tail = journal.read(&Position::start()).unwrap();
+            journal.append(&tail, &[event(n), long(n)]).unwrap();
+        }
+        let all = journal.read(&Position::start()).unwrap();
+        assert_eq!((all.records.len(), all.torn_bytes), (16, 0));
+        assert_eq!(all.records[15].entry, long(7));
     }
 
     #[test]

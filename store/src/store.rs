@@ -268,12 +268,12 @@ impl Store {
         Ok(view)
     }
 
-    /// Appends to the journal behind what this store's view shows, which the caller has refreshed under the lock that it holds.
+    /// Appends to the journal behind what this store's view shows, which the caller has refreshed under the lock that it holds. It is for
+    /// the caller to refresh the view again.
     pub(crate) fn append(&self, _lock: &WriterLock, entries: &[Entry]) -> Result<()> {
         let journal = Journal::new(self.layout.journal());
         let tail = journal.read(self.view().end())?;
         journal.append(&tail, entries)?;
-        self.refresh()?;
         Ok(())
     }
 

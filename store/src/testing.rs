@@ -133,7 +133,7 @@ impl TestStore {
             return Err(Error::Overtaken { tries: 1 });
         }
         self.store.append(&lock, &[Entry::Commit { op: draft.pin.op, record: draft.record, packs: draft.packs }])?;
-        if self.store.view().wants_absorbing() {
+        if self.store.refresh()?.wants_absorbing() {
             view::absorb(self.store.layout(), &Default::default())?;
             self.store.reopen()?;
         }

@@ -12,6 +12,7 @@ use fuser::Errno;
 use parhelia_store::{
     OpenOptions, Store,
     check::{self, CheckOptions},
+    event::{Actor, NewEvent},
 };
 use parhelia_tests::{
     Files, Scratch, files_in, long, noise,
@@ -232,8 +233,9 @@ fn a_disk_that_is_really_full() {
     assert!(refused.to_lowercase().contains("no space") && refused.contains("large"), "{refused}");
     assert!(!Path::new(&to).exists() && free() + 64 >= before, "{} blocks free, {before} before", free());
 
-    // On a disk without a byte left, a deletion and gc make room.
+    // On a disk without a byte left, a deletion and gc make room, also where the deletion's record needs another block.
     fs::remove_file(s.path("work/huge")).unwrap();
+    pad_journal(Path::new(&store));
     let filler = disk.fill();
     assert!(std::fs::write(disk.path.join("x"), [1; 4096]).is_err(), "the disk is not full");
     on(0, &["checkpoint", "list", "--quiet"]);
@@ -252,6 +254,31 @@ fn a_disk_that_is_really_full() {
     fs::remove_file(s.path("work/large")).unwrap();
     on(0, &create);
     on(0, &["checkpoint", "verify", "latest~1", "--deep", "--quiet"]);
+}
+
+/// Appends events until the journal's next record does not fit into the last block that the journal has.
+fn pad_journal(store: &Path) {
+    let opened = Store::open(store, &OpenOptions::default()).unwrap();
+    let journal = fs::read_dir(store.join("journal")).unwrap().flatten().map(|entry| entry.path());
+    let segment = journal.filter(|path| path.extension().is_some_and(|e| e == "log")).max().unwrap();
+    let used = || fs::metadata(&segment).unwrap().len() % 4096;
+    let append = |bytes: u64| {
+        let actor = Actor { user: None, via: "test".into() };
+        let event = NewEvent::new("padding", "none", actor).with("text", "x".repeat(bytes as usize));
+        opened.append_events(&[event], &()).unwrap();
+    };
+    append(0);
+    let before = used();
+    append(0);
+    let alone = (used() + 4096 - before) % 4096;
+    for _ in 0..50 {
+        if used() >= 4096 - 100 {
+            return;
+        }
+        // A record's length varies by a few bytes with the time in it.
+        append((2 * 4096 - used() - alone - 50) % 4096);
+    }
+    panic!("the journal ends at {} of a block", used());
 }
 
 #[test]

@@ -12,9 +12,10 @@ use std::{
     },
 };
 
+use fuser::Errno;
 use parhelia_tests::{
     Scratch, files_in, long, noise,
-    recorder::{Cut, Entry, History, Op, Recorder},
+    recorder::{Call, Cut, Entry, Fault, History, Op, Recorder, Trap},
     story::{Step, Story, What},
     write,
 };
@@ -181,6 +182,54 @@ fn a_cut_while_the_index_takes_in_a_table_loses_nothing() {
     let cuts: Vec<(usize, Cut)> = steps.zip([Cut::Lost, Cut::Kept, Cut::Some(1)].into_iter().cycle()).collect();
     let checked = survive(&life, &history, &cuts);
     println!("{checked} disks after cuts at {} steps of a create with a table", history.entries.len());
+}
+
+/// A life in which one sync of a create fails, and two more follow; and what that create said. `None` once it has no such sync.
+fn with_a_failed_sync(at: u64) -> Option<(Life, String)> {
+    let mut life = Life::new();
+    life.write("a", b"some words");
+    life.create();
+    life.write("b", &noise(3000, 1));
+    let work = life.scratch.path("work").to_string_lossy().into_owned();
+    let store = life.recorder.path().join("new/store").to_string_lossy().into_owned();
+    let create = ["checkpoint", "create", "s", "--workspace", &work, "--no-default-excludes", "--store", &store, "--json"];
+    life.recorder.arm(Trap::new(&[Call::Sync], at, Fault::Once(Errno::EIO)));
+    let files = files_in(&life.scratch.path("work"));
+    let start = life.recorder.mark();
+    let output = life.scratch.run(&create);
+    if !life.recorder.disarm().1 {
+        return None;
+    }
+    let said = format!("sync {at} failed: {output:?}");
+    // Whoever was told of success is promised it.
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let summary = text.lines().last().and_then(|line| serde_json::from_str::<serde_json::Value>(line).ok()).unwrap_or_default();
+    let what = match summary["id"].as_str().filter(|_| output.status.success()) {
+        Some(id) => What::Created(id.to_owned(), files),
+        None => What::Other,
+    };
+    let end = life.recorder.mark();
+    life.story.steps.push(Step { start, end, what });
+    life.create();
+    life.write("c", b"more");
+    life.create();
+    Some((life, said))
+}
+
+#[test]
+fn a_sync_that_fails_takes_nothing_with_it_that_is_committed_later() {
+    let mut failed = 0;
+    while let Some((life, said)) = with_a_failed_sync(failed) {
+        let history = life.recorder.history();
+        let folder = tempfile::tempdir_in(memory()).unwrap();
+        let store = folder.path().join("store");
+        let n = history.entries.len();
+        history.image(n, Cut::Lost).write_out(Path::new("new/store"), &store).unwrap();
+        life.story.holds(&store, n, &life.scratch.path("work")).unwrap_or_else(|reason| panic!("{reason}; {said}"));
+        failed += 1;
+    }
+    println!("{failed} syncs of a create failed");
+    assert!(failed > 2, "only {failed} syncs were seen");
 }
 
 #[test]

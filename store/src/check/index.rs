@@ -13,8 +13,9 @@ use crate::{
     view::{self, View},
 };
 
-/// Derives the index anew from the journal and the packs. The old one is set aside first, and comes back if that fails.
-pub fn rebuild_index(root: &Path, progress: &dyn Progress) -> Result<()> {
+/// Derives the index anew from the journal and the packs. The old one is set aside first, and comes back if that fails. Waits for the
+/// writer lock up to `lock_timeout`.
+pub fn rebuild_index(root: &Path, lock_timeout: Duration, progress: &dyn Progress) -> Result<()> {
     let layout = Layout { root: root.to_owned() };
     let config = match Config::read(&layout.config(), root) {
         Err(e) if e.is_not_found() => {
@@ -23,7 +24,7 @@ pub fn rebuild_index(root: &Path, progress: &dyn Progress) -> Result<()> {
         other => other?,
     };
     config.check_writable(root)?;
-    let _writer = WriterLock::take(root, Duration::from_secs(60), progress)?;
+    let _writer = WriterLock::take(root, lock_timeout, progress)?;
     let lock = IndexLock::take(root)?;
     // What cannot be read cannot be derived from: look before anything is moved.
     let bytes = View::from_journal(&layout)?.packs()?.values().map(|pack| pack.bytes).sum();

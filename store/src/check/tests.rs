@@ -1,11 +1,15 @@
-use std::fs;
+use std::{fs, time::Duration};
 
 use super::*;
 use crate::{
     fold::VerifyLevel,
     pack::PackFile,
     testing::{Files, TestStore, files},
+    tree::Kind,
 };
+
+/// How long the lock is waited for.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 const ALL: CheckOptions = CheckOptions { read_data_percent: Some(100) };
 
@@ -126,13 +130,13 @@ fn a_damaged_index_is_said_so_and_rebuilt() {
         let report = check(&test, &CheckOptions::default());
         assert!(report.rebuild_index, "{name}: {:?}", report.findings);
         assert_eq!(report.checkpoints, 2);
-        rebuild_index(test.store.path(), &()).unwrap();
+        rebuild_index(test.store.path(), PATIENCE, &()).unwrap();
         assert!(check(&test, &ALL).is_clean(), "{name}");
         assert_eq!(crate::testing::content_of(&test.open(), &test.get(id)).unwrap(), files(1, 9));
     }
     fs::remove_dir_all(&view).unwrap();
     assert!(check(&test, &ALL).is_clean());
-    rebuild_index(test.store.path(), &()).unwrap();
+    rebuild_index(test.store.path(), PATIENCE, &()).unwrap();
     assert_eq!(test.open().checkpoints().unwrap().len(), 2);
 }
 
@@ -149,10 +153,10 @@ fn a_lost_pack_does_not_hide_the_others() {
         let checkpoint = store.checkpoints().unwrap().into_iter().find(|c| c.record.id == b).unwrap();
         assert!(crate::testing::content_of(&store, &checkpoint).is_ok());
         assert!(!check(&test, &ALL).is_clean());
-        rebuild_index(test.store.path(), &()).unwrap();
+        rebuild_index(test.store.path(), PATIENCE, &()).unwrap();
         assert!(crate::testing::content_of(&test.open(), &checkpoint).is_ok());
         fs::rename(&moved, &lost).unwrap();
-        rebuild_index(test.store.path(), &()).unwrap();
+        rebuild_index(test.store.path(), PATIENCE, &()).unwrap();
         assert!(check(&test, &ALL).is_clean());
     }
 }
@@ -177,6 +181,63 @@ fn a_torn_journal_is_noted_and_a_broken_one_found() {
     let text = fs::read_to_string(&config).unwrap();
     fs::write(&config, text.replace("\"compression_level\": 3", "\"compression_level\": 4")).unwrap();
     assert!(check(&test, &ALL).findings.iter().any(|f| f.kind == FindingKind::Config));
+}
+
+#[test]
+fn a_pack_of_any_length_is_repaired() {
+    let test = TestStore::new();
+    let id = test.checkpoint(&files(1, 9));
+    let path = only_pack(&test);
+    fs::File::options().write(true).open(&path).unwrap().set_len(1 << 40).unwrap();
+    assert!(!check(&test, &CheckOptions::default()).is_clean());
+    let plan = plan_repair(test.store.path(), &[], &()).unwrap();
+    assert!(plan.lost.is_empty() && plan.damaged_packs.len() == 1, "{plan:?}");
+    repair(test.store.path(), &plan, PATIENCE, &()).unwrap();
+    let store = test.open();
+    assert_eq!(crate::testing::content_of(&store, &test.get(id)).unwrap(), files(1, 9));
+}
+
+#[test]
+fn a_repair_beside_gc_is_refused_where_a_good_copy_went() {
+    let test = TestStore::new();
+    let all = files(1, 9);
+    let other = test.another();
+    // Two write the same at once; the index finds it in the later one's pack, and that is damaged.
+    let (a, b) = (test.draft("test", &all), other.draft("test", &all));
+    let a = test.commit(a).unwrap();
+    let b = other.commit(b).unwrap();
+    test.delete(a);
+    let Kind::File { blob, .. } = test.store.node_at(&test.get(b), b"dir1/file1").unwrap().kind else { panic!("no file") };
+    let home = test.store.refresh().unwrap().locate(blob.object()).unwrap().unwrap();
+    let path = test.store.layout().pack(home.pack);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[(home.offset + u64::from(home.block_bytes)) as usize - 5] ^= 4;
+    fs::write(&path, &bytes).unwrap();
+
+    let plan = plan_repair(test.store.path(), &[], &()).unwrap();
+    assert!(plan.lost.is_empty() && plan.damaged_packs == [home.pack], "{plan:?}");
+    let report = crate::gc::run(&test.store, &crate::gc::GcOptions::no_repack(), &()).unwrap();
+    assert_eq!(report.condemned_packs, 1, "{report:?}");
+    let refused = repair(test.store.path(), &plan, PATIENCE, &()).unwrap_err();
+    assert!(refused.to_string().contains("run the repair again"), "{refused}");
+    let packs = test.store.refresh().unwrap().packs().unwrap();
+    assert!(packs[&home.pack].condemned.is_none(), "the damaged pack went all the same");
+}
+
+#[test]
+fn making_the_index_anew_waits_as_long_as_it_is_told() {
+    let test = TestStore::new();
+    test.checkpoint(&files(1, 3));
+    let lock = test.store.lock(&()).unwrap();
+    let began = std::time::Instant::now();
+    let refused = rebuild_index(test.store.path(), Duration::from_millis(20), &());
+    assert!(matches!(refused, Err(Error::Locked { .. })), "{refused:?}");
+    let plan = plan_repair(test.store.path(), &[], &()).unwrap();
+    let refused = repair(test.store.path(), &plan, Duration::from_millis(20), &());
+    assert!(matches!(refused, Err(Error::Locked { .. })), "{refused:?}");
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    drop(lock);
+    rebuild_index(test.store.path(), PATIENCE, &()).unwrap();
 }
 
 #[test]

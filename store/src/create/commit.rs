@@ -1,6 +1,10 @@
 //! The commit: packs are synced, then the journal's record is; that is when the checkpoint exists.
 
-use std::{collections::HashMap, fs::File, time::Instant};
+use std::{
+    collections::HashMap,
+    fs::{self, File},
+    time::Instant,
+};
 
 use super::{
     belonging::{Belonging, settle},
@@ -12,6 +16,7 @@ use crate::{
     error::{Error, IoContext, Result},
     id::RecordId,
     journal::{Entry, Journal},
+    layout::Layout,
     pack::{ObjectKind, PackInfo},
     pin::Pin,
     progress::Progress,
@@ -37,7 +42,7 @@ pub struct Committed {
 }
 
 /// Commits a record over what the sink holds. `None` where garbage collection has condemned a pack that the run reuses. Where nothing
-/// is committed, the packs stay for the next try to take up.
+/// is committed, the packs that were synced stay for the next try to take up.
 pub fn commit(
     store: &Store,
     pin: Pin,
@@ -108,24 +113,13 @@ fn try_commit(
     let stored_bytes = infos.iter().map(|info| info.bytes).sum();
     let lock_held_ms = began.elapsed().as_millis() as u64;
     drop(lock);
-    absorb_if_due(store, &tables, progress);
+    store.catch_up("the checkpoint is committed", &tables, progress);
     for table in tables.values() {
         // Gone already where RocksDB took it in.
-        let _ = std::fs::remove_file(table);
+        let _ = fs::remove_file(table);
     }
     let checkpoint = Checkpoint::decode(end.sequence, sealed).map_err(|e| Error::Invalid(e.to_string()))?;
     Ok(Some(Committed { checkpoint, new_bytes: written.new_bytes, stored_bytes, lock_held_ms }))
-}
-
-/// The checkpoint exists by now, so that RocksDB cannot be brought up to it is worth a word, and no more.
-fn absorb_if_due(store: &Store, tables: &HashMap<crate::id::OpId, std::path::PathBuf>, progress: &dyn Progress) {
-    let absorbed = store.refresh().and_then(|current| match current.wants_absorbing() || !tables.is_empty() {
-        true => view::absorb(store.layout(), tables).and_then(|()| store.reopen().map(|_| ())),
-        false => Ok(()),
-    });
-    if let Err(e) = absorbed {
-        progress.notice(&format!("the checkpoint is committed, but the index was not updated: {e}"));
-    }
 }
 
 fn seal(record: &Record) -> Result<String> {
@@ -140,16 +134,23 @@ fn store_record(sink: &Sink<'_>, sealed: &str) -> Result<()> {
     batch.finish()
 }
 
-/// Waits until packs are synced, and syncs their names.
+/// Waits until packs are synced, and syncs their names. Packs for which that fails are removed.
 fn sync(store: &Store, packs: Vec<Finished>, adopted: &[PackInfo]) -> Result<Vec<PackInfo>> {
     let layout = store.layout();
     for info in adopted {
         let path = layout.pack(info.id);
-        File::open(&path).and_then(|file| file.sync_data()).at("sync pack", &path)?;
+        let synced = File::open(&path).and_then(|file| file.sync_data()).at("sync pack", &path);
+        synced.inspect_err(|_| remove(layout, [info]))?;
     }
-    let synced = packs.into_iter().map(|pack| pack.synced(layout)).collect::<Result<Vec<_>>>()?;
+    let synced = packs.into_iter().map(Finished::synced).collect::<Result<Vec<_>>>()?;
     if !synced.is_empty() || !adopted.is_empty() {
-        disk::sync_folder(&layout.packs())?;
+        disk::sync_folder(&layout.packs()).inspect_err(|_| remove(layout, synced.iter().chain(adopted)))?;
     }
     Ok(synced)
+}
+
+fn remove<'a>(layout: &Layout, packs: impl IntoIterator<Item = &'a PackInfo>) {
+    for info in packs {
+        let _ = fs::remove_file(layout.pack(info.id));
+    }
 }

@@ -3,6 +3,7 @@
 use std::{
     collections::{HashMap, HashSet},
     fs::{self, File},
+    path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -62,25 +63,41 @@ struct Packs {
     finished: Vec<Finished>,
 }
 
-/// A whole pack, on its way to the disk.
+/// A whole pack, on its way to the disk. One that does not get there is removed: what can still be read of it may be gone later, and the
+/// next run would take it up.
 pub struct Finished {
-    /// The pack.
-    pub info: PackInfo,
-    syncing: JoinHandle<std::io::Result<()>>,
+    info: PackInfo,
+    path: PathBuf,
+    syncing: Option<JoinHandle<std::io::Result<()>>>,
 }
 
 impl Finished {
     /// Begins to sync a pack, while others are still being written.
-    fn new((info, file): (PackInfo, File)) -> Self {
-        Finished { info, syncing: thread::spawn(move || file.sync_data()) }
+    fn new(layout: &Layout, (info, file): (PackInfo, File)) -> Self {
+        let path = layout.pack(info.id);
+        Finished { info, path, syncing: Some(thread::spawn(move || file.sync_data())) }
     }
 
     /// Waits until the pack is synced.
-    pub fn synced(self, layout: &Layout) -> Result<PackInfo> {
-        let joined = self.syncing.join();
+    pub fn synced(mut self) -> Result<PackInfo> {
+        self.wait()?;
+        Ok(self.info.clone())
+    }
+
+    fn wait(&mut self) -> Result<()> {
+        let Some(syncing) = self.syncing.take() else { return Ok(()) };
+        let joined = syncing.join();
         let synced = joined.unwrap_or_else(|_| Err(std::io::Error::other("the syncing thread failed")));
-        synced.at("sync pack", layout.pack(self.info.id))?;
-        Ok(self.info)
+        if synced.is_err() {
+            let _ = fs::remove_file(&self.path);
+        }
+        synced.at("sync pack", &self.path)
+    }
+}
+
+impl Drop for Finished {
+    fn drop(&mut self) {
+        let _ = self.wait();
     }
 }
 
@@ -148,7 +165,7 @@ impl<'a> PackSink<'a> {
             && let Some(pack) = packs.current.take()
         {
             let finished = pack.finish()?;
-            packs.finished.push(Finished::new(finished));
+            packs.finished.push(Finished::new(self.layout, finished));
         }
         drop(packs);
         self.new_bytes.fetch_add(raw_bytes, Ordering::Relaxed);
@@ -177,7 +194,7 @@ impl<'a> PackSink<'a> {
     pub fn finish(self) -> Result<Written> {
         let mut packs = self.packs.into_inner().unwrap_or_else(PoisonError::into_inner);
         if let Some(pack) = packs.current.take() {
-            packs.finished.push(Finished::new(pack.finish()?));
+            packs.finished.push(Finished::new(self.layout, pack.finish()?));
         }
         let mut objects = self.placed.into_inner().unwrap_or_else(PoisonError::into_inner);
         objects.sort_unstable_by_key(|(key, _)| *key);

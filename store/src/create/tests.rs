@@ -441,6 +441,22 @@ fn many_small_checkpoints_stay_quick_to_open() {
 }
 
 #[test]
+fn what_a_dead_run_has_committed_is_not_taken_up_by_one_that_began_before() {
+    let f = fixture();
+    f.write("f", &noise(5000, 1));
+    let earlier = Store::open(f.store.path(), &OpenOptions::default()).unwrap();
+    let outcome = f.create();
+    let pack = *f.store.refresh().unwrap().packs().unwrap().keys().next().unwrap();
+    // It died between its commit and the removal of its pin.
+    fs::write(f.store.layout().pins().join(format!("{}.pin", pack.op())), "").unwrap();
+    let pin = Pin::take(&earlier.layout().pins(), true, "test").unwrap();
+    let adopted = orphans::adopt(&earlier, pin.op, &()).unwrap();
+    assert!(adopted.packs.is_empty(), "{:?}", adopted.packs);
+    f.assert_exact(&outcome.checkpoint);
+    assert_eq!(crate::pin::list(&f.store.layout().pins()).unwrap().len(), 1, "the dead pin stays");
+}
+
+#[test]
 fn a_lost_index_loses_nothing() {
     let f = fixture();
     for i in 0..3000 {

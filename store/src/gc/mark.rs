@@ -139,12 +139,17 @@ impl<'a> Marker<'a> {
         Ok(())
     }
 
-    /// Marks what a reader of this blob would read: a recipe where there is one, else the chunk of the same id.
+    /// Marks what a reader of this blob may read. Where there are both, that is its recipe and the chunk of the same id: readers prefer
+    /// the chunk, and may have found it already.
     fn blob(&mut self, blob: BlobId, size: u64) -> Result<()> {
-        let may_be_chunk = size <= u64::from(self.store.config().chunking.bytes_max);
-        if may_be_chunk && self.view.locate(blob.recipe_root())?.is_none() {
-            self.add(blob.object());
-            return Ok(());
+        if size <= u64::from(self.store.config().chunking.bytes_max) {
+            let has_recipe = self.view.locate(blob.recipe_root())?.is_some();
+            if !has_recipe || self.view.locate(blob.object())?.is_some() {
+                self.add(blob.object());
+            }
+            if !has_recipe {
+                return Ok(());
+            }
         }
         self.recipe(blob)
     }

@@ -40,11 +40,12 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use self::survey::Survey;
 pub(crate) use self::{
     mark::read_recipe_root,
     repack::{Copier, NewPacks},
+    room::Room,
 };
-use self::{room::Room, survey::Survey};
 use crate::{
     error::{Error, Result},
     id::{OpId, PackId},

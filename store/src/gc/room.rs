@@ -6,24 +6,24 @@ use crate::{error::Result, format::BALLAST_BYTES, layout::Layout, store};
 const FREE_FACTOR: u64 = 2;
 
 /// Room to write in.
-pub(super) struct Room {
+pub(crate) struct Room {
     layout: Layout,
     was_full: bool,
 }
 
 impl Room {
-    pub(super) fn new(layout: &Layout) -> Self {
+    pub(crate) fn new(layout: &Layout) -> Self {
         Room { layout: layout.clone(), was_full: false }
     }
 
     /// Gives up the ballast.
-    pub(super) fn release(&mut self) {
+    pub(crate) fn release(&mut self) {
         self.was_full = true;
         let _ = std::fs::remove_file(self.layout.ballast());
     }
 
     /// Does something small, once more without the ballast if the disk is full.
-    pub(super) fn make<T>(&mut self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+    pub(crate) fn make<T>(&mut self, mut work: impl FnMut() -> Result<T>) -> Result<T> {
         match work() {
             Err(e) if e.is_disk_full() => {
                 self.release();
@@ -34,7 +34,7 @@ impl Room {
     }
 
     /// Makes the ballast again if there is room. Says whether the disk was full.
-    pub(super) fn give_back(&mut self) -> bool {
+    pub(crate) fn give_back(&mut self) -> bool {
         let missing = !self.layout.ballast().exists();
         let free = rustix::fs::statvfs(&self.layout.root).map(|v| v.f_bavail.saturating_mul(v.f_frsize)).unwrap_or(0);
         if missing && free >= BALLAST_BYTES * FREE_FACTOR {

@@ -116,7 +116,7 @@ proptest! {
         prop_assert_eq!(indexed(&test.store), live.clone());
         prop_assert_eq!(indexed(&test.open()), live.clone());
         prop_assert_eq!(pack_files(&test), test.store.view().packs().unwrap().len());
-        crate::check::rebuild_index(test.store.path(), &()).unwrap();
+        crate::check::rebuild_index(test.store.path(), std::time::Duration::from_secs(60), &()).unwrap();
         prop_assert_eq!(indexed(&test.open()), live);
         let report = crate::check::run(test.store.path(), &crate::check::CheckOptions { read_data_percent: Some(100) }, &()).unwrap();
         prop_assert!(report.is_clean(), "{:?}", report.findings);
@@ -253,6 +253,27 @@ fn a_dead_recipe_never_outlives_its_chunks() {
         let id = test.checkpoint(&again);
         assert_eq!(test.content(&test.get(id)).unwrap(), again);
         test.delete(id);
+    }
+}
+
+#[test]
+fn a_chunk_that_also_has_a_recipe_stays_for_those_who_have_found_it() {
+    for options in [GcOptions::no_repack(), everything()] {
+        let test = TestStore::new();
+        let one: Files = [("a".to_owned(), content(7, 5))].into();
+        test.cut.set(20_000);
+        let whole = test.checkpoint(&one);
+        // The same bytes, in pieces this time, as a file that has grown is cut.
+        test.cut.set(2000);
+        let id = test.checkpoint(&one);
+        test.delete(whole);
+        let reader = test.open();
+        let node = reader.node_at(&test.get(id), b"a").unwrap();
+        let crate::tree::Kind::File { blob, size, .. } = node.kind else { panic!("no file") };
+        let found = reader.blob(blob, size).unwrap();
+        run(&test.store, &options, &()).unwrap();
+        assert_eq!(found.read_all().unwrap(), one["a"]);
+        assert_eq!(test.content(&test.get(id)).unwrap(), one);
     }
 }
 
@@ -445,7 +466,7 @@ fn an_object_in_several_packs_is_found_in_the_same_one_however_the_index_was_mad
     assert!(one_by_one.len() > 9);
     let from_journal = crate::Store::open_without_index(test.store.path(), &Default::default()).unwrap();
     assert_eq!(homes(&from_journal), one_by_one);
-    crate::check::rebuild_index(test.store.path(), &()).unwrap();
+    crate::check::rebuild_index(test.store.path(), std::time::Duration::from_secs(60), &()).unwrap();
     assert_eq!(homes(&test.open()), one_by_one);
 }
 

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rustix::{buffer::spare_capacity, io::Errno};
+use rustix::{buffer::spare_capacity, fs::SeekFrom, io::Errno};
 
 use super::{
     block::{Block, Directory, HEADER_BYTES, directory_end, matches_id},
@@ -15,9 +15,12 @@ use super::{
 use crate::{
     codec::Malformed,
     error::{Error, IoContext, Result},
-    format::BLOCK_BYTES_MAX,
+    format::{BLOCK_BYTES_MAX, BLOCK_MAGIC},
     id::{PackId, hex},
 };
+
+/// Blocks are looked for in pieces of this many bytes.
+const MAGIC_PIECE_BYTES: usize = 64 << 10;
 
 /// An open pack.
 #[derive(Debug)]
@@ -121,6 +124,34 @@ impl PackFile {
         Directory::decode(&start).map_err(named)
     }
 
+    /// The first place from `from` on at which a block may begin, found in pieces of a bounded length.
+    pub(crate) fn next_magic(&self, from: u64) -> Result<Option<u64>> {
+        let mut piece = vec![0; MAGIC_PIECE_BYTES];
+        let (mut at, mut filled) = (from, 0);
+        loop {
+            // A hole holds nothing; its length may be anything.
+            match rustix::fs::seek(&self.file, SeekFrom::Data(at + filled as u64)) {
+                Ok(data) if data > at + filled as u64 => (at, filled) = (data, 0),
+                Err(Errno::NXIO) => return Ok(None),
+                _ => {}
+            }
+            match self.file.read_at(&mut piece[filled..], at + filled as u64) {
+                Ok(0) => return Ok(None),
+                Ok(n) => filled += n,
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(e) => return Err(e).at("read pack", &self.path),
+            }
+            if let Some(found) = piece[..filled].windows(BLOCK_MAGIC.len()).position(|four| four == BLOCK_MAGIC) {
+                return Ok(Some(at + found as u64));
+            }
+            // A magic may begin in the last bytes of this piece.
+            let kept = filled.min(BLOCK_MAGIC.len() - 1);
+            piece.copy_within(filled - kept..filled, 0);
+            at += (filled - kept) as u64;
+            filled = kept;
+        }
+    }
+
     /// Calls `visit` with the place and directory of every block, in order, and then checks the trailer: a pack without a right
     /// one is torn. With `payloads`, the stored bytes of each block are checked against their CRC as well.
     pub fn scan(&self, payloads: bool, mut visit: impl FnMut(Location, &Directory) -> Result<()>) -> Result<PackInfo> {
@@ -159,5 +190,27 @@ impl PackFile {
             return Err(self.corrupt("pack trailer".into(), "it does not fit the blocks before it"));
         }
         Ok(PackInfo { id: self.id, bytes: length, digest: hex(&digest) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_magic_is_found_wherever_it_lies() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let pack = PackFile::open_unchecked(file.path(), PackId([0; 16])).unwrap();
+        let places = [0, 1, MAGIC_PIECE_BYTES - 5, MAGIC_PIECE_BYTES - 2, MAGIC_PIECE_BYTES, 3 * MAGIC_PIECE_BYTES - 7];
+        for place in places {
+            let bytes = [vec![b'x'; place], BLOCK_MAGIC.to_vec(), vec![b'x'; 9]].concat();
+            std::fs::write(file.path(), &bytes).unwrap();
+            for from in [0, place / 2, place] {
+                assert_eq!(pack.next_magic(from as u64).unwrap(), Some(place as u64), "{from}");
+            }
+            for from in [place + 1, bytes.len(), bytes.len() + 5] {
+                assert_eq!(pack.next_magic(from as u64).unwrap(), None, "{from}");
+            }
+        }
     }
 }

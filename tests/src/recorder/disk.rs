@@ -61,6 +61,8 @@ pub enum Op {
     Attributes(Ino, u32, (u32, u32), SystemTime),
     /// The inode was synced: a file's bytes, or a folder's names.
     Sync(Ino),
+    /// The file could not be synced: as on Linux, what was written to it and not synced can still be read, and no later sync writes it.
+    FailedSync(Ino),
 }
 
 /// All inodes.
@@ -179,7 +181,7 @@ impl Disk {
                     inode.ctime = SystemTime::now();
                 }
             }
-            Op::Sync(_) => {}
+            Op::Sync(_) | Op::FailedSync(_) => {}
         }
     }
 

@@ -198,10 +198,14 @@ impl Served {
 
     fn sync(&self, request: &Request, ino: INodeNo, reply: ReplyEmpty) {
         let mut shared = self.lock();
-        let synced = shared.step(Call::Sync, request).map(|()| {
-            let path = shared.path_of(ino.0);
-            shared.note(path, Op::Sync(ino.0));
-        });
+        let synced = shared.step(Call::Sync, request);
+        let path = shared.path_of(ino.0);
+        match (synced, shared.disk.names(ino.0)) {
+            (Ok(()), _) => shared.note(path, Op::Sync(ino.0)),
+            (Err(_), None) => shared.note(path, Op::FailedSync(ino.0)),
+            // The names in a folder are in the filesystem's own log, which is tried again.
+            (Err(_), Some(_)) => {}
+        }
         Self::done(synced, reply);
     }
 

@@ -42,7 +42,7 @@ fn covered_by(op: &Op) -> [Option<Ino>; 2] {
         Op::Rename((from, _), (to, _), _) => [Some(*from), Some(*to)],
         Op::Write(ino, ..) | Op::Length(ino, _) => [Some(*ino), None],
         // An inode is nothing without a name; modes and times are not what this is about.
-        Op::Make(..) | Op::Attributes(..) | Op::Sync(_) => [None, None],
+        Op::Make(..) | Op::Attributes(..) | Op::Sync(_) | Op::FailedSync(_) => [None, None],
     }
 }
 
@@ -51,8 +51,10 @@ impl History {
         let mut next_sync: HashMap<Ino, usize> = HashMap::new();
         let mut synced_by = vec![usize::MAX; entries.len()];
         for (i, entry) in entries.iter().enumerate().rev() {
-            if let Op::Sync(ino) = entry.op {
-                next_sync.insert(ino, i);
+            match entry.op {
+                Op::Sync(ino) => _ = next_sync.insert(ino, i),
+                Op::FailedSync(ino) => _ = next_sync.remove(&ino),
+                _ => {}
             }
             let syncs = covered_by(&entry.op).into_iter().flatten().filter_map(|ino| next_sync.get(&ino).copied());
             synced_by[i] = syncs.min().unwrap_or(usize::MAX);

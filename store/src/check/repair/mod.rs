@@ -16,6 +16,7 @@ mod survey;
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use serde::Serialize;
@@ -116,13 +117,14 @@ pub fn plan_repair(root: &Path, from: &[PathBuf], progress: &dyn Progress) -> Re
     })
 }
 
-/// Does what a plan says, and derives the index anew.
-pub fn repair(root: &Path, plan: &RepairPlan, progress: &dyn Progress) -> Result<()> {
+/// Does what a plan says, and derives the index anew. Waits for the writer lock up to `lock_timeout`, each of the two times that it is
+/// needed.
+pub fn repair(root: &Path, plan: &RepairPlan, lock_timeout: Duration, progress: &dyn Progress) -> Result<()> {
     if plan.changes_packs() {
-        let store = Store::open_without_index(root, &OpenOptions::default())?;
+        let store = Store::open_without_index(root, &OpenOptions { lock_timeout, ..OpenOptions::default() })?;
         rewrite::rewrite(&store, plan, progress)?;
     }
-    super::rebuild_index(root, progress)
+    super::rebuild_index(root, lock_timeout, progress)
 }
 
 fn unexpected(what: &str) -> Error {

@@ -42,7 +42,9 @@ pub(super) fn rewrite(store: &Store, plan: &RepairPlan, progress: &dyn Progress)
     added.sync()?;
     let lock = store.lock(progress)?;
     let packs = store.refresh()?.packs()?;
-    if goes.iter().any(|pack| packs.get(pack).is_none_or(|state| state.condemned.is_some())) {
+    // What is good elsewhere was not copied, and must still be there; what was recovered took the place of what was lost.
+    let needed = plan.survey.good.values().map(|at| &at.pack);
+    if goes.iter().chain(needed).any(|pack| packs.get(pack).is_none_or(|state| state.condemned.is_some())) {
         return Err(unexpected("garbage collection has moved what was to be repaired"));
     }
     let waits_for = running_writers(store, Some(pin.op))?;

@@ -5,7 +5,6 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use super::Found;
 use crate::{
     error::{Error, Result},
-    format::BLOCK_MAGIC,
     id::{ObjectId, ObjectKey, PackId},
     pack::{Location, ObjectKind, PackFile},
     progress::{self, Phase, Progress},
@@ -120,21 +119,19 @@ fn read_pack(store: &Store, id: PackId, found: &mut Vec<Object>, progress: &dyn 
     }
     // Directories are damaged, or the trailer is: whatever looks like a block may be one.
     found.clear();
-    let Ok(bytes) = std::fs::read(&path) else { return Ok(None) };
     let Ok(file) = PackFile::open_unchecked(&path, id) else { return Ok(None) };
     let mut at = 0;
-    while let Some(next) = bytes.get(at..).and_then(|rest| rest.windows(4).position(|four| four == BLOCK_MAGIC)) {
+    while let Some(offset) = file.next_magic(at).unwrap_or_default() {
         progress::check(progress)?;
-        at += next;
-        let directory = file.read_directory(at as u64).ok();
+        let directory = file.read_directory(offset).ok();
         let location = directory.and_then(|directory| {
             let block_bytes = u32::try_from(directory.block_bytes()).ok()?;
-            Some(Location { pack: id, offset: at as u64, block_bytes })
+            Some(Location { pack: id, offset, block_bytes })
         });
-        match location {
-            Some(location) if read_block(&file, location, found) => at += location.block_bytes as usize,
-            _ => at += 1,
-        }
+        at = match location {
+            Some(location) if read_block(&file, location, found) => offset + u64::from(location.block_bytes),
+            _ => offset + 1,
+        };
     }
     Ok(None)
 }
