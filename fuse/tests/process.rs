@@ -27,8 +27,14 @@ struct Served {
 
 impl Served {
     fn start(f: &Fixture, checkpoint: &Checkpoint) -> Self {
-        let mut child =
-            example().arg(&f.store_path).arg(checkpoint.id()).arg(&f.mountpoint).stdout(Stdio::piped()).spawn().unwrap();
+        Self::start_with(f, checkpoint, false)
+    }
+
+    fn start_with(f: &Fixture, checkpoint: &Checkpoint, allow_other: bool) -> Self {
+        let mut command = example();
+        command.env_remove("ALLOW_OTHER").envs(allow_other.then_some(("ALLOW_OTHER", "1")));
+        command.arg(&f.store_path).arg(checkpoint.id()).arg(&f.mountpoint).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         assert!(line.starts_with("mounted on"), "{line}");
@@ -96,16 +102,20 @@ fn a_signal_ends_a_mount_that_is_in_use() {
 #[test]
 fn a_killed_mount_is_detached_by_its_guard() {
     let (f, checkpoint) = fixture();
-    let mut served = Served::start(&f, &checkpoint);
-    served.signal(Signal::KILL);
-    served.child.wait().unwrap();
-    eventually("the guard detaches", || !is_mounted(&f.mountpoint));
-    assert_eq!(fs::read_dir(&f.mountpoint).unwrap().count(), 0);
-    let store = f.store();
-    assert!(pin::list(&store.layout().pins()).unwrap().iter().all(|pin| !pin.alive));
-    assert!(list(&store).unwrap().iter().all(|mount| !mount.alive));
-    assert_eq!(clear_stale(&store).unwrap().len(), 1);
-    assert!(list(&store).unwrap().is_empty());
+    // With others, fusermount3 sees to it, where it is installed.
+    for allow_other in [false, true] {
+        let mut served = Served::start_with(&f, &checkpoint, allow_other);
+        assert_eq!(fs::read(f.mountpoint.join("file")).unwrap(), b"content");
+        served.signal(Signal::KILL);
+        served.child.wait().unwrap();
+        eventually("the guard detaches", || !is_mounted(&f.mountpoint));
+        assert_eq!(fs::read_dir(&f.mountpoint).unwrap().count(), 0);
+        let store = f.store();
+        assert!(pin::list(&store.layout().pins()).unwrap().iter().all(|pin| !pin.alive));
+        assert!(list(&store).unwrap().iter().all(|mount| !mount.alive));
+        assert_eq!(clear_stale(&store).unwrap().len(), 1);
+        assert!(list(&store).unwrap().is_empty());
+    }
 }
 
 #[test]

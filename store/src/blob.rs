@@ -41,7 +41,7 @@ impl Store {
         } else if self.is_single_chunk(blob, size)? {
             vec![ChunkRun { id: blob, bytes: size as u32, repeat: 1 }]
         } else {
-            self.recipe(blob)?
+            self.recipe(blob, size)?
         };
         let mut starts = Vec::with_capacity(runs.len());
         let mut end = 0u64;
@@ -49,34 +49,44 @@ impl Store {
             starts.push(end);
             end = end.saturating_add(run.run_bytes());
         }
-        if end != size {
-            return Err(Error::Corrupt {
-                what: format!("recipe {blob}"),
-                place: self.layout().packs(),
-                reason: format!("it makes {end} bytes, the tree says {size}"),
-            });
-        }
         Ok(ChunkMap { blob, runs, starts, size })
     }
 
-    /// The chunks of a blob that has a recipe, in order.
-    pub fn recipe(&self, blob: BlobId) -> Result<Vec<ChunkRun>> {
+    /// The chunks of a blob of `size` bytes that has a recipe, in order.
+    fn recipe(&self, blob: BlobId, size: u64) -> Result<Vec<ChunkRun>> {
         let root = self.read_object(ObjectKind::RecipeRoot, blob.recipe_root(), |bytes| recipe::decode_root(blob, bytes))?;
+        self.check_bytes(blob, &root, size, "the tree")?;
         let mut runs = Vec::new();
-        self.flatten(root, 0, &mut runs)?;
+        self.flatten(blob, root, 0, &mut runs)?;
         Ok(runs)
     }
 
-    fn flatten(&self, node: Node, depth: u8, runs: &mut Vec<ChunkRun>) -> Result<()> {
+    /// Every node must make as many bytes as was said of it. As no line makes none, a forged recipe that has a node in it over and over
+    /// has no more chunks than the file has bytes.
+    fn check_bytes(&self, blob: BlobId, node: &Node, wanted: u64, by: &str) -> Result<()> {
+        let made = match node {
+            Node::Chunks(runs) => runs.iter().map(ChunkRun::run_bytes).try_fold(0, u64::checked_add),
+            Node::Nodes(nodes) => nodes.iter().map(|(_, bytes)| *bytes).try_fold(0, u64::checked_add),
+        };
+        if made == Some(wanted) {
+            return Ok(());
+        }
+        let made = made.map_or_else(|| "more than 2^64".to_owned(), |made| made.to_string());
+        let reason = format!("it makes {made} bytes, {by} says {wanted}");
+        Err(Error::Corrupt { what: format!("recipe {blob}"), place: self.layout().packs(), reason })
+    }
+
+    fn flatten(&self, blob: BlobId, node: Node, depth: u8, runs: &mut Vec<ChunkRun>) -> Result<()> {
         match node {
             Node::Chunks(found) => runs.extend(found),
             Node::Nodes(nodes) => {
-                for (id, _) in nodes {
+                for (id, bytes) in nodes {
                     let node = self.read_object(ObjectKind::RecipeNode, id.object(), |bytes| match depth {
                         0..8 => recipe::decode_node(bytes),
                         _ => Err(Malformed("recipe depth")),
                     })?;
-                    self.flatten(node, depth + 1, runs)?;
+                    self.check_bytes(blob, &node, bytes, "the node above")?;
+                    self.flatten(blob, node, depth + 1, runs)?;
                 }
             }
         }
@@ -199,5 +209,76 @@ impl BlobReader<'_> {
             (Err(e), _) => Ok(Err(e)),
             (Ok(()), read) => read.map(Ok),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        codec::put_uint,
+        id::RecipeId,
+        recipe::Encoded,
+        testing::{self, Sink, TestStore},
+        tree::{self, Kind},
+    };
+
+    /// The bytes of a node that has these lines.
+    fn lines(level: u8, lines: &[(u64, [u8; 32])]) -> Vec<u8> {
+        let mut bytes = vec![level];
+        put_uint(&mut bytes, lines.len() as u64);
+        for (length, _) in lines {
+            put_uint(&mut bytes, *length);
+            put_uint(&mut bytes, 1);
+        }
+        lines.iter().for_each(|(_, id)| bytes.extend_from_slice(id));
+        bytes
+    }
+
+    /// Stores a recipe in which each level has the one below `times` times, and of which every line says that it makes `told` bytes.
+    fn forge(sink: &mut Sink<'_>, blob: BlobId, levels: u8, times: usize, told: u64) {
+        let mut lower = sink.chunk(b"x").0;
+        for level in 0..levels {
+            let bytes = lines(level, &vec![(if level == 0 { 1 } else { told }, lower); times]);
+            let id = RecipeId::of(&bytes);
+            lower = id.0;
+            sink.put(Encoded { kind: ObjectKind::RecipeNode, id: id.object(), bytes, tail_bytes: times * 32 }).unwrap();
+        }
+        let body = lines(levels, &vec![(told, lower); times]);
+        let context = crate::format::context::RECIPE_SEAL;
+        let seal = blake3::Hasher::new_derive_key(context).update(&blob.0).update(&body).finalize();
+        let bytes = [&blob.0[..], seal.as_bytes(), &body].concat();
+        sink.put(Encoded { kind: ObjectKind::RecipeRoot, id: blob.recipe_root(), bytes, tail_bytes: times * 32 }).unwrap();
+    }
+
+    #[test]
+    fn a_recipe_that_unfolds_beyond_the_file_is_refused() {
+        let test = TestStore::new();
+        let blob = BlobId::of(b"whatever it may be");
+        // 200^8 chunks of one byte, where the sizes are taken at their word.
+        let checkpoint = test.forge(|sink| {
+            forge(sink, blob, 7, 200, 50_000);
+            let kind = Kind::File { size: 10_000_000, blob, holes: Vec::new() };
+            sink.nodes(&[tree::Node { name: b"f".to_vec(), meta: testing::meta(), links: 1, kind }])
+        });
+        let text = test.store.blob(blob, 10_000_000).unwrap_err().to_string();
+        assert!(text.contains("recipe") && text.contains("it makes 10000000 bytes, the node above says 50000"), "{text}");
+        for size in [1, 9_999_999, u64::MAX] {
+            let text = test.store.blob(blob, size).unwrap_err().to_string();
+            assert!(text.contains(&format!("the tree says {size}")), "{text}");
+        }
+        assert!(test.content(&checkpoint).is_err());
+    }
+
+    #[test]
+    fn sizes_that_add_up_to_too_much_are_refused() {
+        let test = TestStore::new();
+        let blob = BlobId::of(b"whatever it may be");
+        test.forge(|sink| {
+            forge(sink, blob, 1, 3, u64::MAX / 2);
+            sink.nodes(&[])
+        });
+        let text = test.store.blob(blob, u64::MAX).unwrap_err().to_string();
+        assert!(text.contains("more than 2^64"), "{text}");
     }
 }

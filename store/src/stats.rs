@@ -84,7 +84,7 @@ pub fn stats(store: &Store, progress: &dyn Progress) -> Result<Stats> {
         let workspace = &checkpoint.record.workspace;
         stats.checkpoints += 1;
         stats.files += workspace.files;
-        stats.logical_bytes += workspace.bytes;
+        stats.logical_bytes = stats.logical_bytes.saturating_add(workspace.bytes);
         let session = sessions.entry(checkpoint.record.session.clone()).or_default();
         session.checkpoints += 1;
         session.files = workspace.files;

@@ -109,11 +109,25 @@ impl TestStore {
 
     /// Writes what a checkpoint needs.
     pub fn draft(&self, session: &str, files: &Files) -> Draft {
+        self.draft_of(session, |sink| {
+            let mut totals = Totals::default();
+            let files: Vec<_> = files.iter().map(|(p, b)| (p.as_str(), b.as_slice())).collect();
+            (sink.folder(&files, &mut totals), totals)
+        })
+    }
+
+    /// Makes a checkpoint of a tree that a test has made up, with sums that need not be right.
+    pub fn forge(&self, make: impl FnOnce(&mut Sink<'_>) -> (TreeId, Totals)) -> Checkpoint {
+        let draft = self.draft_of("forged", make);
+        let id = self.commit(draft).unwrap();
+        self.get(id)
+    }
+
+    fn draft_of(&self, session: &str, make: impl FnOnce(&mut Sink<'_>) -> (TreeId, Totals)) -> Draft {
         let pin = Pin::take(&self.store.layout().pins(), true, "test").unwrap();
         self.store.refresh().unwrap();
         let mut sink = Sink::new(self, pin.op);
-        let mut totals = Totals::default();
-        let workspace = sink.folder(&files.iter().map(|(p, b)| (p.as_str(), b.as_slice())).collect::<Vec<_>>(), &mut totals);
+        let (workspace, totals) = make(&mut sink);
         let node = folder_node("workspace", workspace, totals);
         let (root, _) = tree::encode_folder(&[node], |e| sink.put(e)).unwrap();
         let record = record(session, root, &totals);
@@ -158,11 +172,12 @@ pub fn content_of(store: &Store, checkpoint: &Checkpoint) -> Result<Files> {
     Ok(found)
 }
 
-fn meta() -> Meta {
+pub fn meta() -> Meta {
     Meta { mode: 0o644, mtime: Time { secs: 1_700_000_000, nanos: 1 }, ..Meta::default() }
 }
 
-fn folder_node(name: &str, tree: TreeId, totals: Totals) -> Node {
+/// A folder with these sums.
+pub fn folder_node(name: &str, tree: TreeId, totals: Totals) -> Node {
     Node { name: name.into(), meta: meta(), links: 1, kind: Kind::Folder { tree, totals } }
 }
 
@@ -204,7 +219,8 @@ fn record(session: &str, root: TreeId, totals: &Totals) -> Record {
     }
 }
 
-struct Sink<'a> {
+/// Takes the objects of a checkpoint.
+pub struct Sink<'a> {
     test: &'a TestStore,
     writer: Option<PackWriter>,
     data: BlockBuilder,
@@ -237,7 +253,7 @@ impl<'a> Sink<'a> {
         found.is_some()
     }
 
-    fn put(&mut self, e: Encoded) -> Result<()> {
+    pub fn put(&mut self, e: Encoded) -> Result<()> {
         if self.has(e.id) {
             return Ok(());
         }
@@ -251,7 +267,7 @@ impl<'a> Sink<'a> {
         Ok(())
     }
 
-    fn chunk(&mut self, bytes: &[u8]) -> BlobId {
+    pub fn chunk(&mut self, bytes: &[u8]) -> BlobId {
         let id = BlobId::of(bytes);
         self.put(Encoded { kind: ObjectKind::Chunk, id: id.object(), bytes: bytes.to_vec(), tail_bytes: 0 }).unwrap();
         id
@@ -271,6 +287,11 @@ impl<'a> Sink<'a> {
         blob
     }
 
+    /// Stores a folder's entries.
+    pub fn nodes(&mut self, nodes: &[Node]) -> (TreeId, Totals) {
+        tree::encode_folder(nodes, |e| self.put(e)).unwrap()
+    }
+
     fn folder(&mut self, files: &[(&str, &[u8])], totals: &mut Totals) -> TreeId {
         let mut folders: BTreeMap<&str, Vec<(&str, &[u8])>> = BTreeMap::new();
         let mut nodes = BTreeMap::new();
@@ -288,7 +309,7 @@ impl<'a> Sink<'a> {
             nodes.insert(name.as_bytes().to_vec(), folder_node(name, tree, totals));
         }
         let nodes: Vec<Node> = nodes.into_values().collect();
-        let (tree, sums) = tree::encode_folder(&nodes, |e| self.put(e)).unwrap();
+        let (tree, sums) = self.nodes(&nodes);
         *totals = sums;
         tree
     }

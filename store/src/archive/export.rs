@@ -195,7 +195,7 @@ impl<W: Write> Writer<W> {
                 }
                 self.pad(written)?;
                 self.report.files += 1;
-                self.report.bytes += size;
+                self.report.bytes = self.report.bytes.saturating_add(*size);
                 progress.advance(1, size - written);
                 Ok(())
             }

@@ -225,7 +225,7 @@ fn gather(store: &Store, archive: &mut Reader<'_>, sink: &Sink<'_>, progress: &d
     let mut batch = Batch::new(sink)?;
     let mut reader = ContentReader::new(store.config().chunking);
     let mut items = Items::new();
-    let (mut files, mut bytes) = (0, 0);
+    let (mut files, mut bytes) = (0, 0u64);
     while let Some(member) = archive.next_member()? {
         progress::check(progress)?;
         let Member { path, meta, links, content } = member;
@@ -236,7 +236,7 @@ fn gather(store: &Store, archive: &mut Reader<'_>, sink: &Sink<'_>, progress: &d
                 let blob =
                     read_file(store, archive, &mut reader, &mut batch, &file_name, size, &holes).map_err(|e| e.at(&path))?;
                 files += 1;
-                bytes += size;
+                bytes = bytes.saturating_add(size);
                 progress.advance(1, size);
                 items.put(&path, node(Kind::File { size, blob, holes }), None)
             }

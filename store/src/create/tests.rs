@@ -484,3 +484,21 @@ fn names_that_no_session_can_have_are_refused() {
     }
     assert!(f.store.checkpoints().unwrap().is_empty());
 }
+
+#[test]
+fn a_panic_in_a_worker_ends_the_run() {
+    struct Panics(std::thread::ThreadId);
+    impl Progress for Panics {
+        fn is_cancelled(&self) -> bool {
+            assert!(std::thread::current().id() == self.0, "on purpose");
+            false
+        }
+    }
+    let f = fixture();
+    f.write("d/f", b"x");
+    let here = Panics(std::thread::current().id());
+    let options = Options { threads: 4, ..f.options() };
+    let made = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(&f.store, &options, &here)));
+    assert!(made.is_err());
+    f.assert_exact(&f.create().checkpoint);
+}

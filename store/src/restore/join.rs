@@ -157,18 +157,18 @@ pub fn outside(store: &Store, checkpoint: &Checkpoint, links: &Links, inside: &H
 /// The path of the entry at a preorder position.
 fn path_at(store: &Store, checkpoint: &Checkpoint, position: u64) -> Result<Vec<u8>> {
     let mut node = store.workspace_node(checkpoint)?;
-    let (mut path, mut at) = (Vec::new(), 0);
+    let (mut path, mut at) = (Vec::new(), 0u64);
     while at < position {
         let Some((tree, _)) = node.as_folder() else { break };
         let mut next = None;
         for entry in store.folder(tree)? {
             let below = entry.as_folder().map_or(0, |(_, totals)| totals.entries);
-            if at + 1 + below >= position {
-                at += 1;
+            at = at.saturating_add(1);
+            if at.saturating_add(below) >= position {
                 next = Some(entry);
                 break;
             }
-            at += 1 + below;
+            at = at.saturating_add(below);
         }
         let Some(entry) = next else { break };
         path = name::join(&path, &entry.name);

@@ -150,6 +150,8 @@ pub fn plan(store: &Store, checkpoint: &Checkpoint, options: &Options, progress:
         cache: cache.as_ref(),
         leaders: links.leaders(),
         progress,
+        entries_max: node.as_folder().map_or(1, |(_, totals)| totals.entries),
+        entries_seen: Default::default(),
         found: Default::default(),
     };
     let mut found = walk_from(walk, &node, position, &target, root.clone())?;
@@ -198,7 +200,7 @@ fn pin(store: &Store, checkpoint: &Checkpoint) -> Result<Option<Pin>> {
 /// The node at a path, and its preorder position in the workspace.
 fn find(store: &Store, checkpoint: &Checkpoint, path: &[u8]) -> Result<(Node, u64)> {
     let mut node = store.workspace_node(checkpoint)?;
-    let mut position = 0;
+    let mut position = 0u64;
     for part in name::components(path) {
         let entries = match node.as_folder() {
             Some((tree, _)) => store.folder(tree)?,
@@ -206,12 +208,12 @@ fn find(store: &Store, checkpoint: &Checkpoint, path: &[u8]) -> Result<(Node, u6
         };
         let mut next = None;
         for entry in entries {
-            position += 1;
+            position = position.saturating_add(1);
             if entry.name == part {
                 next = Some(entry);
                 break;
             }
-            position += entry.as_folder().map_or(0, |(_, totals)| totals.entries);
+            position = position.saturating_add(entry.as_folder().map_or(0, |(_, totals)| totals.entries));
         }
         node = next.ok_or_else(|| Error::NoSuchPath { path: name::display(path), checkpoint: checkpoint.id() })?;
     }

@@ -11,11 +11,31 @@ struct Stack<J> {
     jobs: Vec<J>,
     running: usize,
     outcome: Result<()>,
+    /// Whether a job has panicked.
+    is_broken: bool,
+}
+
+/// Held while a job is being done: one that panics is over, too, or the other threads would wait for it.
+struct Running<'a, J> {
+    stack: &'a Mutex<Stack<J>>,
+    changed: &'a Condvar,
+}
+
+impl<J> Drop for Running<'_, J> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let mut stack = self.stack.lock().unwrap_or_else(PoisonError::into_inner);
+            stack.running -= 1;
+            stack.is_broken = true;
+            stack.jobs.clear();
+            self.changed.notify_all();
+        }
+    }
 }
 
 /// Does every job, and every job that `work` adds; the newest first. The first failure ends it.
 pub fn spread<J: Send>(threads: usize, first: Vec<J>, work: impl Fn(J, &mut Vec<J>) -> Result<()> + Sync) -> Result<()> {
-    let stack = Mutex::new(Stack { jobs: first, running: 0, outcome: Ok(()) });
+    let stack = Mutex::new(Stack { jobs: first, running: 0, outcome: Ok(()), is_broken: false });
     let changed = Condvar::new();
     let run = || {
         let mut more = Vec::new();
@@ -31,7 +51,9 @@ pub fn spread<J: Send>(threads: usize, first: Vec<J>, work: impl Fn(J, &mut Vec<
             };
             guard.running += 1;
             drop(guard);
+            let running = Running { stack: &stack, changed: &changed };
             let done = work(job, &mut more);
+            drop(running);
             guard = stack.lock().unwrap_or_else(PoisonError::into_inner);
             guard.running -= 1;
             match done {
@@ -43,7 +65,7 @@ pub fn spread<J: Send>(threads: usize, first: Vec<J>, work: impl Fn(J, &mut Vec<
                     }
                 }
             }
-            if guard.outcome.is_err() {
+            if guard.outcome.is_err() || guard.is_broken {
                 guard.jobs.clear();
             }
             if guard.jobs.len() > 1 || guard.jobs.is_empty() {
@@ -84,4 +106,24 @@ pub fn in_order<S: Default + Send>(
         std::iter::once(mine).chain(joined).collect()
     });
     results.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    #[test]
+    fn a_job_that_panics_ends_the_others() {
+        for threads in [1, 2, 8] {
+            let work = |job: u32, more: &mut Vec<u32>| {
+                assert!(job != 20, "on purpose");
+                more.extend([job + 1, 100]);
+                Ok(())
+            };
+            let done = catch_unwind(AssertUnwindSafe(|| spread(threads, vec![0], work)));
+            assert!(done.is_err(), "{threads}");
+        }
+    }
 }

@@ -77,7 +77,7 @@ impl Done {
         self.stamps.extend(other.stamps);
         self.folders.extend(other.folders);
         self.files += other.files;
-        self.bytes += other.bytes;
+        self.bytes = self.bytes.saturating_add(other.bytes);
     }
 }
 

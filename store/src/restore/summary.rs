@@ -45,7 +45,7 @@ impl Counts {
             _ => self.replaced += 1,
         }
         if let Kind::File { size, .. } = &node.kind {
-            self.bytes += size;
+            self.bytes = self.bytes.saturating_add(*size);
         }
     }
 
@@ -75,7 +75,7 @@ impl Counts {
         self.spared += other.spared;
         self.unchanged += other.unchanged;
         self.linked += other.linked;
-        self.bytes += other.bytes;
+        self.bytes = self.bytes.saturating_add(other.bytes);
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::{
     os::fd::{AsFd, OwnedFd},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use rustix::io::Errno;
@@ -86,6 +89,10 @@ pub struct Walk<'a> {
     pub cache: Option<&'a StatCache>,
     pub leaders: std::collections::HashMap<u64, u64>,
     pub progress: &'a dyn Progress,
+    /// How many entries there are, by the sums of what is restored.
+    pub entries_max: u64,
+    /// How many were come across so far.
+    pub entries_seen: AtomicU64,
     pub found: Mutex<Found>,
 }
 
@@ -162,6 +169,7 @@ impl Walk<'_> {
         progress::check(self.progress)?;
         let path = || folder_path(&self.lock().folders, job.folder);
         let entries = self.entries(&job).map_err(|e| e.at(&path()))?;
+        self.count(job.tree, entries.len()).map_err(|e| e.at(&path()))?;
         let mut live = match dirs.filter(|_| job.live) {
             Some(dirs) => {
                 let fd = dirs.get(job.folder).at("open folder", name::as_path(&path()))?;
@@ -174,6 +182,16 @@ impl Walk<'_> {
         self.progress.advance(entries.len() as u64, 0);
         self.enter(job, entries, outcome, more);
         Ok(())
+    }
+
+    /// A forged tree that has a folder in it twice, and that twice, and so on, ends here and not when memory does.
+    fn count(&self, tree: TreeId, entries: usize) -> Result<()> {
+        let before = self.entries_seen.fetch_add(entries as u64, Ordering::Relaxed);
+        if before.saturating_add(entries as u64) <= self.entries_max {
+            return Ok(());
+        }
+        let reason = format!("with it, there are more than the {} entries that the sums say", self.entries_max);
+        Err(Error::Corrupt { what: format!("tree {tree}"), place: self.store.layout().packs(), reason })
     }
 
     fn entries(&self, job: &Job) -> Result<Entries> {
@@ -192,9 +210,10 @@ impl Walk<'_> {
         let mut position = job.position;
         for index in 0..entries.len() {
             let node = entries.node(index);
-            position += 1;
+            // Forged sums saturate, here and wherever positions are counted.
+            position = position.saturating_add(1);
             let here = position;
-            position += node.as_folder().map_or(0, |(_, totals)| totals.entries);
+            position = position.saturating_add(node.as_folder().map_or(0, |(_, totals)| totals.entries));
             let stat = match live.as_deref_mut() {
                 Some(live) => self.advance(job, live, &node.name, &mut out, path)?,
                 None => None,

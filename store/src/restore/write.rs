@@ -121,7 +121,7 @@ impl Run<'_> {
                         stamp.map_err(|e| e.at(&super::table::entry_path(&self.plan.folders, item.folder, &node.name)))?;
                     if stamp.is_some() {
                         done.files += 1;
-                        done.bytes += size;
+                        done.bytes = done.bytes.saturating_add(*size);
                     }
                     self.progress.advance(1, *size);
                     stamp

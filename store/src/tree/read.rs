@@ -110,7 +110,7 @@ impl Store {
                 path.push(b'/');
             }
             path.extend_from_slice(&node.name);
-            position += 1;
+            position = position.saturating_add(1);
             let descend = visit(&path, position, &node)?;
             if let Kind::Folder { tree, totals } = &node.kind {
                 if descend {
@@ -120,7 +120,7 @@ impl Store {
                     let entries = self.folder(*tree).map_err(|e| e.at(&path))?;
                     stack.push((entries.into_iter(), path.len()));
                 } else {
-                    position += totals.entries;
+                    position = position.saturating_add(totals.entries);
                 }
             }
         }

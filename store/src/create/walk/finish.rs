@@ -60,12 +60,12 @@ impl Shared<'_, '_> {
                 }
                 _ => continue,
             };
-            let position = totals.entries + 1;
+            let position = totals.entries.saturating_add(1);
             totals.add(&now.node);
             if now.node.as_folder().is_none() && now.node.links > 1 {
                 links.push(LinkMember { file: (slot.dev, now.ino), position });
             }
-            links.extend(slot.links.iter().map(|l| LinkMember { position: l.position + position, ..*l }));
+            links.extend(slot.links.iter().map(|l| LinkMember { position: l.position.saturating_add(position), ..*l }));
             entries.push(now);
         }
         let (tree, section) = match old {

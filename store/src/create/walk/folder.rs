@@ -262,11 +262,11 @@ impl Shared<'_, '_> {
             Kind::Folder { totals, .. } if totals.features & features::HARD_LINK != 0 => {
                 let section = self.walk.cache.and_then(|cache| cache.section(entry.section));
                 for below in section.iter().flat_map(|s| &s.entries) {
-                    *position += 1;
+                    *position = position.saturating_add(1);
                     self.cached_links(below, dev, position, links);
                 }
             }
-            Kind::Folder { totals, .. } => *position += totals.entries,
+            Kind::Folder { totals, .. } => *position = position.saturating_add(totals.entries),
             _ if entry.node.links > 1 => links.push(LinkMember { file: (dev, entry.ino), position: *position }),
             _ => {}
         }

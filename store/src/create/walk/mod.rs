@@ -216,7 +216,8 @@ impl Walk<'_> {
         let mut first: Option<Batch<'_>> = None;
         let batches = thread::scope(|scope| {
             let workers: Vec<_> = (0..self.threads.max(1)).map(|_| scope.spawn(|| shared.work(&outs))).collect();
-            workers.into_iter().filter_map(|worker| worker.join().ok().flatten()).collect::<Vec<_>>()
+            let joined = workers.into_iter().map(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            joined.collect::<Vec<_>>().into_iter().flatten().collect::<Vec<_>>()
         });
         if let Some(error) = lock(&shared.failure).take() {
             return Err(error);

@@ -23,6 +23,18 @@ pub(super) struct Queue {
     changed: Condvar,
 }
 
+/// Held while a task is done: one that panics is over, too, or the other workers would wait for it.
+struct UnderWay<'s, 'w, 'a>(&'s Shared<'w, 'a>);
+
+impl Drop for UnderWay<'_, '_, '_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.stopped.store(true, Ordering::Relaxed);
+        }
+        self.0.task_done();
+    }
+}
+
 impl<'a> Shared<'_, 'a> {
     /// What each worker does until no task is left. Returns what it has not handed on to the sink yet.
     pub(super) fn work(&self, out: &CacheOut) -> Option<Batch<'a>> {
@@ -38,6 +50,7 @@ impl<'a> Shared<'_, 'a> {
             let folder = match &task {
                 Task::Enter { folder, .. } | Task::Read { folder, .. } => folder.clone(),
             };
+            let under_way = UnderWay(self);
             let done = progress::check(self.walk.progress).and_then(|()| match task {
                 Task::Enter { folder, parent } => self.enter(&folder, &parent, &mut worker),
                 Task::Read { folder, fd, slots } => self.read_slots(&folder, &fd, &slots, &mut worker),
@@ -45,7 +58,7 @@ impl<'a> Shared<'_, 'a> {
             if let Err(e) = done.and_then(|()| self.complete(folder, &mut worker, out)) {
                 self.fail(e);
             }
-            self.task_done();
+            drop(under_way);
         }
         if self.stopped.load(Ordering::Relaxed) {
             return None;
@@ -74,7 +87,7 @@ impl<'a> Shared<'_, 'a> {
     fn task_done(&self) {
         let mut tasks = lock(&self.queue.tasks);
         tasks.1 -= 1;
-        if tasks.1 == 0 && tasks.0.is_empty() {
+        if tasks.1 == 0 && tasks.0.is_empty() || self.stopped.load(Ordering::Relaxed) {
             self.queue.changed.notify_all();
         }
     }
