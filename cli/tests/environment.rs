@@ -116,6 +116,34 @@ fn env_diff_compares_checkpoints() {
 }
 
 #[test]
+fn the_environment_is_that_of_the_agent_that_was_run() {
+    let home = Home::new();
+    let program = |folder: &str, version: &str| {
+        let agent = write(&home, &format!("{folder}/claude"), &format!("#!/bin/sh\necho '{version} (An Agent)'\n"));
+        fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
+        agent.to_string_lossy().into_owned()
+    };
+    program("bin", "1.0.0");
+    let own = program("own", "2.0.0");
+    write(&home, "work/servers.json", r#"{"mcpServers":{"mine":{"command":"npx","args":["m@1.2.3"]}}}"#);
+    let path = format!("{}:/usr/bin:/bin", home.folder.path().join("bin").display());
+    let run = |args: &[&str]| common::Run::of(home.command(args).env("PATH", &path).output().unwrap()).expect(0);
+    let started = ["session", "run", "--name", "mine", "--workspace", "work", "--", &own, "--mcp-config", "servers.json"];
+    run(&started);
+    run(&["checkpoint", "create", "mine", "--workspace", "work"]);
+    for checkpoint in ["latest~1", "latest"] {
+        let environment = run(&["env", "show", checkpoint, "--json"]).json().remove(0);
+        assert_eq!(environment["claude_code"]["version"], "2.0.0", "{checkpoint}");
+        let server = &environment["mcp_servers"]["mine"];
+        assert_eq!((&server["scope"], &server["version_id"]), (&json!("argument"), &json!("1.2.3")), "{checkpoint}");
+    }
+    let same = run(&["env", "diff", "latest", "--workspace", "work"]).out;
+    assert!(!same.contains("claude_code") && !same.contains("mcp_servers"), "{same}");
+    // Of a folder without a run it is the one on the search path.
+    assert_eq!(run(&["env", "show", "--json"]).json().remove(0)["claude_code"]["version"], "1.0.0");
+}
+
+#[test]
 fn every_python_package_that_changed_is_named() {
     let home = Home::new();
     write(&home, "work/.venv/pyvenv.cfg", "version = 3.11.2\n");

@@ -341,8 +341,36 @@ fn prune_says_what_goes_and_what_stays() {
     let done = summary(&agent.run(&["session", "prune", "--max-age-hours", "0", "--json"]));
     assert_eq!((&done["removed"], &done["kept"], &done["protected"]), (&json!(3), &json!(1), &json!(1)));
     assert_eq!(summary(&agent.run(&["checkpoint", "list", "--json"]))["checkpoints"], 1);
+    agent.create(&[]).expect(0);
+    let dry = ["session", "prune", "--max-store-bytes", "10", "--dry-run"];
+    let planned = agent.run(&dry).out;
+    assert!(planned.contains("the store was larger than it may be") && planned.contains("(an estimate)"), "{planned}");
+    assert!(planned.contains("over the limit would stay; kept against it: 1 the latest of its session.\n"), "{planned}");
+    let foretold = summary(&agent.run(&[&dry[..], &["--json"]].concat()));
+    assert_eq!((&foretold["removed"], &foretold["kept"], &foretold["max_store_bytes"]), (&json!(1), &json!(1), &json!(10)));
+    let bytes = |name: &str| foretold[name].as_u64().unwrap();
+    assert!(bytes("excess_bytes") > 0 && bytes("store_bytes") - bytes("estimated_freed_bytes") == bytes("excess_bytes") + 10);
+    assert_eq!(summary(&agent.run(&["checkpoint", "list", "--json"]))["checkpoints"], 2);
     let limited = agent.home.run(&["session", "prune", "--max-store-bytes", "10"]).expect(0);
     assert!(limited.err.contains("over its limit"), "{limited:?}");
+}
+
+#[test]
+fn files_that_are_too_large_to_be_shown_are_spoken_of() {
+    let agent = Agent::new();
+    agent.turn(1);
+    let call =
+        json!([{ "type": "tool_use", "id": "t", "name": "Read", "input": { "file_path": work(&agent.home).join("a.txt") } }]);
+    let message = json!({ "role": "assistant", "id": "m9", "stop_reason": "tool_use", "content": call, "model": "x" });
+    agent.say(&json!({ "type": "assistant", "uuid": "a9", "sessionId": AGENT_SESSION, "message": message }));
+    let result = json!({ "role": "user", "content": [{ "type": "tool_result", "tool_use_id": "t", "content": "one" }] });
+    agent.say(&json!({ "type": "user", "uuid": "u9", "sessionId": AGENT_SESSION, "message": result }));
+    let warning = "1 file is too large to be shown to a resumed agent (context.max_file_bytes is 1)";
+    assert!(!agent.create(&["--agent-session", AGENT_SESSION]).expect(0).err.contains("too large"));
+    fs::write(work(&agent.home).join("parhelia.toml"), "[context]\nmax_file_bytes = 1\n").unwrap();
+    let told = agent.create(&[]).expect(0);
+    assert!(told.err.contains(warning), "{told:?}");
+    assert!(!agent.create(&["--quiet"]).expect(0).err.contains(warning));
 }
 
 #[test]

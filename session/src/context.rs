@@ -67,9 +67,9 @@ pub struct File {
     pub reasons: Vec<Reason>,
     /// Whether it may be shown.
     pub fit: Fit,
-    /// Its blob, where the content was read.
+    /// Its blob, where the checkpoint holds it.
     pub blob: Option<String>,
-    /// SHA-256 of its content, where that was read.
+    /// SHA-256 of its content, where that was read: not of one that is too large to be shown.
     pub sha256: Option<String>,
     /// Its size.
     pub size_bytes: Option<u64>,

@@ -1,6 +1,7 @@
 //! Which checkpoints are kept: by number, by age, thinned with age, and never those that somebody needs.
 
 mod keep;
+mod limit;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -9,25 +10,14 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use jiff::Timestamp;
 pub use keep::{Kept, Removed, SAFETY};
+pub use limit::{Forecast, forecast};
 use parhelia_store::{
-    Store,
-    create::Outcome,
-    delete::delete_checkpoints_as,
-    event::Actor,
-    fold::Marks,
-    gc::{self, GcOptions},
-    id::Ulid,
-    journal::{Entry, Journal, Position},
-    pin,
-    progress::Progress,
+    Error, Store, create::Outcome, delete::delete_checkpoints_as, event::Actor, fold::Marks, id::Ulid, pin, progress::Progress,
     record::Checkpoint,
 };
 pub use report::Report;
 
 use crate::{Result, config};
-
-/// So often the store is collected and looked at again before a limit is given up.
-const ROUNDS: u32 = 3;
 
 /// What is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +30,7 @@ pub struct Policy {
     pub keep_complete: bool,
     /// Every one that was made because something failed.
     pub keep_error: bool,
-    /// Every one of so many hours ...
+    /// Every periodic one of so many hours ...
     pub all_hours: u64,
     /// ... then one of each hour, for so many hours; then one of each day.
     pub hourly_hours: u64,
@@ -136,8 +126,8 @@ pub fn after(
     pruned.map_err(|e| progress.notice(&format!("the checkpoint is made, but older ones were not removed: {e}"))).ok()
 }
 
-/// Removes what a policy does not keep. Where the store is larger than it may be, the oldest go that nobody needs, and what they alone
-/// held is freed; what then still exceeds the limit is reported.
+/// Removes what a policy does not keep, of a store or of one session. Where the store is larger than it may be, the oldest of all sessions
+/// go that nobody needs, and what they alone held is freed; what then still exceeds the limit is reported.
 pub fn prune(
     store: &Store,
     policy: &Policy,
@@ -148,67 +138,36 @@ pub fn prune(
 ) -> Result<Report> {
     let planned = plan(store, policy, session, now)?;
     let mut report = Report::new(&planned, policy);
-    remove(store, &planned.remove, actor, progress)?;
-    if policy.max_store_bytes == 0 {
-        return Ok(report);
-    }
-    for _ in 0..ROUNDS {
-        report.store_bytes = store_bytes(store)?;
-        if report.store_bytes <= policy.max_store_bytes {
-            break;
-        }
-        let before = gc::run(store, &GcOptions::default(), progress)?;
-        report.freed_bytes += before.freed_bytes;
-        report.store_bytes = store_bytes(store)?;
-        let Some(excess) = report.store_bytes.checked_sub(policy.max_store_bytes).filter(|excess| *excess > 0) else { break };
-        let oldest = oldest(store, &plan(store, policy, session, now)?, excess)?;
-        if oldest.is_empty() {
-            break;
-        }
-        remove(store, &oldest, actor, progress)?;
-        report.took(&oldest);
-        let after = gc::run(store, &GcOptions::default(), progress)?;
-        report.freed_bytes += after.freed_bytes;
-        report.store_bytes = store_bytes(store)?;
+    report.removed = remove(store, planned.remove, actor, progress)?;
+    if policy.max_store_bytes > 0 {
+        limit::keep_to(store, policy, actor, now, progress, &mut report)?;
     }
     Ok(report)
 }
 
-fn remove(store: &Store, gone: &[(Checkpoint, Removed)], actor: &Actor, progress: &dyn Progress) -> Result<()> {
+/// Removes checkpoints, and says which those were: what somebody else has removed meanwhile is not among them.
+fn remove(
+    store: &Store,
+    gone: Vec<(Checkpoint, Removed)>,
+    actor: &Actor,
+    progress: &dyn Progress,
+) -> Result<Vec<(Checkpoint, Removed)>> {
     let mut by_reason: HashMap<Removed, Vec<Ulid>> = HashMap::new();
-    for (checkpoint, reason) in gone {
+    for (checkpoint, reason) in &gone {
         by_reason.entry(*reason).or_default().push(checkpoint.record.id);
     }
-    for (reason, ids) in by_reason {
-        delete_checkpoints_as(store, &ids, actor, Some(reason.text()), progress)?;
-    }
-    Ok(())
-}
-
-/// Bytes of the packs in use.
-fn store_bytes(store: &Store) -> Result<u64> {
-    let packs = store.refresh()?.packs()?;
-    Ok(packs.values().filter(|pack| pack.condemned.is_none()).map(|pack| pack.bytes).sum())
-}
-
-/// The oldest checkpoints that nobody needs, until what their commits added makes up `excess` bytes.
-fn oldest(store: &Store, plan: &Plan, excess: u64) -> Result<Vec<(Checkpoint, Removed)>> {
-    let mut added: HashMap<u64, u64> = HashMap::new();
-    for logged in Journal::new(store.layout().journal()).read(&Position::start())?.records {
-        if let Entry::Commit { packs, .. } = logged.entry {
-            added.insert(logged.sequence, packs.iter().map(|pack| pack.bytes).sum());
+    let mut removed = HashSet::new();
+    for (reason, mut ids) in by_reason {
+        while let Err(e) = delete_checkpoints_as(store, &ids, actor, Some(reason.text()), progress) {
+            let before = ids.len();
+            if let Error::NoCheckpoint { selector } = &e {
+                ids.retain(|id| id.to_string() != *selector);
+            }
+            if ids.len() == before {
+                return Err(e.into());
+            }
         }
+        removed.extend(ids);
     }
-    let mut free: Vec<&Checkpoint> = plan.keep.iter().filter(|(_, kept)| !kept.is_protected()).map(|(c, _)| c).collect();
-    free.sort_by_key(|checkpoint| checkpoint.sequence);
-    let mut chosen = Vec::new();
-    let mut bytes = 0;
-    for checkpoint in free {
-        if bytes >= excess {
-            break;
-        }
-        bytes += added.get(&checkpoint.sequence).copied().unwrap_or(0);
-        chosen.push((checkpoint.clone(), Removed::StoreTooLarge));
-    }
-    Ok(chosen)
+    Ok(gone.into_iter().filter(|(checkpoint, _)| removed.contains(&checkpoint.record.id)).collect())
 }

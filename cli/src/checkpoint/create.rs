@@ -143,10 +143,12 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         skip_if_unchanged: args.skip_if_unchanged,
         ..Options::default()
     };
-    let environment = env::request(context, &options.workspace)?;
+    let argv = env::last_argv(&store, &options.session)?;
+    let environment = env::request(context, &options.workspace, &argv)?;
     let mut prepared = state::prepare(&args.state, &store, &options.session, &options.workspace, &config, environment)?;
     let outcome = create::run_with(&store, &options, &FullWalk, &mut prepared.capture, &progress)?;
-    outcome.notices.iter().for_each(|notice| progress.notice(notice));
+    let warnings = prepared.capture.warnings().iter().filter(|_| !outcome.skipped);
+    outcome.notices.iter().chain(warnings).for_each(|notice| progress.notice(notice));
     let verified = match outcome.skipped {
         true => None,
         false => Some(verification::of_new(&store, &outcome.checkpoint, args.deep, &context.actor(), &progress)?),

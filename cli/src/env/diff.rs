@@ -34,7 +34,8 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let (after, packages) = match &new {
         Some(new) => (new.record.environment.clone(), super::packages(&store, new)),
         None => {
-            let now = super::now(context, &session::workspace(&args.workspace)?)?;
+            let argv = super::last_argv(&store, &old.record.session)?;
+            let now = super::now(context, &session::workspace(&args.workspace)?, &argv)?;
             (Some(json!(now)), now.pip_freeze)
         }
     };

@@ -3,15 +3,16 @@
 pub mod diff;
 mod show;
 
-use std::path::Path;
+use std::{ffi::OsString, path::Path};
 
 use clap::Subcommand;
 use jiff::Timestamp;
 use parhelia_session::{
+    agent::Agent,
     environment::{self, Cache, Request, Snapshot},
     resume::state_bytes,
 };
-use parhelia_store::{Store, record::Checkpoint};
+use parhelia_store::{Store, fold::Run, record::Checkpoint};
 
 use crate::{
     context::Context,
@@ -37,9 +38,21 @@ impl Verb {
     }
 }
 
-/// The environment of a workspace as it is now.
-pub fn now(context: &Context, workspace: &Path) -> Result<Snapshot> {
-    Ok(environment::capture(&request(context, workspace)?))
+/// The environment of a workspace as it is now, for the agent that a command line starts.
+pub fn now(context: &Context, workspace: &Path, argv: &[OsString]) -> Result<Snapshot> {
+    Ok(environment::capture(&request(context, workspace, argv)?))
+}
+
+/// What was executed as a run.
+pub fn argv(run: Option<&Run>) -> Vec<OsString> {
+    run.map(|run| run.argv.iter().map(OsString::from).collect()).unwrap_or_default()
+}
+
+/// What was executed as a session's last run; nothing where that is not known.
+pub fn last_argv(store: &Store, session: &str) -> Result<Vec<OsString>> {
+    let view = store.view();
+    let run = view.session(session)?.and_then(|session| session.run);
+    Ok(argv(run.map(|id| view.run(&id)).transpose()?.flatten().as_ref()))
 }
 
 /// All Python packages of a checkpoint's environment; none where they were not captured, or cannot be read.
@@ -48,14 +61,21 @@ pub fn packages(store: &Store, checkpoint: &Checkpoint) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// What has to be looked at to tell the environment of a workspace.
-pub fn request(context: &Context, workspace: &Path) -> Result<Request> {
+/// What has to be looked at to tell the environment of a workspace, for the agent that a command line starts: its own program, and the
+/// servers that it is given. Of a command line that starts no agent nothing is run, and the agent is the one on the search path.
+pub fn request(context: &Context, workspace: &Path, argv: &[OsString]) -> Result<Request> {
     let settings = context.config(workspace)?.environment;
+    let agent = Agent::of(argv);
+    let program = agent.as_ref().and_then(Agent::program).map(|program| match Path::new(program).components().count() {
+        0 | 1 => program.clone(),
+        _ => workspace.join(program).into_os_string(),
+    });
+    let files = agent.map(|agent| agent.mcp_config()).unwrap_or_default();
     Ok(Request {
         workspace: workspace.to_owned(),
         variables: std::env::vars_os().collect(),
-        agent: "claude".into(),
-        mcp_config: Vec::new(),
+        agent: program.unwrap_or_else(|| "claude".into()),
+        mcp_config: files.iter().map(|file| workspace.join(file)).collect(),
         also: settings.variables,
         never: settings.deny_variables,
         packages: settings.packages,

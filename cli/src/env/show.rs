@@ -30,7 +30,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
             let store = context.open()?;
             find(&store.view(), selector)?.record.environment
         }
-        None => Some(json!(super::now(context, &session::workspace(&args.workspace)?)?)),
+        None => Some(json!(super::now(context, &session::workspace(&args.workspace)?, &[])?)),
     };
     let Some(Value::Object(parts)) = environment else {
         context.out.line("The checkpoint has no environment.")?;

@@ -110,6 +110,10 @@ fn work(context: &Context, event: &Event) -> crate::exit::Result<String> {
     let mut done = "noted".to_owned();
     if let Some(wanted) = meaning.checkpoint {
         let config = context.config(&current.workspace)?;
+        let argv = match above(event) {
+            Some((_, argv)) => argv,
+            None => env::argv(store.view().run(&current.run)?.as_ref()),
+        };
         let made = run::make(
             &store,
             &Wanted {
@@ -123,7 +127,7 @@ fn work(context: &Context, event: &Event) -> crate::exit::Result<String> {
                 rules: None,
                 conversation: event.transcript_path.clone().map_or(Conversation::None, Conversation::Transcript),
                 tmux: run::tmux(&variable),
-                environment: Some(env::request(context, &current.workspace)?),
+                environment: Some(env::request(context, &current.workspace, &argv)?),
                 config: &config,
                 actor: hook_actor(),
                 variable: &variable,

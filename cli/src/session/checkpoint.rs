@@ -55,7 +55,7 @@ pub fn of_session(
         rules: None,
         conversation,
         tmux: run.filter(|run| run::life(run).is_alive()).and_then(|run| run.tmux.clone()),
-        environment: Some(env::request(context, &workspace)?),
+        environment: Some(env::request(context, &workspace, &env::last_argv(store, &session.id)?)?),
         config: &config,
         actor: actor(),
         variable: &variable,

@@ -1,9 +1,9 @@
 //! `session prune`: removes the checkpoints that retention does not keep.
 
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 use jiff::Timestamp;
-use parhelia_session::retention::{self, Kept, Policy, Removed, Report};
+use parhelia_session::retention::{self, Forecast, Policy, Removed, Report};
 use parhelia_store::{event::Actor, record::Checkpoint};
 use serde_json::{Value, json};
 
@@ -44,17 +44,10 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         ..policy
     };
     if args.dry_run {
-        let plan = retention::plan(&store, &policy, session.as_deref(), Timestamp::now())?;
-        for (checkpoint, why) in &plan.remove {
-            told(context, "remove", checkpoint, json!(why), why.text())?;
-        }
-        for (checkpoint, why) in &plan.keep {
-            told(context, "keep", checkpoint, json!(why), why.text())?;
-        }
-        context.out.remark(format!("Would remove {}, keep {}.", plan.remove.len(), plan.keep.len()))?;
-        let protected = plan.keep.iter().filter(|(_, why): &&(Checkpoint, Kept)| why.is_protected()).count();
-        let (removed, kept) = (plan.remove.len(), plan.keep.len());
-        context.out.summary(json!({ "dry_run": true, "removed": removed, "kept": kept, "protected": protected }))?;
+        let progress = context.progress();
+        let forecast = retention::forecast(&store, &policy, session.as_deref(), Timestamp::now(), &progress)?;
+        drop(progress);
+        foretell(context, &forecast, policy.max_store_bytes)?;
         return Ok(Code::Done);
     }
     let actor = Actor { via: "retention".into(), ..context.actor() };
@@ -83,6 +76,45 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     Ok(Code::Done)
 }
 
+/// Says what would go, what would stay, and how large the store would be.
+fn foretell(context: &mut Context, forecast: &Forecast, limit: u64) -> Result<()> {
+    let plan = &forecast.plan;
+    for (checkpoint, why) in &plan.remove {
+        told(context, "remove", checkpoint, json!(why), why.text())?;
+    }
+    for (checkpoint, why) in &plan.keep {
+        told(context, "keep", checkpoint, json!(why), why.text())?;
+    }
+    if limit > 0 && forecast.store_bytes > limit {
+        let (store, limit) = (human::size(forecast.store_bytes), human::size(limit));
+        let freed = human::size(forecast.estimated_freed_bytes);
+        context
+            .out
+            .remark(format!("The store has {store}, its limit is {limit}; about {freed} would be freed (an estimate)."))?;
+    }
+    if forecast.excess_bytes > 0 {
+        let (excess, by) = (human::size(forecast.excess_bytes), reasons(&plan.protected()));
+        context.out.remark(format!("About {excess} over the limit would stay; kept against it: {by}."))?;
+    }
+    context.out.remark(format!("Would remove {}, keep {}.", plan.remove.len(), plan.keep.len()))?;
+    context.out.summary(json!({
+        "dry_run": true,
+        "removed": plan.remove.len(),
+        "kept": plan.keep.len(),
+        "protected": plan.protected().values().sum::<u64>(),
+        "estimated_freed_bytes": forecast.estimated_freed_bytes,
+        "store_bytes": forecast.store_bytes,
+        "max_store_bytes": limit,
+        "excess_bytes": forecast.excess_bytes,
+    }))
+}
+
+/// How many are protected, by the reason, in words.
+fn reasons(protected: &BTreeMap<&'static str, u64>) -> String {
+    let by: Vec<String> = protected.iter().map(|(why, number)| format!("{number} {why}")).collect();
+    if by.is_empty() { "none".into() } else { by.join(", ") }
+}
+
 fn told(context: &mut Context, action: &str, checkpoint: &Checkpoint, reason: Value, text: &str) -> Result<()> {
     let (id, session) = (checkpoint.id(), &checkpoint.record.session);
     let object = json!({ "id": id, "session": session, "action": action, "reason": reason });
@@ -99,9 +131,8 @@ pub fn remark(context: &mut Context, report: &Report) -> Result<()> {
         context.out.remark(format!("The store was larger than it may be: {gone} removed, {freed} freed."))?;
     }
     if report.excess_bytes() > 0 {
-        let by: Vec<String> = report.protected.iter().map(|(why, number)| format!("{number} {why}")).collect();
         let (excess, limit) = (human::size(report.excess_bytes()), human::size(report.max_store_bytes));
-        eprintln!("parhelia: the store is {excess} over its limit of {limit}; kept against it: {}", by.join(", "));
+        eprintln!("parhelia: the store is {excess} over its limit of {limit}; kept against it: {}", reasons(&report.protected));
     }
     Ok(())
 }

@@ -96,7 +96,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
             conversation,
             is_headless: agent.as_ref().is_some_and(Agent::is_headless),
             interval: (args.interval > 0).then(|| Duration::from_secs(args.interval)),
-            request: agent.as_ref().map(|_| env::request(context, &current.workspace)).transpose()?,
+            request: agent.as_ref().map(|_| env::request(context, &current.workspace, &argv)).transpose()?,
             config: context.config(&current.workspace)?,
             is_quiet: context.global.quiet,
         },

@@ -3,7 +3,10 @@
 //! The agent forgets most of its flags when a conversation is resumed, so that all of them are given again but for those that say
 //! which conversation, and for the prompt that has been answered already.
 
-use std::{ffi::OsString, path::Path};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
 use super::words::{Piece, pieces};
 
@@ -132,6 +135,21 @@ impl Agent {
     /// Whether the command line leaves the choice of the conversation to the agent.
     pub fn chooses_itself(&self) -> bool {
         self.conversation().is_none() && self.flag(&["--resume", "-r", "--continue", "-c", "--from-pr"]).is_some()
+    }
+
+    /// The agent's own program; none where a launcher is given a package.
+    pub fn program(&self) -> Option<&OsString> {
+        self.program.last().filter(|word| !word.as_encoded_bytes().starts_with(b"@"))
+    }
+
+    /// Files with MCP servers that the command line adds. Servers that stand in the command line itself are in no file.
+    pub fn mcp_config(&self) -> Vec<PathBuf> {
+        let values = self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Flag { name, words } if name == "--mcp-config" => Some(words),
+            _ => None,
+        });
+        let is_file = |word: &&OsString| !word.to_string_lossy().trim_start().starts_with('{');
+        values.flatten().filter(is_file).map(PathBuf::from).collect()
     }
 
     /// The settings that the command line adds, a file or JSON.
@@ -317,6 +335,19 @@ mod tests {
         assert_eq!(agent("claude --permission-mode=bypassPermissions").bypass(), Some(Bypass::On));
         assert_eq!(agent("claude --allow-dangerously-skip-permissions").bypass(), Some(Bypass::Offered));
         assert_eq!(agent("claude --permission-mode plan").bypass(), None);
+    }
+
+    #[test]
+    fn program_and_files_of_servers() {
+        let of = |text: &str| {
+            let agent = agent(text);
+            let files: Vec<_> = agent.mcp_config().iter().map(|path| path.to_string_lossy().into_owned()).collect();
+            (agent.program().map(|program| program.to_string_lossy().into_owned()), files.join(" "))
+        };
+        assert_eq!(of("/opt/claude --mcp-config a.json b.json -p x"), (Some("/opt/claude".into()), "a.json b.json".into()));
+        let twice = "env A=1 claude --mcp-config=a.json --mcp-config {\"mcpServers\":{}} c.json";
+        assert_eq!(of(twice), (Some("claude".into()), "a.json c.json".into()));
+        assert_eq!(of("npx -y @anthropic-ai/claude-code"), (None, String::new()));
     }
 
     #[test]

@@ -24,7 +24,12 @@ use parhelia_store::{
 use serde_json::{Value, json};
 
 use self::{conversation::Conversing, job::Running};
-use crate::{config, context, git, transcript::Conversation};
+use crate::{
+    config,
+    context::{self, Fit},
+    git,
+    transcript::Conversation,
+};
 
 /// The part that holds the conversation.
 pub const CONVERSATION: &str = "conversation";
@@ -69,6 +74,7 @@ pub struct Capture {
     wanted: Wanted,
     before: Option<Result<Conversing, String>>,
     running: Vec<Running>,
+    warnings: Vec<String>,
 }
 
 impl State for Capture {
@@ -84,13 +90,13 @@ impl State for Capture {
         let running = std::mem::take(&mut self.running);
         let (conversation, later) = self.take_conversation(&mut captured);
         let wanted = &self.wanted;
-        std::thread::scope(|scope| {
+        self.warnings = std::thread::scope(|scope| {
             if let (Some(Ok(source)), Some(index)) = (&wanted.conversation, later.as_ref().or(conversation.as_ref())) {
                 // For the next capture; nothing of this one waits for it.
                 scope.spawn(|| conversation::keep(index, source, &wanted.cache));
             }
             let git = running.into_iter().fold(None, |git, running| running.take(&mut captured).or(git));
-            wanted.list_context(conversation.as_ref(), git.as_ref(), seen, &mut captured);
+            wanted.list_context(conversation.as_ref(), git.as_ref(), seen, &mut captured)
         });
         if let Some(state) = &self.wanted.session_state {
             let state = serde_json::to_vec_pretty(state).unwrap_or_default();
@@ -102,28 +108,36 @@ impl State for Capture {
 }
 
 impl Wanted {
-    /// Lists the files that the session worked on.
+    /// Lists the files that the session worked on. Returns what is to be said of it.
     fn list_context(
         &self,
         conversation: Option<&Conversation>,
         git: Option<&git::State>,
         seen: &Seen<'_>,
         captured: &mut Captured,
-    ) {
-        let Some((workspace, settings)) = &self.context else { return };
+    ) -> Vec<String> {
+        let Some((workspace, settings)) = &self.context else { return Vec::new() };
+        let mut warnings = Vec::new();
         let listed = context::list(workspace, conversation, git, settings).map(|mut listed| {
             agree(&mut listed, seen);
+            warnings.clone_from(&listed.warnings);
             captured.files.push(file(CONTEXT, "context.json", serde_json::to_vec_pretty(&listed).unwrap_or_default()));
             true
         });
         settle(&mut captured.parts, CONTEXT, listed.map_err(|e| e.to_string()));
+        warnings
     }
 }
 
 impl Capture {
     /// Captures this.
     pub fn new(wanted: Wanted) -> Self {
-        Capture { wanted, before: None, running: Vec::new() }
+        Capture { wanted, before: None, running: Vec::new(), warnings: Vec::new() }
+    }
+
+    /// What whoever made the checkpoint should know of the list of files, once it is captured.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// The conversation as it was cut, and its index as it is now, where that is another one.
@@ -142,9 +156,11 @@ impl Capture {
     }
 }
 
-/// Names the blobs that the checkpoint holds: a file may have changed between the walk and the listing.
+/// Names the blobs that the checkpoint holds: a file may have changed between the walk and the listing, and one that is too large to be shown
+/// was not read for the listing at all.
 fn agree(listed: &mut context::Context, seen: &Seen<'_>) {
-    for file in listed.files.iter_mut().filter(|file| file.blob.is_some()) {
+    let may_be_held = |fit| matches!(fit, Fit::Fits | Fit::OverFileCap | Fit::OverTotalCap | Fit::Unreadable);
+    for file in listed.files.iter_mut().filter(|file| may_be_held(file.fit)) {
         let Some(Kind::File { size, blob, .. }) = seen.entry(&name::parse(&file.path)).map(|node| node.kind) else { continue };
         let blob = Some(blob.to_string());
         if file.blob != blob {

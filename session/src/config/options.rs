@@ -88,9 +88,9 @@ pub static OPTIONS: [Opt; 26] = [
     option!("retention.all_hours", Kind::Count, 1, ["PARHELIA_RETENTION_ALL_HOURS"], User,
         "Keep every periodic checkpoint for so long."),
     option!("retention.hourly_hours", Kind::Count, 24, ["PARHELIA_RETENTION_HOURLY_HOURS"], User,
-        "After that keep one an hour for so long, then one a day."),
+        "After that keep one an hour for so long, then one a day. Checkpoints that are not periodic are not thinned."),
     option!("retention.max_store_bytes", Kind::Size, 0, ["PARHELIA_MAX_STORE_SIZE"], User,
-        "Remove the oldest that are not protected while the store is larger; 0 is no limit."),
+        "Remove the oldest of all sessions that are not protected while the store is larger; 0 is no limit."),
 
     option!("inject.max_tokens", Kind::Count, 5000, ["PARHELIA_INJECT_MAX_TOKENS"], Project,
         "Most tokens that a resumed agent is told at once."),

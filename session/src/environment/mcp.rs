@@ -13,6 +13,8 @@ use serde_json::Value;
 use super::{
     agent::locate,
     cache::{Cache, Stamp},
+    launched::{self, Launched},
+    python::{self, Python},
     read_json, redact,
 };
 use crate::git::Repository;
@@ -62,6 +64,8 @@ pub(super) struct Places<'a> {
     pub plugins: Vec<(String, PathBuf)>,
     /// Files that the agent was given with `--mcp-config`.
     pub arguments: &'a [PathBuf],
+    /// The Python whose packages are known.
+    pub python: Option<&'a Python>,
     pub cache: Cache,
 }
 
@@ -119,58 +123,104 @@ fn origin(config: &Value, places: &Places) -> Origin {
         return (
             Source::Local,
             text("url").map_or_else(|| "unknown".into(), host),
-            Some(text("type").unwrap_or("http").to_owned()),
+            Some(redact::word(text("type").unwrap_or("http"))),
         );
     };
     let arguments: Vec<&str> =
         config.get("args").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
     let name = Path::new(command).file_name().and_then(OsStr::to_str).unwrap_or(command);
-    let words = plain(&arguments);
-    match (name, words.first().copied()) {
-        ("npx" | "bunx" | "pnpx", Some(package)) => npm(flag(&arguments, &["-p", "--package"]).unwrap_or(package), places),
-        ("npm" | "pnpm" | "yarn", Some("exec" | "dlx" | "x")) if words.len() > 1 => npm(words[1], places),
-        ("uvx", Some(package)) => pypi(flag(&arguments, &["--from"]).unwrap_or(package)),
-        ("uv", Some("tool")) if words.len() > 2 => pypi(words[2]),
-        ("pipx", Some("run")) if words.len() > 1 => pypi(words[1]),
-        ("docker" | "podman" | "nerdctl", Some("run")) => docker(&arguments),
-        ("node" | "bun" | "deno" | "python" | "python3" | "bash" | "sh" | "ruby", Some(_)) => script(command, &words, places),
-        _ => file(Path::new(command), places),
-    }
+    let begun = |verbs: &[&[&str]]| launched::by(&arguments, verbs);
+    let npm_of = |begun: Launched<'_>| begun.value(&["-p", "--package"]).or(begun.target).map(|package| npm(package, places));
+    let pypi_of = |begun: Launched<'_>| begun.value(&["--from", "--spec"]).or(begun.target).map(pypi);
+    let known = match name {
+        "npx" | "bunx" | "pnpx" => begun(&[]).and_then(npm_of),
+        "npm" | "pnpm" | "yarn" => begun(&[&["exec", "dlx", "x"]]).and_then(npm_of),
+        "uvx" => begun(&[]).and_then(pypi_of),
+        "uv" => begun(&[&["tool"], &["run"]]).and_then(pypi_of).or_else(|| Some(run_by_uv(&begun(&[&["run"]])?, places))),
+        "pipx" => begun(&[&["run"]]).and_then(pypi_of),
+        "docker" | "podman" | "nerdctl" if arguments.contains(&"run") => Some(docker(&arguments)),
+        name if is_python(name) || ["node", "bun", "deno", "bash", "sh", "ruby"].contains(&name) => {
+            interpreted(command, &arguments, places.workspace, places)
+        }
+        _ => None,
+    };
+    known.unwrap_or_else(|| file(Path::new(command), places))
 }
 
 /// Scheme and host of a URL: what follows may be as good as a password.
 fn host(url: &str) -> String {
+    let url = redact::word(url);
     let begin = url.find("://").map_or(0, |at| at + 3);
     let end = url[begin..].find(['/', '?', '#']).map_or(url.len(), |at| begin + at);
-    redact::text(&url[..end])
+    url[..end].to_owned()
 }
 
-/// Arguments that are no flags. Values of the flags that take one are passed over, too.
-fn plain<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
-    const WITH_VALUE: [&str; 9] =
-        ["-p", "--package", "--from", "--with", "--python", "-c", "--call", "--index-url", "--directory"];
-    let mut is_value = false;
-    let plain = arguments.iter().filter(|argument| {
-        let was_value = std::mem::replace(&mut is_value, WITH_VALUE.contains(argument));
-        !was_value && !argument.starts_with('-')
+/// The name of a package, and its version where one is given, both without credentials. What has a URL in it is not taken apart before
+/// they are out of it: where a version would stand, a URL has its user and password.
+fn named(spec: &str, separators: &[&str]) -> (String, Option<String>) {
+    let spec = spec.trim();
+    if let Some(at) = spec.find("://") {
+        // `name @ URL`, as Python and npm write it.
+        return match spec[..at].rfind(['@', ' ']) {
+            Some(end) if end > 0 => {
+                let name = spec[..end].trim_end_matches(['@', ' ']);
+                (redact::word(name), Some(redact::word(&spec[end + 1..])))
+            }
+            _ => {
+                let url = redact::word(spec);
+                let version = version_of(&url).map(str::to_owned);
+                (url, version)
+            }
+        };
+    }
+    if let Some(place) = without_user(spec) {
+        return (place, None);
+    }
+    let skip = spec.chars().next().map_or(0, char::len_utf8);
+    let split = separators.iter().find_map(|separator| {
+        let at = skip + spec.get(skip..)?.find(separator)?;
+        Some((&spec[..at], &spec[at + separator.len()..]))
     });
-    plain.copied().collect()
+    let (name, version) = split.map_or((spec, None), |(name, version)| (name, Some(version)));
+    (redact::word(name.trim()), version.map(|version| redact::word(version.trim())))
 }
 
-fn flag<'a>(arguments: &[&'a str], names: &[&str]) -> Option<&'a str> {
-    let at = arguments.iter().position(|argument| names.contains(argument))?;
-    arguments.get(at + 1).copied()
+/// The version that a URL of a repository ends with, as `#v1` or behind the last `@` of its path.
+fn version_of(url: &str) -> Option<&str> {
+    let path = &url[url.find("://")? + 3..];
+    let path = &path[path.find('/')?..];
+    let (path, fragment) = path.split_once('#').unwrap_or((path, ""));
+    // `/@scope/` is a part of the path.
+    let behind = path.rsplit_once('@').filter(|(path, _)| !path.ends_with('/')).map(|(_, version)| version);
+    behind.or(Some(fragment).filter(|fragment| !fragment.contains('='))).filter(|version| !version.is_empty())
+}
+
+/// A word without credentials: a URL, or what is short for one.
+fn plain(word: &str) -> String {
+    without_user(word).unwrap_or_else(|| redact::word(word))
+}
+
+/// A place that is named without `://` and with a user, without that user. None where it has none.
+fn without_user(word: &str) -> Option<String> {
+    let (user, host) = word.split_once('@').filter(|(user, host)| !word.contains("://") && is_user_of(user, host))?;
+    let user = if user == "git" { user } else { redact::REDACTED };
+    Some(format!("{user}@{}", redact::word(host)))
+}
+
+/// Whether what stands before an `@` is a user, with or without a password, and not a package: `git@host:path`, `github:user:token@o/r`.
+fn is_user_of(user: &str, rest: &str) -> bool {
+    const PROTOCOLS: [&str; 8] = ["npm", "jsr", "github", "gitlab", "bitbucket", "file", "link", "workspace"];
+    let host = rest.split(['/', ':']).next().unwrap_or_default();
+    let has_host = host.len() < rest.len() && (rest[host.len()..].starts_with(':') || host.contains('.'));
+    !user.is_empty() && !user.contains('/') && (user.contains(':') || (has_host && !PROTOCOLS.contains(&host)))
 }
 
 /// A package by its name and, where it is given, version. Else the version that npx has in its own cache, if it is there.
 fn npm(package: &str, places: &Places) -> Origin {
-    let (name, version) = match package.char_indices().skip(1).find(|(_, c)| *c == '@') {
-        Some((at, _)) => (&package[..at], Some(&package[at + 1..])),
-        None => (package, None),
-    };
-    let exact = version.filter(|version| version.starts_with(|c: char| c.is_ascii_digit())).map(str::to_owned);
-    let known = exact.or_else(|| in_npx_cache(name, places)).or_else(|| version.map(str::to_owned));
-    (Source::Npm, known.unwrap_or_else(|| "latest".into()), Some(redact::text(name)))
+    let (name, version) = named(package, &["@"]);
+    let exact = version.clone().filter(|version| version.starts_with(|c: char| c.is_ascii_digit()));
+    let known = exact.or_else(|| in_npx_cache(&name, places)).or(version);
+    (Source::Npm, known.unwrap_or_else(|| "latest".into()), Some(name))
 }
 
 fn in_npx_cache(name: &str, places: &Places) -> Option<String> {
@@ -183,47 +233,100 @@ fn in_npx_cache(name: &str, places: &Places) -> Option<String> {
 }
 
 fn pypi(package: &str) -> Origin {
-    let (name, version) = package.split_once("==").or_else(|| package.split_once('@')).unwrap_or((package, "latest"));
-    (Source::Local, redact::text(version.trim()), Some(format!("pypi {}", redact::text(name.trim()))))
+    let (name, version) = named(package, &["==", "@"]);
+    (Source::Local, version.unwrap_or_else(|| "latest".into()), Some(format!("pypi {name}")))
 }
 
 fn docker(arguments: &[&str]) -> Origin {
-    const WITH_VALUE: [&str; 16] = [
-        "-e",
-        "--env",
-        "--env-file",
-        "-v",
-        "--volume",
-        "--mount",
-        "-p",
-        "--publish",
-        "--name",
-        "--network",
-        "-w",
-        "--workdir",
-        "-u",
-        "--user",
-        "--entrypoint",
-        "--platform",
-    ];
-    let mut is_value = false;
-    let image = arguments.iter().skip_while(|argument| **argument != "run").skip(1).find(|argument| {
-        let was_value = std::mem::replace(&mut is_value, WITH_VALUE.contains(argument));
-        !was_value && !argument.starts_with('-')
-    });
-    let image = image.copied().unwrap_or("unknown");
-    match image.split_once('@') {
-        Some((name, digest)) => (Source::Docker, digest.to_owned(), Some(name.to_owned())),
-        None => (Source::Docker, image.to_owned(), Some("not pinned to a digest".into())),
+    let at = arguments.iter().position(|argument| *argument == "run").map_or(arguments.len(), |at| at + 1);
+    let image = launched::image(&arguments[at..]).unwrap_or("unknown");
+    let is_digest = |text: &str| text.starts_with("sha256:") || text.starts_with("sha512:");
+    match image.rsplit_once('@') {
+        Some((name, digest)) if is_digest(digest) => (Source::Docker, digest.to_owned(), Some(plain_image(name))),
+        _ => (Source::Docker, plain_image(image), Some("not pinned to a digest".into())),
     }
 }
 
-/// The file that an interpreter runs; a module (`-m`) has no file that is known here.
-fn script(interpreter: &str, words: &[&str], places: &Places) -> Origin {
-    let script = words.iter().map(|word| places.workspace.join(word)).find(|path| path.is_file());
-    match script {
-        Some(script) => file(&script, places),
-        None => (Source::Local, "unknown".into(), Some(format!("{interpreter} {}", redact::text(words.first().unwrap_or(&""))))),
+/// An image's name without credentials.
+fn plain_image(image: &str) -> String {
+    match image.rsplit_once('@') {
+        Some((_, rest)) if !image.contains("://") => format!("{}@{}", redact::REDACTED, redact::word(rest)),
+        _ => redact::word(image),
+    }
+}
+
+fn is_python(name: &str) -> bool {
+    name.strip_prefix("python").is_some_and(|version| version.chars().all(|c| c.is_ascii_digit() || c == '.'))
+}
+
+/// What an interpreter runs: a file, or a module of Python's, whose package is known where the interpreter's packages are.
+fn interpreted(interpreter: &str, arguments: &[&str], folder: &Path, places: &Places) -> Option<Origin> {
+    let is_script = |word: &&str| !word.starts_with('-') && folder.join(word).is_file();
+    let at = arguments.iter().position(|argument| *argument == "-m").filter(|at| !arguments[..*at].iter().any(is_script));
+    let module = at.and_then(|at| arguments.get(at + 1));
+    let name = Path::new(interpreter).file_name().and_then(OsStr::to_str).unwrap_or(interpreter);
+    if let Some(module) = module.filter(|_| is_python(name)) {
+        let found = if Path::new(interpreter).components().count() > 1 {
+            Some(folder.join(interpreter))
+        } else {
+            locate(OsStr::new(interpreter), places.path)
+        };
+        let version = found.and_then(|found| version_in(found.parent()?, module, places));
+        return Some(module_origin(interpreter, module, version));
+    }
+    let first = arguments.iter().position(|argument| !argument.starts_with('-'))?;
+    if arguments[..first].iter().any(|flag| is_program_text(name, flag)) {
+        return Some((Source::Local, "unknown".into(), Some(interpreter.to_owned())));
+    }
+    let first = arguments[first];
+    Some(match arguments.iter().find(|word| is_script(word)) {
+        Some(script) => file(&folder.join(script), places),
+        None => (Source::Local, "unknown".into(), Some(format!("{interpreter} {}", plain(first)))),
+    })
+}
+
+/// Whether a flag of an interpreter's takes a program's text, in which anything may stand.
+fn is_program_text(interpreter: &str, flag: &str) -> bool {
+    let letters: &[char] = if matches!(interpreter, "node" | "bun" | "ruby") { &['e', 'p'] } else { &['c'] };
+    matches!(flag, "--eval" | "--print") || (!flag.starts_with("--") && flag.contains(letters))
+}
+
+fn module_origin(interpreter: &str, module: &str, version: Option<String>) -> Origin {
+    (Source::Local, version.unwrap_or_else(|| "unknown".into()), Some(format!("{interpreter} -m {}", plain(module))))
+}
+
+/// The version of the package that a module or a command is named after, where the packages are those of the Python in a folder.
+fn version_in(bin: &Path, module: &str, places: &Places) -> Option<String> {
+    let python = places.python.filter(|python| Path::new(&python.executable).parent() == Some(bin))?;
+    let package = module.split('.').next().unwrap_or(module);
+    python::versions(python.freeze.iter().map(String::as_str)).remove(&python::normalised(package))
+}
+
+/// What `uv run` runs in a project: a script, a module, or a command of one of the project's packages. uv itself says nothing of it.
+fn run_by_uv(launched: &Launched<'_>, places: &Places) -> Origin {
+    let folder = launched.value(&["--directory"]).map_or(places.workspace.to_owned(), |to| places.workspace.join(to));
+    let project = launched.value(&["--project"]).map_or(folder.clone(), |to| places.workspace.join(to));
+    let bin = project.join(".venv/bin");
+    let Some(target) = launched.target else { return (Source::Local, "unknown".into(), Some("uv run".into())) };
+    let script = folder.join(target);
+    if script.is_file() {
+        return file(&script, places);
+    }
+    if launched.has(&["-m", "--module"]) {
+        return module_origin("uv run", target, version_in(&bin, target, places));
+    }
+    if is_python(target)
+        && let Some(origin) = interpreted(&bin.join(target).to_string_lossy(), launched.rest, &folder, places)
+    {
+        return origin;
+    }
+    if let Some(version) = version_in(&bin, target, places) {
+        return (Source::Local, version, Some(format!("uv run {}", plain(target))));
+    }
+    let commit = Repository::around(&project).ok().flatten().and_then(|repository| repository.facts().commit);
+    match commit {
+        Some(commit) => (Source::Git, commit, Some(project.to_string_lossy().into_owned())),
+        None => (Source::Local, "unknown".into(), Some(format!("uv run {}", plain(target)))),
     }
 }
 
@@ -232,7 +335,7 @@ fn file(path: &Path, places: &Places) -> Origin {
     let located =
         if path.components().count() > 1 { Some(places.workspace.join(path)) } else { locate(path.as_os_str(), places.path) };
     let Some(real) = located.and_then(|path| path.canonicalize().ok()) else {
-        return (Source::Local, "missing".into(), Some(path.to_string_lossy().into_owned()));
+        return (Source::Local, "missing".into(), Some(plain(&path.to_string_lossy())));
     };
     let shown = real.to_string_lossy().into_owned();
     let package =

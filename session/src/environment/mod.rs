@@ -7,6 +7,7 @@
 mod agent;
 pub mod cache;
 pub mod diff;
+mod launched;
 mod mcp;
 mod plugins;
 mod python;
@@ -101,8 +102,10 @@ pub fn capture(request: &Request) -> Snapshot {
     let (agent, extensions, python) = std::thread::scope(|scope| {
         let agent = scope.spawn(|| agent::look(&request.agent, path, home, &request.cache).map_err(|e| e.to_string()));
         let python = scope.spawn(|| look_at_python(request, path, home).map_err(|e| e.to_string()));
-        let extensions = look_at_extensions(request, path, home);
-        (ended(agent), extensions, ended(python))
+        // Which packages there are says which version of a server runs.
+        let python = ended(python);
+        let extensions = look_at_extensions(request, path, home, python.as_ref().ok().and_then(Option::as_ref));
+        (ended(agent), extensions, python)
     });
     let claude_code = kept(agent, "claude_code", &mut failed);
     let plugins = kept(extensions.0, "plugins", &mut failed);
@@ -139,7 +142,12 @@ type Plugins = Result<Option<BTreeMap<String, Plugin>>, String>;
 type Servers = Result<BTreeMap<String, Server>, String>;
 
 /// Plugins, and the MCP servers, some of which plugins bring.
-fn look_at_extensions(request: &Request, path: Option<&OsStr>, home: Option<&OsStr>) -> (Plugins, Servers) {
+fn look_at_extensions(
+    request: &Request,
+    path: Option<&OsStr>,
+    home: Option<&OsStr>,
+    python: Option<&Python>,
+) -> (Plugins, Servers) {
     let own = variable(&request.variables, "CLAUDE_CONFIG_DIR").filter(|folder| !folder.is_empty()).map(PathBuf::from);
     let config = own.clone().or_else(|| home.map(|home| Path::new(home).join(".claude")));
     let settings = own.or_else(|| home.map(PathBuf::from)).map(|folder| folder.join(".claude.json"));
@@ -148,7 +156,7 @@ fn look_at_extensions(request: &Request, path: Option<&OsStr>, home: Option<&OsS
     let folders =
         installed.filter_map(|(name, plugin)| Some((name.clone(), PathBuf::from(plugin.install_path.as_ref()?)))).collect();
     let (arguments, cache) = (&request.mcp_config[..], request.cache.clone());
-    let places = mcp::Places { workspace: &request.workspace, settings, home, path, plugins: folders, arguments, cache };
+    let places = mcp::Places { workspace: &request.workspace, settings, home, path, plugins: folders, arguments, python, cache };
     let servers = mcp::look(&places);
     (plugins, servers)
 }

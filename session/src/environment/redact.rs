@@ -82,7 +82,7 @@ pub fn text(text: &str) -> String {
         let is_scheme = ["Bearer", "Basic", "Token"].iter().any(|scheme| word.eq_ignore_ascii_case(scheme));
         match is_behind_scheme && !word.is_empty() {
             true => out.push_str(REDACTED),
-            false => out.push_str(&redacted_word(word)),
+            false => out.push_str(&self::word(word)),
         }
         is_behind_scheme = if word.is_empty() { is_behind_scheme } else { is_scheme };
         out.push_str(end);
@@ -90,14 +90,16 @@ pub fn text(text: &str) -> String {
     out
 }
 
-fn redacted_word(word: &str) -> String {
+/// One word without credentials, such as a URL or an assignment. Whatever stands in it, it is not taken apart as text is: a password may
+/// hold a comma.
+pub fn word(word: &str) -> String {
     if let Some(at) = word.find("://") {
         return url(word, at);
     }
     if let Some((name, value)) = word.split_once('=')
         && !value.is_empty()
     {
-        let value = if is_secret_name(name) { REDACTED.to_owned() } else { redacted_word(value) };
+        let value = if is_secret_name(name) { REDACTED.to_owned() } else { self::word(value) };
         return format!("{name}={value}");
     }
     if is_token(word) { REDACTED.to_owned() } else { word.to_owned() }
@@ -111,25 +113,37 @@ fn is_token(word: &str) -> bool {
 /// A URL without user and password, and without the values of query fields that hold secrets. `at` is where its `://` stands.
 fn url(word: &str, at: usize) -> String {
     let (scheme, rest) = word.split_at(at + 3);
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let mut end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+    let (_, port) = rest[..end].rsplit_once(':').unwrap_or_default();
+    // A password that nobody has quoted may hold a slash; what ends there is no port.
+    if let Some(at) = rest.rfind('@').filter(|_| !rest[..end].contains('@') && !is_port(port)) {
+        end = at + rest[at..].find(['/', '?', '#']).unwrap_or(rest.len() - at);
+    }
     let (authority, path) = rest.split_at(end);
     let authority = match authority.rsplit_once('@') {
         // A user alone, as in ssh://git@host, is no secret.
-        Some((user, host)) if !user.contains(':') && scheme.ends_with("ssh://") => format!("{user}@{host}"),
+        Some((user, host)) if !user.contains(':') && !is_token(user) && scheme.ends_with("ssh://") => format!("{user}@{host}"),
         Some((_, host)) => format!("{REDACTED}@{host}"),
         None => authority.to_owned(),
     };
-    let (path, query) = path.split_once('?').unwrap_or((path, ""));
+    let (path, fragment) = path.split_once('#').map_or((path, None), |(path, fragment)| (path, Some(fragment)));
+    let (path, query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
     let path = path.split('/').map(|part| if is_token(part) { REDACTED } else { part }).collect::<Vec<_>>().join("/");
-    if query.is_empty() {
-        return format!("{scheme}{authority}{path}");
-    }
-    let fields = query.split('&').map(|field| match field.split_once('=') {
+    let query = query.map(|query| format!("?{}", fields(query))).unwrap_or_default();
+    let fragment = fragment.map(|fragment| format!("#{}", fields(fragment))).unwrap_or_default();
+    format!("{scheme}{authority}{path}{query}{fragment}")
+}
+
+/// Fields of a query, or of a fragment, without values that are secrets.
+fn fields(text: &str) -> String {
+    let fields = text.split('&').map(|field| match field.split_once('=') {
         Some((name, _)) if is_secret_name(name) => format!("{name}={REDACTED}"),
         Some((name, value)) if is_token(value) => format!("{name}={REDACTED}"),
+        None if is_token(field) => REDACTED.to_owned(),
         _ => field.to_owned(),
     });
-    format!("{scheme}{authority}{path}?{}", fields.collect::<Vec<_>>().join("&"))
+    fields.collect::<Vec<_>>().join("&")
 }
 
 /// Arguments without credentials: values of flags whose names say so, headers, assignments, and what [`text`] finds.
@@ -227,9 +241,14 @@ mod tests {
             ("sk-ant-api03-abcdefghijklmnop", "[redacted]"),
             ("sk-short plain", "sk-short plain"),
             ("postgres://u:p@h:5/db", "postgres://[redacted]@h:5/db"),
+            ("https://u:p/w@h/a", "https://[redacted]@h/a"),
+            ("https://h:8080/a@1", "https://h:8080/a@1"),
+            ("ssh://ghp_abcdefghijkl@h/a", "ssh://[redacted]@h/a"),
+            ("https://h/a#access_token=x&n=1", "https://h/a#access_token=[redacted]&n=1"),
         ] {
             assert_eq!(text(from), to, "{from}");
         }
+        assert_eq!(word("git+https://u:a,b;c@h/r@v1#egg=n"), "git+https://[redacted]@h/r@v1#egg=n");
     }
 
     #[test]

@@ -204,6 +204,130 @@ fn where_servers_come_from() {
 }
 
 #[test]
+fn no_credential_of_a_server_is_kept_wherever_it_stands() {
+    const SECRET: &str = "hunter2";
+    let place = Place::new();
+    let specs = [
+        "git+https://user:hunter2@host/r",
+        "git+https://hunter2@host/r",
+        "git+https://hunter2:x@host/r@v1.0",
+        "git+https://user:a,hunter2@host/r",
+        "git+https://user:a/hunter2@host/r",
+        "https://host/r.tgz?token=hunter2",
+        "https://host/r#access_token=hunter2",
+        "name@git+https://user:hunter2@host/r",
+        "name @ git+https://user:hunter2@host/r@v1",
+        "hunter2@host.example:o/r.git",
+        "hunter2@github.com/o/r",
+        "user:hunter2@host:o/r",
+        "github:user:hunter2@o/r",
+    ];
+    let launchers = [
+        ("npx", vec!["-y"]),
+        ("npx", vec!["--registry", "https://u:hunter2@h/", "-y", "-p"]),
+        ("npm", vec!["exec"]),
+        ("uvx", vec![]),
+        ("uvx", vec!["--from"]),
+        ("uvx", vec!["--extra-index-url", "https://u:hunter2@h/", "-i", "https://hunter2@h/"]),
+        ("uvx", vec!["--with-requirements", "https://u:hunter2@h/r.txt", "--env-file", "hunter2"]),
+        ("uv", vec!["tool", "run", "--default-index", "https://u:hunter2@h/", "--find-links", "https://u:hunter2@h/"]),
+        ("uv", vec!["run", "--index", "https://u:hunter2@h/"]),
+        ("pipx", vec!["run", "--spec"]),
+        ("docker", vec!["run", "--rm", "-it", "--label", "hunter2", "-e", "A=hunter2"]),
+        ("python3", vec!["-m"]),
+        ("python3", vec![]),
+        ("node", vec![]),
+        ("bash", vec!["-lc"]),
+        ("no-such-program", vec![]),
+    ];
+    let mut servers = serde_json::Map::new();
+    for (at, spec) in specs.iter().enumerate() {
+        for (number, (command, before)) in launchers.iter().enumerate() {
+            let args = [&before[..], &[spec, "server", "--token", SECRET]].concat();
+            servers.insert(format!("{at} {number}"), json!({"command": command, "args": args}));
+        }
+        servers.insert(format!("{at} inline"), json!({"command": "uvx", "args": [format!("--from={spec}"), "server"]}));
+        servers.insert(format!("{at} url"), json!({"type": "http", "url": spec.trim_start_matches("git+")}));
+        servers.insert(format!("{at} command"), json!({"command": spec}));
+    }
+    servers.retain(|name, _| {
+        !name.ends_with("url") || specs[name.split(' ').next().unwrap().parse::<usize>().unwrap()].contains("://")
+    });
+    place.write("work/.mcp.json", &json!({"mcpServers": servers}).to_string());
+    let found = capture(&place.request()).mcp_servers.unwrap();
+    assert_eq!(found.len(), servers.len());
+    for (name, server) in &found {
+        let kept = serde_json::to_string(server).unwrap();
+        assert!(!kept.contains(SECRET), "{}: {kept}", servers[name]);
+    }
+    let detail = |name: &str| (found[name].version_id.as_str(), found[name].source_detail.as_deref().unwrap_or_default());
+    assert_eq!(detail("0 0"), ("latest", "git+https://[redacted]@host/r"));
+    assert_eq!(detail("2 4"), ("v1.0", "pypi git+https://[redacted]@host/r@v1.0"));
+    assert_eq!(detail("7 0"), ("git+https://[redacted]@host/r", "name"));
+    assert_eq!(detail("0 10").0, "git+https://[redacted]@host/r");
+}
+
+#[test]
+fn flags_before_a_package_and_those_of_the_server_behind_it() {
+    let place = Place::new();
+    let servers = json!({
+        "registry": {"command": "npx", "args": ["--registry", "https://h/", "pkg@1.2.3", "-p", "8080"]},
+        "alias": {"command": "npx", "args": ["a@npm:@s/b@1.2.3"]},
+        "from": {"command": "uvx", "args": ["--default-index", "https://h/", "--from=pkg==2.0", "srv", "--from", "x"]},
+        "extra": {"command": "uvx", "args": ["--extra-index-url", "https://h/", "-f", "d", "pkg==3.0"]},
+        "tool": {"command": "uv", "args": ["--directory", "/d", "tool", "run", "pkg==4.0"]},
+        "image": {"command": "docker", "args": ["run", "--label", "a", "-it", "--memory", "1g", "o/i:1", "run"]},
+        "port": {"command": "docker", "args": ["run", "h:5000/o/i@sha256:abcd"]},
+    });
+    place.write("work/.mcp.json", &json!({"mcpServers": servers}).to_string());
+    let found = capture(&place.request()).mcp_servers.unwrap();
+    let line = |name: &str| (found[name].version_id.as_str(), found[name].source_detail.as_deref().unwrap_or_default());
+    assert_eq!(line("registry"), ("1.2.3", "pkg"));
+    assert_eq!(line("alias"), ("npm:@s/b@1.2.3", "a"));
+    assert_eq!(line("from"), ("2.0", "pypi pkg"));
+    assert_eq!(line("extra"), ("3.0", "pypi pkg"));
+    assert_eq!(line("tool"), ("4.0", "pypi pkg"));
+    assert_eq!(line("image"), ("o/i:1", "not pinned to a digest"));
+    assert_eq!(line("port"), ("sha256:abcd", "h:5000/o/i"));
+}
+
+#[test]
+fn what_uv_and_python_run_has_a_version_of_its_own() {
+    let place = Place::new();
+    place.program("bin/uv", "true");
+    place.write("work/.venv/pyvenv.cfg", "home = /usr/bin\nversion = 3.11.2\n");
+    place.program("work/.venv/bin/python", "true");
+    place.package("work/.venv/lib/python3.11/site-packages", "mcp_server_x", "1.4");
+    place.write("work/srv.py", "one");
+    place.write("project/srv.py", "two");
+    place.write("cloned/.git/HEAD", &format!("{}\n", "d".repeat(40)));
+    let (project, cloned, python) = (place.path("project"), place.path("cloned"), place.path("work/.venv/bin/python"));
+    let servers = json!({
+        "script": {"command": "uv", "args": ["run", "srv.py"]},
+        "elsewhere": {"command": "uv", "args": ["--directory", project, "run", "srv.py"]},
+        "python": {"command": "uv", "args": ["run", "--with", "x", "python", "srv.py"]},
+        "command": {"command": "uv", "args": ["run", "mcp-server-x"]},
+        "cloned": {"command": "uv", "args": ["run", "--directory", cloned, "srv"]},
+        "unknown": {"command": "uv", "args": ["run", "--directory", project, "srv"]},
+        "module": {"command": python, "args": ["-m", "mcp_server_x.main"]},
+        "run module": {"command": "uv", "args": ["run", "-m", "mcp_server_x"]},
+        "other module": {"command": python, "args": ["-u", "-m", "no_such"]},
+        "other python": {"command": "/usr/bin/python3", "args": ["-m", "mcp_server_x"]},
+        "inline": {"command": "bash", "args": ["-lc", "exec server --token abc"]},
+    });
+    place.write("work/.mcp.json", &json!({"mcpServers": servers}).to_string());
+    let found = capture(&place.request()).mcp_servers.unwrap();
+    let version = |name: &str| found[name].version_id.as_str();
+    let of = |text: &str| format!("blake3:{}", blake3::hash(text.as_bytes()).to_hex());
+    assert_eq!((version("script"), version("elsewhere"), version("python")), (&of("one")[..], &of("two")[..], &of("one")[..]));
+    assert_eq!((version("command"), version("module"), version("run module")), ("1.4", "1.4", "1.4"));
+    assert_eq!((found["cloned"].source_type, version("cloned")), (Source::Git, &"d".repeat(40)[..]));
+    let unknown = ["unknown", "other module", "other python", "inline"];
+    assert!(unknown.iter().all(|name| version(name) == "unknown"), "{found:?}");
+    assert_eq!(found["inline"].source_detail.as_deref(), Some("bash"));
+}
+
+#[test]
 fn nothing_secret_is_kept_and_damage_is_named() {
     let place = Place::new();
     place.write("work/.mcp.json", "{broken");

@@ -14,6 +14,11 @@ use crate::error::{IoContext, Result};
 /// Longest `.git` file that is believed to be one.
 const LINK_BYTES_MAX: u64 = 64 << 10;
 
+/// Repositories are looked for so many levels below a folder that is none ...
+const LEVELS_MAX: usize = 2;
+/// ... and in so many folders: somebody's home may be a workspace.
+const FOLDERS_MAX: usize = 2_000;
+
 /// What git is in the middle of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -98,6 +103,33 @@ impl Repository {
         ];
         signs.into_iter().find(|(sign, _)| self.git.join(sign).exists()).map(|(_, operation)| operation)
     }
+}
+
+/// Repositories in a folder, by their paths from it, in their order; not those in other ones.
+pub(super) fn inside(root: &Path) -> Vec<Vec<u8>> {
+    let mut left = FOLDERS_MAX;
+    let mut found = Vec::new();
+    let mut folders = vec![root.to_owned()];
+    for level in 1..=LEVELS_MAX {
+        let mut deeper = Vec::new();
+        for folder in folders {
+            let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+            let inner = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path());
+            for path in inner.take(left) {
+                left -= 1;
+                match Repository::at(&path) {
+                    Ok(Some(_)) => found.push(path),
+                    _ if level < LEVELS_MAX => deeper.push(path),
+                    _ => {}
+                }
+            }
+        }
+        folders = deeper;
+    }
+    let inner = |path: &PathBuf| Some(path.strip_prefix(root).ok()?.as_os_str().as_bytes().to_vec());
+    let mut found: Vec<Vec<u8>> = found.iter().filter_map(inner).collect();
+    found.sort();
+    found
 }
 
 /// The folder that a `.git` file names, as worktrees and submodules have one.

@@ -65,11 +65,14 @@ impl Environment {
 }
 
 /// How a repository below the workspace's belongs to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// The workspace's own, or the one that it lies in.
+    #[default]
     Workspace,
+    /// None: the workspace is no repository and lies in none, but holds some.
+    Folder,
     /// A submodule.
     Submodule,
     /// A repository that the one around it does not know.
@@ -77,7 +80,7 @@ pub enum Kind {
 }
 
 /// The state of one repository.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct State {
     /// What it is to the workspace.
     pub kind: Kind,
@@ -141,12 +144,14 @@ impl State {
     }
 }
 
-/// Looks at the repository that a workspace is, or lies in, and at those below it, for at most `limit`. None where there is none.
-/// `workspace` is absolute.
+/// Looks at the repository that a workspace is, or lies in, and at those below it, for at most `limit`. Of a workspace that is none and lies
+/// in none, at those in its folders and in theirs. None where there is none. `workspace` is absolute.
 pub fn state(workspace: &Path, env: &Environment, limit: Duration) -> Result<Option<State>> {
-    let Some(repository) = Repository::around(workspace)? else { return Ok(None) };
     let mut look = Look { env, until: Instant::now() + limit, limit, left: BELOW_MAX };
-    look.at(&repository, workspace, b"", Kind::Workspace, 0).map(Some)
+    match Repository::around(workspace)? {
+        Some(repository) => look.at(&repository, workspace, b"", Kind::Workspace, 0).map(Some),
+        None => Ok(look.inside(workspace)),
+    }
 }
 
 /// A repository below another, by its path from the workspace folder.
@@ -199,6 +204,20 @@ impl Look<'_> {
             }
         }
         Ok(state)
+    }
+
+    /// Looks at the repositories in a folder that is none itself.
+    fn inside(&mut self, workspace: &Path) -> Option<State> {
+        let found = find::inside(workspace);
+        if found.is_empty() {
+            return None;
+        }
+        let path = name::display(workspace.as_os_str().as_encoded_bytes());
+        let mut state = State { kind: Kind::Folder, path, ..State::default() };
+        for path in found {
+            self.below(&mut state, workspace, b"", Below { path, kind: Kind::Nested, recorded: None }, 0);
+        }
+        Some(state)
     }
 
     fn below(&mut self, state: &mut State, folder: &Path, prefix: &[u8], below: Below, depth: usize) {

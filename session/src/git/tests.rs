@@ -65,6 +65,25 @@ fn no_git_at_all() {
 }
 
 #[test]
+fn repositories_in_a_workspace_that_is_none() {
+    let place = Place::new();
+    place.repository("w/a");
+    place.repository("w/group/b");
+    place.repository("w/a/inner");
+    place.repository("w/too/deep/c");
+    std::os::unix::fs::symlink("../w/a", place.path("w/link")).unwrap();
+    place.write("w/group/b/new", "x");
+    let state = place.state("w");
+    assert_eq!((state.kind, state.branch.as_deref(), state.head.as_deref(), state.dirty), (Kind::Folder, None, None, true));
+    let below: Vec<_> = state.below.iter().map(|below| (below.path.as_str(), below.kind)).collect();
+    assert_eq!(below, [("a", Kind::Nested), ("group/b", Kind::Nested)]);
+    assert_eq!(state.below[0].below[0].path, "a/inner");
+    assert_eq!(state.below[1].branch.as_deref(), Some("main"));
+    assert_eq!(changes(&state), [("group/b/new", "??")]);
+    assert_eq!(state.record()["uncommitted_files"], json!(["group/b/new"]));
+}
+
+#[test]
 fn no_commits_yet() {
     let place = Place::new();
     fs::create_dir(place.path("w")).unwrap();

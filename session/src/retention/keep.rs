@@ -38,12 +38,14 @@ pub enum Kept {
     Recent,
     /// The newest of its hour or day, or too young to be thinned.
     Thinned,
+    /// It was not made at an interval or between turns, and so is not thinned: somebody asked for it, detached, or ended the agent.
+    NotPeriodic,
 }
 
 impl Kept {
     /// Whether not even a store that is too large makes it go.
     pub fn is_protected(self) -> bool {
-        !matches!(self, Kept::Recent | Kept::Thinned)
+        !matches!(self, Kept::Recent | Kept::Thinned | Kept::NotPeriodic)
     }
 
     /// In words.
@@ -59,6 +61,7 @@ impl Kept {
             Kept::Safety => "a safety checkpoint",
             Kept::Recent => "one of the last of its session",
             Kept::Thinned => "the newest of its time",
+            Kept::NotPeriodic => "no periodic one, not too old",
         }
     }
 }
@@ -118,12 +121,17 @@ impl<'a> Thinning<'a> {
         if is_old {
             return Err(Removed::TooOld);
         }
+        let is_periodic = record.trigger == Trigger::Periodic;
         let hour = record.created_at.as_second().div_euclid(3600);
         let by_hour = age_hours < self.policy.hourly_hours;
-        let is_first = self.taken.insert((by_hour, if by_hour { hour } else { hour.div_euclid(24) }));
+        // Another one beside them is no reason to keep fewer of those that are thinned.
+        let is_first = is_periodic && self.taken.insert((by_hour, if by_hour { hour } else { hour.div_euclid(24) }));
         if self.recent < self.policy.keep_last && !record.fenced {
             self.recent += 1;
             return Ok(Kept::Recent);
+        }
+        if !is_periodic {
+            return Ok(Kept::NotPeriodic);
         }
         if is_first || age_hours < self.policy.all_hours { Ok(Kept::Thinned) } else { Err(Removed::Thinned) }
     }

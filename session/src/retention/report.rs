@@ -11,7 +11,7 @@ use super::{Kept, Plan, Policy, Removed};
 pub struct Report {
     /// What went, and why.
     pub removed: Vec<(Checkpoint, Removed)>,
-    /// How many stay.
+    /// How many stay: of all sessions where the store was larger than it may be, else of those that were asked for.
     pub kept: u64,
     /// Of these, how many stay whatever the size of the store, by the reason.
     pub protected: BTreeMap<&'static str, u64>,
@@ -25,26 +25,27 @@ pub struct Report {
 
 impl Report {
     pub(super) fn new(plan: &Plan, policy: &Policy) -> Self {
-        let mut protected: BTreeMap<&'static str, u64> = BTreeMap::new();
-        for (_, kept) in plan.keep.iter().filter(|(_, kept): &&(Checkpoint, Kept)| kept.is_protected()) {
-            *protected.entry(kept.text()).or_default() += 1;
-        }
         Report {
-            removed: plan.remove.clone(),
             kept: plan.keep.len() as u64,
-            protected,
+            protected: plan.protected(),
             max_store_bytes: policy.max_store_bytes,
             ..Report::default()
         }
     }
 
-    pub(super) fn took(&mut self, gone: &[(Checkpoint, Removed)]) {
-        self.kept -= gone.len() as u64;
-        self.removed.extend_from_slice(gone);
-    }
-
     /// By how many bytes the store is larger than it may be.
     pub fn excess_bytes(&self) -> u64 {
         if self.max_store_bytes == 0 { 0 } else { self.store_bytes.saturating_sub(self.max_store_bytes) }
+    }
+}
+
+impl Plan {
+    /// How many stay whatever the size of the store, by the reason.
+    pub fn protected(&self) -> BTreeMap<&'static str, u64> {
+        let mut protected: BTreeMap<&'static str, u64> = BTreeMap::new();
+        for (_, kept) in self.keep.iter().filter(|(_, kept): &&(Checkpoint, Kept)| kept.is_protected()) {
+            *protected.entry(kept.text()).or_default() += 1;
+        }
+        protected
     }
 }

@@ -60,11 +60,28 @@ fn all_of_an_hour_then_hourly_then_daily_then_none() {
 
 #[test]
 fn the_last_ones_stay_however_close_they_are() {
-    let all: Vec<Checkpoint> = (0..50).map(|i| checkpoint(i, i as i64, "manual")).collect();
+    let all: Vec<Checkpoint> = (0..50).map(|i| checkpoint(i, i as i64, "periodic")).collect();
     let stays = kept(&Policy::default(), &all, 300);
     assert_eq!(stays.iter().filter(|kept| **kept == Some(Kept::Recent)).count(), 10);
     assert_eq!(stays[49], Some(Kept::Latest));
     assert!(stays[39..].iter().all(Option::is_some) && stays[..38].iter().all(Option::is_none));
+}
+
+#[test]
+fn only_periodic_ones_are_thinned() {
+    let triggers =
+        ["manual", "periodic", "detach", "periodic", "shutdown", "complete", "error", "periodic", "manual", "periodic"];
+    let all: Vec<Checkpoint> = triggers.iter().enumerate().map(|(i, t)| checkpoint(i as u64, 0, t)).collect();
+    let policy = Policy { keep_complete: false, keep_error: false, ..none_kept_by_number() };
+    let not = Some(Kept::NotPeriodic);
+    let hours_later = kept(&policy, &all, 5 * 60);
+    // Of the hour one periodic checkpoint stays, whatever else was made in it.
+    assert_eq!(hours_later, [not, None, not, None, not, not, not, Some(Kept::Thinned), not, Some(Kept::Latest)]);
+    assert!(all.iter().zip(&hours_later).all(|(c, kept)| c.record.trigger == Trigger::Periodic || !kept.unwrap().is_protected()));
+    let too_old = kept(&policy, &all, 169 * 60);
+    assert_eq!(too_old.iter().flatten().collect::<Vec<_>>(), [&Kept::Latest]);
+    let numbered = kept(&Policy { keep_last: 2, ..policy }, &all, 5 * 60);
+    assert_eq!(numbered[7..], [Some(Kept::Recent), Some(Kept::Recent), Some(Kept::Latest)]);
 }
 
 #[test]
@@ -81,10 +98,11 @@ fn completions_and_errors_stay_unless_the_policy_says_otherwise() {
 proptest! {
     /// Pruning again at the same time removes nothing more, and what stays later is part of what stays now.
     #[test]
-    fn retention_is_stable(minutes in proptest::collection::vec(0i64..20_000, 1..60), now in 20_000i64..40_000, step in 0i64..5000) {
-        let mut minutes = minutes;
-        minutes.sort_unstable();
-        let all: Vec<Checkpoint> = minutes.iter().enumerate().map(|(i, m)| checkpoint(i as u64, *m, "periodic")).collect();
+    fn retention_is_stable(made in proptest::collection::vec((0i64..20_000, 0usize..12), 1..60), now in 20_000i64..40_000, step in 0i64..5000) {
+        let mut made = made;
+        made.sort_unstable();
+        let trigger = |i: usize| Trigger::ALL.get(i).copied().unwrap_or(Trigger::Periodic).name();
+        let all: Vec<Checkpoint> = made.iter().enumerate().map(|(i, (m, t))| checkpoint(i as u64, *m, trigger(*t))).collect();
         let policy = Policy { keep_last: 3, ..Policy::default() };
         let stays = |checkpoints: &[Checkpoint], now| -> Vec<Checkpoint> {
             let kept = kept(&policy, checkpoints, now);
@@ -166,14 +184,16 @@ fn what_somebody_needs_stays_and_each_session_keeps_its_latest() {
     assert_eq!(deleted.reason.as_deref(), Some(Removed::TooOld.text()));
 }
 
+/// A megabyte that nothing else has.
+fn noise(seed: u64) -> Vec<u8> {
+    let mut bytes = vec![0; 1 << 20];
+    blake3::Hasher::new().update(&seed.to_le_bytes()).finalize_xof().fill(&mut bytes);
+    bytes
+}
+
 #[test]
 fn a_store_that_is_too_large_loses_its_oldest() {
     let f = fixture();
-    let noise = |seed: u64| {
-        let mut bytes = vec![0; 1 << 20];
-        blake3::Hasher::new().update(&seed.to_le_bytes()).finalize_xof().fill(&mut bytes);
-        bytes
-    };
     let mut ids = Vec::new();
     for i in 0..6 {
         fs::write(f.workspace.join("file"), noise(i)).unwrap();
@@ -191,4 +211,46 @@ fn a_store_that_is_too_large_loses_its_oldest() {
     let report = prune(&f.store, &policy, None, &actor, Timestamp::now(), &()).unwrap();
     assert_eq!(f.ids(), [ids[0], ids[5]]);
     assert!(report.excess_bytes() > 2 << 20 && report.protected.values().sum::<u64>() == 2, "{report:?}");
+}
+
+#[test]
+fn a_limit_is_about_all_sessions_and_the_oldest_go_first() {
+    let f = fixture();
+    let mut ids = Vec::new();
+    for i in 0..5 {
+        fs::write(f.workspace.join("file"), noise(i)).unwrap();
+        ids.push(f.create("large", Trigger::Manual, None));
+    }
+    fs::write(f.workspace.join("file"), "small").unwrap();
+    let small = [f.create("small", Trigger::Periodic, None), f.create("small", Trigger::Periodic, None)];
+    // Older than its session keeps any, but of another session than the one that is pruned: it is there, and counts.
+    let policy = Policy { max_store_bytes: 3 << 20, keep_last: 1, ..Policy::default() };
+    let forecast = forecast(&f.store, &policy, Some("small"), Timestamp::now(), &()).unwrap();
+    let goes: Vec<Ulid> = forecast.plan.remove.iter().map(|(c, _)| c.record.id).collect();
+    assert_eq!(goes, ids[..3], "{forecast:?}");
+    assert!(forecast.excess_bytes == 0 && forecast.estimated_freed_bytes > 3 << 20, "{forecast:?}");
+    assert_eq!(f.ids().len(), 7, "a forecast changes nothing");
+    let report = prune(&f.store, &policy, Some("small"), &Actor::default(), Timestamp::now(), &()).unwrap();
+    assert_eq!(f.ids(), [&ids[3..], &small[..]].concat(), "{report:?}");
+    assert!(report.removed.len() == 3 && report.removed.iter().all(|(_, why)| *why == Removed::StoreTooLarge), "{report:?}");
+    assert_eq!((report.kept, report.excess_bytes()), (4, 0));
+}
+
+#[test]
+fn a_limit_is_not_given_up_while_anything_may_go() {
+    let f = fixture();
+    // All share nearly everything, so that each frees nearly nothing.
+    fs::write(f.workspace.join("large"), noise(0)).unwrap();
+    for i in 0..12 {
+        fs::write(f.workspace.join("file"), noise(100 + i)[..20_000].to_vec()).unwrap();
+        f.create(if i % 2 == 0 { "a" } else { "b" }, Trigger::Periodic, None);
+    }
+    let last = f.ids()[10..].to_vec();
+    let policy = Policy { max_store_bytes: 1 << 20, ..Policy::default() };
+    let foretold = forecast(&f.store, &policy, None, Timestamp::now(), &()).unwrap();
+    assert!(foretold.plan.remove.iter().all(|(_, why)| *why == Removed::StoreTooLarge), "{foretold:?}");
+    let report = prune(&f.store, &policy, Some("a"), &Actor::default(), Timestamp::now(), &()).unwrap();
+    assert_eq!(f.ids(), last);
+    assert_eq!((report.kept, &report.protected), (2, &BTreeMap::from([(Kept::Latest.text(), 2)])));
+    assert!(report.excess_bytes() > 0);
 }

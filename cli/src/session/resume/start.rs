@@ -85,7 +85,7 @@ fn supervised(
         conversation,
         is_headless: prepared.agent.as_ref().is_some_and(Agent::is_headless),
         interval: (args.interval > 0).then(|| Duration::from_secs(args.interval)),
-        request: prepared.agent.as_ref().map(|_| env::request(context, &prepared.workspace)).transpose()?,
+        request: prepared.agent.as_ref().map(|_| env::request(context, &prepared.workspace, argv)).transpose()?,
         config: context.config(&prepared.workspace)?,
         is_quiet: context.global.quiet,
     };
