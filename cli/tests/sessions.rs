@@ -237,10 +237,10 @@ fn the_log_tells_what_happened_also_to_what_is_gone() {
     assert_eq!(summary(&agent.run(&["check", "--json"]))["events"], 6);
 }
 
-/// A checkpoint as the latest one, but for its parts and what of `state` is kept.
-fn alter(home: &Home, keep: impl Fn(&Node) -> bool) {
+/// A checkpoint as another one, but for its parts and what of `state` is kept.
+fn alter(home: &Home, of: &str, keep: impl Fn(&Node) -> bool) {
     let store = Store::open(&home.store(), &OpenOptions::default()).unwrap();
-    let mut record = find(&store.view(), "latest").unwrap().record;
+    let mut record = find(&store.view(), of).unwrap().record;
     let mut builder = Builder::new(home);
     let nodes = store.folder(record.root).unwrap();
     let kept: Vec<Node> = nodes
@@ -265,6 +265,7 @@ fn a_checkpoint_without_a_part_is_incomplete() {
     agent.turn(1);
     agent.create(&["--agent-session", AGENT_SESSION]).expect(0);
     let whole = agent.home.run(&["checkpoint", "verify", "--json"]).expect(0);
+    let id = summary(&whole)["id"].as_str().unwrap().to_owned();
     assert_eq!((&summary(&whole)["complete"], &summary(&whole)["incomplete"]), (&json!(true), &json!([])));
     for (gone, part) in [
         (&["conversation"][..], "conversation"),
@@ -272,7 +273,7 @@ fn a_checkpoint_without_a_part_is_incomplete() {
         (&["session_state.json"], "session_state"),
         (&["environment.json"], "environment"),
     ] {
-        alter(&agent.home, |node| !gone.iter().any(|name| node.name == name.as_bytes()));
+        alter(&agent.home, &id, |node| !gone.iter().any(|name| node.name == name.as_bytes()));
         for deep in [&[][..], &["--deep"]] {
             let run = agent.home.run(&[&["checkpoint", "verify", "--json"], deep].concat()).expect(3);
             let found = summary(&run);

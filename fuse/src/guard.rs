@@ -1,5 +1,6 @@
 //! A small process that outlives ours: when we die without unmounting, it detaches the mount, so that nobody is left with a folder
-//! that answers "transport endpoint is not connected".
+//! that answers "transport endpoint is not connected". `fusermount3` offers the same (`auto_unmount`), but looks whether the mountpoint can
+//! be opened; once the kernel has been told that opening needs no question, it always can.
 
 use std::{
     io::Write,
@@ -9,10 +10,10 @@ use std::{
 };
 
 /// Waits for a line or the end of its input. The end alone, without a line, means that we died; and only a mount that does not answer
-/// is detached. `stat` is asked for one thing: whether the mountpoint answers.
+/// is detached. What the kernel remembers it answers for the dead; a name that nobody has asked for it does not know.
 const SCRIPT: &str = r#"
 read -r _ && exit 0
-stat -- "$1" >/dev/null 2>&1 && exit 0
+LC_ALL=C stat -- "$1/parhelia-guard-$$" 2>&1 | grep -q 'not connected' || exit 0
 umount -l -- "$1" 2>/dev/null || fusermount3 -u -z -- "$1"
 "#;
 

@@ -163,8 +163,7 @@ pub fn mount(store: Arc<Store>, what: What, mountpoint: &Path, options: &Options
     let mut notes = Notes::default();
     let (prefetching, pushing) = (notes.listener(), notes.listener());
     let filesystem = ReadOnly::new(view.clone(), counters.clone(), options.log.clone(), notes);
-    let unmounts_itself = options.allow_other && options.guard && has_helper();
-    let config = config(options, unmounts_itself);
+    let config = config(options);
     let session = Session::new(filesystem, &mountpoint, &config).map_err(|source| refused(&mountpoint, source, options))?;
     let prefetching = prefetch::start(view.clone(), prefetching, counters.clone());
     // Without a connection of its own, nothing is pushed.
@@ -185,7 +184,7 @@ pub fn mount(store: Arc<Store>, what: What, mountpoint: &Path, options: &Options
         log: options.log.clone(),
         has_ended: false,
         _watch: None,
-        guard: (options.guard && !unmounts_itself).then(|| Guard::start(&mountpoint)).flatten(),
+        guard: options.guard.then(|| Guard::start(&mountpoint)).flatten(),
         _registration: registration,
     };
     let spawned = thread::Builder::new().name("mount".into()).spawn(move || {
@@ -263,7 +262,7 @@ fn has_helper() -> bool {
     ["/usr/bin", "/bin", "/usr/local/bin", "/usr/sbin"].iter().any(|folder| Path::new(folder).join("fusermount3").exists())
 }
 
-fn config(options: &Options, unmounts_itself: bool) -> Config {
+fn config(options: &Options) -> Config {
     let mut config = Config::default();
     config.mount_options = vec![
         MountOption::RO,
@@ -275,9 +274,6 @@ fn config(options: &Options, unmounts_itself: bool) -> Config {
         // As a custom option it reaches the kernel by both ways of mounting.
         MountOption::CUSTOM("subtype=parhelia".into()),
     ];
-    if unmounts_itself {
-        config.mount_options.push(MountOption::AutoUnmount);
-    }
     config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
     let threads = match options.threads {
         0 => thread::available_parallelism().map_or(2, usize::from).min(8),

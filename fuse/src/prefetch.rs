@@ -221,8 +221,8 @@ mod tests {
     #[test]
     fn a_reader_whose_files_are_pushed_is_followed_by_the_folders_it_lists() {
         let reads = [10, 11, 12].map(Note::Read);
-        let lists = [2500, 3000].map(Note::Listed);
+        let lists = [2500, 4000].map(Note::Listed);
         let (_, decoded) = after(10, &[&reads[..], &lists].concat());
-        assert_eq!(*decoded.last().unwrap(), 3000 + ENTRIES_MAX);
+        assert_eq!(*decoded.last().unwrap(), 4000 + ENTRIES_MAX);
     }
 }

@@ -102,9 +102,9 @@ fn a_signal_ends_a_mount_that_is_in_use() {
 #[test]
 fn a_killed_mount_is_detached_by_its_guard() {
     let (f, checkpoint) = fixture();
-    // With others, fusermount3 sees to it, where it is installed.
     for allow_other in [false, true] {
         let mut served = Served::start_with(&f, &checkpoint, allow_other);
+        assert_eq!(fs::read_dir(&f.mountpoint).unwrap().count(), 1);
         assert_eq!(fs::read(f.mountpoint.join("file")).unwrap(), b"content");
         served.signal(Signal::KILL);
         served.child.wait().unwrap();

@@ -188,7 +188,7 @@ fn a_cut_while_the_index_takes_in_a_table_loses_nothing() {
 fn with_a_failed_sync(at: u64) -> Option<(Life, String)> {
     let mut life = Life::new();
     life.write("a", b"some words");
-    life.create();
+    let first = life.create();
     life.write("b", &noise(3000, 1));
     let work = life.scratch.path("work").to_string_lossy().into_owned();
     let store = life.recorder.path().join("new/store").to_string_lossy().into_owned();
@@ -201,13 +201,15 @@ fn with_a_failed_sync(at: u64) -> Option<(Life, String)> {
         return None;
     }
     let said = format!("sync {at} failed: {output:?}");
-    // Whoever was told of success is promised it.
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let summary = text.lines().last().and_then(|line| serde_json::from_str::<serde_json::Value>(line).ok()).unwrap_or_default();
-    let what = match summary["id"].as_str().filter(|_| output.status.success()) {
+    // What is there by now stays there, also where it was what comes behind the commit that failed.
+    let list = life.scratch.run(&["checkpoint", "list", "s", "--store", &store, "--json"]);
+    let text = String::from_utf8_lossy(&list.stdout).into_owned();
+    let newest = text.lines().next().and_then(|line| serde_json::from_str::<serde_json::Value>(line).ok()).unwrap_or_default();
+    let what = match newest["id"].as_str().filter(|id| *id != first) {
         Some(id) => What::Created(id.to_owned(), files),
         None => What::Other,
     };
+    assert!(!output.status.success() || matches!(what, What::Created(..)), "{said}");
     let end = life.recorder.mark();
     life.story.steps.push(Step { start, end, what });
     life.create();

@@ -102,15 +102,19 @@ fn by_id(id: &str) -> parhelia_session::Result<Source> {
     Located::by_session(&config, id).map(Source::Transcript)
 }
 
-/// The conversation that the session had last: where it was, or where the agent keeps it by now. Not finding it is no reason to make no
-/// checkpoint; the part fails.
+/// The conversation that the session had last: where it was, or where the agent keeps it by now. Not finding one that had turns is no reason
+/// to make no checkpoint; the part fails.
 fn last_conversation(session: &Session) -> Option<Result<Source, String>> {
     let conversation = session.conversations.last()?;
     let transcript = conversation.transcript.as_ref().map(PathBuf::from).filter(|path| path.exists());
     let located = transcript.and_then(|path| Located::from_hook(&path).ok());
     match located {
         Some(located) => Some(Ok(Source::Transcript(located))),
-        None => Some(by_id(&conversation.id).map_err(|e| e.to_string())),
+        None => match by_id(&conversation.id) {
+            // The agent has not begun to write it.
+            Err(parhelia_session::Error::NoTranscript { .. }) if conversation.turn_count.unwrap_or(0) == 0 => None,
+            found => Some(found.map_err(|e| e.to_string())),
+        },
     }
 }
 
