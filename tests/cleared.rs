@@ -93,8 +93,7 @@ impl Cleared {
         let first = starts.trim().strip_prefix("new ").unwrap().to_owned();
         fs::write(scratch.path("clear"), "").unwrap();
         has_logged("UserPromptSubmit", 2);
-        let cleared = Cleared { scratch, project, child: Some(child), first };
-        cleared
+        Cleared { scratch, project, child: Some(child), first }
     }
 
     fn checkpoints(&self) -> Vec<Value> {

@@ -161,8 +161,11 @@ fn encode_frame(sequence: u64, previous: &[u8; 32], body: &[u8]) -> (Vec<u8>, [u
     (out, hash)
 }
 
-/// The frame at the start of `bytes`: its length, body and chain hash; `None` where there is no whole one that continues the chain.
-fn decode_frame<'a>(bytes: &'a [u8], sequence: u64, previous: &[u8; 32]) -> Option<(usize, &'a [u8], [u8; 32])> {
+/// A frame's length, body and chain hash.
+type Frame<'a> = (usize, &'a [u8], [u8; 32]);
+
+/// The frame at the start of `bytes`; `None` where there is no whole one that continues the chain.
+fn decode_frame<'a>(bytes: &'a [u8], sequence: u64, previous: &[u8; 32]) -> Option<Frame<'a>> {
     let mut d = Decoder::new(bytes);
     let length = d.u32("frame").ok()? as usize;
     let crc = d.u32("frame").ok()?;
@@ -239,8 +242,8 @@ impl Frames {
         Ok(())
     }
 
-    /// The next frame's length, body and chain hash; `None` where no whole one continues the chain.
-    fn next(&mut self, sequence: u64, previous: &[u8; 32]) -> Result<Option<(usize, &[u8], [u8; 32])>> {
+    /// The next frame; `None` where no whole one continues the chain.
+    fn next(&mut self, sequence: u64, previous: &[u8; 32]) -> Result<Option<Frame<'_>>> {
         self.fill(FRAME_BYTES)?;
         let length = self.ahead().first_chunk().map_or(0, |length| u32::from_le_bytes(*length) as usize);
         if length <= JOURNAL_RECORD_BYTES_MAX {

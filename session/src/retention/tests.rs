@@ -242,7 +242,7 @@ fn a_limit_is_not_given_up_while_anything_may_go() {
     // All share nearly everything, so that each frees nearly nothing.
     fs::write(f.workspace.join("large"), noise(0)).unwrap();
     for i in 0..12 {
-        fs::write(f.workspace.join("file"), noise(100 + i)[..20_000].to_vec()).unwrap();
+        fs::write(f.workspace.join("file"), &noise(100 + i)[..20_000]).unwrap();
         f.create(if i % 2 == 0 { "a" } else { "b" }, Trigger::Periodic, None);
     }
     let last = f.ids()[10..].to_vec();
