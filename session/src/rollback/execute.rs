@@ -92,7 +92,6 @@ pub fn execute(
             (Some((id, _)), None) => Some(id.clone()),
             (Some((id, _)), Some(last)) => Some(last.conversation.clone().unwrap_or_else(|| id.clone())),
         },
-        is_undo: undone.is_some(),
     };
     intent::commit(store, &look.session.id, &intent, actor)?;
     match carry_out(store, &look.session.id, &intent, actor, progress) {

@@ -53,8 +53,6 @@ pub struct Intent {
     /// The conversation that the session is in afterwards, where it is another one.
     #[serde(default)]
     pub conversation_after: Option<String>,
-    /// Whether it undoes another rollback.
-    pub is_undo: bool,
 }
 
 /// A rollback that is done.
