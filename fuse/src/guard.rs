@@ -10,10 +10,11 @@ use std::{
 };
 
 /// Waits for a line or the end of its input. The end alone, without a line, means that we died; and only a mount that does not answer
-/// is detached. What the kernel remembers it answers for the dead; a name that nobody has asked for it does not know.
+/// is detached. What the kernel remembers it answers for the dead; a name that nobody has asked for it does not know. Our files are closed
+/// one after another, so that its question can be on its way when the connection ends: that answers "connection abort".
 const SCRIPT: &str = r#"
 read -r _ && exit 0
-LC_ALL=C stat -- "$1/parhelia-guard-$$" 2>&1 | grep -q 'not connected' || exit 0
+LC_ALL=C stat -- "$1/parhelia-guard-$$" 2>&1 | grep -Eq 'not connected|connection abort' || exit 0
 umount -l -- "$1" 2>/dev/null || fusermount3 -u -z -- "$1"
 "#;
 
