@@ -13,7 +13,10 @@ use std::{
 };
 
 use parhelia_store::{Store, disk, name};
-use rustix::fs::{FlockOperation, flock};
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::Errno,
+};
 use serde::{Deserialize, Serialize};
 use ulid::Ulid;
 
@@ -180,8 +183,10 @@ pub fn clear_stale(store: &Store) -> Result<Vec<FoundMount>> {
     Ok(dead)
 }
 
-/// Whether a mountpoint answers that its process is gone.
+/// Whether a mountpoint answers that its process is gone. What the kernel remembers it answers for the dead, so that the question is
+/// about a name that nobody has asked for.
 pub(crate) fn is_disconnected(mountpoint: &Path) -> bool {
-    let answer = fs::metadata(mountpoint);
-    answer.is_err_and(|e| e.raw_os_error() == Some(rustix::io::Errno::NOTCONN.raw_os_error()))
+    let unknown = mountpoint.join(format!("parhelia-{}", Ulid::generate()));
+    let gone = [Errno::NOTCONN, Errno::CONNABORTED].map(|e| Some(e.raw_os_error()));
+    fs::metadata(unknown).is_err_and(|e| gone.contains(&e.raw_os_error()))
 }

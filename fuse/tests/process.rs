@@ -146,13 +146,17 @@ fn what_mount_and_guard_leave_when_both_die_is_cleared() {
     let (f, checkpoint) = fixture();
     for round in 0..2 {
         let mut served = Served::start(&f, &checkpoint);
+        // What was looked at the kernel goes on answering.
+        assert_eq!(fs::read_dir(&f.mountpoint).unwrap().count(), 1);
+        fs::metadata(&f.mountpoint).unwrap();
         let guards = served.children();
         assert_eq!(guards.len(), 1);
         kill_process(Pid::from_raw(guards[0]).unwrap(), Signal::KILL).unwrap();
         served.signal(Signal::KILL);
         served.child.wait().unwrap();
         eventually("the mount is stale", || {
-            fs::metadata(&f.mountpoint).is_err_and(|e| e.raw_os_error() == Some(rustix::io::Errno::NOTCONN.raw_os_error()))
+            fs::metadata(f.mountpoint.join("unknown"))
+                .is_err_and(|e| e.raw_os_error() == Some(rustix::io::Errno::NOTCONN.raw_os_error()))
         });
         if round == 0 {
             assert_eq!(clear_stale(&f.store()).unwrap().len(), 1);

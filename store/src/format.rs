@@ -35,7 +35,7 @@ pub const JOURNAL_VERSION: u16 = 1;
 /// First bytes of a stat cache.
 pub const STAT_CACHE_MAGIC: [u8; 8] = *b"PARHSTA1";
 /// First bytes of what is known of a file that grows.
-pub const GROWN_MAGIC: [u8; 8] = *b"PARHGRW1";
+pub const GROWN_MAGIC: [u8; 8] = *b"PARHGRW2";
 
 /// Raw bytes that a block of small files is filled to before it is compressed.
 pub const DATA_BLOCK_BYTES: usize = 512 << 10;

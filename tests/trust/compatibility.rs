@@ -14,8 +14,9 @@ use std::{
 use parhelia_tests::{Scratch, files_in, noise, write};
 use serde_json::{Value, json};
 
+/// From the package's folder, in which cargo runs its tests.
 fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
+    Path::new("fixtures").join(name)
 }
 
 fn tar(arguments: &[&str]) {

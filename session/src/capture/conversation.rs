@@ -93,9 +93,12 @@ impl Conversing {
     }
 
     /// Looks again: what did the agent do meanwhile? Gives the index as it is now, where it is another one.
-    pub fn again(&self, source: &Source) -> Result<(Consistency, Option<Conversation>)> {
+    pub fn again(&mut self, source: &Source) -> Result<(Consistency, Option<Conversation>)> {
+        let now = source.extent()?;
+        let is_unchanged = now == self.found.files;
+        self.found.files.update(now);
         let before = &self.found.conversation;
-        if source.extent()? == self.found.files {
+        if is_unchanged {
             return Ok((Conversation::consistency(before, before), None));
         }
         let after = source.capture(Some(before.clone()))?.conversation;
@@ -122,7 +125,10 @@ impl Conversing {
             captured.files.push(StateFile {
                 path,
                 part: CONVERSATION.to_owned(),
-                content: Content::File { path: raw.source.clone(), range: 0..raw.bytes },
+                content: match raw.only_grows() {
+                    true => Content::Beginning { path: raw.source.clone(), bytes: raw.bytes },
+                    false => Content::File { path: raw.source.clone() },
+                },
                 mtime: None,
             });
         }

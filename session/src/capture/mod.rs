@@ -145,7 +145,7 @@ impl Capture {
         let looked = self.before.take();
         let outcome = looked.as_ref().map_or(Ok(false), |looked| looked.as_ref().map(|_| true).map_err(String::clone));
         settle(&mut captured.parts, CONVERSATION, outcome);
-        let Some(Ok(before)) = looked else { return (None, None) };
+        let Some(Ok(mut before)) = looked else { return (None, None) };
         let again = match &self.wanted.conversation {
             Some(Ok(source)) => before.again(source).ok(),
             _ => None,

@@ -127,6 +127,72 @@ fn a_tool_that_was_active_meanwhile_is_told() {
     assert_eq!(outcome.checkpoint.record.consistency, Consistency::MidTool);
 }
 
+/// A capture, and what the agent does between the two looks at the conversation.
+struct Between<F>(Capture, F);
+
+impl<F: Fn()> State for Between<F> {
+    fn begin(&mut self) {
+        self.0.begin();
+    }
+
+    fn finish(&mut self, seen: &Seen<'_>) -> Captured {
+        (self.1)();
+        self.0.finish(seen)
+    }
+}
+
+#[test]
+fn what_the_agent_does_between_the_looks_is_told_and_kept_whole_or_not() {
+    let f = fixture();
+    let while_walking = |act: &dyn Fn()| {
+        let options = Options { workspace: f.dir.path().join("work"), session: "s".into(), ..Options::default() };
+        create::run_with(&f.store, &options, &FullWalk, &mut Between(Capture::new(f.capture()), act), &()).unwrap()
+    };
+    let folder = f.transcript().with_extension("").join("tool-results");
+    fs::create_dir_all(&folder).unwrap();
+    let side = |name: &str| folder.join(name);
+    for name in ["longer", "shorter", "gone"] {
+        fs::write(side(name), "0123456789").unwrap();
+    }
+    f.say(&f.transcript(), prompt(1));
+    f.say(&f.transcript(), answer(1, json!([{ "type": "text", "text": "done" }])));
+    let before = fs::read(f.transcript()).unwrap();
+    let outcome = while_walking(&|| {
+        fs::write(side("longer"), "0123456789 and more").unwrap();
+        fs::write(side("shorter"), "0123").unwrap();
+        fs::remove_file(side("gone")).unwrap();
+        fs::write(side("new"), "later").unwrap();
+        f.say(&f.transcript(), prompt(2));
+    });
+    let record = &outcome.checkpoint.record;
+    assert_eq!((&record.parts[CONVERSATION], record.consistency), (&Part::Captured, Consistency::Unknown));
+    assert!(f.state(&outcome, "conversation/transcript.jsonl") == before);
+    let kept = |name: &str| f.state(&outcome, &format!("conversation/session/tool-results/{name}"));
+    assert_eq!((kept("longer"), kept("shorter")), (b"0123456789 and more".to_vec(), b"0123".to_vec()));
+    let index: Value = serde_json::from_slice(&f.state(&outcome, "conversation.json")).unwrap();
+    let listed: Vec<&str> = index["files"].as_array().unwrap().iter().map(|file| file["path"].as_str().unwrap()).collect();
+    let expected = ["transcript.jsonl", "session/tool-results/longer", "session/tool-results/shorter"];
+    assert_eq!(listed, expected.map(|name| format!("conversation/{name}")));
+    assert_eq!((&index["files"][1]["bytes"], &index["files"][2]["bytes"]), (&json!(19), &json!(4)));
+
+    // A tool that began and ended while the workspace was walked: at both looks none is active.
+    f.say(&f.transcript(), answer(2, json!([{ "type": "text", "text": "done" }])));
+    let outcome = while_walking(&|| {
+        f.say(&f.transcript(), prompt(3));
+        let mut call = answer(3, json!([{ "type": "tool_use", "id": "t1", "name": "Bash", "input": { "command": "make" } }]));
+        call["message"]["stop_reason"] = json!("tool_use");
+        f.say(&f.transcript(), call);
+        let result = json!([{ "type": "tool_result", "tool_use_id": "t1", "content": "made" }]);
+        f.say(
+            &f.transcript(),
+            json!({ "type": "user", "uuid": "u4", "sessionId": ID, "message": { "role": "user", "content": result } }),
+        );
+        f.say(&f.transcript(), answer(4, json!([{ "type": "text", "text": "done" }])));
+    });
+    assert_eq!(outcome.checkpoint.record.consistency, Consistency::MidTool);
+    assert_eq!(while_walking(&|| ()).checkpoint.record.consistency, Consistency::TurnBoundary);
+}
+
 #[test]
 fn parts_that_fail_are_named_and_absent_ones_are_absent() {
     let f = fixture();

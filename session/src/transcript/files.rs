@@ -10,6 +10,7 @@
 //! Settings, credentials and keys lie elsewhere and are never taken.
 
 use std::{
+    collections::BTreeMap,
     ffi::OsStr,
     fs,
     os::unix::ffi::OsStrExt,
@@ -41,10 +42,22 @@ pub struct RawFile {
     pub name: PathBuf,
     /// Where it is now.
     pub source: PathBuf,
-    /// How much of it is kept, from its beginning: of transcripts the whole records, of other files everything.
+    /// How much of it is kept, from its beginning: of transcripts the whole records, of other files everything, which may be more by the
+    /// time it is read.
     pub bytes: u64,
     /// What was behind that.
     pub torn_bytes: u64,
+}
+
+impl RawFile {
+    /// Whether the agent only appends to it; other files it writes anew.
+    pub fn only_grows(&self) -> bool {
+        only_grows(&self.name)
+    }
+}
+
+fn only_grows(path: &Path) -> bool {
+    path.extension() == Some(OsStr::new("jsonl"))
 }
 
 /// Files that were found but not taken.
@@ -87,6 +100,19 @@ impl RawSet {
         let at = cut(log)?;
         let file = RawFile { name: TRANSCRIPT.into(), source: log.to_owned(), bytes: at.bytes, torn_bytes: at.torn_bytes };
         Ok(RawSet { files: vec![file], left_out: Vec::new() })
+    }
+
+    /// Brings files that the agent writes anew to how they are at a later look: a part of a new content would be worth nothing.
+    pub fn update(&mut self, now: RawSet) {
+        let now: BTreeMap<PathBuf, RawFile> = now.files.into_iter().map(|file| (file.name.clone(), file)).collect();
+        self.files.retain_mut(|file| match now.get(&file.name) {
+            _ if file.only_grows() => true,
+            Some(now) => {
+                file.bytes = now.bytes;
+                true
+            }
+            None => false,
+        });
     }
 
     fn walk(&mut self, folder: &Path, name: &Path, depth: usize) {
@@ -150,7 +176,7 @@ impl RawSet {
 
 /// How much of a file is kept, and what is behind that.
 fn extent(path: &Path, metadata: &fs::Metadata) -> Result<(u64, u64)> {
-    if path.extension() == Some(OsStr::new("jsonl")) {
+    if only_grows(path) {
         let at = cut(path)?;
         return Ok((at.bytes, at.torn_bytes));
     }

@@ -1,8 +1,9 @@
-//! Files that only grow, such as transcripts. What was captured of one before is not read again: its chunks and the state of its hash
-//! are kept in a small file beside the stat caches.
+//! Files beside a workspace. What was captured of one before is not read again: its chunks and the state of its hash are kept in a small
+//! file beside the stat caches.
 //!
-//! That the file still begins with what it held is taken from its inode and from looking at its first chunk, at the last ones, and at two
-//! others that differ from time to time. Whoever rewrites a file in place, at least as long as before and equal in all of these, is
+//! One that may be written anew is taken for what it was while its times say so. That one that only grows, such as a transcript, still
+//! begins with what it held is taken from its inode and from looking at its first chunk, at the last ones, and at two others that differ
+//! from time to time. Whoever rewrites a file in place, at least as long as before and equal in all of these, is
 //! found out later or not at all; the agents whose transcripts these are append, or write another file.
 
 use std::{
@@ -32,16 +33,23 @@ use crate::{
     layout::Layout,
     recipe::{self, ChunkRun},
     store::{Chunking, Store},
+    sys::Stat,
+    tree::Time,
 };
 
 /// Chunks besides the first and the last ones that are looked at again each time.
 const PROBES: usize = 2;
 
-/// What is known of a file that grows.
+/// A file that was changed less than this before it was read may have been changed again within the same tick of the clock.
+const SETTLED_NANOS: i64 = 1_000_000_000;
+
+/// What is known of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grown {
     inode: u64,
     bytes: u64,
+    /// When its inode was changed last; none where it was read too soon after that, and for files that only grow.
+    changed: Option<Time>,
     groups: Groups,
     runs: Vec<ChunkRun>,
 }
@@ -69,13 +77,18 @@ impl Grown {
             return Err(Malformed("magic"));
         }
         let base = Ulid::from_bytes(d.array("checkpoint")?);
-        let (inode, bytes, count) = (d.uint("inode")?, d.uint("length")?, d.uint("groups")?);
+        let (inode, bytes) = (d.uint("inode")?, d.uint("length")?);
+        let changed = match d.byte("change")? {
+            0 => None,
+            _ => Some(Time { secs: d.uint("change")? as i64, nanos: d.uint32("change")? }),
+        };
+        let count = d.uint("groups")?;
         let nodes = (0..count.count_ones()).map(|_| d.array("node")).collect::<Result<Vec<_>, _>>()?;
         let runs = (0..d.count(34, "chunks")?)
             .map(|_| Ok(ChunkRun { bytes: d.uint32("chunk")?, repeat: d.uint32("repeat")?, id: BlobId(d.array("chunk")?) }))
             .collect::<Result<Vec<_>, Malformed>>()?;
         d.finish("chunks")?;
-        let grown = Grown { inode, bytes, groups: Groups { count, nodes }, runs };
+        let grown = Grown { inode, bytes, changed, groups: Groups { count, nodes }, runs };
         let total = grown.runs.iter().try_fold(0u64, |sum, run| sum.checked_add(run.run_bytes()));
         let is_sound = total == Some(bytes) && grown.groups.is_sound() && grown.groups.bytes() < bytes.max(1);
         if is_sound { Ok((base, grown)) } else { Err(Malformed("lengths")) }
@@ -85,9 +98,14 @@ impl Grown {
     pub fn write(&self, layout: &Layout, file: &Path, base: Ulid) -> std::io::Result<()> {
         let mut out = GROWN_MAGIC.to_vec();
         out.extend_from_slice(&base.to_bytes());
-        for number in [self.inode, self.bytes, self.groups.count] {
-            put_uint(&mut out, number);
+        put_uint(&mut out, self.inode);
+        put_uint(&mut out, self.bytes);
+        out.push(u8::from(self.changed.is_some()));
+        if let Some(changed) = self.changed {
+            put_uint(&mut out, changed.secs as u64);
+            put_uint(&mut out, u64::from(changed.nanos));
         }
+        put_uint(&mut out, self.groups.count);
         self.groups.nodes.iter().for_each(|node| out.extend_from_slice(node));
         put_uint(&mut out, self.runs.len() as u64);
         for run in &self.runs {
@@ -104,6 +122,18 @@ impl Grown {
             let _ = fs::remove_file(&temporary);
         }
         written
+    }
+
+    /// Whether the file is as it was read, by its times.
+    pub fn is_unchanged(&self, stat: &Stat) -> bool {
+        self.changed == Some(stat.ctime) && (self.inode, self.bytes) == (stat.ino, stat.size)
+    }
+
+    /// The knowledge of a file that was read whole, from `began` on, when its times were these.
+    pub fn settled(self, stat: &Stat, began: Time) -> Self {
+        let secs = began.secs.saturating_sub(stat.ctime.secs);
+        let gap = secs.saturating_mul(1_000_000_000).saturating_add(i64::from(began.nanos) - i64::from(stat.ctime.nanos));
+        Grown { changed: (gap > SETTLED_NANOS).then_some(stat.ctime), ..self }
     }
 
     /// How many runs at the beginning stay as they are. Short ones at the end are cut anew once they make up a whole chunk, so that
@@ -208,7 +238,7 @@ pub fn read(
             batch.meta(encoded)?;
         }
     }
-    Ok(GrownContent { blob, bytes_read, grown: Grown { inode, bytes: end, groups, runs } })
+    Ok(GrownContent { blob, bytes_read, grown: Grown { inode, bytes: end, changed: None, groups, runs } })
 }
 
 fn read_short(batch: &mut Batch<'_>, file: &File, inode: u64, end: u64, name: &[u8]) -> Result<GrownContent, Failure> {
@@ -220,5 +250,36 @@ fn read_short(batch: &mut Batch<'_>, file: &File, inode: u64, end: u64, name: &[
         batch.small_chunk(blob.object(), &bytes, name)?;
         runs.push(ChunkRun { id: blob, bytes: end as u32, repeat: 1 });
     }
-    Ok(GrownContent { blob, bytes_read: end, grown: Grown { inode, bytes: end, groups: Groups::default(), runs } })
+    Ok(GrownContent { blob, bytes_read: end, grown: Grown { inode, bytes: end, changed: None, groups: Groups::default(), runs } })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_taken_for_unchanged_only_by_times_that_tell() {
+        let file = tempfile::tempfile().unwrap();
+        let stat = crate::sys::stat_fd(&file).unwrap();
+        let grown = Grown { inode: stat.ino, bytes: 0, changed: None, groups: Groups::default(), runs: Vec::new() };
+        let at = |nanos: i64| Time { secs: stat.ctime.secs + (i64::from(stat.ctime.nanos) + nanos) / 1_000_000_000, nanos: 0 };
+        assert!(!grown.is_unchanged(&stat));
+        assert!(!grown.clone().settled(&stat, at(0)).is_unchanged(&stat), "in the same tick");
+        assert!(!grown.clone().settled(&stat, at(-5_000_000_000)).is_unchanged(&stat), "before it, by a clock that went back");
+        let settled = grown.settled(&stat, at(3_000_000_000));
+        assert!(settled.is_unchanged(&stat));
+        let changed = Time { nanos: stat.ctime.nanos ^ 1, ..stat.ctime };
+        let others = [
+            Stat { ctime: changed, ..stat },
+            Stat { size: 1, ..stat },
+            Stat { ino: stat.ino + 1, ..stat },
+        ];
+        assert!(others.iter().all(|other| !settled.is_unchanged(other)));
+        // What is kept says the same.
+        let dir = tempfile::tempdir().unwrap();
+        let layout = Layout { root: dir.path().to_owned() };
+        fs::create_dir_all(layout.cache()).unwrap();
+        settled.write(&layout, Path::new("/f"), Ulid::from_bytes([7; 16])).unwrap();
+        assert_eq!(Grown::read(&layout, Path::new("/f")).unwrap(), (Ulid::from_bytes([7; 16]), settled));
+    }
 }

@@ -5,7 +5,6 @@ use std::{
     collections::BTreeMap,
     fs::File,
     io::Write,
-    ops::Range,
     os::fd::AsFd,
     path::{Path, PathBuf},
 };
@@ -31,6 +30,9 @@ use crate::{
     sys,
     tree::{self, Kind, Meta, Node, Time, Totals},
 };
+
+/// How often a file is read that changes meanwhile.
+const ATTEMPTS: usize = 3;
 
 /// The folder of a checkpoint that holds what belongs to it beside the workspace.
 pub const STATE_FOLDER: &str = "state";
@@ -77,12 +79,17 @@ impl Seen<'_> {
 pub enum Content {
     /// They are here.
     Bytes(Vec<u8>),
-    /// A range of a file. From a file that only grew since the last checkpoint, only what is new is read, if the range begins at 0.
+    /// A file as it is when it is read. One that did not change since the last checkpoint is not read again.
     File {
         /// The file.
         path: PathBuf,
-        /// Which of its bytes.
-        range: Range<u64>,
+    },
+    /// The beginning of a file that only grows. Of what the last checkpoint has of it nothing is read again.
+    Beginning {
+        /// The file.
+        path: PathBuf,
+        /// How many of its bytes.
+        bytes: u64,
     },
 }
 
@@ -156,7 +163,7 @@ pub(super) fn take(store: &Store, sink: &Sink<'_>, pin: &mut Pin, captured: &mut
             Err(Failure::Store(error)) => return Err(error),
             Err(Failure::Unreadable(errno)) => {
                 let place = match &file.content {
-                    Content::File { path, .. } => path.display().to_string(),
+                    Content::File { path } | Content::Beginning { path, .. } => path.display().to_string(),
                     Content::Bytes(_) => file.path.clone(),
                 };
                 let error = format!("{place}: {}", std::io::Error::from(errno));
@@ -190,21 +197,42 @@ impl Taking<'_, '_> {
     fn content(&mut self, content: &Content, name: &str) -> Result<(BlobId, u64), Failure> {
         let (blob, size, read) = match content {
             Content::Bytes(bytes) => (self.bytes(bytes, name)?, bytes.len() as u64, bytes.len() as u64),
-            Content::File { path, range } if range.start == 0 => {
-                let file = open(path)?;
-                let before = self.known(path)?;
-                let found =
-                    grown::read(self.store, &mut self.reader, &mut self.batch, &file, range.end, before, name.as_bytes())?;
-                self.grown.push((path.clone(), found.grown));
-                (found.blob, range.end, found.bytes_read)
-            }
-            Content::File { path, range } => {
-                let bytes = read_range(&open(path)?, range)?;
-                (self.bytes(&bytes, name)?, bytes.len() as u64, bytes.len() as u64)
-            }
+            Content::File { path } => self.file(path, name)?,
+            Content::Beginning { path, bytes } => self.beginning(path, *bytes, name)?,
         };
         self.read = (self.read.0 + 1, self.read.1 + read);
         Ok((blob, size))
+    }
+
+    /// The first bytes of a file that only grows.
+    fn beginning(&mut self, path: &Path, bytes: u64, name: &str) -> Result<(BlobId, u64, u64), Failure> {
+        let file = open(path)?;
+        let before = self.known(path)?;
+        let found = grown::read(self.store, &mut self.reader, &mut self.batch, &file, bytes, before, name.as_bytes())?;
+        self.grown.push((path.to_owned(), found.grown));
+        Ok((found.blob, bytes, found.bytes_read))
+    }
+
+    /// A whole file. One that changes while it is read is read again.
+    fn file(&mut self, path: &Path, name: &str) -> Result<(BlobId, u64, u64), Failure> {
+        let mut bytes_read = 0;
+        for _ in 0..ATTEMPTS {
+            // Whoever replaces a file leaves us the one that we have opened.
+            let file = open(path)?;
+            let stat = sys::stat_fd(&file)?;
+            let began = sys::now();
+            let known = self.known(path)?.filter(|known| known.is_unchanged(&stat));
+            let found = grown::read(self.store, &mut self.reader, &mut self.batch, &file, stat.size, known, name.as_bytes());
+            let after = sys::stat_fd(&file)?;
+            if (after.size, after.mtime, after.ctime) != (stat.size, stat.mtime, stat.ctime) {
+                bytes_read += found.map_or(0, |found| found.bytes_read);
+                continue;
+            }
+            let found = found?;
+            self.grown.push((path.to_owned(), found.grown.settled(&stat, began)));
+            return Ok((found.blob, stat.size, bytes_read + found.bytes_read));
+        }
+        Err(Failure::Unreadable(Errno::AGAIN))
     }
 
     fn bytes(&mut self, bytes: &[u8], name: &str) -> Result<BlobId, Failure> {
@@ -242,17 +270,6 @@ fn open(path: &Path) -> Result<File, Errno> {
     let nonblock = rustix::fs::OFlags::NONBLOCK.bits() as i32;
     let file = File::options().read(true).custom_flags(nonblock).open(path).map_err(errno)?;
     if sys::stat_fd(&file)?.is_file() { Ok(file) } else { Err(Errno::INVAL) }
-}
-
-fn read_range(file: &File, range: &Range<u64>) -> Result<Vec<u8>, Errno> {
-    use std::os::unix::fs::FileExt;
-    let length = range.end.saturating_sub(range.start);
-    let mut bytes = vec![0; usize::try_from(length).map_err(|_| Errno::FBIG)?];
-    file.read_exact_at(&mut bytes, range.start).map_err(|e| match e.kind() {
-        std::io::ErrorKind::UnexpectedEof => Errno::AGAIN,
-        _ => errno(e),
-    })?;
-    Ok(bytes)
 }
 
 /// A folder on its way into a tree.

@@ -59,8 +59,8 @@ fn a_state_is_stored_beside_the_workspace() {
     let mut told = Told { wanted: vec![b"src/main.rs".to_vec(), b"src".to_vec(), b"nothing".to_vec()], ..Told::default() };
     told.captured = Captured {
         files: vec![
-            file("conversation/transcript.jsonl", Content::File { path: log.clone(), range: 0..250_000 }),
-            file("conversation/part", Content::File { path: log.clone(), range: 10..20 }),
+            file("conversation/transcript.jsonl", Content::Beginning { path: log.clone(), bytes: 250_000 }),
+            file("conversation/part", Content::File { path: log.clone() }),
             file("environment.json", Content::Bytes(b"{}".to_vec())),
             file("large", Content::Bytes(large.clone())),
             file("empty", Content::Bytes(Vec::new())),
@@ -79,7 +79,7 @@ fn a_state_is_stored_beside_the_workspace() {
     let state = state_of(&f, checkpoint);
     let log = fs::read(&log).unwrap();
     assert_eq!(state["conversation/transcript.jsonl"], log[..250_000]);
-    assert_eq!((&state["conversation/part"][..], &state["environment.json"][..]), (&log[10..20], &b"{}"[..]));
+    assert_eq!((&state["conversation/part"][..], &state["environment.json"][..]), (&log[..], &b"{}"[..]));
     assert!(state["large"] == large && state["empty"].is_empty() && state.len() == 5);
     assert!(checkpoint.is_complete() && checkpoint.record.parts.len() == 3);
     f.assert_exact(checkpoint);
@@ -99,12 +99,12 @@ fn what_cannot_be_read_fails_its_part_and_no_more() {
     fs::write(&there, b"0123456789").unwrap();
     let gone = f.workspace.with_file_name("gone");
     for content in [
-        Content::File { path: gone, range: 0..3 },
-        Content::File { path: there.clone(), range: 0..11 },
-        Content::File { path: there.clone(), range: 5..11 },
-        Content::File { path: f.workspace.clone(), range: 0..1 },
+        Content::File { path: gone.clone() },
+        Content::Beginning { path: gone, bytes: 3 },
+        Content::Beginning { path: there.clone(), bytes: 11 },
+        Content::File { path: f.workspace.clone() },
     ] {
-        let outcome = with(&f, vec![file("x/bad", content), file("x/good", Content::File { path: there.clone(), range: 0..10 })]);
+        let outcome = with(&f, vec![file("x/bad", content), file("x/good", Content::File { path: there.clone() })]);
         let Some(Part::Failed { error }) = outcome.checkpoint.record.parts.get("conversation") else { panic!() };
         assert!(error.starts_with('/'), "{error}");
         assert!(!outcome.checkpoint.is_complete());
@@ -131,7 +131,7 @@ fn unchanged_is_what_has_the_same_files_and_the_same_conversation() {
 
 /// One capture of a file that grows: its content, read whole and read by what is known.
 fn capture(f: &Fixture, log: &Path, end: u64) -> Outcome {
-    with(f, vec![file("log", Content::File { path: log.to_owned(), range: 0..end })])
+    with(f, vec![file("log", Content::Beginning { path: log.to_owned(), bytes: end })])
 }
 
 #[test]
@@ -192,6 +192,37 @@ fn a_file_that_was_rewritten_is_read_anew() {
     check(&kept, 1 << 20);
     File::options().write(true).open(&log).unwrap().set_len(100_000).unwrap();
     check(&kept, 100_000);
+}
+
+#[test]
+fn a_file_that_may_be_written_anew_is_taken_whole() {
+    let f = fixture();
+    f.write("a", b"1");
+    let side = f.workspace.with_file_name("side");
+    let whole = |path: &Path| with(&f, vec![file("side", Content::File { path: path.to_owned() })]);
+    let mut content = noise(3 << 20, 1);
+    fs::write(&side, &content).unwrap();
+    whole(&side);
+    assert!(whole(&side).bytes_read >= 3 << 20, "it was changed too soon before to tell whether it has been since");
+    // Written over where somebody who looks at some of it does not look.
+    for at in (100_000..3 << 20).step_by(500_000) {
+        content[at..at + 5].copy_from_slice(b"other");
+        let mut open = File::options().write(true).open(&side).unwrap();
+        open.seek(SeekFrom::Start(at as u64)).unwrap();
+        open.write_all(b"other").unwrap();
+        assert!(state_of(&f, &whole(&side).checkpoint)["side"] == content, "{at}");
+    }
+    for other in [noise(10, 2), noise(4 << 20, 3), Vec::new(), noise(70_000, 4)] {
+        fs::write(&side, &other).unwrap();
+        assert!(state_of(&f, &whole(&side).checkpoint)["side"] == other);
+    }
+    // A file that was not touched for long: this program.
+    let old = std::env::current_exe().unwrap();
+    let bytes = fs::metadata(&old).unwrap().len();
+    assert!(whole(&old).bytes_read >= bytes);
+    let again = whole(&old);
+    assert!(again.bytes_read < 2 << 20, "{}", again.bytes_read);
+    assert!(state_of(&f, &again.checkpoint)["side"] == fs::read(&old).unwrap());
 }
 
 proptest! {
