@@ -3,6 +3,7 @@
 use std::{
     fs,
     io::Write,
+    os::unix::fs::PermissionsExt,
     path::Path,
     process::{Command, Output, Stdio},
     time::{Duration, Instant},
@@ -199,6 +200,33 @@ fn what_an_agent_says_that_another_one_started_is_not_said_of_that_ones_conversa
 }
 
 #[test]
+fn hooks_that_keep_what_they_see_in_another_store_are_none_of_this_one() {
+    let scratch = Scratch::new();
+    let agent = scratch.path("bin/claude");
+    write(&agent, b"#!/bin/sh\nprintf '%s\\n' \"$@\" >> arguments\n").unwrap();
+    fs::set_permissions(&agent, PermissionsExt::from_mode(0o755)).unwrap();
+    fs::create_dir_all(scratch.path("work")).unwrap();
+    let is_given_hooks = || {
+        let run = ["session", "run", "--", agent.to_str().unwrap(), "-p", "hello"];
+        let output = scratch.command(&run).current_dir(scratch.path("work")).output().unwrap();
+        assert!(output.status.success(), "{}", shown(&output));
+        let arguments = fs::read_to_string(scratch.path("work/arguments")).unwrap();
+        fs::remove_file(scratch.path("work/arguments")).unwrap();
+        assert!(arguments.contains("hello"), "{arguments}");
+        arguments.lines().any(|line| line == "--settings")
+    };
+    assert!(is_given_hooks(), "there are none yet");
+    scratch.expect(0, &["hooks", "install"]);
+    assert!(!is_given_hooks(), "there are some, of this store");
+    // Named from here, and meant wherever the agent works.
+    let mut install = scratch.command(&["--store", "it's another", "hooks", "install"]);
+    assert!(install.current_dir(scratch.path("")).status().unwrap().success());
+    let settings = fs::read_to_string(scratch.path("home/.claude/settings.json")).unwrap();
+    assert!(settings.contains(scratch.path("it").to_str().unwrap()), "{settings}");
+    assert!(is_given_hooks());
+}
+
+#[test]
 fn an_agent_that_was_started_by_hand_is_adopted() {
     let Some(live) = Live::new() else { return };
     let settings = live.agent.config().join("settings.json");
@@ -215,7 +243,7 @@ fn an_agent_that_was_started_by_hand_is_adopted() {
     let mut command = live.agent.command(&Agent::headless("make it"));
     let output = command.env("PARHELIA_STORE", &store).output().unwrap();
     assert!(output.status.success(), "{}", shown(&output));
-    wait(|| live.objects(&["checkpoint", "list"], "checkpoint").iter().any(|c| c["trigger"] == "shutdown").then_some(()));
+    wait(|| live.objects(&["checkpoint", "list"], "checkpoint").iter().any(|c| c["trigger"] == "complete").then_some(()));
     // Whichever of the last two comes first, the other finds that nothing has changed.
     let has_turn_end = || live.objects(&["checkpoint", "list"], "checkpoint").iter().any(|c| c["trigger_detail"] == "turn_end");
     let log = || fs::read_to_string(live.agent.home().join(".local/state/parhelia/hook.log")).unwrap_or_default();

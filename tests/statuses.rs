@@ -2,8 +2,9 @@
 
 use std::{
     fs,
+    io::Write,
     path::PathBuf,
-    process::{Child, Output, Stdio},
+    process::{Child, Command, Output, Stdio},
 };
 
 use parhelia_store::{
@@ -296,6 +297,50 @@ fn recover_says_how_it_is_and_does_what_it_is_told() {
     work.scratch.expect(0, &["session", "recover", "work", "--yes"]);
     work.has_started(2);
     assert_eq!((work.status().as_str(), work.checkpoints().is_empty()), ("ended", false));
+}
+
+#[test]
+fn recover_lets_the_user_choose_a_checkpoint_on_a_terminal() {
+    let work = Work::new();
+    let mut child = work.start(&work.gate());
+    work.has_started(1);
+    let process = wait(|| work.last_run()["pid"].as_i64());
+    let first = work.create("first\n");
+    let second = work.create("second\n");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    kill(i32::try_from(process).unwrap());
+    wait(|| (!PathBuf::from(format!("/proc/{process}")).exists()).then_some(()));
+    fs::write(work.workspace.join("file"), "third\n").unwrap();
+    let typed = |keys: &str| {
+        let recover = work.scratch.command(&["session", "recover", "work"]);
+        let program = recover.get_program().to_string_lossy().into_owned();
+        let mut terminal = Command::new("script");
+        terminal.args(["-qec", &format!("'{program}' session recover work"), "/dev/null"]).env_clear();
+        terminal.envs(recover.get_envs().filter_map(|(name, value)| Some((name, value?)))).stdin(Stdio::piped());
+        let mut running = terminal.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        running.stdin.take().unwrap().write_all(keys.as_bytes()).unwrap();
+        let output = running.wait_with_output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    work.go();
+    for keys in ["c\n\n", "c\n2\nn\n", "l\n"] {
+        let (code, said) = typed(keys);
+        assert_eq!((code, work.file().as_str()), (Some(0), "third\n"), "{said}");
+    }
+    let (code, said) = typed("c\n17\n");
+    assert!(code == Some(2) && said.contains("17 is none of the numbers above"), "{said}");
+    assert_eq!(work.session()["epoch"], 1, "nothing was done");
+    let (code, said) = typed("c\n2\ny\n");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains(&format!("1  {second}")) && said.contains(&format!("2  {first}")), "{said}");
+    work.has_started(2);
+    assert_eq!((work.file().as_str(), &work.session()["epoch"]), ("first\n", &2.into()));
+    // Without a terminal a flag says it.
+    let resumed = work.scratch.expect(0, &["session", "recover", "work", "--from", &second, "--yes"]);
+    assert!(resumed.contains(&format!("put back to checkpoint {second}")), "{resumed}");
+    work.has_started(3);
+    assert_eq!(work.file(), "second\n");
 }
 
 #[test]

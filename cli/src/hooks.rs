@@ -52,7 +52,12 @@ impl Verb {
     pub fn run(&self, context: &mut Context) -> Result<Code> {
         match self {
             Verb::Install(place) => {
-                let command = HookCommand { program: program(place)?, store: context.global.store.clone() };
+                // The agent calls it in folders of its own.
+                let absolute = |path: &PathBuf| {
+                    std::path::absolute(path).map_err(|source| Failure::File { action: "find", path: path.clone(), source })
+                };
+                let store = context.global.store.as_ref().map(absolute).transpose()?;
+                let command = HookCommand { program: program(place)?, store };
                 report(context, "install", &hooks::install(&place.path()?, &command)?)
             }
             Verb::Uninstall(place) => report(context, "uninstall", &hooks::uninstall(&place.path()?)?),

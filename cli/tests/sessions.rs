@@ -186,8 +186,48 @@ fn a_headless_agents_output_is_a_conversation() {
     for checkpoint in agent.run(&["checkpoint", "list", "--json"]).json().iter().filter(|line| line["type"] == "checkpoint") {
         assert_eq!(checkpoint["usage"]["cost_estimate_usd"], 0.25, "{checkpoint}");
     }
+    // It is no transcript: nobody takes it for one later.
+    let session = agent.run(&["session", "show", "fix", "--json"]).out;
+    assert!(session.contains(AGENT_SESSION) && !session.contains("stream.tmp") && !session.contains("/log"), "{session}");
+    let bare = agent.create(&[]).expect(3);
+    assert!(bare.err.contains("--stream-json"), "{}", bare.err);
+    fs::write(work(&agent.home).join("a.txt"), "two\n").unwrap();
+    agent.run(&["checkpoint", "rollback", "fix@latest~2", "--yes"]);
+    assert_eq!(fs::read_to_string(work(&agent.home).join("a.txt")).unwrap(), "one\n");
+    assert_eq!(fs::read_dir(agent.transcript.parent().unwrap()).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(agent.home.folder.path().join(".claude/projects")).unwrap().count(), 1);
     let left = fs::read_dir(agent.home.store().join("cache")).unwrap();
     assert!(left.flatten().all(|entry| !entry.file_name().to_string_lossy().contains("stream")));
+}
+
+#[test]
+fn what_a_conversation_got_later_is_kept_aside_by_a_rollback_and_brought_back_by_undo() {
+    let mut agent = Agent::new();
+    let slug = parhelia_session::agent::slug(&work(&agent.home));
+    let project = agent.home.folder.path().join(".claude/projects").join(slug);
+    agent.transcript = project.join(format!("{AGENT_SESSION}.jsonl"));
+    let side = |name: &str| project.join(AGENT_SESSION).join("tool-results").join(name);
+    fs::create_dir_all(side("")).unwrap();
+    agent.turn(1);
+    let before = fs::read(&agent.transcript).unwrap();
+    fs::write(side("changed"), "as it was").unwrap();
+    fs::write(side("removed"), "as it was").unwrap();
+    agent.create(&["--agent-session", AGENT_SESSION]).expect(0);
+    agent.turn(2);
+    let after = fs::read(&agent.transcript).unwrap();
+    fs::write(side("changed"), "as it is now").unwrap();
+    fs::remove_file(side("removed")).unwrap();
+    fs::write(side("later"), "of the second turn").unwrap();
+    let said = agent.run(&["checkpoint", "rollback", "fix@latest", "--yes"]).out;
+    let read = |name: &str| fs::read_to_string(side(name)).unwrap();
+    assert_eq!(fs::read(&agent.transcript).unwrap(), before);
+    assert_eq!((read("changed").as_str(), read("removed").as_str(), side("later").exists()), ("as it was", "as it was", false));
+    let kept = said.lines().find_map(|line| line.strip_prefix("Kept aside of the conversation: ")).unwrap();
+    assert_eq!(fs::read_to_string(kept).unwrap(), "of the second turn", "{said}");
+    agent.run(&["checkpoint", "undo", "fix", "--yes"]);
+    assert_eq!(fs::read(&agent.transcript).unwrap(), after);
+    assert_eq!((read("changed").as_str(), read("later").as_str()), ("as it is now", "of the second turn"));
+    assert!(!side("removed").exists());
 }
 
 #[test]

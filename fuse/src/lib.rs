@@ -49,5 +49,5 @@ pub use counts::Counts;
 pub use error::{Error, Holder, Result};
 pub use mount::{Log, Mounted, Options, Stopper, What, mount};
 pub use mountinfo::holders;
-pub use state::{FoundMount, MountText, clear_stale, list};
+pub use state::{FoundMount, MountText, clear_stale, list, shown_at};
 pub use unmount::{detach, unmount};

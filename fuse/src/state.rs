@@ -12,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use parhelia_store::{Store, disk, name};
+use parhelia_store::{Store, disk, name, record::Checkpoint};
 use rustix::{
     fs::{FlockOperation, flock},
     io::Errno,
@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use ulid::Ulid;
 
 use crate::{
+    catalogue::file_name,
     error::{Error, Result},
     mountinfo,
     unmount::detach,
@@ -135,6 +136,20 @@ pub fn list(store: &Store) -> Result<Vec<FoundMount>> {
     }
     found.sort_by(|a, b| a.file.cmp(&b.file));
     Ok(found)
+}
+
+/// Where a mount shows the workspace of a checkpoint, if one does.
+pub fn shown_at(store: &Store, checkpoint: &Checkpoint) -> Result<Option<PathBuf>> {
+    let id = checkpoint.id();
+    let shown = |mount: FoundMount| match mount.text.what.as_str() {
+        what if what == id => Some(mount.text.path()),
+        "store" => {
+            let session = OsString::from_vec(file_name(&checkpoint.record.session));
+            Some(mount.text.path().join("sessions").join(session).join(&id).join("workspace"))
+        }
+        _ => None,
+    };
+    Ok(list(store)?.into_iter().filter(|mount| mount.alive).find_map(shown))
 }
 
 /// Of mounts that are over, so many logs are kept.

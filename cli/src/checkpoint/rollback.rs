@@ -283,7 +283,10 @@ fn dry_run(context: &mut Context, target: &Checkpoint, look: &Look, changes: &[(
 
 fn is_agreed(context: &mut Context, store: &Store, target: &Checkpoint, look: &Look) -> Result<bool> {
     if !std::io::stdin().is_terminal() {
-        return Err(Failure::Usage("give --yes to roll back without being asked, or --dry-run to see what would happen".into()));
+        return Err(Failure::Usage(format!(
+            "give --yes to roll back without being asked; `parhelia checkpoint rollback {} --dry-run` shows what would happen",
+            target.id()
+        )));
     }
     let changes = changes(context, store, target, look)?;
     print_changes(context, &changes)?;
@@ -320,6 +323,9 @@ fn report(context: &mut Context, look: &Look, done: &Done) -> Result<()> {
     if done.with_conversation {
         context.out.remark("The conversation is at the checkpoint's position.")?;
     }
+    for path in &done.moved {
+        context.out.remark(format!("Kept aside of the conversation: {}", path.display()))?;
+    }
     let next = format!("parhelia session resume {}", look.session.id);
     context.out.remark(format!("To go on from here: {next}"))?;
     context.out.summary(json!({
@@ -331,6 +337,7 @@ fn report(context: &mut Context, look: &Look, done: &Done) -> Result<()> {
         "files": done.report.files,
         "deleted": done.report.deleted,
         "with_conversation": done.with_conversation,
+        "moved": done.moved.iter().map(|path| path.display().to_string()).collect::<Vec<_>>(),
         "changed": true,
         "next": next,
     }))

@@ -70,18 +70,14 @@ pub fn prepare(
     let known = store.view().session(session)?;
     let mut spooled = None;
     let conversation = match (&args.transcript, &args.agent_session, &args.stream_json) {
-        (Some(transcript), ..) => {
-            let absolute = std::path::absolute(transcript);
-            let absolute = absolute.map_err(|source| Failure::File { action: "find", path: transcript.clone(), source })?;
-            Some(Ok(Source::Transcript(Located::from_hook(&absolute)?)))
-        }
+        (Some(transcript), ..) => Some(Ok(Source::Transcript(Located::from_hook(&absolute(transcript)?)?))),
         (_, Some(id), _) => Some(Ok(by_id(id)?)),
         (.., Some(log)) if log.as_os_str() == "-" => {
             let path = spool(store)?;
             spooled = Some(Spooled(path.clone()));
-            Some(Ok(Source::Stream(path)))
+            Some(Ok(Source::Stream { log: path, is_copy: true }))
         }
-        (.., Some(log)) => Some(Ok(Source::Stream(log.clone()))),
+        (.., Some(log)) => Some(Ok(Source::Stream { log: absolute(log)?, is_copy: false })),
         _ if args.no_conversation => None,
         _ => known.as_ref().and_then(last_conversation),
     };
@@ -95,6 +91,10 @@ pub fn prepare(
     let listed = is_agents.then(|| (workspace.to_owned(), config.context.clone()));
     let wanted = Wanted { conversation, session_state, jobs, context: listed, cache: store.layout().cache() };
     Ok(Prepared { capture: Capture::new(wanted), _spooled: spooled })
+}
+
+fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).map_err(|source| Failure::File { action: "find", path: path.to_owned(), source })
 }
 
 fn by_id(id: &str) -> parhelia_session::Result<Source> {
@@ -113,7 +113,9 @@ fn last_conversation(session: &Session) -> Option<Result<Source, String>> {
         None => match by_id(&conversation.id) {
             // The agent has not begun to write it.
             Err(parhelia_session::Error::NoTranscript { .. }) if conversation.turn_count.unwrap_or(0) == 0 => None,
-            found => Some(found.map_err(|e| e.to_string())),
+            found => {
+                Some(found.map_err(|e| format!("{e}; name it with --transcript or --stream-json, or give --no-conversation")))
+            }
         },
     }
 }

@@ -17,8 +17,16 @@ use crate::{exit::Result, session::agent::variable};
 /// How long a commit may be waited for.
 const LOCK_LIMIT: Duration = Duration::from_secs(2);
 
-/// Notes that a conversation begins, and says what it should know as the agent's JSON. Nothing where there is nothing to say.
-pub fn answer(store: Result<PathBuf>, event: &Event, budget: Budget) -> Result<Option<String>> {
+/// What the agent is told.
+pub struct Answer {
+    /// The agent's JSON.
+    pub text: String,
+    /// What it takes of the budget, for the log.
+    pub measured: String,
+}
+
+/// Notes that a conversation begins, and says what it should know. Nothing where there is nothing to say.
+pub fn answer(store: Result<PathBuf>, event: &Event, budget: Budget) -> Result<Option<Answer>> {
     let options = OpenOptions { create: true, lock_timeout: LOCK_LIMIT, ..OpenOptions::default() };
     let store = Store::open(&store?, &options)?;
     let Some(current) = run::run_of(&store, event, true, run::agent_above(), &variable)? else { return Ok(None) };
@@ -26,7 +34,16 @@ pub fn answer(store: Result<PathBuf>, event: &Event, budget: Budget) -> Result<O
     let Some(input) = input(&store, &current, event)? else { return Ok(None) };
     let said = render(&input, budget);
     let output = json!({ "hookEventName": event.hook_event_name, "additionalContext": said.text });
-    Ok(Some(json!({ "hookSpecificOutput": output }).to_string()))
+    let measured = format!(
+        "told {} tokens of {}, {} characters of {}, {} files; {} not included",
+        said.tokens,
+        budget.tokens_max,
+        said.characters,
+        budget.characters_max,
+        said.files,
+        said.left_out.len()
+    );
+    Ok(Some(Answer { text: json!({ "hookSpecificOutput": output }).to_string(), measured }))
 }
 
 /// Lets commands of an agent that was started by hand carry the run's marker, so that they are known when the agent is dead.
@@ -58,7 +75,14 @@ fn input(store: &Store, current: &Current, event: &Event) -> Result<Option<Input
 }
 
 fn told(store: &Store, session: &Session, checkpoint: Option<&Checkpoint>, current: &Current, why: Why) -> Result<Input> {
-    Ok(resume::tell(store, session, checkpoint, &current.workspace, why)?)
+    let mut input = resume::tell(store, session, checkpoint, &current.workspace, why)?;
+    input.mount = checkpoint.and_then(|checkpoint| mounted_at(store, checkpoint));
+    Ok(input)
+}
+
+/// Where the checkpoint can be read without commands.
+pub fn mounted_at(store: &Store, checkpoint: &Checkpoint) -> Option<String> {
+    parhelia_fuse::shown_at(store, checkpoint).ok().flatten().and_then(|path| path.into_os_string().into_string().ok())
 }
 
 /// Earlier work in this folder that was not finished: named, with the command that goes on with it; the user decides.

@@ -5,6 +5,7 @@ mod answer;
 mod log;
 mod work;
 
+pub use answer::mounted_at;
 pub use work::is_work;
 
 use std::{
@@ -63,8 +64,11 @@ fn take(context: &Context, event: Event) {
         let workspace = event.cwd.clone().unwrap_or_else(|| PathBuf::from("."));
         let budget = context.config(&workspace).map_or_else(|_| Budget::default(), |config| Budget::from(&config.inject));
         match within(ANSWER_LIMIT, move || answer::answer(store, &asked, budget)) {
-            // The agent may be gone by now.
-            Some(Ok(Some(text))) => drop(writeln!(std::io::stdout(), "{text}")),
+            Some(Ok(Some(answer))) => {
+                // The agent may be gone by now.
+                let _ = writeln!(std::io::stdout(), "{}", answer.text);
+                log::line(&format!("{}: {}", event.hook_event_name, answer.measured));
+            }
             Some(Ok(None)) => {}
             Some(Err(e)) => log::line(&format!("{}: {e}", event.hook_event_name)),
             None => log::line(&format!("{}: there was no answer in time", event.hook_event_name)),

@@ -8,6 +8,7 @@ use std::{
 };
 
 use parhelia_session::{
+    agent::Agent,
     hooks::{Event, Kind},
     process::Found,
     retention, rollback,
@@ -17,6 +18,7 @@ use parhelia_store::{
     Store,
     event::{NewEvent, kind},
     fold::Status,
+    record::Trigger,
 };
 use serde_json::json;
 
@@ -120,7 +122,11 @@ fn work(context: &Context, event: &Event) -> crate::exit::Result<String> {
                 session: &current.session,
                 run: Some((&current.run, current.epoch)),
                 workspace: &current.workspace,
-                trigger: wanted.trigger,
+                trigger: match wanted.trigger {
+                    // One that answers a single prompt ends when that is done.
+                    Trigger::Shutdown if Agent::of(&argv).is_some_and(|agent| agent.is_headless()) => Trigger::Complete,
+                    trigger => trigger,
+                },
                 detail: Some(wanted.detail),
                 message: None,
                 skip_if_unchanged: wanted.skip_if_unchanged,

@@ -44,15 +44,19 @@ pub fn environment(store: &Store, current: &Current) -> Vec<(String, OsString)> 
 }
 
 /// The agent's settings with our hooks, for one start: nothing where they are installed already, or the agent runs none.
-pub fn settings(agent: &Agent, workspace: &Path) -> Result<Option<String>> {
+pub fn settings(agent: &Agent, workspace: &Path, store: &Store) -> Result<Option<String>> {
     if !agent.has_hooks() {
         eprintln!("parhelia: the agent is started without hooks, so that checkpoints are made every few minutes only");
         return Ok(None);
     }
     let places = [config_folder(), Some(workspace.join(".claude"))];
+    let own = fs::canonicalize(store.path()).ok();
+    // Hooks that name another store keep what they capture there.
+    let is_of_store =
+        |command: &String| hooks::store_of(command).is_none_or(|named| own.is_some() && fs::canonicalize(named).ok() == own);
     let is_installed = |folder: PathBuf| {
         let status = hooks::status(&hooks::settings_path(&folder));
-        status.is_ok_and(|status| status.missing.is_empty() && !status.disabled)
+        status.is_ok_and(|status| status.missing.is_empty() && !status.disabled && status.commands.iter().all(is_of_store))
     };
     if places.into_iter().flatten().any(is_installed) {
         return Ok(None);

@@ -10,6 +10,7 @@ use parhelia_session::{
 use parhelia_store::{
     Store,
     fold::{Session, Status},
+    id::Ulid,
 };
 use serde_json::json;
 
@@ -23,11 +24,17 @@ use crate::{
     human,
 };
 
+/// How many checkpoints are shown to choose from.
+const SHOWN: usize = 9;
+
 /// Flags of `session recover`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The session, by id or name [default: the one whose agent died last]
     session: Option<String>,
+    /// Go on from this checkpoint instead of the newest one that may be resumed
+    #[arg(long, value_name = "CHECKPOINT", conflicts_with = "end")]
+    from: Option<String>,
     /// Resume it without asking
     #[arg(short, long, conflicts_with = "end")]
     yes: bool,
@@ -43,7 +50,8 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         Some(name) => store.view().session_named(name)?,
         None => dead(&store)?,
     };
-    let choice = resume::choose(&store, &session, None, false)?;
+    let mut from = args.from.as_ref().map(|text| resume_verb::chosen(&store, &session, text)).transpose()?;
+    let choice = resume::choose(&store, &session, from, false)?;
     let life = life(&store, &session)?;
     describe(context, &session, &choice, &life)?;
     if args.end {
@@ -56,19 +64,53 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         if !std::io::stdin().is_terminal() {
             return Err(Failure::Usage("give --yes to resume it, or --end to end it".into()));
         }
-        eprint!("[r]esume, [e]nd for good, or leave it as it is? ");
-        let _ = std::io::stderr().flush();
-        let mut line = String::new();
-        let read = std::io::stdin().lock().read_line(&mut line);
-        read.map_err(|source| Failure::File { action: "read", path: "standard input".into(), source })?;
-        match line.trim() {
+        match ask("[r]esume, resume from an earlier [c]heckpoint, [e]nd for good, or leave it as it is? ")?.as_str() {
             "r" | "resume" => {}
+            "c" | "checkpoint" => match choose_earlier(context, &store, &session)? {
+                Some(chosen) => from = Some(chosen),
+                None => return Ok(Code::Done),
+            },
             "e" | "end" => return pause::end(context, &EndArgs::of(session.id)),
             _ => return Ok(Code::Done),
         }
     }
     drop(store);
-    resume_verb::run(context, &resume_verb::Args::of(session.id))
+    let resumed = match from {
+        Some(from) => resume_verb::Args::from_checkpoint(session.id, from.to_string(), args.yes),
+        None => resume_verb::Args::of(session.id),
+    };
+    resume_verb::run(context, &resumed)
+}
+
+fn ask(question: &str) -> Result<String> {
+    eprint!("{question}");
+    let _ = std::io::stderr().flush();
+    let mut line = String::new();
+    let read = std::io::stdin().lock().read_line(&mut line);
+    read.map_err(|source| Failure::File { action: "read", path: "standard input".into(), source })?;
+    Ok(line.trim().to_owned())
+}
+
+/// Lets the user choose among the newest checkpoints. `None` where none is wanted.
+fn choose_earlier(context: &mut Context, store: &Store, session: &Session) -> Result<Option<Ulid>> {
+    let found = resume::candidates(store, session, SHOWN)?;
+    let now = jiff::Timestamp::now();
+    for (number, checkpoint) in (1..).zip(&found) {
+        let record = &checkpoint.record;
+        let message = record.message.as_deref().and_then(|message| message.lines().next()).unwrap_or_default();
+        let (made, why) = (human::ago(record.created_at, now), record.trigger.name());
+        context.out.line(format!("{number}  {}  {made}  {why}  {}", checkpoint.id(), human::path(message.as_bytes())))?;
+    }
+    context.out.flush()?;
+    let answer = ask("Number or id of a checkpoint, or nothing to leave it as it is: ")?;
+    match answer.parse::<usize>() {
+        _ if answer.is_empty() => Ok(None),
+        Ok(number) => match found.get(number.wrapping_sub(1)) {
+            Some(checkpoint) => Ok(Some(checkpoint.record.id)),
+            None => Err(Failure::Usage(format!("{number} is none of the numbers above"))),
+        },
+        Err(_) => resume_verb::chosen(store, session, &answer).map(Some),
+    }
 }
 
 /// The session that changed last among those whose agent is dead though nobody set them aside.

@@ -4,6 +4,7 @@ mod start;
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
+use jiff::Timestamp;
 use parhelia_session::{
     agent::{Agent, Bypass},
     environment::missing,
@@ -16,6 +17,7 @@ use parhelia_store::{
     Store,
     event::{NewEvent, kind},
     fold::{Place, Run, Session, Status, Tmux},
+    id::Ulid,
     progress::Progress,
     restore::Report,
     selector::find,
@@ -92,6 +94,8 @@ impl Args {
 const TURN_LIMIT: Duration = Duration::from_secs(60);
 /// The variable that names the checkpoint from which something goes on.
 const RESUMED_FROM: &str = "PARHELIA_RESUMED_FROM";
+/// A checkpoint that is older than this is said to be.
+const OLD_SECONDS: i64 = 300;
 /// How long processes of a dead run may take to end, before and after they are forced.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -264,15 +268,11 @@ fn already_alive(context: &mut Context, store: &Store, args: &Args, session: &Se
 
 /// Finds out what there is to go on with. Changes nothing.
 fn prepare(store: &Store, args: &Args, session: Session, last: Option<&Run>) -> Result<Prepared> {
-    let from = match &args.from {
-        // The latest of this session is meant, not of the store.
-        Some(text) if text.starts_with("latest") => Some(find(&store.view(), &format!("{}@{text}", session.id))?.record.id),
-        Some(text) => Some(find(&store.view(), text)?.record.id),
-        None => None,
-    };
+    let from = args.from.as_ref().map(|text| chosen(store, &session, text)).transpose()?;
     let choice = resume::choose(store, &session, from, args.force)?;
     let mut notices: Vec<String> =
         choice.skipped.iter().map(|(id, why)| format!("checkpoint {id} is newer, and was passed over: it {why}")).collect();
+    notices.extend(old(&choice, args.from.is_some()));
     if choice.checkpoint.is_none() {
         notices.push("the session has no checkpoint to go on from; the workspace is taken as it is".into());
     }
@@ -310,6 +310,21 @@ fn prepare(store: &Store, args: &Args, session: Session, last: Option<&Run>) -> 
         prepared.notices.push(format!("set as they were, because they are not set here: {}", variables.join(", ")));
     }
     Ok(prepared)
+}
+
+/// The checkpoint that somebody means who speaks of this session.
+pub(super) fn chosen(store: &Store, session: &Session, text: &str) -> Result<Ulid> {
+    // The latest of this session is meant, not of the store.
+    let of_session = text.starts_with("latest").then(|| format!("{}@{text}", session.id));
+    Ok(find(&store.view(), of_session.as_deref().unwrap_or(text))?.record.id)
+}
+
+/// Says how much may be missing, where the checkpoint is not of just now.
+pub(super) fn old(choice: &Choice, is_chosen: bool) -> Option<String> {
+    let checkpoint = choice.checkpoint.as_ref().filter(|_| !is_chosen)?;
+    let (made, now) = (checkpoint.record.created_at, Timestamp::now());
+    let is_old = now.duration_since(made).as_secs() >= OLD_SECONDS;
+    is_old.then(|| format!("checkpoint {} was made {}", checkpoint.id(), human::ago(made, now)))
 }
 
 /// Begins the new run: from here on every earlier one is fenced, and of two who try, one fails.
@@ -379,6 +394,8 @@ fn bring_back(context: &Context, store: &Store, prepared: &mut Prepared, args: &
     }
     drop(progress);
     let restored = conversation(store, prepared, args.from.is_some())?;
+    let moved = restored.moved.iter().map(|path| format!("kept aside of the conversation: {}", path.display()));
+    prepared.notices.extend(moved);
     if restored.repaired.cut_bytes > 0 {
         let kept = restored.repaired.aside.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
         prepared

@@ -80,7 +80,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         },
     )?;
     let argv = match &agent {
-        Some(agent) => agent.launch_argv(conversation.as_deref(), settings(agent, &workspace)?.as_deref()),
+        Some(agent) => agent.launch_argv(conversation.as_deref(), settings(agent, &workspace, &store)?.as_deref()),
         None => args.command.clone(),
     };
     context.out.remark(format!("Session {} begins.", current.session))?;

@@ -75,7 +75,7 @@ pub fn copies(config: &Path, conversation: &str) -> Result<Vec<PathBuf>> {
 }
 
 /// Sees to it that a conversation lies at `place` alone: every other copy is moved into the folder `aside`, with what belongs to it.
-/// Gives the file the present time, because the agent removes old ones. Returns where copies were moved.
+/// Gives the file the present time where that may be done, because the agent removes old ones. Returns where copies were moved.
 pub fn gather(config: &Path, conversation: &str, place: &Path, aside: &Path) -> Result<Vec<PathBuf>> {
     let mut moved = Vec::new();
     for copy in copies(config, conversation)?.into_iter().filter(|copy| copy != place) {
@@ -88,9 +88,8 @@ pub fn gather(config: &Path, conversation: &str, place: &Path, aside: &Path) -> 
             moved.push(move_into(&beside, &to)?);
         }
     }
-    if place.is_file() {
-        let file = fs::File::options().append(true).open(place).at("open", place)?;
-        file.set_modified(SystemTime::now()).at("set the time of", place)?;
+    if let Ok(file) = fs::File::open(place) {
+        let _ = file.set_modified(SystemTime::now());
     }
     Ok(moved)
 }

@@ -31,18 +31,16 @@ const WINDOW_BYTES: u64 = 256 << 10;
 /// Cuts a conversation behind its last whole record. Records before that are not looked at: the agent passes over bad ones.
 /// What is cut off is written to the folder `aside`, and synced, before the cut.
 pub fn repair(transcript: &Path, aside: &Path) -> Result<Repaired> {
-    let mut file = File::options().read(true).write(true).open(transcript).at("open", transcript)?;
+    let file = File::open(transcript).at("open", transcript)?;
     let size = file.metadata().at("look at", transcript)?.len();
     let end = whole_end(&file, size).at("read", transcript)?;
+    if end.bytes == size && !end.lacks_newline {
+        return Ok(Repaired { bytes: size, ..Repaired::default() });
+    }
+    let mut file = File::options().read(true).write(true).open(transcript).at("open", transcript)?;
     if end.bytes == size {
-        if end.lacks_newline {
-            file.seek(SeekFrom::End(0))
-                .and_then(|_| file.write_all(b"\n"))
-                .and_then(|()| file.sync_all())
-                .at("write", transcript)?;
-        }
-        let added = u64::from(end.lacks_newline);
-        return Ok(Repaired { bytes: size + added, completed: end.lacks_newline, ..Repaired::default() });
+        file.seek(SeekFrom::End(0)).and_then(|_| file.write_all(b"\n")).and_then(|()| file.sync_all()).at("write", transcript)?;
+        return Ok(Repaired { bytes: size + 1, completed: true, ..Repaired::default() });
     }
     let kept = keep_aside(&mut file, transcript, end.bytes, aside)?;
     file.set_len(end.bytes).and_then(|()| file.sync_all()).at("cut", transcript)?;

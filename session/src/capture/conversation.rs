@@ -26,27 +26,43 @@ use crate::{
 /// Version of `conversation.json`.
 const SCHEMA: u32 = 1;
 
+/// The field of a checkpoint's record that says that its conversation is what a headless agent printed, and names the file.
+pub(crate) const STREAM: &str = "stream_json";
+
 /// Where a conversation is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A transcript, as the agent keeps them.
     Transcript(Located),
-    /// What a headless agent printed with `--output-format stream-json`.
-    Stream(PathBuf),
+    /// What a headless agent printed with `--output-format stream-json`: no transcript that an agent could go on with.
+    Stream {
+        /// The file that holds it.
+        log: PathBuf,
+        /// Whether that file is only there for this capture.
+        is_copy: bool,
+    },
 }
 
 impl Source {
     fn path(&self) -> &Path {
         match self {
             Source::Transcript(located) => &located.transcript,
-            Source::Stream(log) => log,
+            Source::Stream { log, .. } => log,
         }
     }
 
     fn capture(&self, previous: Option<Conversation>) -> Result<conversation::Captured> {
         match self {
             Source::Transcript(located) => Conversation::capture(previous, located, Check::Seam),
-            Source::Stream(log) => Conversation::capture_stream(previous, log, Check::Seam),
+            Source::Stream { log, .. } => Conversation::capture_stream(previous, log, Check::Seam),
+        }
+    }
+
+    /// Where it is, as the record of a checkpoint says it.
+    fn told(&self) -> (&'static str, Option<&str>) {
+        match self {
+            Source::Transcript(located) => ("transcript", located.transcript.to_str()),
+            Source::Stream { log, is_copy } => (STREAM, log.to_str().filter(|_| !is_copy)),
         }
     }
 
@@ -54,7 +70,7 @@ impl Source {
     fn extent(&self) -> Result<RawSet> {
         match self {
             Source::Transcript(located) => RawSet::find(located),
-            Source::Stream(log) => RawSet::of_stream(log),
+            Source::Stream { log, .. } => RawSet::of_stream(log),
         }
     }
 
@@ -81,7 +97,7 @@ struct Told<'a> {
 #[derive(Debug)]
 pub struct Conversing {
     found: conversation::Captured,
-    transcript: PathBuf,
+    source: Source,
 }
 
 impl Conversing {
@@ -89,7 +105,7 @@ impl Conversing {
     pub fn look(source: &Source, cache: &Path) -> Result<Self> {
         // An index that cannot be read is made anew.
         let previous = fs::read(source.index_path(cache)).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        Ok(Conversing { found: source.capture(previous)?, transcript: source.path().to_owned() })
+        Ok(Conversing { found: source.capture(previous)?, source: source.clone() })
     }
 
     /// Looks again: what did the agent do meanwhile? Gives the index as it is now, where it is another one.
@@ -109,7 +125,8 @@ impl Conversing {
     pub fn take(self, captured: &mut Captured) -> Conversation {
         let summary = self.found.conversation.summary();
         let mut record = summary.record_conversation();
-        record["transcript"] = json!(self.transcript.to_str());
+        let (field, path) = self.source.told();
+        record[field] = json!(path);
         captured.conversation = Some(record);
         captured.usage = Some(summary.record_usage());
         let mut left_out: Vec<Value> =

@@ -12,6 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+pub(crate) use conversation::STREAM;
 pub use conversation::Source;
 pub use job::{Job, Looked, environment_job, git_job};
 use parhelia_store::{

@@ -32,6 +32,14 @@ pub fn is_ours(command: &str) -> bool {
     name == "parhelia"
 }
 
+/// The store that a hook's command names, where it names one.
+pub fn store_of(command: &str) -> Option<PathBuf> {
+    let (_, rest) = command.trim().strip_suffix("hook")?.trim_end().split_once(" --store ")?;
+    let rest = rest.trim();
+    let quoted = rest.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
+    Some(PathBuf::from(quoted.map_or_else(|| rest.to_owned(), |text| text.replace(r"'\''", "'"))))
+}
+
 fn quoted(path: &Path) -> String {
     let text = path.to_string_lossy();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%".contains(c);
@@ -47,11 +55,15 @@ mod tests {
 
     #[test]
     fn our_own_commands_are_known_again() {
-        for (program, store) in
-            [("parhelia", None), ("/usr/bin/parhelia", Some("/srv/it's a store")), ("/with space/parhelia", None)]
-        {
+        for (program, store) in [
+            ("parhelia", None),
+            ("parhelia", Some("/srv/plain")),
+            ("/usr/bin/parhelia", Some("/srv/it's a store")),
+            ("/with space/parhelia", None),
+        ] {
             let command = HookCommand { program: program.into(), store: store.map(PathBuf::from) };
             assert!(is_ours(&command.text()), "{}", command.text());
+            assert_eq!(store_of(&command.text()), command.store, "{}", command.text());
         }
         assert_eq!(HookCommand { program: "parhelia".into(), store: None }.text(), "parhelia hook");
         for other in ["other hook", "parhelia webhook", "parhelia", "hook", "", "echo parhelia hook", "parhelia-x hook"] {

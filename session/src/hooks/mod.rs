@@ -5,7 +5,7 @@ mod edit;
 mod event;
 mod settings;
 
-pub use command::{HookCommand, is_ours};
+pub use command::{HookCommand, is_ours, store_of};
 pub use edit::Edited;
 pub use event::{Event, Kind, Meaning, Wanted};
 pub use settings::{Change, EVENTS, Status, install, settings_json, settings_path, status, uninstall};

@@ -11,8 +11,6 @@ pub enum Why {
     Resumed,
     /// A new conversation takes the place of one that could not be resumed.
     Replaced,
-    /// The workspace was put back to an earlier checkpoint.
-    RolledBack,
     /// The conversation was cleared or compacted.
     Forgotten,
     /// Earlier work in this folder was not finished; another conversation begins.
@@ -96,6 +94,6 @@ pub struct Input {
     pub branch: Option<String>,
     /// The git commit.
     pub commit: Option<String>,
-    /// Where the checkpoint is mounted, where it is.
+    /// Where the checkpoint's workspace is mounted, where it is.
     pub mount: Option<String>,
 }

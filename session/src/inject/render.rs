@@ -250,9 +250,6 @@ fn head(input: &Input) -> String {
             "You are resuming a previous session ({session}) that was interrupted, in a new conversation: the earlier one could not be \
              opened. The workspace is continued{from}."
         ),
-        Why::RolledBack => {
-            format!("The workspace of this session ({session}) was put back{from}. Later changes are gone from it.")
-        }
         Why::Forgotten => format!("Context of this session ({session}) that may have been lost{from}:"),
         Why::Incomplete => {
             format!("Earlier work in this folder (session {session}) was not finished. What is known of it{from}:")

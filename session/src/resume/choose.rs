@@ -46,19 +46,35 @@ pub fn choose(store: &Store, session: &Session, from: Option<Ulid>, override_rej
     let mut skipped = Vec::new();
     let mut next = view.head(&session.id)?;
     while let Some(checkpoint) = next {
-        let why = match () {
-            () if checkpoint.record.fenced => Some("was made by a run that another one had taken over from".to_owned()),
-            () if is_safety(&checkpoint) => Some("was made before a rollback".to_owned()),
-            () => rejected(store, checkpoint.record.id)?,
+        let Some(why) = passed_over(store, &checkpoint)? else {
+            return Ok(Choice { checkpoint: Some(checkpoint), skipped });
         };
-        let Some(why) = why else { return Ok(Choice { checkpoint: Some(checkpoint), skipped }) };
         skipped.push((checkpoint.record.id, why));
-        next = match checkpoint.record.parent {
-            Some(parent) => view.checkpoint(parent)?,
-            None => None,
-        };
+        next = checkpoint.record.parent.map(|parent| view.checkpoint(parent)).transpose()?.flatten();
     }
     Ok(Choice { checkpoint: None, skipped })
+}
+
+/// The newest `count` checkpoints from which a session may go on, the newest first.
+pub fn candidates(store: &Store, session: &Session, count: usize) -> Result<Vec<Checkpoint>> {
+    let view = store.view();
+    let (mut found, mut next) = (Vec::new(), view.head(&session.id)?);
+    while let Some(checkpoint) = next.filter(|_| found.len() < count) {
+        next = checkpoint.record.parent.map(|parent| view.checkpoint(parent)).transpose()?.flatten();
+        if passed_over(store, &checkpoint)?.is_none() {
+            found.push(checkpoint);
+        }
+    }
+    Ok(found)
+}
+
+/// Why a checkpoint is passed over, if it is.
+fn passed_over(store: &Store, checkpoint: &Checkpoint) -> Result<Option<String>> {
+    match () {
+        () if checkpoint.record.fenced => Ok(Some("was made by a run that another one had taken over from".to_owned())),
+        () if is_safety(checkpoint) => Ok(Some("was made before a rollback".to_owned())),
+        () => rejected(store, checkpoint.record.id),
+    }
 }
 
 fn rejected(store: &Store, id: Ulid) -> Result<Option<String>> {

@@ -19,9 +19,13 @@ use parhelia_store::{
 use super::read::{files_below, state_file};
 use crate::{
     agent::{Repaired, gather, repair, slug},
+    capture::STREAM,
     error::{Error, IoContext, Result},
     run::CONVERSATION_FOLDER,
-    transcript::files::{TRANSCRIPT, destination},
+    transcript::{
+        Located,
+        files::{RawSet, TRANSCRIPT, destination},
+    },
 };
 
 /// How many checkpoints back a conversation is looked for.
@@ -36,7 +40,7 @@ pub struct Restored {
     pub repaired: Repaired,
     /// Whether the checkpoint's was written.
     pub from_checkpoint: bool,
-    /// Copies that were moved aside.
+    /// Copies, and files that the checkpoint has not, that were moved aside: where they are now.
     pub moved: Vec<PathBuf>,
 }
 
@@ -55,6 +59,8 @@ pub fn position(store: &Store, checkpoint: &Checkpoint) -> Result<Option<u64>> {
 fn holding(store: &Store, checkpoint: &Checkpoint, conversation: &str, exactly: bool) -> Result<Option<Checkpoint>> {
     let id_in = |checkpoint: &Checkpoint| {
         let record = checkpoint.record.conversation.as_ref();
+        // The agent cannot go on with what it has printed.
+        let record = record.filter(|record| record.get(STREAM).is_none());
         record.and_then(|record| record.get("agent_session_id")?.as_str().map(str::to_owned))
     };
     let mut next = Some(checkpoint.clone());
@@ -112,7 +118,7 @@ pub fn put_back(
             }
         }
         (_, Some(kept)) => {
-            write_files(store, kept, conversation, config, folder, aside)?;
+            done.moved = write_files(store, kept, conversation, config, folder, aside)?;
             done.from_checkpoint = true;
         }
         (_, None) => return Ok(done),
@@ -120,19 +126,35 @@ pub fn put_back(
     if !place.is_file() {
         return Ok(done);
     }
-    done.moved = gather(config, conversation, &place, aside)?;
+    done.moved.extend(gather(config, conversation, &place, aside)?);
     done.repaired = repair(&place, aside)?;
     done.transcript = Some(place);
     Ok(done)
 }
 
-/// Writes the files of a checkpoint's conversation where the agent looks for them. What is there and differs is moved aside first.
-fn write_files(store: &Store, kept: &Node, conversation: &str, config: &Path, folder: &Path, aside: &Path) -> Result<()> {
-    let Some((tree, _)) = kept.as_folder() else { return Ok(()) };
+/// Writes the files of a checkpoint's conversation where the agent looks for them. What is there and differs is moved aside first, and so
+/// is what the conversation got later; returns where to.
+fn write_files(
+    store: &Store,
+    kept: &Node,
+    conversation: &str,
+    config: &Path,
+    folder: &Path,
+    aside: &Path,
+) -> Result<Vec<PathBuf>> {
+    let Some((tree, _)) = kept.as_folder() else { return Ok(Vec::new()) };
     let slug = slug(folder);
     let mut files = files_below(store, tree)?;
     // The transcript last: once it is there, everything is.
     files.sort_by_key(|(path, _)| path == TRANSCRIPT);
+    let place = config.join("projects").join(&slug).join(format!("{conversation}.jsonl"));
+    let mut moved = Vec::new();
+    if place.is_file() {
+        let there = RawSet::find(&Located::from_hook(&place)?)?.files;
+        for later in there.iter().filter(|file| !files.iter().any(|(path, _)| Path::new(path) == file.name)) {
+            moved.push(keep(&later.source, &aside.join(later.name.parent().unwrap_or(Path::new(""))))?);
+        }
+    }
     for (path, node) in files {
         let (Kind::File { blob, size, .. }, Some(to)) = (&node.kind, destination(Path::new(&path), config, &slug, conversation))
         else {
@@ -148,7 +170,7 @@ fn write_files(store: &Store, kept: &Node, conversation: &str, config: &Path, fo
         let reader = store.blob(*blob, *size)?;
         write_with(&to, |file| reader.copy_to(file)?.at("write", &to))?;
     }
-    Ok(())
+    Ok(moved)
 }
 
 fn is_same(path: &Path, blob: BlobId, size: u64) -> Result<bool> {
@@ -161,17 +183,19 @@ fn is_same(path: &Path, blob: BlobId, size: u64) -> Result<bool> {
     Ok(BlobId(*hasher.finalize().as_bytes()) == blob)
 }
 
-fn keep(path: &Path, aside: &Path) -> Result<()> {
+/// Moves a file into a folder. Returns where it is now.
+fn keep(path: &Path, aside: &Path) -> Result<PathBuf> {
     fs::create_dir_all(aside).at("create folder", aside)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let to = aside.join(format!("{name}.{}", OpId::generate()));
     match fs::rename(path, &to) {
         Err(e) if e.kind() == std::io::ErrorKind::CrossesDevices => {
             fs::copy(path, &to).at("copy", path)?;
-            fs::remove_file(path).at("remove", path)
+            fs::remove_file(path).at("remove", path)?;
         }
-        other => other.at("move aside", path),
+        other => other.at("move aside", path)?,
     }
+    Ok(to)
 }
 
 fn make_parent(path: &Path) -> Result<()> {

@@ -8,7 +8,7 @@ mod tell;
 mod tmux;
 mod workspace;
 
-pub use choose::{Choice, choose, is_safety};
+pub use choose::{Choice, candidates, choose, is_safety};
 pub use conversation::{Restored, aside, position, put_back};
 pub(crate) use read::files_below;
 pub use read::{state_bytes, state_file, state_json};

@@ -40,7 +40,7 @@ pub struct Done {
     pub changes: Vec<(restore::Change, Vec<u8>)>,
     /// Whether the conversation went back, too.
     pub with_conversation: bool,
-    /// Copies of the conversation that were moved aside.
+    /// Copies of the conversation, and files of it that the checkpoint has not, that were moved aside: where they are now.
     pub moved: Vec<PathBuf>,
 }
 

@@ -269,11 +269,7 @@ mod tests {
         let settled = grown.settled(&stat, at(3_000_000_000));
         assert!(settled.is_unchanged(&stat));
         let changed = Time { nanos: stat.ctime.nanos ^ 1, ..stat.ctime };
-        let others = [
-            Stat { ctime: changed, ..stat },
-            Stat { size: 1, ..stat },
-            Stat { ino: stat.ino + 1, ..stat },
-        ];
+        let others = [Stat { ctime: changed, ..stat }, Stat { size: 1, ..stat }, Stat { ino: stat.ino + 1, ..stat }];
         assert!(others.iter().all(|other| !settled.is_unchanged(other)));
         // What is kept says the same.
         let dir = tempfile::tempdir().unwrap();

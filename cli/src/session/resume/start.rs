@@ -16,6 +16,7 @@ use crate::{
     context::Context,
     env,
     exit::{Code, Result},
+    hook::mounted_at,
     session::{
         agent::{environment, settings},
         supervise::{self, Supervised, say, tmux_here},
@@ -42,7 +43,7 @@ pub(super) fn start(
         let ended = supervised(context, store, prepared, current, args, &prepared.argv, None)?;
         std::process::exit(i32::from(ended.code));
     };
-    let settings = settings(agent, &prepared.workspace)?;
+    let settings = settings(agent, &prepared.workspace, store)?;
     let prompt = args.prompt.clone().or_else(|| agent.is_headless().then(|| GO_ON.to_owned()));
     let resume = Resume { permission_mode: prepared.permission_mode.clone(), prompt, settings, ..Resume::default() };
     if restored.transcript.is_some() {
@@ -55,7 +56,9 @@ pub(super) fn start(
         say(format_args!("the agent did not go on with conversation {}", prepared.conversation.as_deref().unwrap_or_default()));
     }
     say("a new conversation begins, with what is known of the old one");
-    let input = resume::tell(store, &prepared.session, prepared.choice.checkpoint.as_ref(), &prepared.workspace, Why::Replaced)?;
+    let checkpoint = prepared.choice.checkpoint.as_ref();
+    let mut input = resume::tell(store, &prepared.session, checkpoint, &prepared.workspace, Why::Replaced)?;
+    input.mount = checkpoint.and_then(|checkpoint| mounted_at(store, checkpoint));
     let said = fallback_prompt(&input, Budget::from(&context.config(&prepared.workspace)?.inject)).text;
     let prompt = args.prompt.as_ref().map_or(said.clone(), |text| format!("{said}\n{text}\n"));
     let new = new_conversation_id();
