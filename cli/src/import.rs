@@ -1,4 +1,6 @@
-//! `import`: a checkpoint from a `.tar.zst` or `.tar`.
+//! `import`: a checkpoint from a `.tar.zst` or `.tar`, or from a checkpoint's folder of the manifest's schema 1.0 or 1.1.
+
+mod folder;
 
 use std::{
     fs::File,
@@ -12,6 +14,7 @@ use parhelia_store::{
 };
 use serde_json::json;
 
+use self::folder::Folder;
 use crate::{
     context::Context,
     exit::{Code, Failure, Result},
@@ -21,7 +24,7 @@ use crate::{
 /// Flags of `import`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The archive to read; `-` is standard input
+    /// The archive to read, or the folder of a checkpoint of schema 1.0 or 1.1; `-` is standard input
     archive: PathBuf,
     /// The session that the checkpoint belongs to [default: the exported checkpoint's]
     #[arg(long, value_name = "SESSION")]
@@ -33,16 +36,23 @@ pub struct Args {
 
 /// Reads the archive into a new checkpoint.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
-    let input: Box<dyn Read> = if args.archive.as_os_str() == "-" {
+    let old = args.archive.is_dir().then(|| Folder::read(&args.archive)).transpose()?;
+    let archive = old.as_ref().map_or(&args.archive, |old| &old.archive);
+    let input: Box<dyn Read> = if archive.as_os_str() == "-" {
         Box::new(io::stdin().lock())
     } else {
-        let failed = |source| Failure::File { action: "open", path: args.archive.clone(), source };
-        Box::new(File::open(&args.archive).map_err(failed)?)
+        let failed = |source| Failure::File { action: "open", path: archive.clone(), source };
+        Box::new(File::open(archive).map_err(failed)?)
     };
     let store = context.open_with(true)?;
     let progress = context.progress();
-    let mut reader = Reader::new(input, &args.archive, Limits::default())?;
-    let options = ImportOptions { session: args.session.clone(), message: args.message.clone() };
+    let mut reader = Reader::new(input, archive, Limits::default())?;
+    let of_folder = old.as_ref();
+    let options = ImportOptions {
+        session: args.session.clone().or_else(|| of_folder.map(|old| old.session.clone())),
+        message: args.message.clone().or_else(|| of_folder.map(|old| old.message.clone())),
+        origin: of_folder.map(|old| old.id.clone()),
+    };
     let outcome = create::import(&store, &mut reader, &options, &progress)?;
     drop(progress);
     let record = &outcome.checkpoint.record;

@@ -209,3 +209,50 @@ fn an_export_to_standard_output_is_the_archive_alone() {
     home.run(&["export", "latest", "-o", "b.tar.zst", "-q"]).expect(0);
     assert!(fs::read(home.folder.path().join("b.tar.zst")).unwrap() == run.bytes, "exports are reproducible");
 }
+
+#[test]
+fn a_checkpoint_folder_of_an_older_schema_is_imported() {
+    let home = Home::new();
+    let at = |path: &str| home.folder.path().join(path);
+    fs::create_dir_all(at("work/sub")).unwrap();
+    fs::write(at("work/sub/file"), "content").unwrap();
+    fs::create_dir_all(at("old")).unwrap();
+    let tar =
+        Command::new("tar").args(["--zstd", "-cf"]).arg(at("old/workspace.tar.zst")).arg("-C").arg(at("work")).arg(".").status();
+    assert!(tar.unwrap().success());
+    let manifest = |text: &str| fs::write(at("old/manifest.json"), text).unwrap();
+    manifest(
+        r#"{ "version": "1.0", "id": "01HQXYZ123456789ABCDEF", "session_id": "ph-fix-auth-20260116T143022",
+             "created_at": "2026-01-16T14:35:00Z", "trigger": "periodic", "conversation": { "turn_count": 15 },
+             "workspace": { "path": "workspace.tar.zst", "file_count": 1 }, "checksum": "sha256:abc" }"#,
+    );
+    let made = home.run(&["import", "old", "--json"]).expect(0).json().pop().unwrap();
+    assert_eq!((&made["session"], &made["files"]), (&"ph-fix-auth-20260116T143022".into(), &1.into()));
+    let shown = home.run(&["checkpoint", "show", "--json"]).expect(0).json().remove(0);
+    common::follows_schema(&shown);
+    assert_eq!(shown["trigger_detail"], "import of 01HQXYZ123456789ABCDEF");
+    assert_eq!(shown["message"], "periodic checkpoint 01HQXYZ123456789ABCDEF, made at 2026-01-16T14:35:00Z");
+    assert_eq!(shown["conversation"]["turn_count"], serde_json::Value::Null);
+    home.run(&["checkpoint", "restore", "latest", "--to", "restored"]).expect(0);
+    assert_eq!(fs::read_to_string(at("restored/sub/file")).unwrap(), "content");
+    manifest(r#"{ "version": "1.1", "session_id": "other" }"#);
+    home.run(&["import", "old"]).expect(0);
+
+    for (text, said) in [
+        (r#"{ "version": "1.2", "session_id": "s" }"#, "its version is '1.2'"),
+        (r#"{ "version": "1.0", "session_id": "s", "workspace": { "path": "../work.tar" } }"#, "not in its folder"),
+        (r#"{ "version": 1 }"#, "manifest.json cannot be imported"),
+        ("", "manifest.json cannot be imported"),
+        (r#"{ "version": "1.0" }"#, "session"),
+    ] {
+        manifest(text);
+        let run = home.run(&["import", "old"]).expect(2);
+        assert!(run.err.contains(said), "{run:?}");
+    }
+    manifest(r#"{ "version": "1.0", "session_id": "s", "workspace": { "path": "none" } }"#);
+    let run = home.run(&["import", "old"]);
+    assert!(run.code != 0 && run.err.contains("old/none"), "{run:?}");
+    let run = home.run(&["import", "work"]);
+    assert!(run.code != 0 && run.err.contains("work/manifest.json"), "{run:?}");
+    assert_eq!(home.run(&["checkpoint", "list", "--json"]).json().len(), 3);
+}

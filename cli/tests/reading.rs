@@ -6,7 +6,7 @@ mod common;
 
 use std::os::unix::ffi::OsStringExt;
 
-use common::{Builder, Home, file, folder, symlink};
+use common::{Builder, Home, file, folder, follows_schema, symlink};
 use parhelia_store::omitted::{Omission, Reason};
 
 #[test]
@@ -47,6 +47,7 @@ fn show_prints_the_manifest_and_what_was_left_out() {
     }
     let lines = home.run(&["checkpoint", "show", &id, "--json"]).expect(0).json();
     assert_eq!(lines[0]["type"], "manifest");
+    follows_schema(&lines[0]);
     assert_eq!(lines[0]["version"], "1.2");
     assert_eq!(lines[0]["session_id"], "demo");
     assert_eq!(lines[0]["workspace"]["file_count"], 1);

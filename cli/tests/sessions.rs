@@ -74,14 +74,6 @@ fn summary(run: &Run) -> Value {
     run.json().pop().unwrap()
 }
 
-/// Fails where a manifest does not follow its schema.
-fn follows_schema(manifest: &Value) {
-    let schema: Value = serde_json::from_str(include_str!("../../docs/manifest.schema.json")).unwrap();
-    let validator = jsonschema::options().should_validate_formats(true).build(&schema).unwrap();
-    let errors: Vec<String> = validator.iter_errors(manifest).map(|e| e.to_string()).collect();
-    assert!(errors.is_empty(), "{errors:?} in {manifest}");
-}
-
 #[test]
 fn a_checkpoint_has_files_and_conversation_of_one_moment() {
     let agent = Agent::new();

@@ -13,7 +13,7 @@ use std::{
 };
 
 use common::*;
-use parhelia_fuse::What;
+use parhelia_fuse::{What, shown_at};
 use parhelia_store::{
     create::{self, Captured, Content, FullWalk, Seen, State, StateFile},
     delete::delete_checkpoints,
@@ -66,6 +66,16 @@ fn new_checkpoints_appear_without_mounting_anew() {
     run(&f.mountpoint, "find . -ls > /dev/null && tar cf /dev/null .");
 }
 
+/// A manifest, which must follow its schema.
+fn manifest_in(folder: &Path) -> serde_json::Value {
+    let schema = serde_json::from_str(include_str!("../../docs/manifest.schema.json")).unwrap();
+    let validator = jsonschema::options().should_validate_formats(true).build(&schema).unwrap();
+    let manifest = serde_json::from_slice(&fs::read(folder.join("manifest.json")).unwrap()).unwrap();
+    let errors: Vec<String> = validator.iter_errors(&manifest).map(|e| e.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:?} in {manifest}");
+    manifest
+}
+
 #[test]
 fn the_manifest_is_the_sealed_one() {
     let f = Fixture::new();
@@ -73,11 +83,28 @@ fn the_manifest_is_the_sealed_one() {
     let checkpoint = f.create("work");
     let _mounted = f.mount(What::Store);
     let bytes = fs::read(f.mountpoint.join("sessions/work/latest/manifest.json")).unwrap();
-    let manifest: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+    let manifest = manifest_in(&f.mountpoint.join("sessions/work/latest"));
     assert_eq!(manifest["id"], checkpoint.id());
     assert_eq!(manifest["checksum"], checkpoint.checksum());
     let size = fs::metadata(f.mountpoint.join("sessions/work/latest/manifest.json")).unwrap().len();
     assert_eq!(size, bytes.len() as u64);
+}
+
+#[test]
+fn where_a_checkpoint_is_shown_is_known() {
+    let f = Fixture::new();
+    f.write("file", b"x");
+    let (checkpoint, store) = (f.create("work"), f.store());
+    assert_eq!(shown_at(&store, &checkpoint).unwrap(), None);
+    let mounted = f.mount(What::Store);
+    let shown = shown_at(&store, &checkpoint).unwrap().unwrap();
+    assert!(shown.starts_with(&f.mountpoint));
+    assert_eq!(fs::read(shown.join("file")).unwrap(), b"x");
+    drop(mounted);
+    let other = f.create("other");
+    let _mounted = f.mount_tree(&other);
+    assert_eq!(shown_at(&store, &checkpoint).unwrap(), None);
+    assert_eq!(shown_at(&store, &other).unwrap(), Some(f.mountpoint.clone()));
 }
 
 #[test]
@@ -149,7 +176,7 @@ fn a_state_is_shown_beside_the_workspace() {
     assert_eq!(fs::read(at.join("state/conversation/index.json")).unwrap(), b"{}");
     assert_eq!(names(&at.join("state")), set(&["conversation", "git.json"]));
     assert_same(&f.workspace, &at.join("workspace"));
-    let manifest: serde_json::Value = serde_json::from_slice(&fs::read(at.join("manifest.json")).unwrap()).unwrap();
+    let manifest = manifest_in(&at);
     assert_eq!(manifest["parts"]["p"]["status"], "captured");
 }
 

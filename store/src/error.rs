@@ -35,7 +35,7 @@ pub enum Error {
         reason: String,
     },
     /// The store was written by a newer release.
-    #[error("the store at {} needs {needs}, which this release ({}) does not know; use a newer parhelia", path.display(), env!("CARGO_PKG_VERSION"))]
+    #[error("the store at {} needs {needs}, which this release ({}) does not have; use a newer parhelia", path.display(), env!("CARGO_PKG_VERSION"))]
     FormatNewer {
         /// The store.
         path: PathBuf,

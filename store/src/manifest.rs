@@ -54,7 +54,8 @@ pub struct Manifest {
     pub metrics: Metrics,
     /// The environment, with null for what was not captured.
     pub environment: Value,
-    /// Who decided about it, and how; null until somebody has.
+    /// Who decided about it, and how; not there until somebody has.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub approval: Option<Value>,
     /// Tags.
     pub tags: Vec<String>,

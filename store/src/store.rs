@@ -105,7 +105,7 @@ impl Config {
             return Err(broken("its checksum does not fit".into()));
         }
         if let Some(feature) = config.incompatible.first() {
-            return Err(newer(format!("the feature '{feature}'")));
+            return Err(newer(needed(feature)));
         }
         let c = config.chunking;
         let sane = 64 <= c.bytes_min && c.bytes_min <= c.bytes_avg && c.bytes_avg <= c.bytes_max && c.bytes_max <= 4 << 20;
@@ -119,11 +119,19 @@ impl Config {
 impl Config {
     /// Fails where there is a feature with which this release must not write to the store.
     pub(crate) fn check_writable(&self, root: &Path) -> Result<()> {
-        let needs = |feature: &String| format!("the feature '{feature}' for writing");
+        let needs = |feature: &String| format!("for writing {}", needed(feature));
         match self.read_compatible.first() {
             Some(feature) => Err(Error::FormatNewer { path: root.to_owned(), needs: needs(feature) }),
             None => Ok(()),
         }
+    }
+}
+
+/// A feature flag in words: its name and the first release that has it.
+fn needed(flag: &str) -> String {
+    match flag.split_once('@') {
+        Some((name, version)) => format!("the feature '{name}' of parhelia {version}"),
+        None => format!("the feature '{flag}'"),
     }
 }
 

@@ -139,12 +139,12 @@ fn unknown_features_are_refused_as_far_as_they_must_be() {
     let id = s.create("s", &s.path("work"));
     let create = ["checkpoint", "create", "s", "--workspace", &work];
 
-    reconfigure(&s, |config| config["incompatible"] = json!(["encryption"]));
+    reconfigure(&s, |config| config["incompatible"] = json!(["encryption@2.0"]));
     for arguments in
         [&["checkpoint", "list"][..], &create, &["gc"], &["check"], &["check", "--repair"], &["check", "--rebuild-index"]]
     {
         let said = s.expect(1, arguments);
-        assert!(said.contains("'encryption'") && said.contains("newer parhelia"), "{arguments:?}: {said}");
+        assert!(said.contains("'encryption' of parhelia 2.0") && said.contains("newer parhelia"), "{arguments:?}: {said}");
     }
 
     reconfigure(&s, |config| {

@@ -88,6 +88,14 @@ impl Run {
     }
 }
 
+/// Fails where a manifest does not follow its schema.
+pub fn follows_schema(manifest: &Value) {
+    let schema: Value = serde_json::from_str(include_str!("../../../docs/manifest.schema.json")).unwrap();
+    let validator = jsonschema::options().should_validate_formats(true).build(&schema).unwrap();
+    let errors: Vec<String> = validator.iter_errors(manifest).map(|e| e.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:?} in {manifest}");
+}
+
 /// An entry of a tree made by hand.
 #[derive(Clone)]
 pub struct Item {

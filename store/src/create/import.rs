@@ -38,6 +38,8 @@ pub struct ImportOptions {
     pub session: Option<String>,
     /// What its maker says of it; what the exported checkpoint says, where it is not given.
     pub message: Option<String>,
+    /// The id that it had where it comes from; that of the exported checkpoint, where it is not given.
+    pub origin: Option<String>,
 }
 
 /// Makes a checkpoint of what an archive holds.
@@ -68,6 +70,7 @@ pub fn import(store: &Store, archive: &mut Reader<'_>, options: &ImportOptions, 
     let totals = gathered.root.as_folder().map(|(_, totals)| *totals).unwrap_or_default();
     let created_at = Timestamp::now();
     let from = origin.as_ref();
+    let had = options.origin.clone().or_else(|| from.map(|o| o.id.to_string()));
     let session = options.session.clone().or_else(|| from.map(|o| o.session.clone()));
     let record = Record {
         schema: RECORD_SCHEMA,
@@ -79,7 +82,7 @@ pub fn import(store: &Store, archive: &mut Reader<'_>, options: &ImportOptions, 
         parent: None,
         depth: 1,
         trigger: Trigger::Manual,
-        trigger_detail: Some(from.map_or_else(|| "import".to_owned(), |o| format!("import of {}", o.id))),
+        trigger_detail: Some(had.map_or_else(|| "import".to_owned(), |id| format!("import of {id}"))),
         message: options.message.clone().or_else(|| from.and_then(|o| o.message.clone())),
         root: roots.tree,
         links: roots.links,
