@@ -82,13 +82,18 @@ fn a_tree_without_xattrs_and_holes_declines_them_once() {
     // Everything once more: the kernel answers by itself.
     let command = "cat d*/* | wc -c; find . -ls | wc -l; { ls d0/absent || true; } 2>&1 | wc -l";
     run(&f.mountpoint, command);
-    let before = mounted.counts();
-    run(&f.mountpoint, command);
-    // But for statfs, which find asks of every filesystem it enters. What is prefetched and pushed comes from threads of their own.
-    let after = mounted.counts();
-    let Counts { other, pushed, prefetched, .. } = before;
-    assert_eq!(Counts { other, pushed, prefetched, ..after }, before);
-    assert!(after.other <= before.other + 2, "{before:?} {after:?}");
+    let asks_again = || {
+        let before = mounted.counts();
+        run(&f.mountpoint, command);
+        // But for statfs, which find asks of every filesystem it enters. What is prefetched and pushed comes from threads of their own.
+        let after = mounted.counts();
+        assert!(after.other <= before.other + 2, "{before:?} {after:?}");
+        let Counts { other, pushed, prefetched, .. } = before;
+        (Counts { other, pushed, prefetched, ..after } != before).then_some((before, after))
+    };
+    // A kernel that reclaims memory may forget a page in between, but not every time.
+    let asked: Vec<_> = (0..5).map_while(|_| asks_again()).collect();
+    assert!(asked.len() < 5, "{asked:?}");
 }
 
 #[test]

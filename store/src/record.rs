@@ -256,7 +256,7 @@ pub struct Outline {
 
 impl Outline {
     /// Reads it from a sealed record.
-    pub(crate) fn decode(sequence: u64, sealed: &[u8]) -> Result<Self, serde_json::Error> {
+    pub fn decode(sequence: u64, sealed: &[u8]) -> Result<Self, serde_json::Error> {
         Ok(Outline { sequence, ..serde_json::from_slice(sealed)? })
     }
 

@@ -114,6 +114,8 @@ pub fn open_file_at(folder: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd> {
 
 /// The names in an open folder, ordered, without `.` and `..`.
 pub fn names(folder: BorrowedFd<'_>) -> Result<Vec<Vec<u8>>> {
+    // It may have been listed before.
+    rustix::fs::seek(folder, SeekFrom::Start(0))?;
     let mut buffer = Vec::with_capacity(32 << 10);
     let mut entries = RawDir::new(folder, buffer.spare_capacity_mut());
     let mut names = Vec::new();
@@ -227,6 +229,12 @@ pub fn holes(fd: BorrowedFd<'_>, size: u64) -> Result<Vec<Hole>> {
 pub fn now() -> Time {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
     Time { secs: now.tv_sec, nanos: now.tv_nsec as u32 }
+}
+
+/// Whether a folder is on a filesystem that a program serves with FUSE.
+pub fn is_fuse(folder: BorrowedFd<'_>) -> bool {
+    const FUSE: u64 = 0x6573_5546;
+    rustix::fs::fstatfs(folder).is_ok_and(|s| s.f_type as u64 & 0xffff_ffff == FUSE)
 }
 
 /// Whether the filesystem's clock may be another machine's, or its stamps coarse.

@@ -14,7 +14,7 @@ use std::{
 
 use fuser::Errno;
 use parhelia_tests::{
-    Scratch, files_in, long, noise,
+    Files, Scratch, files_in, long, noise,
     recorder::{Call, Cut, Entry, Fault, History, Op, Recorder, Trap},
     story::{Step, Story, What},
     write,
@@ -232,6 +232,108 @@ fn a_sync_that_fails_takes_nothing_with_it_that_is_committed_later() {
     }
     println!("{failed} syncs of a create failed");
     assert!(failed > 2, "only {failed} syncs were seen");
+}
+
+/// Two checkpoints of a folder, and a recorder to restore them into.
+struct Target {
+    scratch: Scratch,
+    recorder: Recorder,
+    /// The checkpoints, with the files that they hold.
+    held: [(String, Files); 2],
+}
+
+impl Target {
+    fn new() -> Self {
+        let scratch = Scratch::new();
+        let work = scratch.path("work");
+        write(&work.join("same"), b"the same in both").unwrap();
+        write(&work.join("changed"), &noise(150_000, 1)).unwrap();
+        write(&work.join("folder/gone"), b"only in the first").unwrap();
+        write(&work.join("old/a/b"), b"a whole folder that goes").unwrap();
+        fs::hard_link(work.join("same"), work.join("second name")).unwrap();
+        let first = (scratch.create("s", &work), files_in(&work));
+        write(&work.join("changed"), &noise(160_000, 2)).unwrap();
+        fs::remove_file(work.join("folder/gone")).unwrap();
+        fs::remove_dir_all(work.join("old")).unwrap();
+        write(&work.join("new/c/d"), b"a whole folder that comes").unwrap();
+        write(&work.join("folder/other"), b"only in the second").unwrap();
+        let second = (scratch.create("s", &work), files_in(&work));
+        Target { scratch, recorder: Recorder::mount(), held: [first, second] }
+    }
+
+    fn restore(&self, number: usize, to: &Path, flags: &[&str]) {
+        let to = to.to_string_lossy().into_owned();
+        self.scratch.expect(0, &[&["checkpoint", "restore", &self.held[number].0, "--quiet", "--to", &to], flags].concat());
+    }
+
+    /// Has `look` see what each cut leaves of a folder in the recorder; nothing where there is no such folder.
+    fn after_cuts(&self, path: &str, mut look: impl FnMut(usize, Cut, Option<&Path>)) {
+        let history = self.recorder.history();
+        let (cuts, end) = (cuts(&history, long()), history.entries.len());
+        for (n, cut) in &cuts {
+            let folder = tempfile::tempdir_in(memory()).unwrap();
+            let out = folder.path().join("out");
+            history.image(*n, *cut).write_out(Path::new(path), &out).unwrap();
+            look(*n, *cut, out.is_dir().then_some(&*out));
+        }
+        assert!(cuts.contains(&(end, Cut::Lost)), "the end is not looked at");
+        println!("{} disks after cuts at {end} steps of a restore to {path}", cuts.len());
+    }
+}
+
+/// Files without what a restore was building.
+fn without_staged(files: Files) -> Files {
+    files.into_iter().filter(|(path, _)| !String::from_utf8_lossy(path).contains(".parhelia-")).collect()
+}
+
+#[test]
+fn a_cut_under_a_restore_leaves_a_new_folder_whole_or_not_at_all() {
+    let target = Target::new();
+    target.restore(0, &target.recorder.path().join("not/there/out"), &[]);
+    let end = target.recorder.mark();
+    let (mut absent, mut whole) = (0, 0);
+    target.after_cuts("not/there/out", |n, cut, out| match out {
+        None => {
+            assert!(n < end, "restored and lost: {cut:?}");
+            absent += 1;
+        }
+        Some(out) => {
+            assert_eq!(files_in(out), target.held[0].1, "at {n}, {cut:?}");
+            whole += 1;
+        }
+    });
+    assert!(absent > 10 && whole > 2, "{absent} {whole}");
+}
+
+#[test]
+fn a_cut_under_a_restore_in_place_leaves_each_file_as_it_was_or_as_it_shall_be() {
+    let target = Target::new();
+    let out = target.recorder.path().join("out");
+    target.restore(0, &out, &[]);
+    target.recorder.cut(Cut::Kept);
+    target.restore(1, &out, &["--in-place", "--delete"]);
+    let end = target.recorder.mark();
+    let [(_, old), (_, new)] = &target.held;
+    let (mut mixed, mut finished) = (0, 0);
+    target.after_cuts("out", |n, cut, out| {
+        let out = out.unwrap();
+        let found = without_staged(files_in(out));
+        for path in old.keys().chain(new.keys()) {
+            let (found, allowed) = (found.get(path), [old.get(path), new.get(path)]);
+            let said = || format!("{} at {n}, {cut:?}: {:?}", String::from_utf8_lossy(path), found.map(Vec::len));
+            assert!(allowed.contains(&found), "{}", said());
+        }
+        assert!(found.keys().all(|path| old.contains_key(path) || new.contains_key(path)), "at {n}, {cut:?}");
+        assert!(n < end || found == *new, "restored and lost: {cut:?}");
+        mixed += usize::from(found != *old && found != *new);
+        // The next restore finishes; a few of them tell.
+        if finished < 5 && found != *new && n % 7 == 0 {
+            target.restore(1, out, &["--in-place", "--delete"]);
+            assert_eq!(files_in(out), *new, "after {n}, {cut:?}");
+            finished += 1;
+        }
+    });
+    assert!(mixed > 2 && finished > 0, "{mixed} {finished}");
 }
 
 #[test]

@@ -56,7 +56,7 @@ pub struct Grown {
 
 impl Grown {
     /// Where the knowledge of a file is, by the file's path.
-    fn path(layout: &Layout, file: &Path) -> PathBuf {
+    pub fn path(layout: &Layout, file: &Path) -> PathBuf {
         let hash = blake3::hash(file.as_os_str().as_bytes());
         layout.cache().join(format!("{}.grown", &hash.to_hex()[..32]))
     }

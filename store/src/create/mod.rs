@@ -24,6 +24,7 @@ use std::{
     sync::Mutex,
 };
 
+pub use grown::Grown;
 pub use import::{ImportOptions, import};
 use jiff::Timestamp;
 use rustix::fs::{Mode, OFlags};

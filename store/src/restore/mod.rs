@@ -7,6 +7,7 @@
 mod compare;
 mod entries;
 mod join;
+mod medium;
 mod meta;
 mod plan;
 mod pool;
@@ -137,6 +138,7 @@ pub fn execute(store: &Store, checkpoint: &Checkpoint, mut plan: Plan, progress:
         not_made: Default::default(),
         skipped: Default::default(),
         foreign: AtomicU64::new(0),
+        began: sys::now(),
     };
     let done = build(&run).and_then(|done| settle(&run, done, &|| settled.store(true, Ordering::Relaxed)));
     let (done, out) = done.inspect_err(|_| run.abandon())?;

@@ -4,17 +4,14 @@ use std::{
     collections::HashSet,
     fs,
     os::fd::{AsFd, OwnedFd},
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
 
-use rustix::{
-    fs::{AtFlags, Mode, OFlags},
-    io::Errno,
-};
+use rustix::fs::{AtFlags, Mode, OFlags};
 
 use super::{
     meta::{self, Current, Handle, Refused},
@@ -31,7 +28,7 @@ use crate::{
     progress::{self, Progress},
     store::Store,
     sys,
-    tree::Meta,
+    tree::{Meta, Time},
 };
 
 /// Something that could not be made as it was.
@@ -155,6 +152,8 @@ pub struct Run<'a> {
     pub not_made: Mutex<HashSet<(u32, u32)>>,
     pub skipped: Mutex<Vec<Skipped>>,
     pub foreign: AtomicU64,
+    /// When it began.
+    pub began: Time,
 }
 
 impl Run<'_> {
@@ -309,15 +308,6 @@ impl Run<'_> {
         }
     }
 
-    /// Writes the target's filesystem to its medium.
-    pub fn sync(&self) -> Result<()> {
-        match rustix::fs::syncfs(&self.staging.root) {
-            Err(Errno::NOSYS | Errno::INVAL) => rustix::fs::sync(),
-            other => other.at("sync", self.plan.target())?,
-        }
-        Ok(())
-    }
-
     /// The folder's path from the target, for what is spared.
     pub fn inside(&self, folder: u32, name: &[u8]) -> Vec<u8> {
         name::join(&folder_path(&self.plan.folders, folder), name)
@@ -336,9 +326,4 @@ pub fn step(plan: &Plan, settled: bool, folder: u32) -> (u32, Vec<u8>) {
 pub fn written(plan: &Plan) -> HashSet<(u32, u32)> {
     let items = plan.items.iter().filter(|item| item.action != Action::Meta && !plan.folders[item.folder as usize].is_new);
     items.map(|item| (item.folder, item.index)).collect()
-}
-
-/// Syncs the name of the target.
-pub fn sync_above(path: &Path) -> Result<()> {
-    path.parent().map_or(Ok(()), crate::disk::sync_folder)
 }

@@ -57,7 +57,7 @@ impl Run<'_> {
             Err(Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR) => Err(Error::TargetNotEmpty { path }),
             other => {
                 other.at("rename into place", &path)?;
-                super::run::sync_above(&path)
+                super::medium::sync_name(&path)
             }
         }
     }

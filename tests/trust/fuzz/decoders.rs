@@ -12,7 +12,7 @@ use parhelia_store::{
         self,
         import::{Limits, Reader},
     },
-    create::{self, ImportOptions},
+    create::{self, Captured, Content, FullWalk, Grown, ImportOptions, Seen, State, StateFile},
     id::{BlobId, PackId},
     journal::{Journal, Position},
     layout::Layout,
@@ -20,7 +20,7 @@ use parhelia_store::{
     omitted,
     pack::{Directory, ObjectKind, PackFile},
     recipe,
-    record::Checkpoint,
+    record::{Checkpoint, Outline},
     statcache::{StatCache, path_for},
     tree,
 };
@@ -61,6 +61,7 @@ pub fn all() -> Vec<Decoder> {
         Decoder { name: "pack", cost: 20, seeds: || sample().packs.clone(), mend: plain, decode: pack },
         Decoder { name: "journal", cost: 20, seeds: || sample().journals.clone(), mend: mend_journal, decode: journal },
         Decoder { name: "statcache", cost: 20, seeds: || sample().caches.clone(), mend: mend_cache, decode: cache },
+        Decoder { name: "grown", cost: 20, seeds: || sample().grown.clone(), mend: mend_grown, decode: grown },
         Decoder { name: "config", cost: 20, seeds: || sample().configs.clone(), mend: plain, decode: config },
         Decoder { name: "archive", cost: 200, seeds: || sample().archives.clone(), mend: mend_tar, decode: archive },
     ]
@@ -73,10 +74,28 @@ struct Sample {
     packs: Vec<Vec<u8>>,
     journals: Vec<Vec<u8>>,
     caches: Vec<Vec<u8>>,
+    grown: Vec<Vec<u8>>,
     configs: Vec<Vec<u8>>,
     archives: Vec<Vec<u8>>,
     /// Where single files are written to be decoded.
     folder: tempfile::TempDir,
+}
+
+/// Files beside a workspace.
+struct Beside(Vec<PathBuf>);
+
+impl State for Beside {
+    fn begin(&mut self) {}
+
+    fn finish(&mut self, _seen: &Seen<'_>) -> Captured {
+        let file = |path: &PathBuf| StateFile {
+            path: path.file_name().unwrap().to_string_lossy().into_owned(),
+            part: "beside".into(),
+            content: Content::File { path: path.clone() },
+            mtime: None,
+        };
+        Captured { files: self.0.iter().map(file).collect(), ..Captured::default() }
+    }
 }
 
 fn files_in(folder: PathBuf) -> Vec<Vec<u8>> {
@@ -105,7 +124,12 @@ fn make_sample() -> Result<Sample, Box<dyn std::error::Error>> {
     let store = Store::open(&folder.path().join("store"), &open)?;
     let mut options = create::Options { workspace: work, session: "s".into(), ..create::Options::default() };
     options.rules.patterns = vec!["left.out".into()];
-    let made = create::run(&store, &options, &())?;
+    let beside = [("short", 100), ("long", 700_000)].map(|(name, bytes)| (folder.path().join("beside").join(name), bytes));
+    for (path, bytes) in &beside {
+        write(path, &noise(*bytes, 2))?;
+    }
+    let beside = beside.map(|(path, _)| path);
+    let made = create::run_with(&store, &options, &FullWalk, &mut Beside(beside.to_vec()), &())?;
     let mut archive = Vec::new();
     archive::export(&store, &made.checkpoint, &mut archive, &())?;
     let tar = zstd::decode_all(&archive[..])?;
@@ -125,10 +149,11 @@ fn make_sample() -> Result<Sample, Box<dyn std::error::Error>> {
     let mut packs = files_in(layout.packs());
     packs.iter_mut().for_each(|pack| pack.truncate(60_000));
     let journals = files_in(layout.journal());
-    let caches = files_in(layout.cache());
+    let grown = beside.iter().map(|path| fs::read(Grown::path(&layout, path))).collect::<Result<_, _>>()?;
+    let caches = vec![fs::read(path_for(&layout, &options.workspace))?];
     let configs = vec![fs::read(layout.config())?];
     let small = tar.len().min(60_000);
-    Ok(Sample { objects, blocks, packs, journals, caches, configs, archives: vec![tar[..small].to_vec()], folder })
+    Ok(Sample { objects, blocks, packs, journals, caches, grown, configs, archives: vec![tar[..small].to_vec()], folder })
 }
 
 fn recipe(bytes: &[u8]) {
@@ -147,7 +172,10 @@ fn tables(bytes: &[u8]) {
 
 fn record(bytes: &[u8]) {
     if let Ok(text) = String::from_utf8(bytes.to_vec()) {
-        let _ = Checkpoint::decode(1, text);
+        let outline = Outline::decode(1, text.as_bytes());
+        let whole = Checkpoint::decode(1, text);
+        // What lists show is never of a record that cannot be read.
+        assert!(whole.is_err() || outline.is_ok());
     }
 }
 
@@ -254,6 +282,20 @@ fn trailer_bytes(cache: &[u8]) -> usize {
 
 fn first_section(cache: &[u8]) -> usize {
     if cache.starts_with(b"PARHSTA1") { 8 } else { 0 }
+}
+
+fn grown(bytes: &[u8]) {
+    let layout = Layout { root: sample().folder.path().join("known") };
+    fs::create_dir_all(layout.cache()).unwrap();
+    let file = Path::new("/f");
+    fs::write(Grown::path(&layout, file), bytes).unwrap();
+    let _ = Grown::read(&layout, file);
+}
+
+fn mend_grown(bytes: &mut [u8]) {
+    if let Some((body, crc)) = bytes.split_last_chunk_mut::<4>() {
+        *crc = crc32c::crc32c(body).to_le_bytes();
+    }
 }
 
 fn config(bytes: &[u8]) {
