@@ -194,6 +194,27 @@ fn windows_panes_and_text_come_back_and_no_other_pane_runs_what_it_ran() {
 }
 
 #[test]
+fn checkpoints_by_hand_and_before_a_rollback_hold_what_tmux_shows() {
+    let (scratch, tmux) = (scratch(), Tmux::new());
+    let output = run_script(&scratch, &tmux, "echo of the program; exec sleep 100000");
+    assert!(output.status.success(), "{}", shown(&output));
+    tmux.wait_for(&tmux.session(), "of the program");
+    let (id, folder) = (id_of(&scratch), workspace(&scratch));
+    scratch.expect(0, &["checkpoint", "create", &id, "--workspace", &folder]);
+    fs::write(scratch.path("work/kept.txt"), "changed").unwrap();
+    scratch.expect(0, &["checkpoint", "rollback", &format!("{id}@latest"), "--files-only", "--yes"]);
+    assert_eq!(fs::read_to_string(scratch.path("work/kept.txt")).unwrap(), "kept");
+    let listed = lines(&scratch.run(&["checkpoint", "list", "--json"]));
+    let made: Vec<_> = listed.iter().filter(|line| line["type"] == "checkpoint").collect();
+    assert_eq!(made.len(), 2, "{made:?}");
+    for checkpoint in made {
+        let id = checkpoint["id"].as_str().unwrap();
+        let manifest = lines(&scratch.run(&["checkpoint", "show", id, "--json"])).remove(0);
+        assert_eq!(manifest["parts"]["tmux"]["status"], "captured", "{manifest}");
+    }
+}
+
+#[test]
 fn of_two_resumes_at_once_one_has_a_tmux_session() {
     let (scratch, tmux) = (scratch(), Tmux::new());
     tmux.start(&[]);

@@ -13,7 +13,7 @@ use parhelia_session::{
     capture::{Capture, Source, Wanted, environment_job, git_job, session_state},
     config::Config,
     environment::Request,
-    git,
+    git, run,
     transcript::Located,
 };
 use parhelia_store::{Store, fold::Session, id::Ulid};
@@ -87,6 +87,9 @@ pub fn prepare(
     let session_state = is_agents.then(|| session_state(session, workspace, run, known.as_ref()));
     if is_agents {
         jobs.push(environment_job(environment));
+    }
+    if let Some(session) = &known {
+        jobs.extend(run::tmux_of(store, session)?.map(run::tmux_job));
     }
     let listed = is_agents.then(|| (workspace.to_owned(), config.context.clone()));
     let wanted = Wanted { conversation, session_state, jobs, context: listed, cache: store.layout().cache() };

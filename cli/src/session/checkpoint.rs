@@ -54,7 +54,7 @@ pub fn of_session(
         skip_if_unchanged: true,
         rules: None,
         conversation,
-        tmux: run.filter(|run| run::life(run).is_alive()).and_then(|run| run.tmux.clone()),
+        tmux: run::tmux_of(store, session)?,
         environment: Some(env::request(context, &workspace, &env::last_argv(store, &session.id)?)?),
         config: &config,
         actor: actor(),

@@ -88,9 +88,7 @@ pub fn this_process() -> Result<Option<Identity>> {
 
 /// Where in tmux this process is.
 pub fn tmux_here() -> Option<Tmux> {
-    let text = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let socket = text("TMUX")?.split(',').next()?.to_owned();
-    Some(Tmux { socket, pane: text("TMUX_PANE")? })
+    run::tmux(&variable)
 }
 
 /// Starts the agent, and waits for it to end. Signals that ask this process to end are passed on.

@@ -123,7 +123,7 @@ fn safety(store: &Store, look: &Look, wanted: &Wanted<'_>, actor: &Actor, progre
             skip_if_unchanged: false,
             rules: Some(rules(&wanted.target.record.rules, &wanted.settings.capture.rules())),
             conversation: Conversation::of(Some(&look.session), goes_back, wanted.config.clone()),
-            tmux: None,
+            tmux: run::tmux_of(store, &look.session)?,
             environment: None,
             config: wanted.settings,
             actor: actor.clone(),

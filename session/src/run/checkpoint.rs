@@ -189,7 +189,7 @@ fn source(wanted: &Wanted<'_>, session: Option<&Session>) -> Option<Result<Sourc
 }
 
 /// What tmux shows of the session that a pane belongs to.
-fn tmux_job(place: Tmux) -> Job {
+pub fn tmux_job(place: Tmux) -> Job {
     Job::new(TMUX_FOLDER, move || {
         let server = Server::new(Some(place.socket.clone().into()), TMUX_LIMIT);
         let found = tmux::session_of(&server, &place.pane).and_then(|name| tmux::capture(&server, &name, Limits::default()));

@@ -5,7 +5,7 @@ use std::path::Path;
 use jiff::Timestamp;
 use parhelia_store::{
     Store,
-    fold::{Run, Session},
+    fold::{Run, Session, Tmux},
 };
 
 use super::lease;
@@ -65,6 +65,12 @@ pub fn life(run: &Run) -> Life {
         Some(launcher) if run.pid.is_none() => Life::Starting(launcher),
         _ => Life::Over,
     }
+}
+
+/// Where in tmux a session's agent is, while it lives on this machine.
+pub fn tmux_of(store: &Store, session: &Session) -> Result<Option<Tmux>> {
+    let run = session.run.as_deref().map(|id| store.view().run(id)).transpose()?.flatten();
+    Ok(run.filter(|run| matches!(life(run), Life::Agent(_))).and_then(|run| run.tmux))
 }
 
 /// Sessions other than `but` with a live run in a workspace, or in one that lies in it or around it.
