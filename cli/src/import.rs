@@ -49,9 +49,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let mut reader = Reader::new(input, archive, Limits::default())?;
     let of_folder = old.as_ref();
     let options = ImportOptions {
-        session: args.session.clone().or_else(|| of_folder.map(|old| old.session.clone())),
+        session: args.session.clone().or_else(|| of_folder.and_then(|old| old.session.clone())),
         message: args.message.clone().or_else(|| of_folder.map(|old| old.message.clone())),
-        origin: of_folder.map(|old| old.id.clone()),
+        origin: of_folder.and_then(|old| old.id.clone()),
     };
     let outcome = create::import(&store, &mut reader, &options, &progress)?;
     drop(progress);

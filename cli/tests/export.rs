@@ -235,15 +235,17 @@ fn a_checkpoint_folder_of_an_older_schema_is_imported() {
     assert_eq!(shown["conversation"]["turn_count"], serde_json::Value::Null);
     home.run(&["checkpoint", "restore", "latest", "--to", "restored"]).expect(0);
     assert_eq!(fs::read_to_string(at("restored/sub/file")).unwrap(), "content");
-    manifest(r#"{ "version": "1.1", "session_id": "other" }"#);
-    home.run(&["import", "old"]).expect(0);
+    manifest(r#"{ "version": "1.1", "session_id": "" }"#);
+    let made = home.run(&["import", "old", "--json"]).expect(0).json().pop().unwrap();
+    assert_eq!(made["session"], "imported");
+    let shown = home.run(&["checkpoint", "show", "--json"]).expect(0).json().remove(0);
+    assert_eq!((&shown["trigger_detail"], &shown["message"]), (&"import".into(), &"checkpoint".into()));
 
     for (text, said) in [
         (r#"{ "version": "1.2", "session_id": "s" }"#, "its version is '1.2'"),
         (r#"{ "version": "1.0", "session_id": "s", "workspace": { "path": "../work.tar" } }"#, "not in its folder"),
         (r#"{ "version": 1 }"#, "manifest.json cannot be imported"),
         ("", "manifest.json cannot be imported"),
-        (r#"{ "version": "1.0" }"#, "session"),
     ] {
         manifest(text);
         let run = home.run(&["import", "old"]).expect(2);

@@ -184,7 +184,8 @@ fn a_headless_agents_output_is_a_conversation() {
     let bare = agent.create(&[]).expect(3);
     assert!(bare.err.contains("--stream-json"), "{}", bare.err);
     fs::write(work(&agent.home).join("a.txt"), "two\n").unwrap();
-    agent.run(&["checkpoint", "rollback", "fix@latest~2", "--yes"]);
+    let said = agent.run(&["checkpoint", "rollback", "fix@latest~2", "--yes"]);
+    assert!(!said.out.contains("The conversation is at") && said.err.contains("files alone go back"), "{said:?}");
     assert_eq!(fs::read_to_string(work(&agent.home).join("a.txt")).unwrap(), "one\n");
     assert_eq!(fs::read_dir(agent.transcript.parent().unwrap()).unwrap().count(), 0);
     assert_eq!(fs::read_dir(agent.home.folder.path().join(".claude/projects")).unwrap().count(), 1);

@@ -323,8 +323,11 @@ fn report(context: &mut Context, look: &Look, done: &Done) -> Result<()> {
     if done.with_conversation {
         context.out.remark("The conversation is at the checkpoint's position.")?;
     }
-    for path in &done.moved {
+    for path in done.moved.iter().take(NAMED_MAX) {
         context.out.remark(format!("Kept aside of the conversation: {}", path.display()))?;
+    }
+    if done.moved.len() > NAMED_MAX {
+        context.out.remark(format!("Kept aside of the conversation: {} more", done.moved.len() - NAMED_MAX))?;
     }
     let next = format!("parhelia session resume {}", look.session.id);
     context.out.remark(format!("To go on from here: {next}"))?;

@@ -123,8 +123,12 @@ fn work(context: &Context, event: &Event) -> crate::exit::Result<String> {
                 run: Some((&current.run, current.epoch)),
                 workspace: &current.workspace,
                 trigger: match wanted.trigger {
-                    // One that answers a single prompt ends when that is done.
-                    Trigger::Shutdown if Agent::of(&argv).is_some_and(|agent| agent.is_headless()) => Trigger::Complete,
+                    // One that answers a single prompt ends when that is done, or because of an error, which was an event of its own.
+                    Trigger::Shutdown if Agent::of(&argv).is_some_and(|agent| agent.is_headless()) => {
+                        let head = store.view().head(&current.session)?;
+                        let has_failed = head.is_some_and(|head| head.record.trigger == Trigger::Error);
+                        if has_failed { Trigger::Shutdown } else { Trigger::Complete }
+                    }
                     trigger => trigger,
                 },
                 detail: Some(wanted.detail),

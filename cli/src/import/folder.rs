@@ -18,13 +18,9 @@ const MANIFEST_BYTES_MAX: u64 = 16 << 20;
 #[derive(Deserialize)]
 struct Manifest {
     version: String,
-    #[serde(default)]
-    id: String,
-    #[serde(default)]
-    session_id: String,
-    #[serde(default)]
+    id: Option<String>,
+    session_id: Option<String>,
     created_at: Option<String>,
-    #[serde(default)]
     trigger: Option<String>,
     #[serde(default)]
     workspace: Workspace,
@@ -47,9 +43,9 @@ pub struct Folder {
     /// The archive of its workspace.
     pub archive: PathBuf,
     /// Its id.
-    pub id: String,
+    pub id: Option<String>,
     /// The session that it belongs to.
-    pub session: String,
+    pub session: Option<String>,
     /// When and why it was made.
     pub message: String,
 }
@@ -77,11 +73,13 @@ impl Folder {
         if name.is_empty() || name.contains('/') || name == ".." || name == "." {
             return Err(refused(format!("the archive that it names, '{name}', is not in its folder")));
         }
-        let made = [manifest.trigger.unwrap_or_default(), "checkpoint".into(), manifest.id.clone()];
-        let mut message = made.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+        let known = |text: Option<String>| text.filter(|text| !text.is_empty());
+        let (id, session) = (known(manifest.id), known(manifest.session_id));
+        let made = [known(manifest.trigger), Some("checkpoint".into()), id.clone()];
+        let mut message = made.into_iter().flatten().collect::<Vec<_>>().join(" ");
         if let Some(at) = manifest.created_at {
             message = format!("{message}, made at {at}");
         }
-        Ok(Folder { archive: folder.join(name), id: manifest.id, session: manifest.session_id, message })
+        Ok(Folder { archive: folder.join(name), id, session, message })
     }
 }

@@ -52,8 +52,11 @@ pub fn settings(agent: &Agent, workspace: &Path, store: &Store) -> Result<Option
     let places = [config_folder(), Some(workspace.join(".claude"))];
     let own = fs::canonicalize(store.path()).ok();
     // Hooks that name another store keep what they capture there.
-    let is_of_store =
-        |command: &String| hooks::store_of(command).is_none_or(|named| own.is_some() && fs::canonicalize(named).ok() == own);
+    // What only a shell can tell is taken for this one: two sets of hooks would do everything twice.
+    let needs_shell = |path: &Path| path.starts_with("~") || path.to_string_lossy().contains('$');
+    let is_of_store = |command: &String| {
+        hooks::store_of(command).is_none_or(|named| needs_shell(&named) || own.is_some() && fs::canonicalize(named).ok() == own)
+    };
     let is_installed = |folder: PathBuf| {
         let status = hooks::status(&hooks::settings_path(&folder));
         status.is_ok_and(|status| status.missing.is_empty() && !status.disabled && status.commands.iter().all(is_of_store))

@@ -53,7 +53,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let mut from = args.from.as_ref().map(|text| resume_verb::chosen(&store, &session, text)).transpose()?;
     let choice = resume::choose(&store, &session, from, false)?;
     let life = life(&store, &session)?;
-    describe(context, &session, &choice, &life)?;
+    describe(context, &session, &choice, &life, from.is_some())?;
     if args.end {
         return pause::end(context, &EndArgs::of(session.id));
     }
@@ -131,7 +131,7 @@ fn life(store: &Store, session: &Session) -> Result<Life> {
     Ok(run.map_or(Life::Over, |run| run::life(&run)))
 }
 
-fn describe(context: &mut Context, session: &Session, choice: &Choice, life: &Life) -> Result<()> {
+fn describe(context: &mut Context, session: &Session, choice: &Choice, life: &Life, is_chosen: bool) -> Result<()> {
     let agent = match life {
         Life::Agent(process) => format!("is alive (process {})", process.process),
         Life::Starting(_) => "is being started".into(),
@@ -142,7 +142,11 @@ fn describe(context: &mut Context, session: &Session, choice: &Choice, life: &Li
     let is_there = std::path::Path::new(&workspace).is_dir();
     let from = choice.checkpoint.as_ref();
     context.out.line(format!("Session {} ({}): its agent {agent}.", session.id, session.status.name()))?;
-    let state = if is_there { "there; it is kept as it is" } else { "gone; it is restored" };
+    let state = match (is_there, is_chosen) {
+        (true, false) => "there; it is kept as it is",
+        (true, true) => "there; it is put back to the checkpoint",
+        (false, _) => "gone; it is restored",
+    };
     context.out.line(format!("Workspace {}: {state}.", human::path(workspace.as_bytes())))?;
     for (id, why) in &choice.skipped {
         context.out.line(format!("Checkpoint {id} is passed over: it {why}."))?;

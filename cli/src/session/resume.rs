@@ -286,10 +286,7 @@ fn prepare(store: &Store, args: &Args, session: Session, last: Option<&Run>) -> 
         )));
     }
     let agent = Agent::of(&argv);
-    let of_checkpoint = choice
-        .checkpoint
-        .as_ref()
-        .and_then(|c| Some(c.record.conversation.as_ref()?.get("agent_session_id")?.as_str()?.to_owned()));
+    let of_checkpoint = choice.checkpoint.as_ref().and_then(resume::held);
     let newest = session.conversations.last().map(|conversation| conversation.id.clone());
     let conversation = match args.from {
         Some(_) => of_checkpoint.or(newest),
@@ -394,8 +391,10 @@ fn bring_back(context: &Context, store: &Store, prepared: &mut Prepared, args: &
     }
     drop(progress);
     let restored = conversation(store, prepared, args.from.is_some())?;
-    let moved = restored.moved.iter().map(|path| format!("kept aside of the conversation: {}", path.display()));
-    prepared.notices.extend(moved);
+    if let Some(first) = restored.moved.first() {
+        let count = human::count(restored.moved.len() as u64, "file");
+        prepared.notices.push(format!("kept aside of the conversation: {count}, such as {}", first.display()));
+    }
     if restored.repaired.cut_bytes > 0 {
         let kept = restored.repaired.aside.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
         prepared

@@ -36,6 +36,9 @@ pub fn is_ours(command: &str) -> bool {
 pub fn store_of(command: &str) -> Option<PathBuf> {
     let (_, rest) = command.trim().strip_suffix("hook")?.trim_end().split_once(" --store ")?;
     let rest = rest.trim();
+    if let Some(text) = rest.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+        return Some(PathBuf::from(text));
+    }
     let quoted = rest.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
     Some(PathBuf::from(quoted.map_or_else(|| rest.to_owned(), |text| text.replace(r"'\''", "'"))))
 }

@@ -2,6 +2,7 @@
 //! is wanted.
 
 use std::{
+    collections::HashSet,
     fs::{self, File},
     io::Read,
     os::unix::fs::OpenOptionsExt,
@@ -12,7 +13,7 @@ use parhelia_store::{
     Store,
     id::{BlobId, OpId},
     name::{is_session, session_file},
-    record::Checkpoint,
+    record::{Checkpoint, Part},
     tree::{Kind, Node},
 };
 
@@ -49,6 +50,12 @@ pub fn aside(config: &Path, session: &str) -> PathBuf {
     config.join("parhelia-aside").join(&*session_file(session)).join(OpId::generate().to_string())
 }
 
+/// The agent's id of the conversation that a checkpoint holds, if an agent can go on with that: not with what a headless one has printed.
+pub fn held(checkpoint: &Checkpoint) -> Option<String> {
+    let record = checkpoint.record.conversation.as_ref().filter(|record| record.get(STREAM).is_none());
+    record.and_then(|record| record.get("agent_session_id")?.as_str().map(str::to_owned))
+}
+
 /// How long the conversation is in a checkpoint, in bytes.
 pub fn position(store: &Store, checkpoint: &Checkpoint) -> Result<Option<u64>> {
     let found = state_file(store, checkpoint, &format!("{CONVERSATION_FOLDER}/{TRANSCRIPT}"))?;
@@ -57,16 +64,10 @@ pub fn position(store: &Store, checkpoint: &Checkpoint) -> Result<Option<u64>> {
 
 /// The checkpoint that holds a conversation: the given one, or of those before it the newest that does. With `exactly`, no other.
 fn holding(store: &Store, checkpoint: &Checkpoint, conversation: &str, exactly: bool) -> Result<Option<Checkpoint>> {
-    let id_in = |checkpoint: &Checkpoint| {
-        let record = checkpoint.record.conversation.as_ref();
-        // The agent cannot go on with what it has printed.
-        let record = record.filter(|record| record.get(STREAM).is_none());
-        record.and_then(|record| record.get("agent_session_id")?.as_str().map(str::to_owned))
-    };
     let mut next = Some(checkpoint.clone());
     for _ in 0..ANCESTORS_MAX {
         let Some(found) = next else { break };
-        if id_in(&found).is_some_and(|id| id == conversation) {
+        if held(&found).is_some_and(|id| id == conversation) {
             return Ok(Some(found));
         }
         next = match found.record.parent.filter(|_| !exactly) {
@@ -118,7 +119,9 @@ pub fn put_back(
             }
         }
         (_, Some(kept)) => {
-            done.moved = write_files(store, kept, conversation, config, folder, aside)?;
+            let is_whole = |held: &Checkpoint| held.record.parts.get(CONVERSATION_FOLDER) == Some(&Part::Captured);
+            let is_whole = exactly && holding.as_ref().is_some_and(is_whole);
+            done.moved = write_files(store, kept, is_whole, conversation, config, folder, aside)?;
             done.from_checkpoint = true;
         }
         (_, None) => return Ok(done),
@@ -133,10 +136,11 @@ pub fn put_back(
 }
 
 /// Writes the files of a checkpoint's conversation where the agent looks for them. What is there and differs is moved aside first, and so
-/// is what the conversation got later; returns where to.
+/// is what the conversation got later, if the checkpoint holds all that it had; returns where to.
 fn write_files(
     store: &Store,
     kept: &Node,
+    is_whole: bool,
     conversation: &str,
     config: &Path,
     folder: &Path,
@@ -147,11 +151,15 @@ fn write_files(
     let mut files = files_below(store, tree)?;
     // The transcript last: once it is there, everything is.
     files.sort_by_key(|(path, _)| path == TRANSCRIPT);
-    let place = config.join("projects").join(&slug).join(format!("{conversation}.jsonl"));
     let mut moved = Vec::new();
-    if place.is_file() {
-        let there = RawSet::find(&Located::from_hook(&place)?)?.files;
-        for later in there.iter().filter(|file| !files.iter().any(|(path, _)| Path::new(path) == file.name)) {
+    if is_whole {
+        let names: HashSet<&Path> = files.iter().map(|(path, _)| Path::new(path)).collect();
+        let transcript = config.join("projects").join(&slug).join(format!("{conversation}.jsonl"));
+        let located =
+            Located { transcript, agent_session: conversation.to_owned(), config: Some(config.to_owned()), others: Vec::new() };
+        let there = RawSet::find(&located).map(|set| set.files).unwrap_or_default();
+        // What has a name that no checkpoint holds is left.
+        for later in there.iter().filter(|file| !names.contains(&*file.name) && file.name.to_str().is_some()) {
             moved.push(keep(&later.source, &aside.join(later.name.parent().unwrap_or(Path::new(""))))?);
         }
     }

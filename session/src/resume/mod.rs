@@ -9,7 +9,7 @@ mod tmux;
 mod workspace;
 
 pub use choose::{Choice, candidates, choose, is_safety};
-pub use conversation::{Restored, aside, position, put_back};
+pub use conversation::{Restored, aside, held, position, put_back};
 pub(crate) use read::files_below;
 pub use read::{state_bytes, state_file, state_json};
 pub use tell::{age, tell};

@@ -20,7 +20,7 @@ use crate::{
     error::{Error, Result},
     git,
     process::RUN_MARKER,
-    resume::position,
+    resume::{held, position},
     run::{self, Life},
 };
 
@@ -213,9 +213,7 @@ impl Look {
         if self.files_only {
             return Ok(());
         }
-        let record = wanted.target.record.conversation.as_ref();
-        let id = record.and_then(|record| record.get("agent_session_id")?.as_str().map(str::to_owned));
-        match (id, &wanted.config, position(store, wanted.target)?) {
+        match (held(wanted.target), &wanted.config, position(store, wanted.target)?) {
             (Some(id), Some(config), Some(_)) => self.conversation = Some((id, config.clone())),
             _ => self.notices.push("the checkpoint has no conversation; files alone go back".into()),
         }

@@ -216,21 +216,27 @@ impl Taking<'_, '_> {
     /// A whole file. One that changes while it is read is read again.
     fn file(&mut self, path: &Path, name: &str) -> Result<(BlobId, u64, u64), Failure> {
         let mut bytes_read = 0;
-        for _ in 0..ATTEMPTS {
+        for attempt in 1..=ATTEMPTS {
             // Whoever replaces a file leaves us the one that we have opened.
             let file = open(path)?;
             let stat = sys::stat_fd(&file)?;
             let began = sys::now();
             let known = self.known(path)?.filter(|known| known.is_unchanged(&stat));
-            let found = grown::read(self.store, &mut self.reader, &mut self.batch, &file, stat.size, known, name.as_bytes());
+            let read = grown::read(self.store, &mut self.reader, &mut self.batch, &file, stat.size, known, name.as_bytes());
+            let found = match read {
+                Err(Failure::Unreadable(Errno::AGAIN)) => continue,
+                read => read?,
+            };
+            bytes_read += found.bytes_read;
             let after = sys::stat_fd(&file)?;
-            if (after.size, after.mtime, after.ctime) != (stat.size, stat.mtime, stat.ctime) {
-                bytes_read += found.map_or(0, |found| found.bytes_read);
-                continue;
+            let is_still = (after.size, after.mtime, after.ctime) == (stat.size, stat.mtime, stat.ctime);
+            // One that keeps growing is kept as it was when it was looked at last.
+            if is_still || attempt == ATTEMPTS && after.size > stat.size {
+                let is_settled = is_still && !sys::has_coarse_time(file.as_fd());
+                let grown = if is_settled { found.grown.settled(&stat, began) } else { found.grown };
+                self.grown.push((path.to_owned(), grown));
+                return Ok((found.blob, stat.size, bytes_read));
             }
-            let found = found?;
-            self.grown.push((path.to_owned(), found.grown.settled(&stat, began)));
-            return Ok((found.blob, stat.size, bytes_read + found.bytes_read));
         }
         Err(Failure::Unreadable(Errno::AGAIN))
     }

@@ -1,4 +1,5 @@
-//! Bringing what was restored to the medium.
+//! Bringing what was restored to the medium: by one `syncfs`, and where the filesystem is served with FUSE, whose programs the kernel does
+//! not tell of that, file by file and folder by folder.
 
 use std::{
     fs::File,
@@ -13,21 +14,20 @@ use rustix::io::Errno;
 
 use super::run::Run;
 use crate::{
-    disk,
     error::{IoContext, Result},
     sys,
-    tree::Time,
 };
 
-/// A filesystem's server may have another clock than we; entries that were changed so long before a restore began count as its own.
-const CLOCK_SECONDS: i64 = 300;
-
 impl Run<'_> {
+    /// Syncs a file that was written, where that is not done for all at once.
+    pub fn sync_file(&self, file: BorrowedFd<'_>) -> rustix::io::Result<()> {
+        if self.syncs_each { sync(file) } else { Ok(()) }
+    }
+
     /// Writes what was restored to its medium.
     pub fn sync(&self) -> Result<()> {
-        // The kernel tells no server of FUSE to write everything.
-        if sys::is_fuse(self.staging.root.as_fd()) {
-            return self.sync_each();
+        if self.syncs_each {
+            return self.sync_folders();
         }
         match rustix::fs::syncfs(&self.staging.root) {
             Err(Errno::NOSYS | Errno::INVAL) => rustix::fs::sync(),
@@ -36,16 +36,15 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Syncs every file and every folder that has changed, one by one.
-    fn sync_each(&self) -> Result<()> {
-        let folders = &self.plan.folders;
-        for (number, line) in (0u32..).zip(folders).filter(|(_, line)| line.wanted) {
-            let sync = || {
-                let fd = self.dirs.get(number)?;
-                sync_files(fd.as_fd(), self.began)?;
-                rustix::fs::fsync(&fd)
+    fn sync_folders(&self) -> Result<()> {
+        for (number, line) in (0u32..).zip(&self.plan.folders).filter(|(_, line)| line.wanted) {
+            let synced = match self.dirs.get(number) {
+                Ok(fd) => sync(fd.as_fd()),
+                // It could not be made, is gone again, or may not be opened.
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => Ok(()),
+                Err(e) => Err(e),
             };
-            if_there(sync()).at("sync", self.path(line.parent, &line.name))?;
+            synced.at("sync folder", self.path(line.parent, &line.name))?;
         }
         // Folders above a new target may be new as well.
         match (&self.staging.beside, self.plan.target().parent()) {
@@ -55,25 +54,10 @@ impl Run<'_> {
     }
 }
 
-/// Syncs the files of a folder that were changed since.
-fn sync_files(folder: BorrowedFd<'_>, began: Time) -> rustix::io::Result<()> {
-    for name in sys::names(folder)? {
-        let sync = || {
-            let stat = sys::stat_at(folder, &name)?;
-            match stat.is_file() && stat.ctime.secs >= began.secs - CLOCK_SECONDS {
-                true => rustix::fs::fsync(sys::open_file_at(folder, &name)?),
-                false => Ok(()),
-            }
-        };
-        if_there(sync())?;
-    }
-    Ok(())
-}
-
-/// What could not be made, is gone again or may not be opened is nothing to sync.
-fn if_there(synced: rustix::io::Result<()>) -> rustix::io::Result<()> {
-    match synced {
-        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => Ok(()),
+/// Syncs a file or a folder. Not every filesystem can do so with each.
+fn sync(fd: BorrowedFd<'_>) -> rustix::io::Result<()> {
+    match rustix::fs::fsync(fd) {
+        Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
         other => other,
     }
 }
@@ -85,12 +69,14 @@ fn sync_above(folder: &Path, device: u64) -> Result<()> {
         if opened.metadata().at("stat", folder)?.dev() != device {
             return Ok(());
         }
-        opened.sync_all().at("sync folder", folder)?;
+        sync(opened.as_fd()).at("sync folder", folder)?;
     }
     Ok(())
 }
 
 /// Syncs the name of the target.
 pub fn sync_name(path: &Path) -> Result<()> {
-    path.parent().map_or(Ok(()), disk::sync_folder)
+    let Some(above) = path.parent() else { return Ok(()) };
+    let opened = File::open(above).at("open folder", above)?;
+    sync(opened.as_fd()).at("sync folder", above)
 }

@@ -138,7 +138,7 @@ pub fn execute(store: &Store, checkpoint: &Checkpoint, mut plan: Plan, progress:
         not_made: Default::default(),
         skipped: Default::default(),
         foreign: AtomicU64::new(0),
-        began: sys::now(),
+        syncs_each: sys::is_fuse(std::os::fd::AsFd::as_fd(&staging.root)),
     };
     let done = build(&run).and_then(|done| settle(&run, done, &|| settled.store(true, Ordering::Relaxed)));
     let (done, out) = done.inspect_err(|_| run.abandon())?;

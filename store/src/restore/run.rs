@@ -28,7 +28,7 @@ use crate::{
     progress::{self, Progress},
     store::Store,
     sys,
-    tree::{Meta, Time},
+    tree::Meta,
 };
 
 /// Something that could not be made as it was.
@@ -152,8 +152,8 @@ pub struct Run<'a> {
     pub not_made: Mutex<HashSet<(u32, u32)>>,
     pub skipped: Mutex<Vec<Skipped>>,
     pub foreign: AtomicU64,
-    /// When it began.
-    pub began: Time,
+    /// Whether each file and folder has to be synced by itself.
+    pub syncs_each: bool,
 }
 
 impl Run<'_> {

@@ -227,6 +227,7 @@ impl Run<'_> {
                 }
             };
             let refused = meta::apply(&Handle::Open(fd.as_fd()), &meta, &current).map_err(failed("set metadata of"))?;
+            self.sync_file(fd.as_fd()).map_err(failed("sync"))?;
             Ok((refused, Stamp::private(&sys::stat_fd(&fd).map_err(failed("read"))?)))
         };
         let (refused, mut stamp) = set().or_else(|(action, e)| Err(e).at(action, path()))?;
