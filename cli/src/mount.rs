@@ -36,7 +36,7 @@ pub struct Args {
     #[arg(long)]
     allow_other: bool,
     /// Mebibytes of decompressed data that are kept
-    #[arg(long, value_name = "MIB", default_value_t = 128, value_parser = clap::value_parser!(u64).range(8..=1 << 20))]
+    #[arg(long, value_name = "MIB", default_value_t = 160, value_parser = clap::value_parser!(u64).range(8..=1 << 20))]
     cache_size: u64,
 }
 

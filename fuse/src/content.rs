@@ -8,14 +8,13 @@ use std::{
 use parhelia_store::{
     Error, Result, Store,
     blob::ChunkMap,
-    cache::by_bytes,
     format::SINGLE_CHUNK_BYTES,
     id::{BlobId, ObjectId},
     pack::{Block, ObjectKind},
 };
 use quick_cache::{Weighter, sync::Cache};
 
-use crate::ahead::ReadAhead;
+use crate::{ahead::ReadAhead, cache::by_bytes};
 
 /// Bytes of unfolded recipes that are kept.
 const MAPS_BYTES: u64 = 16 << 20;

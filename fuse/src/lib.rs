@@ -23,6 +23,7 @@
 
 mod ahead;
 mod attr;
+mod cache;
 mod catalogue;
 mod content;
 mod counts;

@@ -78,7 +78,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { allow_other: false, threads: 0, tree_cache_bytes: 32 << 20, guard: true, log: Arc::new(|_| {}) }
+        Options { allow_other: false, threads: 0, tree_cache_bytes: 16 << 20, guard: true, log: Arc::new(|_| {}) }
     }
 }
 

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use parhelia_store::{
     Result, Store,
-    cache::by_bytes,
     id::TreeId,
     tree::{Child, Kind, Node, TreeNode},
 };
 use quick_cache::{Weighter, sync::Cache};
+
+use crate::cache::by_bytes;
 
 /// The lines of a tree node.
 pub enum Lines {

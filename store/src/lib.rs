@@ -30,7 +30,6 @@
 mod append;
 pub mod archive;
 pub mod blob;
-pub mod cache;
 pub mod check;
 pub mod codec;
 pub mod create;

@@ -6,19 +6,14 @@ use std::{
     num::NonZeroUsize,
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
-    sync::{
-        Arc, Mutex, PoisonError, RwLock,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError, RwLock},
     time::Duration,
 };
 
-use quick_cache::{Weighter, sync::Cache};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    cache,
     codec::Malformed,
     disk,
     error::{Error, IoContext, Result},
@@ -27,7 +22,7 @@ use crate::{
     journal::{Entry, Journal},
     layout::Layout,
     lock::WriterLock,
-    pack::{Block, Location, ObjectKind, PackFile},
+    pack::{Block, BlockCache, Location, ObjectKind, PackFile},
     progress::Progress,
     record::Checkpoint,
     tree::{self, TreeNode},
@@ -152,24 +147,14 @@ impl Default for OpenOptions {
     }
 }
 
-#[derive(Clone)]
-struct BlockWeight;
-
-impl Weighter<Location, Arc<Block>> for BlockWeight {
-    fn weight(&self, _: &Location, block: &Arc<Block>) -> u64 {
-        (block.bytes.len() + block.objects.len() * 64 + 64) as u64
-    }
-}
-
 /// An open store.
 pub struct Store {
     layout: Layout,
     config: Config,
     lock_timeout: Duration,
     view: RwLock<Arc<View>>,
-    blocks: Cache<Location, Arc<Block>, BlockWeight>,
+    blocks: BlockCache,
     packs: Mutex<lru::LruCache<PackId, Arc<PackFile>>>,
-    decoded_blocks: AtomicU64,
 }
 
 impl std::fmt::Debug for Store {
@@ -227,9 +212,8 @@ impl Store {
             config,
             lock_timeout: options.lock_timeout,
             view: RwLock::new(Arc::new(view)),
-            blocks: cache::by_bytes(1024, options.cache_bytes, BlockWeight),
+            blocks: BlockCache::new(options.cache_bytes),
             packs: Mutex::new(lru::LruCache::new(PACK_FILES_MAX)),
-            decoded_blocks: AtomicU64::new(0),
         })
     }
 
@@ -317,15 +301,12 @@ impl Store {
 
     /// The decoded block at a place, from the cache or from its pack. One reader decodes it, others wait for that.
     pub fn block(&self, location: Location) -> Result<Arc<Block>> {
-        self.blocks.get_or_insert_with(&location, || {
-            self.decoded_blocks.fetch_add(1, Ordering::Relaxed);
-            self.pack(location.pack)?.read_block(location).map(Arc::new)
-        })
+        self.blocks.get(location, || self.pack(location.pack)?.read_block(location))
     }
 
     /// How many blocks were read and decoded so far, those of trees included. Others were found in the cache.
     pub fn decoded_blocks(&self) -> u64 {
-        self.decoded_blocks.load(Ordering::Relaxed)
+        self.blocks.decoded()
     }
 
     /// Where the next block of the same pack lies; `None` behind the last one, or where the pack is damaged or gone.

@@ -4,6 +4,7 @@
 pub mod allocation;
 pub mod recorder;
 pub mod story;
+pub mod tree;
 
 pub mod agent;
 pub mod live;

@@ -68,7 +68,7 @@ struct Promise<'a> {
 impl Story {
     fn promise(&self, n: usize) -> Promise<'_> {
         let mut promise = Promise { must: BTreeMap::new(), may: BTreeMap::new() };
-        for step in self.steps.iter().filter(|step| step.start < n) {
+        for step in self.steps.iter().filter(|step| step.start < n || step.end <= n) {
             let is_over = step.end <= n;
             match &step.what {
                 What::Created(id, files) if is_over => drop(promise.must.insert(id, files)),

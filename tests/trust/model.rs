@@ -6,26 +6,79 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    path::PathBuf,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
 };
 
 use parhelia_store::{OpenOptions, Store};
 use parhelia_tests::{
-    Files, Scratch, files_in, given_seed, long, noise,
+    Scratch, given_seed, long, noise,
     recorder::{Cut, Dice, Fault, Recorder, Trap},
     repeated_by,
-    story::files_of,
+    tree::{Tree, difference, tree_in, tree_of},
     write,
 };
+use rustix::fs::{CWD, FileType, Mode, XattrFlags, mknodat, setxattr};
+
+/// Writes a file, in place of whatever but a folder is there.
+fn write_anew(path: &Path, bytes: &[u8]) {
+    match path.symlink_metadata() {
+        Ok(meta) if meta.is_dir() => return,
+        Ok(meta) if !meta.is_file() => fs::remove_file(path).unwrap(),
+        _ => {}
+    }
+    write(path, bytes).unwrap();
+}
+
+fn remove(path: &Path) {
+    match path.symlink_metadata() {
+        Ok(meta) if meta.is_dir() => fs::remove_dir_all(path).unwrap(),
+        _ => fs::remove_file(path).unwrap(),
+    }
+}
+
+/// Renames, in place of whatever is there.
+fn rename(from: &Path, to: &Path) {
+    if from != to {
+        if to.symlink_metadata().is_ok() {
+            remove(to);
+        }
+        fs::rename(from, to).unwrap();
+    }
+}
+
+/// A second name for a file.
+fn link(from: &Path, to: &Path) {
+    if from.symlink_metadata().is_ok_and(|meta| !meta.is_dir()) {
+        fs::hard_link(from, to).unwrap();
+    }
+}
+
+/// Changes a file's or folder's permissions, time or attributes.
+fn change_what_is_known_of(path: &Path, seed: u64) {
+    let Ok(meta) = path.symlink_metadata() else { return };
+    if !meta.is_file() && !meta.is_dir() {
+        return;
+    }
+    match seed % 3 {
+        0 => fs::set_permissions(path, fs::Permissions::from_mode(0o500 | (seed >> 8) as u32 & 0o2277)).unwrap(),
+        1 => {
+            let time = SystemTime::UNIX_EPOCH + Duration::from_nanos(seed >> 4);
+            fs::File::open(path).unwrap().set_modified(time).unwrap();
+        }
+        _ => setxattr(path, format!("user.{}", seed % 5), &noise(seed as usize >> 8 & 63, seed), XattrFlags::empty()).unwrap(),
+    }
+}
 
 struct Life {
     scratch: Scratch,
     recorder: Recorder,
     dice: Dice,
     /// What exists for certain.
-    promised: BTreeMap<String, Files>,
+    promised: BTreeMap<String, Tree>,
     /// What may exist: a killed command may have come to its end. By what it holds.
-    possible: Vec<Files>,
+    possible: Vec<Tree>,
     /// What may be gone.
     deleting: BTreeSet<String>,
     /// What is gone for certain.
@@ -87,18 +140,28 @@ impl Life {
     fn edit(&mut self) {
         for _ in 0..=self.roll(4) {
             let path = self.work().join(format!("d{}/f{}", self.roll(3), self.roll(6)));
-            match self.roll(5) {
-                0 if path.exists() => fs::remove_file(&path).unwrap(),
-                1 if path.exists() => fs::rename(&path, self.work().join(format!("moved{}", self.dice.roll() % 3))).unwrap(),
-                2 => write(&path, &noise(90_000 + self.dice.roll() as usize % 60_000, self.dice.roll() % 9)).unwrap(),
-                _ => write(&path, &noise(self.dice.roll() as usize % 3000, self.dice.roll())).unwrap(),
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let (chance, seed) = (self.roll(16), self.dice.roll());
+            let is_there = path.symlink_metadata().is_ok();
+            match chance {
+                0..3 => write_anew(&path, &noise(90_000 + seed as usize % 60_000, seed % 9)),
+                3..8 => write_anew(&path, &noise(seed as usize % 3000, seed)),
+                8 if is_there => remove(&path),
+                9 if is_there => rename(&path, &self.work().join(format!("moved{}", seed % 3))),
+                10 => rename(path.parent().unwrap(), &self.work().join(format!("d{}", seed % 3))),
+                11 => change_what_is_known_of(&path, seed),
+                _ if is_there => {}
+                12 => symlink(format!("../d{}/f{}", seed % 3, seed % 7), &path).unwrap(),
+                13 => fs::create_dir(&path).unwrap(),
+                14 => mknodat(CWD, &path, FileType::Fifo, Mode::from_raw_mode(0o640), 0).unwrap(),
+                _ => link(&self.work().join(format!("d{}/f{}", seed % 3, seed % 6)), &path),
             }
         }
         self.told.push("edits".into());
     }
 
     fn create(&mut self) {
-        let files = files_in(&self.work());
+        let files = tree_in(&self.work());
         let work = self.work().to_string_lossy().into_owned();
         match self.run(&["checkpoint", "create", "s", "--workspace", &work, "--no-default-excludes"]) {
             Some(summary) => {
@@ -137,7 +200,8 @@ impl Life {
         let flags: &[&str] = if in_place { &["--in-place", "--delete"] } else { &[] };
         let arguments = [&["checkpoint", "restore", &id, "--to", &to], flags].concat();
         if self.run(&arguments).is_some() {
-            assert_eq!(files_in(&out), self.promised[&id], "{}", self.story());
+            let differs = difference(&tree_in(&out), &self.promised[&id]);
+            assert!(differs.is_empty(), "{}\nrestored, promised:\n{}", self.story(), differs.join("\n"));
         } else if !in_place {
             let _ = fs::remove_dir_all(&out);
         }
@@ -152,12 +216,15 @@ impl Life {
         let store = Store::open(&self.store(), &OpenOptions::default()).unwrap_or_else(|e| panic!("{e}\n{}", self.story()));
         let mut found = BTreeMap::new();
         for checkpoint in store.checkpoints().unwrap() {
-            let files = files_of(&store, &checkpoint).unwrap_or_else(|e| panic!("{e}\n{}", self.story()));
+            let files = tree_of(&store, &checkpoint).unwrap_or_else(|e| panic!("{e}\n{}", self.story()));
             found.insert(checkpoint.id(), files);
         }
         for (id, files) in &self.promised {
             match found.get(id) {
-                Some(read) => assert!(read == files, "{id} holds something else\n{}", self.story()),
+                Some(read) => {
+                    let differs = difference(read, files);
+                    assert!(differs.is_empty(), "{id} holds something else\n{}\n{}", self.story(), differs.join("\n"));
+                }
                 None => assert!(self.deleting.contains(id), "{id} is gone\n{}", self.story()),
             }
         }

@@ -159,6 +159,35 @@ fn a_cut_at_every_step_loses_nothing_that_was_committed() {
     println!("{checked} disks after cuts at {} steps", history.entries.len());
 }
 
+/// Makes a store's index one that another release has written.
+fn give_the_index_another_shape(store: &Path) {
+    let (options, view) = (rocksdb::Options::default(), store.join("view"));
+    let families = rocksdb::DB::list_cf(&options, &view).unwrap();
+    let db = rocksdb::DB::open_cf(&options, &view, families).unwrap();
+    assert!(db.get("version").unwrap().is_some(), "the index does not say what shape it has");
+    db.put("version", "another").unwrap();
+    db.flush().unwrap();
+}
+
+#[test]
+fn a_cut_while_the_index_of_another_release_is_replaced_loses_nothing() {
+    let mut life = Life::new();
+    life.write("a", &noise(5000, 1));
+    life.create();
+    // So far, the journal has everything: only now is there an index.
+    life.step(&["check", "--rebuild-index"], |_| What::Other);
+    give_the_index_another_shape(&life.recorder.path().join("new/store"));
+    life.recorder.cut(Cut::Kept);
+    life.story.steps.iter_mut().for_each(|step| (step.start, step.end) = (0, 0));
+    life.write("b", &noise(3000, 2));
+    life.create();
+    let history = life.recorder.history();
+    assert!(history.entries.iter().any(is_in_index), "the index was not replaced");
+    let cuts = cuts(&history, long());
+    let checked = survive(&life, &history, &cuts);
+    println!("{checked} disks after cuts at {} steps of a create that replaces the index", history.entries.len());
+}
+
 /// Enough objects for a commit to hand RocksDB a table of them.
 const MANY: u64 = 2010;
 

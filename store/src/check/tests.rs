@@ -6,6 +6,7 @@ use crate::{
     pack::PackFile,
     testing::{Files, TestStore, files},
     tree::Kind,
+    view::{Batch, Db, Family},
 };
 
 /// How long the lock is waited for.
@@ -138,6 +139,26 @@ fn a_damaged_index_is_said_so_and_rebuilt() {
     assert!(check(&test, &ALL).is_clean());
     rebuild_index(test.store.path(), PATIENCE, &()).unwrap();
     assert_eq!(test.open().checkpoints().unwrap().len(), 2);
+}
+
+#[test]
+fn an_index_of_another_release_is_no_damage_and_the_next_commit_replaces_it() {
+    let test = TestStore::new();
+    let id = test.checkpoint(&files(1, 9));
+    test.store.absorb().unwrap();
+    let view = test.store.layout().view();
+    let db = Db::open_writer(&view).unwrap();
+    let mut batch = Batch::default();
+    batch.put(Family::Meta, b"version", "another");
+    db.write(batch).unwrap();
+    db.flush().unwrap();
+    drop(db);
+    assert!(check(&test, &ALL).is_clean());
+    assert_eq!(crate::testing::content_of(&test.open(), &test.get(id)).unwrap(), files(1, 9));
+    test.another().checkpoint(&files(2, 9));
+    let version = Db::open_reader(&view).unwrap().unwrap().get(Family::Meta, b"version").unwrap();
+    assert_ne!(version.as_deref(), Some(&b"another"[..]));
+    assert!(check(&test, &ALL).is_clean());
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::{borrow::Cow, cell::RefCell, ops::Range};
 
 use crate::{
     codec::{Decoder, Malformed, put_uint},
-    format::{BLOCK_BYTES_MAX, BLOCK_MAGIC, BLOCK_OBJECTS_MAX},
+    format::{BLOCK_BYTES_MAX, BLOCK_MAGIC, BLOCK_OBJECTS_MAX, META_BLOCK_BYTES},
     id::{ID_BYTES, ObjectId},
 };
 
@@ -125,6 +125,11 @@ pub fn directory_end(header: &[u8; HEADER_BYTES]) -> Result<usize, Malformed> {
     Ok(HEADER_BYTES + directory)
 }
 
+/// Whether the block with this header is stored as it is.
+pub fn is_raw(header: &[u8; HEADER_BYTES]) -> bool {
+    header[4] == Codec::Raw as u8
+}
+
 impl Directory {
     /// Reads the header and directory that `bytes` starts with. The payload need not be there.
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
@@ -222,7 +227,7 @@ impl Directory {
             }
             return Ok(Block { objects, bytes: heads.into_owned() });
         }
-        let mut bytes = Vec::with_capacity(self.heads_bytes + self.tails_bytes);
+        let mut bytes = room_for(self.heads_bytes + self.tails_bytes);
         let (mut head_at, mut tail_at) = (0, 0);
         for e in &self.entries {
             let start = bytes.len();
@@ -247,8 +252,16 @@ fn decompress(coded: &[u8], bytes_max: usize) -> std::io::Result<Vec<u8>> {
             Some(decompressor) => decompressor,
             None => kept.insert(zstd::bulk::Decompressor::new()?),
         };
-        decompressor.decompress(coded, bytes_max)
+        let mut bytes = room_for(bytes_max);
+        decompressor.decompress_to_buffer(coded, &mut bytes)?;
+        Ok(bytes)
     })
+}
+
+/// Memory for the bytes of a block. Blocks come and go in a cache, and most are a little longer than one of two lengths: rounded up, what
+/// one leaves is room for the next, and fewer holes come to lie between them.
+pub(super) fn room_for(bytes: usize) -> Vec<u8> {
+    Vec::with_capacity(bytes.next_multiple_of(META_BLOCK_BYTES))
 }
 
 /// Whether an object's bytes are those that its id stands for. A recipe root cannot be told from its id; its seal is checked

@@ -1,6 +1,7 @@
 //! Reads packs: one block by its place, or every block's directory in turn.
 
 use std::{
+    cell::RefCell,
     fs::File,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
@@ -9,7 +10,7 @@ use std::{
 use rustix::{buffer::spare_capacity, fs::SeekFrom, io::Errno};
 
 use super::{
-    block::{Block, Directory, HEADER_BYTES, directory_end, matches_id},
+    block::{Block, Directory, HEADER_BYTES, directory_end, is_raw, matches_id, room_for},
     writer::{Location, PACK_HEADER_BYTES, PACK_TRAILER_BYTES, PackInfo, header, trailer},
 };
 use crate::{
@@ -21,6 +22,11 @@ use crate::{
 
 /// Blocks are looked for in pieces of this many bytes.
 const MAGIC_PIECE_BYTES: usize = 64 << 10;
+
+thread_local! {
+    /// What a compressed block is read into. Kept, because fresh memory costs more than the copy.
+    static STORED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 /// An open pack.
 #[derive(Debug)]
@@ -61,20 +67,20 @@ impl PackFile {
         })
     }
 
-    /// Reads into memory that is not filled with zeros first.
-    fn read_fresh(&self, total: usize, offset: u64) -> Result<Vec<u8>> {
-        let mut bytes = Vec::with_capacity(total);
+    /// Reads into empty memory that is not filled with zeros first.
+    fn read_into(&self, bytes: &mut Vec<u8>, total: usize, offset: u64) -> Result<()> {
+        bytes.reserve(total);
         while bytes.len() < total {
             let at = offset + bytes.len() as u64;
-            match rustix::io::pread(&self.file, spare_capacity(&mut bytes), at) {
+            match rustix::io::pread(&self.file, spare_capacity(bytes), at) {
                 Ok(0) => return Err(self.corrupt(format!("block at {offset}"), "the file ends before it does")),
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(e) => return Err(Error::Io { action: "read pack", path: self.path.clone(), source: e.into() }),
             }
         }
-        // The allocator may have given more than was asked for.
+        // There may be room for more than was asked for.
         bytes.truncate(total);
-        Ok(bytes)
+        Ok(())
     }
 
     /// Reads and decodes the block at a place, and checks every object in it against its id.
@@ -83,13 +89,22 @@ impl PackFile {
         if !(HEADER_BYTES..=3 * BLOCK_BYTES_MAX).contains(&total) {
             return Err(self.corrupt(format!("block at {}", location.offset), "impossible length"));
         }
-        let bytes = self.read_fresh(total, location.offset)?;
-        let named = |e: Malformed| self.corrupt(format!("block at {}", location.offset), e);
-        let directory = Directory::decode(&bytes).map_err(named)?;
-        if directory.block_bytes() != total {
-            return Err(self.corrupt(format!("block at {}", location.offset), "its length is not the index's"));
-        }
-        let block = directory.unpack_stored(bytes).map_err(named)?;
+        let mut header = [0; HEADER_BYTES];
+        self.read_at(&mut header, location.offset)?;
+        let block = match is_raw(&header) {
+            // The bytes stay as they are.
+            true => {
+                let mut stored = room_for(total);
+                let directory = self.read_whole(&mut stored, location)?;
+                directory.unpack_stored(stored)
+            }
+            false => STORED.with_borrow_mut(|stored| {
+                stored.clear();
+                let directory = self.read_whole(stored, location)?;
+                Ok(directory.unpack(&stored[directory.directory_end..]))
+            })?,
+        };
+        let block = block.map_err(|e| self.corrupt(format!("block at {}", location.offset), e))?;
         for (kind, id, range) in &block.objects {
             if !matches_id(*kind, *id, &block.bytes[range.clone()]) {
                 let what = format!("{} {} in the block at {}", kind.name(), id, location.offset);
@@ -97,6 +112,17 @@ impl PackFile {
             }
         }
         Ok(block)
+    }
+
+    /// Reads the block at a place as it is stored.
+    fn read_whole(&self, stored: &mut Vec<u8>, location: Location) -> Result<Directory> {
+        let total = location.block_bytes as usize;
+        self.read_into(stored, total, location.offset)?;
+        let directory = Directory::decode(stored).map_err(|e| self.corrupt(format!("block at {}", location.offset), e))?;
+        if directory.block_bytes() != total {
+            return Err(self.corrupt(format!("block at {}", location.offset), "its length is not the index's"));
+        }
+        Ok(directory)
     }
 
     /// Reads the block at a place as it is stored, and checks its checksums.

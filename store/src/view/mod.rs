@@ -55,7 +55,7 @@ pub struct View {
     end: Position,
     torn_bytes: u64,
     tail_records: usize,
-    /// RocksDB could not be read, and should be made anew.
+    /// RocksDB could not be read, or has the shape of another release, and should be made anew.
     index_failed: bool,
     changes: Changes,
     folds: Folds,
@@ -78,9 +78,10 @@ fn has_our_shape(db: &Db) -> Result<bool> {
 impl View {
     /// The store as it is now.
     pub fn open(layout: &Layout) -> Result<Self> {
-        let db = Db::open_reader(&layout.view())?;
-        let usable = db.map(|db| has_our_shape(&db).map(|ours| ours.then_some(db))).transpose()?.flatten();
-        Self::load(layout, usable.map(Arc::new))
+        match Db::open_reader(&layout.view())? {
+            Some(db) if !has_our_shape(&db)? => Ok(Self::load(layout, None)?.in_place_of_index()),
+            db => Self::load(layout, db.map(Arc::new)),
+        }
     }
 
     fn load(layout: &Layout, db: Option<Arc<Db>>) -> Result<Self> {
@@ -126,12 +127,12 @@ impl View {
         Ok(View { index_failed: self.index_failed, ..view })
     }
 
-    /// Whether this is how the store is seen because RocksDB cannot be read.
+    /// Whether this is how the store is seen because RocksDB is of no use.
     pub(crate) fn is_in_place_of_index(&self) -> bool {
         self.index_failed
     }
 
-    /// The same, as it is seen because RocksDB cannot be read.
+    /// The same, as it is seen because RocksDB is of no use.
     pub(crate) fn in_place_of_index(self) -> Self {
         View { index_failed: true, ..self }
     }

@@ -19,7 +19,7 @@ use super::{
     disk::{Body, Disk, Ino, Inode, Op},
     history::Entry,
     lock,
-    trap::Call,
+    trap::{Call, Fault},
 };
 
 /// Nothing is remembered by the kernel, so that each call is seen.
@@ -200,7 +200,10 @@ impl Served {
         let mut shared = self.lock();
         let synced = shared.step(Call::Sync, request);
         let path = shared.path_of(ino.0);
+        // Of who is killed, nothing is synced and nothing is given up: the next sync takes it along.
+        let is_killed = shared.trap.as_ref().is_some_and(|trap| matches!(trap.fault, Fault::Kill));
         match (synced, shared.disk.names(ino.0)) {
+            (Err(_), _) if is_killed => {}
             (Ok(()), _) => shared.note(path, Op::Sync(ino.0)),
             (Err(_), None) => shared.note(path, Op::FailedSync(ino.0)),
             // The names in a folder are in the filesystem's own log, which is tried again.

@@ -1,0 +1,226 @@
+//! Decoded blocks that are kept, within a bound of bytes.
+//!
+//! Who reads a tree from one end to the other needs a block some times in a row, as its objects lie in neighbouring folders, and perhaps
+//! once more far behind, where the same content occurs again. What was not used for longest goes first; but a block that was come back to
+//! is passed over as often (GCLOCK: Smith, "Sequentiality and Prefetching in Database Systems", ACM TODS 3, 1978). What only counts uses
+//! takes the many at a time for many times.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use lru::LruCache;
+
+use super::{Block, Location};
+use crate::error::Result;
+
+/// Who uses a block after so many others were decoded has come back to it.
+const AWAY_BLOCKS: u64 = 16;
+/// A block is passed over at most so many times without being used.
+const RETURNS_MAX: u8 = 2;
+
+/// Decoded blocks. One thread decodes a block, the others that want it wait for that.
+#[derive(Debug)]
+pub struct BlockCache {
+    bytes_max: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    slots: LruCache<Location, Slot>,
+    /// Sum over the slots.
+    bytes: u64,
+    /// How many blocks were decoded so far.
+    decoded: u64,
+}
+
+#[derive(Debug)]
+struct Slot {
+    /// Locked while the block is being decoded.
+    block: Arc<Mutex<Option<Arc<Block>>>>,
+    /// What it takes in memory; 0 until it is decoded.
+    bytes: u64,
+    /// How many blocks had been decoded when it was last used.
+    used_at: u64,
+    /// How often it was come back to.
+    returns: u8,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl BlockCache {
+    /// A cache of at most `bytes_max`.
+    pub fn new(bytes_max: u64) -> Self {
+        BlockCache { bytes_max, state: Mutex::new(State { slots: LruCache::unbounded(), bytes: 0, decoded: 0 }) }
+    }
+
+    /// The block at a place, decoded by `decode` if it is not here. An error is not kept.
+    pub fn get(&self, location: Location, decode: impl FnOnce() -> Result<Block>) -> Result<Arc<Block>> {
+        let slot = lock(&self.state).slot(location);
+        let mut held = lock(&slot);
+        if let Some(block) = &*held {
+            return Ok(block.clone());
+        }
+        let decoded = decode().map(Arc::new);
+        let mut state = lock(&self.state);
+        state.decoded += 1;
+        match &decoded {
+            Ok(block) => {
+                *held = Some(block.clone());
+                state.weigh(location, block);
+                state.shrink(self.bytes_max);
+            }
+            // Who waits for it tries, too, and may succeed.
+            Err(_) if state.slots.peek(&location).is_some_and(|slot| slot.bytes == 0) => drop(state.slots.pop(&location)),
+            Err(_) => {}
+        }
+        decoded
+    }
+
+    /// How many blocks were decoded so far; others were found here.
+    pub fn decoded(&self) -> u64 {
+        lock(&self.state).decoded
+    }
+}
+
+impl State {
+    /// Where a block is, or will be; it counts as used.
+    fn slot(&mut self, location: Location) -> Arc<Mutex<Option<Arc<Block>>>> {
+        let decoded = self.decoded;
+        let slot =
+            self.slots.get_or_insert_mut(location, || Slot { block: Arc::default(), bytes: 0, used_at: decoded, returns: 0 });
+        if decoded - slot.used_at >= AWAY_BLOCKS {
+            slot.returns = (slot.returns + 1).min(RETURNS_MAX);
+        }
+        slot.used_at = decoded;
+        slot.block.clone()
+    }
+
+    fn weigh(&mut self, location: Location, block: &Block) {
+        // Its slot is gone where another thread met with an error.
+        if let Some(slot) = self.slots.peek_mut(&location).filter(|slot| slot.bytes == 0) {
+            slot.bytes = (block.bytes.capacity() + block.objects.len() * 64 + 128) as u64;
+            self.bytes += slot.bytes;
+        }
+    }
+
+    fn shrink(&mut self, bytes_max: u64) {
+        while self.bytes > bytes_max
+            && let Some((location, mut slot)) = self.slots.pop_lru()
+        {
+            if slot.bytes > 0 && slot.returns == 0 {
+                self.bytes -= slot.bytes;
+                continue;
+            }
+            slot.returns = slot.returns.saturating_sub(1);
+            self.slots.put(location, slot);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        ops::Range,
+        sync::atomic::{AtomicU64, Ordering},
+        thread,
+    };
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{error::Error, id::PackId};
+
+    const BLOCK_BYTES: usize = 1000;
+
+    fn at(offset: u64) -> Location {
+        Location { pack: PackId([0; 16]), offset, block_bytes: 7 }
+    }
+
+    fn block(offset: u64, bytes: usize) -> Block {
+        Block { objects: Vec::new(), bytes: vec![offset as u8; bytes] }
+    }
+
+    fn room_for(blocks: u64) -> BlockCache {
+        BlockCache::new(blocks * (BLOCK_BYTES as u64 + 128))
+    }
+
+    /// Uses a block, and says whether it had to be decoded.
+    fn misses(cache: &BlockCache, offset: u64) -> bool {
+        let before = cache.decoded();
+        let got = cache.get(at(offset), || Ok(block(offset, BLOCK_BYTES))).unwrap();
+        assert!(got.bytes.iter().all(|byte| *byte == offset as u8));
+        cache.decoded() > before
+    }
+
+    fn read(cache: &BlockCache, offsets: Range<u64>) {
+        offsets.into_iter().for_each(|offset| _ = misses(cache, offset));
+    }
+
+    #[test]
+    fn what_was_not_used_for_longest_goes() {
+        let cache = room_for(3);
+        for offset in [1, 2, 3, 1, 4] {
+            misses(&cache, offset);
+        }
+        let missed: Vec<_> = [1, 3, 4, 2].map(|offset| misses(&cache, offset)).into();
+        assert_eq!(missed, [false, false, false, true]);
+    }
+
+    #[test]
+    fn what_was_come_back_to_outlives_what_was_used_often_at_a_time() {
+        let cache = room_for(40);
+        read(&cache, 0..20);
+        assert!(!misses(&cache, 0), "come back to");
+        (0..50).for_each(|_| read(&cache, 19..20));
+        read(&cache, 100..140);
+        assert!(misses(&cache, 19) && !misses(&cache, 0));
+        // Whoever is not used any more goes in the end.
+        read(&cache, 200..400);
+        assert!(misses(&cache, 0));
+    }
+
+    #[test]
+    fn many_who_want_the_same_have_it_decoded_once() {
+        let (cache, decoded) = (room_for(100), AtomicU64::new(0));
+        thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for offset in 0..50 {
+                        let decode = || {
+                            decoded.fetch_add(1, Ordering::Relaxed);
+                            thread::yield_now();
+                            Ok(block(offset, BLOCK_BYTES))
+                        };
+                        assert_eq!(cache.get(at(offset), decode).unwrap().bytes[0], offset as u8);
+                    }
+                });
+            }
+        });
+        assert_eq!(decoded.into_inner(), 50);
+    }
+
+    #[test]
+    fn an_error_is_not_kept() {
+        let cache = room_for(2);
+        assert!(cache.get(at(1), || Err(Error::Cancelled)).is_err());
+        assert!(misses(&cache, 1) && !misses(&cache, 1));
+    }
+
+    proptest! {
+        #[test]
+        fn it_keeps_within_its_bound(uses in proptest::collection::vec((0u64..30, 1usize..4000), 1..400), bytes_max in 1u64..40_000) {
+            let cache = BlockCache::new(bytes_max);
+            for (offset, bytes) in uses {
+                let _ = cache.get(at(offset), || match bytes % 7 {
+                    0 => Err(Error::Cancelled),
+                    _ => Ok(block(offset, bytes)),
+                });
+                let state = lock(&cache.state);
+                prop_assert!(state.bytes <= bytes_max);
+                prop_assert_eq!(state.bytes, state.slots.iter().map(|(_, slot)| slot.bytes).sum::<u64>());
+            }
+        }
+    }
+}
