@@ -257,13 +257,17 @@ fn live_ours(live: &Live, tmux: &Tmux, verb: &str, arguments: &[&str]) -> Comman
     live.command(&all)
 }
 
-/// Starts the agent in tmux, with these arguments.
-fn start_agent(live: &Live, tmux: &Tmux, arguments: &[&str]) -> Output {
+/// What starts the agent in tmux, with these arguments.
+fn start_command(live: &Live, tmux: &Tmux, arguments: &[&str]) -> Command {
     let (workspace, program) = (live.agent.workspace(), live.agent.program().to_string_lossy().into_owned());
     let workspace = workspace.to_string_lossy().into_owned();
     let mut all = vec!["--tmux", "--workspace", &workspace, "--", &program];
     all.extend(arguments);
-    live_ours(live, tmux, "run", &all).output().unwrap()
+    live_ours(live, tmux, "run", &all)
+}
+
+fn start_agent(live: &Live, tmux: &Tmux, arguments: &[&str]) -> Output {
+    start_command(live, tmux, arguments).output().unwrap()
 }
 
 fn resume(live: &Live, tmux: &Tmux, id: &str) -> Output {
@@ -387,20 +391,56 @@ fn a_conversation_that_the_agent_does_not_know_is_told_anew_in_the_same_pane() {
     tmux.wait_for(&pane_of(&live), "I begin again.");
 }
 
-#[test]
-fn an_agent_that_asks_for_somebody_is_left_to_ask() {
+/// The agent is started with other settings than those of somebody who has used it before, and asks: we say so, and it goes on asking.
+fn is_left_to_ask(change: impl FnOnce(&mut Value), without: Option<&str>, said: &str, shows: &str) {
     let (Some(live), tmux) = (Live::new(), Tmux::new()) else { return };
     live.agent.prepare_interactive();
-    let settings = live.agent.home().join(".claude.json");
-    let known =
-        fs::read_to_string(&settings).unwrap().replace("\"hasTrustDialogAccepted\":true", "\"hasTrustDialogAccepted\":false");
-    fs::write(&settings, known).unwrap();
-    let output = start_agent(&live, &tmux, &[]);
-    assert!(output.status.success(), "{}", shown(&output));
-    assert!(shown(&output).contains("may trust the folder"), "{}", shown(&output));
+    let path = live.agent.home().join(".claude.json");
+    let mut settings: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    change(&mut settings);
+    fs::write(&path, settings.to_string()).unwrap();
+    let mut command = start_command(&live, &tmux, &[]);
+    without.iter().for_each(|name| _ = command.env_remove(name));
+    let output = command.output().unwrap();
+    assert!(output.status.success() && shown(&output).contains(said), "{}", shown(&output));
     assert!(lives(&live));
-    assert!(fs::read_to_string(&settings).unwrap().replace(' ', "").contains("\"hasTrustDialogAccepted\":false"));
-    tmux.wait_for(&pane_of(&live), "trust this folder");
+    tmux.wait_for(&pane_of(&live), shows);
+    // Nothing was answered for anybody.
+    let after: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    let workspace = live.agent.workspace().to_string_lossy().into_owned();
+    assert_eq!(after["customApiKeyResponses"], settings["customApiKeyResponses"]);
+    assert_eq!(after["hasCompletedOnboarding"], settings["hasCompletedOnboarding"]);
+    let trust = |settings: &Value| settings["projects"][&workspace]["hasTrustDialogAccepted"].clone();
+    assert_eq!(trust(&after), trust(&settings));
+}
+
+#[test]
+fn an_agent_that_asks_whether_it_may_trust_the_folder_is_left_to_ask() {
+    let distrust = |settings: &mut Value| {
+        settings["projects"]
+            .as_object_mut()
+            .unwrap()
+            .values_mut()
+            .for_each(|project| project["hasTrustDialogAccepted"] = json!(false));
+    };
+    is_left_to_ask(distrust, None, "may trust the folder", "trust this folder");
+}
+
+#[test]
+fn an_agent_that_asks_whether_it_may_use_the_key_is_left_to_ask() {
+    let forget = |settings: &mut Value| settings["customApiKeyResponses"]["approved"] = json!([]);
+    is_left_to_ask(forget, None, "may use the API key", "API key");
+}
+
+#[test]
+fn an_agent_that_was_never_started_before_is_left_to_ask() {
+    let first = |settings: &mut Value| settings["hasCompletedOnboarding"] = json!(false);
+    is_left_to_ask(first, None, "waits for its first settings", "text style");
+}
+
+#[test]
+fn an_agent_that_nobody_is_logged_in_to_is_left_to_ask() {
+    is_left_to_ask(|_| {}, Some("ANTHROPIC_API_KEY"), "waits for a login", "login");
 }
 
 #[test]

@@ -87,7 +87,7 @@ pub enum Verb {
     Stats,
     /// Write a checkpoint as a .tar.zst archive
     Export(export::Args),
-    /// Make a checkpoint of what a .tar.zst or .tar archive holds
+    /// Make a checkpoint of what a .tar.zst or .tar archive, or a folder of an earlier schema, holds
     Import(import::Args),
     /// Show a checkpoint, or all of them, as a read-only filesystem
     Mount(mount::Args),

@@ -219,7 +219,7 @@ fn a_pack_of_any_length_is_repaired() {
 }
 
 #[test]
-fn a_repair_beside_gc_is_refused_where_a_good_copy_went() {
+fn a_repair_beside_gc_is_refused_where_a_good_copy_went_and_the_next_takes_it_from_there() {
     let test = TestStore::new();
     let all = files(1, 9);
     let other = test.another();
@@ -237,12 +237,22 @@ fn a_repair_beside_gc_is_refused_where_a_good_copy_went() {
 
     let plan = plan_repair(test.store.path(), &[], &()).unwrap();
     assert!(plan.lost.is_empty() && plan.damaged_packs == [home.pack], "{plan:?}");
+    // For whoever writes meanwhile, the bytes stay where they are.
+    let writer = Pin::take(&test.store.layout().pins(), true, "test").unwrap();
     let report = crate::gc::run(&test.store, &crate::gc::GcOptions::no_repack(), &()).unwrap();
     assert_eq!(report.condemned_packs, 1, "{report:?}");
     let refused = repair(test.store.path(), &plan, PATIENCE, &()).unwrap_err();
     assert!(refused.to_string().contains("run the repair again"), "{refused}");
     let packs = test.store.refresh().unwrap().packs().unwrap();
     assert!(packs[&home.pack].condemned.is_none(), "the damaged pack went all the same");
+
+    let plan = plan_repair(test.store.path(), &[], &()).unwrap();
+    assert!(plan.lost.is_empty() && plan.recovered_objects > 0, "{plan:?}");
+    repair(test.store.path(), &plan, PATIENCE, &()).unwrap();
+    drop(writer);
+    crate::gc::run(&test.open(), &crate::gc::GcOptions::default(), &()).unwrap();
+    assert!(check(&test, &ALL).is_clean());
+    assert_eq!(crate::testing::content_of(&test.open(), &test.get(b)).unwrap(), all);
 }
 
 #[test]

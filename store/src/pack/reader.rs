@@ -67,20 +67,20 @@ impl PackFile {
         })
     }
 
-    /// Reads into empty memory that is not filled with zeros first.
-    fn read_into(&self, bytes: &mut Vec<u8>, total: usize, offset: u64) -> Result<()> {
-        bytes.reserve(total);
+    /// Reads into memory that is not filled with zeros first.
+    fn read_fresh(&self, total: usize, offset: u64) -> Result<Vec<u8>> {
+        let mut bytes = room_for(total);
         while bytes.len() < total {
             let at = offset + bytes.len() as u64;
-            match rustix::io::pread(&self.file, spare_capacity(bytes), at) {
+            match rustix::io::pread(&self.file, spare_capacity(&mut bytes), at) {
                 Ok(0) => return Err(self.corrupt(format!("block at {offset}"), "the file ends before it does")),
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(e) => return Err(Error::Io { action: "read pack", path: self.path.clone(), source: e.into() }),
             }
         }
-        // There may be room for more than was asked for.
+        // There is room for a little more than was asked for.
         bytes.truncate(total);
-        Ok(())
+        Ok(bytes)
     }
 
     /// Reads and decodes the block at a place, and checks every object in it against its id.
@@ -94,13 +94,16 @@ impl PackFile {
         let block = match is_raw(&header) {
             // The bytes stay as they are.
             true => {
-                let mut stored = room_for(total);
-                let directory = self.read_whole(&mut stored, location)?;
-                directory.unpack_stored(stored)
+                let stored = self.read_fresh(total, location.offset)?;
+                self.directory_of(&stored, location)?.unpack_stored(stored)
             }
-            false => STORED.with_borrow_mut(|stored| {
-                stored.clear();
-                let directory = self.read_whole(stored, location)?;
+            false => STORED.with_borrow_mut(|kept| {
+                if kept.len() < total {
+                    kept.resize(total, 0);
+                }
+                let stored = &mut kept[..total];
+                self.read_at(stored, location.offset)?;
+                let directory = self.directory_of(stored, location)?;
                 Ok(directory.unpack(&stored[directory.directory_end..]))
             })?,
         };
@@ -114,15 +117,13 @@ impl PackFile {
         Ok(block)
     }
 
-    /// Reads the block at a place as it is stored.
-    fn read_whole(&self, stored: &mut Vec<u8>, location: Location) -> Result<Directory> {
-        let total = location.block_bytes as usize;
-        self.read_into(stored, total, location.offset)?;
+    /// The directory of the block at a place, from the block as it is stored.
+    fn directory_of(&self, stored: &[u8], location: Location) -> Result<Directory> {
         let directory = Directory::decode(stored).map_err(|e| self.corrupt(format!("block at {}", location.offset), e))?;
-        if directory.block_bytes() != total {
-            return Err(self.corrupt(format!("block at {}", location.offset), "its length is not the index's"));
+        match directory.block_bytes() == stored.len() {
+            true => Ok(directory),
+            false => Err(self.corrupt(format!("block at {}", location.offset), "its length is not the index's")),
         }
-        Ok(directory)
     }
 
     /// Reads the block at a place as it is stored, and checks its checksums.

@@ -1,7 +1,8 @@
 //! Repair: what is damaged is taken from wherever it is still whole, and what is whole is moved away from what is damaged.
 //!
 //! - *Survey*: every block of every pack is read. What hashes to its id is good, wherever it lies, also behind a damaged place.
-//! - *Need*: follow the checkpoints. What they need and no pack has is looked for in the sources: other stores, and live folders.
+//! - *Need*: follow the checkpoints. What they need and no pack has is looked for in packs that gc has condemned and not yet
+//!   removed, and in the sources: other stores, and live folders.
 //! - *Rewrite*: a pack with damage is condemned, as gc condemns packs, after all that is good in it was copied. So are packs with
 //!   recipes of which parts are lost: a later create would trust them. The index is derived anew.
 //!

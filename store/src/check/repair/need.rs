@@ -125,12 +125,16 @@ impl<'a> Need<'a> {
         }
     }
 
-    /// Sees that an object is there, or takes it from a source. False where it is lost.
+    /// Sees that an object is there, or takes it from a condemned pack or a source. False where it is lost.
     fn require(&mut self, kind: ObjectKind, id: ObjectId, place: &Place<'_>) -> Result<bool> {
         if self.has(id) {
             return Ok(true);
         }
-        match self.sources.find(self.store, kind, id, place)? {
+        let found = match self.survey.read_condemned(self.store, id) {
+            None => self.sources.find(self.store, kind, id, place)?,
+            found => found,
+        };
+        match found {
             Some(bytes) => {
                 self.recovered.insert(id.key(), Found { kind, id, bytes });
                 Ok(true)

@@ -21,13 +21,15 @@ pub(super) struct Survey {
     pub(super) recipes: Vec<ObjectId>,
     /// Packs with damage, and those that are gone.
     pub(super) damaged: BTreeSet<PackId>,
+    /// Whole objects that are not good, in packs that gc has condemned and whose bytes are still there. They may go at any time.
+    condemned: HashMap<ObjectKey, Location>,
 }
 
 impl Survey {
-    /// Reads every block of every pack that is not condemned.
+    /// Reads every block of every pack.
     pub(super) fn take(store: &Store, progress: &dyn Progress) -> Result<Self> {
         let packs = store.view().packs()?;
-        let current: Vec<_> = packs.into_iter().filter(|(_, state)| state.condemned.is_none()).collect();
+        let (current, condemned): (Vec<_>, Vec<_>) = packs.into_iter().partition(|(_, state)| state.condemned.is_none());
         progress.phase(Phase::Check, None, Some(current.iter().map(|(_, state)| state.bytes).sum()));
         let mut survey = Survey::default();
         let mut in_damaged = HashMap::new();
@@ -47,6 +49,15 @@ impl Survey {
         }
         for (key, location) in in_damaged {
             survey.good.entry(key).or_insert(location);
+        }
+        for (id, _) in condemned {
+            let mut found = Vec::new();
+            read_pack(store, id, &mut found, progress)?;
+            for (key, location, ..) in found {
+                if !survey.good.contains_key(&key) {
+                    survey.condemned.insert(key, location);
+                }
+            }
         }
         survey.recipes.sort_unstable();
         survey.recipes.dedup();
@@ -89,6 +100,12 @@ impl Survey {
             }
         }
         Ok(broken)
+    }
+
+    /// The bytes of an object that only a condemned pack has, as long as it is there.
+    pub(super) fn read_condemned(&self, store: &Store, id: ObjectId) -> Option<Vec<u8>> {
+        let location = self.condemned.get(&id.key())?;
+        store.block(*location).ok()?.object(id).map(<[u8]>::to_vec)
     }
 
     /// The bytes of a good object.
