@@ -40,6 +40,9 @@ pub struct Args {
     cache_size: u64,
 }
 
+/// From how many bytes on the allocator takes memory from the system for each piece: less than most blocks have.
+const OUTSIDE_OF_HEAP_BYTES: &str = "262144";
+
 /// Mounts.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let (what, mountpoint) = match args.places.as_slice() {
@@ -104,8 +107,9 @@ fn background(context: &mut Context, mountpoint: &Path) -> Result<Code> {
         .args(arguments)
         .args(["--foreground", "--json"])
         // Decoded blocks are made by one thread and dropped by another. In glibc's heaps, one for each thread, that would leave holes
-        // of half the cache's size again.
+        // of half the cache's size again. Blocks that are not small lie outside of the heap, and give back what they took.
         .env("MALLOC_ARENA_MAX", "1")
+        .env("MALLOC_MMAP_THRESHOLD_", OUTSIDE_OF_HEAP_BYTES)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(log)

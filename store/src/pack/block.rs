@@ -5,11 +5,16 @@
 //! ```
 //! The layout stands in `docs/format.md`, section "Blocks".
 
-use std::{borrow::Cow, cell::RefCell, ops::Range};
+use std::{
+    borrow::Cow,
+    cell::RefCell,
+    ops::Range,
+    sync::{Mutex, PoisonError},
+};
 
 use crate::{
     codec::{Decoder, Malformed, put_uint},
-    format::{BLOCK_BYTES_MAX, BLOCK_MAGIC, BLOCK_OBJECTS_MAX, META_BLOCK_BYTES},
+    format::{BLOCK_BYTES_MAX, BLOCK_MAGIC, BLOCK_OBJECTS_MAX, DATA_BLOCK_BYTES, META_BLOCK_BYTES},
     id::{ID_BYTES, ObjectId},
 };
 
@@ -258,10 +263,35 @@ fn decompress(coded: &[u8], bytes_max: usize) -> std::io::Result<Vec<u8>> {
     })
 }
 
+/// Rooms of blocks that are no more, for the next ones.
+static SPARE_ROOMS: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+const SPARE_ROOMS_MAX: usize = 8;
+
 /// Memory for the bytes of a block. Blocks come and go in a cache, and most are a little longer than one of two lengths: rounded up, what
-/// one leaves is room for the next, and fewer holes come to lie between them.
+/// one leaves is room for the next. From the allocator it would come either with holes between the blocks, or fresh from the system, which
+/// costs more than decoding what compresses well.
 pub(super) fn room_for(bytes: usize) -> Vec<u8> {
-    Vec::with_capacity(bytes.next_multiple_of(META_BLOCK_BYTES))
+    let capacity = bytes.next_multiple_of(META_BLOCK_BYTES);
+    let fits = capacity..=capacity + capacity / 8;
+    let mut spare = SPARE_ROOMS.lock().unwrap_or_else(PoisonError::into_inner);
+    match spare.iter().position(|room| fits.contains(&room.capacity())) {
+        Some(at) => spare.swap_remove(at),
+        None => Vec::with_capacity(capacity),
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        let mut room = std::mem::take(&mut self.bytes);
+        if room.capacity() >= DATA_BLOCK_BYTES {
+            room.clear();
+            let mut spare = SPARE_ROOMS.lock().unwrap_or_else(PoisonError::into_inner);
+            if spare.len() == SPARE_ROOMS_MAX {
+                spare.remove(0);
+            }
+            spare.push(room);
+        }
+    }
 }
 
 /// Whether an object's bytes are those that its id stands for. A recipe root cannot be told from its id; its seal is checked
