@@ -8,13 +8,13 @@
 use std::{
     borrow::Cow,
     cell::RefCell,
-    ops::Range,
+    ops::{Range, RangeInclusive},
     sync::{Mutex, PoisonError},
 };
 
 use crate::{
     codec::{Decoder, Malformed, put_uint},
-    format::{BLOCK_BYTES_MAX, BLOCK_MAGIC, BLOCK_OBJECTS_MAX, DATA_BLOCK_BYTES, META_BLOCK_BYTES},
+    format::{BLOCK_BYTES_MAX, BLOCK_MAGIC, BLOCK_OBJECTS_MAX, DATA_BLOCK_BYTES, LARGE_BLOCK_BYTES, META_BLOCK_BYTES},
     id::{ID_BYTES, ObjectId},
 };
 
@@ -267,10 +267,16 @@ fn decompress(coded: &[u8], bytes_max: usize) -> std::io::Result<Vec<u8>> {
 static SPARE_ROOMS: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 const SPARE_ROOMS_MAX: usize = 8;
 
+/// How long rooms are that are kept: as our blocks of data. Others may be small, and are many, or are somebody else's, and of any length.
+const SPARE_ROOM_BYTES: RangeInclusive<usize> = DATA_BLOCK_BYTES..=2 * LARGE_BLOCK_BYTES;
+
 /// Memory for the bytes of a block. Blocks come and go in a cache, and most are a little longer than one of two lengths: rounded up, what
 /// one leaves is room for the next. From the allocator it would come either with holes between the blocks, or fresh from the system, which
 /// costs more than decoding what compresses well.
 pub(super) fn room_for(bytes: usize) -> Vec<u8> {
+    if !SPARE_ROOM_BYTES.contains(&bytes) {
+        return Vec::with_capacity(bytes);
+    }
     let capacity = bytes.next_multiple_of(META_BLOCK_BYTES);
     let fits = capacity..=capacity + capacity / 8;
     let mut spare = SPARE_ROOMS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -283,7 +289,7 @@ pub(super) fn room_for(bytes: usize) -> Vec<u8> {
 impl Drop for Block {
     fn drop(&mut self) {
         let mut room = std::mem::take(&mut self.bytes);
-        if room.capacity() >= DATA_BLOCK_BYTES {
+        if SPARE_ROOM_BYTES.contains(&room.capacity()) {
             room.clear();
             let mut spare = SPARE_ROOMS.lock().unwrap_or_else(PoisonError::into_inner);
             if spare.len() == SPARE_ROOMS_MAX {
@@ -395,6 +401,20 @@ mod tests {
 
     use super::*;
     use crate::id::{BlobId, TreeId};
+
+    #[test]
+    fn rooms_are_kept_in_the_length_of_our_blocks_alone() {
+        for bytes in [600, DATA_BLOCK_BYTES + 9, LARGE_BLOCK_BYTES + 700, 9 * LARGE_BLOCK_BYTES] {
+            for _ in 0..2 * SPARE_ROOMS_MAX {
+                let mut room = room_for(bytes);
+                assert!(room.is_empty() && (bytes..=bytes * 5 / 4).contains(&room.capacity()), "{bytes}: {}", room.capacity());
+                room.push(1);
+                drop(Block { objects: Vec::new(), bytes: room });
+            }
+        }
+        let spare = SPARE_ROOMS.lock().unwrap();
+        assert!(spare.len() <= SPARE_ROOMS_MAX && spare.iter().all(|room| SPARE_ROOM_BYTES.contains(&room.capacity())));
+    }
 
     fn encode(objects: &[Vec<u8>]) -> Vec<u8> {
         let mut builder = BlockBuilder::default();

@@ -16,9 +16,12 @@ use super::{
 use crate::{
     codec::Malformed,
     error::{Error, IoContext, Result},
-    format::{BLOCK_BYTES_MAX, BLOCK_MAGIC},
+    format::{BLOCK_BYTES_MAX, BLOCK_MAGIC, LARGE_BLOCK_BYTES},
     id::{PackId, hex},
 };
+
+/// A thread keeps at most so many bytes to read compressed blocks into: more than ours have.
+const STORED_BYTES_MAX: usize = 2 * LARGE_BLOCK_BYTES;
 
 /// Blocks are looked for in pieces of this many bytes.
 const MAGIC_PIECE_BYTES: usize = 64 << 10;
@@ -103,8 +106,11 @@ impl PackFile {
                 }
                 let stored = &mut kept[..total];
                 self.read_at(stored, location.offset)?;
-                let directory = self.directory_of(stored, location)?;
-                Ok(directory.unpack(&stored[directory.directory_end..]))
+                let unpacked =
+                    self.directory_of(stored, location).map(|directory| directory.unpack(&stored[directory.directory_end..]));
+                kept.truncate(STORED_BYTES_MAX);
+                kept.shrink_to(STORED_BYTES_MAX);
+                unpacked
             })?,
         };
         let block = block.map_err(|e| self.corrupt(format!("block at {}", location.offset), e))?;
