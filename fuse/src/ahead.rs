@@ -10,7 +10,10 @@ use std::{
     thread,
 };
 
-use parhelia_store::{Store, pack::Location};
+use parhelia_store::{
+    Store,
+    pack::{Location, Reuse},
+};
 
 /// How far ahead of a reader blocks are decoded, in bytes of the pack.
 const WINDOW_BYTES: u64 = 4 << 20;
@@ -33,6 +36,10 @@ impl Reader {
     fn end(&self) -> u64 {
         self.last.offset + u64::from(self.last.block_bytes)
     }
+
+    fn reuse(&self) -> Reuse {
+        if self.in_a_row >= BLOCKS_IN_A_ROW { Reuse::Unlikely } else { Reuse::Likely }
+    }
 }
 
 /// Watches which blocks are read, and has the next ones decoded.
@@ -49,14 +56,13 @@ impl ReadAhead {
         ReadAhead { readers: Mutex::default(), queue }
     }
 
-    /// A block was read.
-    pub fn note(&self, location: Location) {
-        let Some(queue) = &self.queue else { return };
+    /// A block of a long file is about to be read. Who has come here block by block is unlikely to come back.
+    pub fn note(&self, location: Location) -> Reuse {
         let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
         // Who reads a folder goes to and fro between a few blocks. Only one that nobody was at is a step forward.
         if let Some(at) = readers.iter().position(|reader| reader.last == location) {
             readers[..=at].rotate_right(1);
-            return;
+            return readers[0].reuse();
         }
         let known = readers.iter().position(|reader| reader.last.pack == location.pack && reader.end() == location.offset);
         let mut reader = match known {
@@ -70,10 +76,12 @@ impl ReadAhead {
             reader.last = location;
             reader.in_a_row = reader.in_a_row.saturating_add(1);
         }
-        if reader.in_a_row >= BLOCKS_IN_A_ROW {
+        let reuse = reader.reuse();
+        if let (Reuse::Unlikely, Some(queue)) = (reuse, &self.queue) {
             let _ = queue.try_send(location);
         }
         readers.insert(0, reader);
+        reuse
     }
 }
 
@@ -120,6 +128,34 @@ fn decode(store: &Weak<Store>, blocks: &Mutex<Receiver<Location>>) {
         let next = blocks.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(location) = next else { return };
         let Some(store) = store.upgrade() else { return };
-        let _ = store.block(location);
+        let _ = store.block_for(location, Reuse::Unlikely);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parhelia_store::id::PackId;
+
+    use super::*;
+
+    /// What is said of the blocks at these places, each of 10 bytes.
+    fn noted(offsets: impl IntoIterator<Item = u64>) -> Vec<Reuse> {
+        let ahead = ReadAhead { readers: Mutex::default(), queue: None };
+        let block = |offset| Location { pack: PackId([0; 16]), offset, block_bytes: 10 };
+        offsets.into_iter().map(|offset| ahead.note(block(offset))).collect()
+    }
+
+    #[test]
+    fn who_goes_from_block_to_block_is_unlikely_to_come_back() {
+        // Each block is asked for some times, and another reader is somewhere else.
+        let said = noted((0..10).flat_map(|i| [10 * i, 10 * i, 5000 + 10 * i, 10 * i]));
+        assert!(said[..2 * 4].iter().all(|reuse| *reuse == Reuse::Likely));
+        assert!(said[2 * 4..].iter().all(|reuse| *reuse == Reuse::Unlikely));
+    }
+
+    #[test]
+    fn who_goes_to_and_fro_is_likely_to_come_back() {
+        let said = noted((0..200).map(|i| (i * 7919 % 100) * 10));
+        assert!(said.iter().all(|reuse| *reuse == Reuse::Likely));
     }
 }

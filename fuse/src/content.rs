@@ -10,7 +10,7 @@ use parhelia_store::{
     blob::ChunkMap,
     format::SINGLE_CHUNK_BYTES,
     id::{BlobId, ObjectId},
-    pack::{Block, ObjectKind},
+    pack::{Block, ObjectKind, Reuse},
 };
 use quick_cache::{Weighter, sync::Cache};
 
@@ -51,14 +51,12 @@ impl Content {
 
     /// The block that holds a chunk; of a long file, the blocks that follow are read ahead.
     fn block(&self, chunk: ObjectId, is_long: bool) -> Result<Arc<Block>> {
-        let found = self.store.locate(ObjectKind::Chunk, chunk).and_then(|at| Ok((at, self.store.block(at)?)));
+        let found = self.store.locate(ObjectKind::Chunk, chunk).and_then(|at| {
+            let reuse = if is_long { self.ahead.note(at) } else { Reuse::Likely };
+            self.store.block_for(at, reuse)
+        });
         match found {
-            Ok((location, block)) if block.object(chunk).is_some() => {
-                if is_long {
-                    self.ahead.note(location);
-                }
-                Ok(block)
-            }
+            Ok(block) if block.object(chunk).is_some() => Ok(block),
             // It may have moved; this looks again, and knows what to say where it is not found.
             _ => self.store.object_block(ObjectKind::Chunk, chunk),
         }

@@ -22,7 +22,7 @@ use crate::{
     journal::{Entry, Journal},
     layout::Layout,
     lock::WriterLock,
-    pack::{Block, BlockCache, Location, ObjectKind, PackFile},
+    pack::{Block, BlockCache, Location, ObjectKind, PackFile, Reuse},
     progress::Progress,
     record::Checkpoint,
     tree::{self, TreeNode},
@@ -301,7 +301,12 @@ impl Store {
 
     /// The decoded block at a place, from the cache or from its pack. One reader decodes it, others wait for that.
     pub fn block(&self, location: Location) -> Result<Arc<Block>> {
-        self.blocks.get(location, || self.pack(location.pack)?.read_block(location))
+        self.block_for(location, Reuse::Likely)
+    }
+
+    /// The same, for whoever may or may not come back to it.
+    pub fn block_for(&self, location: Location, reuse: Reuse) -> Result<Arc<Block>> {
+        self.blocks.get(location, reuse, || self.pack(location.pack)?.read_block(location))
     }
 
     /// How many blocks were read and decoded so far, those of trees included. Others were found in the cache.

@@ -43,6 +43,8 @@ pub enum Unit {
     Micros,
     /// How many times.
     Times,
+    /// Hundredths, from a part of one.
+    Percent,
     /// A number of things.
     Count,
 }
@@ -58,6 +60,7 @@ impl Unit {
             Self::Micros => format!("{value:.1} µs"),
             Self::Count => thousands(value),
             Self::Times => format!("{value:.2} times"),
+            Self::Percent => format!("{:.2} %", 100.0 * value),
         }
     }
 }

@@ -4,6 +4,8 @@
 //! once more far behind, where the same content occurs again. What was not used for longest goes first; but a block that was come back to
 //! is passed over as often (GCLOCK: Smith, "Sequentiality and Prefetching in Database Systems", ACM TODS 3, 1978). What only counts uses
 //! takes the many at a time for many times.
+//!
+//! Who goes through a long file needs each of its blocks once. These have a small share, and take nothing from the others.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -16,6 +18,17 @@ use crate::error::Result;
 const AWAY_BLOCKS: u64 = 16;
 /// A block is passed over at most so many times without being used.
 const RETURNS_MAX: u8 = 2;
+/// Blocks that are likely used once have one in so many of the bytes.
+const PASSING_PART: u64 = 5;
+
+/// Whether a block is likely wanted again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reuse {
+    /// It holds small objects, or its reader goes to and fro.
+    Likely,
+    /// Its reader goes through a long file, from block to block.
+    Unlikely,
+}
 
 /// Decoded blocks. One thread decodes a block, the others that want it wait for that.
 #[derive(Debug)]
@@ -26,11 +39,19 @@ pub struct BlockCache {
 
 #[derive(Debug)]
 struct State {
-    slots: LruCache<Location, Slot>,
-    /// Sum over the slots.
-    bytes: u64,
+    /// What is likely used again.
+    kept: Slots,
+    /// What is likely not, each in one of both.
+    passing: Slots,
     /// How many blocks were decoded so far.
     decoded: u64,
+}
+
+#[derive(Debug)]
+struct Slots {
+    by_use: LruCache<Location, Slot>,
+    /// Sum over the slots.
+    bytes: u64,
 }
 
 #[derive(Debug)]
@@ -52,12 +73,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl BlockCache {
     /// A cache of at most `bytes_max`.
     pub fn new(bytes_max: u64) -> Self {
-        BlockCache { bytes_max, state: Mutex::new(State { slots: LruCache::unbounded(), bytes: 0, decoded: 0 }) }
+        BlockCache { bytes_max, state: Mutex::new(State { kept: Slots::new(), passing: Slots::new(), decoded: 0 }) }
     }
 
     /// The block at a place, decoded by `decode` if it is not here. An error is not kept.
-    pub fn get(&self, location: Location, decode: impl FnOnce() -> Result<Block>) -> Result<Arc<Block>> {
-        let slot = lock(&self.state).slot(location);
+    pub fn get(&self, location: Location, reuse: Reuse, decode: impl FnOnce() -> Result<Block>) -> Result<Arc<Block>> {
+        let slot = lock(&self.state).slot(location, reuse);
         let mut held = lock(&slot);
         if let Some(block) = &*held {
             return Ok(block.clone());
@@ -65,14 +86,15 @@ impl BlockCache {
         let decoded = decode().map(Arc::new);
         let mut state = lock(&self.state);
         state.decoded += 1;
+        let slots = state.slots_of(location);
         match &decoded {
             Ok(block) => {
                 *held = Some(block.clone());
-                state.weigh(location, block);
+                slots.weigh(location, block);
                 state.shrink(self.bytes_max);
             }
             // Who waits for it tries, too, and may succeed.
-            Err(_) if state.slots.peek(&location).is_some_and(|slot| slot.bytes == 0) => drop(state.slots.pop(&location)),
+            Err(_) if slots.by_use.peek(&location).is_some_and(|slot| slot.bytes == 0) => drop(slots.by_use.pop(&location)),
             Err(_) => {}
         }
         decoded
@@ -86,10 +108,41 @@ impl BlockCache {
 
 impl State {
     /// Where a block is, or will be; it counts as used.
-    fn slot(&mut self, location: Location) -> Arc<Mutex<Option<Arc<Block>>>> {
-        let decoded = self.decoded;
+    fn slot(&mut self, location: Location, reuse: Reuse) -> Arc<Mutex<Option<Arc<Block>>>> {
+        if reuse == Reuse::Likely
+            && let Some(slot) = self.passing.by_use.pop(&location)
+        {
+            self.passing.bytes -= slot.bytes;
+            self.kept.bytes += slot.bytes;
+            self.kept.by_use.put(location, slot);
+        }
+        let slots = match reuse {
+            Reuse::Unlikely if !self.kept.by_use.contains(&location) => &mut self.passing,
+            _ => &mut self.kept,
+        };
+        slots.slot(location, self.decoded)
+    }
+
+    /// The slots among which a block has its own.
+    fn slots_of(&mut self, location: Location) -> &mut Slots {
+        if self.passing.by_use.contains(&location) { &mut self.passing } else { &mut self.kept }
+    }
+
+    fn shrink(&mut self, bytes_max: u64) {
+        self.passing.shrink(bytes_max / PASSING_PART);
+        self.kept.shrink(bytes_max - self.passing.bytes);
+    }
+}
+
+impl Slots {
+    fn new() -> Self {
+        Slots { by_use: LruCache::unbounded(), bytes: 0 }
+    }
+
+    /// The slot of a block that is used after `decoded` blocks were.
+    fn slot(&mut self, location: Location, decoded: u64) -> Arc<Mutex<Option<Arc<Block>>>> {
         let slot =
-            self.slots.get_or_insert_mut(location, || Slot { block: Arc::default(), bytes: 0, used_at: decoded, returns: 0 });
+            self.by_use.get_or_insert_mut(location, || Slot { block: Arc::default(), bytes: 0, used_at: decoded, returns: 0 });
         if decoded - slot.used_at >= AWAY_BLOCKS {
             slot.returns = (slot.returns + 1).min(RETURNS_MAX);
         }
@@ -99,7 +152,7 @@ impl State {
 
     fn weigh(&mut self, location: Location, block: &Block) {
         // Its slot is gone where another thread met with an error.
-        if let Some(slot) = self.slots.peek_mut(&location).filter(|slot| slot.bytes == 0) {
+        if let Some(slot) = self.by_use.peek_mut(&location).filter(|slot| slot.bytes == 0) {
             slot.bytes = (block.bytes.capacity() + block.objects.len() * 64 + 128) as u64;
             self.bytes += slot.bytes;
         }
@@ -107,14 +160,14 @@ impl State {
 
     fn shrink(&mut self, bytes_max: u64) {
         while self.bytes > bytes_max
-            && let Some((location, mut slot)) = self.slots.pop_lru()
+            && let Some((location, mut slot)) = self.by_use.pop_lru()
         {
             if slot.bytes > 0 && slot.returns == 0 {
                 self.bytes -= slot.bytes;
                 continue;
             }
             slot.returns = slot.returns.saturating_sub(1);
-            self.slots.put(location, slot);
+            self.by_use.put(location, slot);
         }
     }
 }
@@ -148,8 +201,12 @@ mod tests {
 
     /// Uses a block, and says whether it had to be decoded.
     fn misses(cache: &BlockCache, offset: u64) -> bool {
+        misses_of(cache, offset, Reuse::Likely)
+    }
+
+    fn misses_of(cache: &BlockCache, offset: u64, reuse: Reuse) -> bool {
         let before = cache.decoded();
-        let got = cache.get(at(offset), || Ok(block(offset, BLOCK_BYTES))).unwrap();
+        let got = cache.get(at(offset), reuse, || Ok(block(offset, BLOCK_BYTES))).unwrap();
         assert!(got.bytes.iter().all(|byte| *byte == offset as u8));
         cache.decoded() > before
     }
@@ -182,6 +239,20 @@ mod tests {
     }
 
     #[test]
+    fn a_long_file_takes_a_share_and_no_more() {
+        let cache = room_for(50);
+        read(&cache, 0..40);
+        (1000..1500).for_each(|offset| assert!(misses_of(&cache, offset, Reuse::Unlikely)));
+        assert!((0..40).all(|offset| !misses(&cache, offset)), "what others use stays");
+        assert!((1490..1500).all(|offset| !misses_of(&cache, offset, Reuse::Unlikely)), "who is a little behind finds it");
+        assert!(misses_of(&cache, 1489, Reuse::Unlikely));
+        // One that holds something else as well is kept like any other from then on.
+        assert!(!misses(&cache, 1499));
+        (1500..1600).for_each(|offset| _ = misses_of(&cache, offset, Reuse::Unlikely));
+        assert!(!misses_of(&cache, 1499, Reuse::Unlikely) && !misses(&cache, 1499));
+    }
+
+    #[test]
     fn many_who_want_the_same_have_it_decoded_once() {
         let (cache, decoded) = (room_for(100), AtomicU64::new(0));
         thread::scope(|scope| {
@@ -193,7 +264,7 @@ mod tests {
                             thread::yield_now();
                             Ok(block(offset, BLOCK_BYTES))
                         };
-                        assert_eq!(cache.get(at(offset), decode).unwrap().bytes[0], offset as u8);
+                        assert_eq!(cache.get(at(offset), Reuse::Likely, decode).unwrap().bytes[0], offset as u8);
                     }
                 });
             }
@@ -204,22 +275,27 @@ mod tests {
     #[test]
     fn an_error_is_not_kept() {
         let cache = room_for(2);
-        assert!(cache.get(at(1), || Err(Error::Cancelled)).is_err());
+        assert!(cache.get(at(1), Reuse::Likely, || Err(Error::Cancelled)).is_err());
         assert!(misses(&cache, 1) && !misses(&cache, 1));
     }
 
     proptest! {
         #[test]
-        fn it_keeps_within_its_bound(uses in proptest::collection::vec((0u64..30, 1usize..4000), 1..400), bytes_max in 1u64..40_000) {
+        fn it_keeps_within_its_bound(uses in proptest::collection::vec((0u64..30, 1usize..4000, any::<bool>()), 1..400), bytes_max in 1u64..40_000) {
             let cache = BlockCache::new(bytes_max);
-            for (offset, bytes) in uses {
-                let _ = cache.get(at(offset), || match bytes % 7 {
+            for (offset, bytes, is_passing) in uses {
+                let reuse = if is_passing { Reuse::Unlikely } else { Reuse::Likely };
+                let _ = cache.get(at(offset), reuse, || match bytes % 7 {
                     0 => Err(Error::Cancelled),
                     _ => Ok(block(offset, bytes)),
                 });
-                let state = lock(&cache.state);
-                prop_assert!(state.bytes <= bytes_max);
-                prop_assert_eq!(state.bytes, state.slots.iter().map(|(_, slot)| slot.bytes).sum::<u64>());
+                let State { kept, passing, .. } = &*lock(&cache.state);
+                prop_assert!(kept.bytes + passing.bytes <= bytes_max);
+                prop_assert!(passing.bytes <= bytes_max / PASSING_PART);
+                for slots in [kept, passing] {
+                    prop_assert_eq!(slots.bytes, slots.by_use.iter().map(|(_, slot)| slot.bytes).sum::<u64>());
+                }
+                prop_assert!(kept.by_use.iter().all(|(location, _)| !passing.by_use.contains(location)));
             }
         }
     }

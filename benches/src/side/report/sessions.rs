@@ -92,6 +92,7 @@ fn told(figures: &Figures) -> Vec<Row> {
         rows.push(row(what, Unit::Millis, millis(figures.wall_s(&format!("inject{name}"), SELF)), "300 ms", Some(300.0)));
         rows.push(row("… what it is told, in tokens", Unit::Count, count("tokens"), "5,000", Some(5_000.0)));
         rows.push(row("… in characters", Unit::Count, count("characters"), "10,000", Some(10_000.0)));
+        rows.push(row("… of the conversation's tokens", Unit::Percent, count("share"), "10 %", Some(0.1)));
     }
     rows
 }

@@ -38,14 +38,23 @@ pub fn told(lab: &mut Lab, place: &Place, talk: &Talk) -> Result<()> {
     let answer: Value = serde_json::from_str(&said).context(|| format!("understand the hook's answer `{said}`"))?;
     let path = place.project.beside("told");
     write(&path, text(&answer["hookSpecificOutput"], "additionalContext")?)?;
-    let count = Step::new(own_program("told")?.display()).input(&path);
+    let [characters, tokens] = size(lab, &path)?;
+    lab.figures.set(format!("{case}/characters"), characters);
+    lab.figures.set(format!("{case}/tokens"), tokens);
+    let [_, conversation] = size(lab, &talk.transcript)?;
+    lab.figures.set(format!("{case}/share"), tokens / conversation);
+    Ok(())
+}
+
+/// The characters and tokens of a text.
+fn size(lab: &mut Lab, path: &Path) -> Result<[f64; 2]> {
+    let count = Step::new(own_program("told")?.display()).input(path);
     lab.runner.run(&Job { steps: vec![count], sync: None })?;
     let counted = lab.runner.stdout()?;
-    for (name, number) in ["characters", "tokens"].into_iter().zip(counted.split_whitespace()) {
-        let number: f64 = number.parse().context(|| format!("understand `{counted}`"))?;
-        lab.figures.set(format!("{case}/{name}"), number);
-    }
-    Ok(())
+    let numbers: Option<Vec<f64>> = counted.split_whitespace().map(|number| number.parse().ok()).collect();
+    numbers
+        .and_then(|numbers| <[f64; 2]>::try_from(numbers).ok())
+        .ok_or_else(|| Error::new(format!("cannot understand `{counted}`")))
 }
 
 /// `parhelia hook` with an event, as a process of the session's run.
