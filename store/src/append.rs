@@ -10,43 +10,59 @@ use crate::{
     event::{self, Appended, EVENT_SCHEMA, Event, NewEvent, kind},
     fold::{Folds, Unfit},
     id::OpId,
-    journal::{Entry, encode_entry},
+    journal::{Entry, Position, encode_entry},
     progress::Progress,
     store::Store,
     view::{self, Db, View},
 };
 
 /// What only the newest run of a session may record.
-const FENCED: [&str; 5] =
-    [kind::SESSION_HEAD, kind::SESSION_STATUS, kind::RUN_LEASE, kind::CHECKPOINT_DECIDED, kind::CHECKPOINT_DELETED];
+const FENCED: [&str; 6] = [
+    kind::SESSION_HEAD,
+    kind::SESSION_STATUS,
+    kind::CONVERSATION_SEEN,
+    kind::RUN_LEASE,
+    kind::CHECKPOINT_DECIDED,
+    kind::CHECKPOINT_DELETED,
+];
 
 impl Store {
     /// Appends events, all or none, with one sync. An event whose idempotency key is known already is not appended again; the one that
     /// is there is returned. Later events of the list see what earlier ones changed.
     ///
-    /// Fails with [`Error::Fenced`] where an epoch that is out of date moves a head, changes a status, renews a lease or decides, and
+    /// Fails with [`Error::Fenced`] where an epoch that is out of date moves a head, changes a status or the conversation, renews a lease or decides, and
     /// where a run does not begin above the session's epoch; with [`Error::NoSession`], [`Error::NoRun`] or [`Error::NoCheckpoint`] where
     /// the subject does not exist.
     pub fn append_events(&self, new: &[NewEvent], progress: &dyn Progress) -> Result<Vec<Appended>> {
+        self.append_events_of(&|_| Ok(new.to_vec()), progress)
+    }
+
+    /// The same, of events that are made from the store as it is once nobody else can change it.
+    pub fn append_events_of(
+        &self,
+        make: &dyn Fn(&View) -> Result<Vec<NewEvent>>,
+        progress: &dyn Progress,
+    ) -> Result<Vec<Appended>> {
         let lock = self.lock(progress)?;
         let view = self.refresh()?;
+        let new = make(&view)?;
         let mut chain = Chain::new(&view)?;
         let appended = new.iter().map(|new| chain.add(new)).collect::<Result<Vec<_>>>()?;
         let entries = chain.entries;
         if entries.is_empty() {
             return Ok(appended);
         }
-        self.append(&lock, &entries)?;
+        let settled = self.append(&lock, &entries)?;
         drop(lock);
-        self.catch_up("what happened is recorded", &Default::default(), progress);
+        self.catch_up("what happened is recorded", &settled, &Default::default(), progress);
         Ok(appended)
     }
 
     /// Takes in what was appended just now, and brings RocksDB up to it if that is due. `done` exists by now, so that this cannot be done
     /// is worth a word, and no more.
-    pub(crate) fn catch_up(&self, done: &str, tables: &HashMap<OpId, PathBuf>, progress: &dyn Progress) {
+    pub(crate) fn catch_up(&self, done: &str, settled: &Position, tables: &HashMap<OpId, PathBuf>, progress: &dyn Progress) {
         let absorbed = self.refresh().and_then(|current| match current.wants_absorbing() || !tables.is_empty() {
-            true => view::absorb(self.layout(), tables).and_then(|()| self.reopen().map(|_| ())),
+            true => view::absorb(self.layout(), tables, settled).and_then(|()| self.reopen().map(|_| ())),
             false => Ok(()),
         });
         if let Err(e) = absorbed {

@@ -9,6 +9,7 @@ use crate::{
     id::Ulid,
     progress::Progress,
     store::Store,
+    view::View,
 };
 
 /// Deletes checkpoints, all or none. An id that does not exist, or no longer, is an error.
@@ -24,17 +25,30 @@ pub fn delete_checkpoints_as(
     reason: Option<&str>,
     progress: &dyn Progress,
 ) -> Result<()> {
-    if ids.is_empty() {
-        return Ok(());
+    if !ids.is_empty() {
+        delete_chosen(store, &|_| Ok(ids.to_vec()), actor, reason, progress)?;
     }
-    let mut seen = HashSet::new();
+    Ok(())
+}
+
+/// Deletes the checkpoints that `choose` finds in the store as it is when nobody else can change it any more, all or none. Returns which.
+pub fn delete_chosen(
+    store: &Store,
+    choose: &dyn Fn(&View) -> Result<Vec<Ulid>>,
+    actor: &Actor,
+    reason: Option<&str>,
+    progress: &dyn Progress,
+) -> Result<Vec<Ulid>> {
     let deletion = |id: &Ulid| NewEvent::new(kind::CHECKPOINT_DELETED, id.to_string(), actor.clone()).with("reason", reason);
-    let events: Vec<NewEvent> = ids.iter().filter(|id| seen.insert(**id)).map(deletion).collect();
+    let events = |view: &View| {
+        let mut seen = HashSet::new();
+        Ok(choose(view)?.iter().filter(|id| seen.insert(**id)).map(deletion).collect())
+    };
     // Deleting is what makes room on a full disk.
     let mut room = Room::new(store.layout());
-    room.make(|| store.append_events(&events, progress))?;
+    let appended = room.make(|| store.append_events_of(&events, progress))?;
     room.give_back();
-    Ok(())
+    Ok(appended.iter().filter_map(|appended| appended.event.subject.parse().ok()).collect())
 }
 
 #[cfg(test)]

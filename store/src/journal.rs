@@ -106,6 +106,17 @@ pub struct Tail {
     pub torn_bytes: u64,
 }
 
+impl Tail {
+    /// The same, up to a position that is settled: nothing behind it, as whoever appends that may still take it back.
+    pub(crate) fn until(mut self, settled: &Position) -> Self {
+        if self.end.sequence > settled.sequence {
+            self.records.retain(|logged| logged.sequence <= settled.sequence);
+            (self.end, self.torn_bytes) = (settled.clone(), 0);
+        }
+        self
+    }
+}
+
 /// The journal's folder.
 #[derive(Clone, Debug)]
 pub struct Journal {
@@ -355,6 +366,39 @@ impl Journal {
         Ok(Tail { records, end: at, torn_bytes })
     }
 
+    /// Whether the journal has what was read up to a position. What somebody appended and could not sync is taken back, and something else may
+    /// stand there by now.
+    pub(crate) fn confirms(&self, position: &Position) -> Result<bool> {
+        if position.segment == 0 {
+            return Ok(true);
+        }
+        let path = self.segment_path(position.segment);
+        if !path.exists() {
+            return Ok(false);
+        }
+        let (Some(header), Some(mut frames)) = Frames::open(&path, SEGMENT_HEADER_BYTES as u64)? else { return Ok(false) };
+        let (mut sequence, mut hash) = (header.first - 1, header.previous_hash);
+        while frames.at < position.offset
+            && let Some((length, _, next)) = frames.next(sequence + 1, &hash)?
+        {
+            (sequence, hash) = (sequence + 1, next);
+            frames.take(length);
+        }
+        Ok((frames.at, sequence, hex(&hash)) == (position.offset, position.sequence, position.hash.clone()))
+    }
+
+    /// Has everything in the last segment on the medium, whoever wrote it. What lies in earlier ones is, since another was begun.
+    pub(crate) fn sync(&self) -> Result<()> {
+        let Some(last) = self.segments()?.last().copied() else { return Ok(()) };
+        self.sync_segment(last)
+    }
+
+    fn sync_segment(&self, first: u64) -> Result<()> {
+        let path = self.segment_path(first);
+        let file = File::options().write(true).open(&path).at("open journal", &path)?;
+        file.sync_data().at("sync journal", &path)
+    }
+
     fn corrupt(&self, segment: u64, offset: u64, reason: &str) -> Error {
         Error::Corrupt {
             what: format!("journal record at {offset}"),
@@ -385,6 +429,10 @@ impl Journal {
                 SegmentHeader { first, previous_end: end.end.offset, previous_hash: unhex(&end.end.hash).unwrap_or_default() };
             let mut bytes = header.encode().to_vec();
             bytes.extend_from_slice(&frames);
+            if at.segment != 0 {
+                // Whoever wrote its last record may have died before that was on the medium; the new segment is chained behind it.
+                self.sync_segment(at.segment)?;
+            }
             self.begin_segment(first, &bytes)?;
             at = Position { segment: first, offset: bytes.len() as u64, sequence: at.sequence, hash: hex(&hash) };
         } else {

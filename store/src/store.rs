@@ -19,7 +19,7 @@ use crate::{
     error::{Error, IoContext, Result},
     format::{BALLAST_BYTES, STORE_VERSION},
     id::{BlobId, ObjectId, PackId, TreeId, Ulid},
-    journal::{Entry, Journal},
+    journal::{Entry, Journal, Position},
     layout::Layout,
     lock::WriterLock,
     pack::{Block, BlockCache, Location, ObjectKind, PackFile, Reuse},
@@ -243,7 +243,10 @@ impl Store {
         if !current.is_stale()? {
             return Ok(current);
         }
-        self.set_view(current.refreshed()?)
+        match current.refreshed() {
+            Err(Error::Index { .. }) => self.set_view(Self::open_view(&self.layout)?),
+            other => self.set_view(other?),
+        }
     }
 
     /// Opens everything anew, RocksDB included.
@@ -262,11 +265,18 @@ impl Store {
 
     /// Appends to the journal behind what this store's view shows, which the caller has refreshed under the lock that it holds. It is for
     /// the caller to refresh the view again.
-    pub(crate) fn append(&self, _lock: &WriterLock, entries: &[Entry]) -> Result<()> {
+    pub(crate) fn append(&self, _lock: &WriterLock, entries: &[Entry]) -> Result<Position> {
         let journal = Journal::new(self.layout.journal());
         let tail = journal.read(self.view().end())?;
-        journal.append(&tail, entries)?;
-        Ok(())
+        journal.append(&tail, entries)
+    }
+
+    /// The state of the store, with nothing in it that somebody else may still take back or that a power cut would: whatever is not to be
+    /// undone is decided by this.
+    pub(crate) fn settled(&self, _lock: &WriterLock) -> Result<Arc<View>> {
+        let view = self.refresh()?;
+        Journal::new(self.layout.journal()).sync()?;
+        Ok(view)
     }
 
     /// Fails where the store has a feature with which this release must not write to it.
@@ -400,7 +410,8 @@ impl Store {
 
     /// Moves the journal's tail into RocksDB, so that the next opening has less to read.
     pub fn absorb(&self) -> Result<()> {
-        view::absorb(&self.layout, &Default::default())?;
+        let settled = self.settled(&self.lock(&())?)?;
+        view::absorb(&self.layout, &Default::default(), settled.end())?;
         self.reopen()?;
         Ok(())
     }
@@ -458,7 +469,7 @@ fn make(layout: &Layout) -> Result<()> {
     }
     make_ballast(layout);
     // Made now, so that the first commit does not do it while it holds the lock.
-    view::absorb(layout, &Default::default())?;
+    view::absorb(layout, &Default::default(), &Position::start())?;
     // What makes the folder a store comes last: where it is, the folders are, too.
     disk::sync_folder(root)?;
     let text = serde_json::to_vec_pretty(&Config::new()).unwrap_or_default();

@@ -83,6 +83,20 @@ impl TestStore {
         TestStore { store: self.open(), cut: self.cut.clone(), dir: self.dir.clone() }
     }
 
+    /// The journal's files as they are now.
+    pub fn journal_files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let files = std::fs::read_dir(self.store.layout().journal()).unwrap();
+        files.map(|file| file.unwrap().path()).map(|path| (path.clone(), std::fs::read(path).unwrap())).collect()
+    }
+
+    /// Makes the journal what it was, as when what was appended since could not be synced.
+    pub fn put_back_journal(&self, before: &BTreeMap<PathBuf, Vec<u8>>) {
+        for path in self.journal_files().into_keys().filter(|path| !before.contains_key(path)) {
+            std::fs::remove_file(path).unwrap();
+        }
+        before.iter().for_each(|(path, bytes)| std::fs::write(path, bytes).unwrap());
+    }
+
     /// Ids of the checkpoints, in order.
     pub fn ids(&self) -> Vec<Ulid> {
         self.store.refresh().unwrap().checkpoints().unwrap().iter().map(|c| c.record.id).collect()
@@ -146,9 +160,10 @@ impl TestStore {
         if !view.lost(&draft.reused)?.is_empty() {
             return Err(Error::Overtaken { tries: 1 });
         }
-        self.store.append(&lock, &[Entry::Commit { op: draft.pin.op, record: draft.record, packs: draft.packs }])?;
+        let settled =
+            self.store.append(&lock, &[Entry::Commit { op: draft.pin.op, record: draft.record, packs: draft.packs }])?;
         if self.store.refresh()?.wants_absorbing() {
-            view::absorb(self.store.layout(), &Default::default())?;
+            view::absorb(self.store.layout(), &Default::default(), &settled)?;
             self.store.reopen()?;
         }
         Ok(draft.id)

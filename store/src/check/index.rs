@@ -27,14 +27,17 @@ pub fn rebuild_index(root: &Path, lock_timeout: Duration, progress: &dyn Progres
     let _writer = WriterLock::take(root, lock_timeout, progress)?;
     let lock = IndexLock::take(root)?;
     // What cannot be read cannot be derived from: look before anything is moved.
-    let bytes = View::from_journal(&layout)?.packs()?.values().map(|pack| pack.bytes).sum();
+    let known = View::from_journal(&layout)?;
+    let bytes = known.packs()?.values().map(|pack| pack.bytes).sum();
     progress.phase(Phase::Check, None, Some(bytes));
     let aside = layout.cache().join(format!("view.{}.old", OpId::generate()));
     match fs::rename(layout.view(), &aside) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e).at("set aside", layout.view()),
         _ => {}
     }
-    if let Err(e) = disk::make_folder(&layout.view()).and_then(|()| view::absorb_locked(&layout, &Default::default(), &lock)) {
+    if let Err(e) =
+        disk::make_folder(&layout.view()).and_then(|()| view::absorb_locked(&layout, &Default::default(), known.end(), &lock))
+    {
         if aside.exists() {
             let _ = fs::remove_dir_all(layout.view());
             let _ = fs::rename(&aside, layout.view());

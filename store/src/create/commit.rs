@@ -113,7 +113,7 @@ fn try_commit(
     let stored_bytes = infos.iter().map(|info| info.bytes).sum();
     let lock_held_ms = began.elapsed().as_millis() as u64;
     drop(lock);
-    store.catch_up("the checkpoint is committed", &tables, progress);
+    store.catch_up("the checkpoint is committed", &end, &tables, progress);
     for table in tables.values() {
         // Gone already where RocksDB took it in.
         let _ = fs::remove_file(table);

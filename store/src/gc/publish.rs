@@ -37,6 +37,10 @@ pub(super) fn publish(
     // Most of what is new is marked before the lock is taken, so that it is held for milliseconds.
     catch_up(store, survey, progress)?;
     let lock = store.lock(progress)?;
+    // What was surveyed may have been taken back since, such as a deletion that could not be synced.
+    if !Journal::new(store.layout().journal()).confirms(&survey.end)? {
+        return Err(Error::Overtaken { tries: 1 });
+    }
     catch_up(store, survey, progress)?;
     for key in &survey.marker.fresh {
         if let Some(location) = survey.marker.view.locate_key(key)? {
@@ -56,11 +60,11 @@ pub(super) fn publish(
     // A failed append may have reached the journal all the same. Then the new packs are in use; if not, they are swept as orphans.
     let infos = added.infos();
     added.keep();
-    room.make(|| {
+    let settled = room.make(|| {
         store.refresh()?;
         store.append(&lock, std::slice::from_ref(&entry))
     })?;
-    if let Err(e) = view::absorb(store.layout(), &Default::default()) {
+    if let Err(e) = view::absorb(store.layout(), &Default::default(), &settled) {
         progress.notice(&format!("the index is brought up to date later: {e}"));
     }
     store.reopen()?;

@@ -33,7 +33,7 @@ pub(super) struct Orphan {
 
 /// Removes whatever may go now.
 pub(super) fn sweep(store: &Store, own: OpId, room: &mut Room, report: &mut GcReport, progress: &dyn Progress) -> Result<()> {
-    let gone = drop_condemned(store, report)?;
+    let gone = drop_condemned(store, report, progress)?;
     let lock = store.lock(progress)?;
     let known = store.refresh()?.packs()?;
     let dropped: Vec<PackId> = gone.into_iter().filter(|id| known.get(id).is_some_and(|s| s.condemned.is_some())).collect();
@@ -49,8 +49,9 @@ pub(super) fn sweep(store: &Store, own: OpId, room: &mut Room, report: &mut GcRe
 }
 
 /// Removes the files of condemned packs for which no writer waits any more.
-fn drop_condemned(store: &Store, report: &mut GcReport) -> Result<Vec<PackId>> {
-    let packs = store.refresh()?.packs()?;
+fn drop_condemned(store: &Store, report: &mut GcReport, progress: &dyn Progress) -> Result<Vec<PackId>> {
+    // A pack whose condemnation a power cut might take back is needed then.
+    let packs = store.settled(&store.lock(progress)?)?.packs()?;
     let live = pin::live_ops(&pin::list(&store.layout().pins())?);
     let mut gone = Vec::new();
     let mut waits_for = BTreeSet::new();

@@ -7,7 +7,6 @@ use crate::{
     id::{ObjectKey, Ulid},
     pack::PackFile,
     testing::{Files, TestStore, content, content_of, files},
-    view,
 };
 
 fn pack_files(test: &TestStore) -> usize {
@@ -51,6 +50,29 @@ fn all_read_back(test: &TestStore, expected: &BTreeMap<Ulid, Files>) {
             assert_eq!(&content_of(store, &checkpoint).unwrap(), &expected[&checkpoint.record.id]);
         }
     }
+}
+
+#[test]
+fn what_was_dead_by_a_deletion_that_was_taken_back_stays() {
+    let test = TestStore::new();
+    let (a, b) = (test.checkpoint(&files(1, 5)), test.checkpoint(&files(2, 5)));
+    let before = test.journal_files();
+    test.delete(a);
+    let pin = Pin::take(&test.store.layout().pins(), true, "gc").unwrap();
+    let mut survey = Survey::take(&test.store, &()).unwrap();
+    let condemned = survey.choose(&GcOptions::no_repack()).delete;
+    assert!(!condemned.is_empty());
+    // Another deletion stands in its place by now, whose record is as long.
+    test.put_back_journal(&before);
+    test.another().delete(b);
+    let (mut numbers, mut room) = (0, Room::new(test.store.layout()));
+    let added = NewPacks::new(&test.store, pin.op, &mut numbers);
+    let published = publish::publish(&test.store, pin.op, &mut survey, condemned, added, &mut room, &());
+    assert!(matches!(published, Err(Error::Overtaken { .. })), "{:?}", published.map(|p| p.condemned));
+    drop(pin);
+    run(&test.store, &everything(), &()).unwrap();
+    assert_eq!(test.another().ids(), [a]);
+    all_read_back(&test.another(), &BTreeMap::from([(a, files(1, 5))]));
 }
 
 fn everything() -> GcOptions {
@@ -143,7 +165,7 @@ fn what_was_copied_is_found_where_it_is_now_and_after_absorbing() {
         };
         old_reader.view().each_object(all_known).unwrap();
         assert_eq!(content_of(&old_reader, &test.get(b)).unwrap(), before);
-        view::absorb(test.store.layout(), &Default::default()).unwrap();
+        test.store.absorb().unwrap();
         assert_eq!(content_of(&test.open(), &test.get(b)).unwrap(), before);
     }
 }

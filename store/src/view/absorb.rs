@@ -7,11 +7,13 @@ use std::{
     sync::Arc,
 };
 
-use super::{Batch, Db, Family, VERSION, View, has_our_shape, position_of, scan_directories, sequence_key, skip_damaged};
+use super::{
+    Batch, Db, Family, UNCONFIRMED, VERSION, View, has_our_shape, position_of, scan_directories, sequence_key, skip_damaged,
+};
 use crate::{
     error::{Error, IoContext, Result},
     id::OpId,
-    journal::Journal,
+    journal::{Journal, Position},
     layout::Layout,
     lock::IndexLock,
 };
@@ -26,11 +28,14 @@ fn is_passing(reason: &str) -> bool {
     causes.iter().any(|cause| reason.contains(cause))
 }
 
-/// Opens RocksDB for writing; one that cannot be opened, or has another shape, is replaced by an empty one, to be derived anew.
+/// Opens RocksDB for writing; one that cannot be opened, has another shape, or goes up to what the journal does not have, is replaced by an
+/// empty one, to be derived anew.
 fn open_or_replace(layout: &Layout) -> Result<Db> {
+    let broken = |reason: &str| Err(Error::Index { path: layout.view(), reason: reason.into() });
     let opened = Db::open_writer(&layout.view()).and_then(|db| match has_our_shape(&db)? {
+        false => broken("it has the shape of another release"),
+        true if !Journal::new(layout.journal()).confirms(&position_of(&db)?)? => broken(UNCONFIRMED),
         true => Ok(db),
-        false => Err(Error::Index { path: layout.view(), reason: "it has the shape of another release".into() }),
     });
     match opened {
         Err(Error::Index { reason, .. }) if !is_passing(&reason) => {
@@ -44,17 +49,28 @@ fn open_or_replace(layout: &Layout) -> Result<Db> {
     }
 }
 
-/// Moves the journal's tail into RocksDB.
-pub fn absorb(layout: &Layout, tables: &HashMap<OpId, PathBuf>) -> Result<()> {
-    absorb_locked(layout, tables, &IndexLock::take(&layout.root)?)
+/// Moves the journal's tail into RocksDB, up to a position that was its end while nobody else held the writer lock: what is behind that may
+/// be taken back.
+pub(crate) fn absorb(layout: &Layout, tables: &HashMap<OpId, PathBuf>, settled: &Position) -> Result<()> {
+    absorb_locked(layout, tables, settled, &IndexLock::take(&layout.root)?)
 }
 
 /// Moves the journal's tail into RocksDB, whose lock the caller holds. `tables` are location tables ([`write_table`]) of packs
 /// whose directories then need not be read.
-pub(crate) fn absorb_locked(layout: &Layout, tables: &HashMap<OpId, PathBuf>, _lock: &IndexLock) -> Result<()> {
+pub(crate) fn absorb_locked(
+    layout: &Layout,
+    tables: &HashMap<OpId, PathBuf>,
+    settled: &Position,
+    _lock: &IndexLock,
+) -> Result<()> {
     let db = Arc::new(open_or_replace(layout)?);
+    let journal = Journal::new(layout.journal());
     let base = position_of(&db)?;
-    let tail = Journal::new(layout.journal()).read(&base)?;
+    // Another process may have taken in more by now.
+    let settled = if base.sequence > settled.sequence { &base } else { settled };
+    let tail = journal.read(&base)?.until(settled);
+    // RocksDB must never be ahead of what a power cut leaves of the journal.
+    journal.sync()?;
     let view = View::with_tail(layout, Some(db.clone()), &tail)?;
     let changes = &view.changes;
     // Locations first: they may be there without what refers to them, never the other way round.
@@ -119,4 +135,61 @@ pub(crate) fn absorb_locked(layout: &Layout, tables: &HashMap<OpId, PathBuf>, _l
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{
+        OpenOptions, Store,
+        check::{self, CheckOptions},
+        event::{Actor, NewEvent},
+        testing::{TestStore, files},
+    };
+
+    #[test]
+    fn what_the_journal_does_not_have_any_more_is_gone_although_rocksdb_took_it_in() {
+        // Records that somebody appended before anybody could notice: none, few, and more than were taken back.
+        for appended in [0, 1, 40] {
+            let test = TestStore::new();
+            let a = test.checkpoint(&files(1, 3));
+            let before = test.journal_files();
+            let b = test.checkpoint(&files(2, 3));
+            test.store.absorb().unwrap();
+            assert_eq!(test.open().checkpoints().unwrap().len(), 2);
+            test.put_back_journal(&before);
+            let knows_nothing = Store::open_without_index(test.store.path(), &OpenOptions::default()).unwrap();
+            for i in 0..appended {
+                let note = NewEvent::new("note", i.to_string(), Actor { user: None, via: "test".into() });
+                knows_nothing.append_events(&[note], &()).unwrap();
+            }
+            for store in [&test.open(), &test.store] {
+                let found = store.refresh().unwrap().checkpoints().unwrap().iter().map(|c| c.record.id).collect::<Vec<_>>();
+                assert_eq!(found, [a], "{appended} appended; {b} was taken back");
+            }
+            let c = test.checkpoint(&files(3, 3));
+            test.store.absorb().unwrap();
+            let other = TestStore::at(test.store.path().to_owned());
+            assert_eq!(other.ids(), [a, c]);
+            assert!(Store::open_with_index(test.store.path(), &OpenOptions::default()).is_ok());
+            let report = check::run(test.store.path(), &CheckOptions { read_data_percent: Some(100) }, &()).unwrap();
+            assert!(report.is_clean(), "{:?}", report.findings);
+        }
+    }
+
+    #[test]
+    fn what_may_still_be_taken_back_is_not_taken_in() {
+        let test = TestStore::new();
+        let a = test.checkpoint(&files(1, 3));
+        let settled = test.store.refresh().unwrap().end().clone();
+        let before = test.journal_files();
+        test.checkpoint(&files(2, 3));
+        super::absorb(test.store.layout(), &Default::default(), &settled).unwrap();
+        test.put_back_journal(&before);
+        assert!(Store::open_with_index(test.store.path(), &OpenOptions::default()).is_ok());
+        assert_eq!(TestStore::at(test.store.path().to_owned()).ids(), [a]);
+        // Going back to less than it has is no reason to take anything in twice.
+        test.store.absorb().unwrap();
+        super::absorb(test.store.layout(), &Default::default(), &crate::journal::Position::start()).unwrap();
+        assert_eq!(TestStore::at(test.store.path().to_owned()).ids(), [a]);
+    }
 }

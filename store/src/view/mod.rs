@@ -11,8 +11,7 @@ use std::{
     sync::{Arc, OnceLock, mpsc},
 };
 
-pub use absorb::absorb;
-pub(crate) use absorb::absorb_locked;
+pub(crate) use absorb::{absorb, absorb_locked};
 pub use db::{Batch, Db, Family, write_table};
 use serde::{Deserialize, Serialize};
 use tail::Changes;
@@ -63,6 +62,9 @@ pub struct View {
     all_checkpoints: OnceLock<Vec<Checkpoint>>,
 }
 
+/// What is wrong with a RocksDB that took in what was taken back in the journal, or lost there.
+const UNCONFIRMED: &str = "it goes up to a record that the journal does not have";
+
 fn position_of(db: &Db) -> Result<Position> {
     let Some(bytes) = db.get(Family::Meta, b"position")? else { return Ok(Position::start()) };
     serde_json::from_slice(&bytes)
@@ -86,8 +88,13 @@ impl View {
 
     fn load(layout: &Layout, db: Option<Arc<Db>>) -> Result<Self> {
         let base = db.as_deref().map_or_else(|| Ok(Position::start()), position_of)?;
-        let tail = Journal::new(layout.journal()).read(&base)?;
-        Self::with_tail(layout, db, &tail)
+        let journal = Journal::new(layout.journal());
+        let tail = journal.read(&base);
+        // Where nothing whole follows, what RocksDB has taken in may not be there any more.
+        if tail.as_ref().is_ok_and(|tail| !tail.records.is_empty() || tail.torn_bytes == 0) || journal.confirms(&base)? {
+            return Self::with_tail(layout, db, &tail?);
+        }
+        Err(Error::Index { path: layout.view(), reason: UNCONFIRMED.into() })
     }
 
     fn with_tail(layout: &Layout, db: Option<Arc<Db>>, tail: &Tail) -> Result<Self> {
