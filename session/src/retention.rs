@@ -6,18 +6,21 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::LazyLock,
+};
 
 use jiff::Timestamp;
 pub use keep::{Kept, Removed, SAFETY};
 pub use limit::{Forecast, forecast};
 use parhelia_store::{
-    Error, Store, create::Outcome, delete::delete_checkpoints_as, event::Actor, fold::Marks, id::Ulid, pin, progress::Progress,
-    record::Checkpoint,
+    Store, create::Outcome, delete::delete_chosen, event::Actor, fold::Marks, id::Ulid, pin, progress::Progress,
+    record::Checkpoint, view::View,
 };
 pub use report::Report;
 
-use crate::{Result, config};
+use crate::{Result, config, rollback};
 
 /// What is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,31 +78,66 @@ pub struct Plan {
     pub keep: Vec<(Checkpoint, Kept)>,
 }
 
+/// What makes checkpoints stay whatever a policy says, at one moment.
+struct Held {
+    marks: HashMap<Ulid, Marks>,
+    /// The newest of each session, and what the next one follows.
+    latest: HashSet<Ulid>,
+    /// What rollbacks that are under way or may be undone need.
+    rolled_back: HashSet<Ulid>,
+    /// What processes that live read.
+    used: HashSet<Ulid>,
+}
+
+impl Held {
+    fn of(store: &Store, view: &View) -> parhelia_store::Result<Self> {
+        let sessions = view.sessions()?;
+        let mut latest: HashSet<Ulid> = sessions.iter().filter_map(|session| session.head).collect();
+        let mut newest: HashMap<&str, Ulid> = HashMap::new();
+        let checkpoints = view.checkpoints()?;
+        for checkpoint in checkpoints.iter().filter(|checkpoint| !checkpoint.record.fenced) {
+            newest.insert(&checkpoint.record.session, checkpoint.record.id);
+        }
+        latest.extend(newest.into_values());
+        Ok(Held {
+            marks: view.all_marks()?.into_iter().collect(),
+            latest,
+            rolled_back: sessions.iter().flat_map(rollback::needed).collect(),
+            used: pin::list(&store.layout().pins())?
+                .into_iter()
+                .filter(|pin| pin.alive)
+                .flat_map(|pin| pin.text.checkpoints)
+                .collect(),
+        })
+    }
+
+    fn about<'a>(&'a self, checkpoint: &'a Checkpoint) -> keep::About<'a> {
+        static NONE: LazyLock<Marks> = LazyLock::new(Marks::default);
+        let id = checkpoint.record.id;
+        keep::About {
+            checkpoint,
+            marks: self.marks.get(&id).unwrap_or(&NONE),
+            is_latest: self.latest.contains(&id),
+            is_rolled_back: self.rolled_back.contains(&id),
+            is_used: self.used.contains(&id),
+        }
+    }
+}
+
 /// Says what a policy makes of the checkpoints of a store, or of one session.
 pub fn plan(store: &Store, policy: &Policy, session: Option<&str>, now: Timestamp) -> Result<Plan> {
     let view = store.refresh()?;
-    let marks = view.all_marks()?;
-    let heads: HashSet<Ulid> = view.sessions()?.into_iter().filter_map(|session| session.head).collect();
-    let pins = pin::list(&store.layout().pins())?;
-    let used: HashSet<Ulid> = pins.iter().filter(|pin| pin.alive).flat_map(|pin| pin.text.checkpoints.clone()).collect();
+    let held = Held::of(store, &view)?;
     let mut sessions: BTreeMap<&str, Vec<&Checkpoint>> = BTreeMap::new();
-    for checkpoint in view.checkpoints()?.iter().rev() {
+    let all = view.checkpoints()?;
+    for checkpoint in all.iter().rev() {
         sessions.entry(&checkpoint.record.session).or_default().push(checkpoint);
     }
-    let none = Marks::default();
     let mut plan = Plan::default();
     for (_, checkpoints) in sessions.into_iter().filter(|(id, _)| session.is_none_or(|wanted| wanted == *id)) {
-        let latest = checkpoints.iter().find(|c| !c.record.fenced).map(|c| c.record.id);
         let mut thinning = keep::Thinning::new(policy, now);
         for checkpoint in checkpoints {
-            let id = checkpoint.record.id;
-            let about = keep::About {
-                checkpoint,
-                marks: marks.get(&id).unwrap_or(&none),
-                is_latest: latest == Some(id) || heads.contains(&id),
-                is_used: used.contains(&id),
-            };
-            match thinning.judge(&about) {
+            match thinning.judge(&held.about(checkpoint)) {
                 Ok(kept) => plan.keep.push((checkpoint.clone(), kept)),
                 Err(removed) => plan.remove.push((checkpoint.clone(), removed)),
             }
@@ -145,29 +183,26 @@ pub fn prune(
     Ok(report)
 }
 
-/// Removes checkpoints, and says which those were: what somebody else has removed meanwhile is not among them.
+/// Removes checkpoints, and says which those were: not what somebody else has removed meanwhile, and not what is needed by now.
 fn remove(
     store: &Store,
     gone: Vec<(Checkpoint, Removed)>,
     actor: &Actor,
     progress: &dyn Progress,
 ) -> Result<Vec<(Checkpoint, Removed)>> {
-    let mut by_reason: HashMap<Removed, Vec<Ulid>> = HashMap::new();
+    let mut by_reason: BTreeMap<&str, Vec<Ulid>> = BTreeMap::new();
     for (checkpoint, reason) in &gone {
-        by_reason.entry(*reason).or_default().push(checkpoint.record.id);
+        by_reason.entry(reason.text()).or_default().push(checkpoint.record.id);
     }
     let mut removed = HashSet::new();
-    for (reason, mut ids) in by_reason {
-        while let Err(e) = delete_checkpoints_as(store, &ids, actor, Some(reason.text()), progress) {
-            let before = ids.len();
-            if let Error::NoCheckpoint { selector } = &e {
-                ids.retain(|id| id.to_string() != *selector);
-            }
-            if ids.len() == before {
-                return Err(e.into());
-            }
-        }
-        removed.extend(ids);
+    for (reason, ids) in by_reason {
+        let still_free = |view: &View| {
+            let held = Held::of(store, view)?;
+            let checkpoints = view.checkpoints()?;
+            let is_free = |id: &Ulid| checkpoints.iter().any(|c| c.record.id == *id && !held.about(c).is_needed());
+            Ok(ids.iter().copied().filter(is_free).collect())
+        };
+        removed.extend(delete_chosen(store, &still_free, actor, Some(reason), progress)?);
     }
     Ok(gone.into_iter().filter(|(checkpoint, _)| removed.contains(&checkpoint.record.id)).collect())
 }

@@ -153,9 +153,13 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         true => None,
         false => Some(verification::of_new(&store, &outcome.checkpoint, args.deep, &context.actor(), &progress)?),
     };
-    let pruned = retention::after(&store, &outcome, &config.retention, &context.actor(), &progress);
-    drop(progress);
     let is_damaged = verified.as_ref().is_some_and(|report| !report.is_ok());
+    // Where what is new is damaged, nothing older goes.
+    let pruned = match is_damaged {
+        true => None,
+        false => retention::after(&store, &outcome, &config.retention, &context.actor(), &progress),
+    };
+    drop(progress);
     let is_partial = report(context, &outcome, verified.as_ref(), pruned.as_ref(), began)?;
     Ok(match (is_damaged, is_partial) {
         (true, _) => Code::Corrupt,

@@ -14,7 +14,6 @@ use parhelia_session::{
 use parhelia_store::{
     Store,
     fold::{Session, Status},
-    id::Ulid,
     name,
     record::Checkpoint,
     restore::Change,
@@ -78,7 +77,7 @@ const NAMED_MAX: usize = 20;
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open()?;
     let (target, _pin) = context.pinned(&store, &args.checkpoint, "rollback")?;
-    let rolled = roll(context, &store, &target, None, &args.how)?;
+    let rolled = roll(context, &store, &target, &args.how)?;
     said(context, &target, rolled)
 }
 
@@ -94,24 +93,31 @@ fn said(context: &mut Context, target: &Checkpoint, rolled: Rolled) -> Result<Co
 /// Undoes the last rollback.
 pub fn undo(context: &mut Context, args: &UndoArgs) -> Result<Code> {
     let store = context.open()?;
-    let session = match &args.session {
-        Some(name) => store.view().session_named(name)?,
+    let id = match &args.session {
+        Some(name) => store.view().session_named(name)?.id,
         None => last_rolled_back(&store)?,
     };
-    let Some(last) = rollback::last(&session) else {
-        return Err(Failure::Usage(format!("session {} was not rolled back", session.id)));
+    // One that was interrupted is finished first, and is then the one that is undone.
+    let turn = begin(context, &store, &id, &args.how)?;
+    let session = store.refresh()?.session(&id)?;
+    let Some(last) = session.as_ref().and_then(rollback::last) else {
+        return Err(Failure::Usage(format!("session {id} was not rolled back")));
     };
     let (target, _pin) = context.pinned(&store, &last.safety.to_string(), "undo")?;
     let how = How { files_only: args.how.files_only || !last.with_conversation, ..args.how.clone() };
-    let rolled = roll(context, &store, &target, Some(&last), &how)?;
+    let rolled = roll_in_turn(context, &store, &turn, &target, Some(&last), &how)?;
     said(context, &target, rolled)
 }
 
-fn last_rolled_back(store: &Store) -> Result<Session> {
-    let mut found: Vec<(Ulid, Session)> =
-        store.view().sessions()?.into_iter().filter_map(|session| Some((rollback::last(&session)?.safety, session))).collect();
-    found.sort_by_key(|(safety, _)| *safety);
-    found.pop().map(|(_, session)| session).ok_or_else(|| Failure::Usage("no session was rolled back".into()))
+/// The session whose rollback, done or interrupted, is the newest.
+fn last_rolled_back(store: &Store) -> Result<String> {
+    let newest = |session: &Session| {
+        let done = rollback::last(session).map(|last| last.safety);
+        done.max(rollback::open(session).map(|intent| intent.safety))
+    };
+    let sessions = store.view().sessions()?.into_iter();
+    let found = sessions.filter_map(|session| Some((newest(&session)?, session.id))).max();
+    found.map(|(_, id)| id).ok_or_else(|| Failure::Usage("no session was rolled back".into()))
 }
 
 /// What became of a rollback.
@@ -126,10 +132,33 @@ pub enum Rolled {
 }
 
 /// Looks, asks, and does it.
-pub fn roll(context: &mut Context, store: &Store, target: &Checkpoint, undone: Option<&Last>, how: &How) -> Result<Rolled> {
-    let turn = rollback::held(store, &target.record.session, TURN_LIMIT)?;
-    finish_earlier(context, store, &target.record.session)?;
-    roll_in_turn(context, store, &turn, target, undone, how)
+pub fn roll(context: &mut Context, store: &Store, target: &Checkpoint, how: &How) -> Result<Rolled> {
+    let turn = begin(context, store, &target.record.session, how)?;
+    roll_in_turn(context, store, &turn, target, None, how)
+}
+
+/// Fails where there is nobody to be asked.
+pub fn is_askable() -> Result<()> {
+    match std::io::stdin().is_terminal() {
+        true => Ok(()),
+        false => Err(Failure::Usage(
+            "give --yes to roll back without being asked; `parhelia checkpoint rollback CHECKPOINT --dry-run` shows what would happen".into(),
+        )),
+    }
+}
+
+/// Waits for the session's turn. An earlier rollback that was interrupted is finished, unless this is only about showing something.
+fn begin(context: &Context, store: &Store, session: &str, how: &How) -> Result<Turn> {
+    if !how.yes && !how.dry_run {
+        is_askable()?;
+    }
+    let turn = rollback::held(store, session, TURN_LIMIT)?;
+    if !how.dry_run {
+        finish_earlier(context, store, session)?;
+    } else if let Some(intent) = store.refresh()?.session(session)?.as_ref().and_then(rollback::open) {
+        eprintln!("parhelia: a rollback to {} was interrupted, and would be finished first", intent.target);
+    }
+    Ok(turn)
 }
 
 /// Looks, asks, and does it, where nothing earlier is left to be finished.
@@ -201,19 +230,15 @@ fn workspace_of(store: &Store, checkpoint: &Checkpoint) -> Result<PathBuf> {
     Ok(place.map_or_else(recorded, |place| place.folder()))
 }
 
+/// What became of an earlier rollback is said whatever else is not.
+pub fn told(text: &str) {
+    eprintln!("parhelia: {text}");
+}
+
 /// A rollback that a dead process has begun is finished first.
-pub fn finish_earlier(context: &mut Context, store: &Store, session: &str) -> Result<()> {
+pub fn finish_earlier(context: &Context, store: &Store, session: &str) -> Result<()> {
     let Some(session) = store.refresh()?.session(session)? else { return Ok(()) };
-    let progress = context.progress();
-    let finished = rollback::finish(store, &session, &actor(), &progress)?;
-    drop(progress);
-    if let Some(done) = finished {
-        eprintln!("parhelia: a rollback to {} that was interrupted is finished now", done.target);
-        if let Some(safety) = done.safety {
-            eprintln!("parhelia: what was there before that is in safety checkpoint {safety}");
-        }
-    }
-    Ok(())
+    Ok(rollback::finish(store, &session, &actor(), &told, &context.progress())?)
 }
 
 fn stop(store: &Store, look: &Look, run: &parhelia_store::fold::Run) -> Result<()> {
@@ -282,12 +307,6 @@ fn dry_run(context: &mut Context, target: &Checkpoint, look: &Look, changes: &[(
 }
 
 fn is_agreed(context: &mut Context, store: &Store, target: &Checkpoint, look: &Look) -> Result<bool> {
-    if !std::io::stdin().is_terminal() {
-        return Err(Failure::Usage(format!(
-            "give --yes to roll back without being asked; `parhelia checkpoint rollback {} --dry-run` shows what would happen",
-            target.id()
-        )));
-    }
     let changes = changes(context, store, target, look)?;
     print_changes(context, &changes)?;
     context.out.flush()?;

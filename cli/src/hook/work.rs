@@ -101,7 +101,7 @@ fn work(context: &Context, event: &Event) -> crate::exit::Result<String> {
     let Some(current) = run::run_of(&store, event, meaning.checkpoint.is_some(), above(event), &variable)? else {
         return Ok("belongs to no session".into());
     };
-    let (turn, _) = rollback::settle(&store, &current.session, TURN_LIMIT, &hook_actor(), &())?;
+    let turn = rollback::settle(&store, &current.session, TURN_LIMIT, &hook_actor(), &log::line, &())?;
     if turn.is_none() {
         return Ok("nothing was captured: another process still captures the session, or rolls it back".into());
     }
@@ -151,7 +151,9 @@ fn work(context: &Context, event: &Event) -> crate::exit::Result<String> {
         };
         let failed: String = made.failed().map(|failure| format!("; {failure}")).collect();
         done = format!("{what} {}{failed}", made.outcome.checkpoint.id());
-        retention::after(&store, &made.outcome, &config.retention, &hook_actor(), &());
+        if !made.is_damaged() {
+            retention::after(&store, &made.outcome, &config.retention, &hook_actor(), &());
+        }
     }
     if is_launched {
         return Ok(done);

@@ -15,6 +15,7 @@ use parhelia_store::{
 
 use super::agent::{actor, config_folder, variable};
 use crate::{
+    checkpoint::rollback::told,
     context::Context,
     env,
     exit::{Failure, Result},
@@ -34,7 +35,7 @@ pub fn of_session(
 ) -> Result<Made> {
     let place = session.workspace.as_ref().map(Place::folder);
     let workspace = place.ok_or_else(|| Failure::Usage(format!("session {} has no workspace", session.id)))?;
-    let turn = rollback::settle(store, &session.id, TURN_LIMIT, &actor(), progress)?.0;
+    let turn = rollback::settle(store, &session.id, TURN_LIMIT, &actor(), &told, progress)?;
     if turn.is_none() {
         return Err(Failure::Usage(format!(
             "another process makes a checkpoint of session {}, or rolls it back; try again when it is done",
@@ -61,6 +62,8 @@ pub fn of_session(
         variable: &variable,
     };
     let made = run::make(store, &wanted, progress)?;
-    retention::after(store, &made.outcome, &config.retention, &actor(), progress);
+    if !made.is_damaged() {
+        retention::after(store, &made.outcome, &config.retention, &actor(), progress);
+    }
     Ok(made)
 }

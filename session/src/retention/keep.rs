@@ -26,6 +26,8 @@ pub enum Kept {
     Tagged,
     /// It is linked to an issue.
     Linked,
+    /// A rollback is under way that needs it, or may be undone with it.
+    RolledBack,
     /// Something reads it right now, such as a mount.
     InUse,
     /// A task was done.
@@ -55,6 +57,7 @@ impl Kept {
             Kept::Approved => "approved",
             Kept::Tagged => "tagged",
             Kept::Linked => "linked to an issue",
+            Kept::RolledBack => "needed by a rollback, or to undo it",
             Kept::InUse => "in use",
             Kept::Complete => "made when a task was done",
             Kept::Error => "made when something failed",
@@ -94,7 +97,28 @@ pub(super) struct About<'a> {
     pub(super) checkpoint: &'a Checkpoint,
     pub(super) marks: &'a Marks,
     pub(super) is_latest: bool,
+    pub(super) is_rolled_back: bool,
     pub(super) is_used: bool,
+}
+
+impl About<'_> {
+    /// Whether somebody needs it, whatever the policy.
+    pub(super) fn is_needed(&self) -> bool {
+        self.needed().is_some()
+    }
+
+    fn needed(&self) -> Option<Kept> {
+        let approved = self.marks.approval.as_ref().is_some_and(|approval| approval.status == ApprovalStatus::Approved);
+        let reasons = [
+            (self.is_latest, Kept::Latest),
+            (approved, Kept::Approved),
+            (!self.marks.tags.is_empty(), Kept::Tagged),
+            (!self.marks.links.is_empty(), Kept::Linked),
+            (self.is_rolled_back, Kept::RolledBack),
+            (self.is_used, Kept::InUse),
+        ];
+        reasons.into_iter().find(|(holds, _)| *holds).map(|(_, kept)| kept)
+    }
 }
 
 /// Judges the checkpoints of one session, newest first.
@@ -137,18 +161,12 @@ impl<'a> Thinning<'a> {
     }
 
     fn protected(&self, about: &About<'_>, is_old: bool) -> Option<Kept> {
-        let (record, marks) = (&about.checkpoint.record, about.marks);
-        let approved = marks.approval.as_ref().is_some_and(|approval| approval.status == ApprovalStatus::Approved);
+        let record = &about.checkpoint.record;
         let reasons = [
-            (about.is_latest, Kept::Latest),
-            (approved, Kept::Approved),
-            (!marks.tags.is_empty(), Kept::Tagged),
-            (!marks.links.is_empty(), Kept::Linked),
-            (about.is_used, Kept::InUse),
             (self.policy.keep_complete && record.trigger == Trigger::Complete, Kept::Complete),
             (self.policy.keep_error && record.trigger == Trigger::Error, Kept::Error),
             (!is_old && record.trigger_detail.as_deref() == Some(SAFETY), Kept::Safety),
         ];
-        reasons.into_iter().find(|(holds, _)| *holds).map(|(_, kept)| kept)
+        about.needed().or_else(|| reasons.into_iter().find(|(holds, _)| *holds).map(|(_, kept)| kept))
     }
 }

@@ -36,7 +36,11 @@ fn kept(policy: &Policy, checkpoints: &[Checkpoint], minute: i64) -> Vec<Option<
         .iter()
         .rev()
         .enumerate()
-        .map(|(i, checkpoint)| thinning.judge(&keep::About { checkpoint, marks: &marks, is_latest: i == 0, is_used: false }).ok())
+        .map(|(i, checkpoint)| {
+            thinning
+                .judge(&keep::About { checkpoint, marks: &marks, is_latest: i == 0, is_rolled_back: false, is_used: false })
+                .ok()
+        })
         .collect();
     out.reverse();
     out

@@ -1,6 +1,9 @@
 //! Doing it, and finishing what a dead process has begun.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use parhelia_store::{
     Store, create,
@@ -12,17 +15,19 @@ use parhelia_store::{
     record::{Checkpoint, Rules, Trigger},
     restore::{self, Options, Plan, Report, Skipped},
 };
+use serde_json::{Value, json};
 
 use super::{
     intent::{self, Intent, Last, Turn},
-    look::{Look, Wanted, whole},
+    look::{Look, Wanted, hex, sessions_below, whole},
     stash::{self, Stash},
 };
 use crate::{
     error::{Error, Result},
+    git::Repository,
     resume::{aside, put_back},
     retention::SAFETY,
-    run::{self, Conversation, Life, life},
+    run::{self, Conversation, life},
 };
 
 /// What was done.
@@ -47,15 +52,11 @@ pub struct Done {
 /// How many changes are named.
 const CHANGES_MAX: usize = 10_000;
 
-/// The plan of a rollback: the checkpoint's files in place, git's own folders and what is spared left alone.
-pub fn plan(
-    store: &Store,
-    target: &Checkpoint,
-    workspace: &std::path::Path,
-    spare: Vec<Vec<u8>>,
-    progress: &dyn Progress,
-) -> Result<Plan> {
-    let options = Options { in_place: true, delete: true, spare, exclude: vec![".git".into()], ..Options::new(workspace) };
+/// The plan of a rollback: the checkpoint's files in place, and what is spared left alone. Git's own folders are left alone as well, with
+/// repositories that the checkpoint does not have; one that is gone comes back.
+pub fn plan(store: &Store, target: &Checkpoint, workspace: &Path, spare: Vec<Vec<u8>>, progress: &dyn Progress) -> Result<Plan> {
+    let untouched = vec![b".git".to_vec()];
+    let options = Options { in_place: true, delete: true, spare, untouched, ..Options::new(workspace) };
     Ok(restore::plan(store, target, &options, progress)?)
 }
 
@@ -78,7 +79,13 @@ pub fn execute(
         target: target.record.id,
         safety: safety.record.id,
         head: look.session.head,
-        head_after: undone.map_or(target.record.id, |last| last.head.unwrap_or(last.safety)),
+        head_after: match undone {
+            None => target.record.id,
+            // The head of then may have been deleted since.
+            Some(last) => {
+                last.head.map(|head| existing(store, head)).transpose()?.flatten().map_or(last.safety, |head| head.record.id)
+            }
+        },
         workspace: look.workspace.clone(),
         stash: match &stash {
             Stash::Made(commit) => Some(commit.clone()),
@@ -218,53 +225,106 @@ fn not_restored(skipped: &Skipped, entries: usize) -> Error {
     Error::NotRestored { path: parhelia_store::name::display(&skipped.path), reason: skipped.error.clone(), entries }
 }
 
-/// A rollback that a dead process had begun.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Finished {
-    /// What the workspace is now.
-    pub target: Ulid,
-    /// What it was before it was finished, with what was done to it since the process died. None where the workspace was gone.
-    pub safety: Option<Ulid>,
-}
-
-/// Finishes a rollback that was begun by a process which is dead, or takes it back where it cannot be finished. The caller holds the
-/// session's turn. `None` where there is none, and while an agent is alive, whose work it would overwrite.
-pub fn finish(store: &Store, session: &Session, actor: &Actor, progress: &dyn Progress) -> Result<Option<Finished>> {
-    let Some(intent) = intent::open(session) else { return Ok(None) };
+/// Finishes a rollback that was begun by a process which is dead, or takes it back where it cannot be finished. Where work has gone on since,
+/// it is given up: that work is worth more. What was done is told. The caller holds the session's turn. Nothing is done while the
+/// session's agent may be alive, whose work would be overwritten.
+pub fn finish(store: &Store, session: &Session, actor: &Actor, tell: &dyn Fn(&str), progress: &dyn Progress) -> Result<()> {
+    let Some(mut intent) = intent::open(session) else { return Ok(()) };
     let view = store.view();
     let run = session.run.as_deref().map(|id| view.run(id)).transpose()?.flatten();
-    if run.is_some_and(|run| matches!(life(&run), Life::Agent(_) | Life::Starting(_))) {
-        return Ok(None);
+    if run.is_some_and(|run| life(&run).is_alive()) {
+        return Ok(());
     }
-    let target = checkpoint(store, intent.target)?;
-    let is_there = intent.workspace.is_dir();
-    let safety = is_there.then(|| before_finishing(store, session, &intent, &target, actor, progress)).transpose()?;
-    match carry_out(store, &session.id, &intent, actor, progress) {
-        Ok(_) => Ok(Some(Finished { target: intent.target, safety })),
-        Err(e) => Err(revert(store, &session.id, &intent, actor, e)),
+    if let Some((other, _)) = run::live_in(store, &intent.workspace, &session.id)?.first() {
+        return Err(Error::Invalid(format!(
+            "a rollback of session {} to {} was interrupted, and cannot be finished while session {} is alive in the same workspace, or in \
+             one below or above it; end that first",
+            session.id, intent.target, other.id
+        )));
     }
+    let (target, safety) = (existing(store, intent.target)?, existing(store, intent.safety)?);
+    if let Some(reason) = gone_on(store, session, &intent, safety.as_ref())? {
+        intent::clear(store, &session.id, &intent, false, actor)?;
+        tell(&format!(
+            "a rollback to {} was interrupted, and is not finished: {reason}. `parhelia checkpoint rollback {}` begins it anew; what was \
+             there before it is in safety checkpoint {}",
+            intent.target, intent.target, intent.safety
+        ));
+        return Ok(());
+    }
+    let Some(known) = safety.as_ref().or(target.as_ref()) else {
+        intent::clear(store, &session.id, &intent, false, actor)?;
+        tell(&format!(
+            "a rollback to {} was interrupted, and is not finished: neither that checkpoint nor {}, which has what was there before, is in \
+             the store any more; the workspace is left as it is",
+            intent.target, intent.safety
+        ));
+        return Ok(());
+    };
+    if intent.workspace.is_dir() {
+        let made = before_finishing(store, session, &intent, known, actor, progress)?;
+        tell(&format!("what is there now, after a rollback that was interrupted, is in safety checkpoint {}", made.id()));
+        let omitted = store.omissions(&made)?.into_iter().filter(|omission| omission.reason != Reason::Changing);
+        let below = sessions_below(store, &intent.workspace, &session.id)?.into_iter().map(|(path, _)| path);
+        intent.spare.extend(hex(omitted.map(|omission| omission.path).chain(below)));
+    }
+    let done = match target {
+        Some(_) => carry_out(store, &session.id, &intent, actor, progress),
+        None => Err(parhelia_store::Error::NoCheckpoint { selector: intent.target.to_string() }.into()),
+    };
+    done.map_err(|e| revert(store, &session.id, &intent, actor, e))?;
+    tell(&format!("a rollback to {} that was interrupted is finished now", intent.target));
+    Ok(())
 }
 
-/// Somebody may have worked in what a dead process left half done.
+/// What says that somebody has worked on since a rollback was interrupted: a newer checkpoint, or git.
+fn gone_on(store: &Store, session: &Session, intent: &Intent, safety: Option<&Checkpoint>) -> Result<Option<String>> {
+    let is_newer = |found: &&Checkpoint| {
+        let record = &found.record;
+        let is_safety = record.trigger_detail.as_deref() == Some(SAFETY);
+        record.session == session.id && record.id > intent.safety && !is_safety && !record.fenced
+    };
+    if let Some(newer) = store.view().checkpoints()?.iter().filter(is_newer).max_by_key(|found| found.record.id) {
+        return Ok(Some(format!("work has gone on since, up to checkpoint {}", newer.id())));
+    }
+    let git = safety.and_then(|safety| safety.record.git.as_ref());
+    let has_moved = git.is_some_and(|then| has_moved(&intent.workspace, then));
+    Ok(has_moved.then(|| "git is elsewhere by now, or in the middle of something else".to_owned()))
+}
+
+/// Whether git is at another commit, on another branch or in the middle of something else than a checkpoint's record says. Where it cannot be
+/// told without asking git, it is not.
+fn has_moved(workspace: &Path, then: &Value) -> bool {
+    let Ok(Some(repository)) = Repository::around(workspace) else { return false };
+    let now = repository.facts();
+    let then_text = |name: &str| then.get(name).and_then(Value::as_str);
+    let is_readable = now.commit.is_some() || then_text("head").is_none();
+    let is_same = then_text("head") == now.commit.as_deref()
+        && then_text("branch") == now.branch.as_deref()
+        && then.get("operation").unwrap_or(&Value::Null) == &json!(repository.operation());
+    is_readable && !is_same
+}
+
+/// Somebody may have worked in what a dead process left half done. What was left out before is left out again.
 fn before_finishing(
     store: &Store,
     session: &Session,
     intent: &Intent,
-    target: &Checkpoint,
+    known: &Checkpoint,
     actor: &Actor,
     progress: &dyn Progress,
-) -> Result<Ulid> {
+) -> Result<Checkpoint> {
     let options = create::Options {
         workspace: intent.workspace.clone(),
         session: session.id.clone(),
         actor: actor.clone(),
         trigger: Trigger::Manual,
         trigger_detail: Some(SAFETY.to_owned()),
-        message: Some(format!("before the interrupted rollback to {} was finished", target.id())),
-        rules: target.record.rules.clone(),
+        message: Some(format!("before the interrupted rollback to {} was finished", intent.target)),
+        rules: known.record.rules.clone(),
         ..create::Options::default()
     };
-    Ok(create::run(store, &options, progress)?.checkpoint.record.id)
+    Ok(create::run(store, &options, progress)?.checkpoint)
 }
 
 /// Waits, at most so long, until nobody else makes a checkpoint of the session or rolls it back, and finishes what a dead process has begun.
@@ -274,17 +334,22 @@ pub fn settle(
     session: &str,
     limit: Duration,
     actor: &Actor,
+    tell: &dyn Fn(&str),
     progress: &dyn Progress,
-) -> Result<(Option<Turn>, Option<Finished>)> {
+) -> Result<Option<Turn>> {
     let turn = intent::turn(store, session, limit)?;
-    let known = store.refresh()?.session(session)?.filter(|_| turn.is_some());
-    let finished = known.map(|known| finish(store, &known, actor, progress)).transpose()?.flatten();
-    Ok((turn, finished))
+    if let Some(known) = store.refresh()?.session(session)?.filter(|_| turn.is_some()) {
+        finish(store, &known, actor, tell, progress)?;
+    }
+    Ok(turn)
+}
+
+fn existing(store: &Store, id: Ulid) -> Result<Option<Checkpoint>> {
+    Ok(store.refresh()?.checkpoint(id)?)
 }
 
 fn checkpoint(store: &Store, id: Ulid) -> Result<Checkpoint> {
-    let found = store.refresh()?.checkpoint(id)?;
-    found.ok_or_else(|| parhelia_store::Error::NoCheckpoint { selector: id.to_string() }.into())
+    existing(store, id)?.ok_or_else(|| parhelia_store::Error::NoCheckpoint { selector: id.to_string() }.into())
 }
 
 fn unhex(list: &[String]) -> Vec<Vec<u8>> {

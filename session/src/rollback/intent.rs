@@ -85,6 +85,13 @@ pub fn last(session: &Session) -> Option<Last> {
     field(session, LAST)
 }
 
+/// Checkpoints of a session that a rollback needs which is under way, or which may be undone.
+pub fn needed(session: &Session) -> Vec<Ulid> {
+    let under_way = open(session).map(|intent| [Some(intent.target), Some(intent.safety), intent.head, Some(intent.head_after)]);
+    let done = last(session).map(|last| [Some(last.safety), last.head]);
+    under_way.into_iter().flatten().chain(done.into_iter().flatten()).flatten().collect()
+}
+
 /// Commits an intent.
 pub(super) fn commit(store: &Store, session: &str, intent: &Intent, actor: &Actor) -> Result<()> {
     let value = serde_json::to_value(intent).map_err(|e| Error::Invalid(e.to_string()))?;

@@ -63,6 +63,25 @@ pub struct Look {
     pub notices: Vec<String>,
 }
 
+/// Paths as an intent keeps them.
+pub(super) fn hex(paths: impl Iterator<Item = Vec<u8>>) -> impl Iterator<Item = String> {
+    paths.map(|path| path.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// What other sessions that have not ended work in, below a workspace: paths from it, and the sessions.
+pub(super) fn sessions_below(store: &Store, workspace: &Path, session: &str) -> Result<Vec<(Vec<u8>, String)>> {
+    let mut found = Vec::new();
+    for other in store.view().sessions()?.into_iter().filter(|other| other.id != session && other.status != Status::Ended) {
+        let Some(place) = other.workspace.as_ref().map(Place::folder).filter(|place| place.is_dir()) else { continue };
+        if let Ok(below) = place.strip_prefix(workspace)
+            && !below.as_os_str().is_empty()
+        {
+            found.push((below.as_os_str().as_bytes().to_vec(), other.id));
+        }
+    }
+    Ok(found)
+}
+
 fn refuse<T>(reason: String) -> Result<T> {
     Err(Error::Invalid(reason))
 }
@@ -133,11 +152,17 @@ impl Look {
                     self.session.id
                 ));
             }
-            Life::Agent(_) | Life::Starting(_) if self.files_only => {
+            Life::Starting(process) => {
+                return refuse(format!(
+                    "session {} is just being started (process {}); try again when its agent runs",
+                    self.session.id, process.process
+                ));
+            }
+            Life::Agent(_) if self.files_only => {
                 self.notices.push("the agent is alive; it is not told that its files change".into());
             }
-            Life::Agent(_) | Life::Starting(_) if wanted.stop => self.stops = Some(run),
-            Life::Agent(process) | Life::Starting(process) => {
+            Life::Agent(_) if wanted.stop => self.stops = Some(run),
+            Life::Agent(process) => {
                 return refuse(format!(
                     "the agent of session {} is alive (process {}); give --stop to end it, or --files-only to leave the conversation alone",
                     self.session.id, process.process
@@ -159,18 +184,9 @@ impl Look {
 
     /// What another session works in is that session's.
     fn spare_sessions_below(&mut self, store: &Store) -> Result<()> {
-        for other in
-            store.view().sessions()?.into_iter().filter(|other| other.id != self.session.id && other.status != Status::Ended)
-        {
-            let Some(place) = other.workspace.as_ref().map(Place::folder) else { continue };
-            if let Ok(below) = place.strip_prefix(&self.workspace)
-                && !below.as_os_str().is_empty()
-                && place.is_dir()
-            {
-                let bytes = below.as_os_str().as_bytes();
-                self.notices.push(format!("{}: session {} works there; it is kept as it is", name::display(bytes), other.id));
-                self.nested.push(bytes.to_vec());
-            }
+        for (path, other) in sessions_below(store, &self.workspace, &self.session.id)? {
+            self.notices.push(format!("{}: session {other} works there; it is kept as it is", name::display(&path)));
+            self.nested.push(path);
         }
         Ok(())
     }
@@ -180,9 +196,15 @@ impl Look {
         let state = match git::state(&self.workspace, &environment, GIT_LIMIT) {
             Ok(Some(state)) => state,
             Ok(None) => return Ok(()),
-            Err(e) => {
+            Err(e) if wanted.force => {
                 self.notices.push(format!("git could not be asked: {e}"));
                 return Ok(());
+            }
+            Err(e) => {
+                return refuse(format!(
+                    "git could not be asked whether it is in the middle of something: {e}; give --force to roll the files back all the same \
+                     (git itself is not touched)"
+                ));
             }
         };
         let against = |reason: String| match wanted.force {
@@ -200,10 +222,10 @@ impl Look {
             against(format!("the checkpoint was made on branch {then}, and {now} is checked out"))?;
         }
         for below in state.below.iter().filter(|below| below.kind == git::Kind::Nested) {
-            let path = Path::new(&below.path);
-            if store.node_at(wanted.target, path.as_os_str().as_bytes()).is_err() {
+            let path = name::parse(&below.path);
+            if store.node_at(wanted.target, &path).is_err() {
                 self.notices.push(format!("{}: a repository that the checkpoint does not have; it is kept", below.path));
-                self.nested.push(path.as_os_str().as_bytes().to_vec());
+                self.nested.push(path);
             }
         }
         Ok(())
@@ -222,8 +244,7 @@ impl Look {
 
     /// What is spared, as an intent keeps it.
     pub(super) fn spare(&self, omitted: impl Iterator<Item = Vec<u8>>) -> Vec<String> {
-        let all = self.nested.iter().cloned().chain(omitted);
-        all.map(|path| path.iter().map(|byte| format!("{byte:02x}")).collect()).collect()
+        hex(self.nested.iter().cloned().chain(omitted)).collect()
     }
 
     /// The workspace, for messages.

@@ -65,6 +65,9 @@ pub struct Options {
     pub delete: bool,
     /// Paths from the target that are left as they are, with all that is in them: neither changed nor removed.
     pub spare: Vec<Vec<u8>>,
+    /// Names that are left as they are wherever something has them, in every folder. A folder that holds one is not removed either, nor
+    /// what else is in it. What has such a name in the checkpoint is restored where nothing has it.
+    pub untouched: Vec<Vec<u8>>,
     /// Restore only what these patterns match, in gitignore syntax; everything where there are none.
     pub include: Vec<String>,
     /// Pass over what these patterns match.
@@ -86,6 +89,7 @@ impl Options {
             in_place: false,
             delete: false,
             spare: Vec::new(),
+            untouched: Vec::new(),
             include: Vec::new(),
             exclude: Vec::new(),
             verify: false,

@@ -133,7 +133,7 @@ pub fn plan(store: &Store, checkpoint: &Checkpoint, options: &Options, progress:
     progress.phase(Phase::Plan, node.as_folder().map(|(_, totals)| totals.entries), None);
     let root = open_root(&target)?;
     let spared = match &root {
-        Some(_) => Spared::new(store.omissions(checkpoint)?, &options.subpath).and(&options.spare),
+        Some(_) => Spared::new(store.omissions(checkpoint)?, &options.subpath).and(&options.spare).and_names(&options.untouched),
         None => Spared::default(),
     };
     let cache = match &target {
@@ -180,7 +180,7 @@ pub fn plan(store: &Store, checkpoint: &Checkpoint, options: &Options, progress:
         packs: found.packs,
         spared,
         cache,
-        is_whole: name::components(&options.subpath).next().is_none() && filter.is_all(),
+        is_whole: name::components(&options.subpath).next().is_none() && filter.is_all() && options.untouched.is_empty(),
         summary,
         links_outside,
     })

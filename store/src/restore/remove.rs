@@ -7,6 +7,7 @@ use rustix::{
     io::{Errno, Result},
 };
 
+use super::select::Spared;
 use crate::{name, sys};
 
 /// What a removal came to.
@@ -26,9 +27,13 @@ struct Level {
     kept: bool,
 }
 
-fn level(fd: &OwnedFd, name: &[u8], path: Vec<u8>) -> Result<Level> {
+/// A folder that is removed from the last of its names on. One that is spared with all that is in it has none to begin with.
+fn level(fd: &OwnedFd, name: &[u8], path: Vec<u8>, spared: &Spared) -> Result<Level> {
     let stat = sys::stat_fd(fd)?;
-    Ok(Level { name: name.to_vec(), path, left: sys::names(fd.as_fd())?, id: (stat.dev, stat.ino), kept: false })
+    let names = sys::names(fd.as_fd())?;
+    let kept = spared.covers_one_of(&names);
+    let left = if kept { Vec::new() } else { names };
+    Ok(Level { name: name.to_vec(), path, left, id: (stat.dev, stat.ino), kept })
 }
 
 fn unlink(folder: BorrowedFd<'_>, name: &[u8], flags: AtFlags) -> Result<bool> {
@@ -39,11 +44,11 @@ fn unlink(folder: BorrowedFd<'_>, name: &[u8], flags: AtFlags) -> Result<bool> {
     }
 }
 
-/// Removes an entry and all that is in it, but for what `keep` says by its path; `path` is that of the entry. Other filesystems that
-/// are mounted below are kept.
-pub fn remove(folder: BorrowedFd<'_>, entry: &[u8], path: &[u8], keep: &dyn Fn(&[u8]) -> bool) -> Result<Removed> {
+/// Removes an entry and all that is in it, but for what is spared; `path` is that of the entry. Other filesystems that are mounted below
+/// are kept.
+pub fn remove(folder: BorrowedFd<'_>, entry: &[u8], path: &[u8], spared: &Spared) -> Result<Removed> {
     let mut done = Removed::default();
-    if keep(path) {
+    if spared.covers(path) {
         return Ok(Removed { kept: true, ..done });
     }
     match unlink(folder, entry, AtFlags::empty()) {
@@ -52,7 +57,7 @@ pub fn remove(folder: BorrowedFd<'_>, entry: &[u8], path: &[u8], keep: &dyn Fn(&
     }
     let mut fd = sys::open_folder_at(folder, entry)?;
     // One folder is open at a time: a tree may be deeper than there are file descriptors.
-    let mut levels = vec![level(&fd, entry, path.to_vec())?];
+    let mut levels = vec![level(&fd, entry, path.to_vec(), spared)?];
     let device = levels[0].id.0;
     while let Some(top) = levels.last_mut() {
         let Some(next) = top.left.pop() else {
@@ -77,14 +82,14 @@ pub fn remove(folder: BorrowedFd<'_>, entry: &[u8], path: &[u8], keep: &dyn Fn(&
             continue;
         };
         let path = name::join(&top.path, &next);
-        if keep(&path) {
+        if spared.covers(&path) {
             top.kept = true;
             continue;
         }
         match unlink(fd.as_fd(), &next, AtFlags::empty()) {
             Err(Errno::ISDIR | Errno::PERM) => {
                 let below = sys::open_folder_at(fd.as_fd(), &next)?;
-                let lower = level(&below, &next, path)?;
+                let lower = level(&below, &next, path, spared)?;
                 if lower.id.0 == device {
                     fd = below;
                     levels.push(lower);
@@ -98,12 +103,15 @@ pub fn remove(folder: BorrowedFd<'_>, entry: &[u8], path: &[u8], keep: &dyn Fn(&
     Ok(done)
 }
 
-/// How many entries a removal would remove.
-pub fn count(folder: BorrowedFd<'_>, entry: &[u8], path: &[u8], keep: &dyn Fn(&[u8]) -> bool) -> u64 {
-    if keep(path) {
+/// How many entries a removal would look at to remove them: none where all of it is spared.
+pub fn count(folder: BorrowedFd<'_>, entry: &[u8], path: &[u8], spared: &Spared) -> u64 {
+    if spared.covers(path) {
         return 0;
     }
     let Ok(fd) = sys::open_folder_at(folder, entry) else { return 1 };
     let Ok(names) = sys::names(fd.as_fd()) else { return 1 };
-    1 + names.iter().map(|inner| count(fd.as_fd(), inner, &name::join(path, inner), keep)).sum::<u64>()
+    if spared.covers_one_of(&names) {
+        return 0;
+    }
+    1 + names.iter().map(|inner| count(fd.as_fd(), inner, &name::join(path, inner), spared)).sum::<u64>()
 }

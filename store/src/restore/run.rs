@@ -18,6 +18,7 @@ use super::{
     plan::Plan,
     pool,
     remove::remove,
+    select::Spared,
     staged,
     table::{Action, Dirs, Stamp, entry_path, folder_path},
     target::Target,
@@ -129,7 +130,7 @@ impl Staging {
     /// Removes the staging folder with all that is in it.
     pub fn remove(&self) {
         if let Some((above, name)) = &self.beside {
-            let _ = remove(above.as_fd(), name, b"", &|_| false);
+            let _ = remove(above.as_fd(), name, b"", &Spared::default());
         }
     }
 }
@@ -303,7 +304,7 @@ impl Run<'_> {
                 continue;
             }
             if let Ok(fd) = self.dirs.get(folder) {
-                let _ = remove(fd.as_fd(), &temporary(plan, folder, index), b"", &|_| false);
+                let _ = remove(fd.as_fd(), &temporary(plan, folder, index), b"", &Spared::default());
             }
         }
     }

@@ -59,10 +59,11 @@ impl Filter {
     }
 }
 
-/// What capture left out: it is not in the checkpoint, and that is no reason to delete it.
+/// What is not deleted although the checkpoint does not have it: what capture left out, and what somebody asks to spare.
 #[derive(Debug, Default)]
 pub struct Spared {
     exact: HashSet<Vec<u8>>,
+    names: HashSet<Vec<u8>>,
 }
 
 impl Spared {
@@ -86,6 +87,21 @@ impl Spared {
         let parts = |path: &Vec<u8>| name::components(path).collect::<Vec<_>>().join(&b'/');
         self.exact.extend(paths.iter().map(parts).filter(|path| !path.is_empty()));
         self
+    }
+
+    /// The same, and whatever has one of these names, with the folder that it is in.
+    pub fn and_names(self, names: &[Vec<u8>]) -> Self {
+        Spared { names: names.iter().cloned().collect(), ..self }
+    }
+
+    /// Whether a name is one that is left alone.
+    pub fn covers_name(&self, name: &[u8]) -> bool {
+        self.names.contains(name)
+    }
+
+    /// Whether one of the names in a folder is one that is left alone.
+    pub fn covers_one_of(&self, names: &[Vec<u8>]) -> bool {
+        !self.names.is_empty() && names.iter().any(|name| self.names.contains(name))
     }
 
     /// Whether a path was left out, by itself or with a folder that it is in.

@@ -10,6 +10,7 @@ use rustix::{
 use super::{
     remove::remove,
     run::{Done, Run, temporary},
+    select::Spared,
     table::{Action, Stamp},
     target::Target,
 };
@@ -115,7 +116,7 @@ impl Run<'_> {
         };
         match renamed {
             Err(Errno::EXIST | Errno::ISDIR | Errno::NOTDIR) => {
-                let _ = remove(fd.as_fd(), &temporary, b"", &|_| false);
+                let _ = remove(fd.as_fd(), &temporary, b"", &Spared::default());
                 self.skip_entry(folder, index, name, "something else has taken its name meanwhile");
                 Ok(())
             }
@@ -135,7 +136,7 @@ impl Run<'_> {
             (false, _) if !for_folder => Ok(true),
             (false, _) => rustix::fs::unlinkat(&fd, name, AtFlags::empty()).map(|()| true),
             (true, false) => rustix::fs::unlinkat(&fd, name, AtFlags::REMOVEDIR).map(|()| true),
-            (true, true) => remove(fd.as_fd(), name, &path, &|path| self.plan.spared.covers(path)).map(|removed| {
+            (true, true) => remove(fd.as_fd(), name, &path, &self.plan.spared).map(|removed| {
                 out.deleted += removed.entries;
                 !removed.kept
             }),
@@ -146,7 +147,7 @@ impl Run<'_> {
             Err(Errno::NOTEMPTY | Errno::EXIST) => "a folder with other files is in its place (--delete removes it)".to_owned(),
             Err(e) => e.to_string(),
         };
-        let _ = remove(fd.as_fd(), &temporary(self.plan, folder, index), b"", &|_| false);
+        let _ = remove(fd.as_fd(), &temporary(self.plan, folder, index), b"", &Spared::default());
         self.skip_entry(folder, index, name, reason);
         Ok(false)
     }
@@ -155,7 +156,7 @@ impl Run<'_> {
         for extra in self.plan.extras.iter().filter(|extra| extra.is_stale || self.plan.options.delete) {
             let path = self.inside(extra.folder, &extra.name);
             let fd = self.dirs.get(extra.folder).at("open folder", self.path(extra.folder, &extra.name))?;
-            match remove(fd.as_fd(), &extra.name, &path, &|path| self.plan.spared.covers(path)) {
+            match remove(fd.as_fd(), &extra.name, &path, &self.plan.spared) {
                 Ok(removed) => out.deleted += removed.entries,
                 Err(e) => self.skip(extra.folder, &extra.name, format!("cannot be removed: {e}")),
             }

@@ -13,7 +13,7 @@ use rustix::{
     io::Errno,
 };
 
-use super::remove::remove;
+use super::{remove::remove, select::Spared};
 use crate::{
     error::{Error, IoContext, Result},
     format::NAME_BYTES_MAX,
@@ -72,7 +72,7 @@ pub fn clear_beside(above: BorrowedFd<'_>, target: &[u8]) {
         let Ok(folder) = sys::open_folder_at(above, &found) else { continue };
         if hold(folder.as_fd()).unwrap_or(false) {
             // What cannot be removed now is in nobody's way.
-            let _ = remove(above, &found, b"", &|_| false);
+            let _ = remove(above, &found, b"", &Spared::default());
         }
     }
 }
@@ -107,7 +107,7 @@ fn clear_in(folder: &OwnedFd, op: OpId, below: bool, device: u64, depth: usize, 
     let mark = format!(".parhelia-{op}").into_bytes();
     for found in sys::names(folder.as_fd()).at("read folder", path)? {
         if is_staged(&found) && found.windows(mark.len()).any(|part| part == mark) {
-            remove(folder.as_fd(), &found, b"", &|_| false).at("remove", path.join(name::as_path(&found)))?;
+            remove(folder.as_fd(), &found, b"", &Spared::default()).at("remove", path.join(name::as_path(&found)))?;
         } else if below
             && depth < DEPTH_MAX
             && sys::stat_at(folder.as_fd(), &found).is_ok_and(|stat| stat.is_folder() && stat.dev == device)

@@ -390,6 +390,41 @@ fn deletion_spares_what_capture_left_out() {
 }
 
 #[test]
+fn names_that_are_left_alone_stay_with_their_folder_and_come_back_where_they_are_gone() {
+    let place = Place::new();
+    for name in ["top", "gone/.git/config", "gone/code", "was/code", ".git/HEAD"] {
+        place.write(name, "then");
+    }
+    let checkpoint = place.capture();
+    fs::remove_dir_all(place.src("gone")).unwrap();
+    for name in
+        [".git/HEAD", "was/.git/config", "was/code", "new/.git/config", "new/code", "deep/a/b/.git", "deep/a/b/c/d", "deep/e"]
+    {
+        place.write(name, "now");
+    }
+    let options = Options { untouched: vec![b".git".to_vec()], ..place.in_place("src") };
+    let dry = plan(&place.store, &checkpoint, &options, &()).unwrap();
+    let mut deleted = Vec::new();
+    let mut note = |change, path: &[u8]| {
+        if change == Change::Delete {
+            deleted.push(crate::name::display(path));
+        }
+    };
+    dry.each_change(&mut note).unwrap();
+    assert_eq!(deleted, ["deep"], "what stays whole is no change");
+    drop(dry);
+    place.restore(&checkpoint, &options).unwrap();
+    let read = |name: &str| fs::read_to_string(place.src(name)).unwrap_or_default();
+    for name in [".git/HEAD", "was/.git/config", "new/.git/config", "new/code", "deep/a/b/.git", "deep/a/b/c/d"] {
+        assert_eq!(read(name), "now", "{name}");
+    }
+    for name in ["top", "gone/.git/config", "gone/code", "was/code"] {
+        assert_eq!(read(name), "then", "{name}");
+    }
+    assert!(!place.src("deep/e").exists());
+}
+
+#[test]
 fn a_folder_in_the_way_goes_only_with_delete() {
     let place = Place::new();
     place.write("thing", "a file");

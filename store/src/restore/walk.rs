@@ -223,7 +223,8 @@ impl Walk<'_> {
             let included = self.filter.includes(&full, is_folder, job.included);
             let wanted = included || is_folder && self.filter.has_include();
             out.stamps.push(Stamp::default());
-            if !wanted || self.filter.excludes(&full, is_folder) {
+            let is_untouched = stat.is_some() && self.spared.covers_name(&node.name);
+            if !wanted || is_untouched || self.filter.excludes(&full, is_folder) {
                 continue;
             }
             let at = Place { job, index, position: here, included };
@@ -273,7 +274,7 @@ impl Walk<'_> {
             out.extras.push(Extra { folder: job.folder, name: name.into(), entries: 1, is_stale: true });
             return Ok(());
         }
-        if self.spared.covers(&full) {
+        if self.spared.covers(&full) || self.spared.covers_name(&name) {
             out.counts.spared += 1;
             return Ok(());
         }
@@ -283,7 +284,11 @@ impl Walk<'_> {
                 return Ok(());
             }
         }
-        let entries = super::remove::count(live.fd.as_fd(), &name, &full, &|path| self.spared.covers(path));
+        let entries = super::remove::count(live.fd.as_fd(), &name, &full, self.spared);
+        if entries == 0 {
+            out.counts.spared += 1;
+            return Ok(());
+        }
         out.extras.push(Extra { folder: job.folder, name: name.into(), entries, is_stale: false });
         Ok(())
     }

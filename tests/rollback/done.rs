@@ -1,128 +1,13 @@
-//! Rollback and undo, with and without git, and killed on the way.
+//! Rollbacks that are done, or refused.
 
-use std::{
-    fs,
-    os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-    time::Duration,
-};
+use std::{fs, process::Stdio, time::Duration};
 
 use parhelia_session::{config::Config, rollback};
 use parhelia_store::{Store, event::Actor, progress::Progress};
-use parhelia_tests::{
-    Scratch, assert_equal, long, noise,
-    recorder::{Fault, Recorder, Trap},
-    write,
-};
+use parhelia_tests::{assert_equal, noise, write};
 use serde_json::Value;
 
-/// A workspace with a session that has one checkpoint.
-struct Work {
-    scratch: Scratch,
-    workspace: PathBuf,
-    session: String,
-    target: String,
-}
-
-fn git_command(folder: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new("git");
-    command.arg("-C").arg(folder).args(arguments).env("HOME", "/nonexistent").env("GIT_CONFIG_NOSYSTEM", "1");
-    for (name, value) in [("NAME", "n"), ("EMAIL", "e@x")] {
-        command.env(format!("GIT_AUTHOR_{name}"), value).env(format!("GIT_COMMITTER_{name}"), value);
-    }
-    command
-}
-
-fn git(folder: &Path, arguments: &[&str]) -> String {
-    let output = git_command(folder, arguments).output().unwrap();
-    assert!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout).trim().to_owned()
-}
-
-impl Work {
-    fn new(with_git: bool) -> Self {
-        let scratch = Scratch::new();
-        let workspace = scratch.path("work");
-        Self::at(scratch, workspace, with_git)
-    }
-
-    fn at(scratch: Scratch, workspace: PathBuf, with_git: bool) -> Self {
-        for i in 0..60 {
-            write(&workspace.join(format!("src/m{}/f{i}.rs", i % 7)), &noise(3_000, i)).unwrap();
-        }
-        write(&workspace.join("Cargo.toml"), b"[package]\n").unwrap();
-        write(&workspace.join("target/big"), &noise(10_000, 99)).unwrap();
-        fs::set_permissions(workspace.join("src/m0/f0.rs"), fs::Permissions::from_mode(0o751)).unwrap();
-        if with_git {
-            git(&workspace, &["init", "-q", "-b", "main"]);
-            git(&workspace, &["add", "Cargo.toml", "src"]);
-            git(&workspace, &["commit", "-q", "-m", "first"]);
-        }
-        scratch.expect(0, &["session", "run", "--workspace", &workspace.to_string_lossy(), "--", "true"]);
-        let list = scratch.expect(0, &["checkpoint", "list", "--json"]);
-        let first: Value = serde_json::from_str(list.lines().next().unwrap()).unwrap();
-        let text = |name: &str| first[name].as_str().unwrap().to_owned();
-        Work { session: text("session"), target: text("id"), scratch, workspace }
-    }
-
-    /// What an agent that went wrong might do.
-    fn spoil(&self) {
-        let at = |name: &str| self.workspace.join(name);
-        fs::write(at("src/m1/f1.rs"), "spoiled").unwrap();
-        fs::remove_file(at("src/m2/f2.rs")).unwrap();
-        fs::remove_dir_all(at("src/m3")).unwrap();
-        fs::set_permissions(at("src/m0/f0.rs"), fs::Permissions::from_mode(0o600)).unwrap();
-        write(&at("new/deep/file"), b"made later").unwrap();
-        write(&at("target/big"), b"rebuilt").unwrap();
-        std::os::unix::fs::symlink("deep", at("new/link")).unwrap();
-    }
-
-    /// Something that a rebuild makes again, and that came later.
-    fn fetch(&self) {
-        write(&self.workspace.join("later/package.json"), b"{}").unwrap();
-        write(&self.workspace.join("later/node_modules/x/index.js"), b"fetched later").unwrap();
-    }
-
-    fn rollback(&self, more: &[&str]) -> String {
-        let mut arguments = vec!["checkpoint", "rollback", self.target.as_str(), "--yes"];
-        arguments.extend(more);
-        self.scratch.expect(0, &arguments)
-    }
-
-    /// A copy of the workspace, without git's own folder.
-    fn copy(&self, name: &str) -> PathBuf {
-        let to = self.scratch.path(name);
-        let _ = fs::remove_dir_all(&to);
-        assert!(Command::new("cp").arg("-a").args([&self.workspace, &to]).status().unwrap().success());
-        let _ = fs::remove_dir_all(to.join(".git"));
-        assert!(Command::new("touch").arg("-r").args([&self.workspace, &to]).status().unwrap().success());
-        to
-    }
-
-    /// What of it the target has, as a folder.
-    fn wanted(&self) -> PathBuf {
-        let to = self.scratch.path("wanted");
-        self.scratch.restore(&self.target, &to);
-        let _ = fs::remove_dir_all(to.join(".git"));
-        to
-    }
-
-    /// The workspace is the target's, and what was left out is as it is now.
-    fn assert_is_target(&self) {
-        let wanted = self.wanted();
-        let now = self.copy("now");
-        assert_eq!(fs::read(now.join("target/big")).unwrap(), b"rebuilt");
-        assert!(!now.join("new").exists());
-        fs::remove_dir_all(now.join("target")).unwrap();
-        // The folder itself gets another time when `target` goes.
-        for folder in [&wanted, &now] {
-            Command::new("touch").args(["-d", "2020-01-01"]).arg(folder).status().unwrap();
-        }
-        assert_equal(&wanted, &now);
-        fs::remove_dir_all(wanted).unwrap();
-    }
-}
+use crate::work::{Work, git, git_command, opened, safeties};
 
 #[test]
 fn a_rollback_restores_and_undo_gives_everything_back() {
@@ -370,162 +255,66 @@ fn it_is_refused_while_another_session_is_alive_there() {
     work.scratch.expect(0, &["checkpoint", "rollback", &work.target, "--yes"]);
 }
 
-/// Checkpoints that were made before a rollback, oldest first.
-fn safeties(work: &Work) -> Vec<String> {
-    let list = work.scratch.expect(0, &["checkpoint", "list", "--json"]);
-    let lines = list.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let safe = lines.filter(|c| c["trigger_detail"].as_str().is_some_and(|detail| detail.starts_with("safety")));
-    let mut ids: Vec<String> = safe.filter_map(|c| c["id"].as_str().map(str::to_owned)).collect();
-    ids.reverse();
-    ids
-}
-
-/// What git says of the workspace when it is rolled back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// Nothing: there is no git.
-    None,
-    /// Everything is committed.
-    Clean,
-    Dirty,
-    /// A merge has stopped at a conflict.
-    Unmerged,
-    /// There is no branch.
-    Detached,
-    /// Another repository lies in it, which came later.
-    Nested,
-}
-
-impl State {
-    /// Puts the workspace into this state; what the session's rollbacks go to is a checkpoint from before, but for `Detached`.
-    fn enter(self, work: &mut Work) {
-        let workspace = work.workspace.clone();
-        match self {
-            State::None | State::Clean | State::Dirty => {}
-            State::Unmerged => {
-                git(&workspace, &["checkout", "-q", "-b", "other"]);
-                fs::write(workspace.join("Cargo.toml"), "theirs\n").unwrap();
-                git(&workspace, &["commit", "-qam", "theirs"]);
-                git(&workspace, &["checkout", "-q", "main"]);
-                fs::write(workspace.join("Cargo.toml"), "ours\n").unwrap();
-                git(&workspace, &["commit", "-qam", "ours"]);
-                assert!(!git_command(&workspace, &["merge", "-q", "other"]).output().unwrap().status.success());
-            }
-            State::Detached => {
-                git(&workspace, &["checkout", "-q", "--detach"]);
-                let path = workspace.to_string_lossy().into_owned();
-                let made = work.scratch.summary(&["checkpoint", "create", &work.session, "--workspace", &path]);
-                work.target = made["id"].as_str().unwrap().to_owned();
-            }
-            State::Nested => {
-                let nested = workspace.join("nested");
-                write(&nested.join("file"), b"mine").unwrap();
-                git(&nested, &["init", "-q"]);
-                git(&nested, &["add", "file"]);
-                git(&nested, &["commit", "-q", "-m", "nested"]);
-            }
-        }
-    }
-
-    /// What an agent that went wrong left behind in this state.
-    fn spoil(self, work: &Work) {
-        work.spoil();
-        match self {
-            State::Clean => {
-                git(&work.workspace, &["add", "-A", "src", "new"]);
-                git(&work.workspace, &["commit", "-q", "--allow-empty", "-m", "spoiled"]);
-            }
-            State::Unmerged => fs::write(work.workspace.join("Cargo.toml"), "<<<<<<< ours\n").unwrap(),
-            _ => {}
-        }
-    }
-}
-
-/// A rollback is killed at so many of its changes, evenly spread; in the long run at each.
-const KILLS: u64 = 6;
-
-fn killed_at_any_step_the_next_command_finishes_it(state: State) {
-    let recorder = Recorder::mount();
-    recorder.stop_logging();
-    let at = |name: &str| recorder.path().join(name);
-    let mut work = Work::at(Scratch::with_store(at("store")), at("work"), state != State::None);
-    state.enter(&mut work);
-    let force: &[&str] = if state == State::Unmerged { &["--force"] } else { &[] };
-    state.spoil(&work);
-    recorder.arm(Trap::new(Trap::CHANGES, u64::MAX, Fault::Kill));
-    work.rollback(force);
-    let (steps, _) = recorder.disarm();
-    let kills = if long() > 0 { steps } else { KILLS };
-    let nested = work.workspace.join("nested");
-    let git_facts = || {
-        let read = |name: &str| fs::read(work.workspace.join(".git").join(name)).ok();
-        (read("index"), read("HEAD"), read("MERGE_HEAD"))
+#[test]
+fn repositories_that_git_does_not_tell_of_are_kept_and_one_that_is_gone_comes_back() {
+    let mut work = Work::new(true);
+    let repository = |name: &str, content: &str| {
+        let folder = work.workspace.join(name);
+        write(&folder.join("file"), content.as_bytes()).unwrap();
+        git(&folder, &["init", "-q", "-b", "main"]);
+        git(&folder, &["add", "file"]);
+        git(&folder, &["commit", "-q", "-m", name]);
+        git(&folder, &["rev-parse", "HEAD"])
     };
-    let mut interrupted = 0;
-    for kill in 0..kills {
-        state.spoil(&work);
-        let (before, facts) = (work.copy("before"), git_facts());
-        let had = safeties(&work).len();
-        recorder.arm(Trap::new(Trap::CHANGES, steps * kill / kills, Fault::Kill));
-        work.scratch.run(&[&["checkpoint", "rollback", &work.target, "--yes"], force].concat());
-        recorder.disarm();
-        let mut text = String::new();
-        fs::write(work.workspace.join("later"), "worked on after the crash").unwrap();
-        if kill % 2 == 1 {
-            // Whatever captures the session does it as well.
-            let workspace = work.workspace.to_string_lossy();
-            text = work.scratch.expect(0, &["checkpoint", "create", &work.session, "--workspace", &workspace]);
-        }
-        text += &work.rollback(force);
-        if text.contains("is finished now") {
-            interrupted += 1;
-            let (_, safety) = text.split_once("in safety checkpoint ").unwrap();
-            let place = format!("{}:later", safety.lines().next().unwrap());
-            assert_eq!(work.scratch.expect(0, &["checkpoint", "cat", &place]), "worked on after the crash");
-        }
-        assert_eq!(git_facts(), facts, "{state:?}, killed at step {kill} of {kills}");
-        if state == State::Nested {
-            assert_eq!(fs::read(nested.join("file")).unwrap(), b"mine");
-            assert_eq!(git(&nested, &["status", "--porcelain"]), "");
-            fs::rename(&nested, at("aside")).unwrap();
-        }
-        work.assert_is_target();
-        if state == State::Nested {
-            fs::rename(at("aside"), &nested).unwrap();
-        }
-        // The first safety checkpoint of this round has what was before, whoever made it.
-        let safety = safeties(&work)[had].clone();
-        let restored = work.scratch.path("restored");
-        work.scratch.restore(&safety, &restored);
-        let _ = fs::remove_dir_all(restored.join(".git"));
-        // Where the kill came before any safety checkpoint, the first one has this as well.
-        let _ = fs::remove_file(restored.join("later"));
-        fs::remove_dir_all(before.join("target")).unwrap();
-        for folder in [&restored, &before] {
-            Command::new("touch").args(["-d", "2020-01-01"]).arg(folder).status().unwrap();
-        }
-        assert_equal(&before, &restored);
-        fs::remove_dir_all(&restored).unwrap();
+    fs::write(work.workspace.join(".gitignore"), ".worktrees/\n/gone/\n").unwrap();
+    let gone = repository("gone", "of then");
+    let workspace = work.workspace.to_string_lossy().into_owned();
+    let made = work.scratch.summary(&["checkpoint", "create", &work.session, "--workspace", &workspace]);
+    work.target = made["id"].as_str().unwrap().to_owned();
+    fs::remove_dir_all(work.workspace.join("gone")).unwrap();
+    let ignored = repository(".worktrees/deep/x", "mine");
+    write(&work.workspace.join(".worktrees/note"), b"no repository").unwrap();
+    work.rollback(&[]);
+    let head = |name: &str| git(&work.workspace.join(name), &["rev-parse", "HEAD"]);
+    assert_eq!((head(".worktrees/deep/x"), head("gone")), (ignored.clone(), gone));
+    assert_eq!(git(&work.workspace.join(".worktrees/deep/x"), &["status", "--porcelain"]), "");
+    assert_eq!(git(&work.workspace.join("gone"), &["status", "--porcelain"]), "");
+    assert!(!work.workspace.join(".worktrees/note").exists());
+    work.scratch.expect(0, &["checkpoint", "undo", &work.session, "--yes"]);
+    assert_eq!(fs::read(work.workspace.join(".worktrees/note")).unwrap(), b"no repository");
+    assert_eq!(head(".worktrees/deep/x"), ignored);
+}
+
+#[test]
+fn where_git_cannot_be_asked_it_is_refused() {
+    let work = Work::new(true);
+    fs::write(work.workspace.join(".git/config"), "[broken").unwrap();
+    let text = work.scratch.expect(2, &["checkpoint", "rollback", &work.target, "--yes"]);
+    assert!(text.contains("git could not be asked") && text.contains("--force"), "{text}");
+    work.spoil();
+    work.rollback(&["--force"]);
+    work.assert_is_target();
+}
+
+#[test]
+fn whatever_is_pruned_a_rollback_can_be_undone() {
+    let work = Work::new(false);
+    work.spoil();
+    let before = work.copy("before");
+    work.rollback(&[]);
+    let config = work.scratch.path("prune.toml");
+    fs::write(&config, "[retention]\nkeep_last = 0\nmax_age_hours = 0\n").unwrap();
+    let workspace = work.workspace.to_string_lossy().into_owned();
+    for _ in 0..3 {
+        work.scratch.expect(0, &["checkpoint", "create", &work.session, "--workspace", &workspace]);
+        work.scratch.expect(0, &["session", "prune", "--config", &config.to_string_lossy()]);
     }
-    println!("{state:?}: killed at {kills} of {steps} steps, {interrupted} of them behind the intent");
-    assert!(interrupted > 0, "no rollback was interrupted behind its intent");
-    work.scratch.expect(0, &["check"]);
-}
-
-macro_rules! killed {
-    ($($name:ident: $state:ident),* $(,)?) => {$(
-        #[test]
-        fn $name() {
-            killed_at_any_step_the_next_command_finishes_it(State::$state);
-        }
-    )*};
-}
-
-killed! {
-    killed_outside_git: None,
-    killed_where_everything_is_committed: Clean,
-    killed_where_something_is_not_committed: Dirty,
-    killed_in_the_middle_of_a_merge: Unmerged,
-    killed_without_a_branch: Detached,
-    killed_with_a_repository_inside: Nested,
+    work.scratch.expect(0, &["checkpoint", "undo", &work.session, "--yes"]);
+    assert_equal(&before, &work.copy("after"));
+    // Somebody may delete by hand what the session would go back to.
+    work.rollback_to(&safeties(&work)[0]);
+    let session = opened(&work).view().session(&work.session).unwrap().unwrap();
+    let head = rollback::last(&session).unwrap().head.unwrap().to_string();
+    work.scratch.expect(0, &["checkpoint", "delete", &head]);
+    work.scratch.expect(0, &["checkpoint", "undo", &work.session, "--yes"]);
 }

@@ -1,0 +1,6 @@
+//! Rollback and undo, with and without git, and killed on the way.
+
+mod done;
+mod interrupted;
+mod killed;
+mod work;
