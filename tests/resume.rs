@@ -2,7 +2,8 @@
 
 use std::{
     fs,
-    path::Path,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
@@ -19,6 +20,7 @@ use parhelia_tests::{
     agent::{Reply, tool},
     binary,
     live::{Live, kill, shown, wait},
+    tmux::Tmux,
     write,
 };
 use serde_json::{Value, json};
@@ -124,15 +126,36 @@ fn of_two_resumes_at_once_one_wins_and_the_other_is_told() {
     assert_eq!(texts.iter().filter(told).count(), 1, "{texts:?}");
 }
 
-#[test]
-fn a_torn_conversation_is_cut_at_its_last_whole_record() {
-    let Some(live) = Live::new() else { return };
-    let session = killed(&live);
+/// The agent's transcript of its only conversation.
+fn transcript(live: &Live) -> PathBuf {
     let conversation = fs::read_dir(live.agent.config().join("projects")).unwrap().flatten().find_map(|project| {
         let mut files = fs::read_dir(project.path()).unwrap().flatten().map(|file| file.path());
         files.find(|path| path.extension().is_some_and(|e| e == "jsonl"))
     });
-    let path = conversation.unwrap();
+    conversation.unwrap()
+}
+
+#[test]
+fn where_a_crash_has_left_nothing_of_a_conversation_the_checkpoints_goes_on() {
+    let Some(live) = Live::new() else { return };
+    let session = killed(&live);
+    let path = transcript(&live);
+    for left in [Vec::new(), vec![0; 70_000]] {
+        fs::write(&path, &left).unwrap();
+        live.api.then([Reply::text("I go on.")]);
+        let seen = live.api.exchanges().len();
+        let text = live.expect(&["session", "resume", &session]);
+        assert!(text.contains("I go on.") && text.contains("kept aside of the conversation"), "{text}");
+        let said = said(&live, seen + 1);
+        assert!(said.contains("make something and keep at it") && said.contains("made.txt"), "{said}");
+    }
+}
+
+#[test]
+fn a_torn_conversation_is_cut_at_its_last_whole_record() {
+    let Some(live) = Live::new() else { return };
+    let session = killed(&live);
+    let path = transcript(&live);
     let whole = fs::read(&path).unwrap();
     fs::write(&path, [whole.as_slice(), b"{\"type\":\"assistant\",\"torn"].concat()).unwrap();
     live.api.then([Reply::text("I go on.")]);
@@ -143,14 +166,45 @@ fn a_torn_conversation_is_cut_at_its_last_whole_record() {
     assert!(now.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()));
 }
 
+/// A command line of ours behind another one.
+fn behind(words: &[&str], ours: &Command) -> Command {
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).arg(ours.get_program()).args(ours.get_args());
+    command.env_clear().envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command
+}
+
 /// A command line of ours on what believes to be another machine.
 fn elsewhere(scratch: &Scratch, arguments: &[&str]) -> Command {
-    let ours = scratch.command(arguments);
-    let mut command = Command::new("unshare");
-    command.args(["--uts", "sh", "-c", "hostname elsewhere && exec \"$@\"", "sh"]).arg(ours.get_program()).args(ours.get_args());
-    command.env_clear().envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let words = ["unshare", "--uts", "sh", "-c", "hostname elsewhere && exec \"$@\"", "sh"];
+    let mut command = behind(&words, &scratch.command(arguments));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command
+}
+
+#[test]
+fn what_a_program_makes_is_the_users_to_share() {
+    let (scratch, tmux) = (Scratch::new(), Tmux::new());
+    let workspace = scratch.path("work");
+    write(&workspace.join("file"), b"work").unwrap();
+    let by_umask = |mask: &str, arguments: &[&str]| {
+        let ours = scratch.command(arguments);
+        let words = format!("umask {mask}; ulimit -S -n 512; exec \"$@\"");
+        let output = behind(&["sh", "-c", &words, "sh"], &ours).output().unwrap();
+        assert!(output.status.success(), "{}", shown(&output));
+    };
+    let mode = |name: &str| fs::metadata(workspace.join(name)).unwrap().permissions().mode() & 0o777;
+    let place = workspace.to_string_lossy().into_owned();
+    let script = |n: u32| format!("mkdir folder{n}; ulimit -S -n > limit{n}; echo done > made{n}");
+    by_umask("022", &["session", "run", "--name", "one", "--workspace", &place, "--", "sh", "-c", &script(1)]);
+    assert_eq!((mode("made1"), mode("folder1")), (0o644, 0o755));
+    assert_eq!(fs::read_to_string(workspace.join("limit1")).unwrap(), "512\n");
+    // In tmux as well, whatever the server has.
+    let socket = tmux.socket().to_string_lossy().into_owned();
+    let in_tmux = ["session", "run", "--name", "two", "--tmux", "--tmux-socket", &socket, "--detach", "--workspace", &place];
+    by_umask("002", &[&in_tmux[..], &["--", "sh", "-c", &script(2)]].concat());
+    wait(|| fs::read_to_string(workspace.join("made2")).ok().filter(|text| !text.is_empty()));
+    assert_eq!((mode("made2"), mode("folder2")), (0o664, 0o775));
 }
 
 #[test]

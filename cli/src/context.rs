@@ -26,15 +26,13 @@ pub struct Context {
     pub global: Global,
     /// Where results go.
     pub out: Output,
-    /// The umask that the user has set.
-    pub umask: rustix::fs::Mode,
     cancel: Cancel,
 }
 
 impl Context {
     /// From the global flags.
-    pub fn new(global: &Global, cancel: Cancel, umask: rustix::fs::Mode) -> Self {
-        Context { global: global.clone(), out: Output::new(global.json, global.quiet), umask, cancel }
+    pub fn new(global: &Global, cancel: Cancel) -> Self {
+        Context { global: global.clone(), out: Output::new(global.json, global.quiet), cancel }
     }
 
     /// The store's folder: as named, or the user's own.

@@ -32,8 +32,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
-    limits::raise_open_files();
-    let umask = limits::keep_private();
+    limits::set();
     let args = match args::Args::try_parse() {
         Ok(args) => args,
         Err(error) if hook::is_called() => return hook::excuse(&error),
@@ -43,7 +42,7 @@ fn main() -> ExitCode {
         Ok(cancel) => cancel,
         Err(failure) => return exit::report(&failure, args.global.json),
     };
-    let mut context = context::Context::new(&args.global, cancel, umask);
+    let mut context = context::Context::new(&args.global, cancel);
     let done = args.verb.run(&mut context).and_then(|code| context.out.flush().map(|()| code));
     match done {
         Ok(code) => code.into(),

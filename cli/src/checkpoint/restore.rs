@@ -107,7 +107,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         context.out.flush()?;
     }
     let target = plan.target();
-    let report = limits::by_umask(context.umask, || restore::execute(&store, &checkpoint, plan, &progress))?;
+    let report = limits::by_umask(|| restore::execute(&store, &checkpoint, plan, &progress))?;
     for path in &report.links_outside {
         progress.notice(&format!("{path}: a hard link to a file outside of what was restored; it stands alone now"));
     }

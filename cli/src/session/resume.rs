@@ -31,7 +31,7 @@ use super::{
     tmux,
 };
 use crate::{
-    checkpoint::rollback::{How, Rolled, finish_earlier, roll_in_turn},
+    checkpoint::rollback::{How, Rolled, finish_earlier, is_askable, roll_in_turn},
     context::Context,
     exit::{Code, Failure, Result},
     human,
@@ -153,14 +153,27 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         }
     }
     let turn = rollback::held(&store, &session.id, TURN_LIMIT)?;
+    let seen_epoch = session.epoch;
     finish_earlier(context, &store, &session.id)?;
+    // That may have taken it to another conversation; and whoever had the turn before may have brought it back to life.
+    let session = store.refresh()?.session(&session.id)?.unwrap_or(session);
+    if session.epoch != seen_epoch {
+        return Err(taken_over(&session.id));
+    }
     let mut prepared = prepare(&store, args, session, last.as_ref())?;
     let place = tmux::place(&store, &args.tmux, args.no_tmux, &prepared, last.as_ref())?;
-    if !put_back(context, &store, &turn, &mut prepared, args)? {
-        return Ok(Code::Done);
-    }
+    let went_back = match put_back(context, &store, &turn, &mut prepared, args)? {
+        Rolled::Done => true,
+        Rolled::Refused => return Ok(Code::Done),
+        Rolled::Shown => false,
+    };
     let here = tmux_here().filter(|_| place.is_none());
     let current = take_over(&store, &prepared, prepared.conversation.clone(), prepared.seen_epoch, here)?;
+    if let Some(target) = prepared.choice.checkpoint.as_ref().filter(|_| args.from.is_some() && !went_back) {
+        // What comes next follows the one that was chosen, as after a rollback.
+        let head = NewEvent::new(kind::SESSION_HEAD, &current.session, actor()).in_epoch(current.epoch);
+        store.append_events(&[head.with("checkpoint", target.id())], &())?;
+    }
     // Whoever waited for the turn sees a session that has been taken over.
     drop(turn);
     let restored = bring_back(context, &store, &mut prepared, args)?;
@@ -231,20 +244,31 @@ fn go_on(context: &Context, store: &Store, args: &Args, session: Session, run: &
     start(context, store, &prepared, &current, &restored, args)
 }
 
-/// With `--from`, a workspace that is there becomes what it is in that checkpoint, as by a rollback. `false` where the user did not want it.
-fn put_back(context: &mut Context, store: &Store, turn: &Turn, prepared: &mut Prepared, args: &Args) -> Result<bool> {
-    let Some(target) = prepared.choice.checkpoint.clone().filter(|_| args.from.is_some()) else { return Ok(true) };
+/// With `--from`, a workspace that is there becomes what it is in that checkpoint, as by a rollback, where the user wants that. Otherwise there
+/// is nothing to be put back.
+fn put_back(context: &mut Context, store: &Store, turn: &Turn, prepared: &mut Prepared, args: &Args) -> Result<Rolled> {
+    let Some(target) = prepared.choice.checkpoint.clone().filter(|_| args.from.is_some()) else { return Ok(Rolled::Shown) };
     let is_there = std::fs::read_dir(&prepared.workspace).is_ok_and(|mut entries| entries.next().is_some());
     if !is_there {
-        return Ok(true);
+        return Ok(Rolled::Shown);
     }
     let how = How { yes: args.yes, force: args.force, ..How::default() };
-    if roll_in_turn(context, store, turn, &target, None, &how)? != Rolled::Done {
-        context.out.remark("Nothing was changed.")?;
-        return Ok(false);
+    if !how.yes {
+        is_askable()?;
     }
-    prepared.notices.push(format!("the workspace was put back to checkpoint {}; later changes are gone from it", target.id()));
-    Ok(true)
+    let rolled = roll_in_turn(context, store, turn, &target, None, &how)?;
+    if rolled == Rolled::Done {
+        prepared
+            .notices
+            .push(format!("the workspace was put back to checkpoint {}; later changes are gone from it", target.id()));
+    } else {
+        context.out.remark("Nothing was changed.")?;
+    }
+    Ok(rolled)
+}
+
+fn taken_over(session: &str) -> Failure {
+    Failure::Usage(format!("somebody else has just resumed session {session}; `parhelia session show {session}` says who"))
 }
 
 fn already_alive(context: &mut Context, store: &Store, args: &Args, session: &Session, run: &Run, process: i32) -> Result<Code> {
@@ -351,9 +375,7 @@ fn take_over(
     );
     let session = &prepared.session.id;
     match begun {
-        Err(parhelia_session::Error::Store(parhelia_store::Error::Fenced { .. })) => Err(Failure::Usage(format!(
-            "somebody else has just resumed session {session}; `parhelia session show {session}` says who"
-        ))),
+        Err(parhelia_session::Error::Store(parhelia_store::Error::Fenced { .. })) => Err(taken_over(session)),
         other => Ok(other?),
     }
 }

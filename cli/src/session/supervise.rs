@@ -35,6 +35,7 @@ use super::agent::{actor, config_folder, variable};
 use crate::{
     exit::{Failure, Result},
     hook::is_work,
+    limits,
 };
 
 /// Another checkpoint of the session, or its rollback, is waited for, but not longer.
@@ -94,6 +95,9 @@ pub fn tmux_here() -> Option<Tmux> {
 /// Starts the agent, and waits for it to end. Signals that ask this process to end are passed on.
 pub fn supervise(store: &Store, wanted: &Supervised<'_>) -> Result<Ended> {
     let signals = Signals::install()?;
+    if !is_open(store, wanted) {
+        return Err(Failure::Usage(format!("run {} was ended before its agent could be started", wanted.current.run)));
+    }
     let mut child = start(wanted).inspect_err(|failure| {
         let reason = format!("could not be started: {failure}");
         note(run::end(store, wanted.current, &reason, Status::Error, actor()), "the run's end was not recorded");
@@ -177,7 +181,7 @@ fn start(wanted: &Supervised<'_>) -> Result<Child> {
     if wanted.is_headless {
         command.stderr(Stdio::piped());
     }
-    command.spawn().map_err(failed)
+    limits::for_others(|| command.spawn()).map_err(failed)
 }
 
 /// What the agent says on standard error: passed on, and its end kept.
@@ -245,7 +249,8 @@ fn checkpoint(
     detail: &str,
     skip: bool,
 ) -> parhelia_session::Result<()> {
-    let (turn, _) = rollback::settle(store, &wanted.current.session, TURN_LIMIT, &actor(), &())?;
+    let tell = |text: &str| say(text);
+    let turn = rollback::settle(store, &wanted.current.session, TURN_LIMIT, &actor(), &tell, &())?;
     if turn.is_none() {
         return Err(parhelia_session::Error::Invalid("another process still captures the session, or rolls it back".into()));
     }
@@ -287,7 +292,9 @@ fn checkpoint(
     for failure in made.failed() {
         say(format_args!("checkpoint {id}: {failure}"));
     }
-    retention::after(store, &made.outcome, &wanted.config.retention, &actor(), &());
+    if !made.is_damaged() {
+        retention::after(store, &made.outcome, &wanted.config.retention, &actor(), &());
+    }
     Ok(())
 }
 

@@ -11,5 +11,5 @@ mod words;
 pub use argv::{Agent, Bypass, Resume, new_conversation_id, resume_argv};
 pub use open::{Open, open, open_in};
 pub use place::{config_folder, copies, gather, slug, transcript_path};
-pub use repair::{Repaired, repair};
+pub use repair::{Repaired, repair, whole_bytes};
 pub use trouble::{Trouble, trouble};

@@ -47,6 +47,13 @@ pub fn repair(transcript: &Path, aside: &Path) -> Result<Repaired> {
     Ok(Repaired { bytes: end.bytes, cut_bytes: size - end.bytes, aside: Some(kept), completed: false })
 }
 
+/// How many bytes of a conversation its whole records take.
+pub fn whole_bytes(transcript: &Path) -> Result<u64> {
+    let file = File::open(transcript).at("open", transcript)?;
+    let size = file.metadata().at("look at", transcript)?.len();
+    Ok(whole_end(&file, size).at("read", transcript)?.bytes)
+}
+
 struct End {
     bytes: u64,
     lacks_newline: bool,

@@ -19,7 +19,7 @@ use parhelia_store::{
 
 use super::read::{files_below, state_file};
 use crate::{
-    agent::{Repaired, gather, repair, slug},
+    agent::{Repaired, gather, repair, slug, whole_bytes},
     capture::STREAM,
     error::{Error, IoContext, Result},
     run::CONVERSATION_FOLDER,
@@ -103,13 +103,26 @@ pub fn put_back(
         None => None,
     };
     let mut copies = crate::agent::copies(config, conversation)?;
-    // The one that was written to last goes on.
+    // The one that was written to last goes on, or one that goes further.
     copies.sort_by_key(|path| fs::metadata(path).and_then(|m| m.modified()).ok());
-    let live = copies.pop();
+    let mut live = copies.pop();
+    for other in copies {
+        if live.as_ref().is_some_and(|live| goes_on(live, &other).unwrap_or(false)) {
+            live = Some(other);
+        }
+    }
+    // What a crash has left of it may be less than the checkpoint has.
+    let is_less = match (&live, &kept) {
+        (Some(live), Some(kept)) if !exactly => is_less(store, live, kept)?,
+        _ => false,
+    };
     match (live, &kept) {
-        (Some(live), kept) if !exactly || kept.is_none() => {
+        (Some(live), kept) if kept.is_none() || !exactly && !is_less => {
             if live != place {
                 make_parent(&place)?;
+                if place.symlink_metadata().is_ok() {
+                    done.moved.push(keep(&place, aside)?);
+                }
                 // A copy, so that the other place has its own until this one is whole.
                 write_whole(&place, &mut File::open(&live).at("open", &live)?)?;
                 let (from, to) = (live.with_extension(""), place.with_extension(""));
@@ -121,7 +134,8 @@ pub fn put_back(
         (_, Some(kept)) => {
             let is_whole = |held: &Checkpoint| held.record.parts.get(CONVERSATION_FOLDER) == Some(&Part::Captured);
             let is_whole = exactly && holding.as_ref().is_some_and(is_whole);
-            done.moved = write_files(store, kept, is_whole, conversation, config, folder, aside)?;
+            let what = if is_less { What::Transcript } else { What::All { is_whole } };
+            done.moved = write_files(store, kept, what, conversation, config, folder, aside)?;
             done.from_checkpoint = true;
         }
         (_, None) => return Ok(done),
@@ -135,12 +149,55 @@ pub fn put_back(
     Ok(done)
 }
 
-/// Writes the files of a checkpoint's conversation where the agent looks for them. What is there and differs is moved aside first, and so
-/// is what the conversation got later, if the checkpoint holds all that it had; returns where to.
+/// What is written of a checkpoint's conversation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    /// Everything. What the conversation got later is moved aside if the checkpoint holds all that it had then (`is_whole`).
+    All { is_whole: bool },
+    /// The transcript, and what is not there.
+    Transcript,
+}
+
+/// Whether one transcript is another's beginning, and shorter.
+fn goes_on(short: &Path, long: &Path) -> Result<bool> {
+    let (short_file, long_file) = (File::open(short).at("open", short)?, File::open(long).at("open", long)?);
+    let bytes = short_file.metadata().at("look at", short)?.len();
+    if long_file.metadata().at("look at", long)?.len() <= bytes {
+        return Ok(false);
+    }
+    Ok(hash_of(short_file, bytes).at("read", short)? == hash_of(long_file, bytes).at("read", long)?)
+}
+
+/// Whether the records of a transcript that are whole are the beginning of a checkpoint's, which has more.
+fn is_less(store: &Store, live: &Path, kept: &Node) -> Result<bool> {
+    let Some((tree, _)) = kept.as_folder() else { return Ok(false) };
+    let found = files_below(store, tree)?.into_iter().find(|(path, _)| path == TRANSCRIPT);
+    let Some(Kind::File { blob, size, .. }) = found.map(|(_, node)| node.kind) else { return Ok(false) };
+    let bytes = whole_bytes(live)?;
+    if bytes >= size {
+        return Ok(false);
+    }
+    let mut beginning = blake3::Hasher::new();
+    store.blob(blob, size)?.read_range(0..bytes, |piece| {
+        beginning.update(piece);
+        Ok(())
+    })?;
+    let live_file = File::open(live).at("open", live)?;
+    Ok(hash_of(live_file, bytes).at("read", live)? == beginning.finalize())
+}
+
+fn hash_of(file: File, bytes: u64) -> std::io::Result<blake3::Hash> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(file.take(bytes))?;
+    Ok(hasher.finalize())
+}
+
+/// Writes files of a checkpoint's conversation where the agent looks for them. What is there and differs is moved aside first; returns where
+/// to.
 fn write_files(
     store: &Store,
     kept: &Node,
-    is_whole: bool,
+    what: What,
     conversation: &str,
     config: &Path,
     folder: &Path,
@@ -152,7 +209,7 @@ fn write_files(
     // The transcript last: once it is there, everything is.
     files.sort_by_key(|(path, _)| path == TRANSCRIPT);
     let mut moved = Vec::new();
-    if is_whole {
+    if what == (What::All { is_whole: true }) {
         let names: HashSet<&Path> = files.iter().map(|(path, _)| Path::new(path)).collect();
         let transcript = config.join("projects").join(&slug).join(format!("{conversation}.jsonl"));
         let located =
@@ -172,7 +229,10 @@ fn write_files(
             continue;
         }
         if to.symlink_metadata().is_ok() {
-            keep(&to, &aside.join(Path::new(&path).parent().unwrap_or(Path::new(""))))?;
+            if what == What::Transcript && path != TRANSCRIPT {
+                continue;
+            }
+            moved.push(keep(&to, &aside.join(Path::new(&path).parent().unwrap_or(Path::new(""))))?);
         }
         make_parent(&to)?;
         let reader = store.blob(*blob, *size)?;
@@ -229,4 +289,53 @@ fn write_with(path: &Path, write: impl FnOnce(&mut File) -> Result<()>) -> Resul
         let _ = fs::remove_file(&temporary);
     }
     written
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use parhelia_store::OpenOptions;
+
+    use super::*;
+
+    const CONVERSATION: &str = "0b1c2d3e-0000-4000-8000-000000000001";
+
+    fn records(from: u32, until: u32) -> String {
+        (from..until).map(|n| format!("{{\"n\":{n}}}\n")).collect()
+    }
+
+    /// Puts a conversation back that lies, with these texts, where it belongs and in another folder; the latter was written to last.
+    fn put_back_from(here: &str, elsewhere: &str) -> (String, Vec<String>) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = folder.path().join("store");
+        let store = Store::open(&store, &OpenOptions { create: true, ..OpenOptions::default() }).unwrap();
+        let (config, work) = (folder.path().join("config"), folder.path().join("work"));
+        let of = |slug: &str| config.join("projects").join(slug).join(format!("{CONVERSATION}.jsonl"));
+        let (place, other) = (of(&slug(&work)), of("-copied"));
+        for (path, text, age) in [(&place, here, 100), (&other, elsewhere, 10)] {
+            make_parent(path).unwrap();
+            fs::write(path, text).unwrap();
+            let time = SystemTime::now() - Duration::from_secs(age);
+            File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+        }
+        let aside = folder.path().join("aside");
+        let done = put_back(&store, None, CONVERSATION, &config, &work, &aside, false).unwrap();
+        assert_eq!(done.transcript.as_deref(), Some(place.as_path()));
+        let mut kept: Vec<String> = done.moved.iter().map(|path| fs::read_to_string(path).unwrap()).collect();
+        kept.sort();
+        (fs::read_to_string(&place).unwrap(), kept)
+    }
+
+    #[test]
+    fn a_copy_that_is_only_the_beginning_takes_no_ones_place() {
+        assert_eq!(put_back_from(&records(0, 9), &records(0, 5)), (records(0, 9), vec![records(0, 5)]));
+    }
+
+    #[test]
+    fn what_another_takes_the_place_of_is_kept_aside() {
+        let (now, kept) = put_back_from(&records(0, 9), &records(5, 7));
+        assert_eq!(now, records(5, 7));
+        assert!(kept.contains(&records(0, 9)), "{kept:?}");
+    }
 }

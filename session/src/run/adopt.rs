@@ -118,9 +118,12 @@ fn note_conversation(store: &Store, session: Option<&Session>, current: &Current
         return Ok(());
     }
     let transcript = event.transcript_path.as_deref();
-    let seen = seen(&event.session_id, &current.session, Some(&current.run), transcript, hook_actor());
-    store.append_events(&[seen], &())?;
-    Ok(())
+    let seen = seen(&event.session_id, &current.session, Some(&current.run), transcript, hook_actor()).in_epoch(current.epoch);
+    match store.append_events(&[seen], &()) {
+        // A run that a newer one has taken over from has no say in where the session goes on.
+        Ok(_) | Err(parhelia_store::Error::Fenced { .. }) => Ok(()),
+        Err(e) => Err(e.into()),
+    }
 }
 
 /// The live run whose agent is this process.

@@ -22,12 +22,14 @@ use parhelia_session::{
     process::{Identity, RUN_MARKER, SESSION_MARKER},
     tmux::Server,
 };
+use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 use super::{super::supervise::tmux_here, CALL_LIMIT};
 use crate::{
     context::Context,
     exit::{Code, Failure, Result},
+    limits,
 };
 
 /// What the process waits for, and what it finds there once it may go on.
@@ -56,6 +58,14 @@ const OF_THE_PANE: &[&str] = &[
 /// Variables that a run gives to what belongs to it: a tmux session that is made from within one does not.
 const OF_A_RUN: &[&str] = &[RUN_MARKER, SESSION_MARKER, "PARHELIA_RESUMED_FROM"];
 
+/// Who hands over.
+#[derive(Serialize, Deserialize)]
+struct Caller {
+    process: Identity,
+    /// The user's, not the process's own.
+    umask: u32,
+}
+
 /// What is handed over, by the process that does it.
 pub struct Handover {
     folder: TempDir,
@@ -69,8 +79,8 @@ impl Handover {
         let failed = |source| Failure::File { action: "make a folder in", path: std::env::temp_dir(), source };
         let folder = tempfile::Builder::new().prefix("parhelia-").tempdir().map_err(failed)?;
         let failed = |source| Failure::File { action: "write into", path: folder.path().to_owned(), source };
-        let caller = serde_json::to_string(&Identity::of(std::process::id() as i32)?).unwrap_or_default();
-        let mut words = caller.into_bytes();
+        let caller = Caller { process: Identity::of(std::process::id() as i32)?, umask: limits::users_umask() };
+        let mut words = serde_json::to_vec(&caller).unwrap_or_default();
         words.push(0);
         for word in arguments {
             words.extend_from_slice(word.as_bytes());
@@ -137,10 +147,11 @@ pub fn take(_context: &mut Context, args: &Args) -> Result<Code> {
     }
     let bytes = fs::read(args.folder.join(WORDS)).map_err(failed)?;
     let mut words = bytes.strip_suffix(b"\0").unwrap_or(&bytes).split(|byte| *byte == 0);
-    let caller = serde_json::from_slice(words.next().unwrap_or_default()).map_err(|e| failed(io::Error::other(e)))?;
-    let environment = environment(&environment_of(&caller)?, std::env::vars_os());
+    let caller: Caller = serde_json::from_slice(words.next().unwrap_or_default()).map_err(|e| failed(io::Error::other(e)))?;
+    let environment = environment(&environment_of(&caller.process)?, std::env::vars_os());
     scroll_up();
     let program = this_program()?;
+    limits::hand_over(caller.umask);
     let source = Command::new(&program).args(words.map(OsStr::from_bytes)).env_clear().envs(environment).exec();
     Err(Failure::File { action: "start", path: program, source })
 }

@@ -13,6 +13,7 @@ use super::{Flags, Pane, go, handover::Handover, own_words};
 use crate::{
     context::Context,
     exit::{Code, Result},
+    limits,
     session::resume::Prepared,
 };
 
@@ -67,7 +68,10 @@ pub fn resume(
             }
             restored.pane(&saved.agent_pane).unwrap_or_default().to_owned()
         }
-        None => place.server.new_session(&session, &prepared.workspace, &handover.command()?)?,
+        None => {
+            let command = handover.command()?;
+            limits::for_others(|| place.server.new_session(&session, &prepared.workspace, &command))?
+        }
     };
     let pane = Pane { server: &place.server, session: &session, id: &id };
     go(context, store, flags, pane, handover, prepared.agent.as_ref())
@@ -92,5 +96,6 @@ fn again(
         command: &|pane| (pane.id == saved.agent_pane).then(|| command.clone()),
         scrollback: &|pane| saved.text_file(handover.folder(), pane),
     };
-    Ok(restore(&place.server, &saved.state, &wanted)?)
+    // It may be what starts the server.
+    Ok(limits::for_others(|| restore(&place.server, &saved.state, &wanted))?)
 }

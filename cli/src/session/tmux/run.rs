@@ -10,6 +10,7 @@ use super::{Flags, Pane, go, handover::Handover, own_words};
 use crate::{
     context::Context,
     exit::{Code, Result},
+    limits,
 };
 
 /// Makes a tmux session in whose pane `arguments` (what stands behind `session run`) run.
@@ -28,6 +29,7 @@ pub fn run(
     words.extend_from_slice(arguments);
     let handover = Handover::new(&words)?;
     let session = server.free_name(&session_name(name, Timestamp::now()))?;
-    let id = server.new_session(&session, workspace, &handover.command()?)?;
+    let command = handover.command()?;
+    let id = limits::for_others(|| server.new_session(&session, workspace, &command))?;
     go(context, store, flags, Pane { server: &server, session: &session, id: &id }, handover, agent)
 }
