@@ -3,13 +3,14 @@
 use std::{
     fs::{self, File},
     io,
+    mem::{self, ManuallyDrop},
     os::fd::AsFd,
     path::{Path, PathBuf},
     sync::{
         Arc,
         mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     },
-    thread,
+    thread::{self, JoinHandle},
     time::Duration,
 };
 
@@ -187,8 +188,9 @@ pub fn mount(store: Arc<Store>, what: What, mountpoint: &Path, options: &Options
         guard: options.guard.then(|| Guard::start(&mountpoint)).flatten(),
         _registration: registration,
     };
+    let serving = serve(session, &mountpoint)?;
     let spawned = thread::Builder::new().name("mount".into()).spawn(move || {
-        let result = session.run();
+        let result = serving.join().unwrap_or_else(|_| Err(io::Error::other("a thread of the mount panicked")));
         // They hold the view, and so the pin.
         for helper in [prefetching, pushing].into_iter().flatten() {
             let _ = helper.join();
@@ -213,6 +215,17 @@ pub fn mount(store: Arc<Store>, what: What, mountpoint: &Path, options: &Options
         mounted._watch = watcher.is_ok().then_some(stop_in);
     }
     Ok(mounted)
+}
+
+/// Answers the kernel in threads of its own, until the session ends.
+///
+/// A session of fuser unmounts its mountpoint when it is over, whatever is mounted there by then. So its handle is taken from it, and the
+/// rest is forgotten: with it stays one descriptor of a connection that is over. Whoever unmounts is [`Mounted`], which looks first.
+fn serve(session: Session<ReadOnly>, mountpoint: &Path) -> Result<JoinHandle<io::Result<()>>> {
+    let failed = |source| Error::Io { action: "start a thread for", path: mountpoint.to_owned(), source };
+    let stand_in = thread::Builder::new().spawn(|| Ok(())).map_err(failed)?;
+    let mut session = ManuallyDrop::new(session.spawn().map_err(failed)?);
+    Ok(mem::replace(&mut session.guard, stand_in))
 }
 
 /// The mountpoint as the kernel will know it, if it can be one.
@@ -354,6 +367,12 @@ impl Mounted {
 
     fn ended(&mut self, result: io::Result<()>) -> Result<()> {
         self.has_ended = true;
+        // A session ends because it was unmounted, or because its connection was cut, which leaves a mount that does not answer. One that
+        // answers came after it, with the device number that it had.
+        let is_left = self.device.is_some() && self.is_mounted() && (result.is_err() || is_disconnected(&self.mountpoint));
+        if is_left {
+            let _ = detach(&self.mountpoint);
+        }
         result.map_err(|source| Error::Io { action: "serve", path: self.mountpoint.clone(), source })
     }
 

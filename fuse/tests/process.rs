@@ -195,6 +195,22 @@ fn somebody_else_unmounting_ends_the_wait() {
 }
 
 #[test]
+fn a_mount_that_ends_late_leaves_what_was_mounted_there_since() {
+    let (f, checkpoint) = fixture();
+    f.write("file", b"of another one");
+    let other = f.create("s");
+    let first = f.mount_tree(&checkpoint);
+    let file = File::open(f.mountpoint.join("file")).unwrap();
+    parhelia_fuse::detach(&f.mountpoint).unwrap();
+    assert!(!is_mounted(&f.mountpoint));
+    let _second = f.mount_tree(&other);
+    drop(file);
+    first.wait().unwrap();
+    assert!(is_mounted(&f.mountpoint));
+    assert_eq!(fs::read(f.mountpoint.join("file")).unwrap(), b"of another one");
+}
+
+#[test]
 fn other_users_look_only_where_they_are_allowed() {
     let (f, _) = fixture();
     f.write("private", b"secret");
