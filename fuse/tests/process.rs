@@ -233,10 +233,15 @@ fn other_users_look_only_where_they_are_allowed() {
         assert!(!as_nobody(&format!("cat '{at}/file'")));
     }
     let options = parhelia_fuse::Options { allow_other: true, ..f.options() };
-    let _mounted = parhelia_fuse::mount(f.store(), tree(&checkpoint, ""), &f.mountpoint, &options).unwrap();
+    let mounted = parhelia_fuse::mount(f.store(), tree(&checkpoint, ""), &f.mountpoint, &options).unwrap();
     assert!(as_nobody(&format!("cat '{at}/file'")));
     assert!(!as_nobody(&format!("cat '{at}/private'")));
     assert_eq!(fs::read(f.mountpoint.join("private")).unwrap(), b"secret");
+    drop(mounted);
+    let _mounted = parhelia_fuse::mount(f.store(), parhelia_fuse::What::Store, &f.mountpoint, &options).unwrap();
+    assert!(as_nobody(&format!("cat '{at}/sessions/s/latest/workspace/file'")));
+    assert!(!as_nobody(&format!("cat '{at}/sessions/s/latest/manifest.json'")));
+    assert!(fs::read(f.mountpoint.join("sessions/s/latest/manifest.json")).is_ok());
 }
 
 #[test]

@@ -28,7 +28,8 @@ impl RootView {
         let perm = match kind {
             FileType::Directory => 0o555,
             FileType::Symlink => 0o777,
-            _ => 0o444,
+            // The manifest says what the owner's environment was, which is kept from others wherever it is.
+            _ => 0o400,
         };
         FileAttr {
             ino: INodeNo(inode.number()),
