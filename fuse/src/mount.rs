@@ -100,6 +100,8 @@ impl std::fmt::Debug for Options {
 const READ_AHEAD_KIB: u32 = 2048;
 /// How long a session may take to end once it is unmounted.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
+/// How often a mount that only waits closes packs that gc has removed.
+const CLOSE_INTERVAL: Duration = Duration::from_secs(30);
 
 enum Event {
     Ended(io::Result<()>),
@@ -340,7 +342,13 @@ impl Mounted {
     }
 
     fn await_event(&mut self) -> Result<()> {
-        match self.events.recv() {
+        let event = loop {
+            match self.events.recv_timeout(CLOSE_INTERVAL) {
+                Err(RecvTimeoutError::Timeout) => self.store.close_removed_packs(),
+                other => break other,
+            }
+        };
+        match event {
             Ok(Event::Ended(result)) => self.ended(result),
             Ok(Event::Stop) | Err(_) => match self.unmount() {
                 Err(Error::Busy { .. }) => {

@@ -153,6 +153,8 @@ pub struct Store {
     config: Config,
     lock_timeout: Duration,
     view: RwLock<Arc<View>>,
+    /// Held by who makes a new view, so that no older one takes its place.
+    renewing: Mutex<()>,
     blocks: BlockCache,
     packs: Mutex<lru::LruCache<PackId, Arc<PackFile>>>,
 }
@@ -212,6 +214,7 @@ impl Store {
             config,
             lock_timeout: options.lock_timeout,
             view: RwLock::new(Arc::new(view)),
+            renewing: Mutex::default(),
             blocks: BlockCache::new(options.cache_bytes),
             packs: Mutex::new(lru::LruCache::new(PACK_FILES_MAX)),
         })
@@ -239,18 +242,41 @@ impl Store {
 
     /// Takes in what other processes have committed since. Returns the new state.
     pub fn refresh(&self) -> Result<Arc<View>> {
+        if !self.view().is_stale()? {
+            return Ok(self.view());
+        }
+        let _renewing = self.renewing.lock().unwrap_or_else(PoisonError::into_inner);
         let current = self.view();
         if !current.is_stale()? {
             return Ok(current);
         }
-        match current.refreshed() {
-            Err(Error::Index { .. }) => self.set_view(Self::open_view(&self.layout)?),
-            other => self.set_view(other?),
+        self.close_removed_packs();
+        let refreshed = || match current.refreshed() {
+            // What RocksDB took in before this view was made is not in the journal any more.
+            Err(Error::Index { .. }) => Self::open_view(&self.layout),
+            other => other,
+        };
+        if !current.has_long_tail() {
+            let next = refreshed()?;
+            if !next.has_long_tail() {
+                return self.set_view(next);
+            }
+        }
+        // Most of the tail is in RocksDB by now, but not as it was when it was opened.
+        match self.open_anew() {
+            // The journal alone tells what is new as well.
+            Err(Error::Index { .. }) => self.set_view(refreshed()?),
+            other => other,
         }
     }
 
     /// Opens everything anew, RocksDB included.
     pub(crate) fn reopen(&self) -> Result<Arc<View>> {
+        let _renewing = self.renewing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.open_anew()
+    }
+
+    fn open_anew(&self) -> Result<Arc<View>> {
         match self.view().is_in_place_of_index() {
             true => self.set_view(Self::open_view(&self.layout)?),
             false => self.set_view(View::open(&self.layout)?),
@@ -306,6 +332,15 @@ impl Store {
         let mut packs = self.packs.lock().unwrap_or_else(PoisonError::into_inner);
         for id in gone {
             packs.pop(id);
+        }
+    }
+
+    /// The same for those that other processes have removed. Who holds a store open without looking at it calls this now and then.
+    pub fn close_removed_packs(&self) {
+        let mut packs = self.packs.lock().unwrap_or_else(PoisonError::into_inner);
+        let removed: Vec<PackId> = packs.iter().filter(|(_, pack)| pack.is_removed()).map(|(id, _)| *id).collect();
+        for id in removed {
+            packs.pop(&id);
         }
     }
 

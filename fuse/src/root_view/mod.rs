@@ -86,23 +86,28 @@ impl RootView {
         })
     }
 
+    fn listed(&self) -> Arc<Catalogue> {
+        self.catalogue.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// The lists as of now.
     fn fresh(&self) -> Result<Arc<Catalogue>> {
         let state = self.store.refresh()?;
-        let current = self.catalogue.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let current = self.listed();
         if current.is_of(&state) {
             return Ok(current);
         }
+        // Held by who makes the new lists. Who has them already goes on with those.
         let mut numbers = locked(&self.numbers);
-        let mut place = self.catalogue.write().unwrap_or_else(PoisonError::into_inner);
-        if place.is_of(&state) {
-            return Ok(place.clone());
+        let (state, current) = (self.store.view(), self.listed());
+        if current.is_of(&state) {
+            return Ok(current);
         }
         // Two changes in one tick of the clock are still two.
-        let changed_at = SystemTime::now().max(place.changed_at + Duration::from_nanos(1));
+        let changed_at = SystemTime::now().max(current.changed_at + Duration::from_nanos(1));
         let next = Arc::new(Catalogue::new(state, changed_at, &mut numbers)?);
-        *place = next.clone();
-        drop((place, numbers));
+        *self.catalogue.write().unwrap_or_else(PoisonError::into_inner) = next.clone();
+        drop(numbers);
         let gone: Vec<u64> = {
             let open = locked(&self.open);
             open.iter().map(|(sequence, _)| *sequence).filter(|sequence| next.checkpoint(*sequence).is_none()).collect()
@@ -362,6 +367,8 @@ pub fn watch(view: &Weak<RootView>, stop: &mpsc::Receiver<()>, log: &dyn Fn(&str
     let mut is_failing = false;
     while let Err(mpsc::RecvTimeoutError::Timeout) = stop.recv_timeout(WATCH_INTERVAL) {
         let Some(view) = view.upgrade() else { return };
+        // gc removes packs when its last commit was seen long ago.
+        view.store.close_removed_packs();
         let looked = view.fresh();
         if let (Err(e), false) = (&looked, is_failing) {
             log(&format!("cannot look for new checkpoints: {e}"));

@@ -529,3 +529,21 @@ fn a_full_disk_is_emptied() {
     drop(test);
     assert!(std::process::Command::new("umount").arg(dir.path()).status().unwrap().success());
 }
+
+#[test]
+fn who_reads_beside_gc_lets_go_of_what_it_removed() {
+    let test = TestStore::new();
+    let gone = test.checkpoint(&files(1, 10));
+    let reader = test.another();
+    reader.content(&reader.get(gone)).unwrap();
+    let deleted = || {
+        let packs = test.store.layout().packs();
+        let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten().filter_map(|fd| std::fs::read_link(fd.path()).ok());
+        open.filter(|file| file.starts_with(&packs) && file.to_string_lossy().ends_with(" (deleted)")).count()
+    };
+    test.delete(gone);
+    run(&test.store, &everything(), &()).unwrap();
+    assert!(deleted() > 0);
+    reader.store.close_removed_packs();
+    assert_eq!(deleted(), 0);
+}

@@ -3,7 +3,7 @@
 use std::{
     cell::RefCell,
     fs::File,
-    os::unix::fs::FileExt,
+    os::unix::fs::{FileExt, MetadataExt},
     path::{Path, PathBuf},
 };
 
@@ -57,6 +57,11 @@ impl PackFile {
     pub(crate) fn open_unchecked(path: &Path, id: PackId) -> Result<Self> {
         let file = File::open(path).at("open pack", path)?;
         Ok(PackFile { id, path: path.to_owned(), file })
+    }
+
+    /// Whether its file has no name any more, and only whoever has it open keeps its bytes.
+    pub(crate) fn is_removed(&self) -> bool {
+        self.file.metadata().is_ok_and(|found| found.nlink() == 0)
     }
 
     fn corrupt(&self, what: String, reason: impl ToString) -> Error {

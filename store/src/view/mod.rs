@@ -403,6 +403,11 @@ impl View {
         self.index_failed || self.tail_records >= TAIL_RECORDS || bytes >= TAIL_BYTES
     }
 
+    /// Whether RocksDB, opened anew, would have much of the tail. Without RocksDB, everything is the tail.
+    pub(crate) fn has_long_tail(&self) -> bool {
+        self.tail_records >= 2 * TAIL_RECORDS && (self.db.is_some() || self.index_failed)
+    }
+
     /// How many journal records RocksDB does not have yet.
     pub fn tail_records(&self) -> usize {
         self.tail_records
