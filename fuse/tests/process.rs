@@ -258,3 +258,22 @@ fn a_mount_inside_a_workspace_is_left_out_and_named() {
     assert_eq!(outcome.checkpoint.record.workspace.entries, 1);
     mounted.unmount().unwrap();
 }
+
+#[test]
+fn a_mount_hides_nothing_and_is_not_taken_for_the_work() {
+    let (f, checkpoint) = fixture();
+    let mount = || parhelia_fuse::mount(f.store(), tree(&checkpoint, ""), &f.workspace, &f.options());
+    let error = mount().unwrap_err().to_string();
+    assert!(error.contains("not empty") && error.contains("choose an empty folder"), "{error}");
+    fs::remove_file(f.workspace.join("file")).unwrap();
+    let _mounted = mount().unwrap();
+    let create = |session: &str| {
+        let workspace = f.workspace.clone();
+        let options = parhelia_store::create::Options { workspace, session: session.into(), ..Default::default() };
+        parhelia_store::create::run(&f.store(), &options, &())
+    };
+    let error = create("s").unwrap_err().to_string();
+    assert!(error.contains("mounted checkpoint") && error.contains("umount"), "{error}");
+    assert_eq!(f.store().checkpoints().unwrap().len(), 1);
+    assert_eq!(create("a copy").unwrap().checkpoint.record.workspace.entries, 1);
+}

@@ -70,10 +70,15 @@ pub fn all() -> Result<Vec<Mount>> {
     Ok(text.split(|b| *b == b'\n').filter_map(parse).collect())
 }
 
-/// Devices of the mounted checkpoints and stores below a folder. None where the kernel does not tell.
-pub fn ours_below(folder: &Path) -> Vec<u64> {
+/// The mounted checkpoints and stores below a folder. None where the kernel does not tell.
+pub fn ours_below(folder: &Path) -> Vec<Mount> {
     let below = |mount: &Mount| mount.fs_type == FS_TYPE && mount.mountpoint.starts_with(folder) && mount.mountpoint != folder;
-    all().unwrap_or_default().iter().filter(|mount| below(mount)).filter_map(Mount::dev).collect()
+    all().unwrap_or_default().into_iter().filter(below).collect()
+}
+
+/// Whether this is the device of a mounted checkpoint or store, as far as the kernel tells.
+pub fn is_ours(device: u64) -> bool {
+    all().unwrap_or_default().iter().any(|mount| mount.fs_type == FS_TYPE && mount.dev() == Some(device))
 }
 
 #[cfg(test)]

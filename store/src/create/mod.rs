@@ -43,7 +43,8 @@ use crate::{
     event::Actor,
     id::{ObjectId, TreeId, Ulid},
     links::Links,
-    mounts, name,
+    mounts::{self, Mount},
+    name,
     omitted::{self, Omission, Reason},
     pin::Pin,
     progress::{Phase, Progress},
@@ -52,6 +53,7 @@ use crate::{
     store::Store,
     sys,
     tree::{self, Node},
+    view::View,
 };
 
 /// Garbage collection may overtake a run this often before it gives up.
@@ -150,6 +152,7 @@ fn attempt(
     let base = pin_base(store, &mut pin, cache.as_ref())?;
     let cache = cache.filter(|_| base.is_some());
     belonging.check(&store.view(), &options.session)?;
+    target.check(&store.view(), &options.session)?;
     let head = store.view().head(&options.session)?;
     let adopted = orphans::adopt(store, pin.op, progress)?;
     let base_omissions = base.as_ref().map_or_else(|| Ok(Vec::new()), |base| store.omissions(base))?;
@@ -171,7 +174,7 @@ fn attempt(
         progress,
         workspace: &target.path,
         forbidden: target.forbidden,
-        mounted: mounts::ours_below(&target.path),
+        mounted: mounts::ours_below(&target.path).iter().filter_map(Mount::dev).collect(),
         threads: threads(options.threads),
     };
     let mut walked = match walk.run(target.fd) {
@@ -283,7 +286,7 @@ fn look_with<'a>(
         progress,
         workspace: &target.path,
         forbidden: target.forbidden,
-        mounted: mounts::ours_below(&target.path),
+        mounted: mounts::ours_below(&target.path).iter().filter_map(Mount::dev).collect(),
         threads: threads(options.threads),
     };
     let walked = walk.run(target.fd)?;
@@ -303,6 +306,7 @@ fn threads(wanted: usize) -> usize {
 struct Target {
     path: PathBuf,
     fd: OwnedFd,
+    device: u64,
     inode: u64,
     forbidden: Vec<(u64, u64)>,
 }
@@ -321,8 +325,22 @@ impl Target {
         let fd = rustix::fs::open(&path, flags, Mode::empty()).at("open workspace", workspace)?;
         let store_fd = rustix::fs::open(&store_path, flags, Mode::empty()).at("open store", &store_path)?;
         let stat = sys::stat_fd(&store_fd).at("open store", &store_path)?;
-        let inode = sys::stat_fd(&fd).at("open workspace", workspace)?.ino;
-        Ok(Target { path, fd, inode, forbidden: vec![(stat.dev, stat.ino)] })
+        let own = sys::stat_fd(&fd).at("open workspace", workspace)?;
+        Ok(Target { path, fd, device: own.dev, inode: own.ino, forbidden: vec![(stat.dev, stat.ino)] })
+    }
+
+    /// Fails where a session's workspace is hidden by a mounted checkpoint, which would become the session's next one. A session that
+    /// has no workspace yet may have that one.
+    fn check(&self, view: &View, session: &str) -> Result<()> {
+        let has_workspace = view.session(session)?.is_some_and(|known| known.workspace.is_some());
+        if !has_workspace || !mounts::is_ours(self.device) {
+            return Ok(());
+        }
+        let path = self.path.display();
+        Err(Error::Invalid(format!(
+            "{path} shows a mounted checkpoint, which is not what session {session} works on; unmount it with `parhelia umount`, \
+             or give a checkpoint of what it shows a session of its own"
+        )))
     }
 }
 
