@@ -36,12 +36,14 @@ pub enum Error {
         hint: &'static str,
     },
     /// Somebody uses the mount.
-    #[error("cannot unmount {}: {}", mountpoint.display(), busy(holders))]
+    #[error("cannot unmount {}: {}", mountpoint.display(), busy(holders, inside))]
     Busy {
         /// The mountpoint.
         mountpoint: PathBuf,
         /// Who does; those of other users may be missing.
         holders: Vec<Holder>,
+        /// What is mounted inside it.
+        inside: Vec<PathBuf>,
     },
     /// Nothing of ours is mounted there.
     #[error("{} is no parhelia mount; `parhelia mounts` lists them", mountpoint.display())]
@@ -78,18 +80,27 @@ impl fmt::Display for Holder {
     }
 }
 
-fn busy(holders: &[Holder]) -> String {
+fn busy(holders: &[Holder], inside: &[PathBuf]) -> String {
     /// So many are named.
     const NAMED: usize = 5;
-    if holders.is_empty() {
-        return "it is in use".to_owned();
-    }
-    let named: Vec<String> = holders.iter().take(NAMED).map(Holder::to_string).collect();
-    let more = match holders.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        more => format!(", and {more} more"),
+    let listed = |all: Vec<String>| match all.len().saturating_sub(NAMED) {
+        0 => all.join(", "),
+        more => format!("{}, and {more} more", all[..NAMED].join(", ")),
     };
-    format!("{}{more}", named.join(", "))
+    if !inside.is_empty() {
+        let inside = listed(inside.iter().map(|path| path.display().to_string()).collect());
+        return format!("there are mounts inside it: {inside}; unmount those first");
+    }
+    if !holders.is_empty() {
+        let holders = listed(holders.iter().map(Holder::to_string).collect());
+        return format!("{holders}; end that, or leave the folder, and try again");
+    }
+    if rustix::process::geteuid().is_root() {
+        return "it is in use, perhaps in another container or mount namespace; end that and try again, or take it out of sight \
+                with `umount --lazy`"
+            .to_owned();
+    }
+    "it is in use, perhaps by another user, whose processes only root sees; try again as root".to_owned()
 }
 
 /// Shorthand for results of this crate.

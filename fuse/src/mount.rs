@@ -249,7 +249,9 @@ fn checked(store: &Store, mountpoint: &Path) -> Result<PathBuf> {
     }
     // Whoever may not list it is told by the mount itself what he may not.
     if fs::read_dir(&path).is_ok_and(|mut entries| entries.next().is_some()) {
-        return Err(refuse("it is not empty, and what is in it would be hidden; choose an empty folder, such as a new one".into()));
+        return Err(refuse(
+            "it is not empty, and what is in it would be hidden; choose an empty folder, such as a new one".into(),
+        ));
     }
     let root = resolved(store.path());
     if path.starts_with(&root) {

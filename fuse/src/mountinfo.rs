@@ -19,6 +19,12 @@ pub fn ours_at(mountpoint: &Path) -> Result<Option<Mount>> {
     Ok(at(mountpoint)?.filter(|line| line.fs_type == FS_TYPE))
 }
 
+/// What is mounted below a mountpoint.
+pub fn inside(mountpoint: &Path) -> Vec<PathBuf> {
+    let all = mounts::all().unwrap_or_default().into_iter().map(|line| line.mountpoint);
+    all.filter(|path| path.starts_with(mountpoint) && path != mountpoint).collect()
+}
+
 /// The processes that use something below a mountpoint, as far as `/proc` shows them.
 pub fn holders(mountpoint: &Path) -> Vec<Holder> {
     let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };

@@ -54,7 +54,11 @@ fn attempt(mountpoint: &Path, flags: UnmountFlags, helper_args: &[&str]) -> Resu
 }
 
 fn busy(mountpoint: &Path) -> Error {
-    Error::Busy { mountpoint: mountpoint.to_owned(), holders: mountinfo::holders(mountpoint) }
+    Error::Busy {
+        mountpoint: mountpoint.to_owned(),
+        holders: mountinfo::holders(mountpoint),
+        inside: mountinfo::inside(mountpoint),
+    }
 }
 
 /// The path as the kernel's list of mounts has it. A mountpoint that does not answer cannot be resolved itself; its parent can.

@@ -173,13 +173,21 @@ fn what_mount_and_guard_leave_when_both_die_is_cleared() {
 
 #[test]
 fn a_mount_in_use_says_who_uses_it() {
-    let (f, checkpoint) = fixture();
+    let (f, _) = fixture();
+    f.write("folder/inside", b"");
+    let checkpoint = f.create("s");
     let mut mounted = f.mount_tree(&checkpoint);
     let file = File::open(f.mountpoint.join("file")).unwrap();
     let error = mounted.unmount().unwrap_err();
     let Error::Busy { holders, .. } = &error else { panic!("{error}") };
     assert_eq!((holders[0].process, &holders[0].path), (std::process::id(), &f.mountpoint.join("file")));
+    assert!(error.to_string().contains("try again"), "{error}");
     drop(file);
+    let inside = f.mountpoint.join("folder");
+    run(&inside, "mount -t tmpfs none .");
+    let error = mounted.unmount().unwrap_err().to_string();
+    run(&f.workspace, &format!("umount '{}'", inside.display()));
+    assert!(error.contains(&inside.display().to_string()) && error.contains("unmount those first"), "{error}");
     mounted.unmount().unwrap();
     assert!(!is_mounted(&f.mountpoint));
 }
@@ -275,5 +283,5 @@ fn a_mount_hides_nothing_and_is_not_taken_for_the_work() {
     let error = create("s").unwrap_err().to_string();
     assert!(error.contains("mounted checkpoint") && error.contains("umount"), "{error}");
     assert_eq!(f.store().checkpoints().unwrap().len(), 1);
-    assert_eq!(create("a copy").unwrap().checkpoint.record.workspace.entries, 1);
+    assert_eq!(create("copy").unwrap().checkpoint.record.workspace.entries, 1);
 }
