@@ -13,7 +13,7 @@ use std::{
 
 use common::*;
 use parhelia_fuse::{Error, clear_stale, list};
-use parhelia_store::{pin, record::Checkpoint};
+use parhelia_store::{pin, record::Checkpoint, restore};
 use rustix::{
     fs::{FlockOperation, flock},
     process::{Pid, Signal, kill_process},
@@ -284,4 +284,35 @@ fn a_mount_hides_nothing_and_is_not_taken_for_the_work() {
     assert!(error.contains("mounted checkpoint") && error.contains("umount"), "{error}");
     assert_eq!(f.store().checkpoints().unwrap().len(), 1);
     assert_eq!(create("copy").unwrap().checkpoint.record.workspace.entries, 1);
+}
+
+#[test]
+fn a_restore_leaves_mounts_inside_its_target_alone() {
+    let (f, first) = fixture();
+    for folder in ["shown", "extra/shown", "extra/other"] {
+        fs::create_dir_all(f.workspace.join(folder)).unwrap();
+    }
+    run(&f.workspace, "rmdir extra/other extra/shown extra && echo in the folder > shown/file");
+    let second = f.create("s");
+    run(&f.workspace, "rm shown/file && mkdir -p extra/shown extra/other && echo goes > extra/file");
+    let mount =
+        |folder: &str| parhelia_fuse::mount(f.store(), tree(&first, ""), &f.workspace.join(folder), &f.options()).unwrap();
+    let (mounted, other) = (mount("shown"), mount("extra/shown"));
+    run(&f.workspace, "mount -t tmpfs none extra/other && touch extra/other/file");
+    let store = f.store();
+    let options = restore::Options { in_place: true, delete: true, ..restore::Options::new(&f.workspace) };
+    let restore = || restore::execute(&store, &second, restore::plan(&store, &second, &options, &())?, &());
+    let restored = restore();
+    let other_is_there = f.workspace.join("extra/other/file").exists();
+    run(&f.workspace, "umount extra/other");
+    let restored = restored.unwrap();
+    assert!(other_is_there && !f.workspace.join("extra/file").exists());
+    assert_eq!((restored.files, restored.folders, restored.deleted), (0, 0, 1));
+    for at in ["shown", "extra/shown"] {
+        assert_eq!(fs::read(f.workspace.join(at).join("file")).unwrap(), b"content", "{at}");
+    }
+    drop((mounted, other));
+    restore().unwrap();
+    assert_eq!(fs::read(f.workspace.join("shown/file")).unwrap(), b"in the folder\n");
+    assert!(!f.workspace.join("extra").exists());
 }

@@ -25,7 +25,7 @@ use crate::{
     error::{Error, IoContext, Result},
     id::{OpId, TreeId},
     links::Links,
-    name,
+    mounts, name,
     pack::ObjectKind,
     pin::{Leaves, Pin},
     progress::{Phase, Progress},
@@ -118,7 +118,8 @@ impl Plan {
 
 /// Finds out what restoring a checkpoint will do.
 pub fn plan(store: &Store, checkpoint: &Checkpoint, options: &Options, progress: &dyn Progress) -> Result<Plan> {
-    let filter = Filter::new(&options.include, &options.exclude, &options.spare)?;
+    let spare = [options.spare.clone(), mounted_below(options, progress)].concat();
+    let filter = Filter::new(&options.include, &options.exclude, &spare)?;
     let distrusted = store.distrusts(checkpoint).filter(|_| !options.preserve_special);
     if let Some(reason) = distrusted {
         progress.notice(&format!(
@@ -126,7 +127,7 @@ pub fn plan(store: &Store, checkpoint: &Checkpoint, options: &Options, progress:
              `checkpoint restore --to DIR --preserve-special` restores them"
         ));
     }
-    let options = &Options { preserve_special: distrusted.is_none(), ..options.clone() };
+    let options = &Options { preserve_special: distrusted.is_none(), spare, ..options.clone() };
     let pin = pin(store, checkpoint)?;
     let (node, position) = find(store, checkpoint, &options.subpath)?;
     let target = target::find(store, &options.target, node.as_folder().is_some(), options.in_place)?;
@@ -184,6 +185,18 @@ pub fn plan(store: &Store, checkpoint: &Checkpoint, options: &Options, progress:
         summary,
         links_outside,
     })
+}
+
+/// The paths of mounted checkpoints below a folder that is to be changed. Nothing can be changed in them.
+fn mounted_below(options: &Options, progress: &dyn Progress) -> Vec<Vec<u8>> {
+    let Some(target) = options.in_place.then(|| options.target.canonicalize().ok()).flatten() else { return Vec::new() };
+    let mounts = mounts::ours_below(&target);
+    let below = mounts.iter().filter_map(|mount| mount.mountpoint.strip_prefix(&target).ok());
+    let paths: Vec<Vec<u8>> = below.map(|path| path.as_os_str().as_bytes().to_vec()).collect();
+    for path in &paths {
+        progress.notice(&format!("{}: a mounted checkpoint is left as it is", name::display(path)));
+    }
+    paths
 }
 
 /// Pins the checkpoint first, and then looks whether it is there still.

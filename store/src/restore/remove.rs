@@ -44,8 +44,8 @@ fn unlink(folder: BorrowedFd<'_>, name: &[u8], flags: AtFlags) -> Result<bool> {
     }
 }
 
-/// Removes an entry and all that is in it, but for what is spared; `path` is that of the entry. Other filesystems that are mounted below
-/// are kept.
+/// Removes an entry and all that is in it, but for what is spared; `path` is that of the entry. Other filesystems that are mounted there or
+/// below are kept.
 pub fn remove(folder: BorrowedFd<'_>, entry: &[u8], path: &[u8], spared: &Spared) -> Result<Removed> {
     let mut done = Removed::default();
     if spared.covers(path) {
@@ -56,9 +56,12 @@ pub fn remove(folder: BorrowedFd<'_>, entry: &[u8], path: &[u8], spared: &Spared
         other => return other.map(|gone| Removed { entries: u64::from(gone), ..done }),
     }
     let mut fd = sys::open_folder_at(folder, entry)?;
+    let device = sys::stat_fd(folder)?.dev;
+    if sys::stat_fd(&fd)?.dev != device {
+        return Ok(Removed { kept: true, ..done });
+    }
     // One folder is open at a time: a tree may be deeper than there are file descriptors.
     let mut levels = vec![level(&fd, entry, path.to_vec(), spared)?];
-    let device = levels[0].id.0;
     while let Some(top) = levels.last_mut() {
         let Some(next) = top.left.pop() else {
             let Some(finished) = levels.pop() else { break };
@@ -109,6 +112,10 @@ pub fn count(folder: BorrowedFd<'_>, entry: &[u8], path: &[u8], spared: &Spared)
         return 0;
     }
     let Ok(fd) = sys::open_folder_at(folder, entry) else { return 1 };
+    let device = |fd: BorrowedFd<'_>| sys::stat_fd(fd).map(|stat| stat.dev);
+    if device(fd.as_fd()) != device(folder) {
+        return 0;
+    }
     let Ok(names) = sys::names(fd.as_fd()) else { return 1 };
     if spared.covers_one_of(&names) {
         return 0;
