@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use lru::LruCache;
 use parhelia_store::{
     Error, Result, Store,
     blob::ChunkMap,
@@ -18,6 +19,10 @@ use crate::{ahead::ReadAhead, cache::by_bytes};
 
 /// Bytes of unfolded recipes that are kept.
 const MAPS_BYTES: u64 = 16 << 20;
+/// Recipes of very long files, each longer than this, are kept apart: the cache takes none that would fill most of one of its shards.
+const LONG_MAP_BYTES: u64 = MAPS_BYTES / 16;
+/// Bytes of those, beside the others. Some 80 GiB of files.
+const LONG_MAPS_BYTES: u64 = 64 << 20;
 
 #[derive(Clone)]
 struct Weight;
@@ -25,6 +30,34 @@ struct Weight;
 impl Weighter<BlobId, Arc<ChunkMap>> for Weight {
     fn weight(&self, _: &BlobId, map: &Arc<ChunkMap>) -> u64 {
         (map.runs().len() * 48 + 96) as u64
+    }
+}
+
+/// What was used last, within a bound of bytes, and the very last whatever it weighs.
+struct Recent<V> {
+    by_use: LruCache<BlobId, (V, u64)>,
+    bytes: u64,
+    bytes_max: u64,
+}
+
+impl<V: Clone> Recent<V> {
+    fn new(bytes_max: u64) -> Self {
+        Recent { by_use: LruCache::unbounded(), bytes: 0, bytes_max }
+    }
+
+    fn get(&mut self, id: &BlobId) -> Option<V> {
+        self.by_use.get(id).map(|(value, _)| value.clone())
+    }
+
+    fn put(&mut self, id: BlobId, value: V, bytes: u64) {
+        let before = self.by_use.put(id, (value, bytes));
+        self.bytes = self.bytes + bytes - before.map_or(0, |(_, bytes)| bytes);
+        while self.bytes > self.bytes_max
+            && self.by_use.len() > 1
+            && let Some((_, (_, bytes))) = self.by_use.pop_lru()
+        {
+            self.bytes -= bytes;
+        }
     }
 }
 
@@ -37,8 +70,8 @@ thread_local! {
 pub struct Content {
     store: Arc<Store>,
     maps: Cache<BlobId, Arc<ChunkMap>, Weight>,
-    /// The one used last, which may be too large for the cache.
-    last: Mutex<Option<(BlobId, Arc<ChunkMap>)>>,
+    /// Those that are too large for the cache.
+    long: Mutex<Recent<Arc<ChunkMap>>>,
     ahead: ReadAhead,
 }
 
@@ -46,7 +79,8 @@ impl Content {
     /// Reads blobs of this store.
     pub fn new(store: Arc<Store>) -> Self {
         let ahead = ReadAhead::new(&store);
-        Content { store, maps: by_bytes(256, MAPS_BYTES, Weight), last: Mutex::default(), ahead }
+        let long = Mutex::new(Recent::new(LONG_MAPS_BYTES));
+        Content { store, maps: by_bytes(256, MAPS_BYTES, Weight), long, ahead }
     }
 
     /// The block that holds a chunk; of a long file, the blocks that follow are read ahead.
@@ -66,12 +100,15 @@ impl Content {
         if let Some(map) = self.maps.get(&blob) {
             return Ok(map);
         }
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some((_, map)) = last.filter(|(id, _)| *id == blob) {
+        let long = || self.long.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(map) = long().get(&blob) {
             return Ok(map);
         }
         let map = self.maps.get_or_insert_with(&blob, || self.store.chunk_map(blob, size).map(Arc::new))?;
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((blob, map.clone()));
+        let bytes = Weight.weight(&blob, &map);
+        if bytes > LONG_MAP_BYTES {
+            long().put(blob, map.clone(), bytes);
+        }
         Ok(map)
     }
 
@@ -126,5 +163,24 @@ impl Content {
             }
             Ok(())
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_long_maps_are_kept_and_the_last_one_always() {
+        let id = |n: u8| BlobId([n; 32]);
+        let mut recent = Recent::new(100);
+        (0..3).for_each(|n| recent.put(id(n), n, 40));
+        assert_eq!([0, 1, 2].map(|n| recent.get(&id(n))), [None, Some(1), Some(2)]);
+        recent.put(id(2), 2, 60);
+        assert_eq!((recent.get(&id(1)), recent.bytes), (Some(1), 100));
+        recent.put(id(3), 3, 1000);
+        assert_eq!([1, 2, 3].map(|n| recent.get(&id(n))), [None, None, Some(3)]);
+        recent.put(id(4), 4, 10);
+        assert_eq!((recent.get(&id(3)), recent.get(&id(4)), recent.bytes), (None, Some(4), 10));
     }
 }
