@@ -95,12 +95,22 @@ fn cargo_checks_a_crate_with_its_target_elsewhere() {
         run(folder, &format!("{clean} CARGO_TARGET_DIR='{}' cargo {verb} --quiet --offline 2>&1", target.display()))
     };
     cargo(&f.workspace, "generate-lockfile", &f.folder("none"));
-    let _mounted = mounted(&f);
+    let checkpoint = f.create("s");
+    let mounted = f.mount_tree(&checkpoint);
     let target = f.folder("target");
-    assert_eq!(cargo(&f.mountpoint, "check --locked", &target), "");
+    // Of each of the crate's two parts, whether it was up to date.
+    let is_fresh = || {
+        let said = cargo(&f.mountpoint, "check --locked --message-format=json", &target);
+        let lines = said.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        lines.filter(|line| line["reason"] == "compiler-artifact").map(|line| line["fresh"] == true).collect::<Vec<_>>()
+    };
+    assert_eq!(is_fresh(), [false, false]);
     assert_eq!(cargo(&f.mountpoint, "run --locked", &target), "42\n");
-    // What is fresh stays fresh: the times are those of the source.
-    assert_eq!(cargo(&f.mountpoint, "check --locked", &target), "");
+    // What is fresh stays fresh, however it is mounted: the times are those of the source.
+    assert_eq!(is_fresh(), [true, true]);
+    drop(mounted);
+    let _mounted = f.mount_tree(&checkpoint);
+    assert_eq!(is_fresh(), [true, true]);
     assert_same(&f.workspace, &f.mountpoint);
 }
 
