@@ -4,7 +4,7 @@ use std::{
     ffi::OsString,
     fs::File,
     io::{BufRead, BufReader, Read},
-    os::unix::{ffi::OsStrExt, fs::OpenOptionsExt, process::CommandExt},
+    os::unix::{fs::OpenOptionsExt, process::CommandExt},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{Arc, atomic::Ordering},
@@ -50,7 +50,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         [what, mountpoint, ..] => (Some(what), Path::new(mountpoint)),
         [] => return Err(Failure::Usage("give a mountpoint".into())),
     };
-    if args.foreground { foreground(context, args, what, mountpoint) } else { background(context, mountpoint) }
+    if args.foreground { foreground(context, args, what, mountpoint) } else { background(context, args, what, mountpoint) }
 }
 
 /// Serves the mount in this process.
@@ -87,8 +87,49 @@ fn foreground(context: &mut Context, args: &Args, what: Option<&OsString>, mount
     Ok(Code::Done)
 }
 
+/// Closes what this process was left open by whoever started it. A mount would keep it for as long as it lives: a lock, or the end of a
+/// pipe that somebody waits for. What this process has opened itself no other program gets.
+fn close_inherited() {
+    /// Of the flags in `/proc/self/fdinfo`, that a file is closed when another program is executed.
+    const CLOSED_ON_EXEC: u32 = 0o2_000_000;
+    let is_inherited = |id: i32| {
+        let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{id}")).ok()?;
+        let flags = info.lines().find_map(|line| line.strip_prefix("flags:"))?;
+        Some(u32::from_str_radix(flags.trim(), 8).ok()? & CLOSED_ON_EXEC == 0)
+    };
+    let Ok(open) = std::fs::read_dir("/proc/self/fd") else { return };
+    let open: Vec<i32> = open.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    for id in open.into_iter().filter(|id| *id > 2 && is_inherited(*id) == Some(true)) {
+        let _ = nix::unistd::close(id);
+    }
+}
+
+/// The same command for a process that is in the foreground, and in another folder.
+fn arguments(context: &Context, args: &Args, what: Option<&OsString>, mountpoint: &Path) -> Result<Vec<OsString>> {
+    let absolute = |path: &Path| {
+        let path = path.to_owned();
+        std::path::absolute(&path).map_err(|source| Failure::File { action: "resolve", path, source })
+    };
+    let mut all: Vec<OsString> = ["mount", "--foreground", "--json", "--store"].map(OsString::from).into();
+    all.push(absolute(&context.store_path()?)?.into());
+    if let Some(config) = &context.global.config {
+        all.extend(["--config".into(), absolute(config)?.into()]);
+    }
+    if let Some(timeout) = context.global.lock_timeout {
+        all.extend(["--lock-timeout".into(), timeout.as_secs_f64().to_string().into()]);
+    }
+    all.extend(
+        [("--verbose", context.global.verbose), ("--allow-other", args.allow_other)].iter().filter(|f| f.1).map(|f| f.0.into()),
+    );
+    all.extend(["--cache-size".into(), args.cache_size.to_string().into(), "--".into()]);
+    all.extend(what.cloned());
+    all.push(absolute(mountpoint)?.into());
+    Ok(all)
+}
+
 /// Starts the same command in the foreground of a process of its own, and waits until the mount answers.
-fn background(context: &mut Context, mountpoint: &Path) -> Result<Code> {
+fn background(context: &mut Context, args: &Args, what: Option<&OsString>, mountpoint: &Path) -> Result<Code> {
+    close_inherited();
     let store = context.open()?;
     let folder = store.layout().mounts();
     disk::make_folder(&folder)?;
@@ -102,10 +143,10 @@ fn background(context: &mut Context, mountpoint: &Path) -> Result<Code> {
     // The process that writes to it holds it by that: as long as it is locked, the log is in use.
     let _ = rustix::fs::flock(&log, rustix::fs::FlockOperation::NonBlockingLockExclusive);
     let program = std::env::current_exe().map_err(failed("find", Path::new("the program itself")))?;
-    let arguments = std::env::args_os().skip(1).filter(|a| !matches!(a.as_bytes(), b"--json" | b"-q" | b"--quiet"));
     let mut child = Command::new(&program)
-        .args(arguments)
-        .args(["--foreground", "--json"])
+        .args(arguments(context, args, what, mountpoint)?)
+        // Wherever the caller is, he may want to remove or unmount it.
+        .current_dir("/")
         // Decoded blocks are made by one thread and dropped by another. In glibc's heaps, one for each thread, that would leave holes
         // of half the cache's size again. Blocks that are not small lie outside of the heap, and give back what they took.
         .env("MALLOC_ARENA_MAX", "1")

@@ -1,6 +1,6 @@
 //! `mount`, `umount` and `mounts`, on real mounts.
 
-use std::{fs, process::Command};
+use std::{fs, path::Path, process::Command};
 
 #[test]
 fn a_checkpoint_is_mounted_listed_and_unmounted() {
@@ -36,4 +36,38 @@ fn a_checkpoint_is_mounted_listed_and_unmounted() {
     }
     assert_eq!(run(&["umount", &path("mnt")]).0, Some(10));
     assert!(run(&["mounts", "--json"]).1.contains("\"mounts\":0"));
+}
+
+#[test]
+fn a_mount_keeps_nothing_of_its_caller() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    for name in ["work", "-mnt", "home"] {
+        fs::create_dir_all(at(name)).unwrap();
+    }
+    fs::write(at("work/f"), "content").unwrap();
+    let script = r#"
+        "$parhelia" checkpoint create s --workspace work --quiet
+        exec 9>lock 19>other; flock 9; flock 19
+        "$parhelia" --lock-timeout 5 mount --json -- latest -mnt
+    "#;
+    let bash = |script: &str| {
+        let mut command = Command::new("bash");
+        command.args(["-ec", script]).current_dir(folder.path()).env_clear();
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", at("home"));
+        let output = command.env("PARHELIA_STORE", "store").env("parhelia", env!("CARGO_BIN_EXE_parhelia")).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.success(), said + &String::from_utf8_lossy(&output.stderr))
+    };
+    let (mounted, said) = bash(script);
+    assert!(mounted, "{said}");
+    let summary: serde_json::Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+    let content = fs::read_to_string(at("-mnt/f"));
+    let working_folder = fs::read_link(format!("/proc/{}/cwd", summary["process"]));
+    let unlocked = bash("flock -n lock true && flock -n other true");
+    let unmounted = bash(r#""$parhelia" umount -- -mnt"#);
+    assert_eq!(content.unwrap(), "content");
+    assert_eq!(working_folder.unwrap(), Path::new("/"));
+    assert!(unlocked.0, "{}", unlocked.1);
+    assert!(unmounted.0, "{}", unmounted.1);
 }
