@@ -2,6 +2,7 @@
 //! own, so that the reader finds them in the cache. Small files lie in another order than they are read in; [`crate::push`] is for them.
 
 use std::{
+    collections::VecDeque,
     io,
     sync::{
         Arc, Mutex, PoisonError, Weak,
@@ -12,11 +13,15 @@ use std::{
 
 use parhelia_store::{
     Store,
+    format::LARGE_BLOCK_BYTES,
     pack::{Location, Reuse},
 };
 
 /// How far ahead of a reader blocks are decoded, in bytes of the pack.
 const WINDOW_BYTES: u64 = 4 << 20;
+/// ... and, of what compresses well, in blocks that fill one in so many bytes of the cache's share for long files: those ahead of the
+/// reader, those behind him, and as much for another one.
+const AHEAD_PART: u64 = 3;
 /// How many readers are told apart.
 const READERS_MAX: usize = 16;
 /// How many requests may wait; more are dropped, as they would come too late.
@@ -85,6 +90,11 @@ impl ReadAhead {
     }
 }
 
+/// How many blocks are decoded ahead of a reader where long files have so many bytes of the cache.
+fn blocks_ahead(passing_bytes: u64) -> usize {
+    usize::try_from(passing_bytes / AHEAD_PART / LARGE_BLOCK_BYTES as u64).unwrap_or(usize::MAX).max(1)
+}
+
 /// Starts one thread that finds out what lies ahead, and those that decode it. Each ends with the sender of what it waits for.
 fn start(store: &Arc<Store>) -> io::Result<SyncSender<Location>> {
     let (queue, requests) = sync_channel(QUEUE_MAX);
@@ -94,31 +104,62 @@ fn start(store: &Arc<Store>) -> io::Result<SyncSender<Location>> {
         let (store, blocks) = (Arc::downgrade(store), blocks.clone());
         thread::Builder::new().name("decode-ahead".into()).spawn(move || decode(&store, &blocks))?;
     }
+    let blocks_max = blocks_ahead(store.passing_bytes());
     let store = Arc::downgrade(store);
-    thread::Builder::new().name("look-ahead".into()).spawn(move || look(&store, &requests, &found))?;
+    thread::Builder::new().name("look-ahead".into()).spawn(move || look(&store, &requests, &found, blocks_max))?;
     Ok(queue)
 }
 
-/// Finds the blocks that lie behind each requested one, and were not found for this reader before.
-fn look(store: &Weak<Store>, requests: &Receiver<Location>, found: &SyncSender<Location>) {
-    // The block up to which each of the last few readers was served.
-    let mut tips: Vec<Location> = Vec::new();
-    while let Ok(from) = requests.recv() {
+/// The block that each of the last few readers is at, and those that it was served behind it.
+struct Served {
+    readers: Vec<VecDeque<Location>>,
+    /// How many blocks a reader has decoded ahead of it at most.
+    blocks_max: usize,
+}
+
+impl Served {
+    fn new(blocks_max: usize) -> Self {
+        Served { readers: Vec::new(), blocks_max }
+    }
+
+    /// Finds the blocks that are to be decoded for a reader that is at `from`, and hands each on; ends early where that fails.
+    fn advance(
+        &mut self,
+        from: Location,
+        block_after: impl Fn(Location) -> Option<Location>,
+        mut hand_on: impl FnMut(Location) -> bool,
+    ) -> bool {
         let until = from.offset + u64::from(from.block_bytes) + WINDOW_BYTES;
-        let served = tips.iter().position(|tip| tip.pack == from.pack && (from.offset..until).contains(&tip.offset));
-        let mut tip = served.map_or(from, |at| tips.remove(at));
-        while tip.offset < until {
-            // Nothing may hold the store while it waits: the mount ends with its last owner.
-            let Some(next) = store.upgrade().and_then(|store| store.block_after(tip)).filter(|next| next.offset < until) else {
-                break;
-            };
-            tip = next;
-            if found.send(next).is_err() {
-                return;
-            }
+        let is_between =
+            |first: &Location, last: &Location| first.pack == from.pack && (first.offset..=last.offset).contains(&from.offset);
+        let is_of = |blocks: &VecDeque<Location>| matches!((blocks.front(), blocks.back()), (Some(first), Some(last)) if is_between(first, last));
+        let known = self.readers.iter().position(is_of);
+        let mut blocks = known.map_or_else(VecDeque::new, |at| self.readers.remove(at));
+        blocks.retain(|block| block.offset > from.offset);
+        blocks.push_front(from);
+        let mut is_wanted = true;
+        while is_wanted
+            && blocks.len() <= self.blocks_max
+            && let Some(next) = blocks.back().and_then(|tip| block_after(*tip)).filter(|next| next.offset < until)
+        {
+            blocks.push_back(next);
+            is_wanted = hand_on(next);
         }
-        tips.insert(0, tip);
-        tips.truncate(READERS_MAX);
+        self.readers.insert(0, blocks);
+        self.readers.truncate(READERS_MAX);
+        is_wanted
+    }
+}
+
+/// Finds the blocks that lie behind each requested one, and were not found for this reader before.
+fn look(store: &Weak<Store>, requests: &Receiver<Location>, found: &SyncSender<Location>, blocks_max: usize) {
+    let mut served = Served::new(blocks_max);
+    // Nothing may hold the store while it waits: the mount ends with its last owner.
+    let block_after = |at| store.upgrade().and_then(|store| store.block_after(at));
+    while let Ok(from) = requests.recv() {
+        if !served.advance(from, block_after, |next| found.send(next).is_ok()) {
+            return;
+        }
     }
 }
 
@@ -157,5 +198,47 @@ mod tests {
     fn who_goes_to_and_fro_is_likely_to_come_back() {
         let said = noted((0..200).map(|i| (i * 7919 % 100) * 10));
         assert!(said.iter().all(|reuse| *reuse == Reuse::Likely));
+    }
+
+    #[test]
+    fn no_more_is_decoded_ahead_than_stays_until_it_is_used() {
+        assert_eq!([0, 3 << 20, 32 << 20].map(blocks_ahead), [1, 1, 10]);
+        // Blocks that compress to a hundredth: hundreds lie within the window.
+        let bytes = 10_000;
+        let block = |n: u64| Location { pack: PackId([0; 16]), offset: n * u64::from(bytes), block_bytes: bytes };
+        let after = |at: Location| Some(block(at.offset / u64::from(bytes) + 1)).filter(|next| *next != block(50));
+        let (mut served, mut decoded) = (Served::new(8), Vec::new());
+        for at in 0..50 {
+            served.advance(block(at), after, |next| {
+                decoded.push(next);
+                true
+            });
+            let ahead = (at + 9).min(50) - 1;
+            assert_eq!(decoded, (1..=ahead).map(block).collect::<Vec<_>>(), "each once, and none too early");
+        }
+        // Another reader of the same, who is far behind, is served anew.
+        decoded.clear();
+        served.advance(block(0), after, |next| {
+            decoded.push(next);
+            true
+        });
+        assert_eq!(decoded, (1..=8).map(block).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn blocks_that_do_not_compress_are_decoded_as_far_as_the_window_goes() {
+        let block = |n: u64| Location { pack: PackId([0; 16]), offset: n << 20, block_bytes: 1 << 20 };
+        let (mut served, mut decoded) = (Served::new(100), Vec::new());
+        for at in 0..20 {
+            served.advance(
+                block(at),
+                |at| Some(block((at.offset >> 20) + 1)),
+                |next| {
+                    decoded.push(next);
+                    true
+                },
+            );
+            assert_eq!(decoded.len() as u64, at + 4);
+        }
     }
 }

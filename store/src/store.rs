@@ -359,6 +359,11 @@ impl Store {
         self.blocks.decoded()
     }
 
+    /// How many bytes of decoded blocks are for those who go through long files.
+    pub fn passing_bytes(&self) -> u64 {
+        self.blocks.passing_bytes()
+    }
+
     /// Where the next block of the same pack lies; `None` behind the last one, or where the pack is damaged or gone.
     pub fn block_after(&self, location: Location) -> Option<Location> {
         let offset = location.offset.checked_add(u64::from(location.block_bytes))?;

@@ -100,6 +100,11 @@ impl BlockCache {
         decoded
     }
 
+    /// How many bytes are for blocks of long files.
+    pub fn passing_bytes(&self) -> u64 {
+        self.bytes_max / PASSING_PART
+    }
+
     /// How many blocks were decoded so far; others were found here.
     pub fn decoded(&self) -> u64 {
         lock(&self.state).decoded
