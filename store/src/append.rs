@@ -30,9 +30,9 @@ impl Store {
     /// Appends events, all or none, with one sync. An event whose idempotency key is known already is not appended again; the one that
     /// is there is returned. Later events of the list see what earlier ones changed.
     ///
-    /// Fails with [`Error::Fenced`] where an epoch that is out of date moves a head, changes a status or the conversation, renews a lease or decides, and
-    /// where a run does not begin above the session's epoch; with [`Error::NoSession`], [`Error::NoRun`] or [`Error::NoCheckpoint`] where
-    /// the subject does not exist.
+    /// Fails with [`Error::Fenced`] where an epoch that is out of date moves a head, changes a status or the conversation, renews a lease or
+    /// decides, and where a run does not begin above the session's epoch; with [`Error::NoSession`], [`Error::NoRun`] or
+    /// [`Error::NoCheckpoint`] where the subject does not exist.
     pub fn append_events(&self, new: &[NewEvent], progress: &dyn Progress) -> Result<Vec<Appended>> {
         self.append_events_of(&|_| Ok(new.to_vec()), progress)
     }

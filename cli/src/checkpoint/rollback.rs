@@ -14,6 +14,7 @@ use parhelia_session::{
 use parhelia_store::{
     Store,
     fold::{Session, Status},
+    id::Ulid,
     name,
     record::Checkpoint,
     restore::Change,
@@ -93,31 +94,32 @@ fn said(context: &mut Context, target: &Checkpoint, rolled: Rolled) -> Result<Co
 /// Undoes the last rollback.
 pub fn undo(context: &mut Context, args: &UndoArgs) -> Result<Code> {
     let store = context.open()?;
-    let id = match &args.session {
-        Some(name) => store.view().session_named(name)?.id,
+    let session = match &args.session {
+        Some(name) => store.view().session_named(name)?,
         None => last_rolled_back(&store)?,
     };
+    let none = || Failure::Usage(format!("session {} was not rolled back", session.id));
+    newest(&session).ok_or_else(none)?;
+    let id = session.id.clone();
     // One that was interrupted is finished first, and is then the one that is undone.
     let turn = begin(context, &store, &id, &args.how)?;
-    let session = store.refresh()?.session(&id)?;
-    let Some(last) = session.as_ref().and_then(rollback::last) else {
-        return Err(Failure::Usage(format!("session {id} was not rolled back")));
-    };
+    let last = store.refresh()?.session(&id)?.as_ref().and_then(rollback::last).ok_or_else(none)?;
     let (target, _pin) = context.pinned(&store, &last.safety.to_string(), "undo")?;
     let how = How { files_only: args.how.files_only || !last.with_conversation, ..args.how.clone() };
     let rolled = roll_in_turn(context, &store, &turn, &target, Some(&last), &how)?;
     said(context, &target, rolled)
 }
 
-/// The session whose rollback, done or interrupted, is the newest.
-fn last_rolled_back(store: &Store) -> Result<String> {
-    let newest = |session: &Session| {
-        let done = rollback::last(session).map(|last| last.safety);
-        done.max(rollback::open(session).map(|intent| intent.safety))
-    };
-    let sessions = store.view().sessions()?.into_iter();
-    let found = sessions.filter_map(|session| Some((newest(&session)?, session.id))).max();
-    found.map(|(_, id)| id).ok_or_else(|| Failure::Usage("no session was rolled back".into()))
+/// What was there before a session's newest rollback, done or interrupted.
+fn newest(session: &Session) -> Option<Ulid> {
+    let done = rollback::last(session).map(|last| last.safety);
+    done.max(rollback::open(session).map(|intent| intent.safety))
+}
+
+fn last_rolled_back(store: &Store) -> Result<Session> {
+    let found = store.view().sessions()?.into_iter().filter_map(|session| Some((newest(&session)?, session)));
+    let last = found.max_by_key(|(safety, _)| *safety).map(|(_, session)| session);
+    last.ok_or_else(|| Failure::Usage("no session was rolled back".into()))
 }
 
 /// What became of a rollback.

@@ -70,6 +70,7 @@ fn runs_fence_each_other() {
         new(kind::SESSION_STATUS, "test").with("status", "ended"),
         new(kind::SESSION_HEAD, "test").with("checkpoint", id.as_str()),
         new(kind::CHECKPOINT_DECIDED, id.as_str()).with("status", "approved"),
+        new(kind::CONVERSATION_SEEN, "another").with("session", "test").with("run", "r1"),
     ] {
         assert!(matches!(append(&test, refused.in_epoch(1)), Err(Error::Fenced { .. })));
     }

@@ -115,10 +115,12 @@ impl State {
     /// Where a block is, or will be; it counts as used.
     fn slot(&mut self, location: Location, reuse: Reuse) -> Arc<Mutex<Option<Arc<Block>>>> {
         if reuse == Reuse::Likely
-            && let Some(slot) = self.passing.by_use.pop(&location)
+            && let Some(mut slot) = self.passing.by_use.pop(&location)
         {
             self.passing.bytes -= slot.bytes;
             self.kept.bytes += slot.bytes;
+            // Somebody else came to it.
+            slot.returns = (slot.returns + 1).min(RETURNS_MAX);
             self.kept.by_use.put(location, slot);
         }
         let slots = match reuse {
