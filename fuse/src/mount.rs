@@ -247,18 +247,18 @@ fn checked(store: &Store, mountpoint: &Path) -> Result<PathBuf> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(refuse("there is no such folder; make it first".into())),
         Err(e) => return Err(refuse(e.to_string())),
     }
-    // Whoever may not list it is told by the mount itself what he may not.
-    if fs::read_dir(&path).is_ok_and(|mut entries| entries.next().is_some()) {
-        return Err(refuse(
-            "it is not empty, and what is in it would be hidden; choose an empty folder, such as a new one".into(),
-        ));
-    }
     let root = resolved(store.path());
     if path.starts_with(&root) {
         return Err(refuse("it is the store, or inside it; choose another folder".into()));
     }
     if root.starts_with(&path) {
         return Err(refuse("the store is inside it, and would be hidden; choose another folder".into()));
+    }
+    // Whoever may not list it is told by the mount itself what he may not.
+    if fs::read_dir(&path).is_ok_and(|mut entries| entries.next().is_some()) {
+        return Err(refuse(
+            "it is not empty, and what is in it would be hidden; choose an empty folder, such as a new one".into(),
+        ));
     }
     Ok(path)
 }
