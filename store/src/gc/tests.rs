@@ -55,7 +55,8 @@ fn all_read_back(test: &TestStore, expected: &BTreeMap<Ulid, Files>) {
 #[test]
 fn what_was_dead_by_a_deletion_that_was_taken_back_stays() {
     let test = TestStore::new();
-    let (a, b) = (test.checkpoint(&files(1, 5)), test.checkpoint(&files(2, 5)));
+    let of = |seed| Files::from([(format!("file{seed}"), content(seed, 5))]);
+    let (a, b) = (test.checkpoint(&of(1)), test.checkpoint(&of(2)));
     let before = test.journal_files();
     test.delete(a);
     let pin = Pin::take(&test.store.layout().pins(), true, "gc").unwrap();
@@ -72,7 +73,7 @@ fn what_was_dead_by_a_deletion_that_was_taken_back_stays() {
     drop(pin);
     run(&test.store, &everything(), &()).unwrap();
     assert_eq!(test.another().ids(), [a]);
-    all_read_back(&test.another(), &BTreeMap::from([(a, files(1, 5))]));
+    all_read_back(&test.another(), &BTreeMap::from([(a, of(1))]));
 }
 
 fn everything() -> GcOptions {

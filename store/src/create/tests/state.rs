@@ -248,8 +248,7 @@ proptest! {
             let more = if what % 2 == 0 { noise(bytes, seed.wrapping_add(i as u64)) } else { vec![b'x'; bytes] };
             content.extend_from_slice(&more);
             File::options().append(true).open(&log).unwrap().write_all(&more).unwrap();
-            let cut = content.len() as u64 - u64::from(what);
-            let cut = cut.min(content.len() as u64);
+            let cut = (content.len() as u64).saturating_sub(u64::from(what));
             let outcome = capture(&f, &log, cut);
             let node = f.store.entry(outcome.checkpoint.record.root, b"state").unwrap().unwrap();
             let node = f.store.entry(node.as_folder().unwrap().0, b"log").unwrap().unwrap();
