@@ -88,7 +88,8 @@ fn what_is_left_out_and_came_after_an_interruption_is_kept() {
     let Interrupted { work, _recorder, .. } = interrupted(false);
     write(&work.workspace.join("more/package.json"), b"{}").unwrap();
     write(&work.workspace.join("more/node_modules/x"), b"fetched after the crash").unwrap();
-    let text = work.rollback(&[]);
+    let workspace = work.workspace.to_string_lossy().into_owned();
+    let text = work.scratch.expect(0, &["checkpoint", "create", &work.session, "--workspace", &workspace]);
     assert!(text.contains("is finished now"), "{text}");
     assert_eq!(fs::read(work.workspace.join("more/node_modules/x")).unwrap(), b"fetched after the crash");
     assert!(!work.workspace.join("more/package.json").exists());
