@@ -53,7 +53,7 @@ impl Store {
     }
 
     /// The chunks of a blob of `size` bytes that has a recipe, in order.
-    fn recipe(&self, blob: BlobId, size: u64) -> Result<Vec<ChunkRun>> {
+    pub(crate) fn recipe(&self, blob: BlobId, size: u64) -> Result<Vec<ChunkRun>> {
         let root = self.read_object(ObjectKind::RecipeRoot, blob.recipe_root(), |bytes| recipe::decode_root(blob, bytes))?;
         self.check_bytes(blob, &root, size, "the tree")?;
         let mut runs = Vec::new();

@@ -11,9 +11,9 @@ use rustix::io::Errno;
 use super::{running::Digest, sink::Batch};
 use crate::{
     error::Result,
-    format::SINGLE_CHUNK_BYTES,
+    format::{BLOCK_BYTES_MAX, SINGLE_CHUNK_BYTES},
     id::BlobId,
-    recipe::{self, ChunkRun},
+    recipe::ChunkRun,
     store::Chunking,
     sys::{self, Stat},
     tree::Hole,
@@ -164,16 +164,30 @@ impl Reader {
         self.read_range(fd, rest, &before, &mut out)?;
         let Cutter { hasher, runs, total, batch } = out;
         let blob = BlobId(*hasher.finalize().as_bytes());
-        match runs.as_slice() {
-            [] => {}
-            [only] if only.repeat == 1 => debug_assert_eq!(only.id, blob),
-            _ => {
-                for encoded in recipe::encode(blob, &runs) {
-                    batch.meta(encoded)?;
-                }
-            }
-        }
+        debug_assert!(!matches!(runs.as_slice(), [only] if only.repeat == 1 && only.id != blob));
+        let lost = batch.recipe(blob, &runs)?;
+        self.put_back(fd, &lost, batch)?;
         Ok((blob, total))
+    }
+
+    /// Stores chunks that the store has lost, from where the file should have them. False where it holds something else there.
+    pub fn put_back(&mut self, fd: BorrowedFd<'_>, lost: &[(u64, ChunkRun)], batch: &mut Batch<'_>) -> Result<bool, Failure> {
+        for (at, run) in lost {
+            let bytes = run.bytes as usize;
+            if bytes > BLOCK_BYTES_MAX {
+                return Ok(false);
+            }
+            if self.buffer.len() < bytes {
+                self.buffer.resize(bytes, 0);
+            }
+            rustix::fs::seek(fd, rustix::fs::SeekFrom::Start(*at))?;
+            let piece = &mut self.buffer[..bytes];
+            if read_full(fd, piece)? < bytes || BlobId::of(piece) != run.id {
+                return Ok(false);
+            }
+            batch.large_chunk(run.id.object(), piece)?;
+        }
+        Ok(true)
     }
 
     /// Reads at most `limit` bytes from the file's offset on, cuts them, and hands each to `hash`. Says what they are, and how many there

@@ -31,7 +31,7 @@ use crate::{
     format::{GROWN_MAGIC, SINGLE_CHUNK_BYTES},
     id::{BlobId, OpId, Ulid},
     layout::Layout,
-    recipe::{self, ChunkRun},
+    recipe::ChunkRun,
     store::{Chunking, Store},
     sys::Stat,
     tree::Time,
@@ -195,7 +195,7 @@ pub struct GrownContent {
 }
 
 /// Reads the first `end` bytes of a file into the sink, as far as they are not known. `before` is what is known; its chunks are in the
-/// store, and stay there for as long as the caller's pin.
+/// store, but for what a repair did not find, and stay there for as long as the caller's pin.
 pub fn read(
     store: &Store,
     reader: &mut Reader,
@@ -217,7 +217,9 @@ pub fn read(
         let hashed = starts.partition_point(|start| *start <= before.groups.bytes()) - 1;
         let kept = before.kept(chunking);
         let from = hashed.min(kept);
-        if before.is_still_there(file, &starts, from)? {
+        // What is not read again is not stored again either: what was lost of it has to be noticed here.
+        let lost = batch.lost(&before.runs)?;
+        if before.is_still_there(file, &starts, from)? && reader.put_back(file.as_fd(), &lost, batch)? {
             at = starts.get(from).copied().unwrap_or(before.bytes);
             runs = before.runs[..from].to_vec();
             known = before.runs[from..kept].to_vec();
@@ -233,11 +235,8 @@ pub fn read(
     }
     runs.extend(read);
     let (blob, groups) = hash.finish();
-    if runs.len() > 1 || runs.iter().any(|run| run.repeat > 1) {
-        for encoded in recipe::encode(blob, &runs) {
-            batch.meta(encoded)?;
-        }
-    }
+    let lost = batch.recipe(blob, &runs)?;
+    reader.put_back(file.as_fd(), &lost, batch)?;
     Ok(GrownContent { blob, bytes_read, grown: Grown { inode, bytes: end, changed: None, groups, runs } })
 }
 

@@ -14,11 +14,11 @@ use std::{
 use crate::{
     error::{Error, IoContext, Result},
     format::{DATA_BLOCK_BYTES, LARGE_BLOCK_BYTES, META_BLOCK_BYTES, PACK_BYTES},
-    id::{ObjectId, ObjectKey, OpId, PackId, TreeId},
+    id::{BlobId, ObjectId, ObjectKey, OpId, PackId, TreeId},
     layout::Layout,
     name,
     pack::{BlockBuilder, Location, ObjectKind, PackInfo, PackWriter},
-    recipe::Encoded,
+    recipe::{self, ChunkRun, Encoded},
     store::Store,
     tree::{self, TreeNode, Trees},
     view::View,
@@ -42,6 +42,7 @@ pub enum Sink<'a> {
 
 /// Writes new objects into packs.
 pub struct PackSink<'a> {
+    store: &'a Store,
     layout: &'a Layout,
     view: Arc<View>,
     op: OpId,
@@ -119,6 +120,7 @@ impl<'a> PackSink<'a> {
     pub fn new(store: &'a Store, view: Arc<View>, op: OpId, adopted: HashMap<ObjectKey, Location>, next_pack: u32) -> Self {
         PackSink {
             adopted_packs: next_pack as usize,
+            store,
             layout: store.layout(),
             view,
             op,
@@ -145,6 +147,19 @@ impl<'a> PackSink<'a> {
             }
             None => Ok(true),
         }
+    }
+
+    /// Those of a file's chunks that the store does not have, and where in the file they begin.
+    fn missing(&self, runs: &[ChunkRun]) -> Result<Vec<(u64, ChunkRun)>> {
+        let view = self.store.view();
+        let (mut missing, mut at) = (Vec::new(), 0u64);
+        for run in runs {
+            if view.locate(run.id.object())?.is_none() {
+                missing.push((at, *run));
+            }
+            at = at.saturating_add(run.run_bytes());
+        }
+        Ok(missing)
     }
 
     fn write_block(&self, builder: &mut BlockBuilder, compressor: &mut zstd::bulk::Compressor<'_>) -> Result<()> {
@@ -330,6 +345,37 @@ impl<'a> Batch<'a> {
             self.write(|batch| &mut batch.large)?;
         }
         Ok(())
+    }
+
+    /// Those of a file's chunks that the store has lost, and where in the file they begin. `runs` are what it is known to have had.
+    pub fn lost(&self, runs: &[ChunkRun]) -> Result<Vec<(u64, ChunkRun)>> {
+        match self.sink {
+            Sink::Store(packs) => packs.missing(runs),
+            Sink::Look(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// Takes the recipe of a file that was read. One that is there already stays, and readers go by it, although it may have been cut
+    /// otherwise: returned are the chunks that it has lost.
+    pub fn recipe(&mut self, blob: BlobId, runs: &[ChunkRun]) -> Result<Vec<(u64, ChunkRun)>> {
+        let mut lost = Vec::new();
+        if let Sink::Store(packs) = self.sink
+            && packs.view.locate(blob.recipe_root())?.is_some()
+        {
+            let bytes = runs.iter().map(ChunkRun::run_bytes).sum();
+            // One that cannot be read is what `check` finds, and takes away.
+            if let Ok(there) = packs.store.recipe(blob, bytes)
+                && there != runs
+            {
+                lost = packs.missing(&there)?;
+            }
+        }
+        if runs.len() > 1 || runs.iter().any(|run| run.repeat > 1) {
+            for encoded in recipe::encode(blob, runs) {
+                self.meta(encoded)?;
+            }
+        }
+        Ok(lost)
     }
 
     /// Takes a tree, recipe, record or table.
