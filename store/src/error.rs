@@ -218,6 +218,19 @@ impl Error {
         matches!(self, Error::Io { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded))
     }
 
+    /// Whether bytes are gone or not what was written: another try would find the same. What cannot be read for another reason, such as
+    /// want of permission, of memory or of file descriptors, may be whole.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Error::Corrupt { .. } | Error::Missing { .. } => true,
+            Error::At { source, .. } => source.is_damage(),
+            Error::Io { source, .. } => {
+                source.kind() == io::ErrorKind::NotFound || source.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
+            }
+            _ => false,
+        }
+    }
+
     /// Whether the system said that there is no such file.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)

@@ -150,12 +150,12 @@ fn attempt(
     let mut pin = Pin::take(&store.layout().pins(), true, "create")?;
     let cache = StatCache::open(store.layout(), &target.path);
     let base = pin_base(store, &mut pin, cache.as_ref())?;
+    let (base, base_omissions) = read_base(store, base, progress)?;
     let cache = cache.filter(|_| base.is_some());
     belonging.check(&store.view(), &options.session)?;
     target.check(&store.view(), &options.session)?;
     let head = store.view().head(&options.session)?;
     let adopted = orphans::adopt(store, pin.op, progress)?;
-    let base_omissions = base.as_ref().map_or_else(|| Ok(Vec::new()), |base| store.omissions(base))?;
     let cache_out = statcache::Writer::create(store.layout(), &target.path, cache.as_ref()).ok().map(Mutex::new);
 
     let expected = base.as_ref().map(|base| &base.record.workspace);
@@ -194,7 +194,7 @@ fn attempt(
     walked.read = (walked.read.0 + taken.read.0, walked.read.1 + taken.read.1);
 
     if let Some(head) = head.as_ref().filter(|_| options.skip_if_unchanged)
-        && is_unchanged(store, head, &workspace, roots, &captured)?
+        && is_unchanged(store, head, &workspace, roots, &captured, progress)?
     {
         let Walked { omissions, read, .. } = walked;
         discard(store, pin, sink);
@@ -241,10 +241,39 @@ fn seen(walked: &mut Walked) -> Seen<'_> {
     Seen { totals, omissions: &walked.omissions, entries }
 }
 
-/// Whether a checkpoint has the same workspace, and the same conversation.
-fn is_unchanged(store: &Store, head: &Checkpoint, workspace: &Node, roots: Roots, captured: &Captured) -> Result<bool> {
-    let same = head.record.links == roots.links && head.record.conversation == captured.conversation;
-    Ok(same && store.workspace_node(head)? == *workspace)
+/// Whether a checkpoint has the same workspace, and the same conversation. A damaged one is no reason to make no other.
+fn is_unchanged(
+    store: &Store,
+    head: &Checkpoint,
+    workspace: &Node,
+    roots: Roots,
+    captured: &Captured,
+    progress: &dyn Progress,
+) -> Result<bool> {
+    if head.record.links != roots.links || head.record.conversation != captured.conversation {
+        return Ok(false);
+    }
+    match store.workspace_node(head) {
+        Ok(node) => Ok(node == *workspace),
+        Err(e) if e.is_damage() => {
+            progress.notice(&format!("{} is damaged, and taken for another state: {e}", head.id()));
+            Ok(false)
+        }
+        Err(e) => Err(e),
+    }
+}
+
+/// What the checkpoint left out whose content the stat cache names. Without one that is damaged everything is read.
+fn read_base(store: &Store, base: Option<Checkpoint>, progress: &dyn Progress) -> Result<(Option<Checkpoint>, Vec<Omission>)> {
+    let Some(base) = base else { return Ok((None, Vec::new())) };
+    match store.omissions(&base) {
+        Ok(omissions) => Ok((Some(base), omissions)),
+        Err(e) if e.is_damage() => {
+            progress.notice(&format!("{} is damaged, so that everything is read: {e}", base.id()));
+            Ok((None, Vec::new()))
+        }
+        Err(e) => Err(e),
+    }
 }
 
 /// Looks at a folder as [`run`] would, without storing anything: its node and trees, for comparing it with a checkpoint.

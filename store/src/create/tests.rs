@@ -513,3 +513,39 @@ fn a_panic_in_a_worker_ends_the_run() {
     assert!(made.is_err());
     f.assert_exact(&f.create().checkpoint);
 }
+
+/// Tells what it was noticed.
+#[derive(Default)]
+struct Notices(std::sync::Mutex<Vec<String>>);
+
+impl Progress for Notices {
+    fn notice(&self, text: &str) {
+        self.0.lock().unwrap().push(text.to_owned());
+    }
+}
+
+#[test]
+fn damage_in_the_last_checkpoint_stops_no_other() {
+    let f = fixture();
+    f.write("a/b", &noise(3000, 1));
+    f.write("py/__pycache__/x.pyc", b"left out");
+    let options = Options { rules: Rules { defaults: true, ..Rules::default() }, skip_if_unchanged: true, ..f.options() };
+    let create = || {
+        let store = Store::open(f.store.path(), &OpenOptions::default()).unwrap();
+        let notices = Notices::default();
+        let outcome = run(&store, &options, &notices).unwrap();
+        (outcome, notices.0.into_inner().unwrap())
+    };
+    let damage = |kind, id| {
+        let at = f.store.refresh().and_then(|_| f.store.locate(kind, id)).unwrap();
+        let path = f.store.layout().pack(at.pack);
+        let mut bytes = fs::read(&path).unwrap();
+        let end = (at.offset + u64::from(at.block_bytes)) as usize;
+        bytes[at.offset as usize + 8..end].fill(0);
+        fs::write(&path, bytes).unwrap();
+    };
+    let record = create().0.checkpoint.record;
+    damage(crate::pack::ObjectKind::Table, record.omitted.unwrap().table);
+    let (outcome, notices) = create();
+    assert!(!outcome.skipped && outcome.files_read > 0 && notices.iter().any(|text| text.contains("is damaged")), "{notices:?}");
+}
