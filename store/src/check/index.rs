@@ -5,7 +5,7 @@ use std::{fs, path::Path, time::Duration};
 use crate::{
     disk,
     error::{Error, IoContext, Result},
-    id::OpId,
+    id::{OpId, PackId},
     layout::Layout,
     lock::{IndexLock, WriterLock},
     progress::{Phase, Progress},
@@ -28,7 +28,8 @@ pub fn rebuild_index(root: &Path, lock_timeout: Duration, progress: &dyn Progres
     let lock = IndexLock::take(root)?;
     // What cannot be read cannot be derived from: look before anything is moved.
     let known = View::from_journal(&layout)?;
-    let bytes = known.packs()?.values().map(|pack| pack.bytes).sum();
+    let packs = known.packs()?;
+    let bytes = packs.values().map(|pack| pack.bytes).sum();
     progress.phase(Phase::Check, None, Some(bytes));
     let aside = layout.cache().join(format!("view.{}.old", OpId::generate()));
     match fs::rename(layout.view(), &aside) {
@@ -45,8 +46,36 @@ pub fn rebuild_index(root: &Path, lock_timeout: Duration, progress: &dyn Progres
         return Err(e);
     }
     disk::sync_folder(root)?;
+    // The new index leaves out what such a pack held.
+    let is_short = |id: PackId, bytes: u64| !fs::metadata(layout.pack(id)).is_ok_and(|meta| meta.len() == bytes);
+    if packs.iter().any(|(id, state)| state.condemned.is_none() && is_short(*id, state.bytes)) {
+        forget_stat_caches(&layout)?;
+    }
     match fs::remove_dir_all(&aside) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e).at("remove folder", &aside),
+        _ => Ok(()),
+    }
+}
+
+/// What a stat cache says is unchanged is not read again, although it may be what was lost.
+pub(super) fn forget_stat_caches(layout: &Layout) -> Result<()> {
+    let folder = layout.cache();
+    let entries = match fs::read_dir(&folder) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        other => other.at("read folder", &folder)?,
+    };
+    for entry in entries {
+        let path = entry.at("read folder", &folder)?.path();
+        if path.extension().is_some_and(|ending| ending == "stat") {
+            remove_if_there(&path)?;
+        }
+    }
+    Ok(())
+}
+
+fn remove_if_there(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e).at("remove", path),
         _ => Ok(()),
     }
 }

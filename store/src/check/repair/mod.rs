@@ -4,10 +4,13 @@
 //! - *Need*: follow the checkpoints. What they need and no pack has is looked for in packs that gc has condemned and not yet
 //!   removed, and in the sources: other stores, and live folders.
 //! - *Rewrite*: a pack with damage is condemned, as gc condemns packs, after all that is good in it was copied. So are packs with
-//!   recipes of which parts are lost: a later create would trust them. The index is derived anew.
+//!   recipes that cannot be unfolded any more, which a later create would keep in the place of its own, or that have lost chunks and
+//!   are not needed, which would keep gc from running. The index is derived anew.
 //!
-//! What stays lost is named. It is stored again by the first create that comes upon the same content, and the checkpoints that need
-//! it are whole again then; therefore the stat caches go, so that such a create reads everything.
+//! A recipe of which only chunks are lost stays: all the rest of its file can be read by it, and whoever stores that file again stores
+//! what it lacks. What stays lost is named. It is stored again by the first create that comes upon the same content, and the checkpoints that need
+//! it are whole again then; therefore the stat caches go, so that such a create reads everything. Of files that grow, it looks itself
+//! whether all that it does not read is there.
 
 mod need;
 mod rewrite;
@@ -27,6 +30,7 @@ use super::Touched;
 use crate::{
     error::{Error, Result},
     id::{ObjectId, PackId},
+    layout::Layout,
     pack::ObjectKind,
     pin::Pin,
     progress::Progress,
@@ -59,7 +63,7 @@ pub struct Lost {
 pub struct RepairPlan {
     /// Packs with damage, or gone.
     pub damaged_packs: Vec<PackId>,
-    /// Whole packs that hold recipes of which parts are lost.
+    /// Whole packs that hold recipes which cannot be unfolded any more, or lack chunks and are not needed.
     pub packs_with_broken_recipes: Vec<PackId>,
     /// Objects in all of these that are whole, and are copied.
     pub kept_objects: u64,
@@ -99,7 +103,7 @@ pub fn plan_repair(root: &Path, from: &[PathBuf], progress: &dyn Progress) -> Re
         need.follow(checkpoint, progress)?;
     }
     let (recovered, lost) = need.finish();
-    let broken_recipes = survey.broken_recipes(&store, &recovered)?;
+    let broken_recipes = survey.broken_recipes(&store, survey.recipes.iter().copied(), &recovered, &|_| Ok(false))?;
     let mut packs_with_broken_recipes: BTreeSet<PackId> = BTreeSet::new();
     packs_with_broken_recipes.extend(broken_recipes.iter().filter_map(|id| survey.good.get(&id.key())).map(|at| at.pack));
     packs_with_broken_recipes.retain(|pack| !survey.damaged.contains(pack));
@@ -124,6 +128,10 @@ pub fn repair(root: &Path, plan: &RepairPlan, lock_timeout: Duration, progress: 
     if plan.changes_packs() {
         let store = Store::open_without_index(root, &OpenOptions { lock_timeout, ..OpenOptions::default() })?;
         rewrite::rewrite(&store, plan, progress)?;
+    }
+    // Also where an earlier repair has done all but this.
+    if plan.changes_packs() || !plan.lost.is_empty() {
+        super::index::forget_stat_caches(&Layout { root: root.to_owned() })?;
     }
     super::rebuild_index(root, lock_timeout, progress)
 }

@@ -30,8 +30,15 @@ pub(super) struct Place<'a> {
     pub(super) bytes: u64,
 }
 
-/// Trees that are still to be followed, and where they are.
-type Pending = Vec<(TreeId, Option<Vec<u8>>)>;
+/// What is still to be done.
+enum Step {
+    /// Follow a tree, and where it is.
+    Follow(TreeId, Option<Vec<u8>>),
+    /// All below a tree was followed; so many losses had been come upon before it.
+    Done(TreeId, u64),
+}
+
+type Pending = Vec<Step>;
 
 /// Follows checkpoints.
 pub(super) struct Need<'a> {
@@ -40,14 +47,16 @@ pub(super) struct Need<'a> {
     sources: Sources,
     /// Trees and blobs of which nothing is lost.
     whole: HashSet<ObjectKey>,
+    /// How often something lost was come upon. An object that is lost once counts again with everything that needs it.
+    losses: u64,
     recovered: HashMap<ObjectKey, Found>,
     lost: BTreeMap<ObjectId, Lost>,
 }
 
 impl<'a> Need<'a> {
     pub(super) fn new(store: &'a Store, survey: &'a Survey, sources: Sources) -> Self {
-        let (whole, recovered, lost) = Default::default();
-        Need { store, survey, sources, whole, recovered, lost }
+        let (whole, losses, recovered, lost) = Default::default();
+        Need { store, survey, sources, whole, losses, recovered, lost }
     }
 
     /// What was found in the sources, and what was not.
@@ -67,18 +76,27 @@ impl<'a> Need<'a> {
                 self.require(kind, id, &top)?;
             }
         }
-        let (lost, mut visited) = (self.lost.len(), Vec::new());
-        let mut pending: Pending = vec![(checkpoint.record.root, None)];
-        while let Some((id, folder)) = pending.pop() {
+        let mut pending: Pending = vec![Step::Follow(checkpoint.record.root, None)];
+        while let Some(step) = pending.pop() {
             progress::check(progress)?;
+            let (id, folder) = match step {
+                Step::Follow(id, folder) => (id, folder),
+                Step::Done(id, losses) => {
+                    if self.losses == losses {
+                        self.whole.insert(id.object().key());
+                    }
+                    continue;
+                }
+            };
             if self.whole.contains(&id.object().key()) {
                 continue;
             }
-            visited.push(id.object().key());
+            // Comes up again when all that is below was followed.
+            pending.push(Step::Done(id, self.losses));
             let path = folder.clone().unwrap_or_default();
             let Some(bytes) = self.fetch(ObjectKind::Tree, id.object(), &Place { path: &path, ..top })? else { continue };
             match tree::decode(&bytes) {
-                Ok(TreeNode::Inner(children)) => pending.extend(children.iter().map(|c| (c.tree, folder.clone()))),
+                Ok(TreeNode::Inner(children)) => pending.extend(children.iter().map(|c| Step::Follow(c.tree, folder.clone()))),
                 Ok(TreeNode::Leaf(nodes)) => {
                     for node in &nodes {
                         self.entry(node, folder.as_deref(), &top, &mut pending)?;
@@ -86,9 +104,6 @@ impl<'a> Need<'a> {
                 }
                 Err(_) => self.lose(ObjectKind::Tree, id.object(), &Place { path: &path, ..top }),
             }
-        }
-        if self.lost.len() == lost {
-            self.whole.extend(visited);
         }
         Ok(())
     }
@@ -101,7 +116,7 @@ impl<'a> Need<'a> {
             Some(folder) => name::join(folder, &node.name),
         };
         match node.kind {
-            Kind::Folder { tree, .. } => pending.push((tree, Some(path))),
+            Kind::Folder { tree, .. } => pending.push(Step::Follow(tree, Some(path))),
             Kind::File { size, blob, .. } if size > 0 => {
                 self.blob(blob, size, &Place { path: &path, offset: 0, bytes: size, ..*top })?;
             }
@@ -117,6 +132,7 @@ impl<'a> Need<'a> {
     fn lose(&mut self, kind: ObjectKind, id: ObjectId, place: &Place<'_>) {
         let none = || Lost { object: id, kind: kind.name(), touches: Vec::new(), touches_more: 0 };
         let lost = self.lost.entry(id).or_insert_with(none);
+        self.losses += 1;
         let touched = Touched { checkpoint: place.checkpoint.record.id, path: name::display(place.path) };
         if lost.touches.len() < TOUCHED_MAX {
             lost.touches.push(touched);
@@ -130,7 +146,7 @@ impl<'a> Need<'a> {
         if self.has(id) {
             return Ok(true);
         }
-        let found = match self.survey.read_condemned(self.store, id) {
+        let found = match self.survey.read_condemned(self.store, id)? {
             None => self.sources.find(self.store, kind, id, place)?,
             found => found,
         };
@@ -160,9 +176,10 @@ impl<'a> Need<'a> {
         if self.whole.contains(&blob.object().key()) {
             return Ok(());
         }
-        let lost = self.lost.len();
+        let losses = self.losses;
         let may_be_chunk = size <= u64::from(self.store.config().chunking.bytes_max);
-        if !self.has(blob.recipe_root()) && may_be_chunk {
+        // Where there are both, readers prefer the chunk.
+        if may_be_chunk && (self.has(blob.object()) || !self.has(blob.recipe_root())) {
             self.require(ObjectKind::Chunk, blob.object(), place)?;
         } else if let Some(bytes) = self.fetch(ObjectKind::RecipeRoot, blob.recipe_root(), place)? {
             match recipe::decode_root(blob, &bytes) {
@@ -170,7 +187,7 @@ impl<'a> Need<'a> {
                 Err(_) => self.lose(ObjectKind::RecipeRoot, blob.recipe_root(), place),
             }
         }
-        if self.lost.len() == lost {
+        if self.losses == losses {
             self.whole.insert(blob.object().key());
         }
         Ok(())

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{RepairPlan, unexpected};
 use crate::{
-    error::{IoContext, Result},
+    error::Result,
     gc::{Copier, NewPacks, running_writers},
     id::{ObjectId, PackId},
     journal::Entry,
@@ -41,18 +41,25 @@ pub(super) fn rewrite(store: &Store, plan: &RepairPlan, progress: &dyn Progress)
     copier.finish()?;
     added.sync()?;
     let lock = store.lock(progress)?;
-    let packs = store.refresh()?.packs()?;
+    let view = store.refresh()?;
+    let packs = view.packs()?;
     // What is good elsewhere was not copied, and must still be there; what was recovered took the place of what was lost.
     let needed = plan.survey.good.values().map(|at| &at.pack);
     if goes.iter().chain(needed).any(|pack| packs.get(pack).is_none_or(|state| state.condemned.is_some())) {
         return Err(unexpected("garbage collection has moved what was to be repaired"));
     }
+    // A checkpoint that was committed meanwhile may have completed such a recipe.
+    let surveyed: BTreeSet<PackId> = plan.survey.packs.iter().copied().collect();
+    let is_new = |id: ObjectId| Ok(view.locate(id)?.is_some_and(|at| !surveyed.contains(&at.pack)));
+    let dropped = plan.broken_recipes.iter().copied();
+    if plan.survey.broken_recipes(store, dropped, &plan.recovered, &is_new)? != plan.broken_recipes {
+        return Err(unexpected("a checkpoint has meanwhile completed what was to be dropped"));
+    }
     let waits_for = running_writers(store, Some(pin.op))?;
     let entry = Entry::Condemn { op: pin.op, added: added.infos(), condemned: goes.into_iter().collect(), waits_for };
     added.keep();
     store.append(&lock, std::slice::from_ref(&entry))?;
-    drop(lock);
-    forget_stat_caches(store)
+    Ok(())
 }
 
 fn good_blocks(plan: &RepairPlan, goes: &BTreeSet<PackId>) -> BTreeMap<PackId, BTreeSet<Location>> {
@@ -61,16 +68,4 @@ fn good_blocks(plan: &RepairPlan, goes: &BTreeSet<PackId>) -> BTreeMap<PackId, B
         blocks.entry(location.pack).or_default().insert(*location);
     }
     blocks
-}
-
-/// What a stat cache says is unchanged is not read again, although it may be what was lost.
-fn forget_stat_caches(store: &Store) -> Result<()> {
-    let folder = store.layout().cache();
-    for entry in std::fs::read_dir(&folder).at("read folder", &folder)? {
-        let path = entry.at("read folder", &folder)?.path();
-        if path.extension().is_some_and(|ending| ending == "stat") {
-            std::fs::remove_file(&path).at("remove", &path)?;
-        }
-    }
-    Ok(())
 }
