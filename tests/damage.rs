@@ -240,6 +240,131 @@ fn what_a_repair_does_not_find_comes_back_with_the_next_create() {
     }
 }
 
+/// Flips a bit where a pack holds these bytes as they are.
+fn flip_where(s: &Scratch, bytes: &[u8]) {
+    for entry in fs::read_dir(s.store().join("packs")).unwrap() {
+        let path = entry.unwrap().path();
+        let mut pack = fs::read(&path).unwrap();
+        if let Some(at) = pack.windows(bytes.len()).position(|found| found == bytes) {
+            pack[at] ^= 1;
+            fs::write(&path, pack).unwrap();
+            return;
+        }
+    }
+    panic!("no pack holds these bytes");
+}
+
+/// A conversation of a file that only grows.
+struct Transcript(PathBuf);
+
+impl parhelia_store::create::State for Transcript {
+    fn begin(&mut self) {}
+
+    fn finish(&mut self, _seen: &parhelia_store::create::Seen<'_>) -> parhelia_store::create::Captured {
+        use parhelia_store::create::{Captured, Content, StateFile};
+        let bytes = fs::metadata(&self.0).unwrap().len();
+        let content = Content::Beginning { path: self.0.clone(), bytes };
+        let file = StateFile { path: "conversation/t.jsonl".into(), part: "conversation".into(), content, mtime: None };
+        Captured { files: vec![file], ..Captured::default() }
+    }
+}
+
+#[test]
+fn what_is_lost_of_a_conversation_comes_back_with_the_next_create() {
+    use parhelia_store::{OpenOptions, Store, create};
+    let s = Scratch::new();
+    write(&s.path("work/f"), b"a file").unwrap();
+    let (transcript, bytes) = (s.path("t.jsonl"), noise(900_000, 11));
+    let checkpoint = || {
+        let store = Store::open(&s.store(), &OpenOptions { create: true, ..OpenOptions::default() }).unwrap();
+        let options = create::Options { workspace: s.path("work"), session: "s".into(), ..create::Options::default() };
+        let mut state = Transcript(transcript.clone());
+        create::run_with(&store, &options, &create::FullWalk, &mut state, &()).unwrap().checkpoint.id()
+    };
+    let mut ids = Vec::new();
+    for end in [500_000, 600_000] {
+        fs::write(&transcript, &bytes[..end]).unwrap();
+        ids.push(checkpoint());
+    }
+    // One that only the steps in which the file has grown have made, and one in its middle.
+    flip_where(&s, &bytes[499_900..499_999]);
+    flip_where(&s, &bytes[250_000..250_099]);
+    let said = s.expect(12, &["check", "--repair"]);
+    assert!(said.contains("2 objects lost"), "{said}");
+    for end in [700_000, 900_000] {
+        fs::write(&transcript, &bytes[..end]).unwrap();
+        ids.push(checkpoint());
+    }
+    for id in &ids {
+        s.expect(0, &["checkpoint", "verify", id, "--deep", "--quiet"]);
+    }
+    s.expect(0, &["gc", "--quiet"]);
+    s.expect(0, &["check", "--read-data", "--quiet"]);
+}
+
+#[test]
+fn of_a_file_with_a_lost_chunk_the_rest_can_be_read_and_another_copy_of_it_completes_it() {
+    use parhelia_store::{OpenOptions, Store, tree::Kind};
+    let s = Scratch::new();
+    let bytes = noise(700_000, 12);
+    let mut ids = Vec::new();
+    for end in [500_000, 700_000] {
+        write(&s.path("work/log"), &bytes[..end]).unwrap();
+        ids.push(files_only(&s, &s.path("work")));
+    }
+    flip_where(&s, &bytes[499_900..499_999]);
+    let said = s.expect(12, &["check", "--repair"]);
+    assert!(said.contains("1 object lost") && ids.iter().all(|id| said.contains(&format!("{id}:log"))), "{said}");
+    let store = Store::open(&s.store(), &OpenOptions::default()).unwrap();
+    for (checkpoint, end) in store.checkpoints().unwrap().iter().zip([500_000, 700_000]) {
+        let Kind::File { blob, size, .. } = store.node_at(checkpoint, b"log").unwrap().kind else { panic!("no file") };
+        let mut found = Vec::new();
+        store.blob(blob, size).unwrap().read_range(0..200_000, |piece| Ok(found.extend_from_slice(piece))).unwrap();
+        assert_eq!((size, &found[..]), (end, &bytes[..200_000]));
+    }
+    drop(store);
+    s.expect(12, &["gc", "--quiet"]);
+    // The same content, in a folder that was never captured, where nothing tells that it was cut there.
+    write(&s.path("elsewhere/copy"), &bytes).unwrap();
+    ids.push(files_only(&s, &s.path("elsewhere")));
+    for id in &ids {
+        s.expect(0, &["checkpoint", "verify", id, "--deep", "--quiet"]);
+    }
+    s.expect(0, &["gc", "--quiet"]);
+    s.expect(0, &["check", "--read-data", "--quiet"]);
+}
+
+#[test]
+fn what_the_index_leaves_out_of_a_lost_pack_is_read_again() {
+    let (s, _) = small_store();
+    files_only(&s, &s.path("work"));
+    fs::remove_file(only_file(&s.store().join("packs"), ".pack")).unwrap();
+    s.expect(12, &["check", "--rebuild-index", "--quiet"]);
+    let again = files_only(&s, &s.path("work"));
+    s.expect(0, &["checkpoint", "verify", &again, "--deep", "--quiet"]);
+}
+
+#[test]
+fn a_pack_that_cannot_be_read_now_is_not_repaired() {
+    let (s, id) = small_store();
+    let pack = only_file(&s.store().join("packs"), ".pack");
+    let aside = s.path("aside");
+    let in_its_place: [fn(&Path); 2] =
+        [|path| std::os::unix::fs::symlink(path, path).unwrap(), |path| fs::create_dir(path).unwrap()];
+    for put in in_its_place {
+        fs::rename(&pack, &aside).unwrap();
+        put(&pack);
+        for flags in [&["--dry-run"][..], &[]] {
+            let said = s.expect(1, &[&["check", "--repair"], flags].concat());
+            assert!(said.contains(&*pack.file_name().unwrap().to_string_lossy()) && said.contains("it may be whole"), "{said}");
+        }
+        let _ = fs::remove_file(&pack).or_else(|_| fs::remove_dir(&pack));
+        fs::rename(&aside, &pack).unwrap();
+        s.expect(0, &["check", "--read-data", "--quiet"]);
+        s.expect(0, &["checkpoint", "verify", &id, "--deep", "--quiet"]);
+    }
+}
+
 #[test]
 fn a_repair_of_a_sound_store_changes_no_pack() {
     let (s, id) = small_store();
