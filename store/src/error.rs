@@ -70,7 +70,17 @@ pub enum Error {
         /// Its id, in hex.
         id: String,
     },
-    /// Reading one path of a checkpoint failed.
+    /// An object that no reader would take, so that what refers to it could never be read.
+    #[error("{what} comes to {bytes} bytes, and at most {} can be stored; {hint}", crate::format::BLOCK_BYTES_MAX)]
+    TooLong {
+        /// What the object is.
+        what: &'static str,
+        /// Its length.
+        bytes: usize,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// Something at one path, in a checkpoint or on its way into one, failed.
     #[error("{path}: {source}")]
     At {
         /// The path inside the checkpoint.
@@ -200,7 +210,11 @@ impl Error {
             Error::At { source, .. } => source.kind(),
             Error::Invalid(_) | Error::TargetNotEmpty { .. } => ErrorKind::Usage,
             Error::Cancelled => ErrorKind::Cancelled,
-            Error::Io { .. } | Error::FormatNewer { .. } | Error::Overtaken { .. } | Error::Fenced { .. } => ErrorKind::Failed,
+            Error::Io { .. }
+            | Error::FormatNewer { .. }
+            | Error::Overtaken { .. }
+            | Error::Fenced { .. }
+            | Error::TooLong { .. } => ErrorKind::Failed,
         }
     }
 

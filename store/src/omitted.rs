@@ -1,8 +1,12 @@
 //! What capture left out: every entry by name, with the reason. No restore or rollback deletes any of these.
+//!
+//! The list is a table beside the root. One that is too long for that is a file in the folder `state`; the table then names the folders
+//! of what was left out, so that whoever knows of tables alone spares too much, and never too little.
 
 use crate::{
     codec::{Decoder, Malformed, put_bytes, put_uint},
-    error::Result,
+    create::STATE_FOLDER,
+    error::{Error, Result},
     format::context,
     id::ObjectId,
     name,
@@ -10,7 +14,11 @@ use crate::{
     recipe::Encoded,
     record::Checkpoint,
     store::Store,
+    tree::Kind,
 };
+
+/// The file of the folder `state` that holds a list too long for a table.
+pub const OMISSIONS_FILE: &str = "omissions";
 
 /// Why an entry is not in a checkpoint as it was.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,6 +38,41 @@ pub struct Omission {
     pub path: Vec<u8>,
     /// Why.
     pub reason: Reason,
+}
+
+/// A list of omissions as it is stored.
+pub struct Listed {
+    /// The table that the record refers to.
+    pub table: Encoded,
+    /// What is in [`OMISSIONS_FILE`], where the table only stands in for it.
+    pub whole: Option<Vec<u8>>,
+}
+
+/// Encodes a list of omissions, in a table of at most `bytes_max` bytes.
+pub fn list(omissions: &[Omission], bytes_max: usize) -> Listed {
+    let table = encode(omissions);
+    match table.bytes.len() <= bytes_max {
+        true => Listed { table, whole: None },
+        false => Listed { table: stand_in(omissions, bytes_max), whole: Some(table.bytes) },
+    }
+}
+
+/// A table of the folders that omissions lie in; where that is too long as well, of the folders that those lie in, and so on.
+fn stand_in(omissions: &[Omission], bytes_max: usize) -> Encoded {
+    let folder = |path: &'_ [u8]| path.iter().rposition(|b| *b == b'/').unwrap_or(0);
+    let spared = omissions.iter().filter(|omission| omission.reason != Reason::Changing);
+    let mut folders: Vec<&[u8]> = spared.map(|omission| &omission.path[..folder(&omission.path)]).collect();
+    loop {
+        folders.sort_unstable();
+        folders.dedup();
+        let why = || format!("see {STATE_FOLDER}/{OMISSIONS_FILE}");
+        let entry = |path: &&[u8]| Omission { path: path.to_vec(), reason: Reason::Excluded(why()) };
+        let table = encode(&folders.iter().map(entry).collect::<Vec<_>>());
+        if table.bytes.len() <= bytes_max || folders.iter().all(|path| path.is_empty()) {
+            return table;
+        }
+        folders.iter_mut().for_each(|path| *path = &path[..folder(path)]);
+    }
 }
 
 /// Encodes a list of omissions as an object.
@@ -81,9 +124,25 @@ impl Store {
     /// What a checkpoint's capture left out, ordered by path.
     pub fn omissions(&self, checkpoint: &Checkpoint) -> Result<Vec<Omission>> {
         match &checkpoint.record.omitted {
+            Some(omitted) if omitted.in_state => self.omissions_in_state(checkpoint),
             Some(omitted) => self.read_object(ObjectKind::Table, omitted.table, decode),
             None => Ok(Vec::new()),
         }
+    }
+
+    fn omissions_in_state(&self, checkpoint: &Checkpoint) -> Result<Vec<Omission>> {
+        let what = || format!("{STATE_FOLDER}/{OMISSIONS_FILE} of checkpoint {}", checkpoint.id());
+        let broken = |reason: String| Error::Corrupt { what: what(), place: self.layout().packs(), reason };
+        let state = self.entry(checkpoint.record.root, STATE_FOLDER.as_bytes())?;
+        let file = match state.as_ref().and_then(|state| state.as_folder()) {
+            Some((tree, _)) => self.entry(tree, OMISSIONS_FILE.as_bytes())?,
+            None => None,
+        };
+        let Some(Kind::File { size, blob, .. }) = file.map(|file| file.kind) else {
+            return Err(broken("it is not there".into()));
+        };
+        let bytes = self.blob(blob, size)?.read_all()?;
+        decode(&bytes).map_err(|e| broken(e.to_string()))
     }
 }
 
@@ -99,6 +158,26 @@ mod tests {
             Omission { path: b"target".to_vec(), reason: Reason::Excluded("target beside Cargo.toml".into()) },
         ];
         assert_eq!(decode(&encode(&list).bytes), Ok(list));
+    }
+
+    #[test]
+    fn a_table_that_stands_in_spares_all_that_was_left_out_and_fits() {
+        let names = (0..900).map(|i| format!("a/{}/b{i}/f{i}", i % 3)).chain(["top".to_owned()]);
+        let left_out = |path: String| Omission { path: path.into_bytes(), reason: Reason::Excluded("f".into()) };
+        let mut long: Vec<Omission> = names.map(left_out).collect();
+        long.push(Omission { path: b"z/log".to_vec(), reason: Reason::Changing });
+        let whole = encode(&long).bytes;
+        assert!(list(&long, whole.len()).whole.is_none());
+        for bytes_max in [whole.len() - 1, 4000, 100, 50] {
+            let listed = list(&long, bytes_max);
+            assert!(listed.table.bytes.len() <= bytes_max, "{bytes_max}");
+            let spared = decode(&listed.table.bytes).unwrap();
+            let covers =
+                |path: &[u8]| spared.iter().any(|o| o.path.is_empty() || path.starts_with(&[&o.path[..], b"/"].concat()));
+            let missed = long.iter().find(|o| o.reason != Reason::Changing && !covers(&o.path));
+            assert_eq!(missed, None, "{bytes_max}");
+            assert_eq!(listed.whole.as_deref(), (bytes_max < whole.len()).then_some(&whole[..]));
+        }
     }
 
     #[test]

@@ -102,6 +102,9 @@ pub struct Omitted {
     pub unreadable: u64,
     /// Kept changing while it was read; what was read last is in the checkpoint.
     pub changing: u64,
+    /// Whether the list is a file in the folder `state`, and the table only names the folders.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_state: bool,
 }
 
 /// The rules by which entries were left out.

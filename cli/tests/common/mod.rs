@@ -264,6 +264,7 @@ impl Builder {
             excluded: count(|r| matches!(r, Reason::Excluded(_))),
             unreadable: count(|r| matches!(r, Reason::Unreadable(_))),
             changing: count(|r| matches!(r, Reason::Changing)),
+            in_state: false,
         }
     }
 

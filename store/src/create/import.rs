@@ -8,13 +8,13 @@ use std::{
 use jiff::Timestamp;
 
 use super::{
-    Outcome, TRIES, abandon,
+    Captured, Outcome, TRIES, abandon,
     belonging::Belonging,
     commit,
     content::{Failure, Reader as ContentReader},
-    count_omissions, new_id, orphans,
+    count_omissions, list_omissions, new_id, orphans,
     sink::{Batch, PackSink, Sink},
-    store_root,
+    state, store_root,
 };
 use crate::{
     archive::import::{Content, Member, Reader},
@@ -47,7 +47,7 @@ pub fn import(store: &Store, archive: &mut Reader<'_>, options: &ImportOptions, 
     let started_at = Timestamp::now();
     store.check_writable()?;
     options.session.as_deref().map_or(Ok(()), name::check_session)?;
-    let pin = Pin::take(&store.layout().pins(), true, "import")?;
+    let mut pin = Pin::take(&store.layout().pins(), true, "import")?;
     store.refresh()?;
     let adopted = orphans::adopt(store, pin.op, progress)?;
     progress.phase(Phase::Archive, None, None);
@@ -59,7 +59,11 @@ pub fn import(store: &Store, archive: &mut Reader<'_>, options: &ImportOptions, 
             name::check_session(&origin.record.session).map_err(unfit)?;
         }
         let omissions = archive.omissions()?;
-        let roots = store_root(&sink, &[&gathered.root], &gathered.links, &omissions)?;
+        let mut captured = Captured::default();
+        let listed = list_omissions(&omissions, &mut captured);
+        let state = state::take(store, &sink, &mut pin, &mut captured)?.folder;
+        let nodes: Vec<&Node> = state.iter().chain([&gathered.root]).collect();
+        let roots = store_root(&sink, &nodes, &gathered.links, listed)?;
         Ok((gathered, omissions, roots))
     });
     let (gathered, omissions, roots) = match gathered {
@@ -98,7 +102,7 @@ pub fn import(store: &Store, archive: &mut Reader<'_>, options: &ImportOptions, 
             bytes: totals.bytes,
         },
         rules: from.map_or_else(Rules::default, |o| o.rules.clone()),
-        omitted: count_omissions(roots.omitted, &omissions),
+        omitted: count_omissions(roots, &omissions),
         conversation: None,
         git: None,
         environment: None,
@@ -134,6 +138,8 @@ struct Gathered {
 /// An entry on its way into a tree. Folders are encoded when all members were read, because members come in any order.
 struct Item {
     node: Node,
+    /// The folder that it is in; the root's is the root itself.
+    folder: usize,
     children: Option<BTreeMap<Vec<u8>, usize>>,
     group: Option<usize>,
 }
@@ -151,7 +157,17 @@ fn folder_node(name: &[u8], meta: Meta) -> Node {
 impl Items {
     fn new() -> Self {
         let node = folder_node(b"workspace", Meta { mode: 0o755, ..Meta::default() });
-        Items { items: vec![Item { node, children: Some(BTreeMap::new()), group: None }], groups: 0 }
+        Items { items: vec![Item { node, folder: 0, children: Some(BTreeMap::new()), group: None }], groups: 0 }
+    }
+
+    fn path(&self, mut at: usize) -> Vec<u8> {
+        let mut parts = Vec::new();
+        while at != 0 {
+            parts.push(self.items[at].node.name.as_slice());
+            at = self.items[at].folder;
+        }
+        parts.reverse();
+        if parts.is_empty() { b".".to_vec() } else { parts.join(&b'/') }
     }
 
     fn find(&self, path: &[u8]) -> Option<usize> {
@@ -191,7 +207,7 @@ impl Items {
         let index = self.items.len();
         let name = node.name.clone();
         let children = node.as_folder().is_some().then(BTreeMap::new);
-        self.items.push(Item { node, children, group });
+        self.items.push(Item { node, folder, children, group });
         if let Some(siblings) = &mut self.items[folder].children {
             siblings.insert(name, index);
         }
@@ -216,7 +232,8 @@ impl Items {
         for at in preorder.iter().rev() {
             let Some(children) = self.items[*at].children.take() else { continue };
             let entries: Vec<Node> = children.values().map(|child| self.items[*child].node.clone()).collect();
-            let (tree, totals) = tree::encode_folder(&entries, |encoded| batch.meta(encoded))?;
+            let (tree, totals) =
+                tree::encode_folder(&entries, |encoded| batch.meta(encoded)).map_err(|e| e.at(&self.path(*at)))?;
             self.items[*at].node.kind = Kind::Folder { tree, totals };
         }
         let root = self.items.swap_remove(0).node;

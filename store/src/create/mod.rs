@@ -41,11 +41,12 @@ use self::{
 use crate::{
     error::{Error, IoContext, Result},
     event::Actor,
+    format::BLOCK_BYTES_MAX,
     id::{ObjectId, TreeId, Ulid},
     links::Links,
     mounts::{self, Mount},
     name,
-    omitted::{self, Omission, Reason},
+    omitted::{self, Listed, OMISSIONS_FILE, Omission, Reason},
     pin::Pin,
     progress::{Phase, Progress},
     record::{Checkpoint, Omitted, Part, RECORD_SCHEMA, Record, Rules, Trigger, Workspace},
@@ -183,9 +184,10 @@ fn attempt(
     };
     let mut captured = state.finish(&seen(&mut walked));
     let workspace = walked.root.node.clone();
+    let listed = list_omissions(&walked.omissions, &mut captured);
     let stored = state::take(store, &sink, &mut pin, &mut captured).and_then(|taken| {
         let nodes: Vec<&Node> = taken.folder.iter().chain([&workspace]).collect();
-        store_root(&sink, &nodes, &link_groups(&walked.links), &walked.omissions).map(|roots| (taken, roots))
+        store_root(&sink, &nodes, &link_groups(&walked.links), listed).map(|roots| (taken, roots))
     });
     let (taken, roots) = match stored {
         Ok(stored) => stored,
@@ -397,16 +399,32 @@ struct Roots {
     tree: TreeId,
     links: Option<ObjectId>,
     omitted: Option<ObjectId>,
+    /// Whether the table of what was left out only stands in for a file in `state`.
+    omitted_in_state: bool,
+}
+
+/// What was left out, as it is to be stored. A list that is too long for a table becomes one of the files beside the workspace.
+fn list_omissions(omissions: &[Omission], captured: &mut Captured) -> Option<Listed> {
+    let mut listed = (!omissions.is_empty()).then(|| omitted::list(omissions, BLOCK_BYTES_MAX))?;
+    if let Some(whole) = &mut listed.whole {
+        let (path, part) = (OMISSIONS_FILE.to_owned(), OMISSIONS_FILE.to_owned());
+        captured.files.push(StateFile { path, part, content: Content::Bytes(std::mem::take(whole)), mtime: None });
+    }
+    Some(listed)
 }
 
 /// Stores the root tree and the tables beside it.
-fn store_root(sink: &Sink<'_>, nodes: &[&Node], links: &Links, omissions: &[Omission]) -> Result<Roots> {
+fn store_root(sink: &Sink<'_>, nodes: &[&Node], links: &Links, listed: Option<Listed>) -> Result<Roots> {
     let mut batch = Batch::new(sink)?;
     let (tree, _) = tree::encode_folder(nodes, |encoded| batch.meta(encoded))?;
     let links = links.encode();
-    let omitted = (!omissions.is_empty()).then(|| omitted::encode(omissions));
-    let roots = Roots { tree, links: links.as_ref().map(|e| e.id), omitted: omitted.as_ref().map(|e| e.id) };
-    for encoded in links.into_iter().chain(omitted) {
+    let roots = Roots {
+        tree,
+        links: links.as_ref().map(|e| e.id),
+        omitted: listed.as_ref().map(|listed| listed.table.id),
+        omitted_in_state: listed.as_ref().is_some_and(|listed| listed.whole.is_some()),
+    };
+    for encoded in links.into_iter().chain(listed.map(|listed| listed.table)) {
         batch.meta(encoded)?;
     }
     batch.finish()?;
@@ -422,13 +440,14 @@ fn link_groups(members: &[walk::LinkMember]) -> Links {
     Links::new(groups.into_values())
 }
 
-fn count_omissions(table: Option<ObjectId>, omissions: &[Omission]) -> Option<Omitted> {
+fn count_omissions(roots: Roots, omissions: &[Omission]) -> Option<Omitted> {
     let count = |wanted: fn(&Reason) -> bool| omissions.iter().filter(|o| wanted(&o.reason)).count() as u64;
-    table.map(|table| Omitted {
+    roots.omitted.map(|table| Omitted {
         table,
         excluded: count(|r| matches!(r, Reason::Excluded(_))),
         unreadable: count(|r| matches!(r, Reason::Unreadable(_))),
         changing: count(|r| matches!(r, Reason::Changing)),
+        in_state: roots.omitted_in_state,
     })
 }
 
@@ -474,7 +493,7 @@ fn new_record(
             bytes: totals.bytes,
         },
         rules: Rules { listed_only: options.listed.is_some(), ..excluder.rules().clone() },
-        omitted: count_omissions(roots.omitted, &walked.omissions),
+        omitted: count_omissions(roots, &walked.omissions),
         conversation: captured.conversation,
         git: captured.git,
         environment: captured.environment,

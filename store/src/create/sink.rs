@@ -13,7 +13,7 @@ use std::{
 
 use crate::{
     error::{Error, IoContext, Result},
-    format::{DATA_BLOCK_BYTES, LARGE_BLOCK_BYTES, META_BLOCK_BYTES, PACK_BYTES},
+    format::{BLOCK_BYTES_MAX, DATA_BLOCK_BYTES, LARGE_BLOCK_BYTES, META_BLOCK_BYTES, PACK_BYTES},
     id::{BlobId, ObjectId, ObjectKey, OpId, PackId, TreeId},
     layout::Layout,
     name,
@@ -27,6 +27,20 @@ use crate::{
 /// Small chunks are gathered up to this many bytes, ordered by kind, and then cut into blocks.
 const WINDOW_BYTES: usize = 8 << 20;
 const SHARDS: usize = 16;
+
+/// Why an object is not stored that no reader would take.
+fn too_long(encoded: &Encoded) -> Error {
+    let (what, hint) = match encoded.kind {
+        ObjectKind::Tree => (
+            "what is kept of the entries in this folder (names, extended attributes, holes, link targets)",
+            "take extended attributes away, copy files with very many holes to ones without, or exclude what has them",
+        ),
+        ObjectKind::Table => ("the table of hard links", "exclude a folder that has many of them"),
+        ObjectKind::Record => ("the checkpoint's record, with its message, git and environment", "leave some of that out"),
+        _ => ("the list of a file's chunks", "exclude the file"),
+    };
+    Error::TooLong { what, bytes: encoded.bytes.len(), hint }
+}
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -340,6 +354,9 @@ impl<'a> Batch<'a> {
         if !packs.claim(id)? {
             return Ok(());
         }
+        if !self.large.has_room_for(bytes.len()) {
+            self.write(|batch| &mut batch.large)?;
+        }
         self.large.push(ObjectKind::Chunk, id, bytes, 0);
         if self.large.raw_bytes() >= LARGE_BLOCK_BYTES {
             self.write(|batch| &mut batch.large)?;
@@ -378,7 +395,7 @@ impl<'a> Batch<'a> {
         Ok(lost)
     }
 
-    /// Takes a tree, recipe, record or table.
+    /// Takes a tree, recipe, record or table. One that no reader would take is refused: a checkpoint with it could never be read.
     pub fn meta(&mut self, encoded: Encoded) -> Result<()> {
         match self.sink {
             Sink::Look(objects) => {
@@ -386,7 +403,13 @@ impl<'a> Batch<'a> {
                 Ok(())
             }
             Sink::Store(packs) => {
+                if encoded.bytes.len() > BLOCK_BYTES_MAX {
+                    return Err(too_long(&encoded));
+                }
                 if packs.claim(encoded.id)? {
+                    if !self.meta.has_room_for(encoded.bytes.len()) {
+                        self.write(|batch| &mut batch.meta)?;
+                    }
                     self.meta.push(encoded.kind, encoded.id, &encoded.bytes, encoded.tail_bytes);
                     if self.meta.raw_bytes() >= META_BLOCK_BYTES {
                         self.write(|batch| &mut batch.meta)?;
@@ -411,6 +434,12 @@ impl<'a> Batch<'a> {
             let start = self.small_bytes.len();
             self.small_bytes.extend_from_slice(&other.small_bytes[pending.start..pending.start + pending.bytes]);
             self.small.push(Pending { start, ..pending });
+        }
+        if !self.large.has_room_for(other.large.raw_bytes()) {
+            self.write(|batch| &mut batch.large)?;
+        }
+        if !self.meta.has_room_for(other.meta.raw_bytes()) {
+            self.write(|batch| &mut batch.meta)?;
         }
         self.large.join(&mut other.large);
         self.meta.join(&mut other.meta);

@@ -18,11 +18,11 @@ use super::{
     sink::{Batch, Sink},
 };
 use crate::{
-    error::{Error, Result},
+    error::{Error, IoContext, Result},
     format::SINGLE_CHUNK_BYTES,
     id::{BlobId, Ulid},
     name,
-    omitted::Omission,
+    omitted::{OMISSIONS_FILE, Omission},
     pin::Pin,
     record::{Consistency, Part},
     statcache,
@@ -161,6 +161,10 @@ pub(super) fn take(store: &Store, sink: &Sink<'_>, pin: &mut Pin, captured: &mut
                 root.put(&parts, Node { name: name.into(), meta, links: 1, kind })?;
             }
             Err(Failure::Store(error)) => return Err(error),
+            // Without it, nobody would know what a restore must not delete.
+            Err(Failure::Unreadable(errno)) if file.path == OMISSIONS_FILE => {
+                return Err(errno).at("put down the list of what was left out for", &store.layout().root);
+            }
             Err(Failure::Unreadable(errno)) => {
                 let place = match &file.content {
                     Content::File { path } | Content::Beginning { path, .. } => path.display().to_string(),

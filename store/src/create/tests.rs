@@ -5,7 +5,10 @@ use std::{
     collections::BTreeMap,
     fs::{self, File},
     io::{Seek, SeekFrom, Write},
-    os::unix::{ffi::OsStrExt, fs::MetadataExt},
+    os::{
+        fd::AsFd,
+        unix::{ffi::OsStrExt, fs::MetadataExt},
+    },
     path::Path,
     sync::atomic::{AtomicU64, Ordering},
 };
@@ -512,6 +515,92 @@ fn a_panic_in_a_worker_ends_the_run() {
     let made = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(&f.store, &options, &here)));
     assert!(made.is_err());
     f.assert_exact(&f.create().checkpoint);
+}
+
+#[test]
+fn more_is_left_out_than_a_table_holds() {
+    let f = fixture();
+    let mut fd = rustix::fs::open(&f.workspace, OFlags::DIRECTORY | OFlags::RDONLY, Mode::empty()).unwrap();
+    let part = "d".repeat(250);
+    let deep = [part.as_str(); 13].join("/");
+    for _ in 0..13 {
+        rustix::fs::mkdirat(&fd, part.as_str(), Mode::RWXU).unwrap();
+        fd = rustix::fs::openat(&fd, part.as_str(), OFlags::DIRECTORY | OFlags::RDONLY, Mode::empty()).unwrap();
+    }
+    for i in 0..5200 {
+        let name = format!("{i}.log");
+        rustix::fs::openat(&fd, name.as_str(), OFlags::CREATE | OFlags::WRONLY, Mode::RWXU).unwrap();
+    }
+    f.write("kept", b"x");
+    let options = Options { rules: Rules { patterns: vec!["*.log".into()], ..Rules::default() }, ..f.options() };
+    for round in 0..2u8 {
+        f.write("kept", &[round]);
+        let outcome = run(&f.store, &options, &()).unwrap();
+        let checkpoint = &outcome.checkpoint;
+        assert_eq!(outcome.omissions.len(), 5200);
+        assert_eq!(f.store.omissions(checkpoint).unwrap(), outcome.omissions);
+        assert_eq!(checkpoint.record.omitted.as_ref().map(|omitted| (omitted.excluded, omitted.in_state)), Some((5200, true)));
+        let report = crate::check::verify(&f.store, checkpoint, true, &()).unwrap();
+        assert!(report.is_ok(), "{report:?}");
+        crate::gc::run(&f.store, &Default::default(), &()).unwrap();
+    }
+    let checked = crate::check::run(f.store.path(), &Default::default(), &()).unwrap();
+    assert!(checked.is_clean(), "{:?}", checked.findings);
+
+    let last = f.store.checkpoints().unwrap().pop().unwrap();
+    rustix::fs::openat(&fd, "extra", OFlags::CREATE | OFlags::WRONLY, Mode::RWXU).unwrap();
+    for subpath in ["", &deep] {
+        let target = f.workspace.join(subpath);
+        let restored = crate::restore::Options { in_place: true, delete: true, ..crate::restore::Options::new(target) };
+        let restored = crate::restore::Options { subpath: subpath.into(), ..restored };
+        let plan = crate::restore::plan(&f.store, &last, &restored, &()).unwrap();
+        crate::restore::execute(&f.store, &last, plan, &()).unwrap();
+        assert_eq!(sys::names(fd.as_fd()).unwrap().len(), 5200);
+    }
+
+    // Whoever knows of tables alone takes more than that for left out.
+    let table = last.record.omitted.as_ref().unwrap().table;
+    let spared = f.store.read_object(crate::pack::ObjectKind::Table, table, omitted::decode).unwrap();
+    assert_eq!(spared.iter().map(|omission| omission.path.as_slice()).collect::<Vec<_>>(), [deep.as_bytes()]);
+}
+
+#[test]
+fn objects_share_a_block_where_they_fit_and_what_fits_none_is_refused() {
+    let f = fixture();
+    let pin = Pin::take(&f.store.layout().pins(), true, "create").unwrap();
+    let store_view = f.store.view();
+    let table = |bytes: usize, seed| {
+        let bytes = noise(bytes, seed);
+        let id = ObjectId(blake3::derive_key(crate::format::context::TABLE, &bytes));
+        crate::recipe::Encoded { kind: crate::pack::ObjectKind::Table, id, bytes, tail_bytes: 0 }
+    };
+    let sink = Sink::Store(Box::new(PackSink::new(&f.store, store_view, pin.op, HashMap::new(), 0)));
+    let mut batch = Batch::new(&sink).unwrap();
+    batch.meta(table(1000, 1)).unwrap();
+    batch.meta(table(BLOCK_BYTES_MAX, 2)).unwrap();
+    let error = batch.meta(table(BLOCK_BYTES_MAX + 1, 3)).unwrap_err().to_string();
+    assert!(error.contains("hard links") && error.contains("16777217 bytes") && error.contains("exclude"), "{error}");
+    // What the workers of a walk have left over, however many they are.
+    for seed in 4..30 {
+        let mut other = Batch::new(&sink).unwrap();
+        let chunk = noise(1_000_000, seed);
+        other.large_chunk(crate::id::BlobId::of(&chunk).object(), &chunk).unwrap();
+        batch.join(other).unwrap();
+    }
+    batch.finish().unwrap();
+    let Sink::Store(packs) = sink else { panic!() };
+    let written = packs.finish().unwrap();
+    let mut objects = 0;
+    for pack in written.packs {
+        let id = pack.synced().unwrap().id;
+        let file = crate::pack::PackFile::open(&f.store.layout().pack(id), id).unwrap();
+        file.scan(true, |location, directory| {
+            objects += directory.entries.len();
+            file.read_block(location).map(drop)
+        })
+        .unwrap();
+    }
+    assert_eq!(objects, 28);
 }
 
 /// Tells what it was noticed.

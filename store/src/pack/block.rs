@@ -343,6 +343,11 @@ impl BlockBuilder {
         self.heads.len() + self.tails.len()
     }
 
+    /// Whether the block stays one that a reader takes, with so many more raw bytes in it.
+    pub fn has_room_for(&self, bytes: usize) -> bool {
+        self.raw_bytes() + bytes <= BLOCK_BYTES_MAX && self.entries.len() < BLOCK_OBJECTS_MAX
+    }
+
     /// Whether nothing was added.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()

@@ -75,7 +75,8 @@ impl Shared<'_, '_> {
             }
             _ => {
                 self.dirty.store(true, Ordering::Relaxed);
-                let (tree, _) = tree::encode_folder(&entries, |encoded| worker.batch.meta(encoded))?;
+                let (tree, _) =
+                    tree::encode_folder(&entries, |encoded| worker.batch.meta(encoded)).map_err(|e| self.in_folder(folder, e))?;
                 let section = Section { tree, entries };
                 (tree, out.append(&section)?)
             }

@@ -256,6 +256,15 @@ impl Shared<'_, '_> {
         }
     }
 
+    /// Names the folder whose tree cannot be stored.
+    fn in_folder(&self, folder: &Folder, error: Error) -> Error {
+        match (&error, folder.path.is_empty()) {
+            (Error::TooLong { .. }, true) => error.at(self.walk.workspace.as_os_str().as_encoded_bytes()),
+            (Error::TooLong { .. }, false) => error.at(&folder.path),
+            _ => error,
+        }
+    }
+
     fn omit(&self, path: Vec<u8>, reason: Reason) {
         lock(&self.omissions).push(Omission { path, reason });
     }
