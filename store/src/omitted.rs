@@ -93,6 +93,12 @@ pub fn encode(omissions: &[Omission]) -> Encoded {
     Encoded { kind: ObjectKind::Table, id, bytes, tail_bytes: 0 }
 }
 
+/// How much memory a list takes at least that says that it is so long.
+pub fn kept_bytes(bytes: &[u8]) -> u64 {
+    let count = bytes.get(5..).map(|rest| Decoder::new(rest).uint("omissions"));
+    count.and_then(Result::ok).unwrap_or_default().saturating_mul(size_of::<Omission>() as u64)
+}
+
 /// Reads what [`encode`] wrote.
 pub fn decode(bytes: &[u8]) -> Result<Vec<Omission>, Malformed> {
     let mut d = Decoder::new(bytes);

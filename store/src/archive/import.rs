@@ -1,7 +1,8 @@
 //! Reading archives that anybody may have made: every member is validated before it is handed out.
 //!
 //! Refused, with the member's name: absolute paths, `..`, names and paths that no filesystem holds, hard links that lead out, sizes
-//! that are absurd, data that expands beyond reason, damaged headers. A symlink's target is content, and may say anything.
+//! that are absurd, data that expands beyond reason, what takes memory beyond reason, damaged headers. A symlink's target is content, and
+//! may say anything.
 
 use std::{
     io::{BufRead, BufReader, Read},
@@ -37,6 +38,10 @@ pub struct Limits {
     pub header_bytes_max: u64,
     /// No path may be longer.
     pub path_bytes_max: usize,
+    /// So many bytes are kept in memory of what an archive says, whatever its length.
+    pub kept_bytes_free: u64,
+    /// ... and so many more for each byte that was read of it. A header of a tar is 512 bytes, and no entry takes much more.
+    pub kept_bytes_per_byte: u64,
 }
 
 impl Default for Limits {
@@ -47,6 +52,8 @@ impl Default for Limits {
             expanded_bytes_free: 1 << 30,
             header_bytes_max: 64 << 20,
             path_bytes_max: 1 << 20,
+            kept_bytes_free: 256 << 20,
+            kept_bytes_per_byte: 64,
         }
     }
 }
@@ -106,6 +113,7 @@ impl<'a> Reader<'a> {
             return Ok(Vec::new());
         }
         let bytes = unhex(&self.omitted_hex).ok_or_else(|| self.refused(b"", "its list of omissions does not parse"))?;
+        self.check_kept(b"", omitted::kept_bytes(&bytes))?;
         omitted::decode(&bytes).map_err(|e| self.refused(b"", &e.to_string()))
     }
 
@@ -169,6 +177,18 @@ impl<'a> Reader<'a> {
     pub(crate) fn refused(&self, member: &[u8], reason: &str) -> Error {
         let member = if member.is_empty() { "(header)".to_owned() } else { name::display(member) };
         Error::Archive { path: self.path.clone(), member, reason: reason.to_owned() }
+    }
+
+    /// Refuses an archive of which more has to be kept in memory than its length accounts for: little of it can say much, as of folders
+    /// that members lie in, of attributes that hard links repeat, and of holes.
+    pub(crate) fn check_kept(&self, member: &[u8], bytes: u64) -> Result<()> {
+        let limits = &self.limits;
+        let allowed = self.input.source_bytes().saturating_mul(limits.kept_bytes_per_byte).saturating_add(limits.kept_bytes_free);
+        if bytes > allowed {
+            let reason = format!("with it, {bytes} bytes would have to be kept in memory; the archive is refused as a bomb");
+            return Err(self.refused(member, &reason));
+        }
+        Ok(())
     }
 
     fn expanded(&mut self, bytes: usize) -> Result<()> {

@@ -6,10 +6,16 @@ use super::{ARCHIVE_VERSION, COMMENT_PREFIX, import::Reader, key, pax, pax::BLOC
 use crate::{
     codec::Decoder,
     error::Result,
+    format::BLOCK_BYTES_MAX,
     name,
     record::Checkpoint,
-    tree::{Hole, Kind, Meta, Node, Time},
+    tree::{Hole, Kind, Meta, Node, Time, Xattr},
 };
+
+/// The kernel takes no longer value of an extended attribute (XATTR_SIZE_MAX).
+const XATTR_BYTES_MAX: usize = 64 << 10;
+/// A sparse file in more pieces has a map that no tree holds: each takes four bytes of it, at least.
+const SPARSE_PIECES_MAX: u64 = BLOCK_BYTES_MAX as u64 / 4;
 
 /// What a member is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +83,8 @@ pub(super) struct Extended {
     gid: Option<u32>,
     links: Option<u32>,
     xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Memory that they take.
+    xattrs_bytes: usize,
     sparse_major: Option<Vec<u8>>,
     sparse_real_size: Option<u64>,
     is_other_sparse: bool,
@@ -153,6 +161,11 @@ impl Reader<'_> {
                 }
                 _ => {
                     if let Some(xattr) = key.strip_prefix(b"SCHILY.xattr.") {
+                        extended.xattrs_bytes += xattr.len() + value.len() + size_of::<Xattr>();
+                        if extended.xattrs_bytes > BLOCK_BYTES_MAX {
+                            let member = extended.path.as_deref().unwrap_or(label);
+                            return Err(self.refused(member, "its extended attributes are more than a tree holds"));
+                        }
                         extended.xattrs.push((pax::unescape_xattr(xattr), value.to_vec()));
                     }
                 }
@@ -167,6 +180,14 @@ impl Reader<'_> {
         let bad = |what: &str| self.refused(raw_path, &format!("its {what} does not parse"));
         let stored = extended.size.unwrap_or(size);
         let id = |number: std::io::Result<u64>| number.ok().and_then(|n| u32::try_from(n).ok());
+        if let Some((name, value)) = extended.xattrs.iter().find(|(_, value)| value.len() > XATTR_BYTES_MAX) {
+            let reason = format!(
+                "its extended attribute {} has {} bytes, and no system takes more than {XATTR_BYTES_MAX}",
+                name::display(name),
+                value.len()
+            );
+            return Err(self.refused(raw_path, &reason));
+        }
         let mut xattrs = extended.xattrs;
         xattrs.sort();
         xattrs.dedup_by(|a, b| a.0 == b.0);
@@ -244,12 +265,18 @@ impl Reader<'_> {
         let label = self.rest.name.clone();
         let real_size = real_size.filter(|size| *size <= self.limits.file_bytes_max);
         let size = real_size.ok_or_else(|| self.refused(&label, "its real size is missing or too large"))?;
+        let map_bytes = self.rest.stored_bytes;
         let mut text: Vec<u8> = Vec::new();
         let mut numbers: Vec<u64> = Vec::new();
         loop {
             while let Some(end) = text.iter().position(|&b| b == b'\n') {
                 numbers.push(number(&text[..end]).ok_or_else(|| self.refused(&label, "its sparse map does not parse"))?);
                 text.drain(..=end);
+                // Each piece takes two numbers, and each of these two bytes of the member at least.
+                if numbers.len() == 1 && numbers[0] > SPARSE_PIECES_MAX.min(map_bytes / 4) {
+                    let reason = format!("its sparse map has {} pieces, more than its data or a tree can hold", numbers[0]);
+                    return Err(self.refused(&label, &reason));
+                }
                 if numbers.len() as u64 > numbers[0].saturating_mul(2) {
                     return self.finish_sparse(&label, size, &numbers[1..]);
                 }

@@ -9,7 +9,11 @@ use super::{
     import::{Content, Limits, Member, Reader},
     pax,
 };
-use crate::error::{ErrorKind, Result};
+use crate::{
+    OpenOptions, Store,
+    create::{self, ImportOptions},
+    error::{Error, ErrorKind, Result},
+};
 
 fn header(path: &[u8], kind: EntryType, size: u64) -> Header {
     let mut header = Header::new_ustar();
@@ -109,7 +113,8 @@ fn absurd_sizes_are_refused_by_name() {
     refused(&sparse(b"99999999999999999", b"0\n"), "sp", "too large");
     refused(&sparse(b"10", b"1\n5\n6\n"), "sp", "makes no sense");
     refused(&sparse(b"10", b"1\n5\n5\n"), "sp", "does not fit");
-    refused(&sparse(b"10", b"18446744073709551615\n5\n5\n"), "sp", "does not parse");
+    refused(&sparse(b"10", b"18446744073709551615\n5\n5\n"), "sp", "18446744073709551615 pieces");
+    refused(&sparse(b"10", b"129\n5\n5\n"), "sp", "129 pieces");
     refused(&sparse(b"10", b"x"), "sp", "does not parse");
     let read = read_all(&archive(&sparse(b"10", b"1\n10\n0\n")), Limits::default()).unwrap();
     assert!(matches!(&read[0].content, Content::File { size: 10, holes } if holes.len() == 1));
@@ -143,6 +148,64 @@ fn damage_is_noticed() {
     for cut in 4..zstd.len() {
         assert!(read_all(&zstd[..cut], Limits::default()).is_err(), "{cut}");
     }
+}
+
+const XATTR_BYTES: usize = 64 << 10;
+
+fn xattr(name: &str, bytes: usize) -> Vec<u8> {
+    extended(&[(format!("SCHILY.xattr.user.{name}").as_bytes(), &vec![7; bytes])])
+}
+
+fn import(parts: &[Vec<u8>], limits: Limits) -> Result<create::Outcome> {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(&dir.path().join("store"), &OpenOptions { create: true, ..Default::default() }).unwrap();
+    let bytes = archive(parts);
+    let mut reader = Reader::new(&bytes[..], Path::new("a.tar"), limits)?;
+    create::import(&store, &mut reader, &ImportOptions::default(), &())
+}
+
+/// Imports what makes much of little, where little memory is granted.
+#[track_caller]
+fn refused_as_bomb(parts: &[Vec<u8>], member: &str) {
+    let limits = Limits { kept_bytes_free: 1 << 20, ..Limits::default() };
+    let error = import(parts, limits).unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, Error::Archive { .. }), "{text}");
+    assert!(text.contains("a.tar") && text.contains(member) && text.contains("kept in memory"), "{text}");
+}
+
+#[test]
+fn little_that_takes_much_memory_is_refused_by_name() {
+    let deep = |name: &str| [extended(&[(b"path", format!("{name}/{}f", "a/".repeat(60_000)).as_bytes())]), file(b"x")].concat();
+    refused_as_bomb(&[file(b"ok"), deep("first"), deep("second")], "first/a/a");
+    let leader = (0..16).map(|i| xattr(&i.to_string(), XATTR_BYTES)).chain([file(b"leader")]);
+    let links = (0..200).map(|i| member(format!("link{i}").as_bytes(), EntryType::Link, b"leader", b""));
+    refused_as_bomb(&leader.chain(links).collect::<Vec<_>>(), "link");
+    let mut list = b"omits".to_vec();
+    crate::codec::put_uint(&mut list, 5_000_000);
+    list.resize(list.len() + 15_000_000, 0);
+    let list: String = list.iter().map(|b| format!("{b:02x}")).collect();
+    let parts = list.as_bytes().chunks(8 << 20).map(|part| {
+        let mut record = Vec::new();
+        pax::put_record(&mut record, b"comment", &[b"parhelia:omitted=", part].concat());
+        member(b"g", EntryType::XGlobalHeader, b"", &record)
+    });
+    let bytes = zstd::encode_all(&archive(&parts.collect::<Vec<_>>())[..], 3).unwrap();
+    let mut reader = Reader::new(&bytes[..], Path::new("a.tar"), Limits::default()).unwrap();
+    assert!(reader.next_member().unwrap().is_none());
+    assert!(reader.omissions().unwrap_err().to_string().contains("kept in memory"));
+}
+
+#[test]
+fn attributes_that_no_system_or_tree_holds_are_refused_by_name() {
+    refused(&[xattr("long", XATTR_BYTES + 1), file(b"with")], "with", "user.long has 65537 bytes");
+    assert!(read_all(&archive(&[xattr("long", XATTR_BYTES), file(b"with")]), Limits::default()).is_ok());
+    let many: Vec<_> = (0..257).map(|i| xattr(&i.to_string(), XATTR_BYTES)).chain([file(b"with")]).collect();
+    refused(&many, "pax", "more than a tree holds");
+    let folder = (0..256).flat_map(|i| [xattr("x", XATTR_BYTES), file(format!("sub/many/{i}").as_bytes())]);
+    let error = import(&folder.collect::<Vec<_>>(), Limits::default()).unwrap_err();
+    assert!(matches!(&error, Error::At { path, source } if path == "sub/many" && matches!(**source, Error::TooLong { .. })));
+    assert!(error.to_string().contains("extended attributes"), "{error}");
 }
 
 proptest! {

@@ -13,6 +13,7 @@ use crate::{
     error::Result,
     format::{BLOCK_BYTES_MAX, SINGLE_CHUNK_BYTES},
     id::BlobId,
+    progress::{self, Progress},
     recipe::ChunkRun,
     store::Chunking,
     sys::{self, Stat},
@@ -57,8 +58,10 @@ pub struct Content {
 }
 
 /// Reads files; one per worker, because it keeps its buffer.
-pub struct Reader {
+pub struct Reader<'p> {
     chunking: Chunking,
+    /// Asked now and then whether to stop: a file may be long, and a hole longer.
+    progress: &'p dyn Progress,
     buffer: Vec<u8>,
 }
 
@@ -75,10 +78,10 @@ fn read_full(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<usize, Errno> {
     Ok(filled)
 }
 
-impl Reader {
+impl<'p> Reader<'p> {
     /// A reader that cuts large files like this.
-    pub fn new(chunking: Chunking) -> Self {
-        Reader { chunking, buffer: Vec::new() }
+    pub fn new(chunking: Chunking, progress: &'p dyn Progress) -> Self {
+        Reader { chunking, progress, buffer: Vec::new() }
     }
 
     /// Reads an open file into the sink. `before` are the chunks of what it held when it was last captured: they are tried first, so
@@ -156,7 +159,7 @@ impl Reader {
         let mut at = 0;
         for hole in holes {
             self.read_range(fd, Some(hole.start - at), &[], &mut out)?;
-            out.zeros(hole.bytes, self.chunking.bytes_max)?;
+            out.zeros(hole.bytes, self.chunking.bytes_max, self.progress)?;
             at = hole.start + hole.bytes;
             rustix::fs::seek(fd, rustix::fs::SeekFrom::Start(at))?;
         }
@@ -225,6 +228,7 @@ impl Reader {
         loop {
             // A cut is only sought where a whole chunk is at hand.
             if !at_end && end - start < bytes_max {
+                progress::check(self.progress)?;
                 self.buffer.copy_within(start..end, 0);
                 end -= start;
                 start = 0;
@@ -283,10 +287,11 @@ impl<H: Digest> Cutter<'_, '_, H> {
     }
 
     /// A hole: hashed and cut as the zeros that it reads as, without reading them.
-    fn zeros(&mut self, mut bytes: u64, bytes_max: u32) -> Result<()> {
+    fn zeros(&mut self, mut bytes: u64, bytes_max: u32, progress: &dyn Progress) -> Result<()> {
         let zeros = vec![0; bytes_max as usize];
         let whole = BlobId::of(&zeros);
         while bytes > 0 {
+            progress::check(progress)?;
             let n = bytes.min(u64::from(bytes_max)) as usize;
             let id = if n == zeros.len() { whole } else { BlobId::of(&zeros[..n]) };
             self.chunk(id, &zeros[..n])?;

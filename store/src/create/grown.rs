@@ -198,7 +198,7 @@ pub struct GrownContent {
 /// store, but for what a repair did not find, and stay there for as long as the caller's pin.
 pub fn read(
     store: &Store,
-    reader: &mut Reader,
+    reader: &mut Reader<'_>,
     batch: &mut Batch<'_>,
     file: &File,
     end: u64,

@@ -61,7 +61,7 @@ pub fn import(store: &Store, archive: &mut Reader<'_>, options: &ImportOptions, 
         let omissions = archive.omissions()?;
         let mut captured = Captured::default();
         let listed = list_omissions(&omissions, &mut captured);
-        let state = state::take(store, &sink, &mut pin, &mut captured)?.folder;
+        let state = state::take(store, &sink, &mut pin, &mut captured, progress)?.folder;
         let nodes: Vec<&Node> = state.iter().chain([&gathered.root]).collect();
         let roots = store_root(&sink, &nodes, &gathered.links, listed)?;
         Ok((gathered, omissions, roots))
@@ -147,6 +147,19 @@ struct Item {
 struct Items {
     items: Vec<Item>,
     groups: usize,
+    /// Memory that they take, about.
+    bytes: u64,
+}
+
+/// Memory that an entry takes until all are there, about: its name is a key of its folder as well.
+fn kept_bytes(node: &Node) -> u64 {
+    let xattrs: usize = node.meta.xattrs.iter().map(|(name, value)| name.len() + value.len() + size_of::<tree::Xattr>()).sum();
+    let content = match &node.kind {
+        Kind::File { holes, .. } => size_of_val(holes.as_slice()),
+        Kind::Symlink { target } => target.len(),
+        _ => 0,
+    };
+    (size_of::<Item>() + 2 * node.name.len() + size_of::<(Vec<u8>, usize)>() + xattrs + content) as u64
 }
 
 fn folder_node(name: &[u8], meta: Meta) -> Node {
@@ -157,7 +170,7 @@ fn folder_node(name: &[u8], meta: Meta) -> Node {
 impl Items {
     fn new() -> Self {
         let node = folder_node(b"workspace", Meta { mode: 0o755, ..Meta::default() });
-        Items { items: vec![Item { node, folder: 0, children: Some(BTreeMap::new()), group: None }], groups: 0 }
+        Items { items: vec![Item { node, folder: 0, children: Some(BTreeMap::new()), group: None }], groups: 0, bytes: 0 }
     }
 
     fn path(&self, mut at: usize) -> Vec<u8> {
@@ -207,6 +220,7 @@ impl Items {
         let index = self.items.len();
         let name = node.name.clone();
         let children = node.as_folder().is_some().then(BTreeMap::new);
+        self.bytes = self.bytes.saturating_add(kept_bytes(&node));
         self.items.push(Item { node, folder, children, group });
         if let Some(siblings) = &mut self.items[folder].children {
             siblings.insert(name, index);
@@ -243,7 +257,7 @@ impl Items {
 
 fn gather(store: &Store, archive: &mut Reader<'_>, sink: &Sink<'_>, progress: &dyn Progress) -> Result<Gathered> {
     let mut batch = Batch::new(sink)?;
-    let mut reader = ContentReader::new(store.config().chunking);
+    let mut reader = ContentReader::new(store.config().chunking, progress);
     let mut items = Items::new();
     let (mut files, mut bytes) = (0, 0u64);
     while let Some(member) = archive.next_member()? {
@@ -277,6 +291,7 @@ fn gather(store: &Store, archive: &mut Reader<'_>, sink: &Sink<'_>, progress: &d
             Content::BlockDevice { major, minor } => items.put(&path, node(Kind::BlockDevice { major, minor }), None),
         };
         placed.ok_or_else(|| archive.refused(&path, "it lies in something that is no folder"))?;
+        archive.check_kept(&path, items.bytes)?;
     }
     count_links(&mut items);
     let (root, links) = items.encode(&mut batch)?;
@@ -299,7 +314,7 @@ fn count_links(items: &mut Items) {
 fn read_file(
     store: &Store,
     archive: &mut Reader<'_>,
-    reader: &mut ContentReader,
+    reader: &mut ContentReader<'_>,
     batch: &mut Batch<'_>,
     file_name: &[u8],
     size: u64,

@@ -185,7 +185,7 @@ fn attempt(
     let mut captured = state.finish(&seen(&mut walked));
     let workspace = walked.root.node.clone();
     let listed = list_omissions(&walked.omissions, &mut captured);
-    let stored = state::take(store, &sink, &mut pin, &mut captured).and_then(|taken| {
+    let stored = state::take(store, &sink, &mut pin, &mut captured, progress).and_then(|taken| {
         let nodes: Vec<&Node> = taken.folder.iter().chain([&workspace]).collect();
         store_root(&sink, &nodes, &link_groups(&walked.links), listed).map(|roots| (taken, roots))
     });

@@ -24,6 +24,7 @@ use crate::{
     name,
     omitted::{OMISSIONS_FILE, Omission},
     pin::Pin,
+    progress::Progress,
     record::{Consistency, Part},
     statcache,
     store::Store,
@@ -136,12 +137,18 @@ pub(super) struct Taken {
 }
 
 /// Reads a state's files into the sink. A file that cannot be read makes its part a failed one; the others are kept.
-pub(super) fn take(store: &Store, sink: &Sink<'_>, pin: &mut Pin, captured: &mut Captured) -> Result<Taken> {
+pub(super) fn take(
+    store: &Store,
+    sink: &Sink<'_>,
+    pin: &mut Pin,
+    captured: &mut Captured,
+    progress: &dyn Progress,
+) -> Result<Taken> {
     let mut taking = Taking {
         store,
         pin,
         batch: Batch::new(sink)?,
-        reader: Reader::new(store.config().chunking),
+        reader: Reader::new(store.config().chunking, progress),
         grown: Vec::new(),
         read: (0, 0),
     };
@@ -192,7 +199,7 @@ struct Taking<'t, 'a> {
     store: &'t Store,
     pin: &'t mut Pin,
     batch: Batch<'a>,
-    reader: Reader,
+    reader: Reader<'a>,
     grown: Vec<(PathBuf, Grown)>,
     read: (u64, u64),
 }

@@ -603,6 +603,22 @@ fn objects_share_a_block_where_they_fit_and_what_fits_none_is_refused() {
     assert_eq!(objects, 28);
 }
 
+#[test]
+fn a_long_hole_can_be_interrupted() {
+    struct Soon(std::time::Instant);
+    impl Progress for Soon {
+        fn is_cancelled(&self) -> bool {
+            self.0.elapsed() > std::time::Duration::from_millis(300)
+        }
+    }
+    let f = fixture();
+    f.write("sparse", b"x");
+    File::options().write(true).open(f.workspace.join("sparse")).unwrap().set_len(256 << 30).unwrap();
+    let begun = Soon(std::time::Instant::now());
+    assert!(matches!(run(&f.store, &f.options(), &begun), Err(Error::Cancelled)));
+    assert!(begun.0.elapsed().as_secs() < 20, "{:?}", begun.0.elapsed());
+}
+
 /// Tells what it was noticed.
 #[derive(Default)]
 struct Notices(std::sync::Mutex<Vec<String>>);

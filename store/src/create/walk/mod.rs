@@ -172,7 +172,7 @@ struct Shared<'w, 'a> {
 
 struct Worker<'a> {
     batch: Batch<'a>,
-    reader: Reader,
+    reader: Reader<'a>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
