@@ -13,7 +13,7 @@ use std::{
 
 use parhelia_store::{OpenOptions, Store};
 use parhelia_tests::{
-    Scratch, assert_equal, files_in, given_seed, long, noise,
+    Files, Scratch, assert_equal, files_in, given_seed, long, noise,
     recorder::{Dice, Fault, Recorder, Trap},
     repeated_by,
     story::leftovers,
@@ -40,12 +40,18 @@ impl Lab {
         write(&work.join("changed"), &noise(5000, 1)).unwrap();
         write(&work.join("folder/gone"), b"only in the first").unwrap();
         write(&work.join("old/a/b"), b"a whole folder that goes").unwrap();
+        write(&work.join("to folder"), b"a file that becomes a folder").unwrap();
+        write(&work.join("to file/inner"), b"a folder that becomes a file").unwrap();
         std::os::unix::fs::symlink("same", work.join("link")).unwrap();
         fs::hard_link(work.join("same"), work.join("second name")).unwrap();
         let first = lab.create("base", &work);
         write(&work.join("changed"), &noise(6000, 2)).unwrap();
         fs::remove_file(work.join("folder/gone")).unwrap();
         fs::remove_dir_all(work.join("old")).unwrap();
+        fs::remove_file(work.join("to folder")).unwrap();
+        fs::remove_dir_all(work.join("to file")).unwrap();
+        write(&work.join("to folder/inner"), b"the folder that was a file").unwrap();
+        write(&work.join("to file"), b"the file that was a folder").unwrap();
         write(&work.join("new/c/d"), b"a whole folder that comes").unwrap();
         write(&work.join("folder/other"), b"only in the second").unwrap();
         let second = lab.create("base", &work);
@@ -157,6 +163,7 @@ fn a_restore_in_place_that_is_killed_at_any_step_leaves_nothing_behind() {
     let steps = lab.kill_everywhere(&lab.ids[1], true, |place| {
         let out = lab.place(place).join("out");
         let left = !staged_below(&out).is_empty();
+        assert_has_either(&files_in(&out), place);
         // What was being built is in no checkpoint.
         let between = lab.create(place, &out);
         let listed = lab.expect(place, &["checkpoint", "ls", &between, "--recursive"]);
@@ -175,6 +182,15 @@ fn a_restore_in_place_that_is_killed_at_any_step_leaves_nothing_behind() {
     });
     println!("killed at {steps} steps of a restore in place");
     assert!(steps > 10, "{steps}");
+}
+
+/// What changes its type is there as one or as the other.
+fn assert_has_either(found: &Files, when: &str) {
+    for name in ["to folder", "to file"] {
+        let inner = format!("{name}/inner");
+        let has_either = [name, &inner].iter().any(|path| found.contains_key(path.as_bytes()));
+        assert!(has_either, "{when}: '{name}' is neither what it was nor what it shall be");
+    }
 }
 
 /// The recorder has no extended attributes, so that `find` and `rsync` compare.

@@ -279,11 +279,17 @@ impl Target {
         write(&work.join("changed"), &noise(150_000, 1)).unwrap();
         write(&work.join("folder/gone"), b"only in the first").unwrap();
         write(&work.join("old/a/b"), b"a whole folder that goes").unwrap();
+        write(&work.join("to folder"), b"a file that becomes a folder").unwrap();
+        write(&work.join("to file/inner"), b"a folder that becomes a file").unwrap();
         fs::hard_link(work.join("same"), work.join("second name")).unwrap();
         let first = (scratch.create("s", &work), files_in(&work));
         write(&work.join("changed"), &noise(160_000, 2)).unwrap();
         fs::remove_file(work.join("folder/gone")).unwrap();
         fs::remove_dir_all(work.join("old")).unwrap();
+        fs::remove_file(work.join("to folder")).unwrap();
+        fs::remove_dir_all(work.join("to file")).unwrap();
+        write(&work.join("to folder/inner"), b"the folder that was a file").unwrap();
+        write(&work.join("to file"), b"the file that was a folder").unwrap();
         write(&work.join("new/c/d"), b"a whole folder that comes").unwrap();
         write(&work.join("folder/other"), b"only in the second").unwrap();
         let second = (scratch.create("s", &work), files_in(&work));
@@ -353,6 +359,11 @@ fn a_cut_under_a_restore_in_place_leaves_each_file_as_it_was_or_as_it_shall_be()
             assert!(allowed.contains(&found), "{}", said());
         }
         assert!(found.keys().all(|path| old.contains_key(path) || new.contains_key(path)), "at {n}, {cut:?}");
+        for name in ["to folder", "to file"] {
+            let inner = format!("{name}/inner");
+            let has_either = [name, &inner].iter().any(|path| found.contains_key(path.as_bytes()));
+            assert!(has_either, "'{name}' is neither what it was nor what it shall be at {n}, {cut:?}");
+        }
         assert!(n < end || found == *new, "restored and lost: {cut:?}");
         mixed += usize::from(found != *old && found != *new);
         // The next restore finishes; a few of them tell.

@@ -1,6 +1,9 @@
 //! Gives what was built its names, and removes what is not wanted. Everything that gets a name here is on the medium already.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::{
+    collections::HashSet,
+    os::fd::{AsFd, BorrowedFd},
+};
 
 use rustix::{
     fs::{AtFlags, RenameFlags},
@@ -11,12 +14,13 @@ use super::{
     remove::remove,
     run::{Done, Run, temporary},
     select::Spared,
+    staged,
     table::{Action, Stamp},
     target::Target,
 };
 use crate::{
     error::{Error, IoContext, Result},
-    progress, sys,
+    name, progress, sys,
 };
 
 /// What settling came to.
@@ -40,6 +44,35 @@ fn rename_new(from: BorrowedFd<'_>, old: &[u8], to: BorrowedFd<'_>, new: &[u8]) 
         },
         other => other,
     }
+}
+
+/// Gives an entry the name of another one, and says under which name that is now. Where a filesystem cannot exchange two at once, the old
+/// one is put aside right before.
+fn swap(folder: BorrowedFd<'_>, temporary: &[u8], aside: &[u8], name: &[u8]) -> rustix::io::Result<Vec<u8>> {
+    match rustix::fs::renameat_with(folder, temporary, folder, name, RenameFlags::EXCHANGE) {
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
+        other => return other.map(|()| temporary.to_vec()),
+    }
+    rustix::fs::renameat(folder, name, folder, aside)?;
+    match rename_new(folder, temporary, folder, name) {
+        Ok(()) => Ok(aside.to_vec()),
+        Err(e) => {
+            let _ = rename_new(folder, aside, folder, name);
+            Err(e)
+        }
+    }
+}
+
+/// Takes a [`swap`] back. False where that fails.
+fn put_back(folder: BorrowedFd<'_>, old: &[u8], temporary: &[u8], name: &[u8]) -> bool {
+    let back = || match old == temporary {
+        true => rustix::fs::renameat_with(folder, old, folder, name, RenameFlags::EXCHANGE),
+        false => {
+            rustix::fs::renameat(folder, name, folder, temporary)?;
+            rustix::fs::renameat(folder, old, folder, name)
+        }
+    };
+    back().is_ok()
 }
 
 impl Run<'_> {
@@ -74,9 +107,15 @@ impl Run<'_> {
         for link in &plan.links {
             self.name_entry(link.folder, link.index, link.action, &mut out)?;
         }
+        let exchanged = plan.items.iter().filter(|item| item.action == Action::Exchange);
+        let exchanged: HashSet<(u32, u32)> = exchanged.map(|item| (item.folder, item.index)).collect();
         for line in plan.folders.iter().skip(1).filter(|line| line.is_new && line.wanted) {
-            if !plan.folders[line.parent as usize].is_new && !self.is_skipped(line.parent, line.index) {
-                self.rename(line.parent, line.index, &line.name, true)?;
+            if plan.folders[line.parent as usize].is_new || self.is_skipped(line.parent, line.index) {
+                continue;
+            }
+            match exchanged.contains(&(line.parent, line.index)) {
+                true => self.exchange(line.parent, line.index, &line.name, true, &mut out)?,
+                false => self.rename(line.parent, line.index, &line.name, true)?,
             }
         }
         settled();
@@ -88,23 +127,26 @@ impl Run<'_> {
         Ok(out)
     }
 
-    /// Gives one entry its name; of a folder, only makes room for it.
+    /// Gives one entry its name; folders get theirs later.
     fn name_entry(&self, folder: u32, index: u32, action: Action, out: &mut Settled) -> Result<()> {
         if self.plan.folders[folder as usize].is_new || self.is_skipped(folder, index) {
             return Ok(());
         }
         let node = self.plan.node(folder, index)?;
-        if action == Action::Exchange && !self.make_room(folder, index, &node.name, node.as_folder().is_some(), out)? {
-            return Ok(());
-        }
         if node.as_folder().is_some() {
             return Ok(());
         }
-        let may_replace = match &self.plan.target {
+        if action == Action::Exchange {
+            return self.exchange(folder, index, &node.name, false, out);
+        }
+        self.rename(folder, index, &node.name, !self.may_replace(action))
+    }
+
+    fn may_replace(&self, action: Action) -> bool {
+        match &self.plan.target {
             Target::Entry { replace, .. } => *replace && action != Action::Create,
             _ => action != Action::Create,
-        };
-        self.rename(folder, index, &node.name, !may_replace)
+        }
     }
 
     fn rename(&self, folder: u32, index: u32, name: &[u8], new: bool) -> Result<()> {
@@ -124,31 +166,95 @@ impl Run<'_> {
         }
     }
 
-    /// Removes an entry of another type. A folder goes only with what is in it, and that only if extras may be deleted.
-    fn make_room(&self, folder: u32, index: u32, name: &[u8], for_folder: bool, out: &mut Settled) -> Result<bool> {
+    /// Puts an entry in the place of one of another type, which then goes: at no moment is there neither. A folder goes only with what is
+    /// in it, and that only if extras may be deleted.
+    fn exchange(&self, folder: u32, index: u32, name: &[u8], for_folder: bool, out: &mut Settled) -> Result<()> {
         let path = self.inside(folder, name);
         let fd = self.dirs.get(folder).at("open folder", self.path(folder, name))?;
         let is_folder = match sys::stat_at(fd.as_fd(), name) {
-            Err(Errno::NOENT) => return Ok(true),
+            Err(Errno::NOENT) => return self.rename(folder, index, name, true),
             other => other.at("read", self.path(folder, name))?.is_folder(),
         };
-        let gone = match (is_folder, self.plan.options.delete) {
-            (false, _) if !for_folder => Ok(true),
-            (false, _) => rustix::fs::unlinkat(&fd, name, AtFlags::empty()).map(|()| true),
-            (true, false) => rustix::fs::unlinkat(&fd, name, AtFlags::REMOVEDIR).map(|()| true),
-            (true, true) => remove(fd.as_fd(), name, &path, &self.plan.spared).map(|removed| {
-                out.deleted += removed.entries;
-                !removed.kept
+        if !is_folder && !for_folder {
+            return self.rename(folder, index, name, !self.may_replace(Action::Exchange));
+        }
+        // What stays must not get a temporary name, under which the next restore would remove it.
+        let goes = match (is_folder, self.plan.options.delete) {
+            (false, _) => Ok(true),
+            (true, false) => sys::open_folder_at(fd.as_fd(), name).and_then(|fd| match sys::names(fd.as_fd())?.is_empty() {
+                true => Ok(true),
+                false => Err(Errno::NOTEMPTY),
             }),
+            (true, true) => self.holds_what_stays(fd.as_fd(), name, &path).map(|holds| !holds),
+        };
+        let temporary = temporary(self.plan, folder, index);
+        let gone = match goes {
+            Ok(true) => swap(fd.as_fd(), &temporary, &self.aside(folder, index), name).and_then(|old| {
+                // A power cut must not keep the removal and lose the exchange.
+                let synced = self.sync_file(fd.as_fd());
+                let removed = synced.and_then(|()| self.remove_old(fd.as_fd(), &old, &path, is_folder, out));
+                if !matches!(removed, Ok(true)) && !put_back(fd.as_fd(), &old, &temporary, name) {
+                    let old = name::display(&old);
+                    self.skip(folder, name, format!("it is restored, but what was in its place could not be removed: see {old}"));
+                    return Ok(true);
+                }
+                removed
+            }),
+            other => other,
         };
         let reason = match gone {
-            Ok(true) => return Ok(true),
+            Ok(true) => return Ok(()),
             Ok(false) => "a folder is in its place that holds what the checkpoint left out".to_owned(),
             Err(Errno::NOTEMPTY | Errno::EXIST) => "a folder with other files is in its place (--delete removes it)".to_owned(),
             Err(e) => e.to_string(),
         };
-        let _ = remove(fd.as_fd(), &temporary(self.plan, folder, index), b"", &Spared::default());
+        let _ = remove(fd.as_fd(), &temporary, b"", &Spared::default());
         self.skip_entry(folder, index, name, reason);
+        Ok(())
+    }
+
+    /// Where an old entry waits to be removed on a filesystem that cannot exchange two.
+    fn aside(&self, folder: u32, index: u32) -> Vec<u8> {
+        staged::entry_name(self.plan.op, folder, !index)
+    }
+
+    /// Removes what was in the place of another. False where some of it stays.
+    fn remove_old(
+        &self,
+        fd: BorrowedFd<'_>,
+        old: &[u8],
+        path: &[u8],
+        is_folder: bool,
+        out: &mut Settled,
+    ) -> rustix::io::Result<bool> {
+        match (is_folder, self.plan.options.delete) {
+            (false, _) => rustix::fs::unlinkat(fd, old, AtFlags::empty()).map(|()| true),
+            (true, false) => rustix::fs::unlinkat(fd, old, AtFlags::REMOVEDIR).map(|()| true),
+            (true, true) => remove(fd, old, path, &self.plan.spared).map(|removed| {
+                out.deleted += removed.entries;
+                !removed.kept
+            }),
+        }
+    }
+
+    /// Whether a removal would leave something of an entry: what is spared, or another filesystem.
+    fn holds_what_stays(&self, above: BorrowedFd<'_>, name: &[u8], path: &[u8]) -> rustix::io::Result<bool> {
+        if self.plan.spared.covers(path) {
+            return Ok(true);
+        }
+        let fd = match sys::open_folder_at(above, name) {
+            Err(Errno::NOTDIR | Errno::LOOP | Errno::NOENT) => return Ok(false),
+            other => other?,
+        };
+        let names = sys::names(fd.as_fd())?;
+        if sys::stat_fd(&fd)?.dev != sys::stat_fd(above)?.dev || self.plan.spared.covers_one_of(&names) {
+            return Ok(true);
+        }
+        for inner in names {
+            if self.holds_what_stays(fd.as_fd(), &inner, &name::join(path, &inner))? {
+                return Ok(true);
+            }
+        }
         Ok(false)
     }
 

@@ -439,6 +439,27 @@ fn a_folder_in_the_way_goes_only_with_delete() {
 }
 
 #[test]
+fn what_is_spared_keeps_its_folder_whole_where_a_file_would_take_its_place() {
+    let place = Place::new();
+    place.write("thing", "a file");
+    place.write("other/inside", "a folder");
+    let checkpoint = place.capture();
+    fs::remove_file(place.src("thing")).unwrap();
+    fs::remove_dir_all(place.src("other")).unwrap();
+    place.write("thing/spared/inner", "mine");
+    place.write("thing/beside", "mine, too");
+    place.write("other", "a file");
+    let options = Options { spare: vec![b"thing/spared".to_vec()], ..place.in_place("src") };
+    let report = place.restore(&checkpoint, &options).unwrap();
+    assert!(report.skipped.len() == 1 && report.skipped[0].error.contains("left out"), "{:?}", report.skipped);
+    assert!(place.src("thing/spared/inner").exists() && place.src("thing/beside").exists());
+    assert!(place.src("other/inside").exists());
+    assert!(paths(&place.path("src")).iter().all(|path| !path.contains(".parhelia-")));
+    place.restore(&checkpoint, &place.in_place("src")).unwrap();
+    place.assert_equal("src", &checkpoint);
+}
+
+#[test]
 fn symlinks_are_not_followed_out_of_the_target() {
     let place = Place::new();
     place.write("dir/file", "inside");

@@ -53,6 +53,8 @@ pub enum Op {
     Unname(Ino, OsString, Ino),
     /// The inode's name moved from one folder to another.
     Rename((Ino, OsString), (Ino, OsString), Ino),
+    /// Two names changed what they lead to.
+    Exchange((Ino, OsString), (Ino, OsString)),
     /// Bytes were written at an offset.
     Write(Ino, u64, Vec<u8>),
     /// The length was set.
@@ -160,6 +162,12 @@ impl Disk {
             Op::Rename((from, old), (to, new), ino) => {
                 self.unname(*from, old, *ino);
                 self.name(*to, new, *ino);
+            }
+            Op::Exchange((from, old), (to, new)) => {
+                if let (Some(a), Some(b)) = (self.find(*from, old), self.find(*to, new)) {
+                    self.name(*from, old, b);
+                    self.name(*to, new, a);
+                }
             }
             Op::Write(ino, offset, data) => {
                 if let Some(bytes) = self.bytes_mut(*ino) {

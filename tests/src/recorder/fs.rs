@@ -110,7 +110,10 @@ impl Shared {
     fn rename(&mut self, from: (INodeNo, &OsStr), to: (INodeNo, &OsStr), flags: RenameFlags) -> Result<(), Errno> {
         let ino = self.disk.find(from.0.0, from.1).ok_or(Errno::ENOENT)?;
         if flags.contains(RenameFlags::RENAME_EXCHANGE) {
-            return Err(Errno::EINVAL);
+            self.disk.find(to.0.0, to.1).ok_or(Errno::ENOENT)?;
+            let path = self.path_of(to.0.0).join(to.1);
+            self.note(path, Op::Exchange((from.0.0, from.1.to_owned()), (to.0.0, to.1.to_owned())));
+            return Ok(());
         }
         if let Some(there) = self.disk.find(to.0.0, to.1) {
             if flags.contains(RenameFlags::RENAME_NOREPLACE) {

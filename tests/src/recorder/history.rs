@@ -39,7 +39,7 @@ pub struct History {
 fn covered_by(op: &Op) -> [Option<Ino>; 2] {
     match op {
         Op::Name(folder, ..) | Op::Unname(folder, ..) => [Some(*folder), None],
-        Op::Rename((from, _), (to, _), _) => [Some(*from), Some(*to)],
+        Op::Rename((from, _), (to, _), _) | Op::Exchange((from, _), (to, _)) => [Some(*from), Some(*to)],
         Op::Write(ino, ..) | Op::Length(ino, _) => [Some(*ino), None],
         // An inode is nothing without a name; modes and times are not what this is about.
         Op::Make(..) | Op::Attributes(..) | Op::Sync(_) | Op::FailedSync(_) => [None, None],
