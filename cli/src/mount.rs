@@ -73,12 +73,17 @@ fn foreground(context: &mut Context, args: &Args, what: Option<&OsString>, mount
     let options = Options { allow_other: args.allow_other, log, ..Options::default() };
     let mounted = parhelia_fuse::mount(store, what, mountpoint, &options)?;
     let (stopper, cancel) = (mounted.stopper(), context.cancel());
-    thread::spawn(move || {
+    let stopping = thread::Builder::new().spawn(move || {
         while !cancel.load(Ordering::SeqCst) {
             thread::sleep(Duration::from_millis(50));
         }
         stopper.stop();
     });
+    stopping.map_err(|source| Failure::File {
+        action: "start a thread that ends the mount of",
+        path: mounted.mountpoint().to_owned(),
+        source,
+    })?;
     let at = mounted.mountpoint().display().to_string();
     context.out.remark(format!("Mounted on {at}."))?;
     context.out.summary(json!({ "mountpoint": at, "process": std::process::id() }))?;

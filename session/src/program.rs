@@ -1,9 +1,9 @@
 //! Running other programs for a bounded time: a hook must never hang because tmux does.
 
 use std::{
-    io::Read,
+    io::{self, Read},
     process::{Child, Command, Stdio},
-    thread::JoinHandle,
+    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
@@ -23,7 +23,12 @@ pub(crate) fn run(command: &mut Command, limit: Duration) -> Result<Printed> {
     let shown = shown(command);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|source| Error::Start { program: program(command), source })?;
-    let (out, err) = (reader(child.stdout.take()), reader(child.stderr.take()));
+    let readers = reader(child.stdout.take()).and_then(|out| Ok((out, reader(child.stderr.take())?)));
+    let (out, err) = readers.map_err(|source| {
+        let _ = child.kill();
+        let _ = child.wait();
+        Error::Start { program: format!("{} (a thread that reads what it prints)", program(command)), source }
+    })?;
     if !has_ended_within(&child, limit) {
         let _ = child.kill();
         let _ = child.wait();
@@ -61,8 +66,8 @@ pub(crate) fn is_readable_within(fd: &impl std::os::fd::AsFd, limit: Duration) -
 }
 
 /// Reads a pipe to its end, so that the program never waits for us.
-fn reader(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
-    std::thread::spawn(move || {
+fn reader(pipe: Option<impl Read + Send + 'static>) -> io::Result<JoinHandle<Vec<u8>>> {
+    thread::Builder::new().spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {
             let _ = pipe.read_to_end(&mut bytes);

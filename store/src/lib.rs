@@ -63,6 +63,7 @@ pub mod store;
 pub mod sys;
 #[cfg(test)]
 mod testing;
+pub mod threads;
 pub mod tree;
 pub mod view;
 

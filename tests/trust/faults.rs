@@ -281,6 +281,51 @@ fn pad_journal(store: &Path) {
     panic!("the journal ends at {} of a block", used());
 }
 
+/// Root is not bound by a limit on processes, so that this runs as somebody else.
+#[test]
+fn few_threads_are_enough_or_missed_by_name() {
+    const USER: u32 = 54_321;
+    let s = Scratch::new();
+    let program = s.path("parhelia");
+    fs::copy(parhelia_tests::binary(), &program).unwrap();
+    for i in 0..200u64 {
+        write(&s.path(&format!("work/d{}/f{i}", i % 9)), &noise(3000, i)).unwrap();
+    }
+    write(&s.path("work/large"), &noise(40 << 20, 1)).unwrap();
+    fs::create_dir_all(s.path("home")).unwrap();
+    let owned = std::process::Command::new("chown").args(["-R", &USER.to_string()]).arg(s.path("")).status().unwrap();
+    assert!(owned.success());
+    let (work, store) = (s.path("work").to_string_lossy().into_owned(), s.store().to_string_lossy().into_owned());
+    let on = |threads: u64, verb: &[&str]| {
+        let limit = format!("--nproc={threads}");
+        let (id, home) = (USER.to_string(), s.path("home"));
+        let mut command = std::process::Command::new("setpriv");
+        command.args(["--reuid", &id, "--regid", &id, "--clear-groups", "prlimit", &limit]).arg(&program);
+        command.args(verb).args(["--store", &store]).env_remove("XDG_CONFIG_HOME").env("HOME", home);
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!said.contains("panicked") && output.status.signal().is_none(), "{threads} threads: {verb:?}: {output:?}");
+        if !output.status.success() {
+            assert!(said.contains("cannot ") && said.contains("temporarily unavailable"), "{threads} threads: {verb:?}: {said}");
+        }
+        output.status.success()
+    };
+    let create = ["checkpoint", "create", "s", "--workspace", &work];
+    assert!(!on(1, &create), "the limit is none");
+    assert!(on(40, &create));
+    let mut succeeded = 0;
+    for threads in 1..9 {
+        let out = s.path(&format!("out{threads}")).to_string_lossy().into_owned();
+        let restore = ["checkpoint", "restore", "latest", "--to", &out];
+        for verb in [&create[..], &["gc"], &restore, &["check", "--read-data"], &["check", "--rebuild-index"]] {
+            fs::write(s.path("work/changing"), format!("{threads}{verb:?}")).unwrap();
+            succeeded += usize::from(on(threads, verb));
+        }
+    }
+    assert!(succeeded >= 20, "only {succeeded} of 40 did with so few");
+    assert!(on(40, &["check", "--read-data"]));
+}
+
 #[test]
 fn few_file_descriptors_and_little_memory_lose_nothing() {
     let s = Scratch::new();

@@ -84,9 +84,12 @@ fn take(context: &Context, event: Event) {
 /// What something gives, if it does so in time. What takes longer is left behind, and ends with this process.
 fn within<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (send, receive) = mpsc::channel();
-    thread::spawn(move || {
+    let started = thread::Builder::new().spawn(move || {
         let _ = send.send(work());
     });
+    if let Err(e) = started {
+        log::line(&format!("there is no thread for it: {e}"));
+    }
     receive.recv_timeout(limit).ok()
 }
 

@@ -194,7 +194,9 @@ struct Said {
 impl Said {
     fn listen(pipe: ChildStderr) -> Result<Self> {
         let (agent_lives, until) = UnixStream::pair().map_err(|e| lost(&e.to_string()))?;
-        Ok(Said { listener: std::thread::spawn(move || pass_on(pipe, &until)), agent_lives })
+        let listener = std::thread::Builder::new().spawn(move || pass_on(pipe, &until));
+        let listener = listener.map_err(|e| lost(&format!("there is no thread that reads what it says: {e}")))?;
+        Ok(Said { listener, agent_lives })
     }
 
     /// Everything that was said before now. Nobody waits for what the agent has left behind, which may hold its standard error open.

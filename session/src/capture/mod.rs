@@ -20,6 +20,7 @@ use parhelia_store::{
     fold::Session,
     name,
     record::{Consistency, Part},
+    threads,
     tree::Kind,
 };
 use serde_json::{Value, json};
@@ -93,8 +94,8 @@ impl State for Capture {
         let wanted = &self.wanted;
         self.warnings = std::thread::scope(|scope| {
             if let (Some(Ok(source)), Some(index)) = (&wanted.conversation, later.as_ref().or(conversation.as_ref())) {
-                // For the next capture; nothing of this one waits for it.
-                scope.spawn(|| conversation::keep(index, source, &wanted.cache));
+                // For the next capture; nothing of this one waits for it, where there is a thread for it.
+                threads::beside_or_here(scope, || conversation::keep(index, source, &wanted.cache));
             }
             let git = running.into_iter().fold(None, |git, running| running.take(&mut captured).or(git));
             wanted.list_context(conversation.as_ref(), git.as_ref(), seen, &mut captured)

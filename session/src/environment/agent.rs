@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use parhelia_store::threads;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -51,7 +52,7 @@ pub(super) fn look(name: &OsStr, path: Option<&OsStr>, home: Option<&OsStr>, cac
 
 fn examine(real: &Path, path: Option<&OsStr>, home: Option<&OsStr>) -> Result<Agent> {
     let (version, hash) = std::thread::scope(|scope| {
-        let hash = scope.spawn(|| hash(real));
+        let hash = threads::beside_or_here(scope, || hash(real));
         (version(real, path, home), hash.join())
     });
     let binary_hash = hash.unwrap_or_else(|_| Err(io::Error::other("the hashing thread ended"))).at("read", real)?;

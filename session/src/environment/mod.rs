@@ -23,10 +23,10 @@ use std::{
     fs,
     io::ErrorKind,
     path::{Path, PathBuf},
-    thread::ScopedJoinHandle,
 };
 
 use jiff::Timestamp;
+use parhelia_store::threads::{self, Later};
 use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -100,8 +100,9 @@ pub fn capture(request: &Request) -> Snapshot {
     let (path, home) = (path.as_deref(), home.as_deref());
     let mut failed = BTreeMap::new();
     let (agent, extensions, python) = std::thread::scope(|scope| {
-        let agent = scope.spawn(|| agent::look(&request.agent, path, home, &request.cache).map_err(|e| e.to_string()));
-        let python = scope.spawn(|| look_at_python(request, path, home).map_err(|e| e.to_string()));
+        let agent =
+            threads::beside_or_here(scope, || agent::look(&request.agent, path, home, &request.cache).map_err(|e| e.to_string()));
+        let python = threads::beside_or_here(scope, || look_at_python(request, path, home).map_err(|e| e.to_string()));
         // Which packages there are says which version of a server runs.
         let python = ended(python);
         let extensions = look_at_extensions(request, path, home, python.as_ref().ok().and_then(Option::as_ref));
@@ -127,7 +128,7 @@ pub fn capture(request: &Request) -> Snapshot {
     }
 }
 
-fn ended<T>(thread: ScopedJoinHandle<'_, Result<T, String>>) -> Result<T, String> {
+fn ended<T>(thread: Later<'_, Result<T, String>>) -> Result<T, String> {
     thread.join().unwrap_or_else(|_| Err("its thread ended".into()))
 }
 

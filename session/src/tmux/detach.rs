@@ -61,7 +61,11 @@ impl Detaches {
         if let Some((_, last)) = listening.attached().filter(|(clients, _)| clients == "0") {
             listening.seen = last;
         }
-        let listener = Some(std::thread::spawn(move || listening.run(tell)));
+        let listener = std::thread::Builder::new().spawn(move || listening.run(tell)).map_err(|source| {
+            let _ = server.call(["set-hook", "-gu", &hook]);
+            Error::Io { action: "start a thread that listens to", path: "tmux".into(), source }
+        })?;
+        let listener = Some(listener);
         Ok(Detaches { server, hook, channel, heard, is_over, listener })
     }
 

@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
-    panic::resume_unwind,
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -19,6 +18,7 @@ use crate::{
     pack::{Location, ObjectKind, PackFile},
     progress::{self, Phase, Progress},
     record::Checkpoint,
+    threads,
     view::{PackState, View},
 };
 
@@ -200,11 +200,8 @@ impl Pass<'_> {
             }
             Ok(())
         };
-        let threads = thread::available_parallelism().map_or(2, usize::from).min(sampled.len());
-        thread::scope(|scope| {
-            let readers: Vec<_> = (0..threads).map(|_| scope.spawn(read)).collect();
-            readers.into_iter().try_for_each(|r| r.join().unwrap_or_else(|panic| resume_unwind(panic)))
-        })?;
+        let number = thread::available_parallelism().map_or(2, usize::from).min(sampled.len());
+        threads::together(number.saturating_sub(1), read).into_iter().collect::<Result<()>>()?;
         self.report.blocks_read += sampled.len() as u64;
         self.report.bytes_read += sampled.iter().map(|location| u64::from(location.block_bytes)).sum::<u64>();
         let mut bad = bad.into_inner().unwrap_or_else(PoisonError::into_inner);

@@ -8,7 +8,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    thread::{self, JoinHandle},
+    thread::JoinHandle,
 };
 
 use crate::{
@@ -20,6 +20,7 @@ use crate::{
     pack::{BlockBuilder, Location, ObjectKind, PackInfo, PackWriter},
     recipe::{self, ChunkRun, Encoded},
     store::Store,
+    threads,
     tree::{self, TreeNode, Trees},
     view::View,
 };
@@ -83,14 +84,26 @@ struct Packs {
 pub struct Finished {
     info: PackInfo,
     path: PathBuf,
-    syncing: Option<JoinHandle<std::io::Result<()>>>,
+    syncing: Option<Syncing>,
+}
+
+/// A sync that is under way, or is over.
+enum Syncing {
+    Beside(JoinHandle<std::io::Result<()>>),
+    Over(std::io::Result<()>),
 }
 
 impl Finished {
-    /// Begins to sync a pack, while others are still being written.
+    /// Begins to sync a pack, while others are still being written. Where there is no thread to be had, it is synced here.
     fn new(layout: &Layout, (info, file): (PackInfo, File)) -> Self {
         let path = layout.pack(info.id);
-        Finished { info, path, syncing: Some(thread::spawn(move || file.sync_data())) }
+        let file = Arc::new(file);
+        let beside = file.clone();
+        let syncing = match threads::apart(move || beside.sync_data()) {
+            Some(thread) => Syncing::Beside(thread),
+            None => Syncing::Over(file.sync_data()),
+        };
+        Finished { info, path, syncing: Some(syncing) }
     }
 
     /// Waits until the pack is synced.
@@ -101,8 +114,10 @@ impl Finished {
 
     fn wait(&mut self) -> Result<()> {
         let Some(syncing) = self.syncing.take() else { return Ok(()) };
-        let joined = syncing.join();
-        let synced = joined.unwrap_or_else(|_| Err(std::io::Error::other("the syncing thread failed")));
+        let synced = match syncing {
+            Syncing::Beside(thread) => thread.join().unwrap_or_else(|_| Err(std::io::Error::other("the syncing thread failed"))),
+            Syncing::Over(synced) => synced,
+        };
         if synced.is_err() {
             let _ = fs::remove_file(&self.path);
         }

@@ -501,16 +501,19 @@ fn names_that_no_session_can_have_are_refused() {
 
 #[test]
 fn a_panic_in_a_worker_ends_the_run() {
-    struct Panics(std::thread::ThreadId);
+    struct Panics(std::sync::atomic::AtomicBool);
     impl Progress for Panics {
+        fn phase(&self, phase: Phase, _: Option<u64>, _: Option<u64>) {
+            self.0.fetch_or(phase == Phase::Capture, Ordering::Relaxed);
+        }
         fn is_cancelled(&self) -> bool {
-            assert!(std::thread::current().id() == self.0, "on purpose");
+            assert!(!self.0.load(Ordering::Relaxed), "on purpose");
             false
         }
     }
     let f = fixture();
     f.write("d/f", b"x");
-    let here = Panics(std::thread::current().id());
+    let here = Panics(false.into());
     let options = Options { threads: 4, ..f.options() };
     let made = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(&f.store, &options, &here)));
     assert!(made.is_err());
@@ -617,6 +620,27 @@ fn a_long_hole_can_be_interrupted() {
     let begun = Soon(std::time::Instant::now());
     assert!(matches!(run(&f.store, &f.options(), &begun), Err(Error::Cancelled)));
     assert!(begun.0.elapsed().as_secs() < 20, "{:?}", begun.0.elapsed());
+}
+
+#[test]
+fn a_checkpoint_is_made_and_restored_without_another_thread() {
+    let f = fixture();
+    (0..300).for_each(|i| f.write(&format!("d{}/f{i}", i % 7), &noise(2000 + i, i as u64)));
+    f.write("large", &noise(40 << 20, 5));
+    let options = Options { threads: 4, ..f.options() };
+    crate::threads::tests::alone(|| {
+        let checkpoint = run(&f.store, &options, &()).unwrap().checkpoint;
+        f.assert_exact(&checkpoint);
+        let report =
+            crate::check::run(f.store.path(), &crate::check::CheckOptions { read_data_percent: Some(100) }, &()).unwrap();
+        assert!(report.is_clean(), "{:?}", report.findings);
+        let restored = crate::restore::Options::new(f.workspace.with_file_name("restored"));
+        let plan = crate::restore::plan(&f.store, &checkpoint, &restored, &()).unwrap();
+        crate::restore::execute(&f.store, &checkpoint, plan, &()).unwrap();
+        assert_eq!(fs::read(f.workspace.with_file_name("restored").join("large")).unwrap(), noise(40 << 20, 5));
+        f.store.absorb().unwrap();
+        assert_eq!(f.store.refresh().unwrap().outlines().unwrap().len(), 1);
+    });
 }
 
 /// Tells what it was noticed.

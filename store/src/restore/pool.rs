@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
-use crate::error::Result;
+use crate::{error::Result, threads};
 
 struct Stack<J> {
     jobs: Vec<J>,
@@ -34,7 +34,7 @@ impl<J> Drop for Running<'_, J> {
 }
 
 /// Does every job, and every job that `work` adds; the newest first. The first failure ends it.
-pub fn spread<J: Send>(threads: usize, first: Vec<J>, work: impl Fn(J, &mut Vec<J>) -> Result<()> + Sync) -> Result<()> {
+pub fn spread<J: Send>(number: usize, first: Vec<J>, work: impl Fn(J, &mut Vec<J>) -> Result<()> + Sync) -> Result<()> {
     let stack = Mutex::new(Stack { jobs: first, running: 0, outcome: Ok(()), is_broken: false });
     let changed = Condvar::new();
     let run = || {
@@ -73,18 +73,13 @@ pub fn spread<J: Send>(threads: usize, first: Vec<J>, work: impl Fn(J, &mut Vec<
             }
         }
     };
-    std::thread::scope(|scope| {
-        for _ in 1..threads {
-            scope.spawn(run);
-        }
-        run();
-    });
+    threads::together(number.saturating_sub(1), run);
     stack.into_inner().unwrap_or_else(PoisonError::into_inner).outcome
 }
 
 /// Does the jobs `0..count` in about this order. Each thread has a state of its own, all of which are returned.
 pub fn in_order<S: Default + Send>(
-    threads: usize,
+    number: usize,
     count: usize,
     work: impl Fn(usize, &mut S) -> Result<()> + Sync,
 ) -> Result<Vec<S>> {
@@ -99,13 +94,7 @@ pub fn in_order<S: Default + Send>(
             work(job, &mut state).inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
         }
     };
-    let results: Vec<Result<S>> = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads.min(count)).map(|_| scope.spawn(run)).collect();
-        let mine = run();
-        let joined = others.into_iter().map(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        std::iter::once(mine).chain(joined).collect()
-    });
-    results.into_iter().collect()
+    threads::together(number.min(count).saturating_sub(1), run).into_iter().collect()
 }
 
 #[cfg(test)]

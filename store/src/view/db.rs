@@ -10,9 +10,10 @@ use rocksdb::{
 
 use crate::{
     codec::{Decoder, put_uint},
-    error::{Error, Result},
+    error::{Error, IoContext, Result},
     id::{ObjectKey, PackId},
     pack::Location,
+    threads,
 };
 
 /// The column families.
@@ -57,6 +58,11 @@ pub struct Db {
     db: DB,
     path: PathBuf,
 }
+
+/// Threads that RocksDB starts to read: its timer.
+const READER_THREADS: usize = 1;
+/// ... and to write: those that flush and compact as well.
+const WRITER_THREADS: usize = 3;
 
 impl std::fmt::Debug for Db {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -118,11 +124,17 @@ fn decode_location(bytes: &[u8]) -> Option<Location> {
 }
 
 impl Db {
+    /// RocksDB ends the process where the system refuses it a thread.
+    fn ensure_threads(path: &Path, number: usize) -> Result<()> {
+        threads::ensure(number).at("start the threads of the index in", path)
+    }
+
     /// Opens for reading, beside other readers and a writer. `None` where there is no database.
     pub fn open_reader(path: &Path) -> Result<Option<Self>> {
         if !path.join("CURRENT").exists() {
             return Ok(None);
         }
+        Db::ensure_threads(path, READER_THREADS)?;
         let families = Family::ALL.iter().map(|f| f.name());
         // A writer may replace files between our reading their names and opening them: look again.
         let mut tries = 0;
@@ -140,6 +152,7 @@ impl Db {
 
     /// Opens for writing, making it where there is none. The caller holds the writer lock.
     pub fn open_writer(path: &Path) -> Result<Self> {
+        Db::ensure_threads(path, WRITER_THREADS)?;
         let mut options = options();
         options.create_if_missing(true);
         options.create_missing_column_families(true);

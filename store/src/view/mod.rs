@@ -25,6 +25,7 @@ use crate::{
     layout::Layout,
     pack::{Directory, Location, PackFile},
     record::{Checkpoint, Outline},
+    threads,
 };
 
 /// A commit moves the journal's tail into RocksDB when it has at least this many records.
@@ -435,17 +436,18 @@ fn decode_checkpoint(key: &[u8], sealed: Vec<u8>) -> Result<Checkpoint> {
     Checkpoint::decode(sequence, sealed).map_err(|e| broken_view(e.to_string()))
 }
 
-/// Reading them takes as long as decoding them, so that it is done side by side.
+/// Reading them takes as long as decoding them, so that it is done side by side, where there is a thread to be had.
 fn stored_outlines(db: &Db) -> Result<Vec<Outline>> {
     const AT_ONCE: usize = 64;
+    let decode = |(key, sealed): (Box<[u8]>, Box<[u8]>)| {
+        Outline::decode(decode_sequence(&key)?, &sealed).map_err(|e| broken_view(e.to_string()))
+    };
     let (send, receive) = mpsc::sync_channel::<Vec<(Box<[u8]>, Box<[u8]>)>>(4);
     std::thread::scope(|scope| {
-        let decoded = scope.spawn(move || {
-            let decode = |(key, sealed): (Box<[u8]>, Box<[u8]>)| {
-                Outline::decode(decode_sequence(&key)?, &sealed).map_err(|e| broken_view(e.to_string()))
-            };
-            receive.into_iter().flatten().map(decode).collect::<Result<Vec<_>>>()
-        });
+        let beside = threads::beside(scope, move || receive.into_iter().flatten().map(decode).collect::<Result<Vec<_>>>());
+        let Some(decoded) = beside else {
+            return db.scan(Family::Checkpoints)?.map(|entry| decode(entry?)).collect();
+        };
         let mut entries = db.scan(Family::Checkpoints)?;
         loop {
             let some = entries.by_ref().take(AT_ONCE).collect::<Result<Vec<_>>>()?;

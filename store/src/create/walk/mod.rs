@@ -14,7 +14,6 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, AtomicUsize},
     },
-    thread,
 };
 
 use rustix::io::Errno;
@@ -37,6 +36,7 @@ use crate::{
     statcache::{self, Cached, StatCache},
     store::Store,
     sys::{self, Stat},
+    threads,
     tree::{self, Hole, Time},
 };
 
@@ -214,11 +214,7 @@ impl Walk<'_> {
         let outs = CacheOut { writer: cache_out, keeps_old };
         shared.push([Task::Enter { folder, parent: Arc::new(root) }]);
         let mut first: Option<Batch<'_>> = None;
-        let batches = thread::scope(|scope| {
-            let workers: Vec<_> = (0..self.threads.max(1)).map(|_| scope.spawn(|| shared.work(&outs))).collect();
-            let joined = workers.into_iter().map(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-            joined.collect::<Vec<_>>().into_iter().flatten().collect::<Vec<_>>()
-        });
+        let batches = threads::together(self.threads.max(1) - 1, || shared.work(&outs)).into_iter().flatten();
         if let Some(error) = lock(&shared.failure).take() {
             return Err(error);
         }
