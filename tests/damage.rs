@@ -326,7 +326,7 @@ fn of_a_file_with_a_lost_chunk_the_rest_can_be_read_and_another_copy_of_it_compl
     s.expect(12, &["gc", "--quiet"]);
     // The same content, in a folder that was never captured, where nothing tells that it was cut there.
     write(&s.path("elsewhere/copy"), &bytes).unwrap();
-    ids.push(files_only(&s, &s.path("elsewhere")));
+    ids.push(s.create("other", &s.path("elsewhere")));
     for id in &ids {
         s.expect(0, &["checkpoint", "verify", id, "--deep", "--quiet"]);
     }
