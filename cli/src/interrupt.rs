@@ -20,9 +20,12 @@ pub fn install() -> Result<Cancel> {
         }
     })
     .map_err(|e| Failure::File {
-        action: "handle signals in",
+        action: "start what handles signals in",
         path: "this process".into(),
-        source: std::io::Error::other(e),
+        source: match e {
+            ctrlc::Error::System(source) => source,
+            other => std::io::Error::other(other),
+        },
     })?;
     Ok(cancel)
 }

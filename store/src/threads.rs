@@ -3,9 +3,14 @@
 use std::{
     io,
     panic::resume_unwind,
+    path::Path,
     sync::{Mutex, PoisonError},
     thread::{self, Builder, JoinHandle, Scope, ScopedJoinHandle},
+    time::Duration,
 };
+
+/// How long a thread that has ended is waited for until the system no longer counts it.
+const EXIT_MS_MAX: u32 = 100;
 
 /// A thread beside this one, if there is one to be had.
 pub fn beside<'scope, T: Send + 'scope>(
@@ -58,15 +63,27 @@ pub fn beside_or_here<'scope, T: Send + 'scope>(
 /// Fails unless so many threads can be started. For a library that ends the whole process where it cannot start its own.
 pub fn ensure(number: usize) -> io::Result<()> {
     let gate = Mutex::new(());
-    thread::scope(|scope| {
+    let started = thread::scope(|scope| {
         // All are there at once, until the last was started.
         let closed = gate.lock().unwrap_or_else(PoisonError::into_inner);
-        let started = (0..number).try_for_each(|_| {
-            Builder::new().spawn_scoped(scope, || drop(gate.lock().unwrap_or_else(PoisonError::into_inner))).map(drop)
-        });
+        let wait = || {
+            drop(gate.lock().unwrap_or_else(PoisonError::into_inner));
+            rustix::thread::gettid()
+        };
+        let started: Vec<_> = (0..number).map(|_| Builder::new().spawn_scoped(scope, wait)).collect::<io::Result<_>>()?;
         drop(closed);
-        started
-    })
+        Ok(started.into_iter().filter_map(|thread| thread.join().ok()).collect::<Vec<_>>())
+    });
+    // The system counts a thread for a moment after it was waited for.
+    for thread in started.as_deref().unwrap_or_default() {
+        let place = format!("/proc/self/task/{thread}");
+        let mut left_ms = EXIT_MS_MAX;
+        while left_ms > 0 && Path::new(&place).exists() {
+            thread::sleep(Duration::from_millis(1));
+            left_ms -= 1;
+        }
+    }
+    started.map(drop)
 }
 
 /// Does the same on this thread and on up to `others` more, as many as there are to be had, and gives what each came to. A panic in one

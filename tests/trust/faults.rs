@@ -306,7 +306,7 @@ fn few_threads_are_enough_or_missed_by_name() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!said.contains("panicked") && output.status.signal().is_none(), "{threads} threads: {verb:?}: {output:?}");
         if !output.status.success() {
-            assert!(said.contains("cannot ") && said.contains("temporarily unavailable"), "{threads} threads: {verb:?}: {said}");
+            assert!(said.contains("temporarily unavailable"), "{threads} threads: {verb:?}: {said}");
         }
         output.status.success()
     };
