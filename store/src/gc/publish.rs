@@ -39,6 +39,8 @@ pub(super) fn publish(
     let lock = store.lock(progress)?;
     // What was surveyed may have been taken back since, such as a deletion that could not be synced.
     if !Journal::new(store.layout().journal()).confirms(&survey.end)? {
+        // Something as long may stand there, which does not look like a change.
+        store.reopen()?;
         return Err(Error::Overtaken { tries: 1 });
     }
     catch_up(store, survey, progress)?;
