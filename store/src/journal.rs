@@ -439,9 +439,16 @@ impl Journal {
             let path = self.segment_path(at.segment);
             let file = File::options().write(true).open(&path).at("open journal", &path)?;
             let written = file.write_all_at(&frames, at.offset).at("append to journal", &path);
+            let is_visible = written.is_ok();
             if let Err(e) = written.and_then(|()| file.sync_data().at("sync journal", &path)) {
                 // What could not be synced may be read now and be gone later: the next append must not be chained behind it.
-                let _ = file.set_len(at.offset).and_then(|()| file.sync_data());
+                let _ = file.set_len(at.offset);
+                if is_visible {
+                    // Whoever has read it must see that the journal is another, however long the next record is: a byte that is no
+                    // record has that one begin a segment.
+                    let _ = file.write_all_at(&[0], at.offset);
+                }
+                let _ = file.sync_data();
                 return Err(e);
             }
             at.offset += frames.len() as u64;
