@@ -59,10 +59,10 @@ pub struct Db {
     path: PathBuf,
 }
 
-/// Threads that RocksDB starts to read: its timer.
-const READER_THREADS: usize = 1;
-/// ... and to write: those that flush and compact as well.
-const WRITER_THREADS: usize = 3;
+/// Threads that RocksDB starts to read: two that do things now and then.
+const READER_THREADS: usize = 2;
+/// ... and to write: one that flushes and one that compacts as well.
+const WRITER_THREADS: usize = 4;
 
 impl std::fmt::Debug for Db {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
