@@ -9,7 +9,8 @@ use std::{
     time::Duration,
 };
 
-/// How long a thread that has ended is waited for until the system no longer counts it.
+/// How long a thread that has ended is waited for until the system no longer counts it: so often without and with a pause of a millisecond.
+const EXIT_LOOKS_MAX: u32 = 200;
 const EXIT_MS_MAX: u32 = 100;
 
 /// A thread beside this one, if there is one to be had.
@@ -77,10 +78,13 @@ pub fn ensure(number: usize) -> io::Result<()> {
     // The system counts a thread for a moment after it was waited for.
     for thread in started.as_deref().unwrap_or_default() {
         let place = format!("/proc/self/task/{thread}");
-        let mut left_ms = EXIT_MS_MAX;
-        while left_ms > 0 && Path::new(&place).exists() {
-            thread::sleep(Duration::from_millis(1));
-            left_ms -= 1;
+        let mut looks = 0;
+        while looks < EXIT_LOOKS_MAX + EXIT_MS_MAX && Path::new(&place).exists() {
+            match looks < EXIT_LOOKS_MAX {
+                true => thread::yield_now(),
+                false => thread::sleep(Duration::from_millis(1)),
+            }
+            looks += 1;
         }
     }
     started.map(drop)
