@@ -25,7 +25,7 @@ pub fn set() {
 
 fn raise(limit: &Rlimit) {
     if limit.current != limit.maximum {
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit.clone() });
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..*limit });
     }
 }
 
@@ -41,7 +41,7 @@ pub fn by_umask<T>(work: impl FnOnce() -> T) -> T {
 /// Starts a program that is not ours by the user's own umask and limits: what it makes is the user's to share, and so is what it starts.
 pub fn for_others<T>(start: impl FnOnce() -> T) -> T {
     let Some(users) = USERS.get() else { return start() };
-    let _ = setrlimit(Resource::Nofile, users.open_files.clone());
+    let _ = setrlimit(Resource::Nofile, users.open_files);
     let done = by_umask(start);
     raise(&users.open_files);
     done
@@ -56,6 +56,6 @@ pub fn users_umask() -> u32 {
 pub fn hand_over(users_umask: u32) {
     umask(Mode::from_bits_truncate(users_umask));
     if let Some(users) = USERS.get() {
-        let _ = setrlimit(Resource::Nofile, users.open_files.clone());
+        let _ = setrlimit(Resource::Nofile, users.open_files);
     }
 }
