@@ -47,7 +47,7 @@ pub fn rows(figures: &Figures) -> Vec<Row> {
     rows.push(held("cold `cat` of all small files", "mount-cat-cold", "3 × native, warm", native(3.0, "mount-cat-warm")));
     for peer in ["restic", "borg"] {
         let limit = times(0.25, figures.wall_s("mount-cat-cold", peer));
-        rows.push(held("…", "mount-cat-cold", &format!("0.25 × {peer}'s mount"), limit));
+        rows.push(held(&format!("… ({peer})"), "mount-cat-cold", &format!("0.25 × {peer}'s mount"), limit));
     }
     rows.push(held(
         "cold read of a big file, compressed",
