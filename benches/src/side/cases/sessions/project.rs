@@ -21,6 +21,7 @@ const LINES: usize = 150;
 
 /// Stands in for the agent: notes when it is started, and ends.
 const STAND_IN: &str = "#!/bin/bash
+[ \"$1\" != --version ] || exec echo 1.0.0
 [ -z \"$STARTED\" ] || printf %s \"$EPOCHREALTIME\" > \"$STARTED\"
 ";
 
