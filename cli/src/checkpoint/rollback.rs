@@ -44,7 +44,8 @@ pub struct How {
     /// End a live agent first
     #[arg(long, conflicts_with = "files_only")]
     pub stop: bool,
-    /// Also in the middle of a merge or rebase, on another branch than the checkpoint's, and while another machine may still have the session
+    /// Also in the middle of a merge or rebase, on another branch than the checkpoint's, where git cannot be asked, and while another machine
+    /// may still have the session
     #[arg(long)]
     pub force: bool,
 }
