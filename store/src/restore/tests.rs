@@ -39,11 +39,11 @@ fn capture(store: &Store, folder: &Path, exclude: &[&str]) -> Checkpoint {
 }
 
 /// All paths below a folder.
-fn paths(folder: &Path) -> Vec<String> {
+fn paths(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let entry = entry.unwrap();
-        found.push(entry.path().to_string_lossy().into_owned());
+        found.push(entry.path());
         if entry.file_type().unwrap().is_dir() {
             found.extend(paths(&entry.path()));
         }
@@ -141,13 +141,15 @@ impl Place {
 }
 
 fn age(folder: &Path) {
-    for path in paths(folder).into_iter().chain([folder.to_string_lossy().into_owned()]) {
-        let name = Path::new(&path);
+    for path in paths(folder).into_iter().chain([folder.to_owned()]) {
         let times = rustix::fs::Timestamps {
             last_access: rustix::fs::Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT },
-            last_modification: rustix::fs::Timespec { tv_sec: 1_600_000_000 + path.len() as i64, tv_nsec: 123_456_789 },
+            last_modification: rustix::fs::Timespec {
+                tv_sec: 1_600_000_000 + path.as_os_str().len() as i64,
+                tv_nsec: 123_456_789,
+            },
         };
-        let _ = rustix::fs::utimensat(rustix::fs::CWD, name, &times, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
+        rustix::fs::utimensat(rustix::fs::CWD, &path, &times, rustix::fs::AtFlags::SYMLINK_NOFOLLOW).unwrap();
     }
 }
 
@@ -249,7 +251,7 @@ fn patterns_choose_and_bad_ones_are_refused() {
     let list = |options: Options| {
         let target = options.target.clone();
         place.restore(&checkpoint, &options).unwrap();
-        let strip = |path: &String| path[target.to_str().unwrap().len() + 1..].to_owned();
+        let strip = |path: &PathBuf| path.strip_prefix(&target).unwrap().to_str().unwrap().to_owned();
         paths(&target).iter().map(strip).collect::<Vec<_>>()
     };
     let include = Options { include: vec!["*.rs".into()], exclude: vec!["/target".into()], ..Options::new(place.path("one")) };
@@ -454,7 +456,7 @@ fn what_is_spared_keeps_its_folder_whole_where_a_file_would_take_its_place() {
     assert!(report.skipped.len() == 1 && report.skipped[0].error.contains("left out"), "{:?}", report.skipped);
     assert!(place.src("thing/spared/inner").exists() && place.src("thing/beside").exists());
     assert!(place.src("other/inside").exists());
-    assert!(paths(&place.path("src")).iter().all(|path| !path.contains(".parhelia-")));
+    assert!(paths(&place.path("src")).iter().all(|path| !path.to_string_lossy().contains(".parhelia-")));
     place.restore(&checkpoint, &place.in_place("src")).unwrap();
     place.assert_equal("src", &checkpoint);
 }
