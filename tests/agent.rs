@@ -245,15 +245,16 @@ fn wait_for(path: PathBuf) {
     receiver.recv_timeout(Duration::from_secs(60)).expect("the tool did not start");
 }
 
-/// Captures until a tool call is pending: the agent writes its transcript a moment after the tool has begun.
+/// Captures until a tool call is pending: the agent makes its transcript, and writes to it, a moment after the tool has begun.
 fn capture_in_tool(config: &Path) -> Captured {
     let until = Instant::now() + Duration::from_secs(30);
     loop {
-        let captured = capture(config, None);
-        if captured.conversation.main.phase == Phase::InTool {
-            return captured;
+        let found =
+            Located::by_session(config, SESSION).map(|located| Conversation::capture(None, &located, Check::Seam).unwrap());
+        match found {
+            Ok(captured) if captured.conversation.main.phase == Phase::InTool => return captured,
+            _ => assert!(Instant::now() < until, "no pending tool call: {:?}", found.map(|captured| captured.conversation.main)),
         }
-        assert!(Instant::now() < until, "no pending tool call: {:?}", captured.conversation.main);
         std::thread::sleep(Duration::from_millis(20));
     }
 }

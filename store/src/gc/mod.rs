@@ -47,8 +47,9 @@ pub(crate) use self::{
     room::Room,
 };
 use crate::{
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     id::{OpId, PackId},
+    journal::{Entry, Journal, Position},
     pin::{self, Pin},
     progress::Progress,
     restore,
@@ -192,12 +193,13 @@ pub fn run(store: &Store, options: &GcOptions, progress: &dyn Progress) -> Resul
 
 /// Tries again where another gc changed the store under this one.
 fn retried<T>(store: &Store, mut work: impl FnMut() -> Result<T>) -> Result<T> {
-    for tries in 1.. {
+    for _ in 0..TRIES_MAX {
         let before = store.refresh()?.end().clone();
         match work() {
-            Err(Error::Overtaken { .. }) if tries < TRIES_MAX => {}
-            Err(e) if tries < TRIES_MAX && (e.is_not_found() || e.kind() == crate::ErrorKind::Corrupt) => {
-                if store.reopen()?.end() == &before {
+            Err(Error::Overtaken { .. }) => {}
+            Err(e) if e.is_not_found() || e.kind() == ErrorKind::Corrupt => {
+                store.reopen()?;
+                if !is_overtaken_since(store, &before)? {
                     return Err(e);
                 }
             }
@@ -205,6 +207,16 @@ fn retried<T>(store: &Store, mut work: impl FnMut() -> Result<T>) -> Result<T> {
         }
     }
     Err(Error::Overtaken { tries: TRIES_MAX })
+}
+
+/// Whether anything that a survey begun at `before` found may have gone since: a commit or a deletion alone takes nothing away.
+fn is_overtaken_since(store: &Store, before: &Position) -> Result<bool> {
+    let journal = Journal::new(store.layout().journal());
+    if !journal.confirms(before)? {
+        return Ok(true);
+    }
+    let since = journal.read(before)?.records;
+    Ok(since.iter().any(|logged| matches!(logged.entry, Entry::Condemn { .. } | Entry::Dropped { .. })))
 }
 
 fn attempt(

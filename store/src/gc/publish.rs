@@ -78,6 +78,10 @@ fn catch_up(store: &Store, survey: &mut Survey<'_>, progress: &dyn Progress) -> 
     survey.marker.notes_fresh = true;
     survey.marker.view = store.refresh()?;
     let tail = Journal::new(store.layout().journal()).read(&survey.end)?;
+    // First of all: it may have taken what was committed, and deleted again, in records before its own.
+    if tail.records.iter().any(|logged| matches!(logged.entry, Entry::Condemn { .. })) {
+        return Err(Error::Overtaken { tries: 1 });
+    }
     for logged in tail.records {
         match logged.entry {
             Entry::Commit { record, packs, .. } => {
@@ -91,8 +95,7 @@ fn catch_up(store: &Store, survey: &mut Survey<'_>, progress: &dyn Progress) -> 
                     take_in_pack(store, survey, pack.id)?;
                 }
             }
-            Entry::Condemn { .. } => return Err(Error::Overtaken { tries: super::TRIES_MAX }),
-            Entry::Dropped { .. } | Entry::Event(_) | Entry::Unknown(_) => {}
+            Entry::Condemn { .. } | Entry::Dropped { .. } | Entry::Event(_) | Entry::Unknown(_) => {}
         }
     }
     survey.end = tail.end;

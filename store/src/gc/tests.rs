@@ -219,6 +219,25 @@ fn a_pin_keeps_a_deleted_checkpoint() {
 }
 
 #[test]
+fn what_another_gc_has_taken_since_is_not_missing() {
+    let test = TestStore::new();
+    let dead = test.checkpoint(&files(1, 9));
+    test.delete(dead);
+    let pin = Pin::take(&test.store.layout().pins(), true, "gc").unwrap();
+    let mut survey = Survey::take(&test.store, &()).unwrap();
+    let condemned = survey.choose(&GcOptions::no_repack()).delete;
+    assert!(!condemned.is_empty());
+    let other = test.another();
+    let passing = other.checkpoint(&files(2, 9));
+    other.delete(passing);
+    run(&other.store, &everything(), &()).unwrap();
+    let (mut numbers, mut room) = (0, Room::new(test.store.layout()));
+    let added = NewPacks::new(&test.store, pin.op, &mut numbers);
+    let published = publish::publish(&test.store, pin.op, &mut survey, condemned, added, &mut room, &());
+    assert!(matches!(published, Err(Error::Overtaken { .. })), "{:?}", published.map(|p| p.condemned));
+}
+
+#[test]
 fn a_commit_that_reuses_condemned_packs_is_refused() {
     let test = TestStore::new();
     let a = test.checkpoint(&files(1, 9));
