@@ -5,6 +5,7 @@
 mod common;
 
 use std::{
+    collections::BTreeSet,
     fs,
     os::unix::fs::symlink,
     path::PathBuf,
@@ -217,26 +218,51 @@ fn what_cannot_be_read_is_named_and_exits_3() {
 }
 
 #[test]
-fn an_interrupted_create_exits_130_and_leaves_no_checkpoint() {
+fn an_interrupted_create_exits_130_and_has_made_none_or_3_and_has_made_one() {
+    const ROUNDS: u32 = 24;
     let home = Home::new();
     let folder = workspace(&home);
-    for i in 0..200 {
+    for i in 0..100 {
         fs::write(folder.join(format!("{i}")), format!("{i}").repeat(200_000)).unwrap();
     }
-    let mut command = home.command(&["checkpoint", "create", "-w", "my project", "--json"]);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(60));
-    let pid = rustix::process::Pid::from_raw(child.id() as i32).unwrap();
-    // It may be over already.
-    let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-    let run = Run::of(child.wait_with_output().unwrap());
-    // It may have been done, or not yet listening.
-    if run.code == 130 {
-        assert_eq!(run.json().last().unwrap()["code"], 130);
-        let listed = home.run(&["checkpoint", "list", "--json"]).expect(0).json();
-        assert_eq!(listed.last().unwrap()["checkpoints"], 0);
+    let create = |round: u32| {
+        let mut command = home.command(&["checkpoint", "create", "-w", "my project", "--json", "--deep"]);
+        command.env("PARHELIA_STORE", home.folder.path().join(format!("store-{round}")));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let began = std::time::Instant::now();
+    Run::of(create(0).wait_with_output().unwrap()).expect(0);
+    let whole = began.elapsed();
+    let mut codes = BTreeSet::new();
+    for round in 1..=ROUNDS {
+        let child = create(round);
+        std::thread::sleep(whole * round / ROUNDS);
+        let pid = rustix::process::Pid::from_raw(child.id() as i32).unwrap();
+        // It may be over already.
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        let run = Run::of(child.wait_with_output().unwrap());
+        codes.insert(run.code);
+        // Not yet listening, it is ended by the signal, which is no code.
+        if run.code == -1 {
+            continue;
+        }
+        let last = run.json().pop().unwrap();
+        let mut list = home.command(&["checkpoint", "list", "--json"]);
+        list.env("PARHELIA_STORE", home.folder.path().join(format!("store-{round}")));
+        let list = Run::of(list.output().unwrap());
+        // Interrupted at once, it has not even made the store.
+        let made = if list.code == 10 { 0.into() } else { list.expect(0).json().pop().unwrap()["checkpoints"].clone() };
+        match run.code {
+            130 => assert_eq!((&last["code"], made), (&130.into(), 0.into()), "{run:?}"),
+            code => {
+                assert_eq!(made, 1, "{run:?}");
+                let is_verified = last["verified"] == true;
+                assert_eq!(code, if is_verified { 0 } else { 3 }, "{run:?}");
+                assert!(is_verified || run.err.contains("could not be verified: interrupted"), "{run:?}");
+            }
+        }
     }
-    home.run(&["checkpoint", "create", "-w", "my project"]).expect(0);
+    assert!(codes.contains(&130), "{codes:?}");
 }
 
 #[test]

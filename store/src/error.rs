@@ -176,7 +176,7 @@ pub enum Error {
         tries: u32,
     },
     /// The caller asked to stop.
-    #[error("interrupted; nothing was committed")]
+    #[error("interrupted")]
     Cancelled,
 }
 

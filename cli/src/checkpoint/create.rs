@@ -150,18 +150,26 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let warnings = prepared.capture.warnings().iter().filter(|_| !outcome.skipped);
     outcome.notices.iter().chain(warnings).for_each(|notice| progress.notice(notice));
     let verified = match outcome.skipped {
-        true => None,
-        false => Some(verification::of_new(&store, &outcome.checkpoint, args.deep, &context.actor(), &progress)?),
+        true => Ok(None),
+        false => verification::of_new(&store, &outcome.checkpoint, args.deep, &context.actor(), &progress).map(Some),
+    };
+    // It is committed, whether it could be verified or not.
+    let (verified, unverified) = match verified {
+        Ok(verified) => (verified, None),
+        Err(e) => (None, Some(e)),
     };
     let is_damaged = verified.as_ref().is_some_and(|report| !report.is_ok());
-    // Where what is new is damaged, nothing older goes.
-    let pruned = match is_damaged {
+    // Nothing older goes in favour of what may be damaged.
+    let pruned = match is_damaged || unverified.is_some() {
         true => None,
         false => retention::after(&store, &outcome, &config.retention, &context.actor(), &progress),
     };
     drop(progress);
     let is_partial = report(context, &outcome, verified.as_ref(), pruned.as_ref(), began)?;
-    Ok(match (is_damaged, is_partial) {
+    if let Some(e) = &unverified {
+        eprintln!("parhelia: checkpoint {} is made, but could not be verified: {e}", outcome.checkpoint.id());
+    }
+    Ok(match (is_damaged, is_partial || unverified.is_some()) {
         (true, _) => Code::Corrupt,
         (_, true) => Code::Partly,
         _ => Code::Done,

@@ -151,7 +151,7 @@ fn work(context: &Context, event: &Event) -> crate::exit::Result<String> {
         };
         let failed: String = made.failed().map(|failure| format!("; {failure}")).collect();
         done = format!("{what} {}{failed}", made.outcome.checkpoint.id());
-        if !made.is_damaged() {
+        if made.is_sound() {
             retention::after(&store, &made.outcome, &config.retention, &hook_actor(), &());
         }
     }

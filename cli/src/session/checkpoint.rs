@@ -62,7 +62,7 @@ pub fn of_session(
         variable: &variable,
     };
     let made = run::make(store, &wanted, progress)?;
-    if !made.is_damaged() {
+    if made.is_sound() {
         retention::after(store, &made.outcome, &config.retention, &actor(), progress);
     }
     Ok(made)

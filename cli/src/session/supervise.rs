@@ -294,7 +294,7 @@ fn checkpoint(
     for failure in made.failed() {
         say(format_args!("checkpoint {id}: {failure}"));
     }
-    if !made.is_damaged() {
+    if made.is_sound() {
         retention::after(store, &made.outcome, &wanted.config.retention, &actor(), &());
     }
     Ok(())

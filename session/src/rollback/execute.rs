@@ -139,7 +139,7 @@ fn safety(store: &Store, look: &Look, wanted: &Wanted<'_>, actor: &Actor, progre
         progress,
     )?;
     let safety = made.outcome.checkpoint;
-    match &made.verified {
+    match made.verified.transpose()? {
         Some(report) if !report.is_ok() => Err(Error::Damaged(format!(
             "the safety checkpoint {} is damaged, and nothing was changed; `parhelia check --repair` mends the store",
             safety.id()

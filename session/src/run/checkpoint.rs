@@ -111,23 +111,31 @@ pub struct Wanted<'a> {
 pub struct Made {
     /// What came of it.
     pub outcome: Outcome,
-    /// What verifying it found; none where nothing had changed, and nothing was made.
-    pub verified: Option<VerifyReport>,
+    /// What verifying it found, or why it could not be verified; it is committed all the same. None where nothing had changed, and nothing
+    /// was made.
+    pub verified: Option<Result<VerifyReport>>,
 }
 
 impl Made {
     /// The parts that could not be captured, each with why.
     pub fn failed(&self) -> impl Iterator<Item = String> {
         let parts = (!self.outcome.skipped).then_some(&self.outcome.checkpoint.record.parts);
-        parts.into_iter().flatten().filter_map(|(name, part)| match part {
+        let parts = parts.into_iter().flatten().filter_map(|(name, part)| match part {
             Part::Failed { error } => Some(format!("{name} could not be captured: {error}")),
             _ => None,
-        })
+        });
+        let verified = self.verified.as_ref().and_then(|verified| verified.as_ref().err());
+        parts.chain(verified.map(|e| format!("it could not be verified: {e}")))
     }
 
     /// Whether something was made that is damaged.
     pub fn is_damaged(&self) -> bool {
-        self.verified.as_ref().is_some_and(|report| !report.is_ok())
+        self.verified.as_ref().is_some_and(|verified| verified.as_ref().is_ok_and(|report| !report.is_ok()))
+    }
+
+    /// Whether older checkpoints may go in its favour.
+    pub fn is_sound(&self) -> bool {
+        self.verified.as_ref().is_none_or(|verified| verified.as_ref().is_ok_and(VerifyReport::is_ok))
     }
 }
 
@@ -162,7 +170,7 @@ pub fn make(store: &Store, wanted: &Wanted<'_>, progress: &dyn Progress) -> Resu
     let outcome = create::run_with(store, &options, &FullWalk, &mut capture, progress)?;
     let verified = match outcome.skipped {
         true => None,
-        false => Some(verification::of_new(store, &outcome.checkpoint, false, &wanted.actor, progress)?),
+        false => Some(verification::of_new(store, &outcome.checkpoint, false, &wanted.actor, progress)),
     };
     Ok(Made { outcome, verified })
 }
