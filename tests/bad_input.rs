@@ -119,7 +119,8 @@ fn an_unreadable_file_is_named_and_the_rest_is_kept() {
     }
     fs::set_permissions(parhelia_tests::binary(), fs::Permissions::from_mode(0o755)).unwrap();
     let copied = s.path("parhelia");
-    fs::copy(parhelia_tests::binary(), &copied).unwrap();
+    // By another process: one that is forked here meanwhile would hold it open for writing, so that it could not be run.
+    assert!(std::process::Command::new("cp").args([&parhelia_tests::binary(), &copied]).status().unwrap().success());
     use std::os::unix::process::CommandExt;
     let output = std::process::Command::new(&copied)
         .args(["checkpoint", "create", "s", "--workspace", &text(&s, "work")])

@@ -19,8 +19,8 @@ use serde_json::Value;
 /// What the agent calls its conversation after `/clear`.
 const CLEARED: &str = "6b1f0a52-93c4-4a1e-8d27-0f5e9c3b7a14";
 
-/// An agent in name: at its first start it has a conversation, clears it, and goes on with another; on its way it waits for files `clear`,
-/// `more` and `go`. Later starts do nothing. Each notes what it was started with.
+/// An agent in name: at its first start it has a conversation, clears it, and goes on with another; on its way it waits for files
+/// `prompted`, `clear`, `more` and `go`. Later starts do nothing. Each notes what it was started with.
 fn agent(scratch: &Scratch, project: &Path) -> PathBuf {
     let program = scratch.path("bin/claude");
     let script = r#"#!/bin/sh
@@ -39,6 +39,7 @@ say $id u1 before
 event SessionStart $id source startup
 echo before > '@work/file'
 event UserPromptSubmit $id prompt before
+wait_for '@prompted'
 event SessionEnd $id reason clear
 wait_for '@clear'
 say @cleared u2 after
@@ -55,6 +56,7 @@ wait_for '@go'
     let script = script
         .replace("@cleared", CLEARED)
         .replace("@clear", &at("clear"))
+        .replace("@prompted", &at("prompted"))
         .replace("@more", &at("more"))
         .replace("@go", &at("go"));
     let script = script.replace("@project", &project.to_string_lossy()).replace("@parhelia", &binary().to_string_lossy());
@@ -88,6 +90,7 @@ impl Cleared {
             wait(|| (fs::read_to_string(&log).ok()?.matches(&format!("{event}: ")).count() == times).then_some(()));
         };
         has_logged("UserPromptSubmit", 1);
+        fs::write(scratch.path("prompted"), "").unwrap();
         has_logged("SessionEnd", 1);
         let starts = fs::read_to_string(scratch.path("starts")).unwrap();
         let first = starts.trim().strip_prefix("new ").unwrap().to_owned();

@@ -160,7 +160,7 @@ fn a_user_mounts_through_fusermount3() {
         # Killed, the guard detaches it by way of fusermount3.
         "$parhelia" mount latest mnt --quiet
         kill -9 $("$parhelia" mounts --json | sed -n 's/.*"process":\([0-9]*\).*/\1/p' | head -n 1)
-        tries=0; while grep -q "$PWD/mnt" /proc/self/mounts; do tries=$((tries+1)); test $tries -lt 100; sleep 0.05; done
+        tries=0; while grep -q "$PWD/mnt" /proc/self/mounts; do tries=$((tries+1)); test $tries -lt 1200; sleep 0.05; done
         "$parhelia" mounts | grep -q Cleared
         echo well
     "#;

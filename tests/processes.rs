@@ -118,7 +118,7 @@ fn a_commit_waits_for_the_lock_says_for_whom_and_gives_up_with_its_own_code() {
     let held = fs::File::options().read(true).write(true).open(s.store().join("lock")).unwrap();
     rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
     fs::write(s.store().join("lock"), "process 4711 since 2026-01-01T00:00:00Z\n").unwrap();
-    let create = ["checkpoint", "create", "s", "--workspace", &path, "--lock-timeout", "0.7"];
+    let create = ["checkpoint", "create", "s", "--workspace", &path, "--lock-timeout", "3"];
     for arguments in [&create[..], &["checkpoint", "delete", &id, "--lock-timeout", "0"]] {
         let said = s.expect(11, arguments);
         assert!(said.contains("process 4711") && said.contains("s ago") && said.contains("--lock-timeout"), "{said}");

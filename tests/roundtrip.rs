@@ -16,7 +16,7 @@ fn tree(s: &Scratch) -> PathBuf {
 }
 
 fn settle() {
-    std::thread::sleep(std::time::Duration::from_millis(40));
+    std::thread::sleep(std::time::Duration::from_millis(200));
 }
 
 #[test]
@@ -121,6 +121,7 @@ fn twelve_versions_restore_exactly_and_in_place() {
 fn a_checkpoint_after_a_restore_reads_no_content() {
     let s = Scratch::new();
     let work = tree(&s);
+    settle();
     let id = s.create("s", &work);
     s.restore(&id, &s.path("out"));
     let out = s.path("out").to_string_lossy().into_owned();

@@ -147,7 +147,7 @@ fn furnish(tmux: &Tmux, session: &str, folder: &Path) {
     let first = format!("{session}:0");
     tmux.ask(&["resize-window", "-t", &first, "-x", "140", "-y", "45"]);
     tmux.ask(&["split-window", "-d", "-h", "-l", "50", "-t", &first, "-c", &below, "sleep", "424242"]);
-    let text = "seq 100; echo words that were there; printf '\\033]2;#(touch injected)\\007'; exec sleep 100000";
+    let text = "seq 100; printf '\\033]2;#(touch injected)\\007'; echo words that were there; exec sleep 100000";
     let pane = tmux.ask(&["split-window", "-d", "-v", "-l", "9", "-t", &first, "-c", &folder, "-P", "-F", "#{pane_id}", text]);
     tmux.wait_for(&pane, "words that were there");
     tmux.ask(&["new-window", "-d", "-t", &format!("{session}:4"), "-n", "logs; #x", "-c", &below, "sleep", "100000"]);
@@ -175,9 +175,10 @@ fn windows_panes_and_text_come_back_and_no_other_pane_runs_what_it_ran() {
     let again = tmux.session();
     let after = tmux.capture(&again);
     assert_eq!(looks(&after.state), looks(&before.state));
+    // Once kept, once said again.
+    wait(|| (text_of(&tmux, &again).matches("of the program").count() == 2).then_some(()));
     let text = text_of(&tmux, &again);
     assert!(text.contains("words that were there") && text.contains("\n42\n"), "{text}");
-    assert_eq!(text.matches("of the program").count(), 2, "once kept, once said again: {text}");
     wait(|| fs::read_to_string(folder.join("ran.txt")).ok().filter(|text| *text != first));
     let running: Vec<_> = after.state.windows.iter().flat_map(|window| &window.panes).map(|pane| pane.argv.join(" ")).collect();
     assert!(!running.iter().any(|line| line.contains("424242")), "{running:?}");

@@ -52,8 +52,13 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     if args.rebuild_index {
         check::rebuild_index(&path, lock_timeout, &progress)?;
     }
-    let report = check::run(&path, &CheckOptions { read_data_percent: args.read_data }, &progress)?;
+    let checked = check::run(&path, &CheckOptions { read_data_percent: args.read_data }, &progress);
     drop(progress);
+    if checked.is_err() && (args.repair || args.rebuild_index) {
+        let done = if args.repair { "the store was repaired" } else { "the index was made anew" };
+        tell!("parhelia: {done}, but could not be checked since");
+    }
+    let report = checked?;
     if args.rebuild_index {
         context.out.remark("The index was made anew.")?;
     }
@@ -70,18 +75,18 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
 }
 
 fn print(context: &Context, finding: &Finding) {
-    eprintln!("parhelia: {}", finding.message);
+    tell!("parhelia: {}", finding.message);
     print_touched(context, &finding.touches, finding.touches_more);
 }
 
 fn print_touched(context: &Context, touches: &[Touched], touches_more: u64) {
     let shown = if context.global.verbose { touches.len() } else { TOUCHES_SHOWN };
     for touched in touches.iter().take(shown) {
-        eprintln!("  touches {}:{}", touched.checkpoint, touched.path);
+        tell!("  touches {}:{}", touched.checkpoint, touched.path);
     }
     let more = touches.len().saturating_sub(shown) as u64 + touches_more;
     if more > 0 {
-        eprintln!("  and {}", human::count(more, "more place"));
+        tell!("  and {}", human::count(more, "more place"));
     }
 }
 
@@ -100,7 +105,7 @@ fn print_plan(context: &mut Context, plan: &RepairPlan, args: &Args) -> Result<(
     }
     for lost in &plan.lost {
         context.out.object("lost", serde_json::to_value(lost).unwrap_or_default())?;
-        eprintln!("parhelia: {} {} is lost", lost.kind, lost.object);
+        tell!("parhelia: {} {} is lost", lost.kind, lost.object);
         print_touched(context, &lost.touches, lost.touches_more);
     }
     if !plan.lost.is_empty() {

@@ -90,7 +90,7 @@ fn to_file(store: &Store, checkpoint: &Checkpoint, path: &Path, progress: &dyn P
         out.flush().map_err(failed("write"))?;
         out.get_ref().sync_all().map_err(failed("sync"))?;
         fs::rename(&partial, path).map_err(failed("rename the finished archive to"))?;
-        parhelia_store::disk::sync_folder(path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")))?;
+        parhelia_store::disk::sync_names(path.parent().unwrap_or(Path::new(".")))?;
         Ok(report)
     })();
     if written.is_err() {

@@ -1,5 +1,13 @@
 //! The command line of parhelia: arguments in, store operations, text or JSON Lines out.
 
+/// Prints a line on standard error. That nobody reads it, as behind a terminal that is gone, is no reason to stop what is under way.
+macro_rules! tell {
+    ($($said:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($said)*);
+    }};
+}
+
 mod args;
 mod check;
 mod checkpoint;

@@ -59,7 +59,7 @@ fn foreground(context: &mut Context, args: &Args, what: Option<&OsString>, mount
         OpenOptions { cache_bytes: args.cache_size << 20, lock_timeout: context.lock_timeout()?, ..OpenOptions::default() };
     let store = Arc::new(Store::open(&context.store_path()?, &options)?);
     for stale in clear_stale(&store)? {
-        eprintln!("parhelia: cleared the mount of dead process {} on {}", stale.text.process, stale.text.mountpoint);
+        tell!("parhelia: cleared the mount of dead process {} on {}", stale.text.process, stale.text.mountpoint);
     }
     let what = match what {
         None => What::Store,
@@ -69,7 +69,7 @@ fn foreground(context: &mut Context, args: &Args, what: Option<&OsString>, mount
             What::Tree { checkpoint, path: place.path.unwrap_or_default() }
         }
     };
-    let log = Arc::new(|line: &str| eprintln!("{} {line}", jiff::Timestamp::now()));
+    let log = Arc::new(|line: &str| tell!("{} {line}", jiff::Timestamp::now()));
     let options = Options { allow_other: args.allow_other, log, ..Options::default() };
     let mounted = parhelia_fuse::mount(store, what, mountpoint, &options)?;
     let (stopper, cancel) = (mounted.stopper(), context.cancel());

@@ -424,3 +424,14 @@ fn retention_follows_the_configuration() {
     assert!(refused.err.contains("max_age"), "{refused:?}");
     assert!(Path::new(&agent.home.store()).exists());
 }
+
+#[test]
+fn what_cannot_begin_leaves_no_session() {
+    let agent = Agent::new();
+    let folder = agent.home.folder.path();
+    fs::write(folder.join("bad.json"), "no JSON").unwrap();
+    let arguments = ["session", "run", "-w", "work", "--", "claude", "--settings", "bad.json"];
+    let refused = agent.home.run(&arguments).expect(2);
+    assert!(refused.err.contains("--settings cannot be used"), "{refused:?}");
+    assert_eq!(agent.home.run(&["session", "list", "--json"]).expect(0).json().pop().unwrap()["sessions"], 0);
+}

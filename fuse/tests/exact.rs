@@ -138,7 +138,7 @@ fn nothing_can_be_changed() {
         "setfattr -x user.note empty",
         "fallocate -l 5 empty",
     ] {
-        let output = Command::new("bash").args(["-c", command]).current_dir(&f.mountpoint).output().unwrap();
+        let output = Command::new("bash").args(["-c", command]).env("LC_ALL", "C").current_dir(&f.mountpoint).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && said.contains("Read-only file system"), "{command}: {said}");
     }

@@ -161,11 +161,15 @@ pub fn after(
     let actor = Actor { via: "retention".into(), ..actor.clone() };
     let session = outcome.checkpoint.record.session.as_str();
     let pruned = prune(store, &config.into(), Some(session), &actor, Timestamp::now(), progress);
-    pruned.map_err(|e| progress.notice(&format!("the checkpoint is made, but older ones were not removed: {e}"))).ok()
+    if let Some(e) = pruned.as_ref().map_or_else(Some, |report| report.failed.as_ref()) {
+        progress.notice(&format!("the checkpoint is made, but not all older ones were removed that may go: {e}"));
+    }
+    pruned.ok()
 }
 
 /// Removes what a policy does not keep, of a store or of one session. Where the store is larger than it may be, the oldest of all sessions
-/// go that nobody needs, and what they alone held is freed; what then still exceeds the limit is reported.
+/// go that nobody needs, and what they alone held is freed; what then still exceeds the limit is reported. What fails once something has
+/// been removed is in the report.
 pub fn prune(
     store: &Store,
     policy: &Policy,
@@ -176,25 +180,29 @@ pub fn prune(
 ) -> Result<Report> {
     let planned = plan(store, policy, session, now)?;
     let mut report = Report::new(&planned, policy);
-    report.removed = remove(store, planned.remove, actor, progress)?;
-    if policy.max_store_bytes > 0 {
-        limit::keep_to(store, policy, actor, now, progress, &mut report)?;
+    let pruned = remove(store, &planned.remove, actor, progress, &mut report).and_then(|()| match policy.max_store_bytes {
+        0 => Ok(()),
+        _ => limit::keep_to(store, policy, actor, now, progress, &mut report),
+    });
+    match pruned {
+        Err(e) if report.removed.is_empty() && report.freed_bytes == 0 => return Err(e),
+        other => report.failed = other.err(),
     }
     Ok(report)
 }
 
-/// Removes checkpoints, and says which those were: not what somebody else has removed meanwhile, and not what is needed by now.
+/// Removes checkpoints, and reports which those were: not what somebody else has removed meanwhile, and not what is needed by now.
 fn remove(
     store: &Store,
-    gone: Vec<(Checkpoint, Removed)>,
+    gone: &[(Checkpoint, Removed)],
     actor: &Actor,
     progress: &dyn Progress,
-) -> Result<Vec<(Checkpoint, Removed)>> {
+    report: &mut Report,
+) -> Result<()> {
     let mut by_reason: BTreeMap<&str, Vec<Ulid>> = BTreeMap::new();
-    for (checkpoint, reason) in &gone {
+    for (checkpoint, reason) in gone {
         by_reason.entry(reason.text()).or_default().push(checkpoint.record.id);
     }
-    let mut removed = HashSet::new();
     for (reason, ids) in by_reason {
         let still_free = |view: &View| {
             let held = Held::of(store, view)?;
@@ -202,7 +210,8 @@ fn remove(
             let is_free = |id: &Ulid| checkpoints.iter().any(|c| c.record.id == *id && !held.about(c).is_needed());
             Ok(ids.iter().copied().filter(is_free).collect())
         };
-        removed.extend(delete_chosen(store, &still_free, actor, Some(reason), progress)?);
+        let removed: HashSet<Ulid> = delete_chosen(store, &still_free, actor, Some(reason), progress)?.into_iter().collect();
+        report.removed.extend(gone.iter().filter(|(checkpoint, _)| removed.contains(&checkpoint.record.id)).cloned());
     }
-    Ok(gone.into_iter().filter(|(checkpoint, _)| removed.contains(&checkpoint.record.id)).collect())
+    Ok(())
 }

@@ -37,7 +37,7 @@ pub fn of_new(store: &Store, made: &Checkpoint, deep: bool, actor: &Actor, progr
             with_conversation(store, made, check::verify_new(store, made, parent.as_ref(), progress)?)
         }
     };
-    note(store, &report, actor, progress)?;
+    note(store, &report, actor, progress);
     Ok(report)
 }
 
@@ -82,8 +82,8 @@ fn missing_of_conversation(store: &Store, checkpoint: &Checkpoint) -> Result<Opt
     Ok(wrong.map(|file| format!("{} is not there as {index} lists it", file.path)))
 }
 
-/// Notes what a verification found, as far as the store can be written to.
-pub fn note(store: &Store, report: &VerifyReport, actor: &Actor, progress: &dyn Progress) -> Result<()> {
+/// Notes what a verification found, as far as the store can be written to. What was found is found, whether it can be noted or not.
+pub fn note(store: &Store, report: &VerifyReport, actor: &Actor, progress: &dyn Progress) {
     use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
     let mut event = NewEvent::new(kind::CHECKPOINT_VERIFIED, report.checkpoint.to_string(), actor.clone())
         .with("level", json!(report.level))
@@ -93,14 +93,9 @@ pub fn note(store: &Store, report: &VerifyReport, actor: &Actor, progress: &dyn 
         event = event.with("incomplete", json!(report.lacks.iter().map(|lack| &lack.part).collect::<Vec<_>>()));
     }
     match store.append_events(&[event], progress) {
-        // It may have been deleted meanwhile; and what was found is true on a medium that cannot be written to, as well.
-        Ok(_) | Err(Error::NoCheckpoint { .. }) => Ok(()),
-        Err(Error::Io { source, .. }) if matches!(source.kind(), ReadOnlyFilesystem | PermissionDenied) => Ok(()),
-        // What was found is found, whether it can be noted or not.
-        Err(e @ Error::Locked { .. }) => {
-            progress.notice(&format!("what was verified is not recorded: {e}"));
-            Ok(())
-        }
-        Err(e) => Err(e.into()),
+        // It may have been deleted meanwhile, or lie on a medium that cannot be written to.
+        Ok(_) | Err(Error::NoCheckpoint { .. }) => {}
+        Err(Error::Io { source, .. }) if matches!(source.kind(), ReadOnlyFilesystem | PermissionDenied) => {}
+        Err(e) => progress.notice(&format!("what was verified is not recorded: {e}")),
     }
 }

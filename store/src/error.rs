@@ -175,6 +175,9 @@ pub enum Error {
         /// How often it was tried.
         tries: u32,
     },
+    /// The store has changed since a repair was planned.
+    #[error("{0}; run the repair again")]
+    Outdated(&'static str),
     /// The caller asked to stop.
     #[error("interrupted")]
     Cancelled,
@@ -213,6 +216,7 @@ impl Error {
             Error::Io { .. }
             | Error::FormatNewer { .. }
             | Error::Overtaken { .. }
+            | Error::Outdated(_)
             | Error::Fenced { .. }
             | Error::TooLong { .. } => ErrorKind::Failed,
         }

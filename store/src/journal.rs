@@ -387,6 +387,16 @@ impl Journal {
         Ok((frames.at, sequence, hex(&hash)) == (position.offset, position.sequence, position.hash.clone()))
     }
 
+    /// Whether anything that was there at a position may have gone since: by garbage collection, or as what was read there was taken back. A
+    /// commit or a deletion alone takes nothing away.
+    pub(crate) fn has_collected_since(&self, position: &Position) -> Result<bool> {
+        if !self.confirms(position)? {
+            return Ok(true);
+        }
+        let since = self.read(position)?.records;
+        Ok(since.iter().any(|logged| matches!(logged.entry, Entry::Condemn { .. } | Entry::Dropped { .. })))
+    }
+
     /// Has everything in the last segment on the medium, whoever wrote it. What lies in earlier ones is, since another was begun.
     pub(crate) fn sync(&self) -> Result<()> {
         let Some(last) = self.segments()?.last().copied() else { return Ok(()) };

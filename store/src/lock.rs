@@ -18,9 +18,7 @@ use crate::{
 
 /// Holds the writer lock until it is dropped, or its process ends.
 #[derive(Debug)]
-pub struct WriterLock {
-    _file: File,
-}
+pub struct WriterLock(File);
 
 impl WriterLock {
     /// Takes the lock, waiting up to `timeout`. Says who holds it when it has to wait.
@@ -49,16 +47,20 @@ impl WriterLock {
         let text = format!("process {} since {}\n", std::process::id(), jiff::Timestamp::now());
         // The text is for messages only, so that it cannot be written (a full disk) is no reason to fail.
         let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(text.as_bytes()));
-        Ok(WriterLock { _file: file })
+        Ok(WriterLock(file))
+    }
+}
+
+impl Drop for WriterLock {
+    fn drop(&mut self) {
+        release(&self.0);
     }
 }
 
 /// Lets one process at a time change RocksDB. It is another lock than the writer's, so that no commit waits for what can be derived.
 /// Whoever needs both takes the writer's first.
 #[derive(Debug)]
-pub struct IndexLock {
-    _file: File,
-}
+pub struct IndexLock(File);
 
 impl IndexLock {
     /// Takes the lock, however long that takes: its holders are done in moments.
@@ -67,8 +69,20 @@ impl IndexLock {
         let file =
             File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path).at("open lock", &path)?;
         flock(&file, FlockOperation::LockExclusive).at("lock", &path)?;
-        Ok(IndexLock { _file: file })
+        Ok(IndexLock(file))
     }
+}
+
+impl Drop for IndexLock {
+    fn drop(&mut self) {
+        release(&self.0);
+    }
+}
+
+/// Lets go of a lock, also where a process that was just forked has the file open until it runs its program: that it is closed here alone
+/// would not.
+pub(crate) fn release(file: &File) {
+    let _ = flock(file, FlockOperation::Unlock);
 }
 
 fn try_lock(file: &File, path: &Path) -> Result<bool> {

@@ -15,6 +15,7 @@ use crate::{
     disk,
     error::{Error, IoContext, Result},
     id::{OpId, Ulid, hex},
+    lock::release,
 };
 
 /// What a pin's file says.
@@ -136,6 +137,7 @@ impl Drop for Pin {
         if !self.stays {
             let _ = fs::remove_file(&self.path);
         }
+        release(&self.file);
     }
 }
 
@@ -163,6 +165,9 @@ pub fn list(folder: &Path) -> Result<Vec<FoundPin>> {
             Err(e) => return Err(e).at("open pin", &path),
         };
         let alive = flock(&file, FlockOperation::NonBlockingLockExclusive).is_err();
+        if !alive {
+            release(&file);
+        }
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).at("read pin", &path)?;
         let text = serde_json::from_slice(&bytes).unwrap_or(PinText {

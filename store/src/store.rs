@@ -273,7 +273,11 @@ impl Store {
     /// Opens everything anew, RocksDB included.
     pub(crate) fn reopen(&self) -> Result<Arc<View>> {
         let _renewing = self.renewing.lock().unwrap_or_else(PoisonError::into_inner);
-        self.open_anew()
+        match self.open_anew() {
+            // Somebody may just be replacing it.
+            Err(Error::Index { .. }) => self.set_view(Self::open_view(&self.layout)?),
+            other => other,
+        }
     }
 
     fn open_anew(&self) -> Result<Arc<View>> {

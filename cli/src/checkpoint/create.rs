@@ -9,7 +9,11 @@ use std::{
 };
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use parhelia_session::{retention, rollback, verification};
+use parhelia_session::{
+    retention,
+    rollback::{self, Turn},
+    verification,
+};
 use parhelia_store::{
     Store,
     check::VerifyReport,
@@ -125,7 +129,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open_with(true)?;
     let run = own_run(&store)?;
     let session = session_of(&store, named, run.as_ref(), &workspace)?;
-    finish_rollback(context, &store, &session)?;
+    let _turn = turn(context, &store, &session)?;
     let progress = context.progress();
     context.warn_of_network(&store, &progress);
     let run = run.filter(|run| run.session == session);
@@ -167,7 +171,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     drop(progress);
     let is_partial = report(context, &outcome, verified.as_ref(), pruned.as_ref(), began)?;
     if let Some(e) = &unverified {
-        eprintln!("parhelia: checkpoint {} is made, but could not be verified: {e}", outcome.checkpoint.id());
+        tell!("parhelia: checkpoint {} is made, but could not be verified: {e}", outcome.checkpoint.id());
     }
     Ok(match (is_damaged, is_partial || unverified.is_some()) {
         (true, _) => Code::Corrupt,
@@ -179,13 +183,15 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
 /// How long a rollback that is under way is waited for.
 const TURN_LIMIT: Duration = Duration::from_secs(60);
 
-/// What is half rolled back is no state that anybody was in.
-fn finish_rollback(context: &mut Context, store: &Store, session: &str) -> Result<()> {
-    if store.view().session(session)?.is_some_and(|session| rollback::open(&session).is_some()) {
-        let _turn = rollback::held(store, session, TURN_LIMIT)?;
+/// What is half rolled back is no state that anybody was in: a rollback that was interrupted is finished, and none begins until the turn is
+/// over. A session without checkpoints has none.
+fn turn(context: &mut Context, store: &Store, session: &str) -> Result<Option<Turn>> {
+    let Some(known) = store.view().session(session)? else { return Ok(None) };
+    if rollback::open(&known).is_some() {
+        let _alone = rollback::held(store, session, TURN_LIMIT)?;
         finish_earlier(context, store, session)?;
     }
-    Ok(())
+    Ok(Some(rollback::shared(store, session, TURN_LIMIT)?))
 }
 
 /// The run that this process belongs to, by its environment.
@@ -231,7 +237,7 @@ fn report(
         }
         context.out.object("omission", show::omission_json(omission))?;
         if !matches!(omission.reason, Reason::Excluded(_)) {
-            eprintln!("parhelia: {}", show::omission_text(omission));
+            tell!("parhelia: {}", show::omission_text(omission));
         } else if context.global.verbose {
             context.out.line(show::omission_text(omission))?;
         }
@@ -253,27 +259,27 @@ fn report(
         }
     }
     for problem in verified.iter().flat_map(|report| &report.problems) {
-        eprintln!("parhelia: {}: {}", problem.path, problem.error);
+        tell!("parhelia: {}: {}", problem.path, problem.error);
     }
     if record.fenced {
-        eprintln!(
+        tell!(
             "parhelia: a newer run has taken over session {}; the checkpoint is kept, fenced, and is not its head",
             record.session
         );
     }
     if unreadable + changing > 0 {
-        eprintln!("parhelia: the checkpoint is partial: {unreadable} not read, {changing} changing while read");
+        tell!("parhelia: the checkpoint is partial: {unreadable} not read, {changing} changing while read");
     }
     for (part, state) in &record.parts {
         if let Part::Failed { error } = state {
-            eprintln!("parhelia: the checkpoint is incomplete: {part}: {error}");
+            tell!("parhelia: the checkpoint is incomplete: {part}: {error}");
         }
     }
     // Those that failed were named already.
     for lack in
         verified.iter().flat_map(|report| &report.lacks).filter(|lack| record.parts.get(&lack.part) == Some(&Part::Captured))
     {
-        eprintln!("parhelia: the checkpoint is incomplete: {}: {}", lack.part, lack.error);
+        tell!("parhelia: the checkpoint is incomplete: {}: {}", lack.part, lack.error);
     }
     if let Some(pruned) = pruned {
         prune::remark(context, pruned)?;

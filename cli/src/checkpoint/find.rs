@@ -60,7 +60,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         match search.add(i, checkpoint) {
             Ok(()) => searched += 1,
             // Deleted meanwhile, and collected.
-            Err(Error::Missing { .. }) if !still_exists(&store, checkpoint)? => {}
+            Err(e) if e.is_damage() && !still_exists(&store, checkpoint)? => search.forget(i),
             Err(e) => return Err(e.into()),
         }
     }
@@ -169,6 +169,16 @@ impl Search<'_> {
             }
         }
         false
+    }
+
+    /// Takes back what was found in a checkpoint, and that any of it was searched.
+    fn forget(&mut self, number: usize) {
+        self.searched.retain(|_, first| *first != number);
+        for versions in self.found.values_mut() {
+            versions.iter_mut().for_each(|version| version.checkpoints.retain(|found| *found != number));
+            versions.retain(|version| !version.checkpoints.is_empty());
+        }
+        self.found.retain(|_, versions| !versions.is_empty());
     }
 
     fn record(&mut self, path: &[u8], node: &Node, number: usize) {

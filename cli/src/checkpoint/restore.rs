@@ -118,7 +118,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     drop(progress);
     for skipped in &report.skipped {
         context.out.object("skipped", serde_json::to_value(skipped).unwrap_or_default())?;
-        eprintln!("parhelia: {}: {}", human::path(&skipped.path), skipped.error);
+        tell!("parhelia: {}: {}", human::path(&skipped.path), skipped.error);
     }
     context.out.remark(format!("Restored {} to {}: {}.", checkpoint.id(), target.display(), report_text(&report)))?;
     let mut done = summary(&checkpoint.id(), false, &report);

@@ -159,7 +159,7 @@ fn begin(context: &Context, store: &Store, session: &str, how: &How) -> Result<T
     if !how.dry_run {
         finish_earlier(context, store, session)?;
     } else if let Some(intent) = store.refresh()?.session(session)?.as_ref().and_then(rollback::open) {
-        eprintln!("parhelia: a rollback to {} was interrupted, and would be finished first", intent.target);
+        tell!("parhelia: a rollback to {} was interrupted, and would be finished first", intent.target);
     }
     Ok(turn)
 }
@@ -190,7 +190,7 @@ pub fn roll_in_turn(
         rollback::whole(store, target, None, &progress)?;
     }
     for notice in &look.notices {
-        eprintln!("parhelia: {notice}");
+        tell!("parhelia: {notice}");
     }
     if how.dry_run {
         let changes = changes(context, store, target, &look)?;
@@ -235,7 +235,7 @@ fn workspace_of(store: &Store, checkpoint: &Checkpoint) -> Result<PathBuf> {
 
 /// What became of an earlier rollback is said whatever else is not.
 pub fn told(text: &str) {
-    eprintln!("parhelia: {text}");
+    tell!("parhelia: {text}");
 }
 
 /// A rollback that a dead process has begun is finished first.
@@ -260,7 +260,7 @@ fn end_leftovers(store: &Store, look: &Look) -> Result<()> {
     for id in &look.session.runs {
         let Some(run) = view.run(id)?.filter(|run| !run::life(run).is_alive()) else { continue };
         for (found, _) in process::stop(&run.id, None, &look.workspace, PATIENCE)?.ended {
-            eprintln!("parhelia: process {} of an earlier run was stopped", found.text());
+            tell!("parhelia: process {} of an earlier run was stopped", found.text());
         }
     }
     Ok(())
@@ -338,7 +338,7 @@ fn report(context: &mut Context, look: &Look, done: &Done) -> Result<()> {
         }
         Stash::Nothing => json!(null),
         Stash::Not(reason) => {
-            eprintln!("parhelia: no stash entry was made ({reason}); the safety checkpoint has everything");
+            tell!("parhelia: no stash entry was made ({reason}); the safety checkpoint has everything");
             json!({ "error": reason })
         }
     };

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use parhelia_store::{
+    Error,
     fold::{Marks, VerifyLevel},
     manifest::Manifest,
     omitted::{Omission, Reason},
@@ -34,7 +35,13 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let view = store.view();
     let checkpoint = &find(&view, &args.checkpoint)?;
     let marks = view.marks(checkpoint.record.id)?;
-    let omissions = store.omissions(checkpoint)?;
+    let omissions = match store.omissions(checkpoint) {
+        // Deleted meanwhile, and collected.
+        Err(e) if e.is_damage() && store.refresh()?.checkpoint(checkpoint.record.id)?.is_none() => {
+            return Err(Error::NoCheckpoint { selector: args.checkpoint.clone() }.into());
+        }
+        other => other?,
+    };
     if context.out.json {
         context.out.object("manifest", Manifest::with(checkpoint, &marks).to_json())?;
         for omission in &omissions {

@@ -27,19 +27,19 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let (checkpoint, _pin) = context.pinned(&store, &args.checkpoint, "verify")?;
     let progress = context.progress();
     let report = verification::verify(&store, &checkpoint, args.deep, &progress)?;
-    verification::note(&store, &report, &context.actor(), &progress)?;
+    verification::note(&store, &report, &context.actor(), &progress);
     drop(progress);
     for problem in &report.problems {
         context.out.object("problem", json!({ "path": problem.path, "error": problem.error }))?;
         let place = if problem.path.is_empty() { "(checkpoint)" } else { problem.path.as_str() };
-        eprintln!("parhelia: {place}: {}", problem.error);
+        tell!("parhelia: {place}: {}", problem.error);
     }
     if report.problems_more > 0 {
-        eprintln!("parhelia: and {} more", human::count(report.problems_more, "path"));
+        tell!("parhelia: and {} more", human::count(report.problems_more, "path"));
     }
     for lack in &report.lacks {
         context.out.object("lack", json!(lack))?;
-        eprintln!("parhelia: the checkpoint is incomplete: {}: {}", lack.part, lack.error);
+        tell!("parhelia: the checkpoint is incomplete: {}: {}", lack.part, lack.error);
     }
     let how = if args.deep { "every byte was read" } else { "content was not read; --deep does" };
     let (id, files, size) = (checkpoint.id(), human::count(report.files, "file"), human::size(report.bytes));

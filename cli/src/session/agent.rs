@@ -46,7 +46,7 @@ pub fn environment(store: &Store, current: &Current) -> Vec<(String, OsString)> 
 /// The agent's settings with our hooks, for one start: nothing where they are installed already, or the agent runs none.
 pub fn settings(agent: &Agent, workspace: &Path, store: &Store) -> Result<Option<String>> {
     if !agent.has_hooks() {
-        eprintln!("parhelia: the agent is started without hooks, so that checkpoints are made every few minutes only");
+        tell!("parhelia: the agent is started without hooks, so that checkpoints are made every few minutes only");
         return Ok(None);
     }
     let places = [config_folder(), Some(workspace.join(".claude"))];

@@ -37,10 +37,7 @@ pub fn of_session(
     let workspace = place.ok_or_else(|| Failure::Usage(format!("session {} has no workspace", session.id)))?;
     let turn = rollback::settle(store, &session.id, TURN_LIMIT, &actor(), &told, progress)?;
     if turn.is_none() {
-        return Err(Failure::Usage(format!(
-            "another process makes a checkpoint of session {}, or rolls it back; try again when it is done",
-            session.id
-        )));
+        return Err(rollback::busy(&session.id).into());
     }
     let session = &store.view().session(&session.id)?.unwrap_or_else(|| session.clone());
     let conversation = Conversation::of(Some(session), None, config_folder());

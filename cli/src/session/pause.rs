@@ -58,11 +58,11 @@ pub fn pause(context: &mut Context, args: &PauseArgs) -> Result<Code> {
     let id = made.outcome.checkpoint.id();
     context.out.remark(format!("Session {} is paused at checkpoint {id}.", session.id))?;
     if made.is_damaged() {
-        eprintln!("parhelia: checkpoint {id} is damaged; `parhelia checkpoint verify {id}` says where");
+        tell!("parhelia: checkpoint {id} is damaged; `parhelia checkpoint verify {id}` says where");
     }
     let failed: Vec<String> = made.failed().collect();
     for failure in &failed {
-        eprintln!("parhelia: {failure}");
+        tell!("parhelia: {failure}");
     }
     let alive = last.as_ref().is_some_and(|run| run::life(run).is_alive());
     if alive {

@@ -72,7 +72,12 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         "store_bytes": report.store_bytes,
         "max_store_bytes": report.max_store_bytes,
         "excess_bytes": report.excess_bytes(),
+        "failed": report.failed.as_ref().map(ToString::to_string),
     }))?;
+    if let Some(e) = &report.failed {
+        tell!("parhelia: no more was removed: {e}");
+        return Ok(Code::Partly);
+    }
     Ok(Code::Done)
 }
 
@@ -132,7 +137,7 @@ pub fn remark(context: &mut Context, report: &Report) -> Result<()> {
     }
     if report.excess_bytes() > 0 {
         let (excess, limit) = (human::size(report.excess_bytes()), human::size(report.max_store_bytes));
-        eprintln!("parhelia: the store is {excess} over its limit of {limit}; kept against it: {}", reasons(&report.protected));
+        tell!("parhelia: the store is {excess} over its limit of {limit}; kept against it: {}", reasons(&report.protected));
     }
     Ok(())
 }

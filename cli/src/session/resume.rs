@@ -161,6 +161,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         return Err(taken_over(&session.id));
     }
     let mut prepared = prepare(&store, args, session, last.as_ref())?;
+    let _pin = prepared.choice.checkpoint.as_ref().map(|chosen| context.pinned(&store, &chosen.id(), "resume")).transpose()?;
     let place = tmux::place(&store, &args.tmux, args.no_tmux, &prepared, last.as_ref())?;
     let went_back = match put_back(context, &store, &turn, &mut prepared, args)? {
         Rolled::Done => true,
@@ -169,6 +170,20 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     };
     let here = tmux_here().filter(|_| place.is_none());
     let current = take_over(&store, &prepared, prepared.conversation.clone(), prepared.seen_epoch, here)?;
+    let done = launch(context, &store, prepared, &current, (turn, went_back), place, args);
+    supervise::or_ended(&store, &current, done)
+}
+
+/// Brings back what is missing, and starts the agent of a session that was taken over.
+fn launch(
+    context: &mut Context,
+    store: &Store,
+    mut prepared: Prepared,
+    current: &run::Current,
+    (turn, went_back): (Turn, bool),
+    place: Option<tmux::Place>,
+    args: &Args,
+) -> Result<Code> {
     if let Some(target) = prepared.choice.checkpoint.as_ref().filter(|_| args.from.is_some() && !went_back) {
         // What comes next follows the one that was chosen, as after a rollback.
         let head = NewEvent::new(kind::SESSION_HEAD, &current.session, actor()).in_epoch(current.epoch);
@@ -176,9 +191,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     }
     // Whoever waited for the turn sees a session that has been taken over.
     drop(turn);
-    let restored = bring_back(context, &store, &mut prepared, args)?;
+    let restored = bring_back(context, store, &mut prepared, args)?;
     for notice in &prepared.notices {
-        eprintln!("parhelia: {notice}");
+        tell!("parhelia: {notice}");
     }
     let noted =
         NewEvent::new(kind::RUN_CHANGED, &current.run, actor()).in_epoch(current.epoch).with("notices", prepared.notices.clone());
@@ -197,15 +212,8 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         }),
     )?;
     context.out.flush()?;
-    let Some(place) = place else { return start(context, &store, &prepared, &current, &restored, args) };
-    let done = tmux::resume(context, &store, &args.tmux, &place, &prepared, &in_pane(args, &current));
-    if let Err(failure) = &done {
-        let run = store.refresh()?.run(&current.run)?;
-        if run.is_some_and(|run| run.is_open() && run.pid.is_none()) {
-            run::end(&store, &current, &format!("was not started: {failure}"), Status::Error, actor())?;
-        }
-    }
-    done
+    let Some(place) = place else { return start(context, store, &prepared, current, &restored, args) };
+    tmux::resume(context, store, &args.tmux, &place, &prepared, &in_pane(args, current))
 }
 
 /// What is left to do, as arguments for the process in a pane.

@@ -63,6 +63,12 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     }
     let new = agent.as_ref().filter(|agent| !agent.chooses_itself()).map(|_| new_conversation_id());
     let conversation = agent.as_ref().and_then(Agent::conversation).or(new);
+    let argv = match &agent {
+        Some(agent) => agent.launch_argv(conversation.as_deref(), settings(agent, &workspace, &store)?.as_deref()),
+        None => args.command.clone(),
+    };
+    let request = agent.as_ref().map(|_| env::request(context, &workspace, &argv)).transpose()?;
+    let config = context.config(&workspace)?;
     let current = run::begin(
         &store,
         &Begin {
@@ -79,13 +85,15 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
             ..Begin::default()
         },
     )?;
-    let argv = match &agent {
-        Some(agent) => agent.launch_argv(conversation.as_deref(), settings(agent, &workspace, &store)?.as_deref()),
-        None => args.command.clone(),
-    };
-    context.out.remark(format!("Session {} begins.", current.session))?;
-    context.out.object("session", json!({ "session": current.session, "run": current.run, "conversation": conversation }))?;
-    context.out.flush()?;
+    let said = context
+        .out
+        .remark(format!("Session {} begins.", current.session))
+        .and_then(|()| {
+            let session = json!({ "session": current.session, "run": current.run, "conversation": conversation });
+            context.out.object("session", session)
+        })
+        .and_then(|()| context.out.flush());
+    supervise::or_ended(&store, &current, said)?;
     let ended = supervise::supervise(
         &store,
         &Supervised {
@@ -96,11 +104,12 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
             conversation,
             is_headless: agent.as_ref().is_some_and(Agent::is_headless),
             interval: (args.interval > 0).then(|| Duration::from_secs(args.interval)),
-            request: agent.as_ref().map(|_| env::request(context, &current.workspace, &argv)).transpose()?,
-            config: context.config(&current.workspace)?,
+            request,
+            config,
             is_quiet: context.global.quiet,
         },
-    )?;
+    );
+    let ended = supervise::or_ended(&store, &current, ended)?;
     // From here on this process stands for the agent.
     std::process::exit(i32::from(ended.code))
 }

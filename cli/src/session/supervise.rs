@@ -4,7 +4,7 @@ use std::{
     ffi::OsString,
     io::{Read, Write},
     os::{
-        fd::AsFd,
+        fd::{AsFd, OwnedFd},
         unix::{net::UnixStream, process::ExitStatusExt},
     },
     path::PathBuf,
@@ -92,21 +92,32 @@ pub fn tmux_here() -> Option<Tmux> {
     run::tmux(&variable)
 }
 
+/// What came of starting a run's agent. Where that failed, a run whose agent was never started ends.
+pub fn or_ended<T>(store: &Store, current: &Current, started: Result<T>) -> Result<T> {
+    started.inspect_err(|failure| {
+        let run = store.refresh().and_then(|view| view.run(&current.run)).ok().flatten();
+        if run.is_some_and(|run| run.is_open() && run.pid.is_none()) {
+            let reason = format!("could not be started: {failure}");
+            note(run::end(store, current, &reason, Status::Error, actor()), "the run's end was not recorded");
+        }
+    })
+}
+
 /// Starts the agent, and waits for it to end. Signals that ask this process to end are passed on.
 pub fn supervise(store: &Store, wanted: &Supervised<'_>) -> Result<Ended> {
     let signals = Signals::install()?;
     if !is_open(store, wanted) {
         return Err(Failure::Usage(format!("run {} was ended before its agent could be started", wanted.current.run)));
     }
-    let mut child = start(wanted).inspect_err(|failure| {
-        let reason = format!("could not be started: {failure}");
-        note(run::end(store, wanted.current, &reason, Status::Error, actor()), "the run's end was not recorded");
-    })?;
-    let said = child.stderr.take().map(Said::listen).transpose()?;
+    let mut child = start(wanted)?;
     let began = Instant::now();
-    let agent = Identity::of(child.id() as i32)?;
-    let pid = Pid::from_raw(agent.process).ok_or_else(|| lost("the agent has no process"))?;
-    let fd = pidfd_open(pid, PidfdFlags::empty()).map_err(|e| lost(&e.to_string()))?;
+    let watched = watch(&mut child);
+    if watched.is_err() {
+        // Nobody would see to it.
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+    let (said, agent, fd) = watched?;
     note(run::started(store, wanted.current, &agent, actor()), "the run's process was not recorded");
     let detaches = tmux_here().map(detaches).transpose().unwrap_or_else(|e| {
         say(format_args!("no checkpoint is made when you detach from tmux: {e}"));
@@ -242,6 +253,15 @@ fn note<T, E: std::fmt::Display>(done: Result<T, E>, what: &str) {
     if let Err(e) = done {
         say(format_args!("{what}: {e}"));
     }
+}
+
+/// What a started agent says, which process it is, and what tells of its end.
+fn watch(child: &mut Child) -> Result<(Option<Said>, Identity, OwnedFd)> {
+    let said = child.stderr.take().map(Said::listen).transpose()?;
+    let agent = Identity::of(child.id() as i32)?;
+    let pid = Pid::from_raw(agent.process).ok_or_else(|| lost("the agent has no process"))?;
+    let fd = pidfd_open(pid, PidfdFlags::empty()).map_err(|e| lost(&e.to_string()))?;
+    Ok((said, agent, fd))
 }
 
 fn checkpoint(

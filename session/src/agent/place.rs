@@ -106,15 +106,8 @@ fn move_into(from: &Path, folder: &Path) -> Result<PathBuf> {
         if to.symlink_metadata().is_ok() {
             continue;
         }
-        return match fs::rename(from, &to) {
-            Ok(()) => Ok(to),
-            Err(e) if e.kind() == io::ErrorKind::CrossesDevices && from.is_file() => {
-                fs::copy(from, &to).at("copy", from)?;
-                fs::remove_file(from).at("remove", from)?;
-                Ok(to)
-            }
-            Err(e) => Err(e).at("move aside", from),
-        };
+        parhelia_store::disk::move_durable(from, &to)?;
+        return Ok(to);
     }
     Err(Error::Invalid(format!("{} holds too many copies of {}", folder.display(), from.display())))
 }

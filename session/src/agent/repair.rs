@@ -112,7 +112,7 @@ fn keep_aside(file: &mut File, transcript: &Path, from: u64, aside: &Path) -> Re
             out.sync_all()
         };
         copy().at("write", &path)?;
-        parhelia_store::disk::sync_folder(aside)?;
+        parhelia_store::disk::sync_names(aside)?;
         return Ok(path);
     }
     Err(Error::Invalid(format!("{} holds too many torn ends", aside.display())))

@@ -19,7 +19,7 @@ use crate::{
     program,
 };
 
-const VERSION_LIMIT: Duration = Duration::from_secs(5);
+const VERSION_LIMIT: Duration = Duration::from_secs(10);
 
 /// The agent's program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

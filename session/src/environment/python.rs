@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{error::Result, program};
 
-const RUN_LIMIT: Duration = Duration::from_secs(5);
+const RUN_LIMIT: Duration = Duration::from_secs(10);
 /// How much of a package's metadata is read: name and version stand at its beginning.
 const METADATA_BYTES: usize = 64 << 10;
 /// Prints version and prefix; runs without anybody's modules.

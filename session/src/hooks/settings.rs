@@ -170,7 +170,7 @@ fn replace(path: &Path, before: Option<&str>, text: &str) -> Result<bool> {
             return Ok(false);
         }
         fs::rename(&temporary, path).at("rename into place", path)?;
-        parhelia_store::disk::sync_folder(folder)?;
+        parhelia_store::disk::sync_names(folder)?;
         Ok(true)
     })();
     if written.is_err() {

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
     use crate::process::RUN_MARKER;
 
-    const PATIENCE: Duration = Duration::from_secs(5);
+    const PATIENCE: Duration = Duration::from_secs(60);
 
     /// A shell script in a folder, with or without a marker; it has printed a line when this returns.
     fn start(script: &str, folder: &Path, run: Option<&str>) -> Child {
@@ -117,6 +117,18 @@ mod tests {
         child
     }
 
+    /// The name of a process that has a run's marker.
+    fn marked(run: &str) -> Option<String> {
+        let marker = format!("{RUN_MARKER}={run}");
+        let mut processes = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+        let has_marker = |path: &std::path::PathBuf| {
+            let environment = std::fs::read(path.join("environ")).unwrap_or_default();
+            environment.split(|byte| *byte == 0).any(|variable| variable == marker.as_bytes())
+        };
+        let found = processes.find(has_marker);
+        found.and_then(|path| std::fs::read_to_string(path.join("comm")).ok()).map(|name| name.trim().to_owned())
+    }
+
     fn run_id() -> String {
         format!("test-{}", parhelia_store::id::Ulid::generate())
     }
@@ -129,6 +141,10 @@ mod tests {
         // The shell ends, and its child lives on, as the agent's tools do.
         let mut orphan = start("sleep 1000 & echo ready", &path, Some(&run));
         orphan.wait().unwrap();
+        let began = Instant::now();
+        while marked(&run).as_deref() != Some("sleep") {
+            assert!(began.elapsed() < PATIENCE, "it does not sleep");
+        }
         let mut foreign = start("echo ready; exec sleep 1000", &path, None);
         let mut another = start("echo ready; exec sleep 1000", &path, Some(&run_id()));
         let mut elsewhere = start("echo ready; exec sleep 1000", Path::new("/"), Some(&format!("{run}x")));
@@ -165,7 +181,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let run = run_id();
         let mut deaf = start("trap '' TERM; echo ready; while :; do sleep 1000; done", folder.path(), Some(&run));
-        let stopped = stop(&run, None, folder.path(), Duration::from_millis(200)).unwrap();
+        let stopped = stop(&run, None, folder.path(), Duration::from_secs(2)).unwrap();
         assert!(stopped.is_clean());
         assert!(stopped.ended.iter().any(|(found, how)| found.name == "sh" && *how == Ended::Forced), "{:?}", stopped.ended);
         deaf.wait().unwrap();

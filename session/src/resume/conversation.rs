@@ -10,7 +10,7 @@ use std::{
 };
 
 use parhelia_store::{
-    Store,
+    Store, disk,
     id::{BlobId, OpId},
     name::{is_session, session_file},
     record::{Checkpoint, Part},
@@ -256,13 +256,7 @@ fn keep(path: &Path, aside: &Path) -> Result<PathBuf> {
     fs::create_dir_all(aside).at("create folder", aside)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let to = aside.join(format!("{name}.{}", OpId::generate()));
-    match fs::rename(path, &to) {
-        Err(e) if e.kind() == std::io::ErrorKind::CrossesDevices => {
-            fs::copy(path, &to).at("copy", path)?;
-            fs::remove_file(path).at("remove", path)?;
-        }
-        other => other.at("move aside", path)?,
-    }
+    disk::move_durable(path, &to)?;
     Ok(to)
 }
 
@@ -276,14 +270,15 @@ fn write_whole(path: &Path, from: &mut impl Read) -> Result<()> {
     write_with(path, |file| std::io::copy(from, file).map(|_| ()).at("write", path))
 }
 
-/// Writes a file under another name, and gives it its own once it is on the medium.
+/// Writes a file under another name, and gives it its own once it is on the medium; syncs that, too.
 fn write_with(path: &Path, write: impl FnOnce(&mut File) -> Result<()>) -> Result<()> {
     let temporary = path.with_extension(format!("{}.tmp", OpId::generate()));
     let written = (|| {
         let mut file = File::options().write(true).create_new(true).mode(0o600).open(&temporary).at("create", &temporary)?;
         write(&mut file)?;
         file.sync_all().at("sync", &temporary)?;
-        fs::rename(&temporary, path).at("rename into place", path)
+        fs::rename(&temporary, path).at("rename into place", path)?;
+        Ok(path.parent().map_or(Ok(()), disk::sync_names)?)
     })();
     if written.is_err() {
         let _ = fs::remove_file(&temporary);

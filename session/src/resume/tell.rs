@@ -41,7 +41,12 @@ pub fn tell(store: &Store, session: &Session, checkpoint: Option<&Checkpoint>, w
         from_conversation(&mut input, conversation.get("summary").unwrap_or(&conversation));
     }
     let first = store.view().oldest_of(&session.id)?;
-    let changes = first.as_ref().map_or(Ok(Vec::new()), |first| files::changes(store, first, checkpoint))?;
+    let changes = match first.as_ref().map(|first| (first, files::changes(store, first, checkpoint))) {
+        // It was the oldest, and has been removed meanwhile.
+        Some((first, Err(_))) if store.refresh()?.checkpoint(first.record.id)?.is_none() => Vec::new(),
+        Some((_, changes)) => changes?,
+        None => Vec::new(),
+    };
     input.first = first.map(|first| first.id()).unwrap_or_default();
     input.changes = files::told(store, &changes);
     if context["mode"] == json!(Mode::Stateful) {

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use parhelia_store::record::Checkpoint;
 
 use super::{Kept, Plan, Policy, Removed};
+use crate::Error;
 
 /// What retention did.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Debug, Default)]
 pub struct Report {
     /// What went, and why.
     pub removed: Vec<(Checkpoint, Removed)>,
@@ -21,6 +22,8 @@ pub struct Report {
     pub store_bytes: u64,
     /// The limit; 0 where there is none.
     pub max_store_bytes: u64,
+    /// Why no more was done.
+    pub failed: Option<Error>,
 }
 
 impl Report {

@@ -258,3 +258,26 @@ fn a_limit_is_not_given_up_while_anything_may_go() {
     assert_eq!((report.kept, &report.protected), (2, &BTreeMap::from([(Kept::Latest.text(), 2)])));
     assert!(report.excess_bytes() > 0);
 }
+
+#[test]
+fn what_was_removed_before_something_failed_is_reported() {
+    struct UntilOneGoes<'a>(&'a Store, usize);
+    impl parhelia_store::progress::Progress for UntilOneGoes<'_> {
+        fn is_cancelled(&self) -> bool {
+            self.0.refresh().unwrap().checkpoints().unwrap().len() < self.1
+        }
+    }
+    let f = fixture();
+    for i in 0..6 {
+        fs::write(f.workspace.join("file"), noise(i)).unwrap();
+        f.create("s", Trigger::Periodic, None);
+    }
+    let policy = Policy { max_store_bytes: 1 << 20, ..Policy::default() };
+    let stops = UntilOneGoes(&f.store, 6);
+    let report = prune(&f.store, &policy, None, &Actor::default(), Timestamp::now(), &stops).unwrap();
+    assert!(report.failed.as_ref().is_some_and(|e| e.to_string() == "interrupted"), "{report:?}");
+    assert_eq!(report.removed.len(), 6 - f.ids().len());
+    assert!(!report.removed.is_empty());
+    let refused = prune(&f.store, &policy, None, &Actor::default(), Timestamp::now(), &UntilOneGoes(&f.store, 100));
+    assert!(refused.is_err(), "nothing was removed: {refused:?}");
+}

@@ -100,7 +100,13 @@ pub fn execute(
             (Some((id, _)), Some(last)) => Some(last.conversation.clone().unwrap_or_else(|| id.clone())),
         },
     };
-    intent::commit(store, &look.session.id, &intent, actor)?;
+    if let Err(e) = intent::commit(store, &look.session.id, &intent, actor) {
+        if let Some(commit) = &intent.stash {
+            let _ = stash::drop_entry(&intent.workspace, commit);
+        }
+        progress.notice(&format!("nothing was changed; safety checkpoint {} stays", safety.id()));
+        return Err(e);
+    }
     match carry_out(store, &look.session.id, &intent, actor, progress) {
         Ok(out) => Ok(Done {
             target: intent.target,

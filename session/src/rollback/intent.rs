@@ -126,6 +126,10 @@ pub struct Turn(File);
 
 /// Waits for a session's turn, at most so long. `None` where somebody else has it still.
 pub(super) fn turn(store: &Store, session: &str, limit: Duration) -> Result<Option<Turn>> {
+    wait(store, session, limit, FlockOperation::NonBlockingLockExclusive)
+}
+
+fn wait(store: &Store, session: &str, limit: Duration, how: FlockOperation) -> Result<Option<Turn>> {
     let folder = store.path().join("turns");
     fs::create_dir_all(&folder).at("create folder", &folder)?;
     let path = folder.join(&*session_file(session));
@@ -134,7 +138,7 @@ pub(super) fn turn(store: &Store, session: &str, limit: Duration) -> Result<Opti
     let file = file.at("open", &path)?;
     let until = Instant::now() + limit;
     loop {
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        match rustix::fs::flock(&file, how) {
             Ok(()) => return Ok(Some(Turn(file))),
             Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < until => std::thread::sleep(Duration::from_millis(10)),
             Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
@@ -152,7 +156,15 @@ impl Turn {
 
 /// The turn of a session, or an error that says that somebody else has it.
 pub fn held(store: &Store, session: &str, limit: Duration) -> Result<Turn> {
-    turn(store, session, limit)?.ok_or_else(|| {
-        Error::Busy(format!("another process makes a checkpoint of session {session}, or rolls it back; try again"))
-    })
+    turn(store, session, limit)?.ok_or_else(|| busy(session))
+}
+
+/// A turn that others may have as well who only make checkpoints; nobody rolls the session back meanwhile.
+pub fn shared(store: &Store, session: &str, limit: Duration) -> Result<Turn> {
+    wait(store, session, limit, FlockOperation::NonBlockingLockShared)?.ok_or_else(|| busy(session))
+}
+
+/// Why there is no turn to be had.
+pub fn busy(session: &str) -> Error {
+    Error::Busy(format!("another process makes a checkpoint of session {session}, or rolls it back; try again when it is done"))
 }

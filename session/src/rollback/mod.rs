@@ -11,6 +11,6 @@ mod look;
 mod stash;
 
 pub use execute::{Done, execute, finish, plan, settle};
-pub use intent::{Intent, Last, Turn, held, last, needed, open};
+pub use intent::{Intent, Last, Turn, busy, held, last, needed, open, shared};
 pub use look::{Look, Wanted, look, whole};
 pub use stash::Stash;

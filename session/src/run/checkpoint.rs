@@ -37,7 +37,7 @@ pub const TMUX_FILE: &str = "tmux.json";
 /// The field in that file that names the pane of the agent.
 pub const AGENT_PANE: &str = "agent_pane";
 
-const TMUX_LIMIT: Duration = Duration::from_secs(2);
+const TMUX_LIMIT: Duration = Duration::from_secs(5);
 
 /// The conversation that belongs to a checkpoint.
 #[derive(Clone, Debug, Default, PartialEq)]

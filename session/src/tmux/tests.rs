@@ -26,9 +26,22 @@ impl Private {
         capture(&self.server, session, Limits::default()).unwrap()
     }
 
+    /// As [`Private::capture`], once every pane runs what it was started for: until then it is a process of tmux itself.
+    fn settled(&self, session: &str) -> Captured {
+        let mut last = self.capture(session);
+        loop {
+            std::thread::sleep(Duration::from_millis(200));
+            let next = self.capture(session);
+            if next.state == last.state {
+                return next;
+            }
+            last = next;
+        }
+    }
+
     /// Waits until a pane shows a text.
     fn wait_for(&self, pane: &str, text: &str) {
-        for _ in 0..400 {
+        for _ in 0..6000 {
             if self.server.screen(pane).unwrap().contains(text) {
                 return;
             }
@@ -87,7 +100,7 @@ fn a_session_comes_back_as_it_was() {
     tmux.tmux(&["select-window", "-t", "work:3"]);
     tmux.tmux(&["select-window", "-t", "work:7"]);
     tmux.tmux(&["new-session", "-d", "-s", "other"]);
-    let before = tmux.capture("work");
+    let before = tmux.settled("work");
     assert_eq!(before.problems, [""; 0]);
     assert_eq!(before.state.windows.iter().map(|w| w.index).collect::<Vec<_>>(), [0, 3, 7]);
     assert_eq!(before.state.windows[2].panes.len(), 10);
@@ -99,7 +112,7 @@ fn a_session_comes_back_as_it_was() {
     let restored = restore(&tmux.server, &saved, &wanted("again", tmux.folder.path(), &[])).unwrap();
     assert_eq!(restored.notes, [""; 0]);
     assert_eq!(restored.panes.len(), 15);
-    let after = tmux.capture("again");
+    let after = tmux.settled("again");
     assert_eq!(comparable(&after.state), comparable(&before.state));
     assert!(!tmux.server.has_session("work").unwrap());
 }
@@ -175,7 +188,7 @@ fn what_a_pane_calls_itself_is_not_executed() {
     tmux.tmux(&["new-session", "-d", "-s", "work", "-c", &folder_text, &script]);
     tmux.wait_for("work:0", "");
     let named = |session: &str| tmux.capture(session).state.windows[0].panes[0].title.contains("#(touch");
-    for _ in 0..400 {
+    for _ in 0..6000 {
         if named("work") {
             break;
         }

@@ -50,7 +50,7 @@ pub(super) fn check_journal(layout: &Layout, view: &View, checkpoints: &[Checkpo
     if !grown && tail.end != *view.end() {
         report.add(FindingKind::Index, "the index was derived from another place in the journal; run --rebuild-index".into());
     }
-    let truth = match View::from_journal(layout) {
+    let truth = match View::of_journal(layout, &tail) {
         Ok(truth) => truth,
         Err(e) => {
             report.add(FindingKind::Journal, e.to_string());

@@ -7,13 +7,17 @@ use super::{
     reach::{Reach, Trust},
 };
 use crate::{
-    error::Result,
+    error::{Error, Result},
     fold::VerifyLevel,
     id::{ObjectKey, Ulid},
+    journal::Journal,
     progress::Progress,
     record::Checkpoint,
     store::Store,
 };
+
+/// A look starts over this often where garbage collection disturbs it.
+const TRIES_MAX: u32 = 5;
 
 /// One thing that is wrong with a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -67,13 +71,35 @@ pub fn verify_new(
     verified: Option<&Checkpoint>,
     progress: &dyn Progress,
 ) -> Result<VerifyReport> {
-    let Some(verified) = verified else {
-        let reach = Reach::new(store, Trust::Index(all_keys(store, checkpoint)?));
-        return report(reach, checkpoint, VerifyLevel::Index, progress);
-    };
-    let mut reach = Reach::new(store, Trust::Index(None));
-    reach.know(verified.record.root, checkpoint.record.root);
-    report(reach, checkpoint, VerifyLevel::New, progress)
+    undisturbed(store, checkpoint, || {
+        let Some(verified) = verified else {
+            let reach = Reach::new(store, Trust::Index(all_keys(store, checkpoint)?));
+            return report(reach, checkpoint, VerifyLevel::Index, progress);
+        };
+        let mut reach = Reach::new(store, Trust::Index(None));
+        reach.know(verified.record.root, checkpoint.record.root);
+        report(reach, checkpoint, VerifyLevel::New, progress)
+    })
+}
+
+/// Looks again where garbage collection has moved what was looked at, and the checkpoint still exists.
+fn undisturbed(store: &Store, checkpoint: &Checkpoint, look: impl Fn() -> Result<VerifyReport>) -> Result<VerifyReport> {
+    for _ in 0..TRIES_MAX {
+        let before = store.refresh()?.end().clone();
+        let found = look();
+        match &found {
+            Ok(report) if !report.is_ok() => {}
+            Err(e) if e.is_not_found() || e.is_damage() => {}
+            _ => return found,
+        }
+        if !Journal::new(store.layout().journal()).has_collected_since(&before)? {
+            return found;
+        }
+        if store.reopen()?.checkpoint(checkpoint.record.id)?.is_none() {
+            return Err(Error::NoCheckpoint { selector: checkpoint.id().to_string() });
+        }
+    }
+    Err(Error::Overtaken { tries: TRIES_MAX })
 }
 
 /// The keys of all objects, where reading all of them costs less than looking up each of the checkpoint's.
@@ -88,11 +114,13 @@ fn all_keys(store: &Store, checkpoint: &Checkpoint) -> Result<Option<Vec<ObjectK
 /// Checks one checkpoint: that its record, trees and recipes can be read and hash to their ids, and that its chunks are where they should
 /// be. With `deep`, the chunks are read and hashed as well, and each file's bytes together. Each way, that the parts it says it has are there.
 pub fn verify(store: &Store, checkpoint: &Checkpoint, deep: bool, progress: &dyn Progress) -> Result<VerifyReport> {
-    let (trust, level) = match deep {
-        true => (Trust::Bytes, VerifyLevel::Deep),
-        false => (Trust::Directories(Default::default(), Default::default()), VerifyLevel::Index),
-    };
-    report(Reach::new(store, trust), checkpoint, level, progress)
+    undisturbed(store, checkpoint, || {
+        let (trust, level) = match deep {
+            true => (Trust::Bytes, VerifyLevel::Deep),
+            false => (Trust::Directories(Default::default(), Default::default()), VerifyLevel::Index),
+        };
+        report(Reach::new(store, trust), checkpoint, level, progress)
+    })
 }
 
 fn report(mut reach: Reach<'_>, checkpoint: &Checkpoint, level: VerifyLevel, progress: &dyn Progress) -> Result<VerifyReport> {

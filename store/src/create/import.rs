@@ -8,7 +8,7 @@ use std::{
 use jiff::Timestamp;
 
 use super::{
-    Captured, Outcome, TRIES, abandon,
+    Captured, Outcome, abandon,
     belonging::Belonging,
     commit,
     content::{Failure, Reader as ContentReader},
@@ -112,7 +112,7 @@ pub fn import(store: &Store, archive: &mut Reader<'_>, options: &ImportOptions, 
     progress.phase(Phase::Commit, None, None);
     let belonging = Belonging { actor: Actor { user: None, via: "import".into() }, place: None };
     let Some(committed) = commit::commit(store, pin, sink, record, &belonging, adopted.packs, progress)? else {
-        return Err(Error::Overtaken { tries: TRIES });
+        return Err(Error::Overtaken { tries: 1 });
     };
     Ok(Outcome {
         checkpoint: committed.checkpoint,

@@ -150,7 +150,7 @@ fn attempt(
     let excluder = Excluder::new(options.rules.clone(), options.listed.clone())?;
     let mut pin = Pin::take(&store.layout().pins(), true, "create")?;
     let cache = StatCache::open(store.layout(), &target.path);
-    let base = pin_base(store, &mut pin, cache.as_ref())?;
+    let base = pin_base(store, Some(&mut pin), cache.as_ref())?;
     let (base, base_omissions) = read_base(store, base, progress)?;
     let cache = cache.filter(|_| base.is_some());
     belonging.check(&store.view(), &options.session)?;
@@ -300,9 +300,9 @@ fn look_with<'a>(
 ) -> Result<(Node, Looked<'a>, Vec<Omission>)> {
     let target = Target::open(store, &options.workspace)?;
     let excluder = Excluder::new(options.rules.clone(), options.listed.clone())?;
-    let mut pin = Pin::take(&store.layout().pins(), false, "look")?;
+    let mut pin = Pin::take_if_writable(&store.layout().pins(), "look")?;
     let cache = StatCache::open(store.layout(), &target.path).filter(|_| uses_cache);
-    let base = pin_base(store, &mut pin, cache.as_ref())?;
+    let base = pin_base(store, pin.as_mut(), cache.as_ref())?;
     let cache = cache.filter(|_| base.is_some());
     progress.phase(Phase::Plan, None, None);
     let sink = Sink::Look(Mutex::default());
@@ -323,7 +323,7 @@ fn look_with<'a>(
     let walked = walk.run(target.fd)?;
     let Sink::Look(objects) = sink else { return Err(Error::Invalid("looking stored something".into())) };
     let objects: HashMap<ObjectId, Vec<u8>> = objects.into_inner().unwrap_or_default();
-    Ok((walked.root.node, Looked { objects, store }, walked.omissions))
+    Ok((walked.root.node, Looked { objects, store, _pin: pin }, walked.omissions))
 }
 
 fn threads(wanted: usize) -> usize {
@@ -376,20 +376,24 @@ impl Target {
 }
 
 /// Pins the checkpoint whose content the stat cache names, so that all of it can be reused. `None` where it is gone.
-fn pin_base(store: &Store, pin: &mut Pin, cache: Option<&StatCache>) -> Result<Option<Checkpoint>> {
+fn pin_base(store: &Store, mut pin: Option<&mut Pin>, cache: Option<&StatCache>) -> Result<Option<Checkpoint>> {
     let Some(cache) = cache else {
         store.refresh()?;
         return Ok(None);
     };
     let base = cache.trailer.base;
-    pin.add([base])?;
+    if let Some(pin) = &mut pin {
+        pin.add([base])?;
+    }
     let view = store.refresh()?;
     if let Some(found) = view.checkpoint(base)?.filter(|found| found.record.root == cache.trailer.root) {
         return Ok(Some(found));
     }
     // The checkpoint is gone, but another one with the same root keeps the same content.
     let Some(other) = view.checkpoints()?.iter().rev().find(|c| c.record.root == cache.trailer.root) else { return Ok(None) };
-    pin.add([other.record.id])?;
+    if let Some(pin) = pin {
+        pin.add([other.record.id])?;
+    }
     store.refresh()?.checkpoint(other.record.id)
 }
 

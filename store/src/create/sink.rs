@@ -18,6 +18,7 @@ use crate::{
     layout::Layout,
     name,
     pack::{BlockBuilder, Location, ObjectKind, PackInfo, PackWriter},
+    pin::Pin,
     recipe::{self, ChunkRun, Encoded},
     store::Store,
     threads,
@@ -261,6 +262,8 @@ pub struct Looked<'a> {
     pub objects: HashMap<ObjectId, Vec<u8>>,
     /// Where all other trees are.
     pub store: &'a Store,
+    /// Keeps those there.
+    pub(super) _pin: Option<Pin>,
 }
 
 impl Trees for Looked<'_> {

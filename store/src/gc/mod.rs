@@ -49,7 +49,7 @@ pub(crate) use self::{
 use crate::{
     error::{Error, ErrorKind, Result},
     id::{OpId, PackId},
-    journal::{Entry, Journal, Position},
+    journal::Journal,
     pin::{self, Pin},
     progress::Progress,
     restore,
@@ -199,7 +199,7 @@ fn retried<T>(store: &Store, mut work: impl FnMut() -> Result<T>) -> Result<T> {
             Err(Error::Overtaken { .. }) => {}
             Err(e) if e.is_not_found() || e.kind() == ErrorKind::Corrupt => {
                 store.reopen()?;
-                if !is_overtaken_since(store, &before)? {
+                if !Journal::new(store.layout().journal()).has_collected_since(&before)? {
                     return Err(e);
                 }
             }
@@ -207,16 +207,6 @@ fn retried<T>(store: &Store, mut work: impl FnMut() -> Result<T>) -> Result<T> {
         }
     }
     Err(Error::Overtaken { tries: TRIES_MAX })
-}
-
-/// Whether anything that a survey begun at `before` found may have gone since: a commit or a deletion alone takes nothing away.
-fn is_overtaken_since(store: &Store, before: &Position) -> Result<bool> {
-    let journal = Journal::new(store.layout().journal());
-    if !journal.confirms(before)? {
-        return Ok(true);
-    }
-    let since = journal.read(before)?.records;
-    Ok(since.iter().any(|logged| matches!(logged.entry, Entry::Condemn { .. } | Entry::Dropped { .. })))
 }
 
 fn attempt(

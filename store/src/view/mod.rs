@@ -125,8 +125,12 @@ impl View {
 
     /// The store as the journal and the packs alone tell it, without RocksDB. Every pack's directory is read on the first look-up.
     pub fn from_journal(layout: &Layout) -> Result<Self> {
-        let tail = Journal::new(layout.journal()).read(&Position::start())?;
-        Self::with_tail(layout, None, &tail)
+        Self::of_journal(layout, &Journal::new(layout.journal()).read(&Position::start())?)
+    }
+
+    /// The same, of a journal that was read from its start.
+    pub(crate) fn of_journal(layout: &Layout, whole: &Tail) -> Result<Self> {
+        Self::with_tail(layout, None, whole)
     }
 
     /// The store as it is now, without opening RocksDB anew.

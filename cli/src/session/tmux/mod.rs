@@ -36,7 +36,7 @@ use crate::{
 };
 
 pub use self::{
-    resume::{place, resume},
+    resume::{Place, place, resume},
     run::run,
 };
 
@@ -152,10 +152,10 @@ fn go(
         _ => None,
     };
     if let Some(trouble) = waits {
-        eprintln!("parhelia: {}", trouble.text());
+        tell!("parhelia: {}", trouble.text());
     }
     if settled == Settled::Silent {
-        eprintln!("parhelia: the agent is alive, but has not said that it has its conversation open; look at it");
+        tell!("parhelia: the agent is alive, but has not said that it has its conversation open; look at it");
     }
     context.out.object(
         "tmux",

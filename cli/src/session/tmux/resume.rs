@@ -60,11 +60,11 @@ pub fn resume(
     let id = match &place.saved {
         Some(saved) => {
             if place.server.is_running()? && place.server.has_session(&saved.state.session)? {
-                eprintln!("parhelia: tmux session {} is still there, and was left alone", saved.state.session);
+                tell!("parhelia: tmux session {} is still there, and was left alone", saved.state.session);
             }
             let restored = again(store, place, saved, prepared, &handover, &session)?;
             for note in &restored.notes {
-                eprintln!("parhelia: {note}");
+                tell!("parhelia: {note}");
             }
             restored.pane(&saved.agent_pane).unwrap_or_default().to_owned()
         }

@@ -28,7 +28,7 @@ use serde::Serialize;
 use self::{need::Need, sources::Sources, survey::Survey};
 use super::Touched;
 use crate::{
-    error::{Error, Result},
+    error::Result,
     id::{ObjectId, PackId},
     layout::Layout,
     pack::ObjectKind,
@@ -134,8 +134,4 @@ pub fn repair(root: &Path, plan: &RepairPlan, lock_timeout: Duration, progress: 
         super::index::forget_stat_caches(&Layout { root: root.to_owned() })?;
     }
     super::rebuild_index(root, lock_timeout, progress)
-}
-
-fn unexpected(what: &str) -> Error {
-    Error::Invalid(format!("{what}; run the repair again"))
 }

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{RepairPlan, unexpected};
+use super::RepairPlan;
 use crate::{
-    error::Result,
+    error::{Error, Result},
     gc::{Copier, NewPacks, running_writers},
     id::{ObjectId, PackId},
     journal::Entry,
@@ -46,14 +46,14 @@ pub(super) fn rewrite(store: &Store, plan: &RepairPlan, progress: &dyn Progress)
     // What is good elsewhere was not copied, and must still be there; what was recovered took the place of what was lost.
     let needed = plan.survey.good.values().map(|at| &at.pack);
     if goes.iter().chain(needed).any(|pack| packs.get(pack).is_none_or(|state| state.condemned.is_some())) {
-        return Err(unexpected("garbage collection has moved what was to be repaired"));
+        return Err(Error::Outdated("garbage collection has moved what was to be repaired"));
     }
     // A checkpoint that was committed meanwhile may have completed such a recipe.
     let surveyed: BTreeSet<PackId> = plan.survey.packs.iter().copied().collect();
     let is_new = |id: ObjectId| Ok(view.locate(id)?.is_some_and(|at| !surveyed.contains(&at.pack)));
     let dropped = plan.broken_recipes.iter().copied();
     if plan.survey.broken_recipes(store, dropped, &plan.recovered, &is_new)? != plan.broken_recipes {
-        return Err(unexpected("a checkpoint has meanwhile completed what was to be dropped"));
+        return Err(Error::Outdated("a checkpoint has meanwhile completed what was to be dropped"));
     }
     let waits_for = running_writers(store, Some(pin.op))?;
     let entry = Entry::Condemn { op: pin.op, added: added.infos(), condemned: goes.into_iter().collect(), waits_for };

@@ -59,8 +59,7 @@ impl Sources {
     pub(super) fn find(&mut self, store: &Store, kind: ObjectKind, id: ObjectId, place: &Place<'_>) -> Result<Option<Vec<u8>>> {
         for other in &self.stores {
             // A block is only given out after all of it was hashed.
-            if let Ok(Some(location)) = other.view().locate(id)
-                && let Ok(block) = other.block(location)
+            if let Ok(block) = other.object_block(kind, id)
                 && let Some(bytes) = block.object(id)
             {
                 return Ok(Some(bytes.to_vec()));
