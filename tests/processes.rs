@@ -131,7 +131,9 @@ fn a_commit_waits_for_the_lock_says_for_whom_and_gives_up_with_its_own_code() {
     fs::create_dir(&mountpoint).unwrap();
     let mountpoint_text = mountpoint.to_string_lossy().into_owned();
     s.expect(0, &["mount", &id, &mountpoint_text, "--quiet"]);
-    assert_eq!(fs::read(mountpoint.join("f")).unwrap(), b"content");
+    // Read by another process: one that another test forks meanwhile would keep the file open.
+    let read = std::process::Command::new("cat").arg(mountpoint.join("f")).output().unwrap();
+    assert_eq!(read.stdout, b"content");
     s.expect(0, &["umount", &mountpoint_text, "--quiet"]);
     for arguments in [
         &["checkpoint", "list"][..],

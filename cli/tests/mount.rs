@@ -27,10 +27,11 @@ fn a_checkpoint_is_mounted_listed_and_unmounted() {
         let arguments: Vec<&str> = ["mount"].into_iter().chain(what).chain([mountpoint.as_str()]).collect();
         let mounted = run(&arguments);
         assert_eq!(mounted.0, Some(0), "{}", mounted.1);
-        let content = fs::read_to_string(folder.path().join("mnt").join(file));
+        // Read by another process: one that another test forks meanwhile would keep the file open.
+        let read = Command::new("cat").arg(folder.path().join("mnt").join(file)).output().unwrap();
         let listed = run(&["mounts", "--json"]);
         let unmounted = run(&["umount", &mountpoint]);
-        assert_eq!(content.unwrap(), "content", "{what:?}");
+        assert_eq!(read.stdout, b"content", "{what:?}");
         assert!(listed.1.contains("\"mounts\":1"), "{}", listed.1);
         assert_eq!(unmounted.0, Some(0), "{}", unmounted.1);
     }

@@ -77,7 +77,7 @@ fn signals_unmount_cleanly() {
     let (f, checkpoint) = fixture();
     for signal in [Signal::TERM, Signal::INT] {
         let mut served = Served::start(&f, &checkpoint);
-        assert_eq!(fs::read(f.mountpoint.join("file")).unwrap(), b"content");
+        assert_eq!(cat(&f.mountpoint.join("file")), b"content");
         let found = list(&f.store()).unwrap();
         assert_eq!((found.len(), found[0].alive, found[0].text.process), (1, true, served.child.id()));
         assert_eq!((found[0].text.path(), &found[0].text.what), (f.mountpoint.clone(), &checkpoint.id()));
@@ -105,7 +105,7 @@ fn a_killed_mount_is_detached_by_its_guard() {
     for allow_other in [false, true] {
         let mut served = Served::start_with(&f, &checkpoint, allow_other);
         assert_eq!(fs::read_dir(&f.mountpoint).unwrap().count(), 1);
-        assert_eq!(fs::read(f.mountpoint.join("file")).unwrap(), b"content");
+        assert_eq!(cat(&f.mountpoint.join("file")), b"content");
         served.signal(Signal::KILL);
         served.child.wait().unwrap();
         eventually("the guard detaches", || !is_mounted(&f.mountpoint));
@@ -164,7 +164,7 @@ fn what_mount_and_guard_leave_when_both_die_is_cleared() {
         } else {
             // The next mount clears it as well.
             let mounted = f.mount_tree(&checkpoint);
-            assert_eq!(fs::read(f.mountpoint.join("file")).unwrap(), b"content");
+            assert_eq!(cat(&f.mountpoint.join("file")), b"content");
             drop(mounted);
             assert!(!is_mounted(&f.mountpoint));
         }
@@ -215,7 +215,7 @@ fn a_mount_that_ends_late_leaves_what_was_mounted_there_since() {
     drop(file);
     first.wait().unwrap();
     assert!(is_mounted(&f.mountpoint));
-    assert_eq!(fs::read(f.mountpoint.join("file")).unwrap(), b"of another one");
+    assert_eq!(cat(&f.mountpoint.join("file")), b"of another one");
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn other_users_look_only_where_they_are_allowed() {
     let mounted = parhelia_fuse::mount(f.store(), tree(&checkpoint, ""), &f.mountpoint, &options).unwrap();
     assert!(as_nobody(&format!("cat '{at}/file'")));
     assert!(!as_nobody(&format!("cat '{at}/private'")));
-    assert_eq!(fs::read(f.mountpoint.join("private")).unwrap(), b"secret");
+    assert_eq!(cat(&f.mountpoint.join("private")), b"secret");
     drop(mounted);
     let _mounted = parhelia_fuse::mount(f.store(), parhelia_fuse::What::Store, &f.mountpoint, &options).unwrap();
     assert!(as_nobody(&format!("cat '{at}/sessions/s/latest/workspace/file'")));

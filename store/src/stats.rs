@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::{
     error::Result,
+    gc,
     id::{ObjectKey, Ulid},
     journal::{Entry, Journal, Position},
     pack::{ObjectKind, PackFile},
@@ -77,6 +78,10 @@ pub struct SessionStats {
 
 /// Counts. Reads the directories of all packs and the whole journal, no data.
 pub fn stats(store: &Store, progress: &dyn Progress) -> Result<Stats> {
+    gc::retried(store, || count(store, progress))
+}
+
+fn count(store: &Store, progress: &dyn Progress) -> Result<Stats> {
     let view = store.refresh()?;
     let mut stats = Stats::default();
     let mut sessions: BTreeMap<String, SessionStats> = BTreeMap::new();
@@ -163,7 +168,16 @@ fn folder_bytes(path: &Path) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{TestStore, files};
+    use crate::testing::{AtBegin, TestStore, collect, files, in_small_packs};
+
+    #[test]
+    fn what_gc_moves_meanwhile_is_counted_where_it_is() {
+        let (test, _, _, other) = in_small_packs();
+        let moving = AtBegin::new(move || collect(&other));
+        let counted = stats(&test.store, &moving).unwrap();
+        assert!(moving.is_done());
+        assert_eq!(counted, stats(&test.store, &()).unwrap());
+    }
 
     #[test]
     fn numbers_add_up() {

@@ -5,7 +5,7 @@ use std::{
     collections::{BTreeMap, HashSet},
     fs::File,
     path::PathBuf,
-    sync::Arc,
+    sync::{Arc, Mutex},
 };
 
 use tempfile::TempDir;
@@ -14,10 +14,12 @@ use crate::{
     delete::delete_checkpoints,
     disk,
     error::{Error, Result},
+    gc,
     id::{BlobId, ObjectId, ObjectKey, PackId, RecordId, TreeId, Ulid},
     journal::Entry,
     pack::{BlockBuilder, ObjectKind, PackInfo, PackWriter},
     pin::Pin,
+    progress::{Phase, Progress},
     recipe::{self, ChunkRun, Encoded},
     record::{Checkpoint, Consistency, Part, RECORD_SCHEMA, Record, Rules, Trigger, Workspace},
     store::{OpenOptions, Store},
@@ -342,4 +344,39 @@ impl<'a> Sink<'a> {
         disk::sync_folder(&self.test.store.layout().packs()).unwrap();
         vec![info]
     }
+}
+
+/// Runs something once, when a look at the store begins: behind the view that was opened for it.
+pub struct AtBegin<F>(Mutex<Option<F>>);
+
+impl<F: FnOnce() + Send> AtBegin<F> {
+    pub fn new(work: F) -> Self {
+        AtBegin(Mutex::new(Some(work)))
+    }
+
+    pub fn is_done(&self) -> bool {
+        self.0.lock().unwrap().is_none()
+    }
+}
+
+impl<F: FnOnce() + Send> Progress for AtBegin<F> {
+    fn phase(&self, _: Phase, _: Option<u64>, _: Option<u64>) {
+        if let Some(work) = self.0.lock().unwrap().take() {
+            work();
+        }
+    }
+}
+
+/// A store of many small packs, its first and last checkpoint, and a handle of its own for another process.
+pub fn in_small_packs() -> (TestStore, Checkpoint, Checkpoint, TestStore) {
+    let test = TestStore::new();
+    let ids: Vec<_> = (0..20).map(|seed| test.checkpoint(&files(seed, 6))).collect();
+    let (first, last, other) = (test.get(ids[0]), test.get(ids[19]), test.another());
+    (test, first, last, other)
+}
+
+/// Collects garbage, of which there is some.
+pub fn collect(test: &TestStore) {
+    let report = gc::run(&test.store, &gc::GcOptions::default(), &()).unwrap();
+    assert!(report.dropped_packs > 0, "{report:?}");
 }

@@ -189,6 +189,13 @@ pub fn assert_same(source: &Path, shown: &Path) {
     );
 }
 
+/// What a file holds, read by another process: one that another test forks here meanwhile would keep the file open, and its mount busy.
+pub fn cat(path: &Path) -> Vec<u8> {
+    let output = Command::new("cat").arg(path).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output.stdout
+}
+
 /// Waits until something holds.
 pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();

@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     fold::VerifyLevel,
     pack::PackFile,
-    testing::{Files, TestStore, files},
+    testing::{AtBegin, Files, TestStore, collect, files, in_small_packs},
     tree::Kind,
     view::{Batch, Db, Family},
 };
@@ -343,43 +343,18 @@ fn a_recipe_with_lost_chunks_goes_where_its_file_is_there_in_one_chunk() {
     }
 }
 
-/// Runs something once, when a look begins: behind the view that was opened for it.
-struct AtBegin<F>(std::sync::Mutex<Option<F>>);
-
-impl<F: FnOnce() + Send> crate::progress::Progress for AtBegin<F> {
-    fn phase(&self, _: crate::progress::Phase, _: Option<u64>, _: Option<u64>) {
-        if let Some(work) = self.0.lock().unwrap().take() {
-            work();
-        }
-    }
-}
-
-/// Many small packs, the store's first and last checkpoint, and a handle that does not know of what comes.
-fn in_small_packs() -> (TestStore, Checkpoint, Checkpoint, TestStore) {
-    let test = TestStore::new();
-    let ids: Vec<_> = (0..20).map(|seed| test.checkpoint(&files(seed, 6))).collect();
-    let of = |id| test.get(id);
-    let (first, last, other) = (of(ids[0]), of(ids[19]), test.another());
-    (test, first, last, other)
-}
-
-fn collect(test: &TestStore) {
-    let report = crate::gc::run(&test.store, &crate::gc::GcOptions::default(), &()).unwrap();
-    assert!(report.dropped_packs > 0, "{report:?}");
-}
-
 #[test]
 fn what_gc_moves_during_a_verification_is_no_damage() {
     for deep in [false, true] {
         let (test, first, _, other) = in_small_packs();
-        let moving = AtBegin(Some(move || collect(&other)).into());
+        let moving = AtBegin::new(move || collect(&other));
         let report = verify(&test.store, &first, deep, &moving).unwrap();
         assert!(report.is_ok(), "{report:?}");
-        assert!(moving.0.lock().unwrap().is_none());
+        assert!(moving.is_done());
     }
     for with_parent in [false, true] {
         let (test, first, last, other) = in_small_packs();
-        let moving = AtBegin(Some(move || collect(&other)).into());
+        let moving = AtBegin::new(move || collect(&other));
         let report = verify_new(&test.store, &last, with_parent.then_some(&first), &moving).unwrap();
         assert!(report.is_ok(), "{report:?}");
     }
@@ -389,13 +364,10 @@ fn what_gc_moves_during_a_verification_is_no_damage() {
 fn what_was_deleted_and_collected_during_a_verification_is_not_there() {
     let (test, first, _, other) = in_small_packs();
     let id = first.record.id;
-    let going = AtBegin(
-        Some(move || {
-            other.delete(id);
-            collect(&other);
-        })
-        .into(),
-    );
+    let going = AtBegin::new(move || {
+        other.delete(id);
+        collect(&other);
+    });
     let gone = verify(&test.store, &first, true, &going);
     assert!(matches!(gone, Err(Error::NoCheckpoint { .. })), "{gone:?}");
 }

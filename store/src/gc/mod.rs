@@ -191,8 +191,8 @@ pub fn run(store: &Store, options: &GcOptions, progress: &dyn Progress) -> Resul
     Ok(report)
 }
 
-/// Tries again where another gc changed the store under this one.
-fn retried<T>(store: &Store, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+/// Tries again where gc in another process changed the store under this one.
+pub(crate) fn retried<T>(store: &Store, mut work: impl FnMut() -> Result<T>) -> Result<T> {
     for _ in 0..TRIES_MAX {
         let before = store.refresh()?.end().clone();
         match work() {
