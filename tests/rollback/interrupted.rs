@@ -2,13 +2,17 @@
 
 use std::{fs, path::PathBuf};
 
-use parhelia_session::rollback;
-use parhelia_store::create;
+use parhelia_session::rollback::{self, Intent};
+use parhelia_store::{
+    create,
+    event::{Actor, NewEvent, kind},
+};
 use parhelia_tests::{
     Scratch, assert_equal,
     recorder::{Fault, Recorder, Trap},
     write,
 };
+use serde_json::json;
 
 use crate::work::{Work, git, opened};
 
@@ -105,4 +109,20 @@ fn one_whose_target_is_gone_is_taken_back() {
     assert!(text.contains("everything is as it was before"), "{text}");
     assert_equal(&before, &work.copy("after"));
     work.scratch.expect(0, &create);
+}
+
+#[test]
+fn one_that_was_being_taken_back_is_taken_back() {
+    let Interrupted { work, before, _recorder } = interrupted(false);
+    let store = opened(&work);
+    let session = store.view().session(&work.session).unwrap().unwrap();
+    let intent = Intent { goes_back: true, ..rollback::open(&session).unwrap() };
+    let back = NewEvent::new(kind::SESSION_CHANGED, &work.session, Actor::default()).with("rollback", json!(intent));
+    store.append_events(&[back], &()).unwrap();
+    let workspace = work.workspace.to_string_lossy().into_owned();
+    let create = ["checkpoint", "create", &work.session, "--workspace", &workspace];
+    let text = work.scratch.expect(0, &create);
+    assert!(text.contains("is taken back now"), "{text}");
+    assert_equal(&before, &work.copy("after"));
+    assert!(rollback::open(&opened(&work).view().session(&work.session).unwrap().unwrap()).is_none());
 }

@@ -99,6 +99,7 @@ pub fn execute(
             (Some((id, _)), None) => Some(id.clone()),
             (Some((id, _)), Some(last)) => Some(last.conversation.clone().unwrap_or_else(|| id.clone())),
         },
+        goes_back: false,
     };
     if let Err(e) = intent::commit(store, &look.session.id, &intent, actor) {
         if let Some(commit) = &intent.stash {
@@ -205,26 +206,30 @@ fn conversation(store: &Store, session: &str, intent: &Intent, target: &Checkpoi
 
 /// Back to what was before. Returns the error that led here, with what came of going back.
 fn revert(store: &Store, session: &str, intent: &Intent, actor: &Actor, why: Error) -> Error {
-    let back = (|| -> Result<()> {
-        let safety = checkpoint(store, intent.safety)?;
-        // Whoever asked to stop has been heard; going back is not stopped.
-        let plan = plan(store, &safety, &intent.workspace, unhex(&intent.spare), &())?;
-        let report = restore::execute(store, &safety, plan, &())?;
-        let failed: Vec<&Skipped> = report.skipped.iter().filter(|skipped| !skipped.is_withheld).collect();
-        if let Some(skipped) = failed.first() {
-            return Err(not_restored(skipped, failed.len()));
-        }
-        conversation(store, session, intent, &safety)?;
-        if let Some(commit) = &intent.stash {
-            stash::drop_entry(&intent.workspace, commit)?;
-        }
-        intent::clear(store, session, intent, false, actor)
-    })();
+    let intent = Intent { goes_back: true, ..intent.clone() };
+    // Whoever finishes it if this process cannot takes it back as well. Where that cannot be noted, going back is tried all the same.
+    let _ = intent::commit(store, session, &intent, actor);
     let (target, safety, why) = (intent.target, intent.safety, Box::new(why));
-    match back {
+    match go_back(store, session, &intent, actor) {
         Ok(()) => Error::RollbackFailed { target, why },
-        Err(e) => Error::HalfRolledBack { target, safety, workspace: intent.workspace.clone(), why, back: Box::new(e) },
+        Err(e) => Error::HalfRolledBack { target, safety, workspace: intent.workspace, why, back: Box::new(e) },
     }
+}
+
+fn go_back(store: &Store, session: &str, intent: &Intent, actor: &Actor) -> Result<()> {
+    let safety = checkpoint(store, intent.safety)?;
+    // Whoever asked to stop has been heard; going back is not stopped.
+    let plan = plan(store, &safety, &intent.workspace, unhex(&intent.spare), &())?;
+    let report = restore::execute(store, &safety, plan, &())?;
+    let failed: Vec<&Skipped> = report.skipped.iter().filter(|skipped| !skipped.is_withheld).collect();
+    if let Some(skipped) = failed.first() {
+        return Err(not_restored(skipped, failed.len()));
+    }
+    conversation(store, session, intent, &safety)?;
+    if let Some(commit) = &intent.stash {
+        stash::drop_entry(&intent.workspace, commit)?;
+    }
+    intent::clear(store, session, intent, false, actor)
 }
 
 fn not_restored(skipped: &Skipped, entries: usize) -> Error {
@@ -273,6 +278,11 @@ pub fn finish(store: &Store, session: &Session, actor: &Actor, tell: &dyn Fn(&st
         let omitted = store.omissions(&made)?.into_iter().filter(|omission| omission.reason != Reason::Changing);
         let below = sessions_below(store, &intent.workspace, &session.id)?.into_iter().map(|(path, _)| path);
         intent.spare.extend(hex(omitted.map(|omission| omission.path).chain(below)));
+    }
+    if intent.goes_back {
+        go_back(store, &session.id, &intent, actor)?;
+        tell(&format!("a rollback to {} that had failed is taken back now; everything is as it was before", intent.target));
+        return Ok(());
     }
     let done = match target {
         Some(_) => carry_out(store, &session.id, &intent, actor, progress),

@@ -53,6 +53,9 @@ pub struct Intent {
     /// The conversation that the session is in afterwards, where it is another one.
     #[serde(default)]
     pub conversation_after: Option<String>,
+    /// Whether it has failed, and is being taken back.
+    #[serde(default)]
+    pub goes_back: bool,
 }
 
 /// A rollback that is done.
