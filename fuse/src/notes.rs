@@ -1,6 +1,10 @@
 //! What the kernel asks, told to the threads that go ahead of it.
 
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
+    mpsc::{Receiver, SyncSender, sync_channel},
+};
 
 /// Notes that wait to be looked at; more are dropped, as they would be too late.
 pub const QUEUE_MAX: usize = 64;
@@ -22,21 +26,39 @@ impl Note {
     }
 }
 
+/// Lists of which a listener needs to hear nothing for now. Waking a thread for each costs more than most of the lists do.
+#[derive(Clone, Default)]
+pub struct Unheard(Arc<(AtomicU64, AtomicU64)>);
+
+impl Unheard {
+    /// From here on, those of inodes of this range; what is still told is not wrong.
+    pub fn set(&self, from: u64, until: u64) {
+        self.0.0.store(from, Relaxed);
+        self.0.1.store(until, Relaxed);
+    }
+
+    fn has(&self, note: Note) -> bool {
+        let Note::Listed(ino) = note else { return false };
+        (self.0.0.load(Relaxed)..self.0.1.load(Relaxed)).contains(&ino)
+    }
+}
+
 /// Where notes go in.
 #[derive(Default)]
-pub struct Notes(Vec<SyncSender<Note>>);
+pub struct Notes(Vec<(SyncSender<Note>, Unheard)>);
 
 impl Notes {
-    /// Somebody who hears every note from now on.
-    pub fn listener(&mut self) -> Receiver<Note> {
+    /// Somebody who hears every note from now on, but for those that are not wanted.
+    pub fn listener(&mut self) -> (Receiver<Note>, Unheard) {
         let (notes, listener) = sync_channel(QUEUE_MAX);
-        self.0.push(notes);
-        listener
+        let unheard = Unheard::default();
+        self.0.push((notes, unheard.clone()));
+        (listener, unheard)
     }
 
     /// Takes a note. Never waits.
     pub fn take(&self, note: Note) {
-        for listener in &self.0 {
+        for (listener, _) in self.0.iter().filter(|(_, unheard)| !unheard.has(note)) {
             let _ = listener.try_send(note);
         }
     }

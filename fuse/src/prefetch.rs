@@ -10,7 +10,7 @@ use std::{
 
 use crate::{
     counts::{Counters, count},
-    notes::Note,
+    notes::{Note, Unheard},
     view::{Next, Scope, View},
 };
 
@@ -48,22 +48,33 @@ impl Walker {
 }
 
 /// Starts the thread. It ends with the last of the notes' senders. `None` where it cannot be had; nothing is prefetched then.
-pub fn start(view: Arc<dyn View>, notes: Receiver<Note>, counters: Arc<Counters>) -> Option<JoinHandle<()>> {
-    thread::Builder::new().name("prefetch".into()).spawn(move || work(&*view, &notes, &counters)).ok()
+pub fn start(
+    view: Arc<dyn View>,
+    (notes, unheard): (Receiver<Note>, Unheard),
+    counters: Arc<Counters>,
+) -> Option<JoinHandle<()>> {
+    thread::Builder::new().name("prefetch".into()).spawn(move || work(&*view, &notes, &unheard, &counters)).ok()
 }
 
-fn work(view: &dyn View, notes: &Receiver<Note>, counters: &Counters) {
+fn work(view: &dyn View, notes: &Receiver<Note>, unheard: &Unheard, counters: &Counters) {
     let (mut listers, mut readers) = (Vec::new(), Vec::new());
     while let Ok(note) = notes.recv() {
         match note {
             Note::Listed(ino) => {
-                go(view, step(&mut listers, ino), ino, None);
+                let lister = step(&mut listers, ino);
+                go(view, lister, ino, None);
+                // Until it is there, nothing is left to be looked at for it.
+                let until = if readers.is_empty() { lister.tip.saturating_sub(ENTRIES_MAX / 2) } else { 0 };
+                unheard.set(ino, until);
                 // A reader whose files are pushed is only seen by the folders that it lists.
                 if let Some(reader) = readers.iter_mut().find(|reader: &&mut Walker| reader.is_near(ino)) {
                     go(view, reader, ino, Some(counters));
                 }
             }
-            Note::Read(ino) => go(view, step(&mut readers, ino), ino, Some(counters)),
+            Note::Read(ino) => {
+                unheard.set(0, 0);
+                go(view, step(&mut readers, ino), ino, Some(counters));
+            }
         }
     }
 }
@@ -186,7 +197,7 @@ mod tests {
         let (send, notes) = sync_channel(asked.len());
         asked.iter().for_each(|note| send.send(*note).unwrap());
         drop(send);
-        work(&row, &notes, &Counters::default());
+        work(&row, &notes, &Unheard::default(), &Counters::default());
         (row.visited.into_inner().unwrap(), row.decoded.into_inner().unwrap())
     }
 

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 
 use crate::{
     counts::{Counters, count},
-    notes::{Note, QUEUE_MAX},
+    notes::{Note, QUEUE_MAX, Unheard},
     view::{Entry, Next, Scope, View},
 };
 
@@ -45,8 +45,15 @@ const NOTIFY_STORE: u32 = 4;
 
 /// Starts the thread; `device` is the mount's own connection to the kernel. It ends with the last of the notes' senders. `None` where it
 /// cannot be had; nothing is pushed then.
-pub fn start(view: Arc<dyn View>, notes: Receiver<Note>, device: OwnedFd, counters: Arc<Counters>) -> Option<JoinHandle<()>> {
-    let pusher = Pusher { view, device, counters, notes, readers: Vec::new(), pending: VecDeque::new() };
+pub fn start(
+    view: Arc<dyn View>,
+    (notes, unheard): (Receiver<Note>, Unheard),
+    device: OwnedFd,
+    counters: Arc<Counters>,
+) -> Option<JoinHandle<()>> {
+    // Nobody who only lists folders wants what files hold.
+    unheard.set(0, u64::MAX);
+    let pusher = Pusher { view, device, counters, notes, unheard, readers: Vec::new(), pending: VecDeque::new() };
     thread::Builder::new().name("push".into()).spawn(move || pusher.work()).ok()
 }
 
@@ -81,6 +88,7 @@ struct Pusher {
     device: OwnedFd,
     counters: Arc<Counters>,
     notes: Receiver<Note>,
+    unheard: Unheard,
     /// Most recently seen first.
     readers: Vec<Reader>,
     /// Notes that came while something was pushed.
@@ -101,8 +109,11 @@ impl Pusher {
         let known = self.readers.iter().position(|reader| reader.is_near(ino));
         let mut reader = match (known, note) {
             (Some(at), _) => self.readers.remove(at),
-            (None, Note::Read(_)) => Reader { at: ino, ahead: ino, steps: 0 },
-            // Nobody who only lists folders wants what files hold.
+            (None, Note::Read(_)) => {
+                self.unheard.set(0, 0);
+                Reader { at: ino, ahead: ino, steps: 0 }
+            }
+            // Who only lists folders.
             (None, Note::Listed(_)) => return,
         };
         match note {
