@@ -2,7 +2,6 @@
 
 use std::{
     fs,
-    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Child, Stdio},
 };
@@ -12,7 +11,7 @@ use parhelia_store::{Store, selector::find};
 use parhelia_tests::{
     Scratch, binary,
     live::{shown, wait},
-    write,
+    write, write_program,
 };
 use serde_json::Value;
 
@@ -60,8 +59,7 @@ wait_for '@go'
         .replace("@more", &at("more"))
         .replace("@go", &at("go"));
     let script = script.replace("@project", &project.to_string_lossy()).replace("@parhelia", &binary().to_string_lossy());
-    write(&program, script.as_bytes()).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&program, &script);
     program
 }
 

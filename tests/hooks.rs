@@ -3,7 +3,6 @@
 use std::{
     fs,
     io::Write,
-    os::unix::fs::PermissionsExt,
     path::Path,
     process::{Command, Output, Stdio},
     time::{Duration, Instant},
@@ -13,7 +12,7 @@ use parhelia_tests::{
     Scratch,
     agent::{Agent, Reply, tool},
     live::{Live, shown, wait},
-    write,
+    write, write_program,
 };
 use serde_json::{Value, json};
 
@@ -179,7 +178,8 @@ fn what_an_agent_says_that_another_one_started_is_not_said_of_that_ones_conversa
     const INNER: &str = "77777777-57c0-4f0e-9a55-6f8f1f8c0b11";
     // A shell that looks like the agent.
     let agent = scratch.path("claude");
-    fs::copy(fs::canonicalize("/bin/sh").unwrap(), &agent).unwrap();
+    // By another process: what is forked here meanwhile would hold it open for writing, so that it could not be run.
+    assert!(Command::new("cp").args([&fs::canonicalize("/bin/sh").unwrap(), &agent]).status().unwrap().success());
     let inner = event("SessionStart", &workspace, json!({ "source": "startup", "session_id": INNER }));
     for (name, event) in [("outer", event("SessionStart", &workspace, json!({ "source": "startup" }))), ("inner", inner)] {
         fs::write(scratch.path(name), event).unwrap();
@@ -203,8 +203,7 @@ fn what_an_agent_says_that_another_one_started_is_not_said_of_that_ones_conversa
 fn hooks_that_keep_what_they_see_in_another_store_are_none_of_this_one() {
     let scratch = Scratch::new();
     let agent = scratch.path("bin/claude");
-    write(&agent, b"#!/bin/sh\nprintf '%s\\n' \"$@\" >> arguments\n").unwrap();
-    fs::set_permissions(&agent, PermissionsExt::from_mode(0o755)).unwrap();
+    write_program(&agent, "#!/bin/sh\nprintf '%s\\n' \"$@\" >> arguments\n");
     fs::create_dir_all(scratch.path("work")).unwrap();
     let is_given_hooks = || {
         let run = ["session", "run", "--", agent.to_str().unwrap(), "-p", "hello"];

@@ -4,7 +4,7 @@
 
 mod common;
 
-use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
+use std::{fs, path::PathBuf, process::Command};
 
 use common::{Builder, Home, file};
 use serde_json::json;
@@ -13,6 +13,14 @@ fn write(home: &Home, name: &str, text: &str) -> PathBuf {
     let path = home.folder.path().join(name);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(&path, text).unwrap();
+    path
+}
+
+/// As [`write`], for a script: by another process, as one that is forked here meanwhile would hold it open, so that it could not be run.
+fn program(home: &Home, name: &str, text: &str) -> PathBuf {
+    let path = write(home, name, "");
+    let script = "printf %s \"$2\" > \"$1\" && chmod 755 \"$1\"";
+    assert!(Command::new("sh").args(["-c", script, "sh"]).arg(&path).arg(text).status().unwrap().success());
     path
 }
 
@@ -71,8 +79,7 @@ fn the_store_is_where_the_configuration_says_unless_a_flag_or_a_variable_says_ot
 #[test]
 fn env_show_looks_at_the_agent_and_leaves_out_secrets() {
     let home = Home::new();
-    let agent = write(&home, "bin/claude", "#!/bin/sh\necho '1.2.3 (An Agent)'\n");
-    fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
+    program(&home, "bin/claude", "#!/bin/sh\necho '1.2.3 (An Agent)'\n");
     let servers = json!({"mcpServers": {"s": {"command": "npx", "args": ["p@1.0.0"], "env": {"API_KEY": "hidden"}}}});
     write(&home, "work/.mcp.json", &servers.to_string());
     let path = format!("{}:/usr/bin:/bin", home.folder.path().join("bin").display());
@@ -118,13 +125,12 @@ fn env_diff_compares_checkpoints() {
 #[test]
 fn the_environment_is_that_of_the_agent_that_was_run() {
     let home = Home::new();
-    let program = |folder: &str, version: &str| {
-        let agent = write(&home, &format!("{folder}/claude"), &format!("#!/bin/sh\necho '{version} (An Agent)'\n"));
-        fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
+    let agent = |folder: &str, version: &str| {
+        let agent = program(&home, &format!("{folder}/claude"), &format!("#!/bin/sh\necho '{version} (An Agent)'\n"));
         agent.to_string_lossy().into_owned()
     };
-    program("bin", "1.0.0");
-    let own = program("own", "2.0.0");
+    agent("bin", "1.0.0");
+    let own = agent("own", "2.0.0");
     write(&home, "work/servers.json", r#"{"mcpServers":{"mine":{"command":"npx","args":["m@1.2.3"]}}}"#);
     let path = format!("{}:/usr/bin:/bin", home.folder.path().join("bin").display());
     let run = |args: &[&str]| common::Run::of(home.command(args).env("PATH", &path).output().unwrap()).expect(0);

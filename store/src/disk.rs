@@ -40,7 +40,7 @@ pub fn move_durable(from: &Path, to: &Path) -> Result<()> {
         Err(e) if e.kind() == std::io::ErrorKind::CrossesDevices && from.is_file() => copy_durable(from, to)?,
         other => other.at("move aside", from)?,
     }
-    [from, to].into_iter().filter_map(Path::parent).try_for_each(sync_names)
+    [to, from].into_iter().filter_map(Path::parent).try_for_each(sync_names)
 }
 
 fn copy_durable(from: &Path, to: &Path) -> Result<()> {

@@ -190,6 +190,13 @@ pub fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     fs::write(path, bytes)
 }
 
+/// Writes a script that can be run, with the folders it needs. Another process does it: one that is forked here meanwhile would hold the file
+/// open for writing, so that it could not be run.
+pub fn write_program(path: &Path, text: &str) {
+    let script = "mkdir -p \"$(dirname \"$1\")\" && printf %s \"$2\" > \"$1\" && chmod 755 \"$1\"";
+    assert!(Command::new("sh").args(["-c", script, "sh"]).arg(path).arg(text).status().is_ok_and(|status| status.success()));
+}
+
 /// A tree with every kind of entry that a store keeps, sockets only where asked.
 pub fn every_kind(root: &Path, sockets: bool) -> std::io::Result<()> {
     for i in 0..40 {

@@ -248,8 +248,9 @@ fn go_on(context: &Context, store: &Store, args: &Args, session: Session, run: &
         session,
     };
     // It lies where it should by now; this finds it.
-    let restored = conversation(store, &prepared, false)?;
-    start(context, store, &prepared, &current, &restored, args)
+    let done =
+        conversation(store, &prepared, false).and_then(|restored| start(context, store, &prepared, &current, &restored, args));
+    supervise::or_ended(store, &current, done)
 }
 
 /// With `--from`, a workspace that is there becomes what it is in that checkpoint, as by a rollback, where the user wants that. Otherwise there

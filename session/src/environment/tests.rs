@@ -1,4 +1,4 @@
-use std::{fs, os::unix::fs::PermissionsExt};
+use std::fs;
 
 use serde_json::json;
 
@@ -28,8 +28,11 @@ impl Place {
     }
 
     fn program(&self, name: &str, script: &str) {
-        let path = self.write(name, &format!("#!/bin/sh\n{script}\n"));
-        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        let path = self.write(name, "");
+        // By another process: what is forked here meanwhile would hold it open for writing, so that it could not be run.
+        let mut writer = std::process::Command::new("sh");
+        writer.args(["-c", "printf '#!/bin/sh\\n%s\\n' \"$2\" > \"$1\" && chmod 755 \"$1\"", "sh"]).arg(path).arg(script);
+        assert!(writer.status().unwrap().success());
     }
 
     fn request(&self) -> Request {

@@ -80,6 +80,9 @@ fn supervised(
 ) -> Result<supervise::Ended> {
     let mut environment = environment(store, current);
     environment.extend(prepared.environment());
+    let looked_at = prepared.agent.as_ref().map(|_| env::request(context, &prepared.workspace, argv)).transpose();
+    let (request, config) =
+        supervise::or_ended(store, current, looked_at.and_then(|request| Ok((request, context.config(&prepared.workspace)?))))?;
     let wanted = Supervised {
         current,
         argv,
@@ -88,11 +91,11 @@ fn supervised(
         conversation,
         is_headless: prepared.agent.as_ref().is_some_and(Agent::is_headless),
         interval: (args.interval > 0).then(|| Duration::from_secs(args.interval)),
-        request: prepared.agent.as_ref().map(|_| env::request(context, &prepared.workspace, argv)).transpose()?,
-        config: context.config(&prepared.workspace)?,
+        request,
+        config,
         is_quiet: context.global.quiet,
     };
-    supervise::supervise(store, &wanted)
+    supervise::or_ended(store, current, supervise::supervise(store, &wanted))
 }
 
 /// Whether the agent has not come to life with its conversation. A headless one says so, and in tmux the screen of another one; else it is
