@@ -37,7 +37,8 @@ impl Unheard {
         self.0.1.store(until, Relaxed);
     }
 
-    fn has(&self, note: Note) -> bool {
+    /// Whether a note is none to wake anybody for.
+    pub fn has(&self, note: Note) -> bool {
         let Note::Listed(ino) = note else { return false };
         (self.0.0.load(Relaxed)..self.0.1.load(Relaxed)).contains(&ino)
     }
@@ -61,5 +62,25 @@ impl Notes {
         for (listener, _) in self.0.iter().filter(|(_, unheard)| !unheard.has(note)) {
             let _ = listener.try_send(note);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_that_are_not_wanted_are_not_told_and_reads_always_are() {
+        let mut notes = Notes::default();
+        let ((all, _), (some, unheard)) = (notes.listener(), notes.listener());
+        unheard.set(10, 20);
+        for ino in [5, 10, 19, 20] {
+            notes.take(Note::Listed(ino));
+            notes.take(Note::Read(ino));
+        }
+        drop(notes);
+        let told = |listener: Receiver<Note>| listener.iter().map(|note| format!("{note:?}")).collect::<Vec<_>>();
+        assert_eq!(told(all).len(), 8);
+        assert_eq!(told(some), ["Listed(5)", "Read(5)", "Read(10)", "Read(19)", "Listed(20)", "Read(20)"]);
     }
 }

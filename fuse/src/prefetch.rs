@@ -212,6 +212,26 @@ mod tests {
     }
 
     #[test]
+    fn until_something_is_left_to_be_decoded_nothing_needs_to_be_heard_of_who_only_lists() {
+        let row = Row::default();
+        let unheard_after = |asked: &[Note]| {
+            let (send, notes) = sync_channel(asked.len());
+            asked.iter().for_each(|note| send.send(*note).unwrap());
+            drop(send);
+            let unheard = Unheard::default();
+            work(&row, &notes, &unheard, &Counters::default());
+            unheard
+        };
+        let lists: Vec<_> = (0..3).map(|i| Note::Listed(10 + i)).collect();
+        let unheard = unheard_after(&lists);
+        let half = 12 + ENTRIES_MAX / 2;
+        assert!([12, 13, half - 1].into_iter().all(|ino| unheard.has(Note::Listed(ino))));
+        assert!([11, half, 50_000].into_iter().all(|ino| !unheard.has(Note::Listed(ino))));
+        let unheard = unheard_after(&[&lists[..], &[Note::Read(13)], &lists[2..]].concat());
+        assert!(!unheard.has(Note::Listed(13)), "a reader is followed by what it lists");
+    }
+
+    #[test]
     fn who_looks_here_and_there_causes_nothing() {
         let there = [50_000, 20, 30_000, 10, 90_000, 15, 70_000, 12].map(Note::Listed);
         let back = (0..100).rev().map(|i| Note::Read(5 + i));
