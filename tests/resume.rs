@@ -321,6 +321,21 @@ fn what_is_left_of_a_broken_repository_is_kept() {
 }
 
 #[test]
+fn a_resumed_agent_keeps_its_checkpoint_from_nobody() {
+    let scratch = Scratch::new();
+    write(&scratch.path("work/file"), b"work").unwrap();
+    let workspace = scratch.path("work").to_string_lossy().into_owned();
+    // Each start notes the pins that there are while it lives.
+    let script = format!("cat {}/*.pin > pins.txt; echo started >> starts.txt", scratch.store().join("pins").display());
+    scratch.expect(0, &["session", "run", "--name", "work", "--workspace", &workspace, "--", "sh", "-c", &script]);
+    scratch.expect(0, &["checkpoint", "create", "work", "--workspace", &workspace]);
+    scratch.expect(0, &["session", "resume", "work"]);
+    assert_eq!(fs::read_to_string(scratch.path("work/starts.txt")).unwrap().lines().count(), 2);
+    let pins = fs::read_to_string(scratch.path("work/pins.txt")).unwrap();
+    assert!(!pins.contains("resume"), "{pins}");
+}
+
+#[test]
 fn what_cannot_be_started_is_over() {
     let scratch = Scratch::new();
     write(&scratch.path("work/file"), b"work").unwrap();

@@ -18,6 +18,7 @@ use parhelia_store::{
     event::{NewEvent, kind},
     fold::{Place, Run, Session, Status, Tmux},
     id::Ulid,
+    pin::Pin,
     progress::Progress,
     restore::Report,
     selector::find,
@@ -110,6 +111,8 @@ pub(super) struct Prepared {
     permission_mode: Option<String>,
     seen_epoch: u64,
     notices: Vec<String>,
+    /// Keeps the checkpoint there until everything is back.
+    pin: Option<Pin>,
 }
 
 impl Prepared {
@@ -161,7 +164,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         return Err(taken_over(&session.id));
     }
     let mut prepared = prepare(&store, args, session, last.as_ref())?;
-    let _pin = prepared.choice.checkpoint.as_ref().map(|chosen| context.pinned(&store, &chosen.id(), "resume")).transpose()?;
+    if let Some(chosen) = &prepared.choice.checkpoint {
+        prepared.pin = context.pinned(&store, &chosen.id(), "resume")?.1;
+    }
     let place = tmux::place(&store, &args.tmux, args.no_tmux, &prepared, last.as_ref())?;
     let went_back = match put_back(context, &store, &turn, &mut prepared, args)? {
         Rolled::Done => true,
@@ -212,7 +217,11 @@ fn launch(
         }),
     )?;
     context.out.flush()?;
-    let Some(place) = place else { return start(context, store, &prepared, current, &restored, args) };
+    let Some(place) = place else {
+        // The agent may live for days, and its checkpoint is not needed for that.
+        drop(prepared.pin.take());
+        return start(context, store, &prepared, current, &restored, args);
+    };
     tmux::resume(context, store, &args.tmux, &place, &prepared, &in_pane(args, current))
 }
 
@@ -245,6 +254,7 @@ fn go_on(context: &Context, store: &Store, args: &Args, session: Session, run: &
         permission_mode: run.permission_mode.clone(),
         seen_epoch: run.epoch,
         notices: Vec::new(),
+        pin: None,
         session,
     };
     // It lies where it should by now; this finds it.
@@ -333,7 +343,8 @@ fn prepare(store: &Store, args: &Args, session: Session, last: Option<&Run>) -> 
             if bypass == Bypass::On { "without permission checks" } else { "with the choice to turn permission checks off" };
         notices.push(format!("the agent is started {what}, as it was"));
     }
-    let mut prepared = Prepared { session, agent, argv, choice, workspace, conversation, permission_mode, seen_epoch, notices };
+    let mut prepared =
+        Prepared { session, agent, argv, choice, workspace, conversation, permission_mode, seen_epoch, notices, pin: None };
     let variables: Vec<String> =
         prepared.environment().into_iter().map(|(name, _)| name).filter(|name| name != RESUMED_FROM).collect();
     if !variables.is_empty() {
