@@ -1,7 +1,7 @@
 //! Stores of other versions: one that was written by an earlier build is opened, read and added to; one that needs more than this
 //! version knows is refused, and says what it needs.
 //!
-//! `cargo test --release -p parhelia-tests --test trust -- --ignored write_the_fixture` writes `fixtures/store-1.tar.zst` anew,
+//! `cargo test --release --workspace --test trust -- --ignored write_the_fixture` writes `fixtures/store-1.tar.zst` anew,
 //! which is only right when the format has changed on purpose.
 
 use std::{

@@ -122,7 +122,7 @@ fn a_hundred_thousand_equal_files_move_in_no_time() {
     changes.extend((0..100_000).map(|i| come(&format!("b/{:06}", i + 50_000), b"x")));
     let started = std::time::Instant::now();
     find_renames(&mut changes);
-    assert!(started.elapsed().as_secs() < 60);
+    assert!(started.elapsed().as_secs() < 5);
     assert_eq!(changes.len(), 100_000);
     assert!(changes.iter().filter(|c| c.old_path().ends_with(&c.path[2..])).count() >= 50_000);
 }
