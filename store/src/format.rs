@@ -33,9 +33,9 @@ pub const JOURNAL_MAGIC: [u8; 8] = *b"PARHJRNL";
 /// Version of the journal format.
 pub const JOURNAL_VERSION: u16 = 1;
 /// First bytes of a stat cache.
-pub const STAT_CACHE_MAGIC: [u8; 8] = *b"PARHSTA1";
+pub const STAT_CACHE_MAGIC: [u8; 8] = *b"PARHSTA2";
 /// First bytes of what is known of a file that grows.
-pub const GROWN_MAGIC: [u8; 8] = *b"PARHGRW2";
+pub const GROWN_MAGIC: [u8; 8] = *b"PARHGRW3";
 
 /// Raw bytes that a block of small files is filled to before it is compressed.
 pub const DATA_BLOCK_BYTES: usize = 512 << 10;

@@ -21,6 +21,10 @@ pub struct Mount {
     pub mountpoint: PathBuf,
     /// Its type.
     pub fs_type: String,
+    /// Where it is mounted from: a device, a server's folder, or whatever its program says.
+    pub source: Vec<u8>,
+    /// The options of the filesystem itself, as the kernel writes them.
+    pub options: Vec<u8>,
 }
 
 impl Mount {
@@ -55,11 +59,14 @@ fn parse(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|b| *b == b' ');
     let device = fields.nth(2)?;
     let mountpoint = fields.nth(1)?;
-    let fs_type = fields.skip_while(|field| *field != b"-").nth(1)?;
+    let mut fields = fields.skip_while(|field| *field != b"-").skip(1);
+    let fs_type = fields.next()?;
     Some(Mount {
         device: String::from_utf8_lossy(device).into_owned(),
         mountpoint: unescape(mountpoint),
         fs_type: String::from_utf8_lossy(fs_type).into_owned(),
+        source: fields.next().unwrap_or_default().to_vec(),
+        options: fields.next().unwrap_or_default().to_vec(),
     })
 }
 

@@ -3,7 +3,8 @@
 //! One file per workspace. Every folder has a section; a folder's entry in its parent's section says where its own begins, so that a
 //! walk finds each section without a search. An update appends the sections that changed and replaces the file by rename; when more
 //! than half of it is out of use it is written anew. The trailer ties it to a checkpoint: while that exists, so does all content that
-//! the cache names. A cache that does not decode is no cache.
+//! the cache names. A cache that does not decode is no cache. Each section names the filesystem that its folder was on, and the trailer
+//! the clocks when the cache was written: stamps mean nothing on another filesystem, and less once somebody has set the clock back.
 
 use std::{
     fs::{self, File},
@@ -13,8 +14,10 @@ use std::{
 };
 
 use crate::{
+    clock::{self, CLOCK_BYTES, Clock},
     codec::{Decoder, Malformed, put_uint},
     error::{IoContext, Result},
+    filesystem::FilesystemId,
     format::STAT_CACHE_MAGIC,
     id::{TreeId, Ulid},
     layout::Layout,
@@ -22,7 +25,7 @@ use crate::{
     tree::{Kind, Node, Time},
 };
 
-const TRAILER_BYTES: usize = 92;
+const TRAILER_BYTES: usize = 92 + CLOCK_BYTES;
 const STAT_BYTES: usize = 29;
 
 /// An entry as it was when its node was made.
@@ -34,7 +37,8 @@ pub struct Cached {
     pub ino: u64,
     /// Last change of content or metadata.
     pub ctime: Time,
-    /// It changed so shortly before it was read that a later change could bear the same time.
+    /// A later change could have left the same stamps: it was changed too shortly before it was read, or somebody had it open for
+    /// writing.
     pub racy: bool,
     /// Of a folder: where its section begins; 0 where it has none.
     pub section: u64,
@@ -47,15 +51,61 @@ impl std::borrow::Borrow<Node> for Cached {
 }
 
 impl Cached {
-    /// Whether the entry still is what it was, as far as `stat` can tell.
-    pub fn is_unchanged(&self, stat: &Stat) -> bool {
+    /// Whether the entry looks as it did: type, size, inode, permissions, owner, number of names, and both times.
+    pub fn looks_like(&self, stat: &Stat) -> bool {
+        let meta = &self.node.meta;
         let same_kind = match self.node.kind {
             Kind::File { size, .. } => stat.is_file() && size == stat.size,
             Kind::Folder { .. } => stat.is_folder(),
             Kind::Symlink { .. } => stat.file_type() == rustix::fs::FileType::Symlink,
             _ => stat.special_kind().as_ref() == Some(&self.node.kind),
         };
-        same_kind && !self.racy && self.ino == stat.ino && self.ctime == stat.ctime && self.node.meta.mtime == stat.mtime
+        same_kind
+            && self.ino == stat.ino
+            && self.ctime == stat.ctime
+            && meta.mtime == stat.mtime
+            && (meta.mode, meta.uid, meta.gid) == (stat.mode & 0o7777, stat.uid, stat.gid)
+            && (stat.is_folder() || self.node.links == stat.links)
+    }
+}
+
+/// What may be believed of a cache, judged when a walk begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trust {
+    /// Stamps of this time or later may have been given twice.
+    set_back_to: Option<Time>,
+    /// The cache is old enough for a file that looks as it did then to have settled, whatever clock stamps it.
+    is_aged: bool,
+}
+
+/// How old a cache must be for a stamp in it, of a clock that cannot be read here, to have settled: the coarsest unit, and a second for
+/// what such a filesystem takes its time to show.
+const AGED_NANOS: i64 = 3_000_000_000;
+
+impl Trust {
+    /// In a cache, at this time. Without one there is nothing to believe.
+    pub fn new(cache: Option<&StatCache>, now: &Clock) -> Self {
+        let written = cache.map(|cache| cache.trailer.written);
+        Trust {
+            set_back_to: written.and_then(|written| written.set_back_to(now)),
+            is_aged: written.is_some_and(|written| written.is_older_than(AGED_NANOS, now)),
+        }
+    }
+
+    /// Whether the clock was set back since the cache was written.
+    pub fn is_limited(&self) -> bool {
+        self.set_back_to.is_some()
+    }
+
+    /// Whether an entry is what it was. It must be on the filesystem that its section names.
+    pub fn is_unchanged(&self, cached: &Cached, stat: &Stat) -> bool {
+        let given_twice = self.set_back_to.is_some_and(|earliest| clock::is_racy(stat.ctime, earliest));
+        !cached.racy && !given_twice && cached.looks_like(stat)
+    }
+
+    /// Whether an entry that is being read, and looked like `cached` when the cache was written, has settled.
+    pub fn has_settled(&self, cached: &Cached, stat: &Stat) -> bool {
+        self.is_aged && cached.looks_like(stat)
     }
 }
 
@@ -64,6 +114,8 @@ impl Cached {
 pub struct Section {
     /// The folder's tree.
     pub tree: TreeId,
+    /// The filesystem that the folder was on, and the entries that are not [racy](Cached::racy).
+    pub filesystem: FilesystemId,
     /// Its entries, ordered by name.
     pub entries: Vec<Cached>,
 }
@@ -81,6 +133,7 @@ impl Section {
         }
         let mut out = vec![0; 8];
         out.extend_from_slice(&self.tree.0);
+        out.extend_from_slice(&self.filesystem.0);
         put_uint(&mut out, self.entries.len() as u64);
         put_uint(&mut out, head.len() as u64);
         out.extend_from_slice(&stats);
@@ -96,6 +149,7 @@ impl Section {
     fn decode(body: &[u8]) -> Result<Self, Malformed> {
         let mut d = Decoder::new(body);
         let tree = TreeId(d.array("section")?);
+        let filesystem = FilesystemId(d.array("section")?);
         let count = d.count(STAT_BYTES, "section")?;
         let head_bytes = d.uint("section")? as usize;
         let mut stats = Decoder::new(d.take(count * STAT_BYTES, "section")?);
@@ -108,7 +162,7 @@ impl Section {
             let section = stats.u64("section")?;
             entries.push(Cached { node: Node::decode(&mut head, &mut d)?, ino, ctime, racy, section });
         }
-        Ok(Section { tree, entries })
+        Ok(Section { tree, filesystem, entries })
     }
 }
 
@@ -123,6 +177,10 @@ pub struct Trailer {
     pub base: Ulid,
     /// Its root.
     pub root: TreeId,
+    /// The clocks when the cache was written.
+    pub written: Clock,
+    /// When every file was last read, whatever its stamps said; in seconds.
+    pub read_all_at_secs: i64,
 }
 
 /// An open stat cache.
@@ -155,9 +213,10 @@ impl StatCache {
             used_bytes: d.u64("trailer").ok()?,
             base: Ulid::from_bytes(d.array("trailer").ok()?),
             root: TreeId(d.array("trailer").ok()?),
+            written: Clock::decode(&mut d).ok()?,
+            read_all_at_secs: d.u64("trailer").ok()? as i64,
         };
         let told_end = d.u64("trailer").ok()?;
-        d.take(8, "trailer").ok()?;
         let whole = d.u32("trailer").ok()? == crc32c::crc32c(&bytes[..TRAILER_BYTES - 4]);
         (magic == STAT_CACHE_MAGIC && told_end == end && whole).then_some(StatCache { file, end, trailer })
     }
@@ -266,8 +325,9 @@ impl Writer {
         Some(Lookup { file: File::open(&self.temporary).ok()?, end: self.end, root_section })
     }
 
-    /// Completes the cache and puts it in the old one's place. It is not synced: a torn one does not decode.
-    pub fn finish(mut self, root_section: u64, base: Ulid, root: TreeId) -> Result<()> {
+    /// Completes the cache and puts it in the old one's place. It is not synced: a torn one does not decode. `written` are the clocks
+    /// before anything was looked at.
+    pub fn finish(mut self, root_section: u64, base: Ulid, root: TreeId, written: &Clock, read_all_at_secs: i64) -> Result<()> {
         let mut out = STAT_CACHE_MAGIC.to_vec();
         out.extend_from_slice(&root_section.to_le_bytes());
         // Each appended section stands for one that was in use, but for new folders, so the old figure is close enough.
@@ -275,8 +335,9 @@ impl Writer {
         out.extend_from_slice(&used.to_le_bytes());
         out.extend_from_slice(&base.to_bytes());
         out.extend_from_slice(&root.0);
+        written.encode(&mut out);
+        out.extend_from_slice(&read_all_at_secs.to_le_bytes());
         out.extend_from_slice(&self.end.to_le_bytes());
-        out.extend_from_slice(&[0; 8]);
         let crc = crc32c::crc32c(&out);
         out.extend_from_slice(&crc.to_le_bytes());
         let temporary = self.temporary.clone();
@@ -310,7 +371,7 @@ mod tests {
             racy: false,
             section: child,
         };
-        Section { tree: TreeId([9; 32]), entries: names.iter().map(entry).collect() }
+        Section { tree: TreeId([9; 32]), filesystem: FilesystemId([7; 16]), entries: names.iter().map(entry).collect() }
     }
 
     #[test]
@@ -323,14 +384,14 @@ mod tests {
         let mut writer = Writer::create(&layout, workspace, None).unwrap();
         let child = writer.append(&section(&["x", "y"], 0)).unwrap();
         let root = writer.append(&section(&["sub"], child)).unwrap();
-        writer.finish(root, Ulid::generate(), TreeId([1; 32])).unwrap();
+        writer.finish(root, Ulid::generate(), TreeId([1; 32]), &Clock::now(), 5).unwrap();
         let cache = StatCache::open(&layout, workspace).unwrap();
         let found = cache.section(cache.trailer.root_section).unwrap();
         assert_eq!(found, section(&["sub"], child));
         let mut writer = Writer::create(&layout, workspace, Some(&cache)).unwrap();
         assert!(writer.keeps_old);
         let root = writer.append(&section(&["sub", "sub2"], child)).unwrap();
-        writer.finish(root, Ulid::generate(), TreeId([2; 32])).unwrap();
+        writer.finish(root, Ulid::generate(), TreeId([2; 32]), &Clock::now(), 5).unwrap();
         let cache = StatCache::open(&layout, workspace).unwrap();
         assert_eq!(cache.section(child).unwrap(), section(&["x", "y"], 0));
     }
@@ -343,7 +404,7 @@ mod tests {
         let workspace = Path::new("/invented/workspace");
         let mut writer = Writer::create(&layout, workspace, None).unwrap();
         let root = writer.append(&section(&["a", "b"], 0)).unwrap();
-        writer.finish(root, Ulid::generate(), TreeId([1; 32])).unwrap();
+        writer.finish(root, Ulid::generate(), TreeId([1; 32]), &Clock::now(), 5).unwrap();
         let path = path_for(&layout, workspace);
         let good = fs::read(&path).unwrap();
         for i in 8..good.len() {

@@ -225,22 +225,8 @@ pub fn holes(fd: BorrowedFd<'_>, size: u64) -> Result<Vec<Hole>> {
     Ok(holes)
 }
 
-/// The clock by which local filesystems stamp files.
-pub fn now() -> Time {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
-    Time { secs: now.tv_sec, nanos: now.tv_nsec as u32 }
-}
-
 /// Whether a folder is on a filesystem that a program serves with FUSE.
 pub fn is_fuse(folder: BorrowedFd<'_>) -> bool {
     const FUSE: u64 = 0x6573_5546;
     rustix::fs::fstatfs(folder).is_ok_and(|s| s.f_type as u64 & 0xffff_ffff == FUSE)
-}
-
-/// Whether the filesystem's clock may be another machine's, or its stamps coarse.
-pub fn has_coarse_time(folder: BorrowedFd<'_>) -> bool {
-    // NFS, SMB, SMB2, CIFS, FUSE, 9p, Ceph, AFS, msdos/vfat, exfat.
-    const REMOTE_OR_COARSE: [u64; 10] =
-        [0x6969, 0x517b, 0xfe53_4d42, 0xff53_4d42, 0x6573_5546, 0x0102_1997, 0x00c3_6400, 0x5346_414f, 0x4d44, 0x2011_bab0];
-    rustix::fs::fstatfs(folder).is_ok_and(|s| REMOTE_OR_COARSE.contains(&(s.f_type as u64 & 0xffff_ffff)))
 }

@@ -27,7 +27,9 @@ use super::{
     sink::Batch,
 };
 use crate::{
+    clock::{self, Clock},
     codec::{Decoder, Malformed, put_uint},
+    filesystem::{Filesystem, FilesystemId},
     format::{GROWN_MAGIC, SINGLE_CHUNK_BYTES},
     id::{BlobId, OpId, Ulid},
     layout::Layout,
@@ -40,18 +42,23 @@ use crate::{
 /// Chunks besides the first and the last ones that are looked at again each time.
 const PROBES: usize = 2;
 
-/// A file that was changed less than this before it was read may have been changed again within the same tick of the clock.
-const SETTLED_NANOS: i64 = 1_000_000_000;
-
 /// What is known of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grown {
     inode: u64,
     bytes: u64,
-    /// When its inode was changed last; none where it was read too soon after that, and for files that only grow.
-    changed: Option<Time>,
+    /// How it looked; none where it could change without looking otherwise, and for files that only grow.
+    settled: Option<Settled>,
     groups: Groups,
     runs: Vec<ChunkRun>,
+}
+
+/// By what a file is known that did not change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Settled {
+    changed: Time,
+    filesystem: FilesystemId,
+    read: Clock,
 }
 
 impl Grown {
@@ -78,9 +85,13 @@ impl Grown {
         }
         let base = Ulid::from_bytes(d.array("checkpoint")?);
         let (inode, bytes) = (d.uint("inode")?, d.uint("length")?);
-        let changed = match d.byte("change")? {
+        let settled = match d.byte("change")? {
             0 => None,
-            _ => Some(Time { secs: d.uint("change")? as i64, nanos: d.uint32("change")? }),
+            _ => Some(Settled {
+                changed: Time { secs: d.uint("change")? as i64, nanos: d.uint32("change")? },
+                filesystem: FilesystemId(d.array("filesystem")?),
+                read: Clock::decode(&mut d)?,
+            }),
         };
         let count = d.uint("groups")?;
         let nodes = (0..count.count_ones()).map(|_| d.array("node")).collect::<Result<Vec<_>, _>>()?;
@@ -88,7 +99,7 @@ impl Grown {
             .map(|_| Ok(ChunkRun { bytes: d.uint32("chunk")?, repeat: d.uint32("repeat")?, id: BlobId(d.array("chunk")?) }))
             .collect::<Result<Vec<_>, Malformed>>()?;
         d.finish("chunks")?;
-        let grown = Grown { inode, bytes, changed, groups: Groups { count, nodes }, runs };
+        let grown = Grown { inode, bytes, settled, groups: Groups { count, nodes }, runs };
         let total = grown.runs.iter().try_fold(0u64, |sum, run| sum.checked_add(run.run_bytes()));
         let is_sound = total == Some(bytes) && grown.groups.is_sound() && grown.groups.bytes() < bytes.max(1);
         if is_sound { Ok((base, grown)) } else { Err(Malformed("lengths")) }
@@ -100,10 +111,12 @@ impl Grown {
         out.extend_from_slice(&base.to_bytes());
         put_uint(&mut out, self.inode);
         put_uint(&mut out, self.bytes);
-        out.push(u8::from(self.changed.is_some()));
-        if let Some(changed) = self.changed {
-            put_uint(&mut out, changed.secs as u64);
-            put_uint(&mut out, u64::from(changed.nanos));
+        out.push(u8::from(self.settled.is_some()));
+        if let Some(settled) = &self.settled {
+            put_uint(&mut out, settled.changed.secs as u64);
+            put_uint(&mut out, u64::from(settled.changed.nanos));
+            out.extend_from_slice(&settled.filesystem.0);
+            settled.read.encode(&mut out);
         }
         put_uint(&mut out, self.groups.count);
         self.groups.nodes.iter().for_each(|node| out.extend_from_slice(node));
@@ -124,16 +137,22 @@ impl Grown {
         written
     }
 
-    /// Whether the file is as it was read, by its times.
-    pub fn is_unchanged(&self, stat: &Stat) -> bool {
-        self.changed == Some(stat.ctime) && (self.inode, self.bytes) == (stat.ino, stat.size)
+    /// Whether the file is as it was read, by its stamps.
+    pub fn is_unchanged(&self, filesystem: &Filesystem, stat: &Stat, now: &Clock) -> bool {
+        self.settled.as_ref().is_some_and(|settled| {
+            let given_twice = settled.read.set_back_to(now).is_some_and(|earliest| clock::is_racy(stat.ctime, earliest));
+            settled.filesystem.is_same(filesystem.id)
+                && !given_twice
+                && settled.changed == stat.ctime
+                && (self.inode, self.bytes) == (stat.ino, stat.size)
+        })
     }
 
-    /// The knowledge of a file that was read whole, from `began` on, when its times were these.
-    pub fn settled(self, stat: &Stat, began: Time) -> Self {
-        let secs = began.secs.saturating_sub(stat.ctime.secs);
-        let gap = secs.saturating_mul(1_000_000_000).saturating_add(i64::from(began.nanos) - i64::from(stat.ctime.nanos));
-        Grown { changed: (gap > SETTLED_NANOS).then_some(stat.ctime), ..self }
+    /// The knowledge of a file that looked like this before it was read whole, from `began` on, and that nobody had open for writing.
+    pub fn settled(self, filesystem: &Filesystem, stat: &Stat, began: Clock) -> Self {
+        let tells = filesystem.is_stamped_here && !clock::is_racy(stat.ctime, began.time);
+        let settled = tells.then_some(Settled { changed: stat.ctime, filesystem: filesystem.id, read: began });
+        Grown { settled, ..self }
     }
 
     /// How many runs at the beginning stay as they are. Short ones at the end are cut anew once they make up a whole chunk, so that
@@ -237,7 +256,7 @@ pub fn read(
     let (blob, groups) = hash.finish();
     let lost = batch.recipe(blob, &runs)?;
     reader.put_back(file.as_fd(), &lost, batch)?;
-    Ok(GrownContent { blob, bytes_read, grown: Grown { inode, bytes: end, changed: None, groups, runs } })
+    Ok(GrownContent { blob, bytes_read, grown: Grown { inode, bytes: end, settled: None, groups, runs } })
 }
 
 fn read_short(batch: &mut Batch<'_>, file: &File, inode: u64, end: u64, name: &[u8]) -> Result<GrownContent, Failure> {
@@ -249,7 +268,7 @@ fn read_short(batch: &mut Batch<'_>, file: &File, inode: u64, end: u64, name: &[
         batch.small_chunk(blob.object(), &bytes, name)?;
         runs.push(ChunkRun { id: blob, bytes: end as u32, repeat: 1 });
     }
-    Ok(GrownContent { blob, bytes_read: end, grown: Grown { inode, bytes: end, changed: None, groups: Groups::default(), runs } })
+    Ok(GrownContent { blob, bytes_read: end, grown: Grown { inode, bytes: end, settled: None, groups: Groups::default(), runs } })
 }
 
 #[cfg(test)]
@@ -260,16 +279,20 @@ mod tests {
     fn a_file_is_taken_for_unchanged_only_by_times_that_tell() {
         let file = tempfile::tempfile().unwrap();
         let stat = crate::sys::stat_fd(&file).unwrap();
-        let grown = Grown { inode: stat.ino, bytes: 0, changed: None, groups: Groups::default(), runs: Vec::new() };
-        let at = |nanos: i64| Time { secs: stat.ctime.secs + (i64::from(stat.ctime.nanos) + nanos) / 1_000_000_000, nanos: 0 };
-        assert!(!grown.is_unchanged(&stat));
-        assert!(!grown.clone().settled(&stat, at(0)).is_unchanged(&stat), "in the same tick");
-        assert!(!grown.clone().settled(&stat, at(-5_000_000_000)).is_unchanged(&stat), "before it, by a clock that went back");
-        let settled = grown.settled(&stat, at(3_000_000_000));
-        assert!(settled.is_unchanged(&stat));
+        let here = crate::filesystem::of(file.as_fd());
+        let grown = Grown { inode: stat.ino, bytes: 0, settled: None, groups: Groups::default(), runs: Vec::new() };
+        let at = |secs: i64| Clock { time: Time { secs: stat.ctime.secs + secs, nanos: 0 }, ..Clock::now() };
+        let is_unchanged = |grown: &Grown, stat: &Stat| grown.is_unchanged(&here, stat, &at(3));
+        assert!(!is_unchanged(&grown, &stat));
+        assert!(!is_unchanged(&grown.clone().settled(&here, &stat, at(0)), &stat), "in the same tick");
+        assert!(!is_unchanged(&grown.clone().settled(&here, &stat, at(-5)), &stat), "before it, by a clock that went back");
+        let settled = grown.settled(&here, &stat, at(3));
+        assert!(is_unchanged(&settled, &stat));
+        assert!(!settled.is_unchanged(&here, &stat, &at(-10)), "the clock was set back since");
+        assert!(!settled.is_unchanged(&Filesystem::default(), &stat, &at(3)), "on another filesystem");
         let changed = Time { nanos: stat.ctime.nanos ^ 1, ..stat.ctime };
         let others = [Stat { ctime: changed, ..stat }, Stat { size: 1, ..stat }, Stat { ino: stat.ino + 1, ..stat }];
-        assert!(others.iter().all(|other| !settled.is_unchanged(other)));
+        assert!(others.iter().all(|other| !is_unchanged(&settled, other)));
         // What is kept says the same.
         let dir = tempfile::tempdir().unwrap();
         let layout = Layout { root: dir.path().to_owned() };

@@ -39,6 +39,7 @@ use self::{
     walk::{Walk, Walked},
 };
 use crate::{
+    clock::Clock,
     error::{Error, IoContext, Result},
     event::Actor,
     format::BLOCK_BYTES_MAX,
@@ -50,7 +51,7 @@ use crate::{
     pin::Pin,
     progress::{Phase, Progress},
     record::{Checkpoint, Omitted, Part, RECORD_SCHEMA, Record, Rules, Trigger, Workspace},
-    statcache::{self, StatCache},
+    statcache::{self, StatCache, Trust},
     store::Store,
     sys,
     tree::{self, Node},
@@ -86,6 +87,10 @@ pub struct Options {
     pub listed: Option<Vec<Vec<u8>>>,
     /// Commit nothing where the session's head has the same root.
     pub skip_if_unchanged: bool,
+    /// Read every file, whatever its stamps say.
+    pub thorough: bool,
+    /// Read every file, too, where that was not done for so many seconds.
+    pub read_all_after_secs: Option<u64>,
     /// How many threads walk, read and compress; 0 for one per processor.
     pub threads: usize,
 }
@@ -143,13 +148,14 @@ fn attempt(
     progress: &dyn Progress,
 ) -> Result<Option<Outcome>> {
     let started_at = Timestamp::now();
+    let clock = Clock::now();
     store.check_writable()?;
     name::check_session(&options.session)?;
     let target = Target::open(store, &options.workspace)?;
     let belonging = Belonging { actor: options.actor.clone(), place: Some(place(&target.path, target.inode)) };
     let excluder = Excluder::new(options.rules.clone(), options.listed.clone())?;
     let mut pin = Pin::take(&store.layout().pins(), true, "create")?;
-    let cache = StatCache::open(store.layout(), &target.path);
+    let cache = StatCache::open(store.layout(), &target.path).filter(|cache| !reads_all(options, cache, &clock, progress));
     let base = pin_base(store, Some(&mut pin), cache.as_ref())?;
     let (base, base_omissions) = read_base(store, base, progress)?;
     let cache = cache.filter(|_| base.is_some());
@@ -170,6 +176,7 @@ fn attempt(
         excluder: &excluder,
         source,
         cache: cache.as_ref(),
+        trust: Trust::new(cache.as_ref(), &clock),
         base_omissions: &base_omissions,
         cache_out,
         progress,
@@ -220,7 +227,8 @@ fn attempt(
     state::remember(store, &taken.grown, committed.checkpoint.record.id);
     if let Some(writer) = cache_out.filter(|_| is_dirty) {
         // Without a cache the next run reads more; that is no reason to fail this one.
-        let _ = writer.finish(node.section, committed.checkpoint.record.id, roots.tree);
+        let read_all_at_secs = cache.as_ref().map_or(clock.time.secs, |cache| cache.trailer.read_all_at_secs);
+        let _ = writer.finish(node.section, committed.checkpoint.record.id, roots.tree, &clock, read_all_at_secs);
     }
     Ok(Some(Outcome {
         checkpoint: committed.checkpoint,
@@ -233,6 +241,16 @@ fn attempt(
         lock_held_ms: committed.lock_held_ms,
         notices: adopted.notices,
     }))
+}
+
+/// Whether every file is to be read, though there is a cache.
+fn reads_all(options: &Options, cache: &StatCache, now: &Clock, progress: &dyn Progress) -> bool {
+    let age_secs = now.time.secs.saturating_sub(cache.trailer.read_all_at_secs);
+    let is_due = options.read_all_after_secs.is_some_and(|after| u64::try_from(age_secs).is_ok_and(|age| age >= after));
+    if is_due && !options.thorough {
+        progress.notice(&format!("reading every file: the last time was {} days ago", age_secs / 86_400));
+    }
+    options.thorough || is_due
 }
 
 /// What a state may know of the captured workspace.
@@ -312,6 +330,7 @@ fn look_with<'a>(
         excluder: &excluder,
         source: &FullWalk,
         cache: cache.as_ref(),
+        trust: Trust::new(cache.as_ref(), &Clock::now()),
         base_omissions: &[],
         cache_out: None,
         progress,

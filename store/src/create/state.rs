@@ -18,7 +18,9 @@ use super::{
     sink::{Batch, Sink},
 };
 use crate::{
+    clock::{self, Clock},
     error::{Error, IoContext, Result},
+    filesystem::Filesystems,
     format::SINGLE_CHUNK_BYTES,
     id::{BlobId, Ulid},
     name,
@@ -30,6 +32,7 @@ use crate::{
     store::Store,
     sys,
     tree::{self, Kind, Meta, Node, Time, Totals},
+    writers::Writers,
 };
 
 /// How often a file is read that changes meanwhile.
@@ -151,10 +154,12 @@ pub(super) fn take(
         reader: Reader::new(store.config().chunking, progress),
         grown: Vec::new(),
         read: (0, 0),
+        filesystems: Filesystems::default(),
+        writers: Writers::default(),
     };
     let mut root = Folder::default();
     let owner = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    let now = sys::now();
+    let now = clock::now();
     for file in &captured.files {
         let parts: Vec<&str> = file.path.split('/').collect();
         if !parts.iter().all(|part| name::is_valid(part.as_bytes())) {
@@ -202,6 +207,8 @@ struct Taking<'t, 'a> {
     reader: Reader<'a>,
     grown: Vec<(PathBuf, Grown)>,
     read: (u64, u64),
+    filesystems: Filesystems,
+    writers: Writers,
 }
 
 impl Taking<'_, '_> {
@@ -231,8 +238,10 @@ impl Taking<'_, '_> {
             // Whoever replaces a file leaves us the one that we have opened.
             let file = open(path)?;
             let stat = sys::stat_fd(&file)?;
-            let began = sys::now();
-            let known = self.known(path)?.filter(|known| known.is_unchanged(&stat));
+            let clock = Clock::now();
+            let filesystem = self.filesystems.of(file.as_fd(), stat.dev);
+            let known = self.known(path)?.filter(|known| known.is_unchanged(&filesystem, &stat, &clock));
+            let may_change_unseen = self.writers.may_change_unseen(file.as_fd(), &filesystem, &stat);
             let read = grown::read(self.store, &mut self.reader, &mut self.batch, &file, stat.size, known, name.as_bytes());
             let found = match read {
                 Err(Failure::Unreadable(Errno::AGAIN)) => continue,
@@ -243,8 +252,8 @@ impl Taking<'_, '_> {
             let is_still = (after.size, after.mtime, after.ctime) == (stat.size, stat.mtime, stat.ctime);
             // One that keeps growing is kept as it was when it was looked at last.
             if is_still || attempt == ATTEMPTS && after.size > stat.size {
-                let is_settled = is_still && !sys::has_coarse_time(file.as_fd());
-                let grown = if is_settled { found.grown.settled(&stat, began) } else { found.grown };
+                let is_settled = is_still && !may_change_unseen;
+                let grown = if is_settled { found.grown.settled(&filesystem, &stat, clock) } else { found.grown };
                 self.grown.push((path.to_owned(), grown));
                 return Ok((found.blob, stat.size, bytes_read));
             }

@@ -16,15 +16,19 @@ use crate::{
     tree::{Hole, Kind, Node},
 };
 
-/// How an entry is to become that of the checkpoint; `None` if it is already.
+/// Is called with a file before it is read, and how that looks.
+pub type BeforeReading<'a> = dyn FnMut(BorrowedFd<'_>, &Stat) + 'a;
+
+/// How an entry is to become that of the checkpoint; `None` if it is already. `known` is what the stat cache vouches for.
 pub fn compare(
     folder: BorrowedFd<'_>,
     node: &Node,
     options: &Options,
     live: &Stat,
-    cached: Option<&Cached>,
+    known: Option<&Cached>,
+    before_reading: &mut BeforeReading<'_>,
 ) -> Result<Option<Action>> {
-    let known = cached.filter(|cached| cached.is_unchanged(live)).map(|cached| &cached.node);
+    let known = known.map(|cached| &cached.node);
     let same = match &node.kind {
         Kind::Folder { .. } => live.is_folder(),
         Kind::File { .. } if live.is_folder() => false,
@@ -32,7 +36,7 @@ pub fn compare(
             if !live.is_file() {
                 return Ok(Some(Action::Exchange));
             }
-            live.size == *size && has_content(folder, node, *blob, holes, live, known)?
+            live.size == *size && has_content(folder, node, (*blob, holes), live, known, before_reading)?
         }
         Kind::Symlink { target } => match known {
             Some(known) => known.kind == node.kind,
@@ -60,10 +64,10 @@ pub fn compare(
 fn has_content(
     folder: BorrowedFd<'_>,
     node: &Node,
-    blob: BlobId,
-    holes: &[Hole],
+    (blob, holes): (BlobId, &[Hole]),
     live: &Stat,
     known: Option<&Node>,
+    before_reading: &mut BeforeReading<'_>,
 ) -> Result<bool> {
     if let Some(Kind::File { blob: known_blob, holes: known_holes, .. }) = known.map(|known| &known.kind) {
         return Ok(*known_blob == blob && known_holes == holes);
@@ -75,6 +79,7 @@ fn has_content(
         Err(Errno::ACCESS | Errno::PERM) => return Ok(false),
         other => other?,
     };
+    before_reading(fd.as_fd(), live);
     let may_be_sparse = !holes.is_empty() || live.blocks * 512 < live.size;
     if may_be_sparse && sys::holes(fd.as_fd(), live.size)? != holes {
         return Ok(false);

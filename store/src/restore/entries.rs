@@ -11,6 +11,8 @@ pub struct Entries {
     pub section: Option<Section>,
     /// `None` where the section's nodes are the checkpoint's.
     pub loaded: Option<Vec<Node>>,
+    /// Whether the live folder is on the filesystem that the section is of.
+    pub is_known: bool,
 }
 
 impl Entries {
@@ -37,7 +39,7 @@ impl Entries {
 impl Entries {
     /// What the cache knows of an entry that is there.
     pub fn cached_at(&self, index: usize, is_there: bool, name: &[u8]) -> Option<&Cached> {
-        match (is_there, &self.loaded, &self.section) {
+        match (is_there && self.is_known, &self.loaded, &self.section) {
             (true, None, Some(section)) => section.entries.get(index),
             (true, ..) => self.cached(name),
             _ => None,

@@ -43,7 +43,9 @@ pub use staged::is_staged;
 pub use summary::{Change, Counts, Summary};
 
 use crate::{
+    clock::Clock,
     error::Result,
+    filesystem,
     progress::{Phase, Progress},
     record::Checkpoint,
     store::Store,
@@ -128,6 +130,7 @@ pub struct Report {
 
 /// Does what a plan says.
 pub fn execute(store: &Store, checkpoint: &Checkpoint, mut plan: Plan, progress: &dyn Progress) -> Result<Report> {
+    let began = Clock::now();
     plan.note_place()?;
     let staging = Staging::open(&plan)?;
     let settled = AtomicBool::new(false);
@@ -160,13 +163,14 @@ pub fn execute(store: &Store, checkpoint: &Checkpoint, mut plan: Plan, progress:
         skipped: std::mem::take(&mut *run.skipped.lock().unwrap_or_else(PoisonError::into_inner)),
         links_outside: plan.links_outside.iter().map(|path| crate::name::display(path)).collect(),
     };
-    let may_seed =
-        plan.is_whole && plan.options.preserve_special && !sys::has_coarse_time(std::os::fd::AsFd::as_fd(&staging.root));
+    let target = filesystem::of(std::os::fd::AsFd::as_fd(&staging.root));
     drop(run);
+    // Nothing can be told from stamps of another clock before they have settled.
+    let may_seed = plan.is_whole && plan.options.preserve_special && target.is_stamped_here;
     if may_seed {
-        seed::enter(&mut plan, done);
+        seed::enter(&mut plan, done, target.id);
         // Without a stat cache the next checkpoint only takes longer.
-        if let Err(e) = seed::write(store, checkpoint, &plan) {
+        if let Err(e) = seed::write(store, checkpoint, &plan, &began) {
             progress.notice(&format!("no stat cache was left: {e}"));
         }
     }

@@ -22,7 +22,9 @@ use super::{
     walk::{Extra, Found, Walk},
 };
 use crate::{
+    clock::Clock,
     error::{Error, IoContext, Result},
+    filesystem::{FilesystemId, Filesystems},
     id::{OpId, TreeId},
     links::Links,
     mounts, name,
@@ -30,10 +32,11 @@ use crate::{
     pin::{Leaves, Pin},
     progress::{Phase, Progress},
     record::Checkpoint,
-    statcache::StatCache,
+    statcache::{StatCache, Trust},
     store::Store,
     sys,
     tree::{Kind, Meta, Node},
+    writers::Writers,
 };
 
 /// What a restore will do. It holds the checkpoint's content in the store until it is dropped.
@@ -105,6 +108,15 @@ impl Plan {
 }
 
 impl Plan {
+    /// The filesystem that a folder is on, or will be.
+    pub(super) fn filesystem_of(&self, folder: usize) -> FilesystemId {
+        let mut at = folder;
+        while at != 0 && self.folders[at].is_new {
+            at = self.folders[at].parent as usize;
+        }
+        self.folders[at].filesystem
+    }
+
     /// Notes in the pin where things are built, durably, so that gc finds them if this process dies.
     pub(super) fn note_place(&mut self) -> Result<()> {
         let (folder, below) = match &self.target {
@@ -137,8 +149,9 @@ pub fn plan(store: &Store, checkpoint: &Checkpoint, options: &Options, progress:
         Some(_) => Spared::new(store.omissions(checkpoint)?, &options.subpath).and(&options.spare).and_names(&options.untouched),
         None => Spared::default(),
     };
+    // What is to be verified is compared byte by byte.
     let cache = match &target {
-        Target::InPlace(path) => StatCache::open(store.layout(), path),
+        Target::InPlace(path) if !options.verify => StatCache::open(store.layout(), path),
         _ => None,
     };
     let links = links(store, checkpoint)?;
@@ -149,6 +162,9 @@ pub fn plan(store: &Store, checkpoint: &Checkpoint, options: &Options, progress:
         filter: &filter,
         spared: &spared,
         cache: cache.as_ref(),
+        trust: Trust::new(cache.as_ref(), &Clock::now()),
+        filesystems: Filesystems::default(),
+        writers: Writers::default(),
         leaders: links.leaders(),
         progress,
         entries_max: node.as_folder().map_or(1, |(_, totals)| totals.entries),
@@ -269,6 +285,7 @@ fn walk_from(walk: Walk<'_>, node: &Node, position: u64, target: &Target, root: 
         children: 0..0,
         listing: None,
         stamp: None,
+        filesystem: FilesystemId::default(),
     };
     match (&node.kind, target) {
         (Kind::Folder { tree, .. }, _) => {

@@ -2,15 +2,20 @@
 
 use super::{plan::Plan, run::Done, table::Stamp};
 use crate::{
+    clock::Clock,
     error::{Error, Result},
+    filesystem::FilesystemId,
     record::Checkpoint,
     statcache::{Cached, Section, Writer},
     store::Store,
     tree::{Kind, Node},
 };
 
-/// Enters how everything looks now.
-pub fn enter(plan: &mut Plan, done: Done) {
+/// Enters how everything looks now, and the filesystem that the target is on.
+pub fn enter(plan: &mut Plan, done: Done, filesystem: FilesystemId) {
+    if let Some(top) = plan.folders.first_mut() {
+        top.filesystem = filesystem;
+    }
     for (folder, index, stamp) in done.stamps {
         let listing = plan.folders.get_mut(folder as usize).and_then(|line| line.listing.as_mut());
         if let Some(slot) = listing.and_then(|listing| listing.stamps.get_mut(index as usize)) {
@@ -41,8 +46,8 @@ fn entries(plan: &Plan, folder: usize) -> Result<Vec<Cached>> {
     section.map(|section| section.entries).ok_or_else(|| Error::Invalid("the stat cache changed during the restore".into()))
 }
 
-/// Writes the stat cache of the target, folders below first.
-pub fn write(store: &Store, checkpoint: &Checkpoint, plan: &Plan) -> Result<()> {
+/// Writes the stat cache of the target, folders below first. `began` are the clocks before anything was made.
+pub fn write(store: &Store, checkpoint: &Checkpoint, plan: &Plan, began: &Clock) -> Result<()> {
     let target = std::fs::canonicalize(plan.target()).unwrap_or_else(|_| plan.target());
     let old = plan.cache.as_ref();
     let mut writer = Writer::create(store.layout(), &target, old)?;
@@ -68,7 +73,8 @@ pub fn write(store: &Store, checkpoint: &Checkpoint, plan: &Plan) -> Result<()> 
                 (entry.ino, entry.ctime, entry.racy) = (stamp.ino, stamp.ctime, stamp.racy || stamp.ino == 0);
             }
         }
-        offsets[folder] = writer.append(&Section { tree: line.tree, entries })?;
+        offsets[folder] = writer.append(&Section { tree: line.tree, filesystem: plan.filesystem_of(folder), entries })?;
     }
-    writer.finish(offsets.first().copied().unwrap_or(0), checkpoint.record.id, checkpoint.record.root)
+    let read_all_at_secs = old.map_or(began.time.secs, |old| old.trailer.read_all_at_secs);
+    writer.finish(offsets.first().copied().unwrap_or(0), checkpoint.record.id, checkpoint.record.root, began, read_all_at_secs)
 }

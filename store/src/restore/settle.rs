@@ -19,6 +19,7 @@ use super::{
     target::Target,
 };
 use crate::{
+    clock,
     error::{Error, IoContext, Result},
     name, progress, sys,
 };
@@ -310,7 +311,7 @@ impl Run<'_> {
 
     fn stamp_now(&self, folder: u32, name: &[u8]) -> Stamp {
         match self.dirs.get(folder).and_then(|fd| sys::stat_at(fd.as_fd(), name)) {
-            Ok(stat) => Stamp::in_place(&stat, sys::now()),
+            Ok(stat) => Stamp::in_place(&stat, clock::now()),
             Err(_) => Stamp { racy: true, ..Stamp::default() },
         }
     }

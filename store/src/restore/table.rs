@@ -12,8 +12,10 @@ use std::{
 use rustix::io;
 
 use crate::{
+    clock,
     codec::Decoder,
     error::{Error, Result},
+    filesystem::FilesystemId,
     id::{PackId, TreeId},
     name,
     pack::Location,
@@ -21,13 +23,6 @@ use crate::{
     sys::{self, Stat},
     tree::{Meta, Node, Time},
 };
-
-/// An entry changed as shortly as this before it was looked at may change again without a new time.
-const RACY_NANOS: i128 = 20_000_000;
-
-fn nanos(time: Time) -> i128 {
-    i128::from(time.secs) * 1_000_000_000 + i128::from(time.nanos)
-}
 
 /// By what the next checkpoint knows an entry again.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -43,12 +38,15 @@ pub struct Stamp {
 impl Stamp {
     /// Of an entry in a folder that others may change, looked at at `now`.
     pub fn in_place(stat: &Stat, now: Time) -> Self {
-        Stamp { ino: stat.ino, ctime: stat.ctime, racy: nanos(stat.ctime) + RACY_NANOS > nanos(now) }
+        Stamp { ino: stat.ino, ctime: stat.ctime, racy: clock::is_racy(stat.ctime, now) }
     }
 
-    /// Of an entry in a folder that nobody else knows yet, looked at right after its last change.
+    /// Of an entry in a folder that nobody else knows yet, looked at right after its last change. Whoever changes its content later leaves
+    /// another modification time, unless that of the checkpoint is as young. Where stamps count whole seconds, a change of its metadata
+    /// alone could leave the same ones.
     pub fn private(stat: &Stat) -> Self {
-        Stamp { ino: stat.ino, ctime: stat.ctime, racy: nanos(stat.mtime) + RACY_NANOS > nanos(stat.ctime) }
+        let racy = clock::is_racy(stat.mtime, stat.ctime) || stat.ctime.nanos == 0;
+        Stamp { ino: stat.ino, ctime: stat.ctime, racy }
     }
 
     /// As the old stat cache has it.
@@ -127,6 +125,8 @@ pub struct Folder {
     pub listing: Option<Listing>,
     /// How it looks after its metadata was set.
     pub stamp: Option<Stamp>,
+    /// The filesystem that it was on when it was looked at; the one of its parent where it has to be made.
+    pub filesystem: FilesystemId,
 }
 
 /// The path of a folder from the target; empty for the target itself.

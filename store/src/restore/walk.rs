@@ -1,7 +1,7 @@
 //! Walks the checkpoint's tree, and the live folder in step with it, on several threads; what fits already is not looked into further.
 
 use std::{
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -20,16 +20,19 @@ use super::{
     table::{Action, Dirs, Folder, Item, Listing, Packs, Source, Stamp, folder_path},
 };
 use crate::{
+    clock,
     error::{Error, IoContext, Result},
+    filesystem::{Filesystem, FilesystemId, Filesystems},
     format::SINGLE_CHUNK_BYTES,
     id::{BlobId, TreeId},
     name,
     progress::{self, Progress},
-    statcache::StatCache,
+    statcache::{StatCache, Trust},
     store::Store,
     sys::{self, Stat},
     tree::{Kind, Node},
     view::View,
+    writers::Writers,
 };
 
 /// An entry of the live folder that the checkpoint does not have.
@@ -87,6 +90,9 @@ pub struct Walk<'a> {
     pub filter: &'a Filter,
     pub spared: &'a Spared,
     pub cache: Option<&'a StatCache>,
+    pub trust: Trust,
+    pub filesystems: Filesystems,
+    pub writers: Writers,
     pub leaders: std::collections::HashMap<u64, u64>,
     pub progress: &'a dyn Progress,
     /// How many entries there are, by the sums of what is restored.
@@ -116,11 +122,14 @@ struct Outcome {
     children: Vec<(Folder, Job)>,
     counts: Counts,
     is_as_cached: bool,
+    filesystem: FilesystemId,
 }
 
 /// The live names of a folder, taken in step with the checkpoint's.
 struct Live {
     fd: Arc<OwnedFd>,
+    device: u64,
+    filesystem: Filesystem,
     names: Vec<Vec<u8>>,
     next: usize,
 }
@@ -143,8 +152,8 @@ impl Walk<'_> {
             other => Some(other.at("read", name::as_path(&node.name))?),
         };
         let job = Job { folder: 0, tree: TreeId([0; 32]), position: 0, section: 0, live: true, included: true };
-        let live = Live { fd: root, names: Vec::new(), next: 0 };
-        let entries = Entries { section: None, loaded: Some(vec![node.clone()]) };
+        let live = self.live(root, Vec::new()).at("read", name::as_path(&node.name))?;
+        let entries = Entries { section: None, loaded: Some(vec![node.clone()]), is_known: false };
         let mut out = Outcome { stamps: vec![Stamp::default()], ..Outcome::default() };
         let at = Place { job: &job, index: 0, position, included: true };
         self.entry(&at, &node, &entries, Some(&live), stat, &mut out)?;
@@ -168,20 +177,28 @@ impl Walk<'_> {
     fn folder(&self, job: Job, dirs: Option<&Dirs<'_>>, more: &mut Vec<Job>) -> Result<()> {
         progress::check(self.progress)?;
         let path = || folder_path(&self.lock().folders, job.folder);
-        let entries = self.entries(&job).map_err(|e| e.at(&path()))?;
+        let mut entries = self.entries(&job).map_err(|e| e.at(&path()))?;
         self.count(job.tree, entries.len()).map_err(|e| e.at(&path()))?;
         let mut live = match dirs.filter(|_| job.live) {
             Some(dirs) => {
                 let fd = dirs.get(job.folder).at("open folder", name::as_path(&path()))?;
                 let names = sys::names(fd.as_fd()).at("read folder", name::as_path(&path()))?;
-                Some(Live { fd, names, next: 0 })
+                Some(self.live(fd, names).at("read", name::as_path(&path()))?)
             }
             None => None,
         };
+        let filesystem = live.as_ref().map(|live| live.filesystem.id).unwrap_or_default();
+        entries.is_known = entries.section.as_ref().is_some_and(|section| section.filesystem.is_same(filesystem));
         let outcome = self.merge(&job, &entries, live.as_mut(), &path)?;
         self.progress.advance(entries.len() as u64, 0);
         self.enter(job, entries, outcome, more);
         Ok(())
+    }
+
+    fn live(&self, fd: Arc<OwnedFd>, names: Vec<Vec<u8>>) -> rustix::io::Result<Live> {
+        let device = sys::stat_fd(&fd)?.dev;
+        let filesystem = self.filesystems.of(fd.as_fd(), device);
+        Ok(Live { fd, device, filesystem, names, next: 0 })
     }
 
     /// A forged tree that has a folder in it twice, and that twice, and so on, ends here and not when memory does.
@@ -201,11 +218,14 @@ impl Walk<'_> {
         };
         let same = section.as_ref().is_some_and(|s| s.tree == job.tree);
         let loaded = if same { None } else { Some(self.store.folder(job.tree)?) };
-        Ok(Entries { section, loaded })
+        Ok(Entries { section, loaded, is_known: false })
     }
 
     fn merge(&self, job: &Job, entries: &Entries, mut live: Option<&mut Live>, path: &dyn Fn() -> Vec<u8>) -> Result<Outcome> {
         let mut out = Outcome { is_as_cached: entries.loaded.is_none(), ..Outcome::default() };
+        // Where this machine's clock does not stamp, nothing can be vouched for yet.
+        let stamped_here = live.as_ref().filter(|live| live.filesystem.is_stamped_here);
+        out.filesystem = stamped_here.map(|live| live.filesystem.id).unwrap_or_default();
         let base = if self.filter.is_all() { Vec::new() } else { path() };
         let mut position = job.position;
         for index in 0..entries.len() {
@@ -303,23 +323,30 @@ impl Walk<'_> {
         out: &mut Outcome,
     ) -> Result<()> {
         let cached = entries.cached_at(at.index, stat.is_some(), &node.name);
+        // The stat cache speaks of what is on the folder's own filesystem.
+        let is_here = |stat: &Stat| live.is_some_and(|live| live.device == stat.dev);
+        let known = cached.filter(|c| stat.is_some_and(|stat| is_here(&stat) && self.trust.is_unchanged(c, &stat)));
+        let now = clock::now();
+        let mut may_change_unseen = false;
         let action = match (live, &stat) {
-            (Some(live), Some(stat)) => match compare(live.fd.as_fd(), node, self.options, stat, cached) {
-                Err(Errno::NOENT) => Some(Action::Create),
-                Err(e) => return Err(e).at("read", name::as_path(&node.name)),
-                Ok(action) => action,
-            },
+            (Some(live), Some(stat)) => {
+                let mut before_reading = |file: BorrowedFd<'_>, stat: &Stat| {
+                    may_change_unseen |= self.writers.may_change_unseen(file, &live.filesystem, stat);
+                };
+                match compare(live.fd.as_fd(), node, self.options, stat, known, &mut before_reading) {
+                    Err(Errno::NOENT) => Some(Action::Create),
+                    Err(e) => return Err(e).at("read", name::as_path(&node.name)),
+                    Ok(action) => action,
+                }
+            }
             _ => Some(Action::Create),
         };
+        out.is_as_cached &= known.is_some();
         if let Some(stat) = &stat {
-            let stamp = Stamp::in_place(stat, sys::now());
-            let known = cached.filter(|c| c.is_unchanged(stat));
+            let mut stamp = Stamp::in_place(stat, now);
             // What the cache vouches for is as certain as it was then.
-            let stamp = if known.is_some() { Stamp { racy: false, ..stamp } } else { stamp };
-            out.is_as_cached &= known.is_some();
+            stamp.racy = known.is_none() && (stamp.racy || may_change_unseen || !is_here(stat));
             out.stamps[at.index] = stamp;
-        } else {
-            out.is_as_cached = false;
         }
         if let Kind::Folder { tree, .. } = &node.kind {
             let is_new = matches!(action, Some(Action::Create | Action::Exchange));
@@ -363,6 +390,7 @@ impl Walk<'_> {
             children: 0..0,
             listing: None,
             stamp: None,
+            filesystem: FilesystemId::default(),
         };
         let job = Job { folder: 0, tree, position: at.position, section, live: !is_new, included: at.included };
         out.children.push((folder, job));
@@ -397,6 +425,7 @@ impl Walk<'_> {
         let line = &mut found.folders[job.folder as usize];
         line.children = first..end;
         line.listing = listing;
+        line.filesystem = out.filesystem;
         for (mut item, pack) in out.items {
             if let Some(pack) = pack {
                 item.pack = found.packs.number(pack);

@@ -2,12 +2,12 @@
 
 use std::{
     os::fd::{AsFd, OwnedFd},
-    sync::{Arc, atomic::Ordering},
+    sync::{Arc, Mutex, atomic::Ordering},
 };
 
 use rustix::io::Errno;
 
-use super::{Folder, Shared, Worker, lock};
+use super::{Folder, Looked, Now, Shared, Slot, Worker, lock};
 use crate::{
     create::content::Failure,
     error::Result,
@@ -17,28 +17,74 @@ use crate::{
     recipe::ChunkRun,
     statcache::Cached,
     sys::{self, Stat},
-    tree::{Kind, Node, Time},
+    tree::{Kind, Node},
 };
+
+/// A file that is to be read: the folder it is in, how that was looked at, and whether the file is on another filesystem.
+struct Reading<'f> {
+    fd: &'f OwnedFd,
+    looked: Looked,
+    elsewhere: bool,
+}
 
 impl Shared<'_, '_> {
     /// A symlink, fifo, socket or device.
-    pub(super) fn look(&self, fd: &OwnedFd, entry_name: &[u8], stat: &Stat, read_at: Time, path: Vec<u8>) -> Option<Cached> {
+    pub(super) fn look(
+        &self,
+        fd: &OwnedFd,
+        slot: &Slot,
+        looked: &Looked,
+        stat: &Stat,
+        path: &dyn Fn() -> Vec<u8>,
+    ) -> Option<Cached> {
         let kind = match stat.special_kind() {
             Some(kind) => Ok(kind),
-            None => sys::readlink_at(fd.as_fd(), entry_name).map(|target| Kind::Symlink { target }),
+            None => sys::readlink_at(fd.as_fd(), &slot.name).map(|target| Kind::Symlink { target }),
         };
-        let looked = kind.and_then(|kind| Ok((kind, sys::xattrs_at(fd.as_fd(), entry_name)?)));
-        match looked {
+        let found = kind.and_then(|kind| Ok((kind, sys::xattrs_at(fd.as_fd(), &slot.name)?)));
+        match found {
             Ok((kind, xattrs)) => {
-                let node = Node { name: entry_name.to_vec(), meta: stat.meta(xattrs), links: stat.links, kind };
-                let racy = self.is_racy(stat, read_at);
-                Some(Cached { node, ino: stat.ino, ctime: stat.ctime, racy, section: 0 })
+                let node = Node { name: slot.name.clone(), meta: stat.meta(xattrs), links: stat.links, kind };
+                let racy = slot.elsewhere || self.is_racy(looked, slot.old.as_ref(), stat);
+                let now = Cached { node, ino: stat.ino, ctime: stat.ctime, racy, section: 0 };
+                match stat.links > 1 {
+                    true => Some(self.decided(&mut *lock(&self.inode((stat.dev, stat.ino))), now, path)),
+                    false => Some(now),
+                }
             }
             Err(errno) => {
-                self.omit_failed(path, errno);
+                self.omit_failed(path(), errno);
                 None
             }
         }
+    }
+
+    /// What was decided on a file with several names, or will be.
+    fn inode(&self, file: (u64, u64)) -> Arc<Mutex<Option<Cached>>> {
+        lock(&self.inodes).entry(file).or_default().clone()
+    }
+
+    /// What a name of a file with several names shows: what was decided on the file, or else `now`, which is decided on then. A file that
+    /// has changed since is named.
+    fn decided(&self, decision: &mut Option<Cached>, now: Cached, path: &dyn Fn() -> Vec<u8>) -> Cached {
+        let Some(decided) = decision else {
+            *decision = Some(now.clone());
+            return now;
+        };
+        let has_changed = decided.ctime != now.ctime;
+        if has_changed {
+            self.omit(path(), Reason::Changing);
+        }
+        let mut shown = decided.clone();
+        shown.node.name = now.node.name;
+        shown.racy |= has_changed || now.racy;
+        shown
+    }
+
+    /// What a name of a file with several names shows that looks as the cache has it.
+    pub(super) fn as_decided(&self, file: (u64, u64), old: &Cached, path: &dyn Fn() -> Vec<u8>) -> Now {
+        let shown = self.decided(&mut *lock(&self.inode(file)), old.clone(), path);
+        if shown == *old { Now::AsBefore } else { Now::New(Box::new(shown)) }
     }
 
     /// Reads files of a folder, one after the other.
@@ -47,17 +93,17 @@ impl Shared<'_, '_> {
             if self.stopped.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            let (entry_name, old, read_at) = {
+            let (reading, entry_name, old) = {
                 let mut state = lock(&folder.state);
-                let read_at = state.read_at;
+                let looked = state.looked;
                 let slot = &mut state.slots[i];
-                (slot.name.clone(), slot.old.take(), read_at)
+                (Reading { fd, looked, elsewhere: slot.elsewhere }, slot.name.clone(), slot.old.take())
             };
-            let path = name::join(&folder.path, &entry_name);
-            let now = match self.read_file(fd, &entry_name, old.as_ref(), read_at, &path, worker) {
+            let path = || name::join(&folder.path, &entry_name);
+            let now = match self.read_file(&reading, &entry_name, old.as_ref(), &path, worker) {
                 Ok(now) => Some(now),
                 Err(Failure::Unreadable(errno)) => {
-                    self.omit_failed(path, errno);
+                    self.omit_failed(path(), errno);
                     None
                 }
                 Err(Failure::Store(error)) => return Err(error),
@@ -71,53 +117,66 @@ impl Shared<'_, '_> {
 
     fn read_file(
         &self,
-        folder: &OwnedFd,
+        reading: &Reading<'_>,
         entry_name: &[u8],
         old: Option<&Cached>,
-        read_at: Time,
-        path: &[u8],
+        path: &dyn Fn() -> Vec<u8>,
         worker: &mut Worker<'_>,
     ) -> Result<Cached, Failure> {
-        let fd = sys::open_file_at(folder.as_fd(), entry_name)?;
+        let fd = sys::open_file_at(reading.fd.as_fd(), entry_name)?;
         let stat = sys::stat_fd(&fd)?;
         if !stat.is_file() {
             return Err(Failure::Unreadable(Errno::AGAIN));
         }
-        let xattrs = sys::xattrs_fd(fd.as_fd())?;
-        let cached = |stat: &Stat, blob, holes, changing: bool| Cached {
-            node: Node {
-                name: entry_name.to_vec(),
-                meta: stat.meta(xattrs.clone()),
-                links: stat.links,
-                kind: Kind::File { size: stat.size, blob, holes },
-            },
-            ino: stat.ino,
-            ctime: stat.ctime,
-            racy: changing || self.is_racy(stat, read_at),
-            section: 0,
-        };
-        let file = (stat.dev, stat.ino);
-        if stat.links > 1 {
-            let known = lock(&self.known_links).get(&file).cloned();
-            if let Some((ctime, blob, size, holes)) = known
-                && ctime == stat.ctime
-                && size == stat.size
-            {
-                return Ok(cached(&stat, blob, holes, false));
-            }
+        if stat.links == 1 {
+            return self.read_open(reading, &fd, &stat, entry_name, old, path, worker);
         }
-        let before = || self.chunks_before(old, &stat);
-        let content = worker.reader.read(&fd, entry_name, &before, &mut worker.batch)?;
+        let inode = self.inode((stat.dev, stat.ino));
+        let mut decision = lock(&inode);
+        let now = match &*decision {
+            Some(decided) => Cached { ctime: stat.ctime, ..decided.clone() },
+            None => self.read_open(reading, &fd, &stat, entry_name, old, path, worker)?,
+        };
+        let now = Cached { node: Node { name: entry_name.to_vec(), ..now.node }, ..now };
+        Ok(self.decided(&mut decision, now, path))
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn read_open(
+        &self,
+        reading: &Reading<'_>,
+        fd: &OwnedFd,
+        stat: &Stat,
+        entry_name: &[u8],
+        old: Option<&Cached>,
+        path: &dyn Fn() -> Vec<u8>,
+        worker: &mut Worker<'_>,
+    ) -> Result<Cached, Failure> {
+        let xattrs = sys::xattrs_fd(fd.as_fd())?;
+        let is_known = |stat: &Stat| !reading.elsewhere && !self.is_racy(&reading.looked, old, stat);
+        // Before the first byte is read, and only where it makes a difference.
+        let settled = is_known(stat) && !self.writers.may_change_unseen(fd.as_fd(), &reading.looked.filesystem, stat);
+        let before = || self.chunks_before(old, stat);
+        let content = worker.reader.read(fd, entry_name, &before, &mut worker.batch)?;
         self.files_read.fetch_add(1, Ordering::Relaxed);
         self.bytes_read.fetch_add(content.stat.size, Ordering::Relaxed);
         self.walk.progress.advance(1, content.stat.size);
         if content.changing {
-            self.omit(path.to_vec(), Reason::Changing);
-        } else if stat.links > 1 {
-            let known = (content.stat.ctime, content.blob, content.stat.size, content.holes.clone());
-            lock(&self.known_links).insert(file, known);
+            self.omit(path(), Reason::Changing);
         }
-        Ok(cached(&content.stat, content.blob, content.holes, content.changing))
+        let stat = &content.stat;
+        Ok(Cached {
+            node: Node {
+                name: entry_name.to_vec(),
+                meta: stat.meta(xattrs),
+                links: stat.links,
+                kind: Kind::File { size: stat.size, blob: content.blob, holes: content.holes },
+            },
+            ino: stat.ino,
+            ctime: stat.ctime,
+            racy: content.changing || !settled || !is_known(stat),
+            section: 0,
+        })
     }
 
     /// The chunks of what a large file held before, if it is likely that it still begins with them.

@@ -45,7 +45,7 @@ impl Shared<'_, '_> {
 
     /// Makes a folder's node from its entries. `None` where the folder is left out.
     fn finish(&self, folder: &Folder, worker: &mut Worker<'_>, out: &CacheOut) -> Result<Option<(Cached, Vec<LinkMember>)>> {
-        let State { stat, slots, old, .. } = std::mem::take(&mut *lock(&folder.state));
+        let State { stat, slots, old, looked } = std::mem::take(&mut *lock(&folder.state));
         let Some((stat, xattrs, racy)) = stat else { return Ok(None) };
         let mut totals = Totals::default();
         let mut links = Vec::new();
@@ -68,17 +68,17 @@ impl Shared<'_, '_> {
             links.extend(slot.links.iter().map(|l| LinkMember { position: l.position.saturating_add(position), ..*l }));
             entries.push(now);
         }
+        let section = |tree, entries| Section { tree, filesystem: looked.filesystem.id, entries };
         let (tree, section) = match old {
             Some((tree, count)) if unchanged && count == entries.len() => {
-                let offset = if out.keeps_old { self.old_section(folder) } else { out.append(&Section { tree, entries })? };
+                let offset = if out.keeps_old { self.old_section(folder) } else { out.append(&section(tree, entries))? };
                 (tree, offset)
             }
             _ => {
                 self.dirty.store(true, Ordering::Relaxed);
                 let (tree, _) =
                     tree::encode_folder(&entries, |encoded| worker.batch.meta(encoded)).map_err(|e| self.in_folder(folder, e))?;
-                let section = Section { tree, entries };
-                (tree, out.append(&section)?)
+                (tree, out.append(&section(tree, entries))?)
             }
         };
         let node = Node { name: folder.name.clone(), meta: stat.meta(xattrs), links: 1, kind: Kind::Folder { tree, totals } };

@@ -7,8 +7,11 @@ use std::{
     vec,
 };
 
-use super::{Folder, LinkMember, Now, Shared, Slot, State, Worker, lock, queue::Task};
+use rustix::fs::{Mode, OFlags};
+
+use super::{Folder, LinkMember, Looked, Now, Shared, Slot, State, Worker, lock, queue::Task};
 use crate::{
+    clock,
     create::{
         exclude::{Repository, Surroundings, Verdict},
         source::Scope,
@@ -19,24 +22,25 @@ use crate::{
     restore,
     statcache::{Cached, Section},
     sys::{self, Stat},
-    tree::{Kind, Time, Xattr, features},
+    tree::{Kind, Xattr, features},
 };
 
 /// Files to be read in one folder are handed to other workers in parts of this many.
 const FILES_PER_TASK: usize = 64;
 
-/// A folder that is open.
+/// A folder that is open, and what the cache had of it.
 struct Opened {
     fd: Arc<OwnedFd>,
     stat: Stat,
     xattrs: Vec<Xattr>,
+    looked: Looked,
+    old: Option<Section>,
 }
 
-/// The names to look at, how many of them have to be looked at, and what the cache had.
+/// The names to look at, and how many of them have to be looked at.
 struct Listing {
     names: Vec<Vec<u8>>,
     scope: Scope,
-    old: Option<Section>,
 }
 
 /// What the entries are judged by, and looked at with.
@@ -45,7 +49,6 @@ struct Looking<'f> {
     opened: &'f Opened,
     around: Surroundings<'f>,
     needs_paths: bool,
-    read_at: Time,
 }
 
 /// What is left to do for an entry.
@@ -58,8 +61,8 @@ enum Rest {
 impl Shared<'_, '_> {
     /// Lists a folder, looks at its entries, reads what few files have changed and makes tasks of the rest.
     pub(super) fn enter(&self, folder: &Arc<Folder>, parent: &Arc<OwnedFd>, worker: &mut Worker<'_>) -> Result<()> {
-        let Some(opened) = self.open(folder, parent)? else { return Ok(()) };
-        let Some(Listing { names, scope, old }) = self.list(folder, &opened)? else { return Ok(()) };
+        let Some(mut opened) = self.open(folder, parent)? else { return Ok(()) };
+        let Some(Listing { names, scope }) = self.list(folder, &opened)? else { return Ok(()) };
         let inner = self.repository_at(folder, &names);
         let mut around = Surroundings {
             path: &folder.path,
@@ -80,9 +83,11 @@ impl Shared<'_, '_> {
         let repository = inner.or_else(|| folder.repository.clone());
         around.repository = repository.as_deref();
         let needs_paths = self.walk.excluder.needs_paths() || around.only_tracked;
-        let looking = Looking { folder, opened: &opened, around, needs_paths, read_at: sys::now() };
+        let old = opened.old.take();
+        let looking = Looking { folder, opened: &opened, around, needs_paths };
 
-        let old_tree = old.as_ref().map(|o| (o.tree, o.entries.len()));
+        // A section of another filesystem says so, and has to be written anew.
+        let old_tree = old.as_ref().filter(|_| opened.looked.is_known).map(|o| (o.tree, o.entries.len()));
         let mut olds = old.map_or_else(Vec::new, |o| o.entries).into_iter().peekable();
         let mut slots: Vec<Slot> = Vec::with_capacity(names.len());
         let (mut folders, mut to_read) = (Vec::new(), Vec::new());
@@ -111,9 +116,9 @@ impl Shared<'_, '_> {
             };
             slots.push(slot);
         }
-        let read_at = looking.read_at;
-        let racy = self.is_racy(&opened.stat, read_at);
-        *lock(&folder.state) = State { stat: Some((opened.stat, opened.xattrs, racy)), slots, old: old_tree, read_at };
+        let looked = opened.looked;
+        let racy = self.is_racy(&looked, folder.old.as_ref(), &opened.stat);
+        *lock(&folder.state) = State { stat: Some((opened.stat, opened.xattrs, racy)), slots, old: old_tree, looked };
         self.hand_out(folder, &opened.fd, folders, to_read, worker)
     }
 
@@ -122,13 +127,18 @@ impl Shared<'_, '_> {
         let is_root = folder.parent.is_none();
         let fd = if is_root { Ok(parent.clone()) } else { sys::open_folder_at(parent.as_fd(), &folder.name).map(Arc::new) };
         let opened = fd.and_then(|fd| {
+            let at = clock::now();
             let stat = sys::stat_fd(&fd)?;
-            let unchanged = folder.old.as_ref().filter(|old| old.is_unchanged(&stat));
+            let filesystem = self.filesystems.of(fd.as_fd(), stat.dev);
+            let old = self.walk.cache.and_then(|cache| cache.section(self.old_section(folder)));
+            let is_known = old.as_ref().is_some_and(|section| section.filesystem.is_same(filesystem.id));
+            let looked = Looked { at, filesystem, is_known };
+            let unchanged = folder.old.as_ref().filter(|old| self.is_unchanged(&looked, old, &stat));
             let xattrs = match unchanged {
                 Some(old) => old.node.meta.xattrs.clone(),
                 None => sys::xattrs_fd(fd.as_fd())?,
             };
-            Ok(Opened { fd, stat, xattrs })
+            Ok(Opened { fd, stat, xattrs, looked, old })
         });
         match opened {
             Ok(opened) => Ok(Some(opened)),
@@ -142,8 +152,8 @@ impl Shared<'_, '_> {
 
     /// The names in a folder. `None` where they cannot be read, which is then recorded.
     fn list(&self, folder: &Folder, opened: &Opened) -> Result<Option<Listing>> {
-        let old = self.walk.cache.and_then(|cache| cache.section(self.old_section(folder)));
-        let scope = if old.is_some() { self.walk.source.scope(&folder.path) } else { Scope::Everything };
+        let old = &opened.old;
+        let scope = if opened.looked.is_known { self.walk.source.scope(&folder.path) } else { Scope::Everything };
         let kept = || old.iter().flat_map(|o| &o.entries).map(|e| e.node.name.clone());
         let mut names = match &scope {
             Scope::Everything => match sys::names(opened.fd.as_fd()) {
@@ -164,7 +174,7 @@ impl Shared<'_, '_> {
         };
         // What a restore is building here, or has left when it died, is nobody's work.
         names.retain(|name| !restore::is_staged(name));
-        Ok(Some(Listing { names, scope, old }))
+        Ok(Some(Listing { names, scope }))
     }
 
     /// The git repository whose folder this is.
@@ -198,19 +208,32 @@ impl Shared<'_, '_> {
                 return None;
             }
         };
-        let mut slot = Slot { name: entry_name.to_vec(), old, now: Now::Nothing, dev: stat.dev, links: Vec::new() };
+        let elsewhere = stat.dev != looking.opened.stat.dev && !stat.is_folder() && self.is_elsewhere(looking, entry_name, &stat);
+        let mut slot = Slot { name: entry_name.to_vec(), old, now: Now::Nothing, elsewhere, dev: stat.dev, links: Vec::new() };
         if stat.is_folder() {
             return Some((slot, Rest::Enter { path: judged_path, only_tracked }));
         }
-        if slot.old.as_ref().is_some_and(|old| old.is_unchanged(&stat) && old.node.links == stat.links) {
-            slot.now = Now::AsBefore;
+        if slot.old.as_ref().is_some_and(|old| !elsewhere && self.is_unchanged(&looking.opened.looked, old, &stat)) {
+            slot.now = match slot.old.as_ref().filter(|_| stat.links > 1) {
+                Some(old) => self.as_decided((stat.dev, stat.ino), old, &path),
+                None => Now::AsBefore,
+            };
             return Some((slot, Rest::Nothing));
         }
         if stat.is_file() {
             return Some((slot, Rest::Read));
         }
-        slot.now = self.look(fd, entry_name, &stat, looking.read_at, path()).into();
+        slot.now = self.look(fd, &slot, &looking.opened.looked, &stat, &path).into();
         Some((slot, Rest::Nothing))
+    }
+
+    /// Whether an entry with another device number than its folder is on another filesystem: a file may be mounted by itself, but overlay
+    /// and btrfs give several numbers to one filesystem.
+    fn is_elsewhere(&self, looking: &Looking<'_>, entry_name: &[u8], stat: &Stat) -> bool {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let own = rustix::fs::openat(looking.opened.fd.as_fd(), entry_name, flags, Mode::empty())
+            .map(|fd| self.filesystems.of(fd.as_fd(), stat.dev));
+        !own.is_ok_and(|own| own.id.is_same(looking.opened.looked.filesystem.id))
     }
 
     /// Why an entry belongs to something else than the workspace.
@@ -253,7 +276,7 @@ impl Shared<'_, '_> {
         links.retain(|member| member.position > 0);
         let below = |o: &&Omission| o.path.strip_prefix(path.as_slice()).is_some_and(|rest| rest.is_empty() || rest[0] == b'/');
         lock(&self.omissions).extend(self.walk.base_omissions.iter().filter(below).cloned());
-        Slot { name: old.node.name.clone(), old: Some(old), now: Now::AsBefore, dev, links }
+        Slot { name: old.node.name.clone(), old: Some(old), now: Now::AsBefore, elsewhere: false, dev, links }
     }
 
     /// The hard-linked entries at and below a cached one; `position` is the entry's own.

@@ -8,7 +8,7 @@ mod queue;
 
 use std::{
     collections::HashMap,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::OwnedFd,
     path::Path,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -29,15 +29,18 @@ use super::{
     source::Source,
 };
 use crate::{
+    clock,
     error::{Error, Result},
-    id::{BlobId, TreeId},
+    filesystem::{Filesystem, Filesystems},
+    id::TreeId,
     omitted::{Omission, Reason},
     progress::Progress,
-    statcache::{self, Cached, StatCache},
+    statcache::{self, Cached, StatCache, Trust},
     store::Store,
     sys::{self, Stat},
     threads,
-    tree::{self, Hole, Time},
+    tree::{self, Time},
+    writers::Writers,
 };
 
 /// What a walk needs.
@@ -52,6 +55,8 @@ pub struct Walk<'a> {
     pub source: &'a dyn Source,
     /// How entries were, where the content they had then is still there.
     pub cache: Option<&'a StatCache>,
+    /// What may be believed of that.
+    pub trust: Trust,
     /// What the cache's checkpoint left out.
     pub base_omissions: &'a [Omission],
     /// The new stat cache.
@@ -122,7 +127,18 @@ struct State {
     slots: Vec<Slot>,
     /// The tree that the cache had, and of how many entries.
     old: Option<(TreeId, usize)>,
-    read_at: Time,
+    looked: Looked,
+}
+
+/// The circumstances in which a folder's entries are looked at.
+#[derive(Clone, Copy, Default)]
+struct Looked {
+    /// Before the folder was listed.
+    at: Time,
+    /// The filesystem that the folder is on.
+    filesystem: Filesystem,
+    /// Whether that is the one that the cache's section is of.
+    is_known: bool,
 }
 
 struct Slot {
@@ -131,6 +147,8 @@ struct Slot {
     old: Option<Cached>,
     /// What it is now.
     now: Now,
+    /// It is on another filesystem than its folder: a mounted file.
+    elsewhere: bool,
     dev: u64,
     links: Vec<LinkMember>,
 }
@@ -151,7 +169,9 @@ impl From<Option<Cached>> for Now {
     }
 }
 
-type KnownLinks = HashMap<(u64, u64), (Time, BlobId, u64, Vec<Hole>)>;
+/// What was decided on files with several names, by device and inode. The first name that is looked at decides, so that all of them
+/// show the same even where the file changes meanwhile; who comes to another name in that moment waits.
+type Inodes = HashMap<(u64, u64), Arc<Mutex<Option<Cached>>>>;
 
 struct Shared<'w, 'a> {
     walk: &'w Walk<'a>,
@@ -159,7 +179,9 @@ struct Shared<'w, 'a> {
     stopped: AtomicBool,
     failure: Mutex<Option<Error>>,
     omissions: Mutex<Vec<Omission>>,
-    known_links: Mutex<KnownLinks>,
+    inodes: Mutex<Inodes>,
+    filesystems: Filesystems,
+    writers: Writers,
     files_read: AtomicU64,
     bytes_read: AtomicU64,
     dirty: AtomicBool,
@@ -167,7 +189,6 @@ struct Shared<'w, 'a> {
     root_dev: u64,
     /// Where the old cache has the workspace folder.
     root_section: u64,
-    slack_nanos: i64,
 }
 
 struct Worker<'a> {
@@ -183,7 +204,6 @@ impl Walk<'_> {
     /// Walks the open workspace folder.
     pub fn run(mut self, root: OwnedFd) -> Result<Walked> {
         let root_stat = sys::stat_fd(&root).map_err(|e| self.root_error(e))?;
-        let coarse = sys::has_coarse_time(root.as_fd());
         let cache_out = self.cache_out.take();
         let keeps_old = cache_out.as_ref().is_some_and(|out| lock(out).keeps_old);
         let shared = Shared {
@@ -192,14 +212,16 @@ impl Walk<'_> {
             stopped: AtomicBool::new(false),
             failure: Mutex::default(),
             omissions: Mutex::default(),
-            known_links: Mutex::default(),
+            inodes: Mutex::default(),
+            filesystems: Filesystems::default(),
+            writers: Writers::default(),
             files_read: AtomicU64::new(0),
             bytes_read: AtomicU64::new(0),
-            dirty: AtomicBool::new(self.cache.is_none() || !keeps_old),
+            // After the clock was set back, the next walk is to go by the clock of this one.
+            dirty: AtomicBool::new(self.cache.is_none() || !keeps_old || self.trust.is_limited()),
             root: Mutex::default(),
             root_dev: root_stat.dev,
             root_section: self.cache.map_or(0, |cache| cache.trailer.root_section),
-            slack_nanos: if coarse { 3_000_000_000 } else { 20_000_000 },
         };
         let folder = Arc::new(Folder {
             parent: None,
@@ -272,10 +294,17 @@ impl Shared<'_, '_> {
         }
     }
 
-    fn is_racy(&self, stat: &Stat, read_at: Time) -> bool {
-        let stamped = stat.ctime.max(stat.mtime);
-        let gap =
-            (read_at.secs - stamped.secs).saturating_mul(1_000_000_000) + i64::from(read_at.nanos) - i64::from(stamped.nanos);
-        gap <= self.slack_nanos
+    /// Whether an entry may be changed later without a new stamp, as far as its stamps tell. `old` is what the cache had.
+    fn is_racy(&self, looked: &Looked, old: Option<&Cached>, stat: &Stat) -> bool {
+        match looked.filesystem.is_stamped_here {
+            true => clock::is_racy(stat.ctime, looked.at),
+            // By its clock, it may have been changed a moment ago, unless it looked the same long enough ago.
+            false => !(looked.is_known && old.is_some_and(|old| self.walk.trust.has_settled(old, stat))),
+        }
+    }
+
+    /// Whether an entry is what the cache had.
+    fn is_unchanged(&self, looked: &Looked, old: &Cached, stat: &Stat) -> bool {
+        looked.is_known && self.walk.trust.is_unchanged(old, stat)
     }
 }
