@@ -1,4 +1,5 @@
 mod belonging;
+mod stamps;
 mod state;
 
 use std::{
@@ -46,6 +47,12 @@ impl Fixture {
         let path = self.workspace.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, bytes).unwrap();
+    }
+
+    /// What a new checkpoint has of a file: its content, and the checkpoint.
+    fn captured(&self, path: &str) -> (Vec<u8>, Checkpoint) {
+        let checkpoint = self.create().checkpoint;
+        (self.tree(&checkpoint)[path.as_bytes()].1.clone(), checkpoint)
     }
 
     /// Every node by path, with the content of files.
