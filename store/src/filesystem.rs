@@ -94,7 +94,7 @@ impl Filesystems {
     pub fn of(&self, file: BorrowedFd<'_>, device: u64) -> Filesystem {
         let known = self.lock().get(&device).copied();
         let found = known.unwrap_or_else(|| {
-            let found = identify(file, device);
+            let found = identify(file);
             self.lock().insert(device, found);
             found
         });
@@ -114,15 +114,15 @@ pub fn of(file: BorrowedFd<'_>) -> Filesystem {
     Filesystems::default().of(file, sys::stat_fd(file).map_or(0, |stat| stat.dev))
 }
 
-fn identify(file: BorrowedFd<'_>, device: u64) -> Filesystem {
+fn identify(file: BorrowedFd<'_>) -> Filesystem {
     let Ok(stat) = rustix::fs::fstatfs(file) else { return Filesystem::default() };
     let kind = stat.f_type as u64 & 0xffff_ffff;
     let fsid = rustix::fs::fstatvfs(file).map_or(0, |stat| stat.f_fsid);
     let uuid = kernel::filesystem_uuid(file).or_else(|| (kind == XFS).then(|| kernel::xfs_uuid(file)).flatten());
     let own_fsid = (fsid != 0 && (FSID_IS_OWN.contains(&kind) || kind == OVERLAY)).then_some(fsid);
     let mounted_from = match kind {
-        OVERLAY => mount_at(device).map(|mount| mount.options),
-        _ if SOURCE_IS_OWN.contains(&kind) => mount_at(device).map(|mount| mount.source),
+        OVERLAY => mount_of(file).map(|mount| mount.options),
+        _ if SOURCE_IS_OWN.contains(&kind) => mount_of(file).map(|mount| mount.source),
         _ => None,
     };
     let is_identified = match kind {
@@ -147,8 +147,11 @@ fn identify(file: BorrowedFd<'_>, device: u64) -> Filesystem {
     }
 }
 
-fn mount_at(device: u64) -> Option<mounts::Mount> {
-    mounts::all().unwrap_or_default().into_iter().rfind(|mount| mount.dev() == Some(device))
+/// The mount that an open file or folder was reached by. Its device number would not do: overlay gives its files others.
+fn mount_of(file: BorrowedFd<'_>) -> Option<mounts::Mount> {
+    let found = rustix::fs::statx(file, Path::new(""), AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok()?;
+    (found.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(())?;
+    mounts::all().ok()?.into_iter().find(|mount| mount.id == found.stx_mnt_id)
 }
 
 /// The id of a filesystem that is known by nothing but its mount, and so by another each time it is mounted.
@@ -170,4 +173,21 @@ fn hash(parts: &[&[u8]]) -> FilesystemId {
     let mut id = [0; 16];
     hasher.finalize_xof().fill(&mut id);
     FilesystemId(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs::File, os::fd::AsFd};
+
+    use super::*;
+
+    #[test]
+    fn filesystems_are_told_apart_and_known_again() {
+        let id = |path: &str| of(File::open(path).unwrap().as_fd());
+        let (here, memory, proc) = (id("/"), id("/dev/shm"), id("/proc"));
+        assert!(here.id.is_same(id("/").id) && memory.id.is_same(id("/dev/shm").id));
+        assert!(!here.id.is_same(memory.id) && !here.id.is_same(proc.id) && !memory.id.is_same(proc.id));
+        assert!(memory.is_stamped_here && !proc.is_stamped_here);
+        assert!(!FilesystemId::default().is_same(FilesystemId::default()));
+    }
 }

@@ -15,6 +15,8 @@ pub const FS_TYPE: &str = "fuse.parhelia";
 /// One line of `/proc/self/mountinfo`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
+    /// Its number among those that exist.
+    pub id: u64,
     /// The device, as `major:minor`.
     pub device: String,
     /// Where it is mounted.
@@ -57,11 +59,13 @@ fn unescape(text: &[u8]) -> PathBuf {
 
 fn parse(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|b| *b == b' ');
-    let device = fields.nth(2)?;
+    let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
+    let device = fields.nth(1)?;
     let mountpoint = fields.nth(1)?;
     let mut fields = fields.skip_while(|field| *field != b"-").skip(1);
     let fs_type = fields.next()?;
     Some(Mount {
+        id,
         device: String::from_utf8_lossy(device).into_owned(),
         mountpoint: unescape(mountpoint),
         fs_type: String::from_utf8_lossy(fs_type).into_owned(),

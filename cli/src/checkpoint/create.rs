@@ -61,7 +61,10 @@ pub struct Args {
     /// Capture only the paths listed in a file, one a line, and what is below them; `-` reads standard input
     #[arg(long, value_name = "FILE")]
     files_from: Option<PathBuf>,
-    /// Read and hash everything once more at the end
+    /// Read every file, also those whose times say that they did not change
+    #[arg(long)]
+    thorough: bool,
+    /// As --thorough, and read everything back from the store at the end
     #[arg(long)]
     deep: bool,
     /// Make no checkpoint where nothing has changed since the session's last one
@@ -145,6 +148,8 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         rules,
         listed,
         skip_if_unchanged: args.skip_if_unchanged,
+        thorough: args.thorough || args.deep,
+        read_all_after_secs: config.capture.read_all_after_secs(),
         ..Options::default()
     };
     let argv = env::last_argv(&store, &options.session)?;

@@ -41,6 +41,9 @@ pub struct Args {
     /// Compare with a folder as it is now, by the exclude rules of the checkpoint
     #[arg(short, long, value_name = "DIR")]
     workspace: Option<PathBuf>,
+    /// With --workspace: read every file, also those whose times say that they did not change
+    #[arg(long, requires = "workspace")]
+    thorough: bool,
     /// Show how the lines of one file differ
     #[arg(long, value_name = "PATH", conflicts_with_all = ["stat", "name_only"])]
     file: Option<String>,
@@ -78,7 +81,12 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let options = DiffOptions::default();
     let (changes, new_id, read_new): (Vec<Change>, Option<String>, ReadSide<'_>) = if let Some(folder) = &args.workspace {
         let workspace = session::workspace(folder)?;
-        let look = Options { workspace: workspace.clone(), rules: old.record.rules.clone(), ..Options::default() };
+        let look = Options {
+            workspace: workspace.clone(),
+            rules: old.record.rules.clone(),
+            thorough: args.thorough,
+            ..Options::default()
+        };
         if old.record.rules.listed_only {
             let reason = format!("checkpoint {} holds listed paths alone; compare it with another checkpoint", old.id());
             return Err(Failure::Usage(reason));

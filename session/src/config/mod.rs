@@ -59,6 +59,8 @@ pub struct Capture {
     pub exclude_if_present: Vec<String>,
     /// Whether to stay on one filesystem.
     pub one_file_system: bool,
+    /// After how many days every file is read again, whatever its times say; 0 for never.
+    pub read_all_after_days: u64,
     /// How long git may take, in seconds.
     pub git_timeout_seconds: f64,
 }
@@ -67,6 +69,11 @@ impl Capture {
     /// How long git may take.
     pub fn git_timeout(&self) -> Duration {
         Duration::try_from_secs_f64(self.git_timeout_seconds).unwrap_or(Duration::MAX)
+    }
+
+    /// After how many seconds every file is read again, whatever its times say; `None` for never.
+    pub fn read_all_after_secs(&self) -> Option<u64> {
+        (self.read_all_after_days > 0).then(|| self.read_all_after_days.saturating_mul(86_400))
     }
 
     /// The rules by which entries are left out where a verb says nothing else.

@@ -38,7 +38,7 @@ macro_rules! option {
 
 /// Every option, by section.
 #[rustfmt::skip]
-pub static OPTIONS: [Opt; 26] = [
+pub static OPTIONS: [Opt; 27] = [
     option!("store", Kind::Path, null, ["PARHELIA_STORE"], User,
         "The store's folder. Default: $XDG_DATA_HOME/parhelia, or ~/.local/share/parhelia."),
     option!("lock_timeout_seconds", Kind::Seconds, 60.0, ["PARHELIA_LOCK_TIMEOUT"], User,
@@ -52,6 +52,8 @@ pub static OPTIONS: [Opt; 26] = [
         "Leave out folders that hold an entry of one of these names."),
     option!("capture.one_file_system", Kind::Bool, false, ["PARHELIA_ONE_FILE_SYSTEM"], Project,
         "Do not enter other filesystems."),
+    option!("capture.read_all_after_days", Kind::Count, 30, ["PARHELIA_READ_ALL_AFTER_DAYS"], Project,
+        "Read every file, also those whose times say that they did not change, once this many days have passed since the\nlast time. 0: never."),
     option!("capture.git_timeout_seconds", Kind::Seconds, 10.0, ["PARHELIA_GIT_TIMEOUT"], Project,
         "How long git may take to say what has changed."),
 

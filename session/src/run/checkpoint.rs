@@ -152,6 +152,7 @@ pub fn make(store: &Store, wanted: &Wanted<'_>, progress: &dyn Progress) -> Resu
         message: wanted.message.clone(),
         rules: wanted.rules.clone().unwrap_or_else(|| wanted.config.capture.rules()),
         skip_if_unchanged: wanted.skip_if_unchanged,
+        read_all_after_secs: wanted.config.capture.read_all_after_secs(),
         ..Options::default()
     };
     let git = git::Environment::new(wanted.variable);

@@ -298,28 +298,10 @@ fn read_base(store: &Store, base: Option<Checkpoint>, progress: &dyn Progress) -
 
 /// Looks at a folder as [`run`] would, without storing anything: its node and trees, for comparing it with a checkpoint.
 pub fn look<'a>(store: &'a Store, options: &Options, progress: &dyn Progress) -> Result<(Node, Looked<'a>, Vec<Omission>)> {
-    look_with(store, options, true, progress)
-}
-
-/// As [`look`], but reads every file and makes every tree.
-pub(crate) fn look_afresh<'a>(
-    store: &'a Store,
-    options: &Options,
-    progress: &dyn Progress,
-) -> Result<(Node, Looked<'a>, Vec<Omission>)> {
-    look_with(store, options, false, progress)
-}
-
-fn look_with<'a>(
-    store: &'a Store,
-    options: &Options,
-    uses_cache: bool,
-    progress: &dyn Progress,
-) -> Result<(Node, Looked<'a>, Vec<Omission>)> {
     let target = Target::open(store, &options.workspace)?;
     let excluder = Excluder::new(options.rules.clone(), options.listed.clone())?;
     let mut pin = Pin::take_if_writable(&store.layout().pins(), "look")?;
-    let cache = StatCache::open(store.layout(), &target.path).filter(|_| uses_cache);
+    let cache = StatCache::open(store.layout(), &target.path).filter(|_| !options.thorough);
     let base = pin_base(store, pin.as_mut(), cache.as_ref())?;
     let cache = cache.filter(|_| base.is_some());
     progress.phase(Phase::Plan, None, None);

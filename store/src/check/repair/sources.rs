@@ -97,10 +97,14 @@ impl Folder {
     fn captured(&mut self, store: &Store, id: ObjectId, place: &Place<'_>) -> Option<Vec<u8>> {
         let record = &place.checkpoint.record;
         if self.captured_for.insert(record.id) {
-            let options =
-                create::Options { workspace: self.path.clone(), rules: record.rules.clone(), ..create::Options::default() };
+            let options = create::Options {
+                workspace: self.path.clone(),
+                rules: record.rules.clone(),
+                thorough: true,
+                ..create::Options::default()
+            };
             // A folder that cannot be captured has nothing to give.
-            if let Ok((workspace, looked, _)) = create::look_afresh(store, &options, &()) {
+            if let Ok((workspace, looked, _)) = create::look(store, &options, &()) {
                 self.objects.extend(looked.objects);
                 // The root that holds the workspace is not part of the look.
                 let _ = tree::encode_folder(std::slice::from_ref(&workspace), |root| {
