@@ -149,9 +149,8 @@ fn identify(file: BorrowedFd<'_>) -> Filesystem {
 
 /// The mount that an open file or folder was reached by. Its device number would not do: overlay gives its files others.
 fn mount_of(file: BorrowedFd<'_>) -> Option<mounts::Mount> {
-    let found = rustix::fs::statx(file, Path::new(""), AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok()?;
-    (found.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(())?;
-    mounts::all().ok()?.into_iter().find(|mount| mount.id == found.stx_mnt_id)
+    let id = sys::mount_id(file, b"")?;
+    mounts::all().ok()?.into_iter().find(|mount| mount.id == id)
 }
 
 /// The id of a filesystem that is known by nothing but its mount, and so by another each time it is mounted.

@@ -4,7 +4,7 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::{
-    fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom},
+    fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom, StatxFlags},
     io::{Errno, Result},
 };
 
@@ -95,6 +95,13 @@ pub fn stat_at(folder: BorrowedFd<'_>, name: &[u8]) -> Result<Stat> {
 /// Stats an open file.
 pub fn stat_fd(fd: impl AsFd) -> Result<Stat> {
     rustix::fs::fstat(fd).map(|s| Stat::new(&s))
+}
+
+/// The number of the mount that an entry of an open folder is on; of the folder itself with an empty name. `None` before Linux 5.8.
+pub fn mount_id(folder: BorrowedFd<'_>, name: &[u8]) -> Option<u64> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW;
+    let found = rustix::fs::statx(folder, name, flags, StatxFlags::MNT_ID).ok()?;
+    (found.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(found.stx_mnt_id)
 }
 
 /// Opens a folder that is an entry of an open one; fails on a symlink.

@@ -2,12 +2,10 @@
 
 use std::{
     iter::Peekable,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{Arc, Mutex, atomic::AtomicUsize, atomic::Ordering},
     vec,
 };
-
-use rustix::fs::{Mode, OFlags};
 
 use super::{Folder, LinkMember, Looked, Now, Shared, Slot, State, Worker, lock, queue::Task};
 use crate::{
@@ -208,7 +206,7 @@ impl Shared<'_, '_> {
                 return None;
             }
         };
-        let elsewhere = stat.dev != looking.opened.stat.dev && !stat.is_folder() && self.is_elsewhere(looking, entry_name, &stat);
+        let elsewhere = stat.dev != looking.opened.stat.dev && !stat.is_folder() && is_mounted(fd.as_fd(), entry_name);
         let mut slot = Slot { name: entry_name.to_vec(), old, now: Now::Nothing, elsewhere, dev: stat.dev, links: Vec::new() };
         if stat.is_folder() {
             return Some((slot, Rest::Enter { path: judged_path, only_tracked }));
@@ -225,15 +223,6 @@ impl Shared<'_, '_> {
         }
         slot.now = self.look(fd, &slot, &looking.opened.looked, &stat, &path).into();
         Some((slot, Rest::Nothing))
-    }
-
-    /// Whether an entry with another device number than its folder is on another filesystem: a file may be mounted by itself, but overlay
-    /// and btrfs give several numbers to one filesystem.
-    fn is_elsewhere(&self, looking: &Looking<'_>, entry_name: &[u8], stat: &Stat) -> bool {
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let own = rustix::fs::openat(looking.opened.fd.as_fd(), entry_name, flags, Mode::empty())
-            .map(|fd| self.filesystems.of(fd.as_fd(), stat.dev));
-        !own.is_ok_and(|own| own.id.is_same(looking.opened.looked.filesystem.id))
     }
 
     /// Why an entry belongs to something else than the workspace.
@@ -294,6 +283,12 @@ impl Shared<'_, '_> {
             _ => {}
         }
     }
+}
+
+/// Whether an entry is mounted in its folder. Its device number does not tell: overlay gives its files others than its folders.
+fn is_mounted(folder: BorrowedFd<'_>, entry_name: &[u8]) -> bool {
+    let id = |name: &[u8]| sys::mount_id(folder, name);
+    id(entry_name).is_none_or(|own| id(b"") != Some(own))
 }
 
 /// What the cache had under a name; both sides are in order of names.
