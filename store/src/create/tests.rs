@@ -1,5 +1,7 @@
 mod belonging;
+mod scoped;
 mod state;
+mod walk;
 
 use std::{
     collections::BTreeMap,

@@ -129,7 +129,7 @@ pub struct Report {
 /// Does what a plan says.
 pub fn execute(store: &Store, checkpoint: &Checkpoint, mut plan: Plan, progress: &dyn Progress) -> Result<Report> {
     plan.note_place()?;
-    let staging = Staging::open(&plan)?;
+    let staging = Staging::open(store, &plan)?;
     let settled = AtomicBool::new(false);
     let step = |folder: u32| run::step(&plan, settled.load(Ordering::Relaxed), folder);
     let run = Run {

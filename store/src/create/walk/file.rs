@@ -12,6 +12,7 @@ use crate::{
     create::content::Failure,
     error::Result,
     format::SINGLE_CHUNK_BYTES,
+    id::BlobId,
     name,
     omitted::Reason,
     recipe::ChunkRun,
@@ -49,33 +50,37 @@ impl Shared<'_, '_> {
             }
             let (entry_name, old, read_at) = {
                 let mut state = lock(&folder.state);
-                let read_at = state.read_at;
-                let slot = &mut state.slots[i];
-                (slot.name.clone(), slot.old.take(), read_at)
+                let old = state.old(i).and_then(|old| match old.node.kind {
+                    Kind::File { size, blob, .. } => Some((blob, size)),
+                    _ => None,
+                });
+                (std::mem::take(&mut state.names[i]), old, state.read_at)
             };
-            let path = name::join(&folder.path, &entry_name);
-            let now = match self.read_file(fd, &entry_name, old.as_ref(), read_at, &path, worker) {
+            let path = || name::join(&folder.path(), &entry_name);
+            let read = self.read_file(fd, &entry_name, old, read_at, &path, worker);
+            let now = match read {
                 Ok(now) => Some(now),
                 Err(Failure::Unreadable(errno)) => {
-                    self.omit_failed(path, errno);
+                    self.omit_failed(path(), errno);
                     None
                 }
                 Err(Failure::Store(error)) => return Err(error),
             };
-            let mut state = lock(&folder.state);
-            state.slots[i].old = old;
-            state.slots[i].now = now.into();
+            let now = now.map(|now| Cached { node: Node { name: entry_name, ..now.node }, ..now });
+            lock(&folder.state).slots[i].now = now.into();
         }
         Ok(())
     }
+
+    /// Reads a file. The name in the node is for the caller to fill in.
 
     fn read_file(
         &self,
         folder: &OwnedFd,
         entry_name: &[u8],
-        old: Option<&Cached>,
+        old: Option<(BlobId, u64)>,
         read_at: Time,
-        path: &[u8],
+        path: &dyn Fn() -> Vec<u8>,
         worker: &mut Worker<'_>,
     ) -> Result<Cached, Failure> {
         let fd = sys::open_file_at(folder.as_fd(), entry_name)?;
@@ -86,7 +91,7 @@ impl Shared<'_, '_> {
         let xattrs = sys::xattrs_fd(fd.as_fd())?;
         let cached = |stat: &Stat, blob, holes, changing: bool| Cached {
             node: Node {
-                name: entry_name.to_vec(),
+                name: Vec::new(),
                 meta: stat.meta(xattrs.clone()),
                 links: stat.links,
                 kind: Kind::File { size: stat.size, blob, holes },
@@ -110,9 +115,8 @@ impl Shared<'_, '_> {
         let content = worker.reader.read(&fd, entry_name, &before, &mut worker.batch)?;
         self.files_read.fetch_add(1, Ordering::Relaxed);
         self.bytes_read.fetch_add(content.stat.size, Ordering::Relaxed);
-        self.walk.progress.advance(1, content.stat.size);
         if content.changing {
-            self.omit(path.to_vec(), Reason::Changing);
+            self.omit(path(), Reason::Changing);
         } else if stat.links > 1 {
             let known = (content.stat.ctime, content.blob, content.stat.size, content.holes.clone());
             lock(&self.known_links).insert(file, known);
@@ -121,11 +125,11 @@ impl Shared<'_, '_> {
     }
 
     /// The chunks of what a large file held before, if it is likely that it still begins with them.
-    fn chunks_before(&self, old: Option<&Cached>, stat: &Stat) -> Vec<ChunkRun> {
-        let Some(Cached { node: Node { kind: Kind::File { size, blob, .. }, .. }, .. }) = old else { return Vec::new() };
-        if *size as usize <= SINGLE_CHUNK_BYTES || *size > stat.size || !self.walk.sink.keeps_content() {
+    fn chunks_before(&self, old: Option<(BlobId, u64)>, stat: &Stat) -> Vec<ChunkRun> {
+        let Some((blob, size)) = old else { return Vec::new() };
+        if size as usize <= SINGLE_CHUNK_BYTES || size > stat.size || !self.walk.sink.keeps_content() {
             return Vec::new();
         }
-        self.walk.store.blob(*blob, *size).map(|reader| reader.runs().to_vec()).unwrap_or_default()
+        self.walk.store.blob(blob, size).map(|reader| reader.runs().to_vec()).unwrap_or_default()
     }
 }
