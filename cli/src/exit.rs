@@ -129,7 +129,7 @@ pub fn report(failure: &Failure, json: bool) -> ExitCode {
         return Code::Done.into();
     }
     let code = failure.code();
-    let _ = writeln!(io::stderr(), "parhelia: {failure}");
+    tell!("parhelia: {failure}");
     if json {
         print_error(code, &failure.to_string());
     }

@@ -1,11 +1,8 @@
 //! The command line of parhelia: arguments in, store operations, text or JSON Lines out.
 
-/// Prints a line on standard error. That nobody reads it, as behind a terminal that is gone, is no reason to stop what is under way.
+/// Prints a line on standard error, with what steers a terminal escaped.
 macro_rules! tell {
-    ($($said:tt)*) => {{
-        use std::io::Write as _;
-        let _ = writeln!(std::io::stderr(), $($said)*);
-    }};
+    ($($said:tt)*) => { $crate::output::tell(&format!($($said)*)) };
 }
 
 mod args;

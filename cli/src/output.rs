@@ -2,6 +2,7 @@
 
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
+use parhelia_store::name;
 use serde_json::{Map, Value};
 
 use crate::exit::{Failure, Result};
@@ -14,6 +15,7 @@ pub struct Output {
     pub json: bool,
     quiet: bool,
     colours: bool,
+    terminal: bool,
 }
 
 /// How a piece of text stands out.
@@ -37,16 +39,18 @@ impl Output {
     /// Results of this process.
     pub fn new(json: bool, quiet: bool) -> Self {
         let out = BufWriter::with_capacity(64 << 10, io::stdout());
-        let colours = !json && io::stdout().is_terminal() && colours_wanted();
-        Output { out, json, quiet, colours }
+        let terminal = io::stdout().is_terminal();
+        let colours = !json && terminal && colours_wanted();
+        Output { out, json, quiet, colours, terminal }
     }
 
-    /// Prints a line of text. Nothing under `--json`.
+    /// Prints a line of text, with what steers a terminal escaped. Nothing under `--json`.
     pub fn line(&mut self, text: impl AsRef<str>) -> Result<()> {
         if self.json {
             return Ok(());
         }
-        writeln!(self.out, "{}", text.as_ref()).map_err(Failure::Output)
+        let text = if self.colours { printable_styled(text.as_ref()).into() } else { name::printable(text.as_ref()) };
+        writeln!(self.out, "{text}").map_err(Failure::Output)
     }
 
     /// Prints what a verb has to say of itself: nothing under `--quiet`.
@@ -86,9 +90,9 @@ impl Output {
         self.out.flush().map_err(Failure::Output)
     }
 
-    /// Whether colours are wanted.
-    pub fn has_colours(&self) -> bool {
-        self.colours
+    /// Whether what is printed goes to a terminal.
+    pub fn is_terminal(&self) -> bool {
+        self.terminal
     }
 
     /// The text, made to stand out where that is wanted.
@@ -96,15 +100,56 @@ impl Output {
         if !self.colours {
             return text.to_string();
         }
-        let code = match style {
-            Style::Bold => "1",
-            Style::Dim => "2",
-            Style::Green => "32",
-            Style::Red => "31",
-            Style::Yellow => "33",
-            Style::Cyan => "36",
-        };
-        format!("\x1b[{code}m{text}\x1b[0m")
+        format!("{}{text}{PLAIN}", style.code())
+    }
+}
+
+/// The code that ends a [`Style`].
+const PLAIN: &str = "\x1b[0m";
+
+impl Style {
+    const ALL: [Style; 6] = [Style::Bold, Style::Dim, Style::Green, Style::Red, Style::Yellow, Style::Cyan];
+
+    /// The code that switches it on.
+    fn code(self) -> &'static str {
+        match self {
+            Style::Bold => "\x1b[1m",
+            Style::Dim => "\x1b[2m",
+            Style::Green => "\x1b[32m",
+            Style::Red => "\x1b[31m",
+            Style::Yellow => "\x1b[33m",
+            Style::Cyan => "\x1b[36m",
+        }
+    }
+}
+
+/// As [`name::printable`], but for the codes of [`Output::styled`].
+fn printable_styled(text: &str) -> String {
+    let codes = || Style::ALL.into_iter().map(Style::code).chain([PLAIN]);
+    let mut pieces = text.split('\x1b');
+    let mut out = name::printable(pieces.next().unwrap_or_default()).into_owned();
+    for piece in pieces {
+        let code = codes().find(|code| piece.starts_with(&code[1..]));
+        out.push_str(code.unwrap_or("\\x1b"));
+        out.push_str(&name::printable(&piece[code.map_or(0, |code| code.len() - 1)..]));
+    }
+    out
+}
+
+/// Prints a line on standard error, with what steers a terminal escaped. That nobody reads it, as behind a terminal that is gone, is no
+/// reason to stop what is under way.
+pub fn tell(text: &str) {
+    let _ = writeln!(io::stderr(), "{}", name::printable(text));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_keeps_our_styles_and_no_other_escape() {
+        let styled = format!("{}a\u{202e}b{PLAIN} \x1b]0;title\x07 \x1b[2J", Style::Red.code());
+        assert_eq!(printable_styled(&styled), "\x1b[31ma\\xe2\\x80\\xaeb\x1b[0m \\x1b]0;title\\x07 \\x1b[2J");
     }
 }
 

@@ -1,7 +1,7 @@
 //! Progress on a terminal: bytes, files, time left. Nothing where nobody looks at it.
 
 use std::{
-    io::{IsTerminal, Write},
+    io::IsTerminal,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -95,9 +95,7 @@ impl Progress for Bar {
         if self.quiet {
             return;
         }
-        let print = || {
-            let _ = writeln!(std::io::stderr(), "parhelia: note: {text}");
-        };
+        let print = || tell!("parhelia: note: {text}");
         match &self.bar {
             Some(bar) => bar.suspend(print),
             None => print(),

@@ -80,6 +80,15 @@ pub enum Error {
         /// What to do.
         hint: &'static str,
     },
+    /// Folders nest deeper than a checkpoint may have them.
+    #[error(
+        "cannot capture {path}/…: folders nest in it deeper than {}, which could not be restored; leave it out with --exclude",
+        crate::format::TREE_DEPTH_MAX
+    )]
+    TooDeep {
+        /// Where it begins, from the workspace folder.
+        path: String,
+    },
     /// Something at one path, in a checkpoint or on its way into one, failed.
     #[error("{path}: {source}")]
     At {
@@ -218,7 +227,8 @@ impl Error {
             | Error::Overtaken { .. }
             | Error::Outdated(_)
             | Error::Fenced { .. }
-            | Error::TooLong { .. } => ErrorKind::Failed,
+            | Error::TooLong { .. }
+            | Error::TooDeep { .. } => ErrorKind::Failed,
         }
     }
 

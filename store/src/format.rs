@@ -59,3 +59,6 @@ pub const SINGLE_CHUNK_BYTES: usize = 64 << 10;
 pub const BALLAST_BYTES: u64 = 1 << 20;
 /// A file name is at most this long, in bytes (NAME_MAX).
 pub const NAME_BYTES_MAX: usize = 255;
+/// Folders may nest this deep in what is captured or imported, the workspace folder not counted. Readers follow trees that are four times
+/// as deep ([`crate::tree::DEPTH_MAX`]), because the parts of a split folder count there, too.
+pub const TREE_DEPTH_MAX: usize = 16_384;

@@ -47,6 +47,7 @@ pub fn session_file(session: &str) -> Cow<'_, str> {
 }
 
 /// A path for people and for JSON: bytes that are not printable UTF-8 are shown as `\xNN`, newlines as `\n`, a backslash as `\\`.
+/// Characters that steer how text is shown count as not printable.
 pub fn display(path: &[u8]) -> String {
     let mut out = String::with_capacity(path.len());
     for part in path.utf8_chunks() {
@@ -54,7 +55,7 @@ pub fn display(path: &[u8]) -> String {
             match c {
                 '\\' => out.push_str("\\\\"),
                 '\n' => out.push_str("\\n"),
-                c if c.is_control() => c.to_string().bytes().for_each(|b| out.push_str(&format!("\\x{b:02x}"))),
+                c if steers(c) => escape(&mut out, c),
                 c => out.push(c),
             }
         }
@@ -63,6 +64,32 @@ pub fn display(path: &[u8]) -> String {
         }
     }
     out
+}
+
+/// Text for people, with every character escaped that steers how text is shown, as [`display`] escapes it. Lines and tabs stay.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    let is_bad = |c: char| steers(c) && c != '\n' && c != '\t';
+    if !text.contains(is_bad) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    text.chars().for_each(|c| if is_bad(c) { escape(&mut out, c) } else { out.push(c) });
+    Cow::Owned(out)
+}
+
+/// Whether a character is invisible and changes how a terminal shows what is around it: control characters, marks of writing direction,
+/// zero-width characters, separators of lines and paragraphs, tags.
+fn steers(c: char) -> bool {
+    let is_format = |c| {
+        matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{feff}')
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
+            || matches!(c, '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+    };
+    c.is_control() || !c.is_ascii() && is_format(c)
+}
+
+fn escape(out: &mut String, c: char) {
+    c.encode_utf8(&mut [0; 4]).bytes().for_each(|b| out.push_str(&format!("\\x{b:02x}")));
 }
 
 /// The bytes that [`display`] shows like this.
@@ -124,6 +151,21 @@ mod tests {
     fn odd_names_are_shown_without_ambiguity() {
         assert_eq!(display(b"a\nb\\\xff\x1b"), "a\\nb\\\\\\xff\\x1b");
         assert_eq!(display("ä".as_bytes()), "ä");
+    }
+
+    #[test]
+    fn what_steers_a_terminal_is_shown_escaped() {
+        let marks = "\u{7}\u{1b}\u{7f}\u{85}\u{9b}\u{ad}\u{61c}\u{200b}\u{200d}\u{200f}\u{2028}\u{2029}\u{202a}\u{202e}\u{2060}\u{2066}\u{2069}\u{feff}\u{e0041}";
+        for mark in marks.chars() {
+            let (name, bytes) = (format!("a{mark}b"), mark.to_string().into_bytes());
+            let escaped: String = bytes.iter().map(|b| format!("\\x{b:02x}")).collect();
+            assert_eq!(display(name.as_bytes()), format!("a{escaped}b"));
+            assert_eq!(printable(&name), format!("a{escaped}b"));
+            assert_eq!(parse(&display(name.as_bytes())), name.as_bytes());
+        }
+        let plain = "two\tcolumns\nä 漢字 ❤️ \\ עברית";
+        assert_eq!(printable(plain), plain);
+        assert_eq!(display("漢字 ❤️ עברית".as_bytes()), "漢字 ❤️ עברית");
     }
 
     #[test]

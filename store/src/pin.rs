@@ -187,6 +187,12 @@ pub fn live_ops(pins: &[FoundPin]) -> HashSet<OpId> {
     pins.iter().filter(|pin| pin.alive).map(|pin| pin.op).collect()
 }
 
+/// Whether an operation lives, by its pin. `None` where it has none; one that cannot be asked counts as alive.
+pub fn is_alive(folder: &Path, op: OpId) -> Option<bool> {
+    fs::symlink_metadata(folder.join(format!("{op}.pin"))).ok()?;
+    Some(!matches!(seize(folder, op), Ok(Some(_))))
+}
+
 /// Takes the lock of a dead pin, so that nobody takes up what its operation left while that is removed. `None` where somebody has it.
 pub fn seize(folder: &Path, op: OpId) -> Result<Option<File>> {
     let path = folder.join(format!("{op}.pin"));

@@ -7,6 +7,7 @@
 //! the clocks when the cache was written: stamps mean nothing on another filesystem, and less once somebody has set the clock back.
 
 use std::{
+    borrow::Borrow,
     fs::{self, File},
     io::{BufWriter, Read, Seek, Write},
     os::unix::fs::{FileExt, OpenOptionsExt},
@@ -27,6 +28,10 @@ use crate::{
 
 const TRAILER_BYTES: usize = 92 + CLOCK_BYTES;
 const STAT_BYTES: usize = 29;
+/// A section of more entries is written and read in parts of this many, so that a big folder's bytes are never in memory at once.
+const PART_ENTRIES: usize = 16 << 10;
+/// Set in a part's length if another part follows; its CRC is complemented then.
+const MORE: u32 = 1 << 31;
 
 /// An entry as it was when its node was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +49,7 @@ pub struct Cached {
     pub section: u64,
 }
 
-impl std::borrow::Borrow<Node> for Cached {
+impl Borrow<Node> for Cached {
     fn borrow(&self) -> &Node {
         &self.node
     }
@@ -121,9 +126,10 @@ pub struct Section {
 }
 
 impl Section {
-    fn encode(&self) -> Vec<u8> {
-        let (mut head, mut tail, mut stats) = (Vec::new(), Vec::new(), Vec::with_capacity(self.entries.len() * STAT_BYTES));
-        for e in &self.entries {
+    fn encode_part<T: Borrow<Cached>>(tree: TreeId, filesystem: FilesystemId, entries: &[T], more: bool) -> Vec<u8> {
+        let (mut head, mut tail, mut stats) = (Vec::new(), Vec::new(), Vec::with_capacity(entries.len() * STAT_BYTES));
+        for e in entries {
+            let e: &Cached = e.borrow();
             e.node.encode(&mut head, &mut tail);
             stats.extend_from_slice(&e.ino.to_le_bytes());
             stats.extend_from_slice(&e.ctime.secs.to_le_bytes());
@@ -132,15 +138,15 @@ impl Section {
             stats.extend_from_slice(&e.section.to_le_bytes());
         }
         let mut out = vec![0; 8];
-        out.extend_from_slice(&self.tree.0);
-        out.extend_from_slice(&self.filesystem.0);
-        put_uint(&mut out, self.entries.len() as u64);
+        out.extend_from_slice(&tree.0);
+        out.extend_from_slice(&filesystem.0);
+        put_uint(&mut out, entries.len() as u64);
         put_uint(&mut out, head.len() as u64);
         out.extend_from_slice(&stats);
         out.extend_from_slice(&head);
         out.extend_from_slice(&tail);
-        let length = (out.len() - 8) as u32;
-        let crc = crc32c::crc32c(&out[8..]);
+        let (length, crc) = ((out.len() - 8) as u32, crc32c::crc32c(&out[8..]));
+        let (length, crc) = if more { (length | MORE, !crc) } else { (length, crc) };
         out[..4].copy_from_slice(&length.to_le_bytes());
         out[4..8].copy_from_slice(&crc.to_le_bytes());
         out
@@ -228,6 +234,17 @@ impl StatCache {
 }
 
 fn read_section(file: &File, end: u64, offset: u64) -> Option<Section> {
+    let (mut section, mut next) = read_part(file, end, offset)?;
+    while let Some(offset) = next {
+        let part;
+        (part, next) = read_part(file, end, offset)?;
+        section.entries.extend(part.entries);
+    }
+    Some(section)
+}
+
+/// A part of a section, and where the next one begins.
+fn read_part(file: &File, end: u64, offset: u64) -> Option<(Section, Option<u64>)> {
     let mut head = [0; 8];
     if offset == 0 || offset.checked_add(8).is_none_or(|after| after > end) {
         return None;
@@ -235,12 +252,14 @@ fn read_section(file: &File, end: u64, offset: u64) -> Option<Section> {
     file.read_exact_at(&mut head, offset).ok()?;
     let mut d = Decoder::new(&head);
     let (length, crc) = (d.u32("section").ok()?, d.u32("section").ok()?);
+    let (length, crc, more) = if length & MORE != 0 { (length & !MORE, !crc, true) } else { (length, crc, false) };
     if u64::from(length) > end - offset - 8 {
         return None;
     }
     let mut body = vec![0; length as usize];
     file.read_exact_at(&mut body, offset + 8).ok()?;
-    (crc32c::crc32c(&body) == crc).then(|| Section::decode(&body).ok()).flatten()
+    let part = (crc32c::crc32c(&body) == crc).then(|| Section::decode(&body).ok()).flatten()?;
+    Some((part, more.then_some(offset + 8 + u64::from(length))))
 }
 
 /// Finds entries by their paths in a stat cache that is not complete yet.
@@ -311,12 +330,24 @@ impl Writer {
 
     /// Appends a section and says where it begins.
     pub fn append(&mut self, section: &Section) -> Result<u64> {
-        let bytes = section.encode();
-        self.out.write_all(&bytes).at("write stat cache", &self.temporary)?;
+        self.append_entries(section.tree, section.filesystem, &section.entries)
+    }
+
+    /// As [`Writer::append`], for a folder of this tree, on this filesystem, and these entries.
+    pub fn append_entries<T: Borrow<Cached>>(&mut self, tree: TreeId, filesystem: FilesystemId, entries: &[T]) -> Result<u64> {
         let offset = self.end;
-        self.end += bytes.len() as u64;
-        self.appended += bytes.len() as u64;
-        Ok(offset)
+        let mut rest = entries;
+        loop {
+            let (part, behind) = rest.split_at(rest.len().min(PART_ENTRIES));
+            let bytes = Section::encode_part(tree, filesystem, part, !behind.is_empty());
+            self.out.write_all(&bytes).at("write stat cache", &self.temporary)?;
+            self.end += bytes.len() as u64;
+            self.appended += bytes.len() as u64;
+            if behind.is_empty() {
+                return Ok(offset);
+            }
+            rest = behind;
+        }
     }
 
     /// Finds what has been written so far, below the folder whose section begins at `root_section`.
@@ -394,6 +425,33 @@ mod tests {
         writer.finish(root, Ulid::generate(), TreeId([2; 32]), &Clock::now(), 5).unwrap();
         let cache = StatCache::open(&layout, workspace).unwrap();
         assert_eq!(cache.section(child).unwrap(), section(&["x", "y"], 0));
+    }
+
+    #[test]
+    fn a_section_of_many_parts_comes_back_whole_or_not_at_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = Layout { root: dir.path().to_owned() };
+        fs::create_dir(layout.cache()).unwrap();
+        let workspace = Path::new("/invented/workspace");
+        for count in [PART_ENTRIES - 1, PART_ENTRIES, PART_ENTRIES + 1, 3 * PART_ENTRIES] {
+            let names: Vec<String> = (0..count).map(|i| format!("f{i:06}")).collect();
+            let big = section(&names.iter().map(String::as_str).collect::<Vec<_>>(), 0);
+            let mut writer = Writer::create(&layout, workspace, None).unwrap();
+            let small = writer.append(&section(&["x"], 0)).unwrap();
+            let root = writer.append(&big).unwrap();
+            let behind = writer.append(&section(&["y"], 0)).unwrap();
+            writer.finish(root, Ulid::generate(), TreeId([1; 32]), &Clock::now(), 5).unwrap();
+            let cache = StatCache::open(&layout, workspace).unwrap();
+            assert!(cache.section(root).unwrap() == big, "{count}");
+            assert_eq!(cache.section(small).unwrap(), section(&["x"], 0));
+            assert_eq!(cache.section(behind).unwrap(), section(&["y"], 0));
+            // A part that is taken for the last one, or for none, is no part.
+            let path = path_for(&layout, workspace);
+            let mut bytes = fs::read(&path).unwrap();
+            bytes[root as usize + 3] ^= 0x80;
+            fs::write(&path, &bytes).unwrap();
+            assert_eq!(StatCache::open(&layout, workspace).unwrap().section(root), None, "{count}");
+        }
     }
 
     #[test]

@@ -263,24 +263,22 @@ impl Comparison<'_> {
     }
 }
 
+/// A terminal gets it with escapes; what reads it from a pipe may want to apply it, and gets every byte.
 fn print_unified(out: &mut Output, text: &[u8]) -> Result<()> {
-    for line in text.split_inclusive(|&b| b == b'\n') {
-        let style = match line.first() {
-            _ if line.starts_with(b"+++ ") || line.starts_with(b"--- ") => Some("1"),
-            Some(b'+') => Some("32"),
-            Some(b'-') => Some("31"),
-            Some(b'@') => Some("36"),
+    if !out.is_terminal() {
+        return out.bytes(text);
+    }
+    for line in String::from_utf8_lossy(text).lines() {
+        let style = match line.as_bytes().first() {
+            _ if line.starts_with("+++ ") || line.starts_with("--- ") => Some(Style::Bold),
+            Some(b'+') => Some(Style::Green),
+            Some(b'-') => Some(Style::Red),
+            Some(b'@') => Some(Style::Cyan),
             _ => None,
         };
-        match style.filter(|_| out.has_colours()) {
-            Some(code) => {
-                let (body, end) = line.strip_suffix(b"\n").map_or((line, &b""[..]), |body| (body, b"\n"));
-                out.bytes(format!("\x1b[{code}m").as_bytes())?;
-                out.bytes(body)?;
-                out.bytes(b"\x1b[0m")?;
-                out.bytes(end)?;
-            }
-            None => out.bytes(line)?,
+        match style {
+            Some(style) => out.line(out.styled(style, line))?,
+            None => out.line(line)?,
         }
     }
     Ok(())

@@ -83,7 +83,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
 }
 
 fn ask(question: &str) -> Result<String> {
-    eprint!("{question}");
+    eprint!("{}", parhelia_store::name::printable(question));
     let _ = std::io::stderr().flush();
     let mut line = String::new();
     let read = std::io::stdin().lock().read_line(&mut line);

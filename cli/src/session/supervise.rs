@@ -245,7 +245,7 @@ fn lost(reason: &str) -> Failure {
 
 /// Says something where there may be nobody any more to hear it, because the terminal has closed.
 pub fn say(text: impl std::fmt::Display) {
-    let _ = writeln!(std::io::stderr(), "parhelia: {text}");
+    tell!("parhelia: {text}");
 }
 
 /// What went wrong behind the agent's back is said, and does it no harm.

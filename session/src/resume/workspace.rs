@@ -40,7 +40,7 @@ pub fn bring_back(
 ) -> Result<Workspace> {
     let is_gone = match std::fs::read_dir(workspace) {
         // What a restore left half done that was killed does not count.
-        Ok(entries) => entries.flatten().all(|entry| restore::is_staged(entry.file_name().as_bytes())),
+        Ok(entries) => entries.flatten().all(|entry| restore::is_staged(store, entry.file_name().as_bytes())),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => true,
         Err(source) => return Err(Error::Io { action: "open the workspace", path: workspace.to_owned(), source }),
     };

@@ -19,10 +19,10 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
+    format::TREE_DEPTH_MAX,
     name,
     omitted::{self, Omission},
     record::Checkpoint,
-    tree::DEPTH_MAX,
 };
 
 /// How far an archive is believed.
@@ -284,7 +284,8 @@ impl<'a> Reader<'a> {
         if parts.contains(&&b".."[..]) {
             return Err(self.refused(path, "its path leads out of the archive's root"));
         }
-        if parts.len() > DEPTH_MAX || parts.iter().any(|part| !name::is_valid(part)) {
+        // The deepest folder may hold entries.
+        if parts.len() > TREE_DEPTH_MAX + 1 || parts.iter().any(|part| !name::is_valid(part)) {
             return Err(self.refused(path, "its path is none that a filesystem holds"));
         }
         Ok(parts.join(&b'/'))

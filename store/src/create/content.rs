@@ -1,9 +1,6 @@
 //! Reading one file: its bytes, in chunks, into the sink.
 
-use std::{
-    collections::VecDeque,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
-};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use fastcdc::v2020::FastCDC;
 use rustix::io::Errno;
@@ -63,6 +60,10 @@ pub struct Reader<'p> {
     /// Asked now and then whether to stop: a file may be long, and a hole longer.
     progress: &'p dyn Progress,
     buffer: Vec<u8>,
+    /// The longest chunk of zeros and its id; empty until there is a hole.
+    zeros: (Vec<u8>, BlobId),
+    /// How many bytes of the current file were reported; none where the caller reports them.
+    reported: Option<u64>,
 }
 
 fn read_full(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<usize, Errno> {
@@ -81,12 +82,29 @@ fn read_full(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<usize, Errno> {
 impl<'p> Reader<'p> {
     /// A reader that cuts large files like this.
     pub fn new(chunking: Chunking, progress: &'p dyn Progress) -> Self {
-        Reader { chunking, progress, buffer: Vec::new() }
+        Reader { chunking, progress, buffer: Vec::new(), zeros: (Vec::new(), BlobId([0; 32])), reported: None }
     }
 
     /// Reads an open file into the sink. `before` are the chunks of what it held when it was last captured: they are tried first, so
-    /// that a file that only grew is cut where it ended, and nothing is searched for cuts twice. Reports the bytes read.
+    /// that a file that only grew is cut where it ended, and nothing is searched for cuts twice. Reports the file, and its bytes as they
+    /// are read.
     pub fn read(
+        &mut self,
+        fd: &OwnedFd,
+        name: &[u8],
+        before: &dyn Fn() -> Vec<ChunkRun>,
+        batch: &mut Batch<'_>,
+    ) -> Result<Content, Failure> {
+        self.reported = Some(0);
+        let content = self.read_until_still(fd, name, before, batch);
+        let reported = self.reported.take().unwrap_or_default();
+        if let Ok(content) = &content {
+            self.progress.advance(1, content.stat.size.saturating_sub(reported));
+        }
+        content
+    }
+
+    fn read_until_still(
         &mut self,
         fd: &OwnedFd,
         name: &[u8],
@@ -122,7 +140,7 @@ impl<'p> Reader<'p> {
         if size as usize <= SINGLE_CHUNK_BYTES {
             self.read_small(fd, size as usize, name, batch)
         } else {
-            self.read_large(fd, holes, size, before(), batch)
+            self.read_large(fd, holes, size, before, batch)
         }
     }
 
@@ -152,19 +170,22 @@ impl<'p> Reader<'p> {
         fd: BorrowedFd<'_>,
         holes: &[Hole],
         size: u64,
-        before: Vec<ChunkRun>,
+        before: &dyn Fn() -> Vec<ChunkRun>,
         batch: &mut Batch<'_>,
     ) -> Result<(BlobId, u64), Failure> {
         let mut out = Cutter { hasher: blake3::Hasher::new(), runs: Vec::new(), total: 0, batch };
         let mut at = 0;
         for hole in holes {
             self.read_range(fd, Some(hole.start - at), &[], &mut out)?;
-            out.zeros(hole.bytes, self.chunking.bytes_max, self.progress)?;
+            self.read_zeros(hole.bytes, &mut out)?;
             at = hole.start + hole.bytes;
             rustix::fs::seek(fd, rustix::fs::SeekFrom::Start(at))?;
         }
-        let rest = if holes.is_empty() { None } else { Some(size.saturating_sub(at)) };
-        self.read_range(fd, rest, &before, &mut out)?;
+        match holes {
+            [] => self.read_range(fd, None, &before(), &mut out)?,
+            // What it held before was cut from its beginning on, and this is the rest behind the last hole.
+            _ => self.read_range(fd, Some(size.saturating_sub(at)), &[], &mut out)?,
+        }
         let Cutter { hasher, runs, total, batch } = out;
         let blob = BlobId(*hasher.finalize().as_bytes());
         debug_assert!(!matches!(runs.as_slice(), [only] if only.repeat == 1 && only.id != blob));
@@ -222,13 +243,15 @@ impl<'p> Reader<'p> {
             self.buffer.resize(room, 0);
         }
         let mut left = limit.unwrap_or(u64::MAX);
-        let mut before: VecDeque<(BlobId, u32)> =
-            before.iter().flat_map(|run| std::iter::repeat_n((run.id, run.bytes), run.repeat as usize)).collect();
+        // One by one: a run may stand for millions of chunks.
+        let chunks = before.iter().flat_map(|run| std::iter::repeat_n((run.id, run.bytes), run.repeat as usize));
+        let mut before = Some(chunks);
         let (mut start, mut end, mut at_end) = (0, 0, false);
         loop {
             // A cut is only sought where a whole chunk is at hand.
             if !at_end && end - start < bytes_max {
                 progress::check(self.progress)?;
+                self.report(out.total);
                 self.buffer.copy_within(start..end, 0);
                 end -= start;
                 start = 0;
@@ -242,16 +265,15 @@ impl<'p> Reader<'p> {
                 return Ok(());
             }
             let rest = &self.buffer[start..end];
-            if let Some(&(id, bytes)) = before.front() {
+            if let Some((id, bytes)) = before.as_mut().and_then(Iterator::next) {
                 let known = rest.get(..bytes as usize).filter(|piece| BlobId::of(piece) == id);
                 if let Some(piece) = known {
                     out.chunk(id, piece)?;
                     start += piece.len();
-                    before.pop_front();
                     continue;
                 }
                 // From the first difference on, cuts are sought again.
-                before.clear();
+                before = None;
             }
             let c = self.chunking;
             let cdc = FastCDC::new(rest, c.bytes_min as usize, c.bytes_avg as usize, c.bytes_max as usize);
@@ -259,6 +281,34 @@ impl<'p> Reader<'p> {
             let piece = &rest[..cut.max(1)];
             out.chunk(BlobId::of(piece), piece)?;
             start += piece.len();
+        }
+    }
+
+    /// Hashes and cuts a hole as the zeros that it reads as, without reading them.
+    fn read_zeros<H: Digest>(&mut self, mut bytes: u64, out: &mut Cutter<'_, '_, H>) -> Result<()> {
+        let bytes_max = self.chunking.bytes_max as usize;
+        if self.zeros.0.len() != bytes_max {
+            let zeros = vec![0; bytes_max];
+            let id = BlobId::of(&zeros);
+            self.zeros = (zeros, id);
+        }
+        while bytes > 0 {
+            progress::check(self.progress)?;
+            let (zeros, whole) = &self.zeros;
+            let piece = &zeros[..usize::try_from(bytes).unwrap_or(usize::MAX).min(bytes_max)];
+            let id = if piece.len() == bytes_max { *whole } else { BlobId::of(piece) };
+            out.chunk(id, piece)?;
+            bytes -= piece.len() as u64;
+            self.report(out.total);
+        }
+        Ok(())
+    }
+
+    /// Reports that so many bytes of the file were read. One that is read again is reported as far as it is longer.
+    fn report(&mut self, total: u64) {
+        if let Some(reported) = self.reported.as_mut().filter(|reported| **reported < total) {
+            self.progress.advance(0, total - *reported);
+            *reported = total;
         }
     }
 }
@@ -284,19 +334,5 @@ impl<H: Digest> Cutter<'_, '_, H> {
         self.hasher.take(piece);
         self.push(id, piece.len() as u32);
         self.batch.large_chunk(id.object(), piece)
-    }
-
-    /// A hole: hashed and cut as the zeros that it reads as, without reading them.
-    fn zeros(&mut self, mut bytes: u64, bytes_max: u32, progress: &dyn Progress) -> Result<()> {
-        let zeros = vec![0; bytes_max as usize];
-        let whole = BlobId::of(&zeros);
-        while bytes > 0 {
-            progress::check(progress)?;
-            let n = bytes.min(u64::from(bytes_max)) as usize;
-            let id = if n == zeros.len() { whole } else { BlobId::of(&zeros[..n]) };
-            self.chunk(id, &zeros[..n])?;
-            bytes -= n as u64;
-        }
-        Ok(())
     }
 }

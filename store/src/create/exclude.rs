@@ -154,6 +154,16 @@ impl Excluder {
         self.listed.is_some() || !self.patterns.is_empty()
     }
 
+    /// Whether an entry of this name decides about others in its folder and below.
+    pub fn goes_by(&self, name: &[u8]) -> bool {
+        let proofs = match name {
+            b"Cargo.toml" | b"pom.xml" | b"package.json" | b"pyvenv.cfg" => self.rules.defaults,
+            b".git" | b"CACHEDIR.TAG" => self.rules.defaults || self.rules.caches,
+            _ => false,
+        };
+        proofs || self.rules.if_present.iter().any(|tag| tag.as_bytes() == name)
+    }
+
     /// Decides about an entry by its name and surroundings.
     pub fn judge(&self, around: &Surroundings<'_>, name: &[u8], path: &[u8], is_folder: bool) -> Verdict {
         if let Some(listed) = &self.listed

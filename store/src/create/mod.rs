@@ -159,6 +159,7 @@ fn attempt(
     let base = pin_base(store, Some(&mut pin), cache.as_ref())?;
     let (base, base_omissions) = read_base(store, base, progress)?;
     let cache = cache.filter(|_| base.is_some());
+    let source = if continues(base.as_ref(), cache.as_ref(), &excluder, options) { source } else { &FullWalk };
     belonging.check(&store.view(), &options.session)?;
     target.check(&store.view(), &options.session)?;
     let head = store.view().head(&options.session)?;
@@ -283,11 +284,22 @@ fn is_unchanged(
     }
 }
 
+/// Whether what a source says did not change may stay as the stat cache and its checkpoint have it: only by the same rules, and if what
+/// the checkpoint left out belongs to that cache.
+fn continues(base: Option<&Checkpoint>, cache: Option<&StatCache>, excluder: &Excluder, options: &Options) -> bool {
+    let (Some(base), Some(cache)) = (base, cache) else { return false };
+    let has_same_rules = options.listed.is_none() && base.record.rules == *excluder.rules();
+    base.record.id == cache.trailer.base && has_same_rules
+}
+
 /// What the checkpoint left out whose content the stat cache names. Without one that is damaged everything is read.
 fn read_base(store: &Store, base: Option<Checkpoint>, progress: &dyn Progress) -> Result<(Option<Checkpoint>, Vec<Omission>)> {
     let Some(base) = base else { return Ok((None, Vec::new())) };
     match store.omissions(&base) {
-        Ok(omissions) => Ok((Some(base), omissions)),
+        Ok(mut omissions) => {
+            omissions.sort_unstable();
+            Ok((Some(base), omissions))
+        }
         Err(e) if e.is_damage() => {
             progress.notice(&format!("{} is damaged, so that everything is read: {e}", base.id()));
             Ok((None, Vec::new()))

@@ -25,6 +25,9 @@ impl Scope {
 
 /// Says what may have changed since the stat cache was written. It must not say less than what did; where the cache does not know a
 /// folder, everything in it is looked at, whatever the source says.
+///
+/// Rules may go by git's index. One that lies outside the workspace folder, as that of a linked work tree does, is not in the source's
+/// view: where it may have changed, the source says [`Scope::Everything`] of each folder.
 pub trait Source: Sync {
     /// What has to be looked at in the folder at this path (from the workspace folder; empty for that itself).
     fn scope(&self, folder: &[u8]) -> Scope;

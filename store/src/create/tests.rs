@@ -1,6 +1,8 @@
 mod belonging;
+mod scoped;
 mod stamps;
 mod state;
+mod walk;
 
 use std::{
     collections::BTreeMap,

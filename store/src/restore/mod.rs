@@ -132,7 +132,7 @@ pub struct Report {
 pub fn execute(store: &Store, checkpoint: &Checkpoint, mut plan: Plan, progress: &dyn Progress) -> Result<Report> {
     let began = Clock::now();
     plan.note_place()?;
-    let staging = Staging::open(&plan)?;
+    let staging = Staging::open(store, &plan)?;
     let settled = AtomicBool::new(false);
     let step = |folder: u32| run::step(&plan, settled.load(Ordering::Relaxed), folder);
     let run = Run {

@@ -91,7 +91,7 @@ pub struct Staging {
 
 impl Staging {
     /// Makes the staging folder, if the target is a new folder.
-    pub fn open(plan: &Plan) -> Result<Self> {
+    pub fn open(store: &Store, plan: &Plan) -> Result<Self> {
         if let Some(root) = &plan.root {
             let busy = || crate::Error::TargetBusy { path: plan.target() };
             if !staged::hold(root.as_fd()).at("lock", plan.target())? {
@@ -105,7 +105,7 @@ impl Staging {
         fs::create_dir_all(parent).at("create folder", parent)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let above = rustix::fs::open(parent, flags, Mode::empty()).at("open folder", parent)?;
-        staged::clear_beside(above.as_fd(), name);
+        staged::clear_beside(store.layout(), above.as_fd(), name);
         let staged = staged::folder_name(plan.op, name);
         let path = parent.join(name::as_path(&staged));
         rustix::fs::mkdirat(&above, staged.as_slice(), Mode::RWXU).at("create folder", &path)?;

@@ -21,6 +21,7 @@ use crate::{
     layout::Layout,
     name,
     pin::{self, Leaves},
+    store::Store,
     sys,
     tree::DEPTH_MAX,
 };
@@ -39,21 +40,39 @@ pub fn folder_name(op: OpId, target: &[u8]) -> Vec<u8> {
     [b".", &target[..kept], mark.as_bytes()].concat()
 }
 
-/// Whether this is a name that only a restore gives, and only until it is done.
-pub fn is_staged(name: &[u8]) -> bool {
-    if !name.starts_with(b".") {
-        return false;
-    }
-    let Some(at) = name.windows(MARK.len()).rposition(|part| part == MARK) else { return false };
-    let rest = &name[at + MARK.len()..];
-    let Some((op, rest)) = rest.split_at_checked(24) else { return false };
+/// The operation that a temporary name holds; `None` where the name has another form. Anybody may have given such a name: see [`maker`].
+fn operation(name: &[u8]) -> Option<OpId> {
+    let at = name.windows(MARK.len()).rposition(|part| part == MARK).filter(|_| name.starts_with(b"."))?;
+    let (op, rest) = name[at + MARK.len()..].split_at_checked(24)?;
     let is_hex = |text: &[u8]| !text.is_empty() && text.iter().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(b));
     let parts: Vec<&[u8]> = rest.split(|b| *b == b'-').collect();
-    match parts.as_slice() {
-        [b""] => is_hex(op) && at > 0,
-        [b"", folder, index] => is_hex(op) && at == 0 && is_hex(folder) && is_hex(index),
+    let is_ours = match parts.as_slice() {
+        [b""] => at > 0,
+        [b"", folder, index] => at == 0 && is_hex(folder) && is_hex(index),
         _ => false,
-    }
+    };
+    std::str::from_utf8(op).ok().filter(|_| is_ours && is_hex(op)).and_then(OpId::from_hex)
+}
+
+/// The state of the restore that made an entry under a temporary name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Maker {
+    /// It is under way.
+    Running,
+    /// Its process died, so that the entry may go.
+    Dead,
+}
+
+/// The restore that made an entry under a temporary name. `None` where the store has no pin of it: then the entry counts as the user's,
+/// whatever its name looks like. A restore notes its pin before it makes the first such entry, and removes it after the last is gone.
+pub fn maker(layout: &Layout, name: &[u8]) -> Option<Maker> {
+    let is_alive = pin::is_alive(&layout.pins(), operation(name)?)?;
+    Some(if is_alive { Maker::Running } else { Maker::Dead })
+}
+
+/// Whether a restore of this store has made an entry of this name, and the entry is to go or to get another name.
+pub fn is_staged(store: &Store, name: &[u8]) -> bool {
+    maker(store.layout(), name).is_some()
 }
 
 /// Takes the lock of a folder in which something is built. False where another restore has it; a filesystem without locks has none.
@@ -66,8 +85,9 @@ pub fn hold(folder: BorrowedFd<'_>) -> rustix::io::Result<bool> {
 }
 
 /// Removes what dead restores left beside a new folder called `target`.
-pub fn clear_beside(above: BorrowedFd<'_>, target: &[u8]) {
-    let ours = |found: &[u8]| is_staged(found) && found.starts_with(b".") && found[1..].starts_with(target);
+pub fn clear_beside(layout: &Layout, above: BorrowedFd<'_>, target: &[u8]) {
+    let is_of = |found: &[u8]| found.starts_with(b".") && found[1..].starts_with(target);
+    let ours = |found: &[u8]| is_of(found) && maker(layout, found) == Some(Maker::Dead);
     for found in sys::names(above).unwrap_or_default().into_iter().filter(|found| ours(found)) {
         let Ok(folder) = sys::open_folder_at(above, &found) else { continue };
         if hold(folder.as_fd()).unwrap_or(false) {
@@ -104,9 +124,8 @@ fn clear(leaves: &Leaves, op: OpId) -> Result<bool> {
 }
 
 fn clear_in(folder: &OwnedFd, op: OpId, below: bool, device: u64, depth: usize, path: &Path) -> Result<()> {
-    let mark = format!(".parhelia-{op}").into_bytes();
     for found in sys::names(folder.as_fd()).at("read folder", path)? {
-        if is_staged(&found) && found.windows(mark.len()).any(|part| part == mark) {
+        if operation(&found) == Some(op) {
             remove(folder.as_fd(), &found, b"", &Spared::default()).at("remove", path.join(name::as_path(&found)))?;
         } else if below
             && depth < DEPTH_MAX
@@ -124,16 +143,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_names_that_a_restore_gives_are_staged() {
+    fn a_name_holds_its_operation_or_has_another_form() {
         let op = OpId::generate();
-        assert!(is_staged(&entry_name(op, 0, 0xfe)));
-        assert!(is_staged(&folder_name(op, b"target")));
-        assert!(is_staged(&folder_name(op, &[b'x'; 255])));
-        assert!(folder_name(op, &[b'x'; 255]).len() <= NAME_BYTES_MAX);
-        for other in [".parhelia", ".parhelia-x", ".parhelia-0123456789abcdef01234567", ".x.parhelia-0123", "a.parhelia-"] {
-            assert!(!is_staged(other.as_bytes()), "{other}");
+        for ours in [entry_name(op, 0, 0xfe), folder_name(op, b"target"), folder_name(op, &[b'x'; 255])] {
+            assert_eq!(operation(&ours), Some(op));
+            assert!(ours.len() <= NAME_BYTES_MAX);
         }
-        assert!(!is_staged(format!(".parhelia-{op}-0-").as_bytes()));
-        assert!(!is_staged(format!("x.parhelia-{op}").as_bytes()));
+        for other in [".parhelia", ".parhelia-x", ".parhelia-0123456789abcdef01234567", ".x.parhelia-0123", "a.parhelia-"] {
+            assert_eq!(operation(other.as_bytes()), None, "{other}");
+        }
+        assert_eq!(operation(format!(".parhelia-{op}-0-").as_bytes()), None);
+        assert_eq!(operation(format!("x.parhelia-{op}").as_bytes()), None);
+    }
+
+    #[test]
+    fn a_temporary_name_is_ours_while_its_pin_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = Layout { root: dir.path().to_owned() };
+        std::fs::create_dir(layout.pins()).unwrap();
+        let pin = pin::Pin::take(&layout.pins(), false, "restore").unwrap();
+        let name = entry_name(pin.op, 0, 1);
+        assert_eq!(maker(&layout, &name), Some(Maker::Running));
+        assert_eq!(maker(&layout, &entry_name(OpId::generate(), 0, 1)), None);
+        pin.leave();
+        assert_eq!(maker(&layout, &name), Some(Maker::Dead));
+        std::fs::remove_dir_all(layout.pins()).unwrap();
+        assert_eq!(maker(&layout, &name), None);
     }
 }

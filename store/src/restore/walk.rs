@@ -16,6 +16,7 @@ use super::{
     entries::Entries,
     pool,
     select::{Filter, Spared},
+    staged::{self, Maker},
     summary::Counts,
     table::{Action, Dirs, Folder, Item, Listing, Packs, Source, Stamp, folder_path},
 };
@@ -290,11 +291,12 @@ impl Walk<'_> {
 
     fn extra(&self, job: &Job, live: &Live, name: Vec<u8>, out: &mut Outcome, path: &dyn Fn() -> Vec<u8>) -> Result<()> {
         let full = name::join(&path(), &name);
-        if super::staged::is_staged(&name) {
+        let maker = staged::maker(self.store.layout(), &name);
+        if maker == Some(Maker::Dead) {
             out.extras.push(Extra { folder: job.folder, name: name.into(), entries: 1, is_stale: true });
             return Ok(());
         }
-        if self.spared.covers(&full) || self.spared.covers_name(&name) {
+        if maker == Some(Maker::Running) || self.spared.covers(&full) || self.spared.covers_name(&name) {
             out.counts.spared += 1;
             return Ok(());
         }

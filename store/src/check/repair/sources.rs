@@ -85,11 +85,7 @@ impl Folder {
         if let Some(found) = read_range(&same_name, id, place) {
             return Some(found);
         }
-        let by_bytes = self.by_bytes.get_or_insert_with(|| {
-            let mut files = HashMap::new();
-            list(&self.path, 0, &mut files);
-            files
-        });
+        let by_bytes = self.by_bytes.get_or_insert_with(|| list(&self.path));
         // A chunk that is a whole file may be any file of its length; of a part, only the place in files like it is known.
         by_bytes.get(&place.bytes).into_iter().flatten().find_map(|path| read_range(path, id, &Place { offset: 0, ..*place }))
     }
@@ -128,15 +124,17 @@ fn read_range(path: &Path, id: ObjectId, place: &Place<'_>) -> Option<Vec<u8>> {
 }
 
 /// Regular files below a folder, by length. What cannot be read is passed over.
-fn list(folder: &Path, depth: usize, files: &mut HashMap<u64, Vec<PathBuf>>) {
-    if depth > crate::tree::DEPTH_MAX {
-        return;
-    }
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        match entry.metadata() {
-            Ok(meta) if meta.is_dir() => list(&entry.path(), depth + 1, files),
-            Ok(meta) if meta.is_file() => files.entry(meta.len()).or_default().push(entry.path()),
-            _ => {}
+fn list(folder: &Path) -> HashMap<u64, Vec<PathBuf>> {
+    let mut files: HashMap<u64, Vec<PathBuf>> = HashMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            match entry.metadata() {
+                Ok(meta) if meta.is_dir() => folders.push(entry.path()),
+                Ok(meta) if meta.is_file() => files.entry(meta.len()).or_default().push(entry.path()),
+                _ => {}
+            }
         }
     }
+    files
 }

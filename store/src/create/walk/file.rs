@@ -7,7 +7,7 @@ use std::{
 
 use rustix::io::Errno;
 
-use super::{Folder, Looked, Now, Shared, Slot, Worker, lock};
+use super::{Folder, Looked, Now, Shared, Worker, lock};
 use crate::{
     create::content::Failure,
     error::Result,
@@ -20,32 +20,27 @@ use crate::{
     tree::{Kind, Node},
 };
 
-/// A file that is to be read: the folder it is in, how that was looked at, and whether the file is on another filesystem.
-struct Reading<'f> {
-    fd: &'f OwnedFd,
-    looked: Looked,
-    elsewhere: bool,
+/// An entry that is to be looked at closely: the folder it is in, how that was looked at, whether the entry is on another filesystem, and
+/// what the cache had.
+pub(super) struct Reading<'f> {
+    pub(super) fd: &'f OwnedFd,
+    pub(super) looked: Looked,
+    pub(super) elsewhere: bool,
+    pub(super) old: Option<Cached>,
 }
 
 impl Shared<'_, '_> {
     /// A symlink, fifo, socket or device.
-    pub(super) fn look(
-        &self,
-        fd: &OwnedFd,
-        slot: &Slot,
-        looked: &Looked,
-        stat: &Stat,
-        path: &dyn Fn() -> Vec<u8>,
-    ) -> Option<Cached> {
+    pub(super) fn look(&self, reading: &Reading<'_>, name: &[u8], stat: &Stat, path: &dyn Fn() -> Vec<u8>) -> Option<Cached> {
         let kind = match stat.special_kind() {
             Some(kind) => Ok(kind),
-            None => sys::readlink_at(fd.as_fd(), &slot.name).map(|target| Kind::Symlink { target }),
+            None => sys::readlink_at(reading.fd.as_fd(), name).map(|target| Kind::Symlink { target }),
         };
-        let found = kind.and_then(|kind| Ok((kind, sys::xattrs_at(fd.as_fd(), &slot.name)?)));
+        let found = kind.and_then(|kind| Ok((kind, sys::xattrs_at(reading.fd.as_fd(), name)?)));
         match found {
             Ok((kind, xattrs)) => {
-                let node = Node { name: slot.name.clone(), meta: stat.meta(xattrs), links: stat.links, kind };
-                let racy = slot.elsewhere || self.is_racy(looked, slot.old.as_ref(), stat);
+                let node = Node { name: name.to_vec(), meta: stat.meta(xattrs), links: stat.links, kind };
+                let racy = reading.elsewhere || self.is_racy(&reading.looked, reading.old.as_ref(), stat);
                 let now = Cached { node, ino: stat.ino, ctime: stat.ctime, racy, section: 0 };
                 match stat.links > 1 {
                     true => Some(self.decided(&mut *lock(&self.inode((stat.dev, stat.ino))), now, path)),
@@ -93,14 +88,13 @@ impl Shared<'_, '_> {
             if self.stopped.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            let (reading, entry_name, old) = {
+            let (reading, entry_name) = {
                 let mut state = lock(&folder.state);
-                let looked = state.looked;
-                let slot = &mut state.slots[i];
-                (Reading { fd, looked, elsewhere: slot.elsewhere }, slot.name.clone(), slot.old.take())
+                let (looked, elsewhere, old) = (state.looked, state.slots[i].elsewhere, state.old(i).cloned());
+                (Reading { fd, looked, elsewhere, old }, std::mem::take(&mut state.names[i]))
             };
-            let path = || name::join(&folder.path, &entry_name);
-            let now = match self.read_file(&reading, &entry_name, old.as_ref(), &path, worker) {
+            let path = || name::join(&folder.path(), &entry_name);
+            let now = match self.read_file(&reading, &entry_name, &path, worker) {
                 Ok(now) => Some(now),
                 Err(Failure::Unreadable(errno)) => {
                     self.omit_failed(path(), errno);
@@ -108,18 +102,17 @@ impl Shared<'_, '_> {
                 }
                 Err(Failure::Store(error)) => return Err(error),
             };
-            let mut state = lock(&folder.state);
-            state.slots[i].old = old;
-            state.slots[i].now = now.into();
+            let now = now.map(|now| Cached { node: Node { name: entry_name, ..now.node }, ..now });
+            lock(&folder.state).slots[i].now = now.into();
         }
         Ok(())
     }
 
+    /// Reads a file. The name in the node is for the caller to fill in.
     fn read_file(
         &self,
         reading: &Reading<'_>,
         entry_name: &[u8],
-        old: Option<&Cached>,
         path: &dyn Fn() -> Vec<u8>,
         worker: &mut Worker<'_>,
     ) -> Result<Cached, Failure> {
@@ -129,29 +122,27 @@ impl Shared<'_, '_> {
             return Err(Failure::Unreadable(Errno::AGAIN));
         }
         if stat.links == 1 {
-            return self.read_open(reading, &fd, &stat, entry_name, old, path, worker);
+            return self.read_open(reading, &fd, &stat, entry_name, path, worker);
         }
         let inode = self.inode((stat.dev, stat.ino));
         let mut decision = lock(&inode);
         let now = match &*decision {
             Some(decided) => Cached { ctime: stat.ctime, ..decided.clone() },
-            None => self.read_open(reading, &fd, &stat, entry_name, old, path, worker)?,
+            None => self.read_open(reading, &fd, &stat, entry_name, path, worker)?,
         };
-        let now = Cached { node: Node { name: entry_name.to_vec(), ..now.node }, ..now };
         Ok(self.decided(&mut decision, now, path))
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn read_open(
         &self,
         reading: &Reading<'_>,
         fd: &OwnedFd,
         stat: &Stat,
         entry_name: &[u8],
-        old: Option<&Cached>,
         path: &dyn Fn() -> Vec<u8>,
         worker: &mut Worker<'_>,
     ) -> Result<Cached, Failure> {
+        let old = reading.old.as_ref();
         let xattrs = sys::xattrs_fd(fd.as_fd())?;
         let is_known = |stat: &Stat| !reading.elsewhere && !self.is_racy(&reading.looked, old, stat);
         // Before the first byte is read, and only where it makes a difference.
@@ -160,14 +151,13 @@ impl Shared<'_, '_> {
         let content = worker.reader.read(fd, entry_name, &before, &mut worker.batch)?;
         self.files_read.fetch_add(1, Ordering::Relaxed);
         self.bytes_read.fetch_add(content.stat.size, Ordering::Relaxed);
-        self.walk.progress.advance(1, content.stat.size);
         if content.changing {
             self.omit(path(), Reason::Changing);
         }
         let stat = &content.stat;
         Ok(Cached {
             node: Node {
-                name: entry_name.to_vec(),
+                name: Vec::new(),
                 meta: stat.meta(xattrs),
                 links: stat.links,
                 kind: Kind::File { size: stat.size, blob: content.blob, holes: content.holes },

@@ -2,10 +2,12 @@
 
 use std::sync::{Arc, Mutex, atomic::Ordering};
 
-use super::{Folder, LinkMember, Now, Shared, State, Worker, lock};
+use super::{Folder, LinkMember, Now, Shared, Worker, lock};
 use crate::{
     error::Result,
-    statcache::{self, Cached, Section},
+    filesystem::FilesystemId,
+    id::TreeId,
+    statcache::{self, Cached},
     tree::{self, Kind, Node, Totals},
 };
 
@@ -17,8 +19,8 @@ pub(super) struct CacheOut {
 }
 
 impl CacheOut {
-    fn append(&self, section: &Section) -> Result<u64> {
-        self.writer.as_ref().map_or(Ok(0), |out| lock(out).append(section))
+    fn append(&self, tree: TreeId, filesystem: FilesystemId, entries: &[&Cached]) -> Result<u64> {
+        self.writer.as_ref().map_or(Ok(0), |out| lock(out).append_entries(tree, filesystem, entries))
     }
 }
 
@@ -34,9 +36,11 @@ impl Shared<'_, '_> {
             };
             if let Some((now, links)) = finished {
                 let mut state = lock(&parent.state);
-                let slot = &mut state.slots[slot];
-                slot.now = if slot.old.as_ref() == Some(&now) { Now::AsBefore } else { Now::New(Box::new(now)) };
-                slot.links = links;
+                let is_as_before = state.old(slot) == Some(&now);
+                state.slots[slot].now = if is_as_before { Now::AsBefore } else { Now::New(Box::new(now)) };
+                if !links.is_empty() {
+                    state.links.insert(slot, links);
+                }
             }
             current = parent;
         }
@@ -45,18 +49,19 @@ impl Shared<'_, '_> {
 
     /// Makes a folder's node from its entries. `None` where the folder is left out.
     fn finish(&self, folder: &Folder, worker: &mut Worker<'_>, out: &CacheOut) -> Result<Option<(Cached, Vec<LinkMember>)>> {
-        let State { stat, slots, old, looked } = std::mem::take(&mut *lock(&folder.state));
-        let Some((stat, xattrs, racy)) = stat else { return Ok(None) };
+        let mut state = std::mem::take(&mut *lock(&folder.state));
+        let Some((stat, xattrs, racy)) = state.stat.take() else { return Ok(None) };
+        let mut below = std::mem::take(&mut state.links);
         let mut totals = Totals::default();
         let mut links = Vec::new();
-        let mut entries = Vec::with_capacity(slots.len());
+        let mut entries = Vec::with_capacity(state.slots.len());
         let mut unchanged = true;
-        for slot in slots {
-            let now = match (slot.now, slot.old) {
+        for (i, slot) in state.slots.iter().enumerate() {
+            let now = match (&slot.now, state.old(i)) {
                 (Now::AsBefore, Some(old)) => old,
                 (Now::New(now), old) => {
-                    unchanged &= old.as_ref() == Some(&*now);
-                    *now
+                    unchanged &= old == Some(&**now);
+                    now
                 }
                 _ => continue,
             };
@@ -65,20 +70,23 @@ impl Shared<'_, '_> {
             if now.node.as_folder().is_none() && now.node.links > 1 {
                 links.push(LinkMember { file: (slot.dev, now.ino), position });
             }
-            links.extend(slot.links.iter().map(|l| LinkMember { position: l.position.saturating_add(position), ..*l }));
+            let inner = below.remove(&i).unwrap_or_default();
+            links.extend(inner.iter().map(|l| LinkMember { position: l.position.saturating_add(position), ..*l }));
             entries.push(now);
         }
-        let section = |tree, entries| Section { tree, filesystem: looked.filesystem.id, entries };
-        let (tree, section) = match old {
-            Some((tree, count)) if unchanged && count == entries.len() => {
-                let offset = if out.keeps_old { self.old_section(folder) } else { out.append(&section(tree, entries))? };
-                (tree, offset)
+        let filesystem = state.looked.filesystem.id;
+        let (tree, section) = match &state.old {
+            // A section of another filesystem says so, and has to be written anew.
+            Some(old) if state.looked.is_known && unchanged && old.entries.len() == entries.len() => {
+                let offset = if out.keeps_old { self.old_section(folder) } else { out.append(old.tree, filesystem, &entries)? };
+                (old.tree, offset)
             }
             _ => {
                 self.dirty.store(true, Ordering::Relaxed);
+                let nodes: Vec<&Node> = entries.iter().map(|entry| &entry.node).collect();
                 let (tree, _) =
-                    tree::encode_folder(&entries, |encoded| worker.batch.meta(encoded)).map_err(|e| self.in_folder(folder, e))?;
-                (tree, out.append(&section(tree, entries))?)
+                    tree::encode_folder(&nodes, |encoded| worker.batch.meta(encoded)).map_err(|e| self.in_folder(folder, e))?;
+                (tree, out.append(tree, filesystem, &entries)?)
             }
         };
         let node = Node { name: folder.name.clone(), meta: stat.meta(xattrs), links: 1, kind: Kind::Folder { tree, totals } };

@@ -1,26 +1,26 @@
 //! Entering a folder: open it, list it, judge and look at its entries, read what few files have changed, make tasks of the rest.
 
 use std::{
-    iter::Peekable,
+    collections::HashMap,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{Arc, Mutex, atomic::AtomicUsize, atomic::Ordering},
-    vec,
 };
 
-use super::{Folder, LinkMember, Looked, Now, Shared, Slot, State, Worker, lock, queue::Task};
+use super::{Folder, Looked, Now, Shared, Slot, State, Worker, file::Reading, lock, queue::Task};
 use crate::{
     clock,
     create::{
         exclude::{Repository, Surroundings, Verdict},
         source::Scope,
     },
-    error::Result,
+    error::{Error, Result},
+    format::TREE_DEPTH_MAX,
     name,
-    omitted::{Omission, Reason},
+    omitted::Reason,
     restore,
     statcache::{Cached, Section},
     sys::{self, Stat},
-    tree::{Kind, Xattr, features},
+    tree::Xattr,
 };
 
 /// Files to be read in one folder are handed to other workers in parts of this many.
@@ -35,15 +35,38 @@ struct Opened {
     old: Option<Section>,
 }
 
-/// The names to look at, and how many of them have to be looked at.
+/// The names to look at, how many of them have to be looked at, and what the cache had.
 struct Listing {
     names: Vec<Vec<u8>>,
     scope: Scope,
+    old: Option<Section>,
+    /// Whether everything below is looked at, too.
+    is_full: bool,
+}
+
+impl Listing {
+    /// Whether the entry of this name has to be looked at.
+    fn is_due(&self, entry_name: &[u8]) -> bool {
+        match &self.scope {
+            Scope::Everything => true,
+            Scope::Names(changed) => changed.binary_search_by(|name| name.as_slice().cmp(entry_name)).is_ok(),
+            Scope::Nothing => false,
+        }
+    }
+
+    /// Which entry the cache had under a name. `next` is where to go on: both sides are in order of names.
+    fn take_old(&self, next: &mut usize, entry_name: &[u8]) -> Option<usize> {
+        let olds = &self.old.as_ref()?.entries;
+        while olds.get(*next).is_some_and(|old| old.node.name.as_slice() < entry_name) {
+            *next += 1;
+        }
+        olds.get(*next).filter(|old| old.node.name == entry_name).map(|_| *next)
+    }
 }
 
 /// What the entries are judged by, and looked at with.
 struct Looking<'f> {
-    folder: &'f Folder,
+    path: &'f [u8],
     opened: &'f Opened,
     around: Surroundings<'f>,
     needs_paths: bool,
@@ -53,27 +76,25 @@ struct Looking<'f> {
 enum Rest {
     Nothing,
     Read,
-    Enter { path: Vec<u8>, only_tracked: bool },
+    Enter { only_tracked: bool },
 }
 
 impl Shared<'_, '_> {
     /// Lists a folder, looks at its entries, reads what few files have changed and makes tasks of the rest.
     pub(super) fn enter(&self, folder: &Arc<Folder>, parent: &Arc<OwnedFd>, worker: &mut Worker<'_>) -> Result<()> {
         let Some(mut opened) = self.open(folder, parent)? else { return Ok(()) };
-        let Some(Listing { names, scope }) = self.list(folder, &opened)? else { return Ok(()) };
-        let inner = self.repository_at(folder, &names);
-        let mut around = Surroundings {
-            path: &folder.path,
-            names: &names,
-            repository: folder.repository.as_deref(),
-            only_tracked: folder.only_tracked,
-        };
-        if folder.parent.is_some() && scope == Scope::Everything {
+        let path = folder.path();
+        let Some(listing) = self.list(folder, &path, &mut opened)? else { return Ok(()) };
+        let names = &listing.names;
+        let inner = self.repository_at(&path, names);
+        let mut around =
+            Surroundings { path: &path, names, repository: folder.repository.as_deref(), only_tracked: folder.only_tracked };
+        if folder.parent.is_some() {
             match self.walk.excluder.judge_inside(&around, &folder.name, opened.fd.as_fd()) {
                 Verdict::Keep => {}
                 Verdict::KeepTracked => around.only_tracked = true,
                 Verdict::Exclude(rule) => {
-                    self.omit(folder.path.clone(), Reason::Excluded(rule));
+                    self.omit(path, Reason::Excluded(rule));
                     return Ok(());
                 }
             }
@@ -81,43 +102,50 @@ impl Shared<'_, '_> {
         let repository = inner.or_else(|| folder.repository.clone());
         around.repository = repository.as_deref();
         let needs_paths = self.walk.excluder.needs_paths() || around.only_tracked;
-        let old = opened.old.take();
-        let looking = Looking { folder, opened: &opened, around, needs_paths };
+        let looking = Looking { path: &path, opened: &opened, around, needs_paths };
 
-        // A section of another filesystem says so, and has to be written anew.
-        let old_tree = old.as_ref().filter(|_| opened.looked.is_known).map(|o| (o.tree, o.entries.len()));
-        let mut olds = old.map_or_else(Vec::new, |o| o.entries).into_iter().peekable();
         let mut slots: Vec<Slot> = Vec::with_capacity(names.len());
+        let mut links = HashMap::new();
         let (mut folders, mut to_read) = (Vec::new(), Vec::new());
-        for entry_name in &names {
-            let old = take_old(&mut olds, entry_name);
-            let slot = match old {
-                Some(old) if !scope.has(entry_name) => self.keep(&folder.path, old, opened.stat.dev),
-                old => {
-                    let Some((slot, rest)) = self.look_at(&looking, entry_name, old) else { continue };
-                    match rest {
-                        Rest::Nothing => {}
-                        Rest::Read => to_read.push(slots.len()),
-                        Rest::Enter { path, only_tracked } => folders.push(Folder {
-                            parent: Some((folder.clone(), slots.len())),
-                            name: entry_name.clone(),
-                            path,
-                            repository: repository.clone(),
-                            only_tracked: only_tracked || folder.only_tracked,
-                            old: slot.old.clone().filter(|o| o.node.as_folder().is_some()),
-                            pending: AtomicUsize::new(1),
-                            state: Mutex::default(),
-                        }),
-                    }
-                    slot
+        let mut next = 0;
+        for entry_name in names {
+            let number = listing.take_old(&mut next, entry_name);
+            let old = number.and_then(|number| listing.old.as_ref()?.entries.get(number));
+            let old_number = number.and_then(|n| u32::try_from(n).ok());
+            let mut slot = Slot { old: old_number, now: Now::Nothing, elsewhere: false, dev: opened.stat.dev };
+            let kept = if listing.is_due(entry_name) { None } else { self.keep(&path, entry_name, old, &mut slot) };
+            if let Some(found) = kept {
+                if !found.is_empty() {
+                    links.insert(slots.len(), found);
                 }
-            };
+                slots.push(slot);
+                continue;
+            }
+            match self.look_at(&looking, entry_name, old, &mut slot) {
+                Rest::Nothing => {}
+                Rest::Read => to_read.push(slots.len()),
+                Rest::Enter { only_tracked } => folders.push(Folder {
+                    parent: Some((folder.clone(), slots.len())),
+                    depth: folder.depth + 1,
+                    name: entry_name.clone(),
+                    repository: repository.clone(),
+                    only_tracked: only_tracked || folder.only_tracked,
+                    is_full: listing.is_full,
+                    old: old.filter(|o| o.node.as_folder().is_some()).cloned(),
+                    pending: AtomicUsize::new(1),
+                    state: Mutex::default(),
+                }),
+            }
             slots.push(slot);
         }
-        let looked = opened.looked;
-        let racy = self.is_racy(&looked, folder.old.as_ref(), &opened.stat);
-        *lock(&folder.state) = State { stat: Some((opened.stat, opened.xattrs, racy)), slots, old: old_tree, looked };
-        self.hand_out(folder, &opened.fd, folders, to_read, worker)
+        if folder.depth == TREE_DEPTH_MAX && !folders.is_empty() {
+            return Err(too_deep(&path));
+        }
+        let racy = self.is_racy(&opened.looked, folder.old.as_ref(), &opened.stat);
+        let Listing { names, old, .. } = listing;
+        let Opened { fd, stat, xattrs, looked, .. } = opened;
+        *lock(&folder.state) = State { stat: Some((stat, xattrs, racy)), names, slots, old, looked, links };
+        self.hand_out(folder, &fd, folders, to_read, worker)
     }
 
     /// Opens a folder. `None` where it cannot be, which is then recorded.
@@ -142,60 +170,76 @@ impl Shared<'_, '_> {
             Ok(opened) => Ok(Some(opened)),
             Err(errno) if is_root => Err(self.walk.root_error(errno)),
             Err(errno) => {
-                self.omit_failed(folder.path.clone(), errno);
+                self.omit_failed(folder.path(), errno);
                 Ok(None)
             }
         }
     }
 
     /// The names in a folder. `None` where they cannot be read, which is then recorded.
-    fn list(&self, folder: &Folder, opened: &Opened) -> Result<Option<Listing>> {
-        let old = &opened.old;
-        let scope = if opened.looked.is_known { self.walk.source.scope(&folder.path) } else { Scope::Everything };
-        let kept = || old.iter().flat_map(|o| &o.entries).map(|e| e.node.name.clone());
-        let mut names = match &scope {
-            Scope::Everything => match sys::names(opened.fd.as_fd()) {
+    fn list(&self, folder: &Folder, path: &[u8], opened: &mut Opened) -> Result<Option<Listing>> {
+        let old = opened.old.take();
+        let entries = old.as_ref().map_or(&[][..], |old| &old.entries);
+        let mut scope = match &old {
+            Some(_) if !folder.is_full && opened.looked.is_known => self.walk.source.scope(path),
+            _ => Scope::Everything,
+        };
+        let mut names: Vec<Vec<u8>> = Vec::new();
+        let mut is_full = folder.is_full;
+        if scope != Scope::Everything {
+            // What was left out is not in the cache; rules look at its name, and it is left out still.
+            let known = entries.iter().map(|e| e.node.name.as_slice()).chain(self.left_out_in(path));
+            names.extend(known.map(<[u8]>::to_vec));
+            names.sort_unstable();
+            names.dedup();
+            if let Scope::Names(changed) = &mut scope {
+                changed.sort_unstable();
+                changed.dedup();
+                is_full = self.changes_rules(path, &names, changed, opened.fd.as_fd());
+                names.extend_from_slice(changed);
+                names.sort_unstable();
+                names.dedup();
+            }
+        }
+        if is_full {
+            scope = Scope::Everything;
+        }
+        if scope == Scope::Everything {
+            names = match sys::names(opened.fd.as_fd()) {
                 Ok(names) => names,
                 Err(errno) if folder.parent.is_none() => return Err(self.walk.root_error(errno)),
                 Err(errno) => {
-                    self.omit_failed(folder.path.clone(), errno);
+                    self.omit_failed(path.to_vec(), errno);
                     return Ok(None);
                 }
-            },
-            Scope::Names(changed) => {
-                let mut names: Vec<_> = changed.iter().cloned().chain(kept()).collect();
-                names.sort_unstable();
-                names.dedup();
-                names
-            }
-            Scope::Nothing => kept().collect(),
-        };
+            };
+        }
         // What a restore is building here, or has left when it died, is nobody's work.
-        names.retain(|name| !restore::is_staged(name));
-        Ok(Some(Listing { names, scope }))
+        names.retain(|name| !restore::is_staged(self.walk.store, name));
+        Ok(Some(Listing { names, scope, old, is_full }))
     }
 
     /// The git repository whose folder this is.
-    fn repository_at(&self, folder: &Folder, names: &[Vec<u8>]) -> Option<Arc<Repository>> {
+    fn repository_at(&self, path: &[u8], names: &[Vec<u8>]) -> Option<Arc<Repository>> {
         names.binary_search_by(|n| n.as_slice().cmp(b".git")).ok()?;
-        let dot_git = self.walk.workspace.join(name::as_path(&name::join(&folder.path, b".git")));
-        Some(Repository::new(folder.path.clone(), dot_git))
+        let dot_git = self.walk.workspace.join(name::as_path(&name::join(path, b".git")));
+        Some(Repository::new(path.to_vec(), dot_git))
     }
 
-    /// Judges an entry and looks at it. `None` where it is left out.
-    fn look_at(&self, looking: &Looking<'_>, entry_name: &[u8], old: Option<Cached>) -> Option<(Slot, Rest)> {
-        let path = || name::join(&looking.folder.path, entry_name);
+    /// Judges an entry and looks at it. In its slot there is nothing where it is left out.
+    fn look_at(&self, looking: &Looking<'_>, entry_name: &[u8], old: Option<&Cached>, slot: &mut Slot) -> Rest {
+        let path = || name::join(looking.path, entry_name);
         let fd = &looking.opened.fd;
         let stat = match sys::stat_at(fd.as_fd(), entry_name) {
             Ok(stat) => stat,
             Err(errno) => {
                 self.omit_failed(path(), errno);
-                return None;
+                return Rest::Nothing;
             }
         };
         if let Some(rule) = self.is_foreign(&stat) {
             self.omit(path(), Reason::Excluded(rule.into()));
-            return None;
+            return Rest::Nothing;
         }
         let judged_path = if looking.needs_paths || stat.is_folder() { path() } else { Vec::new() };
         let only_tracked = match self.walk.excluder.judge(&looking.around, entry_name, &judged_path, stat.is_folder()) {
@@ -203,26 +247,25 @@ impl Shared<'_, '_> {
             Verdict::KeepTracked => true,
             Verdict::Exclude(rule) => {
                 self.omit(path(), Reason::Excluded(rule));
-                return None;
+                return Rest::Nothing;
             }
         };
-        let elsewhere = stat.dev != looking.opened.stat.dev && !stat.is_folder() && is_mounted(fd.as_fd(), entry_name);
-        let mut slot = Slot { name: entry_name.to_vec(), old, now: Now::Nothing, elsewhere, dev: stat.dev, links: Vec::new() };
+        slot.dev = stat.dev;
+        slot.elsewhere = stat.dev != looking.opened.stat.dev && !stat.is_folder() && is_mounted(fd.as_fd(), entry_name);
         if stat.is_folder() {
-            return Some((slot, Rest::Enter { path: judged_path, only_tracked }));
+            return Rest::Enter { only_tracked };
         }
-        if slot.old.as_ref().is_some_and(|old| !elsewhere && self.is_unchanged(&looking.opened.looked, old, &stat)) {
-            slot.now = match slot.old.as_ref().filter(|_| stat.links > 1) {
-                Some(old) => self.as_decided((stat.dev, stat.ino), old, &path),
-                None => Now::AsBefore,
-            };
-            return Some((slot, Rest::Nothing));
+        let looked = &looking.opened.looked;
+        if let Some(old) = old.filter(|old| !slot.elsewhere && self.is_unchanged(looked, old, &stat)) {
+            slot.now = if stat.links > 1 { self.as_decided((stat.dev, stat.ino), old, &path) } else { Now::AsBefore };
+            return Rest::Nothing;
         }
         if stat.is_file() {
-            return Some((slot, Rest::Read));
+            return Rest::Read;
         }
-        slot.now = self.look(fd, &slot, &looking.opened.looked, &stat, &path).into();
-        Some((slot, Rest::Nothing))
+        let reading = Reading { fd, looked: *looked, elsewhere: slot.elsewhere, old: old.cloned() };
+        slot.now = self.look(&reading, entry_name, &stat, &path).into();
+        Rest::Nothing
     }
 
     /// Why an entry belongs to something else than the workspace.
@@ -256,33 +299,6 @@ impl Shared<'_, '_> {
         self.push(entered.chain(reads));
         self.read_slots(folder, fd, inline, worker)
     }
-
-    /// An entry that the source says did not change, with everything below it.
-    fn keep(&self, folder: &[u8], old: Cached, dev: u64) -> Slot {
-        let path = name::join(folder, &old.node.name);
-        let mut links = Vec::new();
-        self.cached_links(&old, dev, &mut 0, &mut links);
-        links.retain(|member| member.position > 0);
-        let below = |o: &&Omission| o.path.strip_prefix(path.as_slice()).is_some_and(|rest| rest.is_empty() || rest[0] == b'/');
-        lock(&self.omissions).extend(self.walk.base_omissions.iter().filter(below).cloned());
-        Slot { name: old.node.name.clone(), old: Some(old), now: Now::AsBefore, elsewhere: false, dev, links }
-    }
-
-    /// The hard-linked entries at and below a cached one; `position` is the entry's own.
-    fn cached_links(&self, entry: &Cached, dev: u64, position: &mut u64, links: &mut Vec<LinkMember>) {
-        match &entry.node.kind {
-            Kind::Folder { totals, .. } if totals.features & features::HARD_LINK != 0 => {
-                let section = self.walk.cache.and_then(|cache| cache.section(entry.section));
-                for below in section.iter().flat_map(|s| &s.entries) {
-                    *position = position.saturating_add(1);
-                    self.cached_links(below, dev, position, links);
-                }
-            }
-            Kind::Folder { totals, .. } => *position = position.saturating_add(totals.entries),
-            _ if entry.node.links > 1 => links.push(LinkMember { file: (dev, entry.ino), position: *position }),
-            _ => {}
-        }
-    }
 }
 
 /// Whether an entry is mounted in its folder. Its device number does not tell: overlay gives its files others than its folders.
@@ -291,8 +307,8 @@ fn is_mounted(folder: BorrowedFd<'_>, entry_name: &[u8]) -> bool {
     id(entry_name).is_none_or(|own| id(b"") != Some(own))
 }
 
-/// What the cache had under a name; both sides are in order of names.
-fn take_old(olds: &mut Peekable<vec::IntoIter<Cached>>, entry_name: &[u8]) -> Option<Cached> {
-    while olds.next_if(|old| old.node.name.as_slice() < entry_name).is_some() {}
-    olds.next_if(|old| old.node.name == entry_name)
+/// Refuses a tree that no restore could make. Of its path, only where it begins is shown.
+fn too_deep(path: &[u8]) -> Error {
+    let shown: Vec<&[u8]> = name::components(path).take(4).collect();
+    Error::TooDeep { path: name::display(&shown.join(&b'/')) }
 }

@@ -5,6 +5,7 @@ mod file;
 mod finish;
 mod folder;
 mod queue;
+mod scoped;
 
 use std::{
     collections::HashMap,
@@ -32,10 +33,9 @@ use crate::{
     clock,
     error::{Error, Result},
     filesystem::{Filesystem, Filesystems},
-    id::TreeId,
     omitted::{Omission, Reason},
     progress::Progress,
-    statcache::{self, Cached, StatCache, Trust},
+    statcache::{self, Cached, Section, StatCache, Trust},
     store::Store,
     sys::{self, Stat},
     threads,
@@ -57,7 +57,7 @@ pub struct Walk<'a> {
     pub cache: Option<&'a StatCache>,
     /// What may be believed of that.
     pub trust: Trust,
-    /// What the cache's checkpoint left out.
+    /// What the cache's checkpoint left out, ordered by path.
     pub base_omissions: &'a [Omission],
     /// The new stat cache.
     pub cache_out: Option<Mutex<statcache::Writer>>,
@@ -100,14 +100,32 @@ pub struct LinkMember {
 
 struct Folder {
     parent: Option<(Arc<Folder>, usize)>,
+    /// How many folders it is in.
+    depth: usize,
     name: Vec<u8>,
-    path: Vec<u8>,
     repository: Option<Arc<Repository>>,
     only_tracked: bool,
+    /// Whether everything in it is looked at, whatever the source says.
+    is_full: bool,
     old: Option<Cached>,
     /// Parts that are not complete yet.
     pending: AtomicUsize,
     state: Mutex<State>,
+}
+
+impl Folder {
+    /// Its path from the workspace folder. Paths are put together when they are needed: those of a tree that is deep would take memory by
+    /// the square of its depth.
+    fn path(&self) -> Vec<u8> {
+        let mut names = Vec::with_capacity(self.depth);
+        let mut at = self;
+        while let Some((parent, _)) = &at.parent {
+            names.push(at.name.as_slice());
+            at = parent;
+        }
+        names.reverse();
+        names.join(&b'/')
+    }
 }
 
 impl Drop for Folder {
@@ -124,10 +142,22 @@ impl Drop for Folder {
 struct State {
     /// `None` where the folder itself is left out.
     stat: Option<(Stat, Vec<tree::Xattr>, bool)>,
+    /// The names in it. That of a file which was read is in its node instead.
+    names: Vec<Vec<u8>>,
+    /// The entries, one for each name.
     slots: Vec<Slot>,
-    /// The tree that the cache had, and of how many entries.
-    old: Option<(TreeId, usize)>,
+    /// What the cache had.
+    old: Option<Section>,
     looked: Looked,
+    /// Hard-linked entries in the folders among the entries, by slot; positions count from that folder.
+    links: HashMap<usize, Vec<LinkMember>>,
+}
+
+impl State {
+    /// What the cache had under the name of a slot.
+    fn old(&self, slot: usize) -> Option<&Cached> {
+        self.old.as_ref()?.entries.get(self.slots.get(slot)?.old? as usize)
+    }
 }
 
 /// The circumstances in which a folder's entries are looked at.
@@ -141,16 +171,15 @@ struct Looked {
     is_known: bool,
 }
 
+/// An entry. There may be millions in one folder.
 struct Slot {
-    name: Vec<u8>,
-    /// What the cache had under this name.
-    old: Option<Cached>,
+    /// Which entry the cache had under this name.
+    old: Option<u32>,
     /// What it is now.
     now: Now,
     /// It is on another filesystem than its folder: a mounted file.
     elsewhere: bool,
     dev: u64,
-    links: Vec<LinkMember>,
 }
 
 /// What an entry is now.
@@ -225,10 +254,11 @@ impl Walk<'_> {
         };
         let folder = Arc::new(Folder {
             parent: None,
+            depth: 0,
             name: b"workspace".to_vec(),
-            path: Vec::new(),
             repository: Repository::around(self.workspace),
             only_tracked: false,
+            is_full: false,
             old: None,
             pending: AtomicUsize::new(1),
             state: Mutex::default(),
@@ -276,9 +306,9 @@ impl Shared<'_, '_> {
 
     /// Names the folder whose tree cannot be stored.
     fn in_folder(&self, folder: &Folder, error: Error) -> Error {
-        match (&error, folder.path.is_empty()) {
+        match (&error, folder.parent.is_none()) {
             (Error::TooLong { .. }, true) => error.at(self.walk.workspace.as_os_str().as_encoded_bytes()),
-            (Error::TooLong { .. }, false) => error.at(&folder.path),
+            (Error::TooLong { .. }, false) => error.at(&folder.path()),
             _ => error,
         }
     }
