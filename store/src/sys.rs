@@ -4,7 +4,7 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::{
-    fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom},
+    fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom, StatxFlags},
     io::{Errno, Result},
 };
 
@@ -110,6 +110,12 @@ pub fn open_file_at(folder: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd> {
         Err(Errno::PERM) => rustix::fs::openat(folder, name, flags, Mode::empty()),
         other => other,
     }
+}
+
+/// The id of the mount that an open folder was reached through. 0 where the kernel does not tell (before Linux 5.8).
+pub fn mount_id(folder: BorrowedFd<'_>) -> u64 {
+    let found = rustix::fs::statx(folder, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID);
+    found.ok().filter(|found| found.stx_mask & StatxFlags::MNT_ID.bits() != 0).map_or(0, |found| found.stx_mnt_id)
 }
 
 /// The names in an open folder, ordered, without `.` and `..`.

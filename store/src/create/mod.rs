@@ -50,6 +50,7 @@ use crate::{
     pin::Pin,
     progress::{Phase, Progress},
     record::{Checkpoint, Omitted, Part, RECORD_SCHEMA, Record, Rules, Trigger, Workspace},
+    restore,
     statcache::{self, StatCache},
     store::Store,
     sys,
@@ -144,6 +145,8 @@ fn attempt(
 ) -> Result<Option<Outcome>> {
     let started_at = Timestamp::now();
     store.check_writable()?;
+    // What cannot be cleared now is in nobody's way.
+    let _ = restore::clear_dead(store.layout());
     name::check_session(&options.session)?;
     let target = Target::open(store, &options.workspace)?;
     let belonging = Belonging { actor: options.actor.clone(), place: Some(place(&target.path, target.inode)) };
