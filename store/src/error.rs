@@ -127,6 +127,14 @@ pub enum Error {
         /// The checkpoint.
         checkpoint: String,
     },
+    /// Patterns that say what to restore, and match nothing.
+    #[error("cannot restore anything: nothing in checkpoint {checkpoint} matches {}; `parhelia checkpoint ls {checkpoint} --recursive` shows what there is", patterns.join(" or "))]
+    NoMatch {
+        /// The checkpoint.
+        checkpoint: String,
+        /// The patterns.
+        patterns: Vec<String>,
+    },
     /// An archive that cannot be read, or must not be.
     #[error("archive {}: {member}: {reason}", path.display())]
     Archive {
@@ -223,6 +231,7 @@ impl Error {
             Error::Invalid(_) | Error::TargetNotEmpty { .. } => ErrorKind::Usage,
             Error::Cancelled => ErrorKind::Cancelled,
             Error::Io { .. }
+            | Error::NoMatch { .. }
             | Error::FormatNewer { .. }
             | Error::Overtaken { .. }
             | Error::Outdated(_)

@@ -41,20 +41,58 @@ pub struct Leaves {
     folder: String,
     /// Whether also in the folders below.
     pub below: bool,
+    /// Paths of other filesystems that are mounted below the folder, and in which something is built as well; from the folder, in hex.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    mounts: Vec<String>,
+    /// Folders that were made writable for the time, and get their modes back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    opened: Vec<Opened>,
+}
+
+/// A folder that an operation has made writable for the time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Opened {
+    /// Its path from the folder of [`Leaves`], in hex.
+    path: String,
+    /// Its permission bits before.
+    mode: u32,
 }
 
 impl Leaves {
     /// In this folder, or also in those below.
     pub fn new(folder: &[u8], below: bool) -> Self {
-        Leaves { folder: hex(folder), below }
+        Leaves { folder: hex(folder), below, mounts: Vec::new(), opened: Vec::new() }
+    }
+
+    /// The same, with the paths of other filesystems in which something is built.
+    pub fn and_mounts(self, paths: impl Iterator<Item = Vec<u8>>) -> Self {
+        Leaves { mounts: paths.map(|path| hex(&path)).collect(), ..self }
+    }
+
+    /// The same, with folders that are made writable for the time: paths from the folder, and permission bits before.
+    pub fn and_opened(self, folders: impl Iterator<Item = (Vec<u8>, u32)>) -> Self {
+        Leaves { opened: folders.map(|(path, mode)| Opened { path: hex(&path), mode }).collect(), ..self }
     }
 
     /// The folder's path; `None` where it does not decode.
     pub fn folder(&self) -> Option<Vec<u8>> {
-        let digits = self.folder.as_bytes();
-        let byte = |pair: &[u8]| std::str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok());
-        if digits.len().is_multiple_of(2) { digits.chunks(2).map(byte).collect() } else { None }
+        unhex(&self.folder)
     }
+
+    /// Paths of other filesystems below the folder in which something is built.
+    pub fn mounts(&self) -> impl Iterator<Item = Vec<u8>> {
+        self.mounts.iter().filter_map(|path| unhex(path))
+    }
+
+    /// Folders that were made writable for the time: paths from the folder, and permission bits before.
+    pub fn opened(&self) -> impl Iterator<Item = (Vec<u8>, u32)> {
+        self.opened.iter().filter_map(|opened| Some((unhex(&opened.path)?, opened.mode)))
+    }
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let byte = |pair: &[u8]| std::str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok());
+    if text.len().is_multiple_of(2) { text.as_bytes().chunks(2).map(byte).collect() } else { None }
 }
 
 /// A pin that this process holds.
@@ -187,10 +225,9 @@ pub fn live_ops(pins: &[FoundPin]) -> HashSet<OpId> {
     pins.iter().filter(|pin| pin.alive).map(|pin| pin.op).collect()
 }
 
-/// Whether an operation lives, by its pin. `None` where it has none; one that cannot be asked counts as alive.
-pub fn is_alive(folder: &Path, op: OpId) -> Option<bool> {
-    fs::symlink_metadata(folder.join(format!("{op}.pin"))).ok()?;
-    Some(!matches!(seize(folder, op), Ok(Some(_))))
+/// Whether there is a pin of this operation, dead or alive.
+pub fn exists(folder: &Path, op: OpId) -> bool {
+    fs::symlink_metadata(folder.join(format!("{op}.pin"))).is_ok()
 }
 
 /// Takes the lock of a dead pin, so that nobody takes up what its operation left while that is removed. `None` where somebody has it.

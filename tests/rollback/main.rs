@@ -3,4 +3,5 @@
 mod done;
 mod interrupted;
 mod killed;
+mod places;
 mod work;

@@ -9,6 +9,7 @@ pub mod tree;
 pub mod agent;
 pub mod live;
 pub mod tmux;
+pub mod user;
 
 use std::{
     collections::BTreeMap,

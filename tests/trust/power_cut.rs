@@ -377,6 +377,50 @@ fn a_cut_under_a_restore_in_place_leaves_each_file_as_it_was_or_as_it_shall_be()
 }
 
 #[test]
+fn a_cut_behind_a_restore_across_filesystems_loses_nothing_on_the_inner_one() {
+    let target = Target::new();
+    let out = target.scratch.path("out");
+    target.restore(0, &out, &[]);
+    // The recorder in the place of two folders of it.
+    for inner in ["folder", "to file"] {
+        fs::remove_dir_all(out.join(inner)).unwrap();
+        fs::create_dir_all(out.join(inner)).unwrap();
+        fs::create_dir_all(target.recorder.path().join(inner)).unwrap();
+    }
+    let mounted: Vec<_> =
+        ["folder", "to file"].map(|inner| Mounted::at(&target.recorder.path().join(inner), &out.join(inner))).into();
+    target.recorder.cut(Cut::Kept);
+    target.restore(0, &out, &["--in-place", "--delete"]);
+    assert_eq!(files_in(&out), target.held[0].1);
+    drop(mounted);
+    target.recorder.cut(Cut::Lost);
+    for inner in ["folder", "to file"] {
+        let prefix = format!("{inner}/");
+        let wanted = target.held[0]
+            .1
+            .iter()
+            .filter_map(|(path, bytes)| Some((path.strip_prefix(prefix.as_bytes())?.to_vec(), bytes.clone())));
+        assert_eq!(files_in(&target.recorder.path().join(inner)), wanted.collect::<Files>(), "{inner}");
+    }
+}
+
+/// A folder that is seen in another place, until this is dropped.
+struct Mounted(std::path::PathBuf);
+
+impl Mounted {
+    fn at(folder: &Path, place: &Path) -> Self {
+        rustix::mount::mount_bind(folder, place).unwrap();
+        Mounted(place.to_owned())
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = rustix::mount::unmount(&self.0, rustix::mount::UnmountFlags::empty());
+    }
+}
+
+#[test]
 fn replaying_everything_gives_the_disk_that_is_there() {
     let mut life = Life::new();
     life.write("f", b"content");

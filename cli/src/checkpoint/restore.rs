@@ -5,7 +5,7 @@ use std::{ffi::OsString, path::PathBuf};
 use parhelia_store::{
     name,
     progress::Progress,
-    restore::{self, Change, Counts, Options, Plan, Report},
+    restore::{self, Change, Counts, Options, Plan, Skipped},
     selector::find,
 };
 use serde::Serialize;
@@ -92,14 +92,13 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     if args.dry_run {
         drop(progress);
         print_changes(context, &plan)?;
-        let counts = plan.summary.counts.clone();
-        context.out.remark(format!(
-            "Would restore {} to {}: {}.",
-            checkpoint.id(),
-            plan.target().display(),
-            counts_text(&counts)
-        ))?;
-        context.out.summary(summary(&checkpoint.id(), true, &plan.summary))?;
+        let skipped: Vec<Skipped> = plan.blocked().collect();
+        print_skipped(context, &skipped)?;
+        let counts = counts_text(&plan.summary.counts, "to write");
+        context.out.remark(format!("Would restore {} to {}: {counts}.", checkpoint.id(), plan.target().display()))?;
+        let mut would = summary(&checkpoint.id(), true, &plan.summary);
+        would["skipped"] = json!(skipped.len());
+        context.out.summary(would)?;
         return Ok(Code::Done);
     }
     if context.global.verbose {
@@ -116,11 +115,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         progress.notice(&format!("{entries} belong to you instead of their owner; only root can give files away"));
     }
     drop(progress);
-    for skipped in &report.skipped {
-        context.out.object("skipped", serde_json::to_value(skipped).unwrap_or_default())?;
-        tell!("parhelia: {}: {}", human::path(&skipped.path), skipped.error);
-    }
-    context.out.remark(format!("Restored {} to {}: {}.", checkpoint.id(), target.display(), report_text(&report)))?;
+    print_skipped(context, &report.skipped)?;
+    let counts = counts_text(&report.counts, "written");
+    context.out.remark(format!("Restored {} to {}: {counts}.", checkpoint.id(), target.display()))?;
     let mut done = summary(&checkpoint.id(), false, &report);
     done["target"] = json!(target.display().to_string());
     done["skipped"] = json!(report.skipped.len());
@@ -159,35 +156,23 @@ fn print_changes(context: &mut Context, plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-fn counts_text(counts: &Counts) -> String {
-    let created = counts.files_created + counts.folders_created + counts.others_created + counts.linked;
+fn print_skipped(context: &mut Context, skipped: &[Skipped]) -> Result<()> {
+    for skipped in skipped {
+        context.out.object("skipped", serde_json::to_value(skipped).unwrap_or_default())?;
+        tell!("parhelia: {}: {}", human::path(&skipped.path), skipped.error);
+    }
+    Ok(())
+}
+
+fn counts_text(counts: &Counts, written: &str) -> String {
     let parts = [
-        (created, "made"),
-        (counts.replaced, "replaced"),
         (counts.metadata_changed, "given other metadata"),
         (counts.deleted, "removed"),
         (counts.kept, "kept that the checkpoint does not have"),
         (counts.spared, "spared that its capture left out"),
         (counts.unchanged, "unchanged"),
     ];
-    format!("{}, {} to write", joined(&parts), human::size(counts.bytes))
-}
-
-fn report_text(report: &Report) -> String {
-    let parts = [
-        (report.metadata_changed, "given other metadata"),
-        (report.deleted, "removed"),
-        (report.kept, "kept that the checkpoint does not have"),
-        (report.unchanged, "unchanged"),
-    ];
-    let written = format!("{}, {} written", human::count(report.files, "file"), human::size(report.bytes));
-    match joined(&parts).as_str() {
-        "nothing to do" => written,
-        more => format!("{written}; {more}"),
-    }
-}
-
-fn joined(parts: &[(u64, &str)]) -> String {
+    let files = format!("{}, {} {written}", human::count(counts.files, "file"), human::size(counts.bytes));
     let parts: Vec<String> = parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
-    if parts.is_empty() { "nothing to do".to_owned() } else { parts.join(", ") }
+    if parts.is_empty() { files } else { format!("{files}; {}", parts.join(", ")) }
 }

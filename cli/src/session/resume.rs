@@ -422,7 +422,7 @@ fn bring_back(context: &Context, store: &Store, prepared: &mut Prepared, args: &
     match resume::bring_back(store, checkpoint, &prepared.workspace, &progress as &dyn Progress)? {
         Workspace::Kept => {}
         Workspace::Restored(report) => {
-            prepared.notices.push(format!("the workspace was gone, and was restored: {} files", report.files));
+            prepared.notices.push(format!("the workspace was gone, and was restored: {} files", report.counts.files));
             prepared.notices.extend(skipped(&report));
         }
         Workspace::GitRestored { report, aside } => {

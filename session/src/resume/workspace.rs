@@ -1,7 +1,7 @@
 //! The workspace of a session that is resumed: kept where it lives, made again where it is gone.
 
 use std::{
-    os::unix::ffi::OsStrExt,
+    os::{fd::AsFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
 };
 
@@ -40,7 +40,15 @@ pub fn bring_back(
 ) -> Result<Workspace> {
     let is_gone = match std::fs::read_dir(workspace) {
         // What a restore left half done that was killed does not count.
-        Ok(entries) => entries.flatten().all(|entry| restore::is_staged(store, entry.file_name().as_bytes())),
+        Ok(entries) => {
+            let folder = std::fs::File::open(workspace).map_err(|source| Error::Io {
+                action: "open the workspace",
+                path: workspace.to_owned(),
+                source,
+            })?;
+            let pins = store.layout().pins();
+            entries.flatten().all(|entry| restore::is_being_built(folder.as_fd(), entry.file_name().as_bytes(), &pins))
+        }
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => true,
         Err(source) => return Err(Error::Io { action: "open the workspace", path: workspace.to_owned(), source }),
     };

@@ -73,6 +73,9 @@ pub fn execute(
     let safety = safety(store, look, wanted, actor, progress)?;
     whole(store, target, Some(&safety), progress)?;
     let omitted = store.omissions(&safety)?.into_iter().filter(|omission| omission.reason != Reason::Changing);
+    let spare = look.spare(omitted.map(|omission| omission.path));
+    // What cannot be planned is refused before there is an intent, which everybody who comes later would have to finish.
+    let planned = plan(store, target, &look.workspace, unhex(&spare), progress)?;
     let message = format!("parhelia: before the rollback to {}", target.id());
     let stash = stash::make(&look.workspace, &message);
     let intent = Intent {
@@ -91,7 +94,7 @@ pub fn execute(
             Stash::Made(commit) => Some(commit.clone()),
             _ => None,
         },
-        spare: look.spare(omitted.map(|omission| omission.path)),
+        spare,
         conversation: look.conversation.clone(),
         conversation_before: look.session.conversations.last().map(|last| last.id.clone()),
         conversation_after: match (&look.conversation, undone) {
@@ -108,7 +111,7 @@ pub fn execute(
         progress.notice(&format!("nothing was changed; safety checkpoint {} stays", safety.id()));
         return Err(e);
     }
-    match carry_out(store, &look.session.id, &intent, actor, progress) {
+    match carry_out(store, &look.session.id, &intent, planned, actor, progress) {
         Ok(out) => Ok(Done {
             target: intent.target,
             safety: intent.safety,
@@ -176,9 +179,8 @@ struct Out {
 }
 
 /// Everything behind the intent. May be done again, whatever was done of it before.
-fn carry_out(store: &Store, session: &str, intent: &Intent, actor: &Actor, progress: &dyn Progress) -> Result<Out> {
+fn carry_out(store: &Store, session: &str, intent: &Intent, plan: Plan, actor: &Actor, progress: &dyn Progress) -> Result<Out> {
     let target = checkpoint(store, intent.target)?;
-    let plan = plan(store, &target, &intent.workspace, unhex(&intent.spare), progress)?;
     let mut changes = Vec::new();
     plan.each_change(&mut |change, path| {
         if changes.len() < CHANGES_MAX {
@@ -285,7 +287,8 @@ pub fn finish(store: &Store, session: &Session, actor: &Actor, tell: &dyn Fn(&st
         return Ok(());
     }
     let done = match target {
-        Some(_) => carry_out(store, &session.id, &intent, actor, progress),
+        Some(target) => plan(store, &target, &intent.workspace, unhex(&intent.spare), progress)
+            .and_then(|plan| carry_out(store, &session.id, &intent, plan, actor, progress)),
         None => Err(parhelia_store::Error::NoCheckpoint { selector: intent.target.to_string() }.into()),
     };
     done.map_err(|e| revert(store, &session.id, &intent, actor, e))?;

@@ -51,6 +51,7 @@ use crate::{
     pin::Pin,
     progress::{Phase, Progress},
     record::{Checkpoint, Omitted, Part, RECORD_SCHEMA, Record, Rules, Trigger, Workspace},
+    restore,
     statcache::{self, StatCache, Trust},
     store::Store,
     sys,
@@ -150,6 +151,8 @@ fn attempt(
     let started_at = Timestamp::now();
     let clock = Clock::now();
     store.check_writable()?;
+    // What cannot be cleared now is in nobody's way.
+    let _ = restore::clear_dead(store.layout());
     name::check_session(&options.session)?;
     let target = Target::open(store, &options.workspace)?;
     let belonging = Belonging { actor: options.actor.clone(), place: Some(place(&target.path, target.inode)) };

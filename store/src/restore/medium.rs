@@ -1,5 +1,5 @@
-//! Bringing what was restored to the medium: by one `syncfs`, and where the filesystem is served with FUSE, whose programs the kernel does
-//! not tell of that, file by file and folder by folder.
+//! Bringing what was restored to the medium: by one `syncfs` for each filesystem, and on one that is served with FUSE, whose programs the
+//! kernel does not tell of that, file by file and folder by folder.
 
 use std::{
     fs::File,
@@ -12,32 +12,66 @@ use std::{
 
 use rustix::io::Errno;
 
-use super::run::Run;
+use super::{
+    plan::Plan,
+    run::Run,
+    table::{Dirs, folder_path},
+};
 use crate::{
     error::{IoContext, Result},
-    sys,
+    name, sys,
 };
 
+/// A filesystem that the target, or a folder in it, lies on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Medium {
+    /// Its device, as the plan's folders have it.
+    device: u64,
+    /// A folder on it.
+    folder: u32,
+    /// Whether each file and folder has to be synced by itself.
+    syncs_each: bool,
+}
+
+/// The filesystems that the target lies on. All of them: something on one of them may not be synced yet that an earlier restore has put there.
+pub fn mediums(plan: &Plan, dirs: &Dirs<'_>) -> Result<Vec<Medium>> {
+    let mut found: Vec<Medium> = Vec::new();
+    for (folder, line) in (0u32..).zip(&plan.folders).filter(|(folder, line)| *folder == 0 || line.wanted && !line.is_new) {
+        if found.iter().all(|medium| medium.device != line.device) {
+            let fd =
+                dirs.get(folder).at("open folder", plan.target().join(name::as_path(&folder_path(&plan.folders, folder))))?;
+            found.push(Medium { device: line.device, folder, syncs_each: sys::is_fuse(fd.as_fd()) });
+        }
+    }
+    Ok(found)
+}
+
 impl Run<'_> {
-    /// Syncs a file that was written, where that is not done for all at once.
-    pub fn sync_file(&self, file: BorrowedFd<'_>) -> rustix::io::Result<()> {
-        if self.syncs_each { sync(file) } else { Ok(()) }
+    /// Syncs a file that was written in a folder, where that is not done for all at once.
+    pub fn sync_file(&self, folder: u32, file: BorrowedFd<'_>) -> rustix::io::Result<()> {
+        let device = self.plan.folders[folder as usize].device;
+        let syncs_each = self.mediums.iter().any(|medium| medium.device == device && medium.syncs_each);
+        if syncs_each { sync(file) } else { Ok(()) }
     }
 
-    /// Writes what was restored to its medium.
+    /// Writes what was restored to its mediums.
     pub fn sync(&self) -> Result<()> {
-        if self.syncs_each {
-            return self.sync_folders();
-        }
-        match rustix::fs::syncfs(&self.staging.root) {
-            Err(Errno::NOSYS | Errno::INVAL) => rustix::fs::sync(),
-            other => other.at("sync", self.plan.target())?,
+        for medium in &self.mediums {
+            if medium.syncs_each {
+                self.sync_folders(medium.device)?;
+                continue;
+            }
+            match self.dirs.get(medium.folder).and_then(rustix::fs::syncfs) {
+                Err(Errno::NOSYS | Errno::INVAL) => rustix::fs::sync(),
+                other => other.at("sync", self.plan.target())?,
+            }
         }
         Ok(())
     }
 
-    fn sync_folders(&self) -> Result<()> {
-        for (number, line) in (0u32..).zip(&self.plan.folders).filter(|(_, line)| line.wanted) {
+    fn sync_folders(&self, device: u64) -> Result<()> {
+        let lines = (0u32..).zip(&self.plan.folders).filter(|(_, line)| line.wanted && line.device == device);
+        for (number, line) in lines {
             let synced = match self.dirs.get(number) {
                 Ok(fd) => sync(fd.as_fd()),
                 // It could not be made, is gone again, or may not be opened.

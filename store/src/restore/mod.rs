@@ -5,10 +5,12 @@
 //! begin, nothing that was there is touched.
 
 mod compare;
+mod descent;
 mod entries;
 mod join;
 mod medium;
 mod meta;
+mod opened;
 mod plan;
 mod pool;
 mod remove;
@@ -32,24 +34,24 @@ use std::{
     path::PathBuf,
     sync::{
         PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
 };
 
 pub use plan::{Plan, plan};
 pub use run::Skipped;
 pub(crate) use staged::clear_dead;
-pub use staged::is_staged;
+pub use staged::is_being_built;
 pub use summary::{Change, Counts, Summary};
 
 use crate::{
     clock::Clock,
-    error::Result,
+    error::{Error, Result},
     filesystem,
+    pin::Pin,
     progress::{Phase, Progress},
     record::Checkpoint,
     store::Store,
-    sys,
 };
 use run::{Done, Run, Staging};
 use settle::Settled;
@@ -104,22 +106,9 @@ impl Options {
 /// What a restore has done.
 #[derive(Clone, Debug, Default, serde::Serialize)]
 pub struct Report {
-    /// Files written.
-    pub files: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Folders made.
-    pub folders: u64,
-    /// Names joined to files.
-    pub links: u64,
-    /// Entries removed.
-    pub deleted: u64,
-    /// Entries that the checkpoint does not have, and that are there still.
-    pub kept: u64,
-    /// Entries of which only the metadata was changed.
-    pub metadata_changed: u64,
-    /// Entries, other than folders, that were as they should be.
-    pub unchanged: u64,
+    /// The plan's counts, but for what was skipped.
+    #[serde(flatten)]
+    pub counts: Counts,
     /// Entries that belong to the caller instead of their owner, for want of privilege.
     pub foreign_owners: u64,
     /// What could not be made as it was.
@@ -131,36 +120,38 @@ pub struct Report {
 /// Does what a plan says.
 pub fn execute(store: &Store, checkpoint: &Checkpoint, mut plan: Plan, progress: &dyn Progress) -> Result<Report> {
     let began = Clock::now();
-    plan.note_place()?;
-    let staging = Staging::open(store, &plan)?;
+    // What cannot be cleared now is in nobody's way.
+    let _ = staged::clear_dead(store.layout());
+    let mut pin = plan.pin.take();
+    if let Some(pin) = &mut pin {
+        pin.leaves(plan.leaves())?;
+    }
     let settled = AtomicBool::new(false);
     let step = |folder: u32| run::step(&plan, settled.load(Ordering::Relaxed), folder);
-    let run = Run {
-        store,
-        plan: &plan,
-        progress,
-        staging: &staging,
-        dirs: table::Dirs::new(staging.root.clone(), &step),
-        written: run::written(&plan),
-        not_made: Default::default(),
-        skipped: Default::default(),
-        foreign: AtomicU64::new(0),
-        syncs_each: sys::is_fuse(std::os::fd::AsFd::as_fd(&staging.root)),
+    let (staging, is_clear) = match Staging::open(store, &plan) {
+        Ok(staging) => (staging, true),
+        Err((e, is_clear)) => return Err(let_go(pin, is_clear, e)),
     };
-    let done = build(&run).and_then(|done| settle(&run, done, &|| settled.store(true, Ordering::Relaxed)));
-    let (done, out) = done.inspect_err(|_| run.abandon())?;
-    let counts = &plan.summary.counts;
+    let run = Run::new(store, &plan, progress, &staging, &step).inspect_err(|_| _ = staging.remove())?;
+    let mut opened = Vec::new();
+    let done = run.closed_folders().and_then(|closed| {
+        if let Some(pin) = pin.as_mut().filter(|_| !closed.is_empty()) {
+            pin.leaves(plan.leaves().and_opened(run.paths_of(&closed)))?;
+        }
+        opened = closed;
+        run.open_up(&opened)?;
+        build(&run).and_then(|done| settle(&run, done, &|| settled.store(true, Ordering::Relaxed)))
+    });
+    let is_clear = is_clear & (done.is_ok() || run.abandon()) & run.close(&opened, done.is_ok());
+    let (done, out) = match done {
+        Ok(done) => done,
+        Err(e) => return Err(let_go(pin, is_clear, e)),
+    };
+    let skipped = std::mem::take(&mut *run.skipped.lock().unwrap_or_else(PoisonError::into_inner));
     let report = Report {
-        files: done.files,
-        bytes: done.bytes,
-        folders: counts.folders_created,
-        links: counts.linked,
-        deleted: out.deleted,
-        kept: counts.kept,
-        metadata_changed: out.metadata,
-        unchanged: counts.unchanged,
+        counts: run.made(&out)?,
         foreign_owners: run.foreign.load(Ordering::Relaxed),
-        skipped: std::mem::take(&mut *run.skipped.lock().unwrap_or_else(PoisonError::into_inner)),
+        skipped: plan.blocked().chain(skipped).collect(),
         links_outside: plan.links_outside.iter().map(|path| crate::name::display(path)).collect(),
     };
     let target = filesystem::of(std::os::fd::AsFd::as_fd(&staging.root));
@@ -174,7 +165,18 @@ pub fn execute(store: &Store, checkpoint: &Checkpoint, mut plan: Plan, progress:
             progress.notice(&format!("no stat cache was left: {e}"));
         }
     }
+    if let Some(pin) = pin.filter(|_| !is_clear) {
+        pin.leave();
+    }
     Ok(report)
+}
+
+/// Ends a restore that has failed. Its pin stays where it leads to something that the next run has to clear.
+fn let_go(pin: Option<Pin>, is_clear: bool, error: Error) -> Error {
+    if let Some(pin) = pin.filter(|_| !is_clear) {
+        pin.leave();
+    }
+    error
 }
 
 /// Makes everything that is new, under temporary names, and brings it to the medium.

@@ -1,13 +1,13 @@
 //! What a restore will do, found out before anything is touched.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     os::{
         fd::{AsFd, OwnedFd},
         unix::ffi::OsStrExt,
     },
     path::PathBuf,
-    sync::{Arc, PoisonError},
+    sync::{Arc, PoisonError, atomic::AtomicBool},
 };
 
 use rustix::fs::{Mode, OFlags};
@@ -15,11 +15,12 @@ use rustix::fs::{Mode, OFlags};
 use super::{
     Options,
     join::{self, Link},
+    run::Skipped,
     select::{Filter, Spared},
     summary::{Change, Summary},
     table::{Action, Folder, Item, Packs, entry_path},
     target::{self, Target},
-    walk::{Extra, Found, Walk},
+    walk::{Blocked, Extra, Found, Walk},
 };
 use crate::{
     clock::Clock,
@@ -54,6 +55,8 @@ pub struct Plan {
     pub(super) items: Vec<Item>,
     pub(super) links: Vec<Link>,
     pub(super) extras: Vec<Extra>,
+    pub(super) blocked: Vec<Blocked>,
+    pub(super) exchanged: HashMap<(u32, u32), u64>,
     pub(super) packs: Packs,
     pub(super) spared: Spared,
     pub(super) cache: Option<StatCache>,
@@ -88,17 +91,33 @@ impl Plan {
                 Action::Replace | Action::Exchange => Change::Replace,
                 Action::Meta => Change::Metadata,
             };
-            visit(change, &entry_path(&self.folders, item.folder, &node.name));
+            let path = entry_path(&self.folders, item.folder, &node.name);
+            if self.exchanged.contains_key(&(item.folder, item.index)) {
+                visit(Change::Delete, &path);
+            }
+            visit(change, &path);
         }
         for link in &self.links {
-            let node = self.node(link.folder, link.index)?;
-            visit(Change::Link, &entry_path(&self.folders, link.folder, &node.name));
+            let path = entry_path(&self.folders, link.folder, &self.node(link.folder, link.index)?.name);
+            if self.exchanged.contains_key(&(link.folder, link.index)) {
+                visit(Change::Delete, &path);
+            }
+            visit(Change::Link, &path);
         }
         for extra in &self.extras {
-            let change = if self.options.delete || extra.is_stale { Change::Delete } else { Change::Keep };
+            let change = if self.options.delete { Change::Delete } else { Change::Keep };
             visit(change, &entry_path(&self.folders, extra.folder, &extra.name));
         }
         Ok(())
+    }
+
+    /// What cannot be made, because a folder is in its place that has to stay.
+    pub fn blocked(&self) -> impl Iterator<Item = Skipped> {
+        self.blocked.iter().map(|blocked| Skipped {
+            path: entry_path(&self.folders, blocked.folder, &blocked.name),
+            error: blocked.reason.to_owned(),
+            is_withheld: false,
+        })
     }
 
     pub(super) fn node(&self, folder: u32, index: u32) -> Result<Node> {
@@ -117,14 +136,16 @@ impl Plan {
         self.folders[at].filesystem
     }
 
-    /// Notes in the pin where things are built, durably, so that gc finds them if this process dies.
-    pub(super) fn note_place(&mut self) -> Result<()> {
+    /// Where things are built, as a pin keeps it, so that they are found if this process dies.
+    pub(super) fn leaves(&self) -> Leaves {
         let (folder, below) = match &self.target {
             Target::InPlace(path) => (path, true),
             Target::Fresh { parent, .. } | Target::Entry { parent, .. } => (parent, false),
         };
-        let leaves = Leaves::new(folder.as_os_str().as_bytes(), below);
-        self.pin.as_mut().map_or(Ok(()), |pin| pin.leaves(leaves))
+        let is_mounted = |line: &&Folder| !line.is_new && line.device != self.folders[line.parent as usize].device;
+        let mounted = self.folders.iter().filter(is_mounted);
+        Leaves::new(folder.as_os_str().as_bytes(), below)
+            .and_mounts(mounted.map(|line| entry_path(&self.folders, line.parent, &line.name)))
     }
 }
 
@@ -142,11 +163,16 @@ pub fn plan(store: &Store, checkpoint: &Checkpoint, options: &Options, progress:
     let options = &Options { preserve_special: distrusted.is_none(), spare, ..options.clone() };
     let pin = pin(store, checkpoint)?;
     let (node, position) = find(store, checkpoint, &options.subpath)?;
-    let target = target::find(store, &options.target, node.as_folder().is_some(), options.in_place)?;
+    let entry = node.as_folder().is_none().then_some(&*node.name);
+    let target = target::find(store, &options.target, entry, options.in_place)?;
     progress.phase(Phase::Plan, node.as_folder().map(|(_, totals)| totals.entries), None);
     let root = open_root(&target)?;
     let spared = match &root {
-        Some(_) => Spared::new(store.omissions(checkpoint)?, &options.subpath).and(&options.spare).and_names(&options.untouched),
+        Some(_) => Spared::new(store.omissions(checkpoint)?, &options.subpath)
+            .and(&options.spare)
+            .and_names(&options.untouched)
+            .and_store(target::store_folders(store)?)
+            .and_pinned(store.layout().pins()),
         None => Spared::default(),
     };
     // What is to be verified is compared byte by byte.
@@ -169,9 +195,13 @@ pub fn plan(store: &Store, checkpoint: &Checkpoint, options: &Options, progress:
         progress,
         entries_max: node.as_folder().map_or(1, |(_, totals)| totals.entries),
         entries_seen: Default::default(),
+        has_matched: AtomicBool::new(!filter.has_include()),
         found: Default::default(),
     };
-    let mut found = walk_from(walk, &node, position, &target, root.clone())?;
+    let (mut found, has_matched) = walk_from(walk, &node, position, &target, root.clone())?;
+    if !has_matched {
+        return Err(Error::NoMatch { checkpoint: checkpoint.id(), patterns: options.include.clone() });
+    }
     let joined = join::join(store, &mut found, cache.as_ref())?;
     let links_outside = join::outside(store, checkpoint, &links, &joined.positions)?;
     prune(&mut found)?;
@@ -194,6 +224,8 @@ pub fn plan(store: &Store, checkpoint: &Checkpoint, options: &Options, progress:
         items: found.items,
         links: joined.links,
         extras: found.extras,
+        blocked: found.blocked,
+        exchanged: found.exchanged,
         packs: found.packs,
         spared,
         cache,
@@ -268,7 +300,8 @@ fn open_root(target: &Target) -> Result<Option<Arc<OwnedFd>>> {
 }
 
 /// Walks what is to be restored. A single entry is looked at as one of a folder that has no other.
-fn walk_from(walk: Walk<'_>, node: &Node, position: u64, target: &Target, root: Option<Arc<OwnedFd>>) -> Result<Found> {
+/// Also says whether the patterns matched anything.
+fn walk_from(walk: Walk<'_>, node: &Node, position: u64, target: &Target, root: Option<Arc<OwnedFd>>) -> Result<(Found, bool)> {
     let section = walk.cache.map_or(0, |cache| cache.trailer.root_section);
     let mut top = Folder {
         parent: 0,
@@ -281,6 +314,7 @@ fn walk_from(walk: Walk<'_>, node: &Node, position: u64, target: &Target, root: 
         wanted: true,
         finish: root.is_none(),
         differs: false,
+        device: root.as_ref().map_or(Ok(0), |root| sys::stat_fd(root).map(|stat| stat.dev)).at("read", target.path())?,
         old_section: section,
         children: 0..0,
         listing: None,
@@ -304,7 +338,7 @@ fn walk_from(walk: Walk<'_>, node: &Node, position: u64, target: &Target, root: 
         }
         _ => return Err(Error::Invalid("a file cannot be restored as a folder".into())),
     }
-    Ok(walk.found.into_inner().unwrap_or_else(PoisonError::into_inner))
+    Ok((walk.found.into_inner().unwrap_or_else(PoisonError::into_inner), walk.has_matched.into_inner()))
 }
 
 fn differs(root: &OwnedFd, options: &Options, meta: &Meta) -> rustix::io::Result<bool> {
@@ -340,7 +374,7 @@ fn prune(found: &mut Found) -> Result<()> {
 /// Marks the existing folders whose time will change because something in them does.
 fn mark_unfinished(found: &mut Found, links: &[Link], delete: bool) {
     let changed = found.items.iter().filter(|item| item.action != Action::Meta).map(|item| item.folder);
-    let removed = found.extras.iter().filter(|extra| delete || extra.is_stale).map(|extra| extra.folder);
+    let removed = found.extras.iter().filter(|_| delete).map(|extra| extra.folder);
     let made = found.folders.iter().skip(1).filter(|line| line.is_new && line.wanted).map(|line| line.parent);
     let all: Vec<u32> = changed.chain(removed).chain(made).chain(links.iter().map(|link| link.folder)).collect();
     for folder in all {
@@ -354,6 +388,11 @@ fn sum_up(found: &mut Found, links: &[Link], delete: bool) {
     counts.linked = links.len() as u64;
     counts.folders_created = found.folders.iter().filter(|line| line.is_new && line.wanted).count() as u64;
     counts.metadata_changed += found.folders.iter().filter(|line| line.differs).count() as u64;
-    let sum = |goes: bool| found.extras.iter().filter(|e| (delete || e.is_stale) == goes).map(|e| e.entries).sum();
-    (counts.deleted, counts.kept) = (sum(true), sum(false));
+    let extras: u64 = found.extras.iter().map(|extra| extra.entries).sum();
+    (counts.deleted, counts.kept) = if delete { (extras, 0) } else { (0, extras) };
+    // Of an entry that the patterns do not want, nothing goes.
+    let made = found.items.iter().map(|item| (item.folder, item.index)).chain(links.iter().map(|link| (link.folder, link.index)));
+    let made: HashSet<(u32, u32)> = made.collect();
+    found.exchanged.retain(|place, _| made.contains(place));
+    counts.deleted += found.exchanged.values().sum::<u64>();
 }

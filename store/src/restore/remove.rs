@@ -1,17 +1,17 @@
-//! Removing what is in the way, deepest first, without ever following a symlink.
+//! Removing what is in the way, deepest first, without ever following a symlink; and what a removal would come to.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::{
     fs::{AtFlags, Mode, OFlags},
     io::{Errno, Result},
 };
 
-use super::select::Spared;
-use crate::{name, sys};
+use super::{descent::Descent, select::Spared};
+use crate::sys::{self, Stat};
 
-/// What a removal came to.
-#[derive(Clone, Copy, Debug, Default)]
+/// What a removal came to, or would come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
     /// Entries removed.
     pub entries: u64,
@@ -19,21 +19,166 @@ pub struct Removed {
     pub kept: bool,
 }
 
-struct Level {
-    name: Vec<u8>,
-    path: Vec<u8>,
-    left: Vec<Vec<u8>>,
-    id: (u64, u64),
-    kept: bool,
+/// Removes an entry and all that is in it, but for what is spared; `path` is that of the entry. What is mounted there or below is kept.
+/// Folders of this user that are read-only are made writable, and get their modes back where they stay.
+pub fn remove(folder: BorrowedFd<'_>, entry: &[u8], path: &[u8], spared: &Spared) -> Result<Removed> {
+    Sweep::begin(folder, entry, path, spared, true)?.run()
 }
 
-/// A folder that is removed from the last of its names on. One that is spared with all that is in it has none to begin with.
-fn level(fd: &OwnedFd, name: &[u8], path: Vec<u8>, spared: &Spared) -> Result<Level> {
-    let stat = sys::stat_fd(fd)?;
-    let names = sys::names(fd.as_fd())?;
-    let kept = spared.covers_one_of(&names);
-    let left = if kept { Vec::new() } else { names };
-    Ok(Level { name: name.to_vec(), path, left, id: (stat.dev, stat.ino), kept })
+/// What [`remove`] would come to. A folder that cannot be looked into counts as one entry.
+pub fn foresee(folder: BorrowedFd<'_>, entry: &[u8], path: &[u8], spared: &Spared) -> Result<Removed> {
+    Sweep::begin(folder, entry, path, spared, false)?.run()
+}
+
+struct Sweep<'a> {
+    walk: Descent,
+    /// The entry's name, which may be another one than in its path.
+    entry: &'a [u8],
+    path: &'a [u8],
+    spared: &'a Spared,
+    removes: bool,
+    /// Device and mount of the folder where it begins.
+    place: (u64, Option<u64>),
+    entries: u64,
+}
+
+/// What the name of an entry leads to.
+enum Found {
+    Folder(OwnedFd, Stat, Vec<Vec<u8>>),
+    Other,
+    Gone,
+    /// A folder that may not be looked into.
+    Closed,
+    /// Something that stays as it is.
+    Kept,
+}
+
+impl<'a> Sweep<'a> {
+    fn begin(folder: BorrowedFd<'_>, entry: &'a [u8], path: &'a [u8], spared: &'a Spared, removes: bool) -> Result<Self> {
+        let walk = Descent::new(folder, b"", Vec::new())?;
+        let place = (sys::stat_fd(folder)?.dev, sys::mount_id(folder, b""));
+        Ok(Sweep { walk, entry, path, spared, removes, place, entries: 0 })
+    }
+
+    fn run(mut self) -> Result<Removed> {
+        match self.spared.covers(self.path) {
+            true => self.walk.keep(),
+            false => self.take(self.entry)?,
+        }
+        loop {
+            if let Some(name) = self.walk.next_name() {
+                self.visit(&name)?;
+                continue;
+            }
+            let stays = self.walk.stays();
+            if let Some(mode) = self.walk.mode_before().filter(|_| stays) {
+                rustix::fs::fchmod(self.walk.folder(), Mode::from_raw_mode(mode))?;
+            }
+            let Some(mut name) = self.walk.leave()? else { return Ok(Removed { entries: self.entries, kept: stays }) };
+            if self.walk.is_first() {
+                name = self.entry.to_vec();
+            }
+            match (stays, self.removes) {
+                (true, _) => self.walk.keep(),
+                (false, true) => self.entries += u64::from(unlink(self.walk.folder(), &name, AtFlags::REMOVEDIR)?),
+                (false, false) => self.entries += 1,
+            }
+        }
+    }
+
+    fn visit(&mut self, name: &[u8]) -> Result<()> {
+        let spared = self.spared;
+        if spared.is_being_built(self.walk.folder(), name) || self.walk.at_path(name, |path| spared.covers_exactly(path)) {
+            self.walk.keep();
+            return Ok(());
+        }
+        self.take(name)
+    }
+
+    /// Removes an entry that is not spared by itself, or goes down into it.
+    fn take(&mut self, name: &[u8]) -> Result<()> {
+        let mut refused = Errno::ISDIR;
+        if self.removes {
+            match unlink(self.walk.folder(), name, AtFlags::empty()) {
+                // A file that may not be removed, or a folder.
+                Err(e @ (Errno::ISDIR | Errno::PERM)) => refused = e,
+                other => {
+                    self.entries += u64::from(other?);
+                    return Ok(());
+                }
+            }
+        }
+        match self.look(name)? {
+            Found::Folder(fd, stat, names) => {
+                match self.walk.is_first() {
+                    true => self.walk.enter_at(self.path, fd, &stat, names),
+                    false => self.walk.enter(name, fd, &stat, names),
+                }
+                if self.removes && is_closed(&stat) {
+                    rustix::fs::fchmod(self.walk.folder(), Mode::from_raw_mode(stat.mode & 0o7777 | 0o700))?;
+                    self.walk.note_mode(stat.mode & 0o7777);
+                }
+            }
+            Found::Kept => self.walk.keep(),
+            Found::Gone => {}
+            Found::Other if self.removes => return Err(refused),
+            Found::Closed if self.removes => return Err(Errno::ACCESS),
+            Found::Other | Found::Closed => self.entries += 1,
+        }
+        Ok(())
+    }
+
+    fn look(&self, name: &[u8]) -> Result<Found> {
+        let above = self.walk.folder();
+        let fd = match sys::open_folder_at(above, name) {
+            Err(Errno::NOTDIR | Errno::LOOP) => return Ok(Found::Other),
+            Err(Errno::NOENT) => return Ok(Found::Gone),
+            Err(Errno::ACCESS) if self.removes => return self.look_by_force(name),
+            Err(Errno::ACCESS) => return Ok(Found::Closed),
+            other => other?,
+        };
+        let stat = sys::stat_fd(&fd)?;
+        self.look_into(fd, stat)
+    }
+
+    /// Looks at a folder of this user that may not be read, after making it readable.
+    fn look_by_force(&self, name: &[u8]) -> Result<Found> {
+        let above = self.walk.folder();
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let found = rustix::fs::openat(above, name, flags, Mode::empty())?;
+        let stat = sys::stat_fd(&found)?;
+        if !is_closed(&stat) {
+            return Ok(Found::Closed);
+        }
+        let path = format!("/proc/self/fd/{}", found.as_raw_fd());
+        rustix::fs::chmod(&path, Mode::from_raw_mode(stat.mode & 0o7777 | 0o700))?;
+        let looked = sys::open_folder_at(above, name).and_then(|fd| self.look_into(fd, stat));
+        if !matches!(looked, Ok(Found::Folder(..))) {
+            rustix::fs::chmod(&path, Mode::from_raw_mode(stat.mode & 0o7777))?;
+        }
+        looked
+    }
+
+    fn look_into(&self, fd: OwnedFd, stat: Stat) -> Result<Found> {
+        if self.spared.is_store(&stat) || (stat.dev, sys::mount_id(fd.as_fd(), b"")) != self.place {
+            return Ok(Found::Kept);
+        }
+        // Whoever may not enter a folder does not find the way back up either.
+        if !self.removes && sys::stat_at(fd.as_fd(), b".") == Err(Errno::ACCESS) {
+            return Ok(Found::Closed);
+        }
+        let names = sys::names(fd.as_fd())?;
+        match self.spared.covers_one_of(&names) {
+            true => Ok(Found::Kept),
+            false => Ok(Found::Folder(fd, stat, names)),
+        }
+    }
+}
+
+/// Whether a folder is this user's, who yet may not change what is in it.
+pub fn is_closed(stat: &Stat) -> bool {
+    let user = rustix::process::geteuid();
+    !user.is_root() && stat.uid == user.as_raw() && stat.mode & 0o700 != 0o700
 }
 
 fn unlink(folder: BorrowedFd<'_>, name: &[u8], flags: AtFlags) -> Result<bool> {
@@ -42,83 +187,4 @@ fn unlink(folder: BorrowedFd<'_>, name: &[u8], flags: AtFlags) -> Result<bool> {
         Err(Errno::NOENT) => Ok(false),
         Err(e) => Err(e),
     }
-}
-
-/// Removes an entry and all that is in it, but for what is spared; `path` is that of the entry. Other filesystems that are mounted there or
-/// below are kept.
-pub fn remove(folder: BorrowedFd<'_>, entry: &[u8], path: &[u8], spared: &Spared) -> Result<Removed> {
-    let mut done = Removed::default();
-    if spared.covers(path) {
-        return Ok(Removed { kept: true, ..done });
-    }
-    match unlink(folder, entry, AtFlags::empty()) {
-        Err(Errno::ISDIR | Errno::PERM) => {}
-        other => return other.map(|gone| Removed { entries: u64::from(gone), ..done }),
-    }
-    let mut fd = sys::open_folder_at(folder, entry)?;
-    let device = sys::stat_fd(folder)?.dev;
-    if sys::stat_fd(&fd)?.dev != device {
-        return Ok(Removed { kept: true, ..done });
-    }
-    // One folder is open at a time: a tree may be deeper than there are file descriptors.
-    let mut levels = vec![level(&fd, entry, path.to_vec(), spared)?];
-    while let Some(top) = levels.last_mut() {
-        let Some(next) = top.left.pop() else {
-            let Some(finished) = levels.pop() else { break };
-            done.kept |= finished.kept;
-            let Some(above) = levels.last_mut() else {
-                if !finished.kept {
-                    done.entries += u64::from(unlink(folder, entry, AtFlags::REMOVEDIR)?);
-                }
-                break;
-            };
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            fd = rustix::fs::openat(&fd, "..", flags, Mode::empty())?;
-            let stat = sys::stat_fd(&fd)?;
-            if (stat.dev, stat.ino) != above.id {
-                return Err(Errno::STALE);
-            }
-            above.kept |= finished.kept;
-            if !finished.kept {
-                done.entries += u64::from(unlink(fd.as_fd(), &finished.name, AtFlags::REMOVEDIR)?);
-            }
-            continue;
-        };
-        let path = name::join(&top.path, &next);
-        if spared.covers(&path) {
-            top.kept = true;
-            continue;
-        }
-        match unlink(fd.as_fd(), &next, AtFlags::empty()) {
-            Err(Errno::ISDIR | Errno::PERM) => {
-                let below = sys::open_folder_at(fd.as_fd(), &next)?;
-                let lower = level(&below, &next, path, spared)?;
-                if lower.id.0 == device {
-                    fd = below;
-                    levels.push(lower);
-                } else {
-                    top.kept = true;
-                }
-            }
-            other => done.entries += u64::from(other?),
-        }
-    }
-    Ok(done)
-}
-
-/// How many entries a removal would look at to remove them: none where all of it is spared.
-pub fn count(folder: BorrowedFd<'_>, entry: &[u8], path: &[u8], spared: &Spared) -> u64 {
-    if spared.covers(path) {
-        return 0;
-    }
-    let Ok(fd) = sys::open_folder_at(folder, entry) else { return 1 };
-    let device = |fd: BorrowedFd<'_>| sys::stat_fd(fd).map(|stat| stat.dev);
-    if device(fd.as_fd()) != device(folder) {
-        return 0;
-    }
-    let Ok(names) = sys::names(fd.as_fd()) else { return 1 };
-    if spared.covers_one_of(&names) {
-        return 0;
-    }
-    1 + names.iter().map(|inner| count(fd.as_fd(), inner, &name::join(path, inner), spared)).sum::<u64>()
 }

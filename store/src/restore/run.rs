@@ -11,20 +11,26 @@ use std::{
     },
 };
 
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::{
+    fs::{AtFlags, Mode, OFlags},
+    io::Errno,
+};
 
 use super::{
+    medium::{self, Medium},
     meta::{self, Current, Handle, Refused},
     plan::Plan,
     pool,
     remove::remove,
     select::Spared,
+    settle::Settled,
     staged,
+    summary::Counts,
     table::{Action, Dirs, Stamp, entry_path, folder_path},
     target::Target,
 };
 use crate::{
-    error::{IoContext, Result},
+    error::{Error, IoContext, Result},
     name,
     progress::{self, Progress},
     store::Store,
@@ -56,10 +62,6 @@ pub struct Done {
     pub stamps: Vec<(u32, u32, Stamp)>,
     /// How folders look now.
     pub folders: Vec<(u32, Stamp)>,
-    /// Files written.
-    pub files: u64,
-    /// Their bytes.
-    pub bytes: u64,
 }
 
 impl Done {
@@ -74,8 +76,6 @@ impl Done {
     pub fn add(&mut self, other: Done) {
         self.stamps.extend(other.stamps);
         self.folders.extend(other.folders);
-        self.files += other.files;
-        self.bytes = self.bytes.saturating_add(other.bytes);
     }
 }
 
@@ -90,49 +90,62 @@ pub struct Staging {
 }
 
 impl Staging {
-    /// Makes the staging folder, if the target is a new folder.
-    pub fn open(store: &Store, plan: &Plan) -> Result<Self> {
-        if let Some(root) = &plan.root {
-            let busy = || crate::Error::TargetBusy { path: plan.target() };
-            if !staged::hold(root.as_fd()).at("lock", plan.target())? {
-                return Err(busy());
-            }
-            return Ok(Staging { root: root.clone(), beside: None, created: None });
+    /// Makes the staging folder, if the target is a new folder. Who fails says whether nothing was left.
+    pub fn open(store: &Store, plan: &Plan) -> Result<Self, (Error, bool)> {
+        let Some(root) = &plan.root else { return Self::make(plan) };
+        let clean = |e: Error| (e, true);
+        if !staged::hold(root.as_fd()).at("lock", plan.target()).map_err(clean)? {
+            return Err(clean(Error::TargetBusy { path: plan.target() }));
         }
-        let Target::Fresh { parent, name, .. } = &plan.target else {
-            return Err(crate::Error::Invalid("the target is not open".into()));
+        if let Target::InPlace(path) = &plan.target {
+            staged::check_alone(store.layout(), plan.op, path).map_err(clean)?;
+        }
+        Ok(Staging { root: root.clone(), beside: None, created: None })
+    }
+
+    fn make(plan: &Plan) -> Result<Self, (Error, bool)> {
+        let staged = staged::folder_name(plan.op, plan.target.name());
+        let (above, path) = make_beside(plan, &staged).map_err(|e| (e, true))?;
+        let set_up = || -> Result<_> {
+            let opened = sys::open_folder_at(above.as_fd(), &staged).at("open folder", &path)?;
+            staged::hold(opened.as_fd()).at("lock", &path)?;
+            meta::make_private(opened.as_fd()).at("change mode of", &path)?;
+            let created = probe(&opened).at("write to", &path)?;
+            Ok((opened, created))
         };
-        fs::create_dir_all(parent).at("create folder", parent)?;
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let above = rustix::fs::open(parent, flags, Mode::empty()).at("open folder", parent)?;
-        staged::clear_beside(store.layout(), above.as_fd(), name);
-        let staged = staged::folder_name(plan.op, name);
-        let path = parent.join(name::as_path(&staged));
-        rustix::fs::mkdirat(&above, staged.as_slice(), Mode::RWXU).at("create folder", &path)?;
-        let opened = sys::open_folder_at(above.as_fd(), &staged).at("open folder", &path)?;
-        staged::hold(opened.as_fd()).at("lock", &path)?;
-        meta::make_private(opened.as_fd()).at("change mode of", &path)?;
-        let mut staging = Staging { root: Arc::new(opened), beside: Some((above, staged)), created: None };
-        let probed = staging.probe().at("write to", &path).inspect_err(|_| staging.remove())?;
-        staging.created = Some(probed);
-        Ok(staging)
-    }
-
-    /// Learns by a file what the process's umask and owner make of one.
-    fn probe(&self) -> rustix::io::Result<Current> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&self.root, "probe", flags, Mode::from_raw_mode(0o777))?;
-        let stat = sys::stat_fd(&file)?;
-        rustix::fs::unlinkat(&self.root, "probe", AtFlags::empty())?;
-        Ok(Current { mode: stat.mode & 0o777, uid: stat.uid, gid: stat.gid, xattrs: Vec::new() })
-    }
-
-    /// Removes the staging folder with all that is in it.
-    pub fn remove(&self) {
-        if let Some((above, name)) = &self.beside {
-            let _ = remove(above.as_fd(), name, b"", &Spared::default());
+        match set_up() {
+            Ok((opened, created)) => {
+                Ok(Staging { root: Arc::new(opened), beside: Some((above, staged)), created: Some(created) })
+            }
+            Err(e) => Err((e, remove(above.as_fd(), &staged, b"", &Spared::default()).is_ok())),
         }
     }
+
+    /// Removes the staging folder with all that is in it. False where something of it is left.
+    pub fn remove(&self) -> bool {
+        let Some((above, name)) = &self.beside else { return true };
+        remove(above.as_fd(), name, b"", &Spared::default()).is_ok_and(|removed| !removed.kept)
+    }
+}
+
+/// Makes the folder in which a new one is built, and opens the one that it is in.
+fn make_beside(plan: &Plan, staged: &[u8]) -> Result<(OwnedFd, PathBuf)> {
+    let Target::Fresh { parent, .. } = &plan.target else { return Err(Error::Invalid("the target is not open".into())) };
+    fs::create_dir_all(parent).at("create folder", parent)?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let above = rustix::fs::open(parent, flags, Mode::empty()).at("open folder", parent)?;
+    let path = parent.join(name::as_path(staged));
+    rustix::fs::mkdirat(&above, staged, Mode::RWXU).at("create folder", &path)?;
+    Ok((above, path))
+}
+
+/// Learns by a file what the process's umask and owner make of one.
+fn probe(folder: &OwnedFd) -> rustix::io::Result<Current> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(folder, "probe", flags, Mode::from_raw_mode(0o777))?;
+    let stat = sys::stat_fd(&file)?;
+    rustix::fs::unlinkat(folder, "probe", AtFlags::empty())?;
+    Ok(Current { mode: stat.mode & 0o777, uid: stat.uid, gid: stat.gid, xattrs: Vec::new() })
 }
 
 /// The name under which an entry is built in a folder that exists.
@@ -153,8 +166,33 @@ pub struct Run<'a> {
     pub not_made: Mutex<HashSet<(u32, u32)>>,
     pub skipped: Mutex<Vec<Skipped>>,
     pub foreign: AtomicU64,
-    /// Whether each file and folder has to be synced by itself.
-    pub syncs_each: bool,
+    /// The filesystems that the target lies on.
+    pub mediums: Vec<Medium>,
+}
+
+impl<'a> Run<'a> {
+    /// A restore that begins now.
+    pub fn new(
+        store: &'a Store,
+        plan: &'a Plan,
+        progress: &'a dyn Progress,
+        staging: &'a Staging,
+        step: &'a (dyn Fn(u32) -> (u32, Vec<u8>) + Sync),
+    ) -> Result<Self> {
+        let dirs = Dirs::new(staging.root.clone(), step);
+        Ok(Run {
+            mediums: medium::mediums(plan, &dirs)?,
+            store,
+            plan,
+            progress,
+            staging,
+            dirs,
+            written: written(plan),
+            not_made: Default::default(),
+            skipped: Default::default(),
+            foreign: AtomicU64::new(0),
+        })
+    }
 }
 
 impl Run<'_> {
@@ -290,8 +328,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Removes everything that was built and has not got its name yet.
-    pub fn abandon(&self) {
+    /// Removes everything that was built and has not got its name yet. False where some of it is left.
+    pub fn abandon(&self) -> bool {
         if self.staging.beside.is_some() {
             return self.staging.remove();
         }
@@ -299,14 +337,42 @@ impl Run<'_> {
         let items = plan.items.iter().filter(|item| item.action != Action::Meta).map(|item| (item.folder, item.index));
         let links = plan.links.iter().map(|link| (link.folder, link.index));
         let made = plan.folders.iter().skip(1).filter(|line| line.is_new).map(|line| (line.parent, line.index));
+        let mut is_clear = true;
         for (folder, index) in items.chain(links).chain(made) {
             if plan.folders[folder as usize].is_new {
                 continue;
             }
-            if let Ok(fd) = self.dirs.get(folder) {
-                let _ = remove(fd.as_fd(), &temporary(plan, folder, index), b"", &Spared::default());
+            is_clear &= match self.dirs.get(folder) {
+                Ok(fd) => remove(fd.as_fd(), &temporary(plan, folder, index), b"", &Spared::default()).is_ok_and(|r| !r.kept),
+                Err(e) => e == Errno::NOENT,
+            };
+        }
+        is_clear
+    }
+
+    /// The counts of what was made: those of the plan, but for what was skipped.
+    pub fn made(&self, settled: &Settled) -> Result<Counts> {
+        let plan = self.plan;
+        let mut counts = plan.summary.counts.clone();
+        (counts.deleted, counts.metadata_changed) = (settled.deleted, settled.metadata);
+        let lost = self.not_made.lock().unwrap_or_else(PoisonError::into_inner);
+        if lost.is_empty() {
+            return Ok(counts);
+        }
+        let mut is_lost = vec![false; plan.folders.len()];
+        for (folder, line) in plan.folders.iter().enumerate().skip(1).filter(|(_, line)| line.is_new) {
+            is_lost[folder] = is_lost[line.parent as usize] || lost.contains(&(line.parent, line.index));
+            counts.folders_created -= u64::from(is_lost[folder] && line.wanted);
+        }
+        let is_lost = |folder: u32, index: u32| is_lost[folder as usize] || lost.contains(&(folder, index));
+        for item in plan.items.iter().filter(|item| item.action != Action::Meta && is_lost(item.folder, item.index)) {
+            let node = plan.node(item.folder, item.index)?;
+            if node.as_folder().is_none() && !plan.options.withholds(&node) {
+                counts.take(item.action, &node);
             }
         }
+        counts.linked -= plan.links.iter().filter(|link| is_lost(link.folder, link.index)).count() as u64;
+        Ok(counts)
     }
 
     /// The folder's path from the target, for what is spared.

@@ -1,13 +1,15 @@
 //! Which entries a restore is about: patterns, and what it must never delete.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, os::fd::BorrowedFd, path::PathBuf};
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
+use super::staged;
 use crate::{
     error::{Error, Result},
     name,
     omitted::{Omission, Reason},
+    sys::Stat,
 };
 
 /// The patterns of a restore.
@@ -59,11 +61,18 @@ impl Filter {
     }
 }
 
-/// What is not deleted although the checkpoint does not have it: what capture left out, and what somebody asks to spare.
+/// What is not deleted although the checkpoint does not have it: what capture left out, what somebody asks to spare, the store itself,
+/// and what other restores build.
 #[derive(Debug, Default)]
 pub struct Spared {
     exact: HashSet<Vec<u8>>,
+    /// Length of the longest exact path.
+    longest: usize,
     names: HashSet<Vec<u8>>,
+    /// Device and inode of the store's folders.
+    store: HashSet<(u64, u64)>,
+    /// The store's folder of pins.
+    pins: Option<PathBuf>,
 }
 
 impl Spared {
@@ -77,16 +86,31 @@ impl Spared {
                 Some(rest) => rest.join(&b'/'),
                 None => continue,
             };
-            spared.exact.insert(path);
+            spared.insert(path);
         }
         spared
+    }
+
+    fn insert(&mut self, path: Vec<u8>) {
+        self.longest = self.longest.max(path.len());
+        self.exact.insert(path);
     }
 
     /// The same, and more paths.
     pub fn and(mut self, paths: &[Vec<u8>]) -> Self {
         let parts = |path: &Vec<u8>| name::components(path).collect::<Vec<_>>().join(&b'/');
-        self.exact.extend(paths.iter().map(parts).filter(|path| !path.is_empty()));
+        paths.iter().map(parts).filter(|path| !path.is_empty()).for_each(|path| self.insert(path));
         self
+    }
+
+    /// The same, and the folders of the store, by whatever path they are found.
+    pub fn and_store(self, folders: HashSet<(u64, u64)>) -> Self {
+        Spared { store: folders, ..self }
+    }
+
+    /// The same, and what the operations with pins in this folder build.
+    pub fn and_pinned(self, pins: PathBuf) -> Self {
+        Spared { pins: Some(pins), ..self }
     }
 
     /// The same, and whatever has one of these names, with the folder that it is in.
@@ -106,10 +130,22 @@ impl Spared {
 
     /// Whether a path was left out, by itself or with a folder that it is in.
     pub fn covers(&self, path: &[u8]) -> bool {
-        if self.exact.is_empty() {
-            return false;
-        }
-        let ends = path.iter().enumerate().filter(|(_, b)| **b == b'/').map(|(i, _)| i).chain([path.len()]);
-        self.exact.contains(&b""[..]) || ends.into_iter().any(|end| self.exact.contains(&path[..end]))
+        let slashes = path.iter().take(self.longest + 1).enumerate().filter(|(_, b)| **b == b'/').map(|(i, _)| i);
+        self.exact.contains(&b""[..]) || slashes.chain([path.len()]).any(|end| self.covers_exactly(&path[..end]))
+    }
+
+    /// Whether a path was left out by itself.
+    pub fn covers_exactly(&self, path: &[u8]) -> bool {
+        path.len() <= self.longest && self.exact.contains(path)
+    }
+
+    /// Whether this is the store's folder, or one in it.
+    pub fn is_store(&self, stat: &Stat) -> bool {
+        self.store.contains(&(stat.dev, stat.ino))
+    }
+
+    /// Whether another restore builds an entry of this name, or did until it died.
+    pub fn is_being_built(&self, folder: BorrowedFd<'_>, name: &[u8]) -> bool {
+        self.pins.as_ref().is_some_and(|pins| staged::is_being_built(folder, name, pins))
     }
 }

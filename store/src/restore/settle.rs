@@ -2,7 +2,11 @@
 
 use std::{
     collections::HashSet,
-    os::fd::{AsFd, BorrowedFd},
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::fs::MetadataExt,
+    },
+    path::Path,
 };
 
 use rustix::{
@@ -11,12 +15,13 @@ use rustix::{
 };
 
 use super::{
-    remove::remove,
+    remove::{foresee, remove},
     run::{Done, Run, temporary},
     select::Spared,
     staged,
     table::{Action, Stamp},
     target::Target,
+    walk::{HOLDS_SPARED, NOT_EMPTY},
 };
 use crate::{
     clock,
@@ -89,10 +94,22 @@ impl Run<'_> {
             false => rename_new(above.as_fd(), staged, above.as_fd(), name),
         };
         match renamed {
-            Err(Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR) => Err(Error::TargetNotEmpty { path }),
-            other => {
-                other.at("rename into place", &path)?;
-                super::medium::sync_name(&path)
+            Err(Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR) => return Err(Error::TargetNotEmpty { path }),
+            other => other.at("rename into place", &path)?,
+        }
+        self.check_is_there(&path)?;
+        super::medium::sync_name(&path)
+    }
+
+    /// Fails unless the target's path leads to the folder that was built.
+    fn check_is_there(&self, path: &Path) -> Result<()> {
+        let built = sys::stat_fd(&self.staging.root).at("read", path)?;
+        let found = std::fs::symlink_metadata(path).at("read", path)?;
+        match (found.dev(), found.ino()) == (built.dev, built.ino) {
+            true => Ok(()),
+            false => {
+                let path = path.display();
+                Err(Error::Invalid(format!("cannot restore to {path}: it, or a folder above it, was moved meanwhile; try again")))
             }
         }
     }
@@ -182,17 +199,16 @@ impl Run<'_> {
         // What stays must not get a temporary name, under which the next restore would remove it.
         let goes = match (is_folder, self.plan.options.delete) {
             (false, _) => Ok(true),
-            (true, false) => sys::open_folder_at(fd.as_fd(), name).and_then(|fd| match sys::names(fd.as_fd())?.is_empty() {
-                true => Ok(true),
-                false => Err(Errno::NOTEMPTY),
-            }),
-            (true, true) => self.holds_what_stays(fd.as_fd(), name, &path).map(|holds| !holds),
+            (true, deletes) => match foresee(fd.as_fd(), name, &path, &self.plan.spared) {
+                Ok(foreseen) if !foreseen.kept && !deletes && foreseen.entries > 1 => Err(Errno::NOTEMPTY),
+                other => other.map(|foreseen| !foreseen.kept),
+            },
         };
         let temporary = temporary(self.plan, folder, index);
         let gone = match goes {
             Ok(true) => swap(fd.as_fd(), &temporary, &self.aside(folder, index), name).and_then(|old| {
                 // A power cut must not keep the removal and lose the exchange.
-                let synced = self.sync_file(fd.as_fd());
+                let synced = self.sync_file(folder, fd.as_fd());
                 let removed = synced.and_then(|()| self.remove_old(fd.as_fd(), &old, &path, is_folder, out));
                 if !matches!(removed, Ok(true)) && !put_back(fd.as_fd(), &old, &temporary, name) {
                     let old = name::display(&old);
@@ -205,8 +221,8 @@ impl Run<'_> {
         };
         let reason = match gone {
             Ok(true) => return Ok(()),
-            Ok(false) => "a folder is in its place that holds what the checkpoint left out".to_owned(),
-            Err(Errno::NOTEMPTY | Errno::EXIST) => "a folder with other files is in its place (--delete removes it)".to_owned(),
+            Ok(false) => HOLDS_SPARED.to_owned(),
+            Err(Errno::NOTEMPTY | Errno::EXIST) => NOT_EMPTY.to_owned(),
             Err(e) => e.to_string(),
         };
         let _ = remove(fd.as_fd(), &temporary, b"", &Spared::default());
@@ -230,7 +246,10 @@ impl Run<'_> {
     ) -> rustix::io::Result<bool> {
         match (is_folder, self.plan.options.delete) {
             (false, _) => rustix::fs::unlinkat(fd, old, AtFlags::empty()).map(|()| true),
-            (true, false) => rustix::fs::unlinkat(fd, old, AtFlags::REMOVEDIR).map(|()| true),
+            (true, false) => rustix::fs::unlinkat(fd, old, AtFlags::REMOVEDIR).map(|()| {
+                out.deleted += 1;
+                true
+            }),
             (true, true) => remove(fd, old, path, &self.plan.spared).map(|removed| {
                 out.deleted += removed.entries;
                 !removed.kept
@@ -238,29 +257,8 @@ impl Run<'_> {
         }
     }
 
-    /// Whether a removal would leave something of an entry: what is spared, or another filesystem.
-    fn holds_what_stays(&self, above: BorrowedFd<'_>, name: &[u8], path: &[u8]) -> rustix::io::Result<bool> {
-        if self.plan.spared.covers(path) {
-            return Ok(true);
-        }
-        let fd = match sys::open_folder_at(above, name) {
-            Err(Errno::NOTDIR | Errno::LOOP | Errno::NOENT) => return Ok(false),
-            other => other?,
-        };
-        let names = sys::names(fd.as_fd())?;
-        if sys::stat_fd(&fd)?.dev != sys::stat_fd(above)?.dev || self.plan.spared.covers_one_of(&names) {
-            return Ok(true);
-        }
-        for inner in names {
-            if self.holds_what_stays(fd.as_fd(), &inner, &name::join(path, &inner))? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
     fn delete_extras(&self, out: &mut Settled) -> Result<()> {
-        for extra in self.plan.extras.iter().filter(|extra| extra.is_stale || self.plan.options.delete) {
+        for extra in self.plan.extras.iter().filter(|_| self.plan.options.delete) {
             let path = self.inside(extra.folder, &extra.name);
             let fd = self.dirs.get(extra.folder).at("open folder", self.path(extra.folder, &extra.name))?;
             match remove(fd.as_fd(), &extra.name, &path, &self.plan.spared) {

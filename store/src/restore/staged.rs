@@ -1,7 +1,8 @@
 //! What a restore builds under temporary names, and clearing it away where its process died.
 //!
-//! Who restores holds a lock (flock) on the folder in which it builds, and a pin in the store that names that folder. Both end with
-//! the process. So the next restore into the folder may remove what it finds there, and gc whatever a dead pin leads to.
+//! A restore holds a lock (flock) on the folder in which it builds, and a pin in the store that names that folder. Both end with the
+//! process. What a dead pin leads to is removed by the next restore, `create` or gc. Nothing is removed for its name alone, and nothing that
+//! is locked.
 
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -13,7 +14,7 @@ use rustix::{
     io::Errno,
 };
 
-use super::{remove::remove, select::Spared};
+use super::{descent::Descent, remove::remove, select::Spared};
 use crate::{
     error::{Error, IoContext, Result},
     format::NAME_BYTES_MAX,
@@ -21,9 +22,7 @@ use crate::{
     layout::Layout,
     name,
     pin::{self, Leaves},
-    store::Store,
     sys,
-    tree::DEPTH_MAX,
 };
 
 const MARK: &[u8] = b".parhelia-";
@@ -40,39 +39,45 @@ pub fn folder_name(op: OpId, target: &[u8]) -> Vec<u8> {
     [b".", &target[..kept], mark.as_bytes()].concat()
 }
 
-/// The operation that a temporary name holds; `None` where the name has another form. Anybody may have given such a name: see [`maker`].
-fn operation(name: &[u8]) -> Option<OpId> {
-    let at = name.windows(MARK.len()).rposition(|part| part == MARK).filter(|_| name.starts_with(b"."))?;
+/// The operation whose id is in a name of such a form, and the form.
+fn operation(name: &[u8]) -> Option<(OpId, Form)> {
+    if !name.starts_with(b".") {
+        return None;
+    }
+    let at = name.windows(MARK.len()).rposition(|part| part == MARK)?;
     let (op, rest) = name[at + MARK.len()..].split_at_checked(24)?;
-    let is_hex = |text: &[u8]| !text.is_empty() && text.iter().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(b));
+    let is_digit = |b: &u8| b.is_ascii_digit() || (b'a'..=b'f').contains(b);
+    let is_hex = |text: &[u8]| !text.is_empty() && text.iter().all(is_digit);
     let parts: Vec<&[u8]> = rest.split(|b| *b == b'-').collect();
-    let is_ours = match parts.as_slice() {
-        [b""] => at > 0,
-        [b"", folder, index] => at == 0 && is_hex(folder) && is_hex(index),
-        _ => false,
+    let form = match parts.as_slice() {
+        [b""] if at > 0 => Form::Folder,
+        [b"", folder, index] if at == 0 && is_hex(folder) && is_hex(index) => Form::Entry,
+        _ => return None,
     };
-    std::str::from_utf8(op).ok().filter(|_| is_ours && is_hex(op)).and_then(OpId::from_hex)
+    let op = std::str::from_utf8(op).ok().filter(|op| op.bytes().all(|b| is_digit(&b)))?;
+    OpId::from_hex(op).map(|op| (op, form))
 }
 
-/// The state of the restore that made an entry under a temporary name.
+/// What is built under a temporary name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Maker {
-    /// It is under way.
-    Running,
-    /// Its process died, so that the entry may go.
-    Dead,
+enum Form {
+    /// A new folder, beside its place. Whoever builds it holds a lock on it.
+    Folder,
+    /// An entry of a folder that exists. Whoever builds it holds a lock on the target.
+    Entry,
 }
 
-/// The restore that made an entry under a temporary name. `None` where the store has no pin of it: then the entry counts as the user's,
-/// whatever its name looks like. A restore notes its pin before it makes the first such entry, and removes it after the last is gone.
-pub fn maker(layout: &Layout, name: &[u8]) -> Option<Maker> {
-    let is_alive = pin::is_alive(&layout.pins(), operation(name)?)?;
-    Some(if is_alive { Maker::Running } else { Maker::Dead })
-}
-
-/// Whether a restore of this store has made an entry of this name, and the entry is to go or to get another name.
-pub fn is_staged(store: &Store, name: &[u8]) -> bool {
-    maker(store.layout(), name).is_some()
+/// Whether a restore builds something under this name, or did until it died: by the pin of its operation, which lasts until everything has
+/// its name or is removed; or by the lock on what it builds, where its pin is in another store. A name alone says nothing: it may be a
+/// user's.
+pub fn is_being_built(folder: BorrowedFd<'_>, name: &[u8], pins: &Path) -> bool {
+    match operation(name) {
+        None => false,
+        Some((op, _)) if pin::exists(pins, op) => true,
+        Some((_, Form::Entry)) => false,
+        Some((_, Form::Folder)) => sys::open_folder_at(folder, name)
+            .is_ok_and(|fd| flock(&fd, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)),
+    }
 }
 
 /// Takes the lock of a folder in which something is built. False where another restore has it; a filesystem without locks has none.
@@ -84,90 +89,152 @@ pub fn hold(folder: BorrowedFd<'_>) -> rustix::io::Result<bool> {
     }
 }
 
-/// Removes what dead restores left beside a new folder called `target`.
-pub fn clear_beside(layout: &Layout, above: BorrowedFd<'_>, target: &[u8]) {
-    let is_of = |found: &[u8]| found.starts_with(b".") && found[1..].starts_with(target);
-    let ours = |found: &[u8]| is_of(found) && maker(layout, found) == Some(Maker::Dead);
-    for found in sys::names(above).unwrap_or_default().into_iter().filter(|found| ours(found)) {
-        let Ok(folder) = sys::open_folder_at(above, &found) else { continue };
-        if hold(folder.as_fd()).unwrap_or(false) {
-            // What cannot be removed now is in nobody's way.
-            let _ = remove(above, &found, b"", &Spared::default());
+/// Fails where another restore of this store changes the folder, or one above or below it: both would go by what they had found there.
+pub fn check_alone(layout: &Layout, own: OpId, target: &Path) -> Result<()> {
+    for other in pin::list(&layout.pins())?.into_iter().filter(|pin| pin.alive && pin.op != own) {
+        let Some(path) = other.text.leaves.filter(|leaves| leaves.below).and_then(|leaves| leaves.folder()) else { continue };
+        let path = name::as_path(&path);
+        if path.starts_with(target) || target.starts_with(path) {
+            return Err(Error::TargetBusy { path: path.to_owned() });
         }
     }
+    Ok(())
 }
 
-/// Clears what restores into this store's checkpoints left when they died, and their pins.
+/// Clears what restores into this store's checkpoints left when they died, and their pins. A pin that leads to something that cannot be
+/// cleared now stays for the next time.
 pub fn clear_dead(layout: &Layout) -> Result<()> {
     for dead in pin::list(&layout.pins())?.into_iter().filter(|pin| !pin.alive) {
         let Some(leaves) = dead.text.leaves else { continue };
         let Some(_held) = pin::seize(&layout.pins(), dead.op)? else { continue };
-        if clear(&leaves, dead.op).unwrap_or(true) {
+        if clear(&leaves, dead.op).unwrap_or(false) {
             pin::remove_dead(&layout.pins(), dead.op)?;
         }
     }
     Ok(())
 }
 
-/// Removes what the operation built in a folder. False where another restore is at work there, so that it has to wait.
+/// Removes what the operation built in a folder, and gives folders back their modes. False where another restore is at work there, so that
+/// it has to wait.
 fn clear(leaves: &Leaves, op: OpId) -> Result<bool> {
-    let path = leaves.folder().ok_or_else(|| Error::Invalid("a pin's folder does not decode".into()))?;
+    // What leads nowhere now leads nowhere later.
+    let Some(path) = leaves.folder() else { return Ok(true) };
     let path = name::as_path(&path);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let folder = rustix::fs::open(path, flags, Mode::empty()).at("open folder", path)?;
-    if leaves.below && !hold(folder.as_fd()).at("lock", path)? {
+    let folder = match rustix::fs::open(path, flags, Mode::empty()) {
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(true),
+        other => other.at("open folder", path)?,
+    };
+    // A copy of the store has the pin of a restore that may be alive in the original. That one holds its lock.
+    let is_free = hold(folder.as_fd()).at("lock", path)?;
+    if leaves.below && !is_free {
         return Ok(false);
     }
-    let device = sys::stat_fd(&folder).at("read", path)?.dev;
-    clear_in(&folder, op, leaves.below, device, 0, path)?;
-    Ok(true)
-}
-
-fn clear_in(folder: &OwnedFd, op: OpId, below: bool, device: u64, depth: usize, path: &Path) -> Result<()> {
-    for found in sys::names(folder.as_fd()).at("read folder", path)? {
-        if operation(&found) == Some(op) {
-            remove(folder.as_fd(), &found, b"", &Spared::default()).at("remove", path.join(name::as_path(&found)))?;
-        } else if below
-            && depth < DEPTH_MAX
-            && sys::stat_at(folder.as_fd(), &found).is_ok_and(|stat| stat.is_folder() && stat.dev == device)
-            && let Ok(inner) = sys::open_folder_at(folder.as_fd(), &found)
-        {
-            clear_in(&inner, op, below, device, depth + 1, path)?;
+    let mut is_clear = clear_in(folder.as_fd(), op, leaves.below, is_free).at("clear", path)?;
+    for mounted in leaves.mounts() {
+        match open_below(&folder, &mounted) {
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
+            Err(e) => return Err(e).at("open folder", path.join(name::as_path(&mounted))),
+            Ok(below) => is_clear &= clear_in(below.as_fd(), op, true, is_free).at("clear", path)?,
         }
     }
-    Ok(())
+    for (below, mode) in leaves.opened() {
+        put_mode_back(&folder, &below, mode).at("change mode of", path.join(name::as_path(&below)))?;
+    }
+    Ok(is_clear)
+}
+
+/// Removes what the operation built in a folder, or in those below on the same filesystem as well. False where some of it is in use.
+fn clear_in(folder: BorrowedFd<'_>, op: OpId, below: bool, is_free: bool) -> rustix::io::Result<bool> {
+    let device = sys::stat_fd(folder)?.dev;
+    let mut walk = Descent::new(folder, b"", sys::names(folder)?)?;
+    let mut is_clear = true;
+    loop {
+        let Some(found) = walk.next_name() else {
+            if walk.leave()?.is_none() {
+                return Ok(is_clear);
+            }
+            continue;
+        };
+        if let Some((_, form)) = operation(&found).filter(|(found, _)| *found == op) {
+            is_clear &= match form {
+                Form::Entry => is_free,
+                Form::Folder => is_abandoned(walk.folder(), &found)?,
+            } && !remove(walk.folder(), &found, b"", &Spared::default())?.kept;
+            continue;
+        }
+        if !below || !sys::stat_at(walk.folder(), &found).is_ok_and(|stat| stat.is_folder() && stat.dev == device) {
+            continue;
+        }
+        // What may not be looked into, nothing was built in.
+        let Ok(fd) = sys::open_folder_at(walk.folder(), &found) else { continue };
+        let (stat, names) = (sys::stat_fd(&fd)?, sys::names(fd.as_fd()));
+        if let (true, Ok(names)) = (sys::stat_at(fd.as_fd(), b".").is_ok(), names) {
+            walk.enter(&found, fd, &stat, names);
+        }
+    }
+}
+
+/// Whether nobody builds the folder of this name any more.
+fn is_abandoned(above: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<bool> {
+    let fd = match sys::open_folder_at(above, name) {
+        // Its mode is the new folder's already, and does not let anybody lock it.
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => return Ok(true),
+        other => other?,
+    };
+    if !hold(fd.as_fd())? {
+        return Ok(false);
+    }
+    // It may have got its own name before the lock was free.
+    let (held, now) = (sys::stat_fd(&fd)?, sys::stat_at(above, name));
+    Ok(now.is_ok_and(|now| (now.dev, now.ino) == (held.dev, held.ino)))
+}
+
+/// Opens a folder by its path from an open one, link by link.
+fn open_below(folder: &OwnedFd, path: &[u8]) -> rustix::io::Result<OwnedFd> {
+    let mut fd = rustix::io::fcntl_dupfd_cloexec(folder, 0)?;
+    for part in name::components(path) {
+        fd = sys::open_folder_at(fd.as_fd(), part)?;
+    }
+    Ok(fd)
+}
+
+/// Gives a folder the mode back that it had, unless somebody has given it another one since.
+fn put_mode_back(folder: &OwnedFd, path: &[u8], mode: u32) -> rustix::io::Result<()> {
+    let fd = match open_below(folder, path) {
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(()),
+        other => other?,
+    };
+    match sys::stat_fd(&fd)?.mode & 0o7777 == opened_mode(mode) {
+        true => rustix::fs::fchmod(&fd, Mode::from_raw_mode(mode)),
+        false => Ok(()),
+    }
+}
+
+/// The mode that a folder has while something in it is changed.
+pub fn opened_mode(mode: u32) -> u32 {
+    mode | 0o700
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_name_holds_its_operation_or_has_another_form() {
-        let op = OpId::generate();
-        for ours in [entry_name(op, 0, 0xfe), folder_name(op, b"target"), folder_name(op, &[b'x'; 255])] {
-            assert_eq!(operation(&ours), Some(op));
-            assert!(ours.len() <= NAME_BYTES_MAX);
-        }
-        for other in [".parhelia", ".parhelia-x", ".parhelia-0123456789abcdef01234567", ".x.parhelia-0123", "a.parhelia-"] {
-            assert_eq!(operation(other.as_bytes()), None, "{other}");
-        }
-        assert_eq!(operation(format!(".parhelia-{op}-0-").as_bytes()), None);
-        assert_eq!(operation(format!("x.parhelia-{op}").as_bytes()), None);
+    fn is_staged(name: &[u8]) -> bool {
+        operation(name).is_some()
     }
 
     #[test]
-    fn a_temporary_name_is_ours_while_its_pin_is_there() {
-        let dir = tempfile::tempdir().unwrap();
-        let layout = Layout { root: dir.path().to_owned() };
-        std::fs::create_dir(layout.pins()).unwrap();
-        let pin = pin::Pin::take(&layout.pins(), false, "restore").unwrap();
-        let name = entry_name(pin.op, 0, 1);
-        assert_eq!(maker(&layout, &name), Some(Maker::Running));
-        assert_eq!(maker(&layout, &entry_name(OpId::generate(), 0, 1)), None);
-        pin.leave();
-        assert_eq!(maker(&layout, &name), Some(Maker::Dead));
-        std::fs::remove_dir_all(layout.pins()).unwrap();
-        assert_eq!(maker(&layout, &name), None);
+    fn only_names_that_a_restore_gives_are_staged() {
+        let op = OpId::generate();
+        assert!(is_staged(&entry_name(op, 0, 0xfe)));
+        assert!(is_staged(&folder_name(op, b"target")));
+        assert!(is_staged(&folder_name(op, &[b'x'; 255])));
+        assert!(folder_name(op, &[b'x'; 255]).len() <= NAME_BYTES_MAX);
+        for other in [".parhelia", ".parhelia-x", ".parhelia-0123456789abcdef01234567", ".x.parhelia-0123", "a.parhelia-"] {
+            assert!(!is_staged(other.as_bytes()), "{other}");
+        }
+        assert!(!is_staged(format!(".parhelia-{op}-0-").as_bytes()));
+        assert!(!is_staged(format!("x.parhelia-{op}").as_bytes()));
     }
 }

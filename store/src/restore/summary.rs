@@ -8,7 +8,9 @@ use crate::tree::{Kind, Node};
 /// How many entries a plan makes, changes and leaves alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Files that are not there yet.
+    /// Files that are written, whether they are there yet or not.
+    pub files: u64,
+    /// Of these, files that are not there yet.
     pub files_created: u64,
     /// Folders that are not there yet.
     pub folders_created: u64,
@@ -45,11 +47,12 @@ impl Counts {
             _ => self.replaced += 1,
         }
         if let Kind::File { size, .. } = &node.kind {
+            self.files += 1;
             self.bytes = self.bytes.saturating_add(*size);
         }
     }
 
-    /// Takes back what was counted for an entry that is joined to another instead.
+    /// Takes back what was counted for an entry that is joined to another instead, or not made.
     pub(super) fn take(&mut self, action: Action, node: &Node) {
         match action {
             Action::Meta => self.metadata_changed = self.metadata_changed.saturating_sub(1),
@@ -60,11 +63,13 @@ impl Counts {
             _ => self.replaced = self.replaced.saturating_sub(1),
         }
         if let (true, Kind::File { size, .. }) = (action != Action::Meta, &node.kind) {
+            self.files = self.files.saturating_sub(1);
             self.bytes = self.bytes.saturating_sub(*size);
         }
     }
 
     pub(super) fn merge(&mut self, other: &Counts) {
+        self.files += other.files;
         self.files_created += other.files_created;
         self.folders_created += other.folders_created;
         self.others_created += other.others_created;

@@ -117,6 +117,8 @@ pub struct Folder {
     pub finish: bool,
     /// Whether its metadata differed when it was compared.
     pub differs: bool,
+    /// The filesystem that it is on; of a new one, that of the folder in which it is made.
+    pub device: u64,
     /// Its section in the old stat cache; 0 where there is none.
     pub old_section: u64,
     /// The folders in it, in order of name.

@@ -1,6 +1,7 @@
 //! Where a restore goes, and whether it may.
 
 use std::{
+    collections::HashSet,
     fs,
     os::unix::{ffi::OsStrExt, fs::MetadataExt},
     path::{Path, PathBuf},
@@ -46,6 +47,16 @@ impl Target {
     }
 }
 
+impl Target {
+    /// The target's name in the folder that it is in; none of a folder that is changed.
+    pub fn name(&self) -> &[u8] {
+        match self {
+            Target::InPlace(_) => b"",
+            Target::Fresh { name, .. } | Target::Entry { name, .. } => name,
+        }
+    }
+}
+
 /// The absolute path of something that need not exist, with the symlinks on the way resolved.
 fn resolve(path: &Path) -> Result<PathBuf> {
     let absolute = std::path::absolute(path).at("resolve", path)?;
@@ -71,20 +82,46 @@ fn is_empty(folder: &Path) -> Result<bool> {
     Ok(fs::read_dir(folder).at("read folder", folder)?.next().is_none())
 }
 
-/// Decides how to restore a folder (or another entry) to `path`.
-pub fn find(store: &Store, path: &Path, is_folder: bool, in_place: bool) -> Result<Target> {
-    let path = resolve(path)?;
-    let own = fs::canonicalize(store.path()).at("resolve", store.path())?;
-    if path.starts_with(&own) || own.starts_with(&path) {
-        let how = if path == own {
-            "is"
-        } else if path.starts_with(&own) {
-            "lies in"
-        } else {
-            "contains"
-        };
-        return Err(Error::Invalid(format!("{} {how} the store itself; choose another place", path.display())));
+/// The place of an entry that is no folder: below a folder that is there, else what the path itself names. A symlink there is replaced,
+/// and not followed.
+fn resolve_entry(path: &Path, name: &[u8]) -> Result<PathBuf> {
+    let absolute = std::path::absolute(path).at("resolve", path)?;
+    let is_folder = fs::symlink_metadata(&absolute).is_ok_and(|found| found.is_dir());
+    match (absolute.parent(), absolute.file_name()) {
+        (Some(parent), Some(name)) if !is_folder => Ok(resolve(parent)?.join(name)),
+        _ => Ok(resolve(path)?.join(crate::name::as_path(name))),
     }
+}
+
+/// Device and inode of the store's folder and of those in it: a bind mount may show any of them anywhere.
+pub fn store_folders(store: &Store) -> Result<HashSet<(u64, u64)>> {
+    let id = |found: &fs::Metadata| (found.dev(), found.ino());
+    let top = fs::metadata(store.path()).at("read", store.path())?;
+    let inside = fs::read_dir(store.path()).at("read folder", store.path())?.flatten();
+    let folders = inside.filter_map(|entry| entry.metadata().ok()).filter(fs::Metadata::is_dir);
+    Ok(folders.map(|found| id(&found)).chain([id(&top)]).collect())
+}
+
+/// Fails where a path is the store or lies in it. A folder that contains the store may be changed: the store in it is left alone.
+fn check_outside(store: &Store, path: &Path) -> Result<()> {
+    let own = store_folders(store)?;
+    let is_own = |folder: &&Path| fs::metadata(folder).is_ok_and(|found| own.contains(&(found.dev(), found.ino())));
+    match path.ancestors().find(is_own) {
+        None => Ok(()),
+        Some(found) => {
+            let how = if found == path { "is" } else { "lies in" };
+            Err(Error::Invalid(format!("{} {how} the store itself; choose another place", path.display())))
+        }
+    }
+}
+
+/// Decides how to restore to `path`: a folder, or an entry of this name that is none.
+pub fn find(store: &Store, path: &Path, entry: Option<&[u8]>, in_place: bool) -> Result<Target> {
+    let (is_folder, path) = match entry {
+        None => (true, resolve(path)?),
+        Some(name) => (false, resolve_entry(path, name)?),
+    };
+    check_outside(store, &path)?;
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return if in_place && is_folder { Ok(Target::InPlace(path)) } else { Err(Error::TargetNotEmpty { path }) };
     };

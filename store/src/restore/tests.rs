@@ -1,3 +1,6 @@
+mod beside;
+mod deep;
+
 use std::{
     ffi::OsStr,
     fs::{self, File},
@@ -70,7 +73,15 @@ struct Place {
 
 impl Place {
     fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        Self::of(tempfile::tempdir().unwrap())
+    }
+
+    /// Where a hundred thousand folders are made and removed in a second.
+    fn in_memory() -> Self {
+        Self::of(tempfile::tempdir_in("/dev/shm").unwrap())
+    }
+
+    fn of(dir: tempfile::TempDir) -> Self {
         fs::create_dir(dir.path().join("src")).unwrap();
         Place { store: store(&dir.path().join("store")), dir }
     }
@@ -209,7 +220,7 @@ fn everything_comes_back_and_the_stat_cache_knows_it() {
     assert!(new.blocks() <= old.blocks(), "{} > {}", new.blocks(), old.blocks());
     assert_eq!(fs::metadata(place.path("new/target/z joined")).unwrap().nlink(), 3);
     assert_eq!(fs::read_dir(place.path("new")).unwrap().count(), 1);
-    assert_eq!(report.files, 608);
+    assert_eq!(report.counts.files, 608);
     let again = plan(&place.store, &checkpoint, &place.in_place("new/target"), &()).unwrap();
     assert_eq!(again.summary.counts.unchanged, 614, "{:?}", again.summary);
     assert!(again.folders.iter().all(|line| line.listing.is_none()), "no tree is loaded");
@@ -235,10 +246,16 @@ fn the_store_is_no_target() {
     let place = Place::new();
     place.write("file", "x");
     let checkpoint = place.capture();
-    for target in ["store", "store/inside", ""] {
+    for target in ["store", "store/inside", "store/packs", "store/packs/inside"] {
         let refused = place.restore(&checkpoint, &place.in_place(target));
         assert!(matches!(refused, Err(Error::Invalid(_))), "{target}: {refused:?}");
     }
+    // A folder that has the store in it becomes what the checkpoint says, but for the store.
+    fs::create_dir(place.path("other")).unwrap();
+    let report = place.restore(&checkpoint, &place.in_place("")).unwrap();
+    assert_eq!((report.counts.deleted, report.counts.spared), (3, 1), "src/file and other");
+    assert_eq!(fs::read(place.path("file")).unwrap(), b"x");
+    place.restore(&checkpoint, &Options::new(place.path("again"))).unwrap();
 }
 
 #[test]
@@ -350,7 +367,7 @@ fn in_place_touches_only_what_differs() {
     std::thread::sleep(std::time::Duration::from_millis(30));
     // A third time nothing is left to do, and what was too fresh to be sure of is certain.
     let third = place.restore(&first, &place.in_place("live")).unwrap();
-    assert_eq!((third.files, third.deleted, third.metadata_changed), (0, 0, 0));
+    assert_eq!((third.counts.files, third.counts.deleted, third.counts.metadata_changed), (0, 0, 0));
     place.assert_seeded("live", &first);
 }
 
@@ -367,7 +384,7 @@ fn in_place_without_a_stat_cache_compares_content() {
     fs::write(live.join("many/20"), "CONTENT 20").unwrap();
     File::options().write(true).open(live.join("many/20")).unwrap().set_modified(old.modified().unwrap()).unwrap();
     let report = place.restore(&checkpoint, &place.in_place("live")).unwrap();
-    assert_eq!((report.files, report.unchanged), (1, 613));
+    assert_eq!((report.counts.files, report.counts.unchanged), (1, 613));
     place.assert_equal("live", &checkpoint);
     std::thread::sleep(std::time::Duration::from_millis(30));
     place.restore(&checkpoint, &place.in_place("live")).unwrap();
@@ -384,9 +401,9 @@ fn deletion_spares_what_capture_left_out() {
     place.write("extra/one", "4");
     place.write("keep/two", "5");
     let kept = place.restore(&checkpoint, &Options { delete: false, ..place.in_place("src") }).unwrap();
-    assert_eq!((kept.kept, kept.deleted), (3, 0));
+    assert_eq!((kept.counts.kept, kept.counts.deleted), (3, 0));
     let report = place.restore(&checkpoint, &place.in_place("src")).unwrap();
-    assert_eq!((report.kept, report.deleted), (0, 3));
+    assert_eq!((report.counts.kept, report.counts.deleted), (0, 3));
     assert!(place.src("target/out").exists() && place.src("dir/skipped").exists() && place.src("keep/me").exists());
     assert!(!place.src("extra").exists() && !place.src("keep/two").exists());
 }
@@ -578,7 +595,7 @@ fn forged_sums_saturate() {
         let plan = plan(&test.store, &checkpoint, &options, &())?;
         execute(&test.store, &checkpoint, plan, &())
     };
-    assert_eq!(restore("", "all").unwrap().files, 1);
+    assert_eq!(restore("", "all").unwrap().counts.files, 1);
     assert_eq!(fs::read(dir.path().join("all/c")).unwrap(), b"content");
     restore("b", "folder").unwrap();
     restore("c", "file").unwrap();

@@ -6,7 +6,7 @@ use super::Options;
 use crate::{
     record::Checkpoint,
     store::Store,
-    tree::{Meta, Xattr},
+    tree::{Kind, Meta, Node, Xattr},
 };
 
 /// Holds the privileges that a program has whoever runs it.
@@ -49,6 +49,11 @@ impl Options {
             live.retain(|(name, _)| name == CAPABILITY || !is_privileged(name));
         }
         live
+    }
+
+    /// Whether an entry is not made, because it would give privileges.
+    pub(super) fn withholds(&self, node: &Node) -> bool {
+        !self.preserve_special && matches!(node.kind, Kind::CharDevice { .. } | Kind::BlockDevice { .. })
     }
 
     /// The names of the attributes that an entry does not get, because they give privileges.

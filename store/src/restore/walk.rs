@@ -1,10 +1,11 @@
 //! Walks the checkpoint's tree, and the live folder in step with it, on several threads; what fits already is not looked into further.
 
 use std::{
+    collections::HashMap,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -15,8 +16,8 @@ use super::{
     compare::compare,
     entries::Entries,
     pool,
+    remove::{Removed, foresee},
     select::{Filter, Spared},
-    staged::{self, Maker},
     summary::Counts,
     table::{Action, Dirs, Folder, Item, Listing, Packs, Source, Stamp, folder_path},
 };
@@ -43,11 +44,25 @@ pub struct Extra {
     pub folder: u32,
     /// Its name.
     pub name: Box<[u8]>,
-    /// It and what is in it.
+    /// What of it and of what is in it goes, if it is removed.
     pub entries: u64,
-    /// Whether a restore that died has left it, so that it goes in any case.
-    pub is_stale: bool,
 }
+
+/// An entry that cannot be made, because a folder is in its place that has to stay.
+#[derive(Debug)]
+pub struct Blocked {
+    /// The folder it is in.
+    pub folder: u32,
+    /// Its name.
+    pub name: Box<[u8]>,
+    /// Why it stays.
+    pub reason: &'static str,
+}
+
+/// A folder is in its place that may not be removed.
+pub const NOT_EMPTY: &str = "a folder with other files is in its place (--delete removes it)";
+/// A folder is in its place that may be removed but for some of it.
+pub const HOLDS_SPARED: &str = "a folder is in its place that holds what the checkpoint left out";
 
 /// An entry that shares its inode with others, in the checkpoint or in the live folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,6 +92,10 @@ pub struct Found {
     pub linked: Vec<Linked>,
     /// What the checkpoint does not have.
     pub extras: Vec<Extra>,
+    /// What cannot be made.
+    pub blocked: Vec<Blocked>,
+    /// How many entries go with each folder in whose place something else is made.
+    pub exchanged: HashMap<(u32, u32), u64>,
     /// Packs of the items.
     pub packs: Packs,
     /// Sums.
@@ -94,12 +113,14 @@ pub struct Walk<'a> {
     pub trust: Trust,
     pub filesystems: Filesystems,
     pub writers: Writers,
-    pub leaders: std::collections::HashMap<u64, u64>,
+    pub leaders: HashMap<u64, u64>,
     pub progress: &'a dyn Progress,
     /// How many entries there are, by the sums of what is restored.
     pub entries_max: u64,
     /// How many were come across so far.
     pub entries_seen: AtomicU64,
+    /// Whether the patterns matched anything.
+    pub has_matched: AtomicBool,
     pub found: Mutex<Found>,
 }
 
@@ -111,6 +132,7 @@ pub struct Job {
     section: u64,
     live: bool,
     included: bool,
+    device: u64,
 }
 
 /// What one folder came to.
@@ -120,6 +142,8 @@ struct Outcome {
     stamps: Vec<Stamp>,
     linked: Vec<Linked>,
     extras: Vec<Extra>,
+    blocked: Vec<Blocked>,
+    exchanged: Vec<((u32, u32), u64)>,
     children: Vec<(Folder, Job)>,
     counts: Counts,
     is_as_cached: bool,
@@ -152,7 +176,7 @@ impl Walk<'_> {
             Err(Errno::NOENT) => None,
             other => Some(other.at("read", name::as_path(&node.name))?),
         };
-        let job = Job { folder: 0, tree: TreeId([0; 32]), position: 0, section: 0, live: true, included: true };
+        let job = Job { folder: 0, tree: TreeId([0; 32]), position: 0, section: 0, live: true, included: true, device: 0 };
         let live = self.live(root, Vec::new()).at("read", name::as_path(&node.name))?;
         let entries = Entries { section: None, loaded: Some(vec![node.clone()]), is_known: false };
         let mut out = Outcome { stamps: vec![Stamp::default()], ..Outcome::default() };
@@ -171,7 +195,8 @@ impl Walk<'_> {
         };
         let dirs = root.map(|root| Dirs::new(root, &step));
         let live = dirs.is_some();
-        let first = Job { folder: 0, tree, position, section, live, included: !self.filter.has_include() };
+        let device = self.lock().folders.first().map_or(0, |top| top.device);
+        let first = Job { folder: 0, tree, position, section, live, included: !self.filter.has_include(), device };
         pool::spread(self.options.threads.max(1), vec![first], |job, more| self.folder(job, dirs.as_ref(), more))
     }
 
@@ -248,6 +273,13 @@ impl Walk<'_> {
             if !wanted || is_untouched || self.filter.excludes(&full, is_folder) {
                 continue;
             }
+            if stat.is_some_and(|stat| self.spared.is_store(&stat)) {
+                let path = name::display(&name::join(&path(), &node.name));
+                self.progress.notice(&format!("{path}: the store itself is there; it is left as it is"));
+                out.counts.spared += 1;
+                out.is_as_cached = false;
+                continue;
+            }
             let at = Place { job, index, position: here, included };
             self.entry(&at, node, entries, live.as_deref(), stat, &mut out)?;
         }
@@ -291,12 +323,10 @@ impl Walk<'_> {
 
     fn extra(&self, job: &Job, live: &Live, name: Vec<u8>, out: &mut Outcome, path: &dyn Fn() -> Vec<u8>) -> Result<()> {
         let full = name::join(&path(), &name);
-        let maker = staged::maker(self.store.layout(), &name);
-        if maker == Some(Maker::Dead) {
-            out.extras.push(Extra { folder: job.folder, name: name.into(), entries: 1, is_stale: true });
+        if self.spared.is_being_built(live.fd.as_fd(), &name) {
             return Ok(());
         }
-        if maker == Some(Maker::Running) || self.spared.covers(&full) || self.spared.covers_name(&name) {
+        if self.spared.covers(&full) || self.spared.covers_name(&name) {
             out.counts.spared += 1;
             return Ok(());
         }
@@ -306,12 +336,15 @@ impl Walk<'_> {
                 return Ok(());
             }
         }
-        let entries = super::remove::count(live.fd.as_fd(), &name, &full, self.spared);
-        if entries == 0 {
-            out.counts.spared += 1;
+        // One that changes meanwhile, or that this user may not look into.
+        let unseen = Removed { entries: 1, kept: false };
+        let foreseen = foresee(live.fd.as_fd(), &name, &full, self.spared).unwrap_or(unseen);
+        if foreseen.entries == 0 {
+            out.counts.spared += u64::from(foreseen.kept);
             return Ok(());
         }
-        out.extras.push(Extra { folder: job.folder, name: name.into(), entries, is_stale: false });
+        self.has_matched.fetch_or(self.options.delete, Ordering::Relaxed);
+        out.extras.push(Extra { folder: job.folder, name: name.into(), entries: foreseen.entries });
         Ok(())
     }
 
@@ -324,6 +357,7 @@ impl Walk<'_> {
         stat: Option<Stat>,
         out: &mut Outcome,
     ) -> Result<()> {
+        self.has_matched.fetch_or(at.included, Ordering::Relaxed);
         let cached = entries.cached_at(at.index, stat.is_some(), &node.name);
         // The stat cache speaks of what is on the folder's own filesystem.
         let is_here = |stat: &Stat| live.is_some_and(|live| live.device == stat.dev);
@@ -350,13 +384,19 @@ impl Walk<'_> {
             stamp.racy = known.is_none() && (stamp.racy || may_change_unseen || !is_here(stat));
             out.stamps[at.index] = stamp;
         }
+        if let (Some(Action::Exchange), Some(live), Some(true)) = (action, live, stat.map(|stat| stat.is_folder()))
+            && !self.may_exchange(at, node, live, out)?
+        {
+            return Ok(());
+        }
         if let Kind::Folder { tree, .. } = &node.kind {
             let is_new = matches!(action, Some(Action::Create | Action::Exchange));
             if action == Some(Action::Exchange) {
                 out.items.push((plain_item(at, Action::Exchange), None));
             }
             let section = if is_new { 0 } else { cached.map_or(0, |c| c.section) };
-            self.child(at, node, *tree, is_new, action == Some(Action::Meta), section, out);
+            let device = stat.filter(|_| !is_new).map_or(at.job.device, |stat| stat.dev);
+            self.child(at, node, *tree, is_new, action == Some(Action::Meta), section, device, out);
             return Ok(());
         }
         let in_group = node.links > 1 && self.leaders.contains_key(&at.position);
@@ -368,15 +408,45 @@ impl Walk<'_> {
         match action {
             None => out.counts.unchanged += 1,
             Some(action) => {
-                out.counts.add(action, node);
+                if !self.options.withholds(node) {
+                    out.counts.add(action, node);
+                }
                 out.items.push(self.item(at, node, action)?);
             }
         }
         Ok(())
     }
 
+    /// Whether the folder that is in the place of an entry may go, and what goes with it.
+    fn may_exchange(&self, at: &Place<'_>, node: &Node, live: &Live, out: &mut Outcome) -> Result<bool> {
+        let path = name::join(&folder_path(&self.lock().folders, at.job.folder), &node.name);
+        let foreseen = foresee(live.fd.as_fd(), &node.name, &path, self.spared).at("read folder", name::as_path(&path))?;
+        let reason = match (foreseen.kept, self.options.delete || foreseen.entries <= 1) {
+            (true, _) => HOLDS_SPARED,
+            (false, false) => NOT_EMPTY,
+            (false, true) => {
+                out.exchanged.push(((at.job.folder, at.index as u32), foreseen.entries));
+                return Ok(true);
+            }
+        };
+        out.blocked.push(Blocked { folder: at.job.folder, name: node.name.clone().into(), reason });
+        // What is there is not what the stat cache will call it.
+        (out.stamps[at.index], out.is_as_cached) = (Stamp::default(), false);
+        Ok(false)
+    }
+
     #[allow(clippy::too_many_arguments)]
-    fn child(&self, at: &Place<'_>, node: &Node, tree: TreeId, is_new: bool, differs: bool, section: u64, out: &mut Outcome) {
+    fn child(
+        &self,
+        at: &Place<'_>,
+        node: &Node,
+        tree: TreeId,
+        is_new: bool,
+        differs: bool,
+        section: u64,
+        device: u64,
+        out: &mut Outcome,
+    ) {
         let folder = Folder {
             parent: at.job.folder,
             index: at.index as u32,
@@ -388,13 +458,14 @@ impl Walk<'_> {
             wanted: at.included,
             finish: is_new || differs && at.included,
             differs: differs && at.included,
+            device,
             old_section: section,
             children: 0..0,
             listing: None,
             stamp: None,
             filesystem: FilesystemId::default(),
         };
-        let job = Job { folder: 0, tree, position: at.position, section, live: !is_new, included: at.included };
+        let job = Job { folder: 0, tree, position: at.position, section, live: !is_new, included: at.included, device };
         out.children.push((folder, job));
     }
 
@@ -436,6 +507,8 @@ impl Walk<'_> {
         }
         found.linked.extend(out.linked);
         found.extras.extend(out.extras);
+        found.blocked.extend(out.blocked);
+        found.exchanged.extend(out.exchanged);
         found.counts.merge(&out.counts);
     }
 }

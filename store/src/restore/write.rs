@@ -119,10 +119,6 @@ impl Run<'_> {
                     let stamp = self.write_file(item, &node, *size, *blob, &mut block);
                     let stamp =
                         stamp.map_err(|e| e.at(&super::table::entry_path(&self.plan.folders, item.folder, &node.name)))?;
-                    if stamp.is_some() {
-                        done.files += 1;
-                        done.bytes = done.bytes.saturating_add(*size);
-                    }
                     self.progress.advance(1, *size);
                     stamp
                 }
@@ -227,7 +223,7 @@ impl Run<'_> {
                 }
             };
             let refused = meta::apply(&Handle::Open(fd.as_fd()), &meta, &current).map_err(failed("set metadata of"))?;
-            self.sync_file(fd.as_fd()).map_err(failed("sync"))?;
+            self.sync_file(item.folder, fd.as_fd()).map_err(failed("sync"))?;
             Ok((refused, Stamp::private(&sys::stat_fd(&fd).map_err(failed("read"))?)))
         };
         let (refused, mut stamp) = set().or_else(|(action, e)| Err(e).at(action, path()))?;
@@ -236,18 +232,12 @@ impl Run<'_> {
         Ok(Some(stamp))
     }
 
-    /// Whether an entry is not made, because it would give privileges.
-    fn withholds(&self, node: &Node) -> bool {
-        let is_device = matches!(node.kind, Kind::CharDevice { .. } | Kind::BlockDevice { .. });
-        is_device && !self.plan.options.preserve_special
-    }
-
     /// Makes a symlink, fifo, socket or device.
     fn make_other(&self, item: &Item, node: &Node) -> Result<Option<Stamp>> {
         let path = || self.path(item.folder, &node.name);
         let now = self.name_now(item.folder, item.index, &node.name);
         let folder = self.dirs.get(item.folder).at("open folder", path())?;
-        if self.withholds(node) {
+        if self.plan.options.withholds(node) {
             self.withhold_entry(item.folder, item.index, &node.name, NO_DEVICES);
             return Ok(None);
         }
@@ -298,7 +288,7 @@ impl Run<'_> {
             progress::check(self.progress)?;
             let (from, to) = (self.plan.node(link.from_folder, link.from_index)?, self.plan.node(link.folder, link.index)?);
             if self.is_skipped(link.from_folder, link.from_index) {
-                match self.withholds(&to) {
+                match self.plan.options.withholds(&to) {
                     true => self.withhold_entry(link.folder, link.index, &to.name, NO_DEVICES),
                     false => {
                         self.skip_entry(link.folder, link.index, &to.name, "the file that it is a link to could not be made")

@@ -215,7 +215,8 @@ impl Shared<'_, '_> {
             };
         }
         // What a restore is building here, or has left when it died, is nobody's work.
-        names.retain(|name| !restore::is_staged(self.walk.store, name));
+        let pins = self.walk.store.layout().pins();
+        names.retain(|name| !restore::is_being_built(opened.fd.as_fd(), name, &pins));
         Ok(Some(Listing { names, scope, old, is_full }))
     }
 

@@ -1,0 +1,212 @@
+//! Restores beside other restores, and what dead ones leave.
+
+use super::*;
+use crate::{
+    gc,
+    id::OpId,
+    pin::{self, Leaves, Pin},
+};
+
+/// Does something once, when everything is built and nothing has its name yet.
+struct WhenBuilt<'a>(std::sync::Mutex<Option<Box<dyn FnOnce() + Send + 'a>>>);
+
+impl<'a> WhenBuilt<'a> {
+    fn new(work: impl FnOnce() + Send + 'a) -> Self {
+        WhenBuilt(std::sync::Mutex::new(Some(Box::new(work))))
+    }
+}
+
+impl Progress for WhenBuilt<'_> {
+    fn phase(&self, phase: Phase, _: Option<u64>, _: Option<u64>) {
+        if phase == Phase::Commit
+            && let Some(work) = self.0.lock().unwrap().take()
+        {
+            work();
+        }
+    }
+}
+
+/// A checkpoint of some files, and another one of a folder with something else in it.
+fn two(place: &Place) -> (Checkpoint, Checkpoint) {
+    for i in 0..40 {
+        place.write(&format!("d{}/f{i}", i % 5), format!("{i}"));
+    }
+    let many = place.capture();
+    let other = place.path("other");
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join("file"), "x").unwrap();
+    (many, capture(&place.store, &other, &[]))
+}
+
+#[test]
+fn a_new_folder_is_whole_though_the_one_above_is_restored_meanwhile() {
+    let place = Place::new();
+    let (many, other) = two(&place);
+    for (name, below) in [("one", "sub"), ("two", "new/folder/sub")] {
+        place.restore(&other, &Options::new(place.path(name))).unwrap();
+        let target = place.path(name).join(below);
+        let fresh = plan(&place.store, &many, &Options::new(&target), &()).unwrap();
+        let beside = WhenBuilt::new(|| {
+            let report = place.restore(&other, &place.in_place(name)).unwrap();
+            assert_eq!((report.counts.deleted, report.skipped), (0, vec![]), "{name}");
+            gc::run(&place.store, &gc::GcOptions::default(), &()).unwrap();
+            capture(&place.store, &place.path(name), &[]);
+        });
+        execute(&place.store, &many, fresh, &beside).unwrap();
+        assert!(beside.0.lock().unwrap().is_none());
+        place.assert_equal(&format!("{name}/{below}"), &many);
+    }
+}
+
+#[test]
+fn a_new_folder_from_another_store_is_whole_too() {
+    let place = Place::new();
+    let (many, other) = two(&place);
+    place.restore(&other, &Options::new(place.path("one"))).unwrap();
+    let another = store(&place.path("another store"));
+    let elsewhere = capture(&another, &place.path("other"), &[]);
+    let fresh = plan(&place.store, &many, &Options::new(place.path("one/sub")), &()).unwrap();
+    let beside = WhenBuilt::new(|| {
+        let plan = plan(&another, &elsewhere, &place.in_place("one"), &()).unwrap();
+        execute(&another, &elsewhere, plan, &()).unwrap();
+    });
+    execute(&place.store, &many, fresh, &beside).unwrap();
+    place.assert_equal("one/sub", &many);
+}
+
+#[test]
+fn of_two_restores_to_one_new_folder_one_has_it() {
+    let place = Place::new();
+    let (many, other) = two(&place);
+    let fresh = plan(&place.store, &many, &Options::new(place.path("out")), &()).unwrap();
+    let beside = WhenBuilt::new(|| _ = place.restore(&other, &Options::new(place.path("out"))).unwrap());
+    let second = execute(&place.store, &many, fresh, &beside);
+    assert!(matches!(second, Err(Error::TargetNotEmpty { .. })), "{second:?}");
+    place.assert_equal("out", &other);
+    assert!(paths(&place.path("")).iter().all(|path| !path.to_string_lossy().contains(".parhelia-")));
+}
+
+#[test]
+fn restores_in_place_above_and_below_each_other_wait_for_their_turn() {
+    let place = Place::new();
+    let (many, other) = two(&place);
+    place.restore(&other, &Options::new(place.path("out"))).unwrap();
+    place.restore(&many, &Options::new(place.path("out/sub"))).unwrap();
+    for (first, second) in [("out", "out/sub"), ("out/sub", "out")] {
+        fs::write(place.path("out/file"), "changed").unwrap();
+        fs::write(place.path("out/sub/d1/f1"), "changed").unwrap();
+        let kept = |name| Options { delete: false, ..place.in_place(name) };
+        let of = |name: &str| if name == "out" { &other } else { &many };
+        let begun = plan(&place.store, of(first), &kept(first), &()).unwrap();
+        let beside = WhenBuilt::new(|| {
+            let refused = place.restore(of(second), &kept(second));
+            assert!(matches!(refused, Err(Error::TargetBusy { .. })), "{refused:?}");
+        });
+        execute(&place.store, of(first), begun, &beside).unwrap();
+        assert!(beside.0.lock().unwrap().is_none());
+        place.restore(of(second), &kept(second)).unwrap();
+        place.assert_equal("out/sub", &many);
+    }
+}
+
+#[test]
+fn a_target_that_is_moved_away_meanwhile_is_no_success() {
+    let place = Place::new();
+    let (many, _) = two(&place);
+    fs::create_dir(place.path("above")).unwrap();
+    let fresh = plan(&place.store, &many, &Options::new(place.path("above/out")), &()).unwrap();
+    let beside = WhenBuilt::new(|| {
+        fs::rename(place.path("above"), place.path("moved")).unwrap();
+        fs::create_dir(place.path("above")).unwrap();
+    });
+    assert!(execute(&place.store, &many, fresh, &beside).is_err());
+}
+
+/// A pin whose holder has died.
+fn dead_pin(place: &Place, folder: &Path, below: bool) -> OpId {
+    let mut pin = Pin::take(&place.store.layout().pins(), false, "restore").unwrap();
+    pin.leaves(Leaves::new(folder.as_os_str().as_bytes(), below)).unwrap();
+    let op = pin.op;
+    pin.leave();
+    op
+}
+
+#[test]
+fn what_is_named_as_a_restore_names_it_goes_only_with_a_dead_pin() {
+    let place = Place::new();
+    let (_, other) = two(&place);
+    place.restore(&other, &Options::new(place.path("out"))).unwrap();
+    let names = |op: OpId| {
+        [format!(".out.parhelia-{op}/inner"), format!("out/.parhelia-{op}-0-0"), format!("out/deep/.parhelia-{op}-1-2")]
+    };
+    let make = |op: OpId| {
+        for name in names(op) {
+            fs::create_dir_all(place.path(&name).parent().unwrap()).unwrap();
+            fs::write(place.path(&name), "x").unwrap();
+        }
+    };
+    let users = OpId::generate();
+    make(users);
+    let (beside, inside) = (dead_pin(&place, &place.path(""), false), dead_pin(&place, &place.path("out"), true));
+    make(beside);
+    make(inside);
+    let kept = |op: OpId| names(op).iter().map(|name| place.path(name).exists()).collect::<Vec<_>>();
+    // A copy of the store finds the pins of restores that are alive in the original: whoever builds holds a lock.
+    let locks: Vec<File> =
+        [format!(".out.parhelia-{beside}"), "out".into()].map(|name| File::open(place.path(&name)).unwrap()).into();
+    locks.iter().for_each(|file| rustix::fs::flock(file, rustix::fs::FlockOperation::LockExclusive).unwrap());
+    clear_dead(place.store.layout()).unwrap();
+    assert_eq!((kept(beside)[0], kept(inside)[1], kept(inside)[2]), (true, true, true));
+    assert_eq!(pin::list(&place.store.layout().pins()).unwrap().len(), 2);
+    drop(locks);
+    let report = place.restore(&other, &Options { delete: false, ..place.in_place("out") }).unwrap();
+    assert_eq!((kept(beside), kept(inside)), (vec![false, true, true], vec![true, false, false]));
+    assert_eq!(report.counts.kept, 2, "what a user has named so is like any other");
+    assert_eq!(kept(users), [true; 3]);
+    assert_eq!(fs::read_dir(place.store.layout().pins()).unwrap().count(), 0);
+    place.restore(&other, &place.in_place("out")).unwrap();
+    assert_eq!(kept(users), [true, false, false]);
+}
+
+#[test]
+fn what_cannot_be_cleared_now_is_cleared_later() {
+    let place = Place::new();
+    let op = dead_pin(&place, &place.path("out"), true);
+    fs::create_dir(place.path("out")).unwrap();
+    let (staged, mounted) = (place.path("out").join(format!(".parhelia-{op}-0-0")), place.path("mounted"));
+    fs::create_dir(&mounted).unwrap();
+    fs::create_dir_all(staged.join("inner")).unwrap();
+    rustix::fs::chown(&staged, None, None).unwrap();
+    // A lock stands for whatever stands in the way.
+    let held = File::open(place.path("out")).unwrap();
+    rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    gc::run(&place.store, &gc::GcOptions::default(), &()).unwrap();
+    assert!(staged.exists());
+    drop(held);
+    gc::run(&place.store, &gc::GcOptions::default(), &()).unwrap();
+    assert!(!staged.exists());
+    // What is gone for good keeps no pin.
+    dead_pin(&place, &place.path("never there"), true);
+    gc::run(&place.store, &gc::GcOptions::default(), &()).unwrap();
+    assert_eq!(fs::read_dir(place.store.layout().pins()).unwrap().count(), 0);
+}
+
+#[test]
+fn modes_come_back_with_a_dead_pin_unless_somebody_has_set_another() {
+    let place = Place::new();
+    for name in ["out/a", "out/b/c"] {
+        fs::create_dir_all(place.path(name)).unwrap();
+    }
+    let mode = |name: &str| fs::metadata(place.path(name)).unwrap().mode() & 0o7777;
+    let set = |name: &str, mode| fs::set_permissions(place.path(name), fs::Permissions::from_mode(mode)).unwrap();
+    set("out/a", 0o755);
+    set("out/b/c", 0o700);
+    set("out", 0o750);
+    let mut pin = Pin::take(&place.store.layout().pins(), false, "restore").unwrap();
+    let opened = [("a", 0o555), ("b/c", 0o500), ("", 0o511), ("gone", 0o500)].map(|(path, mode)| (path.into(), mode));
+    pin.leaves(Leaves::new(place.path("out").as_os_str().as_bytes(), true).and_opened(opened.into_iter())).unwrap();
+    pin.leave();
+    clear_dead(place.store.layout()).unwrap();
+    assert_eq!((mode("out/a"), mode("out/b/c"), mode("out")), (0o555, 0o500, 0o750));
+    assert_eq!(fs::read_dir(place.store.layout().pins()).unwrap().count(), 0);
+}
