@@ -9,7 +9,7 @@ use crate::{
     context::Context,
     env,
     exit::{Code, Result},
-    export, gc, hook, hooks, import, log, mount, mounts, session, stats, umount, version,
+    export, gc, hook, hooks, import, log, mount, mount_guard, mounts, session, stats, umount, version,
 };
 
 /// Everything on the command line.
@@ -91,6 +91,9 @@ pub enum Verb {
     Import(import::Args),
     /// Show a checkpoint, or all of them, as a read-only filesystem
     Mount(mount::Args),
+    /// Detach a mount whose process died
+    #[command(hide = true)]
+    MountGuard(mount_guard::Args),
     /// End a mount
     Umount(umount::Args),
     /// List the mounts of the store, and clear those whose process is dead
@@ -107,6 +110,8 @@ impl Verb {
         match self {
             Verb::Session(verb) => verb.has_own_signals(),
             Verb::Checkpoint(verb) => verb.has_own_signals(),
+            // A guard is ended by a signal like any other process.
+            Verb::MountGuard(_) => true,
             _ => false,
         }
     }
@@ -128,6 +133,7 @@ impl Verb {
             Verb::Import(args) => import::run(context, args),
             Verb::Mount(args) => mount::run(context, args),
             Verb::Umount(args) => umount::run(context, args),
+            Verb::MountGuard(args) => mount_guard::run(args),
             Verb::Mounts => mounts::run(context),
             Verb::Completions(args) => completions::run(context, args),
             Verb::Version => version::run(context),

@@ -23,6 +23,7 @@ mod interrupt;
 mod limits;
 mod log;
 mod mount;
+mod mount_guard;
 mod mounts;
 mod output;
 mod progress;

@@ -35,7 +35,7 @@ pub struct Args {
     /// Let other users look, as far as modes and ACLs let them
     #[arg(long)]
     allow_other: bool,
-    /// Mebibytes of decompressed data that are kept
+    /// Mebibytes of decompressed data that all your mounts of the store keep together
     #[arg(long, value_name = "MIB", default_value_t = 160, value_parser = clap::value_parser!(u64).range(8..=1 << 20))]
     cache_size: u64,
 }
@@ -70,7 +70,9 @@ fn foreground(context: &mut Context, args: &Args, what: Option<&OsString>, mount
         }
     };
     let log = Arc::new(|line: &str| tell!("{} {line}", jiff::Timestamp::now()));
-    let options = Options { allow_other: args.allow_other, log, ..Options::default() };
+    // By this name the program is found even where it has been replaced or removed.
+    let guard = ["/proc/self/exe", "mount-guard", "--"].map(OsString::from).into();
+    let options = Options { allow_other: args.allow_other, guard, log, ..Options::default() };
     let mounted = parhelia_fuse::mount(store, what, mountpoint, &options)?;
     let (stopper, cancel) = (mounted.stopper(), context.cancel());
     let stopping = thread::Builder::new().spawn(move || {

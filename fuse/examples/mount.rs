@@ -6,8 +6,15 @@ use std::{error::Error, path::Path, sync::Arc};
 use parhelia_fuse::{Options, What, clear_stale, mount};
 use parhelia_store::{OpenOptions, Store, selector};
 
+const GUARD: &str = "mount-guard";
+
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
+    if let [verb, mountpoint, identity] = args.as_slice()
+        && verb == GUARD
+    {
+        return Ok(parhelia_fuse::guard(Path::new(mountpoint), identity)?);
+    }
     let [store, selector, mountpoint] = args.as_slice() else { return Err("usage: mount STORE SELECTOR MOUNTPOINT".into()) };
     let store = Arc::new(Store::open(Path::new(store), &OpenOptions::default())?);
     for stale in clear_stale(&store)? {
@@ -22,6 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     };
     let options = Options {
+        guard: [std::env::current_exe()?.into_os_string(), GUARD.into()].into(),
         allow_other: std::env::var_os("ALLOW_OTHER").is_some(),
         log: Arc::new(|line| eprintln!("{line}")),
         ..Options::default()

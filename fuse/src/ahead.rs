@@ -104,9 +104,8 @@ fn start(store: &Arc<Store>) -> io::Result<SyncSender<Location>> {
         let (store, blocks) = (Arc::downgrade(store), blocks.clone());
         thread::Builder::new().name("decode-ahead".into()).spawn(move || decode(&store, &blocks))?;
     }
-    let blocks_max = blocks_ahead(store.passing_bytes());
     let store = Arc::downgrade(store);
-    thread::Builder::new().name("look-ahead".into()).spawn(move || look(&store, &requests, &found, blocks_max))?;
+    thread::Builder::new().name("look-ahead".into()).spawn(move || look(&store, &requests, &found))?;
     Ok(queue)
 }
 
@@ -152,11 +151,12 @@ impl Served {
 }
 
 /// Finds the blocks that lie behind each requested one, and were not found for this reader before.
-fn look(store: &Weak<Store>, requests: &Receiver<Location>, found: &SyncSender<Location>, blocks_max: usize) {
-    let mut served = Served::new(blocks_max);
+fn look(store: &Weak<Store>, requests: &Receiver<Location>, found: &SyncSender<Location>) {
+    let mut served = Served::new(1);
     // Nothing may hold the store while it waits: the mount ends with its last owner.
     let block_after = |at| store.upgrade().and_then(|store| store.block_after(at));
     while let Ok(from) = requests.recv() {
+        served.blocks_max = store.upgrade().map_or(1, |store| blocks_ahead(store.passing_bytes()));
         if !served.advance(from, block_after, |next| found.send(next).is_ok()) {
             return;
         }

@@ -11,6 +11,14 @@ const SHARDS: usize = 4;
 /// favour of what was read first.
 const HOT_SHARE: f64 = 0.5;
 
+/// No cache has less than one in so many of its bytes, however many share them: it would not take what is large.
+const SHARES_MAX: u64 = 4;
+
+/// One of so many equal shares of a cache's bytes.
+pub fn share_of(bytes: u64, shares: u64) -> u64 {
+    bytes / shares.clamp(1, SHARES_MAX)
+}
+
 /// A cache of about `items` things that weigh at most `bytes` together.
 pub fn by_bytes<K: Eq + Hash, V: Clone, W: Weighter<K, V> + Clone>(items: usize, bytes: u64, weighter: W) -> Cache<K, V, W> {
     let options = OptionsBuilder::new()

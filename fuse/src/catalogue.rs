@@ -3,20 +3,23 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use parhelia_store::{Result, id::BlobId, name, record::Checkpoint, view::View as StoreState};
 use ulid::Ulid;
 
-use crate::inode;
+use crate::{inode::Inode, numbers::Numbers, view::Outdated};
+
+/// The name of a session's link to its newest checkpoint.
+pub const LATEST: &[u8] = b"latest";
 
 /// A session's checkpoints.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Session {
     /// Its number among the virtual folders.
     pub number: u64,
-    /// Sequences of its checkpoints, in order of commit.
+    /// Numbers of its checkpoints, ascending: in order of commit, but for what took the sequence of another.
     pub checkpoints: Vec<u64>,
     /// The newest that is not fenced.
     pub latest: Option<u64>,
@@ -25,31 +28,33 @@ pub struct Session {
 /// The lists, as of one state of the store.
 pub struct Catalogue {
     state: Arc<StoreState>,
-    /// When the state was taken in: the time that every virtual folder shows, so that the kernel drops what it remembers of them.
-    pub changed_at: SystemTime,
-    /// Where in the state's list a checkpoint is, by sequence.
-    by_sequence: BTreeMap<u64, usize>,
+    /// When the state was taken in.
+    made_at: SystemTime,
+    /// Since when folders have the list that they had in an earlier state, too.
+    unchanged_since: HashMap<Inode, SystemTime>,
+    /// Where in the state's list a checkpoint is, by number.
+    by_number: BTreeMap<u64, usize>,
     by_id: HashMap<Ulid, u64>,
     /// Sessions, by the name of their folder.
     pub sessions: BTreeMap<Vec<u8>, Session>,
     /// Names of session folders, by number.
     pub session_names: BTreeMap<u64, Vec<u8>>,
-    /// Names under `by-date`, by sequence, which is their order.
+    /// Names under `by-date`, by number, which is their order.
     pub dates: BTreeMap<u64, Vec<u8>>,
     /// Names under `by-tag`, and what they point to.
     pub tags: BTreeMap<Vec<u8>, u64>,
 }
 
-/// Numbers that sessions keep as long as the mount lives.
-pub type SessionNumbers = HashMap<String, u64>;
-
 impl Catalogue {
-    /// Lists what a state of the store holds.
-    pub fn new(state: Arc<StoreState>, changed_at: SystemTime, numbers: &mut SessionNumbers) -> Result<Self> {
+    /// Lists what a state of the store holds. Folders that have the same list as before keep their time.
+    pub fn new(state: Arc<StoreState>, before: Option<&Catalogue>, numbers: &mut Numbers) -> Result<Self> {
+        // Two changes in one tick of the clock are still two.
+        let after = before.map_or(SystemTime::UNIX_EPOCH, |before| before.made_at + Duration::from_nanos(1));
         let mut catalogue = Catalogue {
             state: state.clone(),
-            changed_at,
-            by_sequence: BTreeMap::new(),
+            made_at: SystemTime::now().max(after),
+            unchanged_since: HashMap::new(),
+            by_number: BTreeMap::new(),
             by_id: HashMap::new(),
             sessions: BTreeMap::new(),
             session_names: BTreeMap::new(),
@@ -57,31 +62,101 @@ impl Catalogue {
             tags: BTreeMap::new(),
         };
         for (index, checkpoint) in state.checkpoints()?.iter().enumerate() {
-            let (sequence, record) = (checkpoint.sequence, &checkpoint.record);
-            if sequence > inode::CHECKPOINT_MAX {
-                continue;
-            }
-            catalogue.by_sequence.insert(sequence, index);
-            catalogue.by_id.insert(record.id, sequence);
-            let next = numbers.len() as u64;
-            let number = *numbers.entry(record.session.clone()).or_insert(next);
+            let record = &checkpoint.record;
+            let Some(number) = numbers.checkpoint(checkpoint.sequence, record.id) else { continue };
+            catalogue.by_number.insert(number, index);
+            catalogue.by_id.insert(record.id, number);
+            let session_number = numbers.session(&record.session);
             let folder = file_name(&record.session);
-            catalogue.session_names.insert(number, folder.clone());
-            let session = catalogue.sessions.entry(folder).or_insert_with(|| Session { number, ..Session::default() });
-            session.checkpoints.push(sequence);
-            session.latest = if record.fenced { session.latest } else { Some(sequence) };
+            catalogue.session_names.insert(session_number, folder.clone());
+            let new = || Session { number: session_number, ..Session::default() };
+            let session = catalogue.sessions.entry(folder).or_insert_with(new);
+            session.checkpoints.push(number);
+            session.latest = if record.fenced { session.latest } else { Some(number) };
             let date = record.created_at.strftime("%Y-%m-%dT%H%M%SZ");
-            catalogue.dates.insert(sequence, format!("{date}-{}", record.id).into_bytes());
+            catalogue.dates.insert(number, format!("{date}-{}", record.id).into_bytes());
+        }
+        for session in catalogue.sessions.values_mut() {
+            session.checkpoints.sort_unstable();
         }
         for (id, marks) in state.all_marks()? {
-            let Some(sequence) = catalogue.by_id.get(&id) else { continue };
+            let Some(number) = catalogue.by_id.get(&id) else { continue };
             for tag in &marks.tags {
                 // Of several checkpoints with one tag the link shows the newest.
-                let newest = catalogue.tags.entry(file_name(tag)).or_insert(*sequence);
-                *newest = (*newest).max(*sequence);
+                let newest = catalogue.tags.entry(file_name(tag)).or_insert(*number);
+                if catalogue.by_number.get(number) > catalogue.by_number.get(newest) {
+                    *newest = *number;
+                }
             }
         }
+        if let Some(before) = before {
+            let same = before.folders().filter(|folder| catalogue.has_same_list(before, *folder));
+            catalogue.unchanged_since = same.map(|folder| (folder, before.changed_at(folder))).collect();
+        }
         Ok(catalogue)
+    }
+
+    /// The folders above the checkpoints.
+    fn folders(&self) -> impl Iterator<Item = Inode> {
+        let sessions = self.session_names.keys().map(|number| Inode::Session(*number));
+        [Inode::Root, Inode::Sessions, Inode::ByDate, Inode::ByTag].into_iter().chain(sessions)
+    }
+
+    fn session(&self, number: u64) -> Option<&Session> {
+        self.sessions.get(self.session_names.get(&number)?)
+    }
+
+    fn has_same_list(&self, before: &Catalogue, folder: Inode) -> bool {
+        match folder {
+            Inode::Root => true,
+            Inode::Sessions => self.session_names == before.session_names,
+            Inode::ByDate => self.dates == before.dates,
+            Inode::ByTag => self.tags == before.tags,
+            Inode::Session(number) => self.session(number) == before.session(number),
+            _ => false,
+        }
+    }
+
+    /// Since when a folder above the checkpoints has its list. The kernel reads the list anew when that time is another.
+    pub fn changed_at(&self, folder: Inode) -> SystemTime {
+        self.unchanged_since.get(&folder).copied().unwrap_or(self.made_at)
+    }
+
+    /// What the kernel may have been told of an earlier state that is not so in this one.
+    pub fn outdated(&self, before: &Catalogue) -> Vec<Outdated> {
+        let mut outdated = Vec::new();
+        let mut name = |folder: Inode, name: &[u8]| outdated.push(Outdated::Name(folder.number(), name.to_vec()));
+        for (session_name, was) in &before.sessions {
+            let folder = Inode::Session(was.number);
+            let Some(is) = self.sessions.get(session_name) else {
+                name(Inode::Sessions, session_name);
+                continue;
+            };
+            if is.latest != was.latest {
+                name(folder, LATEST);
+            }
+        }
+        for (number, index) in before.by_number.iter().filter(|(number, _)| !self.by_number.contains_key(number)) {
+            let Some(checkpoint) = before.at(*index) else { continue };
+            if let Some(session) = before.sessions.get(&file_name(&checkpoint.record.session)) {
+                name(Inode::Session(session.number), checkpoint.id().as_bytes());
+            }
+            if let Some(date) = before.dates.get(number) {
+                name(Inode::ByDate, date);
+            }
+        }
+        for (tag, _) in before.tags.iter().filter(|(tag, number)| self.tags.get(*tag) != Some(number)) {
+            name(Inode::ByTag, tag);
+        }
+        let changed = before.folders().filter(|folder| !self.has_same_list(before, *folder));
+        let gone = before.by_number.keys().filter(|number| !self.by_number.contains_key(number));
+        let folders = changed.chain(gone.map(|number| Inode::Entry(*number, 0)));
+        outdated.extend(folders.map(|folder| Outdated::Inode(folder.number())));
+        outdated
+    }
+
+    fn at(&self, index: usize) -> Option<&Checkpoint> {
+        self.state.checkpoints().ok()?.get(index)
     }
 
     /// Whether it lists this very state.
@@ -89,29 +164,30 @@ impl Catalogue {
         Arc::ptr_eq(&self.state, state)
     }
 
-    /// The checkpoint of a sequence.
-    pub fn checkpoint(&self, sequence: u64) -> Option<&Checkpoint> {
-        self.by_sequence.get(&sequence).and_then(|index| self.state.checkpoints().ok()?.get(*index))
+    /// The checkpoint of a number.
+    pub fn checkpoint(&self, number: u64) -> Option<&Checkpoint> {
+        self.by_number.get(&number).and_then(|index| self.at(*index))
     }
 
-    /// The checkpoint of an id, as a session's folder names it.
-    pub fn named(&self, name: &[u8]) -> Option<&Checkpoint> {
+    /// The checkpoint of an id, as a session's folder names it, with its number.
+    pub fn named(&self, name: &[u8]) -> Option<(u64, &Checkpoint)> {
         let id: Ulid = std::str::from_utf8(name).ok()?.parse().ok()?;
-        let checkpoint = self.checkpoint(*self.by_id.get(&id)?)?;
+        let number = *self.by_id.get(&id)?;
+        let checkpoint = self.checkpoint(number)?;
         // Ids can be spelled in more ways than one; a file has one name.
-        (checkpoint.id().as_bytes() == name).then_some(checkpoint)
+        (checkpoint.id().as_bytes() == name).then_some((number, checkpoint))
     }
 
-    /// All checkpoints, in order of commit.
-    pub fn sequences(&self) -> impl Iterator<Item = u64> {
-        self.by_sequence.keys().copied()
+    /// How many checkpoints there are.
+    pub fn count(&self) -> usize {
+        self.by_number.len()
     }
 
     /// The number under `by-date` of this name.
     pub fn dated(&self, name: &[u8]) -> Option<u64> {
         let id: Ulid = std::str::from_utf8(name.get(name.len().checked_sub(26)?..)?).ok()?.parse().ok()?;
-        let sequence = *self.by_id.get(&id)?;
-        (self.dates.get(&sequence).map(Vec::as_slice) == Some(name)).then_some(sequence)
+        let number = *self.by_id.get(&id)?;
+        (self.dates.get(&number).map(Vec::as_slice) == Some(name)).then_some(number)
     }
 
     /// Sums over the workspaces of all checkpoints.

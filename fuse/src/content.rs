@@ -15,7 +15,10 @@ use parhelia_store::{
 };
 use quick_cache::{Weighter, sync::Cache};
 
-use crate::{ahead::ReadAhead, cache::by_bytes};
+use crate::{
+    ahead::ReadAhead,
+    cache::{by_bytes, share_of},
+};
 
 /// Bytes of unfolded recipes that are kept.
 const MAPS_BYTES: u64 = 16 << 20;
@@ -52,6 +55,11 @@ impl<V: Clone> Recent<V> {
     fn put(&mut self, id: BlobId, value: V, bytes: u64) {
         let before = self.by_use.put(id, (value, bytes));
         self.bytes = self.bytes + bytes - before.map_or(0, |(_, bytes)| bytes);
+        self.keep_within(self.bytes_max);
+    }
+
+    fn keep_within(&mut self, bytes_max: u64) {
+        self.bytes_max = bytes_max;
         while self.bytes > self.bytes_max
             && self.by_use.len() > 1
             && let Some((_, (_, bytes))) = self.by_use.pop_lru()
@@ -81,6 +89,13 @@ impl Content {
         let ahead = ReadAhead::new(&store);
         let long = Mutex::new(Recent::new(LONG_MAPS_BYTES));
         Content { store, maps: by_bytes(256, MAPS_BYTES, Weight), long, ahead }
+    }
+
+    /// Keeps recipes within one of so many equal shares of their bytes from now on.
+    pub fn share(&self, shares: u64) {
+        self.maps.set_capacity(share_of(MAPS_BYTES, shares));
+        let mut long = self.long.lock().unwrap_or_else(PoisonError::into_inner);
+        long.keep_within(share_of(LONG_MAPS_BYTES, shares));
     }
 
     /// The block that holds a chunk; of a long file, the blocks that follow are read ahead.

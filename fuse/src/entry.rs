@@ -1,6 +1,6 @@
 //! What both views answer about an entry of a checkpoint's tree, whatever its inode numbers are.
 
-use parhelia_store::tree::Kind;
+use parhelia_store::{id::Ulid, tree::Kind};
 
 use crate::{
     attr,
@@ -10,10 +10,16 @@ use crate::{
     view::{Entry, FOREVER, Line, Next, Scope, Shown},
 };
 
+/// The generation of whatever a checkpoint holds.
+pub fn generation(checkpoint: Ulid) -> u32 {
+    // Its last bits are random.
+    (u128::from(checkpoint) & u128::from(u32::MAX)) as u32
+}
+
 /// The entry as the kernel is told of it.
 pub fn shown(tree: &TreeView, found: &Found) -> Result<Shown, Fault> {
     let attr = tree.attr(found)?.ok_or(Fault::Stale)?;
-    Ok(Shown { attr, ttl: FOREVER })
+    Ok(Shown { attr, ttl: FOREVER, generation: generation(tree.checkpoint().record.id) })
 }
 
 /// Lists a folder of a tree. `parent` is what `..` shows.

@@ -25,7 +25,6 @@ use crate::{
     view::{Needs, Shown, View},
 };
 
-const GENERATION: Generation = Generation(0);
 /// Requests that the kernel may have under way without somebody waiting for them, such as reading ahead.
 const BACKGROUND_MAX: u16 = 64;
 /// So many damaged entries are reported, each once.
@@ -76,6 +75,11 @@ impl ReadOnly {
             Err(e) => reply.error(self.errno("read attributes of", ino, &e)),
         }
     }
+}
+
+/// The generation that the kernel is told; of a filesystem's root it takes none but 0.
+fn generation(shown: &Shown) -> Generation {
+    Generation(if shown.attr.ino == INodeNo::ROOT { 0 } else { u64::from(shown.generation) })
 }
 
 /// What the kernel remembers of a name that does not exist: an entry without an inode.
@@ -132,8 +136,8 @@ impl Filesystem for ReadOnly {
             return reply.error(Errno::ENAMETOOLONG);
         }
         match self.view.lookup(parent.0, name.as_bytes()) {
-            Ok(Ok(Shown { attr, ttl })) => reply.entry(&ttl, &attr, GENERATION),
-            Ok(Err(ttl)) => reply.entry(&ttl, &absent(), GENERATION),
+            Ok(Ok(shown)) => reply.entry(&shown.ttl, &shown.attr, generation(&shown)),
+            Ok(Err(ttl)) => reply.entry(&ttl, &absent(), Generation(0)),
             Err(e) => reply.error(self.errno("look up a name in", parent, &e)),
         }
     }
@@ -141,7 +145,7 @@ impl Filesystem for ReadOnly {
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         count(&self.counters.getattr);
         match self.view.attr(ino.0) {
-            Ok(Shown { attr, ttl }) => reply.attr(&ttl, &attr),
+            Ok(Shown { attr, ttl, .. }) => reply.attr(&ttl, &attr),
             Err(e) => reply.error(self.errno("stat", ino, &e)),
         }
     }
@@ -228,8 +232,8 @@ impl Filesystem for ReadOnly {
     fn readdirplus(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectoryPlus) {
         count(&self.counters.readdirplus);
         let listed = self.view.list(ino.0, offset, &mut |line| {
-            let Shown { attr, ttl } = &line.shown;
-            !reply.add(attr.ino, line.next, OsStr::from_bytes(line.name), ttl, attr, GENERATION)
+            let Shown { attr, ttl, .. } = &line.shown;
+            !reply.add(attr.ino, line.next, OsStr::from_bytes(line.name), ttl, attr, generation(&line.shown))
         });
         match listed {
             Ok(()) => reply.ok(),

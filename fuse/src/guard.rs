@@ -1,35 +1,39 @@
-//! A small process that outlives ours: when we die without unmounting, it detaches the mount, so that nobody is left with a folder
-//! that answers "transport endpoint is not connected". `fusermount3` offers the same (`auto_unmount`), but looks whether the mountpoint can
-//! be opened; once the kernel has been told that opening needs no question, it always can.
+//! The guard of a mount: a small process that outlives the one that serves it. When that one dies without unmounting, the guard detaches
+//! the mount, so that nobody is left with a folder that answers "transport endpoint is not connected". `fusermount3` offers the same
+//! (`auto_unmount`), but looks whether the mountpoint can be opened; once the kernel has been told that opening needs no question, it
+//! always can.
 
 use std::{
-    io::Write,
+    ffi::OsString,
+    io::{self, Read, Write},
     os::unix::process::CommandExt,
     path::Path,
     process::{Child, Command, Stdio},
 };
 
-/// Waits for a line or the end of its input. The end alone, without a line, means that we died; and only a mount that does not answer
-/// is detached. What the kernel remembers it answers for the dead; a name that nobody has asked for it does not know. Our files are closed
-/// one after another, so that its question can be on its way when the connection ends: that answers "connection abort".
-const SCRIPT: &str = r#"
-read -r _ && exit 0
-LC_ALL=C stat -- "$1/parhelia-guard-$$" 2>&1 | grep -Eq 'not connected|connection abort' || exit 0
-umount -l -- "$1" 2>/dev/null || fusermount3 -u -z -- "$1"
-"#;
+use crate::{
+    error::{Error, Result},
+    identity::{Identity, is_disconnected},
+    unmount::detach_if,
+};
 
-/// The guard of a mount.
+/// The guard of a mount, as the process that serves the mount holds it.
 #[derive(Debug)]
 pub(crate) struct Guard {
     child: Child,
 }
 
 impl Guard {
-    /// Starts one. `None` where that cannot be: the mount is as good without.
-    pub(crate) fn start(mountpoint: &Path) -> Option<Self> {
-        let child = Command::new("/bin/sh")
-            .args(["-c", SCRIPT, "parhelia-guard"])
+    /// Starts a guard: a command that calls [`guard`] with the two arguments that are appended. `None` where it cannot be started: the
+    /// mount is as good without.
+    pub(crate) fn start(command: &[OsString], mountpoint: &Path, identity: Identity) -> Option<Self> {
+        let (program, args) = command.split_first()?;
+        let child = Command::new(program)
+            // As others see it.
+            .arg0("parhelia")
+            .args(args)
             .arg(mountpoint)
+            .arg(identity.to_string())
             .current_dir("/")
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -49,4 +53,23 @@ impl Drop for Guard {
         }
         let _ = self.child.wait();
     }
+}
+
+/// Guards a mount in this process, which [`crate::Options::guard`] started with these two arguments. Returns when the mount is over.
+///
+/// Standard input ends with a line when the mount ends in order. Its end alone means that the process which serves the mount died. Then the
+/// very mount that was started is detached, if it does not answer; whatever else is mounted there by then stays.
+pub fn guard(mountpoint: &Path, identity: &str) -> Result<()> {
+    let failed = |action, source| Error::Io { action, path: mountpoint.to_owned(), source };
+    let identity: Identity = identity.parse().map_err(|reason| failed("guard", io::Error::other(reason)))?;
+    let mut said = [0];
+    loop {
+        match io::stdin().read(&mut said) {
+            Ok(0) => break,
+            Ok(_) => return Ok(()),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(source) => return Err(failed("guard", source)),
+        }
+    }
+    detach_if(mountpoint, |root, found| found == identity && is_disconnected(root)).map(drop)
 }

@@ -1,17 +1,17 @@
-//! The inode numbers of the store's view: the high bits name the checkpoint by the sequence of its commit, the low ones the preorder
+//! The inode numbers of the store's view: the high bits are the number of a checkpoint ([`crate::numbers`]), the low ones the preorder
 //! position in its root tree. Checkpoint 0 stands for what no checkpoint holds.
 
 /// Bits of a position.
 const POSITION_BITS: u32 = 36;
 const POSITION_MAX: u64 = (1 << POSITION_BITS) - 1;
-/// Checkpoints of a higher sequence are not shown.
+/// The highest number of a checkpoint.
 pub const CHECKPOINT_MAX: u64 = (1 << (64 - POSITION_BITS)) - 1;
 
 /// The first session's folder among the virtual inodes.
 const SESSIONS_FROM: u64 = 16;
 
 /// What an inode number of the store's view stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Inode {
     /// The root.
     Root,

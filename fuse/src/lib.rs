@@ -22,6 +22,7 @@
 //! ```
 
 mod ahead;
+mod attach;
 mod attr;
 mod cache;
 mod catalogue;
@@ -32,10 +33,13 @@ mod errno;
 mod error;
 mod fs;
 mod guard;
+mod identity;
 mod inode;
+mod keeper;
 mod mount;
 mod mountinfo;
 mod notes;
+mod numbers;
 mod one_tree;
 mod parts;
 mod prefetch;
@@ -48,6 +52,7 @@ mod view;
 
 pub use counts::Counts;
 pub use error::{Error, Holder, Result};
+pub use guard::guard;
 pub use mount::{Log, Mounted, Options, Stopper, What, mount};
 pub use mountinfo::holders;
 pub use state::{FoundMount, MountText, clear_stale, list, shown_at};

@@ -1,36 +1,37 @@
 //! Mounting: from a store and a mountpoint to a session that answers the kernel.
 
 use std::{
-    fs::{self, File},
-    io,
-    mem::{self, ManuallyDrop},
-    os::fd::AsFd,
+    ffi::OsString,
+    fs,
+    io::{self, PipeWriter},
     path::{Path, PathBuf},
     sync::{
         Arc,
         mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     },
-    thread::{self, JoinHandle},
+    thread,
     time::Duration,
 };
 
-use fuser::{Config, MountOption, Session, SessionACL};
 use parhelia_store::{Store, name, pin::Pin};
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use ulid::Ulid;
 
 use crate::{
+    attach::{Attached, check_device},
     counts::{Counters, Counts},
     error::{Error, Result},
     fs::ReadOnly,
     guard::Guard,
+    identity::{Identity, is_disconnected},
+    keeper::{self, Kept, share},
     mountinfo,
     notes::Notes,
     one_tree::OneTree,
     prefetch, push,
-    root_view::{RootView, watch},
-    state::{Registration, is_disconnected},
-    unmount::{detach, resolved, unmount},
+    root_view::RootView,
+    state::{Registration, count_alive},
+    unmount::{detach_dead, detach_if, resolved, unmount},
     view::View,
 };
 
@@ -71,15 +72,16 @@ pub struct Options {
     pub threads: usize,
     /// Bytes of decoded folders that are kept. Blocks of content have the store's own cache.
     pub tree_cache_bytes: u64,
-    /// Whether a mount whose process dies is detached by another one.
-    pub guard: bool,
+    /// The command of a process that detaches the mount when this process dies: it calls [`crate::guard`] with the two arguments that
+    /// are appended. Empty for none.
+    pub guard: Vec<OsString>,
     /// Where damage is reported.
     pub log: Log,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { allow_other: false, threads: 0, tree_cache_bytes: 16 << 20, guard: true, log: Arc::new(|_| {}) }
+        Options { allow_other: false, threads: 0, tree_cache_bytes: 16 << 20, guard: Vec::new(), log: Arc::new(|_| {}) }
     }
 }
 
@@ -100,8 +102,6 @@ impl std::fmt::Debug for Options {
 const READ_AHEAD_KIB: u32 = 2048;
 /// How long a session may take to end once it is unmounted.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
-/// How often a mount that only waits closes packs that gc has removed.
-const CLOSE_INTERVAL: Duration = Duration::from_secs(30);
 
 enum Event {
     Ended(io::Result<()>),
@@ -123,14 +123,14 @@ impl Stopper {
 /// A mount that this process serves. Dropping it unmounts.
 pub struct Mounted {
     mountpoint: PathBuf,
-    device: Option<String>,
+    identity: Identity,
     events: Receiver<Event>,
     stopper: Stopper,
     counters: Arc<Counters>,
     store: Arc<Store>,
     log: Log,
     has_ended: bool,
-    _watch: Option<Sender<()>>,
+    _keeper: PipeWriter,
     guard: Option<Guard>,
     _registration: Registration,
 }
@@ -144,10 +144,11 @@ impl std::fmt::Debug for Mounted {
 /// Mounts a checkpoint, or the whole store, read-only. When this returns, the mount answers.
 pub fn mount(store: Arc<Store>, what: What, mountpoint: &Path, options: &Options) -> Result<Mounted> {
     let mountpoint = checked(&store, mountpoint)?;
-    device()?;
+    let failed = |source| Error::Io { action: "start a thread for", path: mountpoint.clone(), source };
+    check_device()?;
     let acls = options.allow_other;
     let registration = Registration::new(&store, &mountpoint, what.text())?;
-    let (view, root): (Arc<dyn View>, Option<Arc<RootView>>) = match what {
+    let view: Arc<dyn View> = match what {
         What::Tree { checkpoint, path } => {
             let mut pin = Pin::take(&store.layout().pins(), false, "mount")?;
             pin.add([checkpoint])?;
@@ -155,42 +156,41 @@ pub fn mount(store: Arc<Store>, what: What, mountpoint: &Path, options: &Options
             let found = state.checkpoints()?.iter().find(|c| c.record.id == checkpoint).cloned();
             let none = parhelia_store::Error::NoCheckpoint { selector: checkpoint.to_string() };
             let found = found.ok_or(none)?;
-            (Arc::new(OneTree::new(&store, found, &path, options.tree_cache_bytes, acls, pin)?), None)
+            Arc::new(OneTree::new(&store, found, &path, options.tree_cache_bytes, acls, pin)?)
         }
-        What::Store => {
-            let root = Arc::new(RootView::new(&store, options.tree_cache_bytes, acls)?);
-            (root.clone(), Some(root))
-        }
+        What::Store => Arc::new(RootView::new(&store, options.tree_cache_bytes, acls)?),
     };
+    share(&store, &*view, count_alive(&store.layout().mounts()));
     let counters = Arc::new(Counters::default());
     let mut notes = Notes::default();
     let (prefetching, pushing) = (notes.listener(), notes.listener());
     let filesystem = ReadOnly::new(view.clone(), counters.clone(), options.log.clone(), notes);
-    let config = config(options);
-    let session = Session::new(filesystem, &mountpoint, &config).map_err(|source| refused(&mountpoint, source, options))?;
+    let attached = Attached::new(filesystem, &mountpoint, options)?;
+    let (identity, notifier) = (attached.identity, attached.notifier());
     let prefetching = prefetch::start(view.clone(), prefetching, counters.clone());
     // Without a connection of its own, nothing is pushed.
-    let pushing = match session.as_fd().try_clone_to_owned() {
-        Ok(device) => push::start(view, pushing, device, counters.clone()),
+    let pushing = match attached.device() {
+        Ok(device) => push::start(view.clone(), pushing, device, counters.clone()),
         Err(_) => None,
     };
 
     let (events_in, events) = channel();
     let ended = events_in.clone();
-    let mut mounted = Mounted {
+    let (stop, keeper) = io::pipe().map_err(failed)?;
+    let mounted = Mounted {
         mountpoint: mountpoint.clone(),
-        device: None,
+        identity,
         events,
         stopper: Stopper(events_in),
         counters,
         store: store.clone(),
         log: options.log.clone(),
         has_ended: false,
-        _watch: None,
-        guard: options.guard.then(|| Guard::start(&mountpoint)).flatten(),
+        _keeper: keeper,
+        guard: Guard::start(&options.guard, &mountpoint, identity),
         _registration: registration,
     };
-    let serving = serve(session, &mountpoint)?;
+    let serving = attached.serve(&mountpoint)?;
     let spawned = thread::Builder::new().name("mount".into()).spawn(move || {
         let result = serving.join().unwrap_or_else(|_| Err(io::Error::other("a thread of the mount panicked")));
         // They hold the view, and so the pin.
@@ -199,47 +199,26 @@ pub fn mount(store: Arc<Store>, what: What, mountpoint: &Path, options: &Options
         }
         let _ = ended.send(Event::Ended(result));
     });
-    spawned.map_err(|source| Error::Io { action: "start a thread for", path: mountpoint.clone(), source })?;
-    mounted.device = mountinfo::ours_at(&mountpoint)?.map(|line| line.device);
-    if let Some(device) = &mounted.device {
-        // Only root may; without it, long reads take more requests.
-        let _ = fs::write(format!("/sys/class/bdi/{device}/read_ahead_kb"), READ_AHEAD_KIB.to_string());
-    }
+    spawned.map_err(failed)?;
+    // Only root may; without it, long reads take more requests.
+    let _ = fs::write(format!("/sys/class/bdi/{}/read_ahead_kb", identity.device()), READ_AHEAD_KIB.to_string());
     statx(CWD, &mountpoint, AtFlags::empty(), StatxFlags::BASIC_STATS).map_err(|e| Error::Io {
         action: "stat",
         path: mountpoint.clone(),
         source: e.into(),
     })?;
-    if let Some(root) = root {
-        let (stop_in, stop) = channel();
-        let (root, log) = (Arc::downgrade(&root), options.log.clone());
-        let watcher = thread::Builder::new().name("watch".into()).spawn(move || watch(&root, &stop, &*log));
-        mounted._watch = watcher.is_ok().then_some(stop_in);
-    }
+    let kept = Kept { store: Arc::downgrade(&store), view: Arc::downgrade(&view), notifier, log: options.log.clone() };
+    keeper::start(kept, stop).map_err(failed)?;
     Ok(mounted)
-}
-
-/// Answers the kernel in threads of its own, until the session ends.
-///
-/// A session of fuser unmounts its mountpoint when it is over, whatever is mounted there by then. So its handle is taken from it, and the
-/// rest is forgotten: with it stays one descriptor of a connection that is over. Whoever unmounts is [`Mounted`], which looks first.
-fn serve(session: Session<ReadOnly>, mountpoint: &Path) -> Result<JoinHandle<io::Result<()>>> {
-    let failed = |source| Error::Io { action: "start a thread for", path: mountpoint.to_owned(), source };
-    let stand_in = thread::Builder::new().spawn(|| Ok(())).map_err(failed)?;
-    let mut session = ManuallyDrop::new(session.spawn().map_err(failed)?);
-    Ok(mem::replace(&mut session.guard, stand_in))
 }
 
 /// The mountpoint as the kernel will know it, if it can be one.
 fn checked(store: &Store, mountpoint: &Path) -> Result<PathBuf> {
     let refuse = |reason: String| Error::Mountpoint { mountpoint: mountpoint.to_owned(), reason };
     let path = resolved(mountpoint);
-    if mountinfo::ours_at(&path)?.is_some() {
-        if !is_disconnected(&path) {
-            return Err(refuse("a parhelia mount is there already; unmount it first, or choose another folder".into()));
-        }
-        // Its process died.
-        detach(&path)?;
+    // One whose process died makes room. Its guard may be faster.
+    if mountinfo::ours_at(&path)?.is_some() && !detach_dead(&path)? && mountinfo::ours_at(&path)?.is_some() {
+        return Err(refuse("a parhelia mount is there already; unmount it first, or choose another folder".into()));
     }
     match fs::metadata(&path) {
         Ok(found) if found.is_dir() => {}
@@ -261,61 +240,6 @@ fn checked(store: &Store, mountpoint: &Path) -> Result<PathBuf> {
         ));
     }
     Ok(path)
-}
-
-/// Whether this user may use FUSE at all.
-fn device() -> Result<()> {
-    let hint = |e: &io::Error| match e.kind() {
-        io::ErrorKind::PermissionDenied => {
-            "only root may mount here; to let users, `chmod 666 /dev/fuse` as root (udev rules make it last), \
-             and install fuse3 for fusermount3"
-        }
-        _ => "load the module with `modprobe fuse` as root; in a container, give it the device (--device /dev/fuse)",
-    };
-    match File::options().read(true).write(true).open("/dev/fuse") {
-        Ok(_) => Ok(()),
-        Err(source) => Err(Error::NoFuse { hint: hint(&source), source }),
-    }
-}
-
-/// Whether fusermount3 can be had, which can unmount for a dead process.
-fn has_helper() -> bool {
-    ["/usr/bin", "/bin", "/usr/local/bin", "/usr/sbin"].iter().any(|folder| Path::new(folder).join("fusermount3").exists())
-}
-
-fn config(options: &Options) -> Config {
-    let mut config = Config::default();
-    config.mount_options = vec![
-        MountOption::RO,
-        MountOption::NoAtime,
-        MountOption::NoDev,
-        MountOption::NoSuid,
-        MountOption::DefaultPermissions,
-        MountOption::FSName("parhelia".into()),
-        // As a custom option it reaches the kernel by both ways of mounting.
-        MountOption::CUSTOM("subtype=parhelia".into()),
-    ];
-    config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
-    let threads = match options.threads {
-        0 => thread::available_parallelism().map_or(2, usize::from).min(8),
-        n => n,
-    };
-    config.n_threads = Some(threads.max(2));
-    config
-}
-
-fn refused(mountpoint: &Path, source: io::Error, options: &Options) -> Error {
-    let said = source.to_string();
-    let hint = if said.contains("user_allow_other") {
-        "; let root add `user_allow_other` to /etc/fuse.conf, or mount without --allow-other"
-    } else if !has_helper() && !rustix::process::geteuid().is_root() {
-        "; install fuse3 for fusermount3, by which users mount"
-    } else if options.allow_other {
-        "; --allow-other may be what is refused"
-    } else {
-        ""
-    };
-    Error::Refused { mountpoint: mountpoint.to_owned(), source, hint }
 }
 
 impl Mounted {
@@ -348,17 +272,11 @@ impl Mounted {
     }
 
     fn await_event(&mut self) -> Result<()> {
-        let event = loop {
-            match self.events.recv_timeout(CLOSE_INTERVAL) {
-                Err(RecvTimeoutError::Timeout) => self.store.close_removed_packs(),
-                other => break other,
-            }
-        };
-        match event {
+        match self.events.recv() {
             Ok(Event::Ended(result)) => self.ended(result),
             Ok(Event::Stop) | Err(_) => match self.unmount() {
                 Err(Error::Busy { .. }) => {
-                    detach(&self.mountpoint)?;
+                    detach_if(&self.mountpoint, |_, found| found == self.identity)?;
                     self.has_ended = true;
                     Ok(())
                 }
@@ -372,7 +290,11 @@ impl Mounted {
         if self.has_ended || !self.is_mounted() {
             return Ok(());
         }
-        unmount(&self.mountpoint)?;
+        match unmount(&self.mountpoint) {
+            // Somebody else was faster.
+            Ok(()) | Err(Error::NotMounted { .. }) => {}
+            Err(e) => return Err(e),
+        }
         match self.await_end() {
             Some(result) => self.ended(result),
             None => Ok(()),
@@ -381,12 +303,10 @@ impl Mounted {
 
     fn ended(&mut self, result: io::Result<()>) -> Result<()> {
         self.has_ended = true;
-        // A session ends because it was unmounted, or because its connection was cut, which leaves a mount that does not answer. One that
-        // answers came after it, with the device number that it had.
-        let is_left = self.device.is_some() && self.is_mounted() && (result.is_err() || is_disconnected(&self.mountpoint));
-        if is_left {
-            let _ = detach(&self.mountpoint);
-        }
+        // A session ends because it was unmounted, or because its connection was cut, which leaves a mount that does not answer. Where the
+        // kernel uses its numbers again, one that answers came later.
+        let is_left = |root: &_, found| found == self.identity && (result.is_err() || is_disconnected(root));
+        let _ = detach_if(&self.mountpoint, is_left);
         result.map_err(|source| Error::Io { action: "serve", path: self.mountpoint.clone(), source })
     }
 
@@ -402,15 +322,14 @@ impl Mounted {
 
     /// Whether what is mounted there is this mount, and not one that came after it.
     fn is_mounted(&self) -> bool {
-        let now = mountinfo::ours_at(&self.mountpoint).ok().flatten().map(|line| line.device);
-        now.is_some() && (self.device.is_none() || now == self.device)
+        Identity::at(&self.mountpoint).is_ok_and(|now| now == self.identity)
     }
 }
 
 impl Drop for Mounted {
     fn drop(&mut self) {
         if !self.has_ended && self.is_mounted() && unmount(&self.mountpoint).is_err() {
-            let _ = detach(&self.mountpoint);
+            let _ = detach_if(&self.mountpoint, |_, found| found == self.identity);
         } else if !self.has_ended {
             let _ = self.await_end();
         }

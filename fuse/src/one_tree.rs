@@ -136,6 +136,11 @@ impl View for OneTree {
         Ok(Space { bytes: self.totals.bytes, entries: self.totals.entries.saturating_add(1) })
     }
 
+    fn share(&self, mounts: u64) {
+        self.tree.share(mounts);
+        self.content.share(mounts);
+    }
+
     fn path(&self, ino: u64) -> String {
         let path = self.tree.path(self.tree.position(ino).unwrap_or(0));
         format!("{}:{path}", self.tree.checkpoint().id())

@@ -10,7 +10,7 @@ use parhelia_store::{
 };
 use quick_cache::{Weighter, sync::Cache};
 
-use crate::cache::by_bytes;
+use crate::cache::{by_bytes, share_of};
 
 /// The lines of a tree node.
 pub enum Lines {
@@ -98,13 +98,19 @@ impl Weighter<TreeId, Arc<Part>> for Weight {
 /// Decoded tree nodes of one store, within a bound of bytes.
 pub struct Parts {
     store: Arc<Store>,
+    bytes: u64,
     cache: Cache<TreeId, Arc<Part>, Weight>,
 }
 
 impl Parts {
     /// A cache of at most `bytes`.
     pub fn new(store: Arc<Store>, bytes: u64) -> Self {
-        Parts { store, cache: by_bytes(4096, bytes, Weight) }
+        Parts { store, bytes, cache: by_bytes(4096, bytes, Weight) }
+    }
+
+    /// Keeps within one of so many equal shares of the bytes from now on.
+    pub fn share(&self, shares: u64) {
+        self.cache.set_capacity(share_of(self.bytes, shares));
     }
 
     /// The store.

@@ -13,18 +13,14 @@ use std::{
 };
 
 use parhelia_store::{Store, disk, name, record::Checkpoint};
-use rustix::{
-    fs::{FlockOperation, flock},
-    io::Errno,
-};
+use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use ulid::Ulid;
 
 use crate::{
     catalogue::file_name,
     error::{Error, Result},
-    mountinfo,
-    unmount::detach,
+    unmount::detach_dead,
 };
 
 /// What the file of a mount says.
@@ -127,8 +123,8 @@ pub fn list(store: &Store) -> Result<Vec<FoundMount>> {
         if path.extension().is_none_or(|extension| extension != "json") {
             continue;
         }
-        let Ok(mut file) = File::options().read(true).write(true).open(&path) else { continue };
-        let alive = flock(&file, FlockOperation::NonBlockingLockExclusive).is_err();
+        let Ok(mut file) = File::open(&path) else { continue };
+        let alive = is_held(&file);
         let mut bytes = Vec::new();
         io("read", &path, file.read_to_end(&mut bytes))?;
         let Ok(text) = serde_json::from_slice(&bytes) else { continue };
@@ -136,6 +132,22 @@ pub fn list(store: &Store) -> Result<Vec<FoundMount>> {
     }
     found.sort_by(|a, b| a.file.cmp(&b.file));
     Ok(found)
+}
+
+/// Whether somebody holds the file of a mount. Those who look at the same time do not take each other for holders.
+fn is_held(file: &File) -> bool {
+    flock(file, FlockOperation::NonBlockingLockShared).is_err()
+}
+
+/// How many mounts of this user are alive among those registered in a folder; at least one, as whoever asks is one.
+pub(crate) fn count_alive(folder: &Path) -> u64 {
+    let user = rustix::process::geteuid().as_raw();
+    let is_alive = |path: &Path| {
+        path.extension().is_some_and(|extension| extension == "json")
+            && File::open(path).is_ok_and(|file| file.metadata().is_ok_and(|found| found.uid() == user) && is_held(&file))
+    };
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    (entries.filter(|entry| is_alive(&entry.path())).count() as u64).max(1)
 }
 
 /// Where a mount shows the workspace of a checkpoint, if one does.
@@ -188,20 +200,10 @@ pub fn clear_stale(store: &Store) -> Result<Vec<FoundMount>> {
     let dead: Vec<FoundMount> = list(store)?.into_iter().filter(|mount| !mount.alive).collect();
     for mount in &dead {
         let mountpoint = mount.text.path();
-        // Somebody else may have mounted there since.
-        if mountinfo::ours_at(&mountpoint)?.is_some() && is_disconnected(&mountpoint) {
-            detach(&mountpoint)?;
-        }
+        // Somebody else may have mounted there since, or cleared it.
+        detach_dead(&mountpoint)?;
         let _ = fs::remove_file(&mount.file);
     }
     clear_leftovers(store)?;
     Ok(dead)
-}
-
-/// Whether a mountpoint answers that its process is gone. What the kernel remembers it answers for the dead, so that the question is
-/// about a name that nobody has asked for.
-pub(crate) fn is_disconnected(mountpoint: &Path) -> bool {
-    let unknown = mountpoint.join(format!("parhelia-{}", Ulid::generate()));
-    let gone = [Errno::NOTCONN, Errno::CONNABORTED].map(|e| Some(e.raw_os_error()));
-    fs::metadata(unknown).is_err_and(|e| gone.contains(&e.raw_os_error()))
 }

@@ -82,6 +82,11 @@ impl TreeView {
         self.parts.store()
     }
 
+    /// Keeps decoded nodes within one of so many equal shares of their bytes from now on.
+    pub fn share(&self, shares: u64) {
+        self.parts.share(shares);
+    }
+
     /// The top itself.
     pub fn top(&self) -> Found {
         Found { part: self.top.clone(), index: 0, position: 0, parent: 0 }

@@ -29,6 +29,17 @@ pub struct Shown {
     pub attr: FileAttr,
     /// For how long the kernel need not ask again, neither for this nor for the name.
     pub ttl: Duration,
+    /// Tells what has the inode number from what had it in another mount of the same store. The kernel keeps 32 bits.
+    pub generation: u32,
+}
+
+/// Something that the kernel was told, and that is not so any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outdated {
+    /// What `stat` and a list say of an inode.
+    Inode(u64),
+    /// What a name in a folder, given by inode number, stands for.
+    Name(u64, Vec<u8>),
 }
 
 /// One line of a folder's list.
@@ -112,4 +123,10 @@ pub trait View: Send + Sync + 'static {
     fn space(&self) -> Result<Space, Fault>;
     /// An entry's path, for messages.
     fn path(&self, ino: u64) -> String;
+    /// Keeps its caches within their share, as one of so many mounts that share them.
+    fn share(&self, _mounts: u64) {}
+    /// Takes in what is new, and returns what the kernel was told and is not so any more.
+    fn outdated(&self) -> Result<Vec<Outdated>, Fault> {
+        Ok(Vec::new())
+    }
 }

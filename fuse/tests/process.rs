@@ -119,6 +119,78 @@ fn a_killed_mount_is_detached_by_its_guard() {
 }
 
 #[test]
+fn a_guard_detaches_its_own_mount_alone() {
+    let (f, checkpoint) = fixture();
+    let guard = |identity: &str| {
+        // Its input is at its end at once, as when the mount's process has died.
+        let output = example().arg("mount-guard").arg(&f.mountpoint).arg(identity).stdin(Stdio::null()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    let identity_of = |served: &Served| {
+        let guard = fs::read_to_string(format!("/proc/{}/cmdline", served.children()[0])).unwrap();
+        guard.trim_end_matches('\0').rsplit('\0').next().unwrap().to_owned()
+    };
+    let kill = |served: &mut Served| {
+        // The guard first, so that it does nothing.
+        kill_process(Pid::from_raw(served.children()[0]).unwrap(), Signal::KILL).unwrap();
+        served.signal(Signal::KILL);
+        served.child.wait().unwrap();
+    };
+    let mut first = Served::start(&f, &checkpoint);
+    let identity = identity_of(&first);
+    guard(&identity);
+    assert!(is_mounted(&f.mountpoint), "one that answers stays");
+    kill(&mut first);
+    parhelia_fuse::detach(&f.mountpoint).unwrap();
+
+    let mut second = Served::start(&f, &checkpoint);
+    guard(&identity);
+    assert_eq!(cat(&f.mountpoint.join("file")), b"content");
+    let identity_of_second = identity_of(&second);
+    kill(&mut second);
+    guard(&identity);
+    assert!(is_mounted(&f.mountpoint), "another one stays, dead or alive");
+    guard(&identity_of_second);
+    assert!(!is_mounted(&f.mountpoint));
+    guard(&identity_of_second);
+}
+
+#[test]
+fn a_mount_that_follows_a_killed_one_stays() {
+    let (f, checkpoint) = fixture();
+    let mut killed = Served::start(&f, &checkpoint);
+    for round in 0..25 {
+        assert_eq!(cat(&f.mountpoint.join("file")), b"content");
+        let guard = killed.children()[0];
+        killed.signal(Signal::KILL);
+        killed.child.wait().unwrap();
+        // While the guard of the first looks after it.
+        let next = Served::start(&f, &checkpoint);
+        eventually("the guard of the first ends", || !Path::new(&format!("/proc/{guard}/exe")).exists());
+        assert!(is_mounted(&f.mountpoint), "round {round}");
+        // The one before must not unmount by path when it goes.
+        std::mem::forget(std::mem::replace(&mut killed, next));
+    }
+}
+
+#[test]
+fn many_who_clear_the_same_dead_mount_do_not_fail() {
+    let (f, checkpoint) = fixture();
+    for _ in 0..8 {
+        let mut served = Served::start(&f, &checkpoint);
+        kill_process(Pid::from_raw(served.children()[0]).unwrap(), Signal::KILL).unwrap();
+        served.signal(Signal::KILL);
+        served.child.wait().unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| clear_stale(&f.store()).unwrap());
+            }
+        });
+        assert!(!is_mounted(&f.mountpoint));
+    }
+}
+
+#[test]
 fn logs_and_drafts_of_mounts_that_are_over_are_cleared() {
     let (f, checkpoint) = fixture();
     let store = f.store();

@@ -49,16 +49,17 @@ fn new_checkpoints_appear_without_mounting_anew() {
     for round in 0..5 {
         f.write("file", format!("round {round}").as_bytes());
         let next = f.create("work");
-        assert_eq!(fs::read_link(at("sessions/work/latest")).unwrap(), Path::new(&next.id()));
+        eventually("the link moves", || fs::read_link(at("sessions/work/latest")).unwrap() == Path::new(&next.id()));
         assert_eq!(fs::read(at("sessions/work/latest/workspace/file")).unwrap(), format!("round {round}").as_bytes());
-        assert_eq!(names(&at("sessions/work")).len(), round + 3);
-        assert_eq!(names(&at("by-date")).len(), round + 2);
+        eventually("the session has it", || names(&at("sessions/work")).len() == round + 3);
+        eventually("its date has it", || names(&at("by-date")).len() == round + 2);
     }
     assert_eq!(fs::read(at(&format!("sessions/work/{}/workspace/file", first.id()))).unwrap(), b"one");
     f.write("file", b"in another session");
     f.create("other");
-    assert_eq!(fs::read(&absent).unwrap(), b"in another session");
-    assert_eq!(names(&at("sessions")), set(&["work", "other"]));
+    assert_eq!(fs::read(&absent).unwrap(), b"in another session", "what is absent is not remembered");
+    eventually("the session is listed", || names(&at("sessions")) == set(&["work", "other"]));
+    eventually("its date is listed", || names(&at("by-date")).len() == 7);
     for link in fs::read_dir(at("by-date")).unwrap() {
         let link = link.unwrap().path();
         assert!(link.join("workspace/file").exists(), "{link:?} -> {:?}", fs::read_link(&link));
@@ -124,8 +125,8 @@ fn a_deleted_checkpoint_disappears_and_its_handles_are_stale() {
     assert!(pinned(gone.record.id) && !pinned(stays.record.id));
 
     delete_checkpoints(&f.store(), &[gone.record.id], None, &()).unwrap();
-    assert!(!folder.exists());
-    assert_eq!(names(&f.mountpoint.join("sessions/work")), set(&["latest", &stays.id()]));
+    eventually("it disappears", || !folder.exists());
+    eventually("the list is without it", || names(&f.mountpoint.join("sessions/work")) == set(&["latest", &stays.id()]));
     eventually("the pin goes", || !pinned(gone.record.id));
     gc::run(&f.store(), &GcOptions::default(), &()).unwrap();
     let failed = file.read_exact_at(&mut page, 6 << 20).unwrap_err();
@@ -148,9 +149,172 @@ fn tags_are_links() {
     assert_eq!(fs::read(f.mountpoint.join("by-tag/v1%2Frc/workspace/file")).unwrap(), b"tagged");
     tag(&older, "second");
     tag(&newer, "v1/rc");
-    assert_eq!(names(&f.mountpoint.join("by-tag")), set(&["v1%2Frc", "second"]));
-    let target = fs::read_link(f.mountpoint.join("by-tag/v1%2Frc")).unwrap();
-    assert_eq!(target, Path::new(&format!("../sessions/work/{}", newer.id())));
+    eventually("the tags are listed", || names(&f.mountpoint.join("by-tag")) == set(&["v1%2Frc", "second"]));
+    let target = || fs::read_link(f.mountpoint.join("by-tag/v1%2Frc")).unwrap();
+    eventually("the tag points to the newer one", || target() == Path::new(&format!("../sessions/work/{}", newer.id())));
+}
+
+/// Everything that can be asked of the paths to a checkpoint's files.
+fn look_everywhere(f: &Fixture) -> String {
+    run(
+        &f.mountpoint,
+        "find . -ls > /dev/null; find -L sessions/*/latest by-date by-tag -type f -exec cat {} +; \
+         for path in sessions/*/*/workspace/a/b/file by-*/*/workspace/a/b/file; do stat -L -c '%i %Y' $path; readlink -f $path; done",
+    )
+}
+
+#[test]
+fn warm_paths_from_the_root_on_ask_nothing() {
+    let f = Fixture::new();
+    f.write("a/b/file", b"deep");
+    let first = f.create("work");
+    f.create("work");
+    f.create("other");
+    let event = NewEvent::new(kind::CHECKPOINT_TAGGED, first.id(), Actor::default()).with("tag", "v1");
+    f.store().append_events(&[event], &()).unwrap();
+    let mounted = f.mount(What::Store);
+    let cold = look_everywhere(&f);
+    // What the first look has taught the kernel it knows by the second.
+    look_everywhere(&f);
+    // Sums over the filesystem, for which find asks, are never remembered.
+    let asked = || parhelia_fuse::Counts { other: 0, ..mounted.counts() };
+    let before = asked();
+    assert_eq!(look_everywhere(&f), cold);
+    assert_eq!(asked(), before);
+}
+
+/// What a mounted store shows above the checkpoints, in text.
+fn shown(mountpoint: &Path) -> String {
+    run(
+        mountpoint,
+        "ls -U sessions by-date by-tag sessions/* | sort; for link in sessions/*/latest by-*/*; do readlink $link 2>&1; \
+         cat $link/workspace/file; done; stat -c '%n %h' sessions sessions/*",
+    )
+}
+
+#[test]
+fn what_is_remembered_follows_each_change() {
+    let f = Fixture::new();
+    let create = |session: &str, content: &str| {
+        f.write("file", content.as_bytes());
+        f.create(session)
+    };
+    let tag = |checkpoint: &Checkpoint, tag: &str| {
+        let event = NewEvent::new(kind::CHECKPOINT_TAGGED, checkpoint.id(), Actor::default()).with("tag", tag);
+        f.store().append_events(&[event], &()).unwrap();
+    };
+    let delete = |checkpoint: &Checkpoint| _ = delete_checkpoints(&f.store(), &[checkpoint.record.id], None, &()).unwrap();
+    let first = create("a", "1");
+    tag(&first, "t");
+    let mounted = f.mount(What::Store);
+    let other = f.folder("other");
+    let mut made = vec![first];
+    let steps: [&dyn Fn(&mut Vec<Checkpoint>); 8] = [
+        &|made| made.push(create("a", "2")),
+        &|made| made.push(create("b", "3")),
+        &|made| tag(&made[1], "t"),
+        // The newest of its session, so that the link goes back.
+        &|made| delete(&made.remove(1)),
+        &|made| tag(&made[0], "u"),
+        // A session's last, so that it is gone.
+        &|made| delete(&made.remove(1)),
+        &|made| made.push(create("b", "4")),
+        &|made| delete(&made.remove(0)),
+    ];
+    for (at, step) in steps.iter().enumerate() {
+        // All of it is in the kernel's caches.
+        shown(&f.mountpoint);
+        step(&mut made);
+        // One that is mounted now has told the kernel nothing before.
+        let fresh = parhelia_fuse::mount(f.store(), What::Store, &other, &f.options()).unwrap();
+        let expected = shown(&other);
+        drop(fresh);
+        eventually(&format!("step {at} is seen"), || shown(&f.mountpoint) == expected);
+    }
+    let ids: BTreeSet<String> = made.iter().map(Checkpoint::id).collect();
+    assert_eq!(names(&f.mountpoint.join("sessions/b")), ids.into_iter().chain(["latest".into()]).collect());
+    let before = mounted.counts();
+    shown(&f.mountpoint);
+    assert_eq!(mounted.counts(), before);
+}
+
+#[test]
+fn whoever_reads_while_much_is_committed_ends_with_what_is_there() {
+    let f = Fixture::new();
+    f.write("file", b"x");
+    f.create("s");
+    let _mounted = f.mount(What::Store);
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let latest = f.mountpoint.join("sessions/s/latest");
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    names(&f.mountpoint.join("sessions/s"));
+                    let _ = fs::read(latest.join("workspace/file"));
+                    fs::metadata(f.mountpoint.join("by-date")).unwrap();
+                }
+            });
+        }
+        let mut before: Option<Checkpoint> = None;
+        for round in 0..40 {
+            f.write("file", format!("{round}").as_bytes());
+            let next = f.create("s");
+            if let Some(before) = before.replace(next.clone()).filter(|_| round % 3 == 0) {
+                delete_checkpoints(&f.store(), &[before.record.id], None, &()).unwrap();
+            }
+            if round % 4 == 0 {
+                eventually("the link moves", || fs::read_link(&latest).unwrap() == Path::new(&next.id()));
+            }
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    let mut expected: BTreeSet<String> = f.store().checkpoints().unwrap().iter().map(Checkpoint::id).collect();
+    expected.insert("latest".into());
+    eventually("the list is whole", || names(&f.mountpoint.join("sessions/s")) == expected);
+    eventually("each name can be looked up", || {
+        expected.iter().all(|name| fs::metadata(f.mountpoint.join("sessions/s").join(name)).is_ok())
+    });
+    assert!(f.log.lock().unwrap().is_empty(), "{:?}", f.log);
+}
+
+#[test]
+fn a_commit_that_takes_the_sequence_of_one_that_was_taken_back_is_shown_as_itself() {
+    let f = Fixture::new();
+    f.write("file", b"kept");
+    let kept = f.create("s");
+    let journal = f.store().layout().journal();
+    let files = || fs::read_dir(&journal).unwrap().map(|entry| entry.unwrap().path());
+    let before: Vec<_> = files().map(|path| (path.clone(), fs::read(path).unwrap())).collect();
+    let pages = 64 << 10;
+    f.write("file", &noise(pages, 1));
+    f.write("big", &noise(1 << 20, 2));
+    let gone = f.create("s");
+    let _mounted = f.mount(What::Store);
+    let at =
+        |checkpoint: &Checkpoint, path: &str| f.mountpoint.join("sessions/s").join(checkpoint.id()).join("workspace").join(path);
+    assert_eq!(fs::read(at(&gone, "file")).unwrap(), noise(pages, 1));
+    let open = File::open(at(&gone, "big")).unwrap();
+    let mut page = [0; 4096];
+    open.read_exact_at(&mut page, 0).unwrap();
+    let inode = |path: &Path| std::os::unix::fs::MetadataExt::ino(&fs::metadata(path).unwrap());
+    let gone_inode = inode(&at(&gone, "file"));
+
+    // Its sync failed, and whoever wrote it has taken it back; the next commit has its sequence.
+    files().filter(|path| !before.iter().any(|(known, _)| known == path)).for_each(|path| fs::remove_file(path).unwrap());
+    before.iter().for_each(|(path, bytes)| fs::write(path, bytes).unwrap());
+    f.write("file", &noise(pages, 3));
+    f.write("big", &noise(1 << 20, 4));
+    let next = f.create("s");
+    assert_eq!(next.sequence, gone.sequence);
+    eventually("it is listed", || names(&f.mountpoint.join("sessions/s")) == set(&["latest", &kept.id(), &next.id()]));
+    eventually("the other is gone", || !at(&gone, "").exists());
+    assert!(fs::read(at(&next, "file")).unwrap() == noise(pages, 3));
+    assert!(fs::read(f.mountpoint.join("sessions/s/latest/workspace/big")).unwrap() == noise(1 << 20, 4));
+    assert_ne!(inode(&at(&next, "file")), gone_inode);
+    // Whoever still has the other open is told, instead of reading something else.
+    let failed = open.read_exact_at(&mut page, 900 << 10).unwrap_err();
+    assert_eq!(failed.raw_os_error(), Some(rustix::io::Errno::STALE.raw_os_error()));
 }
 
 #[test]

@@ -363,6 +363,11 @@ impl Store {
         self.blocks.decoded()
     }
 
+    /// Keeps decoded blocks within one of so many equal shares of [`OpenOptions::cache_bytes`] from now on.
+    pub fn share_cache(&self, shares: u64) {
+        self.blocks.share(shares);
+    }
+
     /// How many bytes of decoded blocks are for those who go through long files.
     pub fn passing_bytes(&self) -> u64 {
         self.blocks.passing_bytes()

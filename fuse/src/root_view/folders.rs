@@ -1,6 +1,6 @@
 //! What is above the checkpoints: sessions, dates and tags, and the manifests.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use fuser::{FileAttr, FileType, INodeNo};
 use parhelia_store::{
@@ -12,15 +12,12 @@ use parhelia_store::{
 use super::RootView;
 use crate::{
     attr,
-    catalogue::{Catalogue, file_name},
+    catalogue::{Catalogue, LATEST, file_name},
+    entry,
     errno::Fault,
     inode::Inode,
     view::{FOREVER, Shown},
 };
-
-/// What may change has no TTL: the kernel asks each time.
-const NEVER: Duration = Duration::ZERO;
-const LATEST: &[u8] = b"latest";
 
 impl RootView {
     pub(super) fn virtual_attr(&self, inode: Inode, kind: FileType, bytes: u64, links: u64, time: SystemTime) -> FileAttr {
@@ -60,14 +57,15 @@ impl RootView {
             }
             _ => 0,
         };
-        let attr = self.virtual_attr(inode, FileType::Directory, 0, subfolders as u64 + 2, catalogue.changed_at);
-        Ok(Shown { attr, ttl: NEVER })
+        let attr = self.virtual_attr(inode, FileType::Directory, 0, subfolders as u64 + 2, catalogue.changed_at(inode));
+        Ok(Shown { attr, ttl: FOREVER, generation: 0 })
     }
 
-    pub(super) fn link(&self, catalogue: &Catalogue, inode: Inode, sequence: u64) -> Result<Shown, Fault> {
-        let checkpoint = catalogue.checkpoint(sequence).ok_or(Fault::Stale)?;
+    pub(super) fn link(&self, catalogue: &Catalogue, inode: Inode, number: u64) -> Result<Shown, Fault> {
+        let checkpoint = catalogue.checkpoint(number).ok_or(Fault::Stale)?;
         let bytes = self.target(inode, checkpoint).len() as u64;
-        Ok(Shown { attr: self.virtual_attr(inode, FileType::Symlink, bytes, 1, created(checkpoint)), ttl: NEVER })
+        let attr = self.virtual_attr(inode, FileType::Symlink, bytes, 1, created(checkpoint));
+        Ok(shown_of(checkpoint, attr))
     }
 
     pub(super) fn target(&self, inode: Inode, checkpoint: &Checkpoint) -> Vec<u8> {
@@ -84,20 +82,20 @@ impl RootView {
         text
     }
 
-    pub(super) fn manifest_shown(&self, checkpoint: &Checkpoint) -> Shown {
+    pub(super) fn manifest_shown(&self, number: u64, checkpoint: &Checkpoint) -> Shown {
         let bytes = self.manifest(checkpoint).len() as u64;
-        let inode = Inode::Manifest(checkpoint.sequence);
-        Shown { attr: self.virtual_attr(inode, FileType::RegularFile, bytes, 1, created(checkpoint)), ttl: FOREVER }
+        let inode = Inode::Manifest(number);
+        shown_of(checkpoint, self.virtual_attr(inode, FileType::RegularFile, bytes, 1, created(checkpoint)))
     }
 
     /// The folder of a checkpoint as its session's folder lists it. To list it, it need not be opened.
-    pub(super) fn checkpoint_shown(&self, checkpoint: &Checkpoint) -> Shown {
-        let inode = Inode::Entry(checkpoint.sequence, 0);
+    pub(super) fn checkpoint_shown(&self, number: u64, checkpoint: &Checkpoint) -> Shown {
+        let inode = Inode::Entry(number, 0);
         let parts = checkpoint.record.parts.values().filter(|part| matches!(part, Part::Captured));
         let links = parts.count() as u64 + 2;
         let mut attr = self.virtual_attr(inode, FileType::Directory, 4096, links, created(checkpoint));
         attr.blocks = 8;
-        Shown { attr, ttl: NEVER }
+        shown_of(checkpoint, attr)
     }
 
     /// The entry of a virtual folder with this name.
@@ -113,21 +111,21 @@ impl RootView {
             }
             Inode::ByDate => {
                 let found = catalogue.dated(name);
-                found.map(|sequence| self.link(catalogue, Inode::Pointer(sequence), sequence)).transpose()
+                found.map(|number| self.link(catalogue, Inode::Pointer(number), number)).transpose()
             }
             Inode::ByTag => {
                 let found = catalogue.tags.get(name);
-                found.map(|sequence| self.link(catalogue, Inode::Pointer(*sequence), *sequence)).transpose()
+                found.map(|number| self.link(catalogue, Inode::Pointer(*number), *number)).transpose()
             }
             Inode::Session(number) => {
                 let session_name = catalogue.session_names.get(&number).ok_or(Fault::Stale)?;
                 if name == LATEST {
                     let latest = catalogue.sessions.get(session_name).and_then(|session| session.latest);
-                    return latest.map(|sequence| self.link(catalogue, Inode::Latest(sequence), sequence)).transpose();
+                    return latest.map(|number| self.link(catalogue, Inode::Latest(number), number)).transpose();
                 }
-                let checkpoint = catalogue.named(name);
-                let here = checkpoint.filter(|c| file_name(&c.record.session) == *session_name);
-                Ok(here.map(|checkpoint| self.checkpoint_shown(checkpoint)))
+                let named = catalogue.named(name);
+                let here = named.filter(|(_, checkpoint)| file_name(&checkpoint.record.session) == *session_name);
+                Ok(here.map(|(number, checkpoint)| self.checkpoint_shown(number, checkpoint)))
             }
             _ => Err(Fault::NotAFolder),
         }
@@ -154,27 +152,26 @@ impl RootView {
                 }
             }
             Inode::ByDate => {
-                for (sequence, name) in catalogue.dates.range(from..) {
-                    lines.push((*sequence, name.clone(), self.link(catalogue, Inode::Pointer(*sequence), *sequence)?));
+                for (number, name) in catalogue.dates.range(from..) {
+                    lines.push((*number, name.clone(), self.link(catalogue, Inode::Pointer(*number), *number)?));
                 }
             }
             Inode::ByTag => {
-                for (key, (name, sequence)) in catalogue.tags.iter().enumerate().skip(usize::try_from(from).unwrap_or(usize::MAX))
-                {
-                    lines.push((key as u64, name.clone(), self.link(catalogue, Inode::Pointer(*sequence), *sequence)?));
+                for (key, (name, number)) in catalogue.tags.iter().enumerate().skip(usize::try_from(from).unwrap_or(usize::MAX)) {
+                    lines.push((key as u64, name.clone(), self.link(catalogue, Inode::Pointer(*number), *number)?));
                 }
             }
             Inode::Session(number) => {
                 let name = catalogue.session_names.get(&number).ok_or(Fault::Stale)?;
                 let session = catalogue.sessions.get(name);
-                let sequences = session.map_or(&[][..], |session| &session.checkpoints);
-                // Sequences begin at 1, which leaves 0 for the link.
+                let numbers = session.map_or(&[][..], |session| &session.checkpoints);
+                // Numbers begin at 1, which leaves 0 for the link.
                 if let (0, Some(latest)) = (from, session.and_then(|session| session.latest)) {
                     lines.push((0, LATEST.to_vec(), self.link(catalogue, Inode::Latest(latest), latest)?));
                 }
-                for sequence in &sequences[sequences.partition_point(|sequence| *sequence < from)..] {
-                    let checkpoint = catalogue.checkpoint(*sequence).ok_or(Fault::Stale)?;
-                    lines.push((*sequence, checkpoint.id().into_bytes(), self.checkpoint_shown(checkpoint)));
+                for number in &numbers[numbers.partition_point(|number| *number < from)..] {
+                    let checkpoint = catalogue.checkpoint(*number).ok_or(Fault::Stale)?;
+                    lines.push((*number, checkpoint.id().into_bytes(), self.checkpoint_shown(*number, checkpoint)));
                 }
             }
             _ => return Err(Fault::NotAFolder),
@@ -191,12 +188,17 @@ impl RootView {
     }
 
     /// The session folder that a checkpoint is in.
-    pub(super) fn session_of(&self, catalogue: &Catalogue, sequence: u64) -> Result<Shown, Fault> {
-        let checkpoint = catalogue.checkpoint(sequence).ok_or(Fault::Stale)?;
+    pub(super) fn session_of(&self, catalogue: &Catalogue, number: u64) -> Result<Shown, Fault> {
+        let checkpoint = catalogue.checkpoint(number).ok_or(Fault::Stale)?;
         let name = file_name(&checkpoint.record.session);
         let session = catalogue.sessions.get(&name).ok_or(Fault::Stale)?;
         self.folder(catalogue, Inode::Session(session.number))
     }
+}
+
+/// What belongs to a checkpoint, as the kernel is told of it. It is so until the kernel is told that the checkpoint is gone.
+fn shown_of(checkpoint: &Checkpoint, attr: FileAttr) -> Shown {
+    Shown { attr, ttl: FOREVER, generation: entry::generation(checkpoint.record.id) }
 }
 
 fn created(checkpoint: &Checkpoint) -> SystemTime {

@@ -7,15 +7,17 @@
 //! by-tag/<tag> -> ../sessions/<session>/<checkpoint id>
 //! ```
 //!
-//! The folders above the checkpoints are never cached by the kernel, so what is committed appears, and what is deleted disappears,
-//! without mounting anew. Inside a checkpoint nothing changes, and everything is cached.
+//! The kernel caches all of it. Inside a checkpoint nothing changes. When something is committed or deleted, the kernel is told which names
+//! and folders above the checkpoints are not any more what they were ([`crate::keeper`]), so that it appears or disappears without mounting
+//! anew.
 
 mod folders;
 
 use std::{
+    mem,
     num::NonZeroUsize,
-    sync::{Arc, Mutex, PoisonError, RwLock, Weak, mpsc},
-    time::{Duration, SystemTime},
+    sync::{Arc, Mutex, PoisonError, RwLock},
+    time::Duration,
 };
 
 use lru::LruCache;
@@ -29,21 +31,19 @@ use parhelia_store::{
 
 use crate::{
     attr,
-    catalogue::{Catalogue, SessionNumbers},
+    catalogue::Catalogue,
     content::Content,
     entry,
     errno::Fault,
     inode::Inode,
+    numbers::Numbers,
     parts::{Parts, positions_of},
     tree_view::{Found, TreeView},
-    view::{Entry, FOREVER, Line, Needs, Next, Scope, Shown, Space, View},
+    view::{Entry, FOREVER, Line, Needs, Next, Outdated, Scope, Shown, Space, View},
 };
 
 /// How many checkpoints are open, and pinned, at a time.
 const OPEN_MAX: NonZeroUsize = NonZeroUsize::new(64).expect("not zero");
-/// How often the store is looked at when nobody asks.
-pub const WATCH_INTERVAL: Duration = Duration::from_millis(500);
-
 const MANIFEST: &[u8] = b"manifest.json";
 
 /// A checkpoint whose tree is looked at. It is pinned as long as anything reads it.
@@ -52,13 +52,22 @@ struct Open {
     _pin: Mutex<Pin>,
 }
 
+/// What is needed to make new lists.
+#[derive(Default)]
+struct Renewing {
+    numbers: Numbers,
+    /// What the kernel was told and is not so any more.
+    outdated: Vec<Outdated>,
+}
+
 /// The whole store.
 pub struct RootView {
     store: Arc<Store>,
     parts: Arc<Parts>,
     content: Content,
     catalogue: RwLock<Arc<Catalogue>>,
-    numbers: Mutex<SessionNumbers>,
+    /// Held by who makes the new lists.
+    renewing: Mutex<Renewing>,
     open: Mutex<LruCache<u64, Arc<Open>>>,
     owner: (u32, u32),
     acls: bool,
@@ -71,15 +80,15 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 impl RootView {
     /// Shows a store.
     pub fn new(store: &Arc<Store>, parts_bytes: u64, acls: bool) -> Result<Self> {
-        let mut numbers = SessionNumbers::new();
+        let mut renewing = Renewing::default();
         let state = store.refresh()?;
-        let catalogue = Catalogue::new(state, SystemTime::now(), &mut numbers)?;
+        let catalogue = Catalogue::new(state, None, &mut renewing.numbers)?;
         Ok(RootView {
             store: store.clone(),
             parts: Arc::new(Parts::new(store.clone(), parts_bytes)),
             content: Content::new(store.clone()),
             catalogue: RwLock::new(Arc::new(catalogue)),
-            numbers: Mutex::new(numbers),
+            renewing: Mutex::new(renewing),
             open: Mutex::new(LruCache::new(OPEN_MAX)),
             owner: (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()),
             acls,
@@ -97,53 +106,52 @@ impl RootView {
         if current.is_of(&state) {
             return Ok(current);
         }
-        // Held by who makes the new lists. Who has them already goes on with those.
-        let mut numbers = locked(&self.numbers);
+        let mut renewing = locked(&self.renewing);
         let (state, current) = (self.store.view(), self.listed());
         if current.is_of(&state) {
             return Ok(current);
         }
-        // Two changes in one tick of the clock are still two.
-        let changed_at = SystemTime::now().max(current.changed_at + Duration::from_nanos(1));
-        let next = Arc::new(Catalogue::new(state, changed_at, &mut numbers)?);
+        let next = Arc::new(Catalogue::new(state, Some(&current), &mut renewing.numbers)?);
         *self.catalogue.write().unwrap_or_else(PoisonError::into_inner) = next.clone();
-        drop(numbers);
+        // Not before nobody is told it any more. An answer that is under way already is the kernel's to order.
+        renewing.outdated.extend(next.outdated(&current));
+        drop(renewing);
         let gone: Vec<u64> = {
             let open = locked(&self.open);
-            open.iter().map(|(sequence, _)| *sequence).filter(|sequence| next.checkpoint(*sequence).is_none()).collect()
+            open.iter().map(|(number, _)| *number).filter(|number| next.checkpoint(*number).is_none()).collect()
         };
-        for sequence in gone {
+        for number in gone {
             // Whoever reads in it right now keeps the pin until that is done.
-            let closed = locked(&self.open).pop(&sequence);
+            let closed = locked(&self.open).pop(&number);
             drop(closed);
         }
         Ok(next)
     }
 
     /// A checkpoint's tree, pinned.
-    fn opened(&self, sequence: u64) -> Result<Arc<Open>, Fault> {
-        if let Some(open) = locked(&self.open).get(&sequence) {
+    fn opened(&self, number: u64) -> Result<Arc<Open>, Fault> {
+        if let Some(open) = locked(&self.open).get(&number) {
             return Ok(open.clone());
         }
-        let id = self.fresh()?.checkpoint(sequence).ok_or(Fault::Stale)?.record.id;
+        let id = self.fresh()?.checkpoint(number).ok_or(Fault::Stale)?.record.id;
         let mut pin = Pin::take(&self.store.layout().pins(), false, "mount")?;
         pin.add([id])?;
         // Whether it is still there counts once it is pinned.
-        let checkpoint = self.fresh()?.checkpoint(sequence).ok_or(Fault::Stale)?.clone();
-        let tree = self.tree(checkpoint)?;
+        let checkpoint = self.fresh()?.checkpoint(number).ok_or(Fault::Stale)?.clone();
+        let tree = self.tree(number, checkpoint)?;
         let opened = Arc::new(Open { tree, _pin: Mutex::new(pin) });
         let mut open = locked(&self.open);
-        if let Some(other) = open.get(&sequence) {
+        if let Some(other) = open.get(&number) {
             return Ok(other.clone());
         }
-        let evicted = open.push(sequence, opened.clone());
+        let evicted = open.push(number, opened.clone());
         drop(open);
         drop(evicted);
         Ok(opened)
     }
 
     /// A checkpoint's root tree, with the folder that stands for it on top.
-    fn tree(&self, checkpoint: Checkpoint) -> Result<TreeView> {
+    fn tree(&self, number: u64, checkpoint: Checkpoint) -> Result<TreeView> {
         let root = checkpoint.record.root;
         let TreeNode::Leaf(nodes) = self.store.tree_node(root)? else {
             let place = self.store.layout().packs();
@@ -162,13 +170,13 @@ impl RootView {
         let (uid, gid) = self.owner;
         let meta = Meta { mode: 0o555, uid, gid, mtime, xattrs: Vec::new() };
         let top = Node { name: checkpoint.id().into_bytes(), meta, links: 1, kind: Kind::Folder { tree: root, totals } };
-        let base = Inode::Entry(checkpoint.sequence, 0).number();
+        let base = Inode::Entry(number, 0).number();
         Ok(TreeView::new(self.parts.clone(), top, base, checkpoint, links_from))
     }
 
     /// An entry inside a checkpoint.
-    fn found(&self, sequence: u64, position: u64) -> Result<(Arc<Open>, Found), Fault> {
-        let open = self.opened(sequence)?;
+    fn found(&self, number: u64, position: u64) -> Result<(Arc<Open>, Found), Fault> {
+        let open = self.opened(number)?;
         let found = open.tree.locate(position)?.ok_or(Fault::Stale)?;
         Ok((open, found))
     }
@@ -176,7 +184,7 @@ impl RootView {
     /// The entry that an inode number of a checkpoint's tree stands for; anything else is no file.
     fn entry(&self, ino: u64) -> Result<(Arc<Open>, Found), Fault> {
         match Inode::from_number(ino) {
-            Some(Inode::Entry(sequence, position)) => self.found(sequence, position),
+            Some(Inode::Entry(number, position)) => self.found(number, position),
             Some(_) => Err(Fault::Invalid),
             None => Err(Fault::Stale),
         }
@@ -187,11 +195,11 @@ impl RootView {
     }
 
     /// Lists a folder of a checkpoint; the topmost one has its manifest at the end.
-    fn list_entry(&self, sequence: u64, position: u64, from: u64, visit: &mut dyn FnMut(Line<'_>) -> bool) -> Result<(), Fault> {
+    fn list_entry(&self, number: u64, position: u64, from: u64, visit: &mut dyn FnMut(Line<'_>) -> bool) -> Result<(), Fault> {
         const MANIFEST_AT: u64 = 1 << 62;
-        let (open, folder) = self.found(sequence, position)?;
+        let (open, folder) = self.found(number, position)?;
         let parent = match position {
-            0 => self.session_of(&*self.fresh()?, sequence)?,
+            0 => self.session_of(&*self.fresh()?, number)?,
             _ => entry::shown(&open.tree, &open.tree.locate(folder.parent)?.ok_or(Fault::Stale)?)?,
         };
         let mut goes_on = true;
@@ -202,7 +210,7 @@ impl RootView {
             })?;
         }
         if position == 0 && goes_on && from <= MANIFEST_AT {
-            let shown = self.manifest_shown(open.tree.checkpoint());
+            let shown = self.manifest_shown(number, open.tree.checkpoint());
             visit(Line { name: MANIFEST, shown, next: MANIFEST_AT + 1 });
         }
         Ok(())
@@ -216,15 +224,15 @@ impl View for RootView {
 
     fn lookup(&self, folder: u64, name: &[u8]) -> Result<Result<Shown, Duration>, Fault> {
         match self.inode(folder)? {
-            Inode::Entry(sequence, 0) if name == MANIFEST => {
+            Inode::Entry(number, 0) if name == MANIFEST => {
                 let catalogue = self.fresh()?;
-                Ok(Ok(self.manifest_shown(catalogue.checkpoint(sequence).ok_or(Fault::Stale)?)))
+                Ok(Ok(self.manifest_shown(number, catalogue.checkpoint(number).ok_or(Fault::Stale)?)))
             }
-            Inode::Entry(sequence, position) => {
-                let (open, found) = self.found(sequence, position)?;
+            Inode::Entry(number, position) => {
+                let (open, found) = self.found(number, position)?;
                 match name {
                     b"." => return entry::shown(&open.tree, &found).map(Ok),
-                    b".." if position == 0 => return self.session_of(&*self.fresh()?, sequence).map(Ok),
+                    b".." if position == 0 => return self.session_of(&*self.fresh()?, number).map(Ok),
                     b".." => {
                         let parent = open.tree.locate(found.parent)?.ok_or(Fault::Stale)?;
                         return entry::shown(&open.tree, &parent).map(Ok);
@@ -250,26 +258,26 @@ impl View for RootView {
 
     fn attr(&self, ino: u64) -> Result<Shown, Fault> {
         match self.inode(ino)? {
-            Inode::Entry(sequence, 0) => {
+            Inode::Entry(number, 0) => {
                 let catalogue = self.fresh()?;
-                Ok(self.checkpoint_shown(catalogue.checkpoint(sequence).ok_or(Fault::Stale)?))
+                Ok(self.checkpoint_shown(number, catalogue.checkpoint(number).ok_or(Fault::Stale)?))
             }
-            Inode::Entry(sequence, position) => {
-                let (open, found) = self.found(sequence, position)?;
+            Inode::Entry(number, position) => {
+                let (open, found) = self.found(number, position)?;
                 entry::shown(&open.tree, &found)
             }
-            Inode::Manifest(sequence) => {
+            Inode::Manifest(number) => {
                 let catalogue = self.fresh()?;
-                Ok(self.manifest_shown(catalogue.checkpoint(sequence).ok_or(Fault::Stale)?))
+                Ok(self.manifest_shown(number, catalogue.checkpoint(number).ok_or(Fault::Stale)?))
             }
-            inode @ (Inode::Latest(sequence) | Inode::Pointer(sequence)) => self.link(&*self.fresh()?, inode, sequence),
+            inode @ (Inode::Latest(number) | Inode::Pointer(number)) => self.link(&*self.fresh()?, inode, number),
             folder => self.folder(&*self.fresh()?, folder),
         }
     }
 
     fn list(&self, ino: u64, from: u64, visit: &mut dyn FnMut(Line<'_>) -> bool) -> Result<(), Fault> {
         let folder = match self.inode(ino)? {
-            Inode::Entry(sequence, position) => return self.list_entry(sequence, position, from, visit),
+            Inode::Entry(number, position) => return self.list_entry(number, position, from, visit),
             folder => folder,
         };
         let catalogue = self.fresh()?;
@@ -291,18 +299,18 @@ impl View for RootView {
 
     fn readlink(&self, ino: u64) -> Result<Vec<u8>, Fault> {
         match self.inode(ino)? {
-            inode @ (Inode::Latest(sequence) | Inode::Pointer(sequence)) => {
+            inode @ (Inode::Latest(number) | Inode::Pointer(number)) => {
                 let catalogue = self.fresh()?;
-                Ok(self.target(inode, catalogue.checkpoint(sequence).ok_or(Fault::Stale)?))
+                Ok(self.target(inode, catalogue.checkpoint(number).ok_or(Fault::Stale)?))
             }
             _ => entry::readlink(&self.entry(ino)?.1),
         }
     }
 
     fn read(&self, ino: u64, offset: u64, bytes: u64, take: &mut dyn FnMut(&[u8])) -> Result<(), Fault> {
-        if let Inode::Manifest(sequence) = self.inode(ino)? {
+        if let Inode::Manifest(number) = self.inode(ino)? {
             let catalogue = self.fresh()?;
-            let text = self.manifest(catalogue.checkpoint(sequence).ok_or(Fault::Stale)?);
+            let text = self.manifest(catalogue.checkpoint(number).ok_or(Fault::Stale)?);
             let from = usize::try_from(offset).unwrap_or(usize::MAX).min(text.len());
             let until = from.saturating_add(usize::try_from(bytes).unwrap_or(usize::MAX)).min(text.len());
             take(&text[from..until]);
@@ -331,14 +339,14 @@ impl View for RootView {
 
     fn xattr(&self, ino: u64, name: &[u8]) -> Result<Vec<u8>, Fault> {
         match self.inode(ino)? {
-            Inode::Entry(sequence, position) => entry::xattr(&self.found(sequence, position)?.1, name),
+            Inode::Entry(number, position) => entry::xattr(&self.found(number, position)?.1, name),
             _ => Err(Fault::NoAttribute),
         }
     }
 
     fn xattr_names(&self, ino: u64) -> Result<Vec<u8>, Fault> {
         match self.inode(ino)? {
-            Inode::Entry(sequence, position) => Ok(entry::xattr_names(&self.found(sequence, position)?.1)),
+            Inode::Entry(number, position) => Ok(entry::xattr_names(&self.found(number, position)?.1)),
             _ => Ok(Vec::new()),
         }
     }
@@ -346,33 +354,28 @@ impl View for RootView {
     fn space(&self) -> Result<Space, Fault> {
         let catalogue = self.fresh()?;
         let (bytes, entries) = catalogue.sums();
-        let virtuals = 4 + catalogue.sessions.len() as u64 + 4 * catalogue.sequences().count() as u64;
+        let virtuals = 4 + catalogue.sessions.len() as u64 + 4 * catalogue.count() as u64;
         Ok(Space { bytes, entries: entries.saturating_add(virtuals) })
+    }
+
+    fn share(&self, mounts: u64) {
+        self.parts.share(mounts);
+        self.content.share(mounts);
+    }
+
+    fn outdated(&self) -> Result<Vec<Outdated>, Fault> {
+        self.fresh()?;
+        Ok(mem::take(&mut locked(&self.renewing).outdated))
     }
 
     fn path(&self, ino: u64) -> String {
         match Inode::from_number(ino) {
-            Some(Inode::Entry(sequence, position)) => match self.opened(sequence) {
+            Some(Inode::Entry(number, position)) => match self.opened(number) {
                 Ok(open) => format!("{}:{}", open.tree.checkpoint().id(), open.tree.path(position)),
-                Err(_) => format!("entry {position} of commit {sequence}"),
+                Err(_) => format!("entry {position} of checkpoint {number}"),
             },
             Some(other) => format!("{other:?}"),
             None => format!("inode {ino}"),
         }
-    }
-}
-
-/// Lets go of deleted checkpoints, and takes in new ones, while nobody asks. Ends when `stop` is closed or the view is gone.
-pub fn watch(view: &Weak<RootView>, stop: &mpsc::Receiver<()>, log: &dyn Fn(&str)) {
-    let mut is_failing = false;
-    while let Err(mpsc::RecvTimeoutError::Timeout) = stop.recv_timeout(WATCH_INTERVAL) {
-        let Some(view) = view.upgrade() else { return };
-        // gc removes packs when its last commit was seen long ago.
-        view.store.close_removed_packs();
-        let looked = view.fresh();
-        if let (Err(e), false) = (&looked, is_failing) {
-            log(&format!("cannot look for new checkpoints: {e}"));
-        }
-        is_failing = looked.is_err();
     }
 }

@@ -20,6 +20,8 @@ const AWAY_BLOCKS: u64 = 16;
 const RETURNS_MAX: u8 = 2;
 /// Blocks that are likely used once have one in so many of the bytes.
 const PASSING_PART: u64 = 5;
+/// The least share of a cache, unless the whole is smaller: with less, blocks that are decoded ahead are gone before they are used.
+const SHARE_BYTES_MIN: u64 = 4 << 20;
 
 /// Whether a block is likely wanted again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,12 +35,15 @@ pub enum Reuse {
 /// Decoded blocks. One thread decodes a block, the others that want it wait for that.
 #[derive(Debug)]
 pub struct BlockCache {
-    bytes_max: u64,
+    /// What all processes that share the budget may keep together.
+    budget_bytes: u64,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
+    /// What may be kept here.
+    bytes_max: u64,
     /// What is likely used again.
     kept: Slots,
     /// What is likely not, each in one of both.
@@ -73,7 +78,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl BlockCache {
     /// A cache of at most `bytes_max`.
     pub fn new(bytes_max: u64) -> Self {
-        BlockCache { bytes_max, state: Mutex::new(State { kept: Slots::new(), passing: Slots::new(), decoded: 0 }) }
+        let state = State { bytes_max, kept: Slots::new(), passing: Slots::new(), decoded: 0 };
+        BlockCache { budget_bytes: bytes_max, state: Mutex::new(state) }
+    }
+
+    /// Keeps within one of so many equal shares of the bytes from now on: other processes have the others.
+    pub fn share(&self, shares: u64) {
+        let least = SHARE_BYTES_MIN.min(self.budget_bytes);
+        let mut state = lock(&self.state);
+        state.bytes_max = (self.budget_bytes / shares.max(1)).max(least);
+        state.shrink();
     }
 
     /// The block at a place, decoded by `decode` if it is not here. An error is not kept.
@@ -91,7 +105,7 @@ impl BlockCache {
             Ok(block) => {
                 *held = Some(block.clone());
                 slots.weigh(location, block);
-                state.shrink(self.bytes_max);
+                state.shrink();
             }
             // Who waits for it tries, too, and may succeed.
             Err(_) if slots.by_use.peek(&location).is_some_and(|slot| slot.bytes == 0) => drop(slots.by_use.pop(&location)),
@@ -102,7 +116,7 @@ impl BlockCache {
 
     /// How many bytes are for blocks of long files.
     pub fn passing_bytes(&self) -> u64 {
-        self.bytes_max / PASSING_PART
+        lock(&self.state).bytes_max / PASSING_PART
     }
 
     /// How many blocks were decoded so far; others were found here.
@@ -135,9 +149,9 @@ impl State {
         if self.passing.by_use.contains(&location) { &mut self.passing } else { &mut self.kept }
     }
 
-    fn shrink(&mut self, bytes_max: u64) {
-        self.passing.shrink(bytes_max / PASSING_PART);
-        self.kept.shrink(bytes_max - self.passing.bytes);
+    fn shrink(&mut self) {
+        self.passing.shrink(self.bytes_max / PASSING_PART);
+        self.kept.shrink(self.bytes_max - self.passing.bytes);
     }
 }
 
@@ -284,6 +298,31 @@ mod tests {
         let cache = room_for(2);
         assert!(cache.get(at(1), Reuse::Likely, || Err(Error::Cancelled)).is_err());
         assert!(misses(&cache, 1) && !misses(&cache, 1));
+    }
+
+    #[test]
+    fn a_share_is_kept_within_and_given_back() {
+        let cache = BlockCache::new(64 << 20);
+        let big = |offset| cache.get(at(offset), Reuse::Likely, || Ok(block(offset, 1 << 20))).unwrap();
+        let kept = || {
+            let state = lock(&cache.state);
+            assert!(state.kept.bytes + state.passing.bytes <= state.bytes_max);
+            state.kept.by_use.len()
+        };
+        (0..100).for_each(|offset| _ = big(offset));
+        assert_eq!(kept(), 63);
+        cache.share(4);
+        assert_eq!((kept(), cache.passing_bytes()), (15, (16 << 20) / PASSING_PART));
+        (100..200).for_each(|offset| _ = big(offset));
+        assert_eq!(kept(), 15);
+        cache.share(1000);
+        assert_eq!(kept(), 3, "no share is too small to work with");
+        cache.share(1);
+        (200..300).for_each(|offset| _ = big(offset));
+        assert_eq!(kept(), 63);
+        let small = room_for(2);
+        small.share(7);
+        assert!(misses(&small, 1) && misses(&small, 2) && !misses(&small, 1), "nor is a small cache made smaller");
     }
 
     proptest! {
