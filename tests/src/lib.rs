@@ -2,6 +2,8 @@
 //! independent tools, and a filesystem that records what is written and synced.
 
 pub mod allocation;
+pub mod editor;
+pub mod filesystems;
 pub mod recorder;
 pub mod story;
 pub mod tree;
@@ -72,6 +74,11 @@ impl Scratch {
     /// A new one, whose store is somewhere else.
     pub fn with_store(store: PathBuf) -> Self {
         Scratch { store, ..Self::new() }
+    }
+
+    /// The same, with its store somewhere else.
+    pub fn put_store(&mut self, store: PathBuf) {
+        self.store = store;
     }
 
     /// A path in it.

@@ -1,7 +1,7 @@
 //! Folders with everything that a tree keeps of them, as the filesystem shows them and as a checkpoint holds them.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fs,
     os::unix::{
         ffi::{OsStrExt, OsStringExt},
@@ -65,16 +65,44 @@ pub fn difference(a: &Tree, b: &Tree) -> Vec<String> {
     differing.map(|path| format!("{}: {:?}, {:?}", String::from_utf8_lossy(path), a.get(path), b.get(path))).collect()
 }
 
+/// The paths at which two trees differ.
+pub struct Changed {
+    /// All of them.
+    pub any: BTreeSet<Vec<u8>>,
+    /// Without those where only a time differs, or what links to what.
+    pub of_weight: BTreeSet<Vec<u8>>,
+}
+
+/// Where two trees differ.
+pub fn changed(a: &Tree, b: &Tree) -> Changed {
+    let timeless = |entry: &Entry| Entry { mtime: (0, 0), first_path: Vec::new(), ..entry.clone() };
+    let paths = || a.keys().chain(b.keys());
+    let any = paths().filter(|path| a.get(*path) != b.get(*path)).cloned().collect();
+    let of_weight = paths().filter(|path| a.get(*path).map(timeless) != b.get(*path).map(timeless)).cloned().collect();
+    Changed { any, of_weight }
+}
+
+/// What a folder of the filesystem holds, with the folder itself as `.`.
+pub fn whole_tree_in(folder: &Path) -> Tree {
+    let mut tree = tree_in(folder);
+    let meta = fs::symlink_metadata(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    tree.insert(b".".to_vec(), entry_of(folder, &meta, What::Folder, b"."));
+    tree
+}
+
 /// What a folder of the filesystem holds.
 pub fn tree_in(folder: &Path) -> Tree {
     let mut tree = Tree::new();
-    let mut inodes: HashMap<u64, Vec<Vec<u8>>> = HashMap::new();
+    let mut inodes = HashMap::new();
     add(folder, b"", &mut tree, &mut inodes);
     name_links(&mut tree, inodes.into_values());
     tree
 }
 
-fn add(folder: &Path, prefix: &[u8], tree: &mut Tree, inodes: &mut HashMap<u64, Vec<Vec<u8>>>) {
+/// The paths of each inode, by device and number.
+type Inodes = HashMap<(u64, u64), Vec<Vec<u8>>>;
+
+fn add(folder: &Path, prefix: &[u8], tree: &mut Tree, inodes: &mut Inodes) {
     for found in fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display())) {
         let found = found.unwrap();
         let (at, path) = (found.path(), [prefix, found.file_name().as_bytes()].concat());
@@ -89,17 +117,20 @@ fn add(folder: &Path, prefix: &[u8], tree: &mut Tree, inodes: &mut HashMap<u64, 
         if what == What::Folder {
             add(&at, &[&path, b"/".as_slice()].concat(), tree, inodes);
         } else {
-            inodes.entry(meta.ino()).or_default().push(path.clone());
+            inodes.entry((meta.dev(), meta.ino())).or_default().push(path.clone());
         }
-        let entry = Entry {
-            what,
-            mode: meta.mode() & 0o7777,
-            owner: (meta.uid(), meta.gid()),
-            mtime: (meta.mtime(), meta.mtime_nsec() as u32),
-            xattrs: xattrs_of(&at),
-            first_path: path.clone(),
-        };
-        tree.insert(path, entry);
+        tree.insert(path.clone(), entry_of(&at, &meta, what, &path));
+    }
+}
+
+fn entry_of(at: &Path, meta: &fs::Metadata, what: What, path: &[u8]) -> Entry {
+    Entry {
+        what,
+        mode: meta.mode() & 0o7777,
+        owner: (meta.uid(), meta.gid()),
+        mtime: (meta.mtime(), meta.mtime_nsec() as u32),
+        xattrs: xattrs_of(at),
+        first_path: path.to_owned(),
     }
 }
 

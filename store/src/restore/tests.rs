@@ -19,6 +19,7 @@ use std::{
 use rustix::fs::{FileType, Mode, OFlags, XattrFlags};
 
 use super::*;
+use crate::sys;
 use crate::{
     OpenOptions, create,
     error::Error,

@@ -6,7 +6,7 @@ use std::{
     fs,
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 /// An inode number.
@@ -67,18 +67,50 @@ pub enum Op {
     FailedSync(Ino),
 }
 
+/// The clock that stamps what changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clock {
+    /// How far it is ahead of the machine's, which may be less than nothing.
+    pub ahead_seconds: i64,
+    /// Stamps are multiples of this.
+    pub step_nanos: u64,
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Clock { ahead_seconds: 0, step_nanos: 1 }
+    }
+}
+
+impl Clock {
+    /// What it shows now.
+    pub fn now(&self) -> SystemTime {
+        let ahead = Duration::from_secs(self.ahead_seconds.unsigned_abs());
+        let now = SystemTime::now();
+        self.stamp(if self.ahead_seconds < 0 { now - ahead } else { now + ahead })
+    }
+
+    /// A time as it can be kept.
+    pub fn stamp(&self, time: SystemTime) -> SystemTime {
+        let nanos = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
+        time - Duration::from_nanos((nanos % u128::from(self.step_nanos)) as u64)
+    }
+}
+
 /// All inodes.
 #[derive(Clone, Debug)]
 pub struct Disk {
     inodes: HashMap<Ino, Inode>,
     next: Ino,
+    /// What stamps them.
+    pub clock: Clock,
 }
 
 impl Default for Disk {
     fn default() -> Self {
         let now = SystemTime::now();
         let root = Inode { body: Body::Folder(BTreeMap::new()), mode: 0o755, owner: (0, 0), mtime: now, ctime: now };
-        Disk { inodes: HashMap::from([(ROOT, root)]), next: ROOT + 1 }
+        Disk { inodes: HashMap::from([(ROOT, root)]), next: ROOT + 1, clock: Clock::default() }
     }
 }
 
@@ -118,7 +150,7 @@ impl Disk {
 
     fn names_mut(&mut self, folder: Ino) -> Option<&mut BTreeMap<OsString, Ino>> {
         let inode = self.inodes.get_mut(&folder)?;
-        inode.mtime = SystemTime::now();
+        inode.mtime = self.clock.now();
         inode.ctime = inode.mtime;
         match &mut inode.body {
             Body::Folder(names) => Some(names),
@@ -128,7 +160,7 @@ impl Disk {
 
     fn bytes_mut(&mut self, ino: Ino) -> Option<&mut Vec<u8>> {
         let inode = self.inodes.get_mut(&ino)?;
-        inode.mtime = SystemTime::now();
+        inode.mtime = self.clock.now();
         inode.ctime = inode.mtime;
         match &mut inode.body {
             Body::File(bytes) => Some(bytes),
@@ -186,7 +218,7 @@ impl Disk {
             Op::Attributes(ino, mode, owner, mtime) => {
                 if let Some(inode) = self.inodes.get_mut(ino) {
                     (inode.mode, inode.owner, inode.mtime) = (*mode, *owner, *mtime);
-                    inode.ctime = SystemTime::now();
+                    inode.ctime = self.clock.now();
                 }
             }
             Op::Sync(_) | Op::FailedSync(_) => {}

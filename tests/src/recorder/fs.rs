@@ -84,7 +84,7 @@ impl Shared {
             return Err(Errno::EEXIST);
         }
         let ino = self.disk.new_ino();
-        let now = SystemTime::now();
+        let now = self.disk.clock.now();
         let inode = Inode { body, mode: mode & 0o7777, owner: (request.uid(), request.gid()), mtime: now, ctime: now };
         let path = self.path_of(parent.0).join(name);
         self.modes.push((path.clone(), mode & 0o7777));
@@ -145,8 +145,8 @@ impl Shared {
             self.step(Call::Attributes, request)?;
             let inode = self.disk.get(ino).ok_or(Errno::ENOENT)?;
             let mtime = match new.mtime {
-                Some(TimeOrNow::SpecificTime(time)) => time,
-                Some(TimeOrNow::Now) => SystemTime::now(),
+                Some(TimeOrNow::SpecificTime(time)) => self.disk.clock.stamp(time),
+                Some(TimeOrNow::Now) => self.disk.clock.now(),
                 None => inode.mtime,
             };
             let mode = new.mode.map_or(inode.mode, |mode| mode & 0o7777);

@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub use disk::{Body, Disk, Ino, Inode, Op, ROOT};
+pub use disk::{Body, Clock, Disk, Ino, Inode, Op, ROOT};
 pub use history::{Cut, Dice, Entry, History};
 pub use trap::{Call, Fault, Trap};
 
@@ -99,6 +99,11 @@ impl Recorder {
         let mut shared = lock(&self.shared);
         shared.is_logging = false;
         shared.log.clear();
+    }
+
+    /// Lets another clock stamp what changes from now on.
+    pub fn set_clock(&self, clock: Clock) {
+        lock(&self.shared).disk.clock = clock;
     }
 
     /// Copies a folder of the recorder's root to another name, without any call from outside.
