@@ -74,7 +74,7 @@ pub fn execute(
     whole(store, target, Some(&safety), progress)?;
     let omitted = store.omissions(&safety)?.into_iter().filter(|omission| omission.reason != Reason::Changing);
     let message = format!("parhelia: before the rollback to {}", target.id());
-    let stash = stash::make(&look.workspace, &message);
+    let stash = stash::make(&look.workspace, &message, &store.layout().cache());
     let intent = Intent {
         target: target.record.id,
         safety: safety.record.id,
@@ -103,7 +103,7 @@ pub fn execute(
     };
     if let Err(e) = intent::commit(store, &look.session.id, &intent, actor) {
         if let Some(commit) = &intent.stash {
-            let _ = stash::drop_entry(&intent.workspace, commit);
+            let _ = stash::drop_entry(&intent.workspace, commit, &store.layout().cache());
         }
         progress.notice(&format!("nothing was changed; safety checkpoint {} stays", safety.id()));
         return Err(e);
@@ -227,7 +227,7 @@ fn go_back(store: &Store, session: &str, intent: &Intent, actor: &Actor) -> Resu
     }
     conversation(store, session, intent, &safety)?;
     if let Some(commit) = &intent.stash {
-        stash::drop_entry(&intent.workspace, commit)?;
+        stash::drop_entry(&intent.workspace, commit, &store.layout().cache())?;
     }
     intent::clear(store, session, intent, false, actor)
 }

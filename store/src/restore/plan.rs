@@ -134,7 +134,10 @@ pub fn plan(store: &Store, checkpoint: &Checkpoint, options: &Options, progress:
     progress.phase(Phase::Plan, node.as_folder().map(|(_, totals)| totals.entries), None);
     let root = open_root(&target)?;
     let spared = match &root {
-        Some(_) => Spared::new(store.omissions(checkpoint)?, &options.subpath).and(&options.spare).and_names(&options.untouched),
+        Some(_) => Spared::new(store.omissions(checkpoint)?, &options.subpath)
+            .and(&options.spare)
+            .and_names(&options.untouched)
+            .and_secrets(store.secrets(), &target.path()),
         None => Spared::default(),
     };
     let cache = match &target {

@@ -1,6 +1,9 @@
 //! Which entries a restore is about: patterns, and what it must never delete.
 
-use std::collections::HashSet;
+use std::{
+    collections::HashSet,
+    path::{Path, PathBuf},
+};
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
@@ -8,6 +11,7 @@ use crate::{
     error::{Error, Result},
     name,
     omitted::{Omission, Reason},
+    secrets::Secrets,
 };
 
 /// The patterns of a restore.
@@ -64,6 +68,8 @@ impl Filter {
 pub struct Spared {
     exact: HashSet<Vec<u8>>,
     names: HashSet<Vec<u8>>,
+    /// What no checkpoint takes in, and the target's path.
+    secrets: Option<(Secrets, PathBuf)>,
 }
 
 impl Spared {
@@ -94,6 +100,11 @@ impl Spared {
         Spared { names: names.iter().cloned().collect(), ..self }
     }
 
+    /// The same, and what never enters a store. `target` is where paths begin.
+    pub fn and_secrets(self, secrets: &Secrets, target: &Path) -> Self {
+        Spared { secrets: Some((secrets.clone(), target.to_owned())), ..self }
+    }
+
     /// Whether a name is one that is left alone.
     pub fn covers_name(&self, name: &[u8]) -> bool {
         self.names.contains(name)
@@ -104,8 +115,11 @@ impl Spared {
         !self.names.is_empty() && names.iter().any(|name| self.names.contains(name))
     }
 
-    /// Whether a path was left out, by itself or with a folder that it is in.
+    /// Whether a path was left out, by itself or with a folder that it is in, or never enters a store.
     pub fn covers(&self, path: &[u8]) -> bool {
+        if self.secrets.as_ref().is_some_and(|(secrets, target)| secrets.cover(&target.join(name::as_path(path)))) {
+            return true;
+        }
         if self.exact.is_empty() {
             return false;
         }

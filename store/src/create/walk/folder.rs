@@ -16,7 +16,7 @@ use crate::{
     error::Result,
     name,
     omitted::{Omission, Reason},
-    restore,
+    restore, secrets,
     statcache::{Cached, Section},
     sys::{self, Stat},
     tree::{Kind, Time, Xattr, features},
@@ -46,6 +46,8 @@ struct Looking<'f> {
     around: Surroundings<'f>,
     needs_paths: bool,
     read_at: Time,
+    /// Names that never enter the store from this folder.
+    secrets: Vec<String>,
 }
 
 /// What is left to do for an entry.
@@ -80,7 +82,8 @@ impl Shared<'_, '_> {
         let repository = inner.or_else(|| folder.repository.clone());
         around.repository = repository.as_deref();
         let needs_paths = self.walk.excluder.needs_paths() || around.only_tracked;
-        let looking = Looking { folder, opened: &opened, around, needs_paths, read_at: sys::now() };
+        let secrets = self.secrets_in(folder);
+        let looking = Looking { folder, opened: &opened, around, needs_paths, read_at: sys::now(), secrets };
 
         let old_tree = old.as_ref().map(|o| (o.tree, o.entries.len()));
         let mut olds = old.map_or_else(Vec::new, |o| o.entries).into_iter().peekable();
@@ -189,6 +192,10 @@ impl Shared<'_, '_> {
             self.omit(path(), Reason::Excluded(rule.into()));
             return None;
         }
+        if !stat.is_folder() && self.is_secret(looking, entry_name, &stat) {
+            self.omit(path(), Reason::Excluded(self.walk.store.secrets().reason.clone()));
+            return None;
+        }
         let judged_path = if looking.needs_paths || stat.is_folder() { path() } else { Vec::new() };
         let only_tracked = match self.walk.excluder.judge(&looking.around, entry_name, &judged_path, stat.is_folder()) {
             Verdict::Keep => false,
@@ -211,6 +218,22 @@ impl Shared<'_, '_> {
         }
         slot.now = self.look(fd, entry_name, &stat, looking.read_at, path()).into();
         Some((slot, Rest::Nothing))
+    }
+
+    /// Names that never enter the store from a folder, beside those that do from none.
+    fn secrets_in(&self, folder: &Folder) -> Vec<String> {
+        let secrets = self.walk.store.secrets();
+        if secrets.folders.is_empty() {
+            return Vec::new();
+        }
+        let path = self.walk.workspace.join(name::as_path(&folder.path));
+        secrets.names_in(&path, &secrets::beside(&path))
+    }
+
+    fn is_secret(&self, looking: &Looking<'_>, entry_name: &[u8], stat: &Stat) -> bool {
+        self.walk.store.secrets().has_name(entry_name)
+            || secrets::matches_one_of(&looking.secrets, entry_name)
+            || self.secret_files.contains(&(stat.dev, stat.ino))
     }
 
     /// Why an entry belongs to something else than the workspace.

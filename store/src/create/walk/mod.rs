@@ -168,6 +168,8 @@ struct Shared<'w, 'a> {
     /// Where the old cache has the workspace folder.
     root_section: u64,
     slack_nanos: i64,
+    /// Files that never enter the store, by device and inode.
+    secret_files: Vec<(u64, u64)>,
 }
 
 struct Worker<'a> {
@@ -200,6 +202,7 @@ impl Walk<'_> {
             root_dev: root_stat.dev,
             root_section: self.cache.map_or(0, |cache| cache.trailer.root_section),
             slack_nanos: if coarse { 3_000_000_000 } else { 20_000_000 },
+            secret_files: self.store.secrets().identities(),
         };
         let folder = Arc::new(Folder {
             parent: None,
