@@ -6,7 +6,10 @@ use std::{
     time::Duration,
 };
 
-use parhelia_session::config::{self, Config, Places};
+use parhelia_session::{
+    agent,
+    config::{self, Config, Places},
+};
 use parhelia_store::{
     OpenOptions, Store, event::Actor, pin::Pin, progress::Progress, record::Checkpoint, selector::find, store::default_path,
 };
@@ -56,9 +59,10 @@ impl Context {
         self.open_with(false)
     }
 
-    /// Opens the store, making it where `create` says so and there is none.
+    /// Opens the store, making it where `create` says so and there is none. The agent's credentials never enter it.
     pub fn open_with(&self, create: bool) -> Result<Store> {
-        let options = OpenOptions { create, lock_timeout: self.lock_timeout()?, ..OpenOptions::default() };
+        let secrets = agent::secrets(environment);
+        let options = OpenOptions { create, lock_timeout: self.lock_timeout()?, secrets, ..OpenOptions::default() };
         Ok(Store::open(&self.store_path()?, &options)?)
     }
 

@@ -1,7 +1,10 @@
 //! Running other programs for a bounded time: a hook must never hang because tmux does.
 
 use std::{
+    ffi::{OsStr, OsString},
     io::{self, Read},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread::{self, JoinHandle},
     time::{Duration, Instant},
@@ -17,11 +20,47 @@ use crate::error::{Error, Result};
 /// What a program that ended well has printed.
 pub(crate) type Printed = Vec<u8>;
 
+/// Whether a path, links followed, lies in a workspace. What is there is captured and never run. In `/` lies everything, this program
+/// included, so that it says nothing of a program.
+pub(crate) fn is_in(workspace: &Path, path: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let workspace = real(workspace);
+    workspace.parent().is_some() && real(path).starts_with(&workspace)
+}
+
+/// The folders of a search path that a program may be run from on behalf of a workspace: absolute ones outside the workspace. A relative one
+/// is looked up in the folder where the program runs.
+pub(crate) fn search_path(path: Option<&OsStr>, workspace: &Path) -> Option<OsString> {
+    let folders = std::env::split_paths(path?).filter(|folder| folder.is_absolute() && !is_in(workspace, folder));
+    std::env::join_paths(folders).ok()
+}
+
+/// The program of a name on a search path, or of a path.
+pub(crate) fn locate(name: &OsStr, path: Option<&OsStr>) -> Option<PathBuf> {
+    let is_program = |path: &PathBuf| path.metadata().is_ok_and(|m| m.is_file() && m.mode() & 0o111 != 0);
+    if Path::new(name).components().count() > 1 {
+        return Some(PathBuf::from(name)).filter(is_program);
+    }
+    let folders = std::env::split_paths(path?).filter(|folder| folder.is_absolute());
+    folders.map(|folder| folder.join(name)).find(is_program)
+}
+
+/// The first program of a name on a search path that does not lie in a workspace, links followed.
+pub(crate) fn outside(name: &str, path: Option<&OsStr>, workspace: &Path) -> Option<PathBuf> {
+    let folders = std::env::split_paths(path?);
+    folders.filter_map(|folder| locate(OsStr::new(name), Some(folder.as_os_str()))).find(|found| !is_in(workspace, found))
+}
+
 /// Runs a program to its end, at most for so long. Fails with its own words where it fails.
 pub(crate) fn run(command: &mut Command, limit: Duration) -> Result<Printed> {
+    run_on(command, Stdio::null(), limit)
+}
+
+/// As [`run`], with something to read.
+pub(crate) fn run_on(command: &mut Command, input: Stdio, limit: Duration) -> Result<Printed> {
     let began = Instant::now();
     let shown = shown(command);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|source| Error::Start { program: program(command), source })?;
     let readers = reader(child.stdout.take()).and_then(|out| Ok((out, reader(child.stderr.take())?)));
     let (out, err) = readers.map_err(|source| {

@@ -59,6 +59,7 @@ pub mod progress;
 pub mod recipe;
 pub mod record;
 pub mod restore;
+pub mod secrets;
 pub mod selector;
 pub mod statcache;
 pub mod stats;

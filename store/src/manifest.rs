@@ -111,8 +111,10 @@ pub struct WorkspaceSummary {
     pub folder_count: u64,
     /// Entries of every kind.
     pub entry_count: u64,
-    /// Files that git knows to be changed.
+    /// Files that git knows to be changed: the first of them.
     pub uncommitted_files: Value,
+    /// How many there are.
+    pub uncommitted_count: Value,
 }
 
 /// What the session had used and done.
@@ -180,7 +182,11 @@ impl Manifest {
         let record = &checkpoint.record;
         let git = record.git.as_ref().map(|git| match git {
             Value::Object(fields) => Value::Object(
-                fields.iter().filter(|(name, _)| *name != "uncommitted_files").map(|(k, v)| (k.clone(), v.clone())).collect(),
+                fields
+                    .iter()
+                    .filter(|(name, _)| !name.starts_with("uncommitted_"))
+                    .map(|(k, v)| (k.clone(), v.clone()))
+                    .collect(),
             ),
             other => other.clone(),
         });
@@ -212,6 +218,7 @@ impl Manifest {
                 folder_count: record.workspace.folders,
                 entry_count: record.workspace.entries,
                 uncommitted_files: field(&record.git, "uncommitted_files"),
+                uncommitted_count: field(&record.git, "uncommitted_count"),
             },
             git,
             metrics: Metrics {
@@ -313,6 +320,7 @@ mod tests {
         assert_eq!(manifest["environment"]["python_version"], "3.13");
         assert_eq!(manifest["environment"]["claude_code"], Value::Null);
         assert_eq!(manifest["workspace"]["uncommitted_files"], json!(["a"]));
+        assert_eq!(manifest["workspace"]["uncommitted_count"], Value::Null, "older records have none");
         assert_eq!(manifest["git"], json!({"branch": "main"}));
         assert_eq!(manifest["complete"], false);
         assert!(manifest["checksum"].as_str().unwrap().starts_with("blake3:"));

@@ -8,6 +8,7 @@
 
 use std::{
     borrow::Borrow,
+    cell::RefCell,
     fs::{self, File},
     io::{BufWriter, Read, Seek, Write},
     os::unix::fs::{FileExt, OpenOptionsExt},
@@ -262,24 +263,32 @@ fn read_part(file: &File, end: u64, offset: u64) -> Option<(Section, Option<u64>
     Some((part, more.then_some(offset + 8 + u64::from(length))))
 }
 
-/// Finds entries by their paths in a stat cache that is not complete yet.
+/// Finds entries by their paths in a stat cache that is not complete yet. The folders of the last path are kept, so that paths in their
+/// order read each folder once.
 pub struct Lookup {
     file: File,
     end: u64,
     root_section: u64,
+    /// The folders on the way to the last path, with where they begin.
+    folders: RefCell<Vec<(u64, Section)>>,
 }
 
 impl Lookup {
     /// The entry at a path from the workspace folder.
     pub fn find(&self, path: &[u8]) -> Option<Node> {
-        let mut parts = crate::name::components(path).peekable();
+        let mut folders = self.folders.borrow_mut();
+        let mut parts = crate::name::components(path).enumerate().peekable();
         let mut offset = self.root_section;
-        while let Some(part) = parts.next() {
-            let mut section = read_section(&self.file, self.end, offset)?;
-            let at = section.entries.binary_search_by(|entry| entry.node.name.as_slice().cmp(part)).ok()?;
-            let found = section.entries.swap_remove(at);
+        while let Some((depth, part)) = parts.next() {
+            if folders.get(depth).is_none_or(|(at, _)| *at != offset) {
+                folders.truncate(depth);
+                folders.push((offset, read_section(&self.file, self.end, offset)?));
+            }
+            let entries = &folders.get(depth)?.1.entries;
+            let at = entries.binary_search_by(|entry| entry.node.name.as_slice().cmp(part)).ok()?;
+            let found = entries.get(at)?;
             if parts.peek().is_none() {
-                return Some(found.node);
+                return Some(found.node.clone());
             }
             offset = found.section;
         }
@@ -353,7 +362,7 @@ impl Writer {
     /// Finds what has been written so far, below the folder whose section begins at `root_section`.
     pub fn lookup(&mut self, root_section: u64) -> Option<Lookup> {
         self.out.flush().ok()?;
-        Some(Lookup { file: File::open(&self.temporary).ok()?, end: self.end, root_section })
+        Some(Lookup { file: File::open(&self.temporary).ok()?, end: self.end, root_section, folders: RefCell::default() })
     }
 
     /// Completes the cache and puts it in the old one's place. It is not synced: a torn one does not decode. `written` are the clocks
@@ -452,6 +461,24 @@ mod tests {
             fs::write(&path, &bytes).unwrap();
             assert_eq!(StatCache::open(&layout, workspace).unwrap().section(root), None, "{count}");
         }
+    }
+
+    #[test]
+    fn paths_in_order_read_each_folder_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = Layout { root: dir.path().to_owned() };
+        fs::create_dir(layout.cache()).unwrap();
+        let mut writer = Writer::create(&layout, Path::new("/invented/workspace"), None).unwrap();
+        let child = writer.append(&section(&["x", "y"], 0)).unwrap();
+        let root = writer.append(&section(&["a", "sub", "z"], child)).unwrap();
+        let lookup = writer.lookup(root).unwrap();
+        let name = |path: &[u8]| lookup.find(path).map(|node| node.name);
+        assert_eq!(name(b"sub/x"), Some(b"x".to_vec()));
+        File::options().write(true).open(&writer.temporary).unwrap().set_len(8).unwrap();
+        assert_eq!(name(b"sub/y"), Some(b"y".to_vec()), "the folder was read again");
+        assert_eq!((name(b"sub/none"), name(b"z"), name(b"none/x")), (None, Some(b"z".to_vec()), None));
+        // Of another folder nothing is known any more.
+        assert_eq!(writer.lookup(root).unwrap().find(b"sub/x"), None);
     }
 
     #[test]

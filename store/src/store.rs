@@ -25,6 +25,7 @@ use crate::{
     pack::{Block, BlockCache, Location, ObjectKind, PackFile, Reuse},
     progress::Progress,
     record::Checkpoint,
+    secrets::Secrets,
     tree::{self, TreeNode},
     view::{self, View},
 };
@@ -139,11 +140,13 @@ pub struct OpenOptions {
     pub lock_timeout: Duration,
     /// How many bytes of decoded blocks are kept.
     pub cache_bytes: u64,
+    /// What no checkpoint that is made through this handle takes in.
+    pub secrets: Secrets,
 }
 
 impl Default for OpenOptions {
     fn default() -> Self {
-        OpenOptions { create: false, lock_timeout: Duration::from_secs(60), cache_bytes: 64 << 20 }
+        OpenOptions { create: false, lock_timeout: Duration::from_secs(60), cache_bytes: 64 << 20, secrets: Secrets::default() }
     }
 }
 
@@ -152,6 +155,7 @@ pub struct Store {
     layout: Layout,
     config: Config,
     lock_timeout: Duration,
+    secrets: Secrets,
     view: RwLock<Arc<View>>,
     /// Held by who makes a new view, so that no older one takes its place.
     renewing: Mutex<()>,
@@ -213,6 +217,7 @@ impl Store {
             layout,
             config,
             lock_timeout: options.lock_timeout,
+            secrets: options.secrets.clone(),
             view: RwLock::new(Arc::new(view)),
             renewing: Mutex::default(),
             blocks: BlockCache::new(options.cache_bytes),
@@ -228,6 +233,11 @@ impl Store {
     /// Where things are in it.
     pub fn layout(&self) -> &Layout {
         &self.layout
+    }
+
+    /// What never enters it through this handle.
+    pub fn secrets(&self) -> &Secrets {
+        &self.secrets
     }
 
     /// Its settings.

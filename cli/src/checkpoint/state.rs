@@ -81,7 +81,8 @@ pub fn prepare(
         _ if args.no_conversation => None,
         _ => known.as_ref().and_then(last_conversation),
     };
-    let mut jobs = vec![git_job(workspace.to_owned(), git::Environment::new(&env), config.capture.git_timeout())];
+    let git = git::Environment::new(&env, workspace, &store.layout().cache());
+    let mut jobs = vec![git_job(workspace.to_owned(), git, config.capture.git_timeout())];
     let is_agents = conversation.is_some() || known.as_ref().is_some_and(|s| s.run.is_some());
     let run = known.as_ref().and_then(|session| Some((session.run.as_deref()?, session.epoch)));
     let session_state = is_agents.then(|| session_state(session, workspace, run, known.as_ref()));
@@ -89,7 +90,7 @@ pub fn prepare(
         jobs.push(environment_job(environment));
     }
     if let Some(session) = &known {
-        jobs.extend(run::tmux_of(store, session)?.map(run::tmux_job));
+        jobs.extend(run::tmux_of(store, session)?.map(|place| run::tmux_job(place, workspace)));
     }
     let listed = is_agents.then(|| (workspace.to_owned(), config.context.clone()));
     let wanted = Wanted { conversation, session_state, jobs, context: listed, cache: store.layout().cache() };

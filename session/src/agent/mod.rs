@@ -5,6 +5,7 @@ mod argv;
 mod open;
 mod place;
 mod repair;
+mod secrets;
 mod trouble;
 mod words;
 
@@ -12,4 +13,5 @@ pub use argv::{Agent, Bypass, Resume, new_conversation_id, resume_argv};
 pub use open::{Open, open, open_in};
 pub use place::{config_folder, copies, gather, slug, transcript_path};
 pub use repair::{Repaired, repair, whole_bytes};
+pub use secrets::secrets;
 pub use trouble::{Trouble, trouble};

@@ -162,8 +162,16 @@ impl Capture {
 /// was not read for the listing at all.
 fn agree(listed: &mut context::Context, seen: &Seen<'_>) {
     let may_be_held = |fit| matches!(fit, Fit::Fits | Fit::OverFileCap | Fit::OverTotalCap | Fit::Unreadable);
-    for file in listed.files.iter_mut().filter(|file| may_be_held(file.fit)) {
-        let Some(Kind::File { size, blob, .. }) = seen.entry(&name::parse(&file.path)).map(|node| node.kind) else { continue };
+    let files = listed.files.iter_mut().filter(|file| may_be_held(file.fit));
+    let mut files: Vec<(Vec<u8>, &mut context::File)> = files.map(|file| (name::parse(&file.path), file)).collect();
+    // In this order each folder is read once, however many of its files are listed.
+    files.sort_unstable_by(|a, b| a.0.split(|&byte| byte == b'/').cmp(b.0.split(|&byte| byte == b'/')));
+    for (path, file) in files {
+        if seen.is_left_out(&path) {
+            (file.blob, file.sha256) = (None, None);
+            continue;
+        }
+        let Some(Kind::File { size, blob, .. }) = seen.entry(&path).map(|node| node.kind) else { continue };
         let blob = Some(blob.to_string());
         if file.blob != blob {
             (file.blob, file.size_bytes, file.sha256) = (blob, Some(size), None);

@@ -4,7 +4,7 @@ use std::{
     ffi::OsStr,
     fs::File,
     io::{self, Read},
-    path::{Path, PathBuf},
+    path::Path,
     process::Command,
     time::Duration,
 };
@@ -13,7 +13,10 @@ use parhelia_store::threads;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::cache::{Cache, Stamp};
+use super::{
+    cache::{Cache, Stamp},
+    mcp,
+};
 use crate::{
     error::{Error, IoContext, Result},
     program,
@@ -24,7 +27,7 @@ const VERSION_LIMIT: Duration = Duration::from_secs(10);
 /// The agent's program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Agent {
-    /// Its version, as it says itself.
+    /// Its version, as it says itself. A program in the workspace is not asked; its package or the name of its file may say it.
     pub version: String,
     /// `sha256:` and the digest of the program.
     pub binary_hash: String,
@@ -32,22 +35,36 @@ pub struct Agent {
     pub install_path: String,
 }
 
-/// The program of a name on a search path, or of a path.
-pub(super) fn locate(name: &OsStr, path: Option<&OsStr>) -> Option<PathBuf> {
-    let is_program =
-        |path: &PathBuf| path.metadata().is_ok_and(|m| m.is_file() && std::os::unix::fs::MetadataExt::mode(&m) & 0o111 != 0);
-    if Path::new(name).components().count() > 1 {
-        return Some(PathBuf::from(name)).filter(is_program);
+/// Looks at the agent's program. None where there is none. One that lies in the workspace is not run.
+pub(super) fn look(
+    name: &OsStr,
+    path: Option<&OsStr>,
+    home: Option<&OsStr>,
+    workspace: &Path,
+    cache: &Cache,
+) -> Result<Option<Agent>> {
+    let Some(found) = program::locate(name, path) else { return Ok(None) };
+    let real = found.canonicalize().at("read", &found)?;
+    if program::is_in(workspace, &real) {
+        return cache.get("agent-not-run", &Stamp::of(&real), || unrun(&real)).map(Some);
     }
-    let folders = std::env::split_paths(path?).filter(|folder| folder.is_absolute());
-    folders.map(|folder| folder.join(name)).find(is_program)
+    let path = program::search_path(path, workspace);
+    cache.get("agent", &Stamp::of(&real), || examine(&real, path.as_deref(), home)).map(Some)
 }
 
-/// Looks at the agent's program. None where there is none.
-pub(super) fn look(name: &OsStr, path: Option<&OsStr>, home: Option<&OsStr>, cache: &Cache) -> Result<Option<Agent>> {
-    let Some(found) = locate(name, path) else { return Ok(None) };
-    let real = found.canonicalize().at("read", &found)?;
-    cache.get("agent", &Stamp::of(&real), || examine(&real, path, home)).map(Some)
+/// A program that is not run: its version is that of its npm package, or the name of its file, as native installations have it.
+fn unrun(real: &Path) -> Result<Agent> {
+    let package = mcp::package_of(real).and_then(|(_, version)| version);
+    let name = real.file_name().and_then(OsStr::to_str).filter(|name| is_version(name) && name.contains('.'));
+    Ok(Agent {
+        version: package.or(name.map(str::to_owned)).unwrap_or_else(|| "unknown".to_owned()),
+        binary_hash: hash(real).at("read", real)?,
+        install_path: real.to_string_lossy().into_owned(),
+    })
+}
+
+fn is_version(word: &str) -> bool {
+    word.starts_with(|c: char| c.is_ascii_digit())
 }
 
 fn examine(real: &Path, path: Option<&OsStr>, home: Option<&OsStr>) -> Result<Agent> {
@@ -61,11 +78,12 @@ fn examine(real: &Path, path: Option<&OsStr>, home: Option<&OsStr>) -> Result<Ag
 
 fn version(real: &Path, path: Option<&OsStr>, home: Option<&OsStr>) -> Result<String> {
     let mut command = Command::new(real);
-    command.arg("--version").env_clear().env("DISABLE_AUTOUPDATER", "1");
+    // An interpreter that is started here finds no settings or modules of the workspace.
+    command.arg("--version").env_clear().env("DISABLE_AUTOUPDATER", "1").current_dir("/");
     command.envs([("PATH", path), ("HOME", home)].into_iter().filter_map(|(name, value)| value.map(|value| (name, value))));
     let printed = program::run(&mut command, VERSION_LIMIT)?;
     let printed = String::from_utf8_lossy(&printed);
-    let version = printed.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+    let version = printed.split_whitespace().find(|word| is_version(word));
     let unknown = || Error::Program { command: format!("{} --version", real.display()), reason: "it printed no version".into() };
     version.map(str::to_owned).ok_or_else(unknown)
 }

@@ -11,13 +11,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    agent::locate,
     cache::{Cache, Stamp},
     launched::{self, Launched},
     python::{self, Python},
     read_json, redact,
 };
-use crate::git::Repository;
+use crate::{git::Repository, program::locate};
 
 /// Largest local program that is hashed.
 const PROGRAM_BYTES_MAX: u64 = 256 << 20;
@@ -338,11 +337,7 @@ fn file(path: &Path, places: &Places) -> Origin {
         return (Source::Local, "missing".into(), Some(plain(&path.to_string_lossy())));
     };
     let shown = real.to_string_lossy().into_owned();
-    let package =
-        real.ancestors().find(|folder| folder.parent().is_some_and(is_of_packages)).map(|folder| folder.join("package.json"));
-    let manifest = package.and_then(|package| read_json(&package).ok().flatten()).unwrap_or_default();
-    let field = |name: &str| manifest.get(name).and_then(Value::as_str).map(str::to_owned);
-    if let (Some(name), Some(version)) = (field("name"), field("version")) {
+    if let Some((Some(name), Some(version))) = package_of(&real) {
         return (Source::Npm, version, Some(name));
     }
     let commit = Repository::around(&real).ok().flatten().and_then(|repository| repository.facts().commit);
@@ -354,6 +349,14 @@ fn file(path: &Path, places: &Places) -> Origin {
         places.cache.get("program", &Stamp::of(&real), || hash(&real).ok_or(())).unwrap_or_else(|()| "unreadable".into()),
         Some(shown),
     )
+}
+
+/// Name and version of the npm package that a program lies in.
+pub(super) fn package_of(real: &Path) -> Option<(Option<String>, Option<String>)> {
+    let folder = real.ancestors().find(|folder| folder.parent().is_some_and(is_of_packages))?;
+    let manifest = read_json(&folder.join("package.json")).ok().flatten()?;
+    let field = |name: &str| manifest.get(name).and_then(Value::as_str).map(str::to_owned);
+    Some((field("name"), field("version")))
 }
 
 /// Whether a folder holds npm packages: `node_modules`, or a scope in it.

@@ -100,8 +100,9 @@ pub fn capture(request: &Request) -> Snapshot {
     let (path, home) = (path.as_deref(), home.as_deref());
     let mut failed = BTreeMap::new();
     let (agent, extensions, python) = std::thread::scope(|scope| {
-        let agent =
-            threads::beside_or_here(scope, || agent::look(&request.agent, path, home, &request.cache).map_err(|e| e.to_string()));
+        let agent = threads::beside_or_here(scope, || {
+            agent::look(&request.agent, path, home, &request.workspace, &request.cache).map_err(|e| e.to_string())
+        });
         let python = threads::beside_or_here(scope, || look_at_python(request, path, home).map_err(|e| e.to_string()));
         // Which packages there are says which version of a server runs.
         let python = ended(python);

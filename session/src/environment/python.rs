@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     ffi::{OsStr, OsString},
-    fs,
+    fs, io,
     path::{Path, PathBuf},
     process::Command,
     time::Duration,
@@ -12,7 +12,6 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    agent::locate,
     cache::{Cache, Stamp},
     read_json, redact,
 };
@@ -21,6 +20,8 @@ use crate::{error::Result, program};
 const RUN_LIMIT: Duration = Duration::from_secs(10);
 /// How much of a package's metadata is read: name and version stand at its beginning.
 const METADATA_BYTES: usize = 64 << 10;
+/// How much of a `.python-version` is read.
+const PYTHON_VERSION_BYTES_MAX: u64 = 4 << 10;
 /// Prints version and prefix; runs without anybody's modules.
 const PROBE: &str = "import sys; print('%d.%d.%d' % sys.version_info[:3]); print(sys.prefix); print(sys.executable)";
 
@@ -77,7 +78,8 @@ pub(super) fn look(places: &Places, cache: &Cache) -> Result<Option<Python>> {
 
 /// A virtual environment says all of itself in `pyvenv.cfg`.
 fn virtual_environment(folder: &Path, places: &Places, cache: &Cache) -> Result<Option<Interpreter>> {
-    let Ok(text) = fs::read_to_string(folder.join("pyvenv.cfg")) else { return Ok(None) };
+    let file = folder.join("pyvenv.cfg");
+    let Some(text) = file.is_file().then(|| fs::read_to_string(&file).ok()).flatten() else { return Ok(None) };
     let fields: BTreeMap<String, &str> =
         text.lines().filter_map(|line| line.split_once('=')).map(|(k, v)| (k.trim().to_lowercase(), v.trim())).collect();
     let Some(version) = ["version", "version_info"].iter().find_map(|name| fields.get(*name)) else { return Ok(None) };
@@ -94,22 +96,42 @@ fn virtual_environment(folder: &Path, places: &Places, cache: &Cache) -> Result<
 
 /// The interpreter on the search path. It is run once, and not again until something changes that decides which it is.
 fn installed(places: &Places, cache: &Cache) -> Result<Option<Interpreter>> {
-    let Some(found) = ["python3", "python"].iter().find_map(|name| locate(OsStr::new(name), places.path)) else {
-        return Ok(None);
-    };
+    let found = ["python3", "python"].iter().find_map(|name| program::outside(name, places.path, places.workspace));
+    let Some(found) = found else { return Ok(None) };
     let real = found.canonicalize().unwrap_or_else(|_| found.clone());
     // pyenv's program chooses one by these.
     let pyenv = places.home.map(|home| Path::new(home).join(".pyenv/version"));
-    let chosen: Vec<Stamp> = places.workspace.ancestors().map(|folder| Stamp::of(&folder.join(".python-version"))).collect();
-    let version = places.pyenv_version.as_ref().map(|version| version.to_string_lossy().into_owned());
-    let depends = (Stamp::of(&real), pyenv.map(|path| Stamp::of(&path)), chosen, version);
-    cache.get("python", &depends, || probe(&found, places)).map(Some)
+    let version = places.pyenv_version.clone().or_else(|| pyenv_version(places.workspace).map(OsString::from));
+    let depends = (
+        Stamp::of(&real),
+        pyenv.map(|path| Stamp::of(&path)),
+        version.as_ref().map(|version| version.to_string_lossy().into_owned()),
+    );
+    cache.get("python", &depends, || probe(&found, version.as_deref(), places)).map(Some)
 }
 
-fn probe(found: &Path, places: &Places) -> Result<Interpreter> {
+/// The version that pyenv would read from the workspace's `.python-version`. It is read here, because pyenv's program takes what stands there
+/// for a folder's path, and would run a program in any folder that the workspace names.
+fn pyenv_version(workspace: &Path) -> Option<String> {
+    let file = workspace.ancestors().map(|folder| folder.join(".python-version")).find(|file| file.is_file())?;
+    let mut text = Vec::new();
+    io::Read::read_to_end(&mut io::Read::take(fs::File::open(file).ok()?, PYTHON_VERSION_BYTES_MAX), &mut text).ok()?;
+    let text = String::from_utf8(text).ok()?;
+    let words = text.lines().filter_map(|line| line.split('#').next()).flat_map(str::split_whitespace);
+    let is_name = |word: &&str| {
+        let is_plain = word.chars().all(|c| c.is_ascii_alphanumeric() || "._+-/".contains(c));
+        is_plain && !word.split('/').any(|part| matches!(part, "" | "." | ".."))
+    };
+    let names: Vec<&str> = words.filter(is_name).collect();
+    (!names.is_empty()).then(|| names.join(":"))
+}
+
+fn probe(found: &Path, version: Option<&OsStr>, places: &Places) -> Result<Interpreter> {
     let mut command = Command::new(found);
-    command.args(["-I", "-S", "-c", PROBE]).env_clear().current_dir(places.workspace);
-    let set = [("PATH", places.path), ("HOME", places.home), ("PYENV_VERSION", places.pyenv_version.as_deref())];
+    // Nothing of the workspace decides what runs.
+    command.args(["-I", "-S", "-c", PROBE]).env_clear().current_dir("/");
+    let path = program::search_path(places.path, places.workspace);
+    let set = [("PATH", path.as_deref()), ("HOME", places.home), ("PYENV_VERSION", version)];
     command.envs(set.into_iter().filter_map(|(name, value)| value.map(|value| (name, value))));
     let printed = program::run(&mut command, RUN_LIMIT)?;
     let printed = String::from_utf8_lossy(&printed);

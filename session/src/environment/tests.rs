@@ -124,6 +124,47 @@ fn python_of_the_search_path_as_pip_lists_it() {
 }
 
 #[test]
+fn nothing_of_the_workspace_is_run() {
+    let place = Place::new();
+    for name in ["claude", "python3", "python"] {
+        place.program(&format!("work/bin/{name}"), "touch \"$0.ran\"; echo 6.6.6; echo /; echo /");
+    }
+    let mut request = place.request();
+    let path = std::env::join_paths([place.path("work/bin"), "bin".into(), "/usr/bin".into(), "/bin".into()]).unwrap();
+    request.variables.push(("PATH".into(), path));
+    let snapshot = capture(&request);
+    let agent = snapshot.claude_code.unwrap();
+    assert_eq!((agent.version.as_str(), agent.binary_hash.starts_with("sha256:")), ("unknown", true));
+    assert_ne!(snapshot.python_version.as_deref(), Some("6.6.6"));
+    // Its package says which it is, or the name of its file.
+    place.program("work/node_modules/@anthropic-ai/claude-code/cli.js", "touch \"$0.ran\"");
+    place.write("work/node_modules/@anthropic-ai/claude-code/package.json", r#"{"name":"claude-code","version":"2.1.0"}"#);
+    place.program("work/versions/2.1.197", "touch \"$0.ran\"");
+    for (program, version) in [("node_modules/@anthropic-ai/claude-code/cli.js", "2.1.0"), ("versions/2.1.197", "2.1.197")] {
+        request.agent = place.path("work").join(program).into();
+        assert_eq!(capture(&request).claude_code.unwrap().version, version);
+    }
+    let ran =
+        |folder: &str| fs::read_dir(place.path(folder)).unwrap().any(|e| e.unwrap().path().extension() == Some("ran".as_ref()));
+    assert!(!ran("work/bin") && !ran("work/versions") && !ran("work/node_modules/@anthropic-ai/claude-code"));
+}
+
+#[test]
+fn a_python_version_is_a_name_and_no_path() {
+    let place = Place::new();
+    // As pyenv's program, which takes its variable or the file in the folder where it runs.
+    place.program("bin/python3", "echo \"${PYENV_VERSION:-$(cat .python-version 2>/dev/null)}\"; echo /; echo /");
+    let version = |text: &str| {
+        place.write("work/.python-version", text);
+        capture(&place.request()).python_version.unwrap_or_default()
+    };
+    assert_eq!(version("3.12.1\n"), "3.12.1");
+    assert_eq!(version("# ours\npypy-7/envs/x 3.11 # both\n"), "pypy-7/envs/x:3.11");
+    assert_eq!(version("../../work/evil\n"), "");
+    assert_eq!(version("3.13\n/work/evil\n$(evil)\n"), "3.13");
+}
+
+#[test]
 fn plugins_and_the_servers_that_they_bring() {
     let place = Place::new();
     let plugin = place.path("home/.claude/plugins/cache/p");

@@ -1,17 +1,10 @@
 //! Remote, commit and branch of a repository, read from its files: for folders of plugins and servers, of which there may be many and
 //! whose state does not matter.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
-
 use serde::{Deserialize, Serialize};
 
-use super::find::Repository;
+use super::find::{Repository, read};
 
-/// Longest file that is read.
-const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Longest chain of references.
 const DEPTH_MAX: usize = 5;
 
@@ -32,14 +25,6 @@ impl Repository {
         let head = read(&self.git().join("HEAD")).unwrap_or_default();
         let branch = head.strip_prefix("ref: refs/heads/").map(|name| name.trim_end().to_owned());
         Facts { remote: self.remote(), commit: self.resolve(head.trim_end(), 0), branch }
-    }
-
-    /// The folder that worktrees share.
-    fn common(&self) -> PathBuf {
-        match read(&self.git().join("commondir")) {
-            Some(path) => self.git().join(path.trim_end()),
-            None => self.git().to_owned(),
-        }
     }
 
     fn resolve(&self, text: &str, depth: usize) -> Option<String> {
@@ -78,9 +63,4 @@ impl Repository {
         }
         first
     }
-}
-
-fn read(path: &Path) -> Option<String> {
-    let is_small = fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() <= FILE_BYTES_MAX);
-    is_small.then(|| fs::read(path).ok()).flatten().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }

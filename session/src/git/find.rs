@@ -11,6 +11,8 @@ use serde::Serialize;
 
 use crate::error::{IoContext, Result};
 
+/// Longest file of a repository's that is read here.
+const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Longest `.git` file that is believed to be one.
 const LINK_BYTES_MAX: u64 = 64 << 10;
 
@@ -62,7 +64,12 @@ impl Repository {
             Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(None),
             found => found.at("read", &entry)?,
         };
-        let git = if metadata.is_dir() { Some(entry) } else { linked(&entry, metadata.len())? };
+        let git = match metadata.is_dir() {
+            true => Some(entry),
+            // A fifo would never be read to its end.
+            false if metadata.is_file() => linked(&entry, metadata.len())?,
+            false => None,
+        };
         Ok(git.filter(|git| git.join("HEAD").symlink_metadata().is_ok()).map(|git| Repository { root: folder.to_owned(), git }))
     }
 
@@ -74,6 +81,14 @@ impl Repository {
     /// Git's own folder.
     pub(super) fn git(&self) -> &Path {
         &self.git
+    }
+
+    /// The folder that worktrees share.
+    pub(super) fn common(&self) -> PathBuf {
+        match read(&self.git.join("commondir")) {
+            Some(path) => self.git.join(path.trim_end()),
+            None => self.git.clone(),
+        }
     }
 
     /// A folder's path from the root, with a slash behind it where it is not the root.
@@ -130,6 +145,12 @@ pub(super) fn inside(root: &Path) -> Vec<Vec<u8>> {
     let mut found: Vec<Vec<u8>> = found.iter().filter_map(inner).collect();
     found.sort();
     found
+}
+
+/// A small file of a repository's; none where it is missing, no regular file or too long.
+pub(super) fn read(path: &Path) -> Option<String> {
+    let is_small = fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() <= FILE_BYTES_MAX);
+    is_small.then(|| fs::read(path).ok()).flatten().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// The folder that a `.git` file names, as worktrees and submodules have one.

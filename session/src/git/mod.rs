@@ -1,10 +1,12 @@
 //! The state of git in a workspace, as the `git` program sees it.
 //!
-//! The program runs without anybody's `GIT_*` variables, takes no optional locks, so that it never stands in the agent's way, starts no
-//! daemon, and is ended when it takes too long. `HOME` decides which repositories the user trusts and what is ignored everywhere.
+//! The program runs in a git folder of our own (see [`Shadow`]), so that nothing that a repository brings is ever run: no filter, hook,
+//! fsmonitor, external diff or transport. It runs without anybody's `GIT_*` variables, takes no optional locks, so that it never stands in
+//! the agent's way, and is ended when it takes too long. `HOME` decides what is ignored everywhere.
 
 mod facts;
 mod find;
+mod shadow;
 mod status;
 
 #[cfg(test)]
@@ -12,6 +14,7 @@ mod tests;
 
 use std::{
     ffi::OsString,
+    io,
     os::unix::ffi::OsStringExt,
     path::{Path, PathBuf},
     process::Command,
@@ -29,38 +32,72 @@ use crate::{
 
 pub use facts::Facts;
 pub use find::{Operation, Repository};
+pub(crate) use shadow::{Run, Setting, Shadow};
 pub use status::Change;
 
 /// Repositories that are looked at below the workspace's own.
 const BELOW_MAX: usize = 100;
 const DEPTH_MAX: usize = 4;
 
+/// Paths that a workspace's state lists, those of all its repositories together.
+pub const LISTED_MAX: usize = 1_000;
+/// Paths that a checkpoint's record lists ...
+const RECORDED_MAX: usize = 100;
+/// ... and how long they may be together.
+const RECORDED_BYTES_MAX: usize = 8 << 10;
+
 /// What git needs of the environment.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
-    /// Where programs are looked for.
-    pub path: Option<OsString>,
+    /// The program; none where there is none outside the workspace.
+    program: Option<PathBuf>,
+    /// Where git's own programs are looked for.
+    path: Option<OsString>,
     /// The user's home folder.
-    pub home: Option<OsString>,
+    home: Option<OsString>,
     /// The user's configuration folder, where it is not in the home folder.
-    pub xdg_config_home: Option<OsString>,
+    xdg_config_home: Option<OsString>,
+    /// Where temporary folders are made: in the first place that allows it.
+    scratch: Vec<PathBuf>,
 }
 
 impl Environment {
-    /// From a look-up of environment variables.
-    pub fn new(env: &dyn Fn(&str) -> Option<OsString>) -> Self {
-        Environment { path: env("PATH"), home: env("HOME"), xdg_config_home: env("XDG_CONFIG_HOME") }
+    /// For a workspace, from a look-up of environment variables. `cache` is a folder that no capture enters: temporary folders are made there
+    /// if the usual place for them lies in the workspace.
+    pub fn new(env: &dyn Fn(&str) -> Option<OsString>, workspace: &Path, cache: &Path) -> Self {
+        let path = env("PATH");
+        let temporary = env("TMPDIR").map(PathBuf::from).filter(|path| path.is_absolute()).unwrap_or_else(|| "/tmp".into());
+        let is_apart = workspace.parent().is_some() && !program::is_in(workspace, &temporary);
+        Environment {
+            program: program::outside("git", path.as_deref(), workspace),
+            path: program::search_path(path.as_deref(), workspace),
+            home: env("HOME"),
+            xdg_config_home: env("XDG_CONFIG_HOME"),
+            scratch: is_apart.then_some(temporary).into_iter().chain([cache.to_owned()]).collect(),
+        }
     }
 
-    /// A git command line in a folder.
-    fn command(&self, folder: &Path) -> Command {
-        let mut command = Command::new("git");
+    /// A git command line in a folder. The caller says which repository it is of, or that it is of none.
+    fn command(&self, folder: &Path) -> Result<Command> {
+        let missing = || io::Error::new(io::ErrorKind::NotFound, "it is not installed, or only in the workspace");
+        let program = self.program.as_ref().ok_or_else(|| Error::Start { program: "git".into(), source: missing() })?;
+        let mut command = Command::new(program);
         command.current_dir(folder).env_clear();
         let set = [("PATH", &self.path), ("HOME", &self.home), ("XDG_CONFIG_HOME", &self.xdg_config_home)];
         command.envs(set.into_iter().filter_map(|(name, value)| value.as_ref().map(|value| (name, value))));
-        command.envs([("LC_ALL", "C"), ("GIT_OPTIONAL_LOCKS", "0"), ("GIT_TERMINAL_PROMPT", "0"), ("GIT_PAGER", "cat")]);
-        command.args(["--no-pager", "-c", "core.fsmonitor=false", "-c", "status.renames=true"]);
-        command
+        command.envs([("LC_ALL", "C"), ("GIT_OPTIONAL_LOCKS", "0"), ("GIT_TERMINAL_PROMPT", "0"), ("GIT_NO_LAZY_FETCH", "1")]);
+        command.arg("--no-pager");
+        Ok(command)
+    }
+
+    /// An empty folder for temporary files.
+    fn scratch(&self) -> Result<PathBuf> {
+        shadow::make_folder(&self.scratch)
+    }
+
+    /// A git folder of our own for a repository.
+    pub(crate) fn shadow(&self, repository: &Repository, run: Run<'_>) -> Result<Shadow<'_>> {
+        Shadow::new(repository, self, &shadow::user_settings(self, run)?, run)
     }
 }
 
@@ -110,9 +147,12 @@ pub struct State {
     pub dirty: bool,
     /// Paths with conflicts.
     pub unmerged: u64,
-    /// What differs. Paths are from the workspace folder.
+    /// What differs, tracked files first. Paths are from the workspace folder. All repositories of a workspace together list at most
+    /// [`LISTED_MAX`].
     pub changes: Vec<Change>,
-    /// Whether there is more.
+    /// How many paths of this repository differ, those included that are not listed.
+    pub change_count: u64,
+    /// Whether something is not listed.
     pub truncated: bool,
     /// For a submodule, the commit that the repository around it names.
     pub recorded: Option<String>,
@@ -129,8 +169,21 @@ impl State {
         self.changes.iter().chain(below)
     }
 
-    /// What a checkpoint's record says of git.
+    /// How many paths differ, those of submodules and nested repositories included.
+    pub fn uncommitted_count(&self) -> u64 {
+        self.below.iter().map(State::uncommitted_count).sum::<u64>() + self.change_count
+    }
+
+    /// What a checkpoint's record says of git. It lists the first paths only: at most [`RECORDED_MAX`], of [`RECORDED_BYTES_MAX`] bytes.
     pub fn record(&self) -> Value {
+        let mut left = RECORDED_BYTES_MAX;
+        let fits = |path: &&str| {
+            let fits = path.len() <= left;
+            left -= path.len().min(left);
+            fits
+        };
+        let files: Vec<&str> =
+            self.uncommitted().map(|change| change.path.as_str()).take(RECORDED_MAX).take_while(fits).collect();
         json!({
             "branch": self.branch,
             "head": self.head,
@@ -139,7 +192,8 @@ impl State {
             "dirty": self.dirty,
             "operation": self.operation,
             "is_detached": self.is_detached,
-            "uncommitted_files": self.uncommitted().map(|change| &change.path).collect::<Vec<_>>(),
+            "uncommitted_count": self.uncommitted_count(),
+            "uncommitted_files": files,
         })
     }
 }
@@ -147,10 +201,17 @@ impl State {
 /// Looks at the repository that a workspace is, or lies in, and at those below it, for at most `limit`. Of a workspace that is none and lies
 /// in none, at those in its folders and in theirs. None where there is none. `workspace` is absolute.
 pub fn state(workspace: &Path, env: &Environment, limit: Duration) -> Result<Option<State>> {
-    let mut look = Look { env, until: Instant::now() + limit, limit, left: BELOW_MAX };
-    match Repository::around(workspace)? {
+    let around = Repository::around(workspace)?;
+    let inside = if around.is_none() { find::inside(workspace) } else { Vec::new() };
+    if around.is_none() && inside.is_empty() {
+        return Ok(None);
+    }
+    let clock = Clock { until: Instant::now() + limit, limit };
+    let user = shadow::user_settings(env, &|command| clock.run(command))?;
+    let mut look = Look { env, user, clock, left: BELOW_MAX, listed: LISTED_MAX };
+    match around {
         Some(repository) => look.at(&repository, workspace, b"", Kind::Workspace, 0).map(Some),
-        None => Ok(look.inside(workspace)),
+        None => Ok(Some(look.inside(workspace, inside))),
     }
 }
 
@@ -161,20 +222,46 @@ struct Below {
     recorded: Option<String>,
 }
 
-struct Look<'a> {
-    env: &'a Environment,
+/// How long all that is run may take together.
+#[derive(Clone, Copy)]
+struct Clock {
     until: Instant,
     limit: Duration,
+}
+
+impl Clock {
+    fn run(&self, command: &mut Command) -> Result<Vec<u8>> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(Error::Slow { command: "git".into(), waited_ms: self.limit.as_millis() });
+        }
+        program::run(command, left)
+    }
+}
+
+struct Look<'a> {
+    env: &'a Environment,
+    /// The user's settings.
+    user: Vec<Setting>,
+    clock: Clock,
     /// Repositories that may still be looked at.
     left: usize,
+    /// Changes that may still be listed.
+    listed: usize,
 }
 
 impl Look<'_> {
     /// Looks at one repository. `folder` is where git runs, `prefix` its path from the workspace folder.
     fn at(&mut self, repository: &Repository, folder: &Path, prefix: &[u8], kind: Kind, depth: usize) -> Result<State> {
-        let printed =
-            self.git(folder, &["status", "--porcelain=v2", "-z", "--branch", "--show-stash", "--untracked-files=all", "."])?;
-        let parsed = status::parse(&printed, &repository.inner_path(folder), prefix);
+        let clock = self.clock;
+        let run = |command: &mut Command| clock.run(command);
+        let shadow = Shadow::new(repository, self.env, &self.user, &run)?;
+        let mut command = shadow.command(folder)?;
+        command.args(["status", "--porcelain=v2", "-z", "--branch", "--show-stash", "--untracked-files=all"]);
+        // Git would ask about what has changed inside a submodule by running itself there, with that repository's settings.
+        let printed = run(command.args(["--ignore-submodules=dirty", "."]))?;
+        let parsed = status::parse(&printed, &repository.inner_path(folder), prefix, self.listed);
+        self.listed -= parsed.changes.len();
         let shown = if prefix.is_empty() { name::display(folder.as_os_str().as_encoded_bytes()) } else { name::display(prefix) };
         let mut state = State {
             kind,
@@ -189,17 +276,19 @@ impl Look<'_> {
             behind: parsed.behind,
             stash_count: parsed.stash_count,
             has_stash: parsed.stash_count > 0,
-            dirty: !parsed.changes.is_empty(),
-            unmerged: parsed.changes.iter().filter(|change| change.is_unmerged()).count() as u64,
+            dirty: parsed.change_count > 0,
+            unmerged: parsed.unmerged,
+            truncated: (parsed.changes.len() as u64) < parsed.change_count,
             changes: parsed.changes,
-            truncated: parsed.truncated,
+            change_count: parsed.change_count,
             recorded: None,
             below: Vec::new(),
             failed: Vec::new(),
         };
         if depth < DEPTH_MAX {
             let nested = parsed.nested.into_iter().map(|path| Below { path, kind: Kind::Nested, recorded: None });
-            for below in self.submodules(repository, folder, prefix)?.into_iter().chain(nested) {
+            let submodules = submodules(repository, &shadow, folder, prefix, &run)?;
+            for below in submodules.into_iter().chain(nested) {
                 self.below(&mut state, folder, prefix, below, depth);
             }
         }
@@ -207,17 +296,13 @@ impl Look<'_> {
     }
 
     /// Looks at the repositories in a folder that is none itself.
-    fn inside(&mut self, workspace: &Path) -> Option<State> {
-        let found = find::inside(workspace);
-        if found.is_empty() {
-            return None;
-        }
+    fn inside(&mut self, workspace: &Path, found: Vec<Vec<u8>>) -> State {
         let path = name::display(workspace.as_os_str().as_encoded_bytes());
         let mut state = State { kind: Kind::Folder, path, ..State::default() };
         for path in found {
             self.below(&mut state, workspace, b"", Below { path, kind: Kind::Nested, recorded: None }, 0);
         }
-        Some(state)
+        state
     }
 
     fn below(&mut self, state: &mut State, folder: &Path, prefix: &[u8], below: Below, depth: usize) {
@@ -234,28 +319,37 @@ impl Look<'_> {
         match self.at(&repository, &folder, &path, kind, depth + 1) {
             Ok(found) => {
                 state.dirty |= found.dirty;
+                if kind == Kind::Submodule && found.dirty {
+                    self.list_submodule(state, &path);
+                }
                 state.below.push(State { recorded, ..found });
             }
             Err(e) => state.failed.push((name::display(&path), e.to_string())),
         }
     }
 
-    /// Submodules with the commits that are recorded for them.
-    fn submodules(&self, repository: &Repository, folder: &Path, prefix: &[u8]) -> Result<Vec<Below>> {
-        if !repository.root().join(".gitmodules").exists() {
-            return Ok(Vec::new());
+    /// Lists a submodule as changed that has its recorded commit and changes of its own, as git does.
+    fn list_submodule(&mut self, state: &mut State, path: &[u8]) {
+        if state.changes.iter().any(|change| change.bytes == path) {
+            return;
         }
-        let printed = self.git(folder, &["ls-files", "-s", "-z", "."])?;
-        let below = |(path, commit)| Below { path: name::join(prefix, path), kind: Kind::Submodule, recorded: Some(commit) };
-        Ok(status::submodules(&printed).map(below).collect())
+        state.change_count += 1;
+        match self.listed.checked_sub(1) {
+            Some(left) => {
+                self.listed = left;
+                state.changes.push(Change { path: name::display(path), bytes: path.to_vec(), status: ".M".into(), from: None });
+            }
+            None => state.truncated = true,
+        }
     }
+}
 
-    fn git(&self, folder: &Path, arguments: &[&str]) -> Result<Vec<u8>> {
-        let left = self.until.saturating_duration_since(Instant::now());
-        let command = format!("git {}", arguments.first().unwrap_or(&""));
-        if left.is_zero() {
-            return Err(Error::Slow { command, waited_ms: self.limit.as_millis() });
-        }
-        program::run(self.env.command(folder).args(arguments), left)
+/// Submodules with the commits that are recorded for them.
+fn submodules(repository: &Repository, shadow: &Shadow<'_>, folder: &Path, prefix: &[u8], run: Run<'_>) -> Result<Vec<Below>> {
+    if !repository.root().join(".gitmodules").exists() {
+        return Ok(Vec::new());
     }
+    let printed = run(shadow.command(folder)?.args(["ls-files", "-s", "-z", "."]))?;
+    let below = |(path, commit)| Below { path: name::join(prefix, path), kind: Kind::Submodule, recorded: Some(commit) };
+    Ok(status::submodules(&printed).map(below).collect())
 }

@@ -5,9 +5,6 @@ use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 use parhelia_store::name;
 use serde::Serialize;
 
-/// Most changes that are listed.
-const CHANGES_MAX: usize = 10_000;
-
 /// A path that differs from the commit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
@@ -49,16 +46,21 @@ pub(super) struct Parsed {
     pub ahead: Option<u64>,
     pub behind: Option<u64>,
     pub stash_count: u64,
+    /// At most as many as were asked for.
     pub changes: Vec<Change>,
+    /// How many there are.
+    pub change_count: u64,
+    /// How many of them have conflicts.
+    pub unmerged: u64,
+    listed_max: usize,
     /// Folders that are repositories of their own, from the workspace folder.
     pub nested: Vec<Vec<u8>>,
-    pub truncated: bool,
 }
 
 /// Reads it. Paths are from the repository's root: `inner` is cut off, which leads from there to the workspace folder, and `prefix` put
-/// before, which leads from the workspace folder to the repository.
-pub(super) fn parse(printed: &[u8], inner: &[u8], prefix: &[u8]) -> Parsed {
-    let mut parsed = Parsed::default();
+/// before, which leads from the workspace folder to the repository. At most `listed_max` changes are listed; git prints tracked files first.
+pub(super) fn parse(printed: &[u8], inner: &[u8], prefix: &[u8], listed_max: usize) -> Parsed {
+    let mut parsed = Parsed { listed_max, ..Parsed::default() };
     let mut entries = printed.split(|&b| b == 0);
     let place = |path: &[u8]| name::join(prefix, path.strip_prefix(inner).unwrap_or(path));
     while let Some(entry) = entries.next() {
@@ -113,10 +115,11 @@ impl Parsed {
     }
 
     fn push(&mut self, bytes: Vec<u8>, status: String, from: Option<String>) {
-        if self.changes.len() < CHANGES_MAX {
-            self.changes.push(Change { path: name::display(&bytes), bytes, status, from });
-        } else {
-            self.truncated = true;
+        self.change_count += 1;
+        let change = Change { path: String::new(), bytes, status, from };
+        self.unmerged += u64::from(change.is_unmerged());
+        if self.changes.len() < self.listed_max {
+            self.changes.push(Change { path: name::display(&change.bytes), ..change });
         }
     }
 }
@@ -140,11 +143,13 @@ mod tests {
         let printed =
             b"# branch.oid (initial)\0# branch.head main\0# branch.ab +2 -1\0# stash 3\x001 .M N... 1 2 3 a b sub/a b\xff\0\
             2 R. N... 1 2 3 a b R100 sub/new\0sub/old\0u UU N... 1 2 3 4 a b c sub/x\0? sub/n/\0? sub/u\0! i\0\0garbage\x001 M\0";
-        let parsed = parse(printed, b"sub/", b"");
+        let parsed = parse(printed, b"sub/", b"", 4);
         assert_eq!((parsed.branch.as_deref(), parsed.head, parsed.stash_count), (Some("main"), None, 3));
         assert_eq!((parsed.ahead, parsed.behind), (Some(2), Some(1)));
         let shown: Vec<_> = parsed.changes.iter().map(|c| (c.path.as_str(), c.status.as_str(), c.from.as_deref())).collect();
         assert_eq!(shown, [("a b\\xff", ".M", None), ("new", "R.", Some("old")), ("x", "UU", None), ("u", "??", None)]);
-        assert_eq!(parsed.nested, [b"n".to_vec()]);
+        assert_eq!((parsed.nested, parsed.change_count, parsed.unmerged), (vec![b"n".to_vec()], 4, 1));
+        let bounded = parse(printed, b"sub/", b"", 2);
+        assert_eq!((bounded.changes.len(), bounded.change_count, bounded.unmerged), (2, 4, 1));
     }
 }

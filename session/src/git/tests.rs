@@ -18,7 +18,17 @@ impl Place {
     }
 
     fn environment(&self) -> Environment {
-        Environment { path: std::env::var_os("PATH"), home: Some(self.folder.path().into()), xdg_config_home: None }
+        self.environment_with(std::env::var_os("PATH").unwrap())
+    }
+
+    fn environment_with(&self, path: OsString) -> Environment {
+        let home = self.folder.path().as_os_str().to_owned();
+        let env = |name: &str| match name {
+            "PATH" => Some(path.clone()),
+            "HOME" => Some(home.clone()),
+            _ => None,
+        };
+        Environment::new(&env, &self.path("w"), &self.path("cache"))
     }
 
     fn git(&self, folder: &str, arguments: &[&str]) -> bool {
@@ -183,6 +193,68 @@ fn worktrees_submodules_and_nested_repositories() {
 }
 
 #[test]
+fn many_changes_are_counted_and_the_first_of_all_repositories_listed() {
+    let place = Place::new();
+    place.repository("w");
+    place.repository("w/nested");
+    place.write("w/f", "changed\n");
+    place.write("w/nested/f", "changed\n");
+    for n in 0..LISTED_MAX {
+        place.write(&format!("w/untracked/a file of a generated name {n}"), "");
+    }
+    let state = place.state("w");
+    let nested = &state.below[0];
+    assert_eq!((state.change_count, state.changes.len(), state.truncated), (LISTED_MAX as u64 + 1, LISTED_MAX, true));
+    assert_eq!((nested.change_count, nested.changes.len(), nested.truncated, nested.dirty), (1, 0, true, true));
+    assert_eq!(state.changes[0].path, "f", "what git tracks comes first");
+    let record = state.record();
+    assert_eq!((&record["uncommitted_count"], &record["dirty"]), (&json!(LISTED_MAX + 2), &json!(true)));
+    assert_eq!(record["uncommitted_files"].as_array().unwrap().len(), RECORDED_MAX);
+    // Long names take what there is of room.
+    for n in 0..RECORDED_MAX {
+        place.write(&format!("w/{}{n}", "a".repeat(200)), "");
+    }
+    let record = place.state("w").record();
+    let listed: Vec<&str> = record["uncommitted_files"].as_array().unwrap().iter().map(|path| path.as_str().unwrap()).collect();
+    assert!(listed.concat().len() <= RECORDED_BYTES_MAX && listed.len() < RECORDED_MAX && listed[0] == "f", "{listed:?}");
+}
+
+#[test]
+fn settings_that_decide_what_is_changed_are_kept() {
+    let place = Place::new();
+    place.repository("w");
+    place.commit("w", "text", "one\ntwo\n");
+    place.write(".gitconfig", "[core]\n\texcludesFile = ~/ignored\n[include]\n\tpath = more\n");
+    place.write("more", "[core]\n\tautocrlf = true\n");
+    place.write("ignored", "*.log\n");
+    place.write("w/a.log", "");
+    place.write("w/.git/info/exclude", "*.tmp\n");
+    place.write("w/a.tmp", "");
+    place.write("w/text", "one\r\ntwo\r\n");
+    assert!(place.git("w", &["config", "core.fileMode", "false"]));
+    fs::set_permissions(place.path("w/f"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    assert_eq!(changes(&place.state("w")), []);
+    assert!(place.git("w", &["config", "core.fileMode", "true"]));
+    assert_eq!(changes(&place.state("w")), [("f", ".M")]);
+}
+
+#[test]
+fn references_in_tables_and_ids_of_sha256_are_read() {
+    for arguments in [["init", "--ref-format=reftable"], ["init", "--object-format=sha256"]] {
+        let place = Place::new();
+        fs::create_dir_all(place.path("w")).unwrap();
+        assert!(place.git("w", &arguments), "this git is too old for {arguments:?}");
+        place.commit("w", "f", "one\n");
+        place.write("w/f", "two\n");
+        assert!(place.git("w", &["stash"]));
+        place.write("w/f", "three\n");
+        let state = place.state("w");
+        assert_eq!((state.branch.as_deref(), state.stash_count, state.head.is_some()), (Some("main"), 1, true), "{arguments:?}");
+        assert_eq!(changes(&state), [("f", ".M")]);
+    }
+}
+
+#[test]
 fn nobodys_variables_daemons_or_locks() {
     let place = Place::new();
     place.repository("w");
@@ -203,7 +275,7 @@ fn what_takes_too_long_is_said() {
     place.repository("w");
     let slow = state(&place.path("w"), &place.environment(), Duration::ZERO).unwrap_err();
     assert!(matches!(slow, Error::Slow { .. }), "{slow}");
-    let none = Environment { path: Some("/nowhere".into()), ..place.environment() };
+    let none = place.environment_with("/nowhere".into());
     let missing = state(&place.path("w"), &none, Duration::from_secs(60)).unwrap_err();
     assert!(missing.to_string().contains("git"), "{missing}");
 }

@@ -84,8 +84,10 @@ pub struct Input {
     pub first: String,
     /// What has changed from there to the checkpoint.
     pub changes: Vec<Changed>,
-    /// Files that git calls changed.
+    /// Files that git calls changed: the first of them.
     pub uncommitted: Vec<String>,
+    /// How many more there are.
+    pub uncommitted_more: usize,
     /// Files by rank.
     pub files: Vec<File>,
     /// The workspace folder.

@@ -66,7 +66,7 @@ pub fn render(input: &Input, budget: Budget) -> Injection {
     );
     page.list("Around this resume", &input.notices, false);
     page.changes();
-    page.list("Uncommitted (git)", &input.uncommitted, false);
+    page.list_beginning("Uncommitted (git)", &input.uncommitted, input.uncommitted_more, false);
     page.files();
     page.tail()
 }
@@ -124,6 +124,11 @@ impl Page<'_> {
     }
 
     fn list(&mut self, title: &str, items: &[String], numbered: bool) {
+        self.list_beginning(title, items, 0, numbered);
+    }
+
+    /// Lists the first of some items, behind which there are `more` that are not known by name.
+    fn list_beginning(&mut self, title: &str, items: &[String], more: usize, numbered: bool) {
         let items: Vec<String> = items.iter().map(|item| one_line(item)).filter(|item| !item.is_empty()).collect();
         if items.is_empty() {
             return;
@@ -137,9 +142,10 @@ impl Page<'_> {
             }
             shown = n + 1;
         }
-        if shown < items.len() {
+        let more = items.len() - shown + more;
+        if more > 0 {
             let title = title.split(':').next().unwrap_or_default();
-            self.leave_out(format!("{title}: {} more", items.len() - shown), self.show_command());
+            self.leave_out(format!("{title}: {more} more"), self.show_command());
         }
     }
 

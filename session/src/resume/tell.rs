@@ -33,6 +33,8 @@ pub fn tell(store: &Store, session: &Session, checkpoint: Option<&Checkpoint>, w
         let text = |name: &str| git.get(name).and_then(Value::as_str).map(str::to_owned);
         (input.branch, input.commit) = (text("branch"), text("head"));
         input.uncommitted = texts(git.get("uncommitted_files"));
+        let count = git.get("uncommitted_count").and_then(Value::as_u64).unwrap_or(0);
+        input.uncommitted_more = (count as usize).saturating_sub(input.uncommitted.len());
     }
     let context = state_json(store, checkpoint, "context.json")?.unwrap_or_default();
     if let Some(conversation) =

@@ -77,7 +77,7 @@ pub fn execute(
     // What cannot be planned is refused before there is an intent, which everybody who comes later would have to finish.
     let planned = plan(store, target, &look.workspace, unhex(&spare), progress)?;
     let message = format!("parhelia: before the rollback to {}", target.id());
-    let stash = stash::make(&look.workspace, &message);
+    let stash = stash::make(&look.workspace, &message, &store.layout().cache());
     let intent = Intent {
         target: target.record.id,
         safety: safety.record.id,
@@ -106,7 +106,7 @@ pub fn execute(
     };
     if let Err(e) = intent::commit(store, &look.session.id, &intent, actor) {
         if let Some(commit) = &intent.stash {
-            let _ = stash::drop_entry(&intent.workspace, commit);
+            let _ = stash::drop_entry(&intent.workspace, commit, &store.layout().cache());
         }
         progress.notice(&format!("nothing was changed; safety checkpoint {} stays", safety.id()));
         return Err(e);
@@ -229,7 +229,7 @@ fn go_back(store: &Store, session: &str, intent: &Intent, actor: &Actor) -> Resu
     }
     conversation(store, session, intent, &safety)?;
     if let Some(commit) = &intent.stash {
-        stash::drop_entry(&intent.workspace, commit)?;
+        stash::drop_entry(&intent.workspace, commit, &store.layout().cache())?;
     }
     intent::clear(store, session, intent, false, actor)
 }

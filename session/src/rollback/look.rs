@@ -192,7 +192,7 @@ impl Look {
     }
 
     fn git(&mut self, store: &Store, wanted: &Wanted<'_>) -> Result<()> {
-        let environment = git::Environment::new(wanted.variable);
+        let environment = git::Environment::new(wanted.variable, &self.workspace, &store.layout().cache());
         let state = match git::state(&self.workspace, &environment, GIT_LIMIT) {
             Ok(Some(state)) => state,
             Ok(None) => return Ok(()),

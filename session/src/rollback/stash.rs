@@ -1,13 +1,23 @@
-//! A stash entry of uncommitted changes, made without touching index, HEAD, branches or files.
+//! A stash entry of uncommitted changes, made without touching index, HEAD, branches or files, and without running anything that the
+//! repository brings.
+//!
+//! Changes of a file that has a filter are not stashed: without the filter the entry would hold other content than git's own would (a
+//! large file instead of a reference to it, plain text instead of encrypted one). The safety checkpoint has them.
 
 use std::{
-    ffi::OsString,
+    fs::{self, File},
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
     time::Duration,
 };
 
-use crate::{error::Result, program};
+use parhelia_store::name;
+
+use crate::{
+    error::{Error, IoContext, Result},
+    git::{Environment, Repository, Shadow},
+    program,
+};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -22,93 +32,112 @@ pub enum Stash {
     Not(String),
 }
 
-/// A workspace's git, by command lines that leave the repository's own index alone: what they write goes into a copy.
+/// A workspace's git. What it writes of the index goes into a copy.
 struct Git<'a> {
     workspace: &'a Path,
-    /// Whether git knows who commits.
-    has_identity: bool,
+    shadow: Shadow<'a>,
+    index: PathBuf,
+}
+
+fn environment(workspace: &Path, cache: &Path) -> Environment {
+    Environment::new(&|name| std::env::var_os(name), workspace, cache)
 }
 
 impl<'a> Git<'a> {
-    fn of(workspace: &'a Path) -> Self {
-        Git { workspace, has_identity: has_identity(workspace) }
+    fn of(workspace: &'a Path, repository: &Repository, environment: &'a Environment) -> Result<Self> {
+        let shadow = environment.shadow(repository, &|command| program::run(command, LIMIT))?;
+        let index = shadow.folder().join("index");
+        if shadow.index().exists() {
+            fs::copy(shadow.index(), &index).at("copy", &shadow.index())?;
+        }
+        Ok(Git { workspace, shadow, index })
     }
 
-    fn command(&self, index: &Path, arguments: &[&str]) -> Command {
-        let mut command = Command::new("git");
-        command.arg("-C").arg(self.workspace).args(arguments);
-        for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE"] {
-            command.env_remove(name);
-        }
-        command.env("GIT_INDEX_FILE", index).env("LC_ALL", "C").env("GIT_TERMINAL_PROMPT", "0");
-        // Whoever has given no name is somebody, too.
-        for (name, value) in [("NAME", "parhelia"), ("EMAIL", "parhelia@localhost")] {
-            for role in ["AUTHOR", "COMMITTER"] {
-                let variable = format!("GIT_{role}_{name}");
-                if std::env::var_os(&variable).is_none() && !self.has_identity {
-                    command.env(variable, value);
-                }
+    fn command(&self, arguments: &[&str]) -> Result<Command> {
+        let mut command = self.shadow.command(self.workspace)?;
+        command.args(arguments).env("GIT_INDEX_FILE", &self.index);
+        for role in ["AUTHOR", "COMMITTER"] {
+            for (field, other) in [("NAME", "parhelia"), ("EMAIL", "parhelia@localhost")] {
+                let variable = format!("GIT_{role}_{field}");
+                match std::env::var_os(&variable) {
+                    Some(value) => command.env(variable, value),
+                    // Whoever has given no name is somebody, too.
+                    None if !self.shadow.has_identity() => command.env(variable, other),
+                    None => &mut command,
+                };
             }
         }
-        command
+        Ok(command)
+    }
+
+    fn run(&self, arguments: &[&str]) -> Result<Vec<u8>> {
+        program::run(&mut self.command(arguments)?, LIMIT)
+    }
+
+    fn line(&self, arguments: &[&str]) -> Result<String> {
+        self.run(arguments).map(|printed| String::from_utf8_lossy(&printed).trim().to_owned())
+    }
+
+    /// Runs a command that reads paths.
+    fn on_paths(&self, paths: &[u8], arguments: &[&str]) -> Result<Vec<u8>> {
+        let path = self.shadow.folder().join("paths");
+        fs::write(&path, paths).at("write", &path)?;
+        let input = File::open(&path).at("read", &path)?;
+        program::run_on(&mut self.command(arguments)?, Stdio::from(input), LIMIT)
+    }
+
+    /// The first of some paths that has a filter.
+    fn filtered(&self, paths: &[u8]) -> Result<Option<String>> {
+        let printed = self.on_paths(paths, &["check-attr", "-z", "--stdin", "filter"])?;
+        let fields: Vec<&[u8]> = printed.split(|&byte| byte == 0).collect();
+        let has_filter = |value: &[u8]| !matches!(value, b"unspecified" | b"unset" | b"set");
+        Ok(fields.chunks_exact(3).find(|found| has_filter(found[2])).map(|found| name::display(found[0])))
     }
 }
 
-fn has_identity(workspace: &Path) -> bool {
-    let asked = program::run(Command::new("git").arg("-C").arg(workspace).args(["config", "user.email"]), LIMIT);
-    asked.is_ok_and(|text| !text.trim_ascii().is_empty())
-}
-
-fn line(printed: Vec<u8>) -> String {
-    String::from_utf8_lossy(&printed).trim().to_owned()
-}
-
-/// Puts uncommitted changes of tracked files into a stash entry.
-pub(super) fn make(workspace: &Path, message: &str) -> Stash {
-    match try_make(workspace, message) {
+/// Puts uncommitted changes of tracked files into a stash entry. `cache` is the store's folder for what can be found out again.
+pub(super) fn make(workspace: &Path, message: &str, cache: &Path) -> Stash {
+    match try_make(workspace, message, cache) {
         Ok(stash) => stash,
         Err(e) => Stash::Not(e.to_string()),
     }
 }
 
-fn try_make(workspace: &Path, message: &str) -> Result<Stash> {
-    if !workspace.join(".git").exists() {
+fn try_make(workspace: &Path, message: &str, cache: &Path) -> Result<Stash> {
+    let Some(repository) = Repository::at(workspace)? else { return Ok(Stash::Nothing) };
+    let environment = environment(workspace, cache);
+    let git = Git::of(workspace, &repository, &environment)?;
+    let head = git.line(&["rev-parse", "--verify", "HEAD^{commit}"])?;
+    let base = git.line(&["rev-parse", "--verify", "HEAD^{tree}"])?;
+    let staged = git.line(&["write-tree"])?;
+    // Otherwise files count as changed whose timestamps alone have moved.
+    git.run(&["update-index", "-q", "--refresh"])?;
+    let changed = git.run(&["diff-files", "-z", "--name-only", "--ignore-submodules=dirty"])?;
+    if let Some(path) = git.filtered(&changed)? {
+        let reason = format!("{path} has a filter, and a rollback runs no program that a repository names");
+        return Err(Error::Invalid(reason));
+    }
+    git.on_paths(&changed, &["update-index", "-z", "--add", "--remove", "--stdin"])?;
+    let tree = git.line(&["write-tree"])?;
+    if tree == base && staged == base {
         return Ok(Stash::Nothing);
     }
-    let git = Git::of(workspace);
-    let own = line(program::run(
-        git.command(Path::new(""), &["rev-parse", "--git-path", "index"]).env_remove("GIT_INDEX_FILE"),
-        LIMIT,
-    )?);
-    let own = workspace.join(PathBuf::from(OsString::from(own)));
-    let folder = std::env::temp_dir().join(format!("parhelia-{}", parhelia_store::id::OpId::generate()));
-    parhelia_store::disk::make_folder(&folder)?;
-    let index = folder.join("index");
-    let done = (|| {
-        if own.exists() {
-            std::fs::copy(&own, &index).map_err(|source| crate::error::Error::Io {
-                action: "copy",
-                path: own.clone(),
-                source,
-            })?;
-        }
-        let commit = line(program::run(&mut git.command(&index, &["stash", "create", message]), LIMIT)?);
-        if commit.is_empty() {
-            return Ok(Stash::Nothing);
-        }
-        program::run(&mut git.command(&index, &["stash", "store", "-m", message, &commit]), LIMIT)?;
-        Ok(Stash::Made(commit))
-    })();
-    let _ = std::fs::remove_dir_all(&folder);
-    done
+    let index = git.line(&["commit-tree", &staged, "-p", &head, "-m", &format!("index, {message}")])?;
+    let commit = git.line(&["commit-tree", &tree, "-p", &head, "-p", &index, "-m", message])?;
+    // The entries of the stash are a reference's log.
+    git.shadow.make_logs()?;
+    git.run(&["stash", "store", "-m", message, &commit])?;
+    Ok(Stash::Made(commit))
 }
 
 /// Takes the entry away again, if it is there still.
-pub(super) fn drop_entry(workspace: &Path, commit: &str) -> Result<()> {
-    let (git, index) = (Git::of(workspace), Path::new("/nonexistent/index"));
-    let list = line(program::run(&mut git.command(index, &["stash", "list", "--format=%H"]), LIMIT)?);
+pub(super) fn drop_entry(workspace: &Path, commit: &str, cache: &Path) -> Result<()> {
+    let Some(repository) = Repository::at(workspace)? else { return Ok(()) };
+    let environment = environment(workspace, cache);
+    let git = Git::of(workspace, &repository, &environment)?;
+    let list = git.line(&["stash", "list", "--format=%H"])?;
     if let Some(at) = list.lines().position(|found| found == commit) {
-        program::run(&mut git.command(index, &["stash", "drop", &format!("stash@{{{at}}}")]), LIMIT)?;
+        git.run(&["stash", "drop", &format!("stash@{{{at}}}")])?;
     }
     Ok(())
 }

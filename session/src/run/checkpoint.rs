@@ -155,10 +155,10 @@ pub fn make(store: &Store, wanted: &Wanted<'_>, progress: &dyn Progress) -> Resu
         read_all_after_secs: wanted.config.capture.read_all_after_secs(),
         ..Options::default()
     };
-    let git = git::Environment::new(wanted.variable);
+    let git = git::Environment::new(wanted.variable, wanted.workspace, &store.layout().cache());
     let mut jobs = vec![git_job(wanted.workspace.to_owned(), git, wanted.config.capture.git_timeout())];
     jobs.extend(wanted.environment.clone().map(environment_job));
-    jobs.extend(wanted.tmux.clone().map(tmux_job));
+    jobs.extend(wanted.tmux.clone().map(|place| tmux_job(place, wanted.workspace)));
     let known = store.view().session(wanted.session)?;
     let listed = wanted.environment.as_ref().map(|_| (wanted.workspace.to_owned(), wanted.config.context.clone()));
     let mut capture = Capture::new(capture::Wanted {
@@ -197,10 +197,11 @@ fn source(wanted: &Wanted<'_>, session: Option<&Session>) -> Option<Result<Sourc
     }
 }
 
-/// What tmux shows of the session that a pane belongs to.
-pub fn tmux_job(place: Tmux) -> Job {
+/// What tmux shows of the session that a pane belongs to. A `tmux` in the workspace is not run.
+pub fn tmux_job(place: Tmux, workspace: &Path) -> Job {
+    let workspace = workspace.to_owned();
     Job::new(TMUX_FOLDER, move || {
-        let server = Server::new(Some(place.socket.clone().into()), TMUX_LIMIT);
+        let server = Server::new(Some(place.socket.clone().into()), TMUX_LIMIT).outside(&workspace);
         let found = tmux::session_of(&server, &place.pane).and_then(|name| tmux::capture(&server, &name, Limits::default()));
         let found = found.map_err(|e| e.to_string())?;
         let mut state = json!(found.state);

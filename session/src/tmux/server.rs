@@ -16,6 +16,7 @@ use crate::{
 /// A tmux server.
 #[derive(Clone, Debug)]
 pub struct Server {
+    program: PathBuf,
     socket: Option<PathBuf>,
     config: Option<PathBuf>,
     limit: Duration,
@@ -24,7 +25,14 @@ pub struct Server {
 impl Server {
     /// The server of a socket; without one, the user's default server. No call of it takes longer than `limit`.
     pub fn new(socket: Option<PathBuf>, limit: Duration) -> Self {
-        Server { socket, config: None, limit }
+        Server { program: "tmux".into(), socket, config: None, limit }
+    }
+
+    /// Asks it by a program that does not lie in a workspace; where there is none, by none at all.
+    pub fn outside(mut self, workspace: &Path) -> Self {
+        let found = program::outside("tmux", std::env::var_os("PATH").as_deref(), workspace);
+        self.program = found.unwrap_or_else(|| "/nonexistent/tmux".into());
+        self
     }
 
     /// The server that `TMUX` (`SOCKET,PROCESS,SESSION`) names, in the environment of a process inside it.
@@ -47,7 +55,7 @@ impl Server {
 
     /// A command line for it, to be run by the caller.
     pub fn command(&self) -> Command {
-        let mut command = Command::new("tmux");
+        let mut command = Command::new(&self.program);
         // UTF-8 whatever the locale: otherwise every other character of a name would come back as `_`.
         command.arg("-u");
         if let Some(socket) = &self.socket {

@@ -1,8 +1,9 @@
 //! A checkpoint from an archive: members go through the same sink as a workspace's files do.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     os::{fd::AsFd, unix::fs::FileExt},
+    path::Path,
 };
 
 use jiff::Timestamp;
@@ -24,9 +25,11 @@ use crate::{
     id::{BlobId, TreeId},
     links::Links,
     name,
+    omitted::{Omission, Reason},
     pin::Pin,
     progress::{self, Phase, Progress},
     record::{Consistency, IMPORTED, Part, RECORD_SCHEMA, Record, Rules, Trigger, Workspace},
+    secrets,
     store::Store,
     tree::{self, Kind, Meta, Node, Totals},
 };
@@ -58,7 +61,10 @@ pub fn import(store: &Store, archive: &mut Reader<'_>, options: &ImportOptions, 
             let unfit = |e: Error| archive.refused(b"", &format!("{e}; --session gives another"));
             name::check_session(&origin.record.session).map_err(unfit)?;
         }
-        let omissions = archive.omissions()?;
+        let mut omissions = archive.omissions()?;
+        omissions.extend(gathered.secrets.iter().cloned());
+        omissions.sort_unstable();
+        omissions.dedup();
         let mut captured = Captured::default();
         let listed = list_omissions(&omissions, &mut captured);
         let state = state::take(store, &sink, &mut pin, &mut captured, progress)?.folder;
@@ -133,6 +139,8 @@ struct Gathered {
     links: Links,
     files: u64,
     bytes: u64,
+    /// Members that were left out because they hold credentials.
+    secrets: Vec<Omission>,
 }
 
 /// An entry on its way into a tree. Folders are encoded when all members were read, because members come in any order.
@@ -260,9 +268,21 @@ fn gather(store: &Store, archive: &mut Reader<'_>, sink: &Sink<'_>, progress: &d
     let mut reader = ContentReader::new(store.config().chunking, progress);
     let mut items = Items::new();
     let (mut files, mut bytes) = (0, 0u64);
+    let mut secrets: BTreeSet<Vec<u8>> = BTreeSet::new();
     while let Some(member) = archive.next_member()? {
         progress::check(progress)?;
         let Member { path, meta, links, content } = member;
+        let is_secret = match &content {
+            Content::Folder => false,
+            Content::HardLink { leader } if secrets.contains(&plain(leader)) => true,
+            _ => is_secret(store, archive, &items, &secrets, &path),
+        };
+        if is_secret {
+            items.bytes = items.bytes.saturating_add((size_of::<Omission>() + 2 * path.len()) as u64);
+            secrets.insert(plain(&path));
+            archive.check_kept(&path, items.bytes)?;
+            continue;
+        }
         let file_name = path.rsplit(|b| *b == b'/').next().unwrap_or_default().to_vec();
         let node = |kind| Node { name: file_name.clone(), meta: meta.clone(), links: links.max(1), kind };
         let placed = match content {
@@ -296,7 +316,30 @@ fn gather(store: &Store, archive: &mut Reader<'_>, sink: &Sink<'_>, progress: &d
     count_links(&mut items);
     let (root, links) = items.encode(&mut batch)?;
     batch.finish()?;
-    Ok(Gathered { root, links, files, bytes })
+    let reason = || Reason::Excluded(store.secrets().reason.clone());
+    let secrets = secrets.into_iter().map(|path| Omission { path, reason: reason() }).collect();
+    Ok(Gathered { root, links, files, bytes, secrets })
+}
+
+fn plain(path: &[u8]) -> Vec<u8> {
+    name::components(path).collect::<Vec<_>>().join(&b'/')
+}
+
+/// Whether a member must not enter the store. Where that depends on what lies beside its folder, on the members before it.
+fn is_secret(store: &Store, archive: &Reader<'_>, items: &Items, left_out: &BTreeSet<Vec<u8>>, path: &[u8]) -> bool {
+    let parts: Vec<&[u8]> = name::components(path).collect();
+    let Some((last, folder)) = parts.split_last() else { return false };
+    if store.secrets().has_name(last) {
+        return true;
+    }
+    let beside = |name: &str| {
+        let around = folder.split_last().map_or(&[][..], |(_, around)| around);
+        let path = [around, &[name.as_bytes()]].concat().join(&b'/');
+        !folder.is_empty() && (left_out.contains(&path) || items.find(&path).is_some())
+    };
+    let workspace = archive.record().map(|checkpoint| name::parse(&checkpoint.record.workspace.path)).unwrap_or_default();
+    let folder = Path::new("/").join(name::as_path(&workspace)).join(name::as_path(&folder.join(&b'/')));
+    secrets::matches_one_of(&store.secrets().names_in(&folder, &beside), last)
 }
 
 /// Where the archive does not tell link counts, a group has as many as it has members.

@@ -24,7 +24,7 @@ use crate::{
     format::SINGLE_CHUNK_BYTES,
     id::{BlobId, Ulid},
     name,
-    omitted::{OMISSIONS_FILE, Omission},
+    omitted::{OMISSIONS_FILE, Omission, Reason},
     pin::Pin,
     progress::Progress,
     record::{Consistency, Part},
@@ -72,6 +72,16 @@ pub struct Seen<'a> {
 }
 
 impl Seen<'_> {
+    /// Whether the entry at a path from the workspace folder, or a folder that it is in, was left out.
+    pub fn is_left_out(&self, path: &[u8]) -> bool {
+        let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at).chain([path.len()]);
+        ends.into_iter().any(|end| {
+            let at = self.omissions.partition_point(|omission| omission.path.as_slice() < &path[..end]);
+            let here = self.omissions[at..].iter().take_while(|omission| omission.path == path[..end]);
+            here.into_iter().any(|omission| omission.reason != Reason::Changing)
+        })
+    }
+
     /// The entry at a path from the workspace folder, as it was captured. `None` where there is none, or nothing is known of it.
     pub fn entry(&self, path: &[u8]) -> Option<Node> {
         self.entries.as_ref()?.find(path)

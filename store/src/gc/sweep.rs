@@ -141,6 +141,11 @@ fn drop_leftovers(layout: &Layout, own: OpId) -> Result<()> {
             continue;
         }
         let is_left = writer.is_some_and(|op| !live.contains(&op)) || live.is_empty() && name.ends_with(".tmp");
+        if is_left && path.is_dir() {
+            // A folder for a program's temporary files.
+            let _ = fs::remove_dir_all(&path);
+            continue;
+        }
         if is_left || CACHES.iter().any(|end| name.ends_with(end)) && is_unused(&path) {
             remove_file(&path)?;
         }

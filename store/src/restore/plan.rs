@@ -171,6 +171,7 @@ pub fn plan(store: &Store, checkpoint: &Checkpoint, options: &Options, progress:
         Some(_) => Spared::new(store.omissions(checkpoint)?, &options.subpath)
             .and(&options.spare)
             .and_names(&options.untouched)
+            .and_secrets(store.secrets(), &target.path())
             .and_store(target::store_folders(store)?)
             .and_pinned(store.layout().pins()),
         None => Spared::default(),

@@ -1,6 +1,10 @@
 //! Which entries a restore is about: patterns, and what it must never delete.
 
-use std::{collections::HashSet, os::fd::BorrowedFd, path::PathBuf};
+use std::{
+    collections::HashSet,
+    os::fd::BorrowedFd,
+    path::{Path, PathBuf},
+};
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
@@ -9,6 +13,7 @@ use crate::{
     error::{Error, Result},
     name,
     omitted::{Omission, Reason},
+    secrets::Secrets,
     sys::Stat,
 };
 
@@ -73,6 +78,8 @@ pub struct Spared {
     store: HashSet<(u64, u64)>,
     /// The store's folder of pins.
     pins: Option<PathBuf>,
+    /// What no checkpoint takes in, and the target's path.
+    secrets: Option<(Secrets, PathBuf)>,
 }
 
 impl Spared {
@@ -118,6 +125,11 @@ impl Spared {
         Spared { names: names.iter().cloned().collect(), ..self }
     }
 
+    /// The same, and what never enters a store. `target` is where paths begin.
+    pub fn and_secrets(self, secrets: &Secrets, target: &Path) -> Self {
+        Spared { secrets: Some((secrets.clone(), target.to_owned())), ..self }
+    }
+
     /// Whether a name is one that is left alone.
     pub fn covers_name(&self, name: &[u8]) -> bool {
         self.names.contains(name)
@@ -128,15 +140,16 @@ impl Spared {
         !self.names.is_empty() && names.iter().any(|name| self.names.contains(name))
     }
 
-    /// Whether a path was left out, by itself or with a folder that it is in.
+    /// Whether a path was left out, by itself or with a folder that it is in, or never enters a store.
     pub fn covers(&self, path: &[u8]) -> bool {
         let slashes = path.iter().take(self.longest + 1).enumerate().filter(|(_, b)| **b == b'/').map(|(i, _)| i);
         self.exact.contains(&b""[..]) || slashes.chain([path.len()]).any(|end| self.covers_exactly(&path[..end]))
     }
 
-    /// Whether a path was left out by itself.
+    /// Whether a path was left out by itself, or never enters a store.
     pub fn covers_exactly(&self, path: &[u8]) -> bool {
         path.len() <= self.longest && self.exact.contains(path)
+            || self.secrets.as_ref().is_some_and(|(secrets, target)| secrets.cover(&target.join(name::as_path(path))))
     }
 
     /// Whether this is the store's folder, or one in it.

@@ -17,7 +17,7 @@ use crate::{
     format::TREE_DEPTH_MAX,
     name,
     omitted::Reason,
-    restore,
+    restore, secrets,
     statcache::{Cached, Section},
     sys::{self, Stat},
     tree::Xattr,
@@ -70,6 +70,8 @@ struct Looking<'f> {
     opened: &'f Opened,
     around: Surroundings<'f>,
     needs_paths: bool,
+    /// Names that never enter the store from this folder.
+    secrets: Vec<String>,
 }
 
 /// What is left to do for an entry.
@@ -102,7 +104,7 @@ impl Shared<'_, '_> {
         let repository = inner.or_else(|| folder.repository.clone());
         around.repository = repository.as_deref();
         let needs_paths = self.walk.excluder.needs_paths() || around.only_tracked;
-        let looking = Looking { path: &path, opened: &opened, around, needs_paths };
+        let looking = Looking { path: &path, opened: &opened, around, needs_paths, secrets: self.secrets_in(&path) };
 
         let mut slots: Vec<Slot> = Vec::with_capacity(names.len());
         let mut links = HashMap::new();
@@ -242,6 +244,10 @@ impl Shared<'_, '_> {
             self.omit(path(), Reason::Excluded(rule.into()));
             return Rest::Nothing;
         }
+        if !stat.is_folder() && self.is_secret(looking, entry_name, &stat) {
+            self.omit(path(), Reason::Excluded(self.walk.store.secrets().reason.clone()));
+            return Rest::Nothing;
+        }
         let judged_path = if looking.needs_paths || stat.is_folder() { path() } else { Vec::new() };
         let only_tracked = match self.walk.excluder.judge(&looking.around, entry_name, &judged_path, stat.is_folder()) {
             Verdict::Keep => false,
@@ -267,6 +273,22 @@ impl Shared<'_, '_> {
         let reading = Reading { fd, looked: *looked, elsewhere: slot.elsewhere, old: old.cloned() };
         slot.now = self.look(&reading, entry_name, &stat, &path).into();
         Rest::Nothing
+    }
+
+    /// Names that never enter the store from a folder, beside those that do from none.
+    fn secrets_in(&self, folder: &[u8]) -> Vec<String> {
+        let secrets = self.walk.store.secrets();
+        if secrets.folders.is_empty() {
+            return Vec::new();
+        }
+        let path = self.walk.workspace.join(name::as_path(folder));
+        secrets.names_in(&path, &secrets::beside(&path))
+    }
+
+    fn is_secret(&self, looking: &Looking<'_>, entry_name: &[u8], stat: &Stat) -> bool {
+        self.walk.store.secrets().has_name(entry_name)
+            || secrets::matches_one_of(&looking.secrets, entry_name)
+            || self.secret_files.contains(&(stat.dev, stat.ino))
     }
 
     /// Why an entry belongs to something else than the workspace.

@@ -218,6 +218,8 @@ struct Shared<'w, 'a> {
     root_dev: u64,
     /// Where the old cache has the workspace folder.
     root_section: u64,
+    /// Files that never enter the store, by device and inode.
+    secret_files: Vec<(u64, u64)>,
 }
 
 struct Worker<'a> {
@@ -251,6 +253,7 @@ impl Walk<'_> {
             root: Mutex::default(),
             root_dev: root_stat.dev,
             root_section: self.cache.map_or(0, |cache| cache.trailer.root_section),
+            secret_files: self.store.secrets().identities(),
         };
         let folder = Arc::new(Folder {
             parent: None,
