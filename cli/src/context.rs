@@ -13,7 +13,7 @@ use parhelia_store::{
 
 use crate::{
     args::Global,
-    exit::{Failure, Result},
+    exit::{Code, Failure, Result},
     interrupt::Cancel,
     output::Output,
     progress::Bar,
@@ -100,6 +100,17 @@ impl Context {
         cache.map(|cache| cache.join("parhelia"))
     }
 
+    /// The exit code of a verb that has made something, such as a checkpoint: where its report cannot be printed, `made` is said on standard error.
+    pub fn made(&mut self, made: &str, code: Code, reported: Result<()>) -> Code {
+        let Err(failure) = reported.and_then(|()| self.out.flush()) else { return code };
+        self.out.give_up();
+        if failure.is_broken_pipe() {
+            return code;
+        }
+        tell!("parhelia: {made}, but {failure}");
+        if code == Code::Done { Code::Partly } else { code }
+    }
+
     /// Set once the user asked to stop.
     pub fn cancel(&self) -> Cancel {
         self.cancel.clone()
@@ -125,11 +136,10 @@ impl Context {
     /// The checkpoint that a selector names, kept readable as long as the pin is held.
     pub fn pinned(&self, store: &Store, selector: &str, purpose: &str) -> Result<(Checkpoint, Option<Pin>)> {
         let found = find(&store.view(), selector)?;
-        let Some(mut pin) = Pin::take_if_writable(&store.layout().pins(), purpose)? else { return Ok((found, None)) };
-        pin.add([found.record.id])?;
+        let pin = store.pin_for_reading([found.record.id], purpose, |text| self.progress().notice(text));
         // It may have been deleted before it was pinned.
         match store.refresh()?.checkpoint(found.record.id)? {
-            Some(found) => Ok((found, Some(pin))),
+            Some(found) => Ok((found, pin)),
             None => Err(parhelia_store::Error::NoCheckpoint { selector: selector.to_owned() }.into()),
         }
     }

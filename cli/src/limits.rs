@@ -1,9 +1,13 @@
 //! Limits of the process, and what it lets others read.
 
-use std::sync::OnceLock;
+use std::{
+    io,
+    sync::{Arc, OnceLock},
+};
 
 use rustix::{
     fs::Mode,
+    io::Errno,
     process::{Resource, Rlimit, getrlimit, setrlimit, umask},
 };
 
@@ -21,6 +25,22 @@ pub fn set() {
     let users = Users { umask: umask(Mode::RWXG | Mode::RWXO), open_files: getrlimit(Resource::Nofile) };
     raise(&users.open_files);
     let _ = USERS.set(users);
+    // A signal that is taken over ends nothing: a file that gets too long is an error of whoever writes it. Programs that this one starts have the
+    // signal as it was.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
+}
+
+/// What to do where the system refused something because of a limit that the user has set.
+pub fn hint(error: &io::Error) -> Option<String> {
+    let limited = |resource, what, option| {
+        let bytes = getrlimit(resource).current?;
+        Some(format!("{what} of this process are limited to {}: raise `ulimit -{option}`", crate::human::size(bytes)))
+    };
+    match Errno::from_io_error(error)? {
+        Errno::FBIG => limited(Resource::Fsize, "files", 'f'),
+        Errno::NOMEM => limited(Resource::As, "addresses", 'v'),
+        _ => None,
+    }
 }
 
 fn raise(limit: &Rlimit) {

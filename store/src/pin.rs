@@ -6,6 +6,7 @@ use std::{
     io::{Read, Seek, Write},
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
+    sync::atomic::Ordering,
 };
 
 use rustix::fs::{FlockOperation, flock};
@@ -13,9 +14,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     disk,
-    error::{Error, IoContext, Result},
+    error::{IoContext, Result},
     id::{OpId, Ulid, hex},
     lock::release,
+    store::Store,
 };
 
 /// What a pin's file says.
@@ -93,15 +95,6 @@ impl Pin {
         }
     }
 
-    /// Makes a reader's pin. `None` on a medium that cannot be written, where nothing is collected either.
-    pub fn take_if_writable(folder: &Path, purpose: &str) -> Result<Option<Self>> {
-        use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
-        match Self::take(folder, false, purpose) {
-            Ok(pin) => Ok(Some(pin)),
-            Err(Error::Io { source, .. }) if matches!(source.kind(), ReadOnlyFilesystem | PermissionDenied) => Ok(None),
-            Err(e) => Err(e),
-        }
-    }
 
     /// Says where things are built that are to go if this process dies. Synced, because those may be.
     pub fn leaves(&mut self, leaves: Leaves) -> Result<()> {
@@ -113,8 +106,13 @@ impl Pin {
 
     /// Pins checkpoints as well. The caller looks again, afterwards, whether they are still there.
     pub fn add(&mut self, checkpoints: impl IntoIterator<Item = Ulid>) -> Result<()> {
-        self.text.checkpoints.extend(checkpoints);
-        self.write()
+        let before = self.text.checkpoints.len();
+        for id in checkpoints {
+            if !self.text.checkpoints.contains(&id) {
+                self.text.checkpoints.push(id);
+            }
+        }
+        if self.text.checkpoints.len() == before { Ok(()) } else { self.write() }
     }
 
     /// Lets go without removing the file: what the operation left behind is found by it.
@@ -129,6 +127,31 @@ impl Pin {
             .and_then(|()| self.file.write_all(&bytes))
             .and_then(|()| self.file.set_len(bytes.len() as u64))
             .at("write pin", &self.path)
+    }
+}
+
+impl Store {
+    /// A reader's pin on checkpoints. Reading needs no writing: where no pin can be made, as in a full or read-only store, this says so once and
+    /// gives `None`. What gc removes meanwhile is then an error, and never wrong bytes, because every object is checked against its id.
+    pub fn pin_for_reading(
+        &self,
+        checkpoints: impl IntoIterator<Item = Ulid>,
+        purpose: &str,
+        notice: impl FnOnce(&str),
+    ) -> Option<Pin> {
+        let taken = Pin::take(&self.layout().pins(), false, purpose).and_then(|mut pin| {
+            pin.add(checkpoints)?;
+            Ok(pin)
+        });
+        match taken {
+            Ok(pin) => Some(pin),
+            Err(e) => {
+                if !self.reads_unpinned.swap(true, Ordering::Relaxed) {
+                    notice(&format!("{e}; reading goes on without a pin, and fails where gc removes what is being read"));
+                }
+                None
+            }
+        }
     }
 }
 

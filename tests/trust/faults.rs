@@ -15,7 +15,7 @@ use parhelia_store::{
     event::{Actor, NewEvent},
 };
 use parhelia_tests::{
-    Files, Scratch, files_in, long, noise,
+    Files, Scratch, assert_equal, files_in, long, noise,
     recorder::{Call, Fault, Recorder, Trap},
     story::{files_of, leftovers},
     write,
@@ -198,6 +198,97 @@ impl SmallDisk {
         }
         path
     }
+}
+
+impl SmallDisk {
+    /// Uses up the inodes as well.
+    fn fill_inodes(&self) {
+        let folder = self.path.join("empty");
+        fs::create_dir(&folder).unwrap();
+        for n in 0.. {
+            if fs::File::create(folder.join(n.to_string())).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// Shows a folder once more, read-only. Unmounted when dropped.
+struct ReadOnlyView(PathBuf);
+
+impl ReadOnlyView {
+    fn of(folder: &Path, at: PathBuf) -> Self {
+        fs::create_dir(&at).unwrap();
+        let mount = |arguments: &[&std::ffi::OsStr]| {
+            let output = std::process::Command::new("mount").args(arguments).arg(&at).output().unwrap();
+            assert!(output.status.success(), "{output:?}");
+        };
+        mount(&["--bind".as_ref(), folder.as_ref()]);
+        mount(&["-o".as_ref(), "remount,bind,ro".as_ref()]);
+        ReadOnlyView(at)
+    }
+}
+
+impl Drop for ReadOnlyView {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+/// Every verb that only reads, on a store that cannot be written to: each succeeds, and those that hold a checkpoint say that it is not pinned.
+fn assert_reads_unpinned(s: &Scratch, store: &Path, work: &Path, label: &str) {
+    let path = |name: &str| s.path(&format!("{label}-{name}")).to_string_lossy().into_owned();
+    let (work, store) = (work.to_string_lossy().into_owned(), store.to_string_lossy().into_owned());
+    let (out, archive, point) = (path("out"), path("archive"), path("mounted"));
+    let on = |arguments: &[&str]| s.expect(0, &[arguments, &["--store", &store]].concat());
+    let pinning: [&[&str]; 8] = [
+        &["checkpoint", "ls", "-R", "latest"],
+        &["checkpoint", "cat", "latest:large"],
+        &["checkpoint", "diff", "latest~1", "latest"],
+        &["checkpoint", "diff", "latest", "--workspace", &work],
+        &["checkpoint", "verify", "--deep"],
+        &["checkpoint", "restore", "latest", "--to", &out],
+        &["checkpoint", "restore", "latest", "--to", &out, "--in-place", "--delete"],
+        &["export", "latest", "-o", &archive],
+    ];
+    for verb in pinning {
+        let said = on(verb);
+        assert_eq!(said.matches("reading goes on without a pin").count(), 1, "{label}: {verb:?}: {said}");
+    }
+    assert_equal(Path::new(&work), Path::new(&out));
+    for verb in [&["checkpoint", "list"][..], &["checkpoint", "show", "latest"], &["log"], &["stats"], &["check", "--read-data"]] {
+        on(verb);
+    }
+    for what in [&["latest"][..], &[]] {
+        fs::create_dir(&point).unwrap();
+        on(&[&["mount"], what, &[&point]].concat());
+        let shown = if what.is_empty() { Path::new(&point).join("sessions/s/latest/workspace") } else { PathBuf::from(&point) };
+        assert_equal(Path::new(&work), &shown);
+        on(&["umount", &point]);
+        fs::remove_dir(&point).unwrap();
+    }
+}
+
+#[test]
+fn what_only_reads_needs_no_room_and_no_permission_to_write() {
+    let s = Scratch::new();
+    let disk = SmallDisk::mount(&s, 24);
+    let (store, work) = (disk.path.join("store"), s.path("work"));
+    let create = |large: u64| {
+        write(&work.join("large"), &noise(500_000, large)).unwrap();
+        let arguments = ["checkpoint", "create", "s", "--workspace", &work.to_string_lossy(), "--store", &store.to_string_lossy()];
+        s.expect(0, &arguments);
+    };
+    write(&work.join("small"), b"some work").unwrap();
+    create(1);
+    create(2);
+    let view = ReadOnlyView::of(&store, s.path("view"));
+    assert!(!store.join("mounts").exists(), "the store has had a mount");
+    assert_reads_unpinned(&s, &view.0, &work, "read-only");
+    drop(view);
+    disk.fill();
+    disk.fill_inodes();
+    assert_reads_unpinned(&s, &store, &work, "full");
 }
 
 impl Drop for SmallDisk {

@@ -49,7 +49,7 @@ const MANIFEST: &[u8] = b"manifest.json";
 /// A checkpoint whose tree is looked at. It is pinned as long as anything reads it.
 struct Open {
     tree: TreeView,
-    _pin: Mutex<Pin>,
+    _pin: Mutex<Option<Pin>>,
 }
 
 /// The whole store.
@@ -126,8 +126,7 @@ impl RootView {
             return Ok(open.clone());
         }
         let id = self.fresh()?.checkpoint(sequence).ok_or(Fault::Stale)?.record.id;
-        let mut pin = Pin::take(&self.store.layout().pins(), false, "mount")?;
-        pin.add([id])?;
+        let pin = self.store.pin_for_reading([id], "mount", |_| {});
         // Whether it is still there counts once it is pinned.
         let checkpoint = self.fresh()?.checkpoint(sequence).ok_or(Fault::Stale)?.clone();
         let tree = self.tree(checkpoint)?;
