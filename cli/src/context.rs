@@ -15,6 +15,7 @@ use crate::{
     args::Global,
     exit::{Code, Failure, Result},
     interrupt::Cancel,
+    limits,
     output::Output,
     progress::Bar,
 };
@@ -35,8 +36,16 @@ impl Context {
         Context { global: global.clone(), out: Output::new(global.json, global.quiet), cancel }
     }
 
-    /// The store's folder: as named, or the user's own.
+    /// The store's folder: as named, or the user's own. Fails where this process may not have what opening it takes.
     pub fn store_path(&self) -> Result<PathBuf> {
+        let path = self.named_store_path()?;
+        match limits::ensure_addresses() {
+            Ok(()) => Ok(path),
+            Err(source) => Err(Failure::File { action: "open the store", path, source }),
+        }
+    }
+
+    fn named_store_path(&self) -> Result<PathBuf> {
         if let Some(path) = &self.global.store {
             return Ok(path.clone());
         }
@@ -100,7 +109,8 @@ impl Context {
         cache.map(|cache| cache.join("parhelia"))
     }
 
-    /// The exit code of a verb that has made something, such as a checkpoint: where its report cannot be printed, `made` is said on standard error.
+    /// The exit code of a verb that has made something, such as a checkpoint: where its report cannot be printed, `made` is said
+    /// on standard error.
     pub fn made(&mut self, made: &str, code: Code, reported: Result<()>) -> Code {
         let Err(failure) = reported.and_then(|()| self.out.flush()) else { return code };
         self.out.give_up();

@@ -37,8 +37,8 @@ pub struct OneTree {
 }
 
 impl OneTree {
-    /// Shows the folder at `path` of the checkpoint's workspace. The pin, if one could be had, is on the checkpoint, and held as long as it
-    /// is shown.
+    /// Shows the folder at `path` of the checkpoint's workspace. The pin, if one could be had, is on the checkpoint, and held as
+    /// long as it is shown.
     pub fn new(
         store: &Arc<Store>,
         checkpoint: Checkpoint,

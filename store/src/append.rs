@@ -59,8 +59,8 @@ impl Store {
         Ok(appended)
     }
 
-    /// The state of the store up to the journal's very end, and that end, for appending behind it. [`Store::refresh`] goes by file names and lengths,
-    /// which a network filesystem may give from a cache; what is appended is decided by what was read.
+    /// The state of the store up to the journal's very end, and that end, for appending behind it. [`Store::refresh`] goes by
+    /// file names and lengths, which a network filesystem may give from a cache; what is appended is decided by what was read.
     pub(crate) fn latest(&self, _lock: &WriterLock) -> Result<(Arc<View>, Tail)> {
         let journal = Journal::new(self.layout().journal());
         let mut view = self.refresh()?;

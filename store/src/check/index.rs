@@ -15,8 +15,8 @@ use crate::{
     view::{self, View},
 };
 
-/// Derives the index anew from the journal and the packs, beside the old one, and then puts it in that one's place. The writer lock is held for a
-/// moment alone, and waited for up to `lock_timeout`.
+/// Derives the index anew from the journal and the packs, beside the old one, and then puts it in that one's place. The writer
+/// lock is held for a moment alone, and waited for up to `lock_timeout`.
 pub fn rebuild_index(root: &Path, lock_timeout: Duration, progress: &dyn Progress) -> Result<()> {
     let layout = Layout { root: root.to_owned() };
     let config = match Config::read(&layout.config(), root) {
@@ -26,6 +26,7 @@ pub fn rebuild_index(root: &Path, lock_timeout: Duration, progress: &dyn Progres
         other => other?,
     };
     config.check_writable(root)?;
+    [layout.pins(), layout.cache()].iter().try_for_each(|folder| disk::make_folder(folder))?;
     // Packs that gc condemns meanwhile stay until this is done.
     let pin = Pin::take(&layout.pins(), true, "rebuild the index")?;
     let known = settled_view(&layout, lock_timeout, progress)?;

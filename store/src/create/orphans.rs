@@ -105,8 +105,9 @@ pub fn adopt(store: &Store, op: OpId, progress: &dyn Progress) -> Result<Adopted
     Ok(adopted)
 }
 
-/// Takes recipes of which a part is missing out of adopted packs: the dead run may not have come to write all chunks of a file, and gc may since
-/// have removed what it reused. Left in a pack, such a recipe would be found for its file's content, however that is cut now.
+/// Takes recipes of which a part is missing out of adopted packs: the dead run may not have come to write all chunks of a file,
+/// and gc may since have removed what it reused. Left in a pack, such a recipe would be found for its file's content, however
+/// that is cut now.
 fn drop_broken_recipes(store: &Store, view: &View, op: OpId, roots: Vec<Root>, adopted: &mut Adopted) -> Result<()> {
     let mut broken: HashMap<PackId, HashSet<ObjectId>> = HashMap::new();
     for root in roots {

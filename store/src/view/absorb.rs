@@ -62,7 +62,8 @@ pub(crate) fn derive(layout: &Layout, folder: &Path, settled: &Position) -> Resu
     take_in(layout, Db::open_writer(folder)?, &HashMap::new(), settled)
 }
 
-/// Takes the journal into a database. `tables` are location tables ([`write_table`]) of packs whose directories then need not be read.
+/// Takes the journal into a database. `tables` are location tables ([`write_table`]) of packs whose directories then need not be
+/// read.
 fn take_in(layout: &Layout, db: Db, tables: &HashMap<OpId, PathBuf>, settled: &Position) -> Result<()> {
     let db = Arc::new(db);
     let journal = Journal::new(layout.journal());

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use rocksdb::{
-    BlockBasedOptions, BottommostLevelCompaction, Cache, ColumnFamilyDescriptor, CompactOptions, DB, DBCompressionType, Direction,
+    BlockBasedOptions, BottommostLevelCompaction, ColumnFamilyDescriptor, CompactOptions, DB, DBCompressionType, Direction,
     FlushOptions, IngestExternalFileOptions, IteratorMode, LogLevel, Options, ReadOptions, SstFileWriter, WriteBatch,
     WriteOptions,
 };
@@ -50,9 +50,6 @@ impl Family {
 /// How large a table gets by merging.
 const TABLE_BYTES: usize = 64 << 20;
 
-/// Bytes of decoded table blocks that are kept.
-const BLOCK_CACHE_BYTES: usize = 32 << 20;
-
 /// An entry of a family.
 type KeyValue = (Box<[u8]>, Box<[u8]>);
 
@@ -89,15 +86,8 @@ impl Batch {
     }
 }
 
-/// The cache of decoded table blocks.
-fn block_cache() -> Cache {
-    Cache::new_lru_cache(BLOCK_CACHE_BYTES)
-}
-
-fn options(cache: &Cache) -> Options {
+fn options() -> Options {
     let mut table = BlockBasedOptions::default();
-    // The default cache, one for each family, ends the process where it is not given as many addresses as it would like.
-    table.set_block_cache(cache);
     table.set_bloom_filter(10.0, false);
     table.set_block_size(16 << 10);
     table.set_format_version(5);
@@ -145,11 +135,11 @@ impl Db {
             return Ok(None);
         }
         Db::ensure_threads(path, READER_THREADS)?;
-        let (families, options) = (Family::ALL.iter().map(|f| f.name()), options(&block_cache()));
+        let families = Family::ALL.iter().map(|f| f.name());
         // A writer may replace files between our reading their names and opening them: look again.
         let mut tries = 0;
         loop {
-            match DB::open_cf_for_read_only(&options, path, families.clone(), false) {
+            match DB::open_cf_for_read_only(&options(), path, families.clone(), false) {
                 Ok(db) => return Ok(Some(Db { db, path: path.to_owned() })),
                 Err(_) if tries < 20 => {
                     tries += 1;
@@ -163,11 +153,10 @@ impl Db {
     /// Opens for writing, making it where there is none. The caller holds the writer lock.
     pub fn open_writer(path: &Path) -> Result<Self> {
         Db::ensure_threads(path, WRITER_THREADS)?;
-        let cache = block_cache();
-        let mut options = options(&cache);
+        let mut options = options();
         options.create_if_missing(true);
         options.create_missing_column_families(true);
-        let families = Family::ALL.iter().map(|f| ColumnFamilyDescriptor::new(f.name(), self::options(&cache)));
+        let families = Family::ALL.iter().map(|f| ColumnFamilyDescriptor::new(f.name(), self::options()));
         let db = DB::open_cf_descriptors(&options, path, families)
             .map_err(|e| Error::Index { path: path.to_owned(), reason: e.into_string() })?;
         Ok(Db { db, path: path.to_owned() })
@@ -294,7 +283,7 @@ impl Db {
 /// Writes a table of locations that a database can take in whole. The objects must be ordered by key and distinct.
 pub fn write_table(path: &Path, objects: &[(ObjectKey, Location)]) -> Result<()> {
     let error = |e: rocksdb::Error| Error::Index { path: path.to_owned(), reason: e.into_string() };
-    let options = options(&block_cache());
+    let options = options();
     let mut writer = SstFileWriter::create(&options);
     writer.open(path).map_err(error)?;
     for (key, location) in objects {

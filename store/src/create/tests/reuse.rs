@@ -74,7 +74,8 @@ fn a_commit_goes_by_the_journal_and_not_by_its_length() {
     assert_eq!(f.store.refresh().unwrap().head("s").unwrap().unwrap().record.id, third.record.id);
 }
 
-/// A store in which a run has died after it had written the recipe of `long`, whose two chunks it had found in the checkpoint that is returned.
+/// A store in which a run has died after it had written the recipe of `long`, whose two chunks it had found in the checkpoint
+/// that is returned.
 fn with_dead_run(long: &[u8]) -> (TestStore, Ulid, PackId) {
     let test = TestStore::new();
     let half = long.len() / 2;
