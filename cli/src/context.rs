@@ -16,8 +16,9 @@ use parhelia_store::{
 
 use crate::{
     args::Global,
-    exit::{Failure, Result},
+    exit::{Code, Failure, Result},
     interrupt::Cancel,
+    limits,
     output::Output,
     progress::Bar,
 };
@@ -38,8 +39,16 @@ impl Context {
         Context { global: global.clone(), out: Output::new(global.json, global.quiet), cancel }
     }
 
-    /// The store's folder: as named, or the user's own.
+    /// The store's folder: as named, or the user's own. Fails where this process may not have what opening it takes.
     pub fn store_path(&self) -> Result<PathBuf> {
+        let path = self.named_store_path()?;
+        match limits::ensure_addresses() {
+            Ok(()) => Ok(path),
+            Err(source) => Err(Failure::File { action: "open the store", path, source }),
+        }
+    }
+
+    fn named_store_path(&self) -> Result<PathBuf> {
         if let Some(path) = &self.global.store {
             return Ok(path.clone());
         }
@@ -104,6 +113,18 @@ impl Context {
         cache.map(|cache| cache.join("parhelia"))
     }
 
+    /// The exit code of a verb that has made something, such as a checkpoint: where its report cannot be printed, `made` is said
+    /// on standard error.
+    pub fn made(&mut self, made: &str, code: Code, reported: Result<()>) -> Code {
+        let Err(failure) = reported.and_then(|()| self.out.flush()) else { return code };
+        self.out.give_up();
+        if failure.is_broken_pipe() {
+            return code;
+        }
+        tell!("parhelia: {made}, but {failure}");
+        if code == Code::Done { Code::Partly } else { code }
+    }
+
     /// Set once the user asked to stop.
     pub fn cancel(&self) -> Cancel {
         self.cancel.clone()
@@ -129,11 +150,10 @@ impl Context {
     /// The checkpoint that a selector names, kept readable as long as the pin is held.
     pub fn pinned(&self, store: &Store, selector: &str, purpose: &str) -> Result<(Checkpoint, Option<Pin>)> {
         let found = find(&store.view(), selector)?;
-        let Some(mut pin) = Pin::take_if_writable(&store.layout().pins(), purpose)? else { return Ok((found, None)) };
-        pin.add([found.record.id])?;
+        let pin = store.pin_for_reading([found.record.id], purpose, |text| self.progress().notice(text));
         // It may have been deleted before it was pinned.
         match store.refresh()?.checkpoint(found.record.id)? {
-            Some(found) => Ok((found, Some(pin))),
+            Some(found) => Ok((found, pin)),
             None => Err(parhelia_store::Error::NoCheckpoint { selector: selector.to_owned() }.into()),
         }
     }

@@ -8,6 +8,8 @@ use std::{
 use parhelia_store::{Error, ErrorKind};
 use serde_json::json;
 
+use crate::limits;
+
 /// Exit codes. Any code that is not listed means failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -70,7 +72,7 @@ pub enum Failure {
     Usage(String),
     /// It could not be printed.
     #[error("cannot write to standard output: {0}")]
-    Output(io::Error),
+    Output(#[source] io::Error),
     /// A file that the user named failed.
     #[error("cannot {action} {}: {source}", path.display())]
     File {
@@ -102,12 +104,21 @@ impl Failure {
     }
 
     /// Whether nobody reads our output any more, as behind `| head`: that is the reader's right and no failure.
-    fn is_broken_pipe(&self) -> bool {
-        match self {
-            Failure::Output(source) => source.kind() == IoKind::BrokenPipe,
-            Failure::Store(Error::Io { source, .. }) => source.kind() == IoKind::BrokenPipe,
-            _ => false,
+    pub fn is_broken_pipe(&self) -> bool {
+        let is_output = matches!(self, Failure::Output(_) | Failure::Store(_));
+        is_output && self.system_error().is_some_and(|source| source.kind() == IoKind::BrokenPipe)
+    }
+
+    /// What the system said, however deep it lies.
+    fn system_error(&self) -> Option<&io::Error> {
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            if let Some(found) = error.downcast_ref() {
+                return Some(found);
+            }
+            cause = error.source();
         }
+        None
     }
 }
 
@@ -130,6 +141,9 @@ pub fn report(failure: &Failure, json: bool) -> ExitCode {
     }
     let code = failure.code();
     tell!("parhelia: {failure}");
+    if let Some(hint) = failure.system_error().and_then(limits::hint) {
+        tell!("{hint}");
+    }
     if json {
         print_error(code, &failure.to_string());
     }

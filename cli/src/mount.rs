@@ -3,7 +3,7 @@
 use std::{
     ffi::OsString,
     fs::File,
-    io::{BufRead, BufReader, Read},
+    io::{BufRead, BufReader, Read, Seek},
     os::unix::{fs::OpenOptionsExt, process::CommandExt},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -138,17 +138,12 @@ fn arguments(context: &Context, args: &Args, what: Option<&OsString>, mountpoint
 fn background(context: &mut Context, args: &Args, what: Option<&OsString>, mountpoint: &Path) -> Result<Code> {
     close_inherited();
     let store = context.open()?;
-    let folder = store.layout().mounts();
-    disk::make_folder(&folder)?;
-    let log_path = folder.join(format!("{}.log", OpId::generate()));
     let failed = |action: &'static str, path: &Path| {
         let path = path.to_owned();
         move |source| Failure::File { action, path, source }
     };
-    let log =
-        File::options().append(true).create_new(true).mode(0o600).open(&log_path).map_err(failed("create log", &log_path))?;
-    // The process that writes to it holds it by that: as long as it is locked, the log is in use.
-    let _ = rustix::fs::flock(&log, rustix::fs::FlockOperation::NonBlockingLockExclusive);
+    let mut log = Log::open(&store.layout().mounts())?;
+    let inherited = log.file.try_clone().map_err(failed("share the log of", mountpoint))?;
     let program = std::env::current_exe().map_err(failed("find", Path::new("the program itself")))?;
     let mut child = Command::new(&program)
         .args(arguments(context, args, what, mountpoint)?)
@@ -160,7 +155,7 @@ fn background(context: &mut Context, args: &Args, what: Option<&OsString>, mount
         .env("MALLOC_MMAP_THRESHOLD_", OUTSIDE_OF_HEAP_BYTES)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(log)
+        .stderr(inherited)
         .process_group(0)
         .spawn()
         .map_err(failed("start", &program))?;
@@ -169,18 +164,47 @@ fn background(context: &mut Context, args: &Args, what: Option<&OsString>, mount
         BufReader::new(out).read_line(&mut line).map_err(failed("hear from", &program))?;
     }
     if line.contains("\"summary\"") {
-        context.out.remark(format!("Mounted on {}; log: {}.", mountpoint.display(), log_path.display()))?;
-        let (process, log) = (child.id(), log_path.display().to_string());
+        let (process, log) = (child.id(), log.place(child.id()));
+        context.out.remark(format!("Mounted on {}; log: {log}.", mountpoint.display()))?;
         context.out.summary(json!({ "mountpoint": mountpoint.display().to_string(), "process": process, "log": log }))?;
         return Ok(Code::Done);
     }
-    Err(why_it_ended(&mut child, &log_path))
+    Err(why_it_ended(&mut child, &mut log))
 }
 
-fn why_it_ended(child: &mut Child, log_path: &PathBuf) -> Failure {
+/// The log of a mount in the background.
+struct Log {
+    file: File,
+    /// Its path; `None` where the store cannot be written to: then it is in memory, for as long as the mount lives.
+    path: Option<PathBuf>,
+}
+
+impl Log {
+    fn open(folder: &Path) -> Result<Self> {
+        let path = folder.join(format!("{}.log", OpId::generate()));
+        let _ = disk::make_folder(folder);
+        if let Ok(file) = File::options().read(true).append(true).create_new(true).mode(0o600).open(&path) {
+            // The process that writes to it holds it by that: as long as it is locked, the log is in use.
+            let _ = rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive);
+            return Ok(Log { file, path: Some(path) });
+        }
+        let memory = rustix::fs::memfd_create("parhelia-mount-log", rustix::fs::MemfdFlags::CLOEXEC);
+        let file = memory.map_err(|e| Failure::File { action: "create log", path, source: e.into() })?;
+        Ok(Log { file: file.into(), path: None })
+    }
+
+    /// Where it can be read while the process serves the mount.
+    fn place(&self, process: u32) -> String {
+        self.path.as_ref().map_or_else(|| format!("/proc/{process}/fd/2"), |path| path.display().to_string())
+    }
+}
+
+fn why_it_ended(child: &mut Child, log: &mut Log) -> Failure {
     let mut said = String::new();
-    let _ = File::open(log_path).and_then(|mut log| log.read_to_string(&mut said));
-    let _ = std::fs::remove_file(log_path);
+    let _ = log.file.rewind().and_then(|()| log.file.read_to_string(&mut said));
+    if let Some(path) = &log.path {
+        let _ = std::fs::remove_file(path);
+    }
     let message = said.trim().trim_start_matches("parhelia: ").to_owned();
     let code = child.wait().map_or(Code::Failed, Code::of_process);
     Failure::Background { message: if message.is_empty() { "the mount ended without a word".into() } else { message }, code }

@@ -90,6 +90,12 @@ impl Output {
         self.out.flush().map_err(Failure::Output)
     }
 
+    /// Forgets what could not be written.
+    pub fn give_up(&mut self) {
+        let unwritten = std::mem::replace(&mut self.out, BufWriter::with_capacity(0, io::stdout()));
+        let _ = unwritten.into_parts();
+    }
+
     /// Whether what is printed goes to a terminal.
     pub fn is_terminal(&self) -> bool {
         self.terminal

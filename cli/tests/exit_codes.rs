@@ -146,6 +146,80 @@ fn a_reader_that_goes_away_is_no_failure() {
 }
 
 #[test]
+fn a_reader_that_has_enough_is_no_failure() {
+    let home = Home::new();
+    let folder = home.folder.path().join("work");
+    fs::create_dir(&folder).unwrap();
+    let content: Vec<u8> = (0..2_000_000u32).flat_map(|i| i.wrapping_mul(0x9e37_79b9).to_le_bytes()).collect();
+    fs::write(folder.join("a"), content).unwrap();
+    home.run(&["checkpoint", "create", "s", "-w", "work"]).expect(0);
+    for args in ["export latest", "checkpoint cat latest:a"] {
+        let mut command = home.command(&args.split(' ').collect::<Vec<_>>());
+        let mut child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+        let mut out = child.stdout.take().unwrap();
+        std::io::Read::read_exact(&mut out, &mut [0; 10]).unwrap();
+        drop(out);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{args}: {output:?}");
+        assert!(output.stderr.is_empty(), "{args}: {output:?}");
+    }
+}
+
+#[test]
+fn a_checkpoint_whose_report_cannot_be_printed_is_named_and_is_3() {
+    let home = Home::new();
+    let folder = home.folder.path().join("work");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("a"), "x").unwrap();
+    let archive = home.folder.path().join("a.tar.zst");
+    let archive = archive.to_str().unwrap();
+    home.run(&["checkpoint", "create", "s", "-w", "work"]).expect(0);
+    home.run(&["export", "latest", "-o", archive]).expect(0);
+    let create = ["checkpoint", "create", "s", "-w", "work"];
+    for verb in [&create[..], &["checkpoint", "create", "s", "-w", "work", "--json"], &["import", archive]] {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = home.command(verb).stdout(full).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(3), "{verb:?}: {said}");
+        let newest = home.run(&["checkpoint", "show", "latest", "--json"]).expect(0).json()[0]["id"].as_str().unwrap().to_owned();
+        assert!(said.contains(&format!("checkpoint {newest} is made")) && said.contains("No space left"), "{verb:?}: {said}");
+    }
+    // Nobody listens: what was done is done.
+    let mut child = home.command(&create).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(home.run(&["checkpoint", "list", "--json"]).expect(0).json().pop().unwrap()["checkpoints"], 5);
+}
+
+#[test]
+fn limits_of_the_process_are_errors_that_name_them() {
+    let home = Home::new();
+    let folder = home.folder.path().join("work");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("a"), "small").unwrap();
+    home.run(&["checkpoint", "create", "s", "-w", "work"]).expect(0);
+    let content: Vec<u8> = (0..500_000u32).flat_map(|i| i.wrapping_mul(0x9e37_79b9).to_le_bytes()).collect();
+    fs::write(folder.join("large"), content).unwrap();
+    let limited = |limit: &str, args: &[&str]| {
+        let command = home.command(args);
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &format!("ulimit {limit}; exec \"$0\" \"$@\"")]).arg(command.get_program()).args(command.get_args());
+        shell.env_clear().envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        common::Run::of(shell.current_dir(home.folder.path()).output().unwrap())
+    };
+    let run = limited("-f 64", &["checkpoint", "create", "s", "-w", "work"]).expect(1);
+    assert!(run.err.contains("File too large") && run.err.contains("ulimit -f"), "{run:?}");
+    home.run(&["checkpoint", "create", "s", "-w", "work"]).expect(0);
+    let run = limited("-f 64", &["checkpoint", "restore", "latest", "--to", "out"]).expect(1);
+    assert!(run.err.contains("File too large") && run.err.contains("ulimit -f"), "{run:?}");
+    home.run(&["check", "--read-data"]).expect(0);
+    for verb in [&["checkpoint", "list"][..], &["gc"], &["check"]] {
+        let run = limited("-v 200000", verb).expect(1);
+        assert!(run.err.contains("cannot open the store") && run.err.contains("raise `ulimit -v`"), "{verb:?}: {run:?}");
+    }
+}
+
+#[test]
 fn a_full_disk_is_1() {
     let home = Home::new();
     Builder::new(&home).commit("demo", "", vec![file("a", "x")]);

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use parhelia_store::{Store, name, pin::Pin};
+use parhelia_store::{Store, name};
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use ulid::Ulid;
 
@@ -132,7 +132,7 @@ pub struct Mounted {
     has_ended: bool,
     _keeper: PipeWriter,
     guard: Option<Guard>,
-    _registration: Registration,
+    _registration: Option<Registration>,
 }
 
 impl std::fmt::Debug for Mounted {
@@ -147,11 +147,13 @@ pub fn mount(store: Arc<Store>, what: What, mountpoint: &Path, options: &Options
     let failed = |source| Error::Io { action: "start a thread for", path: mountpoint.clone(), source };
     check_device()?;
     let acls = options.allow_other;
-    let registration = Registration::new(&store, &mountpoint, what.text())?;
+    // A mount of a store that cannot be written to serves as well; only nobody is told of it.
+    let registration = Registration::new(&store, &mountpoint, what.text())
+        .map_err(|e| (options.log)(&format!("{e}; `parhelia mounts` does not list this mount")))
+        .ok();
     let view: Arc<dyn View> = match what {
         What::Tree { checkpoint, path } => {
-            let mut pin = Pin::take(&store.layout().pins(), false, "mount")?;
-            pin.add([checkpoint])?;
+            let pin = store.pin_for_reading([checkpoint], "mount", |text| (options.log)(text));
             let state = store.refresh()?;
             let found = state.checkpoints()?.iter().find(|c| c.record.id == checkpoint).cloned();
             let none = parhelia_store::Error::NoCheckpoint { selector: checkpoint.to_string() };

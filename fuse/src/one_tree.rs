@@ -33,12 +33,20 @@ pub struct OneTree {
     root: u64,
     totals: Totals,
     acls: bool,
-    _pin: Mutex<Pin>,
+    _pin: Mutex<Option<Pin>>,
 }
 
 impl OneTree {
-    /// Shows the folder at `path` of the checkpoint's workspace. The pin is on the checkpoint, and held as long as it is shown.
-    pub fn new(store: &Arc<Store>, checkpoint: Checkpoint, path: &[u8], parts_bytes: u64, acls: bool, pin: Pin) -> Result<Self> {
+    /// Shows the folder at `path` of the checkpoint's workspace. The pin, if one could be had, is on the checkpoint, and held as
+    /// long as it is shown.
+    pub fn new(
+        store: &Arc<Store>,
+        checkpoint: Checkpoint,
+        path: &[u8],
+        parts_bytes: u64,
+        acls: bool,
+        pin: Option<Pin>,
+    ) -> Result<Self> {
         let parts = Arc::new(Parts::new(store.clone(), parts_bytes));
         let node = store.workspace_node(&checkpoint)?;
         let id = checkpoint.id();

@@ -1,6 +1,6 @@
 //! Appending events: under the writer lock, each at most once, as a chain, and nothing by a run that a newer one has taken over from.
 
-use std::{collections::HashMap, path::PathBuf};
+use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
 use jiff::Timestamp;
 use ulid::Ulid;
@@ -10,7 +10,8 @@ use crate::{
     event::{self, Appended, EVENT_SCHEMA, Event, NewEvent, kind},
     fold::{Folds, Unfit},
     id::OpId,
-    journal::{Entry, Position, encode_entry},
+    journal::{Entry, Journal, Position, Tail, encode_entry},
+    lock::WriterLock,
     progress::Progress,
     store::Store,
     view::{self, Db, View},
@@ -44,7 +45,7 @@ impl Store {
         progress: &dyn Progress,
     ) -> Result<Vec<Appended>> {
         let lock = self.lock(progress)?;
-        let view = self.refresh()?;
+        let (view, tail) = self.latest(&lock)?;
         let new = make(&view)?;
         let mut chain = Chain::new(&view)?;
         let appended = new.iter().map(|new| chain.add(new)).collect::<Result<Vec<_>>>()?;
@@ -52,10 +53,24 @@ impl Store {
         if entries.is_empty() {
             return Ok(appended);
         }
-        let settled = self.append(&lock, &entries)?;
+        let settled = Journal::new(self.layout().journal()).append(&tail, &entries)?;
         drop(lock);
         self.catch_up("what happened is recorded", &settled, &Default::default(), progress);
         Ok(appended)
+    }
+
+    /// The state of the store up to the journal's very end, and that end, for appending behind it. [`Store::refresh`] goes by
+    /// file names and lengths, which a network filesystem may give from a cache; what is appended is decided by what was read.
+    pub(crate) fn latest(&self, _lock: &WriterLock) -> Result<(Arc<View>, Tail)> {
+        let journal = Journal::new(self.layout().journal());
+        let mut view = self.refresh()?;
+        loop {
+            let tail = journal.read(view.end())?;
+            if tail.records.is_empty() {
+                return Ok((view, tail));
+            }
+            view = self.reopen()?;
+        }
     }
 
     /// Takes in what was appended just now, and brings RocksDB up to it if that is due. `done` exists by now, so that this cannot be done
@@ -72,7 +87,7 @@ impl Store {
 
     /// All events behind a sequence, with theirs, in order. Reads the journal.
     pub fn events_after(&self, sequence: u64) -> Result<Vec<(u64, Event)>> {
-        let tail = crate::journal::Journal::new(self.layout().journal()).read(&crate::journal::Position::start())?;
+        let tail = Journal::new(self.layout().journal()).read(&Position::start())?;
         let events = tail.records.into_iter().filter(|logged| logged.sequence > sequence);
         Ok(events
             .filter_map(|logged| match logged.entry {
@@ -187,7 +202,7 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
-    use crate::{event::Actor, testing::TestStore};
+    use crate::{event::Actor, testing::TestStore, view::tests::with_cached_lengths};
 
     #[derive(Default)]
     struct Notices(Mutex<Vec<String>>);
@@ -214,5 +229,16 @@ mod tests {
         assert_eq!(test.open().events_after(0).unwrap().len(), 70);
         test.store.append_events(&[event(70)], &()).unwrap();
         assert_eq!(test.store.events_after(0).unwrap().len(), 71);
+    }
+
+    #[test]
+    fn what_another_process_has_appended_is_known_though_no_file_seems_to_have_grown() {
+        let test = TestStore::new();
+        let note = NewEvent::new("note", "1".to_owned(), Actor { user: None, via: "test".into() });
+        let note = NewEvent { idempotency_key: Some("once".into()), ..note };
+        test.another().store.append_events(std::slice::from_ref(&note), &()).unwrap();
+        let again = with_cached_lengths(|| test.store.append_events(&[note], &())).unwrap();
+        assert!(again[0].existed);
+        assert_eq!(test.open().events_after(0).unwrap().len(), 1);
     }
 }

@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 
 use crate::id::{OpId, PackId};
 
+/// How an index that is being made is named in `cache/`, behind the id of the operation that makes it.
+pub(crate) const NEW_INDEX: &str = ".view.new";
+
 /// The paths of a store.
 #[derive(Clone, Debug)]
 pub struct Layout {

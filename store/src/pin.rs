@@ -6,6 +6,7 @@ use std::{
     io::{Read, Seek, Write},
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
+    sync::atomic::Ordering,
 };
 
 use rustix::fs::{FlockOperation, flock};
@@ -13,9 +14,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     disk,
-    error::{Error, IoContext, Result},
+    error::{IoContext, Result},
     id::{OpId, Ulid, hex},
     lock::release,
+    store::Store,
 };
 
 /// What a pin's file says.
@@ -131,16 +133,6 @@ impl Pin {
         }
     }
 
-    /// Makes a reader's pin. `None` on a medium that cannot be written, where nothing is collected either.
-    pub fn take_if_writable(folder: &Path, purpose: &str) -> Result<Option<Self>> {
-        use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
-        match Self::take(folder, false, purpose) {
-            Ok(pin) => Ok(Some(pin)),
-            Err(Error::Io { source, .. }) if matches!(source.kind(), ReadOnlyFilesystem | PermissionDenied) => Ok(None),
-            Err(e) => Err(e),
-        }
-    }
-
     /// Says where things are built that are to go if this process dies. Synced, because those may be.
     pub fn leaves(&mut self, leaves: Leaves) -> Result<()> {
         self.text.leaves = Some(leaves);
@@ -151,8 +143,9 @@ impl Pin {
 
     /// Pins checkpoints as well. The caller looks again, afterwards, whether they are still there.
     pub fn add(&mut self, checkpoints: impl IntoIterator<Item = Ulid>) -> Result<()> {
-        self.text.checkpoints.extend(checkpoints);
-        self.write()
+        let known: HashSet<Ulid> = self.text.checkpoints.iter().copied().collect();
+        self.text.checkpoints.extend(checkpoints.into_iter().filter(|id| !known.contains(id)));
+        if self.text.checkpoints.len() == known.len() { Ok(()) } else { self.write() }
     }
 
     /// Lets go without removing the file: what the operation left behind is found by it.
@@ -167,6 +160,32 @@ impl Pin {
             .and_then(|()| self.file.write_all(&bytes))
             .and_then(|()| self.file.set_len(bytes.len() as u64))
             .at("write pin", &self.path)
+    }
+}
+
+impl Store {
+    /// A reader's pin on checkpoints. Reading needs no writing: where no pin can be made, as in a full or read-only store, this
+    /// says so once and gives `None`. What gc removes meanwhile is then an error, and never wrong bytes, because every object is
+    /// checked against its id.
+    pub fn pin_for_reading(
+        &self,
+        checkpoints: impl IntoIterator<Item = Ulid>,
+        purpose: &str,
+        notice: impl FnOnce(&str),
+    ) -> Option<Pin> {
+        let taken = Pin::take(&self.layout().pins(), false, purpose).and_then(|mut pin| {
+            pin.add(checkpoints)?;
+            Ok(pin)
+        });
+        match taken {
+            Ok(pin) => Some(pin),
+            Err(e) => {
+                if !self.reads_unpinned.swap(true, Ordering::Relaxed) {
+                    notice(&format!("{e}; reading goes on without a pin, and fails where gc removes what is being read"));
+                }
+                None
+            }
+        }
     }
 }
 
@@ -253,6 +272,7 @@ pub fn remove_dead(folder: &Path, op: OpId) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{TestStore, collect, content_of, files};
 
     #[test]
     fn pins_live_as_long_as_they_are_held() {
@@ -268,5 +288,27 @@ mod tests {
         assert_eq!(list(dir.path()).unwrap().iter().filter(|p| !p.alive).count(), 1);
         drop(pin);
         assert_eq!(list(dir.path()).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_reader_without_a_pin_reads_on_and_fails_where_gc_has_been() {
+        let test = TestStore::new();
+        let (id, _) = (test.checkpoint(&files(1, 9)), test.checkpoint(&files(2, 9)));
+        let (early, late) = (test.open(), test.open());
+        let checkpoint = test.get(id);
+        let pins = test.store.layout().pins();
+        fs::rename(&pins, pins.with_extension("away")).unwrap();
+        fs::write(&pins, "no folder").unwrap();
+        let mut said = Vec::new();
+        for _ in 0..2 {
+            assert!(early.pin_for_reading([id], "test", |text| said.push(text.to_owned())).is_none());
+        }
+        assert!(said.len() == 1 && said[0].contains("without a pin"), "{said:?}");
+        assert_eq!(content_of(&early, &checkpoint).unwrap(), files(1, 9));
+        fs::remove_file(&pins).unwrap();
+        fs::rename(pins.with_extension("away"), &pins).unwrap();
+        test.delete(id);
+        collect(&test);
+        assert!(matches!(content_of(&late, &checkpoint), Err(crate::Error::Missing { .. })));
     }
 }

@@ -6,7 +6,7 @@ use std::{
     num::NonZeroUsize,
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::{Arc, Mutex, PoisonError, RwLock, atomic::AtomicBool},
     time::Duration,
 };
 
@@ -161,6 +161,8 @@ pub struct Store {
     renewing: Mutex<()>,
     blocks: BlockCache,
     packs: Mutex<lru::LruCache<PackId, Arc<PackFile>>>,
+    /// A reader's pin could not be made, and that was said.
+    pub(crate) reads_unpinned: AtomicBool,
 }
 
 impl std::fmt::Debug for Store {
@@ -222,6 +224,7 @@ impl Store {
             renewing: Mutex::default(),
             blocks: BlockCache::new(options.cache_bytes),
             packs: Mutex::new(lru::LruCache::new(PACK_FILES_MAX)),
+            reads_unpinned: AtomicBool::new(false),
         })
     }
 
@@ -303,12 +306,10 @@ impl Store {
         Ok(view)
     }
 
-    /// Appends to the journal behind what this store's view shows, which the caller has refreshed under the lock that it holds. It is for
-    /// the caller to refresh the view again.
-    pub(crate) fn append(&self, _lock: &WriterLock, entries: &[Entry]) -> Result<Position> {
-        let journal = Journal::new(self.layout.journal());
-        let tail = journal.read(self.view().end())?;
-        journal.append(&tail, entries)
+    /// Appends to the journal. It is for the caller to refresh the view again.
+    pub(crate) fn append(&self, lock: &WriterLock, entries: &[Entry]) -> Result<Position> {
+        let (_, tail) = self.latest(lock)?;
+        Journal::new(self.layout.journal()).append(&tail, entries)
     }
 
     /// The state of the store, with nothing in it that somebody else may still take back or that a power cut would: whatever is not to be

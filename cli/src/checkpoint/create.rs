@@ -174,15 +174,19 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         false => retention::after(&store, &outcome, &config.retention, &context.actor(), &progress),
     };
     drop(progress);
-    let is_partial = report(context, &outcome, verified.as_ref(), pruned.as_ref(), began)?;
+    let id = outcome.checkpoint.id();
     if let Some(e) = &unverified {
-        tell!("parhelia: checkpoint {} is made, but could not be verified: {e}", outcome.checkpoint.id());
+        tell!("parhelia: checkpoint {id} is made, but could not be verified: {e}");
     }
-    Ok(match (is_damaged, is_partial || unverified.is_some()) {
+    let complete = outcome.checkpoint.is_complete() && verified.as_ref().is_none_or(VerifyReport::is_complete);
+    let code = match (is_damaged, complete && unverified.is_none()) {
         (true, _) => Code::Corrupt,
-        (_, true) => Code::Partly,
+        (_, false) => Code::Partly,
         _ => Code::Done,
-    })
+    };
+    let reported = report(context, &outcome, verified.as_ref(), pruned.as_ref(), began);
+    let made = if outcome.skipped { "is as the workspace" } else { "is made" };
+    Ok(context.made(&format!("checkpoint {id} {made}"), code, reported))
 }
 
 /// How long a rollback that is under way is waited for.
@@ -225,14 +229,14 @@ fn session_of(store: &Store, named: Option<String>, run: Option<&Run>, workspace
     Ok(here.max_by_key(|session| session.changed_at).map_or(name, |session| session.id))
 }
 
-/// Prints the outcome; says whether something is not in the checkpoint as it was.
+/// Prints the outcome.
 fn report(
     context: &mut Context,
     outcome: &Outcome,
     verified: Option<&VerifyReport>,
     pruned: Option<&retention::Report>,
     began: Instant,
-) -> Result<bool> {
+) -> Result<()> {
     let (mut excluded, mut unreadable, mut changing) = (0u64, 0u64, 0u64);
     for omission in &outcome.omissions {
         match omission.reason {
@@ -316,8 +320,7 @@ fn report(
         "removed": pruned.map_or(0, |report| report.removed.len()),
         "lock_held_ms": outcome.lock_held_ms,
         "duration_ms": u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
-    }))?;
-    Ok(!complete)
+    }))
 }
 
 /// What was done, step by step.

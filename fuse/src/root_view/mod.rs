@@ -49,7 +49,7 @@ const MANIFEST: &[u8] = b"manifest.json";
 /// A checkpoint whose tree is looked at. It is pinned as long as anything reads it.
 struct Open {
     tree: TreeView,
-    _pin: Mutex<Pin>,
+    _pin: Mutex<Option<Pin>>,
 }
 
 /// What is needed to make new lists.
@@ -134,8 +134,7 @@ impl RootView {
             return Ok(open.clone());
         }
         let id = self.fresh()?.checkpoint(number).ok_or(Fault::Stale)?.record.id;
-        let mut pin = Pin::take(&self.store.layout().pins(), false, "mount")?;
-        pin.add([id])?;
+        let pin = self.store.pin_for_reading([id], "mount", |_| {});
         // Whether it is still there counts once it is pinned.
         let checkpoint = self.fresh()?.checkpoint(number).ok_or(Fault::Stale)?.clone();
         let tree = self.tree(number, checkpoint)?;

@@ -6,15 +6,17 @@ use crate::{
     disk,
     error::{Error, IoContext, Result},
     id::{OpId, PackId},
-    layout::Layout,
+    journal::Journal,
+    layout::{Layout, NEW_INDEX},
     lock::{IndexLock, WriterLock},
+    pin::Pin,
     progress::{Phase, Progress},
     store::Config,
     view::{self, View},
 };
 
-/// Derives the index anew from the journal and the packs. The old one is set aside first, and comes back if that fails. Waits for the
-/// writer lock up to `lock_timeout`.
+/// Derives the index anew from the journal and the packs, beside the old one, and then puts it in that one's place. The writer
+/// lock is held for a moment alone, and waited for up to `lock_timeout`.
 pub fn rebuild_index(root: &Path, lock_timeout: Duration, progress: &dyn Progress) -> Result<()> {
     let layout = Layout { root: root.to_owned() };
     let config = match Config::read(&layout.config(), root) {
@@ -24,33 +26,51 @@ pub fn rebuild_index(root: &Path, lock_timeout: Duration, progress: &dyn Progres
         other => other?,
     };
     config.check_writable(root)?;
-    let _writer = WriterLock::take(root, lock_timeout, progress)?;
-    let lock = IndexLock::take(root)?;
-    // What cannot be read cannot be derived from: look before anything is moved.
-    let known = View::from_journal(&layout)?;
-    let packs = known.packs()?;
-    let bytes = packs.values().map(|pack| pack.bytes).sum();
+    [layout.pins(), layout.cache()].iter().try_for_each(|folder| disk::make_folder(folder))?;
+    // Packs that gc condemns meanwhile stay until this is done.
+    let pin = Pin::take(&layout.pins(), true, "rebuild the index")?;
+    let known = settled_view(&layout, lock_timeout, progress)?;
+    let bytes = known.packs()?.values().map(|pack| pack.bytes).sum();
     progress.phase(Phase::Check, None, Some(bytes));
+    let new = layout.cache().join(format!("{}{NEW_INDEX}", pin.op));
+    let made = view::derive(&layout, &new, known.end()).and_then(|()| put_in_place(&layout, &new));
+    if made.is_err() {
+        let _ = fs::remove_dir_all(&new);
+    }
+    made?;
+    // The new index leaves out what such a pack held.
+    let is_short = |id: PackId, bytes: u64| !fs::metadata(layout.pack(id)).is_ok_and(|meta| meta.len() == bytes);
+    let packs = View::open(&layout)?.packs()?;
+    if packs.iter().any(|(id, state)| state.condemned.is_none() && is_short(*id, state.bytes)) {
+        forget_stat_caches(&layout)?;
+    }
+    Ok(())
+}
+
+/// The store as the journal tells it, up to a place that nobody takes back any more.
+fn settled_view(layout: &Layout, lock_timeout: Duration, progress: &dyn Progress) -> Result<View> {
+    loop {
+        let known = View::from_journal(layout)?;
+        let _writer = WriterLock::take(&layout.root, lock_timeout, progress)?;
+        if Journal::new(layout.journal()).confirms(known.end())? {
+            return Ok(known);
+        }
+    }
+}
+
+/// Has a new index take the place of the old one, which comes back where that fails.
+fn put_in_place(layout: &Layout, new: &Path) -> Result<()> {
+    let _lock = IndexLock::take(&layout.root)?;
     let aside = layout.cache().join(format!("view.{}.old", OpId::generate()));
     match fs::rename(layout.view(), &aside) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e).at("set aside", layout.view()),
         _ => {}
     }
-    if let Err(e) =
-        disk::make_folder(&layout.view()).and_then(|()| view::absorb_locked(&layout, &Default::default(), known.end(), &lock))
-    {
-        if aside.exists() {
-            let _ = fs::remove_dir_all(layout.view());
-            let _ = fs::rename(&aside, layout.view());
-        }
-        return Err(e);
+    if let Err(e) = fs::rename(new, layout.view()) {
+        let _ = fs::rename(&aside, layout.view());
+        return Err(e).at("rename into place", layout.view());
     }
-    disk::sync_folder(root)?;
-    // The new index leaves out what such a pack held.
-    let is_short = |id: PackId, bytes: u64| !fs::metadata(layout.pack(id)).is_ok_and(|meta| meta.len() == bytes);
-    if packs.iter().any(|(id, state)| state.condemned.is_none() && is_short(*id, state.bytes)) {
-        forget_stat_caches(&layout)?;
-    }
+    disk::sync_folder(&layout.root)?;
     match fs::remove_dir_all(&aside) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e).at("remove folder", &aside),
         _ => Ok(()),

@@ -272,6 +272,30 @@ fn making_the_index_anew_waits_as_long_as_it_is_told() {
 }
 
 #[test]
+fn checkpoints_are_made_while_the_index_is_made_anew() {
+    let test = TestStore::new();
+    let dead = test.checkpoint(&files(1, 9));
+    let kept = test.checkpoint(&files(2, 9));
+    test.store.absorb().unwrap();
+    test.delete(dead);
+    let (path, made) = (test.store.path().to_owned(), std::sync::Mutex::new(None));
+    let progress = AtBegin::new(|| {
+        let other = TestStore::at(path);
+        let id = other.checkpoint(&files(3, 9));
+        crate::gc::run(&other.store, &crate::gc::GcOptions::no_repack(), &()).unwrap();
+        *made.lock().unwrap() = Some(id);
+    });
+    rebuild_index(test.store.path(), PATIENCE, &progress).unwrap();
+    let made = made.lock().unwrap().unwrap();
+    assert_eq!(test.another().ids(), [kept, made]);
+    assert_eq!(crate::testing::content_of(&test.open(), &test.get(made)).unwrap(), files(3, 9));
+    crate::gc::run(&test.open(), &crate::gc::GcOptions::default(), &()).unwrap();
+    assert!(check(&test, &ALL).is_clean());
+    let left = fs::read_dir(test.store.layout().cache()).unwrap().flatten().map(|entry| entry.file_name());
+    assert_eq!(left.collect::<Vec<_>>(), Vec::<std::ffi::OsString>::new());
+}
+
+#[test]
 fn what_was_verified_before_is_not_looked_at_again() {
     let test = TestStore::new();
     let mut content = files(1, 40);

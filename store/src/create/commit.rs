@@ -8,6 +8,7 @@ use std::{
 
 use super::{
     belonging::{Belonging, settle},
+    orphans::AdoptedContent,
     sink::{Batch, Finished, PackSink, Sink},
 };
 use crate::{
@@ -86,7 +87,7 @@ fn try_commit(
 
     let lock = store.lock(progress)?;
     let began = Instant::now();
-    let current = store.refresh()?;
+    let (current, tail) = store.latest(&lock)?;
     if !current.lost(&written.reused)?.is_empty() {
         return Ok(None);
     }
@@ -94,22 +95,21 @@ fn try_commit(
     if settle(&mut record, &current)? {
         // Another process committed to this session meanwhile, or took it over: the record is sealed anew, behind what that did.
         sealed = seal(&record)?;
-        let extra = Sink::Store(Box::new(PackSink::new(store, current.clone(), pin.op, HashMap::new(), infos.len() as u32)));
+        let next = AdoptedContent { next_pack: written.next_pack, ..AdoptedContent::default() };
+        let extra = Sink::Store(Box::new(PackSink::new(store, current.clone(), pin.op, next)));
         store_record(&extra, &sealed)?;
         if let Sink::Store(packs) = extra {
             infos.extend(sync(store, packs.finish()?.packs, &[])?);
             tables.clear();
         }
     }
-    let journal = Journal::new(layout.journal());
-    let tail = journal.read(current.end())?;
     let mut chain = Chain::new(&current)?;
     for event in belonging.events(&current, &record)? {
         chain.add(&event)?;
     }
     let mut entries = chain.entries;
     entries.push(Entry::Commit { op: pin.op, record: sealed.clone(), packs: infos.clone() });
-    let end = journal.append(&tail, &entries)?;
+    let end = Journal::new(layout.journal()).append(&tail, &entries)?;
     let stored_bytes = infos.iter().map(|info| info.bytes).sum();
     let lock_held_ms = began.elapsed().as_millis() as u64;
     drop(lock);

@@ -54,7 +54,7 @@ pub fn import(store: &Store, archive: &mut Reader<'_>, options: &ImportOptions, 
     store.refresh()?;
     let adopted = orphans::adopt(store, pin.op, progress)?;
     progress.phase(Phase::Archive, None, None);
-    let packs = PackSink::new(store, store.view(), pin.op, adopted.objects, adopted.packs.len() as u32);
+    let packs = PackSink::new(store, store.view(), pin.op, adopted.content);
     let sink = Sink::Store(Box::new(packs));
     let gathered = gather(store, archive, &sink, progress).and_then(|gathered| {
         if let Some(origin) = archive.record().filter(|_| options.session.is_none()) {

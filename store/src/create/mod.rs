@@ -171,7 +171,7 @@ fn attempt(
 
     let expected = base.as_ref().map(|base| &base.record.workspace);
     progress.phase(Phase::Capture, expected.map(|w| w.files), expected.map(|w| w.bytes));
-    let packs = PackSink::new(store, store.view(), pin.op, adopted.objects, adopted.packs.len() as u32);
+    let packs = PackSink::new(store, store.view(), pin.op, adopted.content);
     let sink = Sink::Store(Box::new(packs));
     state.begin();
     let walk = Walk {
@@ -315,8 +315,9 @@ fn read_base(store: &Store, base: Option<Checkpoint>, progress: &dyn Progress) -
 pub fn look<'a>(store: &'a Store, options: &Options, progress: &dyn Progress) -> Result<(Node, Looked<'a>, Vec<Omission>)> {
     let target = Target::open(store, &options.workspace)?;
     let excluder = Excluder::new(options.rules.clone(), options.listed.clone())?;
-    let mut pin = Pin::take_if_writable(&store.layout().pins(), "look")?;
     let cache = StatCache::open(store.layout(), &target.path).filter(|_| !options.thorough);
+    let base = cache.as_ref().map(|cache| cache.trailer.base);
+    let mut pin = store.pin_for_reading(base, "look", |text| progress.notice(text));
     let base = pin_base(store, pin.as_mut(), cache.as_ref())?;
     let cache = cache.filter(|_| base.is_some());
     progress.phase(Phase::Plan, None, None);
@@ -526,9 +527,9 @@ fn new_record(
 fn abandon(pin: Pin, sink: Sink<'_>, error: Error) -> Error {
     let whole = match sink {
         Sink::Store(packs) => packs.give_up(),
-        Sink::Look(_) => 0,
+        Sink::Look(_) => false,
     };
-    if whole > 0 {
+    if whole {
         pin.leave();
     }
     error

@@ -6,13 +6,17 @@ use std::{
 };
 
 use crate::{
+    codec::Malformed,
     error::{IoContext, Result},
-    id::{ObjectKey, OpId, PackId},
+    gc::{Copier, NewPacks, read_recipe_root},
+    id::{ObjectId, ObjectKey, OpId, PackId},
     layout::Layout,
-    pack::{Location, PackFile, PackInfo},
+    pack::{Location, ObjectKind, PackFile, PackInfo},
     pin,
     progress::Progress,
+    recipe::{self, Node},
     store::Store,
+    view::View,
 };
 
 /// What was taken up.
@@ -20,10 +24,27 @@ use crate::{
 pub struct Adopted {
     /// The packs, under their new names.
     pub packs: Vec<PackInfo>,
-    /// Their objects.
-    pub objects: HashMap<ObjectKey, Location>,
+    /// What the run need not write again.
+    pub content: AdoptedContent,
     /// What the caller should know.
     pub notices: Vec<String>,
+}
+
+/// The objects of adopted packs. Every recipe among them is whole, as long as none of the packs that they lean on is condemned.
+#[derive(Default)]
+pub struct AdoptedContent {
+    /// Where the objects lie.
+    pub objects: HashMap<ObjectKey, Location>,
+    /// Packs of the store that hold parts of adopted recipes.
+    pub leans_on: HashSet<PackId>,
+    /// Number of the run's next pack.
+    pub next_pack: u32,
+}
+
+/// A recipe's root in an adopted pack.
+struct Root {
+    at: Location,
+    id: ObjectId,
 }
 
 /// Takes up the packs of dead runs for the operation `op`. Every block of them is checked; a torn pack is left to gc.
@@ -40,17 +61,18 @@ pub fn adopt(store: &Store, op: OpId, progress: &dyn Progress) -> Result<Adopted
         seized.extend(pin::seize(&layout.pins(), *op)?.map(|file| (*op, file)));
     }
     // In this order: a run that is over has committed by now, or never will. What it has committed is no longer its to take up.
-    let known: HashSet<PackId> = store.refresh()?.packs()?.into_keys().collect();
+    let view = store.refresh()?;
+    let known: HashSet<PackId> = view.packs()?.into_keys().collect();
     let dead: Vec<OpId> = seized.iter().map(|(op, _)| *op).collect();
-    let mut torn = HashSet::new();
+    let (mut torn, mut roots) = (HashSet::new(), Vec::new());
     for pack in packs_of(layout, &dead)? {
         if known.contains(&pack) {
             continue;
         }
-        let mut objects = Vec::new();
+        let mut entries = Vec::new();
         let scanned = PackFile::open(&layout.pack(pack), pack).and_then(|file| {
             file.scan(true, |location, directory| {
-                objects.extend(directory.entries.iter().map(|e| (e.id.key(), location)));
+                entries.extend(directory.entries.iter().map(|e| (e.kind, e.id, location)));
                 Ok(())
             })
         });
@@ -58,14 +80,20 @@ pub fn adopt(store: &Store, op: OpId, progress: &dyn Progress) -> Result<Adopted
             torn.insert(pack.op());
             continue;
         };
-        let ours = PackId::new(op, adopted.packs.len() as u32);
+        let ours = PackId::new(op, adopted.content.next_pack);
         // The rename decides between two runs that want the same pack, and against gc.
         if fs::rename(layout.pack(pack), layout.pack(ours)).is_err() {
             continue;
         }
-        adopted.objects.extend(objects.into_iter().map(|(key, at)| (key, Location { pack: ours, ..at })));
+        adopted.content.next_pack += 1;
+        for (kind, id, at) in entries {
+            let at = Location { pack: ours, ..at };
+            adopted.content.objects.insert(id.key(), at);
+            roots.extend((kind == ObjectKind::RecipeRoot).then_some(Root { at, id }));
+        }
         adopted.packs.push(PackInfo { id: ours, ..info });
     }
+    drop_broken_recipes(store, &view, op, roots, &mut adopted)?;
     for op in dead.iter().filter(|op| !torn.contains(op)) {
         pin::remove_dead(&layout.pins(), *op)?;
     }
@@ -75,6 +103,99 @@ pub fn adopt(store: &Store, op: OpId, progress: &dyn Progress) -> Result<Adopted
         adopted.notices.push(text);
     }
     Ok(adopted)
+}
+
+/// Takes recipes of which a part is missing out of adopted packs: the dead run may not have come to write all chunks of a file,
+/// and gc may since have removed what it reused. Left in a pack, such a recipe would be found for its file's content, however
+/// that is cut now.
+fn drop_broken_recipes(store: &Store, view: &View, op: OpId, roots: Vec<Root>, adopted: &mut Adopted) -> Result<()> {
+    let mut broken: HashMap<PackId, HashSet<ObjectId>> = HashMap::new();
+    for root in roots {
+        match parts_in_store(store, view, &adopted.content.objects, &root)? {
+            Some(packs) => adopted.content.leans_on.extend(packs),
+            None => _ = broken.entry(root.at.pack).or_default().insert(root.id),
+        }
+    }
+    if broken.is_empty() {
+        return Ok(());
+    }
+    let content = &mut adopted.content;
+    content.objects.retain(|_, at| !broken.contains_key(&at.pack));
+    adopted.packs.retain(|info| !broken.contains_key(&info.id));
+    let mut rewritten = NewPacks::new(store, op, &mut content.next_pack);
+    let mut copier = Copier::new(&mut rewritten)?;
+    for (pack, recipes) in &broken {
+        let file = PackFile::open(&store.layout().pack(*pack), *pack)?;
+        file.scan(false, |location, directory| {
+            let keep: Vec<bool> = directory.entries.iter().map(|entry| !recipes.contains(&entry.id)).collect();
+            if keep.contains(&true) { copier.copy_block(&file, location, directory, &keep) } else { Ok(()) }
+        })?;
+    }
+    copier.finish()?;
+    rewritten.sync()?;
+    let infos = rewritten.infos();
+    rewritten.keep();
+    for info in &infos {
+        PackFile::open(&store.layout().pack(info.id), info.id)?.scan(false, |location, directory| {
+            content.objects.extend(directory.entries.iter().map(|entry| (entry.id.key(), location)));
+            Ok(())
+        })?;
+    }
+    adopted.packs.extend(infos);
+    let replaced: Vec<PackId> = broken.into_keys().collect();
+    store.close_packs(&replaced);
+    for pack in replaced {
+        fs::remove_file(store.layout().pack(pack)).at("remove", store.layout().pack(pack))?;
+    }
+    Ok(())
+}
+
+/// The packs of the store in which parts of an adopted recipe lie; `None` where a part is nowhere.
+fn parts_in_store(
+    store: &Store,
+    view: &View,
+    adopted: &HashMap<ObjectKey, Location>,
+    root: &Root,
+) -> Result<Option<HashSet<PackId>>> {
+    let mut packs = HashSet::new();
+    let mut locate = |id: ObjectId| -> Result<Option<Location>> {
+        if let Some(at) = adopted.get(&id.key()) {
+            return Ok(Some(*at));
+        }
+        let found = view.locate(id)?;
+        packs.extend(found.map(|at| at.pack));
+        Ok(found)
+    };
+    let Some((_, node)) = read(store, root.at, root.id, read_recipe_root)? else { return Ok(None) };
+    let (mut pending, mut seen) = (vec![node], HashSet::new());
+    while let Some(node) = pending.pop() {
+        match node {
+            Node::Chunks(runs) => {
+                for id in runs.iter().map(|run| run.id.object()) {
+                    if locate(id)?.is_none() {
+                        return Ok(None);
+                    }
+                }
+            }
+            Node::Nodes(nodes) => {
+                for id in nodes.iter().map(|(id, _)| id.object()).filter(|id| seen.insert(*id)).collect::<Vec<_>>() {
+                    let node = locate(id)?.map(|at| read(store, at, id, recipe::decode_node)).transpose()?.flatten();
+                    let Some(node) = node else { return Ok(None) };
+                    pending.push(node);
+                }
+            }
+        }
+    }
+    Ok(Some(packs))
+}
+
+/// Reads a part of a recipe; `None` where it is damaged or gone.
+fn read<T>(store: &Store, at: Location, id: ObjectId, decode: impl Fn(&[u8]) -> Result<T, Malformed>) -> Result<Option<T>> {
+    match store.block(at) {
+        Ok(block) => Ok(block.object(id).and_then(|bytes| decode(bytes).ok())),
+        Err(e) if e.is_damage() => Ok(None),
+        Err(e) => Err(e),
+    }
 }
 
 fn packs_of(layout: &Layout, ops: &[OpId]) -> Result<Vec<PackId>> {

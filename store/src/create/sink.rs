@@ -11,6 +11,7 @@ use std::{
     thread::JoinHandle,
 };
 
+use super::orphans::AdoptedContent;
 use crate::{
     error::{Error, IoContext, Result},
     format::{BLOCK_BYTES_MAX, DATA_BLOCK_BYTES, LARGE_BLOCK_BYTES, META_BLOCK_BYTES, PACK_BYTES},
@@ -65,7 +66,7 @@ pub struct PackSink<'a> {
     level: i32,
     claimed: [Mutex<HashSet<ObjectKey>>; SHARDS],
     adopted: HashMap<ObjectKey, Location>,
-    adopted_packs: usize,
+    has_adopted: bool,
     /// Packs in which dedup found something.
     reused: Mutex<HashSet<PackId>>,
     packs: Mutex<Packs>,
@@ -142,22 +143,24 @@ pub struct Written {
     pub reused: HashSet<PackId>,
     /// Raw bytes of the new objects.
     pub new_bytes: u64,
+    /// Number of the operation's next pack.
+    pub next_pack: u32,
 }
 
 impl<'a> PackSink<'a> {
-    /// A sink for the operation `op`. `adopted` are objects that lie in packs of an interrupted run which this one took over;
-    /// `next_pack` is the number of its first own pack.
-    pub fn new(store: &'a Store, view: Arc<View>, op: OpId, adopted: HashMap<ObjectKey, Location>, next_pack: u32) -> Self {
+    /// A sink for the operation `op`, which may have taken up packs of an interrupted run.
+    pub fn new(store: &'a Store, view: Arc<View>, op: OpId, adopted: AdoptedContent) -> Self {
+        let AdoptedContent { objects, leans_on, next_pack } = adopted;
         PackSink {
-            adopted_packs: next_pack as usize,
+            has_adopted: !objects.is_empty(),
             store,
             layout: store.layout(),
             view,
             op,
             level: store.config().compression_level,
             claimed: Default::default(),
-            adopted,
-            reused: Mutex::default(),
+            adopted: objects,
+            reused: Mutex::new(leans_on),
             packs: Mutex::new(Packs { number: next_pack, ..Packs::default() }),
             placed: Mutex::default(),
             new_bytes: AtomicU64::new(0),
@@ -218,13 +221,13 @@ impl<'a> PackSink<'a> {
         Ok(())
     }
 
-    /// Drops the unfinished pack and keeps the whole ones; says how many those are.
-    pub fn give_up(self) -> usize {
+    /// Drops the unfinished pack and keeps the whole ones; says whether there are any.
+    pub fn give_up(self) -> bool {
         let mut packs = self.packs.into_inner().unwrap_or_else(PoisonError::into_inner);
         if packs.current.take().is_some() {
             let _ = fs::remove_file(self.layout.pack(PackId::new(self.op, packs.number - 1)));
         }
-        packs.finished.len() + self.adopted_packs
+        !packs.finished.is_empty() || self.has_adopted
     }
 
     /// Removes all packs that were written.
@@ -245,7 +248,8 @@ impl<'a> PackSink<'a> {
         objects.sort_unstable_by_key(|(key, _)| *key);
         objects.dedup_by_key(|(key, _)| *key);
         let reused = self.reused.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok(Written { packs: packs.finished, objects, reused, new_bytes: self.new_bytes.into_inner() })
+        let new_bytes = self.new_bytes.into_inner();
+        Ok(Written { packs: packs.finished, objects, reused, new_bytes, next_pack: packs.number })
     }
 }
 

@@ -1,4 +1,5 @@
 mod belonging;
+mod reuse;
 mod scoped;
 mod stamps;
 mod state;
@@ -586,7 +587,7 @@ fn objects_share_a_block_where_they_fit_and_what_fits_none_is_refused() {
         let id = ObjectId(blake3::derive_key(crate::format::context::TABLE, &bytes));
         crate::recipe::Encoded { kind: crate::pack::ObjectKind::Table, id, bytes, tail_bytes: 0 }
     };
-    let sink = Sink::Store(Box::new(PackSink::new(&f.store, store_view, pin.op, HashMap::new(), 0)));
+    let sink = Sink::Store(Box::new(PackSink::new(&f.store, store_view, pin.op, Default::default())));
     let mut batch = Batch::new(&sink).unwrap();
     batch.meta(table(1000, 1)).unwrap();
     batch.meta(table(BLOCK_BYTES_MAX, 2)).unwrap();

@@ -36,6 +36,7 @@ pub(super) fn publish(
     }
     // Most of what is new is marked before the lock is taken, so that it is held for milliseconds.
     catch_up(store, survey, progress)?;
+    spare_what_is_new(survey, &mut condemned)?;
     let lock = store.lock(progress)?;
     // What was surveyed may have been taken back since, such as a deletion that could not be synced.
     if !Journal::new(store.layout().journal()).confirms(&survey.end)? {
@@ -44,11 +45,7 @@ pub(super) fn publish(
         return Err(Error::Overtaken { tries: 1 });
     }
     catch_up(store, survey, progress)?;
-    for key in &survey.marker.fresh {
-        if let Some(location) = survey.marker.view.locate_key(key)? {
-            condemned.remove(&location.pack);
-        }
-    }
+    spare_what_is_new(survey, &mut condemned)?;
     survey.spare_what_is_leaned_on(&mut condemned);
     if condemned.is_empty() {
         return Ok(Published::default());
@@ -62,10 +59,9 @@ pub(super) fn publish(
     // A failed append may have reached the journal all the same. Then the new packs are in use; if not, they are swept as orphans.
     let infos = added.infos();
     added.keep();
-    let settled = room.make(|| {
-        store.refresh()?;
-        store.append(&lock, std::slice::from_ref(&entry))
-    })?;
+    let settled = room.make(|| store.append(&lock, std::slice::from_ref(&entry)))?;
+    // Bringing the index up to date reads all of it.
+    drop(lock);
     if let Err(e) = view::absorb(store.layout(), &Default::default(), &settled) {
         progress.notice(&format!("the index is brought up to date later: {e}"));
     }
@@ -73,11 +69,24 @@ pub(super) fn publish(
     Ok(Published { condemned: condemned.len() as u64, added: infos })
 }
 
+/// Spares the packs that hold what was marked since the last time.
+fn spare_what_is_new(survey: &mut Survey<'_>, condemned: &mut BTreeSet<PackId>) -> Result<()> {
+    for key in std::mem::take(&mut survey.marker.fresh) {
+        if let Some(location) = survey.marker.view.locate_key(&key)? {
+            condemned.remove(&location.pack);
+        }
+    }
+    Ok(())
+}
+
 /// Marks what was committed since the survey was made, or since the last time.
 fn catch_up(store: &Store, survey: &mut Survey<'_>, progress: &dyn Progress) -> Result<()> {
     survey.marker.notes_fresh = true;
-    survey.marker.view = store.refresh()?;
     let tail = Journal::new(store.layout().journal()).read(&survey.end)?;
+    survey.marker.view = store.refresh()?;
+    if survey.marker.view.end().sequence < tail.end.sequence {
+        survey.marker.view = store.reopen()?;
+    }
     // First of all: it may have taken what was committed, and deleted again, in records before its own.
     if tail.records.iter().any(|logged| matches!(logged.entry, Entry::Condemn { .. })) {
         return Err(Error::Overtaken { tries: 1 });

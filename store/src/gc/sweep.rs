@@ -13,7 +13,7 @@ use crate::{
     error::{IoContext, Result},
     id::{OpId, PackId},
     journal::Entry,
-    layout::Layout,
+    layout::{Layout, NEW_INDEX},
     pin,
     progress::Progress,
     store::Store,
@@ -35,14 +35,11 @@ pub(super) struct Orphan {
 pub(super) fn sweep(store: &Store, own: OpId, room: &mut Room, report: &mut GcReport, progress: &dyn Progress) -> Result<()> {
     let gone = drop_condemned(store, report, progress)?;
     let lock = store.lock(progress)?;
-    let known = store.refresh()?.packs()?;
+    let known = store.latest(&lock)?.0.packs()?;
     let dropped: Vec<PackId> = gone.into_iter().filter(|id| known.get(id).is_some_and(|s| s.condemned.is_some())).collect();
     if !dropped.is_empty() {
         let entry = Entry::Dropped { packs: dropped };
-        room.make(|| {
-            store.refresh()?;
-            store.append(&lock, std::slice::from_ref(&entry))
-        })?;
+        room.make(|| store.append(&lock, std::slice::from_ref(&entry)))?;
     }
     drop_orphans(store, own, report)?;
     drop_leftovers(store.layout(), own)
@@ -138,6 +135,12 @@ fn drop_leftovers(layout: &Layout, own: OpId) -> Result<()> {
         if is_old_index {
             // A move aside that was cut off, or is being done by someone who holds the index's lock and removes it himself.
             let _ = fs::remove_dir_all(&path);
+            continue;
+        }
+        if let Some(op) = name.strip_suffix(NEW_INDEX).and_then(OpId::from_hex) {
+            if !live.contains(&op) {
+                let _ = fs::remove_dir_all(&path);
+            }
             continue;
         }
         let is_left = writer.is_some_and(|op| !live.contains(&op)) || live.is_empty() && name.ends_with(".tmp");

@@ -375,6 +375,30 @@ fn leftovers_of_crashed_runs_go_and_those_of_live_ones_stay() {
 }
 
 #[test]
+fn the_writer_lock_is_free_while_the_index_is_brought_up_to_date() {
+    /// Tries to take the writer lock whenever something is said.
+    struct Looks(std::path::PathBuf, std::sync::Mutex<Vec<(String, bool)>>);
+    impl Progress for Looks {
+        fn notice(&self, text: &str) {
+            let is_free = crate::lock::WriterLock::take(&self.0, std::time::Duration::ZERO, &()).is_ok();
+            self.1.lock().unwrap().push((text.to_owned(), is_free));
+        }
+    }
+    let test = TestStore::new();
+    let dead = test.checkpoint(&files(1, 9));
+    test.checkpoint(&files(2, 9));
+    test.delete(dead);
+    // The index's lock cannot be opened, which is said where the index would be brought up to date.
+    let lock = test.store.path().join("lock.index");
+    let _ = std::fs::remove_file(&lock);
+    std::fs::create_dir(&lock).unwrap();
+    let looks = Looks(test.store.path().to_owned(), Default::default());
+    assert_eq!(run(&test.store, &everything(), &looks).unwrap().condemned_packs, 1);
+    let said = looks.1.into_inner().unwrap();
+    assert!(!said.is_empty() && said.iter().all(|(text, is_free)| *is_free && text.contains("up to date later")), "{said:?}");
+}
+
+#[test]
 fn many_small_packs_become_one() {
     let test = TestStore::new();
     let mut expected = BTreeMap::new();

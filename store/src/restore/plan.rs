@@ -161,7 +161,7 @@ pub fn plan(store: &Store, checkpoint: &Checkpoint, options: &Options, progress:
         ));
     }
     let options = &Options { preserve_special: distrusted.is_none(), spare, ..options.clone() };
-    let pin = pin(store, checkpoint)?;
+    let pin = pin(store, checkpoint, progress)?;
     let (node, position) = find(store, checkpoint, &options.subpath)?;
     let entry = node.as_folder().is_none().then_some(&*node.name);
     let target = target::find(store, &options.target, entry, options.in_place)?;
@@ -249,12 +249,11 @@ fn mounted_below(options: &Options, progress: &dyn Progress) -> Vec<Vec<u8>> {
 }
 
 /// Pins the checkpoint first, and then looks whether it is there still.
-fn pin(store: &Store, checkpoint: &Checkpoint) -> Result<Option<Pin>> {
-    let Some(mut pin) = Pin::take_if_writable(&store.layout().pins(), "restore")? else { return Ok(None) };
-    pin.add([checkpoint.record.id])?;
+fn pin(store: &Store, checkpoint: &Checkpoint, progress: &dyn Progress) -> Result<Option<Pin>> {
+    let pin = store.pin_for_reading([checkpoint.record.id], "restore", |text| progress.notice(text));
     let view = store.refresh()?;
     match view.checkpoints()?.iter().any(|found| found.record.id == checkpoint.record.id) {
-        true => Ok(Some(pin)),
+        true => Ok(pin),
         false => Err(Error::NoCheckpoint { selector: checkpoint.id() }),
     }
 }

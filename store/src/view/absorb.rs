@@ -3,7 +3,7 @@
 use std::{
     collections::{HashMap, HashSet},
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
@@ -52,18 +52,20 @@ fn open_or_replace(layout: &Layout) -> Result<Db> {
 /// Moves the journal's tail into RocksDB, up to a position that was its end while nobody else held the writer lock: what is behind that may
 /// be taken back.
 pub(crate) fn absorb(layout: &Layout, tables: &HashMap<OpId, PathBuf>, settled: &Position) -> Result<()> {
-    absorb_locked(layout, tables, settled, &IndexLock::take(&layout.root)?)
+    let _lock = IndexLock::take(&layout.root)?;
+    take_in(layout, open_or_replace(layout)?, tables, settled)
 }
 
-/// Moves the journal's tail into RocksDB, whose lock the caller holds. `tables` are location tables ([`write_table`]) of packs
-/// whose directories then need not be read.
-pub(crate) fn absorb_locked(
-    layout: &Layout,
-    tables: &HashMap<OpId, PathBuf>,
-    settled: &Position,
-    _lock: &IndexLock,
-) -> Result<()> {
-    let db = Arc::new(open_or_replace(layout)?);
+/// Derives a RocksDB from the journal up to a settled position, as in [`absorb`], in a folder of its own.
+pub(crate) fn derive(layout: &Layout, folder: &Path, settled: &Position) -> Result<()> {
+    crate::disk::make_folder(folder)?;
+    take_in(layout, Db::open_writer(folder)?, &HashMap::new(), settled)
+}
+
+/// Takes the journal into a database. `tables` are location tables ([`write_table`]) of packs whose directories then need not be
+/// read.
+fn take_in(layout: &Layout, db: Db, tables: &HashMap<OpId, PathBuf>, settled: &Position) -> Result<()> {
+    let db = Arc::new(db);
     let journal = Journal::new(layout.journal());
     let base = position_of(&db)?;
     // Another process may have taken in more by now.

@@ -41,7 +41,7 @@ pub(super) fn rewrite(store: &Store, plan: &RepairPlan, progress: &dyn Progress)
     copier.finish()?;
     added.sync()?;
     let lock = store.lock(progress)?;
-    let view = store.refresh()?;
+    let (view, _) = store.latest(&lock)?;
     let packs = view.packs()?;
     // What is good elsewhere was not copied, and must still be there; what was recovered took the place of what was lost.
     let needed = plan.survey.good.values().map(|at| &at.pack);
