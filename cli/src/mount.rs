@@ -4,7 +4,7 @@ use std::{
     ffi::OsString,
     fs::File,
     io::{BufRead, BufReader, Read},
-    os::unix::{fs::OpenOptionsExt, process::CommandExt},
+    os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{Arc, atomic::Ordering},
@@ -13,7 +13,12 @@ use std::{
 };
 
 use parhelia_fuse::{Options, What, clear_stale};
-use parhelia_store::{OpenOptions, Store, disk, id::OpId, selector::find};
+use parhelia_store::{
+    OpenOptions, Store,
+    files::{self, How},
+    id::OpId,
+    selector::find,
+};
 use serde_json::json;
 
 use crate::{
@@ -137,14 +142,13 @@ fn background(context: &mut Context, args: &Args, what: Option<&OsString>, mount
     close_inherited();
     let store = context.open()?;
     let folder = store.layout().mounts();
-    disk::make_folder(&folder)?;
     let log_path = folder.join(format!("{}.log", OpId::generate()));
     let failed = |action: &'static str, path: &Path| {
         let path = path.to_owned();
         move |source| Failure::File { action, path, source }
     };
-    let log =
-        File::options().append(true).create_new(true).mode(0o600).open(&log_path).map_err(failed("create log", &log_path))?;
+    files::make_folder(&folder).map_err(failed("create folder", &folder))?;
+    let log = files::open(&log_path, How::New).map_err(failed("create log", &log_path))?;
     // The process that writes to it holds it by that: as long as it is locked, the log is in use.
     let _ = rustix::fs::flock(&log, rustix::fs::FlockOperation::NonBlockingLockExclusive);
     let program = std::env::current_exe().map_err(failed("find", Path::new("the program itself")))?;

@@ -38,6 +38,7 @@ pub mod diff;
 pub mod disk;
 pub mod error;
 pub mod event;
+pub mod files;
 pub mod fold;
 pub mod format;
 pub mod gc;

@@ -5,6 +5,7 @@ use std::{fs, path::Path, time::Duration};
 use crate::{
     disk,
     error::{Error, IoContext, Result},
+    files,
     id::{OpId, PackId},
     layout::Layout,
     lock::{IndexLock, WriterLock},
@@ -24,6 +25,10 @@ pub fn rebuild_index(root: &Path, lock_timeout: Duration, progress: &dyn Progres
         other => other?,
     };
     config.check_writable(root)?;
+    if let Some(uid) = files::host(root) {
+        return Err(Error::NotOwner { path: layout.view(), uid });
+    }
+    layout.make_missing();
     let _writer = WriterLock::take(root, lock_timeout, progress)?;
     let lock = IndexLock::take(root)?;
     // What cannot be read cannot be derived from: look before anything is moved.
@@ -36,8 +41,9 @@ pub fn rebuild_index(root: &Path, lock_timeout: Duration, progress: &dyn Progres
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e).at("set aside", layout.view()),
         _ => {}
     }
-    if let Err(e) =
-        disk::make_folder(&layout.view()).and_then(|()| view::absorb_locked(&layout, &Default::default(), known.end(), &lock))
+    if let Err(e) = files::make_folder(&layout.view())
+        .at("create folder", layout.view())
+        .and_then(|()| view::absorb_locked(&layout, &Default::default(), known.end(), &lock))
     {
         if aside.exists() {
             let _ = fs::remove_dir_all(layout.view());
@@ -60,22 +66,10 @@ pub fn rebuild_index(root: &Path, lock_timeout: Duration, progress: &dyn Progres
 /// What a stat cache says is unchanged is not read again, although it may be what was lost.
 pub(super) fn forget_stat_caches(layout: &Layout) -> Result<()> {
     let folder = layout.cache();
-    let entries = match fs::read_dir(&folder) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        other => other.at("read folder", &folder)?,
-    };
-    for entry in entries {
-        let path = entry.at("read folder", &folder)?.path();
+    for path in files::list(&folder).at("read folder", &folder)? {
         if path.extension().is_some_and(|ending| ending == "stat") {
-            remove_if_there(&path)?;
+            files::remove(&path).at("remove", &path)?;
         }
     }
     Ok(())
-}
-
-fn remove_if_there(path: &Path) -> Result<()> {
-    match fs::remove_file(path) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e).at("remove", path),
-        _ => Ok(()),
-    }
 }

@@ -1,4 +1,5 @@
 mod belonging;
+mod pins;
 mod state;
 
 use std::{
