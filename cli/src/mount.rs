@@ -4,7 +4,7 @@ use std::{
     ffi::OsString,
     fs::File,
     io::{BufRead, BufReader, Read, Seek},
-    os::unix::{fs::OpenOptionsExt, process::CommandExt},
+    os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{Arc, atomic::Ordering},
@@ -13,7 +13,12 @@ use std::{
 };
 
 use parhelia_fuse::{Options, What, clear_stale};
-use parhelia_store::{OpenOptions, Store, disk, id::OpId, selector::find};
+use parhelia_store::{
+    OpenOptions, Store,
+    files::{self, How},
+    id::OpId,
+    selector::find,
+};
 use serde_json::json;
 
 use crate::{
@@ -182,8 +187,8 @@ struct Log {
 impl Log {
     fn open(folder: &Path) -> Result<Self> {
         let path = folder.join(format!("{}.log", OpId::generate()));
-        let _ = disk::make_folder(folder);
-        if let Ok(file) = File::options().read(true).append(true).create_new(true).mode(0o600).open(&path) {
+        let _ = files::make_folder(folder);
+        if let Ok(file) = files::open(&path, How::New) {
             // The process that writes to it holds it by that: as long as it is locked, the log is in use.
             let _ = rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive);
             return Ok(Log { file, path: Some(path) });

@@ -7,12 +7,17 @@ use std::{
     io::{Read, Write},
     os::unix::{
         ffi::{OsStrExt, OsStringExt},
-        fs::{MetadataExt, OpenOptionsExt},
+        fs::MetadataExt,
     },
     path::{Path, PathBuf},
 };
 
-use parhelia_store::{Store, disk, name, record::Checkpoint};
+use parhelia_store::{
+    Store,
+    files::{self, How},
+    name,
+    record::Checkpoint,
+};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use ulid::Ulid;
@@ -78,7 +83,7 @@ impl Registration {
     /// Registers a mount of this process.
     pub(crate) fn new(store: &Store, mountpoint: &Path, what: String) -> Result<Self> {
         let folder = folder(store);
-        disk::make_folder(&folder)?;
+        io("create folder", &folder, files::make_folder(&folder))?;
         let path = folder.join(format!("{}.json", Ulid::generate()));
         let bytes = mountpoint.as_os_str().as_bytes();
         let text = MountText {
@@ -91,7 +96,7 @@ impl Registration {
         // Under a name that is not looked for until it is held and whole.
         let draft = path.with_extension("new");
         let mut file = loop {
-            let file = io("create", &draft, File::options().read(true).write(true).create_new(true).mode(0o600).open(&draft))?;
+            let file = io("create", &draft, files::open(&draft, How::New))?;
             io("lock", &draft, flock(&file, FlockOperation::LockExclusive))?;
             // Before it was held, somebody may have cleared it.
             if io("look at", &draft, file.metadata())?.nlink() > 0 {
@@ -123,7 +128,7 @@ pub fn list(store: &Store) -> Result<Vec<FoundMount>> {
         if path.extension().is_none_or(|extension| extension != "json") {
             continue;
         }
-        let Ok(mut file) = File::open(&path) else { continue };
+        let Ok(mut file) = files::open(&path, How::Write) else { continue };
         let alive = is_held(&file);
         let mut bytes = Vec::new();
         io("read", &path, file.read_to_end(&mut bytes))?;
@@ -187,7 +192,7 @@ fn clear_leftovers(store: &Store) -> Result<()> {
     logs.sort();
     logs.truncate(logs.len().saturating_sub(LOGS_KEPT));
     for path in drafts.into_iter().chain(logs) {
-        let Ok(file) = File::options().read(true).write(true).open(&path) else { continue };
+        let Ok(file) = files::open(&path, How::Write) else { continue };
         if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
             let _ = fs::remove_file(&path);
         }

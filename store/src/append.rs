@@ -8,6 +8,7 @@ use ulid::Ulid;
 use crate::{
     error::{Error, Result},
     event::{self, Appended, EVENT_SCHEMA, Event, NewEvent, kind},
+    files,
     fold::{Folds, Unfit},
     id::OpId,
     journal::{Entry, Journal, Position, Tail, encode_entry},
@@ -76,7 +77,13 @@ impl Store {
     /// Takes in what was appended just now, and brings RocksDB up to it if that is due. `done` exists by now, so that this cannot be done
     /// is worth a word, and no more.
     pub(crate) fn catch_up(&self, done: &str, settled: &Position, tables: &HashMap<OpId, PathBuf>, progress: &dyn Progress) {
-        let absorbed = self.refresh().and_then(|current| match current.wants_absorbing() || !tables.is_empty() {
+        let host = files::host(&self.layout().root);
+        if let Some(uid) = host.filter(|_| self.view().wants_absorbing()) {
+            let text = format!("{done}; the index, which is long out of date, is left to the store's owner (uid {uid})");
+            progress.notice(&format!("{text}: run `parhelia check --rebuild-index` as that user"));
+        }
+        let is_due = |current: &View| host.is_none() && current.wants_absorbing() || !tables.is_empty();
+        let absorbed = self.refresh().and_then(|current| match is_due(&current) {
             true => view::absorb(self.layout(), tables, settled).and_then(|()| self.reopen().map(|_| ())),
             false => Ok(()),
         });
@@ -146,7 +153,7 @@ impl<'a> Chain<'a> {
             extra: Default::default(),
         };
         let entry = Entry::Event(Box::new(event.clone()));
-        let hash = event::hash(&encode_entry(&entry)?);
+        let hash = event::hash(&encode_entry(&entry, self.entries.len())?);
         self.folds.append(self.base, &event, hash.clone()).map_err(|unfit| match unfit {
             Unfit::Store(error) | Unfit::Refused(error) => error,
         })?;

@@ -52,6 +52,20 @@ pub enum Error {
         /// How long was waited.
         waited_ms: u64,
     },
+    /// Another process has appended to the journal although this one holds the lock, as on a network filesystem without locks.
+    #[error("cannot append to the journal in {}: another process appended to it at the same time; try again", path.display())]
+    Raced {
+        /// The journal's folder.
+        path: PathBuf,
+    },
+    /// Root is a guest in the store of another user, and this would leave files of root's in it.
+    #[error("cannot change {} as root: the store belongs to uid {uid}; run this as that user", path.display())]
+    NotOwner {
+        /// What was to be changed.
+        path: PathBuf,
+        /// The store's owner.
+        uid: u32,
+    },
     /// Stored bytes are not what was written.
     #[error("corrupt: {what} in {}: {reason}; run `parhelia check --read-data`", place.display())]
     Corrupt {
@@ -225,7 +239,7 @@ impl Error {
                 ErrorKind::NotFound
             }
             Error::NoSuchPath { .. } | Error::NoSession { .. } | Error::NoRun { .. } => ErrorKind::NotFound,
-            Error::Locked { .. } | Error::TargetBusy { .. } => ErrorKind::Locked,
+            Error::Locked { .. } | Error::Raced { .. } | Error::TargetBusy { .. } => ErrorKind::Locked,
             Error::Corrupt { .. } | Error::Missing { .. } | Error::Index { .. } | Error::Archive { .. } => ErrorKind::Corrupt,
             Error::At { source, .. } => source.kind(),
             Error::Invalid(_) | Error::TargetNotEmpty { .. } => ErrorKind::Usage,
@@ -233,6 +247,7 @@ impl Error {
             Error::Io { .. }
             | Error::NoMatch { .. }
             | Error::FormatNewer { .. }
+            | Error::NotOwner { .. }
             | Error::Overtaken { .. }
             | Error::Outdated(_)
             | Error::Fenced { .. }

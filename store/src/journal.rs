@@ -3,21 +3,26 @@
 //! Segments are named by the sequence of their first record. Each record carries a checksum, its sequence and the hash of the one
 //! before it. A torn end is never overwritten: the next append starts a segment of its own, which says where the one before ends.
 
+mod rest;
+
 use std::{
+    ffi::OsStr,
     fs::{self, File},
-    io::Write,
-    os::unix::fs::{FileExt, OpenOptionsExt},
+    io,
+    os::unix::fs::FileExt,
     path::{Path, PathBuf},
 };
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use self::rest::{Behind, Rest};
 use crate::{
     codec::Decoder,
     disk,
     error::{Error, IoContext, Result},
     event::{self, Event},
+    files::{self, Folder, How},
     format::{JOURNAL_MAGIC, JOURNAL_RECORD_BYTES_MAX, JOURNAL_SEGMENT_BYTES, JOURNAL_VERSION},
     id::{OpId, PackId, hex, unhex},
     pack::PackInfo,
@@ -27,6 +32,8 @@ const SEGMENT_HEADER_BYTES: usize = 64;
 const FRAME_BYTES: usize = 48;
 /// Segments are read in pieces of this many bytes.
 const PIECE_BYTES: usize = 1 << 20;
+/// The hint is not longer.
+const HINT_BYTES_MAX: u64 = 64;
 
 /// What a journal record says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -96,7 +103,7 @@ impl Position {
 }
 
 /// Everything from a position to the end.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Tail {
     /// The records.
     pub records: Vec<Logged>,
@@ -104,6 +111,12 @@ pub struct Tail {
     pub end: Position,
     /// Bytes behind the end that are no whole record: an append that was cut off.
     pub torn_bytes: u64,
+    /// Those bytes look like a record that was damaged, because none of its bytes is missing.
+    pub is_doubtful: bool,
+    /// How many records behind the end `journal/synced` tells of: the log was cut short, or copied before they were appended.
+    pub missing: u64,
+    /// A segment that was read has bytes behind its last record: the journal was cut there, now or once.
+    pub was_cut: bool,
 }
 
 impl Tail {
@@ -175,8 +188,8 @@ fn encode_frame(sequence: u64, previous: &[u8; 32], body: &[u8]) -> (Vec<u8>, [u
 /// A frame's length, body and chain hash.
 type Frame<'a> = (usize, &'a [u8], [u8; 32]);
 
-/// The frame at the start of `bytes`; `None` where there is no whole one that continues the chain.
-fn decode_frame<'a>(bytes: &'a [u8], sequence: u64, previous: &[u8; 32]) -> Option<Frame<'a>> {
+/// The frame at the start of `bytes`, from its sequence on; `None` where there is no whole one.
+fn checked_frame(bytes: &[u8]) -> Option<&[u8]> {
     let mut d = Decoder::new(bytes);
     let length = d.u32("frame").ok()? as usize;
     let crc = d.u32("frame").ok()?;
@@ -184,9 +197,19 @@ fn decode_frame<'a>(bytes: &'a [u8], sequence: u64, previous: &[u8; 32]) -> Opti
         return None;
     }
     let rest = bytes.get(8..FRAME_BYTES + length)?;
-    if crc32c::crc32c_append(crc32c::crc32c(&bytes[..4]), rest) != crc {
-        return None;
-    }
+    (crc32c::crc32c_append(crc32c::crc32c(&bytes[..4]), rest) == crc).then_some(rest)
+}
+
+/// The sequence and the body of the frame at the start of `bytes`, whatever it continues.
+fn whole_frame(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let rest = checked_frame(bytes)?;
+    Some((u64::from_le_bytes(*rest.first_chunk()?), &rest[40..]))
+}
+
+/// The frame at the start of `bytes`; `None` where there is no whole one that continues the chain.
+fn decode_frame<'a>(bytes: &'a [u8], sequence: u64, previous: &[u8; 32]) -> Option<Frame<'a>> {
+    let rest = checked_frame(bytes)?;
+    let length = rest.len() - 40;
     if rest[..8] != sequence.to_le_bytes() || rest[8..40] != previous[..] {
         return None;
     }
@@ -208,7 +231,7 @@ struct Frames {
 impl Frames {
     /// Opens a segment at an offset. Its header; `None` for the frames where the file ends before that.
     fn open(path: &Path, from: u64) -> Result<(Option<SegmentHeader>, Option<Self>)> {
-        let file = File::open(path).at("open journal", path)?;
+        let file = files::open(path, How::Read).at("open journal", path)?;
         let length = file.metadata().at("read journal", path)?.len();
         let mut start = vec![0; SEGMENT_HEADER_BYTES.min(usize::try_from(length).unwrap_or(usize::MAX))];
         file.read_exact_at(&mut start, 0).at("read journal", path)?;
@@ -241,16 +264,14 @@ impl Frames {
         let most = usize::try_from(self.left()).unwrap_or(usize::MAX).min(wanted.max(PIECE_BYTES));
         let mut filled = self.bytes.len();
         self.bytes.resize(most.max(filled), 0);
-        while filled < self.bytes.len() {
-            match self.file.read_at(&mut self.bytes[filled..], self.at + filled as u64) {
-                Ok(0) => break,
-                Ok(n) => filled += n,
-                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(e).at("read journal", &self.path),
-            }
-        }
+        filled += read_up_to(&self.file, &mut self.bytes[filled..], self.at + filled as u64).at("read journal", &self.path)?;
         self.bytes.truncate(filled);
         Ok(())
+    }
+
+    /// What lies behind the last frame.
+    fn rest(&self, expected: u64, previous: &[u8; 32]) -> Result<Rest> {
+        Behind { file: &self.file, path: &self.path, length: self.length, at: self.at, expected, previous }.judge()
     }
 
     /// The next frame; `None` where no whole one continues the chain.
@@ -264,11 +285,29 @@ impl Frames {
     }
 }
 
+/// Fills a buffer from an offset as far as the file goes. Returns how far.
+fn read_up_to(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read_at(&mut buffer[filled..], offset + filled as u64) {
+            Ok(0) => break,
+            Ok(n) => filled += n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(filled)
+}
+
 fn decode_entry(sequence: u64, body: &[u8]) -> Result<Logged, serde_json::Error> {
-    let entry = match serde_json::from_slice(body) {
+    let mut entry = match serde_json::from_slice(body) {
         Ok(entry) => entry,
         Err(_) => Entry::Unknown(serde_json::from_slice(body)?),
     };
+    if let Entry::Event(event) = &mut entry {
+        // It is of the record, not of the event.
+        event.extra.remove("joined");
+    }
     let is_event = match &entry {
         Entry::Event(_) => true,
         // An event of a later shape is still a link of the chain.
@@ -278,9 +317,13 @@ fn decode_entry(sequence: u64, body: &[u8]) -> Result<Logged, serde_json::Error>
     Ok(Logged { sequence, entry, event_hash: is_event.then(|| event::hash(body)) })
 }
 
-/// The bytes of an entry, as they stand in the journal.
-pub(crate) fn encode_entry(entry: &Entry) -> Result<Vec<u8>> {
-    serde_json::to_vec(entry).map_err(|e| Error::Invalid(format!("cannot encode a journal record: {e}")))
+/// The bytes of an entry, as they stand in the journal behind `joined` others of the same append.
+pub(crate) fn encode_entry(entry: &Entry, joined: usize) -> Result<Vec<u8>> {
+    let mut bytes = serde_json::to_vec(entry).map_err(|e| Error::Invalid(format!("cannot encode a journal record: {e}")))?;
+    if joined > 0 && bytes.pop_if(|last| *last == b'}').is_some() {
+        bytes.extend_from_slice(format!(",\"joined\":{joined}}}").as_bytes());
+    }
+    Ok(bytes)
 }
 
 impl Journal {
@@ -295,13 +338,9 @@ impl Journal {
 
     /// The segments' first sequences, in order.
     pub fn segments(&self) -> Result<Vec<u64>> {
-        let mut found = Vec::new();
-        for entry in fs::read_dir(&self.folder).at("read folder", &self.folder)? {
-            let name = entry.at("read folder", &self.folder)?.file_name();
-            if let Some(first) = name.to_str().and_then(|n| n.strip_suffix(".log")).and_then(|n| n.parse().ok()) {
-                found.push(first);
-            }
-        }
+        let names = Folder::below(&self.folder).and_then(|folder| folder.names()).at("read folder", &self.folder)?;
+        let first = |name: &Vec<u8>| std::str::from_utf8(name).ok()?.strip_suffix(".log")?.parse().ok();
+        let mut found: Vec<u64> = names.iter().filter_map(first).collect();
         found.sort_unstable();
         Ok(found)
     }
@@ -316,18 +355,26 @@ impl Journal {
             return Ok(true);
         }
         let path = self.segment_path(last);
-        Ok(fs::metadata(&path).at("read journal", &path)?.len() == position.offset)
+        Ok(fs::symlink_metadata(&path).at("read journal", &path)?.len() == position.offset)
     }
 
     /// Reads every record from `from` to the end, and checks the chain.
     pub fn read(&self, from: &Position) -> Result<Tail> {
+        match self.read_once(from) {
+            // On a network filesystem, an append may just be arriving in pieces.
+            Err(Error::Corrupt { .. }) => self.read_once(from),
+            other => other,
+        }
+    }
+
+    fn read_once(&self, from: &Position) -> Result<Tail> {
         // Before the segments, so that an append between the two reads is not taken for a loss.
         let hint = self.hint();
         let segments = self.segments()?;
         let mut at = from.clone();
         let mut hash = unhex::<32>(&at.hash).ok_or_else(|| self.corrupt(from.segment, from.offset, "its position"))?;
         let mut records = Vec::new();
-        let mut torn_bytes = 0;
+        let (mut torn_bytes, mut rest, mut was_cut) = (0, None, false);
         if at.segment != 0 && !segments.contains(&at.segment) {
             return Err(self.corrupt(at.segment, 0, "the segment is missing"));
         }
@@ -356,14 +403,24 @@ impl Journal {
                 offset = frames.at;
             }
             at = Position { segment: first, offset, sequence: at.sequence, hash: hex(&hash) };
-            if i + 1 == segments.len() {
+            was_cut |= frames.left() > 0;
+            if i + 1 == segments.len() && frames.left() > 0 {
                 torn_bytes = frames.left();
+                rest = Some(frames.rest(at.sequence + 1, &hash)?);
             }
         }
-        if hint.is_some_and(|hint| hint > at.sequence) {
-            return Err(self.corrupt(at.segment, at.offset, "a committed record is damaged or missing"));
-        }
-        Ok(Tail { records, end: at, torn_bytes })
+        let missing = hint.map_or(0, |hint| hint.saturating_sub(at.sequence));
+        let reason = match rest {
+            Some(Rest::Damaged(later)) => &*format!("a committed record is damaged: the one at {later}, behind it, is whole"),
+            // As many bytes as were appended, or what nobody appends.
+            Some(Rest::Torn | Rest::Doubtful) if missing > 0 => "a committed record is damaged or missing",
+            _ if missing > 0 && segments.is_empty() => "all its segments are missing",
+            _ => {
+                let is_doubtful = rest == Some(Rest::Doubtful);
+                return Ok(Tail { records, end: at, torn_bytes, is_doubtful, missing, was_cut });
+            }
+        };
+        Err(self.corrupt(at.segment, at.offset, reason))
     }
 
     /// Whether the journal has what was read up to a position. What somebody appended and could not sync is taken back, and something else may
@@ -405,8 +462,20 @@ impl Journal {
 
     fn sync_segment(&self, first: u64) -> Result<()> {
         let path = self.segment_path(first);
-        let file = File::options().write(true).open(&path).at("open journal", &path)?;
+        let file = files::open(&path, How::Write).at("open journal", &path)?;
         file.sync_data().at("sync journal", &path)
+    }
+
+    /// Opens the last segment to append to it, if it ends where it was read to.
+    fn open_end(&self, end: &Tail) -> Result<File> {
+        let path = self.segment_path(end.end.segment);
+        let file = files::open(&path, How::Write).at("open journal", &path)?;
+        let length = file.metadata().at("read journal", &path)?.len();
+        if length == end.end.offset + end.torn_bytes { Ok(file) } else { Err(self.raced()) }
+    }
+
+    fn raced(&self) -> Error {
+        Error::Raced { path: self.folder.clone() }
     }
 
     fn corrupt(&self, segment: u64, offset: u64, reason: &str) -> Error {
@@ -418,13 +487,13 @@ impl Journal {
     }
 
     /// Appends entries behind `end`, as read under the writer lock, and syncs them. Returns the new end. What fails is taken back while
-    /// the lock is held.
+    /// the lock is held. Fails with [`Error::Raced`] where the journal does not end there any more, and writes nothing.
     pub fn append(&self, end: &Tail, entries: &[Entry]) -> Result<Position> {
         let mut at = end.end.clone();
         let mut hash = unhex::<32>(&at.hash).unwrap_or_default();
         let mut frames = Vec::new();
-        for entry in entries {
-            let body = encode_entry(entry)?;
+        for (joined, entry) in entries.iter().enumerate() {
+            let body = encode_entry(entry, joined)?;
             if body.len() > JOURNAL_RECORD_BYTES_MAX {
                 return Err(Error::Invalid(format!("a journal record of {} bytes is too long", body.len())));
             }
@@ -433,34 +502,29 @@ impl Journal {
             frames.extend_from_slice(&frame);
             hash = next;
         }
-        if at.segment == 0 || end.torn_bytes > 0 || at.offset >= JOURNAL_SEGMENT_BYTES {
+        if self.segments()?.last().copied().unwrap_or(0) != at.segment {
+            return Err(self.raced());
+        }
+        if at.segment == 0 || end.torn_bytes > 0 || end.missing > 0 || at.offset >= JOURNAL_SEGMENT_BYTES {
             let first = end.end.sequence + 1;
             let header =
                 SegmentHeader { first, previous_end: end.end.offset, previous_hash: unhex(&end.end.hash).unwrap_or_default() };
             let mut bytes = header.encode().to_vec();
             bytes.extend_from_slice(&frames);
             if at.segment != 0 {
+                let path = self.segment_path(at.segment);
+                let file = self.open_end(end)?;
+                if end.missing > 0 && end.torn_bytes == 0 {
+                    // A byte that is no record: that records were missing is seen here for good, whatever the hint says from now on.
+                    file.write_all_at(&[0], at.offset).at("append to journal", &path)?;
+                }
                 // Whoever wrote its last record may have died before that was on the medium; the new segment is chained behind it.
-                self.sync_segment(at.segment)?;
+                file.sync_data().at("sync journal", &path)?;
             }
             self.begin_segment(first, &bytes)?;
             at = Position { segment: first, offset: bytes.len() as u64, sequence: at.sequence, hash: hex(&hash) };
         } else {
-            let path = self.segment_path(at.segment);
-            let file = File::options().write(true).open(&path).at("open journal", &path)?;
-            let written = file.write_all_at(&frames, at.offset).at("append to journal", &path);
-            let is_visible = written.is_ok();
-            if let Err(e) = written.and_then(|()| file.sync_data().at("sync journal", &path)) {
-                // What could not be synced may be read now and be gone later: the next append must not be chained behind it.
-                let _ = file.set_len(at.offset);
-                if is_visible {
-                    // Whoever has read it must see that the journal is another, however long the next record is: a byte that is no
-                    // record has that one begin a segment.
-                    let _ = file.write_all_at(&[0], at.offset);
-                }
-                let _ = file.sync_data();
-                return Err(e);
-            }
+            self.append_to_end(end, &frames)?;
             at.offset += frames.len() as u64;
             at.hash = hex(&hash);
         }
@@ -468,20 +532,49 @@ impl Journal {
         Ok(at)
     }
 
+    fn append_to_end(&self, end: &Tail, frames: &[u8]) -> Result<()> {
+        let offset = end.end.offset;
+        let path = self.segment_path(end.end.segment);
+        let file = self.open_end(end)?;
+        if self.hint() != Some(end.end.sequence) {
+            // Whoever wrote the last record may have died before that, or the segment's name, was on the medium. Only one append at a time
+            // may be lost by a power cut: what tells a torn one from damage depends on it.
+            file.sync_data().at("sync journal", &path)?;
+            disk::sync_folder(&self.folder)?;
+        }
+        let written = file.write_all_at(frames, offset).at("append to journal", &path);
+        let is_visible = written.is_ok();
+        written.and_then(|()| file.sync_data().at("sync journal", &path)).inspect_err(|_| {
+            // What could not be synced may be read now and be gone later: the next append must not be chained behind it.
+            let _ = file.set_len(offset);
+            if is_visible {
+                // Whoever has read it must see that the journal is another, however long the next record is: a byte that is no
+                // record has that one begin a segment.
+                let _ = file.write_all_at(&[0], offset);
+            }
+            let _ = file.sync_data();
+        })
+    }
+
     /// Makes a segment. One of which the name could not be synced goes again, so that nothing is appended to it.
     fn begin_segment(&self, first: u64, bytes: &[u8]) -> Result<()> {
         let path = self.segment_path(first);
-        let was_there = path.exists();
-        let made = disk::write_file_synced(&path, bytes);
-        if made.is_err() && !was_there {
-            let _ = fs::remove_file(&path);
+        let name = path.file_name().unwrap_or(OsStr::new(""));
+        let made = Folder::below(&self.folder).and_then(|folder| folder.write_synced(name, bytes, true));
+        match made {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Err(self.raced()),
+            Err(e) => {
+                let _ = files::remove(&path);
+                Err(e).at("write", &path)
+            }
+            Ok(()) => Ok(()),
         }
-        made
     }
 
     /// The last sequence that was synced, as far as the hint file tells. It tells a damaged last record from a torn append.
     fn hint(&self) -> Option<u64> {
-        let bytes = fs::read(self.folder.join("synced")).ok()?;
+        let file = files::open(&self.folder.join("synced"), How::Read).ok()?;
+        let bytes = files::read_all(&file, HINT_BYTES_MAX).ok()?;
         let text = std::str::from_utf8(&bytes).ok()?;
         let (number, check) = text.trim_end().split_once(' ')?;
         let expected = format!("{:08x}", crc32c::crc32c(number.as_bytes()));
@@ -492,10 +585,11 @@ impl Journal {
         let number = sequence.to_string();
         let line = format!("{number} {:08x}\n", crc32c::crc32c(number.as_bytes()));
         // The hint is allowed to be old or absent, so a failure to write it is none of the commit's business.
-        let opened = File::options().write(true).create(true).truncate(false).mode(0o600).open(self.folder.join("synced"));
-        if let Ok(mut file) = opened {
-            let _ = file.write_all(line.as_bytes());
-        }
+        let _ = files::open(&self.folder.join("synced"), How::Make).and_then(|file| {
+            file.write_all_at(line.as_bytes(), 0)?;
+            let is_shorter = file.metadata()?.len() > line.len() as u64;
+            if is_shorter { file.set_len(line.len() as u64) } else { Ok(()) }
+        });
     }
 
     /// The folder that holds the segments.

@@ -1,8 +1,15 @@
 //! Where things are in a store's folder.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
 
-use crate::id::{OpId, PackId};
+use crate::{
+    files,
+    id::{OpId, PackId},
+    pack::PackInfo,
+};
 
 /// How an index that is being made is named in `cache/`, behind the id of the operation that makes it.
 pub(crate) const NEW_INDEX: &str = ".view.new";
@@ -18,6 +25,26 @@ impl Layout {
     /// The folders that a store has.
     pub fn folders(&self) -> [PathBuf; 5] {
         [self.packs(), self.journal(), self.view(), self.pins(), self.cache()]
+    }
+
+    /// Makes what a copy of the store lacks because it was empty. Where that cannot be done, such as on a read-only medium, reading goes on
+    /// without.
+    pub(crate) fn make_missing(&self) {
+        let is_missing = |folder: &Path| fs::symlink_metadata(folder).is_err_and(|e| e.kind() == io::ErrorKind::NotFound);
+        let mut folders = vec![self.packs(), self.view(), self.pins(), self.cache()];
+        // A store that has packs has had a journal. Losing it is no emptiness.
+        if is_missing(&self.journal()) && files::list(&self.packs()).is_ok_and(|packs| packs.is_empty()) {
+            folders.push(self.journal());
+        }
+        for folder in folders.iter().filter(|folder| is_missing(folder)) {
+            let _ = files::make_folder(folder);
+        }
+    }
+
+    /// Whether one of these packs is not there, at its full length.
+    pub(crate) fn lacks_any(&self, packs: &[PackInfo]) -> bool {
+        let is_there = |pack: &PackInfo| fs::symlink_metadata(self.pack(pack.id)).is_ok_and(|meta| meta.len() == pack.bytes);
+        !packs.iter().all(is_there)
     }
 
     /// What makes the folder a store.

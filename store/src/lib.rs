@@ -39,6 +39,7 @@ pub mod diff;
 pub mod disk;
 pub mod error;
 pub mod event;
+pub mod files;
 pub mod filesystem;
 pub mod fold;
 pub mod format;

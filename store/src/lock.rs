@@ -1,35 +1,49 @@
 //! The writer lock. The kernel decides who holds it (flock); the text in the file only tells people who that is.
+//!
+//! Somebody may delete the file `lock` while it is held, and the next process would lock another file of that name. So the holder also locks the
+//! folder `journal`, which nobody can delete and lose nothing: two processes never append at once, whatever becomes of `lock`.
 
 use std::{
     fs::File,
     io::{Read, Seek, Write},
-    os::unix::fs::OpenOptionsExt,
+    os::fd::OwnedFd,
     path::Path,
     thread,
     time::{Duration, Instant},
 };
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::Errno,
+};
 
 use crate::{
     error::{Error, IoContext, Result},
+    files::{self, Folder, How},
     progress::{self, Progress},
 };
 
 /// Holds the writer lock until it is dropped, or its process ends.
 #[derive(Debug)]
-pub struct WriterLock(File);
+pub struct WriterLock {
+    file: File,
+    /// None where the filesystem cannot lock folders, as NFS.
+    journal: Option<OwnedFd>,
+}
 
 impl WriterLock {
     /// Takes the lock, waiting up to `timeout`. Says who holds it when it has to wait.
     pub fn take(store: &Path, timeout: Duration, progress: &dyn Progress) -> Result<Self> {
         let path = store.join("lock");
-        let mut file =
-            File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path).at("open lock", &path)?;
         let began = Instant::now();
         let mut pause = Duration::from_millis(1);
         let mut said = false;
-        while !try_lock(&file, &path)? {
+        let mut lock = loop {
+            // Opened anew each time: the file may be deleted, and made again by others, while this process waits.
+            let mut file = files::open_top(&path, How::Make).at("open lock", &path)?;
+            if let Some(journal) = try_both(&file, &path, store)? {
+                break WriterLock { file, journal };
+            }
             progress::check(progress)?;
             let waited = began.elapsed();
             if waited >= timeout || waited > Duration::from_millis(500) && !said {
@@ -43,39 +57,76 @@ impl WriterLock {
             }
             thread::sleep(pause.min(timeout.saturating_sub(waited)));
             pause = (pause * 2).min(Duration::from_millis(20));
-        }
+        };
         let text = format!("process {} since {}\n", std::process::id(), jiff::Timestamp::now());
+        let file = &mut lock.file;
         // The text is for messages only, so that it cannot be written (a full disk) is no reason to fail.
         let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(text.as_bytes()));
-        Ok(WriterLock(file))
+        Ok(lock)
     }
 }
 
 impl Drop for WriterLock {
     fn drop(&mut self) {
-        release(&self.0);
+        if let Some(journal) = &self.journal {
+            let _ = flock(journal, FlockOperation::Unlock);
+        }
+        release(&self.file);
+    }
+}
+
+/// Locks the file that the path names, and then the journal's folder. `None` where somebody else has one of them.
+fn try_both(file: &File, path: &Path, store: &Path) -> Result<Option<Option<OwnedFd>>> {
+    if !try_lock(file, path)? {
+        return Ok(None);
+    }
+    if !files::is_named(file, path) {
+        release(file);
+        return Ok(None);
+    }
+    let folder = store.join("journal");
+    let journal = Folder::below(&folder).and_then(|opened| opened.listable()).at("open folder", &folder)?;
+    match flock(&journal, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(Some(journal))),
+        Err(Errno::WOULDBLOCK | Errno::INTR) => {
+            release(file);
+            Ok(None)
+        }
+        Err(_) => Ok(Some(None)),
     }
 }
 
 /// Lets one process at a time change RocksDB. It is another lock than the writer's, so that no commit waits for what can be derived.
 /// Whoever needs both takes the writer's first.
 #[derive(Debug)]
-pub struct IndexLock(File);
+pub struct IndexLock {
+    file: File,
+    /// The store's folder, which is locked for the same reason as the journal's is.
+    folder: Option<OwnedFd>,
+}
 
 impl IndexLock {
     /// Takes the lock, however long that takes: its holders are done in moments.
     pub fn take(store: &Path) -> Result<Self> {
         let path = store.join("lock.index");
-        let file =
-            File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path).at("open lock", &path)?;
-        flock(&file, FlockOperation::LockExclusive).at("lock", &path)?;
-        Ok(IndexLock(file))
+        loop {
+            let file = files::open_top(&path, How::Make).at("open lock", &path)?;
+            flock(&file, FlockOperation::LockExclusive).at("lock", &path)?;
+            if files::is_named(&file, &path) {
+                let folder = Folder::top(store).and_then(|opened| opened.listable()).at("open folder", store)?;
+                let is_locked = flock(&folder, FlockOperation::LockExclusive).is_ok();
+                return Ok(IndexLock { file, folder: is_locked.then_some(folder) });
+            }
+        }
     }
 }
 
 impl Drop for IndexLock {
     fn drop(&mut self) {
-        release(&self.0);
+        if let Some(folder) = &self.folder {
+            let _ = flock(folder, FlockOperation::Unlock);
+        }
+        release(&self.file);
     }
 }
 
@@ -109,9 +160,57 @@ fn holder(file: &mut File) -> String {
 mod tests {
     use super::*;
 
+    fn store_folder() -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("journal")).unwrap();
+        dir
+    }
+
+    #[test]
+    fn a_deleted_lock_is_made_again_and_lets_nobody_in_beside_its_holder() {
+        let dir = store_folder();
+        let path = dir.path().join("lock");
+        let first = WriterLock::take(dir.path(), Duration::ZERO, &()).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert!(matches!(WriterLock::take(dir.path(), Duration::from_millis(3), &()), Err(Error::Locked { .. })));
+        drop(first);
+        let second = WriterLock::take(dir.path(), Duration::ZERO, &()).unwrap();
+        assert!(files::is_named(&second.file, &path));
+    }
+
+    #[test]
+    fn who_waits_for_a_lock_that_is_deleted_takes_the_new_one() {
+        let dir = store_folder();
+        let path = dir.path().join("lock");
+        // Older releases hold the file alone.
+        let held = files::open_top(&path, How::Make).unwrap();
+        flock(&held, FlockOperation::LockExclusive).unwrap();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| WriterLock::take(dir.path(), Duration::from_secs(60), &()).unwrap());
+            std::fs::remove_file(&path).unwrap();
+            let taken = waiting.join().unwrap();
+            assert!(files::is_named(&taken.file, &path));
+        });
+    }
+
+    #[test]
+    fn a_lock_that_is_a_link_or_a_fifo_is_refused() {
+        let dir = store_folder();
+        let (path, victim) = (dir.path().join("lock"), dir.path().join("victim"));
+        std::fs::write(&victim, "untouched").unwrap();
+        std::os::unix::fs::symlink(&victim, &path).unwrap();
+        let refused = WriterLock::take(dir.path(), Duration::ZERO, &()).unwrap_err();
+        assert!(refused.to_string().contains("a symbolic link"), "{refused}");
+        assert_eq!(std::fs::read(&victim).unwrap(), b"untouched");
+        std::fs::remove_file(&path).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0).unwrap();
+        let refused = WriterLock::take(dir.path(), Duration::ZERO, &()).unwrap_err();
+        assert!(refused.to_string().contains("a fifo"), "{refused}");
+    }
+
     #[test]
     fn the_second_taker_learns_who_holds_it() {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = store_folder();
         let first = WriterLock::take(dir.path(), Duration::ZERO, &()).unwrap();
         let refused = WriterLock::take(dir.path(), Duration::from_millis(5), &()).unwrap_err();
         assert!(refused.to_string().contains(&format!("process {}", std::process::id())), "{refused}");

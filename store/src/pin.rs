@@ -3,8 +3,8 @@
 use std::{
     collections::HashSet,
     fs::{self, File},
-    io::{Read, Seek, Write},
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    io::{self, Seek, Write},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::atomic::Ordering,
 };
@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     disk,
     error::{IoContext, Result},
+    files::{self, How},
     id::{OpId, Ulid, hex},
     lock::release,
     store::Store,
@@ -114,7 +115,7 @@ impl Pin {
         loop {
             let op = OpId::generate();
             let path = folder.join(format!("{op}.pin"));
-            let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(&path).at("create pin", &path)?;
+            let file = make(folder, &path)?;
             flock(&file, FlockOperation::LockExclusive).at("lock pin", &path)?;
             // A sweep of dead pins may have come between the creation and the lock.
             if file.metadata().at("read pin", &path)?.nlink() == 0 {
@@ -146,6 +147,19 @@ impl Pin {
         let known: HashSet<Ulid> = self.text.checkpoints.iter().copied().collect();
         self.text.checkpoints.extend(checkpoints.into_iter().filter(|id| !known.contains(id)));
         if self.text.checkpoints.len() == known.len() { Ok(()) } else { self.write() }
+    }
+
+    /// Whether the folder still has the pin's file: somebody may have deleted it, and then gc does not know of its holder.
+    pub fn is_held(&self) -> bool {
+        files::is_named(&self.file, &self.path)
+    }
+
+    /// Makes the file of a pin again that was deleted. What gc has removed meanwhile stays removed.
+    pub fn make_again(&mut self) -> Result<()> {
+        let file = make(self.path.parent().unwrap_or(Path::new(".")), &self.path)?;
+        flock(&file, FlockOperation::LockExclusive).at("lock pin", &self.path)?;
+        self.file = file;
+        self.write()
     }
 
     /// Lets go without removing the file: what the operation left behind is found by it.
@@ -192,9 +206,33 @@ impl Store {
 impl Drop for Pin {
     fn drop(&mut self) {
         if !self.stays {
-            let _ = fs::remove_file(&self.path);
+            let _ = files::remove(&self.path);
         }
         release(&self.file);
+    }
+}
+
+/// The longest text of a pin.
+const PIN_BYTES_MAX: u64 = 256 << 20;
+
+/// Makes a pin's file, and the folder where somebody has deleted it, or a copy of the store lacks it.
+fn make(folder: &Path, path: &Path) -> Result<File> {
+    match files::open(path, How::New) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound && folder.with_file_name("store.json").exists() => {
+            files::make_folder(folder).at("create folder", folder)?;
+            files::open(path, How::New).at("create pin", path)
+        }
+        other => other.at("create pin", path),
+    }
+}
+
+/// Opens the file of a pin; `None` where it is gone. What is no regular file is no pin either, since nobody makes such.
+fn open(path: &Path) -> Result<Option<File>> {
+    match files::open(path, How::Write) {
+        Ok(file) => Ok(Some(file)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(_) if fs::symlink_metadata(path).is_ok_and(|meta| !meta.is_file()) => Ok(None),
+        Err(e) => Err(e).at("open pin", path),
     }
 }
 
@@ -212,21 +250,15 @@ pub struct FoundPin {
 /// All pins, dead ones included.
 pub fn list(folder: &Path) -> Result<Vec<FoundPin>> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(folder).at("read folder", folder)? {
-        let path = entry.at("read folder", folder)?.path();
+    for path in files::list(folder).at("read folder", folder)? {
         let name = path.file_name().and_then(|n| n.to_str()).and_then(|n| n.strip_suffix(".pin"));
         let Some(op) = name.and_then(OpId::from_hex) else { continue };
-        let mut file = match File::options().read(true).write(true).open(&path) {
-            Ok(file) => file,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
-            Err(e) => return Err(e).at("open pin", &path),
-        };
+        let Some(file) = open(&path)? else { continue };
         let alive = flock(&file, FlockOperation::NonBlockingLockExclusive).is_err();
         if !alive {
             release(&file);
         }
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).at("read pin", &path)?;
+        let bytes = files::read_all(&file, PIN_BYTES_MAX).at("read pin", &path)?;
         let text = serde_json::from_slice(&bytes).unwrap_or(PinText {
             writer: true,
             checkpoints: Vec::new(),
@@ -252,27 +284,53 @@ pub fn exists(folder: &Path, op: OpId) -> bool {
 /// Takes the lock of a dead pin, so that nobody takes up what its operation left while that is removed. `None` where somebody has it.
 pub fn seize(folder: &Path, op: OpId) -> Result<Option<File>> {
     let path = folder.join(format!("{op}.pin"));
-    let file = match File::options().read(true).write(true).open(&path) {
-        Ok(file) => file,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(e).at("open pin", &path),
-    };
+    let Some(file) = open(&path)? else { return Ok(None) };
     Ok(flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok().then_some(file))
 }
 
 /// Removes the file of a dead pin.
 pub fn remove_dead(folder: &Path, op: OpId) -> Result<()> {
     let path = folder.join(format!("{op}.pin"));
-    match fs::remove_file(&path) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e).at("remove pin", &path),
-        _ => Ok(()),
-    }
+    files::remove(&path).at("remove pin", &path)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::{TestStore, collect, content_of, files};
+
+    #[test]
+    fn a_deleted_pin_is_noticed_and_made_again() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("store.json"), "").unwrap();
+        let folder = dir.path().join("pins");
+        // As in a copy of a store that left empty folders out.
+        assert!(list(&folder).unwrap().is_empty());
+        let mut pin = Pin::take(&folder, true, "test").unwrap();
+        for remove in [(|folder| fs::remove_dir_all(folder)) as fn(&Path) -> _, |folder| {
+            fs::read_dir(folder)?.try_for_each(|entry| fs::remove_file(entry?.path()))
+        }] {
+            assert!(pin.is_held());
+            remove(&folder).unwrap();
+            assert!(!pin.is_held());
+            pin.make_again().unwrap();
+            let found = list(&folder).unwrap();
+            assert!(pin.is_held() && found.len() == 1 && found[0].alive && found[0].text.writer);
+        }
+        drop(pin);
+        assert!(list(&folder).unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_is_no_file_is_no_pin_and_nothing_waits_for_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(format!("{}.pin", OpId::generate()));
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0).unwrap();
+        let pin = Pin::take(dir.path(), true, "test").unwrap();
+        std::os::unix::fs::symlink("/dev/zero", dir.path().join(format!("{}.pin", OpId::generate()))).unwrap();
+        let found = list(dir.path()).unwrap();
+        assert_eq!((found.len(), found[0].op), (1, pin.op));
+    }
 
     #[test]
     fn pins_live_as_long_as_they_are_held() {

@@ -11,7 +11,7 @@ use std::{
     cell::RefCell,
     fs::{self, File},
     io::{BufWriter, Read, Seek, Write},
-    os::unix::fs::{FileExt, OpenOptionsExt},
+    os::unix::fs::FileExt,
     path::{Path, PathBuf},
 };
 
@@ -19,6 +19,7 @@ use crate::{
     clock::{self, CLOCK_BYTES, Clock},
     codec::{Decoder, Malformed, put_uint},
     error::{IoContext, Result},
+    files::{self, How},
     filesystem::FilesystemId,
     format::STAT_CACHE_MAGIC,
     id::{TreeId, Ulid},
@@ -209,7 +210,7 @@ pub fn path_for(layout: &Layout, workspace: &Path) -> PathBuf {
 impl StatCache {
     /// Opens a workspace's cache; `None` where there is none that can be used.
     pub fn open(layout: &Layout, workspace: &Path) -> Option<Self> {
-        let file = File::open(path_for(layout, workspace)).ok()?;
+        let file = files::open(&path_for(layout, workspace), How::Read).ok()?;
         let end = file.metadata().ok()?.len().checked_sub(TRAILER_BYTES as u64)?;
         let mut bytes = [0; TRAILER_BYTES];
         file.read_exact_at(&mut bytes, end).ok()?;
@@ -313,8 +314,7 @@ impl Writer {
     pub fn create(layout: &Layout, workspace: &Path, old: Option<&StatCache>) -> Result<Self> {
         let path = path_for(layout, workspace);
         let temporary = path.with_extension(format!("{}.tmp", crate::id::OpId::generate()));
-        let mut file =
-            File::options().write(true).create_new(true).mode(0o600).open(&temporary).at("create stat cache", &temporary)?;
+        let mut file = files::open(&temporary, How::New).at("create stat cache", &temporary)?;
         let mut end = 8;
         let old = old.filter(|old| old.end <= 2 * old.trailer.used_bytes + (1 << 20));
         match old {
@@ -362,7 +362,8 @@ impl Writer {
     /// Finds what has been written so far, below the folder whose section begins at `root_section`.
     pub fn lookup(&mut self, root_section: u64) -> Option<Lookup> {
         self.out.flush().ok()?;
-        Some(Lookup { file: File::open(&self.temporary).ok()?, end: self.end, root_section, folders: RefCell::default() })
+        let file = files::open(&self.temporary, How::Read).ok()?;
+        Some(Lookup { file, end: self.end, root_section, folders: RefCell::default() })
     }
 
     /// Completes the cache and puts it in the old one's place. It is not synced: a torn one does not decode. `written` are the clocks

@@ -1,10 +1,9 @@
 //! A store: its folder, its settings, and reading objects from it. What is done with a store lives in modules of its own.
 
 use std::{
-    fs::{self, File},
-    io::Write,
+    fs,
+    io::{self, Write},
     num::NonZeroUsize,
-    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError, RwLock, atomic::AtomicBool},
     time::Duration,
@@ -17,6 +16,7 @@ use crate::{
     codec::Malformed,
     disk,
     error::{Error, IoContext, Result},
+    files::{self, Folder, How},
     format::{BALLAST_BYTES, STORE_VERSION},
     id::{BlobId, ObjectId, PackId, TreeId, Ulid},
     journal::{Entry, Journal, Position},
@@ -29,6 +29,9 @@ use crate::{
     tree::{self, TreeNode},
     view::{self, View},
 };
+
+/// The longest `store.json`.
+const CONFIG_BYTES_MAX: u64 = 1 << 20;
 
 /// How large files are cut, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,7 +90,8 @@ impl Config {
     }
 
     pub(crate) fn read(path: &Path, root: &Path) -> Result<Self> {
-        let bytes = fs::read(path).at("read", path)?;
+        let read = files::open_top(path, How::Read).and_then(|file| files::read_all(&file, CONFIG_BYTES_MAX));
+        let bytes = read.at("read", path)?;
         let broken = |reason: String| Error::Corrupt { what: "store.json".into(), place: path.to_owned(), reason };
         let value: Value = serde_json::from_slice(&bytes).map_err(|e| broken(e.to_string()))?;
         let newer = |needs: String| Error::FormatNewer { path: root.to_owned(), needs };
@@ -200,7 +204,7 @@ impl Store {
 
     fn open_with(root: &Path, options: &OpenOptions, view: impl FnOnce(&Layout) -> Result<View>) -> Result<Self> {
         let layout = Layout { root: root.to_owned() };
-        match fs::metadata(layout.config()) {
+        match fs::symlink_metadata(layout.config()) {
             Ok(_) => {}
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
                 if !options.create {
@@ -214,6 +218,7 @@ impl Store {
             Err(e) => return Err(e).at("open store", root),
         }
         let config = Config::read(&layout.config(), root)?;
+        layout.make_missing();
         let view = view(&layout)?;
         Ok(Store {
             layout,
@@ -521,7 +526,7 @@ fn make(layout: &Layout) -> Result<()> {
         }
     }
     for folder in layout.folders() {
-        disk::make_folder(&folder)?;
+        files::make_folder(&folder).at("create folder", &folder)?;
     }
     let _lock = WriterLock::take(root, Duration::from_secs(10), &())?;
     if layout.config().exists() {
@@ -533,13 +538,17 @@ fn make(layout: &Layout) -> Result<()> {
     // What makes the folder a store comes last: where it is, the folders are, too.
     disk::sync_folder(root)?;
     let text = serde_json::to_vec_pretty(&Config::new()).unwrap_or_default();
-    disk::write_file_synced(&layout.config(), &text)
+    match Folder::top(root).and_then(|folder| folder.write_synced("store.json".as_ref(), &text, true)) {
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(e).at("write", layout.config()),
+        _ => Ok(()),
+    }
 }
 
 /// Writes the ballast anew, after gc has released it. A disk without room for it is no reason to fail.
 pub(crate) fn make_ballast(layout: &Layout) {
-    let write = || -> std::io::Result<()> {
-        let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(layout.ballast())?;
+    let write = || -> io::Result<()> {
+        let mut file = files::open_top(&layout.ballast(), How::Make)?;
+        file.set_len(0)?;
         // Not zeros, which some filesystems do not allocate.
         let noise: Vec<u8> = (0..1u32 << 14).flat_map(|i| i.wrapping_mul(0x9e37_79b9).to_le_bytes()).collect();
         for _ in 0..BALLAST_BYTES / noise.len() as u64 {

@@ -133,12 +133,16 @@ fn go_on(store: &Store, workspace: &Path, before: usize) -> Result<(), String> {
     }
 }
 
-/// Files in a store at rest that nothing needs.
+/// Files in a store at rest that nothing needs. A power cut that tore the journal's record of a checkpoint, and also took its pin, leaves packs
+/// that look like those of a checkpoint whose record was lost: gc keeps them.
 pub fn leftovers(store: &Store) -> Vec<PathBuf> {
     let known = store.refresh().and_then(|view| view.packs()).unwrap_or_default();
+    let kept = gc::unexplained(store).unwrap_or_default().packs;
     let names = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let layout = store.layout();
-    let is_known = |path: &Path| parhelia_store::layout::Layout::pack_of(path).is_some_and(|id| known.contains_key(&id));
+    let is_known = |path: &Path| {
+        parhelia_store::layout::Layout::pack_of(path).is_some_and(|id| known.contains_key(&id) || kept.contains(&id))
+    };
     let is_temporary = |path: &Path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         [".tmp", ".sst", ".old"].iter().any(|ending| name.ends_with(ending))

@@ -245,8 +245,13 @@ fn a_store_that_borrows_one_s_own_settings_is_somebody_else_s() {
     let own = s.path("own.json");
     fs::rename(s.store().join("store.json"), &own).unwrap();
     give_away(&s);
-    std::os::unix::fs::symlink(&own, s.store().join("store.json")).unwrap();
+    let settings = s.store().join("store.json");
+    fs::hard_link(&own, &settings).unwrap();
     assert_no_privileges(&s, &s.store(), &id);
+    fs::remove_file(&settings).unwrap();
+    std::os::unix::fs::symlink(&own, &settings).unwrap();
+    let said = s.expect(1, &["checkpoint", "restore", &id, "--to", &s.path("linked").to_string_lossy()]);
+    assert!(said.contains("a symbolic link"), "{said}");
 }
 
 #[test]

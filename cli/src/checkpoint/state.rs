@@ -2,9 +2,7 @@
 
 use std::{
     ffi::OsString,
-    fs::{self, File},
-    io,
-    os::unix::fs::OpenOptionsExt,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -16,7 +14,12 @@ use parhelia_session::{
     git, run,
     transcript::Located,
 };
-use parhelia_store::{Store, fold::Session, id::Ulid};
+use parhelia_store::{
+    Store,
+    files::{self, How},
+    fold::Session,
+    id::Ulid,
+};
 
 use crate::exit::{Failure, Result};
 
@@ -127,7 +130,7 @@ fn last_conversation(session: &Session) -> Option<Result<Source, String>> {
 /// Copies standard input into a file, because it is looked at twice.
 fn spool(store: &Store) -> Result<PathBuf> {
     let path = store.layout().cache().join(format!("{}.stream.tmp", Ulid::generate()));
-    let copied = File::options().write(true).create_new(true).mode(0o600).open(&path).and_then(|mut file| {
+    let copied = files::open(&path, How::New).and_then(|mut file| {
         io::copy(&mut io::stdin().lock(), &mut file)?;
         Ok(())
     });

@@ -2,15 +2,15 @@
 
 use std::{
     collections::VecDeque,
-    fs::{self, File},
-    io::{BufWriter, Write},
-    os::unix::fs::OpenOptionsExt,
+    fs,
+    io::{self, BufWriter, Write},
     path::{Path, PathBuf},
 };
 
 use jiff::Timestamp;
 use parhelia_store::{
     create::{Captured, Content, StateFile},
+    files::{self, How},
     id::OpId,
     record::Consistency,
 };
@@ -104,7 +104,7 @@ impl Conversing {
     /// Cuts it at a record boundary, and brings its index up to that.
     pub fn look(source: &Source, cache: &Path) -> Result<Self> {
         // An index that cannot be read is made anew.
-        let previous = fs::read(source.index_path(cache)).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let previous = read(&source.index_path(cache)).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
         Ok(Conversing { found: source.capture(previous)?, source: source.clone() })
     }
 
@@ -172,11 +172,16 @@ pub fn keep(index: &Conversation, source: &Source, cache: &Path) {
     let _ = replace(index, &source.index_path(cache));
 }
 
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let file = files::open(path, How::Read)?;
+    files::read_all(&file, file.metadata()?.len())
+}
+
 /// Replaces the index in its place; a torn one does not decode.
-fn replace(index: &Conversation, path: &Path) -> std::io::Result<()> {
+fn replace(index: &Conversation, path: &Path) -> io::Result<()> {
     let temporary = path.with_extension(format!("{}.tmp", OpId::generate()));
-    let mut out = BufWriter::new(File::options().write(true).create_new(true).mode(0o600).open(&temporary)?);
-    let written = serde_json::to_writer(&mut out, index).map_err(std::io::Error::from).and_then(|()| out.flush());
+    let mut out = BufWriter::new(files::open(&temporary, How::New)?);
+    let written = serde_json::to_writer(&mut out, index).map_err(io::Error::from).and_then(|()| out.flush());
     let placed = written.and_then(|()| fs::rename(&temporary, path));
     if placed.is_err() {
         let _ = fs::remove_file(&temporary);

@@ -1,8 +1,7 @@
 //! What a rollback is about to do, kept with its session until it is done.
 
 use std::{
-    fs::{self, File},
-    os::unix::fs::OpenOptionsExt,
+    fs::File,
     path::PathBuf,
     time::{Duration, Instant},
 };
@@ -10,11 +9,12 @@ use std::{
 use parhelia_store::{
     Store,
     event::{Actor, NewEvent, kind},
+    files::{self, How},
     fold::Session,
     id::Ulid,
     name::session_file,
 };
-use rustix::fs::{FlockOperation, OFlags};
+use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
@@ -134,11 +134,9 @@ pub(super) fn turn(store: &Store, session: &str, limit: Duration) -> Result<Opti
 
 fn wait(store: &Store, session: &str, limit: Duration, how: FlockOperation) -> Result<Option<Turn>> {
     let folder = store.path().join("turns");
-    fs::create_dir_all(&folder).at("create folder", &folder)?;
+    files::make_folder(&folder).at("create folder", &folder)?;
     let path = folder.join(&*session_file(session));
-    let no_link = OFlags::NOFOLLOW.bits() as i32;
-    let file = File::options().write(true).create(true).truncate(false).mode(0o600).custom_flags(no_link).open(&path);
-    let file = file.at("open", &path)?;
+    let file = files::open(&path, How::Make).at("open", &path)?;
     let until = Instant::now() + limit;
     loop {
         match rustix::fs::flock(&file, how) {

@@ -5,6 +5,7 @@ use std::{fs, path::Path, time::Duration};
 use crate::{
     disk,
     error::{Error, IoContext, Result},
+    files,
     id::{OpId, PackId},
     journal::Journal,
     layout::{Layout, NEW_INDEX},
@@ -26,7 +27,10 @@ pub fn rebuild_index(root: &Path, lock_timeout: Duration, progress: &dyn Progres
         other => other?,
     };
     config.check_writable(root)?;
-    [layout.pins(), layout.cache()].iter().try_for_each(|folder| disk::make_folder(folder))?;
+    if let Some(uid) = files::host(root) {
+        return Err(Error::NotOwner { path: layout.view(), uid });
+    }
+    layout.make_missing();
     // Packs that gc condemns meanwhile stay until this is done.
     let pin = Pin::take(&layout.pins(), true, "rebuild the index")?;
     let known = settled_view(&layout, lock_timeout, progress)?;
@@ -80,22 +84,10 @@ fn put_in_place(layout: &Layout, new: &Path) -> Result<()> {
 /// What a stat cache says is unchanged is not read again, although it may be what was lost.
 pub(super) fn forget_stat_caches(layout: &Layout) -> Result<()> {
     let folder = layout.cache();
-    let entries = match fs::read_dir(&folder) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        other => other.at("read folder", &folder)?,
-    };
-    for entry in entries {
-        let path = entry.at("read folder", &folder)?.path();
+    for path in files::list(&folder).at("read folder", &folder)? {
         if path.extension().is_some_and(|ending| ending == "stat") {
-            remove_if_there(&path)?;
+            files::remove(&path).at("remove", &path)?;
         }
     }
     Ok(())
-}
-
-fn remove_if_there(path: &Path) -> Result<()> {
-    match fs::remove_file(path) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e).at("remove", path),
-        _ => Ok(()),
-    }
 }

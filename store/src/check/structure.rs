@@ -12,6 +12,7 @@ use std::{
 use super::{CheckOptions, CheckReport, Finding, FindingKind};
 use crate::{
     error::{Error, Result},
+    files, gc,
     id::{ObjectId, ObjectKey, PackId, hex},
     journal::{Entry, Journal, Position, Tail},
     layout::Layout,
@@ -42,7 +43,26 @@ pub(super) fn check_journal(layout: &Layout, view: &View, checkpoints: &[Checkpo
             return Ok(());
         }
     };
-    if tail.torn_bytes > 0 {
+    let place = layout.journal();
+    if tail.missing > 0 {
+        let (last, synced) = (tail.end.sequence, tail.end.sequence + tail.missing);
+        let message = format!(
+            "the journal in {} ends with record {last}, and record {synced} had been committed: {} records are missing, as if it had been \
+             cut short, or copied while it was written to",
+            place.display(),
+            tail.missing
+        );
+        report.add(FindingKind::Journal, message);
+    }
+    if tail.is_doubtful {
+        let (after, bytes) = (tail.end.sequence, tail.torn_bytes);
+        let message = format!(
+            "the journal in {} has {bytes} bytes behind record {after} that are no record, and none of them is missing: a committed record may \
+             be damaged",
+            place.display()
+        );
+        report.add(FindingKind::Journal, message);
+    } else if tail.torn_bytes > 0 {
         report.notes.push(format!("the journal ends with {} bytes of an append that was cut off", tail.torn_bytes));
     }
     check_events(layout, &tail, report);
@@ -127,7 +147,7 @@ pub(super) fn check_packs(
     if not_indexed > 0 {
         report.add(FindingKind::Index, format!("the index lacks {not_indexed} objects of the packs; run --rebuild-index"));
     }
-    note_strangers(layout, &known, report);
+    note_strangers(layout, view, report);
     Ok(packs)
 }
 
@@ -222,13 +242,28 @@ fn is_sampled(location: Location, percent: Option<u8>) -> bool {
 }
 
 /// Files in the packs' folder that the journal does not know.
-fn note_strangers(layout: &Layout, known: &BTreeMap<PackId, PackState>, report: &mut CheckReport) {
-    let Ok(entries) = std::fs::read_dir(layout.packs()) else { return };
-    let strangers = entries.flatten().filter(|e| Layout::pack_of(&e.path()).is_none_or(|id| !known.contains_key(&id))).count();
-    if strangers > 0 {
-        report
-            .notes
-            .push(format!("{strangers} files in {} belong to runs that did not commit, or not yet", layout.packs().display()));
+fn note_strangers(layout: &Layout, view: &View, report: &mut CheckReport) {
+    let Ok(files) = files::list(&layout.packs()) else { return };
+    let Ok(known) = view.packs() else { return };
+    let strangers = files.iter().filter(|path| Layout::pack_of(path).is_none_or(|id| !known.contains_key(&id))).count();
+    if strangers == 0 {
+        return;
+    }
+    let place = layout.packs();
+    let Ok((_, kept)) = gc::forgotten(layout, || Ok(known)) else { return };
+    let others = strangers - kept.packs.len().min(strangers);
+    if others > 0 {
+        report.notes.push(format!("{others} files in {} belong to runs that did not commit, or not yet", place.display()));
+    }
+    if !kept.packs.is_empty() {
+        let of = |c: &Checkpoint| format!("{} of session {} ({})", c.id(), c.record.session, c.record.created_at);
+        let checkpoints: Vec<String> = kept.checkpoints.iter().map(of).collect();
+        report.notes.push(format!(
+            "{} packs in {} are whole, and the journal, which was cut once, does not know them; gc keeps them. They hold {}",
+            kept.packs.len(),
+            place.display(),
+            checkpoints.join(", ")
+        ));
     }
 }
 
@@ -274,8 +309,8 @@ pub(super) fn check_without_config(layout: &Layout, report: &mut CheckReport) ->
             report.add(FindingKind::Journal, message);
         }
     }
-    let Ok(entries) = std::fs::read_dir(layout.packs()) else { return Ok(()) };
-    for path in entries.flatten().map(|entry| entry.path()) {
+    let Ok(files) = files::list(&layout.packs()) else { return Ok(()) };
+    for path in files {
         let Some(id) = Layout::pack_of(&path) else { continue };
         report.packs += 1;
         if let Err(e) = PackFile::open(&path, id).and_then(|file| file.scan(true, |_, _| Ok(()))) {

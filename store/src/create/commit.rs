@@ -1,10 +1,6 @@
 //! The commit: packs are synced, then the journal's record is; that is when the checkpoint exists.
 
-use std::{
-    collections::HashMap,
-    fs::{self, File},
-    time::Instant,
-};
+use std::{collections::HashMap, time::Instant};
 
 use super::{
     belonging::{Belonging, settle},
@@ -15,6 +11,7 @@ use crate::{
     append::Chain,
     disk,
     error::{Error, IoContext, Result},
+    files::{self, How},
     id::RecordId,
     journal::{Entry, Journal},
     layout::Layout,
@@ -46,14 +43,14 @@ pub struct Committed {
 /// is committed, the packs that were synced stay for the next try to take up.
 pub fn commit(
     store: &Store,
-    pin: Pin,
+    mut pin: Pin,
     sink: Sink<'_>,
     record: Record,
     belonging: &Belonging,
     adopted: Vec<PackInfo>,
     progress: &dyn Progress,
 ) -> Result<Option<Committed>> {
-    let committed = try_commit(store, &pin, sink, record, belonging, adopted, progress);
+    let committed = try_commit(store, &mut pin, sink, record, belonging, adopted, progress);
     if !matches!(committed, Ok(Some(_))) {
         pin.leave();
     }
@@ -62,7 +59,7 @@ pub fn commit(
 
 fn try_commit(
     store: &Store,
-    pin: &Pin,
+    pin: &mut Pin,
     sink: Sink<'_>,
     mut record: Record,
     belonging: &Belonging,
@@ -77,7 +74,7 @@ fn try_commit(
     let written = packs.finish()?;
     let table = layout.table(pin.op);
     let mut tables = HashMap::new();
-    if written.objects.len() >= TABLE_OBJECTS && adopted.is_empty() {
+    if written.objects.len() >= TABLE_OBJECTS && adopted.is_empty() && files::host(&layout.root).is_none() {
         view::write_table(&table, &written.objects)?;
         tables.insert(pin.op, table);
     }
@@ -88,6 +85,11 @@ fn try_commit(
     let lock = store.lock(progress)?;
     let began = Instant::now();
     let (current, tail) = store.latest(&lock)?;
+    if !pin.is_held() {
+        // Somebody has deleted it. gc did not know of this run meanwhile, and may have taken anything that it wrote or reuses.
+        pin.make_again()?;
+        return Ok(None);
+    }
     if !current.lost(&written.reused)?.is_empty() {
         return Ok(None);
     }
@@ -103,12 +105,19 @@ fn try_commit(
             tables.clear();
         }
     }
+    if layout.lacks_any(&infos) {
+        return Ok(None);
+    }
     let mut chain = Chain::new(&current)?;
     for event in belonging.events(&current, &record)? {
         chain.add(&event)?;
     }
     let mut entries = chain.entries;
     entries.push(Entry::Commit { op: pin.op, record: sealed.clone(), packs: infos.clone() });
+    if tail.missing > 0 {
+        let text = format!("the journal had lost its last {} records before this checkpoint; run `parhelia check`", tail.missing);
+        progress.notice(&text);
+    }
     let end = Journal::new(layout.journal()).append(&tail, &entries)?;
     let stored_bytes = infos.iter().map(|info| info.bytes).sum();
     let lock_held_ms = began.elapsed().as_millis() as u64;
@@ -116,7 +125,7 @@ fn try_commit(
     store.catch_up("the checkpoint is committed", &end, &tables, progress);
     for table in tables.values() {
         // Gone already where RocksDB took it in.
-        let _ = fs::remove_file(table);
+        let _ = files::remove(table);
     }
     let checkpoint = Checkpoint::decode(end.sequence, sealed).map_err(|e| Error::Invalid(e.to_string()))?;
     Ok(Some(Committed { checkpoint, new_bytes: written.new_bytes, stored_bytes, lock_held_ms }))
@@ -139,7 +148,7 @@ fn sync(store: &Store, packs: Vec<Finished>, adopted: &[PackInfo]) -> Result<Vec
     let layout = store.layout();
     for info in adopted {
         let path = layout.pack(info.id);
-        let synced = File::open(&path).and_then(|file| file.sync_data()).at("sync pack", &path);
+        let synced = files::open(&path, How::Read).and_then(|file| file.sync_data()).at("sync pack", &path);
         synced.inspect_err(|_| remove(layout, [info]))?;
     }
     let synced = packs.into_iter().map(Finished::synced).collect::<Result<Vec<_>>>()?;
@@ -151,6 +160,6 @@ fn sync(store: &Store, packs: Vec<Finished>, adopted: &[PackInfo]) -> Result<Vec
 
 fn remove<'a>(layout: &Layout, packs: impl IntoIterator<Item = &'a PackInfo>) {
     for info in packs {
-        let _ = fs::remove_file(layout.pack(info.id));
+        let _ = files::remove(&layout.pack(info.id));
     }
 }

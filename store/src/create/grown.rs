@@ -11,10 +11,7 @@ use std::{
     io::Write,
     os::{
         fd::AsFd,
-        unix::{
-            ffi::OsStrExt,
-            fs::{FileExt, OpenOptionsExt},
-        },
+        unix::{ffi::OsStrExt, fs::FileExt},
     },
     path::{Path, PathBuf},
 };
@@ -29,6 +26,7 @@ use super::{
 use crate::{
     clock::{self, Clock},
     codec::{Decoder, Malformed, put_uint},
+    files::{self, How},
     filesystem::{Filesystem, FilesystemId},
     format::{GROWN_MAGIC, SINGLE_CHUNK_BYTES},
     id::{BlobId, OpId, Ulid},
@@ -70,7 +68,8 @@ impl Grown {
 
     /// What is known of a file, and the checkpoint that holds its chunks. `None` where nothing is, or it does not decode.
     pub fn read(layout: &Layout, file: &Path) -> Option<(Ulid, Self)> {
-        let bytes = fs::read(Self::path(layout, file)).ok()?;
+        let opened = files::open(&Self::path(layout, file), How::Read).ok()?;
+        let bytes = files::read_all(&opened, opened.metadata().ok()?.len()).ok()?;
         let (body, crc) = bytes.split_last_chunk::<4>()?;
         if crc32c::crc32c(body) != u32::from_le_bytes(*crc) {
             return None;
@@ -129,7 +128,7 @@ impl Grown {
         out.extend_from_slice(&crc32c::crc32c(&out).to_le_bytes());
         let path = Self::path(layout, file);
         let temporary = path.with_extension(format!("{}.tmp", OpId::generate()));
-        let mut to = File::options().write(true).create_new(true).mode(0o600).open(&temporary)?;
+        let mut to = files::open(&temporary, How::New)?;
         let written = to.write_all(&out).and_then(|()| fs::rename(&temporary, &path));
         if written.is_err() {
             let _ = fs::remove_file(&temporary);

@@ -21,6 +21,7 @@ use crate::{
     archive::import::{Content, Member, Reader},
     error::{Error, IoContext, Result},
     event::Actor,
+    files::{self, How},
     format::SINGLE_CHUNK_BYTES,
     id::{BlobId, TreeId},
     links::Links,
@@ -380,9 +381,8 @@ fn read_file(
     let folder = store.layout().cache();
     let path = folder.join(format!("{}.tmp", crate::id::OpId::generate()));
     let open = || -> std::io::Result<std::fs::File> {
-        use std::os::unix::fs::OpenOptionsExt;
-        let file = std::fs::File::options().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
-        std::fs::remove_file(&path)?;
+        let file = files::open(&path, How::New)?;
+        files::remove(&path)?;
         file.set_len(size)?;
         Ok(file)
     };

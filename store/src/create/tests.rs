@@ -1,4 +1,5 @@
 mod belonging;
+mod pins;
 mod reuse;
 mod scoped;
 mod stamps;

@@ -193,7 +193,7 @@ fn unknown_kinds_and_fields_are_kept() {
 }
 
 fn test_hash(event: &crate::event::Event) -> String {
-    crate::event::hash(&crate::journal::encode_entry(&crate::journal::Entry::Event(Box::new(event.clone()))).unwrap())
+    crate::event::hash(&crate::journal::encode_entry(&crate::journal::Entry::Event(Box::new(event.clone())), 0).unwrap())
 }
 
 #[test]

@@ -17,7 +17,7 @@
 //! 4. *Publish*, under the writer lock: mark what was committed meanwhile, spare what that uses, and append one record with the new
 //!    packs, the condemned ones, and the writers that were running, `publish`.
 //! 5. *Sweep*: the bytes of a condemned pack go once every writer that ran when it was condemned is over. Packs that nothing knows and
-//!    whose writer is over go as well, `sweep`.
+//!    whose writer is over go as well, `sweep`, but for those that a lost record of the journal may have been about, `unexplained`.
 //!
 //! **What always holds.**
 //! - Everything that a live checkpoint reaches is in the index.
@@ -35,16 +35,19 @@ mod survey;
 mod sweep;
 #[cfg(test)]
 mod tests;
+mod unexplained;
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
 use self::survey::Survey;
+pub use self::unexplained::Unexplained;
 pub(crate) use self::{
     mark::read_recipe_root,
     repack::{Copier, NewPacks},
     room::Room,
+    sweep::forgotten,
 };
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -160,9 +163,14 @@ pub fn plan(store: &Store, options: &GcOptions, progress: &dyn Progress) -> Resu
     let own = pin.as_ref().map(|pin| pin.op);
     retried(store, || {
         let survey = Survey::take(store, progress)?;
-        let choice = survey.choose(options);
+        let choice = choose(&survey, options, progress);
         make_plan(store, &survey, &choice, own)
     })
+}
+
+/// Packs that no record of the journal explains, and that gc keeps because one that was lost may.
+pub fn unexplained(store: &Store) -> Result<Unexplained> {
+    Ok(sweep::forgotten(store.layout(), || store.refresh()?.packs())?.1)
 }
 
 /// Collects garbage.
@@ -218,7 +226,7 @@ fn attempt(
     progress: &dyn Progress,
 ) -> Result<GcReport> {
     let mut survey = Survey::take(store, progress)?;
-    let mut choice = survey.choose(options);
+    let mut choice = choose(&survey, options, progress);
     let mut added = NewPacks::new(store, pin.op, numbers);
     match repack::copy(store, &mut survey, &mut choice.repack, &mut added, progress) {
         Err(e) if e.is_disk_full() => {
@@ -239,6 +247,15 @@ fn attempt(
         added_bytes: published.added.iter().map(|pack| pack.bytes).sum(),
         ..GcReport::default()
     })
+}
+
+/// Chooses what goes. Nothing goes while the journal lacks records: what those need cannot be told from garbage.
+fn choose(survey: &Survey, options: &GcOptions, progress: &dyn Progress) -> Choice {
+    if survey.view.lacks_records() {
+        progress.notice("records of the journal are missing or damaged, so gc removes nothing; run `parhelia check`");
+        return Choice::default();
+    }
+    survey.choose(options)
 }
 
 /// Which packs go.

@@ -50,6 +50,10 @@ pub(super) fn publish(
     if condemned.is_empty() {
         return Ok(Published::default());
     }
+    // Somebody may have deleted this run's pin, and then another gc took its packs for forgotten ones.
+    if store.layout().lacks_any(&added.infos()) {
+        return Err(Error::Overtaken { tries: 1 });
+    }
     let entry = Entry::Condemn {
         op,
         added: added.infos(),

@@ -6,6 +6,7 @@ use super::survey::Survey;
 use crate::{
     disk,
     error::{Error, IoContext, Result},
+    files,
     format::{DATA_BLOCK_BYTES, META_BLOCK_BYTES, PACK_BYTES},
     id::{ObjectId, OpId, PackId},
     layout::Layout,
@@ -42,7 +43,7 @@ impl<'n> NewPacks<'n> {
     pub(super) fn discard(&mut self) {
         self.finished.clear();
         for id in self.started.drain(..) {
-            let _ = std::fs::remove_file(self.layout.pack(id));
+            let _ = files::remove(&self.layout.pack(id));
         }
     }
 

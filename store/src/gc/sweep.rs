@@ -1,22 +1,24 @@
 //! Removing bytes: of condemned packs whose time has come, and of what crashed runs left behind.
 
 use std::{
-    collections::{BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     fs,
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
 
-use super::{GcReport, room::Room};
+use super::{GcReport, Unexplained, room::Room, unexplained};
 use crate::{
     disk,
     error::{IoContext, Result},
+    files,
     id::{OpId, PackId},
     journal::Entry,
     layout::{Layout, NEW_INDEX},
     pin,
     progress::Progress,
     store::Store,
+    view::PackState,
 };
 
 /// A cache that was neither read nor written for so long is of a workspace or a conversation that is gone. Without it, the next capture of
@@ -75,26 +77,45 @@ fn drop_condemned(store: &Store, report: &mut GcReport, progress: &dyn Progress)
 }
 
 fn remove_file(path: &Path) -> Result<()> {
-    match fs::remove_file(path) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e).at("remove", path),
-        _ => Ok(()),
-    }
+    files::remove(path).at("remove", path)
 }
 
-/// Packs that the journal does not know and whose writers are over.
+/// Packs that the journal does not know and whose writers are over. None while it lacks records: they may be about any pack.
 pub(super) fn orphans(store: &Store, own: Option<OpId>) -> Result<Vec<Orphan>> {
+    let view = store.refresh()?;
+    if view.lacks_records() {
+        return Ok(Vec::new());
+    }
+    let (forgotten, kept) = forgotten(store.layout(), || store.refresh()?.packs())?;
+    let goes = forgotten.into_iter().filter(|id| !kept.packs.contains(id) && Some(id.op()) != own);
+    let length = |id| fs::symlink_metadata(store.layout().pack(id)).map_or(0, |meta| meta.len());
+    Ok(goes.map(|id| Orphan { id, bytes: length(id) }).collect())
+}
+
+/// Packs that `known` does not have and whose writers are over, and what of them is kept all the same.
+pub(crate) fn forgotten(
+    layout: &Layout,
+    known: impl FnOnce() -> Result<BTreeMap<PackId, PackState>>,
+) -> Result<(Vec<PackId>, Unexplained)> {
     // In this order: a file that is seen has a pin that is older, and a writer that is over has committed or never will.
-    let files = folder(&store.layout().packs())?;
-    let live = pin::live_ops(&pin::list(&store.layout().pins())?);
-    let known = store.refresh()?.packs()?;
-    let ids = files.iter().filter_map(|path| Some((path, Layout::pack_of(path)?)));
-    let forgotten = ids.filter(|(_, id)| !known.contains_key(id) && !live.contains(&id.op()) && Some(id.op()) != own);
-    Ok(forgotten.map(|(path, id)| Orphan { id, bytes: fs::metadata(path).map_or(0, |m| m.len()) }).collect())
+    let files = folder(&layout.packs())?;
+    let pins = pin::list(&layout.pins())?;
+    let (known, live) = (known()?, pin::live_ops(&pins));
+    let ids = files.iter().filter_map(|path| Layout::pack_of(path));
+    let forgotten: Vec<PackId> = ids.filter(|id| !known.contains_key(id) && !live.contains(&id.op())).collect();
+    // A dead pin proves that its operation ended without a commit, or right behind it.
+    let unpinned: Vec<PackId> = forgotten.iter().filter(|id| pins.iter().all(|pin| pin.op != id.op())).copied().collect();
+    let kept = unexplained::find(layout, &unpinned)?;
+    Ok((forgotten, kept))
 }
 
 /// The writer lock is held, so that nobody commits them now; whoever takes up a dead run's packs holds its pin.
 fn drop_orphans(store: &Store, own: OpId, report: &mut GcReport) -> Result<()> {
     let layout = store.layout();
+    if store.view().lacks_records() {
+        // The pins of dead runs stay as well: whose packs are whose is told by them.
+        return Ok(());
+    }
     let orphans = orphans(store, Some(own))?;
     let mut taken_up = HashSet::new();
     let mut seized = Vec::new();
@@ -154,7 +175,8 @@ fn drop_leftovers(layout: &Layout, own: OpId) -> Result<()> {
         }
     }
     // A store is made, and the journal written, under the writer lock.
-    let in_root = folder(&layout.root)?.into_iter().filter(|path| name(path).starts_with("store."));
+    let root = fs::read_dir(&layout.root).at("read folder", &layout.root)?;
+    let in_root = root.flatten().map(|entry| entry.path()).filter(|path| name(path).starts_with("store."));
     for path in folder(&layout.journal())?.into_iter().chain(in_root).filter(|path| name(path).ends_with(".tmp")) {
         remove_file(&path)?;
     }
@@ -162,12 +184,11 @@ fn drop_leftovers(layout: &Layout, own: OpId) -> Result<()> {
 }
 
 fn is_unused(path: &Path) -> bool {
-    let Ok(meta) = fs::metadata(path) else { return false };
+    let Ok(meta) = fs::symlink_metadata(path) else { return false };
     let used = [meta.accessed(), meta.modified()].into_iter().flatten().max();
     used.and_then(|used| SystemTime::now().duration_since(used).ok()).is_some_and(|age| age > UNUSED)
 }
 
 fn folder(path: &Path) -> Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(path).at("read folder", path)?;
-    entries.map(|entry| Ok(entry.at("read folder", path)?.path())).collect()
+    files::list(path).at("read folder", path)
 }

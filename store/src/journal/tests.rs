@@ -101,8 +101,192 @@ fn every_flipped_byte_of_committed_records_is_noticed() {
         fs::write(&path, &bytes).unwrap();
         assert!(journal.read(&Position::start()).is_err(), "byte {i}");
     }
-    fs::write(&path, &before[..before.len() - 20]).unwrap();
-    assert!(journal.read(&Position::start()).is_err(), "truncated");
+}
+
+/// The offsets at which a segment's records begin, and its length.
+fn offsets(bytes: &[u8]) -> Vec<usize> {
+    let mut found = vec![SEGMENT_HEADER_BYTES];
+    while *found.last().unwrap() < bytes.len() {
+        let at = *found.last().unwrap();
+        found.push(at + FRAME_BYTES + u32::from_le_bytes(*bytes[at..].first_chunk().unwrap()) as usize);
+    }
+    found
+}
+
+#[test]
+fn damage_before_a_whole_record_is_no_torn_append_whatever_the_hint_says() {
+    let (dir, journal, _) = filled(3);
+    let path = journal.segment_path(1);
+    let before = fs::read(&path).unwrap();
+    let last = offsets(&before)[2];
+    for hint in [None, Some(1), Some(2), Some(3), Some(9)] {
+        match hint {
+            None => fs::remove_file(dir.path().join("synced")).unwrap(),
+            Some(sequence) => journal.write_hint(sequence),
+        }
+        for i in SEGMENT_HEADER_BYTES..last {
+            for damage in [0x01, 0x80] {
+                let mut bytes = before.clone();
+                bytes[i] ^= damage;
+                fs::write(&path, &bytes).unwrap();
+                assert!(matches!(journal.read(&Position::start()), Err(Error::Corrupt { .. })), "byte {i}, hint {hint:?}");
+            }
+        }
+        // Bytes that were put in, taken out, or doubled.
+        for at in [SEGMENT_HEADER_BYTES, SEGMENT_HEADER_BYTES + 7, last - 1] {
+            for changed in [
+                [&before[..at], b"?", &before[at..]].concat(),
+                [&before[..at], &before[at + 1..]].concat(),
+                [&before[..last], &before[at..]].concat(),
+            ] {
+                fs::write(&path, &changed).unwrap();
+                assert!(journal.read(&Position::start()).is_err(), "at {at}, hint {hint:?}, {} bytes", changed.len());
+            }
+        }
+    }
+}
+
+#[test]
+fn one_append_of_several_records_may_be_torn_anywhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = Journal::new(dir.path().to_owned());
+    journal.append(&journal.read(&Position::start()).unwrap(), &[event(0), event(1)]).unwrap();
+    let long = |n: u32| {
+        let Entry::Event(mut event) = event(n) else { unreachable!() };
+        event.subject = "x".repeat(1500);
+        Entry::Event(event)
+    };
+    let whole = journal.read(&Position::start()).unwrap();
+    assert_eq!(whole.records[1].entry, event(1));
+    let from = whole.end.offset as usize;
+    journal.append(&whole, &[long(2), long(3), long(4), long(5)]).unwrap();
+    // What a power cut leaves of the hint.
+    journal.write_hint(2);
+    let path = journal.segment_path(1);
+    let bytes = fs::read(&path).unwrap();
+    for lost in from / 512..=bytes.len() / 512 {
+        for sectors in [1, 2, 5] {
+            let (start, end) = ((lost * 512).max(from), ((lost + sectors) * 512).min(bytes.len()));
+            let mut torn = bytes.clone();
+            torn[start..end].fill(0);
+            fs::write(&path, &torn).unwrap();
+            let tail = journal.read(&Position::start()).unwrap();
+            assert!((2..6).contains(&tail.records.len()) && tail.torn_bytes > 0 && tail.was_cut, "sector {lost}");
+            assert!(!tail.is_doubtful && tail.missing == 0, "sector {lost}: {tail:?}");
+        }
+    }
+    // The next append says where this one ends, and what lies behind is not looked at any more.
+    let tail = journal.read(&Position::start()).unwrap();
+    journal.append(&tail, &[event(9)]).unwrap();
+    let tail = journal.read(&Position::start()).unwrap();
+    assert!(tail.was_cut && tail.torn_bytes == 0);
+}
+
+#[test]
+fn a_damaged_last_record_is_doubtful_where_no_hint_tells() {
+    let (dir, journal, _) = filled(3);
+    fs::remove_file(dir.path().join("synced")).unwrap();
+    let path = journal.segment_path(1);
+    let before = fs::read(&path).unwrap();
+    let last = offsets(&before)[2];
+    for i in last..before.len() {
+        let mut bytes = before.clone();
+        bytes[i] ^= 0x10;
+        fs::write(&path, &bytes).unwrap();
+        let tail = journal.read(&Position::start()).unwrap();
+        assert!(tail.records.len() == 2 && tail.is_doubtful && tail.was_cut, "byte {i}: {tail:?}");
+    }
+}
+
+#[test]
+fn a_log_that_is_shorter_than_the_hint_says_is_read_and_the_difference_is_told() {
+    let (dir, journal, end) = filled(3);
+    let path = journal.segment_path(1);
+    let before = fs::read(&path).unwrap();
+    let offsets = offsets(&before);
+    for length in offsets[1]..before.len() {
+        fs::write(&path, &before[..length]).unwrap();
+        let tail = journal.read(&Position::start()).unwrap();
+        assert_eq!(
+            (tail.records.len() as u64, tail.records.len() as u64 + tail.missing),
+            (tail.end.sequence, 3),
+            "{length} bytes"
+        );
+    }
+    for length in [offsets[1], offsets[1] + 1, offsets[2] - 1] {
+        fs::write(&path, &before[..length]).unwrap();
+        journal.write_hint(3);
+        let tail = journal.read(&Position::start()).unwrap();
+        let after = journal.append(&tail, &[event(7), event(8)]).unwrap();
+        let tail = journal.read(&Position::start()).unwrap();
+        assert_eq!((tail.records.len(), tail.missing, &tail.end), (3, 0, &after));
+        assert!(tail.was_cut && !journal.confirms(&end).unwrap(), "{length} bytes");
+        fs::remove_file(journal.segment_path(2)).unwrap();
+    }
+    fs::remove_file(&path).unwrap();
+    assert!(journal.read(&Position::start()).is_err(), "a journal without segments is taken for a new one");
+    assert!(dir.path().join("synced").exists());
+}
+
+#[test]
+fn a_long_torn_end_is_searched_quickly() {
+    let (_dir, journal, end) = filled(2);
+    let path = journal.segment_path(1);
+    let mut bytes = fs::read(&path).unwrap();
+    let whole = bytes.len();
+    bytes.resize(SEGMENT_HEADER_BYTES + (64 << 20), b'7');
+    fs::write(&path, &bytes).unwrap();
+    let began = std::time::Instant::now();
+    let tail = journal.read(&Position::start()).unwrap();
+    println!("{} bytes in {} ms", bytes.len() - whole, began.elapsed().as_millis());
+    assert_eq!((&tail.end, tail.torn_bytes), (&end, (bytes.len() - whole) as u64));
+    // A later record is found across the pieces in which the segment is read.
+    for at in [whole + 1, PIECE_BYTES + whole - 20, (5 << 20) + 3] {
+        let mut found = bytes.clone();
+        let (frame, _) = encode_frame(4, &[7; 32], b"{}");
+        found[at..at + frame.len()].copy_from_slice(&frame);
+        fs::write(&path, &found).unwrap();
+        assert!(journal.read(&Position::start()).is_err(), "at {at}");
+    }
+}
+
+#[test]
+fn an_append_behind_an_end_that_is_none_any_more_writes_nothing() {
+    let (_dir, journal, _) = filled(2);
+    let stale = journal.read(&Position::start()).unwrap();
+    let before = |journal: &Journal| (journal.segments().unwrap(), fs::read(journal.segment_path(1)).unwrap());
+    journal.append(&stale, &[event(2)]).unwrap();
+    let seen = before(&journal);
+    assert!(matches!(journal.append(&stale, &[event(3)]), Err(Error::Raced { .. })));
+    assert_eq!(before(&journal), seen);
+    // Neither where both would begin a segment, nor where one has.
+    let mut torn = journal.read(&Position::start()).unwrap();
+    fs::write(journal.segment_path(1), [&seen.1[..], b"?"].concat()).unwrap();
+    torn.torn_bytes = 1;
+    journal.append(&torn, &[event(4)]).unwrap();
+    for stale in [&torn, &Tail { torn_bytes: 0, ..torn.clone() }] {
+        assert!(matches!(journal.append(stale, &[event(5)]), Err(Error::Raced { .. })));
+    }
+    assert_eq!(journal.read(&Position::start()).unwrap().records.len(), 4);
+}
+
+#[test]
+fn nothing_but_regular_files_is_opened() {
+    let (dir, journal, _) = filled(1);
+    let victim = dir.path().join("victim");
+    fs::write(&victim, "untouched").unwrap();
+    let hint = dir.path().join("synced");
+    fs::remove_file(&hint).unwrap();
+    std::os::unix::fs::symlink(&victim, &hint).unwrap();
+    journal.append(&journal.read(&Position::start()).unwrap(), &[event(1)]).unwrap();
+    assert_eq!(fs::read(&victim).unwrap(), b"untouched");
+    let path = journal.segment_path(1);
+    fs::remove_file(&path).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+    assert!(journal.read(&Position::start()).unwrap_err().to_string().contains("a symbolic link"));
+    fs::remove_file(&path).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0).unwrap();
+    assert!(journal.read(&Position::start()).unwrap_err().to_string().contains("a fifo"));
 }
 
 #[test]

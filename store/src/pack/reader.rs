@@ -16,6 +16,7 @@ use super::{
 use crate::{
     codec::Malformed,
     error::{Error, IoContext, Result},
+    files::{self, How},
     format::{BLOCK_BYTES_MAX, BLOCK_MAGIC, LARGE_BLOCK_BYTES},
     id::{PackId, hex},
 };
@@ -43,7 +44,7 @@ pub struct PackFile {
 impl PackFile {
     /// Opens a pack for reading. Its header is checked; its trailer is not.
     pub fn open(path: &Path, id: PackId) -> Result<Self> {
-        let file = File::open(path).at("open pack", path)?;
+        let file = files::open(path, How::Read).at("open pack", path)?;
         let pack = PackFile { id, path: path.to_owned(), file };
         let mut found = [0; PACK_HEADER_BYTES];
         pack.read_at(&mut found, 0)?;
@@ -55,7 +56,7 @@ impl PackFile {
 
     /// Opens a pack of which not even the header may be right, for saving what can be saved.
     pub(crate) fn open_unchecked(path: &Path, id: PackId) -> Result<Self> {
-        let file = File::open(path).at("open pack", path)?;
+        let file = files::open(path, How::Read).at("open pack", path)?;
         Ok(PackFile { id, path: path.to_owned(), file })
     }
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::block::{Entry, HEADER_BYTES};
 use crate::{
     error::{IoContext, Result},
+    files::{self, How},
     format::{PACK_END_MAGIC, PACK_MAGIC, PACK_VERSION},
     id::{PackId, hex},
 };
@@ -73,8 +74,7 @@ pub struct PackWriter {
 impl PackWriter {
     /// Starts the pack file; it must not exist.
     pub fn create(path: PathBuf, id: PackId) -> Result<Self> {
-        use std::os::unix::fs::OpenOptionsExt;
-        let mut file = File::options().write(true).create_new(true).mode(0o600).open(&path).at("create pack", &path)?;
+        let mut file = files::open(&path, How::New).at("create pack", &path)?;
         file.write_all(&header()).at("write pack", &path)?;
         Ok(PackWriter { id, path, file, bytes: PACK_HEADER_BYTES as u64, blocks: 0, digest: blake3::Hasher::new() })
     }

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     error::{Error, IoContext, Result},
+    files,
     id::OpId,
     journal::{Journal, Position},
     layout::Layout,
@@ -23,8 +24,17 @@ const SMALL_TABLES: usize = 8;
 
 /// Whether RocksDB's words are about the system and not about what it holds, so that nothing would be gained by an empty one.
 fn is_passing(reason: &str) -> bool {
-    let causes =
-        ["No space left", "Disk quota", "Too many open files", "Read-only file system", "Cannot allocate", "Permission denied"];
+    let causes = [
+        "No space left",
+        "Disk quota",
+        "Too many open files",
+        "Read-only file system",
+        "Cannot allocate",
+        "Permission denied",
+        // Another process changes it, because somebody has deleted `lock.index`.
+        "lock file",
+        "lock hold by",
+    ];
     causes.iter().any(|cause| reason.contains(cause))
 }
 
@@ -40,8 +50,11 @@ fn open_or_replace(layout: &Layout) -> Result<Db> {
     match opened {
         Err(Error::Index { reason, .. }) if !is_passing(&reason) => {
             let aside = layout.cache().join(format!("{}.view.tmp", OpId::generate()));
-            fs::rename(layout.view(), &aside).at("move aside", layout.view())?;
-            crate::disk::make_folder(&layout.view())?;
+            match fs::rename(layout.view(), &aside) {
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e).at("move aside", layout.view()),
+                _ => {}
+            }
+            files::make_folder(&layout.view()).at("create folder", layout.view())?;
             let _ = fs::remove_dir_all(&aside);
             Db::open_writer(&layout.view())
         }
@@ -51,7 +64,12 @@ fn open_or_replace(layout: &Layout) -> Result<Db> {
 
 /// Moves the journal's tail into RocksDB, up to a position that was its end while nobody else held the writer lock: what is behind that may
 /// be taken back.
+///
+/// Does nothing where root is a guest in another user's store: the next commit of the owner does it.
 pub(crate) fn absorb(layout: &Layout, tables: &HashMap<OpId, PathBuf>, settled: &Position) -> Result<()> {
+    if files::host(&layout.root).is_some() {
+        return Ok(());
+    }
     let _lock = IndexLock::take(&layout.root)?;
     take_in(layout, open_or_replace(layout)?, tables, settled)
 }

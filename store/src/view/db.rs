@@ -1,6 +1,9 @@
 //! The only place that knows RocksDB. What it holds can be derived from packs and journal at any time.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use rocksdb::{
     BlockBasedOptions, BottommostLevelCompaction, ColumnFamilyDescriptor, CompactOptions, DB, DBCompressionType, Direction,
@@ -11,6 +14,7 @@ use rocksdb::{
 use crate::{
     codec::{Decoder, put_uint},
     error::{Error, IoContext, Result},
+    files,
     id::{ObjectKey, PackId},
     pack::Location,
     threads,
@@ -129,11 +133,17 @@ impl Db {
         threads::ensure(number).at("start the threads of the index in", path)
     }
 
+    /// RocksDB follows links, and waits for fifos.
+    fn check_plain(path: &Path) -> Result<()> {
+        files::check_plain(path).map_err(|e| Error::Index { path: path.to_owned(), reason: e.to_string() })
+    }
+
     /// Opens for reading, beside other readers and a writer. `None` where there is no database.
     pub fn open_reader(path: &Path) -> Result<Option<Self>> {
-        if !path.join("CURRENT").exists() {
+        if fs::symlink_metadata(path.join("CURRENT")).is_err() {
             return Ok(None);
         }
+        Db::check_plain(path)?;
         Db::ensure_threads(path, READER_THREADS)?;
         let families = Family::ALL.iter().map(|f| f.name());
         // A writer may replace files between our reading their names and opening them: look again.
@@ -152,6 +162,7 @@ impl Db {
 
     /// Opens for writing, making it where there is none. The caller holds the writer lock.
     pub fn open_writer(path: &Path) -> Result<Self> {
+        Db::check_plain(path)?;
         Db::ensure_threads(path, WRITER_THREADS)?;
         let mut options = options();
         options.create_if_missing(true);

@@ -54,6 +54,7 @@ pub struct View {
     db: Option<Arc<Db>>,
     end: Position,
     torn_bytes: u64,
+    lacks_records: bool,
     tail_records: usize,
     /// RocksDB could not be read, or has the shape of another release, and should be made anew.
     index_failed: bool,
@@ -114,6 +115,7 @@ impl View {
             db,
             end: tail.end.clone(),
             torn_bytes: tail.torn_bytes,
+            lacks_records: tail.missing > 0 || tail.is_doubtful,
             tail_records: tail.records.len(),
             index_failed: false,
             changes,
@@ -157,6 +159,11 @@ impl View {
     /// Bytes behind the journal's end that are no whole record.
     pub fn torn_bytes(&self) -> u64 {
         self.torn_bytes
+    }
+
+    /// Whether records were committed, by all appearances, that the journal does not have.
+    pub fn lacks_records(&self) -> bool {
+        self.lacks_records
     }
 
     /// Whether the journal has grown since.

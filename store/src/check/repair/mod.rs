@@ -28,7 +28,8 @@ use serde::Serialize;
 use self::{need::Need, sources::Sources, survey::Survey};
 use super::Touched;
 use crate::{
-    error::Result,
+    error::{Error, Result},
+    files,
     id::{ObjectId, PackId},
     layout::Layout,
     pack::ObjectKind,
@@ -125,6 +126,9 @@ pub fn plan_repair(root: &Path, from: &[PathBuf], progress: &dyn Progress) -> Re
 /// Does what a plan says, and derives the index anew. Waits for the writer lock up to `lock_timeout`, each of the two times that it is
 /// needed.
 pub fn repair(root: &Path, plan: &RepairPlan, lock_timeout: Duration, progress: &dyn Progress) -> Result<()> {
+    if let Some(uid) = files::host(root) {
+        return Err(Error::NotOwner { path: root.to_owned(), uid });
+    }
     if plan.changes_packs() {
         let store = Store::open_without_index(root, &OpenOptions { lock_timeout, ..OpenOptions::default() })?;
         rewrite::rewrite(&store, plan, progress)?;

@@ -55,6 +55,9 @@ pub(super) fn rewrite(store: &Store, plan: &RepairPlan, progress: &dyn Progress)
     if plan.survey.broken_recipes(store, dropped, &plan.recovered, &is_new)? != plan.broken_recipes {
         return Err(Error::Outdated("a checkpoint has meanwhile completed what was to be dropped"));
     }
+    if store.layout().lacks_any(&added.infos()) {
+        return Err(Error::Outdated("somebody has removed the repair's pin and packs"));
+    }
     let waits_for = running_writers(store, Some(pin.op))?;
     let entry = Entry::Condemn { op: pin.op, added: added.infos(), condemned: goes.into_iter().collect(), waits_for };
     added.keep();
