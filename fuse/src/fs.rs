@@ -18,6 +18,7 @@ use fuser::{
 };
 
 use crate::{
+    activity::Activity,
     counts::{Counters, count},
     errno::Fault,
     mount::Log,
@@ -42,14 +43,15 @@ pub struct ReadOnly {
     counters: Arc<Counters>,
     log: Log,
     notes: Notes,
+    activity: Arc<Activity>,
     reported: Mutex<HashSet<(u64, &'static str)>>,
 }
 
 impl ReadOnly {
     /// Serves a view.
-    pub fn new(view: Arc<dyn View>, counters: Arc<Counters>, log: Log, notes: Notes) -> Self {
+    pub fn new(view: Arc<dyn View>, counters: Arc<Counters>, log: Log, notes: Notes, activity: Arc<Activity>) -> Self {
         let needs = view.needs();
-        ReadOnly { view, needs, counters, log, notes, reported: Mutex::default() }
+        ReadOnly { view, needs, counters, log, notes, activity, reported: Mutex::default() }
     }
 
     /// What the kernel is told of a fault. Damage is logged as well, with the path, once for each entry.
@@ -132,6 +134,7 @@ impl Filesystem for ReadOnly {
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         count(&self.counters.lookup);
+        self.activity.note();
         if name.len() > NAME_BYTES_MAX {
             return reply.error(Errno::ENAMETOOLONG);
         }
@@ -201,6 +204,7 @@ impl Filesystem for ReadOnly {
         reply: ReplyData,
     ) {
         count(&self.counters.read);
+        self.activity.note();
         if offset == 0 {
             self.notes.take(Note::Read(ino.0));
         }
@@ -231,6 +235,7 @@ impl Filesystem for ReadOnly {
 
     fn readdirplus(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectoryPlus) {
         count(&self.counters.readdirplus);
+        self.activity.note();
         let listed = self.view.list(ino.0, offset, &mut |line| {
             let Shown { attr, ttl, .. } = &line.shown;
             !reply.add(attr.ino, line.next, OsStr::from_bytes(line.name), ttl, attr, generation(&line.shown))

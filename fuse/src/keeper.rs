@@ -1,16 +1,16 @@
-//! The keeper of a mount: a thread that looks after it while nobody asks. It adjusts the mount's share of memory to the number of mounts,
-//! closes packs that gc has removed, and tells the kernel what in a mounted store is not so any more.
+//! The keeper of a mount: a thread that looks after it while nobody asks. It adjusts the mount's share of memory to how many mounts are
+//! read, closes packs that gc has removed, and tells the kernel what in a mounted store is not so any more.
 //!
 //! Only this thread may tell the kernel. To drop a name, the kernel locks the folder; and it keeps a folder locked while it waits for the
 //! answer to a look-up or a list. A thread that answers, or one that holds what an answering thread waits for, could wait here for itself.
 
 use std::{
     ffi::OsStr,
-    io::{self, PipeReader},
+    io::{self, PipeReader, Read},
     os::{fd::OwnedFd, unix::ffi::OsStrExt},
     sync::{Arc, Weak},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use fuser::{INodeNo, Notifier};
@@ -22,16 +22,20 @@ use rustix::{
 };
 
 use crate::{
+    activity::Activity,
     mount::Log,
-    state::count_alive,
+    state::{BusyMark, count_busy},
     view::{Outdated, View},
 };
 
-/// How often a store is looked at. Where the kernel tells of changes, as it does of those that are made on this machine, this is but the
-/// fallback.
+/// How often a mounted store is looked at. inotify tells of changes that are made on this machine; this finds those of others.
 const STORE_INTERVAL: Duration = Duration::from_millis(500);
 /// How often everything else is looked at.
 const CALM_INTERVAL: Duration = Duration::from_secs(30);
+/// A mount that is not read for this long, or up to twice as long, is idle.
+const IDLE_INTERVAL: Duration = Duration::from_secs(10);
+/// The shares of which an idle mount has one: the least there is.
+const IDLE_SHARES: u64 = u64::MAX;
 
 /// What a keeper looks after.
 pub(crate) struct Kept {
@@ -40,30 +44,60 @@ pub(crate) struct Kept {
     pub(crate) view: Weak<dyn View>,
     /// What tells the kernel.
     pub(crate) notifier: Notifier,
+    /// Whether it is read.
+    pub(crate) activity: Arc<Activity>,
+    /// What tells the other mounts whether it is read.
+    /// None where the mount is not registered.
+    pub(crate) busy_mark: Option<BusyMark>,
     /// Where failures are reported.
     pub(crate) log: Log,
 }
 
-/// Starts the thread. It ends when the other end of `stop` is closed, or the view is gone.
-pub(crate) fn start(kept: Kept, stop: PipeReader) -> io::Result<()> {
-    thread::Builder::new().name("keeper".into()).spawn(move || kept.work(&stop)).map(drop)
+/// What wakes a keeper, apart from time.
+pub(crate) struct Wakes {
+    /// Is closed when the mount is over.
+    pub(crate) stop: PipeReader,
+    /// Has a byte when an idle mount is read.
+    pub(crate) read: PipeReader,
+}
+
+/// Starts the thread. It ends when the mount is over, or the view is gone.
+pub(crate) fn start(kept: Kept, wakes: Wakes) -> io::Result<()> {
+    thread::Builder::new().name("keeper".into()).spawn(move || kept.work(wakes)).map(drop)
 }
 
 impl Kept {
-    fn work(self, stop: &PipeReader) {
+    fn work(self, mut wakes: Wakes) {
         let Some((store, view)) = self.kept() else { return };
         let (layout, follows_store) = (store.layout().clone(), view.needs().fresh_folders);
         drop((store, view));
         let changes = watched(&layout, follows_store).ok();
-        let interval = if follows_store || changes.is_none() { STORE_INTERVAL } else { CALM_INTERVAL };
-        let (mut shares, mut untold, mut is_failing) = (0, Vec::new(), false);
-        while !is_stopped(stop, changes.as_ref(), interval) {
+        let calm = if follows_store || changes.is_none() { STORE_INTERVAL } else { CALM_INTERVAL };
+        let (mut is_busy, mut looked_at) = (false, Instant::now());
+        let (mut shares, mut untold, mut is_failing) = (IDLE_SHARES, Vec::new(), false);
+        loop {
+            let interval = if is_busy { calm.min(IDLE_INTERVAL) } else { calm };
+            let was_busy = is_busy;
+            match wakes.wait(changes.as_ref(), interval) {
+                Woken::Over => return,
+                Woken::Read => (is_busy, looked_at) = (true, Instant::now()),
+                Woken::Else if is_busy && looked_at.elapsed() >= IDLE_INTERVAL => {
+                    (is_busy, looked_at) = (self.activity.look(), Instant::now());
+                }
+                Woken::Else => {}
+            }
+            if is_busy != was_busy {
+                if let Some(mark) = &self.busy_mark {
+                    mark.set(is_busy);
+                }
+            }
             let Some((store, view)) = self.kept() else { return };
             store.close_removed_packs();
-            let mounts = count_alive(&layout.mounts());
-            if mounts != shares {
-                share(&store, &*view, mounts);
-                shares = mounts;
+            let now = if is_busy { count_busy(&layout.mounts()) } else { IDLE_SHARES };
+            if now != shares {
+                store.share_cache(now);
+                view.share(now);
+                shares = now;
             }
             match view.outdated() {
                 Ok(news) => {
@@ -77,7 +111,7 @@ impl Kept {
                 Err(_) => {}
             }
             drop((store, view));
-            // What the kernel has no memory for now it is told again.
+            // A notification that fails, as for lack of memory, is sent again in the next round.
             untold.retain(|outdated| self.tell(outdated).is_err());
         }
     }
@@ -94,38 +128,49 @@ impl Kept {
     }
 }
 
-/// Keeps the caches of a mount within its share, as one of so many mounts.
-pub(crate) fn share(store: &Store, view: &dyn View, mounts: u64) {
-    store.share_cache(mounts);
-    view.share(mounts);
-}
-
-/// What becomes readable when a mount of the store comes or goes and, if it is wanted, when something is committed.
+/// What becomes readable when another mount begins or ceases to be read and, if it is wanted, when something is committed.
 fn watched(layout: &Layout, commits: bool) -> rustix::io::Result<OwnedFd> {
     let changes = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
-    inotify::add_watch(&changes, layout.mounts(), WatchFlags::MOVED_TO | WatchFlags::DELETE)?;
+    // Busy marks come and go.
+    inotify::add_watch(&changes, layout.mounts(), WatchFlags::CREATE | WatchFlags::DELETE)?;
     if commits {
         inotify::add_watch(&changes, layout.journal(), WatchFlags::MODIFY | WatchFlags::CREATE | WatchFlags::MOVED_TO)?;
     }
     Ok(changes)
 }
 
-/// Waits for a change, or as long as the interval. Returns whether the mount is over.
-fn is_stopped(stop: &PipeReader, changes: Option<&OwnedFd>, interval: Duration) -> bool {
-    let mut files = vec![PollFd::new(stop, PollFlags::IN)];
-    files.extend(changes.map(|changes| PollFd::new(changes, PollFlags::IN)));
-    let timeout = Timespec { tv_sec: interval.as_secs().cast_signed(), tv_nsec: i64::from(interval.subsec_nanos()) };
-    match poll(&mut files, Some(&timeout)) {
-        Ok(_) => {}
-        Err(Errno::INTR) => return false,
-        // Without a way to wait it would run for ever.
-        Err(_) => thread::sleep(interval),
+/// Why a keeper goes on.
+enum Woken {
+    /// The mount is over.
+    Over,
+    /// It was idle, and is read.
+    Read,
+    /// Something has changed, or the time is over.
+    Else,
+}
+
+impl Wakes {
+    /// Waits for a change, or as long as the interval.
+    fn wait(&mut self, changes: Option<&OwnedFd>, interval: Duration) -> Woken {
+        let mut files = vec![PollFd::new(&self.stop, PollFlags::IN), PollFd::new(&self.read, PollFlags::IN)];
+        files.extend(changes.map(|changes| PollFd::new(changes, PollFlags::IN)));
+        let timeout = Timespec { tv_sec: interval.as_secs().cast_signed(), tv_nsec: i64::from(interval.subsec_nanos()) };
+        match poll(&mut files, Some(&timeout)) {
+            Ok(_) => {}
+            Err(Errno::INTR) => return Woken::Else,
+            // Without a way to wait it would never rest.
+            Err(_) => thread::sleep(interval),
+        }
+        let [is_over, is_read] = [0, 1].map(|file: usize| !files[file].revents().is_empty());
+        if is_over {
+            return Woken::Over;
+        }
+        // Which changes they were does not matter.
+        let mut events = [0; 4096];
+        while changes.is_some_and(|changes| rustix::io::read(changes, &mut events).is_ok_and(|bytes| bytes > 0)) {}
+        match is_read.then(|| self.read.read(&mut events)) {
+            Some(Ok(1..)) => Woken::Read,
+            _ => Woken::Else,
+        }
     }
-    if !files[0].revents().is_empty() {
-        return true;
-    }
-    // Which changes they were does not matter.
-    let mut events = [0; 4096];
-    while changes.is_some_and(|changes| rustix::io::read(changes, &mut events).is_ok_and(|bytes| bytes > 0)) {}
-    false
 }

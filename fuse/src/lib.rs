@@ -21,6 +21,7 @@
 //! # }
 //! ```
 
+mod activity;
 mod ahead;
 mod attach;
 mod attr;

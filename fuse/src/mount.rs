@@ -18,19 +18,20 @@ use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use ulid::Ulid;
 
 use crate::{
+    activity::Activity,
     attach::{Attached, check_device},
     counts::{Counters, Counts},
     error::{Error, Result},
     fs::ReadOnly,
     guard::Guard,
     identity::{Identity, is_disconnected},
-    keeper::{self, Kept, share},
+    keeper::{self, Kept, Wakes},
     mountinfo,
     notes::Notes,
     one_tree::OneTree,
     prefetch, push,
     root_view::RootView,
-    state::{Registration, count_alive},
+    state::Registration,
     unmount::{detach_dead, detach_if, resolved, unmount},
     view::View,
 };
@@ -132,7 +133,7 @@ pub struct Mounted {
     has_ended: bool,
     _keeper: PipeWriter,
     guard: Option<Guard>,
-    _registration: Option<Registration>,
+    registration: Option<Registration>,
 }
 
 impl std::fmt::Debug for Mounted {
@@ -162,11 +163,13 @@ pub fn mount(store: Arc<Store>, what: What, mountpoint: &Path, options: &Options
         }
         What::Store => Arc::new(RootView::new(&store, options.tree_cache_bytes, acls)?),
     };
-    share(&store, &*view, count_alive(&store.layout().mounts()));
     let counters = Arc::new(Counters::default());
     let mut notes = Notes::default();
     let (prefetching, pushing) = (notes.listener(), notes.listener());
-    let filesystem = ReadOnly::new(view.clone(), counters.clone(), options.log.clone(), notes);
+    let (activity, read) = Activity::new().map_err(failed)?;
+    let (stop, keeper) = io::pipe().map_err(failed)?;
+    let activity = Arc::new(activity);
+    let filesystem = ReadOnly::new(view.clone(), counters.clone(), options.log.clone(), notes, activity.clone());
     let attached = Attached::new(filesystem, &mountpoint, options)?;
     let (identity, notifier) = (attached.identity, attached.notifier());
     let prefetching = prefetch::start(view.clone(), prefetching, counters.clone());
@@ -178,7 +181,6 @@ pub fn mount(store: Arc<Store>, what: What, mountpoint: &Path, options: &Options
 
     let (events_in, events) = channel();
     let ended = events_in.clone();
-    let (stop, keeper) = io::pipe().map_err(failed)?;
     let mounted = Mounted {
         mountpoint: mountpoint.clone(),
         identity,
@@ -190,7 +192,7 @@ pub fn mount(store: Arc<Store>, what: What, mountpoint: &Path, options: &Options
         has_ended: false,
         _keeper: keeper,
         guard: Guard::start(&options.guard, &mountpoint, identity),
-        _registration: registration,
+        registration,
     };
     let serving = attached.serve(&mountpoint)?;
     let spawned = thread::Builder::new().name("mount".into()).spawn(move || {
@@ -209,8 +211,10 @@ pub fn mount(store: Arc<Store>, what: What, mountpoint: &Path, options: &Options
         path: mountpoint.clone(),
         source: e.into(),
     })?;
-    let kept = Kept { store: Arc::downgrade(&store), view: Arc::downgrade(&view), notifier, log: options.log.clone() };
-    keeper::start(kept, stop).map_err(failed)?;
+    let busy_mark = mounted.registration.as_ref().map(Registration::busy_mark);
+    let (store, view, log) = (Arc::downgrade(&store), Arc::downgrade(&view), options.log.clone());
+    let kept = Kept { store, view, notifier, activity, busy_mark, log };
+    keeper::start(kept, Wakes { stop, read }).map_err(failed)?;
     Ok(mounted)
 }
 

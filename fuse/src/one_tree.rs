@@ -144,9 +144,13 @@ impl View for OneTree {
         Ok(Space { bytes: self.totals.bytes, entries: self.totals.entries.saturating_add(1) })
     }
 
-    fn share(&self, mounts: u64) {
-        self.tree.share(mounts);
-        self.content.share(mounts);
+    fn cache_bytes(&self) -> u64 {
+        self.tree.store().cache_bytes()
+    }
+
+    fn share(&self, shares: u64) {
+        self.tree.share(shares);
+        self.content.share(shares);
     }
 
     fn path(&self, ino: u64) -> String {

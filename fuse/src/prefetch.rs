@@ -16,8 +16,10 @@ use crate::{
 
 /// How many entries ahead of somebody are looked at.
 const ENTRIES_MAX: u64 = 2048;
-/// How many bytes of small files ahead of somebody are decoded: a small part of the cache that they go to.
+/// How many bytes of small files ahead of somebody are decoded ...
 const BYTES_MAX: u64 = 8 << 20;
+/// ... and no more than one in so many of those that the cache has, as their blocks hold other files, too.
+const BYTES_PART: u64 = 16;
 /// Larger files are read ahead by [`crate::ahead`].
 const FILE_BYTES_MAX: u64 = 256 << 10;
 /// So many steps forward make somebody who walks on.
@@ -101,6 +103,7 @@ fn go(view: &dyn View, walker: &mut Walker, ino: u64, files: Option<&Counters>) 
         walker.lead_bytes -= bytes;
     }
     let from = walker.tip.max(ino);
+    let bytes_max = BYTES_MAX.min(view.cache_bytes() / BYTES_PART);
     // What cannot be read now is reported when it is asked for.
     let _ = view.entries(from, Scope::Behind, &mut |entry| {
         walker.tip = entry.at;
@@ -113,7 +116,7 @@ fn go(view: &dyn View, walker: &mut Walker, ino: u64, files: Option<&Counters>) 
                 count(&counters.prefetched);
             }
         }
-        if entry.at >= until || walker.lead_bytes >= BYTES_MAX { Next::Stop } else { Next::On }
+        if entry.at >= until || walker.lead_bytes >= bytes_max { Next::Stop } else { Next::On }
     });
 }
 

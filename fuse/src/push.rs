@@ -28,6 +28,8 @@ const BUDGET_BYTES_MIN: u64 = 64 << 10;
 /// What is pushed at most for one step, in bytes and in files.
 const BUDGET_BYTES_MAX: u64 = 4 << 20;
 const BUDGET_FILES_MAX: u32 = 512;
+/// ... and no more than one in so many of the bytes that the cache of blocks has.
+const BUDGET_PART: u64 = 32;
 /// So many files that the kernel does not know end a look beyond the folder.
 const UNKNOWN_MAX: u32 = 8;
 /// How many readers are told apart.
@@ -142,7 +144,8 @@ impl Pusher {
 
     /// Pushes small files of a scope, within the reader's budget.
     fn push(&mut self, reader: &mut Reader, from: u64, scope: Scope) {
-        let mut bytes_left = (BUDGET_BYTES_MIN << (2 * reader.steps.min(8))).min(BUDGET_BYTES_MAX);
+        let bytes_max = BUDGET_BYTES_MAX.min(self.view.cache_bytes() / BUDGET_PART);
+        let mut bytes_left = (BUDGET_BYTES_MIN << (2 * reader.steps.min(8))).min(bytes_max);
         let (mut entries_left, mut files_left, mut unknown_left) = (LEAD_MAX, BUDGET_FILES_MAX, UNKNOWN_MAX);
         let mut tries_left = if scope == Scope::Inside { KNOWN_TRIES } else { 0 };
         // The furthest that the reader has come meanwhile.

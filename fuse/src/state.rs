@@ -71,6 +71,22 @@ pub(crate) struct Registration {
     _file: File,
 }
 
+/// The file beside a mount's own that is there while the mount is read.
+#[derive(Debug)]
+pub(crate) struct BusyMark(PathBuf);
+
+impl BusyMark {
+    /// Makes it be there, or not. Where that fails, the others take more memory than they should.
+    pub(crate) fn set(&self, is_busy: bool) {
+        let _ = if is_busy { files::open(&self.0, How::Make).map(drop) } else { files::remove(&self.0) };
+    }
+}
+
+/// The path of the busy mark of a mount's file.
+fn busy_mark(mount: &Path) -> PathBuf {
+    mount.with_extension("busy")
+}
+
 fn folder(store: &Store) -> PathBuf {
     store.path().join("mounts")
 }
@@ -107,10 +123,16 @@ impl Registration {
         io("rename", &draft, fs::rename(&draft, &path))?;
         Ok(Registration { path, _file: file })
     }
+
+    /// The mount's busy mark.
+    pub(crate) fn busy_mark(&self) -> BusyMark {
+        BusyMark(busy_mark(&self.path))
+    }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
+        let _ = fs::remove_file(busy_mark(&self.path));
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -144,15 +166,16 @@ fn is_held(file: &File) -> bool {
     flock(file, FlockOperation::NonBlockingLockShared).is_err()
 }
 
-/// How many mounts of this user are alive among those registered in a folder; at least one, as whoever asks is one.
-pub(crate) fn count_alive(folder: &Path) -> u64 {
+/// How many mounts of this user are being read among those registered in a folder; at least one, as whoever asks is one.
+pub(crate) fn count_busy(folder: &Path) -> u64 {
     let user = rustix::process::geteuid().as_raw();
-    let is_alive = |path: &Path| {
-        path.extension().is_some_and(|extension| extension == "json")
-            && File::open(path).is_ok_and(|file| file.metadata().is_ok_and(|found| found.uid() == user) && is_held(&file))
+    let is_busy = |mark: &Path| {
+        mark.extension().is_some_and(|extension| extension == "busy")
+            && File::open(mark.with_extension("json"))
+                .is_ok_and(|file| file.metadata().is_ok_and(|found| found.uid() == user) && is_held(&file))
     };
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    (entries.filter(|entry| is_alive(&entry.path())).count() as u64).max(1)
+    (entries.filter(|entry| is_busy(&entry.path())).count() as u64).max(1)
 }
 
 /// Where a mount shows the workspace of a checkpoint, if one does.
@@ -172,7 +195,7 @@ pub fn shown_at(store: &Store, checkpoint: &Checkpoint) -> Result<Option<PathBuf
 /// Of mounts that are over, so many logs are kept.
 const LOGS_KEPT: usize = 5;
 
-/// Removes what mounts that are over have left beside their files: drafts of these, and logs but for the newest.
+/// Removes what mounts that are over have left beside their files: drafts and busy marks of these, and logs but for the newest.
 fn clear_leftovers(store: &Store) -> Result<()> {
     let folder = folder(store);
     let entries = match fs::read_dir(&folder) {
@@ -185,6 +208,7 @@ fn clear_leftovers(store: &Store) -> Result<()> {
         match path.extension().and_then(|extension| extension.to_str()) {
             Some("new") => drafts.push(path),
             Some("log") => logs.push(path),
+            Some("busy") if !path.with_extension("json").exists() => drop(fs::remove_file(&path)),
             _ => {}
         }
     }
@@ -207,6 +231,7 @@ pub fn clear_stale(store: &Store) -> Result<Vec<FoundMount>> {
         let mountpoint = mount.text.path();
         // Somebody else may have mounted there since, or cleared it.
         detach_dead(&mountpoint)?;
+        let _ = fs::remove_file(busy_mark(&mount.file));
         let _ = fs::remove_file(&mount.file);
     }
     clear_leftovers(store)?;

@@ -123,8 +123,12 @@ pub trait View: Send + Sync + 'static {
     fn space(&self) -> Result<Space, Fault>;
     /// An entry's path, for messages.
     fn path(&self, ino: u64) -> String;
-    /// Keeps its caches within their share, as one of so many mounts that share them.
-    fn share(&self, _mounts: u64) {}
+    /// How many bytes of decoded blocks are kept now.
+    fn cache_bytes(&self) -> u64 {
+        u64::MAX
+    }
+    /// Keeps its caches within one of so many equal shares.
+    fn share(&self, _shares: u64) {}
     /// Takes in what is new, and returns what the kernel was told and is not so any more.
     fn outdated(&self) -> Result<Vec<Outdated>, Fault> {
         Ok(Vec::new())

@@ -203,13 +203,14 @@ fn what_is_remembered_follows_each_change() {
         let event = NewEvent::new(kind::CHECKPOINT_TAGGED, checkpoint.id(), Actor::default()).with("tag", tag);
         f.store().append_events(&[event], &()).unwrap();
     };
-    let delete = |checkpoint: &Checkpoint| _ = delete_checkpoints(&f.store(), &[checkpoint.record.id], None, &()).unwrap();
+    let delete = |checkpoint: &Checkpoint| delete_checkpoints(&f.store(), &[checkpoint.record.id], None, &()).unwrap();
     let first = create("a", "1");
     tag(&first, "t");
     let mounted = f.mount(What::Store);
     let other = f.folder("other");
     let mut made = vec![first];
-    let steps: [&dyn Fn(&mut Vec<Checkpoint>); 8] = [
+    type Step<'a> = &'a dyn Fn(&mut Vec<Checkpoint>);
+    let steps: [Step<'_>; 8] = [
         &|made| made.push(create("a", "2")),
         &|made| made.push(create("b", "3")),
         &|made| tag(&made[1], "t"),

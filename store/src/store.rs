@@ -384,6 +384,11 @@ impl Store {
         self.blocks.share(shares);
     }
 
+    /// How many bytes of decoded blocks are kept at most.
+    pub fn cache_bytes(&self) -> u64 {
+        self.blocks.bytes_max()
+    }
+
     /// How many bytes of decoded blocks are for those who go through long files.
     pub fn passing_bytes(&self) -> u64 {
         self.blocks.passing_bytes()

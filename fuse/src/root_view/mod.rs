@@ -357,9 +357,13 @@ impl View for RootView {
         Ok(Space { bytes, entries: entries.saturating_add(virtuals) })
     }
 
-    fn share(&self, mounts: u64) {
-        self.parts.share(mounts);
-        self.content.share(mounts);
+    fn cache_bytes(&self) -> u64 {
+        self.store.cache_bytes()
+    }
+
+    fn share(&self, shares: u64) {
+        self.parts.share(shares);
+        self.content.share(shares);
     }
 
     fn outdated(&self) -> Result<Vec<Outdated>, Fault> {

@@ -114,9 +114,14 @@ impl BlockCache {
         decoded
     }
 
+    /// How many bytes may be kept.
+    pub fn bytes_max(&self) -> u64 {
+        lock(&self.state).bytes_max
+    }
+
     /// How many bytes are for blocks of long files.
     pub fn passing_bytes(&self) -> u64 {
-        lock(&self.state).bytes_max / PASSING_PART
+        self.bytes_max() / PASSING_PART
     }
 
     /// How many blocks were decoded so far; others were found here.
