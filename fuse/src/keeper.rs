@@ -46,8 +46,7 @@ pub(crate) struct Kept {
     pub(crate) notifier: Notifier,
     /// Whether it is read.
     pub(crate) activity: Arc<Activity>,
-    /// What tells the other mounts whether it is read.
-    /// None where the mount is not registered.
+    /// The mark by which other mounts see that this one is read. `None` where the mount is not registered.
     pub(crate) busy_mark: Option<BusyMark>,
     /// Where failures are reported.
     pub(crate) log: Log,
