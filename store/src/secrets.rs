@@ -66,7 +66,10 @@ pub(crate) fn beside(folder: &Path) -> impl Fn(&str) -> bool {
 
 /// Whether a name matches one of some patterns.
 pub(crate) fn matches_one_of(patterns: &[String], name: &[u8]) -> bool {
-    patterns.iter().any(|pattern| match pattern.split_once('*') {
+    // A walk asks this of every entry: most differ in the first byte.
+    let may_match =
+        |pattern: &&String| matches!(pattern.as_bytes().first(), Some(first) if *first == b'*' || Some(first) == name.first());
+    patterns.iter().filter(may_match).any(|pattern| match pattern.split_once('*') {
         None => pattern.as_bytes() == name,
         Some((start, end)) => {
             name.len() >= start.len() + end.len() && name.starts_with(start.as_bytes()) && name.ends_with(end.as_bytes())

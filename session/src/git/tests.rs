@@ -230,6 +230,9 @@ fn settings_that_decide_what_is_changed_are_kept() {
     place.write("w/a.log", "");
     place.write("w/.git/info/exclude", "*.tmp\n");
     place.write("w/a.tmp", "");
+    fs::remove_file(place.path("w/text")).unwrap();
+    assert!(place.git("w", &["checkout", "--", "text"]));
+    // As many bytes as git has written, so that it looks at them again.
     place.write("w/text", "one\r\ntwo\r\n");
     assert!(place.git("w", &["config", "core.fileMode", "false"]));
     fs::set_permissions(place.path("w/f"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
