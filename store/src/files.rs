@@ -87,8 +87,8 @@ pub fn is_named(file: &File, path: &Path) -> bool {
     named.is_ok() && named == rustix::fs::fstat(file).map(|stat| (stat.st_dev, stat.st_ino))
 }
 
-/// The owner of a store in which root is a guest. Root changes its files as the owner, but does not run RocksDB on it: RocksDB opens its
-/// files by itself, follows links and leaves files of root's.
+/// The owner of a store in which root is a guest. What root makes there belongs to him. Root does not have RocksDB write there: it opens its files by
+/// itself, follows links and leaves files of root's.
 pub fn host(root: &Path) -> Option<u32> {
     let owner = rustix::fs::stat(root).ok()?.st_uid;
     (rustix::process::geteuid().is_root() && owner != 0).then_some(owner)

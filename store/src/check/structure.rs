@@ -47,8 +47,8 @@ pub(super) fn check_journal(layout: &Layout, view: &View, checkpoints: &[Checkpo
     if tail.missing > 0 {
         let (last, synced) = (tail.end.sequence, tail.end.sequence + tail.missing);
         let message = format!(
-            "the journal in {} ends with record {last}, and record {synced} had been committed: {} records are missing, as if it had been \
-             cut short, or copied while it was written to",
+            "the journal in {} ends with record {last}, but record {synced} was committed: {} records are missing, because the journal was cut \
+             short, or copied while it was written to",
             place.display(),
             tail.missing
         );
@@ -57,8 +57,8 @@ pub(super) fn check_journal(layout: &Layout, view: &View, checkpoints: &[Checkpo
     if tail.is_doubtful {
         let (after, bytes) = (tail.end.sequence, tail.torn_bytes);
         let message = format!(
-            "the journal in {} has {bytes} bytes behind record {after} that are no record, and none of them is missing: a committed record may \
-             be damaged",
+            "the journal in {} has {bytes} bytes behind record {after} that do not decode, although none is missing: a committed record may be \
+             damaged",
             place.display()
         );
         report.add(FindingKind::Journal, message);
@@ -250,7 +250,7 @@ fn note_strangers(layout: &Layout, view: &View, report: &mut CheckReport) {
         return;
     }
     let place = layout.packs();
-    let Ok((_, kept)) = gc::forgotten(layout, || Ok(known)) else { return };
+    let kept = gc::forgotten(layout, || Ok(known)).map(|(_, kept)| kept).unwrap_or_default();
     let others = strangers - kept.packs.len().min(strangers);
     if others > 0 {
         report.notes.push(format!("{others} files in {} belong to runs that did not commit, or not yet", place.display()));
@@ -259,7 +259,7 @@ fn note_strangers(layout: &Layout, view: &View, report: &mut CheckReport) {
         let of = |c: &Checkpoint| format!("{} of session {} ({})", c.id(), c.record.session, c.record.created_at);
         let checkpoints: Vec<String> = kept.checkpoints.iter().map(of).collect();
         report.notes.push(format!(
-            "{} packs in {} are whole, and the journal, which was cut once, does not know them; gc keeps them. They hold {}",
+            "the journal, which was cut short once, does not know {} whole packs in {}; gc keeps them. They hold {}",
             kept.packs.len(),
             place.display(),
             checkpoints.join(", ")
