@@ -285,7 +285,10 @@ impl<'a> Reader<'a> {
             return Err(self.refused(path, "its path leads out of the archive's root"));
         }
         // The deepest folder may hold entries.
-        if parts.len() > TREE_DEPTH_MAX + 1 || parts.iter().any(|part| !name::is_valid(part)) {
+        if parts.len() > TREE_DEPTH_MAX + 1 {
+            return Err(self.refused(&path[..200], &format!("folders nest deeper than {TREE_DEPTH_MAX} in its path")));
+        }
+        if parts.iter().any(|part| !name::is_valid(part)) {
             return Err(self.refused(path, "its path is none that a filesystem holds"));
         }
         Ok(parts.join(&b'/'))

@@ -176,8 +176,10 @@ fn refused_as_bomb(parts: &[Vec<u8>], member: &str) {
 
 #[test]
 fn little_that_takes_much_memory_is_refused_by_name() {
-    let deep = |name: &str| [extended(&[(b"path", format!("{name}/{}f", "a/".repeat(60_000)).as_bytes())]), file(b"x")].concat();
-    refused_as_bomb(&[file(b"ok"), deep("first"), deep("second")], "first/a/a");
+    let deep = |name: &str| [extended(&[(b"path", format!("{name}/{}f", "a/".repeat(16_000)).as_bytes())]), file(b"x")].concat();
+    refused_as_bomb(&[file(b"ok"), deep("first")], "first/a/a");
+    let deeper = extended(&[(b"path", "a/".repeat(17_000).as_bytes())]);
+    refused(&[deeper, file(b"x")], "a/a/a", "folders nest deeper than 16384");
     let leader = (0..16).map(|i| xattr(&i.to_string(), XATTR_BYTES)).chain([file(b"leader")]);
     let links = (0..200).map(|i| member(format!("link{i}").as_bytes(), EntryType::Link, b"leader", b""));
     refused_as_bomb(&leader.chain(links).collect::<Vec<_>>(), "link");

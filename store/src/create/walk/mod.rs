@@ -55,9 +55,13 @@ pub struct Walk<'a> {
     pub source: &'a dyn Source,
     /// How entries were, where the content they had then is still there.
     pub cache: Option<&'a StatCache>,
+<<<<<<< ours
     /// What may be believed of that.
     pub trust: Trust,
     /// What the cache's checkpoint left out, ordered by path.
+=======
+    /// What the cache's checkpoint left out, in order.
+>>>>>>> theirs
     pub base_omissions: &'a [Omission],
     /// The new stat cache.
     pub cache_out: Option<Mutex<statcache::Writer>>,
@@ -81,7 +85,7 @@ pub struct Walked {
     pub links: Vec<LinkMember>,
     /// What was left out, ordered by path.
     pub omissions: Vec<Omission>,
-    /// Whether the new stat cache says anything that the old one did not.
+    /// Whether the new stat cache, or its checkpoint, says anything that the old one did not.
     pub is_dirty: bool,
     /// Files whose content was read, and their bytes.
     pub read: (u64, u64),
@@ -288,7 +292,8 @@ impl Walk<'_> {
         omissions.sort_unstable();
         omissions.dedup();
         let read = (shared.files_read.into_inner(), shared.bytes_read.into_inner());
-        let is_dirty = shared.dirty.into_inner();
+        // The next run takes what was left out from the checkpoint that the cache is tied to.
+        let is_dirty = shared.dirty.into_inner() || omissions != self.base_omissions;
         let cache_out = outs.writer.map(|out| out.into_inner().unwrap_or_else(PoisonError::into_inner));
         Ok(Walked { root, links, omissions, is_dirty, read, cache_out })
     }
