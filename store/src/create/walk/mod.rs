@@ -55,13 +55,9 @@ pub struct Walk<'a> {
     pub source: &'a dyn Source,
     /// How entries were, where the content they had then is still there.
     pub cache: Option<&'a StatCache>,
-<<<<<<< ours
     /// What may be believed of that.
     pub trust: Trust,
-    /// What the cache's checkpoint left out, ordered by path.
-=======
     /// What the cache's checkpoint left out, in order.
->>>>>>> theirs
     pub base_omissions: &'a [Omission],
     /// The new stat cache.
     pub cache_out: Option<Mutex<statcache::Writer>>,
