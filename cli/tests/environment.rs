@@ -145,8 +145,12 @@ fn the_environment_is_that_of_the_agent_that_was_run() {
     }
     let same = run(&["env", "diff", "latest", "--workspace", "work"]).out;
     assert!(!same.contains("claude_code") && !same.contains("mcp_servers"), "{same}");
-    // Of a folder without a run it is the one on the search path.
-    assert_eq!(run(&["env", "show", "--json"]).json().remove(0)["claude_code"]["version"], "1.0.0");
+    // Of a folder without a run it is the one on the search path, but for one that lies in the folder: that is not run.
+    write(&home, "other/file", "");
+    let version =
+        |folder: &str| run(&["env", "show", "--workspace", folder, "--json"]).json().remove(0)["claude_code"]["version"].clone();
+    assert_eq!(version("other"), "1.0.0");
+    assert_eq!(version("."), "unknown");
 }
 
 #[test]
