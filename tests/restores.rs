@@ -101,7 +101,7 @@ fn an_ordinary_user_changes_read_only_folders_in_place_and_they_stay_read_only()
     let read_only = ["mod/pkg/deep", "mod/pkg", "mod/same", "mod"];
     read_only.iter().for_each(|name| set_mode(&work.join(name), 0o555));
     let user = User::owning(&s, &[&work]);
-    let first = user.create(&work, &[]);
+    let first = user.create("s", &work, &[]);
     let copy = s.path("copy");
     user.expect(&["checkpoint", "restore", &first, "--quiet", "--to", &text(&copy)]);
     // Root writes as if modes were nothing.
@@ -144,7 +144,7 @@ fn a_killed_restore_of_an_ordinary_user_leaves_no_folder_open_and_nothing_behind
     let read_only = ["mod/pkg/deep", "mod/pkg", "mod"];
     read_only.iter().for_each(|name| set_mode(&work.join(name), 0o555));
     let user = User::owning(&s, &[recorder.path()]);
-    let first = user.create(&work, &[]);
+    let first = user.create("s", &work, &[]);
     fs::write(work.join("mod/pkg/code.go"), "changed").unwrap();
     fs::remove_file(work.join("mod/pkg/deep/more.go")).unwrap();
     write(&work.join("mod/pkg/extra"), b"extra").unwrap();
@@ -166,7 +166,7 @@ fn a_killed_restore_of_an_ordinary_user_leaves_no_folder_open_and_nothing_behind
             let other = text(&place.join("other"));
             match finisher {
                 "gc" => _ = user.expect(&["gc", "--quiet", "--store", &store]),
-                "create" => _ = user.create(&place, &["--store", &store]),
+                "create" => _ = user.create("around", &place, &["--store", &store]),
                 _ => _ = user.expect(&["checkpoint", "restore", &first, "--quiet", "--store", &store, "--to", &other]),
             }
             assert_eq!(staged_below(&place), Vec::<PathBuf>::new(), "{finisher}, {at}");
@@ -208,9 +208,11 @@ fn a_store_that_is_seen_through_a_mount_is_neither_removed_nor_written_to() {
     s.expect(0, &in_place(&target));
     assert!(target.join("file").exists() && target.join("below/journal").exists());
     // A folder by another path that has the store in it, and places in the store.
-    let alias = Bind::new(&s.path(""), s.path("alias"));
-    for inside in ["store", "store/new", "target/packs", "target/packs/new"] {
-        let said = s.expect(2, &in_place(&alias.0.join(inside)));
+    let outside = tempfile::tempdir().unwrap();
+    let alias = Bind::new(&s.path(""), outside.path().join("alias"));
+    let (seen, shown) = (alias.0.join("store"), target.join("packs"));
+    for inside in [&seen, &seen.join("new"), &shown, &shown.join("new")] {
+        let said = s.expect(2, &in_place(inside));
         assert!(said.contains("the store itself"), "{said}");
     }
     let inside = binds[2].0.join("packs/new");

@@ -276,6 +276,25 @@ pub fn live_ops(pins: &[FoundPin]) -> HashSet<OpId> {
     pins.iter().filter(|pin| pin.alive).map(|pin| pin.op).collect()
 }
 
+/// The operations that build something, dead or alive, and where. No lock is taken: whoever tries one for a moment looks alive to others.
+pub fn builders(folder: &Path) -> Result<Vec<(OpId, Leaves)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).at("read folder", folder)?.flatten() {
+        let name = entry.file_name();
+        let Some(op) = name.to_str().and_then(|name| name.strip_suffix(".pin")).and_then(OpId::from_hex) else { continue };
+        // One that is gone again, or is just being written, is none of a dead process.
+        let text = fs::read(entry.path()).ok().and_then(|bytes| serde_json::from_slice::<PinText>(&bytes).ok());
+        found.extend(text.and_then(|text| text.leaves).map(|leaves| (op, leaves)));
+    }
+    Ok(found)
+}
+
+/// Whether somebody holds a pin.
+pub fn is_held(folder: &Path, op: OpId) -> bool {
+    let file = File::open(folder.join(format!("{op}.pin")));
+    file.is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockShared).is_err())
+}
+
 /// Whether there is a pin of this operation, dead or alive.
 pub fn exists(folder: &Path, op: OpId) -> bool {
     fs::symlink_metadata(folder.join(format!("{op}.pin"))).is_ok()

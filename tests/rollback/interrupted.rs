@@ -49,6 +49,8 @@ fn interrupted(with_git: bool) -> Interrupted {
 fn one_that_was_interrupted_is_given_up_where_work_has_gone_on() {
     let Interrupted { work, _recorder, .. } = interrupted(false);
     fs::write(work.workspace.join("src/m1/f1.rs"), "worked on").unwrap();
+    // What was being built goes in any case.
+    work.scratch.expect(0, &["gc", "--quiet"]);
     let now = work.copy("now");
     // As the hooks of an agent make one that lives all the time.
     let options =
@@ -66,6 +68,7 @@ fn one_that_was_interrupted_is_given_up_where_work_has_gone_on() {
 fn one_that_was_interrupted_is_given_up_where_git_has_moved() {
     let Interrupted { work, _recorder, .. } = interrupted(true);
     git(&work.workspace, &["commit", "-q", "--allow-empty", "-m", "by hand"]);
+    work.scratch.expect(0, &["gc", "--quiet"]);
     let now = work.copy("now");
     let workspace = work.workspace.to_string_lossy().into_owned();
     let text = work.scratch.expect(0, &["checkpoint", "create", &work.session, "--workspace", &workspace]);

@@ -46,9 +46,9 @@ impl<'a> User<'a> {
     }
 
     /// Makes a checkpoint of a folder, nothing left out, and returns its id.
-    pub fn create(&self, workspace: &Path, more: &[&str]) -> String {
+    pub fn create(&self, session: &str, workspace: &Path, more: &[&str]) -> String {
         let workspace = workspace.to_string_lossy();
-        let create = ["checkpoint", "create", "s", "--workspace", &workspace, "--no-default-excludes", "--json"];
+        let create = ["checkpoint", "create", session, "--workspace", &workspace, "--no-default-excludes", "--json"];
         let said = self.expect(&[&create[..], more].concat());
         let summary = said.lines().find(|line| line.contains("\"summary\"")).unwrap_or_default();
         let summary: Value = serde_json::from_str(summary).unwrap_or_default();

@@ -76,6 +76,10 @@ pub fn execute(
     let spare = look.spare(omitted.map(|omission| omission.path));
     // What cannot be planned is refused before there is an intent, which everybody who comes later would have to finish.
     let planned = plan(store, target, &look.workspace, unhex(&spare), progress)?;
+    let blocked: Vec<Skipped> = planned.blocked().collect();
+    if let Some(first) = blocked.first() {
+        return Err(Error::RollbackFailed { target: target.record.id, why: Box::new(not_restored(first, blocked.len())) });
+    }
     let message = format!("parhelia: before the rollback to {}", target.id());
     let stash = stash::make(&look.workspace, &message, &store.layout().cache());
     let intent = Intent {

@@ -128,8 +128,8 @@ pub fn execute(store: &Store, checkpoint: &Checkpoint, mut plan: Plan, progress:
     }
     let settled = AtomicBool::new(false);
     let step = |folder: u32| run::step(&plan, settled.load(Ordering::Relaxed), folder);
-    let (staging, is_clear) = match Staging::open(store, &plan) {
-        Ok(staging) => (staging, true),
+    let staging = match Staging::open(store, &plan) {
+        Ok(staging) => staging,
         Err((e, is_clear)) => return Err(let_go(pin, is_clear, e)),
     };
     let run = Run::new(store, &plan, progress, &staging, &step).inspect_err(|_| _ = staging.remove())?;
@@ -142,7 +142,7 @@ pub fn execute(store: &Store, checkpoint: &Checkpoint, mut plan: Plan, progress:
         run.open_up(&opened)?;
         build(&run).and_then(|done| settle(&run, done, &|| settled.store(true, Ordering::Relaxed)))
     });
-    let is_clear = is_clear & (done.is_ok() || run.abandon()) & run.close(&opened, done.is_ok());
+    let is_clear = (done.is_ok() || run.abandon()) & run.close(&opened, done.is_ok());
     let (done, out) = match done {
         Ok(done) => done,
         Err(e) => return Err(let_go(pin, is_clear, e)),

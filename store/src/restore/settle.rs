@@ -107,10 +107,8 @@ impl Run<'_> {
         let found = std::fs::symlink_metadata(path).at("read", path)?;
         match (found.dev(), found.ino()) == (built.dev, built.ino) {
             true => Ok(()),
-            false => {
-                let path = path.display();
-                Err(Error::Invalid(format!("cannot restore to {path}: it, or a folder above it, was moved meanwhile; try again")))
-            }
+            // It was moved away, or a folder above it was.
+            false => Err(Errno::STALE).at("find what was restored at", path),
         }
     }
 

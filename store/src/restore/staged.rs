@@ -91,10 +91,12 @@ pub fn hold(folder: BorrowedFd<'_>) -> rustix::io::Result<bool> {
 
 /// Fails where another restore of this store changes the folder, or one above or below it: both would go by what they had found there.
 pub fn check_alone(layout: &Layout, own: OpId, target: &Path) -> Result<()> {
-    for other in pin::list(&layout.pins())?.into_iter().filter(|pin| pin.alive && pin.op != own) {
-        let Some(path) = other.text.leaves.filter(|leaves| leaves.below).and_then(|leaves| leaves.folder()) else { continue };
+    // A folder of pins that cannot be read keeps nobody from restoring.
+    let others = pin::builders(&layout.pins()).unwrap_or_default();
+    for (op, leaves) in others.into_iter().filter(|(op, leaves)| *op != own && leaves.below) {
+        let Some(path) = leaves.folder() else { continue };
         let path = name::as_path(&path);
-        if path.starts_with(target) || target.starts_with(path) {
+        if (path.starts_with(target) || target.starts_with(path)) && pin::is_held(&layout.pins(), op) {
             return Err(Error::TargetBusy { path: path.to_owned() });
         }
     }
@@ -104,11 +106,12 @@ pub fn check_alone(layout: &Layout, own: OpId, target: &Path) -> Result<()> {
 /// Clears what restores into this store's checkpoints left when they died, and their pins. A pin that leads to something that cannot be
 /// cleared now stays for the next time.
 pub fn clear_dead(layout: &Layout) -> Result<()> {
-    for dead in pin::list(&layout.pins())?.into_iter().filter(|pin| !pin.alive) {
-        let Some(leaves) = dead.text.leaves else { continue };
-        let Some(_held) = pin::seize(&layout.pins(), dead.op)? else { continue };
-        if clear(&leaves, dead.op).unwrap_or(false) {
-            pin::remove_dead(&layout.pins(), dead.op)?;
+    for (op, _) in pin::builders(&layout.pins())? {
+        let Some(_held) = pin::seize(&layout.pins(), op)? else { continue };
+        // It may have written more before it died.
+        let now = pin::builders(&layout.pins())?.into_iter().find(|(found, _)| *found == op);
+        if now.is_some_and(|(_, leaves)| clear(&leaves, op).unwrap_or(false)) {
+            pin::remove_dead(&layout.pins(), op)?;
         }
     }
     Ok(())

@@ -243,6 +243,26 @@ fn an_empty_folder_is_replaced_and_a_full_one_refused() {
 }
 
 #[test]
+fn every_filesystem_that_the_target_spans_is_synced() {
+    let place = Place::new();
+    for name in ["a/one", "a/inner/two", "b/three"] {
+        place.write(name, name);
+    }
+    let checkpoint = place.capture();
+    let inner = place.src("a/inner");
+    let mounted = |arguments: &[&OsStr]| std::process::Command::new(arguments[0]).args(&arguments[1..]).status().unwrap().success();
+    assert!(mounted(&["mount".as_ref(), "-t".as_ref(), "tmpfs".as_ref(), "none".as_ref(), inner.as_ref()]), "this test needs root");
+    let plan = plan(&place.store, &checkpoint, &place.in_place("src"), &()).unwrap();
+    let step = |folder: u32| run::step(&plan, true, folder);
+    let found = medium::mediums(&plan, &table::Dirs::new(plan.root.clone().unwrap(), &step)).unwrap();
+    let report = execute(&place.store, &checkpoint, plan, &());
+    let read = fs::read(inner.join("two"));
+    assert!(mounted(&["umount".as_ref(), inner.as_ref()]));
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert_eq!((report.unwrap().skipped, read.unwrap()), (vec![], b"a/inner/two".to_vec()));
+}
+
+#[test]
 fn the_store_is_no_target() {
     let place = Place::new();
     place.write("file", "x");

@@ -62,7 +62,7 @@ pub struct Blocked {
 /// A folder is in its place that may not be removed.
 pub const NOT_EMPTY: &str = "a folder with other files is in its place (--delete removes it)";
 /// A folder is in its place that may be removed but for some of it.
-pub const HOLDS_SPARED: &str = "a folder is in its place that holds what the checkpoint left out";
+pub const HOLDS_SPARED: &str = "a folder is in its place that holds what the checkpoint left out, a mount, or the store";
 
 /// An entry that shares its inode with others, in the checkpoint or in the live folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
