@@ -155,3 +155,45 @@ fn the_default_store_is_in_the_users_data_folder() {
     assert!(run(command.env("XDG_DATA_HOME", "/data")).contains("no store at /data/parhelia"));
     assert!(run(command.env("XDG_DATA_HOME", "relative")).contains(".local/share/parhelia"));
 }
+
+#[test]
+fn what_steers_a_terminal_is_escaped_wherever_text_comes_from() {
+    let home = Home::new();
+    let evil = "a\u{1b}[2Jb\u{202e}c\u{200b}d\u{2028}e\u{9b}f\u{2066}";
+    let workspace = home.folder.path().join(format!("work{evil}"));
+    std::fs::create_dir_all(workspace.join(evil)).unwrap();
+    for (name, content) in [("file", "1"), (evil, "2")] {
+        std::fs::write(workspace.join(evil).join(format!("{name}.txt")), content).unwrap();
+    }
+    std::os::unix::fs::symlink(evil, workspace.join("link")).unwrap();
+    let folder = workspace.to_str().unwrap();
+    let message = format!("said {evil}\nand more");
+    let runs = [
+        (0, &["-v", "checkpoint", "create", "-w", folder, "-m", &message, "--exclude", &format!("{evil}.txt")][..]),
+        (0, &["checkpoint", "list"]),
+        (0, &["checkpoint", "show", "latest"]),
+        (0, &["checkpoint", "ls", "-l", "latest"]),
+        (0, &["checkpoint", "ls", "-R", "latest"]),
+        (0, &["checkpoint", "find", "*.txt"]),
+        (0, &["checkpoint", "diff", "latest", "-w", folder]),
+        (0, &["checkpoint", "restore", "latest", "-n", "-v", "--to", &format!("out{evil}")]),
+        (2, &["checkpoint", "restore", "latest", "--to", folder]),
+        (10, &["checkpoint", "cat", &format!("latest:{evil}/none")]),
+        (10, &["checkpoint", "show", evil]),
+        (1, &["checkpoint", "create", "-w", &format!("{evil}/nowhere")]),
+    ];
+    let steers = |c: char| !matches!(c, '\n' | '\t') && (c.is_control() || "\u{202e}\u{200b}\u{2028}\u{2066}".contains(c));
+    let mut shown = 0;
+    for (code, args) in runs {
+        let run = home.run(args).expect(code);
+        let text = [run.out, run.err].concat();
+        assert!(!text.contains(steers), "{args:?}: {text:?}");
+        shown += usize::from(text.contains(r"a\x1b[2Jb\xe2\x80\xaec"));
+    }
+    assert!(shown >= 10, "{shown}");
+    let lines = home.run(&["checkpoint", "show", "latest", "--json"]).expect(0).json();
+    assert_eq!(lines[0]["message"], message);
+    let listed = home.run(&["checkpoint", "ls", "-R", "latest", "--json"]).expect(0).json();
+    let paths = listed.iter().filter_map(|line| Some(parhelia_store::name::parse(line["path"].as_str()?)));
+    assert!(paths.into_iter().any(|path| path == format!("{evil}/file.txt").as_bytes()), "{listed:?}");
+}

@@ -32,7 +32,12 @@ use super::{
 use crate::{
     clock,
     error::{Error, Result},
+<<<<<<< ours
     filesystem::{Filesystem, Filesystems},
+=======
+    id::BlobId,
+    name,
+>>>>>>> theirs
     omitted::{Omission, Reason},
     progress::Progress,
     statcache::{self, Cached, Section, StatCache, Trust},
@@ -114,8 +119,7 @@ struct Folder {
 }
 
 impl Folder {
-    /// Its path from the workspace folder. Paths are put together when they are needed: those of a tree that is deep would take memory by
-    /// the square of its depth.
+    /// Its path from the workspace folder. Folders do not keep their paths, which would take memory by the square of a tree's depth.
     fn path(&self) -> Vec<u8> {
         let mut names = Vec::with_capacity(self.depth);
         let mut at = self;
@@ -225,6 +229,20 @@ struct Shared<'w, 'a> {
 struct Worker<'a> {
     batch: Batch<'a>,
     reader: Reader<'a>,
+    /// The folder that was entered last, and its path: the next one is often in it.
+    last: Option<(Arc<Folder>, Vec<u8>)>,
+}
+
+impl Worker<'_> {
+    /// The path of a folder that is entered.
+    fn path(&mut self, folder: &Arc<Folder>) -> Vec<u8> {
+        let path = match (&folder.parent, &self.last) {
+            (Some((parent, _)), Some((last, path))) if Arc::ptr_eq(parent, last) => name::join(path, &folder.name),
+            _ => folder.path(),
+        };
+        self.last = Some((folder.clone(), path.clone()));
+        path
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
