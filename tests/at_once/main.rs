@@ -24,6 +24,7 @@ use oracle::{Judge, temporary};
 use verbs::{Ended, Known, Verb, clear};
 
 const FILES: u64 = 900;
+const LARGE_FILES: u64 = 3000;
 /// Verbs of a round begin within this time.
 const APART_MILLIS: u64 = 30;
 const WORKSPACES: u64 = 3;
@@ -36,6 +37,8 @@ struct World {
     dice: Dice,
     /// Checkpoints for everybody, never deleted.
     common: Vec<Known>,
+    /// One whose restore takes long beside the others.
+    large: Option<Known>,
     /// Those of the session that is rolled back.
     rolling: Vec<Known>,
     /// Those of workspaces that only one creates; they may be deleted.
@@ -66,6 +69,7 @@ impl World {
         let mut world = World {
             dice: Dice(seed),
             common: Vec::new(),
+            large: None,
             rolling: Vec::new(),
             own: Vec::new(),
             new_names: 0,
@@ -73,6 +77,11 @@ impl World {
             _memory: memory,
             scratch,
         };
+        let source = world.scratch.path("large");
+        for i in 0..LARGE_FILES {
+            write(&source.join(format!("l{}/f{i}", i % 11)), &noise(100, i)).unwrap();
+        }
+        world.large = Some(world.created("large", &source));
         let outside = world.ground().join("outside");
         fill(&outside, 99);
         for n in 0..4 {
@@ -140,7 +149,7 @@ impl World {
         let to = self.ground().join(inner).join(self.new_name());
         let delete = self.roll(4) == 0;
         let outer = self.ground().join(outer);
-        let (a, b) = (self.any(false), self.any(false));
+        let (a, b) = (self.large.clone().unwrap(), self.any(false));
         vec![
             Verb::Restore { from: a, part: "", to, in_place: false, delete: false, killed_after: None },
             Verb::Restore { from: b, part, to: outer, in_place: true, delete, killed_after: None },

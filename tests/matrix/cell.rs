@@ -9,7 +9,7 @@ use std::{
     },
     path::{Path, PathBuf},
     process::Command,
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use parhelia_tests::{
@@ -41,6 +41,36 @@ impl Place {
     }
 }
 
+/// How far times of modification are told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Times {
+    /// To the nanosecond.
+    Exact,
+    /// To the second, where a lower layer keeps more than the upper one.
+    Seconds,
+    /// Not at all: FUSE gives a file a new one when it writes back what was mapped.
+    None,
+}
+
+impl Times {
+    /// What holds on a kind of filesystem, with or without mappings.
+    pub fn of(kind: Kind, has_mappings: bool) -> Self {
+        match kind {
+            Kind::Fuse if has_mappings => Times::None,
+            Kind::OverlaySeconds => Times::Seconds,
+            _ => Times::Exact,
+        }
+    }
+
+    fn differ(self, a: (i64, u32), b: (i64, u32)) -> bool {
+        match self {
+            Times::Exact => a != b,
+            Times::Seconds => a.0 != b.0,
+            Times::None => false,
+        }
+    }
+}
+
 /// What the story of a cell works with. The editor goes before what it may hold open.
 pub struct Cell {
     pub editor: Editor,
@@ -53,14 +83,17 @@ pub struct Cell {
     pub variables: BTreeMap<String, String>,
     /// Whose checkpoints they are.
     pub session: String,
-    /// Whether the times of files are left out of what is compared: FUSE gives a file a new one when it writes back what was mapped.
-    pub without_times: bool,
+    /// What is compared of times.
+    pub times: Times,
+    /// Whether new folders are restored beside the store: a restore into the workspace's filesystem writes back what is mapped there.
+    pub restores_beside: bool,
     name: String,
     problems: Vec<String>,
     /// Entries that were told of.
     told: BTreeSet<String>,
     done: Vec<String>,
     restores: u32,
+    began: Instant,
     program: PathBuf,
     workspace: Place,
     _store: Place,
@@ -98,7 +131,9 @@ impl Cell {
             held: Vec::new(),
             variables: BTreeMap::new(),
             session: "s".into(),
-            without_times: false,
+            times: Times::Exact,
+            restores_beside: false,
+            began: Instant::now(),
             name: name.to_owned(),
             problems: Vec::new(),
             told: BTreeSet::new(),
@@ -118,7 +153,9 @@ impl Cell {
             fill(&mut Editor::new(&root.join("work"), user));
         };
         let mounted = Mounted::new(kind, user, fill_work)?;
-        Some(Cell::new(&format!("workspace on {kind:?}, user {user}"), Place::On(mounted), Place::Beside, user))
+        let mut cell = Cell::new(&format!("workspace on {kind:?}, user {user}"), Place::On(mounted), Place::Beside, user);
+        cell.times = Times::of(kind, false);
+        Some(cell)
     }
 
     /// A store on a filesystem of some kind, the workspace beside.
@@ -183,7 +220,7 @@ impl Cell {
 
     /// What the workspace holds, read without any help of stamps.
     pub fn tree(&self) -> Tree {
-        whole_tree_in(&self.work)
+        tree_of_user(&self.work)
     }
 
     fn compare(&mut self, what: &str, is: &Tree, should: &Tree) {
@@ -217,7 +254,7 @@ impl Cell {
         tell(is.what != should.what, format!("{:?} in place of {:?}", is.what, should.what));
         tell(is.mode != should.mode, format!("mode {:o} in place of {:o}", is.mode, should.mode));
         tell(is.owner != should.owner, format!("owner {:?} in place of {:?}", is.owner, should.owner));
-        tell(is.mtime != should.mtime && !self.without_times, format!("time {:?} in place of {:?}", is.mtime, should.mtime));
+        tell(self.times.differ(is.mtime, should.mtime), format!("time {:?} in place of {:?}", is.mtime, should.mtime));
         tell(is.xattrs != should.xattrs, "attributes".into());
         tell(
             is.first_path != should.first_path,
@@ -237,7 +274,7 @@ impl Cell {
                 said.insert(path.to_owned());
                 // How many names a file has, and where it has holes, is not told by an entry alone.
                 let is_told = line["change"] == "metadata" && only(line).iter().all(|field| field == "links" || field == "holes");
-                if !is_told && !changes.any.contains(path.as_bytes()) && !path.is_empty() {
+                if !is_told && !is_kept_by_fuse(path.as_bytes()) && !changes.any.contains(path.as_bytes()) && !path.is_empty() {
                     invented.insert(format!("{path} ({}, {:?})", line["change"], only(line)));
                 }
             }
@@ -272,13 +309,14 @@ impl Cell {
 
     /// A checkpoint restored to a new folder is what it must hold.
     pub fn check_restored(&mut self, when: &str, id: &str, should: &Tree) {
-        let to = self.work.with_file_name(format!("restored{}", self.restores));
-        // A read-only workspace is restored elsewhere.
+        // A read-only workspace has no room beside it.
         let is_read_only = rustix::fs::statvfs(&self.work).unwrap().f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY);
-        let to = if is_read_only { self.scratch.path("beside").join(to.file_name().unwrap()) } else { to };
+        let name = format!("restored{}", self.restores);
+        let is_elsewhere = is_read_only || self.restores_beside;
+        let to = if is_elsewhere { self.scratch.path("beside").join(name) } else { self.work.with_file_name(name) };
         self.restores += 1;
         if self.run(&["checkpoint", "restore", id, "--to", &text(&to)]).is_some() {
-            self.compare(&format!("{when}: restored to a new folder"), &whole_tree_in(&to), should);
+            self.compare(&format!("{when}: restored to a new folder"), &tree_of_user(&to), should);
         }
         let _ = fs::remove_dir_all(&to);
     }
@@ -341,7 +379,8 @@ impl Cell {
         }
         self.run(&["check", "--read-data"]);
         let refused: Vec<_> = self.editor.refused.iter().map(|((edit, errno), n)| format!("{edit}: {errno} ({n})")).collect();
-        println!("{}: edits {:?}; refused: {}", self.name, self.editor.done, refused.join(", "));
+        let time = self.began.elapsed().as_secs_f32();
+        println!("{}, {time:.1} s: edits {:?}; refused: {}", self.name, self.editor.done, refused.join(", "));
         if !self.problems.is_empty() {
             eprintln!("{}\n{}", self.name, self.done.join("\n"));
             panic!("{}: {} faults\n- {}", self.name, self.problems.len(), self.problems.join("\n- "));
@@ -356,6 +395,17 @@ fn program_for_all(scratch: &Scratch) -> PathBuf {
     assert!(Command::new("cp").arg(binary()).arg(&at).status().unwrap().success());
     fs::set_permissions(&at, fs::Permissions::from_mode(0o755)).unwrap();
     at
+}
+
+/// What a folder holds, without what FUSE keeps there of files that are removed while a mapping holds them.
+fn tree_of_user(folder: &Path) -> Tree {
+    let mut tree = whole_tree_in(folder);
+    tree.retain(|path, _| !is_kept_by_fuse(path));
+    tree
+}
+
+fn is_kept_by_fuse(path: &[u8]) -> bool {
+    path.split(|byte| *byte == b'/').any(|name| name.starts_with(b".fuse_hidden"))
 }
 
 /// All that `stat` says of a file by which a change could be seen.

@@ -16,7 +16,7 @@ use parhelia_tests::{
     given_seed, long,
 };
 
-use cell::{Cell, Place};
+use cell::{Cell, Place, Times};
 
 const ROOT: u32 = 0;
 
@@ -40,7 +40,7 @@ fn mapped(kind: Kind, user: u32) {
 
 fn lived(kind: Kind, user: u32) {
     let Some(mut cell) = Cell::of_workspace(kind, user, life::fill) else { return };
-    cell.without_times = kind == Kind::Fuse;
+    cell.times = Times::of(kind, true);
     life::story(cell, seed(), steps());
 }
 
@@ -113,12 +113,13 @@ fn the_whole_product() {
                 };
                 let edited = || {
                     let Some(mut cell) = cell() else { return };
+                    cell.times = Times::of(workspace, false);
                     edits::fill(&mut cell.editor);
                     edits::story(cell, Some(workspace));
                 };
                 let lived = || {
                     let Some(mut cell) = cell() else { return };
-                    cell.without_times = workspace == Kind::Fuse;
+                    cell.times = Times::of(workspace, true);
                     life::fill(&mut cell.editor);
                     life::story(cell, seed(), steps());
                 };

@@ -3,7 +3,7 @@
 use parhelia_tests::{editor::Editor, filesystems::Kind};
 use serde_json::json;
 
-use super::cell::Cell;
+use super::cell::{Cell, Times};
 
 /// A file, what is done to it before its first checkpoint, and what after it.
 const FILES: [(&str, &[&str], &[&str]); 8] = [
@@ -37,7 +37,8 @@ fn do_each(cell: &mut Cell, name: &str, edits: &[&str], seed: u64) {
 
 /// Stores through mappings before, between and after checkpoints.
 pub fn story(mut cell: Cell, kind: Kind) {
-    cell.without_times = kind == Kind::Fuse;
+    cell.times = Times::of(kind, true);
+    cell.restores_beside = true;
     for (name, before, _) in FILES {
         do_each(&mut cell, name, before, 1);
     }
