@@ -168,19 +168,21 @@ fn what_steers_a_terminal_is_escaped_wherever_text_comes_from() {
     std::os::unix::fs::symlink(evil, workspace.join("link")).unwrap();
     let folder = workspace.to_str().unwrap();
     let message = format!("said {evil}\nand more");
+    let (pattern, out) = (format!("{evil}.txt"), format!("out{evil}"));
+    let (inside, nowhere) = (format!("latest:{evil}/none"), format!("{evil}/nowhere"));
     let runs = [
-        (0, &["-v", "checkpoint", "create", "-w", folder, "-m", &message, "--exclude", &format!("{evil}.txt")][..]),
+        (0, &["-v", "checkpoint", "create", "-w", folder, "-m", &message, "--exclude", &pattern][..]),
         (0, &["checkpoint", "list"]),
         (0, &["checkpoint", "show", "latest"]),
         (0, &["checkpoint", "ls", "-l", "latest"]),
         (0, &["checkpoint", "ls", "-R", "latest"]),
         (0, &["checkpoint", "find", "*.txt"]),
         (0, &["checkpoint", "diff", "latest", "-w", folder]),
-        (0, &["checkpoint", "restore", "latest", "-n", "-v", "--to", &format!("out{evil}")]),
+        (0, &["checkpoint", "restore", "latest", "-n", "-v", "--to", &out]),
         (2, &["checkpoint", "restore", "latest", "--to", folder]),
-        (10, &["checkpoint", "cat", &format!("latest:{evil}/none")]),
+        (10, &["checkpoint", "cat", &inside]),
         (10, &["checkpoint", "show", evil]),
-        (1, &["checkpoint", "create", "-w", &format!("{evil}/nowhere")]),
+        (1, &["checkpoint", "create", "-w", &nowhere]),
     ];
     let steers = |c: char| !matches!(c, '\n' | '\t') && (c.is_control() || "\u{202e}\u{200b}\u{2028}\u{2066}".contains(c));
     let mut shown = 0;

@@ -39,13 +39,8 @@ pub fn folder_name(op: OpId, target: &[u8]) -> Vec<u8> {
     [b".", &target[..kept], mark.as_bytes()].concat()
 }
 
-<<<<<<< ours
 /// The operation whose id is in a name of such a form, and the form.
 fn operation(name: &[u8]) -> Option<(OpId, Form)> {
-=======
-/// The operation that a temporary name holds; `None` where the name has another form. Anybody may have given such a name: see [`maker`].
-fn operation(name: &[u8]) -> Option<OpId> {
->>>>>>> theirs
     if !name.starts_with(b".") {
         return None;
     }

@@ -250,8 +250,12 @@ fn every_filesystem_that_the_target_spans_is_synced() {
     }
     let checkpoint = place.capture();
     let inner = place.src("a/inner");
-    let mounted = |arguments: &[&OsStr]| std::process::Command::new(arguments[0]).args(&arguments[1..]).status().unwrap().success();
-    assert!(mounted(&["mount".as_ref(), "-t".as_ref(), "tmpfs".as_ref(), "none".as_ref(), inner.as_ref()]), "this test needs root");
+    let mounted =
+        |arguments: &[&OsStr]| std::process::Command::new(arguments[0]).args(&arguments[1..]).status().unwrap().success();
+    assert!(
+        mounted(&["mount".as_ref(), "-t".as_ref(), "tmpfs".as_ref(), "none".as_ref(), inner.as_ref()]),
+        "this test needs root"
+    );
     let plan = plan(&place.store, &checkpoint, &place.in_place("src"), &()).unwrap();
     let step = |folder: u32| run::step(&plan, true, folder);
     let found = medium::mediums(&plan, &table::Dirs::new(plan.root.clone().unwrap(), &step)).unwrap();

@@ -84,15 +84,9 @@ enum Rest {
 impl Shared<'_, '_> {
     /// Lists a folder, looks at its entries, reads what few files have changed and makes tasks of the rest.
     pub(super) fn enter(&self, folder: &Arc<Folder>, parent: &Arc<OwnedFd>, worker: &mut Worker<'_>) -> Result<()> {
-<<<<<<< ours
         let Some(mut opened) = self.open(folder, parent)? else { return Ok(()) };
-        let path = folder.path();
-        let Some(listing) = self.list(folder, &path, &mut opened)? else { return Ok(()) };
-=======
-        let Some(opened) = self.open(folder, parent)? else { return Ok(()) };
         let path = worker.path(folder);
-        let Some(listing) = self.list(folder, &path, &opened)? else { return Ok(()) };
->>>>>>> theirs
+        let Some(listing) = self.list(folder, &path, &mut opened)? else { return Ok(()) };
         let names = &listing.names;
         let inner = self.repository_at(&path, names);
         let mut around =

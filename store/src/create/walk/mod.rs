@@ -32,12 +32,8 @@ use super::{
 use crate::{
     clock,
     error::{Error, Result},
-<<<<<<< ours
     filesystem::{Filesystem, Filesystems},
-=======
-    id::BlobId,
     name,
->>>>>>> theirs
     omitted::{Omission, Reason},
     progress::Progress,
     statcache::{self, Cached, Section, StatCache, Trust},
