@@ -148,6 +148,12 @@ pub fn tell(text: &str) {
     let _ = writeln!(io::stderr(), "{}", name::printable(text));
 }
 
+/// Whether the environment lets us use colours: `NO_COLOR` forbids them, and a dumb terminal has none.
+fn colours_wanted() -> bool {
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    !is_set("NO_COLOR") && std::env::var_os("TERM").is_some_and(|term| term != "dumb")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -157,10 +163,4 @@ mod tests {
         let styled = format!("{}a\u{202e}b{PLAIN} \x1b]0;title\x07 \x1b[2J", Style::Red.code());
         assert_eq!(printable_styled(&styled), "\x1b[31ma\\xe2\\x80\\xaeb\x1b[0m \\x1b]0;title\\x07 \\x1b[2J");
     }
-}
-
-/// Whether the environment lets us use colours: `NO_COLOR` forbids them, and a dumb terminal has none.
-fn colours_wanted() -> bool {
-    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    !is_set("NO_COLOR") && std::env::var_os("TERM").is_some_and(|term| term != "dumb")
 }

@@ -85,10 +85,10 @@ impl Kept {
                 }
                 Woken::Else => {}
             }
-            if is_busy != was_busy {
-                if let Some(mark) = &self.busy_mark {
-                    mark.set(is_busy);
-                }
+            if is_busy != was_busy
+                && let Some(mark) = &self.busy_mark
+            {
+                mark.set(is_busy);
             }
             let Some((store, view)) = self.kept() else { return };
             store.close_removed_packs();

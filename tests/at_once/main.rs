@@ -56,7 +56,7 @@ fn fill(root: &std::path::Path, seed: u64) {
     for folder in ["a/deep", "b"] {
         fs::create_dir_all(root.join(folder)).unwrap();
     }
-    for i in (0..FILES).filter(|i| (i * 7 + seed) % 9 != 0) {
+    for i in (0..FILES).filter(|i| !(i * 7 + seed).is_multiple_of(9)) {
         let folder = ["", "a/", "a/deep/", "b/"][i as usize % 4];
         write(&root.join(format!("{folder}f{i}")), &noise(200 + (i as usize * 37) % 4000, seed * FILES + i)).unwrap();
     }

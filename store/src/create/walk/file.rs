@@ -43,7 +43,7 @@ impl Shared<'_, '_> {
                 let racy = reading.elsewhere || self.is_racy(&reading.looked, reading.old.as_ref(), stat);
                 let now = Cached { node, ino: stat.ino, ctime: stat.ctime, racy, section: 0 };
                 match stat.links > 1 {
-                    true => Some(self.decided(&mut *lock(&self.inode((stat.dev, stat.ino))), now, path)),
+                    true => Some(self.decided(&mut lock(&self.inode((stat.dev, stat.ino))), now, path)),
                     false => Some(now),
                 }
             }
@@ -78,7 +78,7 @@ impl Shared<'_, '_> {
 
     /// What a name of a file with several names shows that looks as the cache has it.
     pub(super) fn as_decided(&self, file: (u64, u64), old: &Cached, path: &dyn Fn() -> Vec<u8>) -> Now {
-        let shown = self.decided(&mut *lock(&self.inode(file)), old.clone(), path);
+        let shown = self.decided(&mut lock(&self.inode(file)), old.clone(), path);
         if shown == *old { Now::AsBefore } else { Now::New(Box::new(shown)) }
     }
 
