@@ -1,6 +1,6 @@
 //! The state of git in a workspace, as the `git` program sees it.
 //!
-//! The program runs in a git folder of our own (see [`Shadow`]), so that nothing that a repository brings is ever run: no filter, hook,
+//! The program runs in a git folder of our own (`shadow.rs`), so that nothing that a repository brings is ever run: no filter, hook,
 //! fsmonitor, external diff or transport. It runs without anybody's `GIT_*` variables, takes no optional locks, so that it never stands in
 //! the agent's way, and is ended when it takes too long. `HOME` decides what is ignored everywhere.
 
@@ -174,7 +174,7 @@ impl State {
         self.below.iter().map(State::uncommitted_count).sum::<u64>() + self.change_count
     }
 
-    /// What a checkpoint's record says of git. It lists the first paths only: at most [`RECORDED_MAX`], of [`RECORDED_BYTES_MAX`] bytes.
+    /// What a checkpoint's record says of git. It lists the first paths only: at most `RECORDED_MAX`, of `RECORDED_BYTES_MAX` bytes.
     pub fn record(&self) -> Value {
         let mut left = RECORDED_BYTES_MAX;
         let fits = |path: &&str| {
