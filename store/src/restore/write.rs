@@ -214,6 +214,8 @@ impl Run<'_> {
         };
         fill(&mut Out { fd: fd.as_fd(), holes, at: 0 })?;
         let set = || -> Result<(Refused, Stamp), (&'static str, Errno)> {
+            // A filesystem behind FUSE may write the content back later, and give the file another time by that.
+            self.sync_file(item.folder, fd.as_fd()).map_err(failed("sync"))?;
             let current = match self.staging.created.as_ref().filter(|_| is_private) {
                 Some(created) => Current { mode: first_mode & created.mode, ..created.clone() },
                 None => {

@@ -43,7 +43,7 @@ impl Shared<'_, '_> {
                 let racy = reading.elsewhere || self.is_racy(&reading.looked, reading.old.as_ref(), stat);
                 let now = Cached { node, ino: stat.ino, ctime: stat.ctime, racy, section: 0 };
                 match stat.links > 1 {
-                    true => Some(self.decided(&mut lock(&self.inode((stat.dev, stat.ino))), now, path)),
+                    true => Some(self.decided(&mut lock(&self.inode((stat.dev, stat.ino))), now, &reading.looked, path)),
                     false => Some(now),
                 }
             }
@@ -60,14 +60,15 @@ impl Shared<'_, '_> {
     }
 
     /// What a name of a file with several names shows: what was decided on the file, or else `now`, which is decided on then. A file that
-    /// has changed since is named.
-    fn decided(&self, decision: &mut Option<Cached>, now: Cached, path: &dyn Fn() -> Vec<u8>) -> Cached {
+    /// has changed since is named. A filesystem that another machine or a program serves may still show old stamps under another name,
+    /// so that they say nothing there.
+    fn decided(&self, decision: &mut Option<Cached>, now: Cached, looked: &Looked, path: &dyn Fn() -> Vec<u8>) -> Cached {
         let Some(decided) = decision else {
             *decision = Some(now.clone());
             return now;
         };
         let has_changed = decided.ctime != now.ctime;
-        if has_changed {
+        if has_changed && looked.filesystem.is_stamped_here {
             self.omit(path(), Reason::Changing);
         }
         let mut shown = decided.clone();
@@ -77,8 +78,8 @@ impl Shared<'_, '_> {
     }
 
     /// What a name of a file with several names shows that looks as the cache has it.
-    pub(super) fn as_decided(&self, file: (u64, u64), old: &Cached, path: &dyn Fn() -> Vec<u8>) -> Now {
-        let shown = self.decided(&mut lock(&self.inode(file)), old.clone(), path);
+    pub(super) fn as_decided(&self, file: (u64, u64), old: &Cached, looked: &Looked, path: &dyn Fn() -> Vec<u8>) -> Now {
+        let shown = self.decided(&mut lock(&self.inode(file)), old.clone(), looked, path);
         if shown == *old { Now::AsBefore } else { Now::New(Box::new(shown)) }
     }
 
@@ -130,7 +131,7 @@ impl Shared<'_, '_> {
             Some(decided) => Cached { ctime: stat.ctime, ..decided.clone() },
             None => self.read_open(reading, &fd, &stat, entry_name, path, worker)?,
         };
-        Ok(self.decided(&mut decision, now, path))
+        Ok(self.decided(&mut decision, now, &reading.looked, path))
     }
 
     fn read_open(

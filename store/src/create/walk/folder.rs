@@ -264,7 +264,10 @@ impl Shared<'_, '_> {
         }
         let looked = &looking.opened.looked;
         if let Some(old) = old.filter(|old| !slot.elsewhere && self.is_unchanged(looked, old, &stat)) {
-            slot.now = if stat.links > 1 { self.as_decided((stat.dev, stat.ino), old, &path) } else { Now::AsBefore };
+            slot.now = match stat.links > 1 {
+                true => self.as_decided((stat.dev, stat.ino), old, looked, &path),
+                false => Now::AsBefore,
+            };
             return Rest::Nothing;
         }
         if stat.is_file() {
