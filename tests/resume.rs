@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    os::unix::fs::PermissionsExt,
+    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -14,6 +14,7 @@ use parhelia_session::{
 use parhelia_store::{
     Store,
     event::{Actor, NewEvent, kind},
+    pin::{Leaves, Pin},
 };
 use parhelia_tests::{
     Scratch,
@@ -281,7 +282,10 @@ fn another_sessions_checkpoint_is_refused_and_a_half_restored_workspace_is_resto
     assert_eq!(fs::read(scratch.path("one/file")).unwrap(), b"one");
     // As a restore leaves it that was killed.
     fs::remove_dir_all(scratch.path("one")).unwrap();
-    let staged = format!("one/.parhelia-{}-0-1", parhelia_store::id::OpId::generate());
+    let mut pin = Pin::take(&scratch.store().join("pins"), false, "restore").unwrap();
+    pin.leaves(Leaves::new(scratch.path("one").as_os_str().as_bytes(), true)).unwrap();
+    let staged = format!("one/.parhelia-{}-0-1", pin.op);
+    pin.leave();
     write(&scratch.path(&staged), b"half").unwrap();
     assert!(scratch.expect(0, &["session", "resume", "one"]).contains("was gone, and was restored"));
     assert_eq!(fs::read(scratch.path("one/file")).unwrap(), b"one");

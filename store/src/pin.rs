@@ -279,11 +279,12 @@ pub fn live_ops(pins: &[FoundPin]) -> HashSet<OpId> {
 /// The operations that build something, dead or alive, and where. No lock is taken: whoever tries one for a moment looks alive to others.
 pub fn builders(folder: &Path) -> Result<Vec<(OpId, Leaves)>> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(folder).at("read folder", folder)?.flatten() {
-        let name = entry.file_name();
-        let Some(op) = name.to_str().and_then(|name| name.strip_suffix(".pin")).and_then(OpId::from_hex) else { continue };
+    for path in files::list(folder).at("read folder", folder)? {
+        let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(".pin"));
+        let Some(op) = name.and_then(OpId::from_hex) else { continue };
         // One that is gone again, or is just being written, is none of a dead process.
-        let text = fs::read(entry.path()).ok().and_then(|bytes| serde_json::from_slice::<PinText>(&bytes).ok());
+        let bytes = files::open(&path, How::Read).and_then(|file| files::read_all(&file, PIN_BYTES_MAX));
+        let text = bytes.ok().and_then(|bytes| serde_json::from_slice::<PinText>(&bytes).ok());
         found.extend(text.and_then(|text| text.leaves).map(|leaves| (op, leaves)));
     }
     Ok(found)
@@ -291,7 +292,7 @@ pub fn builders(folder: &Path) -> Result<Vec<(OpId, Leaves)>> {
 
 /// Whether somebody holds a pin.
 pub fn is_held(folder: &Path, op: OpId) -> bool {
-    let file = File::open(folder.join(format!("{op}.pin")));
+    let file = files::open(&folder.join(format!("{op}.pin")), How::Read);
     file.is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockShared).is_err())
 }
 

@@ -3,7 +3,7 @@
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::{
-    fs::{AtFlags, CWD, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags},
+    fs::{AtFlags, CWD, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, Uid, XattrFlags},
     io::{Errno, Result},
 };
 
@@ -74,7 +74,8 @@ impl<'a> Handle<'a> {
 
     fn set_mtime(&self, meta: &Meta) -> Result<()> {
         let times = Timestamps {
-            last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+            // Not omitted: programs behind FUSE may pass over a call that sets one of the two.
+            last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },
             last_modification: Timespec { tv_sec: meta.mtime.secs, tv_nsec: meta.mtime.nanos.into() },
         };
         match self {
