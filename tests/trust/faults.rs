@@ -201,12 +201,13 @@ impl SmallDisk {
 }
 
 impl SmallDisk {
-    /// Uses up the inodes as well.
+    /// Uses up the inodes but one, for a file that fills the disk. Before it is full, as a folder takes room.
     fn fill_inodes(&self) {
         let folder = self.path.join("empty");
         fs::create_dir(&folder).unwrap();
         for n in 0.. {
             if fs::File::create(folder.join(n.to_string())).is_err() {
+                fs::remove_file(folder.join("0")).unwrap();
                 return;
             }
         }
@@ -291,8 +292,8 @@ fn what_only_reads_needs_no_room_and_no_permission_to_write() {
     assert!(!store.join("mounts").exists(), "the store has had a mount");
     assert_reads_unpinned(&s, &view.0, &work, "read-only");
     drop(view);
-    disk.fill();
     disk.fill_inodes();
+    disk.fill();
     assert_reads_unpinned(&s, &store, &work, "full");
 }
 
