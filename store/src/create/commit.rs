@@ -1,6 +1,6 @@
 //! The commit: packs are synced, then the journal's record is; that is when the checkpoint exists.
 
-use std::{collections::HashMap, time::Instant};
+use std::{collections::HashMap, path::PathBuf, time::Instant};
 
 use super::{
     belonging::{Belonging, settle},
@@ -39,6 +39,16 @@ pub struct Committed {
     pub lock_held_ms: u64,
 }
 
+/// The table of a run's objects. It is removed at the run's end, committed or not.
+struct TableFile(PathBuf);
+
+impl Drop for TableFile {
+    fn drop(&mut self) {
+        // Gone already where RocksDB took it in, and never there for a small run.
+        let _ = files::remove(&self.0);
+    }
+}
+
 /// Commits a record over what the sink holds. `None` where garbage collection has condemned a pack that the run reuses. Where nothing
 /// is committed, the packs that were synced stay for the next try to take up.
 pub fn commit(
@@ -72,11 +82,11 @@ fn try_commit(
     store_record(&sink, &sealed)?;
     let Sink::Store(packs) = sink else { return Err(Error::Invalid("nothing to commit".into())) };
     let written = packs.finish()?;
-    let table = layout.table(pin.op);
+    let table = TableFile(layout.table(pin.op));
     let mut tables = HashMap::new();
     if written.objects.len() >= TABLE_OBJECTS && adopted.is_empty() && files::host(&layout.root).is_none() {
-        view::write_table(&table, &written.objects)?;
-        tables.insert(pin.op, table);
+        view::write_table(&table.0, &written.objects)?;
+        tables.insert(pin.op, table.0.clone());
     }
     let own = sync(store, written.packs, &adopted)?;
     let mut infos: Vec<PackInfo> = adopted;
@@ -123,10 +133,6 @@ fn try_commit(
     let lock_held_ms = began.elapsed().as_millis() as u64;
     drop(lock);
     store.catch_up("the checkpoint is committed", &end, &tables, progress);
-    for table in tables.values() {
-        // Gone already where RocksDB took it in.
-        let _ = files::remove(table);
-    }
     let checkpoint = Checkpoint::decode(end.sequence, sealed).map_err(|e| Error::Invalid(e.to_string()))?;
     Ok(Some(Committed { checkpoint, new_bytes: written.new_bytes, stored_bytes, lock_held_ms }))
 }

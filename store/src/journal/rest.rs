@@ -80,7 +80,8 @@ impl Behind<'_> {
             return Ok(if continues { Rest::CutShort } else { Rest::Torn });
         }
         let body = self.read(self.at + FRAME_BYTES as u64, length as usize)?;
-        let has_gap = body.windows(ZEROS.len()).any(|window| window == ZEROS);
+        // At its ends fewer zero bytes tell as much: no one bit makes a brace zero.
+        let has_gap = [body.first(), body.last()].contains(&Some(&0)) || body.windows(ZEROS.len()).any(|window| window == ZEROS);
         Ok(if has_gap { Rest::Torn } else { Rest::Doubtful })
     }
 

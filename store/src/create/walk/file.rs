@@ -128,7 +128,7 @@ impl Shared<'_, '_> {
         let inode = self.inode((stat.dev, stat.ino));
         let mut decision = lock(&inode);
         let now = match &*decision {
-            Some(decided) => Cached { ctime: stat.ctime, ..decided.clone() },
+            Some(decided) => Cached { ctime: stat.ctime, racy: decided.racy || reading.elsewhere, ..decided.clone() },
             None => self.read_open(reading, &fd, &stat, entry_name, path, worker)?,
         };
         Ok(self.decided(&mut decision, now, &reading.looked, path))

@@ -85,7 +85,7 @@ impl Shared<'_, '_> {
     /// Lists a folder, looks at its entries, reads what few files have changed and makes tasks of the rest.
     pub(super) fn enter(&self, folder: &Arc<Folder>, parent: &Arc<OwnedFd>, worker: &mut Worker<'_>) -> Result<()> {
         let Some(mut opened) = self.open(folder, parent)? else { return Ok(()) };
-        let path = worker.path(folder);
+        let path = self.path_entered(folder);
         let Some(listing) = self.list(folder, &path, &mut opened)? else { return Ok(()) };
         let names = &listing.names;
         let inner = self.repository_at(&path, names);
@@ -96,7 +96,7 @@ impl Shared<'_, '_> {
                 Verdict::Keep => {}
                 Verdict::KeepTracked => around.only_tracked = true,
                 Verdict::Exclude(rule) => {
-                    self.omit(path, Reason::Excluded(rule));
+                    self.omit(path.to_vec(), Reason::Excluded(rule));
                     return Ok(());
                 }
             }

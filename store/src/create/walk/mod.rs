@@ -214,6 +214,8 @@ struct Shared<'w, 'a> {
     files_read: AtomicU64,
     bytes_read: AtomicU64,
     dirty: AtomicBool,
+    /// The folder that was entered last, by any worker, and its path: the next one is often in it.
+    entered: Mutex<Option<(Arc<Folder>, Arc<Vec<u8>>)>>,
     root: Mutex<Option<(Cached, Vec<LinkMember>)>>,
     root_dev: u64,
     /// Where the old cache has the workspace folder.
@@ -225,20 +227,6 @@ struct Shared<'w, 'a> {
 struct Worker<'a> {
     batch: Batch<'a>,
     reader: Reader<'a>,
-    /// The folder that was entered last, and its path: the next one is often in it.
-    last: Option<(Arc<Folder>, Vec<u8>)>,
-}
-
-impl Worker<'_> {
-    /// The path of a folder that is entered.
-    fn path(&mut self, folder: &Arc<Folder>) -> Vec<u8> {
-        let path = match (&folder.parent, &self.last) {
-            (Some((parent, _)), Some((last, path))) if Arc::ptr_eq(parent, last) => name::join(path, &folder.name),
-            _ => folder.path(),
-        };
-        self.last = Some((folder.clone(), path.clone()));
-        path
-    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -264,6 +252,7 @@ impl Walk<'_> {
             bytes_read: AtomicU64::new(0),
             // After the clock was set back, the next walk is to go by the clock of this one.
             dirty: AtomicBool::new(self.cache.is_none() || !keeps_old || self.trust.is_limited()),
+            entered: Mutex::default(),
             root: Mutex::default(),
             root_dev: root_stat.dev,
             root_section: self.cache.map_or(0, |cache| cache.trailer.root_section),
@@ -314,6 +303,18 @@ impl Walk<'_> {
 }
 
 impl Shared<'_, '_> {
+    /// The path of a folder that is entered.
+    fn path_entered(&self, folder: &Arc<Folder>) -> Arc<Vec<u8>> {
+        let above = match (&folder.parent, &*lock(&self.entered)) {
+            (Some((parent, _)), Some((last, path))) if Arc::ptr_eq(parent, last) => Some(path.clone()),
+            _ => None,
+        };
+        let path = Arc::new(above.map_or_else(|| folder.path(), |above| name::join(&above, &folder.name)));
+        let before = lock(&self.entered).replace((folder.clone(), path.clone()));
+        drop(before);
+        path
+    }
+
     /// Where the old cache has a folder.
     fn old_section(&self, folder: &Folder) -> u64 {
         match &folder.parent {
