@@ -202,6 +202,9 @@ impl From<Option<Cached>> for Now {
 /// show the same even where the file changes meanwhile; who comes to another name in that moment waits.
 type Inodes = HashMap<(u64, u64), Arc<Mutex<Option<Cached>>>>;
 
+/// A folder and its path.
+type Entered = (Arc<Folder>, Arc<Vec<u8>>);
+
 struct Shared<'w, 'a> {
     walk: &'w Walk<'a>,
     queue: Queue,
@@ -215,7 +218,7 @@ struct Shared<'w, 'a> {
     bytes_read: AtomicU64,
     dirty: AtomicBool,
     /// The folder that was entered last, by any worker, and its path: the next one is often in it.
-    entered: Mutex<Option<(Arc<Folder>, Arc<Vec<u8>>)>>,
+    entered: Mutex<Option<Entered>>,
     root: Mutex<Option<(Cached, Vec<LinkMember>)>>,
     root_dev: u64,
     /// Where the old cache has the workspace folder.
