@@ -152,9 +152,9 @@ pub fn report(failure: &Failure, json: bool) -> ExitCode {
 
 /// Reports arguments that do not parse; also prints help and version, which come as errors.
 pub fn of_arguments(error: &clap::Error) -> ExitCode {
-    let _ = error.print();
+    let printed = error.print().and_then(|()| io::stdout().flush());
     if !error.use_stderr() {
-        return Code::Done.into();
+        return printed.map_err(Failure::Output).map_or_else(|failure| report(&failure, false), |()| Code::Done.into());
     }
     if std::env::args_os().any(|arg| arg == "--json") {
         let text = error.to_string();

@@ -223,10 +223,12 @@ fn limits_of_the_process_are_errors_that_name_them() {
 fn a_full_disk_is_1() {
     let home = Home::new();
     Builder::new(&home).commit("demo", "", vec![file("a", "x")]);
-    let full = fs::File::options().write(true).open("/dev/full").unwrap();
-    let output = home.command(&["checkpoint", "cat", "latest:a"]).stdout(full).output().unwrap();
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    assert!(String::from_utf8_lossy(&output.stderr).contains("No space left"), "{output:?}");
+    for verb in [&["checkpoint", "cat", "latest:a"][..], &["--help"], &["checkpoint", "create", "--help"], &["--version"]] {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = home.command(verb).stdout(full).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{verb:?}: {output:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("No space left"), "{verb:?}: {output:?}");
+    }
     let run = home.run(&["export", "latest", "-o", "/dev/full"]).expect(1);
     assert!(run.err.contains("No space left"), "{run:?}");
     home.run(&["export", "latest", "-o", "/no/such/folder/x.tar.zst"]).expect(1);

@@ -108,7 +108,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let target = plan.target();
     let report = limits::by_umask(|| restore::execute(&store, &checkpoint, plan, &progress))?;
     for path in &report.links_outside {
-        progress.notice(&format!("{path}: a hard link to a file outside of what was restored; it stands alone now"));
+        progress.notice(&format!(
+            "{path} is a hard link to a file that was restored, and was not restored itself; they are no longer linked"
+        ));
     }
     if report.foreign_owners > 0 {
         let entries = human::count(report.foreign_owners, "entry");
