@@ -256,7 +256,7 @@ fn an_agent_that_was_started_by_hand_is_adopted() {
 
     live.api.then([Reply::text("I go on.")]);
     let seen = live.api.exchanges().len();
-    let text = live.expect(&["session", "resume", &session]);
+    let text = live.expect(&["session", "resume", &session, "--prompt", "go on"]);
     assert!(text.contains("I go on."), "{text}");
     let said = live.api.wait_for(seen + 1).last().unwrap().request["messages"].to_string();
     assert!(said.contains("make it") && said.contains("by-hand"), "{said}");

@@ -110,7 +110,7 @@ impl Work {
     fn resumed(&self) -> String {
         self.live.api.then([Reply::text("I go on.")]);
         let seen = self.live.api.exchanges().len();
-        let text = self.live.expect(&["session", "resume", &self.session]);
+        let text = self.live.expect(&["session", "resume", &self.session, "--prompt", "go on"]);
         assert!(text.contains("I go on."), "{text}");
         let exchanges = self.live.api.wait_for(seen + 1);
         assert_eq!(exchanges.len(), seen + 1);

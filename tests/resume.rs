@@ -76,7 +76,7 @@ fn killed_in_a_tool_it_goes_on_after_a_reboot_without_its_workspace() {
 
     live.api.then([Reply::text("I go on.")]);
     let seen = live.api.exchanges().len();
-    let text = live.expect(&["session", "resume", &session]);
+    let text = live.expect(&["session", "resume", &session, "--prompt", "Continue from where you left off."]);
     assert!(text.contains("I go on.") && text.contains("was restored"), "{text}");
     assert!(text.contains("of an earlier run was stopped"), "{text}");
     let said = said(&live, seen + 1);
@@ -103,13 +103,13 @@ fn a_conversation_that_the_agent_does_not_know_is_told_anew() {
     }
     live.api.then([Reply::text("I begin again.")]);
     let seen = live.api.exchanges().len();
-    let text = live.expect(&["session", "resume", &session]);
-    assert!(text.contains("did not go on with conversation") && text.contains("a new conversation begins"), "{text}");
+    let text = live.expect(&["session", "resume", &session, "--prompt", "go on with what you know"]);
+    assert!(text.contains("does not know conversation") && text.contains("a new conversation begins"), "{text}");
     let said = said(&live, seen + 1);
     for part in [
         "You are resuming a previous session",
         "make something and keep at it",
-        "Please continue from where you left off",
+        "go on with what you know",
         "## Changes in this session\\nA growing.txt",
         "### made.txt (edited)\\n```\\nby the agent\\n```",
     ] {
@@ -122,7 +122,7 @@ fn of_two_resumes_at_once_one_wins_and_the_other_is_told() {
     let Some(live) = Live::new() else { return };
     let session = killed(&live);
     live.api.then([Reply::of([tool("Bash", json!({ "command": "sleep 3" }))]), Reply::text("Only one of us.")]);
-    let children: Vec<_> = (0..2).map(|_| live.command(&["session", "resume", session.as_str()]).spawn().unwrap()).collect();
+    let children: Vec<_> = (0..2).map(|_| live.resume(&session, "go on")).collect();
     let outputs: Vec<_> = children.into_iter().map(|child| child.wait_with_output().unwrap()).collect();
     let texts: Vec<_> = outputs.iter().map(shown).collect();
     assert_eq!(texts.iter().filter(|text| text.contains("Only one of us.")).count(), 1, "{texts:?}");
@@ -148,7 +148,7 @@ fn where_a_crash_has_left_nothing_of_a_conversation_the_checkpoints_goes_on() {
         fs::write(&path, &left).unwrap();
         live.api.then([Reply::text("I go on.")]);
         let seen = live.api.exchanges().len();
-        let text = live.expect(&["session", "resume", &session]);
+        let text = live.expect(&["session", "resume", &session, "--prompt", "go on"]);
         assert!(text.contains("I go on.") && text.contains("kept aside of the conversation"), "{text}");
         let said = said(&live, seen + 1);
         assert!(said.contains("make something and keep at it") && said.contains("made.txt"), "{said}");
@@ -163,7 +163,7 @@ fn a_torn_conversation_is_cut_at_its_last_whole_record() {
     let whole = fs::read(&path).unwrap();
     fs::write(&path, [whole.as_slice(), b"{\"type\":\"assistant\",\"torn"].concat()).unwrap();
     live.api.then([Reply::text("I go on.")]);
-    let text = live.expect(&["session", "resume", &session]);
+    let text = live.expect(&["session", "resume", &session, "--prompt", "go on"]);
     assert!(text.contains("last record was torn"), "{text}");
     let now = fs::read_to_string(&path).unwrap();
     assert!(now.as_bytes().starts_with(&whole));

@@ -10,7 +10,7 @@ use parhelia_session::tmux::{State, geometry};
 use parhelia_tests::{
     Scratch,
     agent::{Agent, Reply, tool},
-    live::{Live, kill, shown, wait},
+    live::{Live, kill, on_a_terminal, shown, wait},
     tmux::Tmux,
     write,
 };
@@ -385,11 +385,17 @@ fn a_conversation_that_the_agent_does_not_know_is_told_anew_in_the_same_pane() {
     assert!(output.status.success(), "{}", shown(&output));
     assert!(lives(&live));
     assert_ne!(conversation_of(&live), conversation);
-    let said = live.api.wait_for(seen + 1).last().unwrap().request["messages"].to_string();
-    for part in ["You are resuming a previous session", "make a file, please"] {
+    // It is idle until somebody says something.
+    let pane = pane_of(&live);
+    assert_eq!(live.api.exchanges().len(), seen);
+    type_in(&tmux, &pane, "what is there to do?");
+    tmux.wait_for(&pane, "I begin again.");
+    let exchanges = live.api.wait_for(seen + 1);
+    assert_eq!(exchanges.len(), seen + 1);
+    let said = exchanges.last().unwrap().request["messages"].to_string();
+    for part in ["You are resuming a previous session", "make a file, please", "what is there to do?"] {
         assert!(said.contains(part), "{part}: {said}");
     }
-    tmux.wait_for(&pane_of(&live), "I begin again.");
 }
 
 /// The agent is started with other settings than those of somebody who has used it before, and asks: we say so, and it goes on asking.
@@ -460,9 +466,11 @@ fn an_agent_that_answers_one_prompt_works_in_tmux_and_goes_on_there() {
     live.api.then([Reply::text("That is all.")]);
     let seen = live.api.exchanges().len();
     let output = resume(&live, &tmux, &id);
+    assert!(output.status.code() == Some(2) && shown(&output).contains("--prompt"), "{}", shown(&output));
+    let output = live_ours(&live, &tmux, "resume", &[&id, "--prompt", "now finish"]).output().unwrap();
     assert!(output.status.success(), "{}", shown(&output));
     let said = live.api.wait_for(seen + 1).last().unwrap().request["messages"].to_string();
-    for part in ["begin, and keep at it", "Continue from where you left off"] {
+    for part in ["begin, and keep at it", "now finish"] {
         assert!(said.contains(part), "{part}: {said}");
     }
     let done = wait(|| {
@@ -472,20 +480,6 @@ fn an_agent_that_answers_one_prompt_works_in_tmux_and_goes_on_there() {
     let state = live.expect(&["checkpoint", "show", done["id"].as_str().unwrap(), "--json"]);
     assert!(state.contains("tmux"), "{state}");
     wait(|| tmux.sessions().is_empty().then_some(()));
-}
-
-/// A terminal on which a command line of ours runs.
-fn on_a_terminal(command: &Command) -> Command {
-    let words: Vec<String> = std::iter::once(command.get_program())
-        .chain(command.get_args())
-        .map(|word| format!("'{}'", word.to_string_lossy().replace('\'', r"'\''")))
-        .collect();
-    let mut script = Command::new("script");
-    script.args(["--quiet", "--return", "--command", &words.join(" "), "/dev/null"]).env_clear();
-    script.envs(command.get_envs().filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned()))));
-    // Its standard input stays open, so that the terminal does.
-    script.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-    script
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn a_tool_call_that_was_interrupted_is_told_and_not_repeated() {
 
     live.api.then([Reply::text("I look first.")]);
     let seen = live.api.exchanges().len();
-    let text = live.expect(&["session", "resume", &session]);
+    let text = live.expect(&["session", "resume", &session, "--prompt", "go on"]);
     assert!(text.contains("I look first."), "{text}");
     let asked = live.api.wait_for(seen + 1);
     let said = asked.last().unwrap().text();

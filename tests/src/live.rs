@@ -164,3 +164,17 @@ pub fn kill(process: i32) {
     let pid = rustix::process::Pid::from_raw(process).unwrap_or_else(|| panic!("no process {process}"));
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap_or_else(|e| panic!("cannot kill {process}: {e}"));
 }
+
+/// A terminal on which a command line of ours runs.
+pub fn on_a_terminal(command: &Command) -> Command {
+    let words: Vec<String> = std::iter::once(command.get_program())
+        .chain(command.get_args())
+        .map(|word| format!("'{}'", word.to_string_lossy().replace('\'', r"'\''")))
+        .collect();
+    let mut script = Command::new("script");
+    script.args(["--quiet", "--return", "--command", &words.join(" "), "/dev/null"]).env_clear();
+    script.envs(command.get_envs().filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned()))));
+    // Its standard input stays open, so that the terminal does.
+    script.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    script
+}

@@ -60,15 +60,20 @@ fn input(store: &Store, current: &Current, event: &Event) -> Result<Option<Input
     let source = event.source.as_deref().unwrap_or("startup");
     let run = view.run(&current.run)?;
     let from = run.as_ref().and_then(|run| run.resumed_from.clone()).and_then(|id| id.parse::<Ulid>().ok());
-    if let Some(from) = from.filter(|_| source == "resume") {
-        let mut input = told(store, &session, view.checkpoint(from)?.as_ref(), current, Why::Resumed)?;
+    // An agent that was resumed and begins a conversation does not know the old one.
+    let why = match source {
+        "resume" => Some(Why::Resumed),
+        "startup" => Some(Why::Replaced),
+        _ => None,
+    };
+    if let (Some(from), Some(why)) = (from, why) {
+        let mut input = told(store, &session, view.checkpoint(from)?.as_ref(), current, why)?;
         let notices = run.and_then(|run| run.extra.get("notices").cloned());
         input.notices = notices.and_then(|list| serde_json::from_value(list).ok()).unwrap_or_default();
         return Ok(Some(input));
     }
     match source {
-        // A conversation that takes another's place was told everything in its prompt.
-        "startup" if from.is_none() => unfinished(store, current),
+        "startup" => unfinished(store, current),
         "clear" | "compact" => Ok(Some(told(store, &session, view.head(&session.id)?.as_ref(), current, Why::Forgotten)?)),
         _ => Ok(None),
     }

@@ -77,12 +77,13 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     drop(store);
     let resumed = match from {
         Some(from) => resume_verb::Args::from_checkpoint(session.id, from.to_string(), args.yes),
-        None => resume_verb::Args::of(session.id),
+        // It was chosen just now.
+        None => resume_verb::Args::of(session.id).agreed(),
     };
     resume_verb::run(context, &resumed)
 }
 
-fn ask(question: &str) -> Result<String> {
+pub(super) fn ask(question: &str) -> Result<String> {
     eprint!("{}", parhelia_store::name::printable(question));
     let _ = std::io::stderr().flush();
     let mut line = String::new();

@@ -2,7 +2,7 @@
 
 mod start;
 
-use std::{ffi::OsString, path::PathBuf, time::Duration};
+use std::{ffi::OsString, io::IsTerminal, path::PathBuf, time::Duration};
 
 use jiff::Timestamp;
 use parhelia_session::{
@@ -28,6 +28,7 @@ use serde_json::json;
 use self::start::start;
 use super::{
     agent::{actor, config_folder, variable},
+    recover,
     supervise::{self, tmux_here},
     tmux,
 };
@@ -46,13 +47,16 @@ pub struct Args {
     /// Go on from this checkpoint instead of the newest one that may be resumed
     #[arg(long, value_name = "CHECKPOINT")]
     from: Option<String>,
-    /// What to say to the agent first; one that answers a single prompt needs something
+    /// What to say to the agent first; one that answers a single prompt needs it where no terminal is
     #[arg(long, value_name = "TEXT")]
     prompt: Option<String>,
+    /// Begin a new conversation, which is told what is known of the old one; it waits for you unless there is a --prompt
+    #[arg(long)]
+    new_conversation: bool,
     /// Make a checkpoint at least so often, in seconds, where something has changed; 0 for never
     #[arg(long, value_name = "SECONDS", default_value = "300")]
     interval: u64,
-    /// With --from, put a live workspace back to that checkpoint without asking; a safety checkpoint is made first
+    /// Do not ask: run a finished command again; with --from, put a live workspace back to that checkpoint, after a safety checkpoint
     #[arg(short, long)]
     yes: bool,
     /// Also go on from a checkpoint that was rejected, in the middle of a merge or on another branch, and while another machine may still
@@ -76,6 +80,7 @@ impl Args {
             session,
             from: None,
             prompt: None,
+            new_conversation: false,
             interval: 300,
             yes: false,
             force: false,
@@ -88,6 +93,11 @@ impl Args {
     /// To go on from a checkpoint of a session.
     pub fn from_checkpoint(session: String, checkpoint: String, yes: bool) -> Self {
         Args { from: Some(checkpoint), yes, ..Args::of(session) }
+    }
+
+    /// Without being asked.
+    pub fn agreed(self) -> Self {
+        Args { yes: true, ..self }
     }
 }
 
@@ -155,6 +165,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
             }
         }
     }
+    if !is_meant(args, &session, last.as_ref())? {
+        return Ok(Code::Done);
+    }
     let turn = rollback::held(&store, &session.id, TURN_LIMIT)?;
     let seen_epoch = session.epoch;
     finish_earlier(context, &store, &session.id)?;
@@ -200,10 +213,11 @@ fn launch(
     for notice in &prepared.notices {
         tell!("parhelia: {notice}");
     }
-    let noted =
-        NewEvent::new(kind::RUN_CHANGED, &current.run, actor()).in_epoch(current.epoch).with("notices", prepared.notices.clone());
-    store.append_events(&[noted], &())?;
-    context.out.remark(format!("Session {} goes on (run {}, epoch {}).", current.session, current.run, current.epoch))?;
+    note_notices(store, &prepared, current)?;
+    // Standard output is the agent's.
+    if !context.global.quiet && !context.out.json {
+        tell!("Session {} goes on (run {}, epoch {}).", current.session, current.run, current.epoch);
+    }
     context.out.object(
         "session",
         json!({
@@ -220,7 +234,7 @@ fn launch(
     let Some(place) = place else {
         // The agent may live for days, and its checkpoint is not needed for that.
         drop(prepared.pin.take());
-        return start(context, store, &prepared, current, &restored, args);
+        return start(context, store, &mut prepared, current, args);
     };
     tmux::resume(context, store, &args.tmux, &place, &prepared, &in_pane(args, current))
 }
@@ -229,6 +243,7 @@ fn launch(
 fn in_pane(args: &Args, current: &run::Current) -> Vec<OsString> {
     let mut words: Vec<OsString> = vec!["--run".into(), current.run.clone().into()];
     words.extend(["--interval".into(), args.interval.to_string().into()]);
+    words.extend(args.new_conversation.then(|| "--new-conversation".into()));
     words.extend(args.prompt.as_ref().map(|prompt| format!("--prompt={prompt}").into()));
     words.extend(["--".into(), current.session.clone().into()]);
     words
@@ -245,7 +260,8 @@ fn go_on(context: &Context, store: &Store, args: &Args, session: Session, run: &
     let from = run.resumed_from.as_ref().and_then(|id| id.parse().ok());
     let choice = resume::choose(store, &session, from, true)?;
     let argv: Vec<OsString> = run.argv.iter().map(OsString::from).collect();
-    let prepared = Prepared {
+    let notices = run.extra.get("notices").and_then(|list| serde_json::from_value(list.clone()).ok());
+    let mut prepared = Prepared {
         agent: Agent::of(&argv),
         argv,
         choice: Choice { checkpoint: choice.checkpoint.filter(|_| from.is_some()), skipped: Vec::new() },
@@ -253,13 +269,12 @@ fn go_on(context: &Context, store: &Store, args: &Args, session: Session, run: &
         conversation: run.conversation.clone(),
         permission_mode: run.permission_mode.clone(),
         seen_epoch: run.epoch,
-        notices: Vec::new(),
+        notices: notices.unwrap_or_default(),
         pin: None,
         session,
     };
     // It lies where it should by now; this finds it.
-    let done =
-        conversation(store, &prepared, false).and_then(|restored| start(context, store, &prepared, &current, &restored, args));
+    let done = conversation(store, &prepared, false).and_then(|_| start(context, store, &mut prepared, &current, args));
     supervise::or_ended(store, &current, done)
 }
 
@@ -284,6 +299,42 @@ fn put_back(context: &mut Context, store: &Store, turn: &Turn, prepared: &mut Pr
         context.out.remark("Nothing was changed.")?;
     }
     Ok(rolled)
+}
+
+/// Whether what would be started may act: an agent that answers a single prompt acts at once, and a command that has done its work does it
+/// again. A person at a terminal who resumes an agent means that.
+fn is_meant(args: &Args, session: &Session, last: Option<&Run>) -> Result<bool> {
+    let Some(run) = last else { return Ok(true) };
+    let argv: Vec<OsString> = run.argv.iter().map(OsString::from).collect();
+    let is_terminal = std::io::stdin().is_terminal();
+    match Agent::of(&argv) {
+        Some(agent) if agent.is_headless() && args.prompt.is_none() && !is_terminal => Err(Failure::Usage(format!(
+            "the agent of session {} answers a single prompt, would act at once, and nobody is at a terminal here; say what it is to do, \
+             such as --prompt '{}'",
+            session.id,
+            start::GO_ON
+        ))),
+        None if run::has_finished(run) && !args.yes => {
+            let what = format!("the command of session {} has come to its end", session.id);
+            match is_terminal {
+                true => is_wanted(&format!("{what}. Run it again: {}? [y/N] ", run.argv.join(" "))),
+                false => Err(Failure::Usage(format!("{what}; give --yes to run it again"))),
+            }
+        }
+        _ => Ok(true),
+    }
+}
+
+/// Asks the person at the terminal.
+fn is_wanted(question: &str) -> Result<bool> {
+    Ok(matches!(recover::ask(question)?.as_str(), "y" | "Y" | "yes"))
+}
+
+/// Records what happened around a resume, for the agent's session-start hook.
+fn note_notices(store: &Store, prepared: &Prepared, current: &run::Current) -> Result<()> {
+    let noted = NewEvent::new(kind::RUN_CHANGED, &current.run, actor()).in_epoch(current.epoch);
+    store.append_events(&[noted.with("notices", prepared.notices.clone())], &())?;
+    Ok(())
 }
 
 fn taken_over(session: &str) -> Failure {

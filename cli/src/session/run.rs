@@ -85,14 +85,12 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
             ..Begin::default()
         },
     )?;
-    let said = context
-        .out
-        .remark(format!("Session {} begins.", current.session))
-        .and_then(|()| {
-            let session = json!({ "session": current.session, "run": current.run, "conversation": conversation });
-            context.out.object("session", session)
-        })
-        .and_then(|()| context.out.flush());
+    // Standard output is the agent's.
+    if !context.global.quiet && !context.out.json {
+        tell!("Session {} begins.", current.session);
+    }
+    let session = json!({ "session": current.session, "run": current.run, "conversation": conversation });
+    let said = context.out.object("session", session).and_then(|()| context.out.flush());
     supervise::or_ended(&store, &current, said)?;
     let ended = supervise::supervise(
         &store,
@@ -103,6 +101,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
             folder: workspace,
             conversation,
             is_headless: agent.as_ref().is_some_and(Agent::is_headless),
+            resumes: None,
             interval: (args.interval > 0).then(|| Duration::from_secs(args.interval)),
             request,
             config,

@@ -14,6 +14,7 @@ use std::{
 };
 
 use parhelia_session::{
+    agent::{Trouble, does_not_know, trouble},
     config::Config,
     environment::Request,
     process::{self, Identity},
@@ -43,6 +44,11 @@ const TURN_LIMIT: Duration = Duration::from_secs(10);
 /// No call of tmux takes longer.
 const TMUX_LIMIT: Duration = Duration::from_secs(5);
 
+/// An agent that does not know its conversation ends sooner.
+pub const EARLY: Duration = Duration::from_secs(15);
+/// How long what an agent has said may take to be on the screen.
+const SCREEN_LIMIT: Duration = Duration::from_secs(2);
+
 const NO_CHECKPOINT: &str = "no checkpoint was made";
 
 /// What to start, and what to know of it.
@@ -59,6 +65,8 @@ pub struct Supervised<'a> {
     pub conversation: Option<String>,
     /// Whether it answers one prompt and ends.
     pub is_headless: bool,
+    /// The conversation that it is told to go on with. What it says on standard error is listened to, as it may know none of that name.
+    pub resumes: Option<&'a str>,
     /// How often a checkpoint is made.
     pub interval: Option<Duration>,
     /// What has to be looked at to tell the agent's environment; none for a program that is no agent.
@@ -74,12 +82,14 @@ pub struct Supervised<'a> {
 pub struct Ended {
     /// The exit code for this process.
     pub code: u8,
-    /// Whether the agent's process ended badly by itself.
+    /// Whether it failed of its own accord: no signal has ended it, and nobody has ended its run.
     pub has_failed: bool,
     /// How long it ran.
     pub ran: Duration,
-    /// Of a headless agent, what it said last on standard error.
+    /// The end of what it said where that was listened to: on standard error, or in tmux on the screen.
     pub said: String,
+    /// Whether it said that it does not know the conversation. Then no checkpoint was made, and the run is still open.
+    pub is_unknown: bool,
 }
 
 /// This process, as the launcher of a run.
@@ -159,8 +169,37 @@ pub fn supervise(store: &Store, wanted: &Supervised<'_>) -> Result<Ended> {
     drop(detaches);
     let status = child.wait().map_err(|e| lost(&e.to_string()))?;
     let ran = began.elapsed();
-    let said = said.map(Said::end).unwrap_or_default();
-    Ok(Ended { said, ..finish(store, wanted, status, asked, ran) })
+    let said = said.map(Said::end);
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
+    let has_failed = asked.is_none() && status.code().is_some_and(|code| code != 0) && is_open(store, wanted);
+    let mut ended = Ended { code: u8::try_from(code).unwrap_or(1), has_failed, ran, said: String::new(), is_unknown: false };
+    if let Some(conversation) = wanted.resumes.filter(|_| has_failed) {
+        (ended.said, ended.is_unknown) = match said {
+            Some(said) => (said.clone(), trouble(&said) == Some(Trouble::NoConversation)),
+            None => on_screen(conversation, ran),
+        };
+    }
+    if !ended.is_unknown {
+        finish(store, wanted, status, asked);
+    }
+    Ok(ended)
+}
+
+/// What the pane of tmux shows in which this process is, and whether the agent says there that it does not know the conversation. It shows
+/// what was said before as well, so that the conversation must be named.
+fn on_screen(conversation: &str, ran: Duration) -> (String, bool) {
+    let Some(here) = tmux_here().filter(|_| ran < EARLY) else { return Default::default() };
+    let server = Server::new(Some(here.socket.into()), TMUX_LIMIT);
+    let until = Instant::now() + SCREEN_LIMIT;
+    loop {
+        // tmux may not yet have shown everything that was said.
+        let screen = server.screen(&here.pane).unwrap_or_default();
+        let is_unknown = does_not_know(&screen, conversation);
+        if is_unknown || Instant::now() > until {
+            return (screen, is_unknown);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 /// Renews the run's lease; false where there is no more to renew.
@@ -189,7 +228,8 @@ fn start(wanted: &Supervised<'_>) -> Result<Child> {
     let mut command = Command::new(program);
     command.args(arguments).current_dir(&wanted.folder).envs(wanted.environment.iter().map(|(name, value)| (name, value)));
     let failed = |source| Failure::File { action: "start", path: program.into(), source };
-    if wanted.is_headless {
+    // In tmux, an interactive agent keeps its terminal, as what it says can be seen on the screen.
+    if wanted.resumes.is_some() && (wanted.is_headless || tmux_here().is_none()) {
         command.stderr(Stdio::piped());
     }
     limits::for_others(|| command.spawn()).map_err(failed)
@@ -327,7 +367,7 @@ fn is_open(store: &Store, wanted: &Supervised<'_>) -> bool {
 }
 
 /// The last checkpoint, and the run's end.
-fn finish(store: &Store, wanted: &Supervised<'_>, status: ExitStatus, asked: Option<Signal>, ran: Duration) -> Ended {
+fn finish(store: &Store, wanted: &Supervised<'_>, status: ExitStatus, asked: Option<Signal>) {
     let how = how(status);
     let (trigger, session, reason) = match (asked, status.code()) {
         (Some(_), _) => (Trigger::Shutdown, Status::Paused, format!("asked to end; {how}")),
@@ -351,8 +391,6 @@ fn finish(store: &Store, wanted: &Supervised<'_>, status: ExitStatus, asked: Opt
     for left in processes(wanted).filter(|found| !is_work(found)) {
         say(format_args!("left behind by the agent: {}", left.text()));
     }
-    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
-    Ended { code: u8::try_from(code).unwrap_or(1), has_failed, ran, said: String::new() }
 }
 
 /// The processes of the run that still live.
@@ -363,7 +401,7 @@ fn processes(wanted: &Supervised<'_>) -> impl Iterator<Item = process::Found> {
 
 fn how(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
-        (Some(code), _) => format!("ended with exit code {code}"),
+        (Some(code), _) => format!("{}{code}", run::BY_ITSELF),
         (None, Some(signal)) => format!("was ended by signal {signal}"),
         (None, None) => "ended".into(),
     }

@@ -14,4 +14,4 @@ pub use open::{Open, open, open_in};
 pub use place::{config_folder, copies, gather, slug, transcript_path};
 pub use repair::{Repaired, repair, whole_bytes};
 pub use secrets::secrets;
-pub use trouble::{Trouble, trouble};
+pub use trouble::{Trouble, does_not_know, trouble};

@@ -54,6 +54,12 @@ pub fn trouble(printed: &str) -> Option<Trouble> {
     SIGNS.iter().find(|(_, signs)| signs.iter().any(|sign| plain.contains(sign))).map(|(trouble, _)| *trouble)
 }
 
+/// Whether the agent says on a screen that it does not know this conversation. Older text may stand there too.
+pub fn does_not_know(screen: &str, conversation: &str) -> bool {
+    let together = |text: &str| plain(text).replace(' ', "");
+    together(screen).contains(&together(&format!("No conversation found with session ID: {conversation}")))
+}
+
 impl Trouble {
     /// What it is, and what to do.
     pub fn text(self) -> &'static str {
@@ -119,5 +125,13 @@ mod tests {
         assert_eq!(trouble("Not logged in · Please run /login"), Some(Trouble::Login));
         assert_eq!(trouble("> fix the bug\n● Done."), None);
         assert_eq!(trouble("\u{1b}[31"), None);
+    }
+
+    #[test]
+    fn on_a_screen_the_conversation_is_named() {
+        let screen = "$ claude --resume 1111-2222\nNo conversation found with session ID: 11\n11-2222\n";
+        assert!(does_not_know(screen, "1111-2222"));
+        assert!(!does_not_know(screen, "1111-3333"), "what was said of another one");
+        assert!(!does_not_know("$ claude --resume 1111-2222\nno network\n", "1111-2222"));
     }
 }

@@ -9,4 +9,4 @@ mod tests;
 
 pub use budget::{Budget, characters, tokens};
 pub use input::{Changed, File, Input, Pending, Why};
-pub use render::{Injection, LeftOut, fallback_prompt, render};
+pub use render::{Injection, LeftOut, render};

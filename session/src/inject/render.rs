@@ -71,17 +71,6 @@ pub fn render(input: &Input, budget: Budget) -> Injection {
     page.tail()
 }
 
-/// The prompt that begins a new conversation where the old one cannot be resumed.
-pub fn fallback_prompt(input: &Input, budget: Budget) -> Injection {
-    const CONTINUE: &str = "\nPlease continue from where you left off. Look at the workspace before you repeat anything.\n";
-    let replaced = Input { why: Why::Replaced, ..input.clone() };
-    let mut injection = render(&replaced, budget.minus(CONTINUE));
-    injection.text.push_str(CONTINUE);
-    injection.characters = characters(&injection.text);
-    injection.tokens = tokens(&injection.text);
-    injection
-}
-
 struct Page<'a> {
     input: &'a Input,
     left: Budget,
@@ -253,8 +242,8 @@ fn head(input: &Input) -> String {
     let text = match input.why {
         Why::Resumed => format!("This session ({session}) was interrupted and is resumed{from}."),
         Why::Replaced => format!(
-            "You are resuming a previous session ({session}) that was interrupted, in a new conversation: the earlier one could not be \
-             opened. The workspace is continued{from}."
+            "You are resuming a previous session ({session}) in a new conversation: the earlier one could not be opened. The workspace is \
+             continued{from}. Wait for the user before you go on with it."
         ),
         Why::Forgotten => format!("Context of this session ({session}) that may have been lost{from}:"),
         Why::Incomplete => {

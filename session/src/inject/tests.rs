@@ -72,14 +72,11 @@ fn what_does_not_fit_is_named_with_its_command() {
 }
 
 #[test]
-fn the_fallback_prompt_says_all_that_it_must() {
-    let said = fallback_prompt(&input(), Budget::default());
-    for part in
-        ["was interrupted", "Wrote the parser", "Make the tests pass", "src/a.rs", "Please continue from where you left off"]
-    {
-        assert!(said.text.contains(part), "{part}");
+fn a_new_conversation_is_told_everything_and_to_do_nothing() {
+    let said = render(&Input { why: Why::Replaced, ..input() }, Budget::default());
+    for part in ["could not be opened", "Wrote the parser", "Make the tests pass", "src/a.rs", "Wait for the user"] {
+        assert!(said.text.contains(part), "{part}: {}", said.text);
     }
-    assert!(Budget::default().fits(&said.text));
 }
 
 #[test]
@@ -110,11 +107,10 @@ proptest! {
             changes: changes.iter().map(|path| Changed { path: path.clone(), mark: 'M', lines: None }).collect(),
             ..input()
         };
-        for said in [render(&input, budget), fallback_prompt(&input, budget)] {
-            prop_assert!(said.characters <= characters_max, "{} of {characters_max}", said.characters);
-            prop_assert!(said.tokens <= tokens_max, "{} of {tokens_max}", said.tokens);
-            prop_assert_eq!(characters(&said.text), said.characters);
-        }
+        let said = render(&input, budget);
+        prop_assert!(said.characters <= characters_max, "{} of {characters_max}", said.characters);
+        prop_assert!(said.tokens <= tokens_max, "{} of {tokens_max}", said.tokens);
+        prop_assert_eq!(characters(&said.text), said.characters);
         prop_assert_eq!(render(&input, budget), render(&input, budget));
     }
 }

@@ -17,6 +17,14 @@ use crate::{
 /// The field of a run that names the process which started the agent and waits for it.
 pub const LAUNCHER: &str = "launcher";
 
+/// What the exit reason of a run begins with whose program ended without being asked or killed. The exit code is behind it.
+pub const BY_ITSELF: &str = "ended with exit code ";
+
+/// Whether a run's program has come to a good end without being asked to.
+pub fn has_finished(run: &Run) -> bool {
+    run.exit_reason.as_ref().is_some_and(|reason| *reason == format!("{BY_ITSELF}0"))
+}
+
 /// How a run is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Life {

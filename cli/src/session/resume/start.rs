@@ -1,72 +1,143 @@
-//! Starting the agent of a session that is resumed: with its conversation, or with a new one that is told what there is to know.
+//! Starting the agent of a session that is resumed: with its conversation, and with a new one only where the agent itself says that it does
+//! not know that one. No agent is given a prompt that nobody asked for.
 
-use std::{ffi::OsString, time::Duration};
+use std::{ffi::OsString, io::IsTerminal, time::Duration};
 
 use parhelia_session::{
-    agent::{Agent, Resume, Trouble, new_conversation_id, resume_argv, trouble},
-    inject::{Budget, Why, fallback_prompt},
-    resume::{self, Restored},
-    run,
-    tmux::Server,
+    agent::{Agent, Resume, new_conversation_id, resume_argv, trouble},
+    inject::{Budget, Why, render},
+    resume, rollback, run,
 };
-use parhelia_store::Store;
+use parhelia_store::{Store, fold::Status, id::Ulid};
 
-use super::{Args, Prepared, take_over};
+use super::{Args, Prepared, TURN_LIMIT, note_notices, take_over};
 use crate::{
     context::Context,
     env,
-    exit::{Code, Result},
+    exit::{Code, Failure, Result},
     hook::mounted_at,
     session::{
-        agent::{environment, settings},
-        supervise::{self, Supervised, say, tmux_here},
+        agent::{actor, environment, settings},
+        supervise::{self, EARLY, Supervised, say, tmux_here},
     },
 };
 
-/// What an agent that answers a single prompt is told.
-const GO_ON: &str = "Continue from where you left off.";
-/// An agent that fails sooner has not come to life.
-const EARLY: Duration = Duration::from_secs(15);
-/// How long tmux may take to say what it shows.
-const SCREEN_LIMIT: Duration = Duration::from_secs(5);
+/// The prompt of an agent that answers a single one, where a person at a terminal resumes it without another.
+pub(super) const GO_ON: &str = "Continue from where you left off.";
 
-/// Starts the agent with its conversation; where it does not come to life with that, with a new one that is told what there is to know.
+/// Starts the agent with its conversation; where it does not know that, and somebody is there, with a new one.
 pub(super) fn start(
     context: &Context,
     store: &Store,
-    prepared: &Prepared,
+    prepared: &mut Prepared,
     current: &run::Current,
-    restored: &Restored,
     args: &Args,
 ) -> Result<Code> {
-    let Some(agent) = &prepared.agent else {
-        let ended = supervised(context, store, prepared, current, args, &prepared.argv, None)?;
+    let Some(agent) = prepared.agent.clone() else {
+        let ended = supervised(context, store, prepared, current, args, &prepared.argv, Conversation::default())?;
         std::process::exit(i32::from(ended.code));
     };
-    let settings = settings(agent, &prepared.workspace, store)?;
-    let prompt = args.prompt.clone().or_else(|| agent.is_headless().then(|| GO_ON.to_owned()));
-    let resume = Resume { permission_mode: prepared.permission_mode.clone(), prompt, settings, ..Resume::default() };
-    if restored.transcript.is_some() {
-        let with = Resume { conversation: prepared.conversation.clone(), ..resume.clone() };
-        let argv = resume_argv(agent, &with);
-        let ended = supervised(context, store, prepared, current, args, &argv, prepared.conversation.clone())?;
-        if !is_stillborn(&ended, agent.is_headless()) {
+    let seen = state(store, &current.session)?;
+    let settings = settings(&agent, &prepared.workspace, store)?;
+    let resume = Resume { permission_mode: prepared.permission_mode.clone(), settings, ..Resume::default() };
+    let mut code = 1;
+    if let Some(conversation) = prepared.conversation.clone().filter(|_| !args.new_conversation) {
+        let prompt = args.prompt.clone().or_else(|| agent.is_headless().then(|| GO_ON.to_owned()));
+        let with = Resume { conversation: Some(conversation.clone()), prompt, ..resume.clone() };
+        let argv = resume_argv(&agent, &with);
+        let with = Conversation { id: Some(conversation.clone()), is_resumed: true };
+        let ended = supervised(context, store, prepared, current, args, &argv, with)?;
+        if !ended.is_unknown {
+            if let Some(trouble) = trouble(&ended.said) {
+                say(trouble.text());
+            }
+            // What it says on a plain terminal cannot be seen from here.
+            if ended.has_failed && ended.ran < EARLY && !agent.is_headless() && tmux_here().is_none() {
+                let new = format!("parhelia session resume {} --new-conversation", current.session);
+                say(format_args!("if it does not know its conversation, `{new}` begins one that is told what is known"));
+            }
             std::process::exit(i32::from(ended.code));
         }
-        say(format_args!("the agent did not go on with conversation {}", prepared.conversation.as_deref().unwrap_or_default()));
+        say(format_args!("the agent does not know conversation {conversation}"));
+        prepared.notices.push(format!("the earlier conversation ({conversation}) is not known to the agent any more"));
+        code = ended.code;
     }
-    say("a new conversation begins, with what is known of the old one");
+    // Until the new run has begun, nobody else resumes the session or rolls it back.
+    let turn = supervise::or_ended(store, current, rollback::held(store, &current.session, TURN_LIMIT).map_err(Failure::from))?;
+    let may = match state(store, &current.session)? == seen {
+        true => may_begin(&agent, args),
+        false => Err("the session was rolled back, resumed or ended meanwhile"),
+    };
+    let reason = if args.new_conversation { "a new conversation begins" } else { "the agent does not know its conversation" };
+    run::end(store, current, reason, Status::Error, actor())?;
+    if let Err(why) = may {
+        say(format_args!("no new conversation was begun: {why}"));
+        std::process::exit(i32::from(code.max(1)));
+    }
+    let is_idle = args.prompt.is_none();
+    say(format_args!("a new conversation begins{}", if is_idle { ", and waits for you" } else { "" }));
+    let prompt = match &args.prompt {
+        Some(prompt) if !agent.has_hooks() => Some(format!("{}\n{prompt}", briefing(context, store, prepared)?)),
+        None if !agent.has_hooks() => {
+            let show = format!("parhelia session show {}", current.session);
+            say(format_args!("it runs no hooks, and so is told nothing of the earlier one; `{show}` says what is known"));
+            None
+        }
+        prompt => prompt.clone(),
+    };
+    let new = new_conversation_id();
+    let argv = resume_argv(&agent, &Resume { new_conversation: Some(new.clone()), prompt, ..resume });
+    let current = take_over(store, prepared, Some(new.clone()), current.epoch, tmux_here())?;
+    drop(turn);
+    note_notices(store, prepared, &current)?;
+    let ended = supervised(context, store, prepared, &current, args, &argv, Conversation { id: Some(new), is_resumed: false })?;
+    std::process::exit(i32::from(ended.code))
+}
+
+/// What must not have changed between the start of the agent and that of another one in its place.
+#[derive(PartialEq)]
+struct State {
+    epoch: u64,
+    is_over: bool,
+    rolled_back: Option<Ulid>,
+}
+
+fn state(store: &Store, session: &str) -> Result<Option<State>> {
+    let session = store.refresh()?.session(session)?;
+    Ok(session.map(|session| State {
+        epoch: session.epoch,
+        is_over: session.status == Status::Ended || rollback::open(&session).is_some(),
+        rolled_back: rollback::last(&session).map(|last| last.safety),
+    }))
+}
+
+/// Why no new conversation may begin, where that is so: one that nobody sees, or that acts at once, must have been asked for.
+fn may_begin(agent: &Agent, args: &Args) -> Result<(), &'static str> {
+    let is_seen = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    match agent.is_headless() {
+        true if args.prompt.is_none() => {
+            Err("an agent that answers a single prompt would act on one that nobody gave; give --prompt TEXT")
+        }
+        false if !is_seen => Err("an interactive agent needs a terminal; resume the session in one, or with --tmux"),
+        _ => Ok(()),
+    }
+}
+
+/// What is known of the earlier conversation, for an agent without hooks.
+fn briefing(context: &Context, store: &Store, prepared: &Prepared) -> Result<String> {
     let checkpoint = prepared.choice.checkpoint.as_ref();
     let mut input = resume::tell(store, &prepared.session, checkpoint, &prepared.workspace, Why::Replaced)?;
     input.mount = checkpoint.and_then(|checkpoint| mounted_at(store, checkpoint));
-    let said = fallback_prompt(&input, Budget::from(&context.config(&prepared.workspace)?.inject)).text;
-    let prompt = args.prompt.as_ref().map_or(said.clone(), |text| format!("{said}\n{text}\n"));
-    let new = new_conversation_id();
-    let argv = resume_argv(agent, &Resume { new_conversation: Some(new.clone()), prompt: Some(prompt), ..resume });
-    // The run that did not come to life is over.
-    let current = take_over(store, prepared, Some(new.clone()), current.epoch, tmux_here())?;
-    let ended = supervised(context, store, prepared, &current, args, &argv, Some(new))?;
-    std::process::exit(i32::from(ended.code))
+    input.notices = prepared.notices.clone();
+    Ok(render(&input, Budget::from(&context.config(&prepared.workspace)?.inject)).text)
+}
+
+/// The conversation of an agent that is started.
+#[derive(Default)]
+struct Conversation {
+    id: Option<String>,
+    /// Whether it is told to go on with it.
+    is_resumed: bool,
 }
 
 fn supervised(
@@ -76,7 +147,7 @@ fn supervised(
     current: &run::Current,
     args: &Args,
     argv: &[OsString],
-    conversation: Option<String>,
+    conversation: Conversation,
 ) -> Result<supervise::Ended> {
     let mut environment = environment(store, current);
     environment.extend(prepared.environment());
@@ -88,7 +159,8 @@ fn supervised(
         argv,
         environment,
         folder: prepared.workspace.clone(),
-        conversation,
+        resumes: conversation.id.as_deref().filter(|_| conversation.is_resumed),
+        conversation: conversation.id.clone(),
         is_headless: prepared.agent.as_ref().is_some_and(Agent::is_headless),
         interval: (args.interval > 0).then(|| Duration::from_secs(args.interval)),
         request,
@@ -96,25 +168,4 @@ fn supervised(
         is_quiet: context.global.quiet,
     };
     supervise::or_ended(store, current, supervise::supervise(store, &wanted))
-}
-
-/// Whether the agent has not come to life with its conversation. A headless one says so, and in tmux the screen of another one; else it is
-/// only known how soon it failed.
-fn is_stillborn(ended: &supervise::Ended, is_headless: bool) -> bool {
-    let has_failed_early = !is_headless && ended.has_failed && ended.ran < EARLY;
-    let said = if has_failed_early { screen_here().unwrap_or_default() } else { ended.said.clone() };
-    match trouble(&said) {
-        Some(Trouble::NoConversation) => ended.has_failed,
-        Some(trouble) if ended.has_failed => {
-            say(trouble.text());
-            false
-        }
-        _ => has_failed_early,
-    }
-}
-
-/// What the pane of tmux shows in which this process is.
-fn screen_here() -> Option<String> {
-    let here = tmux_here()?;
-    Server::new(Some(here.socket.into()), SCREEN_LIMIT).screen(&here.pane).ok()
 }
