@@ -162,15 +162,20 @@ fn mounts_share_one_budget_of_memory() {
     });
 }
 
+/// Makes /etc/mtab, for mounts of one's own: fusermount3 reads it for whoever is not root, and a system that was never booted has none.
+const MTAB: &str = "test -e /etc/mtab || { mkdir -p \"$layers\"; mount -t tmpfs none \"$layers\"; mkdir \"$layers/up\" \"$layers/work\"; \
+    mount -t overlay none -o lowerdir=/etc,upperdir=\"$layers/up\",workdir=\"$layers/work\" /etc; ln -s /proc/self/mounts /etc/mtab; }";
+
 /// Runs a script as somebody who is not root, in mounts of its own, where /dev/fuse has this mode.
 fn as_user(s: &Scratch, device_mode: &str, script: &str) -> (bool, String) {
     let device = s.path(&format!("fuse-{device_mode}"));
     let folder = s.path("user");
     let setup = format!(
-        "set -e; rm -f '{device}'; mknod '{device}' c 10 229; chmod {device_mode} '{device}'; mount --bind '{device}' /dev/fuse; \
+        "set -e; layers='{layers}'; {MTAB}; rm -f '{device}'; mknod '{device}' c 10 229; chmod {device_mode} '{device}'; mount --bind '{device}' /dev/fuse; \
          mkdir -p '{folder}'; chown 65534:65534 '{folder}'; cd '{folder}'; \
          exec setpriv --reuid=65534 --regid=65534 --clear-groups \
              env -i HOME='{folder}' PATH=\"$PATH\" PARHELIA_STORE='{folder}/store' parhelia='{binary}' sh -ec \"$SCRIPT\" 2>&1",
+        layers = s.path("layers").display(),
         device = device.display(),
         folder = folder.display(),
         binary = s.path("bin/parhelia").display(),

@@ -225,11 +225,12 @@ fn a_session_that_another_machine_has_is_left_to_it_until_its_lease_runs_out() {
     assert!(run.lease.unwrap().holder.starts_with("elsewhere/"));
     scratch.expect(0, &["checkpoint", "create", &run.session, "--workspace", &workspace]);
     let goes_on = ["session", "resume", run.session.as_str()];
-    for arguments in [&goes_on[..], &["checkpoint", "rollback", "latest", "--yes"]] {
+    let latest = format!("{}@latest", run.session);
+    for arguments in [&goes_on[..], &["checkpoint", "rollback", &latest, "--yes"]] {
         let text = scratch.expect(2, arguments);
         assert!(text.contains("alive on elsewhere until") && text.contains("--force"), "{text}");
     }
-    let forced = ["checkpoint", "rollback", "latest", "--dry-run", "--files-only", "--force"];
+    let forced = ["checkpoint", "rollback", &latest, "--dry-run", "--files-only", "--force"];
     assert!(scratch.expect(0, &forced).contains("elsewhere may still have the session"));
     // Not even when it is dead: that cannot be seen from here.
     child.kill().unwrap();

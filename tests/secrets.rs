@@ -48,7 +48,7 @@ impl Home {
 
     fn run(&self, arguments: &[&str]) -> String {
         let mut command = self.scratch.command(arguments);
-        command.envs(self.config.iter().map(|config| ("CLAUDE_CONFIG_DIR", config)));
+        command.envs(self.config.iter().map(|config| ("CLAUDE_CONFIG_DIR", config))).current_dir(self.path(""));
         let output = command.output().unwrap();
         let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success(), "{arguments:?}: {text}");

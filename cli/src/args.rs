@@ -16,7 +16,8 @@ use crate::{
 #[derive(Debug, Parser)]
 #[command(name = "parhelia", version, about, disable_help_subcommand = true, propagate_version = true, max_term_width = 110)]
 #[command(after_help = "CHECKPOINT is `latest`, `latest~2`, `SESSION@latest`, an id, or a unique beginning or end of one (4 \
-                        characters or more). Where a path is expected it follows a colon: `latest:src/main.rs`.\n\n\
+                        characters or more). `latest` is of this folder's sessions. Where a path is expected it follows a colon: \
+                        `latest:src/main.rs`.\n\n\
                         Exit codes: 0 done, 1 failed, 2 usage, 3 partly done, 10 no such store or checkpoint, 11 locked, \
                         12 corrupt, 130 interrupted.")]
 pub struct Args {

@@ -2,6 +2,7 @@
 
 use std::{
     ffi::OsString,
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -11,12 +12,13 @@ use parhelia_session::{
     config::{self, Config, Places},
 };
 use parhelia_store::{
-    OpenOptions, Store, event::Actor, pin::Pin, progress::Progress, record::Checkpoint, selector::find, store::default_path,
+    OpenOptions, Store, event::Actor, pin::Pin, progress::Progress, record::Checkpoint, selector, store::default_path,
 };
 
 use crate::{
     args::Global,
     exit::{Code, Failure, Result},
+    human,
     interrupt::Cancel,
     limits,
     output::Output,
@@ -147,16 +149,60 @@ impl Context {
         }
     }
 
-    /// The checkpoint that a selector names, kept readable as long as the pin is held.
+    /// The checkpoint that a selector names, for a verb that only reads. `latest` is that of the current folder's sessions, or of the store
+    /// where it has none.
+    pub fn find(&self, store: &Store, selector: &str) -> Result<Checkpoint> {
+        Ok(match current_folder() {
+            Some(folder) => selector::find_here(&store.view(), selector, &folder)?,
+            None => selector::find(&store.view(), selector)?,
+        })
+    }
+
+    /// The same for a verb that overwrites or deletes: `latest` is that of the sessions of the current folder, or else of the folder `to`
+    /// that is changed. Where neither has one it is refused.
+    pub fn find_to_overwrite(&self, store: &Store, selector: &str, to: Option<&Path>) -> Result<Checkpoint> {
+        let view = store.view();
+        if !selector::is_relative(selector) {
+            return Ok(selector::find(&view, selector)?);
+        }
+        let folders: Vec<PathBuf> = current_folder().into_iter().chain(to.and_then(|to| to.canonicalize().ok())).collect();
+        for folder in &folders {
+            let sessions = selector::sessions_at(&view, folder)?;
+            if !sessions.is_empty() {
+                return Ok(selector::find_among(&view, selector, &sessions)?);
+            }
+        }
+        let (found, here) =
+            (selector::find(&view, selector)?, folders.last().map(|folder| human::path(folder.as_os_str().as_bytes())));
+        let (id, record) = (found.id(), &found.record);
+        Err(Failure::Usage(format!(
+            "no session works in {}, so that '{selector}' names nothing here; the newest of the store is {id}, of session {session} in {}: \
+             give {session}@{selector} if that is meant",
+            here.as_deref().unwrap_or("this folder"),
+            record.workspace.path,
+            session = record.session,
+        )))
+    }
+
+    /// The checkpoint that a selector names as by [`Context::find`], kept readable as long as the pin is held.
     pub fn pinned(&self, store: &Store, selector: &str, purpose: &str) -> Result<(Checkpoint, Option<Pin>)> {
-        let found = find(&store.view(), selector)?;
+        self.pin(store, &self.find(store, selector)?, purpose)
+    }
+
+    /// A checkpoint, kept readable as long as the pin is held.
+    pub fn pin(&self, store: &Store, found: &Checkpoint, purpose: &str) -> Result<(Checkpoint, Option<Pin>)> {
         let pin = store.pin_for_reading([found.record.id], purpose, |text| self.progress().notice(text));
         // It may have been deleted before it was pinned.
         match store.refresh()?.checkpoint(found.record.id)? {
             Some(found) => Ok((found, pin)),
-            None => Err(parhelia_store::Error::NoCheckpoint { selector: selector.to_owned() }.into()),
+            None => Err(parhelia_store::Error::NoCheckpoint { selector: found.id() }.into()),
         }
     }
+}
+
+/// The folder in which the command is given, symlinks resolved; none where it is gone.
+pub fn current_folder() -> Option<PathBuf> {
+    std::env::current_dir().and_then(|folder| folder.canonicalize()).ok()
 }
 
 fn environment(name: &str) -> Option<OsString> {

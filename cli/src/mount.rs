@@ -17,7 +17,8 @@ use parhelia_store::{
     OpenOptions, Store,
     files::{self, How},
     id::OpId,
-    selector::find,
+    name,
+    selector::is_relative,
 };
 use serde_json::json;
 
@@ -70,7 +71,7 @@ fn foreground(context: &mut Context, args: &Args, what: Option<&OsString>, mount
         None => What::Store,
         Some(text) => {
             let place = selector::parse(text)?;
-            let checkpoint = find(&store.view(), &place.checkpoint)?.record.id;
+            let checkpoint = context.find(&store, &place.checkpoint)?.record.id;
             What::Tree { checkpoint, path: place.path.unwrap_or_default() }
         }
     };
@@ -139,6 +140,20 @@ fn arguments(context: &Context, args: &Args, what: Option<&OsString>, mountpoint
     Ok(all)
 }
 
+/// The same checkpoint for a process in another folder, where `latest` may be another one.
+fn anywhere(context: &Context, store: &Store, what: &OsString) -> Result<OsString> {
+    let place = selector::parse(what)?;
+    if !is_relative(&place.checkpoint) {
+        return Ok(what.clone());
+    }
+    let mut text = OsString::from(context.find(store, &place.checkpoint)?.id());
+    if let Some(path) = &place.path {
+        text.push(":");
+        text.push(name::as_path(path));
+    }
+    Ok(text)
+}
+
 /// Starts the same command in the foreground of a process of its own, and waits until the mount answers.
 fn background(context: &mut Context, args: &Args, what: Option<&OsString>, mountpoint: &Path) -> Result<Code> {
     close_inherited();
@@ -147,11 +162,12 @@ fn background(context: &mut Context, args: &Args, what: Option<&OsString>, mount
         let path = path.to_owned();
         move |source| Failure::File { action, path, source }
     };
+    let what = what.map(|what| anywhere(context, &store, what)).transpose()?;
     let mut log = Log::open(&store.layout().mounts())?;
     let inherited = log.file.try_clone().map_err(failed("share the log of", mountpoint))?;
     let program = std::env::current_exe().map_err(failed("find", Path::new("the program itself")))?;
     let mut child = Command::new(&program)
-        .args(arguments(context, args, what, mountpoint)?)
+        .args(arguments(context, args, what.as_ref(), mountpoint)?)
         // Wherever the caller is, he may want to remove or unmount it.
         .current_dir("/")
         // Decoded blocks are made by one thread and dropped by another. In glibc's heaps, one for each thread, that would leave holes

@@ -18,6 +18,8 @@ use crate::{human, interrupt::Cancel};
 #[derive(Debug)]
 pub struct Bar {
     bar: Option<ProgressBar>,
+    /// Whether there is somebody to look on.
+    is_watched: bool,
     files: Arc<AtomicU64>,
     quiet: bool,
     cancel: Cancel,
@@ -26,9 +28,17 @@ pub struct Bar {
 impl Bar {
     /// A bar, if `wanted` and stderr is a terminal that can show one.
     pub fn new(wanted: bool, quiet: bool, cancel: Cancel) -> Self {
-        let can = std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
-        let bar = (wanted && can).then(ProgressBar::no_length);
-        Bar { bar, files: Arc::default(), quiet, cancel }
+        let is_watched = wanted && std::io::stderr().is_terminal();
+        let can = is_watched && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+        let bar = can.then(ProgressBar::no_length);
+        Bar { bar, is_watched, files: Arc::default(), quiet, cancel }
+    }
+
+    /// Prints a line on what was done.
+    pub fn step(&self, text: &str) {
+        if self.is_watched {
+            tell!("{text}");
+        }
     }
 }
 

@@ -79,13 +79,7 @@ fn a_checkpoint_has_files_and_conversation_of_one_moment() {
     let agent = Agent::new();
     agent.turn(1);
     let made = agent.create(&["--agent-session", AGENT_SESSION]).expect(0).out;
-    let steps = [
-        "Creating manual checkpoint...",
-        "├── Capturing conversation state... done",
-        "├── Snapshotting workspace... done (4 B)",
-        "└── Verifying checkpoint... done",
-    ];
-    assert!(steps.iter().all(|step| made.contains(step)), "{made}");
+    assert!(made.starts_with("Checkpoint 0") && made.contains("/work created (session fix)."), "{made}");
     fs::write(work(&agent.home).join("a.txt"), "one\ntwo\n").unwrap();
     agent.turn(2);
     agent.turn(3);

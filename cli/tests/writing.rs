@@ -273,10 +273,10 @@ fn an_interrupted_create_exits_130_and_has_made_none_or_3_and_has_made_one() {
 fn a_locked_store_exits_11() {
     let home = Home::new();
     workspace(&home);
-    create(&home, &[]);
+    let id = create(&home, &[])["id"].as_str().unwrap().to_owned();
     let held = fs::File::options().read(true).write(true).open(home.store().join("lock")).unwrap();
     rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
-    let run = home.run(&["checkpoint", "delete", "latest", "--lock-timeout", "0.1"]).expect(11);
+    let run = home.run(&["checkpoint", "delete", &id, "--lock-timeout", "0.1"]).expect(11);
     assert!(run.err.contains("is locked by"), "{run:?}");
 }
 

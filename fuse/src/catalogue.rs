@@ -21,7 +21,7 @@ pub struct Session {
     pub number: u64,
     /// Numbers of its checkpoints, ascending: in order of commit, but for what took the sequence of another.
     pub checkpoints: Vec<u64>,
-    /// The newest that is not fenced.
+    /// The newest that is neither fenced nor a safety checkpoint.
     pub latest: Option<u64>,
 }
 
@@ -72,7 +72,7 @@ impl Catalogue {
             let new = || Session { number: session_number, ..Session::default() };
             let session = catalogue.sessions.entry(folder).or_insert_with(new);
             session.checkpoints.push(number);
-            session.latest = if record.fenced { session.latest } else { Some(number) };
+            session.latest = if record.may_be_latest() { Some(number) } else { session.latest };
             let date = record.created_at.strftime("%Y-%m-%dT%H%M%SZ");
             catalogue.dates.insert(number, format!("{date}-{}", record.id).into_bytes());
         }

@@ -21,7 +21,7 @@ use parhelia_store::{
     gc::{self, GcOptions},
     id::Ulid,
     pin,
-    record::{Checkpoint, Part},
+    record::{Checkpoint, Part, SAFETY},
 };
 
 fn names(folder: &Path) -> BTreeSet<String> {
@@ -65,6 +65,25 @@ fn new_checkpoints_appear_without_mounting_anew() {
         assert!(link.join("workspace/file").exists(), "{link:?} -> {:?}", fs::read_link(&link));
     }
     run(&f.mountpoint, "find . -ls > /dev/null && tar cf /dev/null .");
+}
+
+#[test]
+fn a_safety_checkpoint_is_listed_and_is_not_the_latest() {
+    let f = Fixture::new();
+    f.write("file", b"one");
+    let first = f.create("work");
+    f.write("file", b"two");
+    let options = create::Options {
+        workspace: f.workspace.clone(),
+        session: "work".into(),
+        trigger_detail: Some(SAFETY.to_owned()),
+        ..create::Options::default()
+    };
+    let safety = create::run(&f.store(), &options, &()).unwrap().checkpoint;
+    let _mounted = f.mount(What::Store);
+    let at = f.mountpoint.join("sessions/work");
+    assert_eq!(names(&at), set(&["latest", &first.id(), &safety.id()]));
+    assert_eq!(fs::read_link(at.join("latest")).unwrap(), Path::new(&first.id()));
 }
 
 /// A manifest, which must follow its schema.

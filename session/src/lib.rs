@@ -14,6 +14,7 @@ pub mod error;
 pub mod git;
 pub mod hooks;
 pub mod inject;
+pub mod overwrite;
 pub mod process;
 mod program;
 pub mod resume;

@@ -93,10 +93,14 @@ impl Held {
     fn of(store: &Store, view: &View) -> parhelia_store::Result<Self> {
         let sessions = view.sessions()?;
         let mut latest: HashSet<Ulid> = sessions.iter().filter_map(|session| session.head).collect();
-        let mut newest: HashMap<&str, Ulid> = HashMap::new();
+        // Where the newest is a safety checkpoint, the one that `latest` names is held beside it.
+        let mut newest: HashMap<(&str, bool), Ulid> = HashMap::new();
         let checkpoints = view.checkpoints()?;
-        for checkpoint in checkpoints.iter().filter(|checkpoint| !checkpoint.record.fenced) {
-            newest.insert(&checkpoint.record.session, checkpoint.record.id);
+        for record in checkpoints.iter().map(|checkpoint| &checkpoint.record).filter(|record| !record.fenced) {
+            newest.insert((&record.session, false), record.id);
+            if record.may_be_latest() {
+                newest.insert((&record.session, true), record.id);
+            }
         }
         latest.extend(newest.into_values());
         Ok(Held {

@@ -189,7 +189,20 @@ pub struct Record {
 /// Name of the field that an imported checkpoint has.
 pub(crate) const IMPORTED: &str = "imported";
 
+/// The `trigger_detail` of a checkpoint that was made before something was overwritten.
+pub const SAFETY: &str = "safety";
+
 impl Record {
+    /// Whether it was made before something was overwritten: it holds what that replaced.
+    pub fn is_safety(&self) -> bool {
+        self.trigger_detail.as_deref() == Some(SAFETY)
+    }
+
+    /// Whether `latest` may name it. Nobody means a safety checkpoint who asks for the newest work, nor one of a run that was taken over from.
+    pub fn may_be_latest(&self) -> bool {
+        !self.fenced && !self.is_safety()
+    }
+
     /// Whether it was made from an archive, of which nobody knows who wrote it.
     pub fn is_imported(&self) -> bool {
         self.extra.get(IMPORTED).is_some_and(|value| value == true)

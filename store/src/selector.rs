@@ -1,13 +1,19 @@
 //! Selectors: how a user names a checkpoint.
 //!
 //! `latest`, `latest~2` (two commits before), `SESSION@latest~1` (within one session), an id, or a unique beginning or end of one.
-//! SESSION is a session's id, or a name that one session alone has. `latest` passes over fenced checkpoints. Behind a colon may stand a
-//! path inside the checkpoint: `latest:src/main.rs`.
+//! SESSION is a session's id, or a name that one session alone has. `latest` passes over fenced and safety checkpoints. Behind a colon may
+//! stand a path inside the checkpoint: `latest:src/main.rs`.
+//!
+//! Without a session, `latest` is that of the sessions which work in the caller's folder ([`sessions_at`]). Where none does, it is the
+//! newest of the store for whoever only reads ([`find_here`]).
+
+use std::path::{Path, PathBuf};
 
 use crate::{
     error::{Error, Result},
+    fold::{Place, Session},
     id::Ulid,
-    record::Checkpoint,
+    record::{Checkpoint, Record},
     view::View,
 };
 
@@ -24,15 +30,63 @@ pub fn find(view: &View, selector: &str) -> Result<Checkpoint> {
     let (session, rest) = session_of(selector);
     let none = || Error::NoCheckpoint { selector: selector.to_owned() };
     let session = session.map(|name| view.session_id(name)).transpose()?;
-    let belongs = |c: &Checkpoint| session.as_ref().is_none_or(|id| c.record.session == *id);
+    let belongs = |record: &Record| session.as_ref().is_none_or(|id| record.session == *id);
     if let Some(back) = steps_back(rest) {
-        let mut candidates = view.newest_first()?.filter(|c| c.as_ref().map_or(true, |c| belongs(c) && !c.record.fenced));
-        return candidates.nth(back.ok_or_else(none)?).ok_or_else(none)?;
+        return newest(view, back.ok_or_else(none)?, belongs)?.ok_or_else(none);
     }
     match rest.parse::<Ulid>() {
-        Ok(id) => view.checkpoint(id)?.filter(belongs).ok_or_else(none),
-        Err(_) => abbreviated(view.checkpoints()?.iter().filter(|c| belongs(c)), selector, rest).cloned(),
+        Ok(id) => view.checkpoint(id)?.filter(|c| belongs(&c.record)).ok_or_else(none),
+        Err(_) => abbreviated(view.checkpoints()?.iter().filter(|c| belongs(&c.record)), selector, rest).cloned(),
     }
+}
+
+/// As [`find`], for somebody who is in `folder` and only reads.
+pub fn find_here(view: &View, selector: &str, folder: &Path) -> Result<Checkpoint> {
+    let here = if is_relative(selector) { sessions_at(view, folder)? } else { Vec::new() };
+    match here.is_empty() {
+        true => find(view, selector),
+        false => find_among(view, selector, &here),
+    }
+}
+
+/// As [`find`]; `latest` is the newest of these sessions' checkpoints, where the selector names no session.
+pub fn find_among(view: &View, selector: &str, sessions: &[Session]) -> Result<Checkpoint> {
+    let Some(back) = steps_back(selector) else { return find(view, selector) };
+    let belongs = |record: &Record| sessions.iter().any(|session| session.id == record.session);
+    let none = || Error::NoCheckpoint { selector: selector.to_owned() };
+    newest(view, back.ok_or_else(none)?, belongs)?.ok_or_else(none)
+}
+
+/// Whether a selector counts back from the newest checkpoint without naming a session: what it means depends on where it is said.
+pub fn is_relative(selector: &str) -> bool {
+    steps_back(selector).is_some()
+}
+
+/// The sessions that work in a folder: those whose workspace it is, or else the nearest folder above it that is one. Ended ones as well.
+pub fn sessions_at(view: &View, folder: &Path) -> Result<Vec<Session>> {
+    let mut nearest: Option<PathBuf> = None;
+    let mut found = Vec::new();
+    for session in view.sessions()? {
+        let Some(place) = session.workspace.as_ref().map(Place::folder).filter(|place| folder.starts_with(place)) else {
+            continue;
+        };
+        // Of two folders above another one, the longer path is nearer.
+        match nearest.as_ref().map_or(std::cmp::Ordering::Greater, |known| place.as_os_str().len().cmp(&known.as_os_str().len()))
+        {
+            std::cmp::Ordering::Less => continue,
+            std::cmp::Ordering::Equal => {}
+            std::cmp::Ordering::Greater => found.clear(),
+        }
+        nearest = Some(place);
+        found.push(session);
+    }
+    Ok(found)
+}
+
+/// The checkpoint that lies `back` ones behind the newest that `latest` may name, of those that belong.
+fn newest(view: &View, back: usize, belongs: impl Fn(&Record) -> bool) -> Result<Option<Checkpoint>> {
+    let is_wanted = |c: &Result<Checkpoint>| c.as_ref().map_or(true, |c| belongs(&c.record) && c.record.may_be_latest());
+    view.newest_first()?.filter(is_wanted).nth(back).transpose()
 }
 
 fn session_of(selector: &str) -> (Option<&str>, &str) {

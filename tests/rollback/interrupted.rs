@@ -85,7 +85,7 @@ fn one_that_was_interrupted_is_what_undo_undoes_and_no_dry_run_finishes_it() {
     let text = work.scratch.expect(2, &["checkpoint", "rollback", &work.target]);
     assert!(text.contains("--yes"), "{text}");
     assert_equal(&now, &work.copy("after"));
-    let text = work.scratch.expect(0, &["checkpoint", "undo", "--yes"]);
+    let text = work.scratch.expect(0, &["checkpoint", "undo", &work.session, "--yes"]);
     assert!(text.contains("is finished now"), "{text}");
     assert_equal(&before, &work.copy("after"));
 }

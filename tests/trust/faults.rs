@@ -250,7 +250,7 @@ fn assert_reads_unpinned(s: &Scratch, store: &Path, work: &Path, label: &str) {
         &["checkpoint", "diff", "latest", "--workspace", &work],
         &["checkpoint", "verify", "--deep"],
         &["checkpoint", "restore", "latest", "--to", &out],
-        &["checkpoint", "restore", "latest", "--to", &out, "--in-place", "--delete"],
+        &["checkpoint", "restore", "s@latest", "--to", &out, "--in-place", "--delete"],
         &["export", "latest", "-o", &archive],
     ];
     for verb in pinning {
@@ -336,7 +336,7 @@ fn a_disk_that_is_really_full() {
     let filler = disk.fill();
     assert!(std::fs::write(disk.path.join("x"), [1; 4096]).is_err(), "the disk is not full");
     on(0, &["checkpoint", "list", "--quiet"]);
-    let deleted = s.run(&["checkpoint", "delete", "latest", "--store", &store]);
+    let deleted = s.run(&["checkpoint", "delete", "s@latest", "--store", &store]);
     println!("delete on a full disk: {}", String::from_utf8_lossy(&deleted.stderr));
     if deleted.status.success() {
         on(0, &["gc", "--quiet"]);

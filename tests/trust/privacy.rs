@@ -29,7 +29,7 @@ fn no_byte_of_a_store_is_ever_readable_by_others() {
     run(0, &["import", &archive]);
     run(0, &["checkpoint", "restore", "latest", "--to", &s.path("out").to_string_lossy()]);
     run(0, &["checkpoint", "diff", "latest", "--workspace", &work]);
-    run(0, &["checkpoint", "delete", "latest", "latest~2"]);
+    run(0, &["checkpoint", "delete", "s@latest", "s@latest~2"]);
     run(0, &["gc"]);
     run(0, &["check", "--rebuild-index"]);
     run(0, &["check", "--repair"]);

@@ -33,6 +33,7 @@ use crate::{
     exit::{Code, Failure, Result},
     human,
     output::Style,
+    progress::Bar,
     session::prune,
 };
 
@@ -42,9 +43,9 @@ pub struct Args {
     /// The session that it belongs to, by its id, or by its name in this folder [default: that of the run in which this is called, else from
     /// the workspace folder's name and path]
     session: Option<String>,
-    /// The folder to capture
-    #[arg(short, long, value_name = "DIR", default_value = ".")]
-    workspace: PathBuf,
+    /// The folder to capture [default: .]
+    #[arg(short, long, value_name = "DIR")]
+    workspace: Option<PathBuf>,
     /// Why it is made
     #[arg(long, value_name = "TRIGGER", default_value = Trigger::Manual.name(), value_parser = trigger_parser())]
     trigger: Trigger,
@@ -124,7 +125,7 @@ impl RuleArgs {
 /// Captures, and says what came of it.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let began = Instant::now();
-    let workspace = session::workspace(&args.workspace)?;
+    let workspace = session::workspace(args.workspace.as_deref().unwrap_or(Path::new(".")))?;
     let named = args.session.as_deref().map(session::checked).transpose()?;
     let config = context.config(&workspace)?;
     let listed = args.files_from.as_deref().map(|file| listed(file, &workspace)).transpose()?;
@@ -135,6 +136,12 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let _turn = turn(context, &store, &session)?;
     let progress = context.progress();
     context.warn_of_network(&store, &progress);
+    if let Some(name) = args.session.as_ref().filter(|name| args.workspace.is_none() && workspace.join(name).is_dir()) {
+        let folder = name::display(workspace.as_os_str().as_bytes());
+        progress.notice(&format!(
+            "{folder} is captured, as session {session}; `--workspace {name}` captures the folder {name} in it"
+        ));
+    }
     let run = run.filter(|run| run.session == session);
     let options = Options {
         workspace,
@@ -255,13 +262,13 @@ fn report(
     let record = &checkpoint.record;
     let id = context.out.styled(Style::Bold, checkpoint.id());
     if outcome.skipped {
-        context.out.remark(format!("Nothing has changed since checkpoint {id}; none was made."))?;
+        context.out.remark(format!("Nothing has changed in {} since checkpoint {id}; none was made.", record.workspace.path))?;
     } else {
         let (files, size) = (human::count(record.workspace.files, "file"), human::size(record.workspace.bytes));
         let (new, stored) = (human::size(outcome.new_bytes), human::size(outcome.stored_bytes));
         let seconds = began.elapsed().as_secs_f64();
-        steps(context, checkpoint, verified)?;
-        context.out.remark(format!("Checkpoint {id} of session {} created.", record.session))?;
+        steps(&context.progress(), checkpoint, verified);
+        context.out.remark(format!("Checkpoint {id} of {} created (session {}).", record.workspace.path, record.session))?;
         context.out.remark(format!("{files}, {size}; {new} new, {stored} stored, in {seconds:.2} s."))?;
         if excluded > 0 {
             context.out.remark(format!("Left out {} (`checkpoint show -v` names them).", human::count(excluded, "entry")))?;
@@ -297,6 +304,7 @@ fn report(
     context.out.summary(json!({
         "id": checkpoint.id(),
         "session": record.session,
+        "workspace": record.workspace.path,
         "skipped": outcome.skipped,
         "parent": record.parent.map(|id| id.to_string()),
         "depth": record.depth,
@@ -323,8 +331,8 @@ fn report(
     }))
 }
 
-/// What was done, step by step.
-fn steps(context: &mut Context, checkpoint: &Checkpoint, verified: Option<&VerifyReport>) -> Result<()> {
+/// Says what was done, step by step, to whoever looks on: standard output has the result alone.
+fn steps(progress: &Bar, checkpoint: &Checkpoint, verified: Option<&VerifyReport>) {
     let record = &checkpoint.record;
     let outcome = |part: &str| match record.parts.get(part) {
         None | Some(Part::Absent) => None,
@@ -341,13 +349,13 @@ fn steps(context: &mut Context, checkpoint: &Checkpoint, verified: Option<&Verif
     if let Some(report) = verified {
         steps.push(("Verifying checkpoint", if report.is_ok() { "done" } else { "failed" }.to_owned()));
     }
-    context.out.remark(format!("Creating {} checkpoint...", record.trigger.name()))?;
+    progress.step(&format!("Creating {} checkpoint...", record.trigger.name()));
     let last = steps.len() - 1;
     for (i, (text, done)) in steps.iter().enumerate() {
         let branch = if i == last { "└──" } else { "├──" };
-        context.out.remark(format!("  {branch} {text}... {done}"))?;
+        progress.step(&format!("  {branch} {text}... {done}"));
     }
-    context.out.remark("")
+    progress.step("");
 }
 
 /// The paths listed in a file, from the workspace folder.

@@ -1,6 +1,6 @@
 //! `checkpoint delete`: forgets checkpoints; `gc` then frees what nothing else needs.
 
-use parhelia_store::{delete::delete_checkpoints_as, selector::find};
+use parhelia_store::delete::delete_checkpoints_as;
 use serde_json::json;
 
 use super::list;
@@ -30,7 +30,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let view = store.view();
     let mut chosen = Vec::new();
     for selector in &args.checkpoints {
-        let found = find(&view, selector)?;
+        let found = context.find_to_overwrite(&store, selector, None)?;
         if !chosen.iter().any(|c: &parhelia_store::record::Checkpoint| c.record.id == found.record.id) {
             chosen.push(found);
         }
@@ -42,8 +42,10 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let verb = if args.dry_run { "Would delete" } else { "Deleted" };
     for checkpoint in &chosen {
         context.out.object("checkpoint", list::to_json(&checkpoint.into(), &view.marks(checkpoint.record.id)?))?;
-        let (created, size) = (human::local(checkpoint.record.created_at), human::size(checkpoint.record.workspace.bytes));
-        context.out.remark(format!("{verb} {} of session {}, {created}, {size}.", checkpoint.id(), checkpoint.record.session))?;
+        let (record, id) = (&checkpoint.record, checkpoint.id());
+        let (created, size, folder) =
+            (human::local(record.created_at), human::size(record.workspace.bytes), &record.workspace.path);
+        context.out.remark(format!("{verb} {id} of {folder} (session {}), {created}, {size}.", record.session))?;
     }
     if !args.dry_run {
         context.out.remark("`parhelia gc` frees what nothing else needs.")?;

@@ -56,25 +56,30 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
 fn print(context: &mut Context, checkpoints: &[Outline], marks: &BTreeMap<Ulid, Marks>, detailed: bool) -> Result<()> {
     let now = Timestamp::now();
     let none = Marks::default();
-    let mut heading = vec!["ID", "SESSION", "TRIGGER", "CREATED", "FILES", "SIZE", "VERIFIED"];
-    let mut right = vec![4, 5];
+    // Of one folder, every line would say the same.
+    let has_several = checkpoints.windows(2).any(|two| two[0].workspace.path != two[1].workspace.path);
+    let mut heading = vec!["ID", "SESSION"];
+    heading.extend(has_several.then_some("WORKSPACE"));
+    heading.extend(["TRIGGER", "CREATED", "FILES", "SIZE", "VERIFIED"]);
+    let before = heading.len();
+    let mut right = vec![before - 3, before - 2];
     if detailed {
         heading.extend(["EPOCH", "PARENT", "TURNS", "TOKENS", "COST", "APPROVAL", "TAGS"]);
-        right.extend([7, 9, 10, 11]);
+        right.extend([0, 2, 3, 4].map(|column| before + column));
     }
     heading.extend(["", "MESSAGE"]);
     let mut rows = vec![heading.into_iter().map(str::to_owned).collect::<Vec<_>>()];
     for checkpoint in checkpoints {
         let marks = marks.get(&checkpoint.id).unwrap_or(&none);
-        let mut row = vec![
-            checkpoint.id.to_string(),
-            human::path(checkpoint.session.as_bytes()),
+        let mut row = vec![checkpoint.id.to_string(), human::path(checkpoint.session.as_bytes())];
+        row.extend(has_several.then(|| checkpoint.workspace.path.clone()));
+        row.extend([
             checkpoint.trigger.name().to_owned(),
             human::ago(checkpoint.created_at, now),
             checkpoint.workspace.files.to_string(),
             human::size(checkpoint.workspace.bytes),
             verified(marks, detailed.then_some(now)),
-        ];
+        ]);
         if detailed {
             row.extend(details(checkpoint, marks));
         }

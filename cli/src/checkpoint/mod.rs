@@ -8,6 +8,7 @@ mod entry;
 mod find;
 mod list;
 mod ls;
+mod overwrite;
 mod restore;
 pub mod rollback;
 pub mod session;

@@ -6,11 +6,12 @@ use parhelia_store::{
     name,
     progress::Progress,
     restore::{self, Change, Counts, Options, Plan, Skipped},
-    selector::find,
+    selector::is_relative,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::overwrite::{self, Safety};
 use crate::{
     context::Context,
     exit::{Code, Failure, Result},
@@ -47,6 +48,12 @@ pub struct Args {
     /// Restore what gives privileges (setuid, devices, capabilities) of an imported checkpoint, or from a store of somebody else
     #[arg(long, requires = "to")]
     preserve_special: bool,
+    /// With --in-place, make no safety checkpoint of a session's folder in which something is overwritten
+    #[arg(long, requires = "in_place")]
+    no_safety: bool,
+    /// With --in-place, overwrite the folder of a session with a checkpoint of another folder
+    #[arg(long, requires = "in_place")]
+    other_folder: bool,
     /// Only say what would be done
     #[arg(short = 'n', long, requires = "to")]
     dry_run: bool,
@@ -70,12 +77,16 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         if place.path.is_some() {
             return Err(Failure::Usage("a path of a checkpoint is restored to a folder: give --to DIR".into()));
         }
-        let checkpoint = find(&store.view(), &place.checkpoint)?;
+        let checkpoint = context.find_to_overwrite(&store, &place.checkpoint, None)?;
         drop(store);
         let args = resume::Args::from_checkpoint(checkpoint.record.session.clone(), checkpoint.id(), args.yes);
         return resume::run(context, &args);
     };
-    let (checkpoint, _pin) = context.pinned(&store, &place.checkpoint, "restore")?;
+    let found = match args.in_place {
+        true => context.find_to_overwrite(&store, &place.checkpoint, Some(to))?,
+        false => context.find(&store, &place.checkpoint)?,
+    };
+    let (checkpoint, _pin) = context.pin(&store, &found, "restore")?;
     let subpath: Vec<u8> = name::components(&place.path.unwrap_or_default()).collect::<Vec<_>>().join(&b'/');
     let options = Options {
         subpath,
@@ -88,7 +99,14 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         ..Options::new(to)
     };
     let progress = context.progress();
-    let plan = restore::plan(&store, &checkpoint, &options, &progress)?;
+    let mut plan = restore::plan(&store, &checkpoint, &options, &progress)?;
+    let mut reached = if args.in_place { overwrite::reached(&store, &plan)? } else { Vec::new() };
+    if !args.other_folder {
+        overwrite::refuse_another(&reached, &plan, &checkpoint, is_relative(&place.checkpoint))?;
+    }
+    if args.no_safety {
+        reached.clear();
+    }
     if args.dry_run {
         drop(progress);
         print_changes(context, &plan)?;
@@ -96,17 +114,30 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         print_skipped(context, &skipped)?;
         let counts = counts_text(&plan.summary.counts, "to write");
         context.out.remark(format!("Would restore {} to {}: {counts}.", checkpoint.id(), plan.target().display()))?;
+        for folder in reached.iter().filter_map(|found| found.shown(&checkpoint)) {
+            context.out.remark(format!("Would first make a safety checkpoint of {folder}."))?;
+        }
         let mut would = summary(&checkpoint.id(), true, &plan.summary);
         would["skipped"] = json!(skipped.len());
         context.out.summary(would)?;
         return Ok(Code::Done);
+    }
+    let turns = overwrite::turns(&store, &reached, &checkpoint, &progress)?;
+    if turns.has_finished {
+        plan = restore::plan(&store, &checkpoint, &options, &progress)?;
+        reached = overwrite::reached(&store, &plan)?;
     }
     if context.global.verbose {
         print_changes(context, &plan)?;
         context.out.flush()?;
     }
     let target = plan.target();
-    let report = limits::by_umask(|| restore::execute(&store, &checkpoint, plan, &progress))?;
+    let mut safeties = Vec::new();
+    for found in &reached {
+        safeties.extend(found.secure(context, &store, &checkpoint, &progress)?);
+    }
+    let done = limits::by_umask(|| restore::execute(&store, &checkpoint, plan, &progress));
+    let report = done.inspect_err(|_| safeties.iter().for_each(|safety| tell!("parhelia: {}", safety.remark())))?;
     for path in &report.links_outside {
         progress.notice(&format!(
             "{path} is a hard link to a file that was restored, and was not restored itself; they are no longer linked"
@@ -118,12 +149,17 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     }
     drop(progress);
     print_skipped(context, &report.skipped)?;
+    for safety in &safeties {
+        context.out.remark(safety.remark())?;
+    }
     let counts = counts_text(&report.counts, "written");
     context.out.remark(format!("Restored {} to {}: {counts}.", checkpoint.id(), target.display()))?;
     let mut done = summary(&checkpoint.id(), false, &report);
     done["target"] = json!(target.display().to_string());
     done["skipped"] = json!(report.skipped.len());
     done["verified"] = json!(args.verify);
+    done["safety"] = json!(safeties.first().map(Safety::id));
+    done["safeties"] = safeties.iter().map(Safety::to_json).collect();
     context.out.summary(done)?;
     Ok(if report.skipped.is_empty() { Code::Done } else { Code::Partly })
 }

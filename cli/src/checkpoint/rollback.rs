@@ -2,6 +2,7 @@
 
 use std::{
     io::{BufRead, IsTerminal, Write},
+    os::unix::ffi::OsStrExt,
     path::PathBuf,
     time::Duration,
 };
@@ -18,11 +19,12 @@ use parhelia_store::{
     name,
     record::Checkpoint,
     restore::Change,
+    selector::sessions_at,
 };
 use serde_json::json;
 
 use crate::{
-    context::Context,
+    context::{Context, current_folder},
     exit::{Code, Failure, Result},
     human,
     output::Style,
@@ -62,7 +64,7 @@ pub struct Args {
 /// Flags of `checkpoint undo`.
 #[derive(Debug, clap::Args)]
 pub struct UndoArgs {
-    /// The session whose last rollback is undone, by id or name [default: the one that was rolled back last]
+    /// The session whose last rollback is undone, by id or name [default: the one of this folder that was rolled back last]
     session: Option<String>,
     #[command(flatten)]
     how: How,
@@ -78,7 +80,7 @@ const NAMED_MAX: usize = 20;
 /// Rolls back.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open()?;
-    let (target, _pin) = context.pinned(&store, &args.checkpoint, "rollback")?;
+    let (target, _pin) = context.pin(&store, &context.find_to_overwrite(&store, &args.checkpoint, None)?, "rollback")?;
     let rolled = roll(context, &store, &target, &args.how)?;
     said(context, &target, rolled)
 }
@@ -111,16 +113,44 @@ pub fn undo(context: &mut Context, args: &UndoArgs) -> Result<Code> {
     said(context, &target, rolled)
 }
 
-/// What was there before a session's newest rollback, done or interrupted.
+/// What was there before a session's newest rollback. One that is under way is newer than the one that is done.
 fn newest(session: &Session) -> Option<Ulid> {
-    let done = rollback::last(session).map(|last| last.safety);
-    done.max(rollback::open(session).map(|intent| intent.safety))
+    let under_way = rollback::open(session).map(|intent| intent.safety);
+    under_way.or_else(|| rollback::last(session).map(|last| last.safety))
 }
 
+/// The session of the current folder that was rolled back last, in the order of commits: ids and times follow clocks, which may be set back.
 fn last_rolled_back(store: &Store) -> Result<Session> {
-    let found = store.view().sessions()?.into_iter().filter_map(|session| Some((newest(&session)?, session)));
-    let last = found.max_by_key(|(safety, _)| *safety).map(|(_, session)| session);
-    last.ok_or_else(|| Failure::Usage("no session was rolled back".into()))
+    let view = store.view();
+    let sequence = |session: &Session| -> Result<Option<u64>> {
+        let Some(safety) = newest(session) else { return Ok(None) };
+        Ok(view.checkpoint(safety)?.map(|checkpoint| checkpoint.sequence))
+    };
+    let last = |sessions: Vec<Session>| -> Result<Option<Session>> {
+        let mut found: Option<(u64, Session)> = None;
+        for session in sessions {
+            if let Some(at) = sequence(&session)?.filter(|at| found.as_ref().is_none_or(|(known, _)| at > known)) {
+                found = Some((at, session));
+            }
+        }
+        Ok(found.map(|(_, session)| session))
+    };
+    let folder = current_folder();
+    let here = folder.as_ref().map(|folder| sessions_at(&view, folder)).transpose()?.unwrap_or_default();
+    if let Some(session) = last(here)? {
+        return Ok(session);
+    }
+    let here = folder.map_or_else(|| "this folder".into(), |folder| human::path(folder.as_os_str().as_bytes()));
+    Err(Failure::Usage(match last(view.sessions()?)? {
+        None => "no session was rolled back".into(),
+        Some(other) => {
+            let place = other.workspace.as_ref().map(|place| format!(" in {}", place.path)).unwrap_or_default();
+            format!(
+                "no session of {here} was rolled back; the last one that was is session {id}{place}: `parhelia checkpoint undo {id}` undoes that",
+                id = other.id
+            )
+        }
+    }))
 }
 
 /// What became of a rollback.
@@ -325,7 +355,7 @@ fn is_agreed(context: &mut Context, store: &Store, target: &Checkpoint, look: &L
 }
 
 fn report(context: &mut Context, look: &Look, done: &Done) -> Result<()> {
-    context.out.remark(format!("Rolled back to checkpoint {}.", done.target))?;
+    context.out.remark(format!("Rolled back {} to checkpoint {}.", look.shown(), done.target))?;
     print_changes(context, &done.changes)?;
     context.out.remark(format!(
         "Safety checkpoint: {} (`parhelia checkpoint undo {}` goes back to it).",

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use parhelia_session::environment::diff::{Change, diff};
-use parhelia_store::selector::find;
 use serde_json::{Value, json};
 
 use crate::{
@@ -29,8 +28,8 @@ pub struct Args {
 /// Compares, and prints what differs.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open()?;
-    let old = find(&store.view(), &args.old)?;
-    let new = args.new.as_deref().map(|selector| find(&store.view(), selector)).transpose()?;
+    let old = context.find(&store, &args.old)?;
+    let new = args.new.as_deref().map(|selector| context.find(&store, selector)).transpose()?;
     let (after, packages) = match &new {
         Some(new) => (new.record.environment.clone(), super::packages(&store, new)),
         None => {

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use parhelia_store::selector::find;
 use serde_json::{Value, json};
 
 use crate::{
@@ -28,7 +27,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let environment = match &args.checkpoint {
         Some(selector) => {
             let store = context.open()?;
-            find(&store.view(), selector)?.record.environment
+            context.find(&store, selector)?.record.environment
         }
         None => Some(json!(super::now(context, &session::workspace(&args.workspace)?, &[])?)),
     };

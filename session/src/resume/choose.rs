@@ -8,10 +8,7 @@ use parhelia_store::{
     record::Checkpoint,
 };
 
-use crate::{
-    error::{Error, Result},
-    retention::SAFETY,
-};
+use crate::error::{Error, Result};
 
 /// A checkpoint to go on from.
 #[derive(Clone, Debug)]
@@ -24,7 +21,7 @@ pub struct Choice {
 
 /// Whether a checkpoint was made so that something could be undone.
 pub fn is_safety(checkpoint: &Checkpoint) -> bool {
-    checkpoint.record.trigger_detail.as_deref() == Some(SAFETY)
+    checkpoint.record.is_safety()
 }
 
 /// Chooses. `from` is taken as it is, but for rejected ones, which need `override_rejection`.
@@ -72,7 +69,7 @@ pub fn candidates(store: &Store, session: &Session, count: usize) -> Result<Vec<
 fn passed_over(store: &Store, checkpoint: &Checkpoint) -> Result<Option<String>> {
     match () {
         () if checkpoint.record.fenced => Ok(Some("was made by a run that another one had taken over from".to_owned())),
-        () if is_safety(checkpoint) => Ok(Some("was made before a rollback".to_owned())),
+        () if is_safety(checkpoint) => Ok(Some("was made before something was overwritten".to_owned())),
         () => rejected(store, checkpoint.record.id),
     }
 }

@@ -11,8 +11,7 @@ use serde::Serialize;
 
 use super::Policy;
 
-/// The detail that safety checkpoints have as their trigger's.
-pub const SAFETY: &str = "safety";
+pub use parhelia_store::record::SAFETY;
 
 /// Why a checkpoint stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]

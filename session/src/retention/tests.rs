@@ -188,6 +188,16 @@ fn what_somebody_needs_stays_and_each_session_keeps_its_latest() {
     assert_eq!(deleted.reason.as_deref(), Some(Removed::TooOld.text()));
 }
 
+#[test]
+fn what_latest_names_stays_beside_a_newer_safety_checkpoint() {
+    let f = fixture();
+    let latest = f.create("a", Trigger::Periodic, None);
+    let safety = f.create("a", Trigger::Manual, Some("safety"));
+    let policy = Policy { keep_last: 0, ..Policy::default() };
+    prune(&f.store, &policy, None, &Actor::default(), in_hours(1000), &()).unwrap();
+    assert_eq!(f.ids(), [latest, safety]);
+}
+
 /// A megabyte that nothing else has.
 fn noise(seed: u64) -> Vec<u8> {
     let mut bytes = vec![0; 1 << 20];

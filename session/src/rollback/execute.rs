@@ -25,6 +25,7 @@ use super::{
 use crate::{
     error::{Error, Result},
     git::Repository,
+    overwrite,
     resume::{aside, put_back},
     retention::SAFETY,
     run::{self, Conversation, life},
@@ -132,34 +133,17 @@ pub fn execute(
 fn safety(store: &Store, look: &Look, wanted: &Wanted<'_>, actor: &Actor, progress: &dyn Progress) -> Result<Checkpoint> {
     // What goes back is what is kept; another conversation that the session is in by now is not touched.
     let goes_back = look.conversation.as_ref().map(|(id, _)| id.as_str());
-    let made = run::make(
-        store,
-        &run::Wanted {
-            session: &look.session.id,
-            run: None,
-            workspace: &look.workspace,
-            trigger: Trigger::Manual,
-            detail: Some(SAFETY.to_owned()),
-            message: Some(format!("before the rollback to {}", wanted.target.id())),
-            skip_if_unchanged: false,
-            rules: Some(rules(&wanted.target.record.rules, &wanted.settings.capture.rules())),
-            conversation: Conversation::of(Some(&look.session), goes_back, wanted.config.clone()),
-            tmux: run::tmux_of(store, &look.session)?,
-            environment: None,
-            config: wanted.settings,
-            actor: actor.clone(),
-            variable: wanted.variable,
-        },
-        progress,
-    )?;
-    let safety = made.outcome.checkpoint;
-    match made.verified.transpose()? {
-        Some(report) if !report.is_ok() => Err(Error::Damaged(format!(
-            "the safety checkpoint {} is damaged, and nothing was changed; `parhelia check --repair` mends the store",
-            safety.id()
-        ))),
-        _ => Ok(safety),
-    }
+    let of_all = overwrite::Wanted {
+        session: &look.session,
+        workspace: &look.workspace,
+        message: format!("before the rollback to {}", wanted.target.id()),
+        rules: Some(rules(&wanted.target.record.rules, &wanted.settings.capture.rules())),
+        conversation: Conversation::of(Some(&look.session), goes_back, wanted.config.clone()),
+        settings: wanted.settings,
+        actor,
+        variable: wanted.variable,
+    };
+    overwrite::safety(store, of_all, progress)
 }
 
 /// What is left out of a safety checkpoint, and so is spared: what was left out then, and what is left out now. Of patterns that
@@ -304,7 +288,7 @@ pub fn finish(store: &Store, session: &Session, actor: &Actor, tell: &dyn Fn(&st
 fn gone_on(store: &Store, session: &Session, intent: &Intent, safety: Option<&Checkpoint>) -> Result<Option<String>> {
     let is_newer = |found: &&Checkpoint| {
         let record = &found.record;
-        let is_safety = record.trigger_detail.as_deref() == Some(SAFETY);
+        let is_safety = record.is_safety();
         record.session == session.id && record.id > intent.safety && !is_safety && !record.fenced
     };
     if let Some(newer) = store.view().checkpoints()?.iter().filter(is_newer).max_by_key(|found| found.record.id) {

@@ -111,6 +111,29 @@ impl Plan {
         Ok(())
     }
 
+    /// Calls `visit` with the path, from the target, of everything that is there and does not stay as it is: content, type, metadata, name.
+    /// A folder of which the metadata alone changes does not count: its time changes with every entry that is made in it.
+    pub fn each_overwritten(&self, visit: &mut dyn FnMut(&[u8])) -> Result<()> {
+        for item in self.items.iter().filter(|item| item.action != Action::Create) {
+            visit(&entry_path(&self.folders, item.folder, &self.node(item.folder, item.index)?.name));
+        }
+        for link in self.links.iter().filter(|link| link.action != Action::Create) {
+            visit(&entry_path(&self.folders, link.folder, &self.node(link.folder, link.index)?.name));
+        }
+        for extra in self.extras.iter().filter(|_| self.options.delete) {
+            visit(&entry_path(&self.folders, extra.folder, &extra.name));
+        }
+        Ok(())
+    }
+
+    /// The folder that the paths of changes begin from: the target, or of a single entry the folder that it goes to.
+    pub fn base(&self) -> PathBuf {
+        match &self.target {
+            Target::Entry { parent, .. } => parent.clone(),
+            target => target.path(),
+        }
+    }
+
     /// What cannot be made, because a folder is in its place that has to stay.
     pub fn blocked(&self) -> impl Iterator<Item = Skipped> {
         self.blocked.iter().map(|blocked| Skipped {

@@ -1,0 +1,159 @@
+//! What `restore --in-place` overwrites of a folder that sessions work in: whether it may, and safety checkpoints of it.
+
+use std::{os::unix::ffi::OsStrExt, path::PathBuf, time::Duration};
+
+use parhelia_session::{
+    overwrite::{self, Folder, Wanted},
+    rollback::{self, Turn},
+    run::Conversation,
+};
+use parhelia_store::{Store, progress::Progress, record::Checkpoint, restore::Plan};
+use serde_json::{Value, json};
+
+use super::rollback::told;
+use crate::{
+    context::Context,
+    exit::{Failure, Result},
+    human,
+    session::agent::{actor, config_folder, variable},
+};
+
+/// How long another checkpoint of a session is waited for.
+const TURN_LIMIT: Duration = Duration::from_secs(60);
+
+/// What a restore in place overwrites in a folder that sessions work in.
+#[derive(Clone)]
+pub struct Overwritten {
+    folder: Folder,
+    paths: Vec<PathBuf>,
+}
+
+/// What a plan overwrites in each of the sessions' folders that it reaches; no paths where it overwrites nothing there.
+pub fn reached(store: &Store, plan: &Plan) -> Result<Vec<Overwritten>> {
+    let paths = overwrite::overwritten(plan)?;
+    let folders = overwrite::folders(&store.view(), &plan.base())?;
+    let found = folders.into_iter().map(|folder| Overwritten { paths: overwrite::in_folder(&paths, &folder.path), folder });
+    Ok(found.collect())
+}
+
+/// Fails where a folder that is changed as a whole is another one than the checkpoint's. A selector that does not name the session is refused
+/// also where nothing is overwritten.
+pub fn refuse_another(reached: &[Overwritten], plan: &Plan, restored: &Checkpoint, is_relative: bool) -> Result<()> {
+    let target = plan.target();
+    let is_another = |found: &&Overwritten| {
+        let is_changed = is_relative || !found.paths.is_empty();
+        is_changed && found.folder.path.starts_with(&target) && !found.folder.is_of(restored)
+    };
+    let Some(found) = reached.iter().find(is_another) else { return Ok(()) };
+    let (id, record, own) = (restored.id(), &restored.record, found.session(restored));
+    Err(Failure::Usage(format!(
+        "checkpoint {id} is of {} (session {}), and {} is the folder of session {own}, where {} would be overwritten or removed: \
+         {own}@latest is the newest checkpoint of that folder; give --other-folder to restore {id} there all the same",
+        record.workspace.path,
+        record.session,
+        found.folder.shown(),
+        human::count(found.paths.len() as u64, "entry"),
+    )))
+}
+
+/// Says what to do where no safety checkpoint can be made; what is wrong is said behind it.
+fn hint() {
+    tell!("parhelia: no safety checkpoint could be made, and nothing was changed; --no-safety restores without one");
+}
+
+/// Nobody else makes a checkpoint of the folders, or rolls them back, until this is dropped.
+pub struct Turns {
+    held: Vec<Turn>,
+    /// Whether a rollback was finished that had been interrupted: the folders may have changed.
+    pub has_finished: bool,
+}
+
+/// Waits for the turn of the sessions whose folders are about to be changed.
+pub fn turns(store: &Store, reached: &[Overwritten], restored: &Checkpoint, progress: &dyn Progress) -> Result<Turns> {
+    let mut turns = Turns { held: Vec::new(), has_finished: false };
+    let changed = reached.iter().filter(|found| !found.paths.is_empty());
+    for session in changed.filter_map(|found| found.folder.keeper(restored)) {
+        turns.has_finished |= rollback::open(session).is_some();
+        let turn = rollback::settle(store, &session.id, TURN_LIMIT, &actor(), &told, progress).inspect_err(|_| hint())?;
+        turns.held.push(turn.ok_or_else(|| rollback::busy(&session.id))?);
+    }
+    Ok(turns)
+}
+
+/// A safety checkpoint that was made.
+pub struct Safety {
+    id: String,
+    session: String,
+    folder: PathBuf,
+    is_rest: bool,
+}
+
+impl Overwritten {
+    fn session(&self, restored: &Checkpoint) -> &str {
+        self.folder.keeper(restored).map(|session| session.id.as_str()).unwrap_or_default()
+    }
+
+    /// The folder, and the session that gets its safety checkpoint, for messages; none where nothing is overwritten.
+    pub fn shown(&self, restored: &Checkpoint) -> Option<String> {
+        (!self.paths.is_empty()).then(|| format!("{} (session {})", self.folder.shown(), self.session(restored)))
+    }
+
+    /// Makes safety checkpoints that hold what is overwritten; none where nothing is.
+    pub fn secure(
+        &self,
+        context: &Context,
+        store: &Store,
+        restored: &Checkpoint,
+        progress: &dyn Progress,
+    ) -> Result<Vec<Safety>> {
+        let Some(session) = self.folder.keeper(restored).filter(|_| !self.paths.is_empty()) else { return Ok(Vec::new()) };
+        let (settings, actor) = (context.config(&self.folder.path)?, actor());
+        let wanted = Wanted {
+            session,
+            workspace: &self.folder.path,
+            message: format!("before the restore of {}", restored.id()),
+            rules: None,
+            conversation: Conversation::of(Some(session), None, config_folder()),
+            settings: &settings,
+            actor: &actor,
+            variable: &variable,
+        };
+        let made = overwrite::secure(store, wanted, &self.paths, progress).inspect_err(|_| hint())?;
+        let safety = |(i, made): (usize, &Checkpoint)| Safety {
+            id: made.id(),
+            session: session.id.clone(),
+            folder: self.folder.path.clone(),
+            is_rest: i > 0,
+        };
+        Ok(made.iter().enumerate().map(safety).collect())
+    }
+}
+
+impl Safety {
+    /// What was made, and how to get back to it.
+    pub fn remark(&self) -> String {
+        let folder = human::path(self.folder.as_os_str().as_bytes());
+        match self.is_rest {
+            false => format!(
+                "Safety checkpoint of {folder} (session {}): {id}; `parhelia checkpoint restore {id} --to {folder} --in-place --delete` \
+                 goes back to it.",
+                self.session,
+                id = self.id
+            ),
+            true => format!(
+                "What that leaves out and was overwritten: {id}; `parhelia checkpoint restore {id} --to {folder} --in-place` brings it back.",
+                id = self.id
+            ),
+        }
+    }
+
+    /// The same for programs.
+    pub fn to_json(&self) -> Value {
+        json!({ "id": self.id, "session": self.session, "workspace": human::path(self.folder.as_os_str().as_bytes()) })
+    }
+
+    /// Its id.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+}
