@@ -4,6 +4,7 @@ use std::{ffi::OsString, time::Duration};
 
 use parhelia_session::{
     agent::{Agent, Resume, Trouble, new_conversation_id, resume_argv, trouble},
+    environment::Request,
     inject::{Budget, Why, fallback_prompt},
     resume::{self, Restored},
     run,
@@ -43,7 +44,7 @@ pub(super) fn start(
         let ended = supervised(context, store, prepared, current, args, &prepared.argv, None)?;
         std::process::exit(i32::from(ended.code));
     };
-    let settings = settings(agent, &prepared.workspace, store)?;
+    let settings = settings(agent, prepared.config.as_ref(), &prepared.workspace, store)?;
     let prompt = args.prompt.clone().or_else(|| agent.is_headless().then(|| GO_ON.to_owned()));
     let resume = Resume { permission_mode: prepared.permission_mode.clone(), prompt, settings, ..Resume::default() };
     if restored.transcript.is_some() {
@@ -81,12 +82,15 @@ fn supervised(
     let mut environment = environment(store, current);
     environment.extend(prepared.environment());
     let looked_at = prepared.agent.as_ref().map(|_| env::request(context, &prepared.workspace, argv)).transpose();
+    let looked_at = looked_at
+        .map(|request| request.map(|request| Request { variables: own_variables(request.variables, prepared), ..request }));
     let (request, config) =
         supervise::or_ended(store, current, looked_at.and_then(|request| Ok((request, context.config(&prepared.workspace)?))))?;
     let wanted = Supervised {
         current,
         argv,
         environment,
+        config_folder: prepared.config.clone(),
         folder: prepared.workspace.clone(),
         conversation,
         is_headless: prepared.agent.as_ref().is_some_and(Agent::is_headless),
@@ -96,6 +100,15 @@ fn supervised(
         is_quiet: context.global.quiet,
     };
     supervise::or_ended(store, current, supervise::supervise(store, &wanted))
+}
+
+/// The variables of the agent, which has the folder of its own that it had.
+fn own_variables(mut variables: Vec<(OsString, OsString)>, prepared: &Prepared) -> Vec<(OsString, OsString)> {
+    for (name, value) in supervise::own_folder(prepared.config.as_ref()) {
+        variables.retain(|(known, _)| *known != *name);
+        variables.extend(value.map(|value| (name.into(), value)));
+    }
+    variables
 }
 
 /// Whether the agent has not come to life with its conversation. A headless one says so, and in tmux the screen of another one; else it is
