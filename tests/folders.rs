@@ -136,7 +136,10 @@ fn rollback_of_latest_leaves_other_folders_alone() {
     write(&two.a.join("work"), b"edited in a").unwrap();
     let said = two.expect(&two.a, 0, &["checkpoint", "rollback", "latest", "--yes"]);
     assert!(said.contains(&text(&two.a)), "{said}");
-    assert_eq!((fs::read(two.a.join("work")).unwrap(), fs::read(two.b.join("work")).unwrap()), (b"of a".into(), b"edited".into()));
+    assert_eq!(
+        (fs::read(two.a.join("work")).unwrap(), fs::read(two.b.join("work")).unwrap()),
+        (b"of a".into(), b"edited".into())
+    );
     // Named, it may be rolled back from anywhere.
     two.expect(&elsewhere, 0, &["checkpoint", "rollback", "b@latest", "--yes"]);
     assert_eq!(fs::read(two.b.join("work")).unwrap(), b"of b");

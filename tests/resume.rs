@@ -52,7 +52,7 @@ fn killed(live: &Live) -> String {
 fn runs_processes(session: &str, live: &Live) -> usize {
     let store = Store::open(&live.store(), &Default::default()).unwrap();
     let runs = store.view().session(session).unwrap().unwrap().runs;
-    let of = |run: &String| found(run, None, &live.agent.workspace()).unwrap();
+    let of = |run: &String| found(run, &Default::default(), &live.agent.workspace()).unwrap();
     runs.iter().flat_map(of).filter(|found| found.owner == Owner::Run).count()
 }
 

@@ -117,7 +117,8 @@ impl Live {
     pub fn processes(&self, session: &str) -> Vec<Found> {
         let known = self.opened().view().session(session).unwrap_or_else(|e| panic!("{session}: {e}"));
         let runs = known.map(|session| session.runs).unwrap_or_default();
-        let of = |run: &String| found(run, None, &self.agent.workspace()).unwrap_or_else(|e| panic!("run {run}: {e}"));
+        let of =
+            |run: &String| found(run, &Default::default(), &self.agent.workspace()).unwrap_or_else(|e| panic!("run {run}: {e}"));
         runs.iter().flat_map(of).filter(|found| found.owner == Owner::Run).collect()
     }
 

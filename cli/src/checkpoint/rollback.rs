@@ -28,7 +28,7 @@ use crate::{
     exit::{Code, Failure, Result},
     human,
     output::Style,
-    session::agent::{actor, config_folder, variable},
+    session::agent::{actor, config_of, leftovers, other_folder, variable},
 };
 
 /// Flags of both.
@@ -204,12 +204,14 @@ pub fn roll_in_turn(
     how: &How,
 ) -> Result<Rolled> {
     let settings = context.config(&workspace_of(store, target)?)?;
+    let session = store.view().session(&target.record.session)?;
+    let config = session.map(|session| config_of(store, &session)).transpose()?.flatten();
     let wanted = Wanted {
         target,
         files_only: how.files_only,
         force: how.force,
         stop: how.stop,
-        config: config_folder(),
+        config: config.as_ref().map(|config| config.path.clone()),
         settings: &settings,
         variable: &variable,
     };
@@ -219,6 +221,7 @@ pub fn roll_in_turn(
         let progress = context.progress();
         rollback::whole(store, target, None, &progress)?;
     }
+    look.notices.extend(config.as_ref().filter(|_| look.conversation.is_some()).and_then(other_folder));
     for notice in &look.notices {
         tell!("parhelia: {notice}");
     }
@@ -275,23 +278,20 @@ pub fn finish_earlier(context: &Context, store: &Store, session: &str) -> Result
 }
 
 fn stop(store: &Store, look: &Look, run: &parhelia_store::fold::Run) -> Result<()> {
-    let stopped = process::stop(&run.id, run::agent_of(run).as_ref(), &look.workspace, PATIENCE)?;
+    let stopped = process::stop(&run.id, &run::roots_of(run), &look.workspace, PATIENCE)?;
     if !stopped.is_clean() || run::life(run).is_alive() && matches!(run::life(run), run::Life::Agent(_)) {
         return Err(Failure::Usage(format!("the agent of session {} does not end; nothing was changed", look.session.id)));
     }
     let current = run::Current::of(run, Some(&look.session));
-    run::end(store, &current, "stopped for a rollback", Status::Paused, actor())?;
+    run::end(store, &current, rollback::STOPPED, Status::Paused, actor())?;
     Ok(())
 }
 
 /// Processes that a dead run has left behind would go on changing what is restored.
 fn end_leftovers(store: &Store, look: &Look) -> Result<()> {
-    let view = store.refresh()?;
-    for id in &look.session.runs {
-        let Some(run) = view.run(id)?.filter(|run| !run::life(run).is_alive()) else { continue };
-        for (found, _) in process::stop(&run.id, None, &look.workspace, PATIENCE)?.ended {
-            tell!("parhelia: process {} of an earlier run was stopped", found.text());
-        }
+    let stopped = run::stop_leftovers(store, &look.session, &look.workspace, PATIENCE)?;
+    for notice in leftovers(&stopped) {
+        tell!("parhelia: {notice}");
     }
     Ok(())
 }

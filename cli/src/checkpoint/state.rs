@@ -21,7 +21,10 @@ use parhelia_store::{
     id::Ulid,
 };
 
-use crate::exit::{Failure, Result};
+use crate::{
+    exit::{Failure, Result},
+    session::agent::config_of,
+};
 
 /// Where the conversation is.
 #[derive(Debug, clap::Args)]
@@ -74,7 +77,7 @@ pub fn prepare(
     let mut spooled = None;
     let conversation = match (&args.transcript, &args.agent_session, &args.stream_json) {
         (Some(transcript), ..) => Some(Ok(Source::Transcript(Located::from_hook(&absolute(transcript)?)?))),
-        (_, Some(id), _) => Some(Ok(by_id(id)?)),
+        (_, Some(id), _) => Some(Ok(by_id(id, agent::config_folder(env))?)),
         (.., Some(log)) if log.as_os_str() == "-" => {
             let path = spool(store)?;
             spooled = Some(Spooled(path.clone()));
@@ -82,7 +85,10 @@ pub fn prepare(
         }
         (.., Some(log)) => Some(Ok(Source::Stream { log: absolute(log)?, is_copy: false })),
         _ if args.no_conversation => None,
-        _ => known.as_ref().and_then(last_conversation),
+        _ => match &known {
+            Some(session) => last_conversation(session, config_of(store, session)?.map(|config| config.path)),
+            None => None,
+        },
     };
     let git = git::Environment::new(&env, workspace, &store.layout().cache());
     let mut jobs = vec![git_job(workspace.to_owned(), git, config.capture.git_timeout())];
@@ -104,20 +110,19 @@ fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).map_err(|source| Failure::File { action: "find", path: path.to_owned(), source })
 }
 
-fn by_id(id: &str) -> parhelia_session::Result<Source> {
-    let config = agent::config_folder(env).unwrap_or_default();
-    Located::by_session(&config, id).map(Source::Transcript)
+fn by_id(id: &str, config: Option<PathBuf>) -> parhelia_session::Result<Source> {
+    Located::by_session(&config.unwrap_or_default(), id).map(Source::Transcript)
 }
 
 /// The conversation that the session had last: where it was, or where the agent keeps it by now. Not finding one that had turns is no reason
 /// to make no checkpoint; the part fails.
-fn last_conversation(session: &Session) -> Option<Result<Source, String>> {
+fn last_conversation(session: &Session, config: Option<PathBuf>) -> Option<Result<Source, String>> {
     let conversation = session.conversations.last()?;
     let transcript = conversation.transcript.as_ref().map(PathBuf::from).filter(|path| path.exists());
     let located = transcript.and_then(|path| Located::from_hook(&path).ok());
     match located {
         Some(located) => Some(Ok(Source::Transcript(located))),
-        None => match by_id(&conversation.id) {
+        None => match by_id(&conversation.id, config) {
             // The agent has not begun to write it.
             Err(parhelia_session::Error::NoTranscript { .. }) if conversation.turn_count.unwrap_or(0) == 0 => None,
             found => {

@@ -7,7 +7,7 @@ use parhelia_session::{
     inject::{Budget, Input, Why, render},
     process::RUN_MARKER,
     resume,
-    run::{self, Current},
+    run::{self, Current, Sender},
 };
 use parhelia_store::{OpenOptions, Store, fold::Session, id::Ulid, record::Checkpoint};
 use serde_json::json;
@@ -26,11 +26,11 @@ pub struct Answer {
 }
 
 /// Notes that a conversation begins, and says what it should know. Nothing where there is nothing to say.
-pub fn answer(store: Result<PathBuf>, event: &Event, budget: Budget) -> Result<Option<Answer>> {
+pub fn answer(store: Result<PathBuf>, event: &Event, sender: &Sender, budget: Budget) -> Result<Option<Answer>> {
     let options = OpenOptions { create: true, lock_timeout: LOCK_LIMIT, ..OpenOptions::default() };
     let store = Store::open(&store?, &options)?;
-    let Some(current) = run::run_of(&store, event, true, run::agent_above(), &variable)? else { return Ok(None) };
-    mark(&current);
+    let Some(current) = run::run_of(&store, event, true, sender, &variable)? else { return Ok(None) };
+    mark(&current, sender);
     let Some(input) = input(&store, &current, event)? else { return Ok(None) };
     let said = render(&input, budget);
     let output = json!({ "hookEventName": event.hook_event_name, "additionalContext": said.text });
@@ -47,8 +47,9 @@ pub fn answer(store: Result<PathBuf>, event: &Event, budget: Budget) -> Result<O
 }
 
 /// Lets commands of an agent that was started by hand carry the run's marker, so that they are known when the agent is dead.
-fn mark(current: &Current) {
-    let Some(path) = variable("CLAUDE_ENV_FILE").filter(|_| variable(RUN_MARKER).is_none()) else { return };
+fn mark(current: &Current, sender: &Sender) {
+    let is_marked = sender.marker.as_ref() == Some(&current.run);
+    let Some(path) = variable("CLAUDE_ENV_FILE").filter(|_| !is_marked) else { return };
     if let Ok(mut file) = std::fs::File::options().append(true).create(true).open(PathBuf::from(path)) {
         let _ = writeln!(file, "export {RUN_MARKER}={}", current.run);
     }

@@ -6,7 +6,6 @@ mod log;
 mod work;
 
 pub use answer::mounted_at;
-pub use work::is_work;
 
 use std::{
     io::{Read, Write},
@@ -17,11 +16,16 @@ use std::{
     time::Duration,
 };
 
-use parhelia_session::{hooks::Event, inject::Budget, run::is_nested};
+use parhelia_session::{
+    hooks::Event,
+    inject::Budget,
+    run::{Sender, is_nested},
+};
 
 use crate::{
     context::Context,
     exit::{Code, Result},
+    session::agent::variable,
 };
 
 /// Flags of `hook`.
@@ -58,12 +62,14 @@ fn take(context: &Context, event: Event) {
     if is_nested() {
         return log::line(&format!("{}: left to the agent that has started this one", event.hook_event_name));
     }
-    let meaning = event.meaning(std::env::var_os(parhelia_session::process::RUN_MARKER).is_some());
+    // Which of them it is only matters to whoever makes the checkpoint.
+    let meaning = event.meaning(false);
+    let sender = Sender::here(&variable);
     if meaning.tells {
-        let (asked, store) = (event.clone(), context.store_path());
+        let (asked, store, sender) = (event.clone(), context.store_path(), sender.clone());
         let workspace = event.cwd.clone().unwrap_or_else(|| PathBuf::from("."));
         let budget = context.config(&workspace).map_or_else(|_| Budget::default(), |config| Budget::from(&config.inject));
-        match within(ANSWER_LIMIT, move || answer::answer(store, &asked, budget)) {
+        match within(ANSWER_LIMIT, move || answer::answer(store, &asked, &sender, budget)) {
             Some(Ok(Some(answer))) => {
                 // The agent may be gone by now.
                 let _ = writeln!(std::io::stdout(), "{}", answer.text);
@@ -75,7 +81,7 @@ fn take(context: &Context, event: Event) {
         }
     }
     if (meaning.checkpoint.is_some() || meaning.ends)
-        && let Err(e) = work::hand_over(context, &event)
+        && let Err(e) = work::hand_over(context, &event, &sender)
     {
         log::line(&format!("{}: cannot start what makes checkpoints: {e}", event.hook_event_name));
     }

@@ -10,9 +10,8 @@ use std::{
 use parhelia_session::{
     agent::Agent,
     hooks::{Event, Kind},
-    process::Found,
     retention, rollback,
-    run::{self, Conversation, Current, Wanted, hook_actor},
+    run::{self, Conversation, Current, Sender, Wanted, hook_actor},
 };
 use parhelia_store::{
     Store,
@@ -29,11 +28,11 @@ use crate::{context::Context, env, session::agent::variable};
 const TURN_LIMIT: Duration = Duration::from_secs(300);
 /// What this process is started with, first of all.
 const WORDS: [&str; 2] = ["hook", "--work"];
-/// The field of a handed-over event that names the agent.
-const ABOVE: &str = "parhelia_agent";
+/// The field of a handed-over event that tells of the process that it comes from: the one that does the work has no agent above it.
+const SENDER: &str = "parhelia_sender";
 
 /// Starts the process that does it, and gives it the event.
-pub fn hand_over(context: &Context, event: &Event) -> io::Result<()> {
+pub fn hand_over(context: &Context, event: &Event, sender: &Sender) -> io::Result<()> {
     let program = std::env::current_exe()?;
     let mut command = Command::new(program);
     command.args(WORDS);
@@ -62,21 +61,12 @@ pub fn hand_over(context: &Context, event: &Event) -> io::Result<()> {
         "reason": event.reason,
         "agent_id": event.agent_id,
         "error": event.error,
-        // The process that does it has no agent above it.
-        ABOVE: run::agent_above().map(|(agent, argv)| {
-            let argv: Vec<_> = argv.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-            json!({ "agent": agent, "argv": argv })
-        }),
+        SENDER: sender,
     });
     match child.stdin.take() {
         Some(mut pipe) => pipe.write_all(short.to_string().as_bytes()),
         None => Ok(()),
     }
-}
-
-/// Whether a process does what a hook has handed over: it ends by itself, and is nothing that the agent has left behind.
-pub fn is_work(found: &Found) -> bool {
-    found.command.contains(&WORDS.join(" "))
 }
 
 /// Reads the event, and does what it asks for.
@@ -96,14 +86,18 @@ pub fn run(context: &Context) {
 
 fn work(context: &Context, event: &Event) -> crate::exit::Result<String> {
     let store = context.open_with(true)?;
-    let is_launched = variable(parhelia_session::process::RUN_MARKER).is_some();
+    let sender: Sender = event.more.get(SENDER).and_then(|value| serde_json::from_value(value.clone()).ok()).unwrap_or_default();
+    let is_launched = run::current(&store, &sender, event.cwd.as_deref())?.is_some();
     let meaning = event.meaning(is_launched);
-    let Some(current) = run::run_of(&store, event, meaning.checkpoint.is_some(), above(event), &variable)? else {
+    let Some(current) = run::run_of(&store, event, meaning.checkpoint.is_some(), &sender, &variable)? else {
         return Ok("belongs to no session".into());
     };
     let turn = rollback::settle(&store, &current.session, TURN_LIMIT, &hook_actor(), &log::line, &())?;
     if turn.is_none() {
         return Ok("nothing was captured: another process still captures the session, or rolls it back".into());
+    }
+    if store.view().run(&current.run)?.is_some_and(|run| run.exit_reason.as_deref() == Some(rollback::STOPPED)) {
+        return Ok("nothing was captured: the run was stopped for a rollback meanwhile".into());
     }
     note_permission_mode(&store, &current, event)?;
     if event.kind() == Kind::Prompt {
@@ -112,7 +106,7 @@ fn work(context: &Context, event: &Event) -> crate::exit::Result<String> {
     let mut done = "noted".to_owned();
     if let Some(wanted) = meaning.checkpoint {
         let config = context.config(&current.workspace)?;
-        let argv = match above(event) {
+        let argv = match sender.above() {
             Some((_, argv)) => argv,
             None => env::argv(store.view().run(&current.run)?.as_ref()),
         };
@@ -165,14 +159,6 @@ fn work(context: &Context, event: &Event) -> crate::exit::Result<String> {
         log::line(&format!("{}: the run's lease was not renewed: {e}", event.hook_event_name));
     }
     Ok(done)
-}
-
-/// The agent that sent the event.
-fn above(event: &Event) -> Option<run::Agents> {
-    let value = event.more.get(ABOVE)?;
-    let agent = serde_json::from_value(value.get("agent")?.clone()).ok()?;
-    let argv: Vec<String> = serde_json::from_value(value.get("argv")?.clone()).ok()?;
-    Some((agent, argv.into_iter().map(Into::into).collect()))
 }
 
 /// The agent is resumed in the mode that it was in last.

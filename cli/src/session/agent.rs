@@ -7,12 +7,12 @@ use std::{
 };
 
 use parhelia_session::{
-    agent::{self, Agent},
+    agent::{self, Agent, ConfigFolder},
     hooks::{self, HookCommand},
-    process::{RUN_MARKER, SESSION_MARKER},
-    run::Current,
+    process::{Ended, Owner, RUN_MARKER, SESSION_MARKER, Stopped},
+    run::{self, Current},
 };
-use parhelia_store::{Store, event::Actor};
+use parhelia_store::{Store, event::Actor, fold::Session};
 use serde_json::Value;
 
 use crate::exit::{Failure, Result};
@@ -33,6 +33,22 @@ pub fn config_folder() -> Option<PathBuf> {
     agent::config_folder(variable)
 }
 
+/// The folder in which the agent of a session keeps its conversations: the recorded one, else that of this process's environment.
+pub fn config_of(store: &Store, session: &Session) -> Result<Option<ConfigFolder>> {
+    Ok(run::config_of_session(store, session)?.or_else(|| ConfigFolder::of(variable)))
+}
+
+/// Says so where the agent's own folder is not the one that it would find here.
+pub fn other_folder(config: &ConfigFolder) -> Option<String> {
+    let here = ConfigFolder::of(variable);
+    if here.as_ref().is_some_and(|here| here.is_same(config)) {
+        return None;
+    }
+    let theirs = config.path.display();
+    let here = here.map_or_else(|| "has none".to_owned(), |here| format!("has {} ({})", here.path.display(), here.variable));
+    Some(format!("the agent's own folder is {theirs} ({}), as it was; this shell {here}", config.variable))
+}
+
 /// The environment of everything that a run starts.
 pub fn environment(store: &Store, current: &Current) -> Vec<(String, OsString)> {
     let path = fs::canonicalize(store.path()).unwrap_or_else(|_| store.path().to_owned());
@@ -43,13 +59,30 @@ pub fn environment(store: &Store, current: &Current) -> Vec<(String, OsString)> 
     ]
 }
 
+/// Tells what became of processes that dead runs have left behind.
+pub fn leftovers(stopped: &Stopped) -> Vec<String> {
+    let ended = stopped.ended.iter().map(|(found, how)| match how {
+        Ended::Not => format!("process {} of an earlier run could not be stopped", found.text()),
+        _ => format!("process {} of an earlier run was stopped", found.text()),
+    });
+    let others = stopped.others.iter().map(|found| match found.owner {
+        Owner::Marked => format!(
+            "process {} has {RUN_MARKER} of an earlier run, but neither descends from its agent nor works in the workspace on its own; it \
+             was left alone",
+            found.text()
+        ),
+        _ => format!("process {} works in the workspace, and was left alone", found.text()),
+    });
+    ended.chain(others).collect()
+}
+
 /// The agent's settings with our hooks, for one start: nothing where they are installed already, or the agent runs none.
-pub fn settings(agent: &Agent, workspace: &Path, store: &Store) -> Result<Option<String>> {
+pub fn settings(agent: &Agent, config: Option<&ConfigFolder>, workspace: &Path, store: &Store) -> Result<Option<String>> {
     if !agent.has_hooks() {
         tell!("parhelia: the agent is started without hooks, so that checkpoints are made every few minutes only");
         return Ok(None);
     }
-    let places = [config_folder(), Some(workspace.join(".claude"))];
+    let places = [config.map(|config| config.path.clone()), Some(workspace.join(".claude"))];
     let own = fs::canonicalize(store.path()).ok();
     // Hooks that name another store keep what they capture there.
     // What only a shell can tell is taken for this one: two sets of hooks would do everything twice.

@@ -13,7 +13,7 @@ use parhelia_store::{
     record::Trigger,
 };
 
-use super::agent::{actor, config_folder, variable};
+use super::agent::{actor, config_of, variable};
 use crate::{
     checkpoint::rollback::told,
     context::Context,
@@ -40,7 +40,7 @@ pub fn of_session(
         return Err(rollback::busy(&session.id).into());
     }
     let session = &store.view().session(&session.id)?.unwrap_or_else(|| session.clone());
-    let conversation = Conversation::of(Some(session), None, config_folder());
+    let conversation = Conversation::of(Some(session), None, config_of(store, session)?.map(|config| config.path));
     let config = context.config(&workspace)?;
     let wanted = Wanted {
         session: &session.id,

@@ -6,9 +6,8 @@ use std::{ffi::OsString, io::IsTerminal, path::PathBuf, time::Duration};
 
 use jiff::Timestamp;
 use parhelia_session::{
-    agent::{Agent, Bypass},
+    agent::{Agent, Bypass, ConfigFolder},
     environment::missing,
-    process,
     resume::{self, Choice, Restored, Workspace},
     rollback::{self, Turn},
     run::{self, Begin, Life},
@@ -27,7 +26,7 @@ use serde_json::json;
 
 use self::start::start;
 use super::{
-    agent::{actor, config_folder, variable},
+    agent::{actor, config_of, leftovers, other_folder, variable},
     recover,
     supervise::{self, tmux_here},
     tmux,
@@ -119,6 +118,8 @@ pub(super) struct Prepared {
     pub workspace: PathBuf,
     conversation: Option<String>,
     permission_mode: Option<String>,
+    /// The agent's own folder.
+    pub config: Option<ConfigFolder>,
     seen_epoch: u64,
     notices: Vec<String>,
     /// Keeps the checkpoint there until everything is back.
@@ -268,6 +269,7 @@ fn go_on(context: &Context, store: &Store, args: &Args, session: Session, run: &
         workspace: current.workspace.clone(),
         conversation: run.conversation.clone(),
         permission_mode: run.permission_mode.clone(),
+        config: run::config_of(&run),
         seen_epoch: run.epoch,
         notices: notices.unwrap_or_default(),
         pin: None,
@@ -394,8 +396,21 @@ fn prepare(store: &Store, args: &Args, session: Session, last: Option<&Run>) -> 
             if bypass == Bypass::On { "without permission checks" } else { "with the choice to turn permission checks off" };
         notices.push(format!("the agent is started {what}, as it was"));
     }
-    let mut prepared =
-        Prepared { session, agent, argv, choice, workspace, conversation, permission_mode, seen_epoch, notices, pin: None };
+    let config = config_of(store, &session)?;
+    notices.extend(config.as_ref().filter(|_| agent.is_some()).and_then(other_folder));
+    let mut prepared = Prepared {
+        session,
+        agent,
+        argv,
+        choice,
+        workspace,
+        conversation,
+        permission_mode,
+        config,
+        seen_epoch,
+        notices,
+        pin: None,
+    };
     let variables: Vec<String> =
         prepared.environment().into_iter().map(|(name, _)| name).filter(|name| name != RESUMED_FROM).collect();
     if !variables.is_empty() {
@@ -436,6 +451,7 @@ fn take_over(
             folder: prepared.workspace.clone(),
             conversation,
             permission_mode: prepared.permission_mode.clone(),
+            config: prepared.config.clone(),
             resumed_from: prepared.choice.checkpoint.as_ref().map(|c| c.record.id),
             seen_epoch: Some(seen_epoch),
             tmux,
@@ -453,21 +469,8 @@ fn take_over(
 
 /// Stops what the dead run has left behind, and sees to workspace and conversation.
 fn bring_back(context: &Context, store: &Store, prepared: &mut Prepared, args: &Args) -> Result<Restored> {
-    for run in &prepared.session.runs {
-        let stopped = process::stop(run, None, &prepared.workspace, PATIENCE)?;
-        for (found, how) in &stopped.ended {
-            prepared.notices.push(match how {
-                process::Ended::Not => format!("process {} of an earlier run could not be stopped", found.text()),
-                _ => format!("process {} of an earlier run was stopped", found.text()),
-            });
-        }
-        if Some(run) == prepared.session.run.as_ref() {
-            let others = stopped.others.iter().filter(|found| found.owner == process::Owner::Unknown);
-            prepared
-                .notices
-                .extend(others.map(|found| format!("process {} works in the workspace, and was left alone", found.text())));
-        }
-    }
+    let stopped = run::stop_leftovers(store, &prepared.session, &prepared.workspace, PATIENCE)?;
+    prepared.notices.extend(leftovers(&stopped));
     let progress = context.progress();
     let checkpoint = prepared.choice.checkpoint.as_ref();
     match resume::bring_back(store, checkpoint, &prepared.workspace, &progress as &dyn Progress)? {
@@ -506,7 +509,8 @@ fn skipped(report: &Report) -> Option<String> {
 
 /// Sees to it that the agent finds its conversation, `exactly` as it is in the checkpoint or as it goes on on disk.
 fn conversation(store: &Store, prepared: &Prepared, exactly: bool) -> Result<Restored> {
-    let (Some(id), Some(config)) = (&prepared.conversation, config_folder()) else { return Ok(Restored::default()) };
-    let (aside, checkpoint) = (resume::aside(&config, &prepared.session.id), prepared.choice.checkpoint.as_ref());
-    Ok(resume::put_back(store, checkpoint, id, &config, &prepared.workspace, &aside, exactly)?)
+    let (Some(id), Some(config)) = (&prepared.conversation, &prepared.config) else { return Ok(Restored::default()) };
+    let config = config.path.as_path();
+    let (aside, checkpoint) = (resume::aside(config, &prepared.session.id), prepared.choice.checkpoint.as_ref());
+    Ok(resume::put_back(store, checkpoint, id, config, &prepared.workspace, &aside, exactly)?)
 }

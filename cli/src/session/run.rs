@@ -7,13 +7,13 @@ use std::{
 };
 
 use parhelia_session::{
-    agent::{Agent, new_conversation_id},
+    agent::{Agent, ConfigFolder, new_conversation_id},
     run::{self, Begin},
 };
 use serde_json::json;
 
 use super::{
-    agent::{actor, environment, settings},
+    agent::{actor, environment, settings, variable},
     supervise::{self, Supervised},
     tmux,
 };
@@ -63,8 +63,12 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     }
     let new = agent.as_ref().filter(|agent| !agent.chooses_itself()).map(|_| new_conversation_id());
     let conversation = agent.as_ref().and_then(Agent::conversation).or(new);
+    let config_folder = ConfigFolder::of(variable);
     let argv = match &agent {
-        Some(agent) => agent.launch_argv(conversation.as_deref(), settings(agent, &workspace, &store)?.as_deref()),
+        Some(agent) => {
+            let settings = settings(agent, config_folder.as_ref(), &workspace, &store)?;
+            agent.launch_argv(conversation.as_deref(), settings.as_deref())
+        }
         None => args.command.clone(),
     };
     let request = agent.as_ref().map(|_| env::request(context, &workspace, &argv)).transpose()?;
@@ -80,6 +84,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
             conversation: conversation.clone(),
             permission_mode: agent.as_ref().and_then(Agent::permission_mode),
             tmux: supervise::tmux_here(),
+            config: config_folder.clone(),
             launcher: supervise::this_process()?,
             actor: actor(),
             ..Begin::default()
@@ -98,6 +103,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
             current: &current,
             argv: &argv,
             environment: environment(&store, &current),
+            config_folder,
             folder: workspace,
             conversation,
             is_headless: agent.as_ref().is_some_and(Agent::is_headless),

@@ -14,7 +14,7 @@ use std::{
 };
 
 use parhelia_session::{
-    agent::{Trouble, does_not_know, trouble},
+    agent::{ConfigFolder, Trouble, does_not_know, trouble},
     config::Config,
     environment::Request,
     process::{self, Identity},
@@ -32,10 +32,9 @@ use rustix::{
     process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
 };
 
-use super::agent::{actor, config_folder, variable};
+use super::agent::{actor, variable};
 use crate::{
     exit::{Failure, Result},
-    hook::is_work,
     limits,
 };
 
@@ -59,6 +58,8 @@ pub struct Supervised<'a> {
     pub argv: &'a [OsString],
     /// Variables that are added.
     pub environment: Vec<(String, OsString)>,
+    /// The agent's own folder.
+    pub config_folder: Option<ConfigFolder>,
     /// Where it starts.
     pub folder: PathBuf,
     /// The conversation's id.
@@ -227,12 +228,23 @@ fn start(wanted: &Supervised<'_>) -> Result<Child> {
     let (program, arguments) = wanted.argv.split_first().ok_or_else(|| lost("there is nothing to start"))?;
     let mut command = Command::new(program);
     command.args(arguments).current_dir(&wanted.folder).envs(wanted.environment.iter().map(|(name, value)| (name, value)));
+    for (name, value) in own_folder(wanted.config_folder.as_ref()) {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
     let failed = |source| Failure::File { action: "start", path: program.into(), source };
     // In tmux, an interactive agent keeps its terminal, as what it says can be seen on the screen.
     if wanted.resumes.is_some() && (wanted.is_headless || tmux_here().is_none()) {
         command.stderr(Stdio::piped());
     }
     limits::for_others(|| command.spawn()).map_err(failed)
+}
+
+/// The variables by which the agent finds its own folder, where this process's name another one.
+pub fn own_folder(config: Option<&ConfigFolder>) -> Vec<(String, Option<OsString>)> {
+    config.map(|config| config.environment(ConfigFolder::of(variable).as_ref())).unwrap_or_default()
 }
 
 /// What the agent says on standard error: passed on, and its end kept.
@@ -324,7 +336,7 @@ fn checkpoint(
     let current = session.as_ref().and_then(|session| run::conversation_of(session, &wanted.current.run));
     let id = current.or_else(|| wanted.conversation.clone());
     let conversation = match &id {
-        Some(id) => Conversation::of(session.as_ref(), Some(id), config_folder()),
+        Some(id) => Conversation::of(session.as_ref(), Some(id), wanted.config_folder.as_ref().map(|config| config.path.clone())),
         None => Conversation::None,
     };
     let made = run::make(
@@ -378,7 +390,7 @@ fn finish(store: &Store, wanted: &Supervised<'_>, status: ExitStatus, asked: Opt
     let has_failed = trigger == Trigger::Error;
     // What the agent's hooks have handed over comes before the last checkpoint, not behind it.
     let until = Instant::now() + TURN_LIMIT;
-    for work in processes(wanted).filter(is_work) {
+    for work in processes(wanted).filter(process::Found::is_hook_work) {
         work.ends_within(until.saturating_duration_since(Instant::now()));
     }
     note(checkpoint(store, wanted, trigger, &reason, false), "no last checkpoint was made");
@@ -388,15 +400,16 @@ fn finish(store: &Store, wanted: &Supervised<'_>, status: ExitStatus, asked: Opt
     if !wanted.is_quiet || has_failed {
         say(format_args!("the agent {reason}. To go on: parhelia session resume {}", wanted.current.session));
     }
-    for left in processes(wanted).filter(|found| !is_work(found)) {
+    for left in processes(wanted).filter(|found| !found.is_hook_work()) {
         say(format_args!("left behind by the agent: {}", left.text()));
     }
 }
 
-/// The processes of the run that still live.
+/// What still lives and carries the run's marker.
 fn processes(wanted: &Supervised<'_>) -> impl Iterator<Item = process::Found> {
-    let found = process::found(&wanted.current.run, None, &wanted.current.workspace).unwrap_or_default();
-    found.into_iter().filter(|found| found.owner == process::Owner::Run)
+    let current = wanted.current;
+    let found = process::found(&current.run, &process::Roots::default(), &current.workspace).unwrap_or_default();
+    found.into_iter().filter(|found| matches!(found.owner, process::Owner::Run | process::Owner::Marked))
 }
 
 fn how(status: ExitStatus) -> String {

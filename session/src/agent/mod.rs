@@ -2,6 +2,7 @@
 //! lies, and how to tell that it did not come to life.
 
 mod argv;
+mod config;
 mod open;
 mod place;
 mod repair;
@@ -10,8 +11,9 @@ mod trouble;
 mod words;
 
 pub use argv::{Agent, Bypass, Resume, new_conversation_id, resume_argv};
+pub use config::{ConfigFolder, config_folder};
 pub use open::{Open, open, open_in};
-pub use place::{config_folder, copies, gather, slug, transcript_path};
+pub use place::{copies, gather, slug, transcript_path};
 pub use repair::{Repaired, repair, whole_bytes};
 pub use secrets::secrets;
 pub use trouble::{Trouble, does_not_know, trouble};

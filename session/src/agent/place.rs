@@ -1,7 +1,6 @@
 //! Where the agent keeps a conversation, and how to see to it that there is one copy.
 
 use std::{
-    ffi::OsString,
     fs, io,
     path::{Path, PathBuf},
     time::SystemTime,
@@ -11,12 +10,6 @@ use crate::error::{Error, IoContext, Result};
 
 /// A folder's name under `projects` is cut here, in bytes, and a hash is put behind it.
 const SLUG_BYTES_MAX: usize = 200;
-
-/// The agent's own folder, as its environment names it: `CLAUDE_CONFIG_DIR`, or `.claude` in the home folder.
-pub fn config_folder(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    let set = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    set("CLAUDE_CONFIG_DIR").or_else(|| set("HOME").map(|home| home.join(".claude")))
-}
 
 /// The name under `projects` that the agent gives a folder: everything but ASCII letters and digits is `-`.
 ///
@@ -160,16 +153,5 @@ mod tests {
         assert!(fs::metadata(&place).unwrap().modified().unwrap().elapsed().unwrap().as_secs() < 60);
         assert!(gather(&config, id, &place, &aside).unwrap().is_empty());
         assert!(copies(&folder.path().join("nothing"), id).unwrap().is_empty());
-    }
-
-    #[test]
-    fn the_config_folder_is_what_the_environment_says() {
-        let of = |pairs: &'static [(&str, &str)]| {
-            config_folder(move |name| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| OsString::from(v)))
-        };
-        assert_eq!(of(&[("HOME", "/h"), ("CLAUDE_CONFIG_DIR", "/c")]), Some("/c".into()));
-        assert_eq!(of(&[("HOME", "/h"), ("CLAUDE_CONFIG_DIR", "")]), Some("/h/.claude".into()));
-        assert_eq!(of(&[("HOME", ""), ("CLAUDE_CONFIG_DIR", "")]), None);
-        assert_eq!(of(&[]), None);
     }
 }

@@ -23,6 +23,8 @@ pub(super) struct Stat {
     pub name: String,
     pub state: char,
     pub parent: i32,
+    pub group: i32,
+    pub session: i32,
     pub start_time: u64,
 }
 
@@ -41,6 +43,8 @@ impl Stat {
             name: head.split_once('(')?.1.to_owned(),
             state: fields.first()?.chars().next()?,
             parent: fields.get(1)?.parse().ok()?,
+            group: fields.get(2)?.parse().ok()?,
+            session: fields.get(3)?.parse().ok()?,
             start_time: fields.get(19)?.parse().ok()?,
         })
     }
@@ -65,6 +69,20 @@ impl Identity {
     }
 }
 
+/// This process and those that it descends from, itself first.
+pub fn ancestors() -> Vec<Identity> {
+    let mut line: Vec<Identity> = Vec::new();
+    let mut next = std::process::id() as i32;
+    while next > 0
+        && !line.iter().any(|known| known.process == next)
+        && let Ok(identity) = Identity::of(next)
+    {
+        next = parent(next).unwrap_or(0);
+        line.push(identity);
+    }
+    line
+}
+
 /// The parent of a process.
 pub fn parent(process: i32) -> Option<i32> {
     Stat::of(process).map(|stat| stat.parent)
@@ -87,9 +105,9 @@ mod tests {
 
     #[test]
     fn names_with_brackets_do_not_confuse() {
-        let rest = "S 7 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 1 2";
+        let rest = "S 7 8 9 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 1 2";
         let stat = Stat::parse(format!("42 (a) b (c)) {rest}").as_bytes()).unwrap();
-        assert_eq!(stat, Stat { name: "a) b (c)".into(), state: 'S', parent: 7, start_time: 987_654 });
+        assert_eq!(stat, Stat { name: "a) b (c)".into(), state: 'S', parent: 7, group: 8, session: 9, start_time: 987_654 });
         assert_eq!(Stat::parse(b"42 (a) S 7"), None);
         assert_eq!(Stat::parse(b""), None);
     }

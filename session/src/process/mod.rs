@@ -1,15 +1,16 @@
 //! Processes of a run: which they are, whether the agent lives, and stopping what outlived it.
 //!
 //! A process number proves nothing: numbers are given anew. A process belongs to a run if the run's marker is in the environment it was
-//! started with, read while a pidfd holds the process. Whatever lacks that proof is named and left alone.
+//! started with, read while a pidfd holds the process, and if it descends from the run's agent or works in the workspace. Whatever lacks
+//! that proof is named and left alone.
 
 mod identity;
 mod stop;
 mod survey;
 
-pub use identity::{Identity, boot_id, host_name, parent};
+pub use identity::{Identity, ancestors, boot_id, host_name, parent};
 pub use stop::{Ended, Stopped, stop};
-pub use survey::{Found, Owner, found};
+pub use survey::{Found, Owner, Roots, canonical, found};
 
 /// The variable that marks every process of a run. Its value is the run's id.
 pub const RUN_MARKER: &str = "PARHELIA_RUN_ID";

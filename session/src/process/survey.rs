@@ -1,6 +1,10 @@
 //! Which processes belong to a run, and which others work in its folder.
+//!
+//! The run's marker is inherited by whatever a tool starts, also by what is nobody's tool any more: a tmux server, and everything in its
+//! panes. It proves a process to be the run's only together with descent from the run's agent, or a working folder in the workspace.
 
 use std::{
+    collections::HashMap,
     fs::{self, File},
     io::Read,
     os::{fd::OwnedFd, unix::ffi::OsStrExt},
@@ -12,7 +16,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::{
     RUN_MARKER,
-    identity::{Identity, Stat, boot_id},
+    identity::{Identity, Stat, ancestors, boot_id},
 };
 use crate::{
     error::{IoContext, Result},
@@ -21,12 +25,34 @@ use crate::{
 
 /// No environment is read further than this, in bytes.
 const ENVIRONMENT_BYTES_MAX: u64 = 4 << 20;
+/// Servers that hold terminals for people, by the names of their processes: they outlive whoever starts them, on purpose.
+const MULTIPLEXERS: [&str; 6] = ["tmux: server", "screen", "SCREEN", "zellij", "dtach", "abduco"];
+/// How the process is started that does what a hook has handed over.
+const HOOK_WORK: &str = " hook --work";
+
+/// The recorded processes from which everything of a run descends.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Roots {
+    /// The run's agent.
+    pub agent: Option<Identity>,
+    /// The process that started it.
+    pub launcher: Option<Identity>,
+}
+
+impl Roots {
+    /// Each that is known.
+    pub fn all(&self) -> impl Iterator<Item = &Identity> {
+        self.agent.iter().chain(&self.launcher)
+    }
+}
 
 /// Whose a process is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// It carries the run's marker, or is its agent.
+    /// It is the run's agent, or carries the run's marker and descends from it or works in the workspace.
     Run,
+    /// It carries the run's marker, and nothing else proves it to be the run's.
+    Marked,
     /// It carries the marker of another run.
     AnotherRun,
     /// Nothing proves whose it is.
@@ -50,44 +76,114 @@ pub struct Found {
     pub(super) fd: OwnedFd,
 }
 
+/// A process as it was looked at.
+struct Seen {
+    identity: Identity,
+    stat: Stat,
+    marker: Option<Vec<u8>>,
+    folder: Option<PathBuf>,
+    works_there: bool,
+    /// None where it can be none of those that are looked for: there may be more processes than descriptors.
+    fd: Option<OwnedFd>,
+}
+
 /// Processes that carry a run's marker, or are its agent as it was recorded, and those without that proof that work in `workspace`. This
 /// process and its ancestors are not among them.
-pub fn found(run: &str, agent: Option<&Identity>, workspace: &Path) -> Result<Vec<Found>> {
-    let mine = ancestors();
+pub fn found(run: &str, roots: &Roots, workspace: &Path) -> Result<Vec<Found>> {
+    let workspace = canonical(workspace);
     let boot = boot_id()?;
     let proc = Path::new("/proc");
-    let mut all = Vec::new();
+    let mut seen = HashMap::new();
     for entry in fs::read_dir(proc).at("read folder", proc)? {
         let Ok(entry) = entry else { continue };
         let Some(process) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
-        if !mine.contains(&process)
-            && let Some(found) = look(process, run, agent, workspace, &boot)
-        {
-            all.push(found);
+        if let Some(found) = look(process, roots, &workspace, &boot) {
+            seen.insert(process, found);
         }
+    }
+    let owners: HashMap<i32, Owner> = seen.iter().map(|(process, one)| (*process, owner(one, &seen, run, roots))).collect();
+    let mine: Vec<i32> = ancestors().into_iter().map(|ancestor| ancestor.process).collect();
+    let mut all = Vec::new();
+    for (process, one) in seen {
+        let (owner, Some(fd)) = (owners[&process], one.fd) else { continue };
+        if mine.contains(&process) || !one.works_there && !matches!(owner, Owner::Run | Owner::Marked) {
+            continue;
+        }
+        let command = command_line(process);
+        all.push(Found { identity: one.identity, name: one.stat.name, command, folder: one.folder, owner, fd });
     }
     all.sort_by_key(|found| found.identity.process);
     Ok(all)
 }
 
-/// `None` where the process has nothing to do with the run, or has gone.
-fn look(process: i32, run: &str, agent: Option<&Identity>, workspace: &Path, boot: &str) -> Option<Found> {
+/// `None` where the process has gone, or is the kernel's own.
+fn look(process: i32, roots: &Roots, workspace: &Path, boot: &str) -> Option<Seen> {
     // First the descriptor, then what is read: so that it is read of the process that the descriptor holds.
     let fd = pidfd_open(Pid::from_raw(process)?, PidfdFlags::empty()).ok()?;
     let stat = Stat::of(process).filter(|stat| !stat.has_ended())?;
     let identity = Identity { process, start_time: stat.start_time, boot_id: boot.to_owned() };
-    let owner = match marker(process).as_deref() {
-        _ if agent == Some(&identity) => Owner::Run,
-        Some(value) if value == run.as_bytes() => Owner::Run,
-        Some(_) => Owner::AnotherRun,
-        None => Owner::Unknown,
-    };
     let folder = fs::read_link(format!("/proc/{process}/cwd")).ok();
-    let works_there = folder.as_deref().is_some_and(|folder| folder.starts_with(workspace));
-    if owner != Owner::Run && !works_there {
-        return None;
+    let works_there = folder.as_deref().is_some_and(|folder| is_below(folder, workspace));
+    let marker = marker(process);
+    let fd = (works_there || marker.is_some() || roots.agent.as_ref() == Some(&identity)).then_some(fd);
+    Some(Seen { identity, stat, marker, folder, works_there, fd })
+}
+
+fn owner(one: &Seen, all: &HashMap<i32, Seen>, run: &str, roots: &Roots) -> Owner {
+    if roots.agent.as_ref() == Some(&one.identity) {
+        return Owner::Run;
     }
-    Some(Found { identity, name: stat.name, command: command_line(process), folder, owner, fd })
+    match &one.marker {
+        None => Owner::Unknown,
+        Some(marker) if marker != run.as_bytes() => Owner::AnotherRun,
+        Some(_) if is_apart(one, all, run) => Owner::Marked,
+        Some(_) if one.works_there || descends(one, all, roots) => Owner::Run,
+        Some(_) => Owner::Marked,
+    }
+}
+
+/// A process and those that it descends from, nearest first, as far as they were seen.
+fn line<'a>(one: &'a Seen, all: &'a HashMap<i32, Seen>) -> impl Iterator<Item = &'a Seen> {
+    // Numbers are given anew, so that what was read at different moments might form a circle.
+    std::iter::successors(Some(one), |one| all.get(&one.stat.parent)).take(all.len())
+}
+
+/// Whether a process belongs to something of its own that a tool has started: a multiplexer with whatever is in its terminals, or what
+/// stands beside an agent of another run.
+fn is_apart(one: &Seen, all: &HashMap<i32, Seen>, run: &str) -> bool {
+    let is_marked = |seen: &&Seen| seen.marker.as_deref() == Some(run.as_bytes());
+    let is_multiplexer = |seen: &Seen| MULTIPLEXERS.contains(&seen.stat.name.as_str());
+    let is_anothers = |seen: &Seen| seen.marker.as_ref().is_some_and(|marker| marker != run.as_bytes());
+    line(one, all).take_while(is_marked).any(is_multiplexer)
+        || all.values().any(|other| is_anothers(other) && other.stat.parent == one.identity.process)
+}
+
+/// Whether a process descends from one of the roots, by its parents or by the group or terminal session that a root led.
+fn descends(one: &Seen, all: &HashMap<i32, Seen>, roots: &Roots) -> bool {
+    roots.all().any(|root| {
+        let is_led = one.identity != *root
+            && one.identity.boot_id == root.boot_id
+            && one.stat.start_time >= root.start_time
+            && (one.stat.group == root.process || one.stat.session == root.process);
+        is_led || line(one, all).skip(1).any(|above| above.identity == *root)
+    })
+}
+
+/// A path as the kernel names it: links followed, as far as it is there.
+pub fn canonical(path: &Path) -> PathBuf {
+    if let Ok(found) = path.canonicalize() {
+        return found;
+    }
+    match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) => canonical(parent).join(name),
+        _ => path.to_owned(),
+    }
+}
+
+/// Whether a working folder is a workspace or lies in it, also where it was removed since.
+fn is_below(folder: &Path, workspace: &Path) -> bool {
+    let removed = || folder.as_os_str().as_bytes().strip_suffix(b" (deleted)").map(parhelia_store::name::as_path);
+    folder.starts_with(workspace) || removed().is_some_and(|folder| folder.starts_with(workspace))
 }
 
 /// The value of the marker in the environment that a process was started with.
@@ -104,22 +200,16 @@ fn command_line(process: i32) -> String {
     words.join(" ").chars().take(200).collect()
 }
 
-/// This process and those that it descends from.
-fn ancestors() -> Vec<i32> {
-    let mut line = vec![std::process::id() as i32];
-    while let Some(parent) = line.last().and_then(|process| Stat::of(*process)).map(|stat| stat.parent)
-        && parent > 0
-        && !line.contains(&parent)
-    {
-        line.push(parent);
-    }
-    line
-}
-
 impl Found {
     /// Whether it ends by itself within that time.
     pub fn ends_within(&self, limit: Duration) -> bool {
         is_readable_within(&self.fd, limit)
+    }
+
+    /// Whether it is a process of ours that does what a hook has handed over: it ends by itself, and is nothing that the agent has left
+    /// behind.
+    pub fn is_hook_work(&self) -> bool {
+        self.command.contains(HOOK_WORK)
     }
 
     /// The process in a few words, for messages.

@@ -19,7 +19,6 @@ use crate::{
     config::Config,
     error::{Error, Result},
     git,
-    process::RUN_MARKER,
     resume::{held, position},
     run::{self, Life},
 };
@@ -133,8 +132,7 @@ impl Look {
         let view = store.view();
         let run = self.session.run.as_deref().map(|id| view.run(id)).transpose()?.flatten();
         let Some(run) = run else { return Ok(()) };
-        let is_inside = (wanted.variable)(RUN_MARKER).is_some_and(|id| id == run.id.as_str());
-        if is_inside {
+        if run::is_inside(&run, wanted.variable) {
             if !self.files_only {
                 self.notices.push("called from inside the agent: files alone go back, the conversation goes on".into());
             }

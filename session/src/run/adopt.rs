@@ -13,11 +13,11 @@ use parhelia_store::{
 
 use super::{
     begin::{Begin, begin, new_session_id, seen},
-    find::{Current, current, of_conversation},
+    find::{Current, Sender, current, of_conversation},
     life::life,
 };
 use crate::{
-    agent::Agent,
+    agent::{Agent, ConfigFolder},
     error::{Error, Result},
     hooks::{Event, Kind},
     process::Identity,
@@ -31,7 +31,7 @@ pub fn hook_actor() -> Actor {
 /// An agent's process, and its command line.
 pub type Agents = (Identity, Vec<OsString>);
 
-/// The run that an event belongs to. `may_begin`: whether one is begun where there is none; `above` is the agent that sent the event.
+/// The run that an event belongs to. `may_begin`: whether one is begun where there is none.
 ///
 /// A conversation that is known belongs to its session, whoever started it; of one that is not, and that no run was launched with, a new
 /// session is made in the agent's folder. What is late, and of an agent that is dead, belongs to the last run.
@@ -39,10 +39,11 @@ pub fn run_of(
     store: &Store,
     event: &Event,
     may_begin: bool,
-    above: Option<Agents>,
+    sender: &Sender,
     variable: &dyn Fn(&str) -> Option<OsString>,
 ) -> Result<Option<Current>> {
-    if let Some(current) = current(store, variable)? {
+    let above = sender.above();
+    if let Some(current) = current(store, sender, event.cwd.as_deref())? {
         let view = store.view();
         note_conversation(store, view.session(&current.session)?.as_ref(), &current, event)?;
         return Ok(Some(current));
@@ -105,6 +106,7 @@ fn adopt(
             seen_epoch: known.as_ref().map(|session| session.epoch),
             tmux: tmux(variable),
             agent: above.map(|(agent, _)| agent),
+            config: event.transcript_path.as_deref().and_then(ConfigFolder::of_transcript).or_else(|| ConfigFolder::of(variable)),
             actor: hook_actor(),
             ..Begin::default()
         },

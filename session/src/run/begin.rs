@@ -15,8 +15,13 @@ use parhelia_store::{
 };
 use serde_json::{Value, json};
 
-use super::{find::Current, lease, life::LAUNCHER};
+use super::{
+    find::{CONFIG_FOLDER, Current},
+    lease,
+    life::LAUNCHER,
+};
 use crate::{
+    agent::ConfigFolder,
     error::{Error, Result},
     process::{Identity, boot_id, host_name},
 };
@@ -48,6 +53,8 @@ pub struct Begin {
     pub tmux: Option<Tmux>,
     /// The agent's process, where it runs already.
     pub agent: Option<Identity>,
+    /// The agent's own folder, where there is one.
+    pub config: Option<ConfigFolder>,
     /// The process that starts the agent and waits for it.
     pub launcher: Option<Identity>,
     /// Who begins it.
@@ -108,6 +115,9 @@ fn fields(begin: &Begin) -> Result<serde_json::Map<String, Value>> {
     let Value::Object(mut fields) = fields else { return Err(Error::Invalid("a run's fields are no object".into())) };
     if let Some(launcher) = &begin.launcher {
         fields.insert(LAUNCHER.into(), json!(launcher));
+    }
+    if let Some(config) = &begin.config {
+        fields.insert(CONFIG_FOLDER.into(), json!(config));
     }
     Ok(fields)
 }

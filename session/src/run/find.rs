@@ -1,18 +1,27 @@
 //! Which run something belongs to.
 
-use std::{ffi::OsString, fs, os::unix::ffi::OsStringExt, path::PathBuf};
+use std::{
+    ffi::OsString,
+    fs,
+    os::unix::ffi::OsStringExt,
+    path::{Path, PathBuf},
+};
 
 use parhelia_store::{
     Store,
     fold::{Place, Run, Session},
     name,
 };
+use serde::{Deserialize, Serialize};
 
-use super::life::{LAUNCHER, Life, life};
+use super::{
+    adopt::Agents,
+    life::{LAUNCHER, Life, life, roots_of},
+};
 use crate::{
-    agent::Agent,
+    agent::{Agent, ConfigFolder},
     error::Result,
-    process::{Identity, RUN_MARKER, parent},
+    process::{Identity, RUN_MARKER, ancestors, canonical, parent},
 };
 
 /// A run that is under way.
@@ -38,12 +47,52 @@ impl Current {
     }
 }
 
-/// The run whose marker this process carries.
-pub fn current(store: &Store, variable: &dyn Fn(&str) -> Option<OsString>) -> Result<Option<Current>> {
-    let Some(id) = variable(RUN_MARKER).and_then(|id| id.into_string().ok()) else { return Ok(None) };
+/// The process that an event comes from: what tells whose it is, also after it has ended.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Sender {
+    /// The run whose marker is in its environment.
+    pub marker: Option<String>,
+    /// It, and the processes that it descends from.
+    pub line: Vec<Identity>,
+    /// The agent among them that is nearest.
+    pub agent: Option<Identity>,
+    /// That agent's command line.
+    pub argv: Vec<String>,
+}
+
+impl Sender {
+    /// This process.
+    pub fn here(variable: &dyn Fn(&str) -> Option<OsString>) -> Self {
+        let (agent, argv) = agent_above().unzip();
+        let argv = argv.unwrap_or_default().iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        let marker = variable(RUN_MARKER).and_then(|id| id.into_string().ok()).filter(|id| !id.is_empty());
+        Sender { marker, line: ancestors(), agent, argv }
+    }
+
+    /// The agent, and its command line.
+    pub fn above(&self) -> Option<Agents> {
+        Some((self.agent.clone()?, self.argv.iter().map(OsString::from).collect()))
+    }
+
+    /// Whether this is a process of a run whose marker it carries. The marker is inherited by what is no tool of the run any more, such
+    /// as the panes of a tmux server that a tool started: another agent in there is itself.
+    fn is_of(&self, run: &Run, workspace: &Path, folder: Option<&Path>) -> bool {
+        let roots = roots_of(run);
+        if roots.all().any(|root| self.line.contains(root)) {
+            return true;
+        }
+        let is_another = roots.agent.is_some_and(|known| self.agent.as_ref().is_some_and(|agent| *agent != known));
+        !is_another && folder.is_some_and(|folder| canonical(folder).starts_with(canonical(workspace)))
+    }
+}
+
+/// The run that an event belongs to by the marker of the process that it comes from, and by where that process stands or works.
+pub fn current(store: &Store, sender: &Sender, folder: Option<&Path>) -> Result<Option<Current>> {
+    let Some(id) = &sender.marker else { return Ok(None) };
     let view = store.view();
-    let Some(run) = view.run(&id)? else { return Ok(None) };
-    Ok(Some(Current::of(&run, view.session(&run.session)?.as_ref())))
+    let Some(run) = view.run(id)? else { return Ok(None) };
+    let current = Current::of(&run, view.session(&run.session)?.as_ref());
+    Ok(sender.is_of(&run, &current.workspace, folder).then_some(current))
 }
 
 /// The session that a conversation belongs to, and its newest run where that lives.
@@ -61,6 +110,27 @@ pub fn of_conversation(store: &Store, conversation: &str) -> Result<Option<(Sess
         Life::Over => run.is_open() && run.pid.is_none() && !run.extra.contains_key(LAUNCHER),
     };
     Ok(Some((session, run.filter(may_live))))
+}
+
+/// The field of a run that tells of the agent's own folder.
+pub const CONFIG_FOLDER: &str = "config_folder";
+
+/// The agent's own folder of a run, where it was recorded.
+pub fn config_of(run: &Run) -> Option<ConfigFolder> {
+    run.extra.get(CONFIG_FOLDER).and_then(|value| serde_json::from_value(value.clone()).ok())
+}
+
+/// The folder in which the agent keeps a session's conversations: that of its newest run. Where none was recorded, it is the one in which
+/// the last conversation was seen. None where that is not known either.
+pub fn config_of_session(store: &Store, session: &Session) -> Result<Option<ConfigFolder>> {
+    let view = store.view();
+    for id in session.runs.iter().rev() {
+        if let Some(found) = view.run(id)?.as_ref().and_then(config_of) {
+            return Ok(Some(found));
+        }
+    }
+    let seen = session.conversations.iter().rev().find_map(|conversation| conversation.transcript.as_ref());
+    Ok(seen.and_then(|path| ConfigFolder::of_transcript(Path::new(path))))
 }
 
 /// The conversation that the agent of a run is in: the one of the session that was seen last, as long as no other run has taken over; else

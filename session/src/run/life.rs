@@ -1,6 +1,6 @@
 //! Whether a run lives.
 
-use std::path::Path;
+use std::{ffi::OsString, path::Path};
 
 use jiff::Timestamp;
 use parhelia_store::{
@@ -11,7 +11,7 @@ use parhelia_store::{
 use super::lease;
 use crate::{
     error::Result,
-    process::{Identity, host_name},
+    process::{Identity, RUN_MARKER, Roots, ancestors, host_name},
 };
 
 /// The field of a run that names the process which started the agent and waits for it.
@@ -56,6 +56,23 @@ pub fn agent_of(run: &Run) -> Option<Identity> {
     Some(Identity { process, start_time: run.start_time?, boot_id: run.boot_id.clone()? })
 }
 
+/// The process that started a run's agent, and waits for it.
+pub fn launcher_of(run: &Run) -> Option<Identity> {
+    run.extra.get(LAUNCHER).and_then(|value| serde_json::from_value(value.clone()).ok())
+}
+
+/// The processes from which everything of a run descends.
+pub fn roots_of(run: &Run) -> Roots {
+    Roots { agent: agent_of(run), launcher: launcher_of(run) }
+}
+
+/// Whether this process is a tool of a run's live agent: it carries the run's marker, and descends from the agent. Others have the marker
+/// from a tool that has started something of its own.
+pub fn is_inside(run: &Run, variable: &dyn Fn(&str) -> Option<OsString>) -> bool {
+    let line = ancestors();
+    variable(RUN_MARKER).is_some_and(|id| id == run.id.as_str()) && roots_of(run).all().any(|root| line.contains(root))
+}
+
 /// Looks whether a run lives. A process of this machine is asked; for another machine's there is only the lease.
 pub fn life(run: &Run) -> Life {
     if !run.is_open() {
@@ -68,8 +85,7 @@ pub fn life(run: &Run) -> Life {
     if let Some(agent) = agent_of(run).filter(Identity::is_alive) {
         return Life::Agent(agent);
     }
-    let launcher = run.extra.get(LAUNCHER).and_then(|value| serde_json::from_value::<Identity>(value.clone()).ok());
-    match launcher.filter(Identity::is_alive) {
+    match launcher_of(run).filter(Identity::is_alive) {
         Some(launcher) if run.pid.is_none() => Life::Starting(launcher),
         _ => Life::Over,
     }

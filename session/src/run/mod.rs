@@ -6,12 +6,16 @@ mod begin;
 mod checkpoint;
 mod find;
 mod lease;
+mod leftovers;
 mod life;
 
 pub use adopt::{Agents, hook_actor, incomplete, run_of, tmux};
 pub(crate) use begin::seen;
 pub use begin::{Begin, begin, end, new_session_id, started, taken_on};
 pub use checkpoint::{AGENT_PANE, CONVERSATION_FOLDER, Conversation, Made, TMUX_FILE, TMUX_FOLDER, Wanted, make, tmux_job};
-pub use find::{Current, agent_above, conversation_of, current, is_nested, of_conversation};
+pub use find::{
+    CONFIG_FOLDER, Current, Sender, config_of, config_of_session, conversation_of, current, is_nested, of_conversation,
+};
 pub use lease::{HOOKED, RENEWAL, WATCHED, renew};
-pub use life::{BY_ITSELF, LAUNCHER, Life, agent_of, has_finished, life, live_in, tmux_of};
+pub use leftovers::stop_leftovers;
+pub use life::{BY_ITSELF, LAUNCHER, Life, agent_of, has_finished, is_inside, life, live_in, roots_of, tmux_of};

@@ -5,6 +5,7 @@ use std::{ffi::OsString, io::IsTerminal, time::Duration};
 
 use parhelia_session::{
     agent::{Agent, Resume, new_conversation_id, resume_argv, trouble},
+    environment::Request,
     inject::{Budget, Why, render},
     resume, rollback, run,
 };
@@ -38,7 +39,7 @@ pub(super) fn start(
         std::process::exit(i32::from(ended.code));
     };
     let seen = state(store, &current.session)?;
-    let settings = settings(&agent, &prepared.workspace, store)?;
+    let settings = settings(&agent, prepared.config.as_ref(), &prepared.workspace, store)?;
     let resume = Resume { permission_mode: prepared.permission_mode.clone(), settings, ..Resume::default() };
     let mut code = 1;
     if let Some(conversation) = prepared.conversation.clone().filter(|_| !args.new_conversation) {
@@ -152,12 +153,15 @@ fn supervised(
     let mut environment = environment(store, current);
     environment.extend(prepared.environment());
     let looked_at = prepared.agent.as_ref().map(|_| env::request(context, &prepared.workspace, argv)).transpose();
+    let looked_at = looked_at
+        .map(|request| request.map(|request| Request { variables: own_variables(request.variables, prepared), ..request }));
     let (request, config) =
         supervise::or_ended(store, current, looked_at.and_then(|request| Ok((request, context.config(&prepared.workspace)?))))?;
     let wanted = Supervised {
         current,
         argv,
         environment,
+        config_folder: prepared.config.clone(),
         folder: prepared.workspace.clone(),
         resumes: conversation.id.as_deref().filter(|_| conversation.is_resumed),
         conversation: conversation.id.clone(),
@@ -168,4 +172,13 @@ fn supervised(
         is_quiet: context.global.quiet,
     };
     supervise::or_ended(store, current, supervise::supervise(store, &wanted))
+}
+
+/// The variables of the agent, which has the folder of its own that it had.
+fn own_variables(mut variables: Vec<(OsString, OsString)>, prepared: &Prepared) -> Vec<(OsString, OsString)> {
+    for (name, value) in supervise::own_folder(prepared.config.as_ref()) {
+        variables.retain(|(known, _)| *known != *name);
+        variables.extend(value.map(|value| (name.into(), value)));
+    }
+    variables
 }

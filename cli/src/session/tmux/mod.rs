@@ -28,7 +28,7 @@ use self::{
     handover::Handover,
     settle::{Settled, Watch},
 };
-use super::agent::{config_folder, variable};
+use super::agent::variable;
 use crate::{
     context::Context,
     exit::{Code, Failure, Result},
@@ -126,9 +126,9 @@ fn go(
     flags: &Flags,
     pane: Pane<'_>,
     handover: Handover,
-    agent: Option<&Agent>,
+    (agent, config): (Option<&Agent>, Option<PathBuf>),
 ) -> Result<Code> {
-    let settled = settled(store, pane, &handover, agent);
+    let settled = settled(store, pane, &handover, (agent, config));
     let (run, settled) = match settled {
         Ok(found) => found,
         Err(failure) => {
@@ -180,13 +180,18 @@ fn go(
     Ok(Code::Done)
 }
 
-fn settled(store: &Store, pane: Pane<'_>, handover: &Handover, agent: Option<&Agent>) -> Result<(Run, Settled)> {
+fn settled(
+    store: &Store,
+    pane: Pane<'_>,
+    handover: &Handover,
+    (agent, config): (Option<&Agent>, Option<PathBuf>),
+) -> Result<(Run, Settled)> {
     let cancel = interrupt::install()?;
     pane.server.keep_dead(pane.id, true)?;
     let PaneStatus { process, .. } = pane.server.pane(pane.id)?.ok_or_else(|| failed("the pane has closed".into()))?;
     let launcher = Identity::of(process)?;
     handover.open()?;
-    Watch { store, pane, launcher, is_agent: agent.is_some(), config: config_folder(), cancel }.wait()
+    Watch { store, pane, launcher, is_agent: agent.is_some(), config, cancel }.wait()
 }
 
 fn failed(message: String) -> Failure {

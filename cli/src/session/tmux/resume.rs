@@ -74,7 +74,8 @@ pub fn resume(
         }
     };
     let pane = Pane { server: &place.server, session: &session, id: &id };
-    go(context, store, flags, pane, handover, prepared.agent.as_ref())
+    let config = prepared.config.as_ref().map(|config| config.path.clone());
+    go(context, store, flags, pane, handover, (prepared.agent.as_ref(), config))
 }
 
 /// Windows and panes as they were. But for the agent's, every pane has a shell: what ran there is not started again.

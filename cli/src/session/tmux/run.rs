@@ -11,6 +11,7 @@ use crate::{
     context::Context,
     exit::{Code, Result},
     limits,
+    session::agent::config_folder,
 };
 
 /// Makes a tmux session in whose pane `arguments` (what stands behind `session run`) run.
@@ -31,5 +32,5 @@ pub fn run(
     let session = server.free_name(&session_name(name, Timestamp::now()))?;
     let command = handover.command()?;
     let id = limits::for_others(|| server.new_session(&session, workspace, &command))?;
-    go(context, store, flags, Pane { server: &server, session: &session, id: &id }, handover, agent)
+    go(context, store, flags, Pane { server: &server, session: &session, id: &id }, handover, (agent, config_folder()))
 }

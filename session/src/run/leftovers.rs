@@ -1,0 +1,31 @@
+//! Stopping what the dead runs of a session have left behind.
+
+use std::{path::Path, time::Duration};
+
+use parhelia_store::{Store, fold::Session};
+
+use super::life::{life, roots_of};
+use crate::{
+    error::Result,
+    process::{Found, Owner, Stopped, stop},
+};
+
+/// Stops what is proven to be of a session's dead runs. What may change the workspace as well, and is not, is among the others.
+pub fn stop_leftovers(store: &Store, session: &Session, workspace: &Path, patience: Duration) -> Result<Stopped> {
+    let view = store.refresh()?;
+    let mut all = Stopped::default();
+    for id in &session.runs {
+        let Some(run) = view.run(id)?.filter(|run| !life(run).is_alive()) else { continue };
+        let stopped = stop(&run.id, &roots_of(&run), workspace, patience)?;
+        all.ended.extend(stopped.ended);
+        // Another run's are left to that; of what nobody marked the last look tells.
+        all.others.retain(|found| found.owner == Owner::Marked);
+        all.others.extend(stopped.others.into_iter().filter(|found| found.owner != Owner::AnotherRun));
+    }
+    let is_same = |one: &Found, other: &Found| one.identity == other.identity;
+    let ended = &all.ended;
+    all.others.retain(|found| !ended.iter().any(|(gone, _)| is_same(gone, found)));
+    all.others.sort_by_key(|found| found.identity.process);
+    all.others.dedup_by(|one, other| is_same(one, other));
+    Ok(all)
+}
