@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use parhelia_session::{
     agent::{Agent, Bypass},
     environment::missing,
+    inject::GO_ON,
     process,
     resume::{self, Choice, Restored, Workspace},
     rollback::{self, Turn},
@@ -311,8 +312,7 @@ fn is_meant(args: &Args, session: &Session, last: Option<&Run>) -> Result<bool> 
         Some(agent) if agent.is_headless() && args.prompt.is_none() && !is_terminal => Err(Failure::Usage(format!(
             "the agent of session {} answers a single prompt, would act at once, and nobody is at a terminal here; say what it is to do, \
              such as --prompt '{}'",
-            session.id,
-            start::GO_ON
+            session.id, GO_ON
         ))),
         None if run::has_finished(run) && !args.yes => {
             let what = format!("the command of session {} has come to its end", session.id);
@@ -462,7 +462,7 @@ fn bring_back(context: &Context, store: &Store, prepared: &mut Prepared, args: &
             });
         }
         if Some(run) == prepared.session.run.as_ref() {
-            let others = stopped.others.iter().filter(|found| found.owner == process::Owner::Unknown);
+            let others = stopped.others.iter().filter(|found| found.owner == process::Owner::Unknown && !found.is_shell());
             prepared
                 .notices
                 .extend(others.map(|found| format!("process {} works in the workspace, and was left alone", found.text())));

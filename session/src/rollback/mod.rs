@@ -12,5 +12,5 @@ mod stash;
 
 pub use execute::{Done, execute, finish, plan, settle};
 pub use intent::{Intent, Last, Turn, busy, held, last, needed, open, shared};
-pub use look::{Look, Wanted, look, whole};
+pub use look::{Look, Spoken, Wanted, look, whole};
 pub use stash::Stash;

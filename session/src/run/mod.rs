@@ -14,4 +14,4 @@ pub use begin::{Begin, begin, end, new_session_id, started, taken_on};
 pub use checkpoint::{AGENT_PANE, CONVERSATION_FOLDER, Conversation, Made, TMUX_FILE, TMUX_FOLDER, Wanted, make, tmux_job};
 pub use find::{Current, agent_above, conversation_of, current, is_nested, of_conversation};
 pub use lease::{HOOKED, RENEWAL, WATCHED, renew};
-pub use life::{BY_ITSELF, LAUNCHER, Life, agent_of, has_finished, life, live_in, tmux_of};
+pub use life::{BY_ITSELF, LAUNCHER, Life, UNKNOWN, agent_of, has_finished, life, live_in, tmux_of, was_killed};
