@@ -285,3 +285,20 @@ fn what_a_headless_agent_prints_is_held_as_it_was_printed() {
     let piped = Held::compared(&live, "piped@latest", &log, &live.api.exchanges());
     assert_eq!(piped.transcript, whole);
 }
+
+#[test]
+fn the_environment_is_the_same_whether_a_hook_or_the_runner_looks() {
+    let Some(live) = Live::new() else { return };
+    let made = live.agent.workspace().join("made.txt");
+    live.api.then([Reply::of([tool("Write", json!({ "file_path": made, "content": "made\n" }))]), Reply::text("It is made.")]);
+    assert!(live.start("make it").wait_with_output().unwrap().status.success());
+    let session = live.session();
+    let made = live.checkpoints(&session);
+    let by = |detail: fn(&str) -> bool| {
+        let found = made.iter().find(|checkpoint| detail(checkpoint["trigger_detail"].as_str().unwrap_or_default()));
+        found.unwrap_or_else(|| panic!("{made:?}"))["id"].as_str().unwrap().to_owned()
+    };
+    let (hook, runner) = (by(|detail| detail == "prompt"), by(|detail| detail.starts_with("ended with exit code")));
+    let said = live.expect(&["env", "diff", &hook, &runner]);
+    assert_eq!(said, "No changes.\n");
+}

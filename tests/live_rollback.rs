@@ -167,11 +167,13 @@ fn a_live_agent_is_ended_and_files_and_conversation_go_back_and_forth() {
     let in_tool = work.transcript();
     assert!(String::from_utf8_lossy(&in_tool).contains(SECOND));
 
-    for refused in [&["--yes"][..], &["--dry-run"]] {
-        let output = work.rollback(refused);
+    for (flag, code) in [("--yes", 2), ("--dry-run", 0)] {
+        let output = work.rollback(&[flag]);
         let text = shown(&output);
-        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert_eq!(output.status.code(), Some(code), "{text}");
         assert!(text.contains("is alive") && text.contains("--stop") && text.contains("--files-only"), "{text}");
+        let says = text.contains(&format!("goes back to 1 turn, the last \"{FIRST}\"; 1 turn since then, the last \"{SECOND}\""));
+        assert_eq!(says, code == 0, "{text}");
     }
     work.has_grown();
     assert_eq!(fs::read_to_string(work.at("locked/kept.txt")).unwrap(), "spoiled\n");

@@ -110,7 +110,7 @@ fn a_conversation_that_the_agent_does_not_know_is_told_anew() {
         "You are resuming a previous session",
         "make something and keep at it",
         "go on with what you know",
-        "## Changes in this session\\nA growing.txt",
+        "## Changes in this session\\nA made.txt +1 -0\\nA growing.txt",
         "### made.txt (edited)\\n```\\nby the agent\\n```",
     ] {
         assert!(said.contains(part), "{part}: {said}");
@@ -260,7 +260,7 @@ fn variables_that_are_missing_come_back_with_the_session() {
     let mut create = scratch.command(&["checkpoint", "create", "work", "--workspace", &workspace]);
     let created = create.env("NODE_ENV", "of-the-work").env("LANG", "C").env("TERM", "of-the-terminal").output().unwrap();
     assert!(created.status.success(), "{}", shown(&created));
-    let resumed = scratch.command(&["session", "resume", "work"]).env("LANG", "mine").output().unwrap();
+    let resumed = scratch.command(&["session", "resume", "work", "--yes"]).env("LANG", "mine").output().unwrap();
     assert!(resumed.status.success(), "{}", shown(&resumed));
     assert!(shown(&resumed).contains("not set here: NODE_ENV\n"), "{}", shown(&resumed));
     assert_eq!(fs::read_to_string(seen).unwrap(), " \nof-the-work mine\n");
@@ -288,7 +288,7 @@ fn another_sessions_checkpoint_is_refused_and_a_half_restored_workspace_is_resto
     let staged = format!("one/.parhelia-{}-0-1", pin.op);
     pin.leave();
     write(&scratch.path(&staged), b"half").unwrap();
-    assert!(scratch.expect(0, &["session", "resume", "one"]).contains("was gone, and was restored"));
+    assert!(scratch.expect(0, &["session", "resume", "one", "--yes"]).contains("was gone, and was restored"));
     assert_eq!(fs::read(scratch.path("one/file")).unwrap(), b"one");
     assert!(!scratch.path(&staged).exists());
 }
@@ -316,7 +316,7 @@ fn what_is_left_of_a_broken_repository_is_kept() {
     git(&["commit", "-q", "--allow-empty", "-m", "later"]);
     let later = git(&["rev-parse", "HEAD"]);
     fs::remove_file(workspace.join(".git/HEAD")).unwrap();
-    let text = scratch.expect(0, &["session", "resume", "work"]);
+    let text = scratch.expect(0, &["session", "resume", "work", "--yes"]);
     assert!(text.contains("no usable .git") && text.contains("what was left of it is in"), "{text}");
     assert_eq!(git(&["rev-parse", "HEAD"]), first);
     let kept = fs::read_dir(&workspace).unwrap().flatten().find(|entry| entry.file_name().to_string_lossy().contains(".broken-"));
@@ -334,7 +334,7 @@ fn a_resumed_agent_keeps_its_checkpoint_from_nobody() {
     let script = format!("cat {}/*.pin > pins.txt; echo started >> starts.txt", scratch.store().join("pins").display());
     scratch.expect(0, &["session", "run", "--name", "work", "--workspace", &workspace, "--", "sh", "-c", &script]);
     scratch.expect(0, &["checkpoint", "create", "work", "--workspace", &workspace]);
-    scratch.expect(0, &["session", "resume", "work"]);
+    scratch.expect(0, &["session", "resume", "work", "--yes"]);
     assert_eq!(fs::read_to_string(scratch.path("work/starts.txt")).unwrap().lines().count(), 2);
     let pins = fs::read_to_string(scratch.path("work/pins.txt")).unwrap();
     assert!(!pins.contains("resume"), "{pins}");

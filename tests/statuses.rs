@@ -13,7 +13,7 @@ use parhelia_store::{
 };
 use parhelia_tests::{
     Scratch,
-    live::{kill, shown, wait},
+    live::{kill, on_a_terminal, shown, wait},
     write,
 };
 use rustix::process::{Pid, Signal, kill_process};
@@ -141,7 +141,7 @@ fn a_session_is_paused_and_resumed_and_active_again() {
     assert_eq!(work.status(), "paused");
 
     fs::remove_file(work.scratch.path("go")).unwrap();
-    let child = work.spawn(&["session", "resume", "work"]);
+    let child = work.spawn(&["session", "resume", "work", "--yes"]);
     work.has_started(2);
     let session = work.session();
     assert_eq!((text(&session, "status"), &session["epoch"]), ("active", &2.into()));
@@ -372,10 +372,10 @@ fn a_session_goes_on_from_an_earlier_checkpoint() {
     }
     let refused = work.scratch.expect(2, &["checkpoint", "restore", &format!("{first}:file")]);
     assert!(refused.contains("--to DIR"), "{refused}");
-    // Where there is nothing to put back, nobody needs to be asked.
+    // Where there is nothing to put back, nobody needs to be asked about that.
     let later = work.create("three\n");
     fs::remove_dir_all(&work.workspace).unwrap();
-    work.scratch.expect(0, &["session", "resume", "work", "--from", &later]);
+    work.scratch.expect(0, &["session", "resume", "work", "--from", &later, "--yes"]);
     assert_eq!(work.file(), "three\n");
     assert!(fs::read_to_string(&seen).unwrap().ends_with("three\n"));
 }
@@ -392,7 +392,7 @@ fn what_was_rejected_or_made_for_safety_is_passed_over_and_that_is_said() {
     };
     let passed_over = |id: &str, why: &str| format!("checkpoint {id} is newer, and was passed over: it {why}");
     reject(&third);
-    let begun = work.objects(&["session", "resume", "work"], "session").remove(0);
+    let begun = work.objects(&["session", "resume", "work", "--yes"], "session").remove(0);
     assert_eq!(text(&begun, "from"), second);
     let notices = begun["notices"].to_string();
     assert!(notices.contains(&passed_over(&third, "was rejected by ann")), "{notices}");
@@ -418,14 +418,34 @@ fn what_was_rejected_or_made_for_safety_is_passed_over_and_that_is_said() {
         recover.contains(&format!("Checkpoint {safety} is passed over: it was made before something was overwritten.")),
         "{recover}"
     );
-    let resumed = work.scratch.expect(0, &["session", "resume", "work"]);
+    let resumed = work.scratch.expect(0, &["session", "resume", "work", "--yes"]);
     assert!(resumed.contains(&passed_over(&safety, "was made before something was overwritten")), "{resumed}");
     assert_eq!(text(&work.last_run(), "resumed_from"), parent);
 
     for checkpoint in work.checkpoints() {
         reject(text(&checkpoint, "id"));
     }
-    let resumed = work.scratch.expect(0, &["session", "resume", "work"]);
+    let resumed = work.scratch.expect(0, &["session", "resume", "work", "--yes"]);
     assert!(resumed.contains("has no checkpoint to go on from; the workspace is taken as it is"), "{resumed}");
     assert!(resumed.contains(&passed_over(&first, "was rejected by ann")), "{resumed}");
+}
+
+#[test]
+fn a_finished_command_is_run_again_only_where_somebody_wants_that() {
+    let work = Work::new();
+    let ran = work.scratch.path("ran");
+    assert!(work.run(&format!("echo once >> '{}'", ran.display())).status.success());
+    let times = || fs::read_to_string(&ran).unwrap().lines().count();
+    let refused = work.scratch.expect(2, &["session", "resume", "work"]);
+    assert!(refused.contains("has come to its end") && refused.contains("--yes"), "{refused}");
+    assert_eq!(work.session()["epoch"], 1);
+    for (answer, runs) in [("n\n", 1), ("y\n", 2)] {
+        let mut terminal = on_a_terminal(&work.scratch.command(&["session", "resume", "work"]));
+        let mut child = terminal.spawn().unwrap();
+        child.stdin.as_mut().unwrap().write_all(answer.as_bytes()).unwrap();
+        assert!(child.wait().unwrap().success());
+        assert_eq!(times(), runs, "{answer}");
+    }
+    work.scratch.expect(0, &["session", "resume", "work", "--yes"]);
+    assert_eq!(times(), 3);
 }

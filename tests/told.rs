@@ -1,10 +1,18 @@
-//! What a resumed agent is told.
+//! What a resumed agent is told: it is true of the conversation, of git and of the disk as they are when the agent starts.
 
-use std::fs;
+use std::{
+    fs::{self, File},
+    io::Write,
+    path::PathBuf,
+    process::Command,
+};
 
 use parhelia_tests::{
+    Scratch,
     agent::{Reply, tool},
+    binary,
     live::{Live, kill, shown, wait},
+    write, write_program,
 };
 use serde_json::{Value, json};
 
@@ -45,4 +53,217 @@ fn a_tool_call_that_was_interrupted_is_told_and_not_repeated() {
     assert_eq!(asked.len(), seen + 1);
     assert_eq!(fs::read_to_string(workspace.join("starts")).unwrap(), "started\n");
     assert!(live.processes(&session).is_empty());
+}
+
+#[test]
+fn after_a_crash_in_a_later_turn_that_turn_is_told_and_not_the_one_of_the_checkpoint() {
+    let Some(live) = Live::new() else { return };
+    let workspace = live.agent.workspace();
+    live.api.then([Reply::text("The first thing is done.")]);
+    assert!(live.start("the first thing").wait_with_output().unwrap().status.success());
+    let session = live.session();
+    let conversation = live.api.exchanges()[0].session.clone().unwrap();
+    let command = "echo x > of-the-second; for i in $(seq 6000); do sleep 0.05; done # slowly";
+    live.api.then([Reply::of([tool("Bash", json!({ "command": command, "timeout": 600_000 }))])]);
+    let mut child = live.resume(&session, "the second thing");
+    wait(|| workspace.join("of-the-second").exists().then_some(()));
+    wait(|| fs::read_to_string(live.agent.transcript(&conversation)).ok().filter(|said| said.contains("# slowly")));
+    // Nobody is left to make a last checkpoint.
+    kill(i32::try_from(child.id()).unwrap());
+    child.wait().unwrap();
+    kill(live.agent_process());
+    live.api.then([Reply::text("I look first.")]);
+    let seen = live.api.exchanges().len();
+    live.expect(&["session", "resume", &session, "--prompt", "Continue from where you left off."]);
+    let said = live.api.wait_for(seen + 1).last().unwrap().text();
+    // Of what was told at each start, the last.
+    let told = said.rsplit("This session (").next().unwrap();
+    assert!(told.contains("was interrupted"), "{told}");
+    assert!(told.contains("## Current task\nthe second thing\n"), "{told}");
+    assert!(told.contains("- Bash: ") && told.contains("# slowly"), "{told}");
+    assert!(told.contains("A of-the-second"), "{told}");
+
+    // A prompt of ours is no task.
+    live.api.then([Reply::text("And again.")]);
+    let seen = live.api.exchanges().len();
+    live.expect(&["session", "resume", &session, "--prompt", "go on"]);
+    let said = live.api.wait_for(seen + 1).last().unwrap().text();
+    let told = said.rsplit("This session (").next().unwrap();
+    assert!(told.contains("## Current task\nthe second thing\n") && !told.contains("was interrupted"), "{told}");
+}
+
+/// An agent in name. Its first start says what is in the file `first`, and ends; a later one asks for what it should know, and ends.
+const AGENT: &str = r#"#!/bin/bash
+test "$1" = --version && { echo "2.1.197 (Claude Code)"; exit; }
+how= id=
+while test $# -gt 0; do
+    case $1 in --session-id) how=startup; id=$2;; --resume) how=resume; id=$2;; esac
+    shift
+done
+transcript='@project'/$id.jsonl
+event() { printf '{"hook_event_name":"%s","session_id":"%s","transcript_path":"%s","cwd":"@work","source":"%s"}' "$1" $id "$transcript" "$2" | '@parhelia' hook; }
+if test $how = startup; then
+    cat '@first' >> "$transcript"
+    event SessionStart startup
+else
+    event SessionStart $how > '@told'
+    event SessionStart clear > '@cleared'
+fi
+"#;
+
+/// A session `work` of that agent, in a repository.
+struct Work {
+    scratch: Scratch,
+    workspace: PathBuf,
+    project: PathBuf,
+}
+
+fn line(fields: Value) -> String {
+    format!("{fields}\n")
+}
+
+fn prompt(text: &str) -> String {
+    line(json!({ "type": "user", "uuid": "u", "message": { "role": "user", "content": text } }))
+}
+
+fn reply(block: Value, stop: &str) -> String {
+    let message = json!({ "id": "m", "model": "m", "role": "assistant", "content": [block], "stop_reason": stop });
+    line(json!({ "type": "assistant", "uuid": "a", "message": message }))
+}
+
+impl Work {
+    /// Its agent has said this, and has ended.
+    fn new(said: &str) -> Self {
+        let scratch = Scratch::new();
+        let workspace = scratch.path("work");
+        write(&workspace.join("src/lib.rs"), b"one\n").unwrap();
+        let slug = workspace.to_string_lossy().replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+        let project = scratch.path("home/.claude/projects").join(slug);
+        fs::create_dir_all(&project).unwrap();
+        let mut script = AGENT.replace("@project", &project.to_string_lossy()).replace("@parhelia", &binary().to_string_lossy());
+        for name in ["work", "first", "told", "cleared"] {
+            script = script.replace(&format!("@{name}"), &scratch.path(name).to_string_lossy());
+        }
+        write_program(&scratch.path("bin/claude"), &script);
+        fs::write(scratch.path("first"), said).unwrap();
+        let work = Work { scratch, workspace, project };
+        work.git(&["init", "-q"]);
+        work.commit("first");
+        let (program, place) = (work.scratch.path("bin/claude"), work.workspace.to_string_lossy().into_owned());
+        let program = program.to_string_lossy().into_owned();
+        // As it is before the agent does anything.
+        work.scratch.expect(0, &["session", "run", "--name", "work", "--workspace", &place, "--", &program]);
+        work
+    }
+
+    fn git(&self, arguments: &[&str]) -> String {
+        let mut command = Command::new("git");
+        command.arg("-C").arg(&self.workspace).args(arguments).env("HOME", "/nonexistent").env("GIT_CONFIG_NOSYSTEM", "1");
+        for (name, value) in [("NAME", "n"), ("EMAIL", "e@x")] {
+            command.env(format!("GIT_AUTHOR_{name}"), value).env(format!("GIT_COMMITTER_{name}"), value);
+        }
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", shown(&output));
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    }
+
+    fn commit(&self, message: &str) {
+        self.git(&["add", "-A"]);
+        self.git(&["commit", "-q", "--allow-empty", "-m", message]);
+    }
+
+    /// What the agent says behind the back of everybody.
+    fn says(&self, lines: &str) {
+        let path = fs::read_dir(&self.project).unwrap().flatten().map(|entry| entry.path()).find(|path| path.is_file()).unwrap();
+        File::options().append(true).open(path).unwrap().write_all(lines.as_bytes()).unwrap();
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        write(&self.workspace.join(path), text.as_bytes()).unwrap();
+    }
+
+    fn create(&self, session: &str) {
+        self.scratch.expect(0, &["checkpoint", "create", session, "--workspace", &self.workspace.to_string_lossy()]);
+    }
+
+    /// Resumes, and returns what the agent is told.
+    fn told(&self) -> String {
+        self.scratch.expect(0, &["session", "resume", "work"]);
+        let answer: Value = serde_json::from_slice(&fs::read(self.scratch.path("told")).unwrap()).unwrap();
+        answer["hookSpecificOutput"]["additionalContext"].as_str().unwrap().to_owned()
+    }
+}
+
+#[test]
+fn what_is_told_is_of_now_and_not_of_the_checkpoint() {
+    let done = prompt("the first thing") + &reply(json!({ "type": "text", "text": "Done." }), "end_turn");
+    let work = Work::new(&done);
+    let told = work.told();
+    assert!(told.contains("## Current task\nthe first thing\n") && !told.contains("interrupted"), "{told}");
+    assert!(!told.contains("## Changes"), "{told}");
+
+    let call = json!({ "type": "tool_use", "id": "t1", "name": "Bash", "input": { "command": "make slowly" } });
+    let queued = json!({ "type": "queue-operation", "operation": "enqueue", "content": "and then the docs" });
+    work.says(&(prompt("the second thing") + &reply(call, "tool_use") + &line(queued)));
+    work.write("src/new.rs", "new\n");
+    let told = work.told();
+    for part in [
+        "was interrupted and is resumed",
+        "## Current task\nthe second thing\n",
+        "- Bash: {\"command\":\"make slowly\"}\n",
+        "the agent was gone before it took them up\n- and then the docs\n",
+        "## Uncommitted (git)\n- src/new.rs\n",
+        "since the checkpoint\nA src/new.rs",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    assert_eq!(fs::read_to_string(work.scratch.path("cleared")).unwrap(), "", "nothing of what was cleared comes back");
+}
+
+#[test]
+fn sources_are_told_before_what_programs_write_and_nothing_of_gits_own() {
+    let work = Work::new(&prompt("commit a lot"));
+    for n in 0..60 {
+        work.write("src/lib.rs", &format!("version {n}\n"));
+        work.write(&format!("build/out{n:02}.txt"), "made\n");
+        work.commit("more");
+    }
+    work.create("work");
+    let told = work.told();
+    let (_, changes) = told.split_once("## Changes in this session\n").unwrap_or_else(|| panic!("{told}"));
+    assert!(changes.starts_with("M src/lib.rs +1 -1\nA build/out00.txt"), "{changes}");
+    assert!(!told.contains(".git/"), "{told}");
+}
+
+#[test]
+fn a_rollback_behind_a_commit_is_told_with_the_head_that_there_is() {
+    let work = Work::new(&prompt("do it"));
+    let then = work.git(&["rev-parse", "HEAD"]);
+    work.write("src/lib.rs", "two\n");
+    work.commit("second");
+    let now = work.git(&["rev-parse", "HEAD"]);
+    let relation = format!("({}) is 1 commit newer than", &now[..12]);
+    let said = work.scratch.expect(0, &["checkpoint", "rollback", "latest", "--yes"]);
+    assert!(said.contains(&relation) && said.contains(&then[..12]), "{said}");
+    let told = work.told();
+    for part in ["was rolled back to checkpoint", &relation, &format!(" at {}", &now[..12]), "## Uncommitted (git)\n- src/lib.rs"]
+    {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+}
+
+#[test]
+fn only_files_of_this_session_are_told_as_its_own() {
+    let work = Work::new(&prompt("mine"));
+    work.create("other");
+    work.write("src/other.rs", "of another session\n");
+    work.create("other");
+    work.write("src/mine.rs", "mine\n");
+    work.create("work");
+    let told = work.told();
+    let (_, changes) = told.split_once("## Changes in this session\n").unwrap_or_else(|| panic!("{told}"));
+    let changes = changes.split("\n## ").next().unwrap();
+    assert!(changes.contains("A src/mine.rs") && !changes.contains("other.rs"), "{changes}");
+    assert!(told.contains("1 more changed files are those of another session"), "{told}");
+    assert!(!told.contains("of another session\n```"), "{told}");
 }

@@ -73,8 +73,8 @@ impl Work {
         write_program(&scratch.path("bin/claude"), &script);
         let mut work = Work { scratch, api, conversation: String::new(), asked: 0 };
         work.behave("done");
-        let program = work.at("bin/claude");
-        let all = [&["session", "run", "--name", "work", "--workspace", &work.at("work"), "--", &program], arguments].concat();
+        let (program, workspace) = (work.at("bin/claude"), work.at("work"));
+        let all = [&["session", "run", "--name", "work", "--workspace", &workspace, "--", &program], arguments].concat();
         work.scratch.expect(0, &all);
         work.conversation = work.starts()[0].strip_prefix("new ").unwrap().to_owned();
         work.asked = work.api.exchanges().len();
@@ -167,7 +167,8 @@ fn an_agent_that_fails_for_another_reason_is_replaced_by_none() {
     assert!(work.terminal().contains("the network is gone"), "what it says is passed on: {}", work.terminal());
     assert!(work.terminal().contains("--new-conversation"), "{}", work.terminal());
     work.assert_only_resumed();
-    let newest = work.scratch.summary(&["checkpoint", "show", "latest"]);
+    let newest = work.scratch.expect(0, &["checkpoint", "list", "--json"]);
+    let newest: Value = serde_json::from_str(newest.lines().next().unwrap()).unwrap();
     assert_eq!(newest["trigger"], "error", "{newest}");
 }
 

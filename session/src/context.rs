@@ -263,7 +263,7 @@ impl Context {
 }
 
 /// Opens a file of the workspace without following any link on the way: what lies elsewhere is not the workspace's.
-fn open(workspace: &Path, inner: &Path) -> io::Result<Opened> {
+pub(crate) fn open(workspace: &Path, inner: &Path) -> io::Result<Opened> {
     use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
     let folder = openat(CWD, workspace, OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;

@@ -196,6 +196,7 @@ fn whoever_asks_to_stop_behind_the_intent_gets_everything_back() {
         files_only: false,
         force: false,
         stop: false,
+        dry_run: false,
         config: None,
         settings: &settings,
         variable: &|_| None,

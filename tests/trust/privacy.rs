@@ -183,7 +183,7 @@ fn a_rollback_and_a_resume_in_one_s_own_store_give_everything_back() {
     s.expect(0, &["checkpoint", "rollback", &id, "--yes"]);
     parhelia_tests::assert_equal(&before, &work);
     fs::remove_dir_all(&work).unwrap();
-    s.expect(0, &["session", "resume", &session]);
+    s.expect(0, &["session", "resume", &session, "--yes"]);
     parhelia_tests::assert_equal(&before, &work);
 }
 
@@ -228,7 +228,7 @@ fn a_resume_from_another_owner_s_store_brings_no_privileges() {
         let work = s.path("work");
         fs::remove_dir_all(&work).unwrap();
         let said = match by_checkpoint {
-            false => s.expect(0, &["session", "resume", &session]),
+            false => s.expect(0, &["session", "resume", &session, "--yes"]),
             true => s.expect(0, &["checkpoint", "restore", &id, "--yes"]),
         };
         assert!(said.contains("somebody else") && said.contains("null") && said.contains(CAPABILITY), "{said}");

@@ -211,6 +211,7 @@ pub fn roll_in_turn(
         files_only: how.files_only,
         force: how.force,
         stop: how.stop,
+        dry_run: how.dry_run,
         config: config.as_ref().map(|config| config.path.clone()),
         settings: &settings,
         variable: &variable,
@@ -325,8 +326,20 @@ fn print_changes(context: &mut Context, changes: &[(Change, Vec<u8>)]) -> Result
     Ok(())
 }
 
-fn dry_run(context: &mut Context, target: &Checkpoint, look: &Look, changes: &[(Change, Vec<u8>)]) -> Result<()> {
+/// What becomes of files and conversation.
+fn print_all(context: &mut Context, look: &Look, changes: &[(Change, Vec<u8>)]) -> Result<()> {
     print_changes(context, changes)?;
+    if changes.is_empty() {
+        context.out.line("  the files are as they are in the checkpoint")?;
+    }
+    match &look.spoken {
+        Some(spoken) => context.out.line(format!("  the conversation {}", spoken.text())),
+        None => Ok(()),
+    }
+}
+
+fn dry_run(context: &mut Context, target: &Checkpoint, look: &Look, changes: &[(Change, Vec<u8>)]) -> Result<()> {
+    print_all(context, look, changes)?;
     let what = if look.conversation.is_some() { "files and conversation" } else { "files" };
     context.out.remark(format!("Would put {what} of {} back to {}.", look.shown(), target.id()))?;
     context.out.summary(json!({
@@ -335,13 +348,14 @@ fn dry_run(context: &mut Context, target: &Checkpoint, look: &Look, changes: &[(
         "session": look.session.id,
         "changes": changes.len(),
         "with_conversation": look.conversation.is_some(),
+        "conversation": look.spoken,
         "notices": look.notices,
     }))
 }
 
 fn is_agreed(context: &mut Context, store: &Store, target: &Checkpoint, look: &Look) -> Result<bool> {
     let changes = changes(context, store, target, look)?;
-    print_changes(context, &changes)?;
+    print_all(context, look, &changes)?;
     context.out.flush()?;
     eprint!("Put {} back to {}? A safety checkpoint is made first. [y/N] ", look.shown(), target.id());
     let _ = std::io::stderr().flush();

@@ -6,13 +6,16 @@ use parhelia_session::{
     hooks::Event,
     inject::{Budget, Input, Why, render},
     process::RUN_MARKER,
-    resume,
+    resume::{self, Telling},
     run::{self, Current, Sender},
 };
 use parhelia_store::{OpenOptions, Store, fold::Session, id::Ulid, record::Checkpoint};
 use serde_json::json;
 
-use crate::{exit::Result, session::agent::variable};
+use crate::{
+    exit::Result,
+    session::agent::{config_folder, variable},
+};
 
 /// How long a commit may be waited for.
 const LOCK_LIMIT: Duration = Duration::from_secs(2);
@@ -68,20 +71,32 @@ fn input(store: &Store, current: &Current, event: &Event) -> Result<Option<Input
         _ => None,
     };
     if let (Some(from), Some(why)) = (from, why) {
-        let mut input = told(store, &session, view.checkpoint(from)?.as_ref(), current, why)?;
+        let but = (why == Why::Replaced).then_some(event.session_id.as_str());
+        let mut input = told(store, &session, view.checkpoint(from)?.as_ref(), current, (why, but))?;
         let notices = run.and_then(|run| run.extra.get("notices").cloned());
-        input.notices = notices.and_then(|list| serde_json::from_value(list).ok()).unwrap_or_default();
+        input.notices.extend(notices.and_then(|list| serde_json::from_value::<Vec<String>>(list).ok()).unwrap_or_default());
         return Ok(Some(input));
     }
     match source {
         "startup" => unfinished(store, current),
-        "clear" | "compact" => Ok(Some(told(store, &session, view.head(&session.id)?.as_ref(), current, Why::Forgotten)?)),
+        "compact" => Ok(Some(told(store, &session, view.head(&session.id)?.as_ref(), current, (Why::Forgotten, None))?)),
+        // Who clears a conversation wants to begin afresh.
         _ => Ok(None),
     }
 }
 
-fn told(store: &Store, session: &Session, checkpoint: Option<&Checkpoint>, current: &Current, why: Why) -> Result<Input> {
-    let mut input = resume::tell(store, session, checkpoint, &current.workspace, why)?;
+fn told(
+    store: &Store,
+    session: &Session,
+    checkpoint: Option<&Checkpoint>,
+    current: &Current,
+    (why, but): (Why, Option<&str>),
+) -> Result<Input> {
+    let run = (session.id == current.session).then_some(current.run.as_str());
+    let config = config_folder();
+    let (workspace, config) = (current.workspace.as_path(), config.as_deref());
+    let telling = Telling { session, checkpoint, workspace, why, run, but, config, variable: &variable };
+    let mut input = resume::tell(store, &telling)?;
     input.mount = checkpoint.and_then(|checkpoint| mounted_at(store, checkpoint));
     Ok(input)
 }
@@ -95,9 +110,10 @@ pub fn mounted_at(store: &Store, checkpoint: &Checkpoint) -> Option<String> {
 fn unfinished(store: &Store, current: &Current) -> Result<Option<Input>> {
     let Some(session) = run::incomplete(store, &current.workspace, &current.session)?.into_iter().next() else { return Ok(None) };
     let head = store.view().head(&session.id)?;
-    let mut input = told(store, &session, head.as_ref(), current, Why::Incomplete)?;
+    let mut input = told(store, &session, head.as_ref(), current, (Why::Incomplete, None))?;
     let command = format!("parhelia session resume {}", session.id);
-    input.notices =
-        vec![format!("Ask the user whether to go on with that work; if so, it is resumed in a terminal with `{command}`.")];
+    input
+        .notices
+        .insert(0, format!("Ask the user whether to go on with that work; if so, it is resumed in a terminal with `{command}`."));
     Ok(Some(input))
 }

@@ -9,7 +9,7 @@ use std::{
 use parhelia_session::{
     agent::{self, Agent, ConfigFolder},
     hooks::{self, HookCommand},
-    process::{Ended, Owner, RUN_MARKER, SESSION_MARKER, Stopped},
+    process::{Ended, Found, Owner, RUN_MARKER, SESSION_MARKER, Stopped},
     run::{self, Current},
 };
 use parhelia_store::{Store, event::Actor, fold::Session};
@@ -65,7 +65,9 @@ pub fn leftovers(stopped: &Stopped) -> Vec<String> {
         Ended::Not => format!("process {} of an earlier run could not be stopped", found.text()),
         _ => format!("process {} of an earlier run was stopped", found.text()),
     });
-    let others = stopped.others.iter().map(|found| match found.owner {
+    // A shell is where its user works.
+    let is_named = |found: &&Found| found.owner == Owner::Marked || !found.is_shell();
+    let others = stopped.others.iter().filter(is_named).map(|found| match found.owner {
         Owner::Marked => format!(
             "process {} has {RUN_MARKER} of an earlier run, but neither descends from its agent nor works in the workspace on its own; it \
              was left alone",

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use parhelia_session::{
     agent::{Agent, Bypass, ConfigFolder},
     environment::missing,
+    inject::GO_ON,
     resume::{self, Choice, Restored, Workspace},
     rollback::{self, Turn},
     run::{self, Begin, Life},
@@ -313,8 +314,7 @@ fn is_meant(args: &Args, session: &Session, last: Option<&Run>) -> Result<bool> 
         Some(agent) if agent.is_headless() && args.prompt.is_none() && !is_terminal => Err(Failure::Usage(format!(
             "the agent of session {} answers a single prompt, would act at once, and nobody is at a terminal here; say what it is to do, \
              such as --prompt '{}'",
-            session.id,
-            start::GO_ON
+            session.id, GO_ON
         ))),
         None if run::has_finished(run) && !args.yes => {
             let what = format!("the command of session {} has come to its end", session.id);

@@ -82,6 +82,11 @@ impl Source {
     }
 }
 
+/// What a conversation amounts to as it lies there now, to its last whole record.
+pub(crate) fn summary_now(located: Located, cache: &Path) -> Result<Summary> {
+    Ok(Conversing::look(&Source::Transcript(located), cache)?.found.conversation.summary())
+}
+
 /// What `conversation.json` says. Turns may be thousands: they are written as they are, and not made into a [`Value`] first.
 #[derive(Serialize)]
 struct Told<'a> {

@@ -12,8 +12,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-pub(crate) use conversation::STREAM;
 pub use conversation::Source;
+pub(crate) use conversation::{STREAM, summary_now};
 pub use job::{Job, Looked, environment_job, git_job};
 use parhelia_store::{
     create::{Captured, Content, Seen, State, StateFile},

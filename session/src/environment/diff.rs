@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::versions;
+use super::{variables::is_of_one_process, versions};
 
 /// One difference.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -69,7 +69,9 @@ pub fn diff(before: Option<&Value>, after: Option<&Value>, freezes: (Option<&str
         diff.fields("packages", None, &both("pip_freeze_hash"));
     }
     let (old, new) = both("variables");
-    diff.named("variables", &map(old), &map(new));
+    // Older checkpoints hold what the process that made them had besides.
+    let of_session = |variables| map(variables).into_iter().filter(|(name, _)| !is_of_one_process(name)).collect();
+    diff.named("variables", &of_session(old), &of_session(new));
     diff.changes.retain(|change| !diff.unknown.contains(&change.section));
     diff
 }
@@ -189,6 +191,16 @@ mod tests {
             "variables LANG -: C > C.UTF-8",
         ];
         assert_eq!(lines(&diff(Some(&environment()), Some(&later), (None, None))), expected);
+    }
+
+    #[test]
+    fn variables_of_the_process_that_looked_do_not_count() {
+        let mut by_a_hook = environment();
+        by_a_hook["variables"] =
+            json!({"LANG": "C", "CLAUDECODE": "1", "CLAUDE_CODE_SESSION_ID": "s", "PARHELIA_RUN_ID": "r", "PWD": "/"});
+        assert_eq!(diff(Some(&environment()), Some(&by_a_hook), (None, None)), Diff::default());
+        by_a_hook["variables"]["CLAUDE_CONFIG_DIR"] = json!("/c");
+        assert_eq!(lines(&diff(Some(&environment()), Some(&by_a_hook), (None, None))), ["variables CLAUDE_CONFIG_DIR -: - > /c"]);
     }
 
     #[test]

@@ -59,19 +59,37 @@ const OF_THE_WORK: [&str; 33] = [
     "PKG_CONFIG_PATH",
     "ANTHROPIC_*",
 ];
+/// These an agent sets for its hooks and tools, or we set for an agent: the process that looks has them or has not, and the work knows nothing
+/// of them. The same is true of the folder that a process is in.
+const OF_ONE_PROCESS: [&str; 15] = [
+    "CLAUDECODE",
+    "CLAUDE_CODE_CHILD_SESSION",
+    "CLAUDE_CODE_ENTRYPOINT",
+    "CLAUDE_CODE_EXECPATH",
+    "CLAUDE_CODE_SESSION_ID",
+    "CLAUDE_CODE_SSE_PORT",
+    "CLAUDE_EFFORT",
+    "CLAUDE_ENV_FILE",
+    "CLAUDE_PLUGIN_*",
+    "CLAUDE_PROJECT_DIR",
+    "PARHELIA_RESUMED_FROM",
+    "PARHELIA_RUN_ID",
+    "PARHELIA_SESSION*",
+    "PARHELIA_STORE",
+    "PWD",
+];
 const VALUE_BYTES_MAX: usize = 32 << 10;
+
+/// Whether a variable is of the process that looks, and not of the session.
+pub(super) fn is_of_one_process(name: &str) -> bool {
+    OF_ONE_PROCESS.iter().any(|pattern| matches(pattern, name))
+}
 
 /// The variables to keep: those on the usual list or on `also`, without those on `never` and those whose names look like secrets;
 /// credentials in their values are taken out, too. Values that are no text or too long are left out.
 pub fn kept(variables: &[(OsString, OsString)], also: &[String], never: &[String]) -> BTreeMap<String, String> {
-    let is_wanted = |name: &str| {
-        OF_THE_PLACE
-            .iter()
-            .chain(&OF_THE_WORK)
-            .copied()
-            .chain(also.iter().map(String::as_str))
-            .any(|pattern| matches(pattern, name))
-    };
+    let is_usual = |name: &str| OF_THE_PLACE.iter().chain(&OF_THE_WORK).any(|pattern| matches(pattern, name));
+    let is_wanted = |name: &str| is_usual(name) && !is_of_one_process(name) || also.iter().any(|pattern| matches(pattern, name));
     let is_denied = |name: &str| redact::is_secret_name(name) || never.iter().any(|pattern| matches(pattern, name));
     let texts = variables.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
     let kept = texts.filter(|(name, value)| is_wanted(name) && !is_denied(name) && value.len() <= VALUE_BYTES_MAX);
@@ -154,6 +172,9 @@ mod tests {
             ("MY_MODE", "d"),
             ("MY_SECRET", "e"),
             ("LANG", "f"),
+            ("CLAUDECODE", "1"),
+            ("PARHELIA_RUN_ID", "g"),
+            ("PWD", "/"),
         ];
         let mut given: Vec<_> = given.map(|(name, value)| (OsString::from(name), OsString::from(value))).to_vec();
         given.push(("TERM".into(), OsString::from_vec(vec![0xff])));

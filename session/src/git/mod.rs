@@ -215,6 +215,30 @@ pub fn state(workspace: &Path, env: &Environment, limit: Duration) -> Result<Opt
     }
 }
 
+/// How a repository's HEAD lies to a commit of earlier, in words that go between the two; none where they are the same, or git cannot tell.
+/// `workspace` is absolute.
+pub fn compared(workspace: &Path, env: &Environment, then: &str, now: &str, limit: Duration) -> Option<String> {
+    let is_id = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit());
+    if then == now || !is_id(then) || !is_id(now) {
+        return None;
+    }
+    let counted = || -> Result<Vec<u8>> {
+        let clock = Clock { until: Instant::now() + limit, limit };
+        let run = |command: &mut Command| clock.run(command);
+        let repository = Repository::around(workspace)?.ok_or_else(|| Error::Invalid("there is no repository".into()))?;
+        let shadow = env.shadow(&repository, &run)?;
+        run(shadow.command(workspace)?.args(["rev-list", "--left-right", "--count", &format!("{then}...{now}")]))
+    };
+    let printed = String::from_utf8_lossy(&counted().ok()?).into_owned();
+    let mut counts = printed.split_whitespace().map(str::parse::<u64>);
+    let commits = |count: u64| if count == 1 { "1 commit".to_owned() } else { format!("{count} commits") };
+    match (counts.next()?.ok()?, counts.next()?.ok()?) {
+        (0, newer) => Some(format!("{} newer than", commits(newer))),
+        (older, 0) => Some(format!("{} older than", commits(older))),
+        _ => Some("on another line of history than".into()),
+    }
+}
+
 /// A repository below another, by its path from the workspace folder.
 struct Below {
     path: Vec<u8>,

@@ -2,6 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
+/// The prompt of an agent that answers a single one, where a person resumes it without another.
+pub const GO_ON: &str = "Continue from where you left off.";
+
+/// Whether a prompt is one of ours, and says nothing of what was asked for.
+pub fn is_ours(prompt: &str) -> bool {
+    let prompt = prompt.trim();
+    prompt == GO_ON || prompt.starts_with("You are resuming a previous session (")
+}
+
 /// Why something is said at all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -11,7 +20,7 @@ pub enum Why {
     Resumed,
     /// A new conversation takes the place of one that could not be resumed.
     Replaced,
-    /// The conversation was cleared or compacted.
+    /// The conversation was compacted.
     Forgotten,
     /// Earlier work in this folder was not finished; another conversation begins.
     Incomplete,
@@ -64,12 +73,16 @@ pub struct Input {
     pub checkpoint: String,
     /// How long ago that was, in words.
     pub age: Option<String>,
-    /// How the last run ended, in words.
+    /// Why the checkpoint was made, in words.
     pub ending: Option<String>,
+    /// Whether the last run was killed, or ended in the middle of something.
+    pub interrupted: bool,
     /// What has been done.
     pub summary: String,
     /// What was asked for last.
     pub task: Option<String>,
+    /// Prompts that the agent has never taken up.
+    pub queued: Vec<String>,
     /// What comes next.
     pub next_steps: Vec<String>,
     /// What was decided.
@@ -82,8 +95,10 @@ pub struct Input {
     pub notices: Vec<String>,
     /// The session's first checkpoint.
     pub first: String,
-    /// What has changed from there to the checkpoint.
+    /// What has changed from there until now.
     pub changes: Vec<Changed>,
+    /// What of it has changed since the checkpoint.
+    pub since: Vec<Changed>,
     /// Files that git calls changed: the first of them.
     pub uncommitted: Vec<String>,
     /// How many more there are.

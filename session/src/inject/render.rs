@@ -55,6 +55,7 @@ pub fn render(input: &Input, budget: Budget) -> Injection {
     page.must(&about(input));
     page.section("Summary", &cut(&input.summary, SUMMARY_CHARACTERS_MAX));
     page.section("Current task", &cut(input.task.as_deref().unwrap_or_default(), TASK_CHARACTERS_MAX));
+    page.list("Prompts that were typed and lost: the agent was gone before it took them up", &input.queued, false);
     page.list("Next steps", &input.next_steps, true);
     page.list("Decisions", &input.decisions, false);
     page.list("Open questions", &input.open_questions, false);
@@ -139,14 +140,23 @@ impl Page<'_> {
     }
 
     fn changes(&mut self) {
-        let title = "\n## Changes in this session\n";
-        let changes = &self.input.changes;
+        let input = self.input;
+        let command = match input.since.is_empty() {
+            true => format!("parhelia checkpoint diff {} {}", input.first, input.checkpoint),
+            false => format!("parhelia checkpoint diff {} --workspace {}", input.first, shell(&input.folder)),
+        };
+        // They may take a third of what is left, so that files have room.
+        self.list_changes("Changes in this session", &input.changes, &command, 3);
+        let command = format!("parhelia checkpoint diff {} --workspace {}", input.checkpoint, shell(&input.folder));
+        self.list_changes("Of these, since the checkpoint", &input.since, &command, 6);
+    }
+
+    fn list_changes(&mut self, title: &str, changes: &[Changed], command: &str, part: usize) {
         if changes.is_empty() {
             return;
         }
-        // They may take a third of what is left, so that files have room.
-        let share = Budget { tokens_max: self.left.tokens_max / 3, characters_max: self.left.characters_max / 3 };
-        let (mut text, mut shown) = (title.to_owned(), 0);
+        let share = Budget { tokens_max: self.left.tokens_max / part, characters_max: self.left.characters_max / part };
+        let (mut text, mut shown) = (format!("\n## {title}\n"), 0);
         for change in changes {
             let line = change_line(change);
             if !share.fits(&format!("{text}{line}")) {
@@ -159,8 +169,7 @@ impl Page<'_> {
             shown = 0;
         }
         if shown < changes.len() {
-            let how = format!("parhelia checkpoint diff {} {}", self.input.first, self.input.checkpoint);
-            self.leave_out(format!("{} more changes", changes.len() - shown), how);
+            self.leave_out(format!("{} more changes", changes.len() - shown), command.to_owned());
         }
     }
 
@@ -240,7 +249,8 @@ fn head(input: &Input) -> String {
     let (session, checkpoint) = (&input.session, &input.checkpoint);
     let from = if checkpoint.is_empty() { String::new() } else { format!(" from checkpoint {checkpoint}{age}") };
     let text = match input.why {
-        Why::Resumed => format!("This session ({session}) was interrupted and is resumed{from}."),
+        Why::Resumed if input.interrupted => format!("This session ({session}) was interrupted and is resumed{from}."),
+        Why::Resumed => format!("This session ({session}) is resumed{from}."),
         Why::Replaced => format!(
             "You are resuming a previous session ({session}) in a new conversation: the earlier one could not be opened. The workspace is \
              continued{from}. Wait for the user before you go on with it."

@@ -8,6 +8,7 @@ fn input() -> Input {
         checkpoint: "01M810FC4JG4CPG7SNVR8ZK719".into(),
         first: "01M7ZZZZZZZZZZZZZZZZZZZZZZ".into(),
         age: Some("3 minutes ago".into()),
+        interrupted: true,
         summary: "Wrote the parser; two tests fail.".into(),
         task: Some("Make the tests pass".into()),
         next_steps: vec!["look at test_b".into(), "run\nall tests".into()],
@@ -77,6 +78,22 @@ fn a_new_conversation_is_told_everything_and_to_do_nothing() {
     for part in ["could not be opened", "Wrote the parser", "Make the tests pass", "src/a.rs", "Wait for the user"] {
         assert!(said.text.contains(part), "{part}: {}", said.text);
     }
+}
+
+#[test]
+fn what_ended_is_not_called_interrupted_and_lost_prompts_are_named() {
+    let ended = Input { interrupted: false, queued: vec!["and then the docs".into()], ..input() };
+    let said = render(&ended, Budget::default()).text;
+    assert!(!said.contains("was interrupted") && said.contains("This session (demo) is resumed"), "{said}");
+    assert!(said.contains("## Prompts that were typed and lost") && said.contains("- and then the docs\n"), "{said}");
+}
+
+#[test]
+fn what_has_changed_since_the_checkpoint_is_told_apart() {
+    let since = vec![Changed { path: "src/b.rs".into(), mark: 'A', lines: None }];
+    let said = render(&Input { since, ..input() }, Budget::default()).text;
+    let (session, since) = said.split_once("## Of these, since the checkpoint\n").unwrap();
+    assert!(session.contains("## Changes in this session\nM src/a.rs +3 -1\n") && since.starts_with("A src/b.rs\n"), "{said}");
 }
 
 #[test]

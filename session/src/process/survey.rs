@@ -201,6 +201,14 @@ fn command_line(process: i32) -> String {
 }
 
 impl Found {
+    /// Whether it is a shell that somebody types into: it was given nothing to run.
+    pub fn is_shell(&self) -> bool {
+        let mut words = self.command.split(' ');
+        let name = words.next().unwrap_or_default().trim_start_matches('-').rsplit('/').next().unwrap_or_default().to_owned();
+        let has_work = |word: &str| !word.starts_with('-') || !word.starts_with("--") && word.contains('c');
+        ["bash", "zsh", "fish", "sh", "dash", "ksh", "nu"].contains(&&*name) && !words.any(has_work)
+    }
+
     /// Whether it ends by itself within that time.
     pub fn ends_within(&self, limit: Duration) -> bool {
         is_readable_within(&self.fd, limit)
@@ -224,4 +232,25 @@ impl Found {
 
 fn folder_text(folder: &Path) -> String {
     parhelia_store::name::display(folder.as_os_str().as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_that_somebody_types_into_is_told_from_one_that_works() {
+        let is_shell = |command: &str| {
+            let process = std::process::id() as i32;
+            let fd = pidfd_open(Pid::from_raw(process).unwrap(), PidfdFlags::empty()).unwrap();
+            let (identity, name) = (Identity::of(process).unwrap(), String::new());
+            Found { identity, name, command: command.into(), folder: None, owner: Owner::Unknown, fd }.is_shell()
+        };
+        for command in ["-bash", "/usr/bin/zsh -i", "bash --login", "fish"] {
+            assert!(is_shell(command), "{command}");
+        }
+        for command in ["bash -c sleep 5", "sh -lc make", "bash build.sh", "vim", ""] {
+            assert!(!is_shell(command), "{command}");
+        }
+    }
 }

@@ -3,6 +3,7 @@
 mod choose;
 mod conversation;
 mod files;
+mod now;
 mod read;
 mod tell;
 mod tmux;
@@ -12,6 +13,6 @@ pub use choose::{Choice, candidates, choose, is_safety};
 pub use conversation::{Restored, aside, held, position, put_back};
 pub(crate) use read::files_below;
 pub use read::{state_bytes, state_file, state_json};
-pub use tell::{age, tell};
+pub use tell::{Telling, age, tell};
 pub use tmux::{SavedTmux, saved_tmux};
 pub use workspace::{Workspace, bring_back};

@@ -1,65 +1,240 @@
-//! What there is to tell a resumed agent, gathered from a checkpoint.
+//! What there is to tell an agent that starts: of its conversation, of git and of the workspace as they are now, where a checkpoint stands
+//! in for what cannot be had.
 
-use std::path::Path;
+use std::{
+    collections::HashSet,
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
 use jiff::Timestamp;
-use parhelia_store::{Store, fold::Session, record::Checkpoint};
+use parhelia_store::{
+    Store,
+    diff::Change,
+    fold::{Conversation, Run, Session},
+    name,
+    record::Checkpoint,
+};
 use serde_json::{Value, json};
 
-use super::{files, read::state_json};
+use super::{
+    files,
+    now::{self, Now},
+    read::state_json,
+};
 use crate::{
     config::Mode,
     error::Result,
-    inject::{Input, Pending, Why},
+    git,
+    inject::{Input, Pending, Why, is_ours},
+    rollback, run,
+    transcript::Located,
 };
 
 /// How much of the last reply is told, in characters.
 const REPLY_CHARACTERS_MAX: usize = 600;
+/// So many uncommitted files are named.
+const UNCOMMITTED_MAX: usize = 100;
 
-/// Gathers what a checkpoint tells of a session.
-pub fn tell(store: &Store, session: &Session, checkpoint: Option<&Checkpoint>, workspace: &Path, why: Why) -> Result<Input> {
+/// Who is told, and of what.
+pub struct Telling<'a> {
+    /// The session.
+    pub session: &'a Session,
+    /// The checkpoint that is gone on from.
+    pub checkpoint: Option<&'a Checkpoint>,
+    /// The workspace.
+    pub workspace: &'a Path,
+    /// Why.
+    pub why: Why,
+    /// The run that begins; none where nothing of the session runs.
+    pub run: Option<&'a str>,
+    /// The conversation that begins, which has nothing to tell of.
+    pub but: Option<&'a str>,
+    /// The agent's own folder.
+    pub config: Option<&'a Path>,
+    /// The environment.
+    pub variable: &'a dyn Fn(&str) -> Option<OsString>,
+}
+
+/// Gathers it.
+pub fn tell(store: &Store, telling: &Telling<'_>) -> Result<Input> {
+    let Telling { session, checkpoint, workspace, .. } = *telling;
+    let conversation = session.conversations.iter().rfind(|known| Some(known.id.as_str()) != telling.but);
+    let transcript = conversation.and_then(|known| transcript(known, telling.config));
+    let found = now::look(
+        store,
+        now::Wanted {
+            session,
+            checkpoint,
+            workspace,
+            transcript: transcript.as_deref(),
+            git: git::Environment::new(telling.variable, workspace, &store.layout().cache()),
+        },
+    );
+    let is_first = session.conversations.iter().filter(|known| Some(known.id.as_str()) != telling.but).count() < 2;
     let mut input = Input {
-        why,
+        why: telling.why,
         session: session.id.clone(),
         folder: workspace.display().to_string(),
-        task: session.first_prompt.clone(),
+        // What was asked for in a conversation that was cleared is over.
+        task: session.first_prompt.clone().filter(|prompt| is_first && !is_ours(prompt)),
         ..Input::default()
     };
+    from_git(&mut input, checkpoint, &found);
+    input.notices.extend(checkpoint.and_then(|checkpoint| rolled_back(session, checkpoint)));
+    let context = match checkpoint {
+        Some(checkpoint) => state_json(store, checkpoint, "context.json")?.unwrap_or_default(),
+        None => Value::Null,
+    };
+    let said = said(store, checkpoint, conversation.map(|known| known.id.as_str()), found.conversation)?;
+    if let Some(said) = said.as_ref().filter(|_| context["capture_analysis"] != false) {
+        from_conversation(&mut input, said);
+    }
+    let last = last_run(store, session, telling.run)?;
+    let is_amid = said.is_some_and(|said| said["phase"] == "thinking" || said["phase"] == "in_tool");
+    input.interrupted = last.as_ref().is_some_and(run::was_killed) || !input.pending.is_empty() || is_amid;
     let Some(checkpoint) = checkpoint else { return Ok(input) };
     input.checkpoint = checkpoint.id();
     input.age = Some(age(checkpoint.record.created_at, Timestamp::now()));
     input.ending = checkpoint.record.trigger_detail.as_ref().map(|detail| format!("The checkpoint was made because: {detail}."));
-    if let Some(git) = &checkpoint.record.git {
-        let text = |name: &str| git.get(name).and_then(Value::as_str).map(str::to_owned);
-        (input.branch, input.commit) = (text("branch"), text("head"));
-        input.uncommitted = texts(git.get("uncommitted_files"));
-        let count = git.get("uncommitted_count").and_then(Value::as_u64).unwrap_or(0);
-        input.uncommitted_more = (count as usize).saturating_sub(input.uncommitted.len());
+    from_files(store, &mut input, telling, &context, found.changes)?;
+    Ok(input)
+}
+
+/// Where a conversation lies: where it was seen, or where the agent keeps it.
+fn transcript(known: &Conversation, config: Option<&Path>) -> Option<PathBuf> {
+    let seen = known.transcript.as_ref().map(PathBuf::from).filter(|path| path.is_file());
+    seen.or_else(|| Some(Located::by_session(config?, &known.id).ok()?.transcript))
+}
+
+/// The last run of a session but for the one that begins, and for those that have not come to life.
+fn last_run(store: &Store, session: &Session, but: Option<&str>) -> Result<Option<Run>> {
+    let view = store.view();
+    for id in session.runs.iter().rev().filter(|id| Some(id.as_str()) != but) {
+        if let Some(run) = view.run(id)?.filter(|run| run.exit_reason.as_deref() != Some(run::UNKNOWN)) {
+            return Ok(Some(run));
+        }
     }
-    let context = state_json(store, checkpoint, "context.json")?.unwrap_or_default();
-    if let Some(conversation) =
-        state_json(store, checkpoint, "conversation.json")?.filter(|_| context["capture_analysis"] != false)
-    {
-        from_conversation(&mut input, conversation.get("summary").unwrap_or(&conversation));
+    Ok(None)
+}
+
+/// What was said: as it lies there now, or where that is gone or emptied, as the checkpoint has it.
+fn said(store: &Store, checkpoint: Option<&Checkpoint>, conversation: Option<&str>, now: Option<Value>) -> Result<Option<Value>> {
+    let count = |said: &Value| said["message_count"].as_u64().unwrap_or_default();
+    if let Some(now) = now.filter(|now| count(now) > 0) {
+        return Ok(Some(now));
     }
-    let first = store.view().oldest_of(&session.id)?;
-    let changes = match first.as_ref().map(|first| (first, files::changes(store, first, checkpoint))) {
+    let kept = checkpoint.map(|checkpoint| state_json(store, checkpoint, "conversation.json")).transpose()?.flatten();
+    let kept = kept.map(|mut kept| match kept.get_mut("summary") {
+        Some(summary) => summary.take(),
+        None => kept,
+    });
+    // Another conversation of the session, which was cleared since, is none of this one's.
+    let is_its =
+        |kept: &Value| conversation.is_none() || kept["agent_session_id"].as_str().is_none_or(|id| Some(id) == conversation);
+    Ok(kept.filter(is_its))
+}
+
+fn from_git(input: &mut Input, checkpoint: Option<&Checkpoint>, found: &Now) {
+    let then = checkpoint.and_then(|checkpoint| checkpoint.record.git.as_ref());
+    let text = |name: &str| then.and_then(|git| git.get(name)).and_then(Value::as_str).map(str::to_owned);
+    match &found.git {
+        Some(state) => {
+            (input.branch, input.commit) = (state.branch.clone(), state.head.clone());
+            input.uncommitted = state.uncommitted().take(UNCOMMITTED_MAX).map(|change| change.path.clone()).collect();
+            input.uncommitted_more = (state.uncommitted_count() as usize).saturating_sub(input.uncommitted.len());
+            if let (Some(relation), Some(now), Some(then)) = (&found.head, &state.head, text("head")) {
+                let short = |commit: &str| commit.chars().take(12).collect::<String>();
+                input.notices.push(format!(
+                    "The repository's HEAD ({}) is {relation} the one of the checkpoint ({}), which this conversation may have in mind",
+                    short(now),
+                    short(&then)
+                ));
+            }
+        }
+        None => {
+            (input.branch, input.commit) = (text("branch"), text("head"));
+            input.uncommitted = texts(then.and_then(|git| git.get("uncommitted_files")));
+            let count = then.and_then(|git| git.get("uncommitted_count")).and_then(Value::as_u64).unwrap_or(0);
+            input.uncommitted_more = (count as usize).saturating_sub(input.uncommitted.len());
+        }
+    }
+}
+
+/// What a rollback has done that nothing has come after.
+fn rolled_back(session: &Session, checkpoint: &Checkpoint) -> Option<String> {
+    let last = rollback::last(session).filter(|last| last.target == checkpoint.record.id)?;
+    let (target, safety) = (last.target, last.safety);
+    let what = match last.with_conversation {
+        true => "files and conversation are as they were then; branches and commits of git were left as they are",
+        false => {
+            "files alone went back, and this conversation may speak of later ones; branches and commits of git were left as they are"
+        }
+    };
+    Some(format!("The session was rolled back to checkpoint {target}: {what}. What was there before is in checkpoint {safety}"))
+}
+
+fn from_files(
+    store: &Store,
+    input: &mut Input,
+    telling: &Telling<'_>,
+    context: &Value,
+    found: Option<now::Changes>,
+) -> Result<()> {
+    let Some(checkpoint) = telling.checkpoint else { return Ok(()) };
+    let first = store.view().oldest_of(&telling.session.id)?;
+    input.first = first.as_ref().map(Checkpoint::id).unwrap_or_default();
+    let now::Changes { mut session, mut since, of_others } = match found {
+        Some(found) => found,
+        None => by_checkpoints(store, telling, first.as_ref(), checkpoint)?,
+    };
+    let edited = edited(context);
+    let rank = |change: &Change| files::rank(&change.path, &edited);
+    session.sort_by_key(|change| rank(change));
+    since.sort_by_key(|change| rank(change));
+    if of_others > 0 {
+        input.notices.push(format!("{of_others} more changed files are those of another session in this folder"));
+    }
+    input.changes = files::told(store, &session);
+    input.since = files::told(store, &since);
+    if context["mode"] == json!(Mode::Stateful) {
+        input.files = files::ranked(store, checkpoint, context, &session, &since, telling.workspace);
+    }
+    Ok(())
+}
+
+/// What has changed until the checkpoint, where the workspace could not be looked at in time.
+fn by_checkpoints(
+    store: &Store,
+    telling: &Telling<'_>,
+    first: Option<&Checkpoint>,
+    checkpoint: &Checkpoint,
+) -> Result<now::Changes> {
+    let session = match first.map(|first| (first, files::changes(store, first, checkpoint))) {
         // It was the oldest, and has been removed meanwhile.
         Some((first, Err(_))) if store.refresh()?.checkpoint(first.record.id)?.is_none() => Vec::new(),
         Some((_, changes)) => changes?,
         None => Vec::new(),
     };
-    input.first = first.map(|first| first.id()).unwrap_or_default();
-    input.changes = files::told(store, &changes);
-    if context["mode"] == json!(Mode::Stateful) {
-        input.files = files::ranked(store, checkpoint, &context, &changes);
-    }
-    Ok(input)
+    let others = now::of_others(store, telling.session, telling.workspace)?;
+    let count = session.len();
+    let session: Vec<Change> = session.into_iter().filter(|change| !others.contains(&*change.path)).collect();
+    Ok(now::Changes { of_others: count - session.len(), session, since: Vec::new() })
+}
+
+/// Files that the agent's own tools have changed, from the workspace.
+fn edited(context: &Value) -> HashSet<Vec<u8>> {
+    let listed = context["files"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let is_edited =
+        |file: &&Value| file["reasons"].as_array().is_some_and(|reasons| reasons.iter().any(|reason| reason == "edited"));
+    listed.iter().filter(is_edited).filter_map(|file| Some(name::parse(file["path"].as_str()?))).collect()
 }
 
 fn from_conversation(input: &mut Input, conversation: &Value) {
     let text = |name: &str| conversation[name].as_str().filter(|text| !text.trim().is_empty()).map(str::to_owned);
-    input.task = text("last_prompt").or_else(|| text("first_prompt")).or(input.task.take());
+    let asked = |name: &str| text(name).filter(|prompt| !is_ours(prompt));
+    input.task = asked("last_prompt").or_else(|| asked("first_prompt")).or(input.task.take());
+    input.queued = texts(conversation.get("queued_prompts"));
     let todos = conversation["todos"].as_array().cloned().unwrap_or_default();
     let of = |status: &str| -> Vec<String> {
         let wanted = todos.iter().filter(|todo| todo["status"] == status);
@@ -72,7 +247,7 @@ fn from_conversation(input: &mut Input, conversation: &Value) {
     let turns = conversation["turn_count"].as_u64().unwrap_or_default();
     let files = texts(conversation.get("files_modified"));
     let mut summary = vec![format!("{turns} {} so far.", if turns == 1 { "turn" } else { "turns" })];
-    if let Some(first) = text("first_prompt").filter(|first| Some(first) != input.task.as_ref()) {
+    if let Some(first) = asked("first_prompt").filter(|first| Some(first) != input.task.as_ref()) {
         summary.push(format!("The session began with: {first}"));
     }
     if !done.is_empty() {

@@ -15,12 +15,16 @@ use parhelia_store::{
     record::Checkpoint,
 };
 
+use serde::Serialize;
+
 use crate::{
+    capture::summary_now,
     config::Config,
     error::{Error, Result},
     git,
-    resume::{held, position},
+    resume::{held, position, state_json},
     run::{self, Life},
+    transcript::Located,
 };
 
 const GIT_LIMIT: Duration = Duration::from_secs(30);
@@ -35,6 +39,8 @@ pub struct Wanted<'a> {
     pub force: bool,
     /// Whether a live agent is stopped.
     pub stop: bool,
+    /// Whether nothing will be done, so that a live agent is only named.
+    pub dry_run: bool,
     /// The agent's folder, where there is one.
     pub config: Option<PathBuf>,
     /// What is configured for the session's workspace.
@@ -54,12 +60,68 @@ pub struct Look {
     pub files_only: bool,
     /// The conversation that goes back.
     pub conversation: Option<(String, PathBuf)>,
+    /// What becomes of the conversation that goes back.
+    pub spoken: Option<Spoken>,
     /// The run whose agent is to be stopped first.
     pub stops: Option<Run>,
     /// Repositories below the workspace that the checkpoint does not have, and what other sessions work in; they are kept.
     pub nested: Vec<Vec<u8>>,
     /// What the user should know.
     pub notices: Vec<String>,
+}
+
+/// How a conversation goes back.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Spoken {
+    /// Turns that it has now; none where it is gone.
+    pub turns: Option<u64>,
+    /// Turns that it has in the checkpoint.
+    pub turns_then: u64,
+    /// Its last prompt in the checkpoint.
+    pub prompt_then: Option<String>,
+    /// The last prompt now, where it goes further.
+    pub prompt: Option<String>,
+    /// Whether the session is in another conversation now.
+    pub is_another: bool,
+}
+
+impl Spoken {
+    fn of(store: &Store, target: &Checkpoint, session: &Session, id: &str, config: &Path) -> Result<Self> {
+        let now = Located::by_session(config, id).ok().and_then(|located| summary_now(located, &store.layout().cache()).ok());
+        let then = state_json(store, target, "conversation.json")?.unwrap_or_default();
+        let then = then.get("summary").unwrap_or(&then);
+        let turns_then = then["turn_count"].as_u64().unwrap_or_default();
+        Ok(Spoken {
+            turns: now.as_ref().map(|now| now.turn_count),
+            turns_then,
+            prompt_then: then["last_prompt"].as_str().map(str::to_owned),
+            prompt: now.filter(|now| now.turn_count > turns_then).and_then(|now| now.last_prompt),
+            is_another: session.conversations.last().is_some_and(|last| last.id != id),
+        })
+    }
+
+    /// In a line.
+    pub fn text(&self) -> String {
+        let turns = |count: u64| if count == 1 { "1 turn".to_owned() } else { format!("{count} turns") };
+        let short = |prompt: &Option<String>| {
+            let line = prompt.as_deref().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
+            line.chars().take(60).collect::<String>()
+        };
+        let then = match &self.prompt_then {
+            Some(_) => format!("{}, the last \"{}\"", turns(self.turns_then), short(&self.prompt_then)),
+            None => turns(self.turns_then),
+        };
+        let another = if self.is_another { "; the session's newer conversation is left" } else { "" };
+        match self.turns {
+            None => format!("comes back with {then}{another}"),
+            Some(now) if now > self.turns_then => {
+                let more = turns(now - self.turns_then);
+                format!("goes back to {then}; {more} since then, the last \"{}\", are kept aside{another}", short(&self.prompt))
+            }
+            Some(now) if now < self.turns_then => format!("goes on to {then}, from {}{another}", turns(now)),
+            Some(_) => format!("is at {then}, as it is now{another}"),
+        }
+    }
 }
 
 /// Paths as an intent keeps them.
@@ -98,6 +160,7 @@ pub fn look(store: &Store, wanted: &Wanted<'_>) -> Result<Look> {
         workspace,
         files_only: wanted.files_only,
         conversation: None,
+        spoken: None,
         stops: None,
         nested: Vec::new(),
         notices: Vec::new(),
@@ -144,6 +207,14 @@ impl Look {
             Life::Elsewhere { host, .. } if wanted.force => {
                 self.notices.push(format!("{host} may still have the session, and is not told"));
             }
+            Life::Elsewhere { host, until } if wanted.dry_run => {
+                self.notices.push(format!(
+                    "the session is taken for alive on {host} until {until}; that must end first, or --force be given"
+                ));
+            }
+            Life::Starting(process) if wanted.dry_run => {
+                self.notices.push(format!("the session is just being started (process {})", process.process));
+            }
             Life::Elsewhere { host, until } => {
                 return refuse(format!(
                     "session {} is taken for alive on {host} until {until}; end it there, or give --force if that is over",
@@ -160,6 +231,12 @@ impl Look {
                 self.notices.push("the agent is alive; it is not told that its files change".into());
             }
             Life::Agent(_) if wanted.stop => self.stops = Some(run),
+            Life::Agent(process) if wanted.dry_run => {
+                self.notices.push(format!(
+                    "the agent is alive (process {}); --stop ends it first, --files-only leaves it and the conversation alone",
+                    process.process
+                ));
+            }
             Life::Agent(process) => {
                 return refuse(format!(
                     "the agent of session {} is alive (process {}); give --stop to end it, or --files-only to leave the conversation alone",
@@ -219,6 +296,15 @@ impl Look {
             let now = state.branch.clone().unwrap_or_else(|| "no branch".into());
             against(format!("the checkpoint was made on branch {then}, and {now} is checked out"))?;
         }
+        let head = wanted.target.record.git.as_ref().and_then(|git| git.get("head")?.as_str());
+        if let (Some(then), Some(now)) = (head, &state.head)
+            && let Some(relation) = git::compared(&self.workspace, &environment, then, now, GIT_LIMIT)
+        {
+            let (then, now) = (&then[..then.len().min(12)], &now[..now.len().min(12)]);
+            self.notices.push(format!(
+                "HEAD ({now}) is {relation} the checkpoint's ({then}), and stays: files go back, branches and commits do not"
+            ));
+        }
         for below in state.below.iter().filter(|below| below.kind == git::Kind::Nested) {
             let path = name::parse(&below.path);
             if store.node_at(wanted.target, &path).is_err() {
@@ -234,7 +320,10 @@ impl Look {
             return Ok(());
         }
         match (held(wanted.target), &wanted.config, position(store, wanted.target)?) {
-            (Some(id), Some(config), Some(_)) => self.conversation = Some((id, config.clone())),
+            (Some(id), Some(config), Some(_)) => {
+                self.spoken = Some(Spoken::of(store, wanted.target, &self.session, &id, config)?);
+                self.conversation = Some((id, config.clone()));
+            }
             _ => self.notices.push("the checkpoint has no conversation; files alone go back".into()),
         }
         Ok(())

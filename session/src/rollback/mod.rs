@@ -12,7 +12,7 @@ mod stash;
 
 pub use execute::{Done, execute, finish, plan, settle};
 pub use intent::{Intent, Last, Turn, busy, held, last, needed, open, shared};
-pub use look::{Look, Wanted, look, whole};
+pub use look::{Look, Spoken, Wanted, look, whole};
 pub use stash::Stash;
 
 /// Why a run has ended whose agent was stopped for a rollback. What its hooks have still to do is not done any more.

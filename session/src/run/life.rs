@@ -20,6 +20,14 @@ pub const LAUNCHER: &str = "launcher";
 /// What the exit reason of a run begins with whose program ended without being asked or killed. The exit code is behind it.
 pub const BY_ITSELF: &str = "ended with exit code ";
 
+/// The exit reason of a run whose agent did not know the conversation that it was to go on with.
+pub const UNKNOWN: &str = "the agent does not know its conversation";
+
+/// Whether a run was killed, or nobody saw its end.
+pub fn was_killed(run: &Run) -> bool {
+    run.exit_reason.as_ref().is_none_or(|reason| reason.contains("was ended by signal"))
+}
+
 /// Whether a run's program has come to a good end without being asked to.
 pub fn has_finished(run: &Run) -> bool {
     run.exit_reason.as_ref().is_some_and(|reason| *reason == format!("{BY_ITSELF}0"))

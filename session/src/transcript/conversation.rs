@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::{
     decisions::{asked, questions},
+    facts,
     files::RawSet,
     index::{Format, Index, Origin, Phase, Todo, ToolCall, update},
     limits::FILES_MAX,
@@ -97,6 +98,8 @@ pub struct Summary {
     pub first_prompt: Option<String>,
     /// The last prompt, or its beginning.
     pub last_prompt: Option<String>,
+    /// Prompts that were typed while the agent worked, and that it has not taken up.
+    pub queued_prompts: Vec<String>,
     /// The model.
     pub model: Option<String>,
     /// The agent's version.
@@ -183,6 +186,7 @@ impl Conversation {
             system_prompt: text(&main.system_prompt),
             first_prompt: text(&main.first_prompt),
             last_prompt: text(&main.last_prompt),
+            queued_prompts: main.queued.iter().filter(|text| facts::is_prompt(text)).cloned().collect(),
             model: main.facts.model.clone(),
             agent_version: main.facts.version.clone(),
             permission_mode: main.facts.permission_mode.clone(),

@@ -18,17 +18,20 @@ pub(super) enum UserText {
 pub(super) fn user_text(record: &Object, text: &str) -> UserText {
     let is_aside =
         ["isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "isSynthetic"].iter().any(|flag| record.is_true(flag));
-    let text = text.trim_start();
-    if text.starts_with("[Request interrupted by user") {
+    if text.trim_start().starts_with("[Request interrupted by user") {
         UserText::Interruption
-    } else if is_aside
-        || text.is_empty()
-        || ["<local-command-", "<command-name>", "<bash-", "<task-notification>"].iter().any(|tag| text.starts_with(tag))
-    {
+    } else if is_aside || !is_prompt(text) {
         UserText::Aside
     } else {
         UserText::Prompt
     }
+}
+
+/// Whether a text is somebody's, and not in a tag of the agent's own.
+pub(super) fn is_prompt(text: &str) -> bool {
+    let text = text.trim_start();
+    let tags = ["<local-command-", "<command-name>", "<bash-", "<task-notification>"];
+    !text.is_empty() && !tags.iter().any(|tag| text.starts_with(tag))
 }
 
 /// What a tool does to a file.

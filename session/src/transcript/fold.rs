@@ -9,10 +9,11 @@ use super::{
     json::{Object, clipped, end_of},
     limits::{
         DECISIONS_MAX, FILES_MAX, INPUT_BYTES_MAX, NAME_BYTES_MAX, NAMES_MAX, PATH_BYTES_MAX, PENDING_MAX, PROMPT_BYTES_MAX,
-        REPLY_BYTES_MAX, SYSTEM_PROMPT_BYTES_MAX, TODOS_MAX, TURN_BYTES_MAX, TURNS_MAX,
+        QUEUED_MAX, REPLY_BYTES_MAX, SYSTEM_PROMPT_BYTES_MAX, TODOS_MAX, TURN_BYTES_MAX, TURNS_MAX,
     },
     usage::Usage,
 };
+use crate::inject::is_ours;
 
 /// What every handler needs to know of a record.
 struct Context {
@@ -45,6 +46,7 @@ impl Index {
             "system" => self.system(&record, &context),
             "attachment" if !context.is_foreign => self.attachment(&record),
             "result" => self.result(&record),
+            "queue-operation" => self.queue(&record),
             "cost-state" => self.reported_cost(record.number("totalCostUSD")),
             _ => {}
         }
@@ -116,9 +118,16 @@ impl Index {
         self.counts.prompts += 1;
         self.phase = Phase::Thinking;
         self.last_reply = None;
+        // The queue of a process that is gone is not taken up by the next.
+        if let Some(at) = self.queued.iter().position(|queued| *queued == clipped(text.trim(), TURN_BYTES_MAX)) {
+            self.queued.drain(..=at);
+        }
         let snippet = snippet(text, PROMPT_BYTES_MAX);
-        self.first_prompt.get_or_insert_with(|| snippet.clone());
-        self.last_prompt = Some(snippet);
+        // A prompt of ours says nothing of what is to be done.
+        if !is_ours(text) {
+            self.first_prompt.get_or_insert_with(|| snippet.clone());
+            self.last_prompt = Some(snippet);
+        }
         if self.turns.len() == TURNS_MAX {
             self.turns.pop_front();
             self.truncated = true;
@@ -228,6 +237,24 @@ impl Index {
             self.loaded.insert(path);
         } else {
             self.truncated = true;
+        }
+    }
+
+    /// Keeps the queue of prompts: what is taken out is named only where somebody takes it back to edit it.
+    fn queue(&mut self, record: &Object) {
+        let content = record.text("content").map(|text| clipped(text.trim(), TURN_BYTES_MAX).to_owned());
+        match (record.text("operation").as_deref(), content) {
+            (Some("enqueue"), content) => {
+                if self.queued.len() == QUEUED_MAX {
+                    self.queued.pop_front();
+                    self.truncated = true;
+                }
+                // What is no text keeps its place.
+                self.queued.push_back(content.unwrap_or_default());
+            }
+            (Some("popAll" | "popOne"), Some(content)) => self.queued.retain(|queued| *queued != content),
+            (Some("dequeue" | "remove" | "popAll" | "popOne"), _) => drop(self.queued.pop_front()),
+            _ => {}
         }
     }
 

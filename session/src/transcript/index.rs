@@ -18,7 +18,7 @@ use super::{
 use crate::error::{IoContext, Result};
 
 /// Version of [`Index`]; one of another version is made anew.
-pub const INDEX_VERSION: u32 = 2;
+pub const INDEX_VERSION: u32 = 3;
 
 const READ_BYTES: usize = 256 << 10;
 
@@ -231,6 +231,8 @@ pub struct Index {
     pub todos: Vec<Todo>,
     /// What the user decided when asked, oldest first.
     pub decisions: VecDeque<String>,
+    /// Prompts that wait for the agent to take them up, oldest first. They are lost when its process ends.
+    pub queued: VecDeque<String>,
     /// The end of what the model said since the last prompt.
     pub last_reply: Option<String>,
     /// Tokens.

@@ -35,3 +35,5 @@ pub const QUESTIONS_MAX: usize = 8;
 pub const REPLY_BYTES_MAX: usize = 4 << 10;
 /// Longest input of a pending tool call that is kept, in bytes of JSON.
 pub const INPUT_BYTES_MAX: usize = 64 << 10;
+/// Most prompts that wait in the agent's queue.
+pub const QUEUED_MAX: usize = 100;

@@ -424,3 +424,25 @@ proptest! {
         prop_assert_eq!(previous.unwrap(), file.update_as(None, format).index);
     }
 }
+
+#[test]
+fn prompts_that_wait_in_the_queue_are_known_until_they_are_taken_up() {
+    let queue = |operation: &str, content: Option<&str>| {
+        let mut record = json!({"type": "queue-operation", "operation": operation, "sessionId": "s"});
+        content.into_iter().for_each(|content| record["content"] = json!(content));
+        record
+    };
+    let add = |content| queue("enqueue", Some(content));
+    let queued = |lines: &[Value]| of(lines).queued.into_iter().collect::<Vec<_>>();
+    assert_eq!(queued(&[add("a"), queue("dequeue", None), prompt("a"), add("b"), add("c")]), ["b", "c"]);
+    assert_eq!(queued(&[add("a"), add("b"), queue("remove", None)]), ["b"]);
+    assert_eq!(queued(&[add("a"), add("b"), queue("popAll", Some("a")), queue("popAll", Some("b"))]), [""; 0]);
+    // What one process has lost is not taken up by the next, whose own is not lost.
+    assert_eq!(queued(&[add("lost"), add("b"), queue("dequeue", None), prompt("b")]), [""; 0]);
+}
+
+#[test]
+fn our_own_prompt_is_nobodys_task() {
+    let said = of(&[prompt("fix it"), prompt(crate::inject::GO_ON)]);
+    assert_eq!((said.last_prompt.unwrap().text.as_str(), said.counts.prompts), ("fix it", 2));
+}

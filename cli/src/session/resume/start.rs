@@ -6,8 +6,9 @@ use std::{ffi::OsString, io::IsTerminal, time::Duration};
 use parhelia_session::{
     agent::{Agent, Resume, new_conversation_id, resume_argv, trouble},
     environment::Request,
-    inject::{Budget, Why, render},
-    resume, rollback, run,
+    inject::{Budget, GO_ON, Why, render},
+    resume::{self, Telling},
+    rollback, run,
 };
 use parhelia_store::{Store, fold::Status, id::Ulid};
 
@@ -18,13 +19,10 @@ use crate::{
     exit::{Code, Failure, Result},
     hook::mounted_at,
     session::{
-        agent::{actor, environment, settings},
+        agent::{actor, config_folder, environment, settings, variable},
         supervise::{self, EARLY, Supervised, say, tmux_here},
     },
 };
-
-/// The prompt of an agent that answers a single one, where a person at a terminal resumes it without another.
-pub(super) const GO_ON: &str = "Continue from where you left off.";
 
 /// Starts the agent with its conversation; where it does not know that, and somebody is there, with a new one.
 pub(super) fn start(
@@ -69,7 +67,7 @@ pub(super) fn start(
         true => may_begin(&agent, args),
         false => Err("the session was rolled back, resumed or ended meanwhile"),
     };
-    let reason = if args.new_conversation { "a new conversation begins" } else { "the agent does not know its conversation" };
+    let reason = if args.new_conversation { "a new conversation begins" } else { run::UNKNOWN };
     run::end(store, current, reason, Status::Error, actor())?;
     if let Err(why) = may {
         say(format_args!("no new conversation was begun: {why}"));
@@ -127,9 +125,20 @@ fn may_begin(agent: &Agent, args: &Args) -> Result<(), &'static str> {
 /// What is known of the earlier conversation, for an agent without hooks.
 fn briefing(context: &Context, store: &Store, prepared: &Prepared) -> Result<String> {
     let checkpoint = prepared.choice.checkpoint.as_ref();
-    let mut input = resume::tell(store, &prepared.session, checkpoint, &prepared.workspace, Why::Replaced)?;
+    let config = config_folder();
+    let telling = Telling {
+        session: &prepared.session,
+        checkpoint,
+        workspace: &prepared.workspace,
+        why: Why::Replaced,
+        run: None,
+        but: None,
+        config: config.as_deref(),
+        variable: &variable,
+    };
+    let mut input = resume::tell(store, &telling)?;
     input.mount = checkpoint.and_then(|checkpoint| mounted_at(store, checkpoint));
-    input.notices = prepared.notices.clone();
+    input.notices.extend(prepared.notices.clone());
     Ok(render(&input, Budget::from(&context.config(&prepared.workspace)?.inject)).text)
 }
 

@@ -1,0 +1,154 @@
+//! What there is when an agent starts: its conversation to the end, the state of git, and how the workspace differs from a checkpoint. The
+//! agent waits meanwhile, so that all of it is looked at at once, and each for a limited time.
+
+use std::{
+    collections::HashSet,
+    path::{Path, PathBuf},
+    sync::mpsc::{Receiver, channel},
+    thread,
+    time::{Duration, Instant},
+};
+
+use parhelia_store::{
+    OpenOptions, Store,
+    create::{self, Options},
+    diff::{Change, DiffOptions, Side, compare},
+    fold::{Place, Session},
+    record::Checkpoint,
+    tree::Node,
+};
+use serde_json::Value;
+
+use super::files;
+use crate::{
+    capture::summary_now,
+    error::Result,
+    git::{self, State},
+    transcript::Located,
+};
+
+/// So long an agent may wait for all of it.
+const LIMIT: Duration = Duration::from_millis(1_800);
+/// So many other sessions of the same folder are looked at.
+const OTHERS_MAX: usize = 8;
+
+/// What was found. What could not be had in time is not there.
+#[derive(Debug, Default)]
+pub(super) struct Now {
+    /// The conversation, as `conversation.json` sums it up.
+    pub conversation: Option<Value>,
+    /// The workspace's repository.
+    pub git: Option<State>,
+    /// How HEAD lies to the checkpoint's, in words between the two.
+    pub head: Option<String>,
+    /// What has changed.
+    pub changes: Option<Changes>,
+}
+
+/// What has changed in a workspace.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    /// Since the session's first checkpoint.
+    pub session: Vec<Change>,
+    /// Since the checkpoint that is gone on from.
+    pub since: Vec<Change>,
+    /// How many files are not listed, because another session has changed them.
+    pub of_others: usize,
+}
+
+/// What is looked at.
+pub(super) struct Wanted<'a> {
+    pub session: &'a Session,
+    pub checkpoint: Option<&'a Checkpoint>,
+    pub workspace: &'a Path,
+    pub transcript: Option<&'a Path>,
+    pub git: git::Environment,
+}
+
+/// Something that is done beside.
+struct Beside<T>(Option<Receiver<T>>);
+
+impl<T: Send + 'static> Beside<T> {
+    fn begin(work: impl FnOnce() -> T + Send + 'static) -> Self {
+        let (send, receive) = channel();
+        let started = thread::Builder::new().spawn(move || {
+            // Nobody may wait any more.
+            let _ = send.send(work());
+        });
+        Beside(started.ok().map(|_| receive))
+    }
+
+    fn by(self, until: Instant) -> Option<T> {
+        self.0?.recv_timeout(until.saturating_duration_since(Instant::now())).ok()
+    }
+}
+
+/// Looks.
+pub(super) fn look(store: &Store, wanted: Wanted<'_>) -> Now {
+    let until = Instant::now() + LIMIT;
+    let cache = store.layout().cache();
+    let conversation = wanted.transcript.and_then(|path| Located::from_hook(path).ok()).map(|located| {
+        Beside::begin(move || summary_now(located, &cache).ok().and_then(|summary| serde_json::to_value(summary).ok()))
+    });
+    let then = wanted.checkpoint.and_then(|checkpoint| checkpoint.record.git.as_ref()?.get("head")?.as_str().map(str::to_owned));
+    let (workspace, environment) = (wanted.workspace.to_owned(), wanted.git);
+    let git = Beside::begin(move || {
+        let state = git::state(&workspace, &environment, LIMIT).ok().flatten();
+        let head = state.as_ref().and_then(|state| state.head.clone());
+        let compared = then.zip(head).and_then(|(then, now)| git::compared(&workspace, &environment, &then, &now, LIMIT));
+        (state, compared)
+    });
+    let place = store.path().to_owned();
+    let (session, checkpoint, workspace) = (wanted.session.clone(), wanted.checkpoint.cloned(), wanted.workspace.to_owned());
+    let changes = Beside::begin(move || {
+        // A view of its own, which does not end with the one that waits.
+        let store = Store::open(&place, &OpenOptions::default()).ok()?;
+        changes(&store, &session, checkpoint.as_ref()?, &workspace).ok()
+    });
+    let (git, head) = git.by(until).unwrap_or_default();
+    Now {
+        conversation: conversation.and_then(|beside| beside.by(until)).flatten(),
+        git,
+        head,
+        changes: changes.by(until).flatten(),
+    }
+}
+
+/// What has changed in a workspace as it is now.
+fn changes(store: &Store, session: &Session, checkpoint: &Checkpoint, workspace: &Path) -> Result<Changes> {
+    let options = Options { workspace: workspace.to_owned(), rules: checkpoint.record.rules.clone(), ..Options::default() };
+    let (live, trees, _) = create::look(store, &options, &())?;
+    let against = |old: &Node| -> Result<Vec<Change>> {
+        let mut found = compare(Side::new(store, old), Side::new(&trees, &live), DiffOptions::default())?;
+        found.retain(files::is_told);
+        Ok(found)
+    };
+    let first = store.view().oldest_of(&session.id)?.filter(|first| first.record.id <= checkpoint.record.id);
+    let mut found = Changes {
+        session: first.map(|first| against(&store.workspace_node(&first)?)).transpose()?.unwrap_or_default(),
+        since: against(&store.workspace_node(checkpoint)?)?,
+        of_others: 0,
+    };
+    let others = of_others(store, session, workspace)?;
+    let count = found.session.len();
+    found.session.retain(|change| !others.contains(&*change.path));
+    found.since.retain(|change| !others.contains(&*change.path));
+    found.of_others = count - found.session.len();
+    Ok(found)
+}
+
+/// What other sessions have changed in the same folder, by their checkpoints.
+pub(super) fn of_others(store: &Store, session: &Session, workspace: &Path) -> Result<HashSet<Vec<u8>>> {
+    let view = store.view();
+    let is_same = |other: &Session| {
+        other.id != session.id && other.workspace.as_ref().map(Place::folder).is_some_and(|folder: PathBuf| folder == workspace)
+    };
+    let mut others: Vec<Session> = view.sessions()?.into_iter().filter(is_same).collect();
+    others.sort_by_key(|other| std::cmp::Reverse(other.changed_at));
+    let mut found = HashSet::new();
+    for other in others.iter().take(OTHERS_MAX) {
+        let (Some(first), Some(head)) = (view.oldest_of(&other.id)?, view.head(&other.id)?) else { continue };
+        found.extend(files::changes(store, &first, &head)?.into_iter().map(|change| change.path.to_vec()));
+    }
+    Ok(found)
+}
