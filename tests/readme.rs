@@ -13,7 +13,9 @@ fn plain(text: &str) -> Vec<String> {
         match () {
             () if is_id => word.replace(bare, "ID"),
             () if is_time => word.replace(bare, "TIME"),
-            () if bare.starts_with("/tmp/") => word.replace(bare, &format!("DIR/{}", bare.rsplit('/').next().unwrap_or_default())),
+            () if bare.starts_with("/tmp/") => {
+                word.replace(bare, &format!("DIR/{}", bare.rsplit('/').next().unwrap_or_default()))
+            }
             () if ["B", "KiB", "MiB"].contains(&bare) => word.replace(bare, "UNIT"),
             () if ["second", "seconds"].contains(&bare) => word.replace(bare, "seconds"),
             () if bare.starts_with(|c: char| c.is_ascii_digit()) => word.replace(bare, "N"),

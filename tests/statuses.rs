@@ -414,7 +414,10 @@ fn what_was_rejected_or_made_for_safety_is_passed_over_and_that_is_said() {
     work.append(NewEvent::new(kind::SESSION_HEAD, &id, Actor::default()).with("checkpoint", safety.as_str()));
     let parent = text(&work.checkpoints().iter().find(|c| c["id"] == safety.as_str()).unwrap().clone(), "parent").to_owned();
     let recover = work.scratch.expect(2, &["session", "recover", "work"]);
-    assert!(recover.contains(&format!("Checkpoint {safety} is passed over: it was made before something was overwritten.")), "{recover}");
+    assert!(
+        recover.contains(&format!("Checkpoint {safety} is passed over: it was made before something was overwritten.")),
+        "{recover}"
+    );
     let resumed = work.scratch.expect(0, &["session", "resume", "work"]);
     assert!(resumed.contains(&passed_over(&safety, "was made before something was overwritten")), "{resumed}");
     assert_eq!(text(&work.last_run(), "resumed_from"), parent);

@@ -160,8 +160,13 @@ impl Tool for Parhelia {
     }
 
     fn restore_in_place(&mut self, runner: &Runner, tree: &Path) -> Result<Option<Outcome>> {
-        let step =
-            self.step(&["checkpoint", "restore", self.last_id()?]).args(["--in-place", "--delete", "--no-safety", "--quiet", "--to"]);
+        let step = self.step(&["checkpoint", "restore", self.last_id()?]).args([
+            "--in-place",
+            "--delete",
+            "--no-safety",
+            "--quiet",
+            "--to",
+        ]);
         let step = step.path(tree);
         synced(runner, &self.home, vec![step]).map(Some)
     }
