@@ -1,12 +1,13 @@
 //! What `latest` means in a folder, and what keeps one folder's checkpoints from overwriting another one's work.
 
 use std::{
-    fs,
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::Command,
 };
 
-use parhelia_tests::{Scratch, files_in, write};
+use parhelia_tests::{Scratch, files_in, user::User, write};
 use serde_json::Value;
 
 /// Two folders with a session each, `a` captured before `b`.
@@ -282,6 +283,27 @@ fn a_safety_checkpoint_is_made_where_something_is_overwritten_and_nowhere_else()
     write(&copy.join("work"), b"edited").unwrap();
     let elsewhere = two.summary(&copy, &["checkpoint", "restore", &two.of_a, "--to", &text(&copy), "--in-place"]);
     assert_eq!(elsewhere["safety"], Value::Null);
+}
+
+#[test]
+fn what_cannot_be_read_is_not_overwritten_without_a_word() {
+    let s = Scratch::new();
+    let work = s.path("work");
+    write(&work.join("file"), b"first").unwrap();
+    let user = User::owning(&s, &[&work]);
+    let first = user.create("s", &work, &[]);
+    write(&work.join("locked"), b"made later").unwrap();
+    fs::set_permissions(work.join("locked"), Permissions::from_mode(0)).unwrap();
+    User::owning(&s, &[&work]);
+    let to = text(&work);
+    let restore = ["checkpoint", "restore", &first, "--to", &to, "--in-place", "--delete"];
+    let refused = user.run(&restore);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("locked: ") && said.contains("--no-safety"), "{said}");
+    assert!(work.join("locked").exists());
+    user.expect(&[&restore[..], &["--no-safety"]].concat());
+    assert!(!work.join("locked").exists());
 }
 
 #[test]

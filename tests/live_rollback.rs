@@ -194,7 +194,7 @@ fn a_live_agent_is_ended_and_files_and_conversation_go_back_and_forth() {
     assert!(!said.contains(SECOND) && !said.contains("I spoil it."), "{said}");
     assert!(work.transcript().starts_with(&work.transcript_of(&work.target)));
 
-    work.live.expect(&["checkpoint", "undo", "--yes"]);
+    work.live.expect(&["checkpoint", "undo", &work.session, "--yes"]);
     assert_eq!(work.transcript(), second);
     assert_eq!(fs::read_to_string(work.at("locked/kept.txt")).unwrap(), "spoiled\n");
     assert_eq!(fs::read_to_string(work.at("second.txt")).unwrap(), "second\n");
@@ -221,7 +221,7 @@ fn from_inside_the_agent_files_alone_go_back_and_the_conversation_goes_on() {
     let (_, result) = exchanges[seen + 1].blocks("tool_result").pop().unwrap();
     let told = result["content"].to_string();
     assert!(told.contains("files alone go back, the conversation goes on"), "{told}");
-    assert!(told.contains(&format!("Rolled back to checkpoint {}", work.target)), "{told}");
+    assert!(told.contains(&format!(" to checkpoint {}", work.target)), "{told}");
     assert_ne!(result["is_error"], true, "{told}");
     assert_eq!(fs::read_to_string(work.at("locked/kept.txt")).unwrap(), "of the first turn\n");
     assert!(!work.at("second.txt").exists());
@@ -231,7 +231,7 @@ fn from_inside_the_agent_files_alone_go_back_and_the_conversation_goes_on() {
     assert_eq!(work.live.shown(&work.session)["status"], "paused");
 
     // Undone from outside, it is files alone as well.
-    work.live.expect(&["checkpoint", "undo", "--yes"]);
+    work.live.expect(&["checkpoint", "undo", &work.session, "--yes"]);
     assert_eq!(fs::read_to_string(work.at("locked/kept.txt")).unwrap(), "spoiled\n");
     assert_eq!(String::from_utf8(work.transcript()).unwrap(), transcript);
     let said = work.resumed();
@@ -306,6 +306,6 @@ fn where_a_file_cannot_be_written_everything_is_as_before() {
     let output = work.rollback(&["--yes"]);
     assert!(output.status.success(), "{}", shown(&output));
     work.assert_is_first();
-    work.live.expect(&["checkpoint", "undo", "--yes"]);
+    work.live.expect(&["checkpoint", "undo", &work.session, "--yes"]);
     assert_eq!((work.files(), work.transcript()), (files, transcript));
 }

@@ -84,7 +84,9 @@ impl Verb {
             Verb::Restore { from, part, to, in_place, delete, .. } => {
                 let selector = if part.is_empty() { from.id.clone() } else { format!("{}:{part}", from.id) };
                 let mut words = vec!["checkpoint".into(), "restore".into(), selector, "--to".into(), text(to)];
-                words.extend(in_place.then(|| "--in-place".to_owned()));
+                words.extend(
+                    in_place.then_some(["--in-place", "--no-safety", "--other-folder"]).into_iter().flatten().map(str::to_owned),
+                );
                 words.extend(delete.then(|| "--delete".to_owned()));
                 words
             }

@@ -85,7 +85,8 @@ impl Lab {
 
     fn restore(&self, place: &str, id: &str, in_place: bool) -> Output {
         let to = self.place(place).join("out").to_string_lossy().into_owned();
-        let flags: &[&str] = if in_place { &["--in-place", "--delete"] } else { &[] };
+        // What it left was captured, so that the folder is a session's by then.
+        let flags: &[&str] = if in_place { &["--in-place", "--delete", "--other-folder", "--no-safety"] } else { &[] };
         self.run(place, &[&["checkpoint", "restore", id, "--quiet", "--to", &to], flags].concat())
     }
 

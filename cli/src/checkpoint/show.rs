@@ -7,7 +7,6 @@ use parhelia_store::{
     manifest::Manifest,
     omitted::{Omission, Reason},
     record::{Checkpoint, Consistency, Part, Rules},
-    selector::find,
 };
 use serde_json::{Value, json};
 
@@ -33,7 +32,7 @@ pub struct Args {
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open()?;
     let view = store.view();
-    let checkpoint = &find(&view, &args.checkpoint)?;
+    let checkpoint = &context.find(&store, &args.checkpoint)?;
     let marks = view.marks(checkpoint.record.id)?;
     let omissions = match store.omissions(checkpoint) {
         // Deleted meanwhile, and collected.

@@ -1,5 +1,9 @@
 use super::*;
-use crate::event::{NewEvent, kind};
+use crate::{
+    event::{NewEvent, kind},
+    record::SAFETY,
+    selector::{find_here, is_relative},
+};
 
 fn start_run(f: &Fixture, run: &str, epoch: u64) {
     let event = NewEvent::new(kind::RUN_STARTED, run, Actor::default()).with("session", "s").in_epoch(epoch);
@@ -35,6 +39,33 @@ fn an_old_run_commits_a_fenced_branch() {
     let named = |selector: &str| crate::selector::find(&f.store.view(), selector).unwrap().record.id;
     assert_eq!((named("s@latest"), named("s@latest~1"), named("s@latest~2")), (manual.record.id, new.record.id, b.record.id));
     assert_eq!(f.store.view().session("s").unwrap().unwrap().head, id(&manual));
+}
+
+#[test]
+fn latest_is_of_the_nearest_folder_and_no_safety_checkpoint() {
+    let f = fixture();
+    f.write("a", b"1");
+    let below = f.workspace.join("below");
+    fs::create_dir(&below).unwrap();
+    let (first, second) = (f.create().checkpoint.record.id, f.create().checkpoint.record.id);
+    let safety = Options { trigger_detail: Some(SAFETY.into()), ..f.options() };
+    super::run(&f.store, &safety, &()).unwrap();
+    let of_below = Options { workspace: below.clone(), session: "t".into(), ..f.options() };
+    let of_below = super::run(&f.store, &of_below, &()).unwrap().checkpoint.record.id;
+    let elsewhere = f.workspace.with_file_name("elsewhere");
+    let here = |selector: &str, folder: &Path| find_here(&f.store.view(), selector, folder).map(|c| c.record.id).ok();
+    assert_eq!((here("latest", &f.workspace), here("latest~1", &f.workspace)), (Some(second), Some(first)));
+    assert_eq!(here("latest~2", &f.workspace), None);
+    assert_eq!(
+        (here("latest", &f.workspace.join("other/deep")), here("latest", &below.join("x"))),
+        (Some(second), Some(of_below))
+    );
+    // A name that begins with a folder's is none below it.
+    for folder in [&elsewhere, &f.workspace.with_file_name("workspace2"), Path::new("/")] {
+        assert_eq!((here("latest", folder), here("latest~1", folder)), (Some(of_below), Some(second)));
+    }
+    assert_eq!(here("s@latest", &below), Some(second));
+    assert!(is_relative("latest") && is_relative("latest~3") && !is_relative("s@latest") && !is_relative(&first.to_string()));
 }
 
 #[test]
