@@ -10,12 +10,13 @@ use std::{
 };
 
 use parhelia_session::transcript::{
-    Conversation, Located,
+    Conversation, Format, Located,
     conversation::Captured,
     files::TRANSCRIPT,
     index::{Origin, Phase},
     messages::{self, Role},
     prefix::Check,
+    update,
 };
 use parhelia_store::record::Consistency;
 use parhelia_tests::agent::{
@@ -290,4 +291,25 @@ fn a_turn_is_captured_in_its_middle_and_after_the_agent_was_killed() {
     assert_eq!((main.pending.len(), main.turn_count()), (0, 2));
     assert!(main.counts.tool_calls_abandoned <= 1);
     assert_eq!(main.phase, Phase::Idle);
+}
+
+#[test]
+fn in_a_recorded_transcript_a_prompt_waits_until_it_is_taken_out_of_the_queue() {
+    let run = Run::recorded();
+    let projects = fs::read_dir(run.config.join("projects")).unwrap().flatten();
+    let path = projects.map(|project| project.path().join(format!("{}.jsonl", SESSION))).find(|path| path.exists()).unwrap();
+    let (mut end, mut waiting, mut seen) = (0, Vec::new(), 0);
+    for line in fs::read_to_string(&path).unwrap().lines() {
+        end += line.len() as u64 + 1;
+        let record: Value = serde_json::from_str(line).unwrap();
+        match record["operation"].as_str() {
+            Some("enqueue") => waiting.push(record["content"].as_str().unwrap().to_owned()),
+            Some(_) => drop(waiting.remove(0)),
+            None => continue,
+        }
+        let index = update(None, &path, end, Format::Transcript, Check::Whole).unwrap().index;
+        assert_eq!(Vec::from(index.queued), waiting);
+        seen += 1;
+    }
+    assert!(seen > 1 && waiting.is_empty(), "{seen}");
 }

@@ -267,3 +267,18 @@ fn only_files_of_this_session_are_told_as_its_own() {
     assert!(told.contains("1 more changed files are those of another session"), "{told}");
     assert!(!told.contains("of another session\n```"), "{told}");
 }
+
+#[test]
+fn a_rollback_of_the_conversation_alone_says_what_it_changes() {
+    let said = |text: &str| reply(json!({ "type": "text", "text": text }), "end_turn");
+    let work = Work::new(&(prompt("the first thing") + &said("Done.")));
+    work.says(&(prompt("the second thing") + &said("Done, too.")));
+    let shown = work.scratch.expect(0, &["checkpoint", "rollback", "latest", "--dry-run"]);
+    for part in [
+        "the files are as they are in the checkpoint",
+        "the conversation goes back to 1 turn, the last \"the first thing\"",
+        "(1 turn, the last \"the second thing\") is kept aside",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+}

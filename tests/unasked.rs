@@ -32,6 +32,7 @@ while test $# -gt 0; do
     shift
 done
 if test -n "$prompt"; then
+    prompt=${prompt//[^a-zA-Z0-9 .]/ }
     body='{"model":"m","tools":[{}],"messages":[{"role":"user","content":"'$prompt'"}]}'
     exec 3<>/dev/tcp/127.0.0.1/@port
     printf 'POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s' ${#body} "$body" >&3
@@ -230,6 +231,26 @@ fn a_conversation_that_the_agent_does_not_know_is_replaced_by_one_that_waits() {
         assert_eq!(work.api.exchanges().len(), work.asked);
         stop(work, child);
     }
+}
+
+#[test]
+fn an_agent_without_hooks_is_told_what_is_known_only_together_with_a_prompt() {
+    let work = Work::new(&["--bare"]);
+    work.behave("unknown");
+    let child = work.on_terminal(&[]);
+    wait(|| (work.resumed().len() == 2).then_some(()));
+    assert!(work.terminal().contains("is told nothing of the earlier one"), "{}", work.terminal());
+    assert_eq!(work.api.exchanges().len(), work.asked);
+    stop(work, child);
+
+    let work = Work::new(&["--bare"]);
+    work.behave("unknown");
+    let child = work.on_terminal(&["--prompt", "by a person"]);
+    wait(|| (work.resumed().len() == 2).then_some(()));
+    let said: Vec<String> = work.api.exchanges().iter().skip(work.asked).map(|exchange| exchange.text()).collect();
+    assert_eq!((said.len(), said[0].as_str()), (2, "by a person"));
+    assert!(said[1].starts_with("You are resuming a previous session") && said[1].ends_with("by a person"), "{}", said[1]);
+    stop(work, child);
 }
 
 /// A command line of ours that starts the real agent on a terminal in tmux.

@@ -9,7 +9,7 @@ use std::{
 
 use parhelia_session::{
     process,
-    rollback::{self, Done, Last, Look, Stash, Turn, Wanted},
+    rollback::{self, Done, Last, Look, Spoken, Stash, Turn, Wanted},
     run,
 };
 use parhelia_store::{
@@ -228,7 +228,7 @@ pub fn roll_in_turn(
     }
     if how.dry_run {
         let changes = changes(context, store, target, &look)?;
-        dry_run(context, target, &look, &changes)?;
+        dry_run(context, store, target, &look, &changes)?;
         return Ok(Rolled::Shown);
     }
     if !how.yes {
@@ -327,19 +327,20 @@ fn print_changes(context: &mut Context, changes: &[(Change, Vec<u8>)]) -> Result
 }
 
 /// What becomes of files and conversation.
-fn print_all(context: &mut Context, look: &Look, changes: &[(Change, Vec<u8>)]) -> Result<()> {
+fn print_all(context: &mut Context, spoken: Option<&Spoken>, changes: &[(Change, Vec<u8>)]) -> Result<()> {
     print_changes(context, changes)?;
     if changes.is_empty() {
         context.out.line("  the files are as they are in the checkpoint")?;
     }
-    match &look.spoken {
+    match spoken {
         Some(spoken) => context.out.line(format!("  the conversation {}", spoken.text())),
         None => Ok(()),
     }
 }
 
-fn dry_run(context: &mut Context, target: &Checkpoint, look: &Look, changes: &[(Change, Vec<u8>)]) -> Result<()> {
-    print_all(context, look, changes)?;
+fn dry_run(context: &mut Context, store: &Store, target: &Checkpoint, look: &Look, changes: &[(Change, Vec<u8>)]) -> Result<()> {
+    let spoken = look.spoken(store, target)?;
+    print_all(context, spoken.as_ref(), changes)?;
     let what = if look.conversation.is_some() { "files and conversation" } else { "files" };
     context.out.remark(format!("Would put {what} of {} back to {}.", look.shown(), target.id()))?;
     context.out.summary(json!({
@@ -348,14 +349,14 @@ fn dry_run(context: &mut Context, target: &Checkpoint, look: &Look, changes: &[(
         "session": look.session.id,
         "changes": changes.len(),
         "with_conversation": look.conversation.is_some(),
-        "conversation": look.spoken,
+        "conversation": spoken,
         "notices": look.notices,
     }))
 }
 
 fn is_agreed(context: &mut Context, store: &Store, target: &Checkpoint, look: &Look) -> Result<bool> {
     let changes = changes(context, store, target, look)?;
-    print_all(context, look, &changes)?;
+    print_all(context, look.spoken(store, target)?.as_ref(), &changes)?;
     context.out.flush()?;
     eprint!("Put {} back to {}? A safety checkpoint is made first. [y/N] ", look.shown(), target.id());
     let _ = std::io::stderr().flush();

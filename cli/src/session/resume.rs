@@ -1,14 +1,14 @@
 //! `session resume`: brings a dead session back to life: workspace, conversation, and the agent.
 
+mod asked;
 mod start;
 
-use std::{ffi::OsString, io::IsTerminal, path::PathBuf, time::Duration};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use jiff::Timestamp;
 use parhelia_session::{
     agent::{Agent, Bypass, ConfigFolder},
     environment::missing,
-    inject::GO_ON,
     resume::{self, Choice, Restored, Workspace},
     rollback::{self, Turn},
     run::{self, Begin, Life},
@@ -25,10 +25,9 @@ use parhelia_store::{
 };
 use serde_json::json;
 
-use self::start::start;
+use self::{asked::is_meant, start::start};
 use super::{
     agent::{actor, config_of, leftovers, other_folder, variable},
-    recover,
     supervise::{self, tmux_here},
     tmux,
 };
@@ -302,34 +301,6 @@ fn put_back(context: &mut Context, store: &Store, turn: &Turn, prepared: &mut Pr
         context.out.remark("Nothing was changed.")?;
     }
     Ok(rolled)
-}
-
-/// Whether what would be started may act: an agent that answers a single prompt acts at once, and a command that has done its work does it
-/// again. A person at a terminal who resumes an agent means that.
-fn is_meant(args: &Args, session: &Session, last: Option<&Run>) -> Result<bool> {
-    let Some(run) = last else { return Ok(true) };
-    let argv: Vec<OsString> = run.argv.iter().map(OsString::from).collect();
-    let is_terminal = std::io::stdin().is_terminal();
-    match Agent::of(&argv) {
-        Some(agent) if agent.is_headless() && args.prompt.is_none() && !is_terminal => Err(Failure::Usage(format!(
-            "the agent of session {} answers a single prompt, would act at once, and nobody is at a terminal here; say what it is to do, \
-             such as --prompt '{}'",
-            session.id, GO_ON
-        ))),
-        None if run::has_finished(run) && !args.yes => {
-            let what = format!("the command of session {} has come to its end", session.id);
-            match is_terminal {
-                true => is_wanted(&format!("{what}. Run it again: {}? [y/N] ", run.argv.join(" "))),
-                false => Err(Failure::Usage(format!("{what}; give --yes to run it again"))),
-            }
-        }
-        _ => Ok(true),
-    }
-}
-
-/// Asks the person at the terminal.
-fn is_wanted(question: &str) -> Result<bool> {
-    Ok(matches!(recover::ask(question)?.as_str(), "y" | "Y" | "yes"))
 }
 
 /// Records what happened around a resume, for the agent's session-start hook.

@@ -123,7 +123,7 @@ fn changes(store: &Store, session: &Session, checkpoint: &Checkpoint, workspace:
         found.retain(files::is_told);
         Ok(found)
     };
-    let first = store.view().oldest_of(&session.id)?.filter(|first| first.record.id <= checkpoint.record.id);
+    let first = store.view().oldest_of(&session.id)?;
     let mut found = Changes {
         session: first.map(|first| against(&store.workspace_node(&first)?)).transpose()?.unwrap_or_default(),
         since: against(&store.workspace_node(checkpoint)?)?,

@@ -60,8 +60,6 @@ pub struct Look {
     pub files_only: bool,
     /// The conversation that goes back.
     pub conversation: Option<(String, PathBuf)>,
-    /// What becomes of the conversation that goes back.
-    pub spoken: Option<Spoken>,
     /// The run whose agent is to be stopped first.
     pub stops: Option<Run>,
     /// Repositories below the workspace that the checkpoint does not have, and what other sessions work in; they are kept.
@@ -116,7 +114,10 @@ impl Spoken {
             None => format!("comes back with {then}{another}"),
             Some(now) if now > self.turns_then => {
                 let more = turns(now - self.turns_then);
-                format!("goes back to {then}; {more} since then, the last \"{}\", are kept aside{another}", short(&self.prompt))
+                format!(
+                    "goes back to {then}; what was said since ({more}, the last \"{}\") is kept aside{another}",
+                    short(&self.prompt)
+                )
             }
             Some(now) if now < self.turns_then => format!("goes on to {then}, from {}{another}", turns(now)),
             Some(_) => format!("is at {then}, as it is now{another}"),
@@ -160,7 +161,6 @@ pub fn look(store: &Store, wanted: &Wanted<'_>) -> Result<Look> {
         workspace,
         files_only: wanted.files_only,
         conversation: None,
-        spoken: None,
         stops: None,
         nested: Vec::new(),
         notices: Vec::new(),
@@ -320,10 +320,7 @@ impl Look {
             return Ok(());
         }
         match (held(wanted.target), &wanted.config, position(store, wanted.target)?) {
-            (Some(id), Some(config), Some(_)) => {
-                self.spoken = Some(Spoken::of(store, wanted.target, &self.session, &id, config)?);
-                self.conversation = Some((id, config.clone()));
-            }
+            (Some(id), Some(config), Some(_)) => self.conversation = Some((id, config.clone())),
             _ => self.notices.push("the checkpoint has no conversation; files alone go back".into()),
         }
         Ok(())
@@ -332,6 +329,12 @@ impl Look {
     /// What is spared, as an intent keeps it.
     pub(super) fn spare(&self, omitted: impl Iterator<Item = Vec<u8>>) -> Vec<String> {
         hex(self.nested.iter().cloned().chain(omitted)).collect()
+    }
+
+    /// What becomes of the conversation that goes back to a checkpoint.
+    pub fn spoken(&self, store: &Store, target: &Checkpoint) -> Result<Option<Spoken>> {
+        let goes_back = self.conversation.as_ref();
+        goes_back.map(|(id, config)| Spoken::of(store, target, &self.session, id, config)).transpose()
     }
 
     /// The workspace, for messages.

@@ -26,7 +26,7 @@ pub fn roll_back(lab: &mut Lab, place: &Place, talk: &mut Talk) -> Result<()> {
 pub fn resume(lab: &mut Lab, place: &Place, talk: &mut Talk) -> Result<()> {
     let noted = place.project.beside("started");
     process::remove(&noted)?;
-    let args = ["session", "resume", &talk.session, "--interval", "0", "--json", "--quiet"];
+    let args = ["session", "resume", &talk.session, "--prompt", "go on", "--interval", "0", "--json", "--quiet"];
     let step = place.step(&args).env("STARTED", noted.display());
     let outcome = lab.runner.run(&Job { steps: vec![step], sync: None })?;
     talk.run = text(&object(&lab.runner.stdout()?, "session")?, "run")?;
