@@ -10,6 +10,7 @@ pub mod tree;
 
 pub mod agent;
 pub mod live;
+pub mod scripted;
 pub mod tmux;
 pub mod user;
 
