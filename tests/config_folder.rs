@@ -6,20 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use parhelia_tests::{Scratch, live::shown, write, write_program};
-
-/// An agent as far as its folder goes: it writes a line into the conversation that it is given, and refuses to go on with one that it does
-/// not find.
-const AGENT: &str = r#"#!/bin/sh
-case "$1" in --version) echo 2.1.0; exit;; esac
-config="${CLAUDE_CONFIG_DIR:-$HOME/.claude}"
-for word in "$@"; do case "$before" in --session-id|--resume) id=$word;; esac; before=$word; done
-folder=$config/projects/$(pwd | sed 's/[^a-zA-Z0-9]/-/g')
-case "$*" in *--resume*) test -e "$folder/$id.jsonl" || { echo "No conversation found with session ID: $id" >&2; exit 1; };; esac
-mkdir -p "$folder"
-echo '{"type":"user","uuid":"'$$'","sessionId":"'$id'","message":{"role":"user","content":"a turn"}}' >> "$folder/$id.jsonl"
-echo "${CLAUDE_CONFIG_DIR-none} $HOME" >> environment
-"#;
+use parhelia_tests::{Scratch, live::shown, scripted::AGENT, write, write_program};
 
 struct Work {
     scratch: Scratch,

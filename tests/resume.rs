@@ -180,7 +180,16 @@ fn behind(words: &[&str], ours: &Command) -> Command {
 
 /// A command line of ours on what believes to be another machine.
 fn elsewhere(scratch: &Scratch, arguments: &[&str]) -> Command {
-    let words = ["unshare", "--uts", "sh", "-c", "hostname elsewhere && exec \"$@\"", "sh"];
+    let (boot, machine) = (scratch.path("boot"), scratch.path("machine"));
+    write(&boot, b"00000000-1111-4222-8333-444444444444\n").unwrap();
+    write(&machine, b"00000000111142228333444444444444\n").unwrap();
+    let script = format!(
+        "hostname elsewhere && mount --bind {} /proc/sys/kernel/random/boot_id && \
+         {{ test ! -e /etc/machine-id || mount --bind {} /etc/machine-id; }} && exec \"$@\"",
+        boot.display(),
+        machine.display()
+    );
+    let words = ["unshare", "--uts", "--mount", "sh", "-c", &script, "sh"];
     let mut command = behind(&words, &scratch.command(arguments));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command
@@ -369,8 +378,9 @@ fn what_a_run_captures_by_itself_belongs_to_its_session() {
     assert_eq!(made.len(), 3, "{list}");
     assert!(made.iter().all(|checkpoint| checkpoint["session"] == made[0]["session"]), "{list}");
     assert!(made.iter().any(|checkpoint| checkpoint["message"] == "by the program" && checkpoint["epoch"] == 1), "{list}");
-    // In another folder the name is a session of its own.
+    // In another folder a session of that id would hide this one.
     write(&scratch.path("other/file"), b"work").unwrap();
-    let other = scratch.summary(&["checkpoint", "create", "mine", "--workspace", &scratch.path("other").to_string_lossy()]);
-    assert_eq!(other["session"], "mine");
+    let other = scratch.path("other").to_string_lossy().into_owned();
+    let refused = scratch.expect(2, &["checkpoint", "create", "mine", "--workspace", &other]);
+    assert!(refused.contains("'mine' is the name of session work-"), "{refused}");
 }

@@ -179,7 +179,9 @@ fn a_program_that_fails_leaves_an_error_and_can_be_resumed() {
         assert_eq!((text(&newest, "trigger"), text(&newest, "trigger_detail")), ("error", reason));
         assert_eq!(work.cat(text(&newest, "id")), "two\n");
     }
-    assert!(work.scratch.expect(2, &["session", "pause", "work"]).contains("is error"));
+    assert_eq!(text(&work.session(), "wanted"), "running", "nobody has asked it to be done");
+    work.scratch.expect(0, &["session", "pause", "work"]);
+    assert_eq!((text(&work.session(), "status"), text(&work.session(), "wanted")), ("paused", "paused"));
     fs::write(&again, "").unwrap();
     work.scratch.expect(0, &["session", "resume", "work"]);
     assert_eq!(work.status(), "paused");

@@ -17,7 +17,7 @@ pub mod kind {
     pub const SESSION_CREATED: &str = "session.created";
     /// Fields of a session changed. Data: those fields.
     pub const SESSION_CHANGED: &str = "session.changed";
-    /// A session's status changed. Data: `status`, `reason`.
+    /// A session's status changed. Data: `status`, `reason`, and `wanted` where that is not what the status says.
     pub const SESSION_STATUS: &str = "session.status";
     /// A session's head was moved to an older checkpoint. Data: `checkpoint`.
     pub const SESSION_HEAD: &str = "session.head";

@@ -1,5 +1,6 @@
 //! Rollback and undo, with and without git, and killed on the way.
 
+mod beside;
 mod done;
 mod interrupted;
 mod killed;

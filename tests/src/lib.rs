@@ -11,6 +11,7 @@ pub mod tree;
 
 pub mod agent;
 pub mod live;
+pub mod scripted;
 pub mod tmux;
 pub mod user;
 

@@ -10,6 +10,7 @@ use std::{
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use parhelia_session::{
+    process::canonical,
     retention,
     rollback::{self, Turn},
     verification,
@@ -220,8 +221,7 @@ fn own_run(store: &Store) -> Result<Option<Run>> {
 /// Without a name it is the session of the run that this process belongs to, or else the one that is named after the workspace.
 fn session_of(store: &Store, named: Option<String>, run: Option<&Run>, workspace: &Path) -> Result<String> {
     let view = store.view();
-    let place = name::display(workspace.as_os_str().as_bytes());
-    let is_here = |session: &Session| session.workspace.as_ref().is_some_and(|found| found.path == place);
+    let is_here = |session: &Session| session.workspace.as_ref().is_some_and(|found| canonical(&found.folder()) == workspace);
     let Some(name) = named else {
         let own = run.map(|run| view.session(&run.session)).transpose()?.flatten();
         return Ok(own.filter(is_here).map_or_else(|| session::derived(workspace), |session| session.id));
@@ -229,11 +229,18 @@ fn session_of(store: &Store, named: Option<String>, run: Option<&Run>, workspace
     if view.session(&name)?.is_some() {
         return Ok(name);
     }
-    let here = view
-        .sessions()?
-        .into_iter()
-        .filter(|session| session.name == name && session.status != Status::Ended && is_here(session));
-    Ok(here.max_by_key(|session| session.changed_at).map_or(name, |session| session.id))
+    let named = view.sessions()?.into_iter().filter(|session| session.name == name && session.status != Status::Ended);
+    let (here, elsewhere): (Vec<_>, Vec<_>) = named.partition(is_here);
+    match (here.into_iter().max_by_key(|session| session.changed_at), elsewhere.first()) {
+        (Some(session), _) => Ok(session.id),
+        // Whoever said the name would get the new session from then on.
+        (None, Some(other)) => Err(Failure::Usage(format!(
+            "'{name}' is the name of session {}, in {}; give another name, or that id to make a checkpoint of that one",
+            other.id,
+            other.workspace.as_ref().map_or("no folder", |place| place.path.as_str())
+        ))),
+        (None, None) => Ok(name),
+    }
 }
 
 /// Prints the outcome.

@@ -14,7 +14,7 @@ use parhelia_session::{
 };
 use parhelia_store::{
     Store,
-    fold::{Session, Status},
+    fold::{Goal, Session, Status},
     id::Ulid,
     name,
     record::Checkpoint,
@@ -279,12 +279,12 @@ pub fn finish_earlier(context: &Context, store: &Store, session: &str) -> Result
 }
 
 fn stop(store: &Store, look: &Look, run: &parhelia_store::fold::Run) -> Result<()> {
-    let stopped = process::stop(&run.id, &run::roots_of(run), &look.workspace, PATIENCE)?;
+    let stopped = process::stop(&run.id, &run::roots_in(store, run)?, &look.workspace, PATIENCE)?;
     if !stopped.is_clean() || run::life(run).is_alive() && matches!(run::life(run), run::Life::Agent(_)) {
         return Err(Failure::Usage(format!("the agent of session {} does not end; nothing was changed", look.session.id)));
     }
     let current = run::Current::of(run, Some(&look.session));
-    run::end(store, &current, rollback::STOPPED, Status::Paused, actor())?;
+    run::end(store, &current, rollback::STOPPED, (Status::Paused, Some(Goal::Paused)), actor())?;
     Ok(())
 }
 
@@ -378,7 +378,10 @@ fn report(context: &mut Context, look: &Look, done: &Done) -> Result<()> {
     ))?;
     let stash = match &done.stash {
         Stash::Made(commit) => {
-            context.out.remark(format!("Stashed changes: stash@{{0}} ({}).", &commit[..commit.len().min(12)]))?;
+            context.out.remark(format!(
+                "Stashed changes of tracked files: stash@{{0}} ({}). Untracked files are in the safety checkpoint alone.",
+                &commit[..commit.len().min(12)]
+            ))?;
             json!({ "commit": commit, "ref": "stash@{0}" })
         }
         Stash::Nothing => json!(null),

@@ -16,7 +16,7 @@ use parhelia_session::{
 use parhelia_store::{
     Store,
     event::{NewEvent, kind},
-    fold::Status,
+    fold::{Goal, Status},
     record::Trigger,
 };
 use serde_json::json;
@@ -110,33 +110,37 @@ fn work(context: &Context, event: &Event) -> crate::exit::Result<String> {
             Some((_, argv)) => argv,
             None => env::argv(store.view().run(&current.run)?.as_ref()),
         };
-        let made = run::make(
+        let made = noted(
             &store,
-            &Wanted {
-                session: &current.session,
-                run: Some((&current.run, current.epoch)),
-                workspace: &current.workspace,
-                trigger: match wanted.trigger {
-                    // One that answers a single prompt ends when that is done, or because of an error, which was an event of its own.
-                    Trigger::Shutdown if Agent::of(&argv).is_some_and(|agent| agent.is_headless()) => {
-                        let head = store.view().head(&current.session)?;
-                        let has_failed = head.is_some_and(|head| head.record.trigger == Trigger::Error);
-                        if has_failed { Trigger::Shutdown } else { Trigger::Complete }
-                    }
-                    trigger => trigger,
+            &current,
+            run::make(
+                &store,
+                &Wanted {
+                    session: &current.session,
+                    run: Some((&current.run, current.epoch)),
+                    workspace: &current.workspace,
+                    trigger: match wanted.trigger {
+                        // One that answers a single prompt ends when that is done, or because of an error, which was an event of its own.
+                        Trigger::Shutdown if Agent::of(&argv).is_some_and(|agent| agent.is_headless()) => {
+                            let head = store.view().head(&current.session)?;
+                            let has_failed = head.is_some_and(|head| head.record.trigger == Trigger::Error);
+                            if has_failed { Trigger::Shutdown } else { Trigger::Complete }
+                        }
+                        trigger => trigger,
+                    },
+                    detail: Some(wanted.detail),
+                    message: None,
+                    skip_if_unchanged: wanted.skip_if_unchanged,
+                    rules: None,
+                    conversation: event.transcript_path.clone().map_or(Conversation::None, Conversation::Transcript),
+                    tmux: run::tmux(&variable),
+                    environment: Some(env::request(context, &current.workspace, &argv)?),
+                    config: &config,
+                    actor: hook_actor(),
+                    variable: &variable,
                 },
-                detail: Some(wanted.detail),
-                message: None,
-                skip_if_unchanged: wanted.skip_if_unchanged,
-                rules: None,
-                conversation: event.transcript_path.clone().map_or(Conversation::None, Conversation::Transcript),
-                tmux: run::tmux(&variable),
-                environment: Some(env::request(context, &current.workspace, &argv)?),
-                config: &config,
-                actor: hook_actor(),
-                variable: &variable,
-            },
-            &(),
+                &(),
+            ),
         )?;
         let what = match (made.outcome.skipped, made.is_damaged()) {
             (true, _) => "nothing has changed since",
@@ -154,11 +158,23 @@ fn work(context: &Context, event: &Event) -> crate::exit::Result<String> {
     }
     if meaning.ends {
         let reason = event.reason.as_deref().unwrap_or("other");
-        run::end(&store, &current, &format!("session end: {reason}"), Status::Paused, hook_actor())?;
+        // The agent says `other` of a signal, and one that answers a single prompt says so of every end.
+        let is_headless = sender.above().and_then(|(_, argv)| Agent::of(&argv)).is_some_and(|agent| agent.is_headless());
+        let goal = if reason == "other" && !is_headless { None } else { Some(Goal::Paused) };
+        run::end(&store, &current, &format!("session end: {reason}"), (Status::Paused, goal), hook_actor())?;
     } else if let Err(e) = run::renew(&store, &current, run::HOOKED, hook_actor()) {
         log::line(&format!("{}: the run's lease was not renewed: {e}", event.hook_event_name));
     }
     Ok(done)
+}
+
+/// Nobody reads the log: that a checkpoint failed is kept with the session.
+fn noted<T>(store: &Store, current: &Current, made: parhelia_session::Result<T>) -> parhelia_session::Result<T> {
+    let failed = made.as_ref().err().map(ToString::to_string);
+    if let Err(e) = run::note_checkpoint(store, &current.session, failed.as_deref(), hook_actor()) {
+        log::line(&format!("whether checkpoints fail was not recorded: {e}"));
+    }
+    made
 }
 
 /// The agent is resumed in the mode that it was in last.

@@ -49,6 +49,27 @@ pub fn other_folder(config: &ConfigFolder) -> Option<String> {
     Some(format!("the agent's own folder is {theirs} ({}), as it was; this shell {here}", config.variable))
 }
 
+/// Fails where somebody else has the conversation open. Other sessions that were in it are said.
+pub fn others_in(store: &Store, session: &Session, config: &Path, workspace: &Path, conversation: &str) -> Result<Vec<String>> {
+    let mut said = Vec::new();
+    for (other, is_alive) in run::sessions_in(store, conversation, &session.id)? {
+        let place = other.workspace.as_ref().map(|place| place.path.clone()).unwrap_or_default();
+        let named =
+            format!("conversation {conversation} is also session {}'s, in {}", other.id, crate::human::path(place.as_bytes()));
+        if is_alive {
+            return Err(Failure::Usage(format!("{named}, whose agent is alive; end that first")));
+        }
+        said.push(format!("{named}; whichever goes on, both have it"));
+    }
+    match run::strangers_in(store, session, config, workspace, conversation)?.first() {
+        None => Ok(said),
+        Some(holder) => Err(Failure::Usage(format!(
+            "conversation {conversation} is open in {}; end that first, or go on there: two agents in one conversation would spoil it",
+            holder.text()
+        ))),
+    }
+}
+
 /// The environment of everything that a run starts.
 pub fn environment(store: &Store, current: &Current) -> Vec<(String, OsString)> {
     let path = fs::canonicalize(store.path()).unwrap_or_else(|_| store.path().to_owned());

@@ -3,8 +3,12 @@
 use std::collections::HashMap;
 
 use jiff::Timestamp;
-use parhelia_store::fold::{Session, Status};
-use serde_json::json;
+use parhelia_session::{
+    overview::{Observed, Overview},
+    run::Failing,
+};
+use parhelia_store::fold::{Goal, Session, Status};
+use serde_json::{Value, json};
 
 use crate::{
     context::Context,
@@ -12,6 +16,11 @@ use crate::{
     human,
     output::Style,
 };
+
+/// So much of a prompt is shown in a table, in characters.
+const PROMPT_CHARACTERS_MAX: usize = 40;
+/// So much of a reason.
+const WHY_CHARACTERS_MAX: usize = 48;
 
 /// Flags of `session list`.
 #[derive(Debug, clap::Args)]
@@ -28,40 +37,103 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let mut sessions: Vec<Session> =
         view.sessions()?.into_iter().filter(|session| !args.open || session.status != Status::Ended).collect();
     sessions.sort_by_key(|session| std::cmp::Reverse(session.changed_at));
-    let mut counts: HashMap<&str, u64> = HashMap::new();
+    let mut counts: HashMap<String, u64> = HashMap::new();
     for checkpoint in view.checkpoints()? {
-        *counts.entry(&checkpoint.record.session).or_default() += 1;
+        *counts.entry(checkpoint.record.session.clone()).or_default() += 1;
+    }
+    let mut listed = Vec::new();
+    for session in sessions {
+        let overview = Overview::of(&store, &session)?;
+        let count = counts.get(&session.id).copied().unwrap_or(0);
+        listed.push(Listed { session, overview, count });
     }
     if context.out.json {
-        for session in &sessions {
-            let mut object = json!(session);
-            object["checkpoints"] = json!(counts.get(session.id.as_str()).copied().unwrap_or(0));
-            context.out.object("session", object)?;
+        for one in &listed {
+            context.out.object("session", one.json())?;
         }
-        return context.out.summary(json!({ "sessions": sessions.len() })).map(|()| Code::Done);
+        return context.out.summary(json!({ "sessions": listed.len() })).map(|()| Code::Done);
     }
-    if sessions.is_empty() {
+    if listed.is_empty() {
         context.out.remark(format!("No sessions in {}.", store.path().display()))?;
         return Ok(Code::Done);
     }
+    print(context, &listed)?;
+    for one in &listed {
+        if let Some(failing) = &one.overview.failing {
+            tell!("parhelia: {}", failing_text(&one.session.id, failing));
+        }
+    }
+    Ok(Code::Done)
+}
+
+/// A session as it is listed.
+struct Listed {
+    session: Session,
+    overview: Overview,
+    count: u64,
+}
+
+impl Listed {
+    fn json(&self) -> Value {
+        let mut object = json!(self.session);
+        object["checkpoints"] = json!(self.count);
+        if let (Some(object), Value::Object(more)) = (object.as_object_mut(), json!(self.overview)) {
+            object.extend(more);
+        }
+        object
+    }
+
+    /// What it is doing, in a word: of one that shall not run, what was asked for.
+    fn state(&self) -> &'static str {
+        match (self.overview.observed, self.overview.wanted) {
+            (Observed::Dead, Some(Goal::Paused)) => "paused",
+            _ if self.session.status == Status::Ended => "ended",
+            (Observed::None, _) => "–",
+            (observed, _) => observed.name(),
+        }
+    }
+}
+
+/// How checkpoints fail, in a line.
+pub fn failing_text(session: &str, failing: &Failing) -> String {
+    let since = human::ago(failing.since, Timestamp::now());
+    format!("session {session}: {} failed since {since}: {}", human::count(failing.count, "checkpoint"), failing.reason)
+}
+
+fn print(context: &mut Context, listed: &[Listed]) -> Result<()> {
     let now = Timestamp::now();
-    let mut rows =
-        vec![["SESSION", "STATUS", "CHANGED", "CHECKPOINTS", "EPOCH", "COST", "WORKSPACE"].map(str::to_owned).to_vec()];
-    rows.extend(sessions.iter().map(|session| {
+    let none = || "–".to_owned();
+    let place = |one: &Listed| one.session.workspace.as_ref().map(|place| place.path.clone());
+    let has_many_places = listed.iter().any(|one| place(one) != place(&listed[0]));
+    let mut names = vec!["SESSION", "STATE", "CHECKPOINT", "COUNT", "COST", "WHY", "LAST PROMPT"];
+    names.extend(has_many_places.then_some("WORKSPACE"));
+    let mut rows = vec![names.into_iter().map(str::to_owned).collect::<Vec<_>>()];
+    rows.extend(listed.iter().map(|one| {
+        let (session, overview) = (&one.session, &one.overview);
         let name = if session.name == session.id { String::new() } else { format!(" ({})", session.name) };
-        vec![
+        let state = if overview.failing.is_some() { format!("{}, FAILING", one.state()) } else { one.state().to_owned() };
+        let mut row = vec![
             human::path(format!("{}{name}", session.id).as_bytes()),
-            session.status.name().to_owned(),
-            human::ago(session.changed_at, now),
-            counts.get(session.id.as_str()).copied().unwrap_or(0).to_string(),
-            session.epoch.to_string(),
-            session.totals.cost_usd.map_or_else(|| "–".to_owned(), human::cost),
-            session.workspace.as_ref().map_or_else(|| "–".to_owned(), |place| place.path.clone()),
-        ]
+            state,
+            overview.last_checkpoint.as_ref().map_or_else(none, |saved| human::ago(saved.created_at, now)),
+            one.count.to_string(),
+            session.totals.cost_usd.map_or_else(none, human::cost),
+            overview.why.as_deref().map_or_else(none, |why| cut(why, WHY_CHARACTERS_MAX)),
+            overview.last_prompt.as_deref().map_or_else(none, |prompt| cut(prompt, PROMPT_CHARACTERS_MAX)),
+        ];
+        row.extend(has_many_places.then(|| place(one).unwrap_or_else(none)));
+        row
     }));
-    for (i, line) in human::table(&rows, &[3, 4, 5]).iter().enumerate() {
+    for (i, line) in human::table(&rows, &[3, 4]).iter().enumerate() {
         let line = if i == 0 { context.out.styled(Style::Bold, line) } else { line.clone() };
         context.out.line(line)?;
     }
-    Ok(Code::Done)
+    Ok(())
+}
+
+/// A text on one line, with everything escaped that steers a terminal.
+fn cut(text: &str, characters_max: usize) -> String {
+    let shown: String = text.chars().take(characters_max).collect();
+    let shown = human::path(shown.as_bytes());
+    if text.chars().nth(characters_max).is_some() { format!("{shown}…") } else { shown }
 }

@@ -10,7 +10,9 @@ pub mod resume;
 mod run;
 mod show;
 mod supervise;
+mod terminal;
 mod tmux;
+mod unit;
 
 use clap::Subcommand;
 
@@ -32,6 +34,8 @@ pub enum Verb {
     Run(run::Args),
     /// Bring a session back to life: workspace, conversation and surroundings
     Resume(resume::Args),
+    /// Print or install a unit for systemd that resumes at boot what was interrupted
+    Unit(unit::Args),
     /// Say what is the matter with a session, and resume or end it
     Recover(recover::Args),
     /// Make a checkpoint, and set a session aside; its agent is left alone
@@ -52,6 +56,7 @@ impl Verb {
             Verb::Prune(args) => prune::run(context, args),
             Verb::Run(args) => run::run(context, args),
             Verb::Resume(args) => resume::run(context, args),
+            Verb::Unit(args) => unit::run(context, args),
             Verb::Recover(args) => recover::run(context, args),
             Verb::InPane(args) => tmux::handover::take(context, args),
             Verb::Pause(args) => pause::pause(context, args),

@@ -3,7 +3,7 @@
 use parhelia_session::run::{self, Current};
 use parhelia_store::{
     event::{NewEvent, kind},
-    fold::Status,
+    fold::{Goal, Status},
 };
 use serde_json::json;
 
@@ -41,7 +41,8 @@ impl EndArgs {
 pub fn pause(context: &mut Context, args: &PauseArgs) -> Result<Code> {
     let store = context.open()?;
     let session = store.view().session_named(&args.session)?;
-    if session.status != Status::Active {
+    // One whose agent has died counts as active: setting it aside keeps it from being recovered.
+    if session.status != Status::Active && session.goal() != Goal::Running {
         return Err(Failure::Usage(format!(
             "session {} is {}; only an active one can be paused",
             session.id,
@@ -87,7 +88,13 @@ pub fn end(context: &mut Context, args: &EndArgs) -> Result<Code> {
         if run::life(run).is_alive() && !args.force {
             return Err(Failure::Usage(format!("the agent of session {} is alive; end it first, or give --force", session.id)));
         }
-        run::end(&store, &Current::of(run, Some(&session)), "the session was ended", Status::Ended, actor())?;
+        run::end(
+            &store,
+            &Current::of(run, Some(&session)),
+            "the session was ended",
+            (Status::Ended, Some(Goal::Ended)),
+            actor(),
+        )?;
     } else {
         let ended = NewEvent::new(kind::SESSION_STATUS, &session.id, actor())
             .with("status", Status::Ended.name())

@@ -3,6 +3,7 @@
 use std::io::{BufRead, IsTerminal, Write};
 
 use parhelia_session::{
+    overview,
     resume::{self, Choice},
     rollback,
     run::{self, Life},
@@ -116,15 +117,15 @@ fn choose_earlier(context: &mut Context, store: &Store, session: &Session) -> Re
 
 /// The session that changed last among those whose agent is dead though nobody set them aside.
 fn dead(store: &Store) -> Result<Session> {
-    let mut found = Vec::new();
-    for session in store.view().sessions()? {
-        let is_open = matches!(session.status, Status::Active | Status::Starting | Status::Error) && session.run.is_some();
-        if is_open && !life(store, &session)?.is_alive() {
-            found.push(session);
-        }
+    let found = overview::victims(store)?;
+    if found.len() > 1 {
+        let others: Vec<&str> = found.iter().skip(1).map(|session| session.id.as_str()).collect();
+        tell!("parhelia: also dead: {}; `parhelia session resume --all` resumes all of them in tmux", others.join(", "));
     }
-    found.sort_by_key(|session| session.changed_at);
-    found.pop().ok_or_else(|| Failure::Usage("no session needs to be recovered; `parhelia session list` shows all".into()))
+    found
+        .into_iter()
+        .next()
+        .ok_or_else(|| Failure::Usage("no session needs to be recovered; `parhelia session list` shows all".into()))
 }
 
 fn life(store: &Store, session: &Session) -> Result<Life> {

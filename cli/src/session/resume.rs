@@ -1,5 +1,6 @@
 //! `session resume`: brings a dead session back to life: workspace, conversation, and the agent.
 
+mod all;
 mod asked;
 mod start;
 
@@ -27,8 +28,9 @@ use serde_json::json;
 
 use self::{asked::is_meant, start::start};
 use super::{
-    agent::{actor, config_of, leftovers, other_folder, variable},
+    agent::{actor, config_of, leftovers, other_folder, others_in, variable},
     supervise::{self, tmux_here},
+    terminal::Terminal,
     tmux,
 };
 use crate::{
@@ -42,7 +44,11 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The session, by id or name
-    session: String,
+    #[arg(required_unless_present = "all")]
+    session: Option<String>,
+    /// Every session whose agent has died though nobody wanted that, each in a tmux session of its own in the background
+    #[arg(long, conflicts_with_all = ["session", "from", "no_tmux", "run"])]
+    all: bool,
     /// Go on from this checkpoint instead of the newest one that may be resumed
     #[arg(long, value_name = "CHECKPOINT")]
     from: Option<String>,
@@ -76,7 +82,8 @@ impl Args {
     /// To go on with a session from where it is.
     pub fn of(session: String) -> Self {
         Args {
-            session,
+            session: Some(session),
+            all: false,
             from: None,
             prompt: None,
             new_conversation: false,
@@ -138,8 +145,9 @@ impl Prepared {
 
 /// Resumes.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
+    let Some(name) = args.session.as_ref().filter(|_| !args.all) else { return all::run(context, args) };
     let store = context.open()?;
-    let session = store.view().session_named(&args.session)?;
+    let session = store.view().session_named(name)?;
     if let Some(run) = &args.run {
         return go_on(context, &store, args, session, run);
     }
@@ -187,6 +195,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         Rolled::Refused => return Ok(Code::Done),
         Rolled::Shown => false,
     };
+    if place.is_none() {
+        Terminal::make_sane();
+    }
     let here = tmux_here().filter(|_| place.is_none());
     let current = take_over(&store, &prepared, prepared.conversation.clone(), prepared.seen_epoch, here)?;
     let done = launch(context, &store, prepared, &current, (turn, went_back), place, args);
@@ -368,6 +379,10 @@ fn prepare(store: &Store, args: &Args, session: Session, last: Option<&Run>) -> 
         notices.push(format!("the agent is started {what}, as it was"));
     }
     let config = config_of(store, &session)?;
+    if let Some(id) = conversation.as_ref().filter(|_| agent.is_some()) {
+        let config = config.as_ref().map(|config| config.path.clone()).unwrap_or_default();
+        notices.extend(others_in(store, &session, &config, &workspace, id)?);
+    }
     notices.extend(config.as_ref().filter(|_| agent.is_some()).and_then(other_folder));
     let mut prepared = Prepared {
         session,

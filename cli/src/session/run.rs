@@ -52,6 +52,12 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
             "the agent is asked to keep no conversation (--no-session-persistence), so that nothing could be resumed".into(),
         ));
     }
+    if Agent::is_wrapped(&args.command) {
+        tell!(
+            "parhelia: the agent is started by another program, so that its conversation is only known where hooks are installed, and resuming \
+             the session runs that program again; give the agent's own command line for more"
+        );
+    }
     if !args.tmux.tmux && (args.tmux.detach || args.tmux.tmux_socket.is_some()) {
         return Err(Failure::Usage("--detach and --tmux-socket need --tmux".into()));
     }
@@ -71,6 +77,13 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         }
         None => args.command.clone(),
     };
+    for (other, _) in conversation.iter().flat_map(|id| run::sessions_in(&store, id, "")).flatten() {
+        tell!(
+            "parhelia: the conversation is also session {}'s; `parhelia session resume {}` goes on with that",
+            other.id,
+            other.id
+        );
+    }
     let request = agent.as_ref().map(|_| env::request(context, &workspace, &argv)).transpose()?;
     let config = context.config(&workspace)?;
     let current = run::begin(

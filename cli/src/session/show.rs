@@ -1,9 +1,11 @@
 //! `session show`: everything about one session.
 
 use jiff::Timestamp;
+use parhelia_session::overview::Overview;
 use parhelia_store::fold::{Run, Session};
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::list::failing_text;
 use crate::{
     context::Context,
     exit::{Code, Result},
@@ -24,16 +26,21 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let view = store.view();
     let session = view.session_named(&args.session)?;
     let runs: Vec<Run> = session.runs.iter().filter_map(|id| view.run(id).transpose()).collect::<Result<_, _>>()?;
+    let overview = Overview::of(&store, &session)?;
     let checkpoints = view.checkpoints()?.iter().filter(|c| c.record.session == session.id).count() as u64;
     if context.out.json {
-        context.out.object("session", json!(session))?;
+        let mut object = json!(session);
+        if let (Some(object), Value::Object(more)) = (object.as_object_mut(), json!(overview)) {
+            object.extend(more);
+        }
+        context.out.object("session", object)?;
         for run in &runs {
             context.out.object("run", json!(run))?;
         }
         context.out.summary(json!({ "id": session.id, "runs": runs.len(), "checkpoints": checkpoints }))?;
         return Ok(Code::Done);
     }
-    for (label, value) in facts(&session, checkpoints) {
+    for (label, value) in facts(&session, &overview, checkpoints) {
         let label = context.out.styled(Style::Bold, format!("{label:<14}"));
         context.out.line(format!("{label}{value}"))?;
     }
@@ -44,7 +51,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     Ok(Code::Done)
 }
 
-fn facts(session: &Session, checkpoints: u64) -> Vec<(&'static str, String)> {
+fn facts(session: &Session, overview: &Overview, checkpoints: u64) -> Vec<(&'static str, String)> {
     let text = |text: &str| human::path(text.as_bytes());
     let now = Timestamp::now();
     let why = session.status_reason.as_ref().map(|reason| format!(" ({})", text(reason))).unwrap_or_default();
@@ -53,6 +60,10 @@ fn facts(session: &Session, checkpoints: u64) -> Vec<(&'static str, String)> {
         facts.push(("Name", text(&session.name)));
     }
     facts.push(("Status", format!("{}{why}", session.status.name())));
+    let because = overview.why.as_ref().map(|why| format!(" ({})", text(why))).unwrap_or_default();
+    facts.extend(overview.wanted.map(|wanted| ("Wanted", wanted.name().to_owned())));
+    facts.push(("Found", format!("{}{because}", overview.observed.name())));
+    facts.extend(overview.failing.as_ref().map(|failing| ("Failing", text(&failing_text(&session.id, failing)))));
     facts.push(("Created", format!("{} ({})", human::local(session.created_at), human::ago(session.created_at, now))));
     facts.push(("Changed", human::ago(session.changed_at, now)));
     if let Some(place) = &session.workspace {
@@ -66,6 +77,7 @@ fn facts(session: &Session, checkpoints: u64) -> Vec<(&'static str, String)> {
     for (label, value) in [("Policy", &session.policy), ("Project", &session.project), ("First prompt", &session.first_prompt)] {
         facts.extend(value.as_ref().map(|value| (label, text(value.lines().next().unwrap_or_default()))));
     }
+    facts.extend(overview.last_prompt.as_ref().map(|prompt| ("Last prompt", text(prompt))));
     facts.extend(session.totals.cost_usd.map(|cost| ("Cost", human::cost(cost))));
     if session.totals.active_seconds > 0 {
         facts.push(("Worked in", human::span(session.totals.active_seconds)));

@@ -1,5 +1,7 @@
 //! Waiting for an agent: passing on signals, making checkpoints now and then and at the end, recording how it went.
 
+mod capture;
+
 use std::{
     ffi::OsString,
     io::{Read, Write},
@@ -9,7 +11,7 @@ use std::{
     },
     path::PathBuf,
     process::{Child, ChildStderr, Command, ExitStatus, Stdio},
-    thread::JoinHandle,
+    thread::{JoinHandle, Scope},
     time::{Duration, Instant},
 };
 
@@ -18,13 +20,12 @@ use parhelia_session::{
     config::Config,
     environment::Request,
     process::{self, Identity},
-    retention, rollback,
-    run::{self, Conversation, Current, Wanted},
+    run::{self, Current},
     tmux::{Detaches, Server},
 };
 use parhelia_store::{
     Store,
-    fold::{Status, Tmux},
+    fold::{Goal, Status, Tmux},
     record::Trigger,
 };
 use rustix::{
@@ -32,7 +33,11 @@ use rustix::{
     process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
 };
 
-use super::agent::{actor, variable};
+use self::capture::{Captures, captured, is_open};
+use super::{
+    agent::{actor, variable},
+    terminal::Terminal,
+};
 use crate::{
     exit::{Failure, Result},
     limits,
@@ -47,8 +52,6 @@ const TMUX_LIMIT: Duration = Duration::from_secs(5);
 pub const EARLY: Duration = Duration::from_secs(15);
 /// How long what an agent has said may take to be on the screen.
 const SCREEN_LIMIT: Duration = Duration::from_secs(2);
-
-const NO_CHECKPOINT: &str = "no checkpoint was made";
 
 /// What to start, and what to know of it.
 pub struct Supervised<'a> {
@@ -109,7 +112,7 @@ pub fn or_ended<T>(store: &Store, current: &Current, started: Result<T>) -> Resu
         let run = store.refresh().and_then(|view| view.run(&current.run)).ok().flatten();
         if run.is_some_and(|run| run.is_open() && run.pid.is_none()) {
             let reason = format!("could not be started: {failure}");
-            note(run::end(store, current, &reason, Status::Error, actor()), "the run's end was not recorded");
+            note(run::end(store, current, &reason, (Status::Error, None), actor()), "the run's end was not recorded");
         }
     })
 }
@@ -120,6 +123,7 @@ pub fn supervise(store: &Store, wanted: &Supervised<'_>) -> Result<Ended> {
     if !is_open(store, wanted) {
         return Err(Failure::Usage(format!("run {} was ended before its agent could be started", wanted.current.run)));
     }
+    let terminal = Terminal::here();
     let mut child = start(wanted)?;
     let began = Instant::now();
     let watched = watch(&mut child);
@@ -134,43 +138,16 @@ pub fn supervise(store: &Store, wanted: &Supervised<'_>) -> Result<Ended> {
         say(format_args!("no checkpoint is made when you detach from tmux: {e}"));
         None
     });
-    let mut asked = None;
-    let mut next = wanted.interval.map(|interval| Instant::now() + interval);
-    let mut renewal = Some(Instant::now() + run::RENEWAL);
-    loop {
-        let left = next.into_iter().chain(renewal).min().map(|at| at.saturating_duration_since(Instant::now()));
-        let left = left.map(|left| Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) });
-        let mut fds = vec![PollFd::new(&fd, PollFlags::IN), PollFd::new(&signals.pipe, PollFlags::IN)];
-        fds.extend(detaches.as_ref().map(|detaches| PollFd::new(detaches.heard(), PollFlags::IN)));
-        match poll(&mut fds, left.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(e) => return Err(lost(&e.to_string())),
-        }
-        let (has_ended, has_signal) = (!fds[0].revents().is_empty(), !fds[1].revents().is_empty());
-        drop(fds);
-        if has_signal && let Some(signal) = signals.take() {
-            // Ctrl-C reaches the agent from the terminal itself, and is its own business.
-            asked = Some(signal);
-            let _ = pidfd_send_signal(fd.as_fd(), signal);
-        }
-        if has_ended {
-            break;
-        }
-        if detaches.as_ref().is_some_and(Detaches::take) {
-            note(checkpoint(store, wanted, Trigger::Detach, "tmux", false), NO_CHECKPOINT);
-        }
-        if renewal.is_some_and(|renewal| renewal <= Instant::now()) {
-            renewal = renew(store, wanted.current).then(|| Instant::now() + run::RENEWAL);
-        }
-        if next.is_some_and(|next| next <= Instant::now()) {
-            next = wanted.interval.map(|interval| Instant::now() + interval);
-            note(checkpoint(store, wanted, Trigger::Periodic, "interval", true), NO_CHECKPOINT);
-        }
-    }
+    let (asked, ended) = std::thread::scope(|scope| watch_over(scope, store, wanted, (&signals, &fd), detaches.as_ref()))?;
     drop(detaches);
     let status = child.wait().map_err(|e| lost(&e.to_string()))?;
-    let ran = began.elapsed();
+    let ran = ended.duration_since(began);
     let said = said.map(Said::end);
+    let has_terminal = terminal.as_ref().is_none_or(Terminal::is_there);
+    if let Some(terminal) = terminal.filter(|_| has_terminal) {
+        terminal.restore();
+    }
+    let asked = asked.or(signals.take()).or((!has_terminal).then_some(Signal::HUP));
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
     let has_failed = asked.is_none() && status.code().is_some_and(|code| code != 0) && is_open(store, wanted);
     let mut ended = Ended { code: u8::try_from(code).unwrap_or(1), has_failed, ran, said: String::new(), is_unknown: false };
@@ -200,6 +177,65 @@ fn on_screen(conversation: &str, ran: Duration) -> (String, bool) {
             return (screen, is_unknown);
         }
         std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Waits for the agent's end, and for that of the checkpoint that is made then. Returns the signal that asked for it, and when the agent ended.
+fn watch_over<'scope, 'env>(
+    scope: &'scope Scope<'scope, 'env>,
+    store: &'env Store,
+    wanted: &'env Supervised<'env>,
+    (signals, agent): (&Signals, &OwnedFd),
+    detaches: Option<&Detaches>,
+) -> Result<(Option<Signal>, Instant)> {
+    let mut captures = Captures::default();
+    if tmux_here().is_some() {
+        // One that dies early is brought back with the windows that it had.
+        captures.ask(Trigger::Periodic, "start", true);
+    }
+    let mut asked = None;
+    let mut ended = None;
+    let mut next = wanted.interval.map(|interval| Instant::now() + interval);
+    let mut renewal = Some(Instant::now() + run::RENEWAL);
+    loop {
+        if ended.is_some() {
+            captures.stop();
+        }
+        captures.go_on(scope, store, wanted);
+        if let Some(ended) = ended.filter(|_| captures.done().is_none()) {
+            return Ok((asked, ended));
+        }
+        let left = next.into_iter().chain(renewal).min().map(|at| at.saturating_duration_since(Instant::now()));
+        let left = left.map(|left| Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) });
+        // Of an agent that has ended nothing more is heard; what a capture has to say is that it is done.
+        let mut fds = vec![PollFd::new(&signals.pipe, PollFlags::IN)];
+        fds.extend(captures.done().map(|done| PollFd::new(done, PollFlags::IN)));
+        let at = fds.len();
+        fds.extend(ended.is_none().then(|| PollFd::new(agent, PollFlags::IN)));
+        fds.extend(detaches.filter(|_| ended.is_none()).map(|detaches| PollFd::new(detaches.heard(), PollFlags::IN)));
+        match poll(&mut fds, left.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(lost(&e.to_string())),
+        }
+        let has_signal = !fds[0].revents().is_empty();
+        let is_over = ended.is_none() && !fds[at].revents().is_empty();
+        drop(fds);
+        ended = ended.or(is_over.then(Instant::now));
+        if has_signal && let Some(signal) = signals.take() {
+            // Ctrl-C reaches the agent from the terminal itself, and is its own business.
+            asked = Some(signal);
+            let _ = pidfd_send_signal(agent.as_fd(), signal);
+        }
+        if detaches.is_some_and(|detaches| ended.is_none() && detaches.take()) {
+            captures.ask(Trigger::Detach, "tmux", false);
+        }
+        if renewal.is_some_and(|renewal| renewal <= Instant::now()) {
+            renewal = renew(store, wanted.current).then(|| Instant::now() + run::RENEWAL);
+        }
+        if next.is_some_and(|next| next <= Instant::now()) {
+            next = wanted.interval.map(|interval| Instant::now() + interval);
+            captures.ask(Trigger::Periodic, "interval", true);
+        }
     }
 }
 
@@ -316,76 +352,15 @@ fn watch(child: &mut Child) -> Result<(Option<Said>, Identity, OwnedFd)> {
     Ok((said, agent, fd))
 }
 
-fn checkpoint(
-    store: &Store,
-    wanted: &Supervised<'_>,
-    trigger: Trigger,
-    detail: &str,
-    skip: bool,
-) -> parhelia_session::Result<()> {
-    let tell = |text: &str| say(text);
-    let turn = rollback::settle(store, &wanted.current.session, TURN_LIMIT, &actor(), &tell, &())?;
-    if turn.is_none() {
-        return Err(parhelia_session::Error::Invalid("another process still captures the session, or rolls it back".into()));
-    }
-    if !is_open(store, wanted) {
-        // Somebody has ended the run, and has captured what was to be captured.
-        return Ok(());
-    }
-    let session = store.view().session(&wanted.current.session)?;
-    let current = session.as_ref().and_then(|session| run::conversation_of(session, &wanted.current.run));
-    let id = current.or_else(|| wanted.conversation.clone());
-    let conversation = match &id {
-        Some(id) => Conversation::of(session.as_ref(), Some(id), wanted.config_folder.as_ref().map(|config| config.path.clone())),
-        None => Conversation::None,
-    };
-    let made = run::make(
-        store,
-        &Wanted {
-            session: &wanted.current.session,
-            run: Some((&wanted.current.run, wanted.current.epoch)),
-            workspace: &wanted.current.workspace,
-            trigger,
-            detail: Some(detail.to_owned()),
-            message: None,
-            skip_if_unchanged: skip,
-            rules: None,
-            conversation,
-            tmux: tmux_here(),
-            environment: wanted.request.clone(),
-            config: &wanted.config,
-            actor: actor(),
-            variable: &variable,
-        },
-        &(),
-    )?;
-    let id = made.outcome.checkpoint.id();
-    if made.is_damaged() {
-        say(format_args!("checkpoint {id} is damaged; `parhelia checkpoint verify {id}` says where"));
-    }
-    for failure in made.failed() {
-        say(format_args!("checkpoint {id}: {failure}"));
-    }
-    if made.is_sound() {
-        retention::after(store, &made.outcome, &wanted.config.retention, &actor(), &());
-    }
-    Ok(())
-}
-
-/// Whether nobody else has ended the run, as a rollback does that stops the agent.
-fn is_open(store: &Store, wanted: &Supervised<'_>) -> bool {
-    let run = store.refresh().and_then(|view| view.run(&wanted.current.run));
-    run.is_ok_and(|run| run.is_some_and(|run| run.is_open()))
-}
-
 /// The last checkpoint, and the run's end.
 fn finish(store: &Store, wanted: &Supervised<'_>, status: ExitStatus, asked: Option<Signal>) {
     let how = how(status);
-    let (trigger, session, reason) = match (asked, status.code()) {
-        (Some(_), _) => (Trigger::Shutdown, Status::Paused, format!("asked to end; {how}")),
-        (None, Some(0)) if wanted.is_headless => (Trigger::Complete, Status::Paused, how),
-        (None, Some(0)) => (Trigger::Shutdown, Status::Paused, how),
-        _ => (Trigger::Error, Status::Error, how),
+    // Whoever ends this process has not asked the agent to be done: that may be a machine that shuts down, or a terminal that dies.
+    let (trigger, session, goal, reason) = match (asked, status.code()) {
+        (Some(_), _) => (Trigger::Shutdown, Status::Paused, None, format!("asked to end; {how}")),
+        (None, Some(0)) if wanted.is_headless => (Trigger::Complete, Status::Paused, Some(Goal::Paused), how),
+        (None, Some(0)) => (Trigger::Shutdown, Status::Paused, Some(Goal::Paused), how),
+        _ => (Trigger::Error, Status::Error, None, how),
     };
     let has_failed = trigger == Trigger::Error;
     // What the agent's hooks have handed over comes before the last checkpoint, not behind it.
@@ -393,12 +368,23 @@ fn finish(store: &Store, wanted: &Supervised<'_>, status: ExitStatus, asked: Opt
     for work in processes(wanted).filter(process::Found::is_hook_work) {
         work.ends_within(until.saturating_duration_since(Instant::now()));
     }
-    note(checkpoint(store, wanted, trigger, &reason, false), "no last checkpoint was made");
+    captured(store, wanted, trigger, &reason, false);
     if is_open(store, wanted) {
-        note(run::end(store, wanted.current, &reason, session, actor()), "the run's end was not recorded");
+        note(run::end(store, wanted.current, &reason, (session, goal), actor()), "the run's end was not recorded");
     }
     if !wanted.is_quiet || has_failed {
         say(format_args!("the agent {reason}. To go on: parhelia session resume {}", wanted.current.session));
+    }
+    if let Some(conversation) = store
+        .view()
+        .session(&wanted.current.session)
+        .ok()
+        .flatten()
+        .and_then(|session| run::conversation_of(&session, &wanted.current.run).filter(|_| wanted.request.is_none()))
+    {
+        say(format_args!(
+            "an agent ran in it, in conversation {conversation}; resuming the session runs the program again, and not that conversation"
+        ));
     }
     for left in processes(wanted).filter(|found| !found.is_hook_work()) {
         say(format_args!("left behind by the agent: {}", left.text()));

@@ -50,9 +50,19 @@ impl Agent {
     /// program, and for the agent's own management commands.
     pub fn of(argv: &[OsString]) -> Option<Self> {
         let at = argv.iter().take(8).position(is_agent)?;
+        let name_of = |word: &OsString| Path::new(word).file_name().map(|name| name.to_string_lossy().into_owned());
+        // A limit or a priority stands between these and what they start.
+        let takes_more =
+            argv.first().and_then(name_of).is_some_and(|name| matches!(name.as_str(), "timeout" | "nice" | "ionice" | "stdbuf"));
         let launcher = |word: &OsString| {
             let name = Path::new(word).file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-            matches!(name.as_str(), "env" | "npx" | "nice" | "bunx" | "pnpm" | "dlx" | "exec" | "node" | "nohup" | "-y" | "--yes")
+            let is_more = takes_more && name.starts_with(|c: char| c == '-' || c.is_ascii_digit());
+            is_more
+                || matches!(name.as_str(), "timeout" | "ionice" | "stdbuf" | "setsid")
+                || matches!(
+                    name.as_str(),
+                    "env" | "npx" | "nice" | "bunx" | "pnpm" | "dlx" | "exec" | "node" | "nohup" | "-y" | "--yes"
+                )
                 || name.contains('=')
         };
         if !argv[..at].iter().all(launcher) {
@@ -79,6 +89,12 @@ impl Agent {
             Some(Piece::Word(word)) if COMMANDS.iter().any(|command| word == command) => None,
             _ => Some(Agent { program: argv[..=at].to_vec(), pieces }),
         }
+    }
+
+    /// Whether a command line that starts no agent itself names one, as `bash -c claude` does: the conversation is not known by it.
+    pub fn is_wrapped(argv: &[OsString]) -> bool {
+        let has = |word: &OsString| word.to_string_lossy().split_whitespace().any(|part| is_agent(&part.into()));
+        Agent::of(argv).is_none() && argv.iter().any(has)
     }
 
     fn flag(&self, names: &[&str]) -> Option<&[OsString]> {
@@ -354,5 +370,25 @@ mod tests {
     fn ids_are_uuids() {
         assert!(is_conversation_id(&new_conversation_id()));
         assert_ne!(new_conversation_id(), new_conversation_id());
+    }
+
+    #[test]
+    fn an_agent_behind_another_program_is_seen_or_said_not_to_be() {
+        let words = |line: &[&str]| -> Vec<OsString> { line.iter().map(OsString::from).collect() };
+        for line in [
+            &["timeout", "1h", "claude", "-p", "x"][..],
+            &["timeout", "-s", "9", "3600", "claude", "-p", "x"],
+            &["setsid", "claude", "-p", "x"],
+        ] {
+            assert!(Agent::of(&words(line)).is_some_and(|agent| agent.is_headless()), "{line:?}");
+            assert!(!Agent::is_wrapped(&words(line)));
+        }
+        for line in
+            [&["bash", "-c", "claude"][..], &["sh", "-c", "cd x && /opt/bin/claude --continue"], &["bwrap", "--", "claude"]]
+        {
+            assert!(Agent::of(&words(line)).is_none() && Agent::is_wrapped(&words(line)), "{line:?}");
+        }
+        assert!(!Agent::is_wrapped(&words(&["sh", "-c", "make test"])));
+        assert!(!Agent::is_wrapped(&words(&["claude"])));
     }
 }

@@ -12,7 +12,7 @@ mod words;
 
 pub use argv::{Agent, Bypass, Resume, new_conversation_id, resume_argv};
 pub use config::{ConfigFolder, config_folder};
-pub use open::{Open, open, open_in};
+pub use open::{Holder, Open, Said, holders, live, open, open_in};
 pub use place::{copies, gather, slug, transcript_path};
 pub use repair::{Repaired, repair, whole_bytes};
 pub use secrets::secrets;

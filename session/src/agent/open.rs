@@ -1,13 +1,19 @@
-//! Which conversation a live agent has open, by the file that it keeps of itself.
+//! Which conversation a live agent has open: by the file that it keeps of itself, by its command line, by the files that it has open.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use serde_json::Value;
 
-use crate::process::Identity;
+use super::{Agent, copies};
+use crate::process::{Identity, all, canonical, command_of, folder_of, writes_to};
 
 /// The folder, in the agent's own, with a file for each of its processes.
 const SESSIONS: &str = "sessions";
+/// No command line is shown further.
+const COMMAND_CHARACTERS_MAX: usize = 200;
 
 /// What an agent says of a conversation that it has open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,10 +26,7 @@ pub enum Open {
 
 /// What live processes of the agent say of a conversation. One that died may have left its file behind.
 pub fn open(config: &Path, conversation: &str) -> Option<Open> {
-    let entries = fs::read_dir(config.join(SESSIONS)).into_iter().flatten().flatten();
-    let files = entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "json"));
-    let mut live = files.filter_map(|path| read(&path)).filter(|said| said.process.is_alive());
-    live.find(|said| said.conversation == conversation).map(|said| said.open)
+    live(config).into_iter().find(|said| said.conversation == conversation).map(|said| said.open)
 }
 
 /// What a process of the agent says of the conversation that it has open, whichever that is.
@@ -32,19 +35,92 @@ pub fn open_in(config: &Path, process: i32) -> Option<Open> {
     said.process.is_alive().then_some(said.open)
 }
 
-struct Said {
-    process: Identity,
-    conversation: String,
-    open: Open,
+/// A live process of the agent that says what it does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// Which process.
+    pub process: Identity,
+    /// The conversation that it has open.
+    pub conversation: String,
+    /// Whether it has.
+    pub open: Open,
+    /// What it is doing, in its own word: `busy`, `idle`, `waiting`.
+    pub status: Option<String>,
+    /// What it waits for, where it says so.
+    pub waits_for: Option<String>,
+    /// Whether it says when its process began: otherwise the number may have become another's.
+    pub is_certain: bool,
+}
+
+/// A process that has a conversation open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Which process.
+    pub process: Identity,
+    /// Its command line, shortened.
+    pub command: String,
+    /// The folder that it works in.
+    pub folder: Option<PathBuf>,
+}
+
+/// What the live processes of the agent say.
+pub fn live(config: &Path) -> Vec<Said> {
+    let entries = fs::read_dir(config.join(SESSIONS)).into_iter().flatten().flatten();
+    let files = entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "json"));
+    files.filter_map(|path| read(&path)).filter(|said| said.process.is_alive()).collect()
+}
+
+/// The live processes that have a conversation open: those of the agent that say so, or were started with it, and any that has its
+/// transcript open for writing. A second agent in it would write between the first one's lines.
+pub fn holders(config: &Path, conversation: &str) -> Vec<Holder> {
+    let said = live(config);
+    let is_agent = |process: &Identity| Agent::of(&command_of(process.process)).is_some();
+    let says = |process: &Identity| {
+        let mut all = said.iter().filter(|said| said.process.is_same(process) && said.conversation == conversation);
+        all.any(|said| said.is_certain || is_agent(process))
+    };
+    let transcripts: Vec<PathBuf> = copies(config, conversation).unwrap_or_default().iter().map(|path| canonical(path)).collect();
+    let has_it = |process: &Identity| {
+        says(process)
+            || Agent::of(&command_of(process.process)).and_then(|agent| agent.conversation()).as_deref() == Some(conversation)
+            || writes_to(process.process, &transcripts)
+    };
+    let found = all().into_iter().filter(|process| process.process != std::process::id() as i32 && has_it(process));
+    found
+        .map(|process| {
+            let words: Vec<_> = command_of(process.process).iter().map(|word| word.to_string_lossy().into_owned()).collect();
+            let command = words.join(" ").chars().take(COMMAND_CHARACTERS_MAX).collect();
+            Holder { folder: folder_of(process.process), command, process }
+        })
+        .collect()
+}
+
+impl Holder {
+    /// The process in a few words, for messages.
+    pub fn text(&self) -> String {
+        let folder = self.folder.as_ref().map(|folder| format!(" in {}", folder.display())).unwrap_or_default();
+        format!("process {} ({}){folder}", self.process.process, self.command)
+    }
 }
 
 fn read(path: &Path) -> Option<Said> {
     let said: Value = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
     let now = Identity::of(i32::try_from(said["pid"].as_i64()?).ok()?).ok()?;
     // A release that does not say when its process began is believed.
-    let began = said["procStart"].as_str().and_then(|ticks| ticks.parse().ok()).unwrap_or(now.start_time);
-    let open = if said["status"].is_string() { Open::Ready } else { Open::Asked };
-    Some(Said { process: Identity { start_time: began, ..now }, conversation: said["sessionId"].as_str()?.to_owned(), open })
+    let start = said["procStart"].as_str().and_then(|ticks| ticks.parse().ok());
+    let (began, is_certain) = (start.unwrap_or(now.start_time), start.is_some());
+    let text = |name: &str| said[name].as_str().map(str::to_owned);
+    let status = text("status");
+    let open = if status.is_some() { Open::Ready } else { Open::Asked };
+    let conversation = text("sessionId")?;
+    Some(Said {
+        process: Identity { start_time: began, ..now },
+        conversation,
+        open,
+        status,
+        waits_for: text("waitingFor"),
+        is_certain,
+    })
 }
 
 #[cfg(test)]
@@ -73,5 +149,62 @@ mod tests {
         fs::write(&path, "{").unwrap();
         assert_eq!(open(folder.path(), "one"), None);
         assert_eq!(open(&folder.path().join("nothing"), "one"), None);
+    }
+
+    #[test]
+    fn whoever_has_a_conversation_open_is_found_by_any_of_its_signs() {
+        use std::{
+            os::unix::process::CommandExt,
+            process::{Child, Command, Stdio},
+        };
+        const ID: &str = "7b0e0f3c-5d0c-4a52-9c0e-0d6a4a1f0c11";
+        let folder = tempfile::tempdir().unwrap();
+        let config = folder.path().canonicalize().unwrap();
+        let transcript = config.join("projects/-w").join(format!("{ID}.jsonl"));
+        fs::create_dir_all(transcript.parent().unwrap()).unwrap();
+        fs::write(&transcript, "{}\n").unwrap();
+        let found = || -> Vec<i32> { holders(&config, ID).iter().map(|holder| holder.process.process).collect() };
+        let sleeping = |command: &mut Command| -> Child {
+            let child = command.current_dir(&config).spawn().unwrap();
+            let began = std::time::Instant::now();
+            while fs::read_to_string(format!("/proc/{}/comm", child.id())).unwrap().trim() != "sleep" {
+                assert!(began.elapsed() < std::time::Duration::from_secs(60));
+            }
+            child
+        };
+        // Reading it, a backup has it open as well.
+        let mut reader = sleeping(Command::new("sleep").arg("1000").stdin(fs::File::open(&transcript).unwrap()));
+        let mut stranger = sleeping(Command::new("sleep").arg0("claude").args(["1000"]));
+        assert_eq!(found(), [0; 0]);
+        let append = fs::File::options().append(true).open(&transcript).unwrap();
+        let mut writer = sleeping(Command::new("sleep").arg("1000").stdout(Stdio::from(append)));
+        assert_eq!(found(), [writer.id() as i32]);
+        assert!(holders(&config, ID)[0].text().contains(&format!("(sleep 1000) in {}", config.display())));
+        writer.kill().unwrap();
+        writer.wait().unwrap();
+        let said = json!({ "pid": stranger.id(), "sessionId": ID, "status": "waiting", "waitingFor": "permission" });
+        fs::create_dir(config.join(SESSIONS)).unwrap();
+        fs::write(config.join(SESSIONS).join(format!("{}.json", stranger.id())), said.to_string()).unwrap();
+        assert_eq!(found(), [stranger.id() as i32]);
+        let said = live(&config).remove(0);
+        assert_eq!((said.status.as_deref(), said.waits_for.as_deref()), (Some("waiting"), Some("permission")));
+        for child in [&mut reader, &mut stranger] {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        assert_eq!(found(), [0; 0]);
+        // By its command line: a shell that is called as the agent is, and waits for its input's end.
+        let mut command = Command::new("sh");
+        command.arg0("claude").args(["-c", "read line", "--resume", ID]).stdin(Stdio::piped());
+        let mut by_name = command.spawn().unwrap();
+        let began = std::time::Instant::now();
+        while command_of(by_name.id() as i32).len() != 5 {
+            assert!(began.elapsed() < std::time::Duration::from_secs(60));
+        }
+        let agent = Agent::of(&command_of(by_name.id() as i32)).unwrap();
+        assert_eq!(agent.conversation().as_deref(), Some(ID), "{agent:?}");
+        assert_eq!(found(), [by_name.id() as i32]);
+        drop(by_name.stdin.take());
+        by_name.wait().unwrap();
     }
 }

@@ -15,6 +15,9 @@ pub struct Identity {
     pub start_time: u64,
     /// The boot that both are of.
     pub boot_id: String,
+    /// The namespace that the number is of; earlier releases did not record it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid_namespace: Option<String>,
 }
 
 /// What the kernel says of a process.
@@ -59,13 +62,25 @@ impl Identity {
     /// The identity of a process that runs now.
     pub fn of(process: i32) -> Result<Self> {
         let stat = Stat::of(process).ok_or_else(|| Error::Invalid(format!("there is no process {process}")))?;
-        Ok(Identity { process, start_time: stat.start_time, boot_id: boot_id()? })
+        Ok(Identity { process, start_time: stat.start_time, boot_id: boot_id()?, pid_namespace: pid_namespace() })
+    }
+
+    /// Whether another identity is of the same process. One without a namespace is of any.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let namespaces = self.pid_namespace.as_ref().zip(other.pid_namespace.as_ref());
+        (self.process, self.start_time, &self.boot_id) == (other.process, other.start_time, &other.boot_id)
+            && namespaces.is_none_or(|(one, another)| one == another)
+    }
+
+    /// Whether the process can be seen from here, if it is there.
+    pub fn is_visible(&self) -> bool {
+        is_here(&self.boot_id, self.pid_namespace.as_deref())
     }
 
     /// Whether exactly this process still runs.
     pub fn is_alive(&self) -> bool {
         let same = |stat: Stat| stat.start_time == self.start_time && !stat.has_ended();
-        boot_id().is_ok_and(|boot| boot == self.boot_id) && Stat::of(self.process).is_some_and(same)
+        self.is_visible() && Stat::of(self.process).is_some_and(same)
     }
 }
 
@@ -92,6 +107,31 @@ pub fn parent(process: i32) -> Option<i32> {
 pub fn boot_id() -> Result<String> {
     let path = Path::new("/proc/sys/kernel/random/boot_id");
     fs::read_to_string(path).at("read", path).map(|text| text.trim().to_owned())
+}
+
+/// The kernel's name for the namespace in which this process's number counts.
+pub fn pid_namespace() -> Option<String> {
+    fs::read_link("/proc/self/ns/pid").ok().map(|name| name.to_string_lossy().into_owned())
+}
+
+/// Whether process numbers of a boot and a namespace mean the processes that can be seen from here. Where no namespace was recorded, the
+/// boot decides.
+pub fn is_here(boot: &str, namespace: Option<&str>) -> bool {
+    boot_id().is_ok_and(|own| own == boot) && namespace.is_none_or(|namespace| pid_namespace().is_none_or(|own| own == namespace))
+}
+
+/// The name of the namespace that a machine begins with, and in which no container is.
+const INITIAL_NAMESPACE: &str = "pid:[4026531836]";
+
+/// This machine over all its boots, as a hash of what it calls itself. None in a container, whose identity may be that of its image.
+pub fn machine() -> Option<String> {
+    if pid_namespace()? != INITIAL_NAMESPACE {
+        return None;
+    }
+    let id = fs::read_to_string("/etc/machine-id").ok()?;
+    let id = id.trim();
+    (id.len() == 32)
+        .then(|| blake3::derive_key("parhelia 2026 machine", id.as_bytes())[..16].iter().map(|b| format!("{b:02x}")).collect())
 }
 
 /// This machine's name.

@@ -5,10 +5,12 @@
 //! that proof is named and left alone.
 
 mod identity;
+mod look;
 mod stop;
 mod survey;
 
-pub use identity::{Identity, ancestors, boot_id, host_name, parent};
+pub use identity::{Identity, ancestors, boot_id, host_name, is_here, machine, parent, pid_namespace};
+pub use look::{all, command_of, folder_of, writes_to};
 pub use stop::{Ended, Stopped, stop};
 pub use survey::{Found, Owner, Roots, canonical, found};
 

@@ -192,11 +192,11 @@ mod tests {
         let script = "cd /; sleep 1000 & echo ready; wait";
         let mut agent = start(script, folder.path(), Some(&run));
         let identity = Identity::of(agent.id() as i32).unwrap();
-        let found = found(&run, &Roots { agent: Some(identity.clone()), launcher: None }, folder.path()).unwrap();
+        let found = found(&run, &Roots { agent: Some(identity.clone()), ..Roots::default() }, folder.path()).unwrap();
         let mut tools = found.iter().filter(|found| found.identity != identity);
         assert!(tools.all(|tool| tool.owner == Owner::Run), "{:?}", owners(&found));
         assert_eq!(found.len(), 2, "{:?}", owners(&found));
-        let launcher = Roots { agent: None, launcher: Some(identity) };
+        let launcher = Roots { launcher: Some(identity), ..Roots::default() };
         assert_eq!(stop(&run, &launcher, folder.path(), PATIENCE).unwrap().ended.len(), 1, "its launcher is not the run's");
         agent.wait().unwrap();
 
@@ -210,7 +210,7 @@ mod tests {
             assert!(began.elapsed() < PATIENCE, "it does not sleep");
         }
         assert!(stop(&run, &nobody(), folder.path(), PATIENCE).unwrap().ended.is_empty());
-        let roots = Roots { agent: Some(identity), launcher: None };
+        let roots = Roots { agent: Some(identity), ..Roots::default() };
         assert_eq!(stop(&run, &roots, folder.path(), PATIENCE).unwrap().ended.len(), 1);
     }
 
@@ -255,6 +255,19 @@ mod tests {
     }
 
     #[test]
+    fn another_runs_agent_that_has_inherited_the_marker_is_spared_with_its_tools() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = run_id();
+        let mut agent = start("sleep 1000 & echo ready; wait", folder.path(), Some(&run));
+        let apart = vec![Identity::of(agent.id() as i32).unwrap()];
+        let stopped = stop(&run, &Roots { apart, ..Roots::default() }, folder.path(), PATIENCE).unwrap();
+        assert!(stopped.ended.is_empty(), "{:?}", stopped.ended);
+        assert_eq!(stopped.others.len(), 2, "{:?}", owners(&stopped.others));
+        assert_eq!(stop(&run, &nobody(), folder.path(), PATIENCE).unwrap().ended.len(), 2);
+        agent.wait().unwrap();
+    }
+
+    #[test]
     fn folders_are_compared_as_the_kernel_names_them() {
         let folder = tempfile::tempdir().unwrap();
         let (real, link) = (folder.path().join("real"), folder.path().join("link"));
@@ -278,7 +291,7 @@ mod tests {
         let mut agent = start("echo ready; exec sleep 1000", Path::new("/"), None);
         let identity = Identity::of(agent.id() as i32).unwrap();
         let other = Identity { start_time: identity.start_time + 1, ..identity.clone() };
-        let of = |agent: Identity| Roots { agent: Some(agent), launcher: None };
+        let of = |agent: Identity| Roots { agent: Some(agent), ..Roots::default() };
         assert!(stop(&run_id(), &of(other), folder.path(), PATIENCE).unwrap().ended.is_empty());
         assert_eq!(stop(&run_id(), &of(identity), folder.path(), PATIENCE).unwrap().ended.len(), 1);
         agent.wait().unwrap();

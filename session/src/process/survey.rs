@@ -16,7 +16,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::{
     RUN_MARKER,
-    identity::{Identity, Stat, ancestors, boot_id},
+    identity::{Identity, Stat, ancestors, boot_id, pid_namespace},
 };
 use crate::{
     error::{IoContext, Result},
@@ -30,13 +30,15 @@ const MULTIPLEXERS: [&str; 6] = ["tmux: server", "screen", "SCREEN", "zellij", "
 /// How the process is started that does what a hook has handed over.
 const HOOK_WORK: &str = " hook --work";
 
-/// The recorded processes from which everything of a run descends.
+/// The recorded processes from which everything of a run descends, and those that are certainly others'.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Roots {
     /// The run's agent.
     pub agent: Option<Identity>,
     /// The process that started it.
     pub launcher: Option<Identity>,
+    /// Live agents of other runs, which may have been started by hand where they inherit the marker.
+    pub apart: Vec<Identity>,
 }
 
 impl Roots {
@@ -91,13 +93,13 @@ struct Seen {
 /// process and its ancestors are not among them.
 pub fn found(run: &str, roots: &Roots, workspace: &Path) -> Result<Vec<Found>> {
     let workspace = canonical(workspace);
-    let boot = boot_id()?;
+    let (boot, namespace) = (boot_id()?, pid_namespace());
     let proc = Path::new("/proc");
     let mut seen = HashMap::new();
     for entry in fs::read_dir(proc).at("read folder", proc)? {
         let Ok(entry) = entry else { continue };
         let Some(process) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
-        if let Some(found) = look(process, roots, &workspace, &boot) {
+        if let Some(found) = look(process, roots, &workspace, (&boot, &namespace)) {
             seen.insert(process, found);
         }
     }
@@ -117,26 +119,30 @@ pub fn found(run: &str, roots: &Roots, workspace: &Path) -> Result<Vec<Found>> {
 }
 
 /// `None` where the process has gone, or is the kernel's own.
-fn look(process: i32, roots: &Roots, workspace: &Path, boot: &str) -> Option<Seen> {
+fn look(process: i32, roots: &Roots, workspace: &Path, (boot, namespace): (&str, &Option<String>)) -> Option<Seen> {
     // First the descriptor, then what is read: so that it is read of the process that the descriptor holds.
     let fd = pidfd_open(Pid::from_raw(process)?, PidfdFlags::empty()).ok()?;
     let stat = Stat::of(process).filter(|stat| !stat.has_ended())?;
-    let identity = Identity { process, start_time: stat.start_time, boot_id: boot.to_owned() };
+    let identity = Identity { process, start_time: stat.start_time, boot_id: boot.to_owned(), pid_namespace: namespace.clone() };
     let folder = fs::read_link(format!("/proc/{process}/cwd")).ok();
     let works_there = folder.as_deref().is_some_and(|folder| is_below(folder, workspace));
     let marker = marker(process);
-    let fd = (works_there || marker.is_some() || roots.agent.as_ref() == Some(&identity)).then_some(fd);
+    let fd = (works_there || marker.is_some() || is_agent(&identity, roots)).then_some(fd);
     Some(Seen { identity, stat, marker, folder, works_there, fd })
 }
 
+fn is_agent(identity: &Identity, roots: &Roots) -> bool {
+    roots.agent.as_ref().is_some_and(|agent| agent.is_same(identity))
+}
+
 fn owner(one: &Seen, all: &HashMap<i32, Seen>, run: &str, roots: &Roots) -> Owner {
-    if roots.agent.as_ref() == Some(&one.identity) {
+    if is_agent(&one.identity, roots) {
         return Owner::Run;
     }
     match &one.marker {
         None => Owner::Unknown,
         Some(marker) if marker != run.as_bytes() => Owner::AnotherRun,
-        Some(_) if is_apart(one, all, run) => Owner::Marked,
+        Some(_) if is_apart(one, all, run, &roots.apart) => Owner::Marked,
         Some(_) if one.works_there || descends(one, all, roots) => Owner::Run,
         Some(_) => Owner::Marked,
     }
@@ -150,22 +156,23 @@ fn line<'a>(one: &'a Seen, all: &'a HashMap<i32, Seen>) -> impl Iterator<Item = 
 
 /// Whether a process belongs to something of its own that a tool has started: a multiplexer with whatever is in its terminals, or what
 /// stands beside an agent of another run.
-fn is_apart(one: &Seen, all: &HashMap<i32, Seen>, run: &str) -> bool {
+fn is_apart(one: &Seen, all: &HashMap<i32, Seen>, run: &str, apart: &[Identity]) -> bool {
     let is_marked = |seen: &&Seen| seen.marker.as_deref() == Some(run.as_bytes());
     let is_multiplexer = |seen: &Seen| MULTIPLEXERS.contains(&seen.stat.name.as_str());
-    let is_anothers = |seen: &Seen| seen.marker.as_ref().is_some_and(|marker| marker != run.as_bytes());
-    line(one, all).take_while(is_marked).any(is_multiplexer)
+    let is_agent = |seen: &Seen| apart.iter().any(|agent| agent.is_same(&seen.identity));
+    let is_anothers = |seen: &Seen| is_agent(seen) || seen.marker.as_ref().is_some_and(|marker| marker != run.as_bytes());
+    line(one, all).take_while(is_marked).any(|seen| is_multiplexer(seen) || is_agent(seen))
         || all.values().any(|other| is_anothers(other) && other.stat.parent == one.identity.process)
 }
 
 /// Whether a process descends from one of the roots, by its parents or by the group or terminal session that a root led.
 fn descends(one: &Seen, all: &HashMap<i32, Seen>, roots: &Roots) -> bool {
     roots.all().any(|root| {
-        let is_led = one.identity != *root
-            && one.identity.boot_id == root.boot_id
+        let is_led = !one.identity.is_same(root)
+            && root.is_visible()
             && one.stat.start_time >= root.start_time
             && (one.stat.group == root.process || one.stat.session == root.process);
-        is_led || line(one, all).skip(1).any(|above| above.identity == *root)
+        is_led || line(one, all).skip(1).any(|above| above.identity.is_same(root))
     })
 }
 

@@ -22,6 +22,7 @@ use crate::{
     config::Config,
     error::{Error, Result},
     git,
+    process::canonical,
     resume::{held, position, state_json},
     run::{self, Life},
     transcript::Located,
@@ -135,6 +136,7 @@ pub(super) fn sessions_below(store: &Store, workspace: &Path, session: &str) -> 
     let mut found = Vec::new();
     for other in store.view().sessions()?.into_iter().filter(|other| other.id != session && other.status != Status::Ended) {
         let Some(place) = other.workspace.as_ref().map(Place::folder).filter(|place| place.is_dir()) else { continue };
+        let place = canonical(&place);
         if let Ok(below) = place.strip_prefix(workspace)
             && !below.as_os_str().is_empty()
         {
@@ -320,7 +322,15 @@ impl Look {
             return Ok(());
         }
         match (held(wanted.target), &wanted.config, position(store, wanted.target)?) {
-            (Some(id), Some(config), Some(_)) => self.conversation = Some((id, config.clone())),
+            (Some(id), Some(config), Some(_)) => {
+                if let Some(holder) = run::strangers_in(store, &self.session, config, &self.workspace, &id)?.first() {
+                    return refuse(format!(
+                        "conversation {id} is open in {}, which is not the session's agent; end that first, or give --files-only",
+                        holder.text()
+                    ));
+                }
+                self.conversation = Some((id, config.clone()));
+            }
             _ => self.notices.push("the checkpoint has no conversation; files alone go back".into()),
         }
         Ok(())

@@ -103,8 +103,18 @@ pub(super) fn make(workspace: &Path, message: &str, cache: &Path) -> Stash {
     }
 }
 
+/// A workspace that is no repository may lie in a larger one. A stash entry of that would take in what is not the workspace's.
+fn outside(workspace: &Path) -> Result<Stash> {
+    for folder in workspace.ancestors().skip(1) {
+        if Repository::at(folder)?.is_some() {
+            return Ok(Stash::Not(format!("the workspace lies inside the repository {}", folder.display())));
+        }
+    }
+    Ok(Stash::Nothing)
+}
+
 fn try_make(workspace: &Path, message: &str, cache: &Path) -> Result<Stash> {
-    let Some(repository) = Repository::at(workspace)? else { return Ok(Stash::Nothing) };
+    let Some(repository) = Repository::at(workspace)? else { return outside(workspace) };
     let environment = environment(workspace, cache);
     let git = Git::of(workspace, &repository, &environment)?;
     let head = git.line(&["rev-parse", "--verify", "HEAD^{commit}"])?;

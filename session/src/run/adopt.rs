@@ -8,7 +8,7 @@ use std::{
 use parhelia_store::{
     Store,
     event::Actor,
-    fold::{Place, Session, Status, Tmux},
+    fold::{Goal, Place, Session, Status, Tmux},
 };
 
 use super::{
@@ -20,7 +20,7 @@ use crate::{
     agent::{Agent, ConfigFolder},
     error::{Error, Result},
     hooks::{Event, Kind},
-    process::Identity,
+    process::{Identity, canonical},
 };
 
 /// Who acts for a hook.
@@ -146,13 +146,12 @@ pub fn tmux(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<Tmux> {
 /// Sessions of a workspace whose last run is over without the session's end, newest first: work that could be gone on with.
 pub fn incomplete(store: &Store, workspace: &Path, but: &str) -> Result<Vec<Session>> {
     let view = store.view();
-    let is_here = |session: &Session| session.workspace.as_ref().is_some_and(|place| place.folder() == workspace);
+    let workspace = canonical(workspace);
+    let is_here = |session: &Session| session.workspace.as_ref().is_some_and(|place| canonical(&place.folder()) == workspace);
     let mut found = Vec::new();
     for session in view.sessions()?.into_iter().filter(|s| s.id != but && s.head.is_some() && is_here(s)) {
         let run = session.run.as_deref().map(|id| view.run(id)).transpose()?.flatten();
-        if matches!(session.status, Status::Error | Status::Active | Status::Starting)
-            && run.is_some_and(|run| !life(&run).is_alive())
-        {
+        if session.goal() == Goal::Running && run.is_some_and(|run| !life(&run).is_alive()) {
             found.push(session);
         }
     }

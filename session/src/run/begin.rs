@@ -9,7 +9,7 @@ use std::{
 use parhelia_store::{
     Store,
     event::{Actor, NewEvent, kind},
-    fold::{Status, Tmux},
+    fold::{Goal, Status, Tmux},
     id::Ulid,
     name,
 };
@@ -18,12 +18,12 @@ use serde_json::{Value, json};
 use super::{
     find::{CONFIG_FOLDER, Current},
     lease,
-    life::LAUNCHER,
+    life::{LAUNCHER, MACHINE, PID_NAMESPACE},
 };
 use crate::{
     agent::ConfigFolder,
     error::{Error, Result},
-    process::{Identity, boot_id, host_name},
+    process::{Identity, boot_id, host_name, machine, pid_namespace},
 };
 
 /// A run that is to begin.
@@ -85,8 +85,9 @@ pub fn begin(store: &Store, begin: &Begin) -> Result<Current> {
     started.data = fields(begin)?;
     started.epoch = begin.seen_epoch.map(|epoch| epoch + 1);
     events.push(started);
-    if begin.agent.is_some() {
-        events.push(lease::taken(&run, None, lease::HOOKED, actor()));
+    if begin.agent.is_some() || begin.launcher.is_some() {
+        let holds = if begin.launcher.is_some() { lease::WATCHED } else { lease::HOOKED };
+        events.push(lease::taken(&run, None, holds, actor()));
     }
     if let Some(id) = &begin.conversation {
         events.push(seen(id, &begin.session, Some(&run), begin.transcript.as_deref(), actor()));
@@ -113,6 +114,8 @@ fn fields(begin: &Begin) -> Result<serde_json::Map<String, Value>> {
         "conversation": begin.conversation,
     });
     let Value::Object(mut fields) = fields else { return Err(Error::Invalid("a run's fields are no object".into())) };
+    fields.extend(pid_namespace().map(|name| (PID_NAMESPACE.to_owned(), json!(name))));
+    fields.extend(machine().map(|id| (MACHINE.to_owned(), json!(id))));
     if let Some(launcher) = &begin.launcher {
         fields.insert(LAUNCHER.into(), json!(launcher));
     }
@@ -148,18 +151,21 @@ pub fn taken_on(store: &Store, current: &Current, launcher: &Identity, tmux: Opt
     Ok(())
 }
 
-/// Ends a run, and says what the session is now. A run that a newer one has taken over from changes nothing but itself.
-pub fn end(store: &Store, current: &Current, reason: &str, status: Status, actor: Actor) -> Result<()> {
+/// Ends a run, and says what the session is now, and what is wanted of it: none where nobody has asked for anything. A run that a newer one
+/// has taken over from changes nothing but itself.
+pub fn end(store: &Store, current: &Current, reason: &str, (status, wanted): (Status, Option<Goal>), actor: Actor) -> Result<()> {
     let ended = NewEvent::new(kind::RUN_ENDED, &current.run, actor.clone()).in_epoch(current.epoch).with("exit_reason", reason);
-    let status = NewEvent::new(kind::SESSION_STATUS, &current.session, actor)
-        .in_epoch(current.epoch)
-        .with("status", status.name())
-        .with("reason", reason);
-    let ended_already = store.refresh()?.session(&current.session)?.is_some_and(|session| session.status == Status::Ended);
-    if ended_already {
+    let session = store.refresh()?.session(&current.session)?;
+    if session.as_ref().is_some_and(|session| session.status == Status::Ended) {
         store.append_events(&[ended], &())?;
         return Ok(());
     }
+    let wanted = wanted.or(session.map(|session| session.goal())).unwrap_or(Goal::Running);
+    let status = NewEvent::new(kind::SESSION_STATUS, &current.session, actor)
+        .in_epoch(current.epoch)
+        .with("status", status.name())
+        .with("wanted", wanted.name())
+        .with("reason", reason);
     unfenced(store, ended, status)
 }
 

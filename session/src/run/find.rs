@@ -3,7 +3,6 @@
 use std::{
     ffi::OsString,
     fs,
-    os::unix::ffi::OsStringExt,
     path::{Path, PathBuf},
 };
 
@@ -21,7 +20,7 @@ use super::{
 use crate::{
     agent::{Agent, ConfigFolder},
     error::Result,
-    process::{Identity, RUN_MARKER, ancestors, canonical, parent},
+    process::{Identity, RUN_MARKER, ancestors, canonical, command_of, parent},
 };
 
 /// A run that is under way.
@@ -78,10 +77,10 @@ impl Sender {
     /// as the panes of a tmux server that a tool started: another agent in there is itself.
     fn is_of(&self, run: &Run, workspace: &Path, folder: Option<&Path>) -> bool {
         let roots = roots_of(run);
-        if roots.all().any(|root| self.line.contains(root)) {
+        if roots.all().any(|root| self.line.iter().any(|known| known.is_same(root))) {
             return true;
         }
-        let is_another = roots.agent.is_some_and(|known| self.agent.as_ref().is_some_and(|agent| *agent != known));
+        let is_another = roots.agent.is_some_and(|known| self.agent.as_ref().is_some_and(|agent| !agent.is_same(&known)));
         !is_another && folder.is_some_and(|folder| canonical(folder).starts_with(canonical(workspace)))
     }
 }
@@ -183,10 +182,50 @@ pub fn agent_above() -> Option<(Identity, Vec<OsString>)> {
 
 /// The command line of a process that is an agent.
 fn agent_at(process: i32) -> Option<Vec<OsString>> {
-    let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
-    let line = line.strip_suffix(b"\0").unwrap_or(&line);
-    let argv: Vec<OsString> = line.split(|b| *b == 0).map(|word| OsString::from_vec(word.to_vec())).collect();
+    let argv = command_of(process);
     // A process that names itself anew has the name alone; what runs it is told by the file.
     let program = fs::read_link(format!("/proc/{process}/exe")).map(|path| vec![path.into_os_string()]).unwrap_or_default();
     (Agent::of(&argv).is_some() || Agent::of(&program).is_some()).then_some(argv)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn identity(process: i32) -> Identity {
+        Identity { process, start_time: 7, boot_id: "boot".into(), pid_namespace: None }
+    }
+
+    fn sender(line: &[i32], agent: Option<i32>) -> Sender {
+        let line = line.iter().map(|process| identity(*process)).collect();
+        Sender { marker: Some("r".into()), line, agent: agent.map(identity), argv: Vec::new() }
+    }
+
+    #[test]
+    fn a_marker_is_believed_of_who_descends_from_the_run_or_works_where_it_does() {
+        let started = json!({
+            "id": "r", "session": "s", "epoch": 1, "started_at": "2026-01-01T00:00:00Z", "boot_id": "boot", "pid": 10, "start_time": 7,
+            "launcher": identity(9),
+        });
+        let run: Run = serde_json::from_value(started).unwrap();
+        let is_of = |sender: &Sender, folder: Option<&str>| sender.is_of(&run, Path::new("/w"), folder.map(Path::new));
+        // Wherever a tool of it works.
+        for line in [[30, 10], [30, 9]] {
+            assert!(is_of(&sender(&line, None), Some("/elsewhere")));
+            assert!(is_of(&sender(&line, Some(30)), None));
+        }
+        // Its ancestors cannot be seen.
+        assert!(is_of(&sender(&[30], None), Some("/w/below")));
+        assert!(is_of(&sender(&[30], Some(10)), Some("/w")));
+        assert!(!is_of(&sender(&[30], None), Some("/wx")));
+        assert!(!is_of(&sender(&[30], None), None));
+        // Another agent is itself, also in the same folder.
+        assert!(!is_of(&sender(&[30, 20], Some(20)), Some("/w")));
+        // A number that was given anew.
+        let mut later = sender(&[30, 10], None);
+        later.line[1].start_time = 8;
+        assert!(!is_of(&later, Some("/elsewhere")));
+    }
 }

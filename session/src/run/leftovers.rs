@@ -4,7 +4,7 @@ use std::{path::Path, time::Duration};
 
 use parhelia_store::{Store, fold::Session};
 
-use super::life::{life, roots_of};
+use super::life::{life, roots_in};
 use crate::{
     error::Result,
     process::{Found, Owner, Stopped, stop},
@@ -16,7 +16,7 @@ pub fn stop_leftovers(store: &Store, session: &Session, workspace: &Path, patien
     let mut all = Stopped::default();
     for id in &session.runs {
         let Some(run) = view.run(id)?.filter(|run| !life(run).is_alive()) else { continue };
-        let stopped = stop(&run.id, &roots_of(&run), workspace, patience)?;
+        let stopped = stop(&run.id, &roots_in(store, &run)?, workspace, patience)?;
         all.ended.extend(stopped.ended);
         // Another run's are left to that; of what nobody marked the last look tells.
         all.others.retain(|found| found.owner == Owner::Marked);

@@ -11,7 +11,7 @@ use parhelia_store::{
 use super::lease;
 use crate::{
     error::Result,
-    process::{Identity, RUN_MARKER, Roots, ancestors, host_name},
+    process::{Identity, RUN_MARKER, Roots, ancestors, boot_id, canonical, host_name, is_here, machine},
 };
 
 /// The field of a run that names the process which started the agent and waits for it.
@@ -31,6 +31,15 @@ pub fn was_killed(run: &Run) -> bool {
 /// Whether a run's program has come to a good end without being asked to.
 pub fn has_finished(run: &Run) -> bool {
     run.exit_reason.as_ref().is_some_and(|reason| *reason == format!("{BY_ITSELF}0"))
+}
+
+/// The field of a run that names the namespace in which its process numbers count.
+pub const PID_NAMESPACE: &str = "pid_namespace";
+/// The field of a run that names its machine over all boots.
+pub const MACHINE: &str = "machine";
+
+fn text<'a>(run: &'a Run, field: &str) -> Option<&'a str> {
+    run.extra.get(field).and_then(|value| value.as_str())
 }
 
 /// How a run is.
@@ -61,7 +70,8 @@ impl Life {
 /// The process of a run's agent.
 pub fn agent_of(run: &Run) -> Option<Identity> {
     let process = i32::try_from(run.pid?).ok()?;
-    Some(Identity { process, start_time: run.start_time?, boot_id: run.boot_id.clone()? })
+    let pid_namespace = text(run, PID_NAMESPACE).map(str::to_owned);
+    Some(Identity { process, start_time: run.start_time?, boot_id: run.boot_id.clone()?, pid_namespace })
 }
 
 /// The process that started a run's agent, and waits for it.
@@ -71,24 +81,75 @@ pub fn launcher_of(run: &Run) -> Option<Identity> {
 
 /// The processes from which everything of a run descends.
 pub fn roots_of(run: &Run) -> Roots {
-    Roots { agent: agent_of(run), launcher: launcher_of(run) }
+    Roots { agent: agent_of(run), launcher: launcher_of(run), apart: Vec::new() }
+}
+
+/// The same, with the live agents of all other runs, none of whose processes are this one's.
+pub fn roots_in(store: &Store, run: &Run) -> Result<Roots> {
+    let others = store.view().runs()?.into_values().filter(|other| other.id != run.id && other.is_open());
+    let apart = others.filter_map(|other| agent_of(&other)).filter(Identity::is_alive).collect();
+    Ok(Roots { apart, ..roots_of(run) })
 }
 
 /// Whether this process is a tool of a run's live agent: it carries the run's marker, and descends from the agent. Others have the marker
-/// from a tool that has started something of its own.
+/// from a tool that has started something of its own. In a sandbox that hides the agent, the marker alone tells.
 pub fn is_inside(run: &Run, variable: &dyn Fn(&str) -> Option<OsString>) -> bool {
     let line = ancestors();
-    variable(RUN_MARKER).is_some_and(|id| id == run.id.as_str()) && roots_of(run).all().any(|root| line.contains(root))
+    variable(RUN_MARKER).is_some_and(|id| id == run.id.as_str())
+        && roots_of(run).all().any(|root| line.iter().any(|known| known.is_same(root)) || !root.is_visible())
 }
 
-/// Looks whether a run lives. A process of this machine is asked; for another machine's there is only the lease.
+/// Where a run's processes are, or were.
+enum Place {
+    /// Where they can be seen from here.
+    Here,
+    /// On this machine, before it was started anew.
+    Gone,
+    /// On another machine, or in a container.
+    Elsewhere,
+}
+
+fn place(run: &Run) -> Place {
+    let namespace = text(run, PID_NAMESPACE);
+    let is_host = run.host.as_ref().is_none_or(|host| *host == host_name());
+    let is_here = run.boot_id.as_deref().is_some_and(|boot| is_here(boot, namespace));
+    match (namespace, is_here) {
+        // Earlier releases recorded the machine's name alone.
+        (None, true) if is_host => Place::Here,
+        (None, false) if is_host => Place::Gone,
+        (None, _) => Place::Elsewhere,
+        (Some(_), true) => Place::Here,
+        // Only of a machine is it known that another boot of it has ended.
+        (Some(_), false) => match (text(run, MACHINE), machine()) {
+            (Some(theirs), Some(own)) if theirs == own && !is_this_boot(run) => Place::Gone,
+            _ => Place::Elsewhere,
+        },
+    }
+}
+
+/// The machine of a run, as others than it itself call it.
+fn named(run: &Run) -> String {
+    let host = run.host.clone().unwrap_or_default();
+    if host == host_name() { format!("{host} (in a container, or another machine of that name)") } else { host }
+}
+
+fn is_this_boot(run: &Run) -> bool {
+    boot_id().is_ok_and(|own| run.boot_id.as_ref() == Some(&own))
+}
+
+/// Looks whether a run lives. A process of this machine is asked; for one that cannot be seen from here, because it is another machine's or
+/// in another container, there is only the lease.
 pub fn life(run: &Run) -> Life {
     if !run.is_open() {
         return Life::Over;
     }
-    if run.host.as_ref().is_some_and(|host| *host != host_name()) {
+    let place = place(run);
+    if matches!(place, Place::Gone) {
+        return Life::Over;
+    }
+    if matches!(place, Place::Elsewhere) {
         let until = run.lease.as_ref().and_then(lease::runs_out).filter(|until| *until > Timestamp::now());
-        return until.map_or(Life::Over, |until| Life::Elsewhere { host: run.host.clone().unwrap_or_default(), until });
+        return until.map_or(Life::Over, |until| Life::Elsewhere { host: named(run), until });
     }
     if let Some(agent) = agent_of(run).filter(Identity::is_alive) {
         return Life::Agent(agent);
@@ -108,10 +169,10 @@ pub fn tmux_of(store: &Store, session: &Session) -> Result<Option<Tmux>> {
 /// Sessions other than `but` with a live run in a workspace, or in one that lies in it or around it.
 pub fn live_in(store: &Store, workspace: &Path, but: &str) -> Result<Vec<(Session, Run)>> {
     let view = store.refresh()?;
-    let mut found = Vec::new();
+    let (workspace, mut found) = (&canonical(workspace), Vec::new());
     for session in view.sessions()?.into_iter().filter(|session| session.id != but) {
         let Some(place) = &session.workspace else { continue };
-        let other = place.folder();
+        let other = canonical(&place.folder());
         if !(other.starts_with(workspace) || workspace.starts_with(&other)) {
             continue;
         }
@@ -122,4 +183,52 @@ pub fn live_in(store: &Store, workspace: &Path, but: &str) -> Result<Vec<(Sessio
         }
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::process::pid_namespace;
+
+    /// A run with a lease that holds.
+    fn run(fields: Value) -> Run {
+        let mut run = json!({
+            "id": "r", "session": "s", "epoch": 1, "started_at": "2026-01-01T00:00:00Z", "host": host_name(), "boot_id": boot_id().unwrap(),
+            "lease": { "holder": "h/1", "renewed": Timestamp::now().to_string(), "ttl_seconds": 3600 },
+        });
+        run.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        serde_json::from_value(run).unwrap()
+    }
+
+    fn is_elsewhere(fields: Value) -> bool {
+        matches!(life(&run(fields)), Life::Elsewhere { .. })
+    }
+
+    #[test]
+    fn this_machine_is_a_boot_and_a_namespace_not_a_name() {
+        let namespace = pid_namespace().unwrap();
+        assert!(is_elsewhere(json!({ "pid_namespace": "pid:[1]" })), "a container of the same name");
+        assert!(is_elsewhere(json!({ "pid_namespace": namespace, "boot_id": "another" })), "another machine of the same name");
+        let renamed = json!({ "pid_namespace": namespace, "host": "renamed" });
+        assert_eq!(life(&run(renamed)), Life::Over, "its processes can be looked at, and are none");
+        let over = json!({ "holder": "h/1", "renewed": "2020-01-01T00:00:00Z", "ttl_seconds": 1 });
+        assert_eq!(life(&run(json!({ "pid_namespace": "pid:[1]", "lease": over }))), Life::Over);
+        // After a reboot nobody waits for a lease, where it is known that it was one.
+        let rebooted = json!({ "pid_namespace": namespace, "boot_id": "another", "machine": machine() });
+        assert_eq!(is_elsewhere(rebooted), machine().is_none());
+        assert!(is_elsewhere(json!({ "pid_namespace": namespace, "boot_id": "another", "machine": "another" })));
+        let me = Identity::of(std::process::id() as i32).unwrap();
+        let live = json!({ "pid_namespace": namespace, "host": "renamed", "pid": me.process, "start_time": me.start_time });
+        assert_eq!(life(&run(live)), Life::Agent(me));
+    }
+
+    #[test]
+    fn runs_of_earlier_releases_are_known_by_the_name() {
+        assert!(is_elsewhere(json!({ "host": "another" })));
+        assert_eq!(life(&run(json!({ "boot_id": "another" }))), Life::Over);
+        let me = Identity::of(std::process::id() as i32).unwrap();
+        assert!(life(&run(json!({ "pid": me.process, "start_time": me.start_time }))).is_alive());
+    }
 }

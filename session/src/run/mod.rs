@@ -4,6 +4,8 @@
 mod adopt;
 mod begin;
 mod checkpoint;
+mod conversation;
+mod failing;
 mod find;
 mod lease;
 mod leftovers;
@@ -13,11 +15,13 @@ pub use adopt::{Agents, hook_actor, incomplete, run_of, tmux};
 pub(crate) use begin::seen;
 pub use begin::{Begin, begin, end, new_session_id, started, taken_on};
 pub use checkpoint::{AGENT_PANE, CONVERSATION_FOLDER, Conversation, Made, TMUX_FILE, TMUX_FOLDER, Wanted, make, tmux_job};
+pub use conversation::{sessions_in, strangers_in};
+pub use failing::{FAILING, Failing, failing, note_checkpoint};
 pub use find::{
     CONFIG_FOLDER, Current, Sender, config_of, config_of_session, conversation_of, current, is_nested, of_conversation,
 };
 pub use lease::{HOOKED, RENEWAL, WATCHED, renew};
 pub use leftovers::stop_leftovers;
 pub use life::{
-    BY_ITSELF, LAUNCHER, Life, UNKNOWN, agent_of, has_finished, is_inside, life, live_in, roots_of, tmux_of, was_killed,
+    BY_ITSELF, LAUNCHER, Life, UNKNOWN, agent_of, has_finished, is_inside, life, live_in, roots_in, roots_of, tmux_of, was_killed,
 };

@@ -6,7 +6,7 @@ use serde_json::Value;
 use ulid::Ulid;
 
 use super::{
-    Annotation, Approval, Base, Deletion, Folds, Issue, Marks, Run, Session, Status, Verification, marks::tag_fault,
+    Annotation, Approval, Base, Deletion, Folds, Goal, Issue, Marks, Run, Session, Status, Verification, marks::tag_fault,
     merge::merged, run, session,
 };
 use crate::{
@@ -107,10 +107,12 @@ impl Folds {
             kind::SESSION_CREATED | kind::SESSION_CHANGED => self.session_fields(base, event)?,
             kind::SESSION_STATUS => {
                 let (status, reason): (Status, Option<String>) = (field(event, "status")?, field(event, "reason")?);
+                let wanted: Option<Goal> = field(event, "wanted")?;
                 self.session_changed(base, event, &event.subject, |session| {
                     if !session.status.may_become(status) {
                         return Err(format!("session {} has ended, which is for good", session.id));
                     }
+                    session.wanted = wanted.or(Goal::of(status)).or(Some(session.goal()));
                     (session.status, session.status_reason) = (status, reason);
                     Ok(())
                 })?;
@@ -192,6 +194,7 @@ impl Folds {
             session.run = Some(run.id.clone());
             session.runs.push(run.id.clone());
             (session.status, session.status_reason) = (Status::Active, None);
+            session.wanted = Some(Goal::Running);
             Ok(())
         })?;
         self.runs.insert(run.id.clone(), run);

@@ -15,7 +15,7 @@ pub(crate) use apply::Unfit;
 pub use marks::{Annotation, Approval, ApprovalStatus, Deletion, Issue, Marks, Verification, VerifyLevel};
 pub use run::{Lease, Run, Tmux};
 use serde::{Serialize, de::DeserializeOwned};
-pub use session::{Conversation, Place, Session, Status, Totals};
+pub use session::{Conversation, Goal, Place, Session, Status, Totals};
 use ulid::Ulid;
 
 use crate::{

@@ -42,6 +42,40 @@ impl Status {
     }
 }
 
+/// What was asked for last of a session, by a person or by its agent's own end. How it is now is another matter: a machine that is shut
+/// down, or a terminal that dies, asks for nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Goal {
+    /// Its agent shall run.
+    Running,
+    /// It was set aside, or its agent has done its work.
+    Paused,
+    /// It is over for good.
+    Ended,
+}
+
+impl Goal {
+    /// Its name, as stored.
+    pub fn name(self) -> &'static str {
+        match self {
+            Goal::Running => "running",
+            Goal::Paused => "paused",
+            Goal::Ended => "ended",
+        }
+    }
+
+    /// What a change to a status asks for that does not say so; none where that is left as it was.
+    pub(super) fn of(status: Status) -> Option<Self> {
+        match status {
+            Status::Starting | Status::Active => Some(Goal::Running),
+            Status::Paused => Some(Goal::Paused),
+            Status::Ended => Some(Goal::Ended),
+            Status::Error => None,
+        }
+    }
+}
+
 /// Where a workspace is, and which folder that was.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
@@ -108,6 +142,9 @@ pub struct Session {
     pub status: Status,
     /// Why, where its last change of status said so.
     pub status_reason: Option<String>,
+    /// What was asked for last; use [`Session::goal`], as earlier releases did not record it.
+    #[serde(default)]
+    pub wanted: Option<Goal>,
     /// The checkpoint that the next one's parent will be.
     pub head: Option<Ulid>,
     /// The epoch of its newest run; 0 before the first.
@@ -136,8 +173,8 @@ pub struct Session {
 }
 
 /// Fields that no event sets by naming them.
-pub(super) const FIXED: [&str; 9] =
-    ["id", "status", "status_reason", "head", "epoch", "run", "runs", "conversations", "created_at"];
+pub(super) const FIXED: [&str; 10] =
+    ["id", "status", "status_reason", "wanted", "head", "epoch", "run", "runs", "conversations", "created_at"];
 
 impl Session {
     pub(super) fn new(id: &str, at: Timestamp) -> Self {
@@ -147,6 +184,7 @@ impl Session {
             workspace: None,
             status: Status::default(),
             status_reason: None,
+            wanted: None,
             head: None,
             epoch: 0,
             run: None,
@@ -160,6 +198,11 @@ impl Session {
             changed_at: at,
             extra: Map::new(),
         }
+    }
+
+    /// What was asked for last.
+    pub fn goal(&self) -> Goal {
+        self.wanted.or(Goal::of(self.status)).unwrap_or(Goal::Running)
     }
 
     /// The entry of a conversation, made where there is none.

@@ -123,6 +123,34 @@ fn what_is_said_of_a_checkpoint_adds_up_and_outlives_it() {
 }
 
 #[test]
+fn what_is_wanted_of_a_session_is_not_how_it_is() {
+    let test = TestStore::new();
+    test.checkpoint(&files(1, 2));
+    let goal = || test.open().view().session("test").unwrap().unwrap().goal();
+    let status = |name: &str| new(kind::SESSION_STATUS, "test").with("status", name);
+    started(&test, "r1", None).unwrap();
+    assert_eq!(goal(), Goal::Running);
+    for (event, wanted) in [
+        (status("paused").with("wanted", "running"), Goal::Running),
+        (status("paused"), Goal::Paused),
+        (status("error"), Goal::Paused),
+        (status("active"), Goal::Running),
+        (status("error"), Goal::Running),
+        (status("ended"), Goal::Ended),
+    ] {
+        append(&test, event.clone()).unwrap();
+        assert_eq!(goal(), wanted, "{event:?}");
+    }
+    test.store.absorb().unwrap();
+    assert_eq!(goal(), Goal::Ended);
+    // As an earlier release has folded it.
+    let mut old = serde_json::to_value(test.open().view().session("test").unwrap().unwrap()).unwrap();
+    old["status"] = json!("error");
+    old.as_object_mut().unwrap().remove("wanted");
+    assert_eq!(serde_json::from_value::<Session>(old).unwrap().goal(), Goal::Running);
+}
+
+#[test]
 fn a_key_is_used_once() {
     let test = TestStore::new();
     let id = test.checkpoint(&files(1, 2)).to_string();

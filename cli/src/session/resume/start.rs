@@ -68,7 +68,7 @@ pub(super) fn start(
         false => Err("the session was rolled back, resumed or ended meanwhile"),
     };
     let reason = if args.new_conversation { "a new conversation begins" } else { run::UNKNOWN };
-    run::end(store, current, reason, Status::Error, actor())?;
+    run::end(store, current, reason, (Status::Error, None), actor())?;
     if let Err(why) = may {
         say(format_args!("no new conversation was begun: {why}"));
         std::process::exit(i32::from(code.max(1)));

@@ -101,7 +101,7 @@ pub fn where_to_look(run: &Run) -> Option<String> {
 }
 
 /// The command line of this program with its global flags; relative paths are not, because a pane has another folder.
-fn own_words(context: &Context) -> Result<Vec<OsString>> {
+pub fn own_words(context: &Context) -> Result<Vec<OsString>> {
     let mut words = vec!["--store".into(), absolute_of(&context.store_path()?)?];
     if let Some(config) = &context.global.config {
         words.extend(["--config".into(), absolute_of(config)?]);

@@ -12,7 +12,7 @@ use parhelia_store::{Store, fold::Run};
 use super::{Flags, Pane, go, handover::Handover, own_words};
 use crate::{
     context::Context,
-    exit::{Code, Result},
+    exit::{Code, Failure, Result},
     limits,
     session::resume::Prepared,
 };
@@ -35,10 +35,14 @@ pub fn place(store: &Store, flags: &Flags, no_tmux: bool, prepared: &Prepared, l
         Some(checkpoint) => saved_tmux(store, checkpoint, was_in_tmux)?,
         None => None,
     };
-    if saved.is_none() && !flags.tmux {
-        return Ok(None);
+    if saved.is_none() && !flags.tmux && !was_in_tmux {
+        return match flags.detach {
+            true => Err(Failure::Usage("the session was not in tmux; --detach needs --tmux then".into())),
+            false => Ok(None),
+        };
     }
-    let server = flags.server(saved.as_ref().map(|saved| saved.state.socket.as_str()))?;
+    let earlier = last.and_then(|run| run.tmux.as_ref()).map(|tmux| tmux.socket.as_str());
+    let server = flags.server(saved.as_ref().map(|saved| saved.state.socket.as_str()).or(earlier))?;
     server.is_running()?;
     Ok(Some(Place { server, saved }))
 }

@@ -100,7 +100,7 @@ impl Watch<'_> {
     fn run(&self) -> Result<Option<Run>> {
         let is_ours = |run: &Run| {
             let launcher = run.extra.get(LAUNCHER).and_then(|found| serde_json::from_value::<Identity>(found.clone()).ok());
-            launcher.as_ref() == Some(&self.launcher)
+            launcher.is_some_and(|launcher| launcher.is_same(&self.launcher))
         };
         let runs = self.store.refresh()?.runs()?.into_values();
         Ok(runs.filter(is_ours).max_by_key(|run| run.epoch))

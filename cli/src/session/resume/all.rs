@@ -1,0 +1,70 @@
+//! `session resume --all`: every session whose agent has died though nobody wanted that, each in tmux, in the background.
+
+use std::process::{Command, Stdio};
+
+use parhelia_session::{agent::Agent, overview};
+use parhelia_store::fold::Session;
+use serde_json::json;
+
+use super::Args;
+use crate::{
+    context::Context,
+    env,
+    exit::{Code, Failure, Result},
+    human, limits,
+    session::tmux::own_words,
+};
+
+/// Resumes them, one after the other. One that fails stands in no other's way.
+pub(super) fn run(context: &mut Context, args: &Args) -> Result<Code> {
+    let store = context.open()?;
+    let (mut resumed, mut failed, mut left) = (Vec::new(), Vec::new(), Vec::new());
+    for session in overview::victims(&store)? {
+        let run = session.run.as_deref().map(|id| store.view().run(id)).transpose()?.flatten();
+        if let Some(why) = unasked(&Agent::of(&env::argv(run.as_ref())), args) {
+            tell!("parhelia: session {} is left alone: {why}; `parhelia session resume {}` does it", session.id, session.id);
+            left.push(session.id);
+            continue;
+        }
+        match resume(context, args, &session)? {
+            true => resumed.push(session.id),
+            false => failed.push(session.id),
+        }
+    }
+    context.out.remark(match resumed.len() + failed.len() {
+        0 => "No session needs to be resumed.".to_owned(),
+        all => format!("Resumed {} of {}.", resumed.len(), human::count(all as u64, "session")),
+    })?;
+    let code = if failed.is_empty() { Code::Done } else { Code::Partly };
+    context.out.summary(json!({ "resumed": resumed, "failed": failed, "left": left }))?;
+    Ok(code)
+}
+
+/// Why a session is not resumed by somebody who does not look at it: what would run would act without having been asked to.
+fn unasked(agent: &Option<Agent>, args: &Args) -> Option<&'static str> {
+    match agent {
+        None => Some("its program is no agent, and would do everything again"),
+        Some(agent) if agent.is_headless() && args.prompt.is_none() => Some("its agent answers one prompt, and none is given"),
+        Some(_) => None,
+    }
+}
+
+/// A process of its own does it, as if somebody had given the command.
+fn resume(context: &mut Context, args: &Args, session: &Session) -> Result<bool> {
+    let failed = |source| Failure::File { action: "start", path: "the program itself".into(), source };
+    let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+    command.args(own_words(context)?).args(["session", "resume", "--tmux", "--detach"]);
+    command.args(["--interval".to_owned(), args.interval.to_string()]);
+    command.args(context.out.json.then_some("--json"));
+    if let Some(socket) = &args.tmux.tmux_socket {
+        command.arg("--tmux-socket").arg(socket);
+    }
+    command.args(args.prompt.as_ref().map(|prompt| format!("--prompt={prompt}")));
+    command.args(["--", &session.id]).stdin(Stdio::null());
+    context.out.flush()?;
+    let status = limits::for_others(|| command.status()).map_err(failed)?;
+    if !status.success() {
+        tell!("parhelia: session {} was not resumed", session.id);
+    }
+    Ok(status.success())
+}

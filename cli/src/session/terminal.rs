@@ -1,0 +1,60 @@
+//! The terminal that an agent was given: an agent that is killed leaves it in a mode in which nothing that is typed can be read.
+
+use std::{
+    io::{IsTerminal, Write},
+    path::Path,
+    process::{Command, Stdio},
+};
+
+/// The programs that know how a terminal is set.
+const STTY: [&str; 2] = ["/usr/bin/stty", "/bin/stty"];
+/// Ends what programs turn on beside the kernel's settings: mouse, focus, bracketed paste, another keyboard protocol, a hidden cursor.
+const PLAIN: &str = "\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[?2004l\x1b[<u\x1b[?25h";
+
+/// How the terminal of this process was set.
+pub struct Terminal {
+    settings: String,
+}
+
+impl Terminal {
+    /// Of standard input; none where that is no terminal.
+    pub fn here() -> Option<Self> {
+        std::io::stdin().is_terminal().then(|| stty(&["-g"])).flatten().map(|settings| Terminal { settings })
+    }
+
+    /// Whether the terminal is there still.
+    pub fn is_there(&self) -> bool {
+        std::io::stdin().is_terminal()
+    }
+
+    /// Sets it as it was, if something has left it otherwise.
+    pub fn restore(&self) {
+        if stty(&["-g"]).is_some_and(|now| now != self.settings) {
+            stty(&[&self.settings]);
+            plain();
+        }
+    }
+
+    /// Sets it so that a person can type, where an earlier program has left it raw.
+    pub fn make_sane() {
+        let is_raw = |settings: &str| settings.split_whitespace().any(|word| word.trim_end_matches(';') == "-icanon");
+        if std::io::stdin().is_terminal() && stty(&["-a"]).is_some_and(|settings| is_raw(&settings)) {
+            stty(&["sane"]);
+            plain();
+        }
+    }
+}
+
+fn plain() {
+    let mut out = std::io::stderr();
+    if out.is_terminal() {
+        let _ = out.write_all(PLAIN.as_bytes()).and_then(|()| out.flush());
+    }
+}
+
+/// What `stty` says of standard input; none where it fails.
+fn stty(arguments: &[&str]) -> Option<String> {
+    let program = STTY.iter().find(|path| Path::new(path).exists())?;
+    let output = Command::new(program).args(arguments).stdin(Stdio::inherit()).stderr(Stdio::null()).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}

@@ -1,0 +1,177 @@
+//! A session at one glance: what is wanted of it, how it is found, and how much of it is saved.
+
+use std::os::unix::net::UnixStream;
+
+use jiff::Timestamp;
+use parhelia_store::{
+    Store,
+    fold::{Goal, Run, Session},
+    id::Ulid,
+};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{
+    agent::{Said, live},
+    error::Result,
+    process::boot_id,
+    resume::state_json,
+    run::{self, Failing, Life},
+};
+
+/// No prompt is shown further, in characters.
+const PROMPT_CHARACTERS_MAX: usize = 200;
+
+/// How a session's agent is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Observed {
+    /// It had no agent yet.
+    None,
+    /// Its agent is being started.
+    Starting,
+    /// It lives.
+    Live,
+    /// It lives, and has nothing to do until it is told something.
+    Idle,
+    /// It lives, and waits for an answer.
+    Waiting,
+    /// It cannot be seen from here, and counts as alive until its lease runs out.
+    Elsewhere,
+    /// No process of it is left.
+    Dead,
+}
+
+impl Observed {
+    /// Its name, as printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Observed::None => "none",
+            Observed::Starting => "starting",
+            Observed::Live => "live",
+            Observed::Idle => "idle",
+            Observed::Waiting => "waiting",
+            Observed::Elsewhere => "elsewhere",
+            Observed::Dead => "dead",
+        }
+    }
+}
+
+/// A checkpoint, and when it was made.
+#[derive(Clone, Debug, Serialize)]
+pub struct Saved {
+    /// Its id.
+    pub id: Ulid,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+/// A session at one glance.
+#[derive(Clone, Debug, Serialize)]
+pub struct Overview {
+    /// What was asked for last; none of a session that never had a run.
+    pub wanted: Option<Goal>,
+    /// How it is.
+    pub observed: Observed,
+    /// Why it is so, where that can be told.
+    pub why: Option<String>,
+    /// Its head.
+    pub last_checkpoint: Option<Saved>,
+    /// What its user said last, shortened.
+    pub last_prompt: Option<String>,
+    /// Checkpoints that have failed since.
+    pub failing: Option<Failing>,
+}
+
+impl Overview {
+    /// Looks at a session.
+    pub fn of(store: &Store, session: &Session) -> Result<Self> {
+        let view = store.view();
+        let run = session.run.as_deref().map(|id| view.run(id)).transpose()?.flatten();
+        let (observed, why) = observed(store, session, run.as_ref())?;
+        let head = view.head(&session.id)?;
+        // A checkpoint that cannot be read is no reason to show nothing.
+        let state = head.as_ref().and_then(|head| state_json(store, head, "conversation.json").ok().flatten());
+        let state = state.as_ref().map(|state| state.get("summary").unwrap_or(state));
+        let prompt = state.and_then(|state| state.get("last_prompt")).and_then(Value::as_str).map(str::to_owned);
+        // One that was made since, by whomever, is as good.
+        let is_over = |failing: &Failing| head.as_ref().is_some_and(|head| head.record.created_at > failing.since);
+        let failing = run::failing(session).filter(|failing| !is_over(failing));
+        Ok(Overview {
+            wanted: session.run.as_ref().map(|_| session.goal()),
+            observed,
+            why,
+            last_checkpoint: head.map(|head| Saved { id: head.record.id, created_at: head.record.created_at }),
+            last_prompt: prompt.or_else(|| session.first_prompt.clone()).map(|prompt| shortened(&prompt)),
+            failing,
+        })
+    }
+}
+
+/// Sessions whose agent has died though nobody wanted that, the one that changed last first.
+pub fn victims(store: &Store) -> Result<Vec<Session>> {
+    let view = store.refresh()?;
+    let mut found = Vec::new();
+    for session in view.sessions()?.into_iter().filter(|session| session.goal() == Goal::Running) {
+        let run = session.run.as_deref().map(|id| view.run(id)).transpose()?.flatten();
+        if run.is_some_and(|run| !run::life(&run).is_alive()) {
+            found.push(session);
+        }
+    }
+    found.sort_by_key(|session| std::cmp::Reverse(session.changed_at));
+    Ok(found)
+}
+
+fn observed(store: &Store, session: &Session, run: Option<&Run>) -> Result<(Observed, Option<String>)> {
+    let Some(run) = run else { return Ok((Observed::None, None)) };
+    Ok(match run::life(run) {
+        Life::Starting(_) => (Observed::Starting, None),
+        Life::Elsewhere { host, until } => (Observed::Elsewhere, Some(format!("on {host}, until {until}"))),
+        Life::Over => (Observed::Dead, why_dead(session, run)),
+        Life::Agent(process) => {
+            let config = run::config_of_session(store, session)?;
+            let said = config.map(|config| live(&config.path)).unwrap_or_default();
+            let conversation = run::conversation_of(session, &run.id);
+            let is_its = |said: &&Said| said.process.is_same(&process) || Some(&said.conversation) == conversation.as_ref();
+            match said.iter().find(is_its).map(|said| (said.status.as_deref(), said.waits_for.clone())) {
+                Some((Some("idle"), _)) => (Observed::Idle, None),
+                Some((Some("waiting"), what)) => (Observed::Waiting, what),
+                _ => (Observed::Live, None),
+            }
+        }
+    })
+}
+
+fn why_dead(session: &Session, run: &Run) -> Option<String> {
+    if !run.is_open() {
+        return session.status_reason.clone().or_else(|| run.exit_reason.clone());
+    }
+    let is_this_boot = boot_id().is_ok_and(|own| run.boot_id.as_ref() == Some(&own));
+    let is_server_gone = run.tmux.as_ref().is_some_and(|tmux| UnixStream::connect(&tmux.socket).is_err());
+    Some(match () {
+        () if !is_this_boot => "its machine was started anew".to_owned(),
+        () if is_server_gone => "its tmux server is gone".to_owned(),
+        () => "its process is gone, and nothing says why".to_owned(),
+    })
+}
+
+/// A prompt on one line, without what fills it up.
+fn shortened(prompt: &str) -> String {
+    let words: Vec<&str> = prompt.split_whitespace().collect();
+    let line = words.join(" ");
+    match line.char_indices().nth(PROMPT_CHARACTERS_MAX) {
+        Some((at, _)) => format!("{}…", &line[..at]),
+        None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prompt_is_one_line_and_not_long() {
+        assert_eq!(shortened(" fix\n\tthe   bug\n"), "fix the bug");
+        assert_eq!(shortened(&"é".repeat(1000)).chars().count(), PROMPT_CHARACTERS_MAX + 1);
+    }
+}

@@ -1,0 +1,45 @@
+//! Who else has a session's conversation.
+
+use std::path::Path;
+
+use parhelia_store::{Store, fold::Session};
+
+use super::life::{life, roots_in};
+use crate::{
+    agent::{Holder, holders},
+    error::Result,
+    process::{Owner, found},
+};
+
+/// Processes that have a conversation open, and are not proven to be a session's own: it must not be gone on with, nor be rewritten,
+/// while they live.
+pub fn strangers_in(
+    store: &Store,
+    session: &Session,
+    config: &Path,
+    workspace: &Path,
+    conversation: &str,
+) -> Result<Vec<Holder>> {
+    let mut held = holders(config, conversation);
+    let view = store.view();
+    for id in &session.runs {
+        let Some(run) = view.run(id)?.filter(|_| !held.is_empty()) else { continue };
+        let own = found(id, &roots_in(store, &run)?, workspace)?;
+        let is_own = |holder: &Holder| own.iter().any(|one| one.owner == Owner::Run && one.identity.is_same(&holder.process));
+        held.retain(|holder| !is_own(holder));
+    }
+    Ok(held)
+}
+
+/// Other sessions that were in a conversation, and whether each may still act.
+pub fn sessions_in(store: &Store, conversation: &str, but: &str) -> Result<Vec<(Session, bool)>> {
+    let view = store.view();
+    let knows = |session: &Session| session.id != but && session.conversations.iter().any(|known| known.id == conversation);
+    let mut found = Vec::new();
+    for session in view.sessions()?.into_iter().filter(knows) {
+        let run = session.run.as_deref().map(|id| view.run(id)).transpose()?.flatten();
+        let is_alive = run.is_some_and(|run| life(&run).is_alive());
+        found.push((session, is_alive));
+    }
+    Ok(found)
+}

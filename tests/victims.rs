@@ -1,0 +1,306 @@
+//! What a tmux server, a machine or a container takes along when it dies: it is found, and goes on; what was done or set aside stays so.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+use parhelia_store::{
+    Store,
+    event::{Actor, NewEvent, kind},
+};
+use parhelia_tests::{
+    Scratch,
+    live::{kill, shown, wait},
+    scripted::AGENT,
+    tmux::Tmux,
+    write, write_program,
+};
+use serde_json::Value;
+
+struct Work {
+    scratch: Scratch,
+    tmux: Tmux,
+}
+
+impl Work {
+    fn new() -> Self {
+        let work = Work { scratch: Scratch::new(), tmux: Tmux::new() };
+        write_program(&work.scratch.path("bin/claude"), AGENT);
+        work
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.scratch.command(arguments);
+        command.env("TERM", "xterm-256color").stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn output(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    fn agent(&self) -> String {
+        self.scratch.path("bin/claude").to_string_lossy().into_owned()
+    }
+
+    fn folder(&self, name: &str) -> String {
+        fs::create_dir_all(self.scratch.path(name)).unwrap();
+        self.scratch.path(name).canonicalize().unwrap().to_string_lossy().into_owned()
+    }
+
+    fn socket(&self) -> String {
+        self.tmux.socket().to_string_lossy().into_owned()
+    }
+
+    /// Starts an agent that lives in tmux.
+    fn start(&self, name: &str, prompt: &str) {
+        let (folder, agent, socket) = (self.folder(name), self.agent(), self.socket());
+        write(&Path::new(&folder).join("stay"), b"").unwrap();
+        let arguments =
+            ["session", "run", "--name", name, "--tmux", "--tmux-socket", &socket, "--detach", "-w", &folder, "--", &agent];
+        let output = self.command(&arguments).env("PROMPT", prompt).output().unwrap();
+        assert!(output.status.success(), "{}", shown(&output));
+    }
+
+    fn sessions(&self) -> Vec<Value> {
+        let output = self.output(&["session", "list", "--json"]);
+        let text = String::from_utf8(output.stdout).unwrap();
+        let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        lines.filter(|line| line["type"] == "session").collect()
+    }
+
+    fn session(&self, name: &str) -> Value {
+        self.sessions().into_iter().find(|session| session["name"] == name).unwrap()
+    }
+
+    /// What is wanted of a session, how it is found, and its epoch.
+    fn is(&self, name: &str) -> (String, String, u64) {
+        let session = self.session(name);
+        let text = |field: &str| session[field].as_str().unwrap_or_default().to_owned();
+        (text("wanted"), text("observed"), session["epoch"].as_u64().unwrap())
+    }
+
+    fn wait_for(&self, name: &str, observed: &str) {
+        wait(|| (self.is(name).1 == observed).then_some(()));
+    }
+}
+
+fn found(wanted: &str, observed: &str, epoch: u64) -> (String, String, u64) {
+    (wanted.to_owned(), observed.to_owned(), epoch)
+}
+
+#[test]
+fn what_a_tmux_server_took_along_is_found_and_resumed_and_nothing_else() {
+    let work = Work::new();
+    work.tmux.start(&[]);
+    let victims = ["one", "two", "three"];
+    for name in victims {
+        work.start(name, "fix \\u001b[31mthe\\n  bug");
+        work.wait_for(name, "idle");
+    }
+    work.start("aside", "later");
+    // An agent that has done its work, and a program that was ended.
+    let (folder, agent) = (work.folder("done"), work.agent());
+    let output = work.output(&["session", "run", "--name", "done", "-w", &folder, "--", &agent]);
+    assert!(output.status.success(), "{}", shown(&output));
+    work.scratch.expect(0, &["session", "pause", "aside"]);
+    for name in victims {
+        work.scratch.expect(0, &["checkpoint", "create", name, "-w", &work.folder(name)]);
+    }
+    let listed = work.scratch.expect(0, &["session", "list"]);
+    assert!(listed.contains("idle") && listed.contains("fix ") && !listed.contains('\u{1b}'), "{listed}");
+    assert!(listed.contains("WORKSPACE"), "{listed}");
+    assert!(work.session("one")["last_prompt"].as_str().unwrap().ends_with("the bug"), "{}", work.session("one"));
+
+    work.tmux.kill();
+    for name in victims.iter().chain(&["aside"]) {
+        work.wait_for(name, "dead");
+    }
+    for name in victims {
+        assert_eq!(work.is(name), found("running", "dead", 1));
+        assert!(work.session(name)["why"].is_string());
+    }
+    assert_eq!(work.is("aside"), found("paused", "dead", 1));
+    assert_eq!(work.is("done"), found("paused", "dead", 1));
+    let listed = work.scratch.expect(0, &["session", "list"]);
+    assert_eq!(listed.matches(" dead ").count(), 3, "{listed}");
+    let told = work.scratch.expect(2, &["session", "recover"]);
+    assert!(told.contains("is dead") && told.contains("also dead") && told.contains("resume --all"), "{told}");
+
+    let output = work.output(&["session", "resume", "--all", "--tmux-socket", &work.socket()]);
+    assert!(output.status.success() && shown(&output).contains("Resumed 3 of 3 sessions"), "{}", shown(&output));
+    for name in victims {
+        work.wait_for(name, "idle");
+        assert_eq!(work.is(name), found("running", "idle", 2));
+    }
+    assert_eq!((work.is("aside"), work.is("done")), (found("paused", "dead", 1), found("paused", "dead", 1)));
+    assert_eq!(work.tmux.sessions().len(), 3);
+    assert!(work.scratch.expect(0, &["session", "resume", "--all"]).contains("No session needs to be resumed"));
+}
+
+#[test]
+fn one_that_dies_before_anything_was_saved_comes_back_in_tmux() {
+    let work = Work::new();
+    work.tmux.start(&[]);
+    work.start("early", "hello");
+    // The supervisor's first checkpoint has the windows already.
+    wait(|| (work.session("early")["checkpoints"].as_u64() > Some(0)).then_some(()));
+    let (supervisor, agent) = {
+        let store = Store::open(&work.scratch.store(), &Default::default()).unwrap();
+        let run = store.view().runs().unwrap().into_values().next().unwrap();
+        (run.extra["launcher"]["process"].as_i64().unwrap() as i32, run.pid.unwrap() as i32)
+    };
+    kill(supervisor);
+    let _ = Command::new("kill").args(["-9", &agent.to_string()]).status();
+    work.wait_for("early", "dead");
+    assert!(work.session("early")["why"].as_str().unwrap().contains("process is gone"), "{}", work.session("early"));
+    let output = work.output(&["session", "resume", "early", "--detach", "--tmux-socket", &work.socket()]);
+    assert!(output.status.success() && shown(&output).contains("runs in tmux session"), "{}", shown(&output));
+    work.wait_for("early", "idle");
+}
+
+#[test]
+fn what_is_no_agent_or_answers_one_prompt_is_not_started_again_unasked() {
+    let work = Work::new();
+    let (folder, starts) = (work.folder("work"), work.scratch.path("starts"));
+    let script = format!("echo start >> '{}'; exit 3", starts.display());
+    let output = work.output(&["session", "run", "--name", "program", "-w", &folder, "--", "sh", "-c", &script]);
+    assert_eq!(output.status.code(), Some(3), "{}", shown(&output));
+    assert_eq!(work.is("program"), found("running", "dead", 1));
+    let text = work.scratch.expect(0, &["session", "resume", "--all"]);
+    assert!(text.contains("is no agent") && text.contains("No session needs to be resumed"), "{text}");
+    assert_eq!(fs::read_to_string(&starts).unwrap(), "start\n");
+    work.scratch.expect(0, &["session", "pause", "program"]);
+    assert_eq!(work.is("program"), found("paused", "dead", 1));
+}
+
+#[test]
+fn checkpoints_that_keep_failing_are_seen() {
+    let work = Work::new();
+    let (folder, go) = (work.folder("work"), work.scratch.path("go"));
+    write(&Path::new(&folder).join("file"), b"1").unwrap();
+    let script = format!("until test -e '{}'; do sleep 0.05; done", go.display());
+    let arguments = ["session", "run", "--name", "it", "--interval", "1", "-w", &folder, "--", "sh", "-c", &script];
+    let mut child = work.command(&arguments).spawn().unwrap();
+    wait(|| (work.sessions().first()?["checkpoints"].as_u64() > Some(0)).then_some(()));
+    let away = PathBuf::from(format!("{folder}-away"));
+    fs::rename(&folder, &away).unwrap();
+    let failing = wait(|| Some(work.session("it")["failing"].clone()).filter(|failing| failing["count"].as_u64() > Some(1)));
+    assert!(failing["reason"].is_string() && failing["since"].is_string(), "{failing}");
+    let listed = work.scratch.expect(0, &["session", "list"]);
+    assert!(listed.contains("FAILING") && listed.contains("failed since"), "{listed}");
+    assert!(work.scratch.expect(0, &["session", "show", "it"]).contains("Failing"));
+    fs::rename(&away, &folder).unwrap();
+    write(&Path::new(&folder).join("file"), b"2").unwrap();
+    wait(|| work.session("it")["failing"].is_null().then_some(()));
+    fs::write(&go, "").unwrap();
+    assert!(child.wait().unwrap().success());
+}
+
+/// A command line of ours in a container: its own process numbers, and this machine's name.
+fn contained(work: &Work, arguments: &[&str]) -> Command {
+    let ours = work.command(arguments);
+    let mut command = Command::new("unshare");
+    command.args(["--fork", "--pid", "--mount-proc", "--kill-child"]).arg(ours.get_program()).args(ours.get_args());
+    command.env_clear().envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+#[test]
+fn a_run_in_a_container_of_the_same_name_is_not_taken_for_dead() {
+    let work = Work::new();
+    let (inside, outside) = (work.folder("inside"), work.folder("outside"));
+    let run = |name, folder| ["session", "run", "--name", name, "-w", folder, "--", "sleep", "100000"];
+    let mut container = contained(&work, &run("inside", &inside)).spawn().unwrap();
+    let mut here = work.command(&run("outside", &outside)).spawn().unwrap();
+    let runs = || Store::open(&work.scratch.store(), &Default::default()).ok()?.view().runs().ok();
+    wait(|| Some(runs()?.values().filter(|run| run.pid.is_some() && run.lease.is_some()).count()).filter(|count| *count == 2));
+    assert_eq!((work.is("inside").1, work.is("outside").1), ("elsewhere".into(), "live".into()));
+    let refused = work.scratch.expect(2, &["session", "resume", "inside"]);
+    assert!(refused.contains("taken for alive"), "{refused}");
+    let refused = contained(&work, &["session", "resume", "outside"]).output().unwrap();
+    assert!(refused.status.code() == Some(2) && shown(&refused).contains("taken for alive"), "{}", shown(&refused));
+    container.kill().unwrap();
+    container.wait().unwrap();
+    // That it is gone cannot be seen from here, either; its lease runs out.
+    work.scratch.expect(2, &["session", "resume", "inside"]);
+    let store = Store::open(&work.scratch.store(), &Default::default()).unwrap();
+    let run = store.view().runs().unwrap().into_values().find(|run| run.cwd.as_deref() == Some(&*inside)).unwrap();
+    let over = NewEvent::new(kind::RUN_LEASE, &run.id, Actor::default()).in_epoch(run.epoch).with("ttl_seconds", 0);
+    store.append_events(&[over], &()).unwrap();
+    assert_eq!(work.is("inside").1, "dead");
+    let process = runs().unwrap().into_values().find(|run| run.cwd.as_deref() == Some(&*outside)).unwrap().pid.unwrap();
+    kill(process as i32);
+    here.wait().unwrap();
+    assert_eq!(work.is("outside").1, "dead");
+}
+
+#[test]
+fn a_conversation_that_somebody_has_open_is_not_gone_on_with() {
+    let work = Work::new();
+    let (folder, agent) = (work.folder("work"), work.agent());
+    let output = work.output(&["session", "run", "--name", "it", "-w", &folder, "--", &agent]);
+    assert!(output.status.success(), "{}", shown(&output));
+    let transcript = work.session("it")["conversations"][0]["transcript"].as_str().unwrap().to_owned();
+    let id = work.session("it")["conversations"][0]["id"].as_str().unwrap().to_owned();
+    let before = fs::read(&transcript).unwrap();
+    // Whoever goes on with it by hand, in another folder.
+    let append = fs::File::options().append(true).open(&transcript).unwrap();
+    let mut other = Command::new("sleep").arg("100000").current_dir("/").stdout(Stdio::from(append)).spawn().unwrap();
+    for arguments in [
+        &["session", "resume", "it"][..],
+        &["session", "resume", "it", "--tmux", "--detach", "--tmux-socket", &work.socket()],
+        &["session", "recover", "it", "--yes"],
+        &["checkpoint", "rollback", "it@latest", "--yes"],
+    ] {
+        let refused = work.scratch.expect(2, arguments);
+        assert!(refused.contains(&format!("process {} (sleep 100000) in /", other.id())), "{arguments:?}: {refused}");
+        assert!(refused.contains(&id), "{refused}");
+    }
+    assert_eq!((fs::read(&transcript).unwrap(), work.is("it").2), (before, 1));
+    other.kill().unwrap();
+    other.wait().unwrap();
+    // It is in another session as well.
+    let second = work.folder("second");
+    let output = work.output(&["session", "run", "--name", "second", "-w", &second, "--", &agent, "--session-id", &id]);
+    assert!(shown(&output).contains("is also session"), "{}", shown(&output));
+    let resumed = work.output(&["session", "resume", "it"]);
+    assert!(resumed.status.success() && shown(&resumed).contains("is also session"), "{}", shown(&resumed));
+}
+
+#[test]
+fn an_agent_that_is_killed_leaves_a_terminal_in_which_one_can_type() {
+    let work = Work::new();
+    let folder = work.folder("work");
+    let ours = work.command(&[]);
+    let script = format!(
+        "'{}' session run -w '{folder}' -- sh -c 'stty raw -echo; kill -9 $$'; echo; stty -a",
+        ours.get_program().display()
+    );
+    let mut terminal = Command::new("script");
+    terminal.args(["-qec", &script, "/dev/null"]).env_clear();
+    terminal.envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?)))).stdin(Stdio::null());
+    let output = terminal.output().unwrap();
+    let text = shown(&output);
+    assert!(text.contains("was ended by signal 9"), "{text}");
+    let settings: Vec<&str> = text.split_whitespace().collect();
+    assert!(settings.contains(&"icanon") && settings.contains(&"echo"), "{text}");
+}
+
+#[test]
+fn an_agent_behind_a_shell_is_said_not_to_be_seen() {
+    let work = Work::new();
+    let (folder, agent) = (work.folder("work"), work.agent());
+    let said = |command: &[&str]| {
+        let output = work.output(&[&["session", "run", "-w", &folder, "--"], command].concat());
+        assert!(output.status.success(), "{}", shown(&output));
+        shown(&output).contains("the agent is started by another program")
+    };
+    assert!(said(&["sh", "-c", &format!("{agent} --session-id 7b0e0f3c-5d0c-4a52-9c0e-0d6a4a1f0c99")]));
+    assert!(!said(&["timeout", "60", &agent]));
+    let conversations: usize = work.sessions().iter().map(|session| session["conversations"].as_array().unwrap().len()).sum();
+    assert_eq!(conversations, 1, "that of the one behind `timeout`");
+}
