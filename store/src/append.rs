@@ -209,7 +209,11 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
-    use crate::{event::Actor, testing::TestStore, view::tests::with_cached_lengths};
+    use crate::{
+        event::Actor,
+        testing::{TestStore, files},
+        view::tests::with_cached_lengths,
+    };
 
     #[derive(Default)]
     struct Notices(Mutex<Vec<String>>);
@@ -247,5 +251,39 @@ mod tests {
         let again = with_cached_lengths(|| test.store.append_events(&[note], &())).unwrap();
         assert!(again[0].existed);
         assert_eq!(test.open().events_after(0).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn events_of_one_append_are_one_chain() {
+        let test = TestStore::new();
+        let event = |i: u32| NewEvent::new("note", i.to_string(), Actor { user: None, via: "test".into() });
+        test.store.append_events(&[event(0), event(1), event(2)], &()).unwrap();
+        test.store.append_events(&[event(3)], &()).unwrap();
+        let records = Journal::new(test.store.layout().journal()).read(&Position::start()).unwrap().records;
+        let mut before = None;
+        for logged in records {
+            let Entry::Event(event) = logged.entry else { continue };
+            assert_eq!(event.previous, before, "{}", event.subject);
+            before = logged.event_hash;
+        }
+        assert!(before.is_some());
+    }
+
+    #[test]
+    fn a_head_is_a_checkpoint_of_its_session() {
+        let test = TestStore::new();
+        let draft = test.draft("other", &files(1, 3));
+        let other = test.commit(draft).unwrap();
+        let (first, last) = (test.checkpoint(&files(2, 3)), test.checkpoint(&files(3, 3)));
+        let head = |id: Ulid| {
+            let event = NewEvent::new(kind::SESSION_HEAD, "test", Actor { user: None, via: "test".into() });
+            test.store.append_events(&[event.with("checkpoint", id.to_string())], &())
+        };
+        for none in [other, Ulid::generate()] {
+            assert!(matches!(head(none), Err(Error::NoCheckpoint { .. })));
+            assert_eq!(test.store.refresh().unwrap().head("test").unwrap().unwrap().record.id, last);
+        }
+        head(first).unwrap();
+        assert_eq!(test.store.refresh().unwrap().head("test").unwrap().unwrap().record.id, first);
     }
 }

@@ -362,10 +362,43 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert!(found[0].alive && found[0].text.writer);
         assert_eq!(found[0].text.checkpoints, [checkpoint]);
-        fs::write(dir.path().join(format!("{}.pin", OpId::generate())), "{}").unwrap();
+        let dead = OpId::generate();
+        fs::write(dir.path().join(format!("{dead}.pin")), "{}").unwrap();
         assert_eq!(list(dir.path()).unwrap().iter().filter(|p| !p.alive).count(), 1);
+        assert!(is_held(dir.path(), pin.op) && !is_held(dir.path(), dead));
+        assert!(seize(dir.path(), pin.op).unwrap().is_none() && seize(dir.path(), dead).unwrap().is_some());
+        let op = pin.op;
         drop(pin);
         assert_eq!(list(dir.path()).unwrap().len(), 1);
+        assert!(!is_held(dir.path(), op) && seize(dir.path(), op).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_pin_that_cannot_be_looked_at_is_not_taken_for_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(format!("{}.pin", OpId::generate()));
+        use std::os::unix::process::CommandExt;
+        // A program that runs cannot be opened for writing, not even by root.
+        fs::copy("/bin/sleep", &path).unwrap();
+        let mut running = loop {
+            match std::process::Command::new(&path).arg0("sleep").arg("600").spawn() {
+                // Another test's process was forked while the copy was open, and has not come to run its program yet.
+                Err(e) if e.kind() == io::ErrorKind::ExecutableFileBusy => std::thread::yield_now(),
+                started => break started.unwrap(),
+            }
+        };
+        let found = list(dir.path());
+        running.kill().unwrap();
+        running.wait().unwrap();
+        assert!(found.is_err(), "{found:?}");
+    }
+
+    #[test]
+    fn no_folder_for_pins_is_made_where_no_store_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("pins");
+        assert!(Pin::take(&folder, true, "test").is_err());
+        assert!(!folder.exists());
     }
 
     #[test]

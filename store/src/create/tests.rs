@@ -1,4 +1,5 @@
 mod belonging;
+mod commits;
 mod pins;
 mod reuse;
 mod scoped;

@@ -1,3 +1,6 @@
+mod lost;
+mod reached;
+
 use std::collections::{BTreeMap, HashSet};
 
 use proptest::prelude::*;
@@ -373,9 +376,24 @@ fn leftovers_of_crashed_runs_go_and_those_of_live_ones_stay() {
     std::fs::write(&name, text).unwrap();
     std::fs::write(layout.table(op), "x").unwrap();
     std::fs::write(layout.table(alive.pin.op), "x").unwrap();
+    // An index that was being made, or moved aside; a folder for temporary files.
+    let cache = |name: String| layout.cache().join(name);
+    let indexes = [op, alive.pin.op].map(|op| cache(format!("{op}{}", crate::layout::NEW_INDEX)));
+    let gone = [cache(format!("{op}.view.tmp")), cache("view.1.old".into()), cache(format!("{op}.sst"))];
+    let stays = [cache("view.1.other".into()), cache("some.old".into())];
+    let _ = std::fs::remove_file(layout.table(op));
+    indexes.iter().chain(&gone).chain(&stays).for_each(|folder| std::fs::create_dir(folder).unwrap());
+    let temporary = [layout.journal().join("1.tmp"), layout.root.join("store.json.tmp"), cache("x.tmp".into())];
+    temporary.iter().for_each(|file| std::fs::write(file, "x").unwrap());
+    let packs = pack_files(&test);
     let report = run(&test.store, &GcOptions::default(), &()).unwrap();
     assert_eq!((report.orphans, report.dropped_packs), (1, 0));
+    assert!(report.orphan_bytes > 0 && pack_files(&test) == packs - 1);
     assert!(!name.exists() && !layout.table(op).exists() && layout.table(alive.pin.op).exists());
+    assert!(!indexes[0].exists() && indexes[1].exists());
+    assert_eq!(gone.iter().chain(&stays).map(|folder| folder.exists()).collect::<Vec<_>>(), [false, false, false, true, true]);
+    // Somebody who lives may be writing the last one.
+    assert_eq!(temporary.iter().map(|file| file.exists()).collect::<Vec<_>>(), [false, false, true]);
     let committed = test.commit(alive).unwrap();
     assert_eq!(test.content(&test.get(committed)).unwrap(), files(3, 9));
     assert_eq!(test.content(&test.get(kept)).unwrap(), files(1, 9));

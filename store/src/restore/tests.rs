@@ -1,5 +1,7 @@
 mod beside;
 mod deep;
+mod differences;
+mod plans;
 
 use std::{
     ffi::OsStr,

@@ -1,0 +1,68 @@
+//! Records of the journal are lost. What they may have been about stays.
+
+use super::*;
+
+/// A store with something dead, a checkpoint that stays, and one of which the record is lost.
+fn with_lost_record(cut: impl FnOnce(&TestStore, &BTreeMap<std::path::PathBuf, Vec<u8>>)) -> (TestStore, Ulid, Ulid) {
+    let test = TestStore::new();
+    let (kept, dead) = (test.checkpoint(&files(1, 9)), test.checkpoint(&files(2, 9)));
+    test.delete(dead);
+    let before = test.journal_files();
+    let lost = test.checkpoint(&files(3, 9));
+    cut(&test, &before);
+    (test.another(), kept, lost)
+}
+
+/// Panics unless the pack of the lost checkpoint is there, and gc tells of it.
+fn assert_kept(test: &TestStore, lost: Ulid) {
+    let known = test.store.refresh().unwrap().packs().unwrap();
+    let unexplained = unexplained(&test.store).unwrap();
+    assert_eq!(unexplained.checkpoints.iter().map(|checkpoint| checkpoint.record.id).collect::<Vec<_>>(), [lost]);
+    assert_eq!(unexplained.packs.len(), 1);
+    for pack in &unexplained.packs {
+        assert!(!known.contains_key(pack) && test.store.layout().pack(*pack).exists());
+    }
+}
+
+#[test]
+fn while_records_are_missing_nothing_goes_and_their_packs_stay_for_good() {
+    let (test, kept, lost) = with_lost_record(|test, before| {
+        let hint = test.store.layout().journal().join("synced");
+        let newest = std::fs::read(&hint).unwrap();
+        test.put_back_journal(before);
+        std::fs::write(hint, newest).unwrap();
+    });
+    // A dead run's pack, which is told by its pin.
+    let orphan = test.draft("test", &files(4, 9));
+    let op = orphan.pin.op;
+    orphan.pin.leave();
+    let packs = pack_files(&test);
+    let report = run(&test.store, &everything(), &()).unwrap();
+    assert_eq!((report.condemned_packs, report.dropped_packs, report.orphans), (0, 0, 0));
+    assert!(pack_files(&test) == packs && pin::exists(&test.store.layout().pins(), op));
+    assert_kept(&test, lost);
+    // The next commit notes where records were missing. Then what is dead goes, and what nothing explains stays.
+    let next = test.checkpoint(&files(5, 9));
+    let report = run(&test.open(), &everything(), &()).unwrap();
+    assert!(report.dropped_packs > 0 && report.orphans == 1, "{report:?}");
+    assert!(!pin::exists(&test.store.layout().pins(), op));
+    assert_kept(&test.another(), lost);
+    all_read_back(&test.another(), &BTreeMap::from([(kept, files(1, 9)), (next, files(5, 9))]));
+}
+
+#[test]
+fn the_packs_of_a_record_that_was_cut_off_stay() {
+    let (test, kept, lost) = with_lost_record(|test, before| {
+        let after = test.journal_files();
+        let hint = test.store.layout().journal().join("synced");
+        test.put_back_journal(before);
+        std::fs::remove_file(hint).unwrap();
+        let (path, bytes) = before.iter().find(|(path, _)| path.extension().is_some_and(|end| end == "log")).unwrap();
+        std::fs::write(path, &after[path][..bytes.len() + 30]).unwrap();
+    });
+    assert_kept(&test, lost);
+    let report = run(&test.store, &everything(), &()).unwrap();
+    assert!(report.dropped_packs > 0, "{report:?}");
+    assert_kept(&test.another(), lost);
+    all_read_back(&test.another(), &BTreeMap::from([(kept, files(1, 9))]));
+}

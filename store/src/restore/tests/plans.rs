@@ -1,0 +1,107 @@
+//! What a plan says, and that nothing else happens.
+
+use super::*;
+
+/// What a plan says, ordered by path.
+fn changes(plan: &Plan) -> Vec<(String, Change)> {
+    let mut found = Vec::new();
+    plan.each_change(&mut |change, path| found.push((String::from_utf8(path.to_vec()).unwrap(), change))).unwrap();
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    found
+}
+
+fn inode(path: PathBuf) -> u64 {
+    fs::metadata(path).unwrap().ino()
+}
+
+#[test]
+fn names_of_one_file_are_joined_in_a_part_of_a_checkpoint_too() {
+    let place = Place::new();
+    for name in ["a/1", "a/2", "a/sub/3", "a/sub/deeper/4", "b/before", "c/5"] {
+        place.write(name, name);
+    }
+    place.write("b/one", "one");
+    place.write("b/three", "three");
+    for (from, to) in [("b/one", "b/two"), ("b/three", "b/four"), ("b/one", "c/out")] {
+        fs::hard_link(place.src(from), place.src(to)).unwrap();
+    }
+    let checkpoint = place.capture();
+    let part = Options { subpath: b"b".to_vec(), ..Options::new(place.path("part")) };
+    let report = place.restore(&checkpoint, &part).unwrap();
+    assert_eq!(report.links_outside, ["c/out"]);
+    let part = |name: &str| place.path("part").join(name);
+    for (name, content) in [("before", "b/before"), ("one", "one"), ("two", "one"), ("three", "three"), ("four", "three")] {
+        assert_eq!(fs::read_to_string(part(name)).unwrap(), content, "{name}");
+    }
+    assert!(inode(part("one")) == inode(part("two")) && inode(part("three")) == inode(part("four")));
+    assert!(inode(part("one")) != inode(part("three")));
+}
+
+#[test]
+fn a_plan_names_links_and_folders_and_what_goes_for_a_file() {
+    let place = Place::new();
+    place.write("x", "joined");
+    fs::hard_link(place.src("x"), place.src("y")).unwrap();
+    place.write("fresh/new", "new");
+    place.write("swap", "a file");
+    place.write("folder/file", "x");
+    let checkpoint = place.capture();
+    let fresh = plan(&place.store, &checkpoint, &Options::new(place.path("out")), &()).unwrap();
+    let all = ["folder", "folder/file", "fresh", "fresh/new", "swap", "x"].map(|path| (path.to_owned(), Change::Create));
+    assert_eq!(changes(&fresh), [&all[..], &[("y".to_owned(), Change::Link)]].concat());
+    drop(fresh);
+
+    fs::remove_file(place.src("y")).unwrap();
+    place.write("y", "apart");
+    fs::remove_dir_all(place.src("fresh")).unwrap();
+    fs::remove_file(place.src("swap")).unwrap();
+    place.write("swap/one", "mine");
+    place.write("swap/two", "mine");
+    fs::set_permissions(place.src("folder"), PermissionsExt::from_mode(0o700)).unwrap();
+    fs::set_permissions(place.path("src"), PermissionsExt::from_mode(0o711)).unwrap();
+    let planned = plan(&place.store, &checkpoint, &place.in_place("src"), &()).unwrap();
+    let said = changes(&planned);
+    for (path, change) in [
+        ("", Change::Metadata),
+        ("folder", Change::Metadata),
+        ("fresh", Change::Create),
+        ("fresh/new", Change::Create),
+        ("swap", Change::Delete),
+        ("y", Change::Link),
+    ] {
+        assert!(said.contains(&(path.to_owned(), change)), "{path} {change:?}: {said:?}");
+    }
+    assert!(!said.contains(&("folder/file".to_owned(), Change::Replace)), "{said:?}");
+    let counts = planned.summary.counts.clone();
+    assert_eq!((counts.linked, counts.folders_created, counts.deleted), (1, 1, 3), "{counts:?}");
+    assert!(counts.metadata_changed >= 2, "{counts:?}");
+    execute(&place.store, &checkpoint, planned, &()).unwrap();
+    place.assert_equal("src", &checkpoint);
+    assert_eq!(inode(place.src("x")), inode(place.src("y")));
+}
+
+#[test]
+fn what_the_patterns_do_not_want_keeps_what_stands_in_its_place() {
+    let place = Place::new();
+    place.write("a/file", "x");
+    place.write("b/file", "x");
+    place.write("swap", "a file");
+    let checkpoint = place.capture();
+    fs::remove_dir_all(place.src("a")).unwrap();
+    place.write("a", "mine");
+    fs::remove_file(place.src("swap")).unwrap();
+    place.write("swap/inside", "mine");
+    place.write("b/file", "changed");
+    let options = Options { include: vec!["b".into()], ..place.in_place("src") };
+    let planned = plan(&place.store, &checkpoint, &options, &()).unwrap();
+    assert!(changes(&planned).iter().all(|(path, _)| path.is_empty() || path.starts_with('b')), "{:?}", changes(&planned));
+    let counts = planned.summary.counts.clone();
+    assert_eq!((counts.deleted, counts.folders_created), (0, 0), "{counts:?}");
+    execute(&place.store, &checkpoint, planned, &()).unwrap();
+    assert_eq!(fs::read(place.src("a")).unwrap(), b"mine");
+    assert_eq!(fs::read(place.src("swap/inside")).unwrap(), b"mine");
+    assert_eq!(fs::read(place.src("b/file")).unwrap(), b"x");
+
+    let none = Options { include: vec!["nothing".into()], ..place.in_place("src") };
+    assert!(matches!(plan(&place.store, &checkpoint, &none, &()), Err(Error::NoMatch { .. })));
+}
