@@ -1,8 +1,11 @@
 //! Stamps by a clock that is not the machine's, or that goes in whole seconds, or steps; and a machine's clock that steps.
 
-use std::{path::Path, process::Command, time::SystemTime};
+use std::time::SystemTime;
 
-use parhelia_tests::recorder::{Clock, Dice, Recorder};
+use parhelia_tests::{
+    clock,
+    recorder::{Clock, Dice, Recorder},
+};
 use serde_json::json;
 
 use super::{
@@ -70,26 +73,14 @@ fn the_clock_of_the_stamps_steps_both_ways() {
     }
 }
 
-fn library() -> String {
-    let found = Command::new("find").args(["/usr/lib", "/usr/local/lib", "-name", "libfaketime.so.1"]).output().unwrap();
-    let path = String::from_utf8_lossy(&found.stdout).lines().next().unwrap_or_default().to_owned();
-    assert!(Path::new(&path).exists(), "this test needs libfaketime (Debian: faketime)");
-    path
-}
-
 /// The machine's clock steps between commands, as they see it by way of the C library; the filesystem's stamps stay.
 #[test]
 fn the_clock_of_the_machine_steps_both_ways() {
     let mut cell = Cell::new("a machine whose clock steps", Place::Beside, Place::Beside, ROOT);
     life::fill(&mut cell.editor);
     // By a clock that is a year ahead, every checkpoint is too old to keep; that is the policy's affair.
-    let preload = [
-        ("PARHELIA_RETENTION", "false".into()),
-        ("LD_PRELOAD", library()),
-        ("NO_FAKE_STAT", "1".into()),
-        ("DONT_FAKE_MONOTONIC", "1".into()),
-    ];
-    cell.variables.extend(preload.map(|(name, value)| (name.to_owned(), value)));
+    cell.variables.insert("PARHELIA_RETENTION".into(), "false".into());
+    cell.variables.extend(clock::variables(""));
     let mut dice = Dice(seed());
     for (step, days) in [0, 40, -40, 400, -1, 1, -4000, 0].into_iter().enumerate() {
         cell.variables.insert("FAKETIME".into(), format!("{days:+}d"));

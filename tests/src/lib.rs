@@ -2,6 +2,7 @@
 //! independent tools, and a filesystem that records what is written and synced.
 
 pub mod allocation;
+pub mod clock;
 pub mod editor;
 pub mod filesystems;
 pub mod recorder;

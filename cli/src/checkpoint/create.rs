@@ -291,7 +291,7 @@ fn report(
         tell!("parhelia: the checkpoint is incomplete: {}: {}", lack.part, lack.error);
     }
     if let Some(pruned) = pruned {
-        prune::remark(context, pruned)?;
+        prune::announce(context, pruned)?;
     }
     let complete = checkpoint.is_complete() && verified.is_none_or(VerifyReport::is_complete);
     context.out.summary(json!({

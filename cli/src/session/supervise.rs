@@ -31,11 +31,14 @@ use rustix::{
     process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
 };
 
-use super::agent::{actor, config_folder, variable};
+use super::{
+    agent::{actor, config_folder, variable},
+    prune::removed_text,
+};
 use crate::{
     exit::{Failure, Result},
-    hook::is_work,
-    limits,
+    hook::{is_work, log},
+    human, limits,
 };
 
 /// Another checkpoint of the session, or its rollback, is waited for, but not longer.
@@ -123,7 +126,7 @@ pub fn supervise(store: &Store, wanted: &Supervised<'_>) -> Result<Ended> {
         say(format_args!("no checkpoint is made when you detach from tmux: {e}"));
         None
     });
-    let mut asked = None;
+    let (mut asked, mut removed) = (None, 0);
     let mut next = wanted.interval.map(|interval| Instant::now() + interval);
     let mut renewal = Some(Instant::now() + run::RENEWAL);
     loop {
@@ -146,21 +149,21 @@ pub fn supervise(store: &Store, wanted: &Supervised<'_>) -> Result<Ended> {
             break;
         }
         if detaches.as_ref().is_some_and(Detaches::take) {
-            note(checkpoint(store, wanted, Trigger::Detach, "tmux", false), NO_CHECKPOINT);
+            note(checkpoint(store, wanted, Trigger::Detach, "tmux", false, &mut removed), NO_CHECKPOINT);
         }
         if renewal.is_some_and(|renewal| renewal <= Instant::now()) {
             renewal = renew(store, wanted.current).then(|| Instant::now() + run::RENEWAL);
         }
         if next.is_some_and(|next| next <= Instant::now()) {
             next = wanted.interval.map(|interval| Instant::now() + interval);
-            note(checkpoint(store, wanted, Trigger::Periodic, "interval", true), NO_CHECKPOINT);
+            note(checkpoint(store, wanted, Trigger::Periodic, "interval", true, &mut removed), NO_CHECKPOINT);
         }
     }
     drop(detaches);
     let status = child.wait().map_err(|e| lost(&e.to_string()))?;
     let ran = began.elapsed();
     let said = said.map(Said::end).unwrap_or_default();
-    Ok(Ended { said, ..finish(store, wanted, status, asked, ran) })
+    Ok(Ended { said, ..finish(store, wanted, status, (asked, ran), removed) })
 }
 
 /// Renews the run's lease; false where there is no more to renew.
@@ -270,6 +273,7 @@ fn checkpoint(
     trigger: Trigger,
     detail: &str,
     skip: bool,
+    removed: &mut u64,
 ) -> parhelia_session::Result<()> {
     let tell = |text: &str| say(text);
     let turn = rollback::settle(store, &wanted.current.session, TURN_LIMIT, &actor(), &tell, &())?;
@@ -315,7 +319,14 @@ fn checkpoint(
         say(format_args!("checkpoint {id}: {failure}"));
     }
     if made.is_sound() {
-        retention::after(store, &made.outcome, &wanted.config.retention, &actor(), &());
+        let pruned = retention::after(store, &made.outcome, &wanted.config.retention, &actor(), &());
+        // The agent has the terminal: it is told when that is over.
+        if let Some(report) = &pruned
+            && let Some(text) = removed_text(report)
+        {
+            *removed += report.removed.len() as u64;
+            log::line(&format!("{}: {text}", wanted.current.session));
+        }
     }
     Ok(())
 }
@@ -327,7 +338,13 @@ fn is_open(store: &Store, wanted: &Supervised<'_>) -> bool {
 }
 
 /// The last checkpoint, and the run's end.
-fn finish(store: &Store, wanted: &Supervised<'_>, status: ExitStatus, asked: Option<Signal>, ran: Duration) -> Ended {
+fn finish(
+    store: &Store,
+    wanted: &Supervised<'_>,
+    status: ExitStatus,
+    (asked, ran): (Option<Signal>, Duration),
+    mut removed: u64,
+) -> Ended {
     let how = how(status);
     let (trigger, session, reason) = match (asked, status.code()) {
         (Some(_), _) => (Trigger::Shutdown, Status::Paused, format!("asked to end; {how}")),
@@ -341,9 +358,13 @@ fn finish(store: &Store, wanted: &Supervised<'_>, status: ExitStatus, asked: Opt
     for work in processes(wanted).filter(is_work) {
         work.ends_within(until.saturating_duration_since(Instant::now()));
     }
-    note(checkpoint(store, wanted, trigger, &reason, false), "no last checkpoint was made");
+    note(checkpoint(store, wanted, trigger, &reason, false, &mut removed), "no last checkpoint was made");
     if is_open(store, wanted) {
         note(run::end(store, wanted.current, &reason, session, actor()), "the run's end was not recorded");
+    }
+    if removed > 0 && !wanted.is_quiet {
+        let number = human::count(removed, "older checkpoint");
+        say(format_args!("retention removed {number} meanwhile (`parhelia log --kind checkpoint.deleted`)"));
     }
     if !wanted.is_quiet || has_failed {
         say(format_args!("the agent {reason}. To go on: parhelia session resume {}", wanted.current.session));
