@@ -226,7 +226,7 @@ fn session_of(store: &Store, named: Option<String>, run: Option<&Run>, workspace
         .sessions()?
         .into_iter()
         .filter(|session| session.name == name && session.status != Status::Ended && is_here(session));
-    Ok(here.max_by_key(|session| session.changed_at).map_or(name, |session| session.id))
+    Ok(here.max_by_key(|session| session.changed_sequence).map_or(name, |session| session.id))
 }
 
 /// Prints the outcome.

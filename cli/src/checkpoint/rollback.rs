@@ -14,7 +14,6 @@ use parhelia_session::{
 use parhelia_store::{
     Store,
     fold::{Session, Status},
-    id::Ulid,
     name,
     record::Checkpoint,
     restore::Change,
@@ -100,7 +99,9 @@ pub fn undo(context: &mut Context, args: &UndoArgs) -> Result<Code> {
         None => last_rolled_back(&store)?,
     };
     let none = || Failure::Usage(format!("session {} was not rolled back", session.id));
-    newest(&session).ok_or_else(none)?;
+    if rollback::last(&session).is_none() && rollback::open(&session).is_none() {
+        return Err(none());
+    }
     let id = session.id.clone();
     // One that was interrupted is finished first, and is then the one that is undone.
     let turn = begin(context, &store, &id, &args.how)?;
@@ -111,16 +112,8 @@ pub fn undo(context: &mut Context, args: &UndoArgs) -> Result<Code> {
     said(context, &target, rolled)
 }
 
-/// What was there before a session's newest rollback, done or interrupted.
-fn newest(session: &Session) -> Option<Ulid> {
-    let done = rollback::last(session).map(|last| last.safety);
-    done.max(rollback::open(session).map(|intent| intent.safety))
-}
-
 fn last_rolled_back(store: &Store) -> Result<Session> {
-    let found = store.view().sessions()?.into_iter().filter_map(|session| Some((newest(&session)?, session)));
-    let last = found.max_by_key(|(safety, _)| *safety).map(|(_, session)| session);
-    last.ok_or_else(|| Failure::Usage("no session was rolled back".into()))
+    rollback::last_rolled_back(store)?.ok_or_else(|| Failure::Usage("no session was rolled back".into()))
 }
 
 /// What became of a rollback.

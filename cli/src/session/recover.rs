@@ -122,7 +122,7 @@ fn dead(store: &Store) -> Result<Session> {
             found.push(session);
         }
     }
-    found.sort_by_key(|session| session.changed_at);
+    found.sort_by_key(|session| session.changed_sequence);
     found.pop().ok_or_else(|| Failure::Usage("no session needs to be recovered; `parhelia session list` shows all".into()))
 }
 

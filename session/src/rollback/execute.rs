@@ -25,7 +25,7 @@ use super::{
 use crate::{
     error::{Error, Result},
     git::Repository,
-    resume::{aside, put_back},
+    resume::{aside, is_safety, put_back},
     retention::SAFETY,
     run::{self, Conversation, life},
 };
@@ -85,6 +85,7 @@ pub fn execute(
     let intent = Intent {
         target: target.record.id,
         safety: safety.record.id,
+        sequence: Some(safety.sequence),
         head: look.session.head,
         head_after: match undone {
             None => target.record.id,
@@ -302,12 +303,14 @@ pub fn finish(store: &Store, session: &Session, actor: &Actor, tell: &dyn Fn(&st
 
 /// What says that somebody has worked on since a rollback was interrupted: a newer checkpoint, or git.
 fn gone_on(store: &Store, session: &Session, intent: &Intent, safety: Option<&Checkpoint>) -> Result<Option<String>> {
+    // Where nobody knows any more when it began, whatever is there counts: work is worth more than the rollback.
+    let began = intent.sequence.or(safety.map(|safety| safety.sequence)).unwrap_or(0);
     let is_newer = |found: &&Checkpoint| {
         let record = &found.record;
-        let is_safety = record.trigger_detail.as_deref() == Some(SAFETY);
-        record.session == session.id && record.id > intent.safety && !is_safety && !record.fenced
+        record.session == session.id && found.sequence > began && !is_safety(found) && !record.fenced
     };
-    if let Some(newer) = store.view().checkpoints()?.iter().filter(is_newer).max_by_key(|found| found.record.id) {
+    // In the order of commits: ids follow a clock, which may have been set back.
+    if let Some(newer) = store.view().checkpoints()?.iter().rev().find(is_newer) {
         return Ok(Some(format!("work has gone on since, up to checkpoint {}", newer.id())));
     }
     let git = safety.and_then(|safety| safety.record.git.as_ref());

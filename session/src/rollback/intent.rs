@@ -35,6 +35,9 @@ pub struct Intent {
     pub target: Ulid,
     /// What it was before.
     pub safety: Ulid,
+    /// Commit sequence of that: what came later is told by it, not by ids, which follow a clock.
+    #[serde(default)]
+    pub sequence: Option<u64>,
     /// The session's head before.
     pub head: Option<Ulid>,
     /// The session's head afterwards.
@@ -65,6 +68,9 @@ pub struct Last {
     pub target: Ulid,
     /// What it was before; undoing goes back to this.
     pub safety: Ulid,
+    /// Commit sequence of that.
+    #[serde(default)]
+    pub sequence: Option<u64>,
     /// The session's head before.
     pub head: Option<Ulid>,
     /// Whether the conversation went back, too.
@@ -93,6 +99,25 @@ pub fn needed(session: &Session) -> Vec<Ulid> {
     let under_way = open(session).map(|intent| [Some(intent.target), Some(intent.safety), intent.head, Some(intent.head_after)]);
     let done = last(session).map(|last| [Some(last.safety), last.head]);
     under_way.into_iter().flatten().chain(done.into_iter().flatten()).flatten().collect()
+/// The session whose rollback, done or interrupted, began last.
+pub fn last_rolled_back(store: &Store) -> Result<Option<Session>> {
+    let view = store.view();
+    let mut found: Option<(u64, Session)> = None;
+    for session in view.sessions()? {
+        let newest = open(&session).map(|intent| (intent.safety, intent.sequence));
+        let Some((safety, sequence)) = newest.or_else(|| last(&session).map(|last| (last.safety, last.sequence))) else {
+            continue;
+        };
+        // Earlier releases did not note the sequence.
+        let of_safety = || Ok::<_, Error>(view.checkpoint(safety)?.map_or(0, |checkpoint| checkpoint.sequence));
+        let sequence = sequence.map_or_else(of_safety, Ok)?;
+        if found.as_ref().is_none_or(|(newest, _)| sequence > *newest) {
+            found = Some((sequence, session));
+        }
+    }
+    Ok(found.map(|(_, session)| session))
+}
+
 }
 
 /// Commits an intent.
@@ -115,6 +140,7 @@ pub(super) fn clear(store: &Store, session: &str, intent: &Intent, is_done: bool
             conversation: intent.conversation_before.clone(),
         };
         cleared = cleared.with(LAST, json!(last));
+            sequence: intent.sequence,
         events.push(NewEvent::new(kind::SESSION_HEAD, session, actor.clone()).with("checkpoint", intent.head_after.to_string()));
         events.extend(intent.conversation_after.as_ref().map(|id| run::seen(id, session, None, None, actor.clone())));
     }

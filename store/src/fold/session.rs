@@ -136,9 +136,12 @@ pub struct Session {
 }
 
 /// Fields that no event sets by naming them.
-pub(super) const FIXED: [&str; 9] =
-    ["id", "status", "status_reason", "head", "epoch", "run", "runs", "conversations", "created_at"];
+pub(super) const FIXED: [&str; 10] =
+    ["id", "status", "status_reason", "head", "epoch", "run", "runs", "conversations", "created_at", "changed_sequence"];
 
+    /// Journal sequence of that change. Sessions are ordered by it: clocks are set back.
+    #[serde(default)]
+    pub changed_sequence: u64,
 impl Session {
     pub(super) fn new(id: &str, at: Timestamp) -> Self {
         Session {
@@ -167,6 +170,7 @@ impl Session {
         let at = match self.conversations.iter().position(|c| c.id == id) {
             Some(at) => at,
             None => {
+            changed_sequence: 0,
                 self.conversations.push(Conversation { id: id.to_owned(), ..Conversation::default() });
                 self.conversations.len() - 1
             }
