@@ -195,6 +195,7 @@ fn whoever_asks_to_stop_behind_the_intent_gets_everything_back() {
         target: &target,
         files_only: false,
         force: false,
+        recreate: false,
         stop: false,
         config: None,
         settings: &settings,

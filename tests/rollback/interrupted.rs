@@ -118,6 +118,21 @@ fn one_that_was_interrupted_is_given_up_where_work_has_gone_on_by_a_clock_that_w
 }
 
 #[test]
+fn one_that_was_interrupted_is_finished_where_the_workspace_was_moved_to() {
+    let Interrupted { mut work, _recorder, .. } = interrupted(false);
+    let moved = work.workspace.with_file_name("moved");
+    fs::rename(&work.workspace, &moved).unwrap();
+    // This filesystem gives folders nothing that they could be known by.
+    let to = moved.to_string_lossy().into_owned();
+    work.scratch.expect(0, &["session", "move", &work.session, &to, "--force"]);
+    let text = work.scratch.expect(0, &["checkpoint", "create", &work.session, "--workspace", &to]);
+    assert!(text.contains("is finished now"), "{text}");
+    assert!(!work.workspace.exists());
+    work.workspace = moved;
+    work.assert_is_target();
+}
+
+#[test]
 fn undo_goes_by_the_rollback_that_was_committed_last() {
     let work = Work::new(false);
     let other = work.scratch.path("other");

@@ -33,7 +33,7 @@ use crate::{
     exit::{Code, Failure, Result},
     human,
     output::Style,
-    session::prune,
+    session::{moved::is_named_after_earlier_folder, prune},
 };
 
 /// Flags of `checkpoint create`.
@@ -217,7 +217,12 @@ fn session_of(store: &Store, named: Option<String>, run: Option<&Run>, workspace
     let is_here = |session: &Session| session.workspace.as_ref().is_some_and(|found| found.path == place);
     let Some(name) = named else {
         let own = run.map(|run| view.session(&run.session)).transpose()?.flatten();
-        return Ok(own.filter(is_here).map_or_else(|| session::derived(workspace), |session| session.id));
+        if let Some(session) = own.filter(is_here) {
+            return Ok(session.id);
+        }
+        let is_moved = |session: &Session| is_here(session) && is_named_after_earlier_folder(session, &session::derived);
+        let moved = view.sessions()?.into_iter().find(is_moved);
+        return Ok(moved.map_or_else(|| session::derived(workspace), |session| session.id));
     };
     if view.session(&name)?.is_some() {
         return Ok(name);

@@ -37,6 +37,9 @@ pub struct How {
     /// Only say what would be done
     #[arg(short = 'n', long)]
     pub dry_run: bool,
+    /// Also fill a workspace that is empty because its disk is not mounted, or because it was moved
+    #[arg(long)]
+    pub recreate_workspace: bool,
     /// Leave the conversation where it is
     #[arg(long)]
     pub files_only: bool,
@@ -172,6 +175,7 @@ pub fn roll_in_turn(
         files_only: how.files_only,
         force: how.force,
         stop: how.stop,
+        recreate: how.recreate_workspace,
         config: config_folder(),
         settings: &settings,
         variable: &variable,

@@ -25,7 +25,7 @@ use super::{
 use crate::{
     error::{Error, Result},
     git::Repository,
-    resume::{aside, is_safety, put_back},
+    resume::{aside, ensure_place, is_safety, move_to, put_back},
     retention::SAFETY,
     run::{self, Conversation, life},
 };
@@ -70,6 +70,10 @@ pub fn execute(
     progress: &dyn Progress,
 ) -> Result<Done> {
     let target = wanted.target;
+    if wanted.recreate {
+        // Somebody has said that this is the workspace by now, whatever it was before.
+        move_to(store, &look.session, &look.workspace, true, actor)?;
+    }
     let safety = safety(store, look, wanted, actor, progress)?;
     whole(store, target, Some(&safety), progress)?;
     let omitted = store.omissions(&safety)?.into_iter().filter(|omission| omission.reason != Reason::Changing);
@@ -259,6 +263,9 @@ pub fn finish(store: &Store, session: &Session, actor: &Actor, tell: &dyn Fn(&st
              one below or above it; end that first",
             session.id, intent.target, other.id
         )));
+    }
+    if session.workspace.as_ref().is_some_and(|place| place.folder() == intent.workspace) {
+        ensure_place(store, session)?;
     }
     let (target, safety) = (existing(store, intent.target)?, existing(store, intent.safety)?);
     if let Some(reason) = gone_on(store, session, &intent, safety.as_ref())? {

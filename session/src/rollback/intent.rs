@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// The field of a session that holds the intent of a rollback under way.
-const INTENT: &str = "rollback";
+pub(crate) const INTENT: &str = "rollback";
 /// The field of a session that holds the last rollback.
 const LAST: &str = "last_rollback";
 
@@ -89,16 +89,16 @@ pub fn open(session: &Session) -> Option<Intent> {
     field(session, INTENT)
 }
 
+/// The rollback that is under way in a session, as it goes on in a workspace that was moved.
+pub(crate) fn moved_with(session: &Session, workspace: &Path) -> Option<Intent> {
+    open(session).map(|intent| Intent { workspace: workspace.to_owned(), ..intent })
+}
+
 /// The last rollback of a session.
 pub fn last(session: &Session) -> Option<Last> {
     field(session, LAST)
 }
 
-/// Checkpoints of a session that a rollback needs which is under way, or which may be undone.
-pub fn needed(session: &Session) -> Vec<Ulid> {
-    let under_way = open(session).map(|intent| [Some(intent.target), Some(intent.safety), intent.head, Some(intent.head_after)]);
-    let done = last(session).map(|last| [Some(last.safety), last.head]);
-    under_way.into_iter().flatten().chain(done.into_iter().flatten()).flatten().collect()
 /// The session whose rollback, done or interrupted, began last.
 pub fn last_rolled_back(store: &Store) -> Result<Option<Session>> {
     let view = store.view();
@@ -118,6 +118,11 @@ pub fn last_rolled_back(store: &Store) -> Result<Option<Session>> {
     Ok(found.map(|(_, session)| session))
 }
 
+/// Checkpoints of a session that a rollback needs which is under way, or which may be undone.
+pub fn needed(session: &Session) -> Vec<Ulid> {
+    let under_way = open(session).map(|intent| [Some(intent.target), Some(intent.safety), intent.head, Some(intent.head_after)]);
+    let done = last(session).map(|last| [Some(last.safety), last.head]);
+    under_way.into_iter().flatten().chain(done.into_iter().flatten()).flatten().collect()
 }
 
 /// Commits an intent.
@@ -135,12 +140,12 @@ pub(super) fn clear(store: &Store, session: &str, intent: &Intent, is_done: bool
         let last = Last {
             target: intent.target,
             safety: intent.safety,
+            sequence: intent.sequence,
             head: intent.head,
             with_conversation: intent.conversation.is_some(),
             conversation: intent.conversation_before.clone(),
         };
         cleared = cleared.with(LAST, json!(last));
-            sequence: intent.sequence,
         events.push(NewEvent::new(kind::SESSION_HEAD, session, actor.clone()).with("checkpoint", intent.head_after.to_string()));
         events.extend(intent.conversation_after.as_ref().map(|id| run::seen(id, session, None, None, actor.clone())));
     }

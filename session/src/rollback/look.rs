@@ -20,7 +20,7 @@ use crate::{
     error::{Error, Result},
     git,
     process::RUN_MARKER,
-    resume::{held, position},
+    resume::{ensure_place, held, position},
     run::{self, Life},
 };
 
@@ -36,6 +36,8 @@ pub struct Wanted<'a> {
     pub force: bool,
     /// Whether a live agent is stopped.
     pub stop: bool,
+    /// Whether a workspace that is empty is filled, though its disk seems not to be mounted, or it seems to have been moved.
+    pub recreate: bool,
     /// The agent's folder, where there is one.
     pub config: Option<PathBuf>,
     /// What is configured for the session's workspace.
@@ -92,6 +94,9 @@ pub fn look(store: &Store, wanted: &Wanted<'_>) -> Result<Look> {
     let Some(session) = store.view().session(&target.record.session)? else {
         return refuse(format!("checkpoint {} belongs to no session", target.id()));
     };
+    if !wanted.recreate {
+        ensure_place(store, &session)?;
+    }
     let place = session.workspace.as_ref().map(Place::folder).unwrap_or_default();
     let workspace = place.canonicalize().map_err(|source| Error::Io { action: "open the workspace", path: place, source })?;
     let mut look = Look {

@@ -11,6 +11,7 @@ mod look;
 mod stash;
 
 pub use execute::{Done, execute, finish, plan, settle};
+pub(crate) use intent::{INTENT, moved_with};
 pub use intent::{Intent, Last, Turn, busy, held, last, last_rolled_back, needed, open, shared};
 pub use look::{Look, Wanted, look, whole};
 pub use stash::Stash;
