@@ -363,22 +363,34 @@ fn prune_says_what_goes_and_what_stays() {
         fs::write(work(&agent.home).join("a.txt"), format!("{i}\n")).unwrap();
         agent.create(&[]).expect(0);
     }
-    let planned = agent.run(&["session", "prune", "fix", "--max-age-hours", "0", "--dry-run"]).out;
-    assert!(planned.contains("older than the maximum age") && planned.contains("the latest of its session"), "{planned}");
-    assert!(planned.ends_with("Would remove 3, keep 1.\n"), "{planned}");
-    let done = summary(&agent.run(&["session", "prune", "--max-age-hours", "0", "--json"]));
-    assert_eq!((&done["removed"], &done["kept"], &done["protected"]), (&json!(3), &json!(1), &json!(1)));
-    assert_eq!(summary(&agent.run(&["checkpoint", "list", "--json"]))["checkpoints"], 1);
+    let young = agent.run(&["session", "prune", "-l", "1", "-n"]).out;
+    assert!(young.contains("too young to be thinned") && young.ends_with("Would remove 0, keep 4.\n"), "{young}");
+    let config = agent.home.folder.path().join(".config/parhelia");
+    fs::create_dir_all(&config).unwrap();
+    fs::write(config.join("parhelia.toml"), "[retention]\nkeep_last = 2\nall_hours = 0\nmax_age_hours = 0\n").unwrap();
+    let guarded = agent.run(&["session", "prune", "-n"]).out;
+    assert!(guarded.ends_with("Would remove 0, keep 4.\n"), "no rule of the configuration removes anything: {guarded}");
+    let planned = agent.run(&["session", "prune", "fix", "-l", "1", "-n"]).out;
+    assert!(planned.contains("no rule keeps it") && planned.contains("the one before the latest of its session"), "{planned}");
+    assert!(planned.ends_with("Would remove 2, keep 2.\n"), "{planned}");
+    let weekly = agent.run(&["session", "prune", "fix", "-l", "0", "-w", "3", "-n"]).out;
+    assert!(weekly.ends_with("Would remove 2, keep 2.\n"), "{weekly}");
+    let done = summary(&agent.run(&["session", "prune", "--keep-last", "1", "--json"]));
+    assert_eq!((&done["removed"], &done["kept"], &done["protected"]), (&json!(2), &json!(2), &json!(2)));
+    assert_eq!(summary(&agent.run(&["checkpoint", "list", "--json"]))["checkpoints"], 2);
     agent.create(&[]).expect(0);
     let dry = ["session", "prune", "--max-store-bytes", "10", "--dry-run"];
     let planned = agent.run(&dry).out;
     assert!(planned.contains("the store was larger than it may be") && planned.contains("(an estimate)"), "{planned}");
-    assert!(planned.contains("over the limit would stay; kept against it: 1 the latest of its session.\n"), "{planned}");
+    assert!(
+        planned.contains("over the limit would stay; kept against it: 1 the latest of its session, 1 the one before the latest"),
+        "{planned}"
+    );
     let foretold = summary(&agent.run(&[&dry[..], &["--json"]].concat()));
-    assert_eq!((&foretold["removed"], &foretold["kept"], &foretold["max_store_bytes"]), (&json!(1), &json!(1), &json!(10)));
+    assert_eq!((&foretold["removed"], &foretold["kept"], &foretold["max_store_bytes"]), (&json!(1), &json!(2), &json!(10)));
     let bytes = |name: &str| foretold[name].as_u64().unwrap();
     assert!(bytes("excess_bytes") > 0 && bytes("store_bytes") - bytes("estimated_freed_bytes") == bytes("excess_bytes") + 10);
-    assert_eq!(summary(&agent.run(&["checkpoint", "list", "--json"]))["checkpoints"], 2);
+    assert_eq!(summary(&agent.run(&["checkpoint", "list", "--json"]))["checkpoints"], 3);
     let limited = agent.home.run(&["session", "prune", "--max-store-bytes", "10"]).expect(0);
     assert!(limited.err.contains("over its limit"), "{limited:?}");
 }
@@ -407,11 +419,25 @@ fn retention_follows_the_configuration() {
     let config = agent.home.folder.path().join(".config/parhelia");
     fs::create_dir_all(&config).unwrap();
     let set = |text: &str| fs::write(config.join("parhelia.toml"), text).unwrap();
-    set("[retention]\nmax_age_hours = 0\n");
+    let off = "[retention]\nkeep_last = 0\nmax_age_hours = 0\nall_hours = 0\nhourly_hours = 0\n";
+    set(off);
     let removed = |run: &Run| summary(run)["removed"].as_u64().unwrap();
-    assert_eq!(removed(&agent.create(&["--json"]).expect(0)), 0);
-    assert_eq!(removed(&agent.create(&["--json"]).expect(0)), 1);
-    set("[retention]\nmax_age_hours = 0\nautomatic = false\n");
+    for _ in 0..3 {
+        assert_eq!(removed(&agent.create(&["--json"]).expect(0)), 0, "0 switches a rule off");
+    }
+    set(&format!("{off}keep_daily = 1\n"));
+    // The newest, which is the newest of the day, and its parent stay.
+    let done = agent.create(&["--json"]).expect(0);
+    assert_eq!(removed(&done), 2);
+    let lines = done.json();
+    let gone: Vec<&Value> = lines.iter().filter(|line| line["type"] == "checkpoint").collect();
+    assert_eq!(gone.len(), 2);
+    assert!(gone.iter().all(|line| line["action"] == "removed" && line["reason"] == "no_rule" && line["session"] == "fix"));
+    let told = agent.create(&[]).expect(0).out;
+    let listed = agent.run(&["checkpoint", "list", "--json"]).json();
+    assert!(told.contains("Retention removed 1 older checkpoint") && told.contains("no rule keeps it"), "{told}");
+    assert_eq!(listed.len(), 3, "two, and the summary");
+    set(&format!("{off}keep_daily = 1\nautomatic = false\n"));
     assert_eq!(removed(&agent.create(&["--json"]).expect(0)), 0);
     set("[retention]\nmax_age = 0\n");
     let refused = agent.create(&[]).expect(2);

@@ -1,5 +1,6 @@
-//! Which checkpoints are kept: by number, by age, thinned with age, and never those that somebody needs.
+//! Which checkpoints are kept: by number, by calendar, by age, thinned with age; those that somebody needs are kept whatever the rules say.
 
+mod calendar;
 mod keep;
 mod limit;
 mod report;
@@ -11,41 +12,66 @@ use std::{
     sync::LazyLock,
 };
 
-use jiff::Timestamp;
+pub use calendar::Calendar;
+use jiff::{Timestamp, tz::TimeZone};
 pub use keep::{Kept, Removed, SAFETY};
 pub use limit::{Forecast, forecast};
 use parhelia_store::{
-    Store, create::Outcome, delete::delete_chosen, event::Actor, fold::Marks, id::Ulid, pin, progress::Progress,
-    record::Checkpoint, view::View,
+    Store,
+    create::Outcome,
+    delete::delete_chosen,
+    event::Actor,
+    fold::{Marks, Session},
+    id::Ulid,
+    pin,
+    progress::Progress,
+    record::Checkpoint,
+    view::View,
 };
 pub use report::Report;
 
 use crate::{Result, config, rollback};
 
-/// What is kept.
+/// The rules. A rule whose number is 0 is off.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// So many newest checkpoints of a session.
+    /// Keep so many newest checkpoints of a session, however old they are.
     pub keep_last: u64,
-    /// No checkpoint that is older, in hours.
+    /// Keep the newest checkpoints of hours, days, weeks, months and years, however old they are.
+    pub calendar: Calendar,
+    /// Remove what no rule keeps, also where it is not too old. A calendar asks for that anyway.
+    pub only_kept: bool,
+    /// Remove what is older, in hours: of sessions of agents.
     pub max_age_hours: u64,
-    /// Every one that was made because a task was done.
+    /// Remove what is older, in hours: of folders that no agent has worked in.
+    pub folder_max_age_hours: u64,
+    /// Keep every one that was made because a task was done.
     pub keep_complete: bool,
-    /// Every one that was made because something failed.
+    /// Keep every one that was made because something failed.
     pub keep_error: bool,
-    /// Every periodic one of so many hours ...
+    /// Keep every one of so many hours ...
     pub all_hours: u64,
-    /// ... then one of each hour, for so many hours; then one of each day.
+    /// ... then one periodic one of each hour, for so many hours; then one of each day.
     pub hourly_hours: u64,
-    /// The store may take so many bytes; 0 for any number.
+    /// Bytes that the store may take.
     pub max_store_bytes: u64,
+}
+
+impl Policy {
+    /// Whether what no rule keeps goes, even if nothing says that it is too old.
+    fn removes_the_rest(&self) -> bool {
+        self.only_kept || self.calendar.is_set()
+    }
 }
 
 impl Default for Policy {
     fn default() -> Self {
         Policy {
             keep_last: 10,
+            calendar: Calendar::default(),
+            only_kept: false,
             max_age_hours: 168,
+            folder_max_age_hours: 0,
             keep_complete: true,
             keep_error: true,
             all_hours: 1,
@@ -59,7 +85,16 @@ impl From<&config::Retention> for Policy {
     fn from(set: &config::Retention) -> Self {
         Policy {
             keep_last: set.keep_last,
+            calendar: Calendar {
+                hourly: set.keep_hourly,
+                daily: set.keep_daily,
+                weekly: set.keep_weekly,
+                monthly: set.keep_monthly,
+                yearly: set.keep_yearly,
+            },
+            only_kept: false,
             max_age_hours: set.max_age_hours,
+            folder_max_age_hours: set.folder_max_age_hours,
             keep_complete: set.keep_complete,
             keep_error: set.keep_error,
             all_hours: set.all_hours,
@@ -78,40 +113,53 @@ pub struct Plan {
     pub keep: Vec<(Checkpoint, Kept)>,
 }
 
-/// What makes checkpoints stay whatever a policy says, at one moment.
+/// Checkpoints that stay whatever a policy says, at one moment.
 struct Held {
     marks: HashMap<Ulid, Marks>,
-    /// The newest of each session, and what the next one follows.
+    /// The newest of each session, with and without its safety checkpoints, and the parent of its next one.
     latest: HashSet<Ulid>,
+    /// The parents of the sessions' heads.
+    parents: HashSet<Ulid>,
+    /// The checkpoints that runs were resumed from.
+    resumed: HashSet<Ulid>,
     /// What rollbacks that are under way or may be undone need.
     rolled_back: HashSet<Ulid>,
     /// What processes that live read.
     used: HashSet<Ulid>,
+    /// Sessions that an agent has worked in.
+    of_agents: HashSet<String>,
 }
 
 impl Held {
     fn of(store: &Store, view: &View) -> parhelia_store::Result<Self> {
         let sessions = view.sessions()?;
-        let mut latest: HashSet<Ulid> = sessions.iter().filter_map(|session| session.head).collect();
-        // Where the newest is a safety checkpoint, the one that `latest` names is held beside it.
+        let heads: HashSet<Ulid> = sessions.iter().filter_map(|session| session.head).collect();
         let mut newest: HashMap<(&str, bool), Ulid> = HashMap::new();
-        let checkpoints = view.checkpoints()?;
-        for record in checkpoints.iter().map(|checkpoint| &checkpoint.record).filter(|record| !record.fenced) {
-            newest.insert((&record.session, false), record.id);
-            if record.may_be_latest() {
-                newest.insert((&record.session, true), record.id);
+        let mut parents = HashSet::new();
+        // In the order of commits, so that the newest comes last.
+        for checkpoint in view.checkpoints()? {
+            let record = &checkpoint.record;
+            if heads.contains(&record.id) {
+                parents.extend(record.parent);
+            }
+            if !record.fenced {
+                newest.insert((&record.session, record.is_safety()), record.id);
             }
         }
-        latest.extend(newest.into_values());
+        let runs = view.runs()?;
+        let is_agents = |session: &&Session| !session.runs.is_empty() || !session.conversations.is_empty();
         Ok(Held {
             marks: view.all_marks()?.into_iter().collect(),
-            latest,
+            latest: heads.into_iter().chain(newest.into_values()).collect(),
+            parents,
+            resumed: runs.values().filter_map(|run| run.resumed_from.as_ref()?.parse().ok()).collect(),
             rolled_back: sessions.iter().flat_map(rollback::needed).collect(),
             used: pin::list(&store.layout().pins())?
                 .into_iter()
                 .filter(|pin| pin.alive)
                 .flat_map(|pin| pin.text.checkpoints)
                 .collect(),
+            of_agents: sessions.iter().filter(is_agents).map(|session| session.id.clone()).collect(),
         })
     }
 
@@ -122,6 +170,8 @@ impl Held {
             checkpoint,
             marks: self.marks.get(&id).unwrap_or(&NONE),
             is_latest: self.latest.contains(&id),
+            is_parent: self.parents.contains(&id),
+            is_resumed: self.resumed.contains(&id),
             is_rolled_back: self.rolled_back.contains(&id),
             is_used: self.used.contains(&id),
         }
@@ -138,8 +188,8 @@ pub fn plan(store: &Store, policy: &Policy, session: Option<&str>, now: Timestam
         sessions.entry(&checkpoint.record.session).or_default().push(checkpoint);
     }
     let mut plan = Plan::default();
-    for (_, checkpoints) in sessions.into_iter().filter(|(id, _)| session.is_none_or(|wanted| wanted == *id)) {
-        let mut thinning = keep::Thinning::new(policy, now);
+    for (id, checkpoints) in sessions.into_iter().filter(|(id, _)| session.is_none_or(|wanted| wanted == *id)) {
+        let mut thinning = keep::Thinning::new(policy, held.of_agents.contains(id), now, TimeZone::system());
         for checkpoint in checkpoints {
             match thinning.judge(&held.about(checkpoint)) {
                 Ok(kept) => plan.keep.push((checkpoint.clone(), kept)),

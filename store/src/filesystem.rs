@@ -78,6 +78,13 @@ pub struct Filesystem {
     by_mount: bool,
 }
 
+impl Filesystem {
+    /// Whether it is known by the same id when it is mounted again.
+    pub fn is_lasting(&self) -> bool {
+        !self.by_mount
+    }
+}
+
 impl Default for Filesystem {
     /// One of which nothing is known.
     fn default() -> Self {
@@ -148,7 +155,7 @@ fn identify(file: BorrowedFd<'_>) -> Filesystem {
 }
 
 /// The mount that an open file or folder was reached by. Its device number would not do: overlay gives its files others.
-fn mount_of(file: BorrowedFd<'_>) -> Option<mounts::Mount> {
+pub(crate) fn mount_of(file: BorrowedFd<'_>) -> Option<mounts::Mount> {
     let id = sys::mount_id(file, b"")?;
     mounts::all().ok()?.into_iter().find(|mount| mount.id == id)
 }

@@ -56,6 +56,7 @@ pub mod name;
 pub mod omitted;
 pub mod pack;
 pub mod pin;
+pub mod place;
 pub mod progress;
 pub mod recipe;
 pub mod record;

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use parhelia_tests::{
-    clock::days_off,
+    clock,
     recorder::{Clock, Dice, Recorder},
 };
 use serde_json::json;
@@ -82,7 +82,7 @@ fn the_clock_of_the_machine_steps_both_ways() {
     cell.variables.insert("PARHELIA_RETENTION".into(), "false".into());
     let mut dice = Dice(seed());
     for (step, days) in [0, 40, -40, 400, -1, 1, -4000, 0].into_iter().enumerate() {
-        cell.variables.extend(days_off(days).map(|(name, value)| (name.to_owned(), value)));
+        cell.variables.extend(clock::variables(&format!("{days:+}d")));
         cell.tell(format!("the clock is {days} days off"));
         life::edit(&mut cell, &mut dice, 6);
         cell.editor.edit("write", json!(["counted", 100, step]));

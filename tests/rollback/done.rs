@@ -195,6 +195,7 @@ fn whoever_asks_to_stop_behind_the_intent_gets_everything_back() {
         target: &target,
         files_only: false,
         force: false,
+        recreate: false,
         stop: false,
         dry_run: false,
         config: None,
@@ -304,7 +305,8 @@ fn whatever_is_pruned_a_rollback_can_be_undone() {
     let before = work.copy("before");
     work.rollback(&[]);
     let config = work.scratch.path("prune.toml");
-    fs::write(&config, "[retention]\nkeep_last = 0\nmax_age_hours = 0\n").unwrap();
+    let settings = "[retention]\nkeep_last = 0\nall_hours = 0\nhourly_hours = 0\nkeep_yearly = 1\n";
+    fs::write(&config, settings).unwrap();
     let workspace = work.workspace.to_string_lossy().into_owned();
     for _ in 0..3 {
         work.scratch.expect(0, &["checkpoint", "create", &work.session, "--workspace", &workspace]);

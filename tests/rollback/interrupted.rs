@@ -6,6 +6,7 @@ use parhelia_session::rollback::{self, Intent};
 use parhelia_store::{
     create,
     event::{Actor, NewEvent, kind},
+    id::Ulid,
 };
 use parhelia_tests::{
     Scratch, assert_equal,
@@ -24,9 +25,15 @@ struct Interrupted {
 }
 
 fn interrupted(with_git: bool) -> Interrupted {
+    interrupted_after(with_git, &|_| {})
+}
+
+/// The same, where something was done before.
+fn interrupted_after(with_git: bool, before: &dyn Fn(&Work)) -> Interrupted {
     let recorder = Recorder::mount();
     recorder.stop_logging();
     let work = Work::at(Scratch::with_store(recorder.path().join("store")), recorder.path().join("work"), with_git);
+    before(&work);
     work.spoil();
     recorder.arm(Trap::new(Trap::CHANGES, u64::MAX, Fault::Kill));
     work.rollback(&[]);
@@ -62,6 +69,88 @@ fn one_that_was_interrupted_is_given_up_where_work_has_gone_on() {
     assert_equal(&now, &work.copy("after"));
     let text = work.scratch.expect(0, &["checkpoint", "create", &work.session, "--workspace", &workspace]);
     assert!(!text.contains("interrupted"), "it is said once: {text}");
+}
+
+/// A checkpoint of the workspace by a clock that is elsewhere; what is said of it.
+fn created_at(work: &Work, by: &str) -> String {
+    work.scratch.at(by, &["checkpoint", "create", &work.session, "--workspace", &work.workspace.to_string_lossy()])
+}
+
+#[test]
+fn one_that_was_interrupted_after_the_clock_was_set_back_is_finished() {
+    // Its id is above that of every later one.
+    let ahead = |work: &Work| drop(created_at(work, "+1d"));
+    let Interrupted { work, _recorder, .. } = interrupted_after(false, &ahead);
+    let text = created_at(&work, "-1h");
+    assert!(text.contains("is finished now") && !text.contains("is not finished"), "{text}");
+    work.assert_is_target();
+    // The head is what was rolled back to, whole.
+    let restored = work.scratch.path("restored");
+    work.scratch.restore("latest", &restored);
+    let _ = fs::remove_dir_all(restored.join(".git"));
+    let wanted = work.wanted();
+    for folder in [&restored, &wanted] {
+        std::process::Command::new("touch").args(["-d", "2020-01-01"]).arg(folder).status().unwrap();
+    }
+    assert_equal(&wanted, &restored);
+}
+
+#[test]
+fn one_that_was_interrupted_is_given_up_where_work_has_gone_on_by_a_clock_that_was_set_back() {
+    let Interrupted { work, _recorder, .. } = interrupted(false);
+    fs::write(work.workspace.join("src/m1/f1.rs"), "worked on").unwrap();
+    // What was being built goes in any case.
+    work.scratch.expect(0, &["gc", "--quiet"]);
+    let now = work.copy("now");
+    // As a hook of the agent makes one, which finishes nothing while the agent lives.
+    let options =
+        create::Options { workspace: work.workspace.clone(), session: work.session.clone(), ..create::Options::default() };
+    let newer = create::run(&opened(&work), &options, &()).unwrap().checkpoint;
+    let session = opened(&work).view().session(&work.session).unwrap().unwrap();
+    // The rollback's safety checkpoint seems to be younger than all that came later.
+    let late = Ulid::from_parts(newer.record.id.timestamp_ms() + 86_400_000, 1);
+    let intent = Intent { safety: late, ..rollback::open(&session).unwrap() };
+    let changed = NewEvent::new(kind::SESSION_CHANGED, &work.session, Actor::default()).with("rollback", json!(intent));
+    opened(&work).append_events(&[changed], &()).unwrap();
+    let text = created_at(&work, "+0");
+    assert!(text.contains("is not finished: work has gone on") && text.contains(&newer.id()), "{text}");
+    assert_equal(&now, &work.copy("after"));
+}
+
+#[test]
+fn one_that_was_interrupted_is_finished_where_the_workspace_was_moved_to() {
+    let Interrupted { mut work, _recorder, .. } = interrupted(false);
+    let moved = work.workspace.with_file_name("moved");
+    fs::rename(&work.workspace, &moved).unwrap();
+    // This filesystem gives folders nothing that they could be known by.
+    let to = moved.to_string_lossy().into_owned();
+    work.scratch.expect(0, &["session", "move", &work.session, &to, "--force"]);
+    let text = work.scratch.expect(0, &["checkpoint", "create", &work.session, "--workspace", &to]);
+    assert!(text.contains("is finished now"), "{text}");
+    assert!(!work.workspace.exists());
+    work.workspace = moved;
+    work.assert_is_target();
+}
+
+#[test]
+fn undo_goes_by_the_rollback_that_was_committed_last() {
+    let work = Work::new(false);
+    let other = work.scratch.path("other");
+    write(&other.join("file"), b"first").unwrap();
+    let path = other.to_string_lossy().into_owned();
+    work.scratch.expect(0, &["session", "run", "--workspace", &path, "--", "true"]);
+    let sessions = || opened(&work).view().sessions().unwrap();
+    let of_other = sessions().into_iter().find(|session| session.id != work.session).unwrap();
+    work.spoil();
+    work.scratch.at("+1d", &["checkpoint", "rollback", &work.target, "--yes"]);
+    fs::write(other.join("file"), "second").unwrap();
+    work.scratch.at("-1d", &["checkpoint", "rollback", &of_other.head.unwrap().to_string(), "--yes"]);
+    let last = rollback::last_rolled_back(&opened(&work), sessions()).unwrap().unwrap();
+    assert_eq!(last.id, of_other.id);
+    // By what changed last, too.
+    let listed = work.scratch.expect(0, &["session", "list", "--json"]);
+    let first: serde_json::Value = serde_json::from_str(listed.lines().next().unwrap()).unwrap();
+    assert_eq!(first["id"], json!(of_other.id));
 }
 
 #[test]

@@ -89,6 +89,13 @@ pub struct Mounted {
 /// A folder that something is mounted on. Dropping it unmounts.
 pub struct Mountpoint(PathBuf);
 
+impl Mountpoint {
+    /// A folder on which a test has mounted something itself.
+    pub fn of(folder: &Path) -> Self {
+        Mountpoint(folder.to_owned())
+    }
+}
+
 impl Drop for Mountpoint {
     fn drop(&mut self) {
         // A process that another test has just forked holds what is open here until it becomes another program.

@@ -35,7 +35,7 @@ use crate::{
     human,
     output::Style,
     progress::Bar,
-    session::prune,
+    session::{moved::is_named_after_earlier_folder, prune},
 };
 
 /// Flags of `checkpoint create`.
@@ -224,14 +224,19 @@ fn session_of(store: &Store, named: Option<String>, run: Option<&Run>, workspace
     let is_here = |session: &Session| session.workspace.as_ref().is_some_and(|found| canonical(&found.folder()) == workspace);
     let Some(name) = named else {
         let own = run.map(|run| view.session(&run.session)).transpose()?.flatten();
-        return Ok(own.filter(is_here).map_or_else(|| session::derived(workspace), |session| session.id));
+        if let Some(session) = own.filter(is_here) {
+            return Ok(session.id);
+        }
+        let is_moved = |session: &Session| is_here(session) && is_named_after_earlier_folder(session, &session::derived);
+        let moved = view.sessions()?.into_iter().find(is_moved);
+        return Ok(moved.map_or_else(|| session::derived(workspace), |session| session.id));
     };
     if view.session(&name)?.is_some() {
         return Ok(name);
     }
     let named = view.sessions()?.into_iter().filter(|session| session.name == name && session.status != Status::Ended);
     let (here, elsewhere): (Vec<_>, Vec<_>) = named.partition(is_here);
-    match (here.into_iter().max_by_key(|session| session.changed_at), elsewhere.first()) {
+    match (here.into_iter().max_by_key(|session| session.changed_sequence), elsewhere.first()) {
         (Some(session), _) => Ok(session.id),
         // Whoever said the name would get the new session from then on.
         (None, Some(other)) => Err(Failure::Usage(format!(
@@ -305,7 +310,7 @@ fn report(
         tell!("parhelia: the checkpoint is incomplete: {}: {}", lack.part, lack.error);
     }
     if let Some(pruned) = pruned {
-        prune::remark(context, pruned)?;
+        prune::announce(context, pruned)?;
     }
     let complete = checkpoint.is_complete() && verified.is_none_or(VerifyReport::is_complete);
     context.out.summary(json!({

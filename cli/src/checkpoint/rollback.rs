@@ -15,7 +15,6 @@ use parhelia_session::{
 use parhelia_store::{
     Store,
     fold::{Goal, Session, Status},
-    id::Ulid,
     name,
     record::Checkpoint,
     restore::Change,
@@ -40,6 +39,9 @@ pub struct How {
     /// Only say what would be done
     #[arg(short = 'n', long)]
     pub dry_run: bool,
+    /// Also fill a workspace that is empty because its disk is not mounted, or because it was moved
+    #[arg(long)]
+    pub recreate_workspace: bool,
     /// Leave the conversation where it is
     #[arg(long)]
     pub files_only: bool,
@@ -102,7 +104,9 @@ pub fn undo(context: &mut Context, args: &UndoArgs) -> Result<Code> {
         None => last_rolled_back(&store)?,
     };
     let none = || Failure::Usage(format!("session {} was not rolled back", session.id));
-    newest(&session).ok_or_else(none)?;
+    if rollback::last(&session).is_none() && rollback::open(&session).is_none() {
+        return Err(none());
+    }
     let id = session.id.clone();
     // One that was interrupted is finished first, and is then the one that is undone.
     let turn = begin(context, &store, &id, &args.how)?;
@@ -113,35 +117,16 @@ pub fn undo(context: &mut Context, args: &UndoArgs) -> Result<Code> {
     said(context, &target, rolled)
 }
 
-/// What was there before a session's newest rollback. One that is under way is newer than the one that is done.
-fn newest(session: &Session) -> Option<Ulid> {
-    let under_way = rollback::open(session).map(|intent| intent.safety);
-    under_way.or_else(|| rollback::last(session).map(|last| last.safety))
-}
-
-/// The session of the current folder that was rolled back last, in the order of commits: ids and times follow clocks, which may be set back.
+/// The session of the current folder that was rolled back last.
 fn last_rolled_back(store: &Store) -> Result<Session> {
     let view = store.view();
-    let sequence = |session: &Session| -> Result<Option<u64>> {
-        let Some(safety) = newest(session) else { return Ok(None) };
-        Ok(view.checkpoint(safety)?.map(|checkpoint| checkpoint.sequence))
-    };
-    let last = |sessions: Vec<Session>| -> Result<Option<Session>> {
-        let mut found: Option<(u64, Session)> = None;
-        for session in sessions {
-            if let Some(at) = sequence(&session)?.filter(|at| found.as_ref().is_none_or(|(known, _)| at > known)) {
-                found = Some((at, session));
-            }
-        }
-        Ok(found.map(|(_, session)| session))
-    };
     let folder = current_folder();
     let here = folder.as_ref().map(|folder| sessions_at(&view, folder)).transpose()?.unwrap_or_default();
-    if let Some(session) = last(here)? {
+    if let Some(session) = rollback::last_rolled_back(store, here)? {
         return Ok(session);
     }
     let here = folder.map_or_else(|| "this folder".into(), |folder| human::path(folder.as_os_str().as_bytes()));
-    Err(Failure::Usage(match last(view.sessions()?)? {
+    Err(Failure::Usage(match rollback::last_rolled_back(store, view.sessions()?)? {
         None => "no session was rolled back".into(),
         Some(other) => {
             let place = other.workspace.as_ref().map(|place| format!(" in {}", place.path)).unwrap_or_default();
@@ -212,6 +197,7 @@ pub fn roll_in_turn(
         force: how.force,
         stop: how.stop,
         dry_run: how.dry_run,
+        recreate: how.recreate_workspace,
         config: config.as_ref().map(|config| config.path.clone()),
         settings: &settings,
         variable: &variable,

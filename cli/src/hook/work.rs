@@ -22,7 +22,11 @@ use parhelia_store::{
 use serde_json::json;
 
 use super::log;
-use crate::{context::Context, env, session::agent::variable};
+use crate::{
+    context::Context,
+    env,
+    session::{agent::variable, prune::removed_text},
+};
 
 /// Another checkpoint of the same session is waited for, but not longer.
 const TURN_LIMIT: Duration = Duration::from_secs(300);
@@ -150,7 +154,10 @@ fn work(context: &Context, event: &Event) -> crate::exit::Result<String> {
         let failed: String = made.failed().map(|failure| format!("; {failure}")).collect();
         done = format!("{what} {}{failed}", made.outcome.checkpoint.id());
         if made.is_sound() {
-            retention::after(&store, &made.outcome, &config.retention, &hook_actor(), &());
+            let pruned = retention::after(&store, &made.outcome, &config.retention, &hook_actor(), &());
+            if let Some(text) = pruned.as_ref().and_then(removed_text) {
+                done.push_str(&format!("; {text}"));
+            }
         }
     }
     if is_launched {

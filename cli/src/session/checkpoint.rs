@@ -13,7 +13,10 @@ use parhelia_store::{
     record::Trigger,
 };
 
-use super::agent::{actor, config_of, variable};
+use super::{
+    agent::{actor, config_of, variable},
+    prune::removed_text,
+};
 use crate::{
     checkpoint::rollback::told,
     context::Context,
@@ -60,7 +63,10 @@ pub fn of_session(
     };
     let made = run::make(store, &wanted, progress)?;
     if made.is_sound() {
-        retention::after(store, &made.outcome, &config.retention, &actor(), progress);
+        let pruned = retention::after(store, &made.outcome, &config.retention, &actor(), progress);
+        if let Some(text) = pruned.as_ref().and_then(removed_text) {
+            progress.notice(&text);
+        }
     }
     Ok(made)
 }

@@ -36,7 +36,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let view = store.view();
     let mut sessions: Vec<Session> =
         view.sessions()?.into_iter().filter(|session| !args.open || session.status != Status::Ended).collect();
-    sessions.sort_by_key(|session| std::cmp::Reverse(session.changed_at));
+    sessions.sort_by_key(|session| std::cmp::Reverse(session.changed_sequence));
     let mut counts: HashMap<String, u64> = HashMap::new();
     for checkpoint in view.checkpoints()? {
         *counts.entry(checkpoint.record.session.clone()).or_default() += 1;

@@ -3,6 +3,7 @@
 pub mod agent;
 mod checkpoint;
 mod list;
+pub mod moved;
 mod pause;
 pub mod prune;
 mod recover;
@@ -43,6 +44,8 @@ pub enum Verb {
     /// Take over what another process of ours does in a new pane of tmux; started by it
     #[command(hide = true)]
     InPane(tmux::handover::Args),
+    /// Record that a session's workspace was moved
+    Move(moved::Args),
     /// End a session for good; its checkpoints stay
     End(pause::EndArgs),
 }
@@ -60,6 +63,7 @@ impl Verb {
             Verb::Recover(args) => recover::run(context, args),
             Verb::InPane(args) => tmux::handover::take(context, args),
             Verb::Pause(args) => pause::pause(context, args),
+            Verb::Move(args) => moved::run(context, args),
             Verb::End(args) => pause::end(context, args),
         }
     }

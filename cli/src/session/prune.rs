@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use jiff::Timestamp;
-use parhelia_session::retention::{self, Forecast, Policy, Removed, Report};
+use parhelia_session::retention::{self, Calendar, Forecast, Policy, Removed, Report};
 use parhelia_store::{event::Actor, record::Checkpoint};
 use serde_json::{Value, json};
 
@@ -18,12 +18,30 @@ use crate::{
 pub struct Args {
     /// Only this session's checkpoints
     session: Option<String>,
-    /// Keep so many newest ones of each session
-    #[arg(long, value_name = "NUMBER")]
+    /// Keep the newest of each session, so many; remove what no rule keeps
+    #[arg(short = 'l', long, value_name = "NUMBER")]
     keep_last: Option<u64>,
-    /// Keep none that is older
+    /// Keep the newest of each of the last hours that have any, so many; remove what no rule keeps
+    #[arg(short = 'H', long, value_name = "NUMBER")]
+    keep_hourly: Option<u64>,
+    /// The same of days
+    #[arg(short = 'd', long, value_name = "NUMBER")]
+    keep_daily: Option<u64>,
+    /// The same of weeks
+    #[arg(short = 'w', long, value_name = "NUMBER")]
+    keep_weekly: Option<u64>,
+    /// The same of months
+    #[arg(short = 'm', long, value_name = "NUMBER")]
+    keep_monthly: Option<u64>,
+    /// The same of years
+    #[arg(short = 'y', long, value_name = "NUMBER")]
+    keep_yearly: Option<u64>,
+    /// Remove what is older and not kept by number or calendar, of agents' sessions; 0 for any age
     #[arg(long, value_name = "HOURS")]
     max_age_hours: Option<u64>,
+    /// The same, of folders that no agent has worked in; 0 for any age
+    #[arg(long, value_name = "HOURS")]
+    folder_max_age_hours: Option<u64>,
     /// Let the store take at most so many bytes; 0 for any number
     #[arg(long, value_name = "BYTES")]
     max_store_bytes: Option<u64>,
@@ -32,17 +50,33 @@ pub struct Args {
     dry_run: bool,
 }
 
+impl Args {
+    /// The configuration's rules, and those of the flags in their place.
+    fn policy(&self, set: Policy) -> Policy {
+        Policy {
+            keep_last: self.keep_last.unwrap_or(set.keep_last),
+            calendar: Calendar {
+                hourly: self.keep_hourly.unwrap_or(set.calendar.hourly),
+                daily: self.keep_daily.unwrap_or(set.calendar.daily),
+                weekly: self.keep_weekly.unwrap_or(set.calendar.weekly),
+                monthly: self.keep_monthly.unwrap_or(set.calendar.monthly),
+                yearly: self.keep_yearly.unwrap_or(set.calendar.yearly),
+            },
+            // Somebody who asks for the last five wants five; as a default it only guards them.
+            only_kept: self.keep_last.is_some_and(|number| number > 0),
+            max_age_hours: self.max_age_hours.unwrap_or(set.max_age_hours),
+            folder_max_age_hours: self.folder_max_age_hours.unwrap_or(set.folder_max_age_hours),
+            max_store_bytes: self.max_store_bytes.unwrap_or(set.max_store_bytes),
+            ..set
+        }
+    }
+}
+
 /// Removes, or plans to.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open()?;
     let session = args.session.as_ref().map(|name| store.view().session_named(name)).transpose()?.map(|session| session.id);
-    let policy = Policy::from(&context.config(Path::new("."))?.retention);
-    let policy = Policy {
-        keep_last: args.keep_last.unwrap_or(policy.keep_last),
-        max_age_hours: args.max_age_hours.unwrap_or(policy.max_age_hours),
-        max_store_bytes: args.max_store_bytes.unwrap_or(policy.max_store_bytes),
-        ..policy
-    };
+    let policy = args.policy(Policy::from(&context.config(Path::new("."))?.retention));
     if args.dry_run {
         let progress = context.progress();
         let forecast = retention::forecast(&store, &policy, session.as_deref(), Timestamp::now(), &progress)?;
@@ -120,16 +154,54 @@ fn reasons(protected: &BTreeMap<&'static str, u64>) -> String {
     if by.is_empty() { "none".into() } else { by.join(", ") }
 }
 
+fn entry(action: &str, checkpoint: &Checkpoint, reason: Value) -> Value {
+    json!({ "id": checkpoint.id(), "session": checkpoint.record.session, "action": action, "reason": reason })
+}
+
 fn told(context: &mut Context, action: &str, checkpoint: &Checkpoint, reason: Value, text: &str) -> Result<()> {
     let (id, session) = (checkpoint.id(), &checkpoint.record.session);
-    let object = json!({ "id": id, "session": session, "action": action, "reason": reason });
-    context.out.object("checkpoint", object)?;
+    context.out.object("checkpoint", entry(action, checkpoint, reason))?;
     let created = human::local(checkpoint.record.created_at);
     context.out.line(format!("{action:<7} {id}  {}  {created}  {text}", human::path(session.as_bytes())))
 }
 
-/// What a user should know of what retention did.
-pub fn remark(context: &mut Context, report: &Report) -> Result<()> {
+/// How many removed checkpoints are named where that was not what was asked for.
+const NAMED_MAX: usize = 10;
+
+/// The checkpoints that retention removed, in one line; `None` where it removed none.
+pub fn removed_text(report: &Report) -> Option<String> {
+    let named: Vec<String> = (report.removed.iter().take(NAMED_MAX))
+        .map(|(checkpoint, why)| format!("{} ({})", checkpoint.id(), why.text()))
+        .collect();
+    let more = report.removed.len().saturating_sub(NAMED_MAX);
+    let more = if more > 0 { format!(" and {more} more, which `parhelia log` names") } else { String::new() };
+    let number = human::count(report.removed.len() as u64, "checkpoint");
+    (!named.is_empty()).then(|| format!("retention removed {number}: {}{more}", named.join(", ")))
+}
+
+/// Says which checkpoints retention removed after another verb's own work.
+pub fn announce(context: &mut Context, report: &Report) -> Result<()> {
+    for (checkpoint, why) in &report.removed {
+        context.out.object("checkpoint", entry("removed", checkpoint, json!(why)))?;
+    }
+    if !report.removed.is_empty() {
+        let number = human::count(report.removed.len() as u64, "older checkpoint");
+        context.out.remark(format!("Retention removed {number} (`retention.*` in `config show`):"))?;
+    }
+    for (checkpoint, why) in report.removed.iter().take(NAMED_MAX) {
+        let created = human::local(checkpoint.record.created_at);
+        let session = human::path(checkpoint.record.session.as_bytes());
+        context.out.remark(format!("  {}  {session}  {created}  {}", checkpoint.id(), why.text()))?;
+    }
+    if report.removed.len() > NAMED_MAX {
+        let more = report.removed.len() - NAMED_MAX;
+        context.out.remark(format!("  and {more} more (`log --kind checkpoint.deleted`)"))?;
+    }
+    remark(context, report)
+}
+
+/// What a user should know of the store's size after retention.
+fn remark(context: &mut Context, report: &Report) -> Result<()> {
     let too_large = report.removed.iter().filter(|(_, why)| *why == Removed::StoreTooLarge).count() as u64;
     if too_large > 0 {
         let (gone, freed) = (human::count(too_large, "checkpoint"), human::size(report.freed_bytes));

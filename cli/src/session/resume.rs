@@ -68,6 +68,9 @@ pub struct Args {
     /// have the session
     #[arg(long)]
     force: bool,
+    /// Restore the workspace where it was, even if its disk is not mounted, or it was moved
+    #[arg(long)]
+    recreate_workspace: bool,
     /// In this terminal, even if the session was in tmux
     #[arg(long, conflicts_with = "tmux")]
     no_tmux: bool,
@@ -90,6 +93,7 @@ impl Args {
             interval: 300,
             yes: false,
             force: false,
+            recreate_workspace: false,
             no_tmux: false,
             tmux: tmux::Flags::default(),
             run: None,
@@ -179,6 +183,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     }
     let turn = rollback::held(&store, &session.id, TURN_LIMIT)?;
     let seen_epoch = session.epoch;
+    if !args.recreate_workspace {
+        resume::ensure_place(&store, &session)?;
+    }
     finish_earlier(context, &store, &session.id)?;
     // That may have taken it to another conversation; and whoever had the turn before may have brought it back to life.
     let session = store.refresh()?.session(&session.id)?.unwrap_or(session);
@@ -299,7 +306,7 @@ fn put_back(context: &mut Context, store: &Store, turn: &Turn, prepared: &mut Pr
     if !is_there {
         return Ok(Rolled::Shown);
     }
-    let how = How { yes: args.yes, force: args.force, ..How::default() };
+    let how = How { yes: args.yes, force: args.force, recreate_workspace: args.recreate_workspace, ..How::default() };
     if !how.yes {
         is_askable()?;
     }

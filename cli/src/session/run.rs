@@ -125,6 +125,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
             request,
             config,
             is_quiet: context.global.quiet,
+            removed: Default::default(),
         },
     );
     let ended = supervise::or_ended(&store, &current, ended)?;

@@ -11,6 +11,7 @@ use std::{
     },
     path::PathBuf,
     process::{Child, ChildStderr, Command, ExitStatus, Stdio},
+    sync::atomic::{AtomicU64, Ordering},
     thread::{JoinHandle, Scope},
     time::{Duration, Instant},
 };
@@ -40,7 +41,7 @@ use super::{
 };
 use crate::{
     exit::{Failure, Result},
-    limits,
+    human, limits,
 };
 
 /// Another checkpoint of the session, or its rollback, is waited for, but not longer.
@@ -79,6 +80,8 @@ pub struct Supervised<'a> {
     pub config: Config,
     /// Whether nothing is said of a good end.
     pub is_quiet: bool,
+    /// How many checkpoints retention has removed meanwhile. The agent has the terminal: that is said when it has ended.
+    pub removed: AtomicU64,
 }
 
 /// How it ended.
@@ -371,6 +374,11 @@ fn finish(store: &Store, wanted: &Supervised<'_>, status: ExitStatus, asked: Opt
     captured(store, wanted, trigger, &reason, false);
     if is_open(store, wanted) {
         note(run::end(store, wanted.current, &reason, (session, goal), actor()), "the run's end was not recorded");
+    }
+    let removed = wanted.removed.load(Ordering::Relaxed);
+    if removed > 0 && !wanted.is_quiet {
+        let number = human::count(removed, "older checkpoint");
+        say(format_args!("retention removed {number} meanwhile (`parhelia log --kind checkpoint.deleted`)"));
     }
     if !wanted.is_quiet || has_failed {
         say(format_args!("the agent {reason}. To go on: parhelia session resume {}", wanted.current.session));

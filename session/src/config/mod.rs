@@ -134,13 +134,25 @@ pub struct Retention {
     pub automatic: bool,
     /// How many of a session are kept at least.
     pub keep_last: u64,
-    /// How old one may become, in hours.
+    /// Of how many hours the newest is kept at least.
+    pub keep_hourly: u64,
+    /// Of how many days.
+    pub keep_daily: u64,
+    /// Of how many weeks.
+    pub keep_weekly: u64,
+    /// Of how many months.
+    pub keep_monthly: u64,
+    /// Of how many years.
+    pub keep_yearly: u64,
+    /// How old one of an agent's session may become, in hours.
     pub max_age_hours: u64,
+    /// How old one of a folder may become that no agent has worked in, in hours.
+    pub folder_max_age_hours: u64,
     /// Whether those at a task's end are kept for good.
     pub keep_complete: bool,
     /// Whether those at an error are kept for good.
     pub keep_error: bool,
-    /// For how long every periodic checkpoint is kept, in hours.
+    /// For how long every checkpoint is kept, in hours.
     pub all_hours: u64,
     /// For how long one an hour is kept, in hours; later one a day.
     pub hourly_hours: u64,

@@ -1,9 +1,6 @@
 //! The workspace of a session that is resumed: kept where it lives, made again where it is gone.
 
-use std::{
-    os::{fd::AsFd, unix::ffi::OsStrExt},
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use parhelia_store::{
     Store,
@@ -13,6 +10,7 @@ use parhelia_store::{
     restore::{self, Options, Report},
 };
 
+use super::place::is_gone;
 use crate::error::{Error, IoContext, Result};
 
 /// What became of the workspace.
@@ -38,20 +36,7 @@ pub fn bring_back(
     workspace: &Path,
     progress: &dyn Progress,
 ) -> Result<Workspace> {
-    let is_gone = match std::fs::read_dir(workspace) {
-        // What a restore left half done that was killed does not count.
-        Ok(entries) => {
-            let folder = std::fs::File::open(workspace).map_err(|source| Error::Io {
-                action: "open the workspace",
-                path: workspace.to_owned(),
-                source,
-            })?;
-            let pins = store.layout().pins();
-            entries.flatten().all(|entry| restore::is_being_built(folder.as_fd(), entry.file_name().as_bytes(), &pins))
-        }
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => true,
-        Err(source) => return Err(Error::Io { action: "open the workspace", path: workspace.to_owned(), source }),
-    };
+    let is_gone = is_gone(store, workspace)?;
     let Some(checkpoint) = checkpoint else {
         return match is_gone {
             false => Ok(Workspace::Kept),

@@ -2,14 +2,15 @@
 
 use std::collections::HashSet;
 
-use jiff::Timestamp;
+use jiff::{Timestamp, tz::TimeZone};
 use parhelia_store::{
     fold::{ApprovalStatus, Marks},
     record::{Checkpoint, Trigger},
 };
 use serde::Serialize;
 
-use super::Policy;
+use super::{Policy, calendar::Periods};
+use crate::resume::is_safety;
 
 pub use parhelia_store::record::SAFETY;
 
@@ -17,18 +18,24 @@ pub use parhelia_store::record::SAFETY;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kept {
-    /// Its session's newest, or the one that the next one follows.
+    /// Its session's newest, with or without safety checkpoints, or the one that the next one follows.
     Latest,
+    /// The parent of its session's head.
+    Parent,
     /// Somebody approved it.
     Approved,
     /// It has a tag.
     Tagged,
     /// It is linked to an issue.
     Linked,
+    /// A run was resumed from it.
+    ResumedFrom,
     /// A rollback is under way that needs it, or may be undone with it.
     RolledBack,
     /// Something reads it right now, such as a mount.
     InUse,
+    /// Somebody asked for it, with a message.
+    Message,
     /// A task was done.
     Complete,
     /// Something failed.
@@ -37,7 +44,11 @@ pub enum Kept {
     Safety,
     /// One of the last of its session.
     Recent,
-    /// The newest of its hour or day, or too young to be thinned.
+    /// The newest of an hour, day, week, month or year that the calendar keeps.
+    Calendar,
+    /// Too young to be thinned.
+    Young,
+    /// The newest of its hour or day.
     Thinned,
     /// It was not made at an interval or between turns, and so is not thinned: somebody asked for it, detached, or ended the agent.
     NotPeriodic,
@@ -46,22 +57,27 @@ pub enum Kept {
 impl Kept {
     /// Whether not even a store that is too large makes it go.
     pub fn is_protected(self) -> bool {
-        !matches!(self, Kept::Recent | Kept::Thinned | Kept::NotPeriodic)
+        !matches!(self, Kept::Recent | Kept::Calendar | Kept::Young | Kept::Thinned | Kept::NotPeriodic)
     }
 
     /// In words.
     pub fn text(self) -> &'static str {
         match self {
             Kept::Latest => "the latest of its session",
+            Kept::Parent => "the one before the latest of its session",
             Kept::Approved => "approved",
             Kept::Tagged => "tagged",
             Kept::Linked => "linked to an issue",
+            Kept::ResumedFrom => "a run was resumed from it",
             Kept::RolledBack => "needed by a rollback, or to undo it",
             Kept::InUse => "in use",
+            Kept::Message => "made by hand, with a message",
             Kept::Complete => "made when a task was done",
             Kept::Error => "made when something failed",
             Kept::Safety => "a safety checkpoint",
             Kept::Recent => "one of the last of its session",
+            Kept::Calendar => "kept by the calendar",
+            Kept::Young => "too young to be thinned",
             Kept::Thinned => "the newest of its time",
             Kept::NotPeriodic => "no periodic one, not too old",
         }
@@ -72,8 +88,10 @@ impl Kept {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Removed {
-    /// It is older than any may be.
+    /// It is older than the maximum age.
     TooOld,
+    /// No rule keeps it, where rules say what is kept.
+    NoRule,
     /// A newer one of its hour or day is kept.
     Thinned,
     /// The store was larger than it may be.
@@ -85,6 +103,7 @@ impl Removed {
     pub fn text(self) -> &'static str {
         match self {
             Removed::TooOld => "older than the maximum age",
+            Removed::NoRule => "no rule keeps it",
             Removed::Thinned => "a newer one of its time is kept",
             Removed::StoreTooLarge => "the store was larger than it may be",
         }
@@ -96,6 +115,8 @@ pub(super) struct About<'a> {
     pub(super) checkpoint: &'a Checkpoint,
     pub(super) marks: &'a Marks,
     pub(super) is_latest: bool,
+    pub(super) is_parent: bool,
+    pub(super) is_resumed: bool,
     pub(super) is_rolled_back: bool,
     pub(super) is_used: bool,
 }
@@ -108,13 +129,18 @@ impl About<'_> {
 
     fn needed(&self) -> Option<Kept> {
         let approved = self.marks.approval.as_ref().is_some_and(|approval| approval.status == ApprovalStatus::Approved);
+        let record = &self.checkpoint.record;
+        let has_message = record.message.as_ref().is_some_and(|message| !message.trim().is_empty());
         let reasons = [
             (self.is_latest, Kept::Latest),
+            (self.is_parent, Kept::Parent),
             (approved, Kept::Approved),
             (!self.marks.tags.is_empty(), Kept::Tagged),
             (!self.marks.links.is_empty(), Kept::Linked),
+            (self.is_resumed, Kept::ResumedFrom),
             (self.is_rolled_back, Kept::RolledBack),
             (self.is_used, Kept::InUse),
+            (has_message && record.trigger == Trigger::Manual && !is_safety(self.checkpoint), Kept::Message),
         ];
         reasons.into_iter().find(|(holds, _)| *holds).map(|(_, kept)| kept)
     }
@@ -123,49 +149,101 @@ impl About<'_> {
 /// Judges the checkpoints of one session, newest first.
 pub(super) struct Thinning<'a> {
     policy: &'a Policy,
+    /// The age from which checkpoints go; 0 where none does.
+    max_age_hours: u64,
     now: Timestamp,
     recent: u64,
+    periods: Periods,
     taken: HashSet<(bool, i64)>,
 }
 
 impl<'a> Thinning<'a> {
-    pub(super) fn new(policy: &'a Policy, now: Timestamp) -> Self {
-        Thinning { policy, now, recent: 0, taken: HashSet::new() }
+    pub(super) fn new(policy: &'a Policy, is_agents: bool, now: Timestamp, zone: TimeZone) -> Self {
+        let max_age_hours = if is_agents { policy.max_age_hours } else { policy.folder_max_age_hours };
+        Thinning { policy, max_age_hours, now, recent: 0, periods: Periods::new(&policy.calendar, zone), taken: HashSet::new() }
     }
 
     pub(super) fn judge(&mut self, about: &About<'_>) -> Result<Kept, Removed> {
         let record = &about.checkpoint.record;
         // What lies in the future, by a clock that was wrong, is new.
         let age_hours = self.now.duration_since(record.created_at).as_hours().max(0) as u64;
-        let is_old = age_hours >= self.policy.max_age_hours;
-        if let Some(kept) = self.protected(about, is_old) {
+        // Those that are kept anyway count as well: the last five are five.
+        let by_number = self.by_number(about.checkpoint);
+        if let Some(kept) = self.protected(about, age_hours) {
             return Ok(kept);
         }
-        if is_old {
+        let by_time = self.by_time(about.checkpoint, age_hours);
+        if let Some(kept) = by_number {
+            return Ok(kept);
+        }
+        if is_reached(age_hours, self.max_age_hours) {
             return Err(Removed::TooOld);
         }
-        let is_periodic = record.trigger == Trigger::Periodic;
-        let hour = record.created_at.as_second().div_euclid(3600);
-        let by_hour = age_hours < self.policy.hourly_hours;
-        // Another one beside them is no reason to keep fewer of those that are thinned.
-        let is_first = is_periodic && self.taken.insert((by_hour, if by_hour { hour } else { hour.div_euclid(24) }));
-        if self.recent < self.policy.keep_last && !record.fenced {
-            self.recent += 1;
-            return Ok(Kept::Recent);
+        match (by_time, self.policy.removes_the_rest()) {
+            (Some(By::Age), _) => Ok(Kept::Young),
+            (Some(By::Hour), _) | (Some(By::Day), false) => Ok(Kept::Thinned),
+            // One of each day, without an end, is what a calendar puts an end to.
+            (Some(By::Day) | None, true) => Err(Removed::NoRule),
+            (None, false) if record.trigger == Trigger::Periodic => Err(Removed::Thinned),
+            (None, false) => Ok(Kept::NotPeriodic),
         }
-        if !is_periodic {
-            return Ok(Kept::NotPeriodic);
-        }
-        if is_first || age_hours < self.policy.all_hours { Ok(Kept::Thinned) } else { Err(Removed::Thinned) }
     }
 
-    fn protected(&self, about: &About<'_>, is_old: bool) -> Option<Kept> {
+    /// What needs it, and what is kept because of what it was made for.
+    fn protected(&self, about: &About<'_>, age_hours: u64) -> Option<Kept> {
         let record = &about.checkpoint.record;
+        // Of folders that have no maximum age, safety checkpoints are needed no longer than elsewhere.
+        let safety_hours = if self.max_age_hours > 0 { self.max_age_hours } else { self.policy.max_age_hours };
         let reasons = [
             (self.policy.keep_complete && record.trigger == Trigger::Complete, Kept::Complete),
             (self.policy.keep_error && record.trigger == Trigger::Error, Kept::Error),
-            (!is_old && record.trigger_detail.as_deref() == Some(SAFETY), Kept::Safety),
+            (is_safety(about.checkpoint) && !is_reached(age_hours, safety_hours), Kept::Safety),
         ];
         about.needed().or_else(|| reasons.into_iter().find(|(holds, _)| *holds).map(|(_, kept)| kept))
     }
+
+    /// The rules that know no age. What is beside the session's history, fenced or made for safety, takes no place in them.
+    fn by_number(&mut self, checkpoint: &Checkpoint) -> Option<Kept> {
+        let record = &checkpoint.record;
+        if record.fenced || is_safety(checkpoint) {
+            return None;
+        }
+        let by_calendar = self.periods.take(record.created_at);
+        if self.recent < self.policy.keep_last {
+            self.recent += 1;
+            return Some(Kept::Recent);
+        }
+        by_calendar.then_some(Kept::Calendar)
+    }
+
+    /// What keeps it from being thinned, if anything does. Others beside them are no reason to keep fewer periodic ones.
+    fn by_time(&mut self, Checkpoint { record, .. }: &Checkpoint, age_hours: u64) -> Option<By> {
+        let hour = record.created_at.as_second().div_euclid(3600);
+        let by_hour = age_hours < self.policy.hourly_hours;
+        let is_periodic = record.trigger == Trigger::Periodic;
+        let is_first = is_periodic && self.taken.insert((by_hour, if by_hour { hour } else { hour.div_euclid(24) }));
+        let is_young = age_hours < self.policy.all_hours && (is_periodic || self.policy.removes_the_rest());
+        match (is_young, is_first, by_hour) {
+            (true, ..) => Some(By::Age),
+            (false, true, true) => Some(By::Hour),
+            (false, true, false) => Some(By::Day),
+            _ => None,
+        }
+    }
+}
+
+/// What keeps a checkpoint from being thinned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    /// It is young.
+    Age,
+    /// It is the newest of its hour.
+    Hour,
+    /// It is the newest of its day, without an end.
+    Day,
+}
+
+/// Whether an age has reached a limit. 0 is no limit.
+fn is_reached(age_hours: u64, limit_hours: u64) -> bool {
+    limit_hours > 0 && age_hours >= limit_hours
 }

@@ -27,23 +27,39 @@ fn checkpoint(n: u64, minutes: i64, trigger: &str) -> Checkpoint {
     Checkpoint::decode(n + 1, record.to_string()).unwrap()
 }
 
-/// Which of some checkpoints, given in order of commit, stay at a minute.
-fn kept(policy: &Policy, checkpoints: &[Checkpoint], minute: i64) -> Vec<Option<Kept>> {
+fn with_message(mut checkpoint: Checkpoint, message: &str) -> Checkpoint {
+    checkpoint.record.message = Some(message.into());
+    checkpoint
+}
+
+/// What becomes of some checkpoints, given in order of commit, at a minute.
+fn judged(policy: &Policy, is_agents: bool, checkpoints: &[Checkpoint], minute: i64) -> Vec<Result<Kept, Removed>> {
     let now = Timestamp::from_second(START + minute * 60).unwrap();
-    let mut thinning = keep::Thinning::new(policy, now);
+    let mut thinning = keep::Thinning::new(policy, is_agents, now, TimeZone::UTC);
     let marks = Marks::default();
     let mut out: Vec<_> = checkpoints
         .iter()
         .rev()
         .enumerate()
         .map(|(i, checkpoint)| {
-            thinning
-                .judge(&keep::About { checkpoint, marks: &marks, is_latest: i == 0, is_rolled_back: false, is_used: false })
-                .ok()
+            thinning.judge(&keep::About {
+                checkpoint,
+                marks: &marks,
+                is_latest: i == 0,
+                is_parent: false,
+                is_resumed: false,
+                is_rolled_back: false,
+                is_used: false,
+            })
         })
         .collect();
     out.reverse();
     out
+}
+
+/// Which of some checkpoints of an agent's session stay.
+fn kept(policy: &Policy, checkpoints: &[Checkpoint], minute: i64) -> Vec<Option<Kept>> {
+    judged(policy, true, checkpoints, minute).into_iter().map(Result::ok).collect()
 }
 
 fn none_kept_by_number() -> Policy {
@@ -66,9 +82,10 @@ fn all_of_an_hour_then_hourly_then_daily_then_none() {
 fn the_last_ones_stay_however_close_they_are() {
     let all: Vec<Checkpoint> = (0..50).map(|i| checkpoint(i, i as i64, "periodic")).collect();
     let stays = kept(&Policy::default(), &all, 300);
-    assert_eq!(stays.iter().filter(|kept| **kept == Some(Kept::Recent)).count(), 10);
+    // The latest is one of the ten.
+    assert_eq!(stays.iter().filter(|kept| **kept == Some(Kept::Recent)).count(), 9);
     assert_eq!(stays[49], Some(Kept::Latest));
-    assert!(stays[39..].iter().all(Option::is_some) && stays[..38].iter().all(Option::is_none));
+    assert!(stays[40..].iter().all(Option::is_some) && stays[..40].iter().all(Option::is_none));
 }
 
 #[test]
@@ -77,6 +94,7 @@ fn only_periodic_ones_are_thinned() {
         ["manual", "periodic", "detach", "periodic", "shutdown", "complete", "error", "periodic", "manual", "periodic"];
     let all: Vec<Checkpoint> = triggers.iter().enumerate().map(|(i, t)| checkpoint(i as u64, 0, t)).collect();
     let policy = Policy { keep_complete: false, keep_error: false, ..none_kept_by_number() };
+    assert!(kept(&policy, &all, 30).iter().all(Option::is_some), "all of the first hour stay");
     let not = Some(Kept::NotPeriodic);
     let hours_later = kept(&policy, &all, 5 * 60);
     // Of the hour one periodic checkpoint stays, whatever else was made in it.
@@ -84,8 +102,115 @@ fn only_periodic_ones_are_thinned() {
     assert!(all.iter().zip(&hours_later).all(|(c, kept)| c.record.trigger == Trigger::Periodic || !kept.unwrap().is_protected()));
     let too_old = kept(&policy, &all, 169 * 60);
     assert_eq!(too_old.iter().flatten().collect::<Vec<_>>(), [&Kept::Latest]);
-    let numbered = kept(&Policy { keep_last: 2, ..policy }, &all, 5 * 60);
+    let numbered = kept(&Policy { keep_last: 3, ..policy }, &all, 5 * 60);
     assert_eq!(numbered[7..], [Some(Kept::Recent), Some(Kept::Recent), Some(Kept::Latest)]);
+}
+
+const DAY: i64 = 24 * 60;
+
+#[test]
+fn number_and_calendar_win_over_age() {
+    let all: Vec<Checkpoint> = (0..6).map(|i| checkpoint(i, i as i64 * DAY, "manual")).collect();
+    let later = 100 * DAY;
+    assert_eq!(kept(&none_kept_by_number(), &all, later)[..5], [None; 5], "older than the age alone allows");
+    let numbered = kept(&Policy { keep_last: 3, ..Policy::default() }, &all, later);
+    assert_eq!(numbered, [None, None, None, Some(Kept::Recent), Some(Kept::Recent), Some(Kept::Latest)]);
+    let daily = Policy { calendar: Calendar { daily: 4, ..Calendar::default() }, ..none_kept_by_number() };
+    let by_day = judged(&daily, true, &all, later);
+    assert_eq!(by_day[..2], [Err(Removed::TooOld); 2]);
+    assert_eq!(by_day[2..], [Ok(Kept::Calendar), Ok(Kept::Calendar), Ok(Kept::Calendar), Ok(Kept::Latest)]);
+}
+
+#[test]
+fn a_folder_that_is_no_agents_has_no_age_unless_it_is_given_one() {
+    // One a week, for a year.
+    let all: Vec<Checkpoint> = (0..52).map(|i| checkpoint(i, i as i64 * 7 * DAY, "manual")).collect();
+    let later = 52 * 7 * DAY;
+    assert!(judged(&Policy::default(), false, &all, later).iter().all(Result::is_ok));
+    // Also where something makes them at intervals.
+    let periodic: Vec<Checkpoint> = (0..52).map(|i| checkpoint(i, i as i64 * 7 * DAY, "periodic")).collect();
+    assert!(judged(&Policy::default(), false, &periodic, later).iter().all(Result::is_ok));
+    let aged = judged(&Policy { folder_max_age_hours: 24 * 7 * 20, ..Policy::default() }, false, &all, later);
+    assert_eq!(aged.iter().filter(|judged| judged.is_ok()).count(), 19);
+    assert_eq!(aged[..33], [Err(Removed::TooOld); 33]);
+    assert_eq!(kept(&Policy::default(), &all, later).iter().flatten().count(), 10, "an agent's session has one");
+}
+
+#[test]
+fn a_rule_whose_number_is_0_is_off() {
+    let all: Vec<Checkpoint> = (0..30).map(|i| checkpoint(i, i as i64 * DAY, "manual")).collect();
+    let off = Policy {
+        keep_last: 0,
+        max_age_hours: 0,
+        folder_max_age_hours: 0,
+        all_hours: 0,
+        hourly_hours: 0,
+        max_store_bytes: 0,
+        ..Policy::default()
+    };
+    let years_later = 2000 * DAY;
+    for is_agents in [false, true] {
+        assert!(judged(&off, is_agents, &all, years_later).iter().all(Result::is_ok), "no rule removes anything");
+    }
+    let safety = |mut checkpoint: Checkpoint| {
+        checkpoint.record.trigger_detail = Some(SAFETY.into());
+        checkpoint
+    };
+    let all = [safety(checkpoint(0, 0, "manual")), checkpoint(1, 1, "manual")];
+    assert_eq!(kept(&off, &all, years_later), [Some(Kept::Safety), Some(Kept::Latest)]);
+    assert_eq!(kept(&Policy::default(), &all, 169 * 60), [None, Some(Kept::Latest)], "it is not one of the last ten");
+}
+
+#[test]
+fn what_no_rule_keeps_goes_where_a_calendar_or_a_number_is_asked_for() {
+    // Three a day for ten days, the second of each day with a message.
+    let all: Vec<Checkpoint> = (0..30).map(|i| checkpoint(i, (i / 3) as i64 * DAY + (i % 3) as i64 * 60, "manual")).collect();
+    let all: Vec<Checkpoint> =
+        all.into_iter().enumerate().map(|(i, c)| if i % 3 == 1 { with_message(c, "works") } else { c }).collect();
+    let now = 10 * DAY;
+    let count = |policy: &Policy, what: Result<Kept, Removed>| {
+        judged(policy, false, &all, now).into_iter().filter(|judged| *judged == what).count()
+    };
+    let five = Policy { keep_last: 5, ..Policy::default() };
+    assert_eq!(count(&five, Err(Removed::NoRule)), 0, "as a default it guards the last five, and says nothing of the others");
+    let five = Policy { only_kept: true, ..five };
+    // The latest, its message-bearing neighbour and three more; of the others, those with a message.
+    assert_eq!((count(&five, Ok(Kept::Message)), count(&five, Ok(Kept::Latest)), count(&five, Ok(Kept::Recent))), (10, 1, 2));
+    assert_eq!(count(&five, Err(Removed::NoRule)), 17);
+    let calendar = Calendar { daily: 7, weekly: 1, ..Calendar::default() };
+    let daily = Policy { calendar, ..none_kept_by_number() };
+    assert_eq!((count(&daily, Ok(Kept::Calendar)), count(&daily, Ok(Kept::Latest))), (6, 1));
+    assert_eq!(count(&daily, Err(Removed::NoRule)), 30 - 10 - 7);
+    // One of each day, without an end, is not what a calendar of seven days asks for; what is young stays.
+    let periodic: Vec<Checkpoint> = (0..30).map(|i| checkpoint(i, i as i64 * DAY, "periodic")).collect();
+    assert_eq!(judged(&daily, false, &periodic, 29 * DAY).iter().flatten().count(), 7);
+    let young: Vec<Checkpoint> = (0..9).map(|i| checkpoint(i, i as i64, "manual")).collect();
+    assert_eq!(judged(&daily, false, &young, 10).iter().flatten().count(), 9);
+    assert_eq!(judged(&daily, false, &young, 100).iter().flatten().count(), 1);
+}
+
+#[test]
+fn the_newest_of_a_period_is_what_the_clock_on_the_wall_says() {
+    let zone = TimeZone::get("Europe/Berlin").unwrap();
+    let taken = |calendar: Calendar, times: &[&str]| -> Vec<bool> {
+        let mut periods = calendar::Periods::new(&calendar, zone.clone());
+        times.iter().map(|time| periods.take(time.parse().unwrap())).collect()
+    };
+    // 23:30 UTC is the next day in Berlin.
+    let days = ["2026-01-02T23:30:00Z", "2026-01-02T22:30:00Z", "2026-01-01T22:30:00Z", "2026-01-01T12:00:00Z"];
+    assert_eq!(taken(Calendar { daily: 2, ..Calendar::default() }, &days), [true, true, false, false]);
+    // The hour that comes twice in October.
+    let hours = ["2026-10-25T01:30:00Z", "2026-10-25T01:10:00Z", "2026-10-25T00:30:00Z", "2026-10-24T23:30:00Z"];
+    assert_eq!(taken(Calendar { hourly: 3, ..Calendar::default() }, &hours), [true, false, true, true]);
+    // The first days of 2027 are in the last week of 2026.
+    let weeks = ["2027-01-03T12:00:00Z", "2026-12-28T12:00:00Z", "2026-12-27T12:00:00Z"];
+    assert_eq!(taken(Calendar { weekly: 9, ..Calendar::default() }, &weeks), [true, false, true]);
+    assert_eq!(taken(Calendar { yearly: 9, ..Calendar::default() }, &weeks), [true, true, false]);
+    let months = ["2026-12-28T12:00:00Z", "2025-12-28T12:00:00Z", "2025-12-27T12:00:00Z"];
+    assert_eq!(taken(Calendar { monthly: 9, ..Calendar::default() }, &months), [true, true, false]);
+    // A clock that was set back leaves a period apart; it is one all the same.
+    let stepped = ["2026-05-02T12:00:00Z", "2026-05-03T12:00:00Z", "2026-05-02T11:00:00Z"];
+    assert_eq!(taken(Calendar { daily: 9, ..Calendar::default() }, &stepped), [true, true, false]);
 }
 
 #[test]
@@ -93,21 +218,23 @@ fn completions_and_errors_stay_unless_the_policy_says_otherwise() {
     let all: Vec<Checkpoint> =
         ["complete", "error", "periodic", "periodic"].iter().enumerate().map(|(i, t)| checkpoint(i as u64, 0, t)).collect();
     let later = 400 * 60;
-    let keeping = kept(&Policy::default(), &all, later);
+    let keeping = kept(&none_kept_by_number(), &all, later);
     assert_eq!(keeping, [Some(Kept::Complete), Some(Kept::Error), None, Some(Kept::Latest)]);
-    let dropping = Policy { keep_complete: false, keep_error: false, ..Policy::default() };
+    let dropping = Policy { keep_complete: false, keep_error: false, ..none_kept_by_number() };
     assert_eq!(kept(&dropping, &all, later), [None, None, None, Some(Kept::Latest)]);
 }
 
 proptest! {
     /// Pruning again at the same time removes nothing more, and what stays later is part of what stays now.
     #[test]
-    fn retention_is_stable(made in proptest::collection::vec((0i64..20_000, 0usize..12), 1..60), now in 20_000i64..40_000, step in 0i64..5000) {
+    fn retention_is_stable(made in proptest::collection::vec((0i64..20_000, 0usize..12), 1..60), now in 20_000i64..40_000,
+        step in 0i64..5000, calendar in proptest::array::uniform3(0u64..4), only_kept: bool) {
         let mut made = made;
         made.sort_unstable();
         let trigger = |i: usize| Trigger::ALL.get(i).copied().unwrap_or(Trigger::Periodic).name();
         let all: Vec<Checkpoint> = made.iter().enumerate().map(|(i, (m, t))| checkpoint(i as u64, *m, trigger(*t))).collect();
-        let policy = Policy { keep_last: 3, ..Policy::default() };
+        let calendar = Calendar { hourly: calendar[0], daily: calendar[1], weekly: calendar[2], ..Calendar::default() };
+        let policy = Policy { keep_last: 3, calendar, only_kept, ..Policy::default() };
         let stays = |checkpoints: &[Checkpoint], now| -> Vec<Checkpoint> {
             let kept = kept(&policy, checkpoints, now);
             checkpoints.iter().zip(kept).filter(|(_, kept)| kept.is_some()).map(|(c, _)| c.clone()).collect()
@@ -146,9 +273,24 @@ impl Fixture {
         create::run(&self.store, &options, &()).unwrap().checkpoint.record.id
     }
 
-    fn say(&self, kind: &str, id: Ulid, data: serde_json::Value) {
-        let event = NewEvent { data: data.as_object().unwrap().clone(), ..NewEvent::new(kind, id.to_string(), Actor::default()) };
+    fn append(&self, kind: &str, subject: &str, data: serde_json::Value) {
+        let event = NewEvent { data: data.as_object().unwrap().clone(), ..NewEvent::new(kind, subject, Actor::default()) };
         self.store.append_events(&[event], &()).unwrap();
+    }
+
+    fn say(&self, kind: &str, id: Ulid, data: serde_json::Value) {
+        self.append(kind, &id.to_string(), data);
+    }
+
+    /// A checkpoint made by hand, with a message.
+    fn by_hand(&self, session: &str, message: &str) -> Ulid {
+        let options = Options {
+            workspace: self.workspace.clone(),
+            session: session.into(),
+            message: Some(message.into()),
+            ..Options::default()
+        };
+        create::run(&self.store, &options, &()).unwrap().checkpoint.record.id
     }
 
     fn ids(&self) -> Vec<Ulid> {
@@ -165,10 +307,16 @@ fn what_somebody_needs_stays_and_each_session_keeps_its_latest() {
     let f = fixture();
     let periodic = |session| f.create(session, Trigger::Periodic, None);
     let (approved, tagged, linked, used) = (periodic("a"), periodic("a"), periodic("a"), periodic("a"));
+    let resumed = periodic("a");
+    let started = json!({ "session": "a", "epoch": 1, "resumed_from": resumed.to_string() });
+    f.append(kind::RUN_STARTED, "r1", started);
+    let (message, silent) = (f.by_hand("a", "it works"), f.by_hand("a", " "));
     let safety = f.create("a", Trigger::Manual, Some("safety"));
-    let gone = [periodic("a"), periodic("a")];
-    let rejected = periodic("a");
+    let (gone, rejected) = ([periodic("a"), periodic("a")], periodic("a"));
+    // The newest of its day, as long as it is not too old.
+    let newest = periodic("a");
     let (latest, other) = (periodic("a"), periodic("b"));
+    let last_safety = f.create("a", Trigger::Manual, Some("safety"));
     f.say(kind::CHECKPOINT_DECIDED, approved, json!({"status": "approved"}));
     f.say(kind::CHECKPOINT_DECIDED, rejected, json!({"status": "rejected"}));
     f.say(kind::CHECKPOINT_TAGGED, tagged, json!({"tag": "stable"}));
@@ -178,12 +326,12 @@ fn what_somebody_needs_stays_and_each_session_keeps_its_latest() {
     let policy = Policy { keep_last: 1, ..Policy::default() };
     let actor = Actor { user: None, via: "retention".into() };
     let day = prune(&f.store, &policy, None, &actor, in_hours(40), &()).unwrap();
-    assert!(
-        !day.removed.is_empty() && day.removed.iter().all(|(c, why)| gone.contains(&c.record.id) && *why == Removed::Thinned)
-    );
-    assert!(f.ids().contains(&safety));
+    let removed: Vec<_> = day.removed.iter().map(|(c, why)| (c.record.id, *why)).rev().collect();
+    assert_eq!(removed, [gone[0], gone[1], rejected].map(|id| (id, Removed::Thinned)));
+    assert!([safety, silent, newest].iter().all(|id| f.ids().contains(id)));
     prune(&f.store, &policy, None, &actor, in_hours(1000), &()).unwrap();
-    assert_eq!(f.ids(), [approved, tagged, linked, used, latest, other]);
+    // The newest is held whichever of the two kinds is asked for.
+    assert_eq!(f.ids(), [approved, tagged, linked, used, resumed, message, latest, other, last_safety]);
     let deleted = f.store.view().marks(safety).unwrap().deleted.unwrap();
     assert_eq!(deleted.reason.as_deref(), Some(Removed::TooOld.text()));
 }
@@ -196,6 +344,20 @@ fn what_latest_names_stays_beside_a_newer_safety_checkpoint() {
     let policy = Policy { keep_last: 0, ..Policy::default() };
     prune(&f.store, &policy, None, &Actor::default(), in_hours(1000), &()).unwrap();
     assert_eq!(f.ids(), [latest, safety]);
+}
+
+#[test]
+fn the_parent_of_a_head_that_went_back_stays() {
+    let f = fixture();
+    let ids: Vec<Ulid> = (0..5).map(|_| f.create("a", Trigger::Periodic, None)).collect();
+    f.append(kind::RUN_STARTED, "r1", json!({ "session": "a", "epoch": 1 }));
+    f.append(kind::SESSION_HEAD, "a", json!({ "checkpoint": ids[2].to_string() }));
+    let policy = none_kept_by_number();
+    let plan = plan(&f.store, &policy, None, in_hours(1000)).unwrap();
+    let kept: Vec<_> = plan.keep.iter().map(|(c, why)| (c.record.id, *why)).collect();
+    assert_eq!(kept, [(ids[4], Kept::Latest), (ids[2], Kept::Latest), (ids[1], Kept::Parent)]);
+    prune(&f.store, &policy, None, &Actor::default(), in_hours(1000), &()).unwrap();
+    assert_eq!(f.ids(), [ids[1], ids[2], ids[4]]);
 }
 
 /// A megabyte that nothing else has.
@@ -223,8 +385,8 @@ fn a_store_that_is_too_large_loses_its_oldest() {
     // What is protected stays, and the report says by how much that is too much.
     let policy = Policy { max_store_bytes: 1000, ..Policy::default() };
     let report = prune(&f.store, &policy, None, &actor, Timestamp::now(), &()).unwrap();
-    assert_eq!(f.ids(), [ids[0], ids[5]]);
-    assert!(report.excess_bytes() > 2 << 20 && report.protected.values().sum::<u64>() == 2, "{report:?}");
+    assert_eq!(f.ids(), [ids[0], ids[4], ids[5]]);
+    assert!(report.excess_bytes() > 2 << 20 && report.protected.values().sum::<u64>() == 3, "{report:?}");
 }
 
 #[test]
@@ -259,13 +421,14 @@ fn a_limit_is_not_given_up_while_anything_may_go() {
         fs::write(f.workspace.join("file"), &noise(100 + i)[..20_000]).unwrap();
         f.create(if i % 2 == 0 { "a" } else { "b" }, Trigger::Periodic, None);
     }
-    let last = f.ids()[10..].to_vec();
+    // The latest of both, and their parents.
+    let last = f.ids()[8..].to_vec();
     let policy = Policy { max_store_bytes: 1 << 20, ..Policy::default() };
     let foretold = forecast(&f.store, &policy, None, Timestamp::now(), &()).unwrap();
     assert!(foretold.plan.remove.iter().all(|(_, why)| *why == Removed::StoreTooLarge), "{foretold:?}");
     let report = prune(&f.store, &policy, Some("a"), &Actor::default(), Timestamp::now(), &()).unwrap();
     assert_eq!(f.ids(), last);
-    assert_eq!((report.kept, &report.protected), (2, &BTreeMap::from([(Kept::Latest.text(), 2)])));
+    assert_eq!((report.kept, &report.protected), (4, &BTreeMap::from([(Kept::Latest.text(), 2), (Kept::Parent.text(), 2)])));
     assert!(report.excess_bytes() > 0);
 }
 

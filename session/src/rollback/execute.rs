@@ -26,7 +26,7 @@ use crate::{
     error::{Error, Result},
     git::Repository,
     overwrite,
-    resume::{aside, put_back},
+    resume::{aside, ensure_place, move_to, put_back},
     retention::SAFETY,
     run::{self, Conversation, life},
 };
@@ -71,6 +71,10 @@ pub fn execute(
     progress: &dyn Progress,
 ) -> Result<Done> {
     let target = wanted.target;
+    if wanted.recreate {
+        // Somebody has said that this is the workspace by now, whatever it was before.
+        move_to(store, &look.session, &look.workspace, true, actor)?;
+    }
     let safety = safety(store, look, wanted, actor, progress)?;
     whole(store, target, Some(&safety), progress)?;
     let omitted = store.omissions(&safety)?.into_iter().filter(|omission| omission.reason != Reason::Changing);
@@ -86,6 +90,7 @@ pub fn execute(
     let intent = Intent {
         target: target.record.id,
         safety: safety.record.id,
+        sequence: Some(safety.sequence),
         head: look.session.head,
         head_after: match undone {
             None => target.record.id,
@@ -243,6 +248,9 @@ pub fn finish(store: &Store, session: &Session, actor: &Actor, tell: &dyn Fn(&st
             session.id, intent.target, other.id
         )));
     }
+    if session.workspace.as_ref().is_some_and(|place| place.folder() == intent.workspace) {
+        ensure_place(store, session)?;
+    }
     let (target, safety) = (existing(store, intent.target)?, existing(store, intent.safety)?);
     if let Some(reason) = gone_on(store, session, &intent, safety.as_ref())? {
         intent::clear(store, &session.id, &intent, false, actor)?;
@@ -286,12 +294,14 @@ pub fn finish(store: &Store, session: &Session, actor: &Actor, tell: &dyn Fn(&st
 
 /// What says that somebody has worked on since a rollback was interrupted: a newer checkpoint, or git.
 fn gone_on(store: &Store, session: &Session, intent: &Intent, safety: Option<&Checkpoint>) -> Result<Option<String>> {
+    // Where nobody knows any more when it began, whatever is there counts: work is worth more than the rollback.
+    let began = intent.sequence.or(safety.map(|safety| safety.sequence)).unwrap_or(0);
     let is_newer = |found: &&Checkpoint| {
         let record = &found.record;
-        let is_safety = record.is_safety();
-        record.session == session.id && record.id > intent.safety && !is_safety && !record.fenced
+        record.session == session.id && found.sequence > began && !record.is_safety() && !record.fenced
     };
-    if let Some(newer) = store.view().checkpoints()?.iter().filter(is_newer).max_by_key(|found| found.record.id) {
+    // In the order of commits: ids follow a clock, which may have been set back.
+    if let Some(newer) = store.view().checkpoints()?.iter().rev().find(is_newer) {
         return Ok(Some(format!("work has gone on since, up to checkpoint {}", newer.id())));
     }
     let git = safety.and_then(|safety| safety.record.git.as_ref());

@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// The field of a session that holds the intent of a rollback under way.
-const INTENT: &str = "rollback";
+pub(crate) const INTENT: &str = "rollback";
 /// The field of a session that holds the last rollback.
 const LAST: &str = "last_rollback";
 
@@ -35,6 +35,9 @@ pub struct Intent {
     pub target: Ulid,
     /// What it was before.
     pub safety: Ulid,
+    /// Commit sequence of that: what came later is told by it, not by ids, which follow a clock.
+    #[serde(default)]
+    pub sequence: Option<u64>,
     /// The session's head before.
     pub head: Option<Ulid>,
     /// The session's head afterwards.
@@ -65,6 +68,9 @@ pub struct Last {
     pub target: Ulid,
     /// What it was before; undoing goes back to this.
     pub safety: Ulid,
+    /// Commit sequence of that.
+    #[serde(default)]
+    pub sequence: Option<u64>,
     /// The session's head before.
     pub head: Option<Ulid>,
     /// Whether the conversation went back, too.
@@ -83,9 +89,34 @@ pub fn open(session: &Session) -> Option<Intent> {
     field(session, INTENT)
 }
 
+/// The rollback that is under way in a session, as it goes on in a workspace that was moved.
+pub(crate) fn moved_with(session: &Session, workspace: &Path) -> Option<Intent> {
+    open(session).map(|intent| Intent { workspace: workspace.to_owned(), ..intent })
+}
+
 /// The last rollback of a session.
 pub fn last(session: &Session) -> Option<Last> {
     field(session, LAST)
+}
+
+/// The one of these sessions whose rollback, done or interrupted, began last in the order of commits: ids and times follow clocks, which may
+/// be set back.
+pub fn last_rolled_back(store: &Store, sessions: Vec<Session>) -> Result<Option<Session>> {
+    let view = store.view();
+    let mut found: Option<(u64, Session)> = None;
+    for session in sessions {
+        let newest = open(&session).map(|intent| (intent.safety, intent.sequence));
+        let Some((safety, sequence)) = newest.or_else(|| last(&session).map(|last| (last.safety, last.sequence))) else {
+            continue;
+        };
+        // Earlier releases did not note the sequence.
+        let of_safety = || Ok::<_, Error>(view.checkpoint(safety)?.map_or(0, |checkpoint| checkpoint.sequence));
+        let sequence = sequence.map_or_else(of_safety, Ok)?;
+        if found.as_ref().is_none_or(|(newest, _)| sequence > *newest) {
+            found = Some((sequence, session));
+        }
+    }
+    Ok(found.map(|(_, session)| session))
 }
 
 /// Checkpoints of a session that a rollback needs which is under way, or which may be undone.
@@ -110,6 +141,7 @@ pub(super) fn clear(store: &Store, session: &str, intent: &Intent, is_done: bool
         let last = Last {
             target: intent.target,
             safety: intent.safety,
+            sequence: intent.sequence,
             head: intent.head,
             with_conversation: intent.conversation.is_some(),
             conversation: intent.conversation_before.clone(),

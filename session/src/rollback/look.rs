@@ -23,7 +23,7 @@ use crate::{
     error::{Error, Result},
     git,
     process::canonical,
-    resume::{held, position, state_json},
+    resume::{ensure_place, held, position, state_json},
     run::{self, Life},
     transcript::Located,
 };
@@ -42,6 +42,8 @@ pub struct Wanted<'a> {
     pub stop: bool,
     /// Whether nothing will be done, so that a live agent is only named.
     pub dry_run: bool,
+    /// Whether a workspace that is empty is filled, though its disk seems not to be mounted, or it seems to have been moved.
+    pub recreate: bool,
     /// The agent's folder, where there is one.
     pub config: Option<PathBuf>,
     /// What is configured for the session's workspace.
@@ -156,6 +158,9 @@ pub fn look(store: &Store, wanted: &Wanted<'_>) -> Result<Look> {
     let Some(session) = store.view().session(&target.record.session)? else {
         return refuse(format!("checkpoint {} belongs to no session", target.id()));
     };
+    if !wanted.recreate {
+        ensure_place(store, &session)?;
+    }
     let place = session.workspace.as_ref().map(Place::folder).unwrap_or_default();
     let workspace = place.canonicalize().map_err(|source| Error::Io { action: "open the workspace", path: place, source })?;
     let mut look = Look {

@@ -155,6 +155,6 @@ pub fn incomplete(store: &Store, workspace: &Path, but: &str) -> Result<Vec<Sess
             found.push(session);
         }
     }
-    found.sort_by_key(|session| std::cmp::Reverse(session.changed_at));
+    found.sort_by_key(|session| std::cmp::Reverse(session.changed_sequence));
     Ok(found)
 }

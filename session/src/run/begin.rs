@@ -2,14 +2,13 @@
 
 use std::{
     ffi::OsString,
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
 use parhelia_store::{
     Store,
     event::{Actor, NewEvent, kind},
-    fold::{Goal, Status, Tmux},
+    fold::{Goal, Place, Status, Tmux},
     id::Ulid,
     name,
 };
@@ -126,8 +125,8 @@ fn fields(begin: &Begin) -> Result<serde_json::Map<String, Value>> {
 }
 
 fn place(workspace: &Path) -> Value {
-    let inode = std::fs::metadata(workspace).ok().map(|metadata| metadata.ino());
-    json!({ "path": name::display(workspace.as_os_str().as_encoded_bytes()), "inode": inode })
+    let path = name::display(workspace.as_os_str().as_encoded_bytes());
+    json!(Place::of(workspace).unwrap_or(Place { path, ..Place::default() }))
 }
 
 /// A conversation that its session goes on with: from here on the last one of it.

@@ -99,7 +99,7 @@ pub fn of_conversation(store: &Store, conversation: &str) -> Result<Option<(Sess
     let view = store.view();
     let knows = |session: &Session| session.conversations.iter().any(|found| found.id == conversation);
     let mut sessions: Vec<Session> = view.sessions()?.into_iter().filter(knows).collect();
-    sessions.sort_by_key(|session| session.changed_at);
+    sessions.sort_by_key(|session| session.changed_sequence);
     let Some(session) = sessions.pop() else { return Ok(None) };
     let run = session.run.as_deref().map(|id| view.run(id)).transpose()?.flatten();
     // Of a run whose process nobody knows it is not known that it is dead; another machine's is not the one that is asked about here.

@@ -1,6 +1,6 @@
 //! To which session a checkpoint belongs, and what becomes of that with it.
 
-use std::{fs, os::unix::fs::MetadataExt, path::Path};
+use std::{fs, os::unix::fs::MetadataExt};
 
 use serde_json::json;
 
@@ -22,10 +22,20 @@ pub struct Belonging {
 }
 
 impl Belonging {
-    /// Fails where the session has a workspace elsewhere. One that was moved, or is gone, is no reason to refuse.
+    /// Fails where the session has a workspace elsewhere, or its disk is not mounted. One that was moved, or is gone, is no reason to
+    /// refuse.
     pub fn check(&self, view: &View, session: &str) -> Result<()> {
         let known = view.session(session)?.and_then(|session| session.workspace);
         let (Some(known), Some(place)) = (known, &self.place) else { return Ok(()) };
+        if known.path == place.path
+            && is_empty(&known)
+            && let Some(lost) = known.lost()
+        {
+            return Err(Error::Invalid(format!(
+                "{} is empty, and {lost}: mount that, or record with `parhelia session move` where session {session} works now",
+                known.path
+            )));
+        }
         let folder = |path: &str| fs::metadata(name::as_path(&name::parse(path))).ok().map(|meta| (meta.dev(), meta.ino()));
         let there = folder(&known.path);
         let was_moved = there.map(|(_, inode)| inode) != known.inode;
@@ -57,10 +67,8 @@ impl Belonging {
     }
 }
 
-/// The place of a folder.
-pub fn place(path: &Path, inode: u64) -> Place {
-    use std::os::unix::ffi::OsStrExt;
-    Place { path: name::display(path.as_os_str().as_bytes()), inode: Some(inode) }
+fn is_empty(place: &Place) -> bool {
+    fs::read_dir(place.folder()).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 /// Gives a record its place in its session as it is now: epoch, parent and depth, and whether a newer run has taken over. Says whether

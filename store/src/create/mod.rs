@@ -19,7 +19,7 @@ mod walk;
 use std::{
     collections::{BTreeMap, HashMap},
     fs,
-    os::fd::OwnedFd,
+    os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
     sync::Mutex,
 };
@@ -33,7 +33,7 @@ pub use source::{FullWalk, Scope, Source};
 pub use state::{Captured, Content, NoState, STATE_FOLDER, Seen, State, StateFile};
 
 use self::{
-    belonging::{Belonging, place},
+    belonging::Belonging,
     exclude::Excluder,
     sink::{Batch, PackSink, Sink},
     walk::{Walk, Walked},
@@ -42,6 +42,7 @@ use crate::{
     clock::Clock,
     error::{Error, IoContext, Result},
     event::Actor,
+    fold::Place,
     format::BLOCK_BYTES_MAX,
     id::{ObjectId, TreeId, Ulid},
     links::Links,
@@ -155,7 +156,7 @@ fn attempt(
     let _ = restore::clear_dead(store.layout());
     name::check_session(&options.session)?;
     let target = Target::open(store, &options.workspace)?;
-    let belonging = Belonging { actor: options.actor.clone(), place: Some(place(&target.path, target.inode)) };
+    let belonging = Belonging { actor: options.actor.clone(), place: Some(Place::of_open(&target.path, target.fd.as_fd())) };
     let excluder = Excluder::new(options.rules.clone(), options.listed.clone())?;
     let mut pin = Pin::take(&store.layout().pins(), true, "create")?;
     let cache = StatCache::open(store.layout(), &target.path).filter(|cache| !reads_all(options, cache, &clock, progress));
@@ -355,7 +356,6 @@ struct Target {
     path: PathBuf,
     fd: OwnedFd,
     device: u64,
-    inode: u64,
     forbidden: Vec<(u64, u64)>,
 }
 
@@ -374,7 +374,7 @@ impl Target {
         let store_fd = rustix::fs::open(&store_path, flags, Mode::empty()).at("open store", &store_path)?;
         let stat = sys::stat_fd(&store_fd).at("open store", &store_path)?;
         let own = sys::stat_fd(&fd).at("open workspace", workspace)?;
-        Ok(Target { path, fd, device: own.dev, inode: own.ino, forbidden: vec![(stat.dev, stat.ino)] })
+        Ok(Target { path, fd, device: own.dev, forbidden: vec![(stat.dev, stat.ino)] })
     }
 
     /// Fails where a session's workspace is hidden by a mounted checkpoint, which would become the session's next one. A session that

@@ -54,6 +54,7 @@ fn field<T: DeserializeOwned>(event: &Event, name: &str) -> Result<T, Unfit> {
 impl Folds {
     /// Takes in one entry of the journal.
     pub(crate) fn apply(&mut self, base: Base<'_>, logged: &Logged, committed: Option<&Record>) -> Result<()> {
+        self.sequence = logged.sequence;
         if let Some(record) = committed {
             self.commit(base, record)?;
         }
@@ -151,7 +152,7 @@ impl Folds {
     }
 
     fn put_session(&mut self, mut session: Session, at: Timestamp) {
-        session.changed_at = at;
+        (session.changed_at, session.changed_sequence) = (at, self.sequence);
         self.sessions.insert(session.id.clone(), session);
     }
 

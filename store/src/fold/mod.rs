@@ -35,6 +35,8 @@ pub(crate) struct Folds {
     marks: BTreeMap<Ulid, Marks>,
     keys: BTreeMap<String, Event>,
     last_event: Option<String>,
+    /// Journal sequence of the entry that is being taken in; 0 for one that has none yet.
+    sequence: u64,
 }
 
 fn session_key(id: &str) -> String {

@@ -76,7 +76,7 @@ impl Goal {
     }
 }
 
-/// Where a workspace is, and which folder that was.
+/// Where a workspace is, and which folder that was. What is not known is stored as null: an event that names the workspace sets all of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// Its absolute path, shown as [`crate::name::display`] shows it.
@@ -84,6 +84,15 @@ pub struct Place {
     /// The folder's inode, where it is known.
     #[serde(default)]
     pub inode: Option<u64>,
+    /// When the folder was made, by its filesystem, in seconds: an inode number is given again.
+    #[serde(default)]
+    pub born: Option<String>,
+    /// What its filesystem is known by, in hex, where that stays the same when it is mounted again.
+    #[serde(default)]
+    pub filesystem: Option<String>,
+    /// Where that is mounted, shown as the path is.
+    #[serde(default)]
+    pub mountpoint: Option<String>,
 }
 
 impl Place {
@@ -167,14 +176,28 @@ pub struct Session {
     pub created_at: Timestamp,
     /// When anything of this changed last.
     pub changed_at: Timestamp,
+    /// Journal sequence of that change. Sessions are ordered by it: clocks are set back.
+    #[serde(default)]
+    pub changed_sequence: u64,
     /// Fields of later versions.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
 /// Fields that no event sets by naming them.
-pub(super) const FIXED: [&str; 10] =
-    ["id", "status", "status_reason", "wanted", "head", "epoch", "run", "runs", "conversations", "created_at"];
+pub(super) const FIXED: [&str; 11] = [
+    "id",
+    "status",
+    "status_reason",
+    "wanted",
+    "head",
+    "epoch",
+    "run",
+    "runs",
+    "conversations",
+    "created_at",
+    "changed_sequence",
+];
 
 impl Session {
     pub(super) fn new(id: &str, at: Timestamp) -> Self {
@@ -196,6 +219,7 @@ impl Session {
             totals: Totals::default(),
             created_at: at,
             changed_at: at,
+            changed_sequence: 0,
             extra: Map::new(),
         }
     }

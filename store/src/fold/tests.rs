@@ -54,6 +54,26 @@ fn a_checkpoint_makes_its_session() {
 }
 
 #[test]
+fn sessions_are_ordered_by_the_entry_that_changed_them_last() {
+    let test = TestStore::new();
+    for session in ["a", "b"] {
+        append(&test, new(kind::SESSION_CREATED, session)).unwrap();
+    }
+    let order = || {
+        let mut sessions = test.open().view().sessions().unwrap();
+        sessions.sort_by_key(|session| session.changed_sequence);
+        sessions.into_iter().map(|session| session.id).collect::<Vec<_>>()
+    };
+    assert_eq!(order(), ["a", "b"]);
+    test.store.absorb().unwrap();
+    // No event says of itself when it was.
+    append(&test, new(kind::SESSION_CHANGED, "a").with("name", "x").with("changed_sequence", 0)).unwrap();
+    assert_eq!(order(), ["b", "a"]);
+    test.store.absorb().unwrap();
+    assert_eq!(order(), ["b", "a"]);
+}
+
+#[test]
 fn runs_fence_each_other() {
     let test = TestStore::new();
     test.checkpoint(&files(1, 2));

@@ -33,7 +33,7 @@ const TAIL_RECORDS: usize = 64;
 /// ... or when the tail's packs have at least this many bytes.
 const TAIL_BYTES: u64 = 16 << 20;
 /// What of RocksDB has another shape is derived anew.
-const VERSION: &[u8] = b"3";
+const VERSION: &[u8] = b"4";
 
 /// What the view knows of a pack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

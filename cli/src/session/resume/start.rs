@@ -179,6 +179,7 @@ fn supervised(
         request,
         config,
         is_quiet: context.global.quiet,
+        removed: Default::default(),
     };
     supervise::or_ended(store, current, supervise::supervise(store, &wanted))
 }

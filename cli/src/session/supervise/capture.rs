@@ -2,6 +2,7 @@
 
 use std::{
     os::unix::net::UnixStream,
+    sync::atomic::Ordering,
     thread::{Scope, ScopedJoinHandle},
 };
 
@@ -12,9 +13,13 @@ use parhelia_session::{
 use parhelia_store::{Store, record::Trigger};
 
 use super::{
-    super::agent::{actor, variable},
+    super::{
+        agent::{actor, variable},
+        prune::removed_text,
+    },
     Supervised, TURN_LIMIT, note, say, tmux_here,
 };
+use crate::hook::log;
 
 const NO_CHECKPOINT: &str = "no checkpoint was made";
 
@@ -126,7 +131,13 @@ fn checkpoint(
         say(format_args!("checkpoint {id}: {failure}"));
     }
     if made.is_sound() {
-        retention::after(store, &made.outcome, &wanted.config.retention, &actor(), &());
+        let pruned = retention::after(store, &made.outcome, &wanted.config.retention, &actor(), &());
+        if let Some(report) = &pruned
+            && let Some(text) = removed_text(report)
+        {
+            wanted.removed.fetch_add(report.removed.len() as u64, Ordering::Relaxed);
+            log::line(&format!("{}: {text}", wanted.current.session));
+        }
     }
     Ok(())
 }

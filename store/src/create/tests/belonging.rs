@@ -88,7 +88,8 @@ fn a_session_has_one_workspace_at_a_time() {
     f.create();
     let session = f.store.view().session("s").unwrap().unwrap();
     let inode = fs::metadata(&f.workspace).unwrap().ino();
-    assert_eq!(session.workspace, Some(crate::fold::Place { path: f.workspace.to_str().unwrap().into(), inode: Some(inode) }));
+    let place = session.workspace.unwrap();
+    assert_eq!((place.path.as_str(), place.inode), (f.workspace.to_str().unwrap(), Some(inode)));
     let other = f.workspace.with_file_name("other");
     fs::create_dir(&other).unwrap();
     let elsewhere = Options { workspace: other.clone(), ..f.options() };

@@ -1,0 +1,72 @@
+//! `session move`: the workspace of a session is another folder by now.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use parhelia_session::{resume, rollback, run};
+use parhelia_store::fold::{Place, Session};
+use serde_json::json;
+
+use super::agent::actor;
+use crate::{
+    context::Context,
+    exit::{Code, Failure, Result},
+};
+
+/// Flags of `session move`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The session, by id or name
+    session: String,
+    /// Where its workspace is by now [default: where the folder is found, by a process that works in it or near its old place]
+    path: Option<PathBuf>,
+    /// Also where that is another folder, such as a copy on another disk
+    #[arg(long)]
+    force: bool,
+}
+
+/// Another checkpoint of the session, or its rollback, is waited for, but not longer.
+const TURN_LIMIT: Duration = Duration::from_secs(60);
+
+/// Records it. Nothing is moved, and no file is changed.
+pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
+    let store = context.open()?;
+    let id = store.view().session_named(&args.session)?.id;
+    let _turn = rollback::held(&store, &id, TURN_LIMIT)?;
+    let session = store.refresh()?.session_named(&id)?;
+    let to = match &args.path {
+        Some(path) => path.clone(),
+        None => found(&session)?,
+    };
+    let from = session.workspace.as_ref().map(|place| place.path.clone());
+    let place = resume::move_to(&store, &session, &to, args.force, &actor())?;
+    for (other, _) in run::live_in(&store, &place.folder(), &id)? {
+        tell!("parhelia: session {} is alive there, too", other.id);
+    }
+    context.out.remark(format!("Session {id} works in {} from here on.", place.path))?;
+    context.out.summary(json!({ "session": id, "from": from, "to": place.path }))?;
+    Ok(Code::Done)
+}
+
+fn found(session: &Session) -> Result<PathBuf> {
+    let place = session.workspace.as_ref();
+    let is_there = |place: &&Place| place.folder().is_dir();
+    if let Some(place) = place.filter(is_there) {
+        return Err(Failure::Usage(format!(
+            "session {} works in {}, which is there; give the folder to go on in",
+            session.id, place.path
+        )));
+    }
+    place.and_then(resume::moved_to).ok_or_else(|| {
+        let path = place.map_or("its workspace", |place| place.path.as_str());
+        Failure::Usage(format!("{path} was not found anywhere near; give the folder that it is by now"))
+    })
+}
+
+/// Whether a session was named after a folder that its workspace was before it was moved.
+pub fn is_named_after_earlier_folder(session: &Session, derived: &dyn Fn(&Path) -> String) -> bool {
+    let folder = |path: String| Place { path, ..Place::default() }.folder();
+    resume::moved_from(session).into_iter().any(|path| derived(&folder(path)) == session.id)
+}

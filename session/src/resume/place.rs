@@ -1,0 +1,190 @@
+//! Workspaces that are not where they were: their disk is not mounted, or they were moved.
+
+use std::{
+    cell::Cell,
+    collections::HashSet,
+    fs,
+    os::{
+        fd::AsFd,
+        unix::{
+            ffi::OsStrExt,
+            fs::{DirEntryExt, MetadataExt},
+        },
+    },
+    path::{Path, PathBuf},
+};
+
+use parhelia_store::{
+    Store,
+    event::{Actor, NewEvent, kind},
+    fold::{Place, Session},
+    mounts, name, restore,
+};
+use serde_json::json;
+
+use crate::{
+    error::{Error, IoContext, Result},
+    rollback,
+};
+
+/// The field of a session with the paths that its workspace had before, oldest first.
+const MOVED_FROM: &str = "moved_from";
+
+/// Whether there is nothing at a workspace's path. What a restore that was killed has left half done does not count.
+pub(super) fn is_gone(store: &Store, workspace: &Path) -> Result<bool> {
+    let open = |source| Error::Io { action: "open the workspace", path: workspace.to_owned(), source };
+    let entries = match fs::read_dir(workspace) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(true),
+        Err(source) => return Err(open(source)),
+    };
+    let (folder, pins) = (fs::File::open(workspace).map_err(open)?, store.layout().pins());
+    Ok(entries.flatten().all(|entry| restore::is_being_built(folder.as_fd(), entry.file_name().as_bytes(), &pins)))
+}
+
+/// Fails where a session's workspace is gone or empty, and that is no deletion: its disk is not mounted, or it was moved. What would be
+/// restored there would hide the one, or be a second copy beside the other.
+pub fn ensure_place(store: &Store, session: &Session) -> Result<()> {
+    let Some(place) = &session.workspace else { return Ok(()) };
+    let folder = place.folder();
+    if !is_gone(store, &folder)? {
+        return Ok(());
+    }
+    let (path, id) = (&place.path, &session.id);
+    let how = if folder.is_dir() { "empty" } else { "gone" };
+    if let Some(lost) = place.lost() {
+        return Err(Error::Invalid(format!(
+            "the workspace {path} of session {id} is {how}, and {lost} ({}). Mount it, and try again; `parhelia session move {id} FOLDER` \
+             records another folder, and with --recreate-workspace `session resume` restores the checkpoint's files there all the same",
+            recorded(place)
+        )));
+    }
+    // One that was emptied is where it was.
+    if Place::of(&folder).is_ok_and(|now| place.is_same_folder(&now)) {
+        return Ok(());
+    }
+    let Some(to) = moved_to(place) else { return Ok(()) };
+    let to = name::display(to.as_os_str().as_bytes());
+    Err(Error::Invalid(format!(
+        "the workspace {path} of session {id} is {how}; the same folder is {to} by now. `parhelia session move {id} {to}` records that, and \
+         everything goes on there; with --recreate-workspace `session resume` restores a copy at the old path"
+    )))
+}
+
+/// What is known of a place, for messages.
+fn recorded(place: &Place) -> String {
+    let inode = place.inode.map(|inode| format!("inode {inode}"));
+    let filesystem = place.filesystem.as_ref().map(|id| format!("filesystem {}", &id[..id.len().min(12)]));
+    let known: Vec<String> = inode.into_iter().chain(filesystem).collect();
+    format!("recorded: {}", known.join(" on "))
+}
+
+/// Folders that are looked at, at most, and how deep below a folder that the workspace was in.
+const FOLDERS_MAX: usize = 20_000;
+const DEPTH_MAX: usize = 2;
+/// So many of the folders above the old path are looked below.
+const ABOVE_MAX: usize = 3;
+
+/// Where a folder is that was moved: a process may work in it, or it is near its old place. Other mounts than its own are not touched: `mv`
+/// does not lead there, and a server that is gone would be waited for.
+pub fn moved_to(place: &Place) -> Option<PathBuf> {
+    if place.born.is_none() && place.filesystem.is_none() {
+        return None;
+    }
+    let mounted = place.mountpoint.as_ref().map(|path| name::as_path(&name::parse(path)).to_owned())?;
+    let search = Search {
+        inode: place.inode?,
+        mountpoints: mounts::all().ok()?.into_iter().map(|mount| mount.mountpoint).collect(),
+        is_it: &|path| Place::of(path).is_ok_and(|found| place.is_same_folder(&found)),
+        left: Cell::new(FOLDERS_MAX),
+    };
+    for folder in working_folders().filter(|folder| search.mount_of(folder) == Some(&mounted)) {
+        if let Some(found) = folder.ancestors().take_while(|path| **path != *mounted).find(|path| search.is_it(path)) {
+            return Some(found.to_owned());
+        }
+    }
+    let old = place.folder();
+    let mut above =
+        old.ancestors().skip(1).filter(|path| search.mount_of(path) == Some(&mounted) && path.is_dir()).take(ABOVE_MAX);
+    above.find_map(|folder| search.below(folder, DEPTH_MAX))
+}
+
+struct Search<'a> {
+    inode: u64,
+    mountpoints: HashSet<PathBuf>,
+    is_it: &'a dyn Fn(&Path) -> bool,
+    left: Cell<usize>,
+}
+
+impl Search<'_> {
+    /// Where the mount is that a path lies on.
+    fn mount_of(&self, path: &Path) -> Option<&PathBuf> {
+        path.ancestors().find_map(|path| self.mountpoints.get(path))
+    }
+
+    fn is_it(&self, path: &Path) -> bool {
+        let has_inode = fs::symlink_metadata(path).is_ok_and(|found| found.is_dir() && found.ino() == self.inode);
+        has_inode && (self.is_it)(path)
+    }
+
+    fn below(&self, folder: &Path, depth: usize) -> Option<PathBuf> {
+        let mut folders = Vec::new();
+        for entry in fs::read_dir(folder).ok()?.flatten() {
+            self.left.set(self.left.get().checked_sub(1)?);
+            if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                continue;
+            }
+            let path = entry.path();
+            if entry.ino() == self.inode && (self.is_it)(&path) {
+                return Some(path);
+            }
+            if !self.mountpoints.contains(&path) {
+                folders.push(path);
+            }
+        }
+        let deeper = depth.checked_sub(1).filter(|depth| *depth > 0)?;
+        folders.into_iter().find_map(|path| self.below(&path, deeper))
+    }
+}
+
+/// The folders that processes work in, of this one and of others that may be looked at.
+fn working_folders() -> impl Iterator<Item = PathBuf> {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let others = processes.filter_map(|process| fs::read_link(process.path().join("cwd")).ok());
+    std::env::current_dir().into_iter().chain(others)
+}
+
+/// The paths that a session's workspace had before it was moved.
+pub fn moved_from(session: &Session) -> Vec<String> {
+    let paths = session.extra.get(MOVED_FROM).and_then(|value| value.as_array()).cloned().unwrap_or_default();
+    paths.iter().filter_map(|path| path.as_str().map(str::to_owned)).collect()
+}
+
+/// Records that a session works in another folder by now. Another one than it was recorded with, as a copy on another disk is, needs
+/// `force`, and so does one while the old one is still there. A rollback under way goes on there. The caller holds the session's turn.
+pub fn move_to(store: &Store, session: &Session, to: &Path, force: bool, actor: &Actor) -> Result<Place> {
+    let path = to.canonicalize().at("open the workspace", to)?;
+    let place = Place::of(&path)?;
+    let Some(old) = &session.workspace else {
+        return Err(Error::Invalid(format!("session {} has no workspace that could have been moved", session.id)));
+    };
+    let is_same = old.is_same_folder(&place);
+    if !is_same && !force {
+        let why = match old.folder().is_dir() {
+            true => format!("session {} works in {}, which is still there", session.id, old.path),
+            false => format!("{} is not the folder that session {} worked in ({})", place.path, session.id, recorded(old)),
+        };
+        return Err(Error::Invalid(format!("{why}; give --force to have it go on in {} all the same", place.path)));
+    }
+    let mut changed = NewEvent::new(kind::SESSION_CHANGED, &session.id, actor.clone()).with("workspace", json!(place));
+    if old.path != place.path {
+        let mut from = moved_from(session);
+        from.push(old.path.clone());
+        changed = changed.with(MOVED_FROM, json!(from));
+    }
+    if let Some(intent) = rollback::moved_with(session, &path) {
+        changed = changed.with(rollback::INTENT, json!(intent));
+    }
+    store.append_events(&[changed], &())?;
+    Ok(place)
+}

@@ -1,0 +1,133 @@
+//! Which folder a workspace is: known again where it was moved to, and missed where its disk is not mounted.
+
+use std::{
+    fmt, fs,
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::ffi::OsStrExt,
+    },
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{AtFlags, StatxFlags};
+
+use crate::{
+    error::{IoContext, Result},
+    filesystem,
+    fold::Place,
+    mounts, name, sys,
+};
+
+/// A workspace's filesystem that is not where it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// Where it was mounted.
+    pub mountpoint: PathBuf,
+    /// Whether another filesystem is mounted there.
+    pub is_replaced: bool,
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mountpoint = name::display(self.mountpoint.as_os_str().as_bytes());
+        match self.is_replaced {
+            true => write!(f, "another filesystem is mounted at {mountpoint} than the one that it was on"),
+            false => write!(f, "nothing is mounted at {mountpoint}, where its filesystem was"),
+        }
+    }
+}
+
+impl Place {
+    /// The folder at a path.
+    pub fn of(path: &Path) -> Result<Self> {
+        let folder = fs::File::open(path).at("open folder", path)?;
+        Ok(Self::of_open(path, folder.as_fd()))
+    }
+
+    /// The folder that was opened at a path.
+    pub fn of_open(path: &Path, folder: BorrowedFd<'_>) -> Self {
+        let filesystem = filesystem::of(folder);
+        let lasting = Some(filesystem.id).filter(|id| filesystem.is_lasting() && id.is_known());
+        Place {
+            path: name::display(path.as_os_str().as_bytes()),
+            inode: sys::stat_fd(folder).ok().map(|stat| stat.ino),
+            born: born(folder),
+            filesystem: lasting.map(|id| id.0.iter().map(|byte| format!("{byte:02x}")).collect()),
+            mountpoint: filesystem::mount_of(folder).map(|mount| name::display(mount.mountpoint.as_os_str().as_bytes())),
+        }
+    }
+
+    /// Whether another place is the same folder, maybe at another path. An inode number alone does not tell: it is given to the next
+    /// folder. Where no more is known of one of them, they are not the same.
+    pub fn is_same_folder(&self, other: &Place) -> bool {
+        fn agree<T: PartialEq>(a: &Option<T>, b: &Option<T>) -> Option<bool> {
+            a.as_ref().zip(b.as_ref()).map(|(a, b)| a == b)
+        }
+        let told = [agree(&self.filesystem, &other.filesystem), agree(&self.born, &other.born)];
+        agree(&self.inode, &other.inode) == Some(true) && told.contains(&Some(true)) && !told.contains(&Some(false))
+    }
+
+    /// Says whether the filesystem that it was on is gone from there, as far as can be told: nothing is mounted where it was, or something
+    /// else is.
+    pub fn lost(&self) -> Option<Lost> {
+        let mountpoint = name::as_path(&name::parse(self.mountpoint.as_ref()?)).to_owned();
+        if mountpoint == Path::new("/") {
+            return None;
+        }
+        if !mounts::all().ok()?.iter().any(|mount| mount.mountpoint == mountpoint) {
+            return Some(Lost { mountpoint, is_replaced: false });
+        }
+        let known = self.filesystem.as_ref()?;
+        let folder = self.folder();
+        let nearest = folder.ancestors().find(|path| path.is_dir())?;
+        let is_replaced = Place::of(nearest).ok()?.filesystem.as_ref() != Some(known);
+        is_replaced.then_some(Lost { mountpoint, is_replaced })
+    }
+}
+
+/// When a folder was made, where its filesystem knows.
+fn born(folder: BorrowedFd<'_>) -> Option<String> {
+    let found = rustix::fs::statx(folder, Path::new(""), AtFlags::EMPTY_PATH, StatxFlags::BTIME).ok()?;
+    let has_it = found.stx_mask & StatxFlags::BTIME.bits() != 0;
+    has_it.then(|| format!("{}.{:09}", found.stx_btime.tv_sec, found.stx_btime.tv_nsec))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_known_again_where_it_was_moved_to_and_its_inode_number_is_not_enough() {
+        let dir = tempfile::tempdir().unwrap();
+        let (old, new) = (dir.path().join("old"), dir.path().join("new"));
+        fs::create_dir(&old).unwrap();
+        let place = Place::of(&old).unwrap();
+        assert!(place.mountpoint.is_some() && place.inode.is_some());
+        fs::rename(&old, &new).unwrap();
+        let moved = Place::of(&new).unwrap();
+        assert!(place.is_same_folder(&moved) && moved.path != place.path);
+        assert!(!place.is_same_folder(&Place::of(dir.path()).unwrap()));
+        // The next folder may have its number.
+        let reused = Place { born: Some("1.0".into()), ..moved.clone() };
+        assert!(!Place { born: Some("2.0".into()), ..place.clone() }.is_same_folder(&reused));
+        let elsewhere = Place { filesystem: Some("f".into()), ..moved.clone() };
+        assert!(!Place { filesystem: Some("e".into()), ..place.clone() }.is_same_folder(&elsewhere));
+        // As earlier releases have recorded it.
+        let bare = Place { path: place.path.clone(), inode: place.inode, ..Place::default() };
+        assert!(!bare.is_same_folder(&moved));
+        assert_eq!(serde_json::from_str::<Place>(r#"{"path": "/w", "inode": 7}"#).unwrap().inode, Some(7));
+    }
+
+    #[test]
+    fn a_filesystem_is_lost_where_it_is_not_mounted_or_another_one_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = Place::of(dir.path()).unwrap();
+        assert_eq!(place.lost(), None);
+        let mountpoint = dir.path().join("disk");
+        let unmounted = Place { mountpoint: Some(mountpoint.display().to_string()), ..place.clone() };
+        assert_eq!(unmounted.lost(), Some(Lost { mountpoint, is_replaced: false }));
+        let other = Place { path: "/proc/1".into(), mountpoint: Some("/proc".into()), filesystem: Some("f".into()), ..place };
+        assert!(other.lost().is_some_and(|lost| lost.is_replaced));
+        assert_eq!(Place { path: "/w".into(), ..Place::default() }.lost(), None);
+    }
+}

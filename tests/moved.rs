@@ -1,0 +1,198 @@
+//! Workspaces that are not where they were: a disk that is not mounted, a folder that was moved. Real mounts, and so root.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use parhelia_tests::{
+    Scratch, assert_equal,
+    filesystems::{Mountpoint, in_memory, system, text},
+    write,
+};
+use serde_json::Value;
+
+/// A session in a folder, whose agent has ended.
+struct Ended {
+    scratch: Scratch,
+    workspace: PathBuf,
+    session: String,
+    checkpoint: String,
+}
+
+fn ended(scratch: Scratch, workspace: PathBuf) -> Ended {
+    write(&workspace.join("src/file"), b"worked on").unwrap();
+    scratch.expect(0, &["session", "run", "--workspace", &text(&workspace), "--", "true"]);
+    let listed = scratch.expect(0, &["checkpoint", "list", "--json"]);
+    let first: Value = serde_json::from_str(listed.lines().next().unwrap()).unwrap();
+    let field = |name: &str| first[name].as_str().unwrap().to_owned();
+    Ended { session: field("session"), checkpoint: field("id"), scratch, workspace }
+}
+
+impl Ended {
+    fn resume(&self, code: i32, more: &[&str]) -> String {
+        self.scratch.expect(code, &[&["session", "resume", self.session.as_str(), "--yes"], more].concat())
+    }
+
+    fn rollback(&self, code: i32, more: &[&str]) -> String {
+        self.scratch.expect(code, &[&["checkpoint", "rollback", self.checkpoint.as_str(), "--yes"], more].concat())
+    }
+
+    fn create(&self, code: i32) -> String {
+        self.scratch.expect(code, &["checkpoint", "create", &self.session, "--workspace", &text(&self.workspace)])
+    }
+
+    fn workspace_is(&self) -> String {
+        let listed = self.scratch.expect(0, &["session", "show", &self.session, "--json"]);
+        let session: Value = serde_json::from_str(listed.lines().next().unwrap()).unwrap();
+        session["workspace"]["path"].as_str().unwrap().to_owned()
+    }
+}
+
+fn entries(folder: &Path) -> usize {
+    fs::read_dir(folder).map_or(0, Iterator::count)
+}
+
+#[test]
+fn a_workspace_on_a_disk_that_is_not_mounted_is_not_made_again_below_the_mount_point() {
+    let scratch = Scratch::new();
+    let (memory, disk) = (scratch.path("memory"), scratch.path("disk"));
+    [&memory, &disk].into_iter().for_each(|folder| fs::create_dir(folder).unwrap());
+    let kept = in_memory(&memory);
+    let bind = || {
+        system("mount", &["--bind", &text(&memory), &text(&disk)]);
+        Mountpoint::of(&disk)
+    };
+    let mounted = bind();
+    let ended = ended(scratch, disk.join("work"));
+    drop(mounted);
+    for refused in [ended.resume(2, &[]), ended.rollback(2, &[])] {
+        assert!(refused.contains(&format!("nothing is mounted at {}", text(&disk))), "{refused}");
+        assert!(refused.contains("recorded: inode ") && refused.contains(" on filesystem "), "{refused}");
+        assert!(refused.contains("--recreate-workspace"), "{refused}");
+    }
+    assert_eq!(entries(&disk), 0);
+    // Mounted again, it is as it was.
+    let mounted = bind();
+    ended.resume(0, &[]);
+    ended.rollback(0, &[]);
+    drop(mounted);
+    // Somebody who says so gets it there.
+    ended.resume(0, &["--recreate-workspace"]);
+    assert_eq!(fs::read(disk.join("work/src/file")).unwrap(), b"worked on");
+    // Before its folder is removed.
+    drop(kept);
+}
+
+#[test]
+fn a_workspace_that_is_a_disk_is_neither_filled_nor_captured_while_that_is_not_mounted() {
+    let scratch = Scratch::new();
+    let workspace = scratch.path("work");
+    fs::create_dir(&workspace).unwrap();
+    let mounted = in_memory(&workspace);
+    let ended = ended(scratch, workspace.clone());
+    drop(mounted);
+    let nothing = format!("nothing is mounted at {}", text(&workspace));
+    for refused in [ended.resume(2, &[]), ended.rollback(2, &[]), ended.create(2)] {
+        assert!(refused.contains("is empty") && refused.contains(&nothing), "{refused}");
+    }
+    // Another disk in its place is not it, either.
+    let other = in_memory(&workspace);
+    for refused in [ended.resume(2, &[]), ended.rollback(2, &[]), ended.create(2)] {
+        assert!(refused.contains("is empty") && refused.contains("another filesystem is mounted at"), "{refused}");
+    }
+    assert_eq!(entries(&workspace), 0);
+    ended.rollback(0, &["--recreate-workspace"]);
+    assert_eq!(fs::read(workspace.join("src/file")).unwrap(), b"worked on");
+    drop(other);
+}
+
+#[test]
+fn a_workspace_that_was_moved_is_offered_and_no_old_copy_is_restored() {
+    let scratch = Scratch::new();
+    let workspace = scratch.path("projects/work");
+    let ended = ended(scratch, workspace.clone());
+    let moved = ended.scratch.path("archive/2026");
+    fs::create_dir_all(moved.parent().unwrap()).unwrap();
+    system("mv", &[&text(&workspace), &text(&moved)]);
+    fs::write(moved.join("src/file"), "later").unwrap();
+    let refused = ended.resume(2, &[]);
+    let offer = format!("parhelia session move {} {}", ended.session, text(&moved));
+    assert!(refused.contains("is gone; the same folder is") && refused.contains(&offer), "{refused}");
+    assert!(ended.rollback(2, &[]).contains(&offer));
+    assert!(!workspace.exists());
+    let told = ended.scratch.expect(0, &["session", "move", &ended.session]);
+    assert!(told.contains(&text(&moved)), "{told}");
+    assert_eq!(ended.workspace_is(), text(&moved));
+    // Everything goes on there: resume keeps what is there, captures and rollbacks follow.
+    ended.resume(0, &[]);
+    assert_eq!(fs::read(moved.join("src/file")).unwrap(), b"later");
+    let shown = ended.scratch.expect(0, &["session", "show", &ended.session, "--json"]);
+    let runs: Vec<Value> = shown.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let last = runs.iter().rev().find(|line| line["type"] == "run").unwrap();
+    assert_eq!(last["cwd"], Value::from(text(&moved)));
+    ended.rollback(0, &[]);
+    assert_eq!(fs::read(moved.join("src/file")).unwrap(), b"worked on");
+    assert!(!workspace.exists());
+}
+
+#[test]
+fn a_moved_workspace_is_known_by_a_process_that_works_in_it_and_by_nothing_less() {
+    let scratch = Scratch::new();
+    let workspace = scratch.path("work");
+    let ended = ended(scratch, workspace.clone());
+    let far = ended.scratch.path("a/b/c/d/e");
+    fs::create_dir_all(far.parent().unwrap()).unwrap();
+    fs::rename(&workspace, &far).unwrap();
+    let mut shell = Command::new("sleep").arg("600").current_dir(far.join("src")).spawn().unwrap();
+    let refused = ended.resume(2, &[]);
+    shell.kill().unwrap();
+    shell.wait().unwrap();
+    assert!(refused.contains(&text(&far)), "{refused}");
+    // One that was deleted is restored as ever, whichever folder has its inode number by now.
+    fs::remove_dir_all(&far).unwrap();
+    for i in 0..50 {
+        fs::create_dir(ended.scratch.path(&format!("later {i}"))).unwrap();
+    }
+    ended.resume(0, &[]);
+    assert_eq!(fs::read(workspace.join("src/file")).unwrap(), b"worked on");
+}
+
+#[test]
+fn a_copy_is_another_folder_and_needs_to_be_meant() {
+    let scratch = Scratch::new();
+    let workspace = scratch.path("work");
+    let ended = ended(scratch, workspace.clone());
+    let copy = ended.scratch.path("copy");
+    system("cp", &["-a", &text(&workspace), &text(&copy)]);
+    let to = ["session", "move", ended.session.as_str(), &text(&copy)].map(str::to_owned);
+    let refused = ended.scratch.expect(2, &to);
+    assert!(refused.contains("which is still there") && refused.contains("--force"), "{refused}");
+    assert!(ended.scratch.expect(2, &["session", "move", &ended.session]).contains("which is there"));
+    fs::remove_dir_all(&workspace).unwrap();
+    let refused = ended.scratch.expect(2, &to);
+    assert!(refused.contains("is not the folder that session") && refused.contains("recorded: inode"), "{refused}");
+    assert_eq!(ended.workspace_is(), text(&workspace));
+    ended.scratch.expect(0, &[&to[..], &["--force".into()]].concat());
+    fs::write(copy.join("src/file"), "later").unwrap();
+    ended.rollback(0, &[]);
+    assert_eq!(fs::read(copy.join("src/file")).unwrap(), b"worked on");
+}
+
+#[test]
+fn a_folders_history_goes_on_where_it_was_moved_to() {
+    let scratch = Scratch::new();
+    let (old, new) = (scratch.path("photos"), scratch.path("pictures"));
+    write(&old.join("file"), b"one").unwrap();
+    let create = |folder: &Path| scratch.summary(&["checkpoint", "create", "--workspace", &text(folder)]);
+    let first = create(&old);
+    let session = first["session"].as_str().unwrap().to_owned();
+    fs::rename(&old, &new).unwrap();
+    scratch.expect(0, &["session", "move", &session, &text(&new)]);
+    let second = create(&new);
+    assert_eq!((&second["session"], &second["parent"]), (&first["session"], &first["id"]));
+    let restored = scratch.path("restored");
+    scratch.restore(first["id"].as_str().unwrap(), &restored);
+    assert_equal(&new, &restored);
+}
