@@ -234,10 +234,10 @@ impl Look {
                     self.session.id, process.process
                 ));
             }
+            Life::Agent(_) if wanted.stop => self.stops = Some(run),
             Life::Agent(_) if self.files_only => {
                 self.notices.push("the agent is alive; it is not told that its files change".into());
             }
-            Life::Agent(_) if wanted.stop => self.stops = Some(run),
             Life::Agent(process) if wanted.dry_run => {
                 self.notices.push(format!(
                     "the agent is alive (process {}); --stop ends it first, --files-only leaves it and the conversation alone",

@@ -1,0 +1,494 @@
+//! The folders, the commands and the steps; and what is known of what somebody saw as saved.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::{Child, Command},
+    time::Duration,
+};
+
+use parhelia_store::{OpenOptions, Store, fold::Session};
+use parhelia_tests::{
+    Files, Scratch, clock, files_in,
+    live::{kill, wait},
+    recorder::Dice,
+    write,
+};
+use serde_json::{Value, json};
+
+use super::agent::{Agent, is_alive};
+
+/// Files that are written, in any workspace.
+const NAMES: [&str; 6] = ["a", "b", "src/c", "src/d", "docs/deep/e", "f"];
+/// The clock of a session's commands is never further off than this, either way.
+const DAYS_OFF: u64 = 9;
+
+/// Something that was seen as saved: its workspace, and its files.
+pub struct Saved {
+    pub files: Files,
+    pub session: String,
+}
+
+/// One turn of a conversation.
+#[derive(Clone, Debug)]
+pub struct Turn {
+    pub prompt: String,
+    /// Tools that were called and have no result.
+    pub pending: BTreeSet<String>,
+}
+
+pub struct World {
+    pub agent: Agent,
+    dice: Dice,
+    /// The agent's workspace; it moves.
+    pub workspace: PathBuf,
+    moves: u64,
+    /// Days by which the commands see the clock wrongly.
+    days_off: i64,
+    /// Everything that was asked for, by anybody.
+    pub asked: BTreeSet<String>,
+    /// Everything that was seen as saved, and is not known to be removed.
+    pub saved: BTreeMap<String, Saved>,
+    /// Prompts of conversations that were cleared, in the order of their clearing.
+    pub cleared: BTreeSet<String>,
+    /// What runs in folders of its own, started by an agent's tool or by nobody that concerns us.
+    pub bystanders: Vec<i32>,
+    /// Events of the agents' log that have been judged.
+    pub judged: usize,
+    /// The order that never ends.
+    hanging: bool,
+    /// Who stands beside the agent.
+    supervisor: Option<Child>,
+    outputs: u64,
+    counter: u64,
+    told: Vec<String>,
+    pub scratch: Scratch,
+}
+
+impl World {
+    pub fn new(dice: Dice) -> Self {
+        let scratch = Scratch::new();
+        let workspace = scratch.path("job");
+        write(&workspace.join("a"), b"first").unwrap();
+        write(&scratch.path("other/o"), b"of another folder").unwrap();
+        for folder in ["elsewhere", "said", "home", "configuration"] {
+            fs::create_dir_all(scratch.path(folder)).unwrap();
+        }
+        let mut world = World {
+            agent: Agent::new(&scratch.path("agent")),
+            dice,
+            workspace,
+            moves: 0,
+            days_off: 0,
+            asked: BTreeSet::new(),
+            saved: BTreeMap::new(),
+            cleared: BTreeSet::new(),
+            bystanders: Vec::new(),
+            judged: 0,
+            hanging: false,
+            supervisor: None,
+            outputs: 0,
+            counter: 0,
+            told: Vec::new(),
+            scratch,
+        };
+        let workspace = world.workspace.to_string_lossy().into_owned();
+        let program = world.agent.program().to_string_lossy().into_owned();
+        world.start(&["session", "run", "--interval", "0", "--workspace", &workspace, "--", &program], &[]);
+        assert!(world.agent.is_alive());
+        // A conversation in which nothing was said cannot be gone on with, and one that begins needs a terminal.
+        world.ask();
+        world
+    }
+
+    pub fn roll(&mut self, below: u64) -> u64 {
+        self.dice.roll() % below
+    }
+
+    /// Notes what happens, for whoever reads of a failure.
+    pub fn tell(&mut self, text: impl Into<String>) {
+        self.told.push(text.into());
+    }
+
+    fn story(&self) -> String {
+        let all = self.everything_said();
+        format!("{}\n\nsaid:\n{all}\n\nlog:\n{}", self.told.join("\n"), self.agent_log())
+    }
+
+    fn agent_log(&self) -> String {
+        fs::read_to_string(self.agent.folder().join("log")).unwrap_or_default()
+    }
+
+    /// Everything that any command has printed, and the log of the hooks.
+    pub fn everything_said(&self) -> String {
+        let mut files: Vec<_> = fs::read_dir(self.scratch.path("said")).unwrap().flatten().map(|entry| entry.path()).collect();
+        files.sort();
+        files.push(self.scratch.path("home/.local/state/parhelia/hook.log"));
+        files.iter().map(|path| String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()).collect()
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.scratch.command(arguments);
+        command.env("SCRIPT", self.agent.folder()).current_dir(self.scratch.path("home"));
+        if self.days_off != 0 {
+            command.envs(clock::variables(&format!("{:+}d", self.days_off)));
+        }
+        command
+    }
+
+    /// Where the next command says what it says.
+    fn output(&mut self) -> (PathBuf, File) {
+        self.outputs += 1;
+        let path = self.scratch.path(&format!("said/{:05}", self.outputs));
+        (path.clone(), File::create(path).unwrap())
+    }
+
+    /// Runs a command to its end; returns whether it succeeded, and what it said.
+    fn run(&mut self, arguments: &[&str]) -> (bool, String) {
+        let (path, file) = self.output();
+        let mut command = self.command(arguments);
+        let status = command.stdout(file.try_clone().unwrap()).stderr(file).status().unwrap();
+        let said = fs::read_to_string(path).unwrap();
+        self.tell(format!("{arguments:?} -> {status}"));
+        assert!(!said.contains("panicked"));
+        (status.success(), said)
+    }
+
+    /// Starts what stands beside an agent; waits until the agent is there, or the command has ended.
+    fn start(&mut self, arguments: &[&str], variables: &[(&str, PathBuf)]) {
+        let (_, file) = self.output();
+        let before = self.agent.log().iter().filter(|noted| noted.is("begun")).count();
+        self.agent.forget_orders();
+        let mut command = self.command(arguments);
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
+        let mut child = command.stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap();
+        let ended = wait(|| {
+            let has_begun = self.agent.log().iter().filter(|noted| noted.is("begun")).count() > before;
+            has_begun.then_some(None).or_else(|| child.try_wait().unwrap().map(Some))
+        });
+        self.tell(format!("{arguments:?} -> {}", ended.map_or("an agent".into(), |status| status.to_string())));
+        if ended.is_none() {
+            self.supervisor = Some(child);
+            self.hanging = false;
+        }
+    }
+
+    /// Waits until the agent's supervisor has ended, too.
+    fn wait_for_end(&mut self) {
+        if let Some(mut supervisor) = self.supervisor.take() {
+            wait(|| supervisor.try_wait().unwrap());
+        }
+        self.hanging = false;
+    }
+
+    pub fn opened(&self) -> Store {
+        Store::open(&self.scratch.store(), &OpenOptions::default()).unwrap()
+    }
+
+    /// The session of the agent's workspace.
+    pub fn session(&self) -> Session {
+        let sessions = self.opened().view().sessions().unwrap();
+        sessions.into_iter().find(|session| !session.runs.is_empty()).unwrap_or_else(|| panic!("no session was run"))
+    }
+
+    fn number(&mut self) -> u64 {
+        self.counter += 1;
+        self.counter
+    }
+
+    fn files_to_write(&mut self) -> Value {
+        let mut files = json!({});
+        for _ in 0..=self.roll(2) {
+            let name = NAMES[self.roll(NAMES.len() as u64) as usize];
+            files[name] = json!(format!("{} by number {}", "x".repeat(self.roll(300) as usize), self.number()));
+        }
+        files
+    }
+
+    /// Gives the agent something to do; `more` says how. Returns the order's number.
+    fn prompt(&mut self, more: Value) -> Option<u64> {
+        if !self.agent.is_alive() || self.hanging {
+            return None;
+        }
+        let prompt = format!("please do number {}.", self.number());
+        self.tell(format!("asked: {prompt}"));
+        self.asked.insert(prompt.clone());
+        let mut order = json!({ "prompt": prompt });
+        order.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+        Some(self.agent.order(&order))
+    }
+
+    fn wait_for(&self, order: u64) {
+        wait(|| (self.agent.has_done(order) || !self.agent.is_alive()).then_some(()));
+    }
+
+    pub fn ask(&mut self) {
+        let files = self.files_to_write();
+        if let Some(order) = self.prompt(json!({ "write": files })) {
+            self.wait_for(order);
+        }
+    }
+
+    pub fn ask_for_what_never_ends(&mut self) {
+        if let Some(order) = self.prompt(json!({ "hang": "while :; do sleep 1; done" })) {
+            self.wait_for(order);
+            self.hanging = true;
+        }
+    }
+
+    /// A tool leaves something running in a folder that is not the session's, with the agent's environment.
+    pub fn ask_for_what_outlives_it(&mut self) {
+        let number = self.number();
+        let file = self.scratch.path(&format!("elsewhere/{number}"));
+        let command = format!("echo $$ > '{0}.new'; mv '{0}.new' '{0}'; exec sleep 1000", file.display());
+        if let Some(order) = self.prompt(json!({ "start": [[command, self.scratch.path("elsewhere")]] })) {
+            self.wait_for(order);
+            let process = wait(|| fs::read_to_string(&file).ok()).trim().parse().unwrap();
+            self.bystanders.push(process);
+        }
+    }
+
+    pub fn clear(&mut self) {
+        if !self.agent.is_alive() || self.hanging {
+            return;
+        }
+        self.tell("cleared");
+        let conversation = self.agent.conversation().unwrap();
+        let acted = self.agent.log().into_iter().filter(|noted| noted.is("acted") && noted.text("conversation") == conversation);
+        self.cleared.extend(acted.map(|noted| noted.text("prompt").to_owned()).collect::<Vec<_>>());
+        let order = self.agent.order(&json!({ "clear": true }));
+        self.wait_for(order);
+        self.ask();
+    }
+
+    /// Somebody edits files by hand.
+    pub fn edit(&mut self) {
+        for (name, text) in self.files_to_write().as_object().unwrap() {
+            write(&self.workspace.join(name), text.as_str().unwrap().as_bytes()).unwrap();
+        }
+        let name = NAMES[self.roll(NAMES.len() as u64) as usize];
+        let _ = fs::remove_file(self.workspace.join(name));
+        self.tell("edited by hand");
+    }
+
+    pub fn create(&mut self) {
+        let session = self.session().id;
+        let workspace = self.workspace.to_string_lossy().into_owned();
+        let message = format!("number {}", self.number());
+        let mut arguments = vec!["checkpoint", "create", &session, "--workspace", &workspace, "--json"];
+        if self.roll(2) == 0 {
+            arguments.extend(["-m", &message]);
+        }
+        let files = files_in(&self.workspace);
+        let (done, said) = self.run(&arguments);
+        assert!(done);
+        let summary: Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+        self.saved.insert(summary["id"].as_str().unwrap().to_owned(), Saved { files, session });
+    }
+
+    pub fn kill_agent(&mut self) {
+        let Some(process) = self.agent.process() else { return };
+        self.tell(format!("killed the agent, {process}"));
+        kill(process);
+        self.wait_for_end();
+    }
+
+    /// Power is gone, for all that is the session's.
+    pub fn kill_everything(&mut self) {
+        let Some(process) = self.agent.process() else { return };
+        self.tell("killed the agent and who stands beside it");
+        if let Some(supervisor) = &mut self.supervisor {
+            supervisor.kill().unwrap();
+        }
+        kill(process);
+        self.wait_for_end();
+    }
+
+    pub fn let_it_end(&mut self) {
+        if self.agent.is_alive() && !self.hanging {
+            self.tell("let the agent end");
+            self.agent.order(&json!({ "exit": 0 }));
+            self.wait_for_end();
+        }
+    }
+
+    /// A checkpoint of the agent's session that was seen as saved.
+    fn any_saved(&mut self) -> Option<String> {
+        let session = self.session().id;
+        let all: Vec<String> =
+            self.saved.iter().filter(|(_, saved)| saved.session == session).map(|(id, _)| id.clone()).collect();
+        let at = self.roll(all.len().max(1) as u64) as usize;
+        all.into_iter().nth(at)
+    }
+
+    pub fn roll_back(&mut self) {
+        if let Some(target) = self.any_saved() {
+            self.roll_back_to(&target);
+        }
+    }
+
+    fn roll_back_to(&mut self, target: &str) {
+        let (done, said) = self.run(&["checkpoint", "rollback", target, "--stop", "--yes"]);
+        if !done && said.contains("no checkpoint matches") {
+            // Retention was quicker; whether it has said so is judged elsewhere.
+            return;
+        }
+        assert!(done, "{said}");
+        self.wait_for_end();
+        assert!(!self.agent.is_alive());
+        assert!(files_in(&self.workspace) == self.saved[target].files, "rolled back to {target}");
+    }
+
+    /// A rollback is killed at some moment, and the clock may step before somebody does it again.
+    pub fn roll_back_killed(&mut self) {
+        let Some(target) = self.any_saved() else { return };
+        let (_, file) = self.output();
+        let mut command = self.command(&["checkpoint", "rollback", &target, "--stop", "--yes"]);
+        let mut child = command.stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap();
+        let millis = self.roll(120);
+        std::thread::sleep(Duration::from_millis(millis));
+        let _ = child.kill();
+        let ended = child.wait().unwrap();
+        self.tell(format!("a rollback to {target} was killed after {millis} ms: {ended}"));
+        if !self.agent.is_alive() {
+            self.wait_for_end();
+        }
+        if self.roll(2) == 0 {
+            self.step_clock();
+        }
+        if self.roll(3) == 0 {
+            self.create();
+        }
+        if self.saved.contains_key(&target) {
+            self.roll_back_to(&target);
+        }
+    }
+
+    pub fn undo(&mut self) {
+        let session = self.session().id;
+        let before = files_in(&self.workspace);
+        let (done, said) = self.run(&["checkpoint", "undo", &session, "--stop", "--yes"]);
+        match done {
+            true => self.wait_for_end(),
+            false => {
+                assert!(said.contains("was not rolled back") || said.contains("no checkpoint"), "{said}");
+                assert!(self.hanging || files_in(&self.workspace) == before);
+            }
+        }
+    }
+
+    pub fn prune(&mut self) {
+        let (session, keep) = (self.session().id, self.roll(5).to_string());
+        let (done, _) = self.run(&["session", "prune", &session, "--keep-last", &keep]);
+        assert!(done);
+    }
+
+    pub fn collect(&mut self) {
+        let (done, _) = self.run(&["gc"]);
+        assert!(done);
+    }
+
+    /// What goes on in another folder is no business of the session's.
+    pub fn go_to_the_other_folder(&mut self) {
+        let folder = self.scratch.path("other");
+        let before = files_in(&self.workspace);
+        write(&folder.join("o"), format!("number {}", self.number()).as_bytes()).unwrap();
+        let files = files_in(&folder);
+        let (done, said) = self.run(&["checkpoint", "create", "other", "--workspace", &folder.to_string_lossy(), "--json"]);
+        assert!(done);
+        let summary: Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+        let id = summary["id"].as_str().unwrap().to_owned();
+        self.saved.insert(id.clone(), Saved { files: files.clone(), session: summary["session"].as_str().unwrap().to_owned() });
+        fs::write(folder.join("o"), "spoiled").unwrap();
+        let (done, _) = self.run(&["checkpoint", "rollback", &id, "--yes"]);
+        assert!(done && files_in(&folder) == files);
+        assert!(self.hanging || files_in(&self.workspace) == before);
+    }
+
+    /// The workspace goes somewhere else while nobody works in it.
+    pub fn move_workspace(&mut self) {
+        if self.agent.is_alive() || self.hanging {
+            return;
+        }
+        self.moves += 1;
+        let to = self.scratch.path(&format!("job{}", self.moves));
+        fs::rename(&self.workspace, &to).unwrap();
+        let session = self.session().id;
+        let (done, said) = self.run(&["session", "move", &session, &to.to_string_lossy()]);
+        assert!(done, "{said}");
+        self.workspace = to;
+    }
+
+    pub fn step_clock(&mut self) {
+        self.days_off = self.roll(2 * DAYS_OFF) as i64 - DAYS_OFF as i64;
+        self.tell(format!("the clock is {} days off", self.days_off));
+    }
+
+    /// Resumes the session, as a script does that nobody watches.
+    pub fn resume(&mut self) {
+        self.resume_with(&[]);
+    }
+
+    /// Whoever resumes has the agent's configuration somewhere else.
+    pub fn resume_with_another_configuration(&mut self) {
+        if !self.agent.is_alive() {
+            let folder = self.scratch.path("configuration");
+            self.resume_with(&[("CLAUDE_CONFIG_DIR", folder)]);
+        }
+    }
+
+    fn resume_with(&mut self, variables: &[(&str, PathBuf)]) {
+        let session = self.session().id;
+        self.start(&["session", "resume", &session, "--interval", "0"], variables);
+    }
+
+    /// The turns of a conversation, by its own records.
+    pub fn turns(&self, conversation: &str) -> Vec<Turn> {
+        let projects = self.scratch.path("home/.claude/projects");
+        let folders = fs::read_dir(projects).into_iter().flatten().flatten();
+        let mut files = folders.map(|folder| folder.path().join(format!("{conversation}.jsonl"))).filter(|path| path.exists());
+        let text = files.next().map(|path| fs::read_to_string(path).unwrap()).unwrap_or_default();
+        let mut turns: Vec<Turn> = Vec::new();
+        for record in text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
+            let content = &record["message"]["content"];
+            match record["type"].as_str() {
+                Some("user") if content.is_string() => {
+                    turns.push(Turn { prompt: content.as_str().unwrap().to_owned(), pending: BTreeSet::new() });
+                }
+                _ => {
+                    let Some(turn) = turns.last_mut() else { continue };
+                    match content[0]["type"].as_str() {
+                        Some("tool_use") => drop(turn.pending.insert(content[0]["id"].to_string())),
+                        Some("tool_result") => drop(turn.pending.remove(&content[0]["tool_use_id"].to_string())),
+                        _ => {}
+                    }
+                }
+            }
+        }
+        turns
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", self.story());
+        }
+        let agents = self.agent.log().into_iter().map(|noted| noted.process());
+        for process in agents.chain(self.bystanders.iter().copied()).collect::<BTreeSet<_>>() {
+            if is_alive(process) && belongs(process, &self.scratch.path("")) {
+                kill(process);
+            }
+        }
+        if let Some(mut supervisor) = self.supervisor.take() {
+            let _ = supervisor.kill();
+            let _ = supervisor.wait();
+        }
+    }
+}
+
+/// Whether a process works somewhere below a folder: its number may have gone to another one.
+fn belongs(process: i32, folder: &Path) -> bool {
+    fs::read_link(format!("/proc/{process}/cwd")).is_ok_and(|cwd| cwd.starts_with(folder))
+}
