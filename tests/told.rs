@@ -7,6 +7,7 @@ use std::{
     process::Command,
 };
 
+use parhelia_session::process::Identity;
 use parhelia_tests::{
     Scratch,
     agent::{Reply, tool},
@@ -71,7 +72,10 @@ fn after_a_crash_in_a_later_turn_that_turn_is_told_and_not_the_one_of_the_checkp
     // Nobody is left to make a last checkpoint.
     kill(i32::try_from(child.id()).unwrap());
     child.wait().unwrap();
-    kill(live.agent_process());
+    let agent = Identity::of(live.agent_process()).unwrap();
+    kill(agent.process);
+    // It takes a moment to be dead.
+    wait(|| (!agent.is_alive()).then_some(()));
     live.api.then([Reply::text("I look first.")]);
     let seen = live.api.exchanges().len();
     live.expect(&["session", "resume", &session, "--prompt", "Continue from where you left off."]);
