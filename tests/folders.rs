@@ -175,7 +175,7 @@ fn undo_goes_by_the_order_of_commits_and_not_by_the_clock() {
     write(&two.a.join("work"), b"two").unwrap();
     let mut command = Command::new("faketime");
     let rollback = two.scratch.command(&["checkpoint", "rollback", &second, "--yes"]);
-    command.arg("-1 day").arg(rollback.get_program()).args(rollback.get_args()).current_dir(&two.a).env_clear();
+    command.args(["-f", "-1d"]).arg(rollback.get_program()).args(rollback.get_args()).current_dir(&two.a).env_clear();
     command.envs(rollback.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let output = command.output().expect("faketime is needed by this test");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -293,7 +293,7 @@ fn what_cannot_be_read_is_not_overwritten_without_a_word() {
     let user = User::owning(&s, &[&work]);
     let first = user.create("s", &work, &[]);
     write(&work.join("locked"), b"made later").unwrap();
-    fs::set_permissions(work.join("locked"), Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(work.join("locked"), Permissions::from_mode(0o000)).unwrap();
     User::owning(&s, &[&work]);
     let to = text(&work);
     let restore = ["checkpoint", "restore", &first, "--to", &to, "--in-place", "--delete"];
