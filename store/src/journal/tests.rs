@@ -390,3 +390,20 @@ fn a_record_that_continues_another_journal_is_none_of_this_one() {
     fs::write(&path, [&whole[..], &frame].concat()).unwrap();
     assert_eq!(journal.read(&Position::start()).unwrap().records.len(), 4);
 }
+
+#[test]
+fn a_long_segment_is_followed_by_another_and_that_is_no_cut() {
+    let (_dir, journal, _) = filled(1);
+    let long = |n: u32| match event(n) {
+        Entry::Event(event) => Entry::Event(Box::new(Event { subject: "s".repeat(3 << 20), ..*event })),
+        other => other,
+    };
+    for n in 1..5 {
+        let tail = journal.read(&Position::start()).unwrap();
+        let end = journal.append(&tail, &[long(n)]).unwrap();
+        assert_eq!(journal.read(&Position::start()).unwrap().end, end);
+    }
+    let all = journal.read(&Position::start()).unwrap();
+    assert_eq!((all.records.len(), journal.segments().unwrap()), (5, vec![1, 5]));
+    assert!(!all.was_cut && all.missing == 0 && all.torn_bytes == 0);
+}
