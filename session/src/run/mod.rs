@@ -22,4 +22,4 @@ pub use find::{
 };
 pub use lease::{HOOKED, RENEWAL, WATCHED, renew};
 pub use leftovers::stop_leftovers;
-pub use life::{LAUNCHER, Life, agent_of, is_inside, life, live_in, roots_in, roots_of, tmux_of};
+pub use life::{LAUNCHER, Life, agent_of, is_inside, launcher_of, life, live_in, roots_in, roots_of, tmux_of};
