@@ -4,8 +4,10 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
+    time::Duration,
 };
 
+use parhelia_session::rollback::held;
 use parhelia_store::{
     Store,
     event::{Actor, NewEvent, kind},
@@ -172,6 +174,8 @@ fn what_is_no_agent_or_answers_one_prompt_is_not_started_again_unasked() {
     let text = work.scratch.expect(0, &["session", "resume", "--all"]);
     assert!(text.contains("is no agent") && text.contains("No session needs to be resumed"), "{text}");
     assert_eq!(fs::read_to_string(&starts).unwrap(), "start\n");
+    let refused = work.scratch.expect(2, &["session", "resume", "program", "--detach"]);
+    assert!(refused.contains("--detach needs --tmux"), "{refused}");
     work.scratch.expect(0, &["session", "pause", "program"]);
     assert_eq!(work.is("program"), found("paused", "dead", 1));
 }
@@ -303,4 +307,29 @@ fn an_agent_behind_a_shell_is_said_not_to_be_seen() {
     assert!(!said(&["timeout", "60", &agent]));
     let conversations: usize = work.sessions().iter().map(|session| session["conversations"].as_array().unwrap().len()).sum();
     assert_eq!(conversations, 1, "that of the one behind `timeout`");
+}
+
+#[test]
+fn a_signal_does_not_wait_for_a_checkpoint() {
+    let work = Work::new();
+    let (folder, asked, said) = (work.folder("work"), work.scratch.path("asked"), work.scratch.path("said"));
+    let script = format!("trap 'touch {}; exit 0' TERM; while :; do sleep 0.05; done", asked.display());
+    let arguments = ["session", "run", "--name", "it", "--interval", "1", "-w", &folder, "--", "sh", "-c", &script];
+    let mut command = work.command(&arguments);
+    let mut child = command.stdout(Stdio::null()).stderr(fs::File::create(&said).unwrap()).spawn().unwrap();
+    let store = wait(|| Store::open(&work.scratch.store(), &Default::default()).ok());
+    let session = wait(|| store.refresh().ok()?.sessions().ok()?.pop());
+    // Whoever has the turn keeps each checkpoint waiting for ten seconds.
+    let turn = held(&store, &session.id, Duration::from_secs(60)).unwrap();
+    let failed = || fs::read_to_string(&said).unwrap().matches("no checkpoint was made").count();
+    wait(|| (failed() == 1).then_some(()));
+    // By now the next one waits.
+    std::thread::sleep(Duration::from_secs(3));
+    let supervisor = rustix::process::Pid::from_raw(child.id() as i32).unwrap();
+    rustix::process::kill_process(supervisor, rustix::process::Signal::TERM).unwrap();
+    wait(|| asked.exists().then_some(()));
+    assert_eq!(failed(), 1, "the signal came before the checkpoint gave up");
+    drop(turn);
+    child.wait().unwrap();
+    assert_eq!(work.is("it"), found("running", "dead", 1));
 }

@@ -9,7 +9,7 @@ use std::{
 use parhelia_session::{
     agent::{Open, Trouble, open, open_in, trouble},
     process::Identity,
-    run::{LAUNCHER, Life, life},
+    run::{Life, launcher_of, life},
     tmux::PaneStatus,
 };
 use parhelia_store::{Store, fold::Run};
@@ -98,10 +98,7 @@ impl Watch<'_> {
 
     /// The newest run that the process in the pane has begun.
     fn run(&self) -> Result<Option<Run>> {
-        let is_ours = |run: &Run| {
-            let launcher = run.extra.get(LAUNCHER).and_then(|found| serde_json::from_value::<Identity>(found.clone()).ok());
-            launcher.is_some_and(|launcher| launcher.is_same(&self.launcher))
-        };
+        let is_ours = |run: &Run| launcher_of(run).is_some_and(|launcher| launcher.is_same(&self.launcher));
         let runs = self.store.refresh()?.runs()?.into_values();
         Ok(runs.filter(is_ours).max_by_key(|run| run.epoch))
     }
