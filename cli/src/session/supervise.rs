@@ -23,7 +23,7 @@ use parhelia_session::{
 };
 use parhelia_store::{
     Store,
-    fold::{Status, Tmux},
+    fold::{Place, Status, Tmux},
     record::Trigger,
 };
 use rustix::{
@@ -291,12 +291,14 @@ fn checkpoint(
         Some(id) => Conversation::of(session.as_ref(), Some(id), config_folder()),
         None => Conversation::None,
     };
+    // It may have been moved since the agent was started.
+    let place = session.as_ref().and_then(|session| session.workspace.as_ref()).map(Place::folder);
     let made = run::make(
         store,
         &Wanted {
             session: &wanted.current.session,
             run: Some((&wanted.current.run, wanted.current.epoch)),
-            workspace: &wanted.current.workspace,
+            workspace: place.as_ref().unwrap_or(&wanted.current.workspace),
             trigger,
             detail: Some(detail.to_owned()),
             message: None,
