@@ -9,6 +9,7 @@ use std::{
 use parhelia_tests::{
     Scratch, assert_equal,
     filesystems::{Mountpoint, in_memory, system, text},
+    live::wait,
     write,
 };
 use serde_json::Value;
@@ -157,6 +158,36 @@ fn a_moved_workspace_is_known_by_a_process_that_works_in_it_and_by_nothing_less(
     }
     ended.resume(0, &[]);
     assert_eq!(fs::read(workspace.join("src/file")).unwrap(), b"worked on");
+}
+
+#[test]
+fn what_is_captured_of_a_live_agent_follows_a_move() {
+    let scratch = Scratch::new();
+    let (old, new) = (scratch.path("work"), scratch.path("moved"));
+    write(&old.join("file"), b"before").unwrap();
+    let mut run = scratch.command(&["session", "run", "--workspace", &text(&old), "--", "sleep", "600"]).spawn().unwrap();
+    let session = || {
+        let output = scratch.run(&["session", "list", "--json"]);
+        let listed = String::from_utf8_lossy(&output.stdout).into_owned();
+        let first: Value = serde_json::from_str(listed.lines().next()?).ok()?;
+        first["id"].as_str().map(str::to_owned)
+    };
+    let runs = |id: &str| -> Vec<Value> {
+        let shown = scratch.expect(0, &["session", "show", id, "--json"]);
+        shown.lines().filter_map(|line| serde_json::from_str(line).ok()).filter(|line: &Value| line["type"] == "run").collect()
+    };
+    let session = wait(session);
+    wait(|| runs(&session).last().filter(|run| run["pid"].is_u64()).map(drop));
+    fs::rename(&old, &new).unwrap();
+    scratch.expect(0, &["session", "move", &session]);
+    fs::write(new.join("file"), "after").unwrap();
+    // Something else at the old path is none of the session's affairs.
+    write(&old.join("other"), b"other").unwrap();
+    system("kill", &["-TERM", &run.id().to_string()]);
+    run.wait().unwrap();
+    let last = scratch.expect(0, &["checkpoint", "cat", &format!("{session}@latest:file")]);
+    assert_eq!(last, "after");
+    assert!(!scratch.expect(0, &["checkpoint", "ls", &format!("{session}@latest")]).contains("other"));
 }
 
 #[test]

@@ -15,7 +15,7 @@ use crate::{
     context::Context,
     exit::{Failure, Result},
     human,
-    session::agent::{actor, config_folder, variable},
+    session::agent::{actor, config_of, variable},
 };
 
 /// How long another checkpoint of a session is waited for.
@@ -113,7 +113,7 @@ impl Overwritten {
             workspace: &self.folder.path,
             message: format!("before the restore of {}", restored.id()),
             rules: None,
-            conversation: Conversation::of(Some(session), None, config_folder()),
+            conversation: Conversation::of(Some(session), None, config_of(store, session)?.map(|config| config.path)),
             settings: &settings,
             actor: &actor,
             variable: &variable,

@@ -19,7 +19,7 @@ use crate::{
     exit::{Code, Failure, Result},
     hook::mounted_at,
     session::{
-        agent::{actor, config_folder, environment, settings, variable},
+        agent::{actor, environment, settings, variable},
         supervise::{self, EARLY, Supervised, say, tmux_here},
     },
 };
@@ -125,7 +125,7 @@ fn may_begin(agent: &Agent, args: &Args) -> Result<(), &'static str> {
 /// What is known of the earlier conversation, for an agent without hooks.
 fn briefing(context: &Context, store: &Store, prepared: &Prepared) -> Result<String> {
     let checkpoint = prepared.choice.checkpoint.as_ref();
-    let config = config_folder();
+    let config = prepared.config.as_ref().map(|config| config.path.as_path());
     let telling = Telling {
         session: &prepared.session,
         checkpoint,
@@ -133,7 +133,7 @@ fn briefing(context: &Context, store: &Store, prepared: &Prepared) -> Result<Str
         why: Why::Replaced,
         run: None,
         but: None,
-        config: config.as_deref(),
+        config,
         variable: &variable,
     };
     let mut input = resume::tell(store, &telling)?;

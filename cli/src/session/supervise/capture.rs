@@ -10,7 +10,7 @@ use parhelia_session::{
     retention, rollback,
     run::{self, Conversation, Wanted},
 };
-use parhelia_store::{Store, record::Trigger};
+use parhelia_store::{Store, fold::Place, record::Trigger};
 
 use super::{
     super::{
@@ -103,12 +103,14 @@ fn checkpoint(
         Some(id) => Conversation::of(session.as_ref(), Some(id), wanted.config_folder.as_ref().map(|config| config.path.clone())),
         None => Conversation::None,
     };
+    // It may have been moved since the agent was started.
+    let place = session.as_ref().and_then(|session| session.workspace.as_ref()).map(Place::folder);
     let made = run::make(
         store,
         &Wanted {
             session: &wanted.current.session,
             run: Some((&wanted.current.run, wanted.current.epoch)),
-            workspace: &wanted.current.workspace,
+            workspace: place.as_ref().unwrap_or(&wanted.current.workspace),
             trigger,
             detail: Some(detail.to_owned()),
             message: None,
