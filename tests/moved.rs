@@ -59,7 +59,9 @@ fn entries(folder: &Path) -> usize {
 fn a_workspace_on_a_disk_that_is_not_mounted_is_not_made_again_below_the_mount_point() {
     let scratch = Scratch::new();
     let (memory, disk) = (scratch.path("memory"), scratch.path("disk"));
-    [&memory, &disk].into_iter().for_each(|folder| fs::create_dir(folder).unwrap());
+    for folder in [&memory, &disk] {
+        fs::create_dir(folder).unwrap();
+    }
     let kept = in_memory(&memory);
     let bind = || {
         system("mount", &["--bind", &text(&memory), &text(&disk)]);
