@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// What is changed, and how.
+type Edit = (&'static str, fn(&Path));
+
 /// Gives a path the time that it had.
 fn keeping_time(path: &Path, change: impl FnOnce(&Path)) {
     let before = fs::symlink_metadata(path).unwrap();
@@ -21,7 +24,7 @@ fn overwrite(path: &Path, offset: u64, bytes: &[u8]) {
 
 #[test]
 fn every_difference_is_found_and_put_right() {
-    let edits: &[(&str, fn(&Path))] = &[
+    let edits: &[Edit] = &[
         ("mode", |src| fs::set_permissions(src.join("file"), PermissionsExt::from_mode(0o600)).unwrap()),
         ("owner", |src| std::os::unix::fs::lchown(src.join("file"), Some(1234), None).unwrap()),
         ("group", |src| std::os::unix::fs::lchown(src.join("file"), None, Some(1234)).unwrap()),
