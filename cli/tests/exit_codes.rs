@@ -184,6 +184,12 @@ fn a_checkpoint_whose_report_cannot_be_printed_is_named_and_is_3() {
         let newest = home.run(&["checkpoint", "show", "latest", "--json"]).expect(0).json()[0]["id"].as_str().unwrap().to_owned();
         assert!(said.contains(&format!("checkpoint {newest} is made")) && said.contains("No space left"), "{verb:?}: {said}");
     }
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = home.command(&["checkpoint", "restore", "latest", "--to", "out"]).stdout(full).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("is restored to") && said.contains("No space left"), "{said}");
+    assert_eq!(fs::read(home.folder.path().join("out/a")).unwrap(), b"x");
     // Nobody listens: what was done is done.
     let mut child = home.command(&create).stdout(std::process::Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());

@@ -2,15 +2,11 @@
 
 use std::{
     fs::{self, DirBuilder, File},
-    io::Write,
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    os::unix::fs::DirBuilderExt,
     path::Path,
 };
 
-use crate::{
-    error::{Error, IoContext, Result},
-    id::OpId,
-};
+use crate::error::{Error, IoContext, Result};
 
 /// Syncs a folder, so that the names in it are durable.
 pub fn sync_folder(path: &Path) -> Result<()> {
@@ -54,22 +50,6 @@ fn copy_durable(from: &Path, to: &Path) -> Result<()> {
     }
     copied?;
     fs::remove_file(from).at("remove", from)
-}
-
-/// Writes a file whole or not at all, and syncs it and its name. Readable by the owner alone.
-pub fn write_file_synced(path: &Path, bytes: &[u8]) -> Result<()> {
-    let temporary = path.with_extension(format!("{}.tmp", OpId::generate()));
-    let written = (|| {
-        let mut file = File::options().write(true).create_new(true).mode(0o600).open(&temporary).at("create file", &temporary)?;
-        file.write_all(bytes).at("write", &temporary)?;
-        file.sync_all().at("sync", &temporary)?;
-        fs::rename(&temporary, path).at("rename into place", path)
-    })();
-    if written.is_err() {
-        let _ = fs::remove_file(&temporary);
-    }
-    written?;
-    path.parent().map_or(Ok(()), sync_folder)
 }
 
 /// Makes a folder that its owner alone may enter, and the folders above it, and syncs their names.

@@ -1,11 +1,15 @@
 //! `checkpoint restore`: makes a folder what it is in a checkpoint.
 
-use std::{ffi::OsString, path::PathBuf};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
 use parhelia_store::{
     name,
     progress::Progress,
-    restore::{self, Change, Counts, Options, Plan, Skipped},
+    record::Checkpoint,
+    restore::{self, Change, Counts, Options, Plan, Report, Skipped},
     selector::is_relative,
 };
 use serde::Serialize;
@@ -17,6 +21,7 @@ use crate::{
     exit::{Code, Failure, Result},
     human, limits,
     output::Style,
+    progress::Bar,
     selector,
     session::resume,
 };
@@ -138,6 +143,20 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     }
     let done = limits::by_umask(|| restore::execute(&store, &checkpoint, plan, &progress));
     let report = done.inspect_err(|_| safeties.iter().for_each(|safety| tell!("parhelia: {}", safety.remark())))?;
+    let said = told(context, args, (&checkpoint, &target), &report, &safeties, progress);
+    let code = if report.skipped.is_empty() { Code::Done } else { Code::Partly };
+    Ok(context.made(&format!("checkpoint {} is restored to {}", checkpoint.id(), target.display()), code, said))
+}
+
+/// Says what was done.
+fn told(
+    context: &mut Context,
+    args: &Args,
+    (checkpoint, target): (&Checkpoint, &Path),
+    report: &Report,
+    safeties: &[Safety],
+    progress: Bar,
+) -> Result<()> {
     for path in &report.links_outside {
         progress.notice(&format!(
             "{path} is a hard link to a file that was restored, and was not restored itself; they are no longer linked"
@@ -149,19 +168,18 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     }
     drop(progress);
     print_skipped(context, &report.skipped)?;
-    for safety in &safeties {
+    for safety in safeties {
         context.out.remark(safety.remark())?;
     }
     let counts = counts_text(&report.counts, "written");
     context.out.remark(format!("Restored {} to {}: {counts}.", checkpoint.id(), target.display()))?;
-    let mut done = summary(&checkpoint.id(), false, &report);
+    let mut done = summary(&checkpoint.id(), false, report);
     done["target"] = json!(target.display().to_string());
     done["skipped"] = json!(report.skipped.len());
     done["verified"] = json!(args.verify);
     done["safety"] = json!(safeties.first().map(Safety::id));
     done["safeties"] = safeties.iter().map(Safety::to_json).collect();
-    context.out.summary(done)?;
-    Ok(if report.skipped.is_empty() { Code::Done } else { Code::Partly })
+    context.out.summary(done)
 }
 
 fn summary(id: &str, dry_run: bool, fields: &impl Serialize) -> Value {
