@@ -247,7 +247,7 @@ fn a_rollback_behind_a_commit_is_told_with_the_head_that_there_is() {
     work.commit("second");
     let now = work.git(&["rev-parse", "HEAD"]);
     let relation = format!("({}) is 1 commit newer than", &now[..12]);
-    let said = work.scratch.expect(0, &["checkpoint", "rollback", "latest", "--yes"]);
+    let said = work.scratch.expect(0, &["checkpoint", "rollback", "work@latest", "--yes"]);
     assert!(said.contains(&relation) && said.contains(&then[..12]), "{said}");
     let told = work.told();
     for part in ["was rolled back to checkpoint", &relation, &format!(" at {}", &now[..12]), "## Uncommitted (git)\n- src/lib.rs"]
@@ -277,7 +277,7 @@ fn a_rollback_of_the_conversation_alone_says_what_it_changes() {
     let said = |text: &str| reply(json!({ "type": "text", "text": text }), "end_turn");
     let work = Work::new(&(prompt("the first thing") + &said("Done.")));
     work.says(&(prompt("the second thing") + &said("Done, too.")));
-    let shown = work.scratch.expect(0, &["checkpoint", "rollback", "latest", "--dry-run"]);
+    let shown = work.scratch.expect(0, &["checkpoint", "rollback", "work@latest", "--dry-run"]);
     for part in [
         "the files are as they are in the checkpoint",
         "the conversation goes back to 1 turn, the last \"the first thing\"",
