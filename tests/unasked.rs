@@ -153,7 +153,7 @@ fn an_agent_that_a_rollback_stops_right_after_its_resume_is_replaced_by_none() {
     let mut child = work.on_terminal(&[]);
     work.process();
     fs::write(work.at("work/file"), "spoiled\n").unwrap();
-    work.scratch.expect(0, &["checkpoint", "rollback", "latest", "--stop", "--yes"]);
+    work.scratch.expect(0, &["checkpoint", "rollback", "work@latest", "--stop", "--yes"]);
     assert!(!child.wait().unwrap().success());
     work.assert_only_resumed();
     assert_eq!(fs::read(work.at("work/file")).unwrap(), b"as it was\n");
@@ -213,7 +213,7 @@ fn an_agent_that_answers_one_prompt_is_given_none_of_ours() {
 
 /// Ends what waits.
 fn stop(work: Work, mut child: Child) {
-    work.scratch.expect(0, &["checkpoint", "rollback", "latest", "--stop", "--yes"]);
+    work.scratch.expect(0, &["checkpoint", "rollback", "work@latest", "--stop", "--yes"]);
     let _ = child.wait();
 }
 
