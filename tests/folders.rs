@@ -4,10 +4,13 @@ use std::{
     fs::{self, Permissions},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
+    time::Duration,
 };
 
-use parhelia_tests::{Scratch, files_in, user::User, write};
+use parhelia_session::rollback::held;
+use parhelia_store::{OpenOptions, Store};
+use parhelia_tests::{Scratch, files_in, live::wait, user::User, write};
 use serde_json::Value;
 
 /// Two folders with a session each, `a` captured before `b`.
@@ -331,4 +334,41 @@ fn create_names_the_folder_and_says_so_where_a_name_is_also_a_folders() {
     let output = two.in_folder(&two.a, &["checkpoint", "create", "plain"]).output().unwrap();
     let out = String::from_utf8(output.stdout).unwrap();
     assert!(out.starts_with("Checkpoint 0") && !out.contains("──") && output.stderr.is_empty(), "{out}");
+}
+
+#[test]
+fn latest_is_not_put_whole_into_a_folder_of_its_workspace() {
+    let two = Two::new();
+    let sub = two.a.join("sub");
+    fs::write(sub.join("deep"), "changed").unwrap();
+    let in_place = ["--to", ".", "--in-place", "--delete"];
+    let said = two.expect(&sub, 2, &[&["checkpoint", "restore", "latest"], &in_place[..]].concat());
+    assert!(said.contains("latest:sub"), "{said}");
+    assert_eq!(fs::read(sub.join("deep")).unwrap(), b"changed");
+    two.expect(&sub, 0, &[&["checkpoint", "restore", "latest:sub"], &in_place[..]].concat());
+    assert_eq!(fs::read(sub.join("deep")).unwrap(), b"of a, too");
+}
+
+#[test]
+fn what_changes_while_the_turn_is_waited_for_is_restored_as_well() {
+    let two = Two::new();
+    fs::write(two.a.join("work"), "changed").unwrap();
+    let store = Store::open(&two.scratch.store(), &OpenOptions::default()).unwrap();
+    let turn = held(&store, "a", Duration::from_secs(60)).unwrap();
+    let to = text(&two.a);
+    let mut restore = two.in_folder(&two.a, &["checkpoint", "restore", &two.of_a, "--to", &to, "--in-place", "--delete"]);
+    let child = restore.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let open = format!("/proc/{}/fd", child.id());
+    let waits = |path: PathBuf| path.parent().is_some_and(|folder| folder.ends_with("turns"));
+    wait(|| {
+        let files = fs::read_dir(&open).into_iter().flatten().flatten().filter_map(|fd| fs::read_link(fd.path()).ok());
+        files.into_iter().any(waits).then_some(())
+    });
+    fs::write(two.a.join("sub/deep"), "changed meanwhile").unwrap();
+    fs::write(two.a.join("new"), "made meanwhile").unwrap();
+    drop(turn);
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(fs::read(two.a.join("sub/deep")).unwrap(), b"of a, too");
+    assert!(!two.a.join("new").exists() && fs::read(two.a.join("work")).unwrap() == b"of a");
 }

@@ -229,3 +229,29 @@ fn a_folders_history_goes_on_where_it_was_moved_to() {
     scratch.restore(first["id"].as_str().unwrap(), &restored);
     assert_equal(&new, &restored);
 }
+
+#[test]
+fn another_folder_at_the_old_place_is_not_taken_for_a_workspace_that_was_moved() {
+    let scratch = Scratch::new();
+    let workspace = scratch.path("work");
+    let work = ended(scratch, workspace);
+    let aside = work.scratch.path("aside");
+    fs::rename(&work.workspace, &aside).unwrap();
+    write(&work.workspace.join("other"), b"something else").unwrap();
+    for said in [work.resume(2, &[]), work.rollback(2, &[])] {
+        assert!(said.contains("is another folder now") && said.contains(&text(&aside)), "{said}");
+    }
+    assert_eq!(fs::read(work.workspace.join("other")).unwrap(), b"something else");
+    assert_eq!(fs::read(aside.join("src/file")).unwrap(), b"worked on");
+    work.resume(0, &["--recreate-workspace"]);
+}
+
+#[test]
+fn a_workspace_in_which_nothing_was_made_yet_is_no_lost_one() {
+    let scratch = Scratch::new();
+    let workspace = scratch.path("work");
+    fs::create_dir(&workspace).unwrap();
+    scratch.expect(0, &["session", "run", "--name", "new", "--workspace", &text(&workspace), "--", "true"]);
+    let said = scratch.expect(0, &["session", "resume", "new", "--yes"]);
+    assert!(!said.contains("gone") && !said.contains("restored"), "{said}");
+}

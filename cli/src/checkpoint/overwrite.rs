@@ -64,16 +64,20 @@ fn hint() {
 /// Nobody else makes a checkpoint of the folders, or rolls them back, until this is dropped.
 pub struct Turns {
     held: Vec<Turn>,
-    /// Whether a rollback was finished that had been interrupted: the folders may have changed.
-    pub has_finished: bool,
+}
+
+impl Turns {
+    /// Whether any is held. While it was waited for, the folders may have changed.
+    pub fn are_held(&self) -> bool {
+        !self.held.is_empty()
+    }
 }
 
 /// Waits for the turn of the sessions whose folders are about to be changed.
 pub fn turns(store: &Store, reached: &[Overwritten], restored: &Checkpoint, progress: &dyn Progress) -> Result<Turns> {
-    let mut turns = Turns { held: Vec::new(), has_finished: false };
+    let mut turns = Turns { held: Vec::new() };
     let changed = reached.iter().filter(|found| !found.paths.is_empty());
     for session in changed.filter_map(|found| found.folder.keeper(restored)) {
-        turns.has_finished |= rollback::open(session).is_some();
         let turn = rollback::settle(store, &session.id, TURN_LIMIT, &actor(), &told, progress).inspect_err(|_| hint())?;
         turns.held.push(turn.ok_or_else(|| rollback::busy(&session.id))?);
     }

@@ -93,6 +93,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     };
     let (checkpoint, _pin) = context.pin(&store, &found, "restore")?;
     let subpath: Vec<u8> = name::components(&place.path.unwrap_or_default()).collect::<Vec<_>>().join(&b'/');
+    if args.in_place && subpath.is_empty() && is_relative(&place.checkpoint) {
+        ensure_whole(&place.checkpoint, &checkpoint, to)?;
+    }
     let options = Options {
         subpath,
         preserve_special: args.preserve_special,
@@ -128,7 +131,8 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         return Ok(Code::Done);
     }
     let turns = overwrite::turns(&store, &reached, &checkpoint, &progress)?;
-    if turns.has_finished {
+    // While they were waited for, others may have changed the folders.
+    if turns.are_held() {
         plan = restore::plan(&store, &checkpoint, &options, &progress)?;
         reached = overwrite::reached(&store, &plan)?;
     }
@@ -146,6 +150,22 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let said = told(context, args, (&checkpoint, &target), &report, &safeties, progress);
     let code = if report.skipped.is_empty() { Code::Done } else { Code::Partly };
     Ok(context.made(&format!("checkpoint {} is restored to {}", checkpoint.id(), target.display()), code, said))
+}
+
+/// Fails where a whole workspace would go into a folder of its own: who says `latest` there means that folder.
+fn ensure_whole(selector: &str, checkpoint: &Checkpoint, to: &Path) -> Result<()> {
+    let workspace = name::as_path(&name::parse(&checkpoint.record.workspace.path)).to_owned();
+    let (Ok(folder), Ok(workspace)) = (to.canonicalize(), workspace.canonicalize()) else { return Ok(()) };
+    match folder.strip_prefix(&workspace) {
+        Ok(inside) if !inside.as_os_str().is_empty() => Err(Failure::Usage(format!(
+            "'{selector}' is of all of {}, and {} is a folder in it: give {selector}:{} to restore that folder alone, or the checkpoint's id to \
+             put everything there",
+            workspace.display(),
+            folder.display(),
+            inside.display()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Says what was done.

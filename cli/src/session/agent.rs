@@ -50,7 +50,7 @@ pub fn other_folder(config: &ConfigFolder) -> Option<String> {
 }
 
 /// Fails where somebody else has the conversation open. Other sessions that were in it are said.
-pub fn others_in(store: &Store, session: &Session, config: &Path, workspace: &Path, conversation: &str) -> Result<Vec<String>> {
+pub fn others_in(store: &Store, session: &Session, config: &Path, conversation: &str) -> Result<Vec<String>> {
     let mut said = Vec::new();
     for (other, is_alive) in run::sessions_in(store, conversation, &session.id)? {
         let place = other.workspace.as_ref().map(|place| place.path.clone()).unwrap_or_default();
@@ -61,7 +61,7 @@ pub fn others_in(store: &Store, session: &Session, config: &Path, workspace: &Pa
         }
         said.push(format!("{named}; whichever goes on, both have it"));
     }
-    match run::strangers_in(store, session, config, workspace, conversation)?.first() {
+    match run::strangers_in(store, session, config, conversation)?.first() {
         None => Ok(said),
         Some(holder) => Err(Failure::Usage(format!(
             "conversation {conversation} is open in {}; end that first, or go on there: two agents in one conversation would spoil it",

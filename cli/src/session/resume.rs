@@ -388,7 +388,7 @@ fn prepare(store: &Store, args: &Args, session: Session, last: Option<&Run>) -> 
     let config = config_of(store, &session)?;
     if let Some(id) = conversation.as_ref().filter(|_| agent.is_some()) {
         let config = config.as_ref().map(|config| config.path.clone()).unwrap_or_default();
-        notices.extend(others_in(store, &session, &config, &workspace, id)?);
+        notices.extend(others_in(store, &session, &config, id)?);
     }
     notices.extend(config.as_ref().filter(|_| agent.is_some()).and_then(other_folder));
     let mut prepared = Prepared {

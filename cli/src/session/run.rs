@@ -7,9 +7,10 @@ use std::{
 };
 
 use parhelia_session::{
-    agent::{Agent, ConfigFolder, new_conversation_id},
+    agent::{Agent, ConfigFolder, holders, new_conversation_id},
     run::{self, Begin},
 };
+use parhelia_store::Store;
 use serde_json::json;
 
 use super::{
@@ -63,6 +64,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     }
     let store = context.open_with(true)?;
     let name = args.name.clone().or_else(|| workspace.file_name().map(|name| name.to_string_lossy().into_owned()));
+    if let Some(conversation) = agent.as_ref().and_then(Agent::conversation) {
+        ensure_free(&store, &conversation)?;
+    }
     if args.tmux.tmux {
         let words = in_pane(args, name.as_deref(), &workspace);
         return tmux::run(context, &store, &args.tmux, name.as_deref().unwrap_or_default(), &workspace, &words, agent.as_ref());
@@ -131,6 +135,24 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let ended = supervise::or_ended(&store, &current, ended)?;
     // From here on this process stands for the agent.
     std::process::exit(i32::from(ended.code))
+}
+
+/// Fails where somebody has a conversation open that the command line names: two agents in one would spoil it.
+fn ensure_free(store: &Store, conversation: &str) -> Result<()> {
+    if let Some((other, _)) = run::sessions_in(store, conversation, "")?.iter().find(|(_, is_alive)| *is_alive) {
+        return Err(Failure::Usage(format!(
+            "conversation {conversation} is session {id}'s, whose agent is alive; go on there, or end it first",
+            id = other.id
+        )));
+    }
+    let config = ConfigFolder::of(variable).map(|config| config.path).unwrap_or_default();
+    match holders(&config, conversation).first() {
+        None => Ok(()),
+        Some(holder) => Err(Failure::Usage(format!(
+            "conversation {conversation} is open in {}; go on there, or end that first: two agents in one conversation would spoil it",
+            holder.text()
+        ))),
+    }
 }
 
 /// The same, as arguments for the process in a pane.

@@ -150,7 +150,7 @@ pub fn supervise(store: &Store, wanted: &Supervised<'_>) -> Result<Ended> {
     if let Some(terminal) = terminal.filter(|_| has_terminal) {
         terminal.restore();
     }
-    let asked = asked.or(signals.take()).or((!has_terminal).then_some(Signal::HUP));
+    let asked = asked.or((!has_terminal).then_some(Signal::HUP));
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
     let has_failed = asked.is_none() && status.code().is_some_and(|code| code != 0) && is_open(store, wanted);
     let mut ended = Ended { code: u8::try_from(code).unwrap_or(1), has_failed, ran, said: String::new(), is_unknown: false };
@@ -211,7 +211,7 @@ fn watch_over<'scope, 'env>(
         let left = next.into_iter().chain(renewal).min().map(|at| at.saturating_duration_since(Instant::now()));
         let left = left.map(|left| Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) });
         // Of an agent that has ended nothing more is heard; what a capture has to say is that it is done.
-        let mut fds = vec![PollFd::new(&signals.pipe, PollFlags::IN)];
+        let mut fds: Vec<PollFd> = ended.is_none().then(|| PollFd::new(&signals.pipe, PollFlags::IN)).into_iter().collect();
         fds.extend(captures.done().map(|done| PollFd::new(done, PollFlags::IN)));
         let at = fds.len();
         fds.extend(ended.is_none().then(|| PollFd::new(agent, PollFlags::IN)));
@@ -220,15 +220,19 @@ fn watch_over<'scope, 'env>(
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(e) => return Err(lost(&e.to_string())),
         }
-        let has_signal = !fds[0].revents().is_empty();
+        let has_signal = ended.is_none() && !fds[0].revents().is_empty();
         let is_over = ended.is_none() && !fds[at].revents().is_empty();
         drop(fds);
-        ended = ended.or(is_over.then(Instant::now));
-        if has_signal && let Some(signal) = signals.take() {
+        // Of a machine that shuts down both hear at once; what comes after the agent's end has nothing to do with it.
+        if (has_signal || is_over)
+            && ended.is_none()
+            && let Some(signal) = signals.take()
+        {
             // Ctrl-C reaches the agent from the terminal itself, and is its own business.
             asked = Some(signal);
             let _ = pidfd_send_signal(agent.as_fd(), signal);
         }
+        ended = ended.or(is_over.then(Instant::now));
         if detaches.is_some_and(|detaches| ended.is_none() && detaches.take()) {
             captures.ask(Trigger::Detach, "tmux", false);
         }

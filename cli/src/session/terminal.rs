@@ -19,7 +19,7 @@ pub struct Terminal {
 impl Terminal {
     /// Of standard input; none where that is no terminal.
     pub fn here() -> Option<Self> {
-        std::io::stdin().is_terminal().then(|| stty(&["-g"])).flatten().map(|settings| Terminal { settings })
+        is_ours().then(|| stty(&["-g"])).flatten().map(|settings| Terminal { settings })
     }
 
     /// Whether the terminal is there still.
@@ -29,7 +29,7 @@ impl Terminal {
 
     /// Sets it as it was, if something has left it otherwise.
     pub fn restore(&self) {
-        if stty(&["-g"]).is_some_and(|now| now != self.settings) {
+        if is_ours() && stty(&["-g"]).is_some_and(|now| now != self.settings) {
             stty(&[&self.settings]);
             plain();
         }
@@ -38,11 +38,19 @@ impl Terminal {
     /// Sets it so that a person can type, where an earlier program has left it raw.
     pub fn make_sane() {
         let is_raw = |settings: &str| settings.split_whitespace().any(|word| word.trim_end_matches(';') == "-icanon");
-        if std::io::stdin().is_terminal() && stty(&["-a"]).is_some_and(|settings| is_raw(&settings)) {
+        if is_ours() && stty(&["-a"]).is_some_and(|settings| is_raw(&settings)) {
             stty(&["sane"]);
             plain();
         }
     }
+}
+
+/// Whether standard input is a terminal that this process may set: a job in the background would be stopped for it.
+fn is_ours() -> bool {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // State, parent, process group, session, terminal, and the terminal's foreground group: proc_pid_stat(5).
+    let fields: Vec<&str> = stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().collect()).unwrap_or_default();
+    std::io::stdin().is_terminal() && fields.get(2).is_some_and(|group| fields.get(5) == Some(group))
 }
 
 fn plain() {

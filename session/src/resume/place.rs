@@ -42,16 +42,22 @@ pub(super) fn is_gone(store: &Store, workspace: &Path) -> Result<bool> {
     Ok(entries.flatten().all(|entry| restore::is_being_built(folder.as_fd(), entry.file_name().as_bytes(), &pins)))
 }
 
-/// Fails where a session's workspace is gone or empty, and that is no deletion: its disk is not mounted, or it was moved. What would be
+/// Fails where a session's workspace is gone, empty or another folder than recorded, and that is no deletion: its disk is not mounted, or it was moved. What would be
 /// restored there would hide the one, or be a second copy beside the other.
 pub fn ensure_place(store: &Store, session: &Session) -> Result<()> {
     let Some(place) = &session.workspace else { return Ok(()) };
     let folder = place.folder();
-    if !is_gone(store, &folder)? {
+    let is_same = Place::of(&folder).is_ok_and(|now| place.is_same_folder(&now));
+    let is_gone = is_gone(store, &folder)?;
+    if !is_gone && is_same {
         return Ok(());
     }
     let (path, id) = (&place.path, &session.id);
-    let how = if folder.is_dir() { "empty" } else { "gone" };
+    let how = match (is_gone, folder.is_dir()) {
+        (false, _) => "another folder now",
+        (true, true) => "empty",
+        (true, false) => "gone",
+    };
     if let Some(lost) = place.lost() {
         return Err(Error::Invalid(format!(
             "the workspace {path} of session {id} is {how}, and {lost} ({}). Mount it, and try again; `parhelia session move {id} FOLDER` \
@@ -60,14 +66,14 @@ pub fn ensure_place(store: &Store, session: &Session) -> Result<()> {
         )));
     }
     // One that was emptied is where it was.
-    if Place::of(&folder).is_ok_and(|now| place.is_same_folder(&now)) {
+    if is_same {
         return Ok(());
     }
     let Some(to) = moved_to(place) else { return Ok(()) };
     let to = name::display(to.as_os_str().as_bytes());
     Err(Error::Invalid(format!(
         "the workspace {path} of session {id} is {how}; the same folder is {to} by now. `parhelia session move {id} {to}` records that, and \
-         everything goes on there; with --recreate-workspace `session resume` restores a copy at the old path"
+         everything goes on there; with --recreate-workspace `session resume` goes on at the old path, where it restores a copy if nothing is there"
     )))
 }
 

@@ -155,6 +155,10 @@ fn from_git(input: &mut Input, checkpoint: Option<&Checkpoint>, found: &Now) {
         None => {
             (input.branch, input.commit) = (text("branch"), text("head"));
             input.uncommitted = texts(then.and_then(|git| git.get("uncommitted_files")));
+            if then.is_some() {
+                let text = "Git could not be asked in time: branch, commit and uncommitted files are those of the checkpoint";
+                input.notices.push(text.into());
+            }
             let count = then.and_then(|git| git.get("uncommitted_count")).and_then(Value::as_u64).unwrap_or(0);
             input.uncommitted_more = (count as usize).saturating_sub(input.uncommitted.len());
         }

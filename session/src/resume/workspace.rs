@@ -40,12 +40,16 @@ pub fn bring_back(
     let Some(checkpoint) = checkpoint else {
         return match is_gone {
             false => Ok(Workspace::Kept),
+            true if workspace.is_dir() => Ok(Workspace::Kept),
             true => Err(Error::Invalid(format!(
                 "{} is gone, and the session has no checkpoint to restore it from",
                 workspace.display()
             ))),
         };
     };
+    if is_gone && workspace.is_dir() && checkpoint.record.workspace.entries == 0 {
+        return Ok(Workspace::Kept);
+    }
     if is_gone {
         if let Some(parent) = workspace.parent() {
             std::fs::create_dir_all(parent).map_err(|source| Error::Io {

@@ -173,7 +173,7 @@ pub fn look(store: &Store, wanted: &Wanted<'_>) -> Result<Look> {
         notices: Vec::new(),
     };
     look.agent(store, wanted)?;
-    look.others(store)?;
+    look.others(store, wanted.dry_run)?;
     look.git(store, wanted)?;
     look.conversation(store, wanted)?;
     Ok(look)
@@ -209,7 +209,8 @@ impl Look {
             self.files_only = true;
             return Ok(());
         }
-        match run::life(&run) {
+        let left = run::left_alive(&run).filter(|_| !wanted.stop);
+        match left.map_or_else(|| run::life(&run), Life::Agent) {
             Life::Over => {}
             Life::Elsewhere { host, .. } if wanted.force => {
                 self.notices.push(format!("{host} may still have the session, and is not told"));
@@ -254,10 +255,17 @@ impl Look {
         Ok(())
     }
 
-    fn others(&mut self, store: &Store) -> Result<()> {
+    fn others(&mut self, store: &Store, is_shown: bool) -> Result<()> {
         self.spare_sessions_below(store)?;
         match run::live_in(store, &self.workspace, &self.session.id)?.first() {
             None => Ok(()),
+            Some((other, _)) if is_shown => {
+                self.notices.push(format!(
+                    "session {id} is alive in the same workspace, or in one below or above it; its agent must end first",
+                    id = other.id
+                ));
+                Ok(())
+            }
             Some((other, _)) => {
                 refuse(format!("session {} is alive in the same workspace, or in one below or above it; end it first", other.id))
             }
@@ -328,7 +336,7 @@ impl Look {
         }
         match (held(wanted.target), &wanted.config, position(store, wanted.target)?) {
             (Some(id), Some(config), Some(_)) => {
-                if let Some(holder) = run::strangers_in(store, &self.session, config, &self.workspace, &id)?.first() {
+                if let Some(holder) = run::strangers_in(store, &self.session, config, &id)?.first() {
                     return refuse(format!(
                         "conversation {id} is open in {}, which is not the session's agent; end that first, or give --files-only",
                         holder.text()

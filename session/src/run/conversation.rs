@@ -11,20 +11,18 @@ use crate::{
     process::{Owner, found},
 };
 
-/// Processes that have a conversation open, and are not proven to be a session's own: it must not be gone on with, nor be rewritten,
+/// A folder in which nothing works.
+const NOWHERE: &str = "/dev/null";
+
+/// Processes that have a conversation open, and are not proven by their descent to be a session's own: it must not be gone on with, nor be rewritten,
 /// while they live.
-pub fn strangers_in(
-    store: &Store,
-    session: &Session,
-    config: &Path,
-    workspace: &Path,
-    conversation: &str,
-) -> Result<Vec<Holder>> {
+pub fn strangers_in(store: &Store, session: &Session, config: &Path, conversation: &str) -> Result<Vec<Holder>> {
     let mut held = holders(config, conversation);
     let view = store.view();
     for id in &session.runs {
         let Some(run) = view.run(id)?.filter(|_| !held.is_empty()) else { continue };
-        let own = found(id, &roots_in(store, &run)?, workspace)?;
+        // A marker may be inherited: what works in the workspace is the run's to be ended, but an agent there may be a person's.
+        let own = found(id, &roots_in(store, &run)?, NOWHERE.as_ref())?;
         let is_own = |holder: &Holder| own.iter().any(|one| one.owner == Owner::Run && one.identity.is_same(&holder.process));
         held.retain(|holder| !is_own(holder));
     }

@@ -137,6 +137,11 @@ fn is_this_boot(run: &Run) -> bool {
     boot_id().is_ok_and(|own| run.boot_id.as_ref() == Some(&own))
 }
 
+/// The agent of a run that was ended while it lived, as `session end --force` does.
+pub fn left_alive(run: &Run) -> Option<Identity> {
+    agent_of(run).filter(|agent| !run.is_open() && agent.is_alive())
+}
+
 /// Looks whether a run lives. A process of this machine is asked; for one that cannot be seen from here, because it is another machine's or
 /// in another container, there is only the lease.
 pub fn life(run: &Run) -> Life {

@@ -76,6 +76,10 @@ pub(super) fn captured(store: &Store, wanted: &Supervised<'_>, trigger: Trigger,
     let made = checkpoint(store, wanted, trigger, detail, skip);
     let failed = made.as_ref().err().map(ToString::to_string);
     note(made, NO_CHECKPOINT);
+    if failed.is_some() && !is_open(store, wanted) {
+        // Whoever has ended the run meanwhile has captured what was to be captured.
+        return;
+    }
     // Where the store cannot be written, this cannot be either; that was said just now.
     let _ = run::note_checkpoint(store, &wanted.current.session, failed.as_deref(), actor());
 }
