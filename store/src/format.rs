@@ -47,6 +47,12 @@ pub const META_BLOCK_BYTES: usize = 64 << 10;
 pub const BLOCK_BYTES_MAX: usize = 16 << 20;
 /// No block may hold more objects than this.
 pub const BLOCK_OBJECTS_MAX: usize = 1 << 20;
+/// At most so many blocks in a row build on each other; an object that would come behind them builds on the first one.
+pub const DEPTH_MAX: u32 = 24;
+/// A reader decodes at most so many blocks in a row: gc may lead a block's base to another copy, which builds on others in turn.
+pub const DEPTH_READ_MAX: u32 = 256;
+/// The bases of one block have at most this many bytes together.
+pub const PREFIX_BYTES_MAX: usize = 16 << 20;
 /// A pack is finished when it is at least this long.
 pub const PACK_BYTES: u64 = 32 << 20;
 /// No journal record may be longer than this.

@@ -8,8 +8,8 @@ use crate::{
     pack::ObjectKind,
 };
 
-/// A node with at most this many lines is not split.
-const LINES_UNSPLIT: usize = 96;
+/// A node with at most this many lines is not split. Roots are stored anew with every version of a file, so they are short.
+const LINES_UNSPLIT: usize = 24;
 /// A node ends behind an id whose first byte has these bits clear: one in 64.
 const SPLIT_MASK: u8 = 0x3f;
 /// ... and at the latest behind this many lines.

@@ -134,7 +134,7 @@ fn count_packs(store: &Store, stats: &mut Stats, progress: &dyn Progress) -> Res
         }
         stats.packs += 1;
         stats.pack_bytes += state.bytes;
-        PackFile::open(&store.layout().pack(id), id)?.scan(false, |location, directory| {
+        PackFile::open(&store.layout().pack(id), id)?.scan(|location, directory| {
             if directory.entries.first().is_some_and(|entry| entry.kind == ObjectKind::Chunk) {
                 stats.data_block_bytes += u64::from(location.block_bytes);
             }

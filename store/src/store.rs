@@ -17,12 +17,12 @@ use crate::{
     disk,
     error::{Error, IoContext, Result},
     files::{self, Folder, How},
-    format::{BALLAST_BYTES, STORE_VERSION},
+    format::{BALLAST_BYTES, DEPTH_READ_MAX, PREFIX_BYTES_MAX, STORE_VERSION},
     id::{BlobId, ObjectId, PackId, TreeId, Ulid},
     journal::{Entry, Journal, Position},
     layout::Layout,
     lock::WriterLock,
-    pack::{Block, BlockCache, Location, ObjectKind, PackFile, Reuse},
+    pack::{Block, BlockCache, Got, Location, ObjectKind, OnBases, PackFile, Read, Reuse},
     progress::Progress,
     record::Checkpoint,
     secrets::Secrets,
@@ -371,7 +371,50 @@ impl Store {
 
     /// The same, for whoever may or may not come back to it.
     pub fn block_for(&self, location: Location, reuse: Reuse) -> Result<Arc<Block>> {
-        self.blocks.get(location, reuse, || self.pack(location.pack)?.read_block(location))
+        self.block_within(location, reuse, DEPTH_READ_MAX)
+    }
+
+    /// The same, of a block on which others build, at most `depth_max` in a row.
+    fn block_within(&self, location: Location, reuse: Reuse, depth_max: u32) -> Result<Arc<Block>> {
+        let block = match self.blocks.get(location, reuse, || self.pack(location.pack)?.read_block(location))? {
+            Got::Block(block) => return Ok(block),
+            Got::OnBases(block) => block,
+        };
+        let (prefix, depth) = self.bases(&block, depth_max)?;
+        match self.blocks.get(location, reuse, || block.decode(&prefix, depth).map(Read::Block))? {
+            Got::Block(block) => Ok(block),
+            // Nothing but the block that was just decoded is given back.
+            Got::OnBases(_) => self.decode(Read::OnBases(block)).map(Arc::new),
+        }
+    }
+
+    /// The bytes of a block's bases, in order, and how many blocks in a row were decoded for them.
+    fn bases(&self, block: &OnBases, depth_max: u32) -> Result<(Vec<u8>, u32)> {
+        let (mut prefix, mut depth) = (Vec::new(), 0);
+        for (kind, id) in block.bases() {
+            let base = match depth_max {
+                0 => return Err(block.lacks(id, &format!("more than {DEPTH_READ_MAX} blocks build on each other"))),
+                _ => self.object_block_within(kind, id, depth_max - 1),
+            };
+            let base = base.map_err(|e| if e.is_damage() { block.lacks(id, &e) } else { e })?;
+            prefix.extend_from_slice(base.object(id).unwrap_or_default());
+            depth = depth.max(base.depth);
+            if prefix.len() > PREFIX_BYTES_MAX {
+                return Err(block.lacks(id, &"with the others it is too long"));
+            }
+        }
+        Ok((prefix, depth))
+    }
+
+    /// Decodes a block that was read from a pack, and keeps neither it nor its pack.
+    pub(crate) fn decode(&self, read: Read) -> Result<Block> {
+        match read {
+            Read::Block(block) => Ok(block),
+            Read::OnBases(block) => {
+                let (prefix, depth) = self.bases(&block, DEPTH_READ_MAX)?;
+                block.decode(&prefix, depth)
+            }
+        }
     }
 
     /// How many blocks were read and decoded so far, those of trees included. Others were found in the cache.
@@ -407,17 +450,17 @@ impl Store {
         self.view().locate(id)?.ok_or_else(missing)
     }
 
-    fn locate_block(&self, kind: ObjectKind, id: ObjectId) -> Result<(Location, Arc<Block>)> {
+    fn locate_block(&self, kind: ObjectKind, id: ObjectId, depth_max: u32) -> Result<(Location, Arc<Block>)> {
         let location = self.locate(kind, id)?;
-        Ok((location, self.block(location).map_err(|e| of_object(e, kind, id))?))
+        Ok((location, self.block_within(location, Reuse::Likely, depth_max).map_err(|e| of_object(e, kind, id))?))
     }
 
     /// Looks an object up again, as long as the journal grows: it may be moved more than once.
-    fn locate_moved_block(&self, kind: ObjectKind, id: ObjectId) -> Result<(Location, Arc<Block>)> {
+    fn locate_moved_block(&self, kind: ObjectKind, id: ObjectId, depth_max: u32) -> Result<(Location, Arc<Block>)> {
         loop {
             let before = self.view().end().clone();
             self.reopen()?;
-            match self.locate_block(kind, id) {
+            match self.locate_block(kind, id, depth_max) {
                 Err(e) if is_missing(&e) && *self.view().end() != before => {}
                 Err(Error::Io { path, source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
                     let what = format!("{} {id}", kind.name());
@@ -431,8 +474,12 @@ impl Store {
     /// The block that holds an object, of which [`Block::object`] gives the bytes. Where garbage collection has moved the object
     /// meanwhile, it is looked up again.
     pub fn object_block(&self, kind: ObjectKind, id: ObjectId) -> Result<Arc<Block>> {
-        let (location, block) = match self.locate_block(kind, id) {
-            Err(e) if is_missing(&e) => self.locate_moved_block(kind, id)?,
+        self.object_block_within(kind, id, DEPTH_READ_MAX)
+    }
+
+    fn object_block_within(&self, kind: ObjectKind, id: ObjectId, depth_max: u32) -> Result<Arc<Block>> {
+        let (location, block) = match self.locate_block(kind, id, depth_max) {
+            Err(e) if is_missing(&e) => self.locate_moved_block(kind, id, depth_max)?,
             other => other?,
         };
         match block.object(id) {

@@ -1,8 +1,8 @@
 //! Stores for tests: checkpoints from lists of paths and bytes, without capture.
 
 use std::{
-    cell::Cell,
-    collections::{BTreeMap, HashSet},
+    cell::{Cell, RefCell},
+    collections::{BTreeMap, HashMap, HashSet},
     fs::File,
     path::PathBuf,
     sync::{Arc, Mutex},
@@ -49,6 +49,10 @@ pub struct TestStore {
     pub store: Store,
     /// Longer files than this get a recipe of chunks this long.
     pub cut: Cell<usize>,
+    /// Whether new objects build on earlier ones.
+    pub builds: Cell<bool>,
+    /// Objects that were written, of which later ones are said to be versions: that nothing of them is the same is no fault.
+    earlier: RefCell<HashMap<ObjectKind, Vec<ObjectId>>>,
     dir: Option<Arc<TempDir>>,
 }
 
@@ -72,7 +76,7 @@ impl TestStore {
     pub fn at(path: PathBuf) -> Self {
         let options = OpenOptions { create: true, ..OpenOptions::default() };
         let store = Store::open(&path, &options).unwrap();
-        TestStore { store, cut: Cell::new(2000), dir: None }
+        TestStore { store, cut: Cell::new(2000), builds: Cell::new(true), earlier: RefCell::default(), dir: None }
     }
 
     /// Opens the store once more, as another process would.
@@ -82,7 +86,8 @@ impl TestStore {
 
     /// The same store in another process.
     pub fn another(&self) -> TestStore {
-        TestStore { store: self.open(), cut: self.cut.clone(), dir: self.dir.clone() }
+        let (cut, builds) = (self.cut.clone(), self.builds.clone());
+        TestStore { store: self.open(), cut, builds, earlier: self.earlier.clone(), dir: self.dir.clone() }
     }
 
     /// The journal's files as they are now.
@@ -275,6 +280,17 @@ impl<'a> Sink<'a> {
             return Ok(());
         }
         self.written.insert(e.id.key());
+        let base = self.base(&e)?;
+        self.test.earlier.borrow_mut().entry(e.kind).or_default().push(e.id);
+        if let Some((base, prefix)) = base {
+            let mut builder = BlockBuilder::default();
+            builder.push_on(e.kind, e.id, &e.bytes, base);
+            let mut context = zstd::zstd_safe::CCtx::create();
+            let coded = builder.compress_on(&mut context, &prefix, 3).unwrap();
+            let (entries, block) = builder.encode_on(&coded);
+            self.writer.as_mut().unwrap().append(&block, &entries)?;
+            return Ok(());
+        }
         let (builder, target) = if e.kind == ObjectKind::Chunk { (&mut self.data, 6000) } else { (&mut self.meta, 3000) };
         builder.push(e.kind, e.id, &e.bytes, e.tail_bytes);
         if builder.raw_bytes() > target {
@@ -282,6 +298,27 @@ impl<'a> Sink<'a> {
             self.writer.as_mut().unwrap().append(&block, &entries)?;
         }
         Ok(())
+    }
+
+    /// An object that this one is to build on, and its bytes. About every other one builds on something that was committed before, if it may.
+    fn base(&mut self, e: &Encoded) -> Result<Option<(ObjectId, Vec<u8>)>> {
+        let may_build = matches!(e.kind, ObjectKind::Chunk | ObjectKind::Tree | ObjectKind::RecipeNode);
+        if !may_build || !self.test.builds.get() || e.id.0[5].is_multiple_of(2) {
+            return Ok(None);
+        }
+        let earlier = self.test.earlier.borrow().get(&e.kind).cloned().unwrap_or_default();
+        let Some(base) = earlier.get(usize::from(e.id.0[6]) * earlier.len() / 256).copied() else { return Ok(None) };
+        let Some(location) = self.test.store.view().locate(base)? else { return Ok(None) };
+        // As creators do: a base that cannot be read is not built upon.
+        let block = match self.test.store.object_block(e.kind, base) {
+            Err(e) if e.is_damage() => return Ok(None),
+            other => other?,
+        };
+        if block.depth >= 6 {
+            return Ok(None);
+        }
+        self.reused.insert(location.pack);
+        Ok(Some((base, block.object(base).unwrap().to_vec())))
     }
 
     pub fn chunk(&mut self, bytes: &[u8]) -> BlobId {

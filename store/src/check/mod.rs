@@ -57,7 +57,7 @@ pub fn run(root: &Path, options: &CheckOptions, progress: &dyn Progress) -> Resu
         let _ = pin.add(checkpoints.iter().map(|c| c.record.id));
     }
     structure::check_journal(&layout, &view, checkpoints, &mut report)?;
-    let packs = structure::check_packs(&layout, &view, options, &mut report, progress)?;
+    let packs = structure::check_packs(&store, &view, options, &mut report, progress)?;
     structure::check_index(&view, &packs, &mut report, progress)?;
     // Where the index is wrong, packs and journal still tell whether everything is there.
     let store = match report.rebuild_index {

@@ -176,12 +176,22 @@ impl<'a> Reach<'a> {
             Trust::Index(_) => true,
             Trust::Packs(packs) => packs.confirmed.contains(&id.key()) && !packs.bad_blocks.contains(&location),
             Trust::Directories(blocks, objects) => {
-                if blocks.insert(location)
-                    && let Ok(directory) = self.store.pack(location.pack).and_then(|pack| pack.read_directory(location.offset))
+                if !blocks.insert(location) {
+                    return objects.contains(&id.key());
+                }
+                let directory = self.store.pack(location.pack).and_then(|pack| pack.read_directory(location.offset));
+                let Ok(directory) = directory else { return false };
+                let bases = directory.bases.iter().enumerate();
+                // Each block is looked at once, so that this ends even where blocks are said to build on each other.
+                if bases
+                    .map(|(number, base)| self.is_there(directory.kind_of_base(number), *base))
+                    .fold(true, |all, is| all && is)
+                    && let Trust::Directories(_, objects) = &mut self.trust
                 {
                     objects.extend(directory.entries.iter().map(|entry| entry.id.key()));
+                    return objects.contains(&id.key());
                 }
-                objects.contains(&id.key())
+                false
             }
         }
     }

@@ -19,6 +19,7 @@ use crate::{
     pack::{Location, ObjectKind, PackFile},
     progress::{self, Phase, Progress},
     record::Checkpoint,
+    store::Store,
     threads,
     view::{PackState, View},
 };
@@ -32,6 +33,14 @@ pub(super) struct Packs {
     pub(super) bad_blocks: BTreeSet<Location>,
     /// Packs that could not be read to the end.
     pub(super) damaged: BTreeSet<PackId>,
+    /// Blocks that build on others.
+    on_bases: Vec<OnBases>,
+}
+
+/// The objects of a block, and what they build on.
+struct OnBases {
+    objects: Vec<ObjectKey>,
+    bases: Vec<ObjectId>,
 }
 
 /// The journal's chain, and whether the view shows what the journal tells.
@@ -120,12 +129,13 @@ fn check_events(layout: &Layout, tail: &Tail, report: &mut CheckReport) {
 
 /// Every pack: its length, its digest, its directories, and its data as far as asked.
 pub(super) fn check_packs(
-    layout: &Layout,
+    store: &Store,
     view: &View,
     options: &CheckOptions,
     report: &mut CheckReport,
     progress: &dyn Progress,
 ) -> Result<Packs> {
+    let layout = store.layout();
     let known = view.packs()?;
     let current: BTreeMap<PackId, PackState> =
         known.iter().filter(|(_, s)| s.condemned.is_none()).map(|(i, s)| (*i, s.clone())).collect();
@@ -133,8 +143,8 @@ pub(super) fn check_packs(
     let mut packs = Packs::default();
     let mut not_indexed = 0u64;
     for (id, state) in &current {
-        let mut pass = Pass { view, options, packs: &mut packs, report, not_indexed: &mut not_indexed, progress };
-        if let Err(e) = pass.pack(layout, *id, state) {
+        let mut pass = Pass { store, view, options, packs: &mut packs, report, not_indexed: &mut not_indexed, progress };
+        if let Err(e) = pass.pack(*id, state) {
             match e {
                 Error::Cancelled => return Err(e),
                 e => {
@@ -147,11 +157,38 @@ pub(super) fn check_packs(
     if not_indexed > 0 {
         report.add(FindingKind::Index, format!("the index lacks {not_indexed} objects of the packs; run --rebuild-index"));
     }
+    packs.drop_without_bases(view)?;
     note_strangers(layout, view, report);
     Ok(packs)
 }
 
+impl Packs {
+    /// Takes back that objects were confirmed which cannot be decoded, because a base of their block is not there, or damaged.
+    fn drop_without_bases(&mut self, view: &View) -> Result<()> {
+        loop {
+            let mut dropped = Vec::new();
+            for (number, block) in self.on_bases.iter().enumerate() {
+                let mut is_lost = false;
+                for base in &block.bases {
+                    let place = view.locate(*base).ok().flatten();
+                    let is_good = self.confirmed.contains(&base.key()) && place.is_some_and(|at| !self.bad_blocks.contains(&at));
+                    is_lost |= !is_good;
+                }
+                dropped.extend(is_lost.then_some(number));
+            }
+            if dropped.is_empty() {
+                return Ok(());
+            }
+            for number in dropped.into_iter().rev() {
+                let block = self.on_bases.swap_remove(number);
+                block.objects.iter().for_each(|key| _ = self.confirmed.remove(key));
+            }
+        }
+    }
+}
+
 struct Pass<'a> {
+    store: &'a Store,
     view: &'a View,
     options: &'a CheckOptions,
     packs: &'a mut Packs,
@@ -161,17 +198,21 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    fn pack(&mut self, layout: &Layout, id: PackId, state: &PackState) -> Result<()> {
+    fn pack(&mut self, id: PackId, state: &PackState) -> Result<()> {
         self.report.packs += 1;
-        let path = layout.pack(id);
+        let path = self.store.layout().pack(id);
         let file = PackFile::open(&path, id)?;
         let mut sampled = Vec::new();
-        let info = file.scan(false, |location, directory| {
+        let info = file.scan_blocks(false, |location, directory| {
             progress::check(self.progress)?;
             self.report.blocks += 1;
             self.report.objects += directory.entries.len() as u64;
             for entry in &directory.entries {
                 self.object(entry.id, location)?;
+            }
+            if !directory.bases.is_empty() {
+                let objects = directory.entries.iter().map(|entry| entry.id.key()).collect();
+                self.packs.on_bases.push(OnBases { objects, bases: directory.bases.clone() });
             }
             match is_sampled(location, self.options.read_data_percent) {
                 true => sampled.push(location),
@@ -182,6 +223,7 @@ impl Pass<'_> {
         // What the directories gave before they broke off is read all the same.
         self.data(&file, &sampled)?;
         let info = info?;
+        file.check_copies()?;
         if info.bytes != state.bytes || info.digest != state.digest {
             return Err(Error::Corrupt {
                 what: "pack".into(),
@@ -211,7 +253,7 @@ impl Pass<'_> {
         let read = || -> Result<()> {
             while let Some(location) = sampled.get(next.fetch_add(1, Ordering::Relaxed)) {
                 progress::check(progress)?;
-                match file.read_block(*location) {
+                match file.read_block(*location).and_then(|read| self.store.decode(read)) {
                     Err(Error::Cancelled) => return Err(Error::Cancelled),
                     Err(e) => bad.lock().unwrap_or_else(PoisonError::into_inner).push((*location, e)),
                     Ok(_) => {}
@@ -313,7 +355,10 @@ pub(super) fn check_without_config(layout: &Layout, report: &mut CheckReport) ->
     for path in files {
         let Some(id) = Layout::pack_of(&path) else { continue };
         report.packs += 1;
-        if let Err(e) = PackFile::open(&path, id).and_then(|file| file.scan(true, |_, _| Ok(()))) {
+        if let Err(e) = PackFile::open(&path, id)
+            .and_then(|file| file.scan_blocks(true, |_, _| Ok(())).map(|_| file))
+            .and_then(|file| file.check_copies())
+        {
             report.push(Finding { pack: Some(id), ..Finding::new(FindingKind::Pack, e.to_string()) });
         }
     }

@@ -164,6 +164,7 @@ fn an_index_of_another_release_is_no_damage_and_the_next_commit_replaces_it() {
 #[test]
 fn a_lost_pack_does_not_hide_the_others() {
     let test = TestStore::new();
+    test.builds.set(false);
     test.checkpoint(&files(1, 9));
     let lost = only_pack(&test);
     let b = test.checkpoint(&[("other".to_owned(), b"something else".to_vec())].into());

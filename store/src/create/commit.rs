@@ -145,7 +145,7 @@ fn store_record(sink: &Sink<'_>, sealed: &str) -> Result<()> {
     let bytes = sealed.as_bytes().to_vec();
     let id = RecordId::of(&bytes).object();
     let mut batch = Batch::new(sink)?;
-    batch.meta(Encoded { kind: ObjectKind::Record, id, bytes, tail_bytes: 0 })?;
+    batch.meta(Encoded { kind: ObjectKind::Record, id, bytes, tail_bytes: 0 }, None)?;
     batch.finish()
 }
 

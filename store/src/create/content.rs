@@ -1,9 +1,12 @@
 //! Reading one file: its bytes, in chunks, into the sink.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::{
+    collections::HashMap,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+};
 
 use fastcdc::v2020::FastCDC;
-use rustix::io::Errno;
+use rustix::{fs::SeekFrom, io::Errno};
 
 use super::{running::Digest, sink::Batch};
 use crate::{
@@ -12,7 +15,7 @@ use crate::{
     id::BlobId,
     progress::{self, Progress},
     recipe::ChunkRun,
-    store::Chunking,
+    store::{Chunking, Store},
     sys::{self, Stat},
     tree::Hole,
 };
@@ -54,14 +57,44 @@ pub struct Content {
     pub changing: bool,
 }
 
+/// What a file held when it was last captured: its new content is likely a later version of that.
+#[derive(Clone, Copy)]
+pub struct Earlier<'s> {
+    store: &'s Store,
+    content: Option<(BlobId, u64)>,
+}
+
+impl<'s> Earlier<'s> {
+    /// So many bytes of a blob, or nothing.
+    pub fn new(store: &'s Store, content: Option<(BlobId, u64)>) -> Self {
+        Earlier { store, content: content.filter(|(_, size)| *size > 0) }
+    }
+
+    /// The blob.
+    pub fn blob(&self) -> Option<BlobId> {
+        self.content.map(|(blob, _)| blob)
+    }
+
+    /// The blob, if it is one chunk by its length alone.
+    pub fn small(&self) -> Option<BlobId> {
+        self.content.filter(|(_, size)| *size <= SINGLE_CHUNK_BYTES as u64).map(|(blob, _)| blob)
+    }
+
+    /// Its chunks; none where they cannot be read.
+    fn runs(&self) -> Vec<ChunkRun> {
+        let Some((blob, size)) = self.content else { return Vec::new() };
+        self.store.blob(blob, size).map(|reader| reader.runs().to_vec()).unwrap_or_default()
+    }
+}
+
 /// Reads files; one per worker, because it keeps its buffer.
 pub struct Reader<'p> {
     chunking: Chunking,
     /// Asked now and then whether to stop: a file may be long, and a hole longer.
     progress: &'p dyn Progress,
     buffer: Vec<u8>,
-    /// The longest chunk of zeros and its id; empty until there is a hole.
-    zeros: (Vec<u8>, BlobId),
+    /// None until there is a hole.
+    zeros: Option<Zeros>,
     /// How many bytes of the current file were reported; none where the caller reports them.
     reported: Option<u64>,
 }
@@ -82,21 +115,13 @@ fn read_full(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<usize, Errno> {
 impl<'p> Reader<'p> {
     /// A reader that cuts large files like this.
     pub fn new(chunking: Chunking, progress: &'p dyn Progress) -> Self {
-        Reader { chunking, progress, buffer: Vec::new(), zeros: (Vec::new(), BlobId([0; 32])), reported: None }
+        Reader { chunking, progress, buffer: Vec::new(), zeros: None, reported: None }
     }
 
-    /// Reads an open file into the sink. `before` are the chunks of what it held when it was last captured: they are tried first, so
-    /// that a file that only grew is cut where it ended, and nothing is searched for cuts twice. Reports the file, and its bytes as they
-    /// are read.
-    pub fn read(
-        &mut self,
-        fd: &OwnedFd,
-        name: &[u8],
-        before: &dyn Fn() -> Vec<ChunkRun>,
-        batch: &mut Batch<'_>,
-    ) -> Result<Content, Failure> {
+    /// Reads an open file into the sink. Reports the file, and its bytes as they are read.
+    pub fn read(&mut self, fd: &OwnedFd, name: &[u8], earlier: &Earlier<'_>, batch: &mut Batch<'_>) -> Result<Content, Failure> {
         self.reported = Some(0);
-        let content = self.read_until_still(fd, name, before, batch);
+        let content = self.read_until_still(fd, name, earlier, batch);
         let reported = self.reported.take().unwrap_or_default();
         if let Ok(content) = &content {
             self.progress.advance(1, content.stat.size.saturating_sub(reported));
@@ -108,13 +133,13 @@ impl<'p> Reader<'p> {
         &mut self,
         fd: &OwnedFd,
         name: &[u8],
-        before: &dyn Fn() -> Vec<ChunkRun>,
+        earlier: &Earlier<'_>,
         batch: &mut Batch<'_>,
     ) -> Result<Content, Failure> {
         let mut stat = sys::stat_fd(fd)?;
         for attempt in 1.. {
             let holes = if stat.blocks * 512 < stat.size { sys::holes(fd.as_fd(), stat.size)? } else { Vec::new() };
-            let (blob, size) = self.read_once(fd.as_fd(), name, stat.size, &holes, before, batch)?;
+            let (blob, size) = self.read_once(fd.as_fd(), name, stat.size, &holes, earlier, batch)?;
             let after = sys::stat_fd(fd)?;
             let same = after.size == stat.size && after.mtime == stat.mtime && after.ctime == stat.ctime && size == stat.size;
             if same || attempt == TRIES {
@@ -122,7 +147,7 @@ impl<'p> Reader<'p> {
                 return Ok(Content { blob, stat: Stat { size, ..after }, holes, changing: !same });
             }
             stat = after;
-            rustix::fs::seek(fd, rustix::fs::SeekFrom::Start(0))?;
+            rustix::fs::seek(fd, SeekFrom::Start(0))?;
         }
         Err(Failure::Unreadable(Errno::AGAIN))
     }
@@ -134,13 +159,13 @@ impl<'p> Reader<'p> {
         name: &[u8],
         size: u64,
         holes: &[Hole],
-        before: &dyn Fn() -> Vec<ChunkRun>,
+        earlier: &Earlier<'_>,
         batch: &mut Batch<'_>,
     ) -> Result<(BlobId, u64), Failure> {
         if size as usize <= SINGLE_CHUNK_BYTES {
-            self.read_small(fd, size as usize, name, batch)
+            self.read_small(fd, size as usize, name, earlier, batch)
         } else {
-            self.read_large(fd, holes, size, before, batch)
+            self.read_large(fd, holes, earlier, batch)
         }
     }
 
@@ -149,6 +174,7 @@ impl<'p> Reader<'p> {
         fd: BorrowedFd<'_>,
         size: usize,
         name: &[u8],
+        earlier: &Earlier<'_>,
         batch: &mut Batch<'_>,
     ) -> Result<(BlobId, u64), Failure> {
         // One byte more than expected, to notice growth; never more than one chunk may have.
@@ -160,7 +186,7 @@ impl<'p> Reader<'p> {
         let bytes = &self.buffer[..filled];
         let blob = BlobId::of(bytes);
         if !bytes.is_empty() {
-            batch.small_chunk(blob.object(), bytes, name)?;
+            batch.small_chunk(blob.object(), bytes, name, earlier.small())?;
         }
         Ok((blob, filled as u64))
     }
@@ -169,28 +195,17 @@ impl<'p> Reader<'p> {
         &mut self,
         fd: BorrowedFd<'_>,
         holes: &[Hole],
-        size: u64,
-        before: &dyn Fn() -> Vec<ChunkRun>,
+        earlier: &Earlier<'_>,
         batch: &mut Batch<'_>,
     ) -> Result<(BlobId, u64), Failure> {
-        let mut out = Cutter { hasher: blake3::Hasher::new(), runs: Vec::new(), total: 0, batch };
-        let mut at = 0;
-        for hole in holes {
-            self.read_range(fd, Some(hole.start - at), &[], &mut out)?;
-            self.read_zeros(hole.bytes, &mut out)?;
-            at = hole.start + hole.bytes;
-            rustix::fs::seek(fd, rustix::fs::SeekFrom::Start(at))?;
-        }
-        match holes {
-            [] => self.read_range(fd, None, &before(), &mut out)?,
-            // What it held before was cut from its beginning on, and this is the rest behind the last hole.
-            _ => self.read_range(fd, Some(size.saturating_sub(at)), &[], &mut out)?,
-        }
-        let Cutter { hasher, runs, total, batch } = out;
+        let before = if batch.keeps_content() { earlier.runs() } else { Vec::new() };
+        let mut input = Input { fd, holes, at: 0, left: u64::MAX };
+        let mut out = Cutter::new(blake3::Hasher::new(), before, batch);
+        self.cut(&mut input, &mut out)?;
+        let Cutter { hasher, runs, total, batch, .. } = out;
         let blob = BlobId(*hasher.finalize().as_bytes());
         debug_assert!(!matches!(runs.as_slice(), [only] if only.repeat == 1 && only.id != blob));
-        let lost = batch.recipe(blob, &runs)?;
-        self.put_back(fd, &lost, batch)?;
+        batch.recipe(blob, &runs, earlier.blob())?;
         Ok((blob, total))
     }
 
@@ -204,79 +219,74 @@ impl<'p> Reader<'p> {
             if self.buffer.len() < bytes {
                 self.buffer.resize(bytes, 0);
             }
-            rustix::fs::seek(fd, rustix::fs::SeekFrom::Start(*at))?;
+            rustix::fs::seek(fd, SeekFrom::Start(*at))?;
             let piece = &mut self.buffer[..bytes];
             if read_full(fd, piece)? < bytes || BlobId::of(piece) != run.id {
                 return Ok(false);
             }
-            batch.large_chunk(run.id.object(), piece)?;
+            batch.large_chunk(run.id.object(), piece, None)?;
         }
         Ok(true)
     }
 
-    /// Reads at most `limit` bytes from the file's offset on, cuts them, and hands each to `hash`. Says what they are, and how many there
-    /// were. `before` are chunks that are tried first.
+    /// Reads at most `limit` bytes from `at` on, cuts them, and hands each to `hash`. Says what they are, and how many there were.
+    /// `before` are the chunks that the file had from there on; its last one is cut anew.
     pub fn read_cut<H: Digest>(
         &mut self,
         fd: BorrowedFd<'_>,
-        limit: u64,
-        before: &[ChunkRun],
+        (at, limit): (u64, u64),
+        before: Vec<ChunkRun>,
         hash: H,
         batch: &mut Batch<'_>,
     ) -> Result<(H, Vec<ChunkRun>, u64), Failure> {
-        let mut out = Cutter { hasher: hash, runs: Vec::new(), total: 0, batch };
-        self.read_range(fd, Some(limit), before, &mut out)?;
+        rustix::fs::seek(fd, SeekFrom::Start(at))?;
+        let mut input = Input { fd, holes: &[], at, left: limit };
+        let mut out = Cutter::new(hash, before, batch);
+        self.cut(&mut input, &mut out)?;
         Ok((out.hasher, out.runs, out.total))
     }
 
-    /// Reads from the file's offset to its end, or at most `limit` bytes, and cuts what it reads.
-    fn read_range<H: Digest>(
-        &mut self,
-        fd: BorrowedFd<'_>,
-        limit: Option<u64>,
-        before: &[ChunkRun],
-        out: &mut Cutter<'_, '_, H>,
-    ) -> Result<(), Failure> {
-        let bytes_max = self.chunking.bytes_max as usize;
+    /// Reads to the input's end, and cuts what it reads. Cuts depend on the content alone, so that one content has one recipe: holes are cut
+    /// as the zeros that they read as, and a file's last chunk, which ended with the file, is cut anew once the file has grown.
+    fn cut<H: Digest>(&mut self, input: &mut Input<'_>, out: &mut Cutter<'_, '_, H>) -> Result<(), Failure> {
+        let Chunking { bytes_min, bytes_avg, bytes_max } = self.chunking;
+        let (bytes_min, bytes_avg, bytes_max) = (bytes_min as usize, bytes_avg as usize, bytes_max as usize);
         let room = READ_BYTES.max(4 * bytes_max);
         if self.buffer.len() < room {
             self.buffer.resize(room, 0);
         }
-        let mut left = limit.unwrap_or(u64::MAX);
-        // One by one: a run may stand for millions of chunks.
-        let chunks = before.iter().flat_map(|run| std::iter::repeat_n((run.id, run.bytes), run.repeat as usize));
-        let mut before = Some(chunks);
         let (mut start, mut end, mut at_end) = (0, 0, false);
+        // So many bytes at the end of what is at hand are of one hole.
+        let mut zeros = 0;
         loop {
             // A cut is only sought where a whole chunk is at hand.
             if !at_end && end - start < bytes_max {
                 progress::check(self.progress)?;
                 self.report(out.total);
+                if zeros >= end - start
+                    && let Some(rest) = self.cut_hole((end - start) as u64, input, out)?
+                {
+                    self.buffer[..rest].fill(0);
+                    (start, end, zeros) = (0, rest, rest);
+                }
                 self.buffer.copy_within(start..end, 0);
                 end -= start;
                 start = 0;
-                let want = usize::try_from(left).unwrap_or(usize::MAX).min(room - end);
-                let filled = read_full(fd, &mut self.buffer[end..end + want])?;
-                left -= filled as u64;
+                let (filled, zeros_filled) = input.fill(&mut self.buffer[end..room])?;
+                at_end = filled < room - end;
+                zeros = if zeros_filled == filled { zeros.min(end) + filled } else { zeros_filled };
                 end += filled;
-                at_end = filled < want || left == 0;
             }
             if start == end {
                 return Ok(());
             }
             let rest = &self.buffer[start..end];
-            if let Some((id, bytes)) = before.as_mut().and_then(Iterator::next) {
-                let known = rest.get(..bytes as usize).filter(|piece| BlobId::of(piece) == id);
-                if let Some(piece) = known {
-                    out.chunk(id, piece)?;
-                    start += piece.len();
-                    continue;
-                }
-                // From the first difference on, cuts are sought again.
-                before = None;
+            if let Some((id, piece)) = out.before.known(rest) {
+                out.chunk(id, piece)?;
+                start += piece.len();
+                continue;
             }
-            let c = self.chunking;
-            let cdc = FastCDC::new(rest, c.bytes_min as usize, c.bytes_avg as usize, c.bytes_max as usize);
+            let cdc = FastCDC::new(rest, bytes_min, bytes_avg, bytes_max);
             let (_, cut) = cdc.cut(0, rest.len());
             let piece = &rest[..cut.max(1)];
             out.chunk(BlobId::of(piece), piece)?;
@@ -284,24 +294,37 @@ impl<'p> Reader<'p> {
         }
     }
 
-    /// Hashes and cuts a hole as the zeros that it reads as, without reading them.
-    fn read_zeros<H: Digest>(&mut self, mut bytes: u64, out: &mut Cutter<'_, '_, H>) -> Result<()> {
-        let bytes_max = self.chunking.bytes_max as usize;
-        if self.zeros.0.len() != bytes_max {
-            let zeros = vec![0; bytes_max];
-            let id = BlobId::of(&zeros);
-            self.zeros = (zeros, id);
+    /// Hashes and cuts the hole that the input is in, without reading it, where it has room for whole chunks. `at_hand` bytes of it were
+    /// read. Returns how many bytes of it are left over, all of which lie behind the input then.
+    fn cut_hole<H: Digest>(
+        &mut self,
+        at_hand: u64,
+        input: &mut Input<'_>,
+        out: &mut Cutter<'_, '_, H>,
+    ) -> Result<Option<usize>, Failure> {
+        let bytes_max = self.chunking.bytes_max;
+        let (hole, whole) = (input.in_hole(), u64::from(bytes_max));
+        let mut left = at_hand + hole;
+        if hole == 0 || left < whole {
+            return Ok(None);
         }
-        while bytes > 0 {
+        let chunking = self.chunking;
+        let zeros = self.zeros.get_or_insert_with(|| Zeros::new(chunking));
+        if !zeros.are_one_chunk {
+            return Ok(None);
+        }
+        out.before.forget();
+        while left >= whole {
             progress::check(self.progress)?;
-            let (zeros, whole) = &self.zeros;
-            let piece = &zeros[..usize::try_from(bytes).unwrap_or(usize::MAX).min(bytes_max)];
-            let id = if piece.len() == bytes_max { *whole } else { BlobId::of(piece) };
-            out.chunk(id, piece)?;
-            bytes -= piece.len() as u64;
-            self.report(out.total);
+            out.chunk(zeros.id, &zeros.bytes)?;
+            left -= whole;
+            if let Some(reported) = self.reported.as_mut().filter(|reported| **reported < out.total) {
+                self.progress.advance(0, out.total - *reported);
+                *reported = out.total;
+            }
         }
-        Ok(())
+        input.pass(hole)?;
+        Ok(Some(left as usize))
     }
 
     /// Reports that so many bytes of the file were read. One that is read again is reported as far as it is longer.
@@ -313,15 +336,142 @@ impl<'p> Reader<'p> {
     }
 }
 
+/// The longest chunk of zeros.
+struct Zeros {
+    bytes: Vec<u8>,
+    id: BlobId,
+    /// Whether zeros are cut nowhere before that length.
+    are_one_chunk: bool,
+}
+
+impl Zeros {
+    fn new(chunking: Chunking) -> Self {
+        let Chunking { bytes_min, bytes_avg, bytes_max } = chunking;
+        let bytes = vec![0; bytes_max as usize];
+        let cdc = FastCDC::new(&bytes, bytes_min as usize, bytes_avg as usize, bytes_max as usize);
+        let are_one_chunk = cdc.cut(0, bytes.len()).1 == bytes.len();
+        Zeros { id: BlobId::of(&bytes), bytes, are_one_chunk }
+    }
+}
+
+/// A file that is read from some place on.
+struct Input<'f> {
+    fd: BorrowedFd<'f>,
+    /// Holes that do not lie behind.
+    holes: &'f [Hole],
+    at: u64,
+    /// At most so many bytes are read.
+    left: u64,
+}
+
+impl Input<'_> {
+    /// Bytes up to the end of the hole that the input is in; 0 outside of holes.
+    fn in_hole(&self) -> u64 {
+        match self.holes.first() {
+            Some(hole) if hole.start <= self.at => hole.start + hole.bytes - self.at,
+            _ => 0,
+        }
+    }
+
+    /// Passes over bytes of the hole that the input is in.
+    fn pass(&mut self, bytes: u64) -> Result<(), Errno> {
+        let is_end = bytes == self.in_hole();
+        self.at += bytes;
+        self.left = self.left.saturating_sub(bytes);
+        if is_end {
+            self.holes = &self.holes[1..];
+            rustix::fs::seek(self.fd, SeekFrom::Start(self.at))?;
+        }
+        Ok(())
+    }
+
+    /// Fills a buffer, less than whole only at the input's end. Says how many bytes were filled, and how many at their end are of one hole.
+    fn fill(&mut self, buffer: &mut [u8]) -> Result<(usize, usize), Errno> {
+        let (mut filled, mut zeros) = (0, 0);
+        while filled < buffer.len() && self.left > 0 {
+            let room = self.left.min((buffer.len() - filled) as u64);
+            let hole = self.in_hole().min(room) as usize;
+            if hole > 0 {
+                buffer[filled..filled + hole].fill(0);
+                self.pass(hole as u64)?;
+                filled += hole;
+                zeros += hole;
+                continue;
+            }
+            let data = self.holes.first().map_or(room, |hole| room.min(hole.start - self.at)) as usize;
+            let read = read_full(self.fd, &mut buffer[filled..filled + data])?;
+            self.at += read as u64;
+            self.left -= read as u64;
+            filled += read;
+            zeros = 0;
+            if read < data {
+                break;
+            }
+        }
+        Ok((filled, zeros))
+    }
+}
+
+/// The chunks that a file had when it was last captured.
+struct Before {
+    runs: Vec<ChunkRun>,
+    by_id: HashMap<BlobId, usize>,
+    /// The run that stood where the next chunk stands.
+    next: usize,
+    /// The run, and how many of its chunks were found, of the chunk that is tried first; none behind the first difference.
+    tried: Option<(usize, u32)>,
+}
+
+impl Before {
+    fn new(runs: Vec<ChunkRun>) -> Self {
+        let by_id = runs.iter().enumerate().rev().map(|(number, run)| (run.id, number)).collect();
+        Before { runs, by_id, next: 0, tried: Some((0, 0)) }
+    }
+
+    /// The chunk that `rest` begins with, if it does so as before: no cut is sought then. That the last chunk ended where it did was not for
+    /// its content, but for the file's end.
+    fn known<'r>(&mut self, rest: &'r [u8]) -> Option<(BlobId, &'r [u8])> {
+        let (number, count) = self.tried.take()?;
+        let run = self.runs.get(number)?;
+        if number + 1 == self.runs.len() && count + 1 >= run.repeat {
+            return None;
+        }
+        let piece = rest.get(..run.bytes as usize).filter(|piece| BlobId::of(piece) == run.id)?;
+        self.tried = Some(if count + 1 < run.repeat { (number, count + 1) } else { (number + 1, 0) });
+        Some((run.id, piece))
+    }
+
+    /// Nothing is known any more of what comes next.
+    fn forget(&mut self) {
+        self.tried = None;
+    }
+
+    /// The chunk that a new one takes the place of; none where the chunk is an old one.
+    fn base(&mut self, id: BlobId) -> Option<BlobId> {
+        if let Some(number) = self.by_id.get(&id) {
+            self.next = number + 1;
+            return None;
+        }
+        let base = self.runs.get(self.next).map(|run| run.id);
+        self.next += 1;
+        base
+    }
+}
+
 /// Gathers the chunks of one large file.
 struct Cutter<'b, 'a, H> {
     hasher: H,
     runs: Vec<ChunkRun>,
     total: u64,
+    before: Before,
     batch: &'b mut Batch<'a>,
 }
 
-impl<H: Digest> Cutter<'_, '_, H> {
+impl<'b, 'a, H: Digest> Cutter<'b, 'a, H> {
+    fn new(hasher: H, before: Vec<ChunkRun>, batch: &'b mut Batch<'a>) -> Self {
+        Cutter { hasher, runs: Vec::new(), total: 0, before: Before::new(before), batch }
+    }
+
     fn push(&mut self, id: BlobId, bytes: u32) {
         self.total += u64::from(bytes);
         match self.runs.last_mut() {
@@ -333,6 +483,7 @@ impl<H: Digest> Cutter<'_, '_, H> {
     fn chunk(&mut self, id: BlobId, piece: &[u8]) -> Result<()> {
         self.hasher.take(piece);
         self.push(id, piece.len() as u32);
-        self.batch.large_chunk(id.object(), piece)
+        let base = self.before.base(id);
+        self.batch.large_chunk(id.object(), piece, base)
     }
 }

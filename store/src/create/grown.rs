@@ -16,10 +16,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rustix::{fs::SeekFrom, io::Errno};
+use rustix::io::Errno;
 
 use super::{
-    content::{Failure, Reader},
+    content::{Earlier, Failure, Reader},
     running::{Groups, RunningHash},
     sink::Batch,
 };
@@ -32,7 +32,6 @@ use crate::{
     id::{BlobId, OpId, Ulid},
     layout::Layout,
     recipe::ChunkRun,
-    store::{Chunking, Store},
     sys::Stat,
     tree::Time,
 };
@@ -154,18 +153,6 @@ impl Grown {
         Grown { settled, ..self }
     }
 
-    /// How many runs at the beginning stay as they are. Short ones at the end are cut anew once they make up a whole chunk, so that
-    /// many small steps do not leave many small chunks.
-    fn kept(&self, chunking: Chunking) -> usize {
-        let mut from = self.runs.len();
-        let mut bytes = 0;
-        while from > 0 && self.runs[from - 1].bytes < chunking.bytes_min {
-            from -= 1;
-            bytes += self.runs[from].run_bytes();
-        }
-        if bytes >= u64::from(chunking.bytes_avg) { from } else { self.runs.len() }
-    }
-
     /// Where each run begins.
     fn starts(&self) -> Vec<u64> {
         let runs = self.runs.iter();
@@ -213,58 +200,63 @@ pub struct GrownContent {
 }
 
 /// Reads the first `end` bytes of a file into the sink, as far as they are not known. `before` is what is known; its chunks are in the
-/// store, but for what a repair did not find, and stay there for as long as the caller's pin.
+/// store, but for what a repair did not find, and stay there for as long as the caller's pin. `earlier` is what stood in the file's place in
+/// the checkpoint before.
 pub fn read(
-    store: &Store,
     reader: &mut Reader<'_>,
     batch: &mut Batch<'_>,
     file: &File,
     end: u64,
     before: Option<Grown>,
     name: &[u8],
+    earlier: &Earlier<'_>,
 ) -> Result<GrownContent, Failure> {
-    let chunking = store.config().chunking;
     let inode = crate::sys::stat_fd(file)?.ino;
     if end as usize <= SINGLE_CHUNK_BYTES {
-        return read_short(batch, file, inode, end, name);
+        return read_short(batch, file, inode, end, name, earlier);
     }
     let mut runs = Vec::new();
     let (mut at, mut groups, mut known) = (0, Groups::default(), Vec::new());
     if let Some(before) = before.filter(|before| before.inode == inode && before.bytes <= end && !before.runs.is_empty()) {
         let starts = before.starts();
+        // The last chunk ended with the file, and is cut anew.
         let hashed = starts.partition_point(|start| *start <= before.groups.bytes()) - 1;
-        let kept = before.kept(chunking);
-        let from = hashed.min(kept);
+        let from = hashed.min(before.runs.len() - 1);
         // What is not read again is not stored again either: what was lost of it has to be noticed here.
         let lost = batch.lost(&before.runs)?;
         if before.is_still_there(file, &starts, from)? && reader.put_back(file.as_fd(), &lost, batch)? {
             at = starts.get(from).copied().unwrap_or(before.bytes);
             runs = before.runs[..from].to_vec();
-            known = before.runs[from..kept].to_vec();
+            known = before.runs[from..].to_vec();
             groups = before.groups;
         }
     }
-    rustix::fs::seek(file, SeekFrom::Start(at))?;
     let hash = RunningHash::resume(groups.clone(), groups.bytes() - at.min(groups.bytes()));
-    let (hash, read, bytes_read) = reader.read_cut(file.as_fd(), end - at, &known, hash, batch)?;
+    let (hash, read, bytes_read) = reader.read_cut(file.as_fd(), (at, end - at), known, hash, batch)?;
     if bytes_read != end - at {
         // It became shorter while it was read.
         return Err(Failure::Unreadable(Errno::AGAIN));
     }
     runs.extend(read);
     let (blob, groups) = hash.finish();
-    let lost = batch.recipe(blob, &runs)?;
-    reader.put_back(file.as_fd(), &lost, batch)?;
+    batch.recipe(blob, &runs, earlier.blob())?;
     Ok(GrownContent { blob, bytes_read, grown: Grown { inode, bytes: end, settled: None, groups, runs } })
 }
 
-fn read_short(batch: &mut Batch<'_>, file: &File, inode: u64, end: u64, name: &[u8]) -> Result<GrownContent, Failure> {
+fn read_short(
+    batch: &mut Batch<'_>,
+    file: &File,
+    inode: u64,
+    end: u64,
+    name: &[u8],
+    earlier: &Earlier<'_>,
+) -> Result<GrownContent, Failure> {
     let mut bytes = vec![0; end as usize];
     file.read_exact_at(&mut bytes, 0).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::AGAIN))?;
     let blob = BlobId::of(&bytes);
     let mut runs = Vec::new();
     if end > 0 {
-        batch.small_chunk(blob.object(), &bytes, name)?;
+        batch.small_chunk(blob.object(), &bytes, name, earlier.small())?;
         runs.push(ChunkRun { id: blob, bytes: end as u32, repeat: 1 });
     }
     Ok(GrownContent { blob, bytes_read: end, grown: Grown { inode, bytes: end, settled: None, groups: Groups::default(), runs } })

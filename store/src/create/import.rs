@@ -12,7 +12,7 @@ use super::{
     Captured, Outcome, abandon,
     belonging::Belonging,
     commit,
-    content::{Failure, Reader as ContentReader},
+    content::{Earlier, Failure, Reader as ContentReader},
     count_omissions, list_omissions, new_id, orphans,
     sink::{Batch, PackSink, Sink},
     state, store_root,
@@ -68,9 +68,9 @@ pub fn import(store: &Store, archive: &mut Reader<'_>, options: &ImportOptions, 
         omissions.dedup();
         let mut captured = Captured::default();
         let listed = list_omissions(&omissions, &mut captured);
-        let state = state::take(store, &sink, &mut pin, &mut captured, progress)?.folder;
+        let state = state::take(store, &sink, &mut pin, None, &mut captured, progress)?.folder;
         let nodes: Vec<&Node> = state.iter().chain([&gathered.root]).collect();
-        let roots = store_root(&sink, &nodes, &gathered.links, listed)?;
+        let roots = store_root(&sink, &nodes, None, &gathered.links, listed)?;
         Ok((gathered, omissions, roots))
     });
     let (gathered, omissions, roots) = match gathered {
@@ -255,8 +255,7 @@ impl Items {
         for at in preorder.iter().rev() {
             let Some(children) = self.items[*at].children.take() else { continue };
             let entries: Vec<Node> = children.values().map(|child| self.items[*child].node.clone()).collect();
-            let (tree, totals) =
-                tree::encode_folder(&entries, |encoded| batch.meta(encoded)).map_err(|e| e.at(&self.path(*at)))?;
+            let (tree, totals) = batch.folder(&entries, None).map_err(|e| e.at(&self.path(*at)))?;
             self.items[*at].node.kind = Kind::Folder { tree, totals };
         }
         let root = self.items.swap_remove(0).node;
@@ -373,7 +372,7 @@ fn read_file(
         })?;
         let blob = BlobId::of(&bytes);
         if size > 0 {
-            batch.small_chunk(blob.object(), &bytes, file_name)?;
+            batch.small_chunk(blob.object(), &bytes, file_name, None)?;
         }
         return Ok(blob);
     }
@@ -388,7 +387,7 @@ fn read_file(
     };
     let file = open().at("create file", &path)?;
     archive.read_content(|offset, piece| file.write_all_at(piece, offset).at("write", &path))?;
-    match reader.read_once(file.as_fd(), file_name, size, holes, &Vec::new, batch) {
+    match reader.read_once(file.as_fd(), file_name, size, holes, &Earlier::new(store, None), batch) {
         Ok((blob, _)) => Ok(blob),
         Err(Failure::Store(e)) => Err(e),
         Err(Failure::Unreadable(errno)) => Err(errno).at("read", &path),

@@ -7,6 +7,7 @@ mod content;
 mod exclude;
 mod grown;
 mod import;
+mod later;
 mod orphans;
 mod running;
 mod sink;
@@ -56,7 +57,7 @@ use crate::{
     statcache::{self, StatCache, Trust},
     store::Store,
     sys,
-    tree::{self, Node},
+    tree::Node,
     view::View,
 };
 
@@ -197,10 +198,13 @@ fn attempt(
     let mut captured = state.finish(&seen(&mut walked));
     let workspace = walked.root.node.clone();
     let listed = list_omissions(&walked.omissions, &mut captured);
-    let stored = state::take(store, &sink, &mut pin, &mut captured, progress).and_then(|taken| {
-        let nodes: Vec<&Node> = taken.folder.iter().chain([&workspace]).collect();
-        store_root(&sink, &nodes, &link_groups(&walked.links), listed).map(|roots| (taken, roots))
-    });
+    let root_before = head.as_ref().map(|head| head.record.root);
+    let stored = state_before(store, root_before)
+        .and_then(|before| state::take(store, &sink, &mut pin, before, &mut captured, progress))
+        .and_then(|taken| {
+            let nodes: Vec<&Node> = taken.folder.iter().chain([&workspace]).collect();
+            store_root(&sink, &nodes, root_before, &link_groups(&walked.links), listed).map(|roots| (taken, roots))
+        });
     let (taken, roots) = match stored {
         Ok(stored) => stored,
         Err(e) => return Err(abandon(pin, sink, e)),
@@ -434,10 +438,19 @@ fn list_omissions(omissions: &[Omission], captured: &mut Captured) -> Option<Lis
     Some(listed)
 }
 
-/// Stores the root tree and the tables beside it.
-fn store_root(sink: &Sink<'_>, nodes: &[&Node], links: &Links, listed: Option<Listed>) -> Result<Roots> {
+/// The tree of the state folder below a root, if there is one that can be read.
+fn state_before(store: &Store, root: Option<TreeId>) -> Result<Option<TreeId>> {
+    match root.map_or(Ok(None), |root| store.entry(root, STATE_FOLDER.as_bytes())) {
+        Ok(state) => Ok(state.as_ref().and_then(Node::as_folder).map(|(tree, _)| tree)),
+        Err(e) if e.is_damage() => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// Stores the root tree, which takes the place of `before`, and the tables beside it.
+fn store_root(sink: &Sink<'_>, nodes: &[&Node], before: Option<TreeId>, links: &Links, listed: Option<Listed>) -> Result<Roots> {
     let mut batch = Batch::new(sink)?;
-    let (tree, _) = tree::encode_folder(nodes, |encoded| batch.meta(encoded))?;
+    let (tree, _) = batch.folder(nodes, before)?;
     let links = links.encode();
     let roots = Roots {
         tree,
@@ -446,7 +459,7 @@ fn store_root(sink: &Sink<'_>, nodes: &[&Node], links: &Links, listed: Option<Li
         omitted_in_state: listed.as_ref().is_some_and(|listed| listed.whole.is_some()),
     };
     for encoded in links.into_iter().chain(listed.map(|listed| listed.table)) {
-        batch.meta(encoded)?;
+        batch.meta(encoded, None)?;
     }
     batch.finish()?;
     Ok(roots)

@@ -41,6 +41,12 @@ pub struct AdoptedContent {
     pub next_pack: u32,
 }
 
+/// A block in an adopted pack that builds on others.
+struct OnBases {
+    at: Location,
+    bases: Vec<ObjectId>,
+}
+
 /// A recipe's root in an adopted pack.
 struct Root {
     at: Location,
@@ -64,15 +70,16 @@ pub fn adopt(store: &Store, op: OpId, progress: &dyn Progress) -> Result<Adopted
     let view = store.refresh()?;
     let known: HashSet<PackId> = view.packs()?.into_keys().collect();
     let dead: Vec<OpId> = seized.iter().map(|(op, _)| *op).collect();
-    let (mut torn, mut roots) = (HashSet::new(), Vec::new());
+    let (mut torn, mut roots, mut on_bases) = (HashSet::new(), Vec::new(), Vec::new());
     for pack in packs_of(layout, &dead)? {
         if known.contains(&pack) {
             continue;
         }
-        let mut entries = Vec::new();
+        let (mut entries, mut blocks) = (Vec::new(), Vec::new());
         let scanned = PackFile::open(&layout.pack(pack), pack).and_then(|file| {
-            file.scan(true, |location, directory| {
+            file.scan_blocks(true, |location, directory| {
                 entries.extend(directory.entries.iter().map(|e| (e.kind, e.id, location)));
+                blocks.push(OnBases { at: location, bases: directory.bases.clone() });
                 Ok(())
             })
         });
@@ -86,6 +93,8 @@ pub fn adopt(store: &Store, op: OpId, progress: &dyn Progress) -> Result<Adopted
             continue;
         }
         adopted.content.next_pack += 1;
+        let renamed = |block: OnBases| OnBases { at: Location { pack: ours, ..block.at }, ..block };
+        on_bases.extend(blocks.into_iter().filter(|block| !block.bases.is_empty()).map(renamed));
         for (kind, id, at) in entries {
             let at = Location { pack: ours, ..at };
             adopted.content.objects.insert(id.key(), at);
@@ -93,7 +102,8 @@ pub fn adopt(store: &Store, op: OpId, progress: &dyn Progress) -> Result<Adopted
         }
         adopted.packs.push(PackInfo { id: ours, ..info });
     }
-    drop_broken_recipes(store, &view, op, roots, &mut adopted)?;
+    let broken = blocks_without_bases(&view, &on_bases, &mut adopted.content)?;
+    drop_broken(store, &view, op, roots, &broken, &mut adopted)?;
     for op in dead.iter().filter(|op| !torn.contains(op)) {
         pin::remove_dead(&layout.pins(), *op)?;
     }
@@ -105,12 +115,39 @@ pub fn adopt(store: &Store, op: OpId, progress: &dyn Progress) -> Result<Adopted
     Ok(adopted)
 }
 
-/// Takes recipes of which a part is missing out of adopted packs: the dead run may not have come to write all chunks of a file,
-/// and gc may since have removed what it reused. Left in a pack, such a recipe would be found for its file's content, however
-/// that is cut now.
-fn drop_broken_recipes(store: &Store, view: &View, op: OpId, roots: Vec<Root>, adopted: &mut Adopted) -> Result<()> {
+/// The blocks that build on something that is nowhere: gc may have removed it since the dead run found it. What others build upon has to
+/// stay for as long as they do.
+fn blocks_without_bases(view: &View, blocks: &[OnBases], content: &mut AdoptedContent) -> Result<HashSet<Location>> {
+    let mut broken = HashSet::new();
+    for block in blocks {
+        // A run builds only on what was committed before it.
+        for base in &block.bases {
+            match view.locate(*base)? {
+                Some(at) => _ = content.leans_on.insert(at.pack),
+                None => _ = broken.insert(block.at),
+            }
+        }
+    }
+    Ok(broken)
+}
+
+/// Takes out of adopted packs what could not be read: blocks without their bases, and recipes of which a part is missing, as the dead run
+/// may not have come to write all chunks of a file, and gc may since have removed what it reused. Left in a pack, they would be found for
+/// a file's content.
+fn drop_broken(
+    store: &Store,
+    view: &View,
+    op: OpId,
+    roots: Vec<Root>,
+    broken_blocks: &HashSet<Location>,
+    adopted: &mut Adopted,
+) -> Result<()> {
     let mut broken: HashMap<PackId, HashSet<ObjectId>> = HashMap::new();
-    for root in roots {
+    for block in broken_blocks {
+        broken.entry(block.pack).or_default();
+    }
+    adopted.content.objects.retain(|_, at| !broken_blocks.contains(at));
+    for root in roots.into_iter().filter(|root| !broken_blocks.contains(&root.at)) {
         match parts_in_store(store, view, &adopted.content.objects, &root)? {
             Some(packs) => adopted.content.leans_on.extend(packs),
             None => _ = broken.entry(root.at.pack).or_default().insert(root.id),
@@ -126,9 +163,11 @@ fn drop_broken_recipes(store: &Store, view: &View, op: OpId, roots: Vec<Root>, a
     let mut copier = Copier::new(&mut rewritten)?;
     for (pack, recipes) in &broken {
         let file = PackFile::open(&store.layout().pack(*pack), *pack)?;
-        file.scan(false, |location, directory| {
-            let keep: Vec<bool> = directory.entries.iter().map(|entry| !recipes.contains(&entry.id)).collect();
-            if keep.contains(&true) { copier.copy_block(&file, location, directory, &keep) } else { Ok(()) }
+        file.scan(|location, directory| {
+            let is_kept = |id: &ObjectId| !broken_blocks.contains(&location) && !recipes.contains(id);
+            let keep: Vec<bool> = directory.entries.iter().map(|entry| is_kept(&entry.id)).collect();
+            let decode = || store.block(location);
+            if keep.contains(&true) { copier.copy_block(&file, location, directory, &keep, true, &decode) } else { Ok(()) }
         })?;
     }
     copier.finish()?;
@@ -136,7 +175,7 @@ fn drop_broken_recipes(store: &Store, view: &View, op: OpId, roots: Vec<Root>, a
     let infos = rewritten.infos();
     rewritten.keep();
     for info in &infos {
-        PackFile::open(&store.layout().pack(info.id), info.id)?.scan(false, |location, directory| {
+        PackFile::open(&store.layout().pack(info.id), info.id)?.scan(|location, directory| {
             content.objects.extend(directory.entries.iter().map(|entry| (entry.id.key(), location)));
             Ok(())
         })?;

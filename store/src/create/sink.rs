@@ -1,6 +1,7 @@
 //! Where captured objects go: what the store has already is dropped, the rest is gathered in blocks and written to packs.
 
 use std::{
+    borrow::Borrow,
     collections::{HashMap, HashSet},
     fs::{self, File},
     path::PathBuf,
@@ -11,19 +12,24 @@ use std::{
     thread::JoinHandle,
 };
 
-use super::orphans::AdoptedContent;
+use zstd::zstd_safe::CCtx;
+
+use super::{
+    later::{Instead, Later, LaterVersions},
+    orphans::AdoptedContent,
+};
 use crate::{
     error::{Error, IoContext, Result},
     format::{BLOCK_BYTES_MAX, DATA_BLOCK_BYTES, LARGE_BLOCK_BYTES, META_BLOCK_BYTES, PACK_BYTES},
-    id::{BlobId, ObjectId, ObjectKey, OpId, PackId, TreeId},
+    id::{BlobId, ObjectId, ObjectKey, OpId, PackId, RecipeId, TreeId},
     layout::Layout,
     name,
-    pack::{BlockBuilder, Location, ObjectKind, PackInfo, PackWriter},
+    pack::{Block, BlockBuilder, Entry, Location, ObjectKind, PackInfo, PackWriter},
     pin::Pin,
     recipe::{self, ChunkRun, Encoded},
     store::Store,
     threads,
-    tree::{self, TreeNode, Trees},
+    tree::{self, Node, Totals, TreeNode, Trees},
     view::View,
 };
 
@@ -195,12 +201,59 @@ impl<'a> PackSink<'a> {
         Ok(missing)
     }
 
+    /// Where the object lies that a new one is a later version of, if it can be built upon. As anything that is reused, it has to be there
+    /// still when the run commits.
+    fn base(&self, base: Option<ObjectId>) -> Result<Option<(Location, ObjectId)>> {
+        let Some(base) = base else { return Ok(None) };
+        let Some(location) = self.view.locate(base)? else { return Ok(None) };
+        lock(&self.reused).insert(location.pack);
+        Ok(Some((location, base)))
+    }
+
+    /// The block at the place of a base.
+    pub(super) fn base_block(&self, at: Location) -> Result<Arc<Block>> {
+        self.store.block(at)
+    }
+
+    /// The block of a base by the base's id.
+    pub(super) fn base_object_block(&self, kind: ObjectKind, id: ObjectId) -> Result<Arc<Block>> {
+        match self.base(Some(id))? {
+            Some((at, _)) => self.store.block(at),
+            None => Err(Error::Missing { kind: kind.name(), id: id.to_string() }),
+        }
+    }
+
+    pub(super) fn level(&self) -> i32 {
+        self.level
+    }
+
+    /// A compression context for frames that have a prefix.
+    pub(super) fn compression_context<'p>(&self) -> Result<CCtx<'p>> {
+        self.compressed(CCtx::try_create().ok_or_else(|| std::io::ErrorKind::OutOfMemory.into()))
+    }
+
+    /// Names the store that something could not be compressed for.
+    pub(super) fn compressed<T>(&self, compressed: std::io::Result<T>) -> Result<T> {
+        compressed.at("compress for", &self.layout.root)
+    }
+
     fn write_block(&self, builder: &mut BlockBuilder, compressor: &mut zstd::bulk::Compressor<'_>) -> Result<()> {
         if builder.is_empty() {
             return Ok(());
         }
-        let raw_bytes = builder.raw_bytes() as u64;
-        let (entries, block) = builder.encode(compressor).at("compress for", &self.layout.root)?;
+        let raw_bytes = builder.raw_bytes();
+        let (entries, block) = self.compressed(builder.encode(compressor))?;
+        self.append(&entries, &block, raw_bytes)
+    }
+
+    /// Writes a block of objects that build on others.
+    pub(super) fn write_on_bases(&self, builder: &mut BlockBuilder, coded: &[u8]) -> Result<()> {
+        let raw_bytes = builder.raw_bytes();
+        let (entries, block) = builder.encode_on(coded);
+        self.append(&entries, &block, raw_bytes)
+    }
+
+    fn append(&self, entries: &[Entry], block: &[u8], raw_bytes: usize) -> Result<()> {
         let mut packs = lock(&self.packs);
         if packs.current.is_none() {
             let id = PackId::new(self.op, packs.number);
@@ -208,7 +261,7 @@ impl<'a> PackSink<'a> {
             packs.current = Some(PackWriter::create(self.layout.pack(id), id)?);
         }
         let Some(pack) = packs.current.as_mut() else { return Ok(()) };
-        let location = pack.append(&block, &entries)?;
+        let location = pack.append(block, entries)?;
         if pack.bytes() >= PACK_BYTES
             && let Some(pack) = packs.current.take()
         {
@@ -216,7 +269,7 @@ impl<'a> PackSink<'a> {
             packs.finished.push(Finished::new(self.layout, finished));
         }
         drop(packs);
-        self.new_bytes.fetch_add(raw_bytes, Ordering::Relaxed);
+        self.new_bytes.fetch_add(raw_bytes as u64, Ordering::Relaxed);
         lock(&self.placed).extend(entries.iter().map(|e| (e.id.key(), location)));
         Ok(())
     }
@@ -253,13 +306,6 @@ impl<'a> PackSink<'a> {
     }
 }
 
-impl Sink<'_> {
-    /// Whether content must be kept, or only hashed.
-    pub fn keeps_content(&self) -> bool {
-        matches!(self, Sink::Store(_))
-    }
-}
-
 /// A folder that was only looked at: its trees in memory, and behind them a store's.
 pub struct Looked<'a> {
     /// Encoded trees and recipes.
@@ -287,6 +333,17 @@ struct Pending {
     bytes: usize,
 }
 
+/// What small files are ordered by, of a file that is called `file_name`.
+fn likeness(file_name: &[u8]) -> [u8; 24] {
+    let mut likeness = [0; 24];
+    let (extension, name) = likeness.split_at_mut(8);
+    for (to, from) in [(extension, name::extension(file_name)), (name, file_name)] {
+        let n = from.len().min(to.len());
+        to[..n].copy_from_slice(&from[..n]);
+    }
+    likeness
+}
+
 /// One worker's objects on their way into blocks.
 pub struct Batch<'a> {
     sink: &'a Sink<'a>,
@@ -295,6 +352,7 @@ pub struct Batch<'a> {
     small_bytes: Vec<u8>,
     large: BlockBuilder,
     meta: BlockBuilder,
+    later: LaterVersions,
 }
 
 impl<'a> Batch<'a> {
@@ -314,6 +372,7 @@ impl<'a> Batch<'a> {
             small_bytes: Vec::new(),
             large: BlockBuilder::default(),
             meta: BlockBuilder::default(),
+            later: LaterVersions::default(),
         })
     }
 
@@ -325,22 +384,47 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// Takes the whole content of a small file, which is called `file_name`.
-    pub fn small_chunk(&mut self, id: ObjectId, bytes: &[u8], file_name: &[u8]) -> Result<()> {
+    /// Takes the whole content of a small file, which is called `file_name`. `base` is what the file held before.
+    pub fn small_chunk(&mut self, id: ObjectId, bytes: &[u8], file_name: &[u8], base: Option<BlobId>) -> Result<()> {
         let Sink::Store(packs) = self.sink else { return Ok(()) };
         if !packs.claim(id)? {
             return Ok(());
         }
-        let mut likeness = [0; 24];
-        let (extension, name) = likeness.split_at_mut(8);
-        for (to, from) in [(extension, name::extension(file_name)), (name, file_name)] {
-            let n = from.len().min(to.len());
-            to[..n].copy_from_slice(&from[..n]);
+        let likeness = likeness(file_name);
+        if let Some((at, base)) = packs.base(base.map(BlobId::object))? {
+            return self.later(
+                at,
+                Later { kind: ObjectKind::Chunk, id, bytes: bytes.to_vec(), base, instead: Instead::Small(likeness) },
+            );
         }
+        self.put_small(likeness, id, bytes)
+    }
+
+    fn put_small(&mut self, likeness: [u8; 24], id: ObjectId, bytes: &[u8]) -> Result<()> {
         self.small.push(Pending { likeness, id, start: self.small_bytes.len(), bytes: bytes.len() });
         self.small_bytes.extend_from_slice(bytes);
         if self.small_bytes.len() >= WINDOW_BYTES {
             self.write_window(false)?;
+        }
+        Ok(())
+    }
+
+    /// Takes a later version of an object at `at`.
+    fn later(&mut self, at: Location, later: Later) -> Result<()> {
+        self.later.add(at, later);
+        if self.later.raw_bytes() >= WINDOW_BYTES { self.write_later() } else { Ok(()) }
+    }
+
+    /// Writes the later versions; those that are no smaller on their bases go where they would go without.
+    fn write_later(&mut self) -> Result<()> {
+        let later = std::mem::take(&mut self.later);
+        let (Sink::Store(packs), Some(compressor)) = (self.sink, self.compressor.as_mut()) else { return Ok(()) };
+        for other in later.write(packs, compressor)? {
+            match other.instead {
+                Instead::Small(likeness) => self.put_small(likeness, other.id, &other.bytes)?,
+                Instead::Large => self.put_large(other.id, &other.bytes)?,
+                Instead::Meta(tail_bytes) => self.put_meta(other.kind, other.id, &other.bytes, tail_bytes)?,
+            }
         }
         Ok(())
     }
@@ -370,12 +454,19 @@ impl<'a> Batch<'a> {
         packs.write_block(&mut builder, compressor)
     }
 
-    /// Takes a chunk of a large file; those of one file stay together.
-    pub fn large_chunk(&mut self, id: ObjectId, bytes: &[u8]) -> Result<()> {
+    /// Takes a chunk of a large file; those of one file stay together. `base` is the chunk that stood there before.
+    pub fn large_chunk(&mut self, id: ObjectId, bytes: &[u8], base: Option<BlobId>) -> Result<()> {
         let Sink::Store(packs) = self.sink else { return Ok(()) };
         if !packs.claim(id)? {
             return Ok(());
         }
+        if let Some((at, base)) = packs.base(base.map(BlobId::object))? {
+            return self.later(at, Later { kind: ObjectKind::Chunk, id, bytes: bytes.to_vec(), base, instead: Instead::Large });
+        }
+        self.put_large(id, bytes)
+    }
+
+    fn put_large(&mut self, id: ObjectId, bytes: &[u8]) -> Result<()> {
         if !self.large.has_room_for(bytes.len()) {
             self.write(|batch| &mut batch.large)?;
         }
@@ -386,6 +477,11 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
+    /// Whether content is kept, and not only hashed.
+    pub fn keeps_content(&self) -> bool {
+        matches!(self.sink, Sink::Store(_))
+    }
+
     /// Those of a file's chunks that the store has lost, and where in the file they begin. `runs` are what it is known to have had.
     pub fn lost(&self, runs: &[ChunkRun]) -> Result<Vec<(u64, ChunkRun)>> {
         match self.sink {
@@ -394,56 +490,107 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Takes the recipe of a file that was read. One that is there already stays, and readers go by it, although it may have been cut
-    /// otherwise: returned are the chunks that it has lost.
-    pub fn recipe(&mut self, blob: BlobId, runs: &[ChunkRun]) -> Result<Vec<(u64, ChunkRun)>> {
-        let mut lost = Vec::new();
-        if let Sink::Store(packs) = self.sink
-            && packs.view.locate(blob.recipe_root())?.is_some()
-        {
-            let bytes = runs.iter().map(ChunkRun::run_bytes).sum();
-            // One that cannot be read is what `check` finds, and takes away.
-            if let Ok(there) = packs.store.recipe(blob, bytes)
-                && there != runs
-            {
-                lost = packs.missing(&there)?;
-            }
+    /// Takes the recipe of a file that was read. `before` is what the file held before.
+    pub fn recipe(&mut self, blob: BlobId, runs: &[ChunkRun], before: Option<BlobId>) -> Result<()> {
+        if runs.len() < 2 && runs.iter().all(|run| run.repeat == 1) {
+            return Ok(());
         }
-        if runs.len() > 1 || runs.iter().any(|run| run.repeat > 1) {
-            for encoded in recipe::encode(blob, runs) {
-                self.meta(encoded)?;
-            }
+        let nodes = before.map_or_else(Vec::new, |before| self.recipe_nodes(before));
+        for (number, encoded) in recipe::encode(blob, runs).into_iter().enumerate() {
+            let base = match encoded.kind {
+                // Who keeps a root has to keep all of its chunks, so that nothing builds on one.
+                ObjectKind::RecipeRoot => None,
+                _ => nodes.get(number.min(nodes.len().saturating_sub(1))).map(|id| id.object()),
+            };
+            self.meta(encoded, base)?;
         }
-        Ok(lost)
+        Ok(())
     }
 
-    /// Takes a tree, recipe, record or table. One that no reader would take is refused: a checkpoint with it could never be read.
-    pub fn meta(&mut self, encoded: Encoded) -> Result<()> {
-        match self.sink {
+    /// The nodes right below the root of a recipe that is there; none where it cannot be read.
+    fn recipe_nodes(&self, blob: BlobId) -> Vec<RecipeId> {
+        let Sink::Store(packs) = self.sink else { return Vec::new() };
+        let id = blob.recipe_root();
+        if !packs.view.locate(id).is_ok_and(|found| found.is_some()) {
+            return Vec::new();
+        }
+        match packs.store.read_object(ObjectKind::RecipeRoot, id, |bytes| recipe::decode_root(blob, bytes)) {
+            Ok(recipe::Node::Nodes(nodes)) => nodes.into_iter().map(|(id, _)| id).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Takes a tree, recipe, record or table. `base` is the object of the same kind that it takes the place of. One that no reader would
+    /// take is refused: a checkpoint with it could never be read.
+    pub fn meta(&mut self, encoded: Encoded, base: Option<ObjectId>) -> Result<()> {
+        let packs = match self.sink {
             Sink::Look(objects) => {
                 lock(objects).insert(encoded.id, encoded.bytes);
-                Ok(())
+                return Ok(());
             }
-            Sink::Store(packs) => {
-                if encoded.bytes.len() > BLOCK_BYTES_MAX {
-                    return Err(too_long(&encoded));
+            Sink::Store(packs) => packs,
+        };
+        if encoded.bytes.len() > BLOCK_BYTES_MAX {
+            return Err(too_long(&encoded));
+        }
+        if !packs.claim(encoded.id)? {
+            return Ok(());
+        }
+        let Encoded { kind, id, bytes, tail_bytes } = encoded;
+        if let Some((at, base)) = packs.base(base)? {
+            return self.later(at, Later { kind, id, bytes, base, instead: Instead::Meta(tail_bytes) });
+        }
+        self.put_meta(kind, id, &bytes, tail_bytes)
+    }
+
+    fn put_meta(&mut self, kind: ObjectKind, id: ObjectId, bytes: &[u8], tail_bytes: usize) -> Result<()> {
+        if !self.meta.has_room_for(bytes.len()) {
+            self.write(|batch| &mut batch.meta)?;
+        }
+        self.meta.push(kind, id, bytes, tail_bytes);
+        if self.meta.raw_bytes() >= META_BLOCK_BYTES {
+            self.write(|batch| &mut batch.meta)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the tree of a folder. `before` is the tree that the folder had.
+    pub fn folder<T: Borrow<Node>>(&mut self, entries: &[T], before: Option<TreeId>) -> Result<(TreeId, Totals)> {
+        let parts = before.map_or_else(|| Ok(HashMap::new()), |before| self.parts(before))?;
+        tree::encode_folder_parts(entries, |encoded, (level, first)| {
+            // The root is made of another part where the folder has grown or shrunk past a level.
+            let base = parts.get(&(level, first.to_vec())).copied().or(before);
+            self.meta(encoded, base.map(TreeId::object))
+        })
+    }
+
+    /// The nodes of a folder's tree, by their level and the first name that they cover. None of a folder that is not split.
+    fn parts(&self, root: TreeId) -> Result<HashMap<(u8, Vec<u8>), TreeId>> {
+        let Sink::Store(packs) = self.sink else { return Ok(HashMap::new()) };
+        let (mut parts, mut pending) = (HashMap::new(), vec![root]);
+        while let Some(tree) = pending.pop() {
+            let read = packs.store.read_object(ObjectKind::Tree, tree.object(), |bytes| {
+                Ok((bytes.first().copied().unwrap_or_default(), tree::decode(bytes)?))
+            });
+            match read {
+                Ok((level, TreeNode::Inner(children))) => {
+                    // Leaves are not read.
+                    pending.extend(children.iter().filter(|_| level > 1).map(|child| child.tree));
+                    let below = level.saturating_sub(1);
+                    parts.extend(children.into_iter().map(|child| ((below, child.first), child.tree)));
                 }
-                if packs.claim(encoded.id)? {
-                    if !self.meta.has_room_for(encoded.bytes.len()) {
-                        self.write(|batch| &mut batch.meta)?;
-                    }
-                    self.meta.push(encoded.kind, encoded.id, &encoded.bytes, encoded.tail_bytes);
-                    if self.meta.raw_bytes() >= META_BLOCK_BYTES {
-                        self.write(|batch| &mut batch.meta)?;
-                    }
-                }
-                Ok(())
+                Err(e) if !e.is_damage() => return Err(e),
+                _ => {}
             }
         }
+        Ok(parts)
     }
 
     /// Writes what fills whole blocks, so that little is left for the one that takes over.
     pub fn write_whole_blocks(mut self) -> Result<Self> {
+        if self.later.raw_bytes() >= DATA_BLOCK_BYTES {
+            self.write_later()?;
+        }
         if self.small_bytes.len() >= DATA_BLOCK_BYTES {
             self.write_window(false)?;
         }
@@ -465,6 +612,7 @@ impl<'a> Batch<'a> {
         }
         self.large.join(&mut other.large);
         self.meta.join(&mut other.meta);
+        self.later.join(std::mem::take(&mut other.later));
         if self.small_bytes.len() >= WINDOW_BYTES {
             self.write_window(false)?;
         }
@@ -473,6 +621,7 @@ impl<'a> Batch<'a> {
 
     /// Writes everything that is left.
     pub fn finish(mut self) -> Result<()> {
+        self.write_later()?;
         let large = std::mem::take(&mut self.large);
         self.write_window(true)?;
         self.large = large;

@@ -13,7 +13,7 @@ use rustix::{fs::MemfdFlags, io::Errno};
 use serde_json::Value;
 
 use super::{
-    content::{Failure, Reader},
+    content::{Earlier, Failure, Reader},
     grown::{self, Grown},
     sink::{Batch, Sink},
 };
@@ -22,7 +22,7 @@ use crate::{
     error::{Error, IoContext, Result},
     filesystem::Filesystems,
     format::SINGLE_CHUNK_BYTES,
-    id::{BlobId, Ulid},
+    id::{BlobId, TreeId, Ulid},
     name,
     omitted::{OMISSIONS_FILE, Omission, Reason},
     pin::Pin,
@@ -31,7 +31,7 @@ use crate::{
     statcache,
     store::Store,
     sys,
-    tree::{self, Kind, Meta, Node, Time, Totals},
+    tree::{Kind, Meta, Node, Time, Totals},
     writers::Writers,
 };
 
@@ -149,17 +149,19 @@ pub(super) struct Taken {
     pub(super) read: (u64, u64),
 }
 
-/// Reads a state's files into the sink. A file that cannot be read makes its part a failed one; the others are kept.
+/// Reads a state's files into the sink. `before` is the tree of the state folder in the session's checkpoint before. A file that cannot be read makes its part a failed one; the others are kept.
 pub(super) fn take(
     store: &Store,
     sink: &Sink<'_>,
     pin: &mut Pin,
+    before: Option<TreeId>,
     captured: &mut Captured,
     progress: &dyn Progress,
 ) -> Result<Taken> {
     let mut taking = Taking {
         store,
         pin,
+        before,
         batch: Batch::new(sink)?,
         reader: Reader::new(store.config().chunking, progress),
         grown: Vec::new(),
@@ -176,7 +178,8 @@ pub(super) fn take(
             return Err(Error::Invalid(format!("'{}' is no path of a file beside a workspace", file.path)));
         }
         let name = parts.last().copied().unwrap_or_default();
-        match taking.content(&file.content, name) {
+        let before = taking.before(&file.path)?;
+        match taking.content(&file.content, name, &Earlier::new(store, before)) {
             Ok((blob, size)) => {
                 let meta = meta(0o600, owner, file.mtime.unwrap_or(now));
                 let kind = Kind::File { size, blob, holes: Vec::new() };
@@ -197,10 +200,11 @@ pub(super) fn take(
             }
         }
     }
+    let tree_before = taking.before;
     let mut batch = taking.batch;
     let folder = match root.entries.is_empty() {
         true => None,
-        false => Some(root.encode(STATE_FOLDER, &meta(0o700, owner, now), &mut batch)?),
+        false => Some(root.encode(STATE_FOLDER, &meta(0o700, owner, now), &mut batch, store, tree_before)?),
     };
     batch.finish()?;
     Ok(Taken { folder, grown: taking.grown, read: taking.read })
@@ -213,6 +217,7 @@ fn meta(mode: u32, (uid, gid): (u32, u32), mtime: Time) -> Meta {
 struct Taking<'t, 'a> {
     store: &'t Store,
     pin: &'t mut Pin,
+    before: Option<TreeId>,
     batch: Batch<'a>,
     reader: Reader<'a>,
     grown: Vec<(PathBuf, Grown)>,
@@ -222,27 +227,46 @@ struct Taking<'t, 'a> {
 }
 
 impl Taking<'_, '_> {
-    fn content(&mut self, content: &Content, name: &str) -> Result<(BlobId, u64), Failure> {
+    /// What the file at a path of the state was in the checkpoint before. One that cannot be read there is not built upon.
+    fn before(&self, path: &str) -> Result<Option<(BlobId, u64)>> {
+        let mut tree = self.before;
+        let mut found = None;
+        for part in path.split('/') {
+            let Some(folder) = tree.take() else { return Ok(None) };
+            found = match self.store.entry(folder, part.as_bytes()) {
+                Ok(entry) => entry,
+                Err(e) if e.is_damage() => None,
+                Err(e) => return Err(e),
+            };
+            tree = found.as_ref().and_then(|node| node.as_folder()).map(|(tree, _)| tree);
+        }
+        Ok(found.and_then(|node| match node.kind {
+            Kind::File { size, blob, .. } => Some((blob, size)),
+            _ => None,
+        }))
+    }
+
+    fn content(&mut self, content: &Content, name: &str, earlier: &Earlier<'_>) -> Result<(BlobId, u64), Failure> {
         let (blob, size, read) = match content {
-            Content::Bytes(bytes) => (self.bytes(bytes, name)?, bytes.len() as u64, bytes.len() as u64),
-            Content::File { path } => self.file(path, name)?,
-            Content::Beginning { path, bytes } => self.beginning(path, *bytes, name)?,
+            Content::Bytes(bytes) => (self.bytes(bytes, name, earlier)?, bytes.len() as u64, bytes.len() as u64),
+            Content::File { path } => self.file(path, name, earlier)?,
+            Content::Beginning { path, bytes } => self.beginning(path, *bytes, name, earlier)?,
         };
         self.read = (self.read.0 + 1, self.read.1 + read);
         Ok((blob, size))
     }
 
     /// The first bytes of a file that only grows.
-    fn beginning(&mut self, path: &Path, bytes: u64, name: &str) -> Result<(BlobId, u64, u64), Failure> {
+    fn beginning(&mut self, path: &Path, bytes: u64, name: &str, earlier: &Earlier<'_>) -> Result<(BlobId, u64, u64), Failure> {
         let file = open(path)?;
         let before = self.known(path)?;
-        let found = grown::read(self.store, &mut self.reader, &mut self.batch, &file, bytes, before, name.as_bytes())?;
+        let found = grown::read(&mut self.reader, &mut self.batch, &file, bytes, before, name.as_bytes(), earlier)?;
         self.grown.push((path.to_owned(), found.grown));
         Ok((found.blob, bytes, found.bytes_read))
     }
 
     /// A whole file. One that changes while it is read is read again.
-    fn file(&mut self, path: &Path, name: &str) -> Result<(BlobId, u64, u64), Failure> {
+    fn file(&mut self, path: &Path, name: &str, earlier: &Earlier<'_>) -> Result<(BlobId, u64, u64), Failure> {
         let mut bytes_read = 0;
         for attempt in 1..=ATTEMPTS {
             // Whoever replaces a file leaves us the one that we have opened.
@@ -252,7 +276,7 @@ impl Taking<'_, '_> {
             let filesystem = self.filesystems.of(file.as_fd(), stat.dev);
             let known = self.known(path)?.filter(|known| known.is_unchanged(&filesystem, &stat, &clock));
             let may_change_unseen = self.writers.may_change_unseen(file.as_fd(), &filesystem, &stat);
-            let read = grown::read(self.store, &mut self.reader, &mut self.batch, &file, stat.size, known, name.as_bytes());
+            let read = grown::read(&mut self.reader, &mut self.batch, &file, stat.size, known, name.as_bytes(), earlier);
             let found = match read {
                 Err(Failure::Unreadable(Errno::AGAIN)) => continue,
                 read => read?,
@@ -271,11 +295,11 @@ impl Taking<'_, '_> {
         Err(Failure::Unreadable(Errno::AGAIN))
     }
 
-    fn bytes(&mut self, bytes: &[u8], name: &str) -> Result<BlobId, Failure> {
+    fn bytes(&mut self, bytes: &[u8], name: &str, earlier: &Earlier<'_>) -> Result<BlobId, Failure> {
         if bytes.len() <= SINGLE_CHUNK_BYTES {
             let blob = BlobId::of(bytes);
             if !bytes.is_empty() {
-                self.batch.small_chunk(blob.object(), bytes, name.as_bytes())?;
+                self.batch.small_chunk(blob.object(), bytes, name.as_bytes(), earlier.small())?;
             }
             return Ok(blob);
         }
@@ -284,7 +308,7 @@ impl Taking<'_, '_> {
         file.write_all(bytes).map_err(errno)?;
         rustix::fs::seek(&file, rustix::fs::SeekFrom::Start(0))?;
         let (blob, _) =
-            self.reader.read_once(file.as_fd(), name.as_bytes(), bytes.len() as u64, &[], &Vec::new, &mut self.batch)?;
+            self.reader.read_once(file.as_fd(), name.as_bytes(), bytes.len() as u64, &[], earlier, &mut self.batch)?;
         Ok(blob)
     }
 
@@ -337,15 +361,20 @@ impl Folder {
         }
     }
 
-    fn encode(self, name: &str, meta: &Meta, batch: &mut Batch<'_>) -> Result<Node> {
+    /// Stores the folder, which had the tree `before` in the checkpoint before.
+    fn encode(self, name: &str, meta: &Meta, batch: &mut Batch<'_>, store: &Store, before: Option<TreeId>) -> Result<Node> {
         let mut nodes = Vec::with_capacity(self.entries.len());
         for (name, item) in self.entries {
             nodes.push(match item {
                 Item::File(node) => node,
-                Item::Folder(folder) => folder.encode(&String::from_utf8_lossy(&name), meta, batch)?,
+                Item::Folder(folder) => {
+                    let inside = before.and_then(|before| store.entry(before, &name).ok().flatten());
+                    let inside = inside.as_ref().and_then(Node::as_folder).map(|(tree, _)| tree);
+                    folder.encode(&String::from_utf8_lossy(&name), meta, batch, store, inside)?
+                }
             });
         }
-        let (tree, totals) = tree::encode_folder(&nodes, |encoded| batch.meta(encoded))?;
+        let (tree, totals) = batch.folder(&nodes, before)?;
         Ok(Node { name: name.into(), meta: meta.clone(), links: 1, kind: Kind::Folder { tree, totals } })
     }
 }

@@ -21,7 +21,9 @@ pub(super) struct Mark(u32);
 
 const COPIED: u32 = 1 << 31;
 const SEEN: u32 = 1 << 30;
-const NOWHERE: u32 = SEEN - 1;
+/// It is needed as it is, and not what it refers to.
+const BASE_ALONE: u32 = 1 << 29;
+const NOWHERE: u32 = BASE_ALONE - 1;
 
 impl Mark {
     /// The number of the pack in which the index finds it.
@@ -74,11 +76,23 @@ impl<'a> Marker<'a> {
 
     fn add(&mut self, id: ObjectId) -> bool {
         let key = id.key();
-        let is_new = self.live.insert_if_absent(key);
+        let mut is_new = false;
+        let mark = self.live.entry(key).or_insert_with(|| {
+            is_new = true;
+            Mark(NOWHERE)
+        });
+        // Of what was only built upon, nothing was followed.
+        is_new |= mark.0 & BASE_ALONE != 0;
+        mark.0 &= !BASE_ALONE;
         if is_new && self.notes_fresh {
             self.fresh.push(key);
         }
         is_new
+    }
+
+    /// Marks what a block that lives builds on: a tree, a recipe's node or a chunk, and nothing that it refers to.
+    pub(super) fn base(&mut self, id: ObjectId) {
+        self.live.entry(id.key()).or_insert(Mark(NOWHERE | BASE_ALONE));
     }
 
     /// Marks everything that a checkpoint needs.
@@ -176,22 +190,6 @@ impl<'a> Marker<'a> {
             }
         }
         Ok(())
-    }
-}
-
-trait InsertIfAbsent {
-    fn insert_if_absent(&mut self, key: ObjectKey) -> bool;
-}
-
-impl InsertIfAbsent for HashMap<ObjectKey, Mark> {
-    fn insert_if_absent(&mut self, key: ObjectKey) -> bool {
-        match self.entry(key) {
-            std::collections::hash_map::Entry::Occupied(_) => false,
-            std::collections::hash_map::Entry::Vacant(slot) => {
-                slot.insert(Mark(NOWHERE));
-                true
-            }
-        }
     }
 }
 

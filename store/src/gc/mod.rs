@@ -24,6 +24,8 @@
 //! - A recipe that the index finds is whole, even if no checkpoint uses it: recipes are found by their blob's id alone, so a creator or
 //!   a reader may come upon one at any time. The packs that hold a dead recipe's dead chunks go together with the recipe's pack, or not
 //!   at all.
+//! - Every block that the index leads to can be decoded, even if nothing in it lives: what blocks build on lives if anything in them does,
+//!   and else goes together with their pack, or not at all.
 //! - Every object in a pack that stays is in the index, there or elsewhere: a creator whose view is older may have found its second
 //!   copy in that pack. A dead object's home goes together with every pack that holds another copy, or not at all.
 

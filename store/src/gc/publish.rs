@@ -116,13 +116,14 @@ fn catch_up(store: &Store, survey: &mut Survey<'_>, progress: &dyn Progress) -> 
 }
 
 /// Takes in a pack that the survey has not seen. A new recipe may be of a blob that was marked as a chunk, in a tree that is not walked
-/// again. And whatever has a copy here must stay in the index, so its home is spared.
+/// again. Whatever has a copy here must stay in the index, so its home is spared; likewise what blocks here build on.
 fn take_in_pack(store: &Store, survey: &mut Survey<'_>, pack: PackId) -> Result<()> {
     let mut places = Vec::new();
-    PackFile::open(&store.layout().pack(pack), pack)?.scan(false, |location, directory| {
+    PackFile::open(&store.layout().pack(pack), pack)?.scan(|location, directory| {
         let recipes = directory.entries.iter().filter(|entry| entry.kind == ObjectKind::RecipeRoot);
         places.extend(recipes.map(|entry| (location, entry.id)));
-        survey.marker.fresh.extend(directory.entries.iter().map(|entry| entry.id.key()));
+        let objects = directory.entries.iter().map(|entry| &entry.id).chain(&directory.bases);
+        survey.marker.fresh.extend(objects.map(|id| id.key()));
         Ok(())
     })?;
     for (location, id) in places {

@@ -1,6 +1,6 @@
 //! Copying what lives out of packs that are mostly dead, and out of small ones, into new packs.
 
-use std::{collections::BTreeSet, fs::File, io};
+use std::{collections::BTreeSet, fs::File, io, sync::Arc};
 
 use super::survey::Survey;
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
     format::{DATA_BLOCK_BYTES, META_BLOCK_BYTES, PACK_BYTES},
     id::{ObjectId, OpId, PackId},
     layout::Layout,
-    pack::{BlockBuilder, Directory, Entry, Location, ObjectKind, PackFile, PackInfo, PackWriter},
+    pack::{Block, BlockBuilder, Directory, Entry, Location, ObjectKind, PackFile, PackInfo, PackWriter},
     progress::{self, Phase, Progress},
     store::Store,
 };
@@ -111,7 +111,7 @@ fn copy_pack(
     progress: &dyn Progress,
 ) -> Result<()> {
     let file = PackFile::open(&store.layout().pack(id), id)?;
-    file.scan(false, |location, directory| {
+    file.scan(|location, directory| {
         progress::check(progress)?;
         let live = &mut survey.marker.live;
         let mut wanted = |entry: &Entry| {
@@ -120,7 +120,9 @@ fn copy_pack(
         };
         let keep: Vec<bool> = directory.entries.iter().map(&mut wanted).collect();
         if keep.contains(&true) {
-            copier.copy_block(&file, location, directory, &keep)?;
+            // What its bases are is alive, unless the object is alive by another copy.
+            let has_bases = directory.bases.iter().all(|base| survey.marker.live.contains_key(&base.key()));
+            copier.copy_block(&file, location, directory, &keep, has_bases, &|| store.block(location))?;
             progress.advance(0, u64::from(location.block_bytes));
         }
         Ok(())
@@ -148,17 +150,29 @@ impl<'a, 'n> Copier<'a, 'n> {
         Ok(Copier { added, writer: None, data: BlockBuilder::default(), meta: BlockBuilder::default(), compressor })
     }
 
-    /// Copies the entries of a block that are to be kept. A whole block of good size is taken as it is stored.
-    pub(crate) fn copy_block(&mut self, file: &PackFile, location: Location, directory: &Directory, keep: &[bool]) -> Result<()> {
-        let raw: usize = directory.entries.iter().map(|entry| entry.head_bytes + entry.tail_bytes).sum();
+    /// Copies the entries of a block that are to be kept. A whole block is taken as it is stored if it has a good size, or builds on others and
+    /// they stay (`has_bases`). `decode` gives the block decoded: objects that are copied without the rest of their block do not build on others any more.
+    pub(crate) fn copy_block(
+        &mut self,
+        file: &PackFile,
+        location: Location,
+        directory: &Directory,
+        keep: &[bool],
+        has_bases: bool,
+        decode: &dyn Fn() -> Result<Arc<Block>>,
+    ) -> Result<()> {
+        let raw = directory.raw_bytes();
         let data = directory.entries.iter().all(|entry| is_data(entry.kind));
         let good = if data { DATA_BLOCK_BYTES / 2 } else { META_BLOCK_BYTES / 2 };
-        if raw >= good && !keep.contains(&false) {
+        let as_stored = if directory.bases.is_empty() { raw >= good } else { has_bases };
+        if as_stored && !keep.contains(&false) {
             let (directory, bytes) = file.read_stored(location)?;
-            self.flush(data)?;
+            if directory.bases.is_empty() {
+                self.flush(data)?;
+            }
             return self.write(&bytes, &directory.entries);
         }
-        let block = file.read_block(location)?;
+        let block = decode()?;
         for (entry, (kind, id, range)) in
             directory.entries.iter().zip(&block.objects).zip(keep).filter(|(_, k)| **k).map(|(e, _)| e)
         {

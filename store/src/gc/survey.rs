@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    id::{ObjectId, PackId, Ulid, hex},
+    id::{ObjectId, ObjectKey, PackId, Ulid, hex},
     journal::{Entry, Journal, Position},
     pack::{Location, ObjectKind, PackFile},
     pin,
@@ -42,10 +42,10 @@ pub(super) struct PackUse {
     raw_bytes: u64,
     /// Its directories cannot be read to the end.
     is_damaged: bool,
-    /// It holds a recipe that nothing needs and of which a part is missing.
-    has_broken_recipes: bool,
-    /// Packs that may only go together with this one: those that hold dead parts of dead recipes that are here, and those in which the
-    /// index finds dead objects of which a second copy is here.
+    /// It holds a recipe that nothing needs and of which a part is missing, or a block that nothing needs and of which a base is.
+    has_broken_objects: bool,
+    /// Packs that may only go together with this one: those that hold dead parts of dead recipes that are here, or dead bases of dead blocks
+    /// that are here, and those in which the index finds dead objects of which a second copy is here.
     leans_on: BTreeSet<PackId>,
 }
 
@@ -81,6 +81,7 @@ impl<'a> Survey<'a> {
         let packs = known.map(|(id, state)| PackUse::new(id, state.bytes)).collect();
         let end = view.end().clone();
         let mut survey = Survey { view, end, checkpoints, marker, packs };
+        survey.mark_bases(store, progress)?;
         survey.find_homes(store)?;
         let dead_recipes = survey.read_directories(store, progress)?;
         for (pack, location, id) in dead_recipes {
@@ -88,6 +89,52 @@ impl<'a> Survey<'a> {
             survey.judge_recipe(store, pack, location, id)?;
         }
         Ok(survey)
+    }
+
+    /// Marks what blocks build on, as far as something in them lives, and what that builds on in turn.
+    fn mark_bases(&mut self, store: &Store, progress: &dyn Progress) -> Result<()> {
+        let mut blocks: Vec<Vec<ObjectId>> = Vec::new();
+        // The block in which an object lies that builds on another.
+        let mut block_of: HashMap<ObjectKey, usize> = HashMap::new();
+        let mut pending = Vec::new();
+        for pack in &self.packs {
+            progress::check(progress)?;
+            let file = PackFile::open(&store.layout().pack(pack.id), pack.id);
+            let scanned = file.and_then(|file| {
+                file.scan(|location, directory| {
+                    if directory.bases.is_empty() {
+                        return Ok(());
+                    }
+                    let mut lives = false;
+                    for entry in &directory.entries {
+                        let key = entry.id.key();
+                        if self.view.locate_key(&key)? == Some(location) {
+                            block_of.insert(key, blocks.len());
+                            lives |= self.marker.live.contains_key(&key);
+                        }
+                    }
+                    pending.extend(lives.then_some(blocks.len()));
+                    blocks.push(directory.bases.clone());
+                    Ok(())
+                })
+            });
+            match scanned {
+                Err(e) if !e.is_damage() => return Err(e),
+                // Reported when the directories are read for what lives.
+                _ => {}
+            }
+        }
+        let mut followed = vec![false; blocks.len()];
+        while let Some(number) = pending.pop() {
+            if std::mem::replace(&mut followed[number], true) {
+                continue;
+            }
+            for base in &blocks[number] {
+                self.marker.base(*base);
+                pending.extend(block_of.get(&base.key()));
+            }
+        }
+        Ok(())
     }
 
     fn find_homes(&mut self, store: &Store) -> Result<()> {
@@ -118,7 +165,14 @@ impl<'a> Survey<'a> {
             let view = &self.view;
             let file = PackFile::open(&store.layout().pack(pack.id), pack.id);
             let scanned = file.and_then(|file| {
-                file.scan(false, |location, directory| {
+                file.scan(|location, directory| {
+                    for base in directory.bases.iter().filter(|base| !live.contains_key(&base.key())) {
+                        match view.locate(*base)? {
+                            Some(home) if home.pack == pack.id => {}
+                            Some(home) => _ = pack.leans_on.insert(home.pack),
+                            None => pack.has_broken_objects = true,
+                        }
+                    }
                     let (mut raw, mut alive) = (0, 0);
                     for entry in &directory.entries {
                         let bytes = (entry.head_bytes + entry.tail_bytes) as u64;
@@ -202,7 +256,7 @@ impl<'a> Survey<'a> {
             leans_on.extend(home);
         }
         let own = &mut self.packs[pack];
-        own.has_broken_recipes |= is_broken;
+        own.has_broken_objects |= is_broken;
         leans_on.remove(&own.id);
         own.leans_on.extend(leans_on);
         Ok(())
@@ -221,7 +275,7 @@ impl<'a> Survey<'a> {
                 choice.delete.insert(pack.id);
             } else if pack.is_damaged {
                 continue;
-            } else if pack.is_below(options.repack_below_percent) || pack.has_broken_recipes && options.repacks() {
+            } else if pack.is_below(options.repack_below_percent) || pack.has_broken_objects && options.repacks() {
                 choice.repack.insert(pack.id);
             } else if pack.bytes < SMALL_PACK_BYTES {
                 small.push(pack.id);
@@ -269,7 +323,7 @@ impl PackUse {
             live_raw_bytes: 0,
             raw_bytes: 0,
             is_damaged: false,
-            has_broken_recipes: false,
+            has_broken_objects: false,
             leans_on: BTreeSet::new(),
         }
     }

@@ -22,7 +22,7 @@ fn stored(test: &TestStore) -> BTreeMap<ObjectKey, u32> {
     for (id, state) in test.store.refresh().unwrap().packs().unwrap() {
         if state.condemned.is_none() {
             let pack = PackFile::open(&test.store.layout().pack(id), id).unwrap();
-            let scan = pack.scan(true, |_, directory| {
+            let scan = pack.scan_blocks(true, |_, directory| {
                 directory.entries.iter().for_each(|e| *found.entry(e.id.key()).or_insert(0) += 1);
                 Ok(())
             });
@@ -58,6 +58,7 @@ fn all_read_back(test: &TestStore, expected: &BTreeMap<Ulid, Files>) {
 #[test]
 fn what_was_dead_by_a_deletion_that_was_taken_back_stays() {
     let test = TestStore::new();
+    test.builds.set(false);
     let of = |seed| Files::from([(format!("file{seed}"), content(seed, 5))]);
     let (a, b) = (test.checkpoint(&of(1)), test.checkpoint(&of(2)));
     let before = test.journal_files();

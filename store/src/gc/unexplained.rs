@@ -8,7 +8,7 @@ use crate::{
     id::{OpId, PackId, RecordId},
     journal::{Entry, Journal, Position},
     layout::Layout,
-    pack::{ObjectKind, PackFile},
+    pack::{ObjectKind, PackFile, Read},
     record::Checkpoint,
 };
 
@@ -43,7 +43,7 @@ pub(crate) fn find(layout: &Layout, unknown: &[PackId]) -> Result<Unexplained> {
     for pack in unknown {
         let mut records = Vec::new();
         let scanned = PackFile::open(&layout.pack(*pack), *pack).and_then(|file| {
-            file.scan(false, |location, directory| {
+            file.scan(|location, directory| {
                 let new =
                     directory.entries.iter().filter(|entry| entry.kind == ObjectKind::Record && !committed.contains(&entry.id));
                 records.extend(new.map(|entry| (location, entry.id)));
@@ -55,7 +55,9 @@ pub(crate) fn find(layout: &Layout, unknown: &[PackId]) -> Result<Unexplained> {
         let Ok(file) = scanned else { continue };
         for (location, id) in records {
             ops.insert(pack.op());
-            let sealed = file.read_block(location).ok().and_then(|block| String::from_utf8(block.object(id)?.to_vec()).ok());
+            // Records build on nothing.
+            let Ok(Read::Block(block)) = file.read_block(location) else { continue };
+            let sealed = block.object(id).and_then(|sealed| String::from_utf8(sealed.to_vec()).ok());
             found.checkpoints.extend(sealed.and_then(|sealed| Checkpoint::decode(0, sealed).ok()));
         }
     }

@@ -1,16 +1,19 @@
 //! A block: objects compressed together, behind a header and a directory of their ids and lengths.
 //!
 //! ```text
-//! header (36 bytes) | directory | payload
+//! header (40 bytes) | directory | payload
 //! ```
-//! The layout stands in `docs/format.md`, section "Blocks".
+//! A block may name bases: objects of other blocks whose bytes are its zstd frame's prefix. An object that is a later version of its base
+//! then takes what was edited. The layout stands in `docs/format.md`, section "Blocks".
 
 use std::{
     borrow::Cow,
     cell::RefCell,
     ops::{Range, RangeInclusive},
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, OnceLock, PoisonError},
 };
+
+use zstd::zstd_safe::{self, CCtx, CParameter};
 
 use crate::{
     codec::{Decoder, Malformed, put_uint},
@@ -18,8 +21,11 @@ use crate::{
     id::{ID_BYTES, ObjectId},
 };
 
+/// Among so many objects one is looked for in turn.
+const FEW_OBJECTS: usize = 32;
+
 /// Length of a block's header, in bytes.
-pub const HEADER_BYTES: usize = 36;
+pub const HEADER_BYTES: usize = 40;
 
 /// What an object is. The numbers are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,6 +73,9 @@ pub enum Codec {
     Raw = 0,
     /// All objects' heads as one zstd frame, then all tails raw. Tails are ids, which do not compress.
     Zstd = 1,
+    /// All objects as one zstd frame with a prefix: the bytes of the block's bases, in order. There are no tails, because most ids of a
+    /// tree node are those of its base.
+    ZstdPrefix = 2,
 }
 
 /// One object's line in a block's directory.
@@ -80,6 +89,8 @@ pub struct Entry {
     pub head_bytes: usize,
     /// Bytes at its end that are stored raw behind the compressed heads.
     pub tail_bytes: usize,
+    /// The object that it is a later version of, by its number among the block's bases.
+    pub base: Option<u32>,
 }
 
 /// A block's header and directory.
@@ -89,6 +100,8 @@ pub struct Directory {
     pub codec: Codec,
     /// The objects, in order.
     pub entries: Vec<Entry>,
+    /// Objects of other blocks without which this one cannot be decoded.
+    pub bases: Vec<ObjectId>,
     /// Length of the header and directory, in bytes.
     pub directory_end: usize,
     /// Length of the payload as stored, in bytes.
@@ -106,12 +119,48 @@ pub struct Block {
     pub objects: Vec<(ObjectKind, ObjectId, Range<usize>)>,
     /// What holds the objects' bytes.
     pub bytes: Vec<u8>,
+    /// The base of each object; empty where no object has one.
+    pub bases: Vec<Option<ObjectId>>,
+    /// How many blocks in a row have to be decoded before this one.
+    pub depth: u32,
+    /// The numbers of the objects, ordered by id; made when an object is looked for among many.
+    by_id: OnceLock<Vec<u32>>,
 }
 
 impl Block {
+    /// A block that is decoded by itself.
+    pub fn plain(objects: Vec<(ObjectKind, ObjectId, Range<usize>)>, bytes: Vec<u8>) -> Self {
+        Block { objects, bytes, bases: Vec::new(), depth: 0, by_id: OnceLock::new() }
+    }
+
+    /// The number of an object, if it is in this block.
+    fn number_of(&self, id: ObjectId) -> Option<usize> {
+        if self.objects.len() <= FEW_OBJECTS {
+            return self.objects.iter().position(|(_, i, _)| *i == id);
+        }
+        let id_of = |number: &u32| self.objects[*number as usize].1;
+        let by_id = self.by_id.get_or_init(|| {
+            let mut numbers: Vec<u32> = (0..self.objects.len() as u32).collect();
+            numbers.sort_unstable_by_key(id_of);
+            numbers
+        });
+        let found = by_id.binary_search_by_key(&id, id_of).ok()?;
+        Some(by_id[found] as usize)
+    }
+
+    /// Where an object's bytes begin, if it is in this block.
+    pub fn place_of(&self, id: ObjectId) -> Option<usize> {
+        self.number_of(id).map(|number| self.objects[number].2.start)
+    }
+
+    /// The base of an object, if it has one.
+    pub fn base_of(&self, id: ObjectId) -> Option<ObjectId> {
+        *self.bases.get(self.number_of(id)?)?
+    }
+
     /// The bytes of one object, if it is in this block.
     pub fn object(&self, id: ObjectId) -> Option<&[u8]> {
-        self.objects.iter().find(|(_, i, _)| *i == id).and_then(|(_, _, range)| self.bytes.get(range.clone()))
+        self.bytes.get(self.objects[self.number_of(id)?].2.clone())
     }
 }
 
@@ -123,8 +172,13 @@ pub fn directory_end(header: &[u8; HEADER_BYTES]) -> Result<usize, Malformed> {
     }
     d.take(4, "block")?;
     let objects = d.u32("block")? as usize;
+    let bases = d.u32("block")? as usize;
     let directory = d.u32("block")? as usize;
-    if objects > BLOCK_OBJECTS_MAX || directory < objects * (ID_BYTES + 2) || directory > objects * (ID_BYTES + 21) {
+    if objects > BLOCK_OBJECTS_MAX || bases > objects {
+        return Err(Malformed("block directory length"));
+    }
+    let possible = objects * (ID_BYTES + 3) + bases * ID_BYTES..=objects * (ID_BYTES + 26) + bases * ID_BYTES;
+    if !possible.contains(&directory) {
         return Err(Malformed("block directory length"));
     }
     Ok(HEADER_BYTES + directory)
@@ -145,6 +199,7 @@ impl Directory {
         let codec = match d.byte("block codec")? {
             0 => Codec::Raw,
             1 => Codec::Zstd,
+            2 => Codec::ZstdPrefix,
             _ => return Err(Malformed("block codec")),
         };
         if d.byte("block cipher")? != 0 {
@@ -152,6 +207,7 @@ impl Directory {
         }
         d.take(2, "block header")?;
         let count = d.u32("block header")? as usize;
+        let base_count = d.u32("block header")?;
         d.u32("block header")?;
         let payload_bytes = d.u32("block header")? as usize;
         let heads_bytes = d.u32("block header")? as usize;
@@ -167,6 +223,9 @@ impl Directory {
         if codec == Codec::Raw && payload_bytes != heads_bytes + tails_bytes || payload_bytes < tails_bytes {
             return Err(Malformed("block length"));
         }
+        if (codec == Codec::ZstdPrefix) != (base_count > 0) || base_count > 0 && tails_bytes > 0 {
+            return Err(Malformed("block bases"));
+        }
         let mut d = Decoder::new(directory);
         let mut entries = Vec::with_capacity(count);
         let (mut heads, mut tails) = (0usize, 0usize);
@@ -175,15 +234,32 @@ impl Directory {
             let id = ObjectId(d.array("object id")?);
             let head_bytes = d.uint32("object length")? as usize;
             let tail_bytes = d.uint32("object length")? as usize;
+            let base = d.uint32("object base")?.checked_sub(1);
+            let may_build = matches!(kind, ObjectKind::Chunk | ObjectKind::RecipeNode | ObjectKind::Tree);
+            if base.is_some_and(|base| base >= base_count || !may_build) {
+                return Err(Malformed("object base"));
+            }
             heads += head_bytes;
             tails += tail_bytes;
-            entries.push(Entry { kind, id, head_bytes, tail_bytes });
+            entries.push(Entry { kind, id, head_bytes, tail_bytes, base });
         }
+        let bases = (0..base_count).map(|_| d.array("block base").map(ObjectId)).collect::<Result<Vec<_>, _>>()?;
         d.finish("block directory")?;
         if heads != heads_bytes || tails != tails_bytes {
             return Err(Malformed("block directory"));
         }
-        Ok(Directory { codec, entries, directory_end: end, payload_bytes, payload_crc, heads_bytes, tails_bytes })
+        Ok(Directory { codec, entries, bases, directory_end: end, payload_bytes, payload_crc, heads_bytes, tails_bytes })
+    }
+
+    /// The raw length of all objects, in bytes.
+    pub fn raw_bytes(&self) -> usize {
+        self.heads_bytes + self.tails_bytes
+    }
+
+    /// The kind of the object that is a later version of a base, which is the base's as well.
+    pub fn kind_of_base(&self, number: usize) -> ObjectKind {
+        let later = self.entries.iter().find(|entry| entry.base.is_some_and(|base| base as usize == number));
+        later.map_or(ObjectKind::Chunk, |entry| entry.kind)
     }
 
     /// Length of the whole block, in bytes.
@@ -207,18 +283,17 @@ impl Directory {
             objects.push((e.kind, e.id, at..at + e.head_bytes));
             at += e.head_bytes;
         }
-        Ok(Block { objects, bytes: stored })
+        Ok(Block::plain(objects, stored))
     }
 
-    /// The objects' bytes, from the block's payload; checks the payload's checksum, not the ids.
+    /// The objects' bytes, from the payload of a block without bases; checks the payload's checksum, not the ids.
     pub fn unpack(&self, payload: &[u8]) -> Result<Block, Malformed> {
-        if payload.len() != self.payload_bytes || crc32c::crc32c(payload) != self.payload_crc {
-            return Err(Malformed("block payload checksum"));
-        }
+        self.check_payload(payload)?;
         let (coded, tails) = payload.split_at(self.payload_bytes - self.tails_bytes);
         let heads = match self.codec {
             Codec::Raw => Cow::Borrowed(coded),
             Codec::Zstd => Cow::Owned(decompress(coded, self.heads_bytes).map_err(|_| Malformed("zstd frame"))?),
+            Codec::ZstdPrefix => return Err(Malformed("block bases")),
         };
         if heads.len() != self.heads_bytes {
             return Err(Malformed("zstd frame length"));
@@ -230,7 +305,7 @@ impl Directory {
                 objects.push((e.kind, e.id, at..at + e.head_bytes));
                 at += e.head_bytes;
             }
-            return Ok(Block { objects, bytes: heads.into_owned() });
+            return Ok(Block::plain(objects, heads.into_owned()));
         }
         let mut bytes = room_for(self.heads_bytes + self.tails_bytes);
         let (mut head_at, mut tail_at) = (0, 0);
@@ -242,7 +317,34 @@ impl Directory {
             tail_at += e.tail_bytes;
             objects.push((e.kind, e.id, start..bytes.len()));
         }
-        Ok(Block { objects, bytes })
+        Ok(Block::plain(objects, bytes))
+    }
+
+    /// The objects' bytes, from the payload of a block with bases. `prefix` is the bytes of all bases, `depth` how many blocks in a row
+    /// had to be decoded for them. The ids are left to the caller to check.
+    pub fn unpack_on(&self, payload: &[u8], prefix: &[u8], depth: u32) -> Result<Block, Malformed> {
+        self.check_payload(payload)?;
+        let bytes = decompress_on(prefix, payload, self.heads_bytes).map_err(|_| Malformed("zstd frame"))?;
+        if bytes.len() != self.heads_bytes {
+            return Err(Malformed("zstd frame length"));
+        }
+        let (mut objects, mut bases) = (Vec::with_capacity(self.entries.len()), Vec::with_capacity(self.entries.len()));
+        let mut at = 0;
+        for e in &self.entries {
+            objects.push((e.kind, e.id, at..at + e.head_bytes));
+            bases.push(e.base.and_then(|base| self.bases.get(base as usize)).copied());
+            at += e.head_bytes;
+        }
+        let mut block = Block::plain(objects, bytes);
+        (block.bases, block.depth) = (bases, depth + 1);
+        Ok(block)
+    }
+
+    fn check_payload(&self, payload: &[u8]) -> Result<(), Malformed> {
+        match payload.len() == self.payload_bytes && crc32c::crc32c(payload) == self.payload_crc {
+            true => Ok(()),
+            false => Err(Malformed("block payload checksum")),
+        }
     }
 }
 
@@ -261,6 +363,19 @@ fn decompress(coded: &[u8], bytes_max: usize) -> std::io::Result<Vec<u8>> {
         decompressor.decompress_to_buffer(coded, &mut bytes)?;
         Ok(bytes)
     })
+}
+
+/// Decompresses a frame whose prefix is `prefix`. The context is made anew, because it borrows the prefix.
+fn decompress_on(prefix: &[u8], coded: &[u8], bytes_max: usize) -> std::io::Result<Vec<u8>> {
+    let mut context = zstd_safe::DCtx::try_create().ok_or(std::io::ErrorKind::OutOfMemory)?;
+    context.ref_prefix(prefix).map_err(zstd_error)?;
+    let mut bytes = room_for(bytes_max);
+    context.decompress(&mut bytes, coded).map_err(zstd_error)?;
+    Ok(bytes)
+}
+
+fn zstd_error(code: zstd_safe::ErrorCode) -> std::io::Error {
+    std::io::Error::other(zstd_safe::get_error_name(code))
 }
 
 /// Rooms of blocks that are no more, for the next ones.
@@ -318,6 +433,7 @@ pub fn matches_id(kind: ObjectKind, id: ObjectId, bytes: &[u8]) -> bool {
 #[derive(Default)]
 pub struct BlockBuilder {
     entries: Vec<Entry>,
+    bases: Vec<ObjectId>,
     heads: Vec<u8>,
     tails: Vec<u8>,
 }
@@ -328,7 +444,17 @@ impl BlockBuilder {
         let (head, tail) = bytes.split_at(bytes.len() - tail_bytes);
         self.heads.extend_from_slice(head);
         self.tails.extend_from_slice(tail);
-        self.entries.push(Entry { kind, id, head_bytes: head.len(), tail_bytes });
+        self.entries.push(Entry { kind, id, head_bytes: head.len(), tail_bytes, base: None });
+    }
+
+    /// Adds an object that is a later version of `base`. Those of one base stand in a row.
+    pub fn push_on(&mut self, kind: ObjectKind, id: ObjectId, bytes: &[u8], base: ObjectId) {
+        if self.bases.last() != Some(&base) {
+            self.bases.push(base);
+        }
+        self.heads.extend_from_slice(bytes);
+        let base = Some(self.bases.len() as u32 - 1);
+        self.entries.push(Entry { kind, id, head_bytes: bytes.len(), tail_bytes: 0, base });
     }
 
     /// Takes over another builder's objects.
@@ -358,30 +484,67 @@ impl BlockBuilder {
         &self.entries
     }
 
-    /// Encodes the block and empties the builder. Data that zstd makes less than 1/32 smaller is stored raw.
+    /// Encodes a block without bases and empties the builder. Data that zstd makes less than 1/32 smaller is stored raw.
     pub fn encode(&mut self, compressor: &mut zstd::bulk::Compressor<'_>) -> std::io::Result<(Vec<Entry>, Vec<u8>)> {
         let coded = compressor.compress(&self.heads)?;
-        let (codec, coded) = if coded.len() + self.heads.len() / 32 < self.heads.len() {
-            (Codec::Zstd, &coded)
-        } else {
-            (Codec::Raw, &self.heads)
-        };
+        match coded.len() + self.heads.len() / 32 < self.heads.len() {
+            true => Ok(self.assemble(Codec::Zstd, &coded)),
+            false => {
+                let heads = std::mem::take(&mut self.heads);
+                Ok(self.assemble_of(Codec::Raw, &heads, heads.len()))
+            }
+        }
+    }
+
+    /// The objects as one zstd frame with the prefix `prefix`, the bytes of all bases in order.
+    pub fn compress_on<'p>(&self, context: &mut CCtx<'p>, prefix: &'p [u8], level: i32) -> std::io::Result<Vec<u8>> {
+        let mut coded = Vec::with_capacity(zstd_safe::compress_bound(self.heads.len()));
+        // The window has to reach from the frame's end to the prefix's beginning.
+        let reach = (prefix.len() + self.heads.len()).next_power_of_two().trailing_zeros().clamp(10, 27);
+        for parameter in [CParameter::CompressionLevel(level), CParameter::WindowLog(reach)] {
+            context.set_parameter(parameter).map_err(zstd_error)?;
+        }
+        context.ref_prefix(prefix).map_err(zstd_error)?;
+        context.compress2(&mut coded, &self.heads).map_err(zstd_error)?;
+        Ok(coded)
+    }
+
+    /// How many bytes the objects take as one zstd frame without a prefix.
+    pub fn compressed_bytes(&self, compressor: &mut zstd::bulk::Compressor<'_>) -> std::io::Result<usize> {
+        Ok(compressor.compress(&self.heads)?.len())
+    }
+
+    /// The block of what [`BlockBuilder::compress_on`] gave. Empties the builder.
+    pub fn encode_on(&mut self, coded: &[u8]) -> (Vec<Entry>, Vec<u8>) {
+        self.assemble(Codec::ZstdPrefix, coded)
+    }
+
+    fn assemble(&mut self, codec: Codec, coded: &[u8]) -> (Vec<Entry>, Vec<u8>) {
+        let heads_bytes = self.heads.len();
+        self.assemble_of(codec, coded, heads_bytes)
+    }
+
+    fn assemble_of(&mut self, codec: Codec, coded: &[u8], heads_bytes: usize) -> (Vec<Entry>, Vec<u8>) {
         let payload_bytes = coded.len() + self.tails.len();
-        let mut out = Vec::with_capacity(HEADER_BYTES + self.entries.len() * (ID_BYTES + 6) + payload_bytes);
+        let directory_bytes = self.entries.len() * (ID_BYTES + 8) + self.bases.len() * ID_BYTES;
+        let mut out = Vec::with_capacity(HEADER_BYTES + directory_bytes + payload_bytes);
         out.resize(HEADER_BYTES, 0);
         for e in &self.entries {
             out.push(e.kind as u8);
             out.extend_from_slice(&e.id.0);
             put_uint(&mut out, e.head_bytes as u64);
             put_uint(&mut out, e.tail_bytes as u64);
+            put_uint(&mut out, e.base.map_or(0, |base| u64::from(base) + 1));
         }
+        self.bases.iter().for_each(|base| out.extend_from_slice(&base.0));
         let directory_end = out.len();
         let payload_crc = crc32c::crc32c_append(crc32c::crc32c(coded), &self.tails);
         let numbers = [
             self.entries.len() as u32,
+            self.bases.len() as u32,
             (directory_end - HEADER_BYTES) as u32,
             payload_bytes as u32,
-            self.heads.len() as u32,
+            heads_bytes as u32,
             self.tails.len() as u32,
             payload_crc,
         ];
@@ -394,9 +557,12 @@ impl BlockBuilder {
         out[HEADER_BYTES - 4..HEADER_BYTES].copy_from_slice(&crc.to_le_bytes());
         out.extend_from_slice(coded);
         out.extend_from_slice(&self.tails);
+        let entries = std::mem::take(&mut self.entries);
+        *self =
+            BlockBuilder { heads: std::mem::take(&mut self.heads), tails: std::mem::take(&mut self.tails), ..Self::default() };
         self.heads.clear();
         self.tails.clear();
-        Ok((std::mem::take(&mut self.entries), out))
+        (entries, out)
     }
 }
 
@@ -414,7 +580,7 @@ mod tests {
                 let mut room = room_for(bytes);
                 assert!(room.is_empty() && (bytes..=bytes * 5 / 4).contains(&room.capacity()), "{bytes}: {}", room.capacity());
                 room.push(1);
-                drop(Block { objects: Vec::new(), bytes: room });
+                drop(Block::plain(Vec::new(), room));
             }
         }
         let spare = SPARE_ROOMS.lock().unwrap();

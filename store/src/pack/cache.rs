@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
 
-use super::{Block, Location};
+use super::{Block, Location, OnBases, Read};
 use crate::error::Result;
 
 /// Who uses a block after so many others were decoded has come back to it.
@@ -30,6 +30,15 @@ pub enum Reuse {
     Likely,
     /// Its reader goes through a long file, from block to block.
     Unlikely,
+}
+
+/// A block from the cache.
+#[derive(Debug)]
+pub enum Got {
+    /// It is decoded.
+    Block(Arc<Block>),
+    /// It is not, and needs its bases first.
+    OnBases(OnBases),
 }
 
 /// Decoded blocks. One thread decodes a block, the others that want it wait for that.
@@ -90,28 +99,32 @@ impl BlockCache {
         state.shrink();
     }
 
-    /// The block at a place, decoded by `decode` if it is not here. An error is not kept.
-    pub fn get(&self, location: Location, reuse: Reuse, decode: impl FnOnce() -> Result<Block>) -> Result<Arc<Block>> {
+    /// The block at a place, read by `read` if it is not here. An error is not kept, and neither is a block that waits for its bases: these
+    /// are decoded while no slot is locked, so that blocks that wait for each other are no deadlock.
+    pub fn get(&self, location: Location, reuse: Reuse, read: impl FnOnce() -> Result<Read>) -> Result<Got> {
         let slot = lock(&self.state).slot(location, reuse);
         let mut held = lock(&slot);
         if let Some(block) = &*held {
-            return Ok(block.clone());
+            return Ok(Got::Block(block.clone()));
         }
-        let decoded = decode().map(Arc::new);
+        let got = read().map(|read| match read {
+            Read::Block(block) => Got::Block(Arc::new(block)),
+            Read::OnBases(block) => Got::OnBases(block),
+        });
         let mut state = lock(&self.state);
-        state.decoded += 1;
+        state.decoded += u64::from(!matches!(got, Ok(Got::OnBases(_))));
         let slots = state.slots_of(location);
-        match &decoded {
-            Ok(block) => {
+        match &got {
+            Ok(Got::Block(block)) => {
                 *held = Some(block.clone());
                 slots.weigh(location, block);
                 state.shrink();
             }
             // Who waits for it tries, too, and may succeed.
-            Err(_) if slots.by_use.peek(&location).is_some_and(|slot| slot.bytes == 0) => drop(slots.by_use.pop(&location)),
-            Err(_) => {}
+            _ if slots.by_use.peek(&location).is_some_and(|slot| slot.bytes == 0) => drop(slots.by_use.pop(&location)),
+            _ => {}
         }
-        decoded
+        got
     }
 
     /// How many bytes may be kept.
@@ -179,7 +192,7 @@ impl Slots {
     fn weigh(&mut self, location: Location, block: &Block) {
         // Its slot is gone where another thread met with an error.
         if let Some(slot) = self.by_use.peek_mut(&location).filter(|slot| slot.bytes == 0) {
-            slot.bytes = (block.bytes.capacity() + block.objects.len() * 64 + 128) as u64;
+            slot.bytes = (block.bytes.capacity() + block.objects.len() * 64 + block.bases.len() * 33 + 128) as u64;
             self.bytes += slot.bytes;
         }
     }
@@ -218,7 +231,15 @@ mod tests {
     }
 
     fn block(offset: u64, bytes: usize) -> Block {
-        Block { objects: Vec::new(), bytes: vec![offset as u8; bytes] }
+        Block::plain(Vec::new(), vec![offset as u8; bytes])
+    }
+
+    /// The block at a place, which needs no others.
+    fn get(cache: &BlockCache, location: Location, reuse: Reuse, decode: impl FnOnce() -> Result<Block>) -> Result<Arc<Block>> {
+        match cache.get(location, reuse, || decode().map(Read::Block))? {
+            Got::Block(block) => Ok(block),
+            Got::OnBases(_) => unreachable!(),
+        }
     }
 
     fn room_for(blocks: u64) -> BlockCache {
@@ -232,7 +253,7 @@ mod tests {
 
     fn misses_of(cache: &BlockCache, offset: u64, reuse: Reuse) -> bool {
         let before = cache.decoded();
-        let got = cache.get(at(offset), reuse, || Ok(block(offset, BLOCK_BYTES))).unwrap();
+        let got = get(cache, at(offset), reuse, || Ok(block(offset, BLOCK_BYTES))).unwrap();
         assert!(got.bytes.iter().all(|byte| *byte == offset as u8));
         cache.decoded() > before
     }
@@ -290,7 +311,7 @@ mod tests {
                             thread::yield_now();
                             Ok(block(offset, BLOCK_BYTES))
                         };
-                        assert_eq!(cache.get(at(offset), Reuse::Likely, decode).unwrap().bytes[0], offset as u8);
+                        assert_eq!(get(&cache, at(offset), Reuse::Likely, decode).unwrap().bytes[0], offset as u8);
                     }
                 });
             }
@@ -301,14 +322,14 @@ mod tests {
     #[test]
     fn an_error_is_not_kept() {
         let cache = room_for(2);
-        assert!(cache.get(at(1), Reuse::Likely, || Err(Error::Cancelled)).is_err());
+        assert!(get(&cache, at(1), Reuse::Likely, || Err(Error::Cancelled)).is_err());
         assert!(misses(&cache, 1) && !misses(&cache, 1));
     }
 
     #[test]
     fn a_share_is_kept_within_and_given_back() {
         let cache = BlockCache::new(64 << 20);
-        let big = |offset| cache.get(at(offset), Reuse::Likely, || Ok(block(offset, 1 << 20))).unwrap();
+        let big = |offset| get(&cache, at(offset), Reuse::Likely, || Ok(block(offset, 1 << 20))).unwrap();
         let kept = || {
             let state = lock(&cache.state);
             assert!(state.kept.bytes + state.passing.bytes <= state.bytes_max);
@@ -336,7 +357,7 @@ mod tests {
             let cache = BlockCache::new(bytes_max);
             for (offset, bytes, is_passing) in uses {
                 let reuse = if is_passing { Reuse::Unlikely } else { Reuse::Likely };
-                let _ = cache.get(at(offset), reuse, || match bytes % 7 {
+                let _ = get(&cache, at(offset), reuse, || match bytes % 7 {
                     0 => Err(Error::Cancelled),
                     _ => Ok(block(offset, bytes)),
                 });

@@ -6,6 +6,6 @@ mod reader;
 mod writer;
 
 pub use block::{Block, BlockBuilder, Directory, Entry, ObjectKind};
-pub use cache::{BlockCache, Reuse};
-pub use reader::PackFile;
+pub use cache::{BlockCache, Got, Reuse};
+pub use reader::{OnBases, PackFile, Read};
 pub use writer::{Location, PACK_HEADER_BYTES, PACK_TRAILER_BYTES, PackInfo, PackWriter};

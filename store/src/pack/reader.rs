@@ -10,15 +10,15 @@ use std::{
 use rustix::{buffer::spare_capacity, fs::SeekFrom, io::Errno};
 
 use super::{
-    block::{Block, Directory, HEADER_BYTES, directory_end, is_raw, matches_id, room_for},
-    writer::{Location, PACK_HEADER_BYTES, PACK_TRAILER_BYTES, PackInfo, header, trailer},
+    block::{Block, Directory, HEADER_BYTES, ObjectKind, directory_end, is_raw, matches_id, room_for},
+    writer::{Location, PACK_HEADER_BYTES, PACK_TRAILER_BYTES, PackInfo, Trailer, header},
 };
 use crate::{
     codec::Malformed,
     error::{Error, IoContext, Result},
     files::{self, How},
     format::{BLOCK_BYTES_MAX, BLOCK_MAGIC, LARGE_BLOCK_BYTES},
-    id::{PackId, hex},
+    id::{ObjectId, PackId, hex},
 };
 
 /// A thread keeps at most so many bytes to read compressed blocks into: more than ours have.
@@ -30,6 +30,61 @@ const MAGIC_PIECE_BYTES: usize = 64 << 10;
 thread_local! {
     /// What a compressed block is read into. Kept, because fresh memory costs more than the copy.
     static STORED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A pack's blocks may have so many bytes of headers and directories at most, which are read at once.
+const DIRECTORIES_BYTES_MAX: u64 = 1 << 30;
+
+/// A block as far as its pack alone tells.
+#[derive(Debug)]
+pub enum Read {
+    /// It was decoded.
+    Block(Block),
+    /// It has bases.
+    OnBases(OnBases),
+}
+
+/// A block that is decoded once its bases are at hand.
+#[derive(Debug)]
+pub struct OnBases {
+    directory: Directory,
+    payload: Vec<u8>,
+    location: Location,
+    path: PathBuf,
+}
+
+impl OnBases {
+    /// Its bases and their kinds, in order.
+    pub fn bases(&self) -> impl Iterator<Item = (ObjectKind, ObjectId)> + '_ {
+        self.directory.bases.iter().enumerate().map(|(number, id)| (self.directory.kind_of_base(number), *id))
+    }
+
+    /// Decodes it, and checks every object in it against its id. `prefix` is the bytes of the bases, `depth` how many blocks in a row had
+    /// to be decoded for them.
+    pub fn decode(&self, prefix: &[u8], depth: u32) -> Result<Block> {
+        let corrupt = |what, reason| Error::Corrupt { what, place: self.path.clone(), reason };
+        let decoded = self.directory.unpack_on(&self.payload, prefix, depth);
+        let block = decoded.map_err(|e| corrupt(format!("block at {}", self.location.offset), e.to_string()))?;
+        match wrong_object(&block) {
+            None => Ok(block),
+            Some((kind, id)) => {
+                let what = format!("{} {id} in the block at {}", kind.name(), self.location.offset);
+                Err(corrupt(what, "its bytes do not hash to its id".into()))
+            }
+        }
+    }
+
+    /// Names a base that cannot be read.
+    pub fn lacks(&self, base: ObjectId, reason: &impl std::fmt::Display) -> Error {
+        let reason = format!("it builds on the object {base}, which cannot be read: {reason}");
+        Error::Corrupt { what: format!("block at {}", self.location.offset), place: self.path.clone(), reason }
+    }
+}
+
+/// The first object of a block whose bytes are not those of its id.
+fn wrong_object(block: &Block) -> Option<(ObjectKind, ObjectId)> {
+    let wrong = block.objects.iter().find(|(kind, id, range)| !matches_id(*kind, *id, &block.bytes[range.clone()]));
+    wrong.map(|(kind, id, _)| (*kind, *id))
 }
 
 /// An open pack.
@@ -92,8 +147,8 @@ impl PackFile {
         Ok(bytes)
     }
 
-    /// Reads and decodes the block at a place, and checks every object in it against its id.
-    pub fn read_block(&self, location: Location) -> Result<Block> {
+    /// Reads the block at a place, decodes it if it has no bases, and checks every object in it against its id.
+    pub fn read_block(&self, location: Location) -> Result<Read> {
         let total = location.block_bytes as usize;
         if !(HEADER_BYTES..=3 * BLOCK_BYTES_MAX).contains(&total) {
             return Err(self.corrupt(format!("block at {}", location.offset), "impossible length"));
@@ -106,27 +161,38 @@ impl PackFile {
                 let stored = self.read_fresh(total, location.offset)?;
                 self.directory_of(&stored, location)?.unpack_stored(stored)
             }
-            false => STORED.with_borrow_mut(|kept| {
-                if kept.len() < total {
-                    kept.resize(total, 0);
+            false => {
+                let read = STORED.with_borrow_mut(|kept| {
+                    if kept.len() < total {
+                        kept.resize(total, 0);
+                    }
+                    let stored = &mut kept[..total];
+                    self.read_at(stored, location.offset)?;
+                    let read = self.directory_of(stored, location).map(|directory| {
+                        let payload = &stored[directory.directory_end..];
+                        match directory.bases.is_empty() {
+                            true => Ok(directory.unpack(payload)),
+                            false => Err((payload.to_vec(), directory)),
+                        }
+                    });
+                    kept.truncate(STORED_BYTES_MAX);
+                    kept.shrink_to(STORED_BYTES_MAX);
+                    read
+                })?;
+                match read {
+                    Ok(unpacked) => unpacked,
+                    Err((payload, directory)) => {
+                        return Ok(Read::OnBases(OnBases { directory, payload, location, path: self.path.clone() }));
+                    }
                 }
-                let stored = &mut kept[..total];
-                self.read_at(stored, location.offset)?;
-                let unpacked =
-                    self.directory_of(stored, location).map(|directory| directory.unpack(&stored[directory.directory_end..]));
-                kept.truncate(STORED_BYTES_MAX);
-                kept.shrink_to(STORED_BYTES_MAX);
-                unpacked
-            })?,
+            }
         };
         let block = block.map_err(|e| self.corrupt(format!("block at {}", location.offset), e))?;
-        for (kind, id, range) in &block.objects {
-            if !matches_id(*kind, *id, &block.bytes[range.clone()]) {
-                let what = format!("{} {} in the block at {}", kind.name(), id, location.offset);
-                return Err(self.corrupt(what, "its bytes do not hash to its id"));
-            }
+        if let Some((kind, id)) = wrong_object(&block) {
+            let what = format!("{} {id} in the block at {}", kind.name(), location.offset);
+            return Err(self.corrupt(what, "its bytes do not hash to its id"));
         }
-        Ok(block)
+        Ok(Read::Block(block))
     }
 
     /// The directory of the block at a place, from the block as it is stored.
@@ -191,16 +257,62 @@ impl PackFile {
         }
     }
 
-    /// Calls `visit` with the place and directory of every block, in order, and then checks the trailer: a pack without a right
-    /// one is torn. With `payloads`, the stored bytes of each block are checked against their CRC as well.
-    pub fn scan(&self, payloads: bool, mut visit: impl FnMut(Location, &Directory) -> Result<()>) -> Result<PackInfo> {
+    /// The trailer: a pack without a right one is torn.
+    fn trailer(&self) -> Result<Trailer> {
         let length = self.file.metadata().at("read pack", &self.path)?.len();
-        let end = length
-            .checked_sub(PACK_TRAILER_BYTES as u64)
-            .filter(|end| *end >= PACK_HEADER_BYTES as u64)
-            .ok_or_else(|| self.corrupt("pack".into(), "too short"))?;
+        let least = (PACK_HEADER_BYTES + PACK_TRAILER_BYTES) as u64;
+        if length < least {
+            return Err(self.corrupt("pack".into(), "too short"));
+        }
         let mut found = [0; PACK_TRAILER_BYTES];
-        self.read_at(&mut found, end)?;
+        self.read_at(&mut found, length - PACK_TRAILER_BYTES as u64)?;
+        let trailer = Trailer::decode(&found).map_err(|e| self.corrupt("pack trailer".into(), e))?;
+        let fits = trailer.pack_bytes == length && trailer.directories_bytes <= (length - least).min(DIRECTORIES_BYTES_MAX);
+        match fits {
+            true => Ok(trailer),
+            false => Err(self.corrupt("pack trailer".into(), "it does not fit the pack's length")),
+        }
+    }
+
+    /// The copies of all blocks' headers and directories.
+    fn copies(&self, trailer: &Trailer) -> Result<Vec<u8>> {
+        let mut copies = vec![0; trailer.directories_bytes as usize];
+        self.read_at(&mut copies, trailer.pack_bytes - PACK_TRAILER_BYTES as u64 - trailer.directories_bytes)?;
+        match *blake3::hash(&copies).as_bytes() == trailer.digest {
+            true => Ok(copies),
+            false => Err(self.corrupt("directories before the pack's trailer".into(), "their digest is not the trailer's")),
+        }
+    }
+
+    /// Calls `visit` with the place and directory of every block, in order. What is read are the copies before the trailer; where these are
+    /// damaged, the blocks themselves.
+    pub fn scan(&self, mut visit: impl FnMut(Location, &Directory) -> Result<()>) -> Result<PackInfo> {
+        let trailer = self.trailer()?;
+        let copies = match self.copies(&trailer) {
+            Err(Error::Corrupt { .. }) => return self.scan_blocks(false, visit),
+            other => other?,
+        };
+        let end = trailer.pack_bytes - PACK_TRAILER_BYTES as u64 - trailer.directories_bytes;
+        let (mut offset, mut at) = (PACK_HEADER_BYTES as u64, 0);
+        while let Some(rest) = copies.get(at..).filter(|rest| !rest.is_empty()) {
+            let directory =
+                Directory::decode(rest).map_err(|e| self.corrupt(format!("directory of the block at {offset}"), e))?;
+            let block_bytes = directory.block_bytes();
+            visit(Location { pack: self.id, offset, block_bytes: block_bytes as u32 }, &directory)?;
+            offset += block_bytes as u64;
+            at += directory.directory_end;
+        }
+        match offset == end {
+            true => Ok(self.info(&trailer)),
+            false => Err(self.corrupt("pack trailer".into(), "it does not fit the blocks before it")),
+        }
+    }
+
+    /// As [`PackFile::scan`], from the blocks themselves, and then checks the copies and the trailer. With `payloads`, the stored bytes of
+    /// each block are checked against their CRC as well. What is visited before a damaged place may be whole.
+    pub fn scan_blocks(&self, payloads: bool, mut visit: impl FnMut(Location, &Directory) -> Result<()>) -> Result<PackInfo> {
+        let trailer = self.trailer()?;
+        let end = trailer.pack_bytes - PACK_TRAILER_BYTES as u64 - trailer.directories_bytes;
         let mut offset = PACK_HEADER_BYTES as u64;
         let mut blocks = 0;
         let mut digest = blake3::Hasher::new();
@@ -224,11 +336,19 @@ impl PackFile {
             offset += block_bytes;
             blocks += 1;
         }
-        let digest = *digest.finalize().as_bytes();
-        if found != trailer(blocks, length, &digest) {
+        if *digest.finalize().as_bytes() != trailer.digest || blocks != trailer.blocks {
             return Err(self.corrupt("pack trailer".into(), "it does not fit the blocks before it"));
         }
-        Ok(PackInfo { id: self.id, bytes: length, digest: hex(&digest) })
+        Ok(self.info(&trailer))
+    }
+
+    /// Checks the copies of the directories, without which a reader reads every block's own.
+    pub fn check_copies(&self) -> Result<()> {
+        self.copies(&self.trailer()?).map(drop)
+    }
+
+    fn info(&self, trailer: &Trailer) -> PackInfo {
+        PackInfo { id: self.id, bytes: trailer.pack_bytes, digest: hex(&trailer.digest) }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Writes one pack: header, blocks, trailer.
+//! Writes one pack: header, blocks, the blocks' directories once more, trailer. The copies let a reader index a pack with two reads.
 
 use std::{fs::File, io::Write, path::PathBuf};
 
@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::block::{Entry, HEADER_BYTES};
 use crate::{
+    codec::{Decoder, Malformed},
     error::{IoContext, Result},
     files::{self, How},
     format::{PACK_END_MAGIC, PACK_MAGIC, PACK_VERSION},
@@ -15,7 +16,7 @@ use crate::{
 /// Length of a pack's header, in bytes.
 pub const PACK_HEADER_BYTES: usize = 16;
 /// Length of a pack's trailer, in bytes.
-pub const PACK_TRAILER_BYTES: usize = 56;
+pub const PACK_TRAILER_BYTES: usize = 64;
 
 /// Where an object lies: the block that holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,7 +36,7 @@ pub struct PackInfo {
     pub id: PackId,
     /// Its length, in bytes.
     pub bytes: u64,
-    /// BLAKE3 of all its blocks' headers and directories, in hex; also in its trailer.
+    /// BLAKE3 of the copies of its blocks' headers and directories, in hex; also in its trailer.
     pub digest: String,
 }
 
@@ -49,16 +50,48 @@ pub fn header() -> [u8; PACK_HEADER_BYTES] {
     out
 }
 
-/// The trailer that makes a pack whole.
-pub fn trailer(blocks: u32, total_bytes: u64, digest: &[u8; 32]) -> [u8; PACK_TRAILER_BYTES] {
-    let mut out = [0; PACK_TRAILER_BYTES];
-    out[..8].copy_from_slice(&PACK_END_MAGIC);
-    out[8..12].copy_from_slice(&blocks.to_le_bytes());
-    out[12..20].copy_from_slice(&total_bytes.to_le_bytes());
-    out[20..52].copy_from_slice(digest);
-    let crc = crc32c::crc32c(&out[..52]);
-    out[52..].copy_from_slice(&crc.to_le_bytes());
-    out
+/// The end of a whole pack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trailer {
+    /// Number of blocks.
+    pub blocks: u32,
+    /// Length of the copies of the blocks' headers and directories, which stand right before the trailer, in bytes.
+    pub directories_bytes: u64,
+    /// Length of the pack, in bytes.
+    pub pack_bytes: u64,
+    /// BLAKE3 of the copies.
+    pub digest: [u8; 32],
+}
+
+impl Trailer {
+    /// Its bytes.
+    pub fn encode(&self) -> [u8; PACK_TRAILER_BYTES] {
+        let mut out = [0; PACK_TRAILER_BYTES];
+        out[..8].copy_from_slice(&PACK_END_MAGIC);
+        out[8..12].copy_from_slice(&self.blocks.to_le_bytes());
+        out[12..20].copy_from_slice(&self.directories_bytes.to_le_bytes());
+        out[20..28].copy_from_slice(&self.pack_bytes.to_le_bytes());
+        out[28..60].copy_from_slice(&self.digest);
+        let crc = crc32c::crc32c(&out[..60]);
+        out[60..].copy_from_slice(&crc.to_le_bytes());
+        out
+    }
+
+    /// Reads a trailer; its checksum must be right.
+    pub fn decode(bytes: &[u8; PACK_TRAILER_BYTES]) -> Result<Self, Malformed> {
+        let mut d = Decoder::new(bytes);
+        let magic: [u8; 8] = d.array("pack trailer")?;
+        let trailer = Trailer {
+            blocks: d.u32("pack trailer")?,
+            directories_bytes: d.u64("pack trailer")?,
+            pack_bytes: d.u64("pack trailer")?,
+            digest: d.array("pack trailer")?,
+        };
+        match magic == PACK_END_MAGIC && trailer.encode() == *bytes {
+            true => Ok(trailer),
+            false => Err(Malformed("pack trailer")),
+        }
+    }
 }
 
 /// A pack being written.
@@ -68,7 +101,8 @@ pub struct PackWriter {
     file: File,
     bytes: u64,
     blocks: u32,
-    digest: blake3::Hasher,
+    /// Copies of the blocks' headers and directories.
+    directories: Vec<u8>,
 }
 
 impl PackWriter {
@@ -76,7 +110,7 @@ impl PackWriter {
     pub fn create(path: PathBuf, id: PackId) -> Result<Self> {
         let mut file = files::open(&path, How::New).at("create pack", &path)?;
         file.write_all(&header()).at("write pack", &path)?;
-        Ok(PackWriter { id, path, file, bytes: PACK_HEADER_BYTES as u64, blocks: 0, digest: blake3::Hasher::new() })
+        Ok(PackWriter { id, path, file, bytes: PACK_HEADER_BYTES as u64, blocks: 0, directories: Vec::new() })
     }
 
     /// Appends an encoded block and says where it lies.
@@ -85,7 +119,7 @@ impl PackWriter {
         let mut header = [0; HEADER_BYTES];
         header.copy_from_slice(&block[..HEADER_BYTES]);
         let directory_end = super::block::directory_end(&header).unwrap_or(HEADER_BYTES);
-        self.digest.update(&block[..directory_end]);
+        self.directories.extend_from_slice(&block[..directory_end]);
         self.file.write_all(block).at("write pack", &self.path)?;
         let location = Location { pack: self.id, offset: self.bytes, block_bytes: block.len() as u32 };
         self.bytes += block.len() as u64;
@@ -98,11 +132,14 @@ impl PackWriter {
         self.bytes
     }
 
-    /// Writes the trailer. The file is whole but not yet synced; the caller syncs it before anything refers to it.
+    /// Writes the copies and the trailer. The file is whole but not yet synced; the caller syncs it before anything refers to it.
     pub fn finish(mut self) -> Result<(PackInfo, File)> {
-        let digest = *self.digest.finalize().as_bytes();
-        self.bytes += PACK_TRAILER_BYTES as u64;
-        self.file.write_all(&trailer(self.blocks, self.bytes, &digest)).at("write pack", &self.path)?;
+        let digest = *blake3::hash(&self.directories).as_bytes();
+        let directories_bytes = self.directories.len() as u64;
+        self.bytes += directories_bytes + PACK_TRAILER_BYTES as u64;
+        let trailer = Trailer { blocks: self.blocks, directories_bytes, pack_bytes: self.bytes, digest };
+        self.directories.extend_from_slice(&trailer.encode());
+        self.file.write_all(&self.directories).at("write pack", &self.path)?;
         Ok((PackInfo { id: self.id, bytes: self.bytes, digest: hex(&digest) }, self.file))
     }
 }

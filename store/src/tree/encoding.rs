@@ -60,11 +60,22 @@ fn seal(kind_level: u8, count: usize, head: &[u8], tail: &[u8]) -> Encoded {
     Encoded { kind: ObjectKind::Tree, id: TreeId::of(&bytes).object(), tail_bytes: tail.len(), bytes }
 }
 
-/// Encodes a folder's entries, which must be ordered by name and distinct. Emits every tree node, lower ones first, and returns the
-/// root with the sums.
+/// Where a tree node stands in its folder: its level, and the first name that it covers.
+pub type PartOf<'a> = (u8, &'a [u8]);
+
+/// As [`encode_folder_parts`], for callers that do not ask which part of the folder a tree node is.
 pub fn encode_folder<T: Borrow<Node>, E>(
     entries: &[T],
     mut emit: impl FnMut(Encoded) -> Result<(), E>,
+) -> Result<(TreeId, Totals), E> {
+    encode_folder_parts(entries, |encoded, _| emit(encoded))
+}
+
+/// Encodes a folder's entries, which must be ordered by name and distinct. Emits every tree node, lower ones first, and returns the
+/// root with the sums.
+pub fn encode_folder_parts<T: Borrow<Node>, E>(
+    entries: &[T],
+    mut emit: impl FnMut(Encoded, PartOf<'_>) -> Result<(), E>,
 ) -> Result<(TreeId, Totals), E> {
     debug_assert!(entries.windows(2).all(|pair| pair[0].borrow().name < pair[1].borrow().name));
     let (mut head, mut tail) = (Vec::new(), Vec::new());
@@ -79,7 +90,8 @@ pub fn encode_folder<T: Borrow<Node>, E>(
         }
         let encoded = seal(0, part.len(), &head, &tail);
         let id = TreeId(encoded.id.0);
-        emit(encoded)?;
+        let first = part.first().map_or(&[][..], |node| &node.borrow().name);
+        emit(encoded, (0, first))?;
         Ok((id, totals))
     };
     if entries.len() <= ENTRIES_UNSPLIT {
@@ -117,7 +129,7 @@ pub fn encode_folder<T: Borrow<Node>, E>(
                 }
                 let encoded = seal(level, part.len(), &head, &tail);
                 let tree = TreeId(encoded.id.0);
-                emit(encoded)?;
+                emit(encoded, (level, &part[0].0.first))?;
                 upper.push((Child { tree, first: part[0].0.first.clone(), totals }, bits));
                 start = i + 1;
             }

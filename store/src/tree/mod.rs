@@ -6,6 +6,6 @@ mod read;
 #[cfg(test)]
 mod tests;
 
-pub use encoding::{Child, ENTRIES_UNSPLIT, TreeNode, decode, encode_folder};
+pub use encoding::{Child, ENTRIES_UNSPLIT, TreeNode, decode, encode_folder, encode_folder_parts};
 pub use node::{Hole, Kind, Meta, Node, Time, Totals, Xattr, features};
 pub use read::{DEPTH_MAX, Trees};

@@ -485,7 +485,7 @@ fn broken_view(reason: String) -> Error {
 }
 
 fn scan_directories(layout: &Layout, id: PackId, visit: impl FnMut(Location, &Directory) -> Result<()>) -> Result<()> {
-    PackFile::open(&layout.pack(id), id)?.scan(false, visit).map(drop)
+    PackFile::open(&layout.pack(id), id)?.scan(visit).map(drop)
 }
 
 /// A damaged or lost pack must not make the others unreadable: what its directories still tell was taken in, and `check` names it.

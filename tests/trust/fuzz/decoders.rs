@@ -129,6 +129,10 @@ fn make_sample() -> Result<Sample, Box<dyn std::error::Error>> {
         write(path, &noise(*bytes, 2))?;
     }
     let beside = beside.map(|(path, _)| path);
+    create::run_with(&store, &options, &FullWalk, &mut Beside(beside.to_vec()), &())?;
+    // Later versions, so that there are blocks that build on others.
+    write(&options.workspace.join("a/text"), ["words\n".repeat(90).as_bytes(), b"more"].concat().as_slice())?;
+    write(&options.workspace.join("many/f7"), b"z")?;
     let made = create::run_with(&store, &options, &FullWalk, &mut Beside(beside.to_vec()), &())?;
     let mut archive = Vec::new();
     archive::export(&store, &made.checkpoint, &mut archive, &())?;
@@ -137,8 +141,8 @@ fn make_sample() -> Result<Sample, Box<dyn std::error::Error>> {
     let (mut objects, mut blocks) = (Vec::new(), Vec::new());
     for id in store.view().packs()?.into_keys() {
         let file = PackFile::open(&layout.pack(id), id)?;
-        file.scan(true, |location, _| {
-            let block = file.read_block(location)?;
+        file.scan_blocks(true, |location, _| {
+            let block = store.block(location)?;
             objects.extend(block.objects.iter().map(|(kind, _, range)| (*kind, block.bytes[range.clone()].to_vec())));
             blocks.push(file.read_stored(location)?.1);
             Ok(())
@@ -182,20 +186,24 @@ fn record(bytes: &[u8]) {
 fn block(bytes: &[u8]) {
     if let Ok(directory) = Directory::decode(bytes) {
         let _ = directory.unpack_stored(bytes.to_vec());
+        // Whatever a block builds on, its frame decodes to what its directory says, or not at all.
+        if let Some(payload) = bytes.get(directory.directory_end..directory.block_bytes()) {
+            let _ = directory.unpack_on(payload, "words\n".repeat(90).as_bytes(), 0);
+        }
     }
 }
 
 fn mend_block(bytes: &mut [u8]) {
-    if bytes.len() < 36 {
+    if bytes.len() < 40 {
         return;
     }
     let number = |bytes: &[u8], at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]) as usize;
-    let directory_end = 36usize.saturating_add(number(bytes, 12)).min(bytes.len());
-    let payload_end = directory_end.saturating_add(number(bytes, 16)).min(bytes.len());
+    let directory_end = 40usize.saturating_add(number(bytes, 16)).min(bytes.len());
+    let payload_end = directory_end.saturating_add(number(bytes, 20)).min(bytes.len());
     let payload_crc = crc32c::crc32c(&bytes[directory_end..payload_end]);
-    bytes[28..32].copy_from_slice(&payload_crc.to_le_bytes());
-    let crc = crc32c::crc32c_append(crc32c::crc32c(&bytes[..32]), &bytes[36..directory_end]);
-    bytes[32..36].copy_from_slice(&crc.to_le_bytes());
+    bytes[32..36].copy_from_slice(&payload_crc.to_le_bytes());
+    let crc = crc32c::crc32c_append(crc32c::crc32c(&bytes[..36]), &bytes[40..directory_end]);
+    bytes[36..40].copy_from_slice(&crc.to_le_bytes());
 }
 
 fn pack(bytes: &[u8]) {
@@ -203,7 +211,8 @@ fn pack(bytes: &[u8]) {
     let path = sample().folder.path().join("pack");
     fs::write(&path, bytes).unwrap();
     let Ok(file) = PackFile::open(&path, id) else { return };
-    let _ = file.scan(true, |location, _| {
+    let _ = file.scan(|_, _| Ok(()));
+    let _ = file.scan_blocks(true, |location, _| {
         let _ = file.read_block(location);
         let _ = file.read_stored(location);
         Ok(())

@@ -1,6 +1,9 @@
 //! Writing what is good into new packs, and condemning those that it was in.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use super::RepairPlan;
 use crate::{
@@ -31,7 +34,9 @@ pub(super) fn rewrite(store: &Store, plan: &RepairPlan, progress: &dyn Progress)
             let is_kept = |id: ObjectId| plan.survey.good.get(&id.key()) == Some(&location) && !plan.broken_recipes.contains(&id);
             let keep: Vec<bool> = directory.entries.iter().map(|entry| is_kept(entry.id)).collect();
             if keep.contains(&true) {
-                copier.copy_block(&file, location, &directory, &keep)?;
+                // What blocks build on may be what goes, so that the copies build on nothing.
+                let decode = || file.read_block(location).and_then(|read| store.decode(read)).map(Arc::new);
+                copier.copy_block(&file, location, &directory, &keep, false, &decode)?;
             }
         }
     }

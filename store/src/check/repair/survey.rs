@@ -137,12 +137,14 @@ fn read_pack(store: &Store, id: PackId, found: &mut Vec<Object>, progress: &dyn 
     let path = store.layout().pack(id);
     let mut is_whole = true;
     let scanned = PackFile::open(&path, id).and_then(|file| {
-        file.scan(false, |location, _| {
+        let info = file.scan_blocks(false, |location, _| {
             progress::check(progress)?;
-            is_whole &= read_block(&file, location, found)?;
+            is_whole &= read_block(store, &file, location, found)?;
             progress.advance(0, u64::from(location.block_bytes));
             Ok(())
-        })
+        })?;
+        is_whole &= unless_damaged(file.check_copies())?.is_some();
+        Ok(info)
     });
     match scanned {
         Ok(info) => return Ok(is_whole.then_some(info.digest)),
@@ -161,7 +163,7 @@ fn read_pack(store: &Store, id: PackId, found: &mut Vec<Object>, progress: &dyn 
             Some(Location { pack: id, offset, block_bytes })
         });
         at = match location {
-            Some(location) if read_block(&file, location, found)? => offset + u64::from(location.block_bytes),
+            Some(location) if read_block(store, &file, location, found)? => offset + u64::from(location.block_bytes),
             _ => offset + 1,
         };
     }
@@ -169,8 +171,9 @@ fn read_pack(store: &Store, id: PackId, found: &mut Vec<Object>, progress: &dyn 
 }
 
 /// Takes in what a block holds, if all of it hashes to its ids.
-fn read_block(file: &PackFile, location: Location, found: &mut Vec<Object>) -> Result<bool> {
-    let Some(block) = unless_damaged(file.read_block(location))? else { return Ok(false) };
+fn read_block(store: &Store, file: &PackFile, location: Location, found: &mut Vec<Object>) -> Result<bool> {
+    let decoded = file.read_block(location).and_then(|read| store.decode(read));
+    let Some(block) = unless_damaged(decoded)? else { return Ok(false) };
     found.extend(block.objects.iter().map(|(kind, id, _)| (id.key(), location, *kind, *id)));
     Ok(true)
 }

@@ -9,12 +9,10 @@ use rustix::io::Errno;
 
 use super::{Folder, Looked, Now, Shared, Worker, lock};
 use crate::{
-    create::content::Failure,
+    create::content::{Earlier, Failure},
     error::Result,
-    format::SINGLE_CHUNK_BYTES,
     name,
     omitted::Reason,
-    recipe::ChunkRun,
     statcache::Cached,
     sys::{self, Stat},
     tree::{Kind, Node},
@@ -148,8 +146,12 @@ impl Shared<'_, '_> {
         let is_known = |stat: &Stat| !reading.elsewhere && !self.is_racy(&reading.looked, old, stat);
         // Before the first byte is read, and only where it makes a difference.
         let settled = is_known(stat) && !self.writers.may_change_unseen(fd.as_fd(), &reading.looked.filesystem, stat);
-        let before = || self.chunks_before(old, stat);
-        let content = worker.reader.read(fd, entry_name, &before, &mut worker.batch)?;
+        let before = old.and_then(|old| match &old.node.kind {
+            Kind::File { size, blob, .. } => Some((*blob, *size)),
+            _ => None,
+        });
+        let earlier = Earlier::new(self.walk.store, before);
+        let content = worker.reader.read(fd, entry_name, &earlier, &mut worker.batch)?;
         self.files_read.fetch_add(1, Ordering::Relaxed);
         self.bytes_read.fetch_add(content.stat.size, Ordering::Relaxed);
         if content.changing {
@@ -168,14 +170,5 @@ impl Shared<'_, '_> {
             racy: content.changing || !settled || !is_known(stat),
             section: 0,
         })
-    }
-
-    /// The chunks of what a large file held before, if it is likely that it still begins with them.
-    fn chunks_before(&self, old: Option<&Cached>, stat: &Stat) -> Vec<ChunkRun> {
-        let Some(Cached { node: Node { kind: Kind::File { size, blob, .. }, .. }, .. }) = old else { return Vec::new() };
-        if *size as usize <= SINGLE_CHUNK_BYTES || *size > stat.size || !self.walk.sink.keeps_content() {
-            return Vec::new();
-        }
-        self.walk.store.blob(*blob, *size).map(|reader| reader.runs().to_vec()).unwrap_or_default()
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     filesystem::FilesystemId,
     id::TreeId,
     statcache::{self, Cached},
-    tree::{self, Kind, Node, Totals},
+    tree::{Kind, Node, Totals},
 };
 
 /// The new stat cache.
@@ -85,7 +85,7 @@ impl Shared<'_, '_> {
                 self.dirty.store(true, Ordering::Relaxed);
                 let nodes: Vec<&Node> = entries.iter().map(|entry| &entry.node).collect();
                 let (tree, _) =
-                    tree::encode_folder(&nodes, |encoded| worker.batch.meta(encoded)).map_err(|e| self.in_folder(folder, e))?;
+                    worker.batch.folder(&nodes, state.old.as_ref().map(|old| old.tree)).map_err(|e| self.in_folder(folder, e))?;
                 (tree, out.append(tree, filesystem, &entries)?)
             }
         };

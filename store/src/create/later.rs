@@ -1,0 +1,173 @@
+//! Objects that are later versions of what the store has: they are compressed with those as prefix, so that a version costs what was
+//! edited.
+//!
+//! Objects whose bases lie in one block go into one block. So whoever reads one of them decodes a chain of blocks, not a tree of them, and
+//! at most [`DEPTH_MAX`] of them: what would come behind that builds on the first version in the chain.
+
+use std::{collections::HashMap, sync::Arc};
+
+use super::sink::PackSink;
+use crate::{
+    error::Result,
+    format::{DATA_BLOCK_BYTES, DEPTH_MAX, PREFIX_BYTES_MAX},
+    id::ObjectId,
+    pack::{Block, BlockBuilder, Location, ObjectKind},
+};
+
+/// A block that takes at most one part in so many of its raw bytes is not compared with one without bases.
+const CLEAR_WIN: usize = 8;
+/// What a base costs in the block's directory and in its copy, in bytes.
+const BASE_BYTES: usize = 2 * crate::id::ID_BYTES;
+
+/// Where an object goes that is no smaller on its base.
+#[derive(Clone, Copy)]
+pub(super) enum Instead {
+    /// Among the small files, by its likeness.
+    Small([u8; 24]),
+    /// Among the chunks of large files.
+    Large,
+    /// Among trees and recipes; so many bytes at its end are ids.
+    Meta(usize),
+}
+
+/// A later version of an object.
+pub(super) struct Later {
+    pub(super) kind: ObjectKind,
+    pub(super) id: ObjectId,
+    pub(super) bytes: Vec<u8>,
+    pub(super) base: ObjectId,
+    pub(super) instead: Instead,
+}
+
+/// Later versions, by the block in which their bases lie.
+#[derive(Default)]
+pub(super) struct LaterVersions {
+    groups: HashMap<Location, Vec<Later>>,
+    bytes: usize,
+}
+
+/// Objects of one block, with their bases.
+struct Group {
+    objects: Vec<Later>,
+    builder: BlockBuilder,
+    prefix: Vec<u8>,
+}
+
+impl LaterVersions {
+    pub(super) fn add(&mut self, base_at: Location, later: Later) {
+        self.bytes += later.bytes.len();
+        self.groups.entry(base_at).or_default().push(later);
+    }
+
+    pub(super) fn join(&mut self, other: LaterVersions) {
+        self.bytes += other.bytes;
+        for (at, objects) in other.groups {
+            self.groups.entry(at).or_default().extend(objects);
+        }
+    }
+
+    /// Raw bytes gathered so far.
+    pub(super) fn raw_bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Writes all of them that are smaller on their bases, and returns the others.
+    pub(super) fn write(self, packs: &PackSink<'_>, compressor: &mut zstd::bulk::Compressor<'_>) -> Result<Vec<Later>> {
+        let mut others = Vec::new();
+        let mut groups = Vec::new();
+        let mut by_block: Vec<_> = self.groups.into_iter().collect();
+        by_block.sort_unstable_by_key(|(at, _)| *at);
+        for (at, objects) in by_block {
+            gather(packs, at, objects, &mut groups, &mut others)?;
+        }
+        // Behind the prefixes, which it borrows.
+        let mut context = packs.compression_context()?;
+        let mut encoded = Vec::with_capacity(groups.len());
+        for group in &groups {
+            let coded = packs.compressed(group.builder.compress_on(&mut context, &group.prefix, packs.level()))?;
+            let is_clear = coded.len() * CLEAR_WIN <= group.builder.raw_bytes();
+            let bases_bytes = group.objects.len() * BASE_BYTES;
+            let wins = is_clear || coded.len() + bases_bytes < packs.compressed(group.builder.compressed_bytes(compressor))?;
+            encoded.push(wins.then_some(coded));
+        }
+        drop(context);
+        for (mut group, coded) in groups.into_iter().zip(encoded) {
+            match coded {
+                Some(coded) => packs.write_on_bases(&mut group.builder, &coded)?,
+                None => others.extend(group.objects),
+            }
+        }
+        Ok(others)
+    }
+}
+
+/// Makes groups of objects whose bases lie in the block `at`. What has no base that can be read goes to `others`.
+fn gather(
+    packs: &PackSink<'_>,
+    at: Location,
+    objects: Vec<Later>,
+    groups: &mut Vec<Group>,
+    others: &mut Vec<Later>,
+) -> Result<()> {
+    let Some(block) = readable(packs.base_block(at))? else {
+        others.extend(objects);
+        return Ok(());
+    };
+    let mut found = Vec::with_capacity(objects.len());
+    for object in objects {
+        let base = match block.depth < DEPTH_MAX {
+            true => Some((block.clone(), object.base)),
+            false => readable(first_version(packs, &block, object.kind, object.base))?,
+        };
+        match base.filter(|(block, base)| block.object(*base).is_some_and(|bytes| !bytes.is_empty())) {
+            Some((block, base)) => found.push((block, Later { base, ..object })),
+            None => others.push(object),
+        }
+    }
+    // As the bases lie in their blocks, so that what is alike stays near.
+    found.sort_by_cached_key(|(block, object)| (block.place_of(object.base), object.id));
+    let mut group = Group::empty();
+    for (block, object) in found {
+        let base = block.object(object.base).unwrap_or_default();
+        let is_new_base = group.objects.last().is_none_or(|last| last.base != object.base);
+        let is_full = group.builder.raw_bytes() + object.bytes.len() > DATA_BLOCK_BYTES
+            || group.prefix.len() + base.len() > PREFIX_BYTES_MAX / 4;
+        if is_full && !group.objects.is_empty() {
+            groups.push(std::mem::replace(&mut group, Group::empty()));
+        }
+        if is_new_base || group.objects.is_empty() {
+            group.prefix.extend_from_slice(base);
+        }
+        group.builder.push_on(object.kind, object.id, &object.bytes, object.base);
+        group.objects.push(object);
+    }
+    if !group.objects.is_empty() {
+        groups.push(group);
+    }
+    Ok(())
+}
+
+/// The first version in the chain that ends with an object of a block, and the block that holds it.
+fn first_version(packs: &PackSink<'_>, block: &Arc<Block>, kind: ObjectKind, id: ObjectId) -> Result<(Arc<Block>, ObjectId)> {
+    let (mut block, mut id) = (block.clone(), id);
+    while let Some(base) = block.base_of(id) {
+        block = packs.base_object_block(kind, base)?;
+        id = base;
+    }
+    Ok((block, id))
+}
+
+/// `None` where a base is damaged or gone: then it is not built upon.
+fn readable<T>(read: Result<T>) -> Result<Option<T>> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(e) if e.is_damage() => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+impl Group {
+    fn empty() -> Self {
+        Group { objects: Vec::new(), builder: BlockBuilder::default(), prefix: Vec::new() }
+    }
+}

@@ -1,0 +1,250 @@
+//! Later versions of what the store has cost what was edited, can be read however many there are, and lose nothing with what they build on.
+
+use super::{
+    reuse::{BeforeCommit, assert_sound, delete_and_collect},
+    *,
+};
+use crate::{
+    check::{self, CheckOptions},
+    delete::delete_checkpoints,
+    format::DEPTH_MAX,
+    gc::{self, GcOptions},
+    pack::{ObjectKind, PackFile},
+    testing::content_of,
+};
+
+/// Source-like text: lines that differ, and compress as text does.
+fn text(lines: usize, seed: u64) -> Vec<u8> {
+    let words = ["let", "mut", "state", "walk", "folder", "entry", "self", "match", "node", "Ok(())", "blob", "size"];
+    let mut out = Vec::new();
+    let picks = noise(lines * 8, seed);
+    for (number, line) in picks.chunks(8).enumerate() {
+        let picked: Vec<&str> = line.iter().map(|byte| words[usize::from(*byte) % words.len()]).collect();
+        out.extend_from_slice(format!("    {} {number} // {:x}\n", picked.join(" "), line[0]).as_bytes());
+    }
+    out
+}
+
+/// Replaces a few bytes in the middle, differently for each number.
+fn edit(bytes: &mut [u8], number: usize) {
+    let at = bytes.len() / 3 + number * 97 % (bytes.len() / 3);
+    let word = format!("edit{number:05}");
+    bytes[at..at + word.len()].copy_from_slice(word.as_bytes());
+}
+
+/// The bytes of all packs.
+fn packs_bytes(store: &Store) -> u64 {
+    fs::read_dir(store.layout().packs()).unwrap().map(|pack| pack.unwrap().metadata().unwrap().len()).sum()
+}
+
+/// How many blocks are decoded in a row for a file's content.
+fn depth(f: &Fixture, path: &str, checkpoint: &Checkpoint) -> u32 {
+    let node = f.store.node_at(checkpoint, path.as_bytes()).unwrap();
+    let Kind::File { blob, .. } = node.kind else { panic!() };
+    f.store.object_block(ObjectKind::Chunk, blob.object()).unwrap().depth
+}
+
+#[test]
+fn two_hundred_small_edits_of_a_file_cost_what_was_edited() {
+    let f = fixture();
+    let mut source = text(800, 1);
+    assert!((35_000..60_000).contains(&source.len()), "{}", source.len());
+    f.write("src/main.rs", &source);
+    (0..30).for_each(|i| f.write(&format!("src/other{i}.rs"), &text(100, 100 + i)));
+    f.create();
+    let (mut before, mut records) = (packs_bytes(&f.store), 0);
+    let start = before;
+    let (mut versions, mut depths) = (Vec::new(), Vec::new());
+    for number in 0..200 {
+        edit(&mut source, number);
+        f.write("src/main.rs", &source);
+        let made = f.create().checkpoint;
+        records += made.sealed.len() as u64;
+        depths.push(depth(&f, "src/main.rs", &made));
+        versions.push((made, source.clone()));
+        let now = packs_bytes(&f.store);
+        assert!(now - before < 8_000, "edit {number} takes {} bytes", now - before);
+        before = now;
+    }
+    let each = (before - start - records) / 200;
+    assert!(each < 1024, "{each} bytes for each edit, beside its record");
+    assert!(depths.iter().all(|depth| *depth <= DEPTH_MAX) && depths.contains(&DEPTH_MAX), "{depths:?}");
+    // Another process reads them, none in the order in which they were made.
+    let store = Store::open(f.store.path(), &OpenOptions::default()).unwrap();
+    for (checkpoint, source) in versions.iter().rev() {
+        assert!(content_of(&store, checkpoint).unwrap()["src/main.rs"] == *source);
+    }
+    // Of every second one, nothing is left but what others build on.
+    let gone: Vec<_> = versions.iter().step_by(2).map(|(checkpoint, _)| checkpoint.record.id).collect();
+    delete_checkpoints(&f.store, &gone, None, &()).unwrap();
+    gc::run(&f.store, &GcOptions::default(), &()).unwrap();
+    let now = packs_bytes(&f.store);
+    assert!(now <= before, "gc has made {now} bytes of {before}");
+    let store = assert_sound(f.store.path());
+    for (checkpoint, source) in versions.iter().skip(1).step_by(2) {
+        assert!(content_of(&store, checkpoint).unwrap()["src/main.rs"] == *source);
+    }
+}
+
+#[test]
+fn of_a_large_file_the_changed_chunks_build_on_those_that_stood_there() {
+    let f = fixture();
+    let mut large = noise(3_000_000, 3);
+    f.write("data.bin", &large);
+    f.create();
+    let before = packs_bytes(&f.store);
+    // In the middle, at the beginning, with bytes inserted, and at the end.
+    edit(&mut large, 1);
+    large[5..9].copy_from_slice(b"edit");
+    large.splice(1_000_000..1_000_000, *b"inserted");
+    large.extend_from_slice(b"appended");
+    f.write("data.bin", &large);
+    let made = f.create().checkpoint;
+    let grown = packs_bytes(&f.store) - before;
+    assert!(grown < 12_000, "{grown} bytes of incompressible data for a few changed ones");
+    assert!(content_of(&f.store, &made).unwrap()["data.bin"] == large);
+    assert_sound(f.store.path());
+}
+
+#[test]
+fn a_big_folder_s_trees_build_on_those_that_it_had() {
+    let f = fixture();
+    (0..3000).for_each(|i| f.write(&format!("many/file{i:05}"), format!("content {i}").as_bytes()));
+    f.create();
+    let before = packs_bytes(&f.store);
+    for i in [7, 1500, 2999] {
+        f.write(&format!("many/file{i:05}"), format!("another content {i}").as_bytes());
+    }
+    f.write("many/new", b"a new file");
+    let made = f.create().checkpoint;
+    let grown = packs_bytes(&f.store) - before - made.sealed.len() as u64;
+    assert!(grown < 4_000, "{grown} bytes for four files among 3,000");
+    f.assert_exact(&made);
+}
+
+#[test]
+fn what_has_nothing_in_common_with_what_it_was_builds_on_nothing() {
+    let f = fixture();
+    f.write("f", &noise(40_000, 1));
+    f.create();
+    f.write("f", &noise(40_000, 2));
+    let made = f.create().checkpoint;
+    assert_eq!(depth(&f, "f", &made), 0);
+    f.assert_exact(&made);
+}
+
+/// The pack with the block of a file's content, and where in it the block's payload begins.
+fn content_place(f: &Fixture, path: &str, checkpoint: &Checkpoint) -> (PathBuf, u64, Vec<ObjectId>) {
+    let node = f.store.node_at(checkpoint, path.as_bytes()).unwrap();
+    let Kind::File { blob, .. } = node.kind else { panic!() };
+    let at = f.store.locate(ObjectKind::Chunk, blob.object()).unwrap();
+    let pack = f.store.layout().pack(at.pack);
+    let directory = PackFile::open(&pack, at.pack).unwrap().read_directory(at.offset).unwrap();
+    (pack, at.offset + directory.directory_end as u64, directory.bases)
+}
+
+/// Five versions of a file, each built on the one before.
+fn five_versions(f: &Fixture) -> Vec<(Checkpoint, Vec<u8>)> {
+    let mut source = text(300, 4);
+    f.write("beside.rs", &text(50, 50));
+    let versions = (0..5).map(|number| {
+        edit(&mut source, number);
+        f.write("f.rs", &source);
+        (f.create().checkpoint, source.clone())
+    });
+    versions.collect()
+}
+
+#[test]
+fn damage_in_what_others_build_on_is_named_for_all_of_them_and_healed_from_elsewhere() {
+    let f = fixture();
+    let versions = five_versions(&f);
+    assert_eq!(depth(&f, "f.rs", &versions[4].0), 4);
+    let copy = f._dir.path().join("copy");
+    fs::create_dir(&copy).unwrap();
+    fs::write(copy.join("f.rs"), &versions[4].1).unwrap();
+    let other = f._dir.path().join("other");
+    let copied = std::process::Command::new("cp").arg("-a").arg(f.store.path()).arg(&other).status().unwrap();
+    assert!(copied.success());
+    // The second version, on which three others build.
+    let (pack, payload, bases) = content_place(&f, "f.rs", &versions[1].0);
+    assert_eq!(bases.len(), 1);
+    let mut bytes = fs::read(&pack).unwrap();
+    bytes[payload as usize] ^= 0xff;
+    fs::write(&pack, &bytes).unwrap();
+    let report = check::run(f.store.path(), &CheckOptions { read_data_percent: Some(100) }, &()).unwrap();
+    let touched: Vec<_> = report.findings.iter().flat_map(|found| &found.touches).map(|touched| touched.checkpoint).collect();
+    for (number, (checkpoint, _)) in versions.iter().enumerate() {
+        assert_eq!(touched.contains(&checkpoint.record.id), number > 0, "version {number}: {:?}", report.findings);
+    }
+    let store = Store::open(f.store.path(), &OpenOptions::default()).unwrap();
+    let error = content_of(&store, &versions[4].0).unwrap_err().to_string();
+    assert!(error.contains("builds on the object"), "{error}");
+    assert!(content_of(&store, &versions[0].0).unwrap()["f.rs"] == versions[0].1);
+    // A create builds on nothing that cannot be read.
+    let mut last = versions[4].1.clone();
+    edit(&mut last, 77);
+    f.write("f.rs", &last);
+    let made = run(&store, &f.options(), &()).unwrap().checkpoint;
+    assert!(content_of(&store, &made).unwrap()["f.rs"] == last);
+    // A folder that still has the last version heals that one; another store heals all.
+    let plan = check::plan_repair(f.store.path(), &[copy], &()).unwrap();
+    assert_eq!(plan.lost.len(), 3, "{:?}", plan.lost);
+    let plan = check::plan_repair(f.store.path(), &[other], &()).unwrap();
+    assert!(plan.lost.is_empty() && plan.recovered_objects >= 4, "{plan:?}");
+    check::repair(f.store.path(), &plan, std::time::Duration::from_secs(60), &()).unwrap();
+    let healed = assert_sound(f.store.path());
+    for (checkpoint, source) in versions.iter().chain([&(made, last)]) {
+        assert!(content_of(&healed, checkpoint).unwrap()["f.rs"] == *source);
+    }
+}
+
+#[test]
+fn what_gc_condemns_before_the_commit_is_not_built_upon() {
+    let f = fixture();
+    let source = text(300, 4);
+    f.write("f.rs", &source);
+    let first = f.create().checkpoint.record.id;
+    // Its cache names a checkpoint that is pinned; without it, nothing keeps the base.
+    let mut edited = source;
+    edit(&mut edited, 1);
+    f.write("f.rs", &edited);
+    let store = f.store.path().to_owned();
+    let progress = BeforeCommit(Mutex::new(Some(|| {
+        // Whoever deletes the pins takes away what kept the base.
+        for pin in fs::read_dir(store.join("pins")).unwrap() {
+            let _ = fs::remove_file(pin.unwrap().path());
+        }
+        delete_and_collect(&store, first);
+    })));
+    let made = run(&f.store, &f.options(), &progress).unwrap().checkpoint;
+    assert!(progress.0.lock().unwrap().is_none());
+    assert!(content_of(&assert_sound(f.store.path()), &made).unwrap()["f.rs"] == edited);
+}
+
+#[test]
+fn a_file_with_holes_and_one_without_have_one_recipe() {
+    let f = fixture();
+    for name in ["sparse", "dense"] {
+        let mut bytes = noise(700_000, 1);
+        bytes[100_000..650_000].fill(0);
+        f.write(name, &bytes);
+    }
+    let sparse = File::options().write(true).open(f.workspace.join("sparse")).unwrap();
+    let flags = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
+    rustix::fs::fallocate(&sparse, flags, 102_400, 544_768).unwrap();
+    let made = f.create().checkpoint;
+    let tree = f.tree(&made);
+    let (a, b) = (&tree[b"sparse".as_slice()], &tree[b"dense".as_slice()]);
+    assert!(matches!(&a.0.kind, Kind::File { holes, .. } if !holes.is_empty()));
+    assert!(a.1 == b.1);
+    // Captured alone, each is cut as both are.
+    let alone = |name: &str| {
+        let g = fixture();
+        fs::copy(f.workspace.join(name), g.workspace.join(name)).unwrap();
+        let made = g.create().checkpoint;
+        let Kind::File { blob, size, .. } = g.store.node_at(&made, name.as_bytes()).unwrap().kind else { panic!() };
+        (blob, g.store.blob(blob, size).unwrap().runs().to_vec())
+    };
+    assert_eq!(alone("sparse"), alone("dense"));
+}
