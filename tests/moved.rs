@@ -40,6 +40,16 @@ impl Ended {
         self.scratch.expect(code, &[&["checkpoint", "rollback", self.checkpoint.as_str(), "--yes"], more].concat())
     }
 
+    /// What is said of it, which is what resuming would do.
+    fn recover(&self) -> String {
+        let told = self.scratch.expect(2, &["session", "recover", &self.session, "--json"]);
+        let line: Value = serde_json::from_str(told.lines().next().unwrap()).unwrap();
+        assert_eq!(line["workspace_fate"], "refused", "{line}");
+        let said = self.scratch.expect(2, &["session", "recover", &self.session]);
+        assert!(!said.contains("is restored"), "{said}");
+        said
+    }
+
     fn create(&self, code: i32) -> String {
         self.scratch.expect(code, &["checkpoint", "create", &self.session, "--workspace", &text(&self.workspace)])
     }
@@ -70,7 +80,7 @@ fn a_workspace_on_a_disk_that_is_not_mounted_is_not_made_again_below_the_mount_p
     let mounted = bind();
     let ended = ended(scratch, disk.join("work"));
     drop(mounted);
-    for refused in [ended.resume(2, &[]), ended.rollback(2, &[])] {
+    for refused in [ended.resume(2, &[]), ended.rollback(2, &[]), ended.recover()] {
         assert!(refused.contains(&format!("nothing is mounted at {}", text(&disk))), "{refused}");
         assert!(refused.contains("recorded: inode ") && refused.contains(" on filesystem "), "{refused}");
         assert!(refused.contains("--recreate-workspace"), "{refused}");
@@ -97,7 +107,7 @@ fn a_workspace_that_is_a_disk_is_neither_filled_nor_captured_while_that_is_not_m
     let ended = ended(scratch, workspace.clone());
     drop(mounted);
     let nothing = format!("nothing is mounted at {}", text(&workspace));
-    for refused in [ended.resume(2, &[]), ended.rollback(2, &[]), ended.create(2)] {
+    for refused in [ended.resume(2, &[]), ended.rollback(2, &[]), ended.create(2), ended.recover()] {
         assert!(refused.contains("is empty") && refused.contains(&nothing), "{refused}");
     }
     // Another disk in its place is not it, either.
@@ -124,6 +134,7 @@ fn a_workspace_that_was_moved_is_offered_and_no_old_copy_is_restored() {
     let offer = format!("parhelia session move {} {}", ended.session, text(&moved));
     assert!(refused.contains("is gone; the same folder is") && refused.contains(&offer), "{refused}");
     assert!(ended.rollback(2, &[]).contains(&offer));
+    assert!(ended.recover().contains(&offer));
     assert!(!workspace.exists());
     let told = ended.scratch.expect(0, &["session", "move", &ended.session]);
     assert!(told.contains(&text(&moved)), "{told}");

@@ -257,6 +257,17 @@ fn a_rollback_behind_a_commit_is_told_with_the_head_that_there_is() {
 }
 
 #[test]
+fn a_rollback_that_was_undone_is_told_as_that() {
+    let work = Work::new(&prompt("do it"));
+    work.write("src/lib.rs", "two\n");
+    work.scratch.expect(0, &["checkpoint", "rollback", "work@latest", "--yes"]);
+    work.scratch.expect(0, &["checkpoint", "undo", "work", "--yes"]);
+    let told = work.told();
+    assert!(told.contains("A rollback of the session was undone") && !told.contains("was rolled back"), "{told}");
+    assert!(!told.contains("since the checkpoint"), "the checkpoint is what came back: {told}");
+}
+
+#[test]
 fn only_files_of_this_session_are_told_as_its_own() {
     let work = Work::new(&prompt("mine"));
     work.create("other");

@@ -231,6 +231,21 @@ fn a_run_in_a_container_of_the_same_name_is_not_taken_for_dead() {
     container.wait().unwrap();
     // That it is gone cannot be seen from here, either; its lease runs out.
     work.scratch.expect(2, &["session", "resume", "inside"]);
+    let id = work.session("inside")["id"].as_str().unwrap().to_owned();
+    let go_on = format!("parhelia session resume {id} --force");
+    let all = work.scratch.expect(0, &["session", "resume", "--all"]);
+    for part in [&*go_on, "another machine or container may have it", " until 2", "No session was resumed."] {
+        assert!(all.contains(part), "{part}: {all}");
+    }
+    let summary = work.scratch.summary(&["session", "resume", "--all"]);
+    assert_eq!((&summary["elsewhere"][0]["session"], summary["elsewhere"].as_array().unwrap().len()), (&Value::from(id), 1));
+    for name in [&["session", "recover"][..], &["session", "recover", "inside"]] {
+        let said = shown(&work.output(name));
+        assert!(said.contains(&go_on), "{said}");
+    }
+    // Whoever says that it is over is not told to say so.
+    let forced = work.scratch.expect(0, &["session", "resume", "--all", "--force"]);
+    assert!(forced.contains("is no agent") && !forced.contains("may have it"), "{forced}");
     let store = Store::open(&work.scratch.store(), &Default::default()).unwrap();
     let run = store.view().runs().unwrap().into_values().find(|run| run.cwd.as_deref() == Some(&*inside)).unwrap();
     let over = NewEvent::new(kind::RUN_LEASE, &run.id, Actor::default()).in_epoch(run.epoch).with("ttl_seconds", 0);
@@ -273,6 +288,42 @@ fn a_conversation_that_somebody_has_open_is_not_gone_on_with() {
     assert!(shown(&output).contains("is also session"), "{}", shown(&output));
     let resumed = work.output(&["session", "resume", "it"]);
     assert!(resumed.status.success() && shown(&resumed).contains("is also session"), "{}", shown(&resumed));
+}
+
+/// An agent that ends when it is told why, which is what it tells its hook.
+const LEAVING: &str = r#"#!/bin/bash
+case "$1" in --version) echo 2.1.0; exit;; esac
+while test $# -gt 0; do case $1 in --session-id) id=$2;; esac; shift; done
+until test -e '@go'; do sleep 0.05; done
+printf '{"hook_event_name":"SessionEnd","session_id":"%s","cwd":"%s","reason":"%s"}' "$id" "$PWD" "$(cat '@go')" | '@parhelia' hook
+"#;
+
+#[test]
+fn an_agent_that_outlives_its_supervisor_tells_of_its_own_end() {
+    for (reason, wanted) in [("prompt_input_exit", "paused"), ("logout", "paused"), ("other", "running")] {
+        let work = Work::new();
+        let (folder, go) = (work.folder("work"), work.scratch.path("go"));
+        let program = work.command(&[]).get_program().to_string_lossy().into_owned();
+        let script = LEAVING.replace("@go", &go.to_string_lossy()).replace("@parhelia", &program);
+        write_program(&work.scratch.path("bin/claude"), &script);
+        let arguments = ["session", "run", "--name", "it", "-w", &folder, "--", &work.agent()];
+        let mut child = work.command(&arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let run = || Store::open(&work.scratch.store(), &Default::default()).ok()?.view().runs().ok()?.into_values().next();
+        wait(|| run().filter(|run| run.pid.is_some()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(work.is("it"), found("running", "live", 1));
+        fs::write(work.folder("work") + "/last", "what it did last").unwrap();
+        fs::write(work.scratch.path("why"), reason).unwrap();
+        fs::rename(work.scratch.path("why"), &go).unwrap();
+        let over = wait(|| run().filter(|run| run.ended_at.is_some()));
+        assert_eq!(over.exit_reason, Some(format!("session end: {reason}")));
+        work.wait_for("it", "dead");
+        assert_eq!(work.is("it"), found(wanted, "dead", 1), "{reason}");
+        work.scratch.expect(0, &["checkpoint", "cat", "it@latest:last"]);
+        let recover = work.scratch.expect(2, &["session", "recover"]);
+        assert_eq!(recover.contains("no session needs to be recovered"), wanted == "paused", "{recover}");
+    }
 }
 
 #[test]

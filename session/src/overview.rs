@@ -108,17 +108,29 @@ impl Overview {
     }
 }
 
-/// Sessions whose agent has died though nobody wanted that, the one that changed last first.
-pub fn victims(store: &Store) -> Result<Vec<Session>> {
+/// Sessions whose agent is not seen to live here though nobody wanted that.
+#[derive(Clone, Debug, Default)]
+pub struct Missing {
+    /// Those whose agent has died, the one that changed last first.
+    pub dead: Vec<Session>,
+    /// Those that another machine or container may have, in the same order: which one, and until when its lease holds.
+    pub elsewhere: Vec<(Session, String, Timestamp)>,
+}
+
+/// Looks for sessions that are wanted running, and whose agent is not seen to live here.
+pub fn missing(store: &Store) -> Result<Missing> {
     let view = store.refresh()?;
-    let mut found = Vec::new();
+    let mut found = Missing::default();
     for session in view.sessions()?.into_iter().filter(|session| session.goal() == Goal::Running) {
-        let run = session.run.as_deref().map(|id| view.run(id)).transpose()?.flatten();
-        if run.is_some_and(|run| !run::life(&run).is_alive()) {
-            found.push(session);
+        let Some(run) = session.run.as_deref().map(|id| view.run(id)).transpose()?.flatten() else { continue };
+        match run::life(&run) {
+            Life::Over => found.dead.push(session),
+            Life::Elsewhere { host, until } => found.elsewhere.push((session, host, until)),
+            Life::Agent(_) | Life::Starting(_) => {}
         }
     }
-    found.sort_by_key(|session| std::cmp::Reverse(session.changed_at));
+    found.dead.sort_by_key(|session| std::cmp::Reverse(session.changed_at));
+    found.elsewhere.sort_by_key(|(session, ..)| std::cmp::Reverse(session.changed_at));
     Ok(found)
 }
 

@@ -3,7 +3,11 @@
 use std::{fs, process::Stdio, time::Duration};
 
 use parhelia_session::{config::Config, rollback};
-use parhelia_store::{Store, event::Actor, progress::Progress};
+use parhelia_store::{
+    Store,
+    event::{Actor, NewEvent, kind},
+    progress::Progress,
+};
 use parhelia_tests::{assert_equal, noise, write};
 use serde_json::Value;
 
@@ -31,6 +35,65 @@ fn a_rollback_restores_and_undo_gives_everything_back() {
     work.scratch.expect(0, &["checkpoint", "undo", &work.session, "--yes"]);
     fs::remove_dir_all(work.workspace.join("later")).unwrap();
     work.assert_is_target();
+}
+
+#[test]
+fn what_an_undo_brought_back_is_where_the_session_goes_on() {
+    let work = Work::new(false);
+    work.spoil();
+    let session = || opened(&work).view().session(&work.session).unwrap().unwrap();
+    let head = || session().head.unwrap().to_string();
+    let resumed = || {
+        let output = work.scratch.run(&["session", "resume", &work.session, "--yes", "--json"]);
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+        let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let line = lines.into_iter().find(|line| line["type"] == "session").unwrap();
+        (line["from"].as_str().unwrap().to_owned(), line["notices"].to_string())
+    };
+    let parent =
+        |id: &str| opened(&work).view().checkpoint(id.parse().unwrap()).unwrap().unwrap().record.parent.unwrap().to_string();
+    let undo = || work.scratch.expect(0, &["checkpoint", "undo", &work.session, "--yes"]);
+
+    work.rollback(&[]);
+    assert_eq!(head(), work.target);
+    let before_rollback = safeties(&work).pop().unwrap();
+    undo();
+    assert_eq!(head(), before_rollback);
+    // Back and forth.
+    undo();
+    assert_eq!(head(), safeties(&work)[1]);
+    undo();
+    let stands_on = head();
+    assert_eq!(stands_on, safeties(&work)[2]);
+    let config = work.scratch.path("prune.toml");
+    fs::write(&config, "[retention]\nkeep_last = 0\nall_hours = 0\nhourly_hours = 0\nkeep_yearly = 1\n").unwrap();
+    work.scratch.expect(0, &["session", "prune", "--config", &config.to_string_lossy()]);
+
+    let said = work.scratch.expect(2, &["session", "recover", &work.session]);
+    assert!(said.contains(&format!("It goes on from checkpoint {stands_on}")) && !said.contains("passed over"), "{said}");
+    let (from, notices) = resumed();
+    assert_eq!(from, stands_on);
+    assert!(!notices.contains("passed over"), "{notices}");
+    assert_eq!(parent(&head()), stands_on);
+
+    // Behind one that was rejected, it still is where somebody has gone to.
+    let rejected = NewEvent::new(kind::CHECKPOINT_DECIDED, head(), Actor::default()).with("status", "rejected");
+    opened(&work).append_events(&[rejected], &()).unwrap();
+    let (from, notices) = resumed();
+    assert_eq!(from, stands_on);
+    assert!(notices.contains("was rejected"), "{notices}");
+
+    // Another safety checkpoint is none to go on from, and that is said.
+    fs::write(work.workspace.join("src/m1/f1.rs"), "spoiled again").unwrap();
+    let place = work.workspace.to_string_lossy();
+    work.scratch.expect(0, &["checkpoint", "restore", &work.target, "--to", &place, "--in-place"]);
+    let (from, notices) = resumed();
+    assert!(!safeties(&work).contains(&from), "{from}");
+    assert!(
+        notices.contains(&format!("checkpoint {} is newer, and was passed over", safeties(&work).pop().unwrap())),
+        "{notices}"
+    );
 }
 
 #[test]

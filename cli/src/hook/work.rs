@@ -91,7 +91,10 @@ pub fn run(context: &Context) {
 fn work(context: &Context, event: &Event) -> crate::exit::Result<String> {
     let store = context.open_with(true)?;
     let sender: Sender = event.more.get(SENDER).and_then(|value| serde_json::from_value(value.clone()).ok()).unwrap_or_default();
-    let is_launched = run::current(&store, &sender, event.cwd.as_deref())?.is_some();
+    let launched = run::current(&store, &sender, event.cwd.as_deref())?;
+    let launched = launched.map(|current| store.view().run(&current.run)).transpose()?.flatten();
+    // Where whoever waited for the agent is gone, nobody else makes the last checkpoint and records the run's end.
+    let is_launched = launched.is_some_and(|run| !run::is_orphaned(&run));
     let meaning = event.meaning(is_launched);
     let Some(current) = run::run_of(&store, event, meaning.checkpoint.is_some(), &sender, &variable)? else {
         return Ok("belongs to no session".into());

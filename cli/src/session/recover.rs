@@ -4,7 +4,7 @@ use std::io::{BufRead, IsTerminal, Write};
 
 use parhelia_session::{
     overview,
-    resume::{self, Choice},
+    resume::{self, Choice, Fate},
     rollback,
     run::{self, Life},
 };
@@ -17,7 +17,7 @@ use serde_json::json;
 
 use super::{
     pause::{self, EndArgs},
-    resume as resume_verb,
+    resume::{self as resume_verb, all::tell_elsewhere},
 };
 use crate::{
     context::Context,
@@ -54,12 +54,16 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let mut from = args.from.as_ref().map(|text| resume_verb::chosen(&store, &session, text)).transpose()?;
     let choice = resume::choose(&store, &session, from, false)?;
     let life = life(&store, &session)?;
-    describe(context, &session, &choice, &life, from.is_some())?;
+    let is_resumable = !life.is_alive() && session.status != Status::Ended;
+    let fate = is_resumable.then(|| Foreseen::of(&store, &session, &choice, from.is_some()));
+    describe(context, &session, &choice, &life, fate.as_ref())?;
     if args.end {
         return pause::end(context, &EndArgs::of(session.id));
     }
-    if life.is_alive() || session.status == Status::Ended {
-        return Ok(Code::Done);
+    match fate {
+        None => return Ok(Code::Done),
+        Some(Foreseen::Refused(why)) => return Err(why.into()),
+        Some(_) => {}
     }
     if !args.yes {
         if !std::io::stdin().is_terminal() {
@@ -117,7 +121,10 @@ fn choose_earlier(context: &mut Context, store: &Store, session: &Session) -> Re
 
 /// The session that changed last among those whose agent is dead though nobody set them aside.
 fn dead(store: &Store) -> Result<Session> {
-    let found = overview::victims(store)?;
+    let overview::Missing { dead: found, elsewhere } = overview::missing(store)?;
+    for (session, host, until) in &elsewhere {
+        tell_elsewhere(session, host, *until);
+    }
     if found.len() > 1 {
         let others: Vec<&str> = found.iter().skip(1).map(|session| session.id.as_str()).collect();
         tell!("parhelia: also dead: {}; `parhelia session resume --all` resumes all of them in tmux", others.join(", "));
@@ -133,21 +140,68 @@ fn life(store: &Store, session: &Session) -> Result<Life> {
     Ok(run.map_or(Life::Over, |run| run::life(&run)))
 }
 
-fn describe(context: &mut Context, session: &Session, choice: &Choice, life: &Life, is_chosen: bool) -> Result<()> {
+/// What resuming would do to a workspace.
+enum Foreseen {
+    Fate(Fate),
+    /// It is put back to the checkpoint that was chosen.
+    PutBack,
+    Refused(parhelia_session::Error),
+}
+
+impl Foreseen {
+    fn of(store: &Store, session: &Session, choice: &Choice, is_chosen: bool) -> Self {
+        match resume::foresee(store, session, choice.checkpoint.as_ref()) {
+            Ok(Fate::Keep | Fate::RestoreGit) if is_chosen => Foreseen::PutBack,
+            Ok(fate) => Foreseen::Fate(fate),
+            Err(why) => Foreseen::Refused(why),
+        }
+    }
+
+    /// Its name in JSON.
+    fn name(&self) -> &'static str {
+        match self {
+            Foreseen::Fate(Fate::Keep) => "kept",
+            Foreseen::Fate(Fate::Restore) => "restored",
+            Foreseen::Fate(Fate::RestoreGit) => "git_restored",
+            Foreseen::PutBack => "put_back",
+            Foreseen::Refused(_) => "refused",
+        }
+    }
+
+    fn text(&self, is_there: bool) -> &'static str {
+        match self {
+            Foreseen::Fate(Fate::Keep) => "there; it is kept as it is",
+            Foreseen::Fate(Fate::Restore) if is_there => "empty; it is restored",
+            Foreseen::Fate(Fate::Restore) => "gone; it is restored",
+            Foreseen::Fate(Fate::RestoreGit) => "there, without a usable .git; that is restored, and the rest is kept as it is",
+            Foreseen::PutBack => "there; it is put back to the checkpoint",
+            Foreseen::Refused(_) => "the session cannot be resumed in it as it is",
+        }
+    }
+}
+
+fn describe(context: &mut Context, session: &Session, choice: &Choice, life: &Life, fate: Option<&Foreseen>) -> Result<()> {
     let agent = match life {
         Life::Agent(process) => format!("is alive (process {})", process.process),
         Life::Starting(_) => "is being started".into(),
-        Life::Elsewhere { host, until } => format!("is taken for alive on {host} until {until}"),
+        Life::Elsewhere { host, until } => format!(
+            "is taken for alive on {host} until {until}; if that is over, `parhelia session resume {} --force` does not wait for it",
+            session.id
+        ),
         Life::Over => "is dead".into(),
     };
     let workspace = session.workspace.as_ref().map(|place| place.path.clone()).unwrap_or_default();
     let is_there = std::path::Path::new(&workspace).is_dir();
     let from = choice.checkpoint.as_ref();
     context.out.line(format!("Session {} ({}): its agent {agent}.", session.id, session.status.name()))?;
-    let state = match (is_there, is_chosen) {
-        (true, false) => "there; it is kept as it is",
-        (true, true) => "there; it is put back to the checkpoint",
-        (false, _) => "gone; it is restored",
+    let state = match fate {
+        Some(fate) => fate.text(is_there),
+        None if is_there => "there",
+        None => "gone",
+    };
+    let refused = match fate {
+        Some(Foreseen::Refused(why)) => Some(why.to_string()),
+        _ => None,
     };
     context.out.line(format!("Workspace {}: {state}.", human::path(workspace.as_bytes())))?;
     for (id, why) in &choice.skipped {
@@ -172,6 +226,8 @@ fn describe(context: &mut Context, session: &Session, choice: &Choice, life: &Li
             "alive": life.is_alive(),
             "workspace": workspace,
             "workspace_exists": is_there,
+            "workspace_fate": fate.map(Foreseen::name),
+            "refused": refused,
             "from": from.map(|checkpoint| checkpoint.id()),
             "skipped": choice.skipped.iter().map(|(id, why)| json!({ "id": id.to_string(), "reason": why })).collect::<Vec<_>>(),
             "interrupted_rollback": interrupted.map(|intent| intent.target.to_string()),

@@ -1,6 +1,6 @@
 //! `session resume`: brings a dead session back to life: workspace, conversation, and the agent.
 
-mod all;
+pub(super) mod all;
 mod asked;
 mod start;
 
@@ -235,7 +235,11 @@ fn launch(
     note_notices(store, &prepared, current)?;
     // Standard output is the agent's.
     if !context.global.quiet && !context.out.json {
-        tell!("Session {} goes on (run {}, epoch {}).", current.session, current.run, current.epoch);
+        let from = prepared.choice.checkpoint.as_ref().map(|checkpoint| {
+            format!(" from checkpoint {} ({})", checkpoint.id(), human::ago(checkpoint.record.created_at, Timestamp::now()))
+        });
+        let (session, run, epoch) = (&current.session, &current.run, current.epoch);
+        tell!("Session {session} goes on{} (run {run}, epoch {epoch}).", from.unwrap_or_default());
     }
     context.out.object(
         "session",

@@ -97,6 +97,20 @@ fn a_conversation_is_kept_byte_for_byte_up_to_its_last_whole_record() {
 }
 
 #[test]
+fn a_conversation_is_known_by_the_name_of_its_file_whatever_its_records_say() {
+    for said in [json!({}), json!({ "sessionId": "the one that it was copied from" })] {
+        let f = fixture();
+        let mut first = json!({ "type": "file-history-snapshot", "messageId": "m" });
+        first.as_object_mut().unwrap().extend(said.as_object().unwrap().clone());
+        f.say(&f.transcript(), first);
+        let outcome = f.create(f.capture());
+        assert_eq!(outcome.checkpoint.record.conversation.as_ref().unwrap()["agent_session_id"], ID, "{said}");
+        assert_eq!(crate::resume::held(&outcome.checkpoint).as_deref(), Some(ID));
+        assert_eq!(f.store.view().session("s").unwrap().unwrap().conversations[0].id, ID);
+    }
+}
+
+#[test]
 fn a_second_capture_goes_on_where_the_first_one_ended() {
     let f = fixture();
     for n in 0..2000 {

@@ -1,6 +1,8 @@
 //! From which checkpoint a session goes on: its head, or the newest one behind that which may be resumed. Passing over anything newer
 //! is said.
 
+use std::collections::HashSet;
+
 use parhelia_store::{
     Store,
     fold::{ApprovalStatus, Session},
@@ -8,7 +10,10 @@ use parhelia_store::{
     record::Checkpoint,
 };
 
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    rollback,
+};
 
 /// A checkpoint to go on from.
 #[derive(Clone, Debug)]
@@ -40,10 +45,10 @@ pub fn choose(store: &Store, session: &Session, from: Option<Ulid>, override_rej
         }
         return Ok(Choice { checkpoint: Some(found), skipped: Vec::new() });
     }
-    let mut skipped = Vec::new();
+    let (mut skipped, chosen) = (Vec::new(), gone_to(store, session)?);
     let mut next = view.head(&session.id)?;
     while let Some(checkpoint) = next {
-        let Some(why) = passed_over(store, &checkpoint)? else {
+        let Some(why) = passed_over(store, &checkpoint, &chosen)? else {
             return Ok(Choice { checkpoint: Some(checkpoint), skipped });
         };
         skipped.push((checkpoint.record.id, why));
@@ -54,22 +59,35 @@ pub fn choose(store: &Store, session: &Session, from: Option<Ulid>, override_rej
 
 /// The newest `count` checkpoints from which a session may go on, the newest first.
 pub fn candidates(store: &Store, session: &Session, count: usize) -> Result<Vec<Checkpoint>> {
-    let view = store.view();
+    let (view, chosen) = (store.view(), gone_to(store, session)?);
     let (mut found, mut next) = (Vec::new(), view.head(&session.id)?);
     while let Some(checkpoint) = next.filter(|_| found.len() < count) {
         next = checkpoint.record.parent.map(|parent| view.checkpoint(parent)).transpose()?.flatten();
-        if passed_over(store, &checkpoint)?.is_none() {
+        if passed_over(store, &checkpoint, &chosen)?.is_none() {
             found.push(checkpoint);
         }
     }
     Ok(found)
 }
 
+/// Checkpoints that somebody has gone to by naming them: with the last rollback or undo, or to resume from. A safety checkpoint among them
+/// is the session's own state, and no longer only a way back.
+fn gone_to(store: &Store, session: &Session) -> Result<HashSet<Ulid>> {
+    let view = store.view();
+    let mut found: HashSet<Ulid> = rollback::last(session).map(|last| last.target).into_iter().collect();
+    for id in &session.runs {
+        found.extend(view.run(id)?.and_then(|run| run.resumed_from?.parse::<Ulid>().ok()));
+    }
+    Ok(found)
+}
+
 /// Why a checkpoint is passed over, if it is.
-fn passed_over(store: &Store, checkpoint: &Checkpoint) -> Result<Option<String>> {
+fn passed_over(store: &Store, checkpoint: &Checkpoint, gone_to: &HashSet<Ulid>) -> Result<Option<String>> {
     match () {
         () if checkpoint.record.fenced => Ok(Some("was made by a run that another one had taken over from".to_owned())),
-        () if is_safety(checkpoint) => Ok(Some("was made before something was overwritten".to_owned())),
+        () if is_safety(checkpoint) && !gone_to.contains(&checkpoint.record.id) => {
+            Ok(Some("was made before something was overwritten".to_owned()))
+        }
         () => rejected(store, checkpoint.record.id),
     }
 }

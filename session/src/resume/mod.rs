@@ -17,4 +17,4 @@ pub(crate) use read::files_below;
 pub use read::{state_bytes, state_file, state_json};
 pub use tell::{Telling, age, tell};
 pub use tmux::{SavedTmux, saved_tmux};
-pub use workspace::{Workspace, bring_back};
+pub use workspace::{Fate, Workspace, bring_back, foresee};

@@ -18,6 +18,7 @@ use parhelia_store::{
 use serde_json::{Value, json};
 
 use super::{
+    choose::is_safety,
     files,
     now::{self, Now},
     read::state_json,
@@ -169,6 +170,12 @@ fn from_git(input: &mut Input, checkpoint: Option<&Checkpoint>, found: &Now) {
 fn rolled_back(session: &Session, checkpoint: &Checkpoint) -> Option<String> {
     let last = rollback::last(session).filter(|last| last.target == checkpoint.record.id)?;
     let (target, safety) = (last.target, last.safety);
+    if is_safety(checkpoint) {
+        return Some(format!(
+            "A rollback of the session was undone: the files are as they were before it, in checkpoint {target}. What was there before that \
+             is in checkpoint {safety}"
+        ));
+    }
     let what = match last.with_conversation {
         true => "files and conversation are as they were then; branches and commits of git were left as they are",
         false => {

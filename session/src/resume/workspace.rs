@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 
 use parhelia_store::{
     Store,
+    fold::Session,
     id::OpId,
     progress::Progress,
     record::Checkpoint,
     restore::{self, Options, Report},
 };
 
-use super::place::is_gone;
+use super::place::{ensure_place, is_gone};
 use crate::error::{Error, IoContext, Result};
 
 /// What became of the workspace.
@@ -29,6 +30,45 @@ pub enum Workspace {
     },
 }
 
+/// What resuming does to a workspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is kept as it is.
+    Keep,
+    /// It is gone, and is restored from the checkpoint.
+    Restore,
+    /// Its `.git` is gone or broken, and is restored from the checkpoint.
+    RestoreGit,
+}
+
+/// What resuming a session from a checkpoint would do to its workspace. Fails as resuming would, where the workspace was moved, its disk is not
+/// mounted, or there is nothing to restore it from. Changes nothing.
+pub fn foresee(store: &Store, session: &Session, checkpoint: Option<&Checkpoint>) -> Result<Fate> {
+    ensure_place(store, session)?;
+    match &session.workspace {
+        Some(place) => fate(store, checkpoint, &place.folder()),
+        None => Err(Error::Invalid(format!("session {} has no workspace", session.id))),
+    }
+}
+
+fn fate(store: &Store, checkpoint: Option<&Checkpoint>, workspace: &Path) -> Result<Fate> {
+    if is_gone(store, workspace)? {
+        // One that holds nothing, and should not, is as it was.
+        let is_empty = checkpoint.is_none_or(|checkpoint| checkpoint.record.workspace.entries == 0);
+        return match checkpoint {
+            _ if is_empty && workspace.is_dir() => Ok(Fate::Keep),
+            Some(_) => Ok(Fate::Restore),
+            None => Err(Error::Invalid(format!(
+                "{} is gone, and the session has no checkpoint to restore it from",
+                workspace.display()
+            ))),
+        };
+    }
+    let git = workspace.join(".git");
+    let has_git = checkpoint.is_some_and(|checkpoint| store.node_at(checkpoint, b".git/HEAD").is_ok());
+    Ok(if has_git && !git.is_file() && !git.join("HEAD").exists() { Fate::RestoreGit } else { Fate::Keep })
+}
+
 /// Sees to it that the workspace is there.
 pub fn bring_back(
     store: &Store,
@@ -36,38 +76,23 @@ pub fn bring_back(
     workspace: &Path,
     progress: &dyn Progress,
 ) -> Result<Workspace> {
-    let is_gone = is_gone(store, workspace)?;
-    let Some(checkpoint) = checkpoint else {
-        return match is_gone {
-            false => Ok(Workspace::Kept),
-            true if workspace.is_dir() => Ok(Workspace::Kept),
-            true => Err(Error::Invalid(format!(
-                "{} is gone, and the session has no checkpoint to restore it from",
-                workspace.display()
-            ))),
-        };
-    };
-    if is_gone && workspace.is_dir() && checkpoint.record.workspace.entries == 0 {
-        return Ok(Workspace::Kept);
-    }
-    if is_gone {
-        if let Some(parent) = workspace.parent() {
-            std::fs::create_dir_all(parent).map_err(|source| Error::Io {
-                action: "create folder",
-                path: parent.to_owned(),
-                source,
-            })?;
+    let fate = fate(store, checkpoint, workspace)?;
+    let Some(checkpoint) = checkpoint else { return Ok(Workspace::Kept) };
+    match fate {
+        Fate::Keep => Ok(Workspace::Kept),
+        Fate::Restore => {
+            if let Some(parent) = workspace.parent() {
+                std::fs::create_dir_all(parent).at("create folder", parent)?;
+            }
+            Ok(Workspace::Restored(Box::new(restored(store, checkpoint, b"", workspace.to_owned(), progress)?)))
         }
-        return Ok(Workspace::Restored(Box::new(restored(store, checkpoint, b"", workspace.to_owned(), progress)?)));
+        Fate::RestoreGit => {
+            let git = workspace.join(".git");
+            let aside = move_aside(&git)?;
+            let report = Box::new(restored(store, checkpoint, b".git", git, progress)?);
+            Ok(Workspace::GitRestored { report, aside })
+        }
     }
-    let git = workspace.join(".git");
-    let has_git = store.node_at(checkpoint, b".git/HEAD").is_ok();
-    if has_git && !git.is_file() && !git.join("HEAD").exists() {
-        let aside = move_aside(&git)?;
-        let report = Box::new(restored(store, checkpoint, b".git", git, progress)?);
-        return Ok(Workspace::GitRestored { report, aside });
-    }
-    Ok(Workspace::Kept)
 }
 
 /// What is left of a repository may have commits that the checkpoint has not: it is kept under another name, beside.

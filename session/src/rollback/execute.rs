@@ -92,13 +92,8 @@ pub fn execute(
         safety: safety.record.id,
         sequence: Some(safety.sequence),
         head: look.session.head,
-        head_after: match undone {
-            None => target.record.id,
-            // The head of then may have been deleted since.
-            Some(last) => {
-                last.head.map(|head| existing(store, head)).transpose()?.flatten().map_or(last.safety, |head| head.record.id)
-            }
-        },
+        // An undo brings back what its safety checkpoint has, which is newer than the head of then.
+        head_after: target.record.id,
         workspace: look.workspace.clone(),
         stash: match &stash {
             Stash::Made(commit) => Some(commit.clone()),

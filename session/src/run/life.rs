@@ -79,6 +79,11 @@ pub fn launcher_of(run: &Run) -> Option<Identity> {
     run.extra.get(LAUNCHER).and_then(|value| serde_json::from_value(value.clone()).ok())
 }
 
+/// Whether a run goes on without the process that started its agent and was to record its end.
+pub fn is_orphaned(run: &Run) -> bool {
+    run.is_open() && launcher_of(run).is_some_and(|launcher| launcher.is_visible() && !launcher.is_alive())
+}
+
 /// The processes from which everything of a run descends.
 pub fn roots_of(run: &Run) -> Roots {
     Roots { agent: agent_of(run), launcher: launcher_of(run), apart: Vec::new() }

@@ -135,6 +135,10 @@ impl Conversation {
             captured.conversation.subagents.insert(name, updated.index);
         }
         captured.conversation.main.truncated |= files.subagents().count() > SUBAGENTS_MAX;
+        // The agent takes a conversation up by the name of its file. Its first records need not say it, and those of a copy say another.
+        if captured.conversation.main.prefix.bytes > 0 {
+            captured.conversation.main.facts.agent_session = Some(located.agent_session.clone());
+        }
         captured.files = files;
         Ok(captured)
     }

@@ -2,9 +2,10 @@
 
 use std::process::{Command, Stdio};
 
+use jiff::Timestamp;
 use parhelia_session::{agent::Agent, overview};
 use parhelia_store::fold::Session;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Args;
 use crate::{
@@ -19,7 +20,11 @@ use crate::{
 pub(super) fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open()?;
     let (mut resumed, mut failed, mut left) = (Vec::new(), Vec::new(), Vec::new());
-    for session in overview::victims(&store)? {
+    let mut missing = overview::missing(&store)?;
+    if args.force {
+        missing.dead.extend(std::mem::take(&mut missing.elsewhere).into_iter().map(|(session, ..)| session));
+    }
+    for session in missing.dead {
         let run = session.run.as_deref().map(|id| store.view().run(id)).transpose()?.flatten();
         if let Some(why) = unasked(&Agent::of(&env::argv(run.as_ref())), args) {
             tell!("parhelia: session {} is left alone: {why}; `parhelia session resume {}` does it", session.id, session.id);
@@ -31,13 +36,32 @@ pub(super) fn run(context: &mut Context, args: &Args) -> Result<Code> {
             false => failed.push(session.id),
         }
     }
+    for (session, host, until) in &missing.elsewhere {
+        tell_elsewhere(session, host, *until);
+    }
     context.out.remark(match resumed.len() + failed.len() {
+        0 if !missing.elsewhere.is_empty() => "No session was resumed.".to_owned(),
         0 => "No session needs to be resumed.".to_owned(),
         all => format!("Resumed {} of {}.", resumed.len(), human::count(all as u64, "session")),
     })?;
     let code = if failed.is_empty() { Code::Done } else { Code::Partly };
-    context.out.summary(json!({ "resumed": resumed, "failed": failed, "left": left }))?;
+    let elsewhere: Vec<Value> = missing
+        .elsewhere
+        .iter()
+        .map(|(session, host, until)| json!({ "session": session.id, "host": host, "until": until.to_string() }))
+        .collect();
+    context.out.summary(json!({ "resumed": resumed, "failed": failed, "left": left, "elsewhere": elsewhere }))?;
     Ok(code)
+}
+
+/// Says of a session that another machine or container may have it, and how to go on. Its processes cannot be seen from here: a container
+/// that was restarted looks as one that still runs.
+pub fn tell_elsewhere(session: &Session, host: &str, until: Timestamp) {
+    tell!(
+        "parhelia: session {id} is not resumed: another machine or container may have it, {host}, until {until}; if that is over, \
+         `parhelia session resume {id} --force` does not wait for it",
+        id = session.id
+    );
 }
 
 /// Why a session is not resumed by somebody who does not look at it: what would run would act without having been asked to.
@@ -59,6 +83,7 @@ fn resume(context: &mut Context, args: &Args, session: &Session) -> Result<bool>
     if let Some(socket) = &args.tmux.tmux_socket {
         command.arg("--tmux-socket").arg(socket);
     }
+    command.args(args.force.then_some("--force"));
     command.args(args.prompt.as_ref().map(|prompt| format!("--prompt={prompt}")));
     command.args(["--", &session.id]).stdin(Stdio::null());
     context.out.flush()?;
