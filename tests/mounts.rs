@@ -7,7 +7,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parhelia_tests::{Scratch, assert_equal, binary, live::kill, noise, write};
+use parhelia_tests::{
+    Scratch, assert_equal, binary,
+    filesystems::{Mountpoint, system, text},
+    live::kill,
+    noise, write,
+};
 
 fn fill(root: &Path, files: u64) {
     for i in 0..files {
@@ -79,6 +84,25 @@ fn a_killed_mount_leaves_nothing() {
     assert_equal(&m.s.path("work"), &m.at);
     m.kill();
     m.assert_well();
+}
+
+#[test]
+fn a_mount_of_a_store_that_cannot_be_written_to_names_no_log() {
+    let s = Scratch::new();
+    write(&s.path("work/file"), b"content").unwrap();
+    let id = s.create("s", &s.path("work"));
+    let (store, at) = (text(&s.store()), text(&s.path("mnt")));
+    fs::create_dir(&at).unwrap();
+    system("mount", &["--bind", &store, &store]);
+    let _bound = Mountpoint::of(&s.store());
+    system("mount", &["-o", "remount,bind,ro", &store]);
+    let said = s.expect(0, &["mount", &id, &at]);
+    let mounted = said.lines().find(|line| line.contains("Mounted on")).unwrap_or_else(|| panic!("{said}"));
+    assert_eq!(mounted, format!("Mounted on {at}."));
+    s.expect(0, &["umount", &at]);
+    let summary = s.summary(&["mount", &id, &at]);
+    s.expect(0, &["umount", &at]);
+    assert!(summary["log"].is_null() && summary["process"].is_u64(), "{summary}");
 }
 
 #[test]

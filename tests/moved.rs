@@ -258,6 +258,69 @@ fn another_folder_at_the_old_place_is_not_taken_for_a_workspace_that_was_moved()
 }
 
 #[test]
+fn another_folder_in_a_workspaces_place_is_captured_and_said_and_stays_another_one() {
+    let scratch = Scratch::new();
+    let workspace = scratch.path("work");
+    let work = ended(scratch, workspace);
+    let aside = work.scratch.path("aside");
+    fs::rename(&work.workspace, &aside).unwrap();
+    write(&work.workspace.join("other"), b"something else").unwrap();
+    let warning = format!("is another folder than session {} works in; that one is {} by now", work.session, text(&aside));
+    let said = work.create(0);
+    assert!(said.contains(&warning) && said.contains(&format!("session move {}", work.session)), "{said}");
+    assert_eq!(work.scratch.expect(0, &["checkpoint", "cat", &format!("{}@latest:other", work.session)]), "something else");
+    for verb in [&["session", "list"][..], &["session", "show", &work.session], &["session", "show", &work.session, "--json"]] {
+        let shown = work.scratch.expect(0, verb);
+        assert!(shown.contains(&warning), "{shown}");
+    }
+    // It is still no place for the session.
+    for said in [work.resume(2, &[]), work.rollback(2, &[])] {
+        assert!(said.contains("is another folder now"), "{said}");
+    }
+    // Once the session's own is gone for good, this one is it; that is said once.
+    fs::remove_dir_all(&aside).unwrap();
+    let anew = format!("is another folder than at the last checkpoint of session {}", work.session);
+    assert!(work.create(0).contains(&anew));
+    let said = work.create(0);
+    assert!(!said.contains("another folder"), "{said}");
+    work.resume(0, &[]);
+    assert!(!work.scratch.expect(0, &["session", "list"]).contains("another folder"));
+}
+
+#[test]
+fn whoever_says_that_a_session_goes_on_in_the_folder_in_its_place_has_said_it_for_good() {
+    let scratch = Scratch::new();
+    let workspace = scratch.path("work");
+    let work = ended(scratch, workspace);
+    fs::rename(&work.workspace, work.scratch.path("aside")).unwrap();
+    write(&work.workspace.join("other"), b"something else").unwrap();
+    work.resume(0, &["--recreate-workspace"]);
+    let said = format!("{}{}", work.create(0), work.resume(0, &[]));
+    assert!(!said.contains("another folder"), "{said}");
+    // One that was deleted, and that resuming has made again, is none that needs to be spoken of.
+    fs::remove_dir_all(&work.workspace).unwrap();
+    work.resume(0, &[]);
+    assert!(!work.create(0).contains("another folder"));
+}
+
+#[test]
+fn what_is_captured_beside_an_agent_whose_folder_was_replaced_is_said() {
+    let scratch = Scratch::new();
+    let old = scratch.path("work");
+    write(&old.join("file"), b"before").unwrap();
+    let mut run = scratch.command(&["session", "run", "--name", "s", "--workspace", &text(&old), "--", "sleep", "600"]);
+    let run = run.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    wait(|| String::from_utf8_lossy(&scratch.run(&["session", "show", "s", "--json"]).stdout).contains("\"live\"").then_some(()));
+    fs::rename(&old, scratch.path("aside")).unwrap();
+    write(&old.join("other"), b"something else").unwrap();
+    system("kill", &["-TERM", &run.id().to_string()]);
+    let output = run.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("is another folder than session") && said.contains("/aside by now"), "{said}");
+    assert!(scratch.expect(0, &["checkpoint", "ls", "s@latest"]).contains("other"));
+}
+
+#[test]
 fn a_workspace_in_which_nothing_was_made_yet_is_no_lost_one() {
     let scratch = Scratch::new();
     let workspace = scratch.path("work");

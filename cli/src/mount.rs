@@ -185,8 +185,9 @@ fn background(context: &mut Context, args: &Args, what: Option<&OsString>, mount
         BufReader::new(out).read_line(&mut line).map_err(failed("hear from", &program))?;
     }
     if line.contains("\"summary\"") {
-        let (process, log) = (child.id(), log.place(child.id()));
-        context.out.remark(format!("Mounted on {}; log: {log}.", mountpoint.display()))?;
+        let (process, log) = (child.id(), log.path.map(|path| path.display().to_string()));
+        let told = log.as_ref().map(|log| format!("; log: {log}")).unwrap_or_default();
+        context.out.remark(format!("Mounted on {}{told}.", mountpoint.display()))?;
         context.out.summary(json!({ "mountpoint": mountpoint.display().to_string(), "process": process, "log": log }))?;
         return Ok(Code::Done);
     }
@@ -196,7 +197,7 @@ fn background(context: &mut Context, args: &Args, what: Option<&OsString>, mount
 /// The log of a mount in the background.
 struct Log {
     file: File,
-    /// Its path; `None` where the store cannot be written to: then it is in memory, for as long as the mount lives.
+    /// Its path; `None` where the store cannot be written to. Then it is in memory, so that a mount that fails can still say why.
     path: Option<PathBuf>,
 }
 
@@ -212,11 +213,6 @@ impl Log {
         let memory = rustix::fs::memfd_create("parhelia-mount-log", rustix::fs::MemfdFlags::CLOEXEC);
         let file = memory.map_err(|e| Failure::File { action: "create log", path, source: e.into() })?;
         Ok(Log { file: file.into(), path: None })
-    }
-
-    /// Where it can be read while the process serves the mount.
-    fn place(&self, process: u32) -> String {
-        self.path.as_ref().map_or_else(|| format!("/proc/{process}/fd/2"), |path| path.display().to_string())
     }
 }
 

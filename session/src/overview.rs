@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use jiff::Timestamp;
 use parhelia_store::{
     Store,
-    fold::{Goal, Run, Session},
+    fold::{Goal, Run, Session, Status},
     id::Ulid,
 };
 use serde::Serialize;
@@ -15,7 +15,7 @@ use crate::{
     agent::{Said, live},
     error::Result,
     process::boot_id,
-    resume::state_json,
+    resume::{Standing, state_json},
     run::{self, Failing, Life},
 };
 
@@ -81,6 +81,8 @@ pub struct Overview {
     pub last_prompt: Option<String>,
     /// Checkpoints that have failed since.
     pub failing: Option<Failing>,
+    /// A warning where another folder has taken the place of its own.
+    pub another_folder: Option<String>,
 }
 
 impl Overview {
@@ -104,8 +106,15 @@ impl Overview {
             last_checkpoint: head.map(|head| Saved { id: head.record.id, created_at: head.record.created_at }),
             last_prompt: prompt.or_else(|| session.first_prompt.clone()).map(|prompt| shortened(&prompt)),
             failing,
+            another_folder: another_folder(session),
         })
     }
+}
+
+/// The warning; none of a session that has ended.
+fn another_folder(session: &Session) -> Option<String> {
+    let standing = Some(Standing::of(session)).filter(|standing| session.status != Status::Ended && standing.is_another())?;
+    standing.text(session)
 }
 
 /// Sessions whose agent is not seen to live here though nobody wanted that.

@@ -20,11 +20,12 @@ use parhelia_store::{
     selector::sessions_at,
     view::View,
 };
+use serde::Serialize;
 
 use crate::{
     config::Config,
     error::{Error, Result},
-    run::{self, Conversation},
+    run::{self, Conversation, Life},
 };
 
 /// A folder that sessions work in.
@@ -76,6 +77,61 @@ pub fn folders(view: &View, target: &Path) -> Result<Vec<Folder>> {
     let paths: Vec<PathBuf> = below.iter().map(|folder| folder.path.clone()).collect();
     below.retain(|folder| !paths.iter().any(|other| *other != folder.path && folder.path.starts_with(other)));
     Ok(below)
+}
+
+/// The places that a path of a checkpoint belongs to: the one that was captured, and the same in the session's workspace as it is by now.
+pub fn origins(view: &View, checkpoint: &Checkpoint, subpath: &[u8]) -> Result<Vec<PathBuf>> {
+    let record = &checkpoint.record;
+    let now = view.session(&record.session)?.and_then(|session| session.workspace).map(|place| place.folder());
+    let then = name::as_path(&name::parse(&record.workspace.path)).to_owned();
+    Ok(now.into_iter().chain([then]).map(|folder| folder.join(name::as_path(subpath))).collect())
+}
+
+/// An agent that is alive in a folder in which something is overwritten.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LiveAgent {
+    /// Its session.
+    pub session: String,
+    /// Its process, or that which is just starting it; none on another machine.
+    pub process: Option<i32>,
+    /// The machine, where it is another one.
+    pub host: Option<String>,
+    /// The session's folder.
+    pub workspace: String,
+}
+
+impl LiveAgent {
+    /// In a sentence.
+    pub fn text(&self) -> String {
+        let LiveAgent { session, workspace, .. } = self;
+        match (self.process, &self.host) {
+            (Some(process), _) => format!("the agent of session {session} is alive (process {process}) in {workspace}"),
+            (None, host) => {
+                let host = host.as_deref().unwrap_or("another machine");
+                format!("the agent of session {session} in {workspace} may be alive on {host}")
+            }
+        }
+    }
+}
+
+/// The live agents in whose sessions' folders one of these paths lies, but for the one that this process is a tool of.
+pub fn live_agents(store: &Store, paths: &[PathBuf], variable: &dyn Fn(&str) -> Option<OsString>) -> Result<Vec<LiveAgent>> {
+    let view = store.view();
+    let mut found = Vec::new();
+    for session in view.sessions()? {
+        let (Some(place), Some(run)) = (&session.workspace, session.run.as_deref()) else { continue };
+        if in_folder(paths, &place.folder()).is_empty() {
+            continue;
+        }
+        let Some(run) = view.run(run)?.filter(|run| !run::is_inside(run, variable)) else { continue };
+        let (process, host) = match run::left_alive(&run).map_or_else(|| run::life(&run), Life::Agent) {
+            Life::Agent(process) | Life::Starting(process) => (Some(process.process), None),
+            Life::Elsewhere { host, .. } => (None, Some(host)),
+            Life::Over => continue,
+        };
+        found.push(LiveAgent { session: session.id.clone(), process, host, workspace: place.path.clone() });
+    }
+    Ok(found)
 }
 
 /// The absolute paths of what is there and does not stay as it is, by a restore's plan.

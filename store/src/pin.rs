@@ -47,6 +47,9 @@ pub struct Leaves {
     /// Paths of other filesystems that are mounted below the folder, and in which something is built as well; from the folder, in hex.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     mounts: Vec<String>,
+    /// The name of the one entry in the folder that is replaced, in hex.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    entry: Option<String>,
     /// Folders that were made writable for the time, and get their modes back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     opened: Vec<Opened>,
@@ -64,12 +67,25 @@ struct Opened {
 impl Leaves {
     /// In this folder, or also in those below.
     pub fn new(folder: &[u8], below: bool) -> Self {
-        Leaves { folder: hex(folder), below, mounts: Vec::new(), opened: Vec::new() }
+        Leaves { folder: hex(folder), below, mounts: Vec::new(), entry: None, opened: Vec::new() }
     }
 
     /// The same, with the paths of other filesystems in which something is built.
     pub fn and_mounts(self, paths: impl Iterator<Item = Vec<u8>>) -> Self {
         Leaves { mounts: paths.map(|path| hex(&path)).collect(), ..self }
+    }
+
+    /// The same, with the name of the one entry that is replaced.
+    pub fn and_entry(self, name: Option<&[u8]>) -> Self {
+        Leaves { entry: name.map(hex), ..self }
+    }
+
+    /// The path of what is replaced in place: the folder, or one entry of it. `None` where only something new is made.
+    pub fn replaced(&self) -> Option<Vec<u8>> {
+        match &self.entry {
+            Some(entry) => Some([self.folder()?, unhex(entry)?].join(&b'/')),
+            None => self.folder().filter(|_| self.below),
+        }
     }
 
     /// The same, with folders that are made writable for the time: paths from the folder, and permission bits before.

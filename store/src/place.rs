@@ -60,11 +60,15 @@ impl Place {
     /// Whether another place is the same folder, maybe at another path. An inode number alone does not tell: it is given to the next
     /// folder. Where no more is known of one of them, they are not the same.
     pub fn is_same_folder(&self, other: &Place) -> bool {
-        fn agree<T: PartialEq>(a: &Option<T>, b: &Option<T>) -> Option<bool> {
-            a.as_ref().zip(b.as_ref()).map(|(a, b)| a == b)
-        }
         let told = [agree(&self.filesystem, &other.filesystem), agree(&self.born, &other.born)];
         agree(&self.inode, &other.inode) == Some(true) && told.contains(&Some(true)) && !told.contains(&Some(false))
+    }
+
+    /// True if another place is certainly another folder. Where too little is known of one of them, it is neither that nor the same.
+    pub fn is_another_folder(&self, other: &Place) -> bool {
+        let filesystem = agree(&self.filesystem, &other.filesystem);
+        let has_other_inode = filesystem == Some(true) && agree(&self.inode, &other.inode) == Some(false);
+        filesystem == Some(false) || agree(&self.born, &other.born) == Some(false) || has_other_inode
     }
 
     /// Says whether the filesystem that it was on is gone from there, as far as can be told: nothing is mounted where it was, or something
@@ -83,6 +87,11 @@ impl Place {
         let is_replaced = Place::of(nearest).ok()?.filesystem.as_ref() != Some(known);
         is_replaced.then_some(Lost { mountpoint, is_replaced })
     }
+}
+
+/// The comparison of two facts; none where one of them is not known.
+fn agree<T: PartialEq>(a: &Option<T>, b: &Option<T>) -> Option<bool> {
+    a.as_ref().zip(b.as_ref()).map(|(a, b)| a == b)
 }
 
 /// When a folder was made, where its filesystem knows.
@@ -114,7 +123,8 @@ mod tests {
         assert!(!Place { filesystem: Some("e".into()), ..place.clone() }.is_same_folder(&elsewhere));
         // As earlier releases have recorded it.
         let bare = Place { path: place.path.clone(), inode: place.inode, ..Place::default() };
-        assert!(!bare.is_same_folder(&moved));
+        assert!(!bare.is_same_folder(&moved) && !bare.is_another_folder(&moved));
+        assert!(!place.is_another_folder(&moved) && place.is_another_folder(&Place::of(dir.path()).unwrap()));
         assert_eq!(serde_json::from_str::<Place>(r#"{"path": "/w", "inode": 7}"#).unwrap().inode, Some(7));
     }
 

@@ -16,7 +16,7 @@ use parhelia_store::{
     event::Actor,
     fold::{Goal, Status},
 };
-use parhelia_tests::{Scratch, live::wait, write};
+use parhelia_tests::{Scratch, live::wait, tmux::Tmux, write};
 use serde_json::json;
 
 use super::work::{Work, git, opened, safeties};
@@ -60,6 +60,32 @@ fn processes_in_the_workspace_that_are_not_the_sessions_are_named() {
     assert!(editor.try_wait().unwrap().is_none());
     editor.kill().unwrap();
     editor.wait().unwrap();
+}
+
+#[test]
+fn a_supervisor_and_a_tmux_server_in_the_workspace_are_no_strangers_but_what_is_in_a_pane_is() {
+    let work = Work::new(false);
+    let workspace = work.workspace.canonicalize().unwrap();
+    let tmux = Tmux::new();
+    let mut server = tmux.server.command();
+    let status = server.args(["new-session", "-d", "-s", "other", "sleep", "100000"]).current_dir(&workspace).status();
+    assert!(status.expect("tmux is needed by this test").success());
+    let number = |what: &str| tmux.ask(&["display-message", "-p", "-t", "other:", what]);
+    let (server, pane) = (number("#{pid}"), number("#{pane_pid}"));
+    let second = ["session", "run", "--name", "second", "--workspace", &workspace.to_string_lossy(), "--", "sleep", "100001"];
+    let mut supervisor = work.scratch.command(&second).current_dir(&workspace).stderr(Stdio::null()).spawn().unwrap();
+    wait(|| {
+        let output = work.scratch.run(&["session", "show", "second", "--json"]);
+        String::from_utf8_lossy(&output.stdout).contains("\"observed\":\"live\"").then_some(())
+    });
+    let said = work.scratch.expect(0, &["session", "resume", &work.session, "--yes"]);
+    assert!(said.contains(&format!("process {pane} (sleep 100000)")), "{said}");
+    for own in [supervisor.id().to_string(), server] {
+        assert!(!said.contains(&format!("process {own} ")), "{said}");
+    }
+    let pid = rustix::process::Pid::from_raw(supervisor.id() as i32).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    supervisor.wait().unwrap();
 }
 
 #[test]

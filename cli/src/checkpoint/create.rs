@@ -11,6 +11,7 @@ use std::{
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use parhelia_session::{
     process::canonical,
+    resume::Standing,
     retention,
     rollback::{self, Turn},
     verification,
@@ -144,6 +145,8 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         ));
     }
     let run = run.filter(|run| run.session == session);
+    let known = store.view().session(&session)?;
+    let standing = Standing::of_captured(known.as_ref(), &workspace);
     let options = Options {
         workspace,
         run: run.as_ref().map(|run| run.id.clone()),
@@ -158,6 +161,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         skip_if_unchanged: args.skip_if_unchanged,
         thorough: args.thorough || args.deep,
         read_all_after_secs: config.capture.read_all_after_secs(),
+        keeps_place: standing.is_another(),
         ..Options::default()
     };
     let argv = env::last_argv(&store, &options.session)?;
@@ -165,7 +169,8 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let mut prepared = state::prepare(&args.state, &store, &options.session, &options.workspace, &config, environment)?;
     let outcome = create::run_with(&store, &options, &FullWalk, &mut prepared.capture, &progress)?;
     let warnings = prepared.capture.warnings().iter().filter(|_| !outcome.skipped);
-    outcome.notices.iter().chain(warnings).for_each(|notice| progress.notice(notice));
+    let of_place = known.as_ref().and_then(|known| standing.text(known)).filter(|_| !outcome.skipped);
+    outcome.notices.iter().chain(&of_place).chain(warnings).for_each(|notice| progress.notice(notice));
     let verified = match outcome.skipped {
         true => Ok(None),
         false => verification::of_new(&store, &outcome.checkpoint, args.deep, &context.actor(), &progress).map(Some),
@@ -176,8 +181,8 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         Err(e) => (None, Some(e)),
     };
     let is_damaged = verified.as_ref().is_some_and(|report| !report.is_ok());
-    // Nothing older goes in favour of what may be damaged.
-    let pruned = match is_damaged || unverified.is_some() {
+    // Nothing older goes in favour of what may be damaged, or is of another folder.
+    let pruned = match is_damaged || unverified.is_some() || standing.is_another() {
         true => None,
         false => retention::after(&store, &outcome, &config.retention, &context.actor(), &progress),
     };

@@ -1,9 +1,13 @@
 //! What `restore --in-place` overwrites of a folder that sessions work in: whether it may, and safety checkpoints of it.
 
-use std::{os::unix::ffi::OsStrExt, path::PathBuf, time::Duration};
+use std::{
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use parhelia_session::{
-    overwrite::{self, Folder, Wanted},
+    overwrite::{self, Folder, LiveAgent, Wanted},
     rollback::{self, Turn},
     run::Conversation,
 };
@@ -28,6 +32,11 @@ pub struct Overwritten {
     paths: Vec<PathBuf>,
 }
 
+/// The live agents in whose folders a plan overwrites something.
+pub fn live_agents(store: &Store, plan: &Plan) -> Result<Vec<LiveAgent>> {
+    Ok(overwrite::live_agents(store, &overwrite::overwritten(plan)?, &variable)?)
+}
+
 /// What a plan overwrites in each of the sessions' folders that it reaches; no paths where it overwrites nothing there.
 pub fn reached(store: &Store, plan: &Plan) -> Result<Vec<Overwritten>> {
     let paths = overwrite::overwritten(plan)?;
@@ -36,22 +45,33 @@ pub fn reached(store: &Store, plan: &Plan) -> Result<Vec<Overwritten>> {
     Ok(found.collect())
 }
 
-/// Fails where a folder that is changed as a whole is another one than the checkpoint's. A selector that does not name the session is refused
-/// also where nothing is overwritten.
-pub fn refuse_another(reached: &[Overwritten], plan: &Plan, restored: &Checkpoint, is_relative: bool) -> Result<()> {
+/// Fails where a session's folder, or something in it, would be overwritten by what is neither of a checkpoint of that folder, nor was captured
+/// at the very place that it goes to. A selector that does not name the session is refused also where nothing is overwritten.
+pub fn refuse_another(
+    store: &Store,
+    reached: &[Overwritten],
+    plan: &Plan,
+    (restored, subpath): (&Checkpoint, &[u8]),
+    is_relative: bool,
+) -> Result<()> {
     let target = plan.target();
-    let is_another = |found: &&Overwritten| {
-        let is_changed = is_relative || !found.paths.is_empty();
-        is_changed && found.folder.path.starts_with(&target) && !found.folder.is_of(restored)
-    };
+    if overwrite::origins(&store.view(), restored, subpath)?.contains(&target) {
+        return Ok(());
+    }
+    let is_another = |found: &&Overwritten| (is_relative || !found.paths.is_empty()) && !found.folder.is_of(restored);
     let Some(found) = reached.iter().find(is_another) else { return Ok(()) };
     let (id, record, own) = (restored.id(), &restored.record, found.session(restored));
+    let inside = target.strip_prefix(&found.folder.path).unwrap_or(Path::new("")).as_os_str().as_bytes();
+    let (place, path) = match inside.is_empty() {
+        true => (format!("{} is", found.folder.shown()), String::new()),
+        false => (format!("{} is in", human::path(target.as_os_str().as_bytes())), format!(":{}", human::path(inside))),
+    };
+    let folder = if inside.is_empty() { String::new() } else { format!(", {}", found.folder.shown()) };
     Err(Failure::Usage(format!(
-        "checkpoint {id} is of {} (session {}), and {} is the folder of session {own}, where {} would be overwritten or removed: \
-         {own}@latest is the newest checkpoint of that folder; give --other-folder to restore {id} there all the same",
+        "checkpoint {id} is of {} (session {}), and {place} the folder of session {own}{folder}, where {} would be overwritten or removed: \
+         {own}@latest{path} is the newest checkpoint of that; give --other-folder to restore {id} there all the same",
         record.workspace.path,
         record.session,
-        found.folder.shown(),
         human::count(found.paths.len() as u64, "entry"),
     )))
 }

@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use parhelia_session::overwrite::LiveAgent;
 use parhelia_store::{
     name,
     progress::Progress,
@@ -56,7 +57,7 @@ pub struct Args {
     /// With --in-place, make no safety checkpoint of a session's folder in which something is overwritten
     #[arg(long, requires = "in_place")]
     no_safety: bool,
-    /// With --in-place, overwrite the folder of a session with a checkpoint of another folder
+    /// With --in-place, overwrite a session's folder, or something in it, with a checkpoint of another folder
     #[arg(long, requires = "in_place")]
     other_folder: bool,
     /// Only say what would be done
@@ -110,7 +111,12 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let mut plan = restore::plan(&store, &checkpoint, &options, &progress)?;
     let mut reached = if args.in_place { overwrite::reached(&store, &plan)? } else { Vec::new() };
     if !args.other_folder {
-        overwrite::refuse_another(&reached, &plan, &checkpoint, is_relative(&place.checkpoint))?;
+        let restored = (&checkpoint, &*options.subpath);
+        overwrite::refuse_another(&store, &reached, &plan, restored, is_relative(&place.checkpoint))?;
+    }
+    let live = if args.in_place { overwrite::live_agents(&store, &plan)? } else { Vec::new() };
+    for agent in &live {
+        progress.notice(&format!("{}; it is not told that its files change", agent.text()));
     }
     if args.no_safety {
         reached.clear();
@@ -127,6 +133,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         }
         let mut would = summary(&checkpoint.id(), true, &plan.summary);
         would["skipped"] = json!(skipped.len());
+        would["live_agents"] = json!(live);
         context.out.summary(would)?;
         return Ok(Code::Done);
     }
@@ -147,7 +154,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     }
     let done = limits::by_umask(|| restore::execute(&store, &checkpoint, plan, &progress));
     let report = done.inspect_err(|_| safeties.iter().for_each(|safety| tell!("parhelia: {}", safety.remark())))?;
-    let said = told(context, args, (&checkpoint, &target), &report, &safeties, progress);
+    let said = told(context, args, (&checkpoint, &target), &report, (&safeties, &live), progress);
     let code = if report.skipped.is_empty() { Code::Done } else { Code::Partly };
     Ok(context.made(&format!("checkpoint {} is restored to {}", checkpoint.id(), target.display()), code, said))
 }
@@ -168,19 +175,40 @@ fn ensure_whole(selector: &str, checkpoint: &Checkpoint, to: &Path) -> Result<()
     }
 }
 
+/// So many hard-linked files are named that were restored without some of their names, and so many names of each.
+const PARTED_MAX: usize = 10;
+const NAMES_MAX: usize = 3;
+
+/// The first of some paths.
+fn named(paths: &[String]) -> String {
+    let more = paths.len().saturating_sub(NAMES_MAX);
+    let first = paths[..paths.len() - more].join(", ");
+    if more > 0 { format!("{first} and {more} more") } else { first }
+}
+
 /// Says what was done.
 fn told(
     context: &mut Context,
     args: &Args,
     (checkpoint, target): (&Checkpoint, &Path),
     report: &Report,
-    safeties: &[Safety],
+    (safeties, live): (&[Safety], &[LiveAgent]),
     progress: Bar,
 ) -> Result<()> {
-    for path in &report.links_outside {
+    for parted in report.parted.iter().take(PARTED_MAX) {
+        let others = if parted.outside.len() == 1 {
+            "its other name in the checkpoint lies"
+        } else {
+            "its other names in the checkpoint lie"
+        };
         progress.notice(&format!(
-            "{path} is a hard link to a file that was restored, and was not restored itself; they are no longer linked"
+            "{}: {others} outside of what was restored ({}), and what is there is not linked to it",
+            named(&parted.names),
+            named(&parted.outside)
         ));
+    }
+    if let Some(more) = report.parted.len().checked_sub(PARTED_MAX).filter(|more| *more > 0) {
+        progress.notice(&format!("{more} more hard-linked files have names outside of what was restored"));
     }
     if report.foreign_owners > 0 {
         let entries = human::count(report.foreign_owners, "entry");
@@ -198,6 +226,7 @@ fn told(
     done["skipped"] = json!(report.skipped.len());
     done["verified"] = json!(args.verify);
     done["safety"] = json!(safeties.first().map(Safety::id));
+    done["live_agents"] = json!(live);
     done["safeties"] = safeties.iter().map(Safety::to_json).collect();
     context.out.summary(done)
 }

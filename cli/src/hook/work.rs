@@ -154,7 +154,7 @@ fn work(context: &Context, event: &Event) -> crate::exit::Result<String> {
             (false, true) => "made a checkpoint that is DAMAGED:",
             (false, false) => "made checkpoint",
         };
-        let failed: String = made.failed().map(|failure| format!("; {failure}")).collect();
+        let failed: String = made.notice.clone().into_iter().chain(made.failed()).map(|text| format!("; {text}")).collect();
         done = format!("{what} {}{failed}", made.outcome.checkpoint.id());
         if made.is_sound() {
             let pruned = retention::after(&store, &made.outcome, &config.retention, &hook_actor(), &());

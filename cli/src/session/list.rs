@@ -62,6 +62,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         if let Some(failing) = &one.overview.failing {
             tell!("parhelia: {}", failing_text(&one.session.id, failing));
         }
+        if let Some(text) = &one.overview.another_folder {
+            tell!("parhelia: {text}");
+        }
     }
     Ok(Code::Done)
 }

@@ -470,7 +470,9 @@ fn bring_back(context: &Context, store: &Store, prepared: &mut Prepared, args: &
     prepared.notices.extend(leftovers(&stopped));
     let progress = context.progress();
     let checkpoint = prepared.choice.checkpoint.as_ref();
-    match resume::bring_back(store, checkpoint, &prepared.workspace, &progress as &dyn Progress)? {
+    let workspace = resume::bring_back(store, checkpoint, &prepared.workspace, &progress as &dyn Progress)?;
+    let is_made_anew = matches!(workspace, Workspace::Restored(_));
+    match workspace {
         Workspace::Kept => {}
         Workspace::Restored(report) => {
             prepared.notices.push(format!("the workspace was gone, and was restored: {} files", report.counts.files));
@@ -483,6 +485,10 @@ fn bring_back(context: &Context, store: &Store, prepared: &mut Prepared, args: &
         }
     }
     drop(progress);
+    if is_made_anew || args.recreate_workspace {
+        // It is this folder by now, whatever the session's was before.
+        resume::move_to(store, &prepared.session, &prepared.workspace, true, &actor())?;
+    }
     let restored = conversation(store, prepared, args.from.is_some())?;
     if let Some(first) = restored.moved.first() {
         let count = human::count(restored.moved.len() as u64, "file");

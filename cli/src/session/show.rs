@@ -69,6 +69,7 @@ fn facts(session: &Session, overview: &Overview, checkpoints: u64) -> Vec<(&'sta
     if let Some(place) = &session.workspace {
         facts.push(("Workspace", place.path.clone()));
     }
+    facts.extend(overview.another_folder.as_ref().map(|said| ("Beware", text(said))));
     facts.push(("Checkpoints", format!("{checkpoints}, of {} made", session.totals.checkpoints)));
     if let Some(head) = session.head {
         facts.push(("Head", head.to_string()));

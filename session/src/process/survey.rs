@@ -27,6 +27,8 @@ use crate::{
 const ENVIRONMENT_BYTES_MAX: u64 = 4 << 20;
 /// Servers that hold terminals for people, by the names of their processes: they outlive whoever starts them, on purpose.
 const MULTIPLEXERS: [&str; 6] = ["tmux: server", "screen", "SCREEN", "zellij", "dtach", "abduco"];
+/// Names of a multiplexer's processes that hold no terminal themselves, beside the servers.
+const CLIENTS: [&str; 1] = ["tmux: client"];
 /// How the process is started that does what a hook has handed over.
 const HOOK_WORK: &str = " hook --work";
 
@@ -227,6 +229,13 @@ impl Found {
         self.command.contains(HOOK_WORK)
     }
 
+    /// True of a process that changes no file of its own accord: a multiplexer, whose panes are processes themselves, or one of this very program, such as
+    /// the supervisor of a run.
+    pub fn is_bystander(&self) -> bool {
+        let names = || MULTIPLEXERS.iter().chain(&CLIENTS);
+        names().any(|name| *name == self.name) || is_own_program(self.identity.process)
+    }
+
     /// The process in a few words, for messages.
     pub fn text(&self) -> String {
         let command = if self.command.is_empty() { &self.name } else { &self.command };
@@ -235,6 +244,15 @@ impl Found {
             None => format!("{} ({command})", self.identity.process),
         }
     }
+}
+
+/// True if a process runs the program of this one, also where that was replaced since.
+fn is_own_program(process: i32) -> bool {
+    let program = |process: &str| {
+        let path = fs::read_link(format!("/proc/{process}/exe")).ok()?.into_os_string().into_encoded_bytes();
+        Some(path.strip_suffix(b" (deleted)").map(<[u8]>::to_vec).unwrap_or(path))
+    };
+    program("self").is_some_and(|own| program(&process.to_string()) == Some(own))
 }
 
 fn folder_text(folder: &Path) -> String {

@@ -12,7 +12,7 @@ mod workspace;
 
 pub use choose::{Choice, candidates, choose, is_safety};
 pub use conversation::{Restored, aside, held, position, put_back};
-pub use place::{ensure_place, move_to, moved_from, moved_to};
+pub use place::{Standing, ensure_place, move_to, moved_from, moved_to};
 pub(crate) use read::files_below;
 pub use read::{state_bytes, state_file, state_json};
 pub use tell::{Telling, age, tell};

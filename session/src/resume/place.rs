@@ -24,6 +24,7 @@ use serde_json::json;
 
 use crate::{
     error::{Error, IoContext, Result},
+    process::canonical,
     rollback,
 };
 
@@ -75,6 +76,64 @@ pub fn ensure_place(store: &Store, session: &Session) -> Result<()> {
         "the workspace {path} of session {id} is {how}; the same folder is {to} by now. `parhelia session move {id} {to}` records that, and \
          everything goes on there; with --recreate-workspace `session resume` goes on at the old path, where it restores a copy if nothing is there"
     )))
+}
+
+/// The folder at a session's path, compared with the one that the session was last seen in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Standing {
+    /// It is the same one, or nothing speaks against that.
+    #[default]
+    Same,
+    /// It is another one, and the session's own is nowhere to be found: it was made anew.
+    MadeAnew,
+    /// It is another one. Where the session's own is, in words.
+    Another(String),
+}
+
+impl Standing {
+    /// Looks at a session's path.
+    pub fn of(session: &Session) -> Self {
+        let Some(place) = &session.workspace else { return Standing::Same };
+        let Ok(now) = Place::of(&place.folder()) else { return Standing::Same };
+        if place.is_same_folder(&now) {
+            return Standing::Same;
+        }
+        if let Some(lost) = place.lost() {
+            return Standing::Another(lost.to_string());
+        }
+        match moved_to(place) {
+            Some(to) => Standing::Another(format!("that one is {} by now", name::display(to.as_os_str().as_bytes()))),
+            None if place.is_another_folder(&now) => Standing::MadeAnew,
+            None => Standing::Same,
+        }
+    }
+
+    /// The same of a folder that is about to be captured; of another path than the session's there is nothing to say.
+    pub fn of_captured(session: Option<&Session>, workspace: &Path) -> Self {
+        let is_there = |session: &&Session| {
+            session.workspace.as_ref().is_some_and(|place| canonical(&place.folder()) == canonical(workspace))
+        };
+        session.filter(is_there).map_or(Standing::Same, Standing::of)
+    }
+
+    /// True if the session's own folder is another one.
+    pub fn is_another(&self) -> bool {
+        matches!(self, Standing::Another(_))
+    }
+
+    /// A sentence about it, where there is something to say.
+    pub fn text(&self, session: &Session) -> Option<String> {
+        let (id, path) = (&session.id, session.workspace.as_ref().map(|place| &place.path)?);
+        match self {
+            Standing::Same => None,
+            Standing::MadeAnew => {
+                Some(format!("{path} is another folder than at the last checkpoint of session {id}, which goes on with it"))
+            }
+            Standing::Another(own) => Some(format!(
+                "{path} is another folder than session {id} works in; {own}. `parhelia session move {id} FOLDER` says which one is meant"
+            )),
+        }
+    }
 }
 
 /// What is known of a place, for messages.

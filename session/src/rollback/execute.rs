@@ -13,7 +13,7 @@ use parhelia_store::{
     omitted::Reason,
     progress::Progress,
     record::{Checkpoint, Rules, Trigger},
-    restore::{self, Options, Plan, Report, Skipped},
+    restore::{self, Options, Plan, Report, Skipped, Why},
 };
 use serde_json::{Value, json};
 
@@ -176,7 +176,8 @@ fn carry_out(store: &Store, session: &str, intent: &Intent, plan: Plan, actor: &
         }
     })?;
     let report = restore::execute(store, &target, plan, progress)?;
-    let (withheld, failed): (Vec<&Skipped>, Vec<&Skipped>) = report.skipped.iter().partition(|skipped| skipped.is_withheld);
+    let (withheld, failed): (Vec<&Skipped>, Vec<&Skipped>) =
+        report.skipped.iter().partition(|skipped| skipped.why == Why::Withheld);
     if let Some(skipped) = failed.first() {
         return Err(not_restored(skipped, failed.len()));
     }
@@ -211,7 +212,7 @@ fn go_back(store: &Store, session: &str, intent: &Intent, actor: &Actor) -> Resu
     // Whoever asked to stop has been heard; going back is not stopped.
     let plan = plan(store, &safety, &intent.workspace, unhex(&intent.spare), &())?;
     let report = restore::execute(store, &safety, plan, &())?;
-    let failed: Vec<&Skipped> = report.skipped.iter().filter(|skipped| !skipped.is_withheld).collect();
+    let failed: Vec<&Skipped> = report.skipped.iter().filter(|skipped| skipped.why != Why::Withheld).collect();
     if let Some(skipped) = failed.first() {
         return Err(not_restored(skipped, failed.len()));
     }

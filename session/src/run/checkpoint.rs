@@ -23,6 +23,7 @@ use crate::{
     environment,
     error::{Error, Result},
     git,
+    resume::Standing,
     tmux::{self, Limits, Server},
     transcript::Located,
     verification,
@@ -114,6 +115,10 @@ pub struct Made {
     /// What verifying it found, or why it could not be verified; it is committed all the same. None where nothing had changed, and nothing
     /// was made.
     pub verified: Option<Result<VerifyReport>>,
+    /// The captured folder, compared with the session's own.
+    pub standing: Standing,
+    /// A sentence about that, where there is something to say; the caller's progress has been told.
+    pub notice: Option<String>,
 }
 
 impl Made {
@@ -133,14 +138,20 @@ impl Made {
         self.verified.as_ref().is_some_and(|verified| verified.as_ref().is_ok_and(|report| !report.is_ok()))
     }
 
-    /// Whether older checkpoints may go in its favour.
+    /// Whether older checkpoints may go in its favour: it is whole, and of the session's own folder.
     pub fn is_sound(&self) -> bool {
-        self.verified.as_ref().is_none_or(|verified| verified.as_ref().is_ok_and(VerifyReport::is_ok))
+        !self.standing.is_another()
+            && self.verified.as_ref().is_none_or(|verified| verified.as_ref().is_ok_and(VerifyReport::is_ok))
     }
 }
 
 /// Makes a checkpoint, and verifies it. What could not be captured beside the workspace is a failed part of it.
+///
+/// Where another folder has taken the place of the session's, that is captured and said, and the session's recorded folder stays: resuming and
+/// rolling back go on to refuse it.
 pub fn make(store: &Store, wanted: &Wanted<'_>, progress: &dyn Progress) -> Result<Made> {
+    let known = store.view().session(wanted.session)?;
+    let standing = Standing::of_captured(known.as_ref(), wanted.workspace);
     let options = Options {
         workspace: wanted.workspace.to_owned(),
         session: wanted.session.to_owned(),
@@ -153,13 +164,13 @@ pub fn make(store: &Store, wanted: &Wanted<'_>, progress: &dyn Progress) -> Resu
         rules: wanted.rules.clone().unwrap_or_else(|| wanted.config.capture.rules()),
         skip_if_unchanged: wanted.skip_if_unchanged,
         read_all_after_secs: wanted.config.capture.read_all_after_secs(),
+        keeps_place: standing.is_another(),
         ..Options::default()
     };
     let git = git::Environment::new(wanted.variable, wanted.workspace, &store.layout().cache());
     let mut jobs = vec![git_job(wanted.workspace.to_owned(), git, wanted.config.capture.git_timeout())];
     jobs.extend(wanted.environment.clone().map(environment_job));
     jobs.extend(wanted.tmux.clone().map(|place| tmux_job(place, wanted.workspace)));
-    let known = store.view().session(wanted.session)?;
     let listed = wanted.environment.as_ref().map(|_| (wanted.workspace.to_owned(), wanted.config.context.clone()));
     let mut capture = Capture::new(capture::Wanted {
         conversation: source(wanted, known.as_ref()),
@@ -173,7 +184,9 @@ pub fn make(store: &Store, wanted: &Wanted<'_>, progress: &dyn Progress) -> Resu
         true => None,
         false => Some(verification::of_new(store, &outcome.checkpoint, false, &wanted.actor, progress)),
     };
-    Ok(Made { outcome, verified })
+    let notice = known.and_then(|session| standing.text(&session)).filter(|_| !outcome.skipped);
+    notice.iter().for_each(|text| progress.notice(text));
+    Ok(Made { outcome, verified, standing, notice })
 }
 
 /// The conversation, if one belongs to the checkpoint. One that the agent has not begun to write is none; one that had turns and is gone is a

@@ -4,13 +4,14 @@ use std::{path::Path, time::Duration};
 
 use parhelia_store::{Store, fold::Session};
 
-use super::life::{life, roots_in};
+use super::life::{launcher_of, life, roots_in};
 use crate::{
     error::Result,
-    process::{Found, Owner, Stopped, stop},
+    process::{Found, Identity, Owner, Stopped, stop},
 };
 
-/// Stops what is proven to be of a session's dead runs. What may change the workspace as well, and is not, is among the others.
+/// Stops what is proven to be of a session's dead runs. What may change the workspace as well, and is not, is among the others; the
+/// supervisor of a run and multiplexers are not, unless they carry the run's marker.
 pub fn stop_leftovers(store: &Store, session: &Session, workspace: &Path, patience: Duration) -> Result<Stopped> {
     let view = store.refresh()?;
     let mut all = Stopped::default();
@@ -23,6 +24,9 @@ pub fn stop_leftovers(store: &Store, session: &Session, workspace: &Path, patien
         all.others.extend(stopped.others.into_iter().filter(|found| found.owner != Owner::AnotherRun));
     }
     let is_same = |one: &Found, other: &Found| one.identity == other.identity;
+    let launchers: Vec<Identity> = view.runs()?.values().filter_map(launcher_of).collect();
+    let is_supervisor = |found: &Found| launchers.iter().any(|launcher| launcher.is_same(&found.identity));
+    all.others.retain(|found| found.owner == Owner::Marked || !found.is_bystander() && !is_supervisor(found));
     let ended = &all.ended;
     all.others.retain(|found| !ended.iter().any(|(gone, _)| is_same(gone, found)));
     all.others.sort_by_key(|found| found.identity.process);

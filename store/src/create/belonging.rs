@@ -19,6 +19,8 @@ pub struct Belonging {
     pub actor: Actor,
     /// The captured folder; none where there was no folder, as with an archive.
     pub place: Option<Place>,
+    /// Keep the session's recorded folder as it is, whatever is captured.
+    pub keeps_place: bool,
 }
 
 impl Belonging {
@@ -55,7 +57,7 @@ impl Belonging {
             None => (kind::SESSION_CREATED, None),
             Some(session) => (kind::SESSION_CHANGED, session.workspace.as_ref()),
         };
-        let place = self.place.as_ref().filter(|place| Some(*place) != known);
+        let place = self.place.as_ref().filter(|place| Some(*place) != known && !(self.keeps_place && known.is_some()));
         if session.is_some() && (place.is_none() || record.fenced) {
             return Ok(Vec::new());
         }

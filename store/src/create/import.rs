@@ -117,7 +117,7 @@ pub fn import(store: &Store, archive: &mut Reader<'_>, options: &ImportOptions, 
         extra: [(IMPORTED.to_owned(), true.into())].into_iter().collect(),
     };
     progress.phase(Phase::Commit, None, None);
-    let belonging = Belonging { actor: Actor { user: None, via: "import".into() }, place: None };
+    let belonging = Belonging { actor: Actor { user: None, via: "import".into() }, place: None, keeps_place: false };
     let Some(committed) = commit::commit(store, pin, sink, record, &belonging, adopted.packs, progress)? else {
         return Err(Error::Overtaken { tries: 1 });
     };

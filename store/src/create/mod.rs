@@ -94,6 +94,8 @@ pub struct Options {
     pub thorough: bool,
     /// Read every file, too, where that was not done for so many seconds.
     pub read_all_after_secs: Option<u64>,
+    /// Leave the session's recorded folder as it is: what is captured at its path is another one.
+    pub keeps_place: bool,
     /// How many threads walk, read and compress; 0 for one per processor.
     pub threads: usize,
 }
@@ -157,7 +159,11 @@ fn attempt(
     let _ = restore::clear_dead(store.layout());
     name::check_session(&options.session)?;
     let target = Target::open(store, &options.workspace)?;
-    let belonging = Belonging { actor: options.actor.clone(), place: Some(Place::of_open(&target.path, target.fd.as_fd())) };
+    let belonging = Belonging {
+        actor: options.actor.clone(),
+        place: Some(Place::of_open(&target.path, target.fd.as_fd())),
+        keeps_place: options.keeps_place,
+    };
     let excluder = Excluder::new(options.rules.clone(), options.listed.clone())?;
     let mut pin = Pin::take(&store.layout().pins(), true, "create")?;
     let cache = StatCache::open(store.layout(), &target.path).filter(|cache| !reads_all(options, cache, &clock, progress));

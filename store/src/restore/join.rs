@@ -38,6 +38,17 @@ pub struct Joined {
     pub links: Vec<Link>,
     /// Positions of all entries that are in some group.
     pub positions: HashSet<u64>,
+    /// Of these, the ones of groups whose live file stays, with whatever other names it has.
+    pub kept: HashSet<u64>,
+}
+
+/// A file of which only some names are restored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parted {
+    /// The restored names; paths in the checkpoint.
+    pub names: Vec<Vec<u8>>,
+    /// The names that lie outside of what is restored; paths in the checkpoint.
+    pub outside: Vec<Vec<u8>>,
 }
 
 fn stays(member: &Linked) -> bool {
@@ -59,6 +70,7 @@ pub fn join(store: &Store, found: &mut Found, cache: Option<&StatCache>) -> Resu
         let first = live.unwrap_or(&group[0]);
         if live.is_some() {
             owners.insert(first.ino, leader);
+            joined.kept.extend(group.iter().map(|member| member.position));
         } else if stays(first) {
             rewrite(store, found, cache, first)?;
         }
@@ -141,17 +153,20 @@ fn ensure_listing(found: &mut Found, cache: Option<&StatCache>, folder: u32) -> 
     Ok(())
 }
 
-/// The paths that are hard links to something restored, and are not restored themselves.
-pub fn outside(store: &Store, checkpoint: &Checkpoint, links: &Links, inside: &HashSet<u64>) -> Result<Vec<Vec<u8>>> {
-    let mut paths = Vec::new();
+/// The files that are written anew by some of their names only. One whose live file stays keeps its other names.
+pub fn parted(store: &Store, checkpoint: &Checkpoint, links: &Links, joined: &Joined) -> Result<Vec<Parted>> {
+    let mut found = Vec::new();
     for group in links.groups() {
-        if group.iter().any(|member| inside.contains(member)) {
-            for member in group.iter().filter(|member| !inside.contains(member)) {
-                paths.push(path_at(store, checkpoint, *member)?);
-            }
+        let (inside, outside): (Vec<u64>, Vec<u64>) = group.iter().copied().partition(|member| joined.positions.contains(member));
+        if inside.is_empty() || outside.is_empty() || inside.iter().any(|member| joined.kept.contains(member)) {
+            continue;
         }
+        let paths = |members: Vec<u64>| -> Result<Vec<Vec<u8>>> {
+            members.into_iter().map(|member| path_at(store, checkpoint, member)).collect()
+        };
+        found.push(Parted { names: paths(inside)?, outside: paths(outside)? });
     }
-    Ok(paths)
+    Ok(found)
 }
 
 /// The path of the entry at a preorder position.

@@ -4,6 +4,7 @@
 //! temporary names, in the order in which it lies in the store; sync; rename; remove; sync; leave a stat cache. Until the renames
 //! begin, nothing that was there is touched.
 
+mod again;
 mod compare;
 mod descent;
 mod entries;
@@ -39,7 +40,7 @@ use std::{
 };
 
 pub use plan::{Plan, plan};
-pub use run::Skipped;
+pub use run::{Skipped, Why};
 pub(crate) use staged::clear_dead;
 pub use staged::is_being_built;
 pub use summary::{Change, Counts, Summary};
@@ -47,12 +48,13 @@ pub use summary::{Change, Counts, Summary};
 use crate::{
     clock::Clock,
     error::{Error, Result},
-    filesystem,
+    filesystem, name,
     pin::Pin,
     progress::{Phase, Progress},
     record::Checkpoint,
     store::Store,
 };
+use again::Tried;
 use run::{Done, Run, Staging};
 use settle::Settled;
 
@@ -113,12 +115,40 @@ pub struct Report {
     pub foreign_owners: u64,
     /// What could not be made as it was.
     pub skipped: Vec<Skipped>,
-    /// Hard links of restored files to files outside what was restored, as [`crate::name::display`] shows them.
+    /// Hard-linked files that were written without some of their names.
+    pub parted: Vec<Parted>,
+    /// All the names in [`Parted::outside`].
     pub links_outside: Vec<String>,
 }
 
-/// Does what a plan says.
-pub fn execute(store: &Store, checkpoint: &Checkpoint, mut plan: Plan, progress: &dyn Progress) -> Result<Report> {
+/// A hard-linked file that was written without some of its names, which lie outside of what was restored. All names are paths in the
+/// checkpoint, as [`name::display`] shows them.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Parted {
+    /// The names that were restored.
+    pub names: Vec<String>,
+    /// The names outside.
+    pub outside: Vec<String>,
+}
+
+/// Does what a plan says. Where somebody else takes names meanwhile that the plan had found free, as a restore of a folder inside does, the
+/// rest is planned and done once more, as long as nothing is overwritten by that but what this restore has written.
+pub fn execute(store: &Store, checkpoint: &Checkpoint, plan: Plan, progress: &dyn Progress) -> Result<Report> {
+    let options = plan.options.clone();
+    let mut tried = attempt(store, checkpoint, plan, progress)?;
+    for _ in 1..again::TRIES_MAX {
+        let Some(own) = tried.own.take() else { break };
+        let Some(plan) = again::next(store, checkpoint, &options, &own, progress) else { break };
+        // Where that fails, what the first try has not made is still said.
+        let Ok(next) = attempt(store, checkpoint, plan, progress) else { break };
+        let all = next.own.map(|more| more.into_iter().chain(own).collect());
+        tried = Tried { report: again::both(tried.report, next.report), own: all };
+    }
+    Ok(tried.report)
+}
+
+/// Does what a plan says, once.
+fn attempt(store: &Store, checkpoint: &Checkpoint, mut plan: Plan, progress: &dyn Progress) -> Result<Tried> {
     let began = Clock::now();
     // What cannot be cleared now is in nobody's way.
     let _ = staged::clear_dead(store.layout());
@@ -147,12 +177,15 @@ pub fn execute(store: &Store, checkpoint: &Checkpoint, mut plan: Plan, progress:
         Ok(done) => done,
         Err(e) => return Err(let_go(pin, is_clear, e)),
     };
-    let skipped = std::mem::take(&mut *run.skipped.lock().unwrap_or_else(PoisonError::into_inner));
+    let mut skipped = std::mem::take(&mut *run.skipped.lock().unwrap_or_else(PoisonError::into_inner));
+    let own = again::own(&run, &mut skipped)?;
+    let shown = |paths: &[Vec<u8>]| paths.iter().map(|path| name::display(path)).collect::<Vec<_>>();
     let report = Report {
         counts: run.made(&out)?,
         foreign_owners: run.foreign.load(Ordering::Relaxed),
         skipped: plan.blocked().chain(skipped).collect(),
-        links_outside: plan.links_outside.iter().map(|path| crate::name::display(path)).collect(),
+        parted: plan.parted.iter().map(|p| Parted { names: shown(&p.names), outside: shown(&p.outside) }).collect(),
+        links_outside: plan.parted.iter().flat_map(|p| shown(&p.outside)).collect(),
     };
     let target = filesystem::of(std::os::fd::AsFd::as_fd(&staging.root));
     drop(run);
@@ -168,7 +201,7 @@ pub fn execute(store: &Store, checkpoint: &Checkpoint, mut plan: Plan, progress:
     if let Some(pin) = pin.filter(|_| !is_clear) {
         pin.leave();
     }
-    Ok(report)
+    Ok(Tried { report, own })
 }
 
 /// Ends a restore that has failed. Its pin stays where it leads to something that the next run has to clear.

@@ -14,8 +14,8 @@ use rustix::fs::{Mode, OFlags};
 
 use super::{
     Options,
-    join::{self, Link},
-    run::Skipped,
+    join::{self, Link, Parted},
+    run::{Skipped, Why},
     select::{Filter, Spared},
     summary::{Change, Summary},
     table::{Action, Folder, Item, Packs, entry_path},
@@ -64,8 +64,8 @@ pub struct Plan {
     pub(super) is_whole: bool,
     /// In short.
     pub summary: Summary,
-    /// Hard links of restored files to files outside what is restored; paths in the checkpoint.
-    pub links_outside: Vec<Vec<u8>>,
+    /// Hard-linked files that are restored without some of their names.
+    pub(super) parted: Vec<Parted>,
 }
 
 impl Plan {
@@ -139,7 +139,7 @@ impl Plan {
         self.blocked.iter().map(|blocked| Skipped {
             path: entry_path(&self.folders, blocked.folder, &blocked.name),
             error: blocked.reason.to_owned(),
-            is_withheld: false,
+            why: Why::Failed,
         })
     }
 
@@ -159,6 +159,11 @@ impl Plan {
         self.folders[at].filesystem
     }
 
+    /// True if what is there may be replaced.
+    pub(super) fn replaces(&self) -> bool {
+        matches!(self.target, Target::InPlace(_) | Target::Entry { replace: true, .. })
+    }
+
     /// Where things are built, as a pin keeps it, so that they are found if this process dies.
     pub(super) fn leaves(&self) -> Leaves {
         let (folder, below) = match &self.target {
@@ -167,7 +172,12 @@ impl Plan {
         };
         let is_mounted = |line: &&Folder| !line.is_new && line.device != self.folders[line.parent as usize].device;
         let mounted = self.folders.iter().filter(is_mounted);
+        let entry = match &self.target {
+            Target::Entry { name, replace: true, .. } => Some(&**name),
+            _ => None,
+        };
         Leaves::new(folder.as_os_str().as_bytes(), below)
+            .and_entry(entry)
             .and_mounts(mounted.map(|line| entry_path(&self.folders, line.parent, &line.name)))
     }
 }
@@ -227,7 +237,7 @@ pub fn plan(store: &Store, checkpoint: &Checkpoint, options: &Options, progress:
         return Err(Error::NoMatch { checkpoint: checkpoint.id(), patterns: options.include.clone() });
     }
     let joined = join::join(store, &mut found, cache.as_ref())?;
-    let links_outside = join::outside(store, checkpoint, &links, &joined.positions)?;
+    let parted = join::parted(store, checkpoint, &links, &joined)?;
     prune(&mut found)?;
     mark_unfinished(&mut found, &joined.links, options.delete);
     sum_up(&mut found, &joined.links, options.delete);
@@ -255,7 +265,7 @@ pub fn plan(store: &Store, checkpoint: &Checkpoint, options: &Options, progress:
         cache,
         is_whole: name::components(&options.subpath).next().is_none() && filter.is_all() && options.untouched.is_empty(),
         summary,
-        links_outside,
+        parted,
     })
 }
 

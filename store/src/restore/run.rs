@@ -17,6 +17,7 @@ use rustix::{
 };
 
 use super::{
+    join::Link,
     medium::{self, Medium},
     meta::{self, Current, Handle, Refused},
     plan::Plan,
@@ -46,9 +47,20 @@ pub struct Skipped {
     pub path: Vec<u8>,
     /// Why.
     pub error: String,
-    /// Whether it was left out because it would give privileges, and not because something failed.
+    /// The kind of reason.
     #[serde(skip)]
-    pub is_withheld: bool,
+    pub why: Why,
+}
+
+/// A kind of reason for which something is not made as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// Something failed.
+    Failed,
+    /// It would give privileges.
+    Withheld,
+    /// Its name was free by the plan, and somebody else has taken it since.
+    Taken,
 }
 
 fn shown<S: serde::Serializer>(path: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
@@ -97,8 +109,8 @@ impl Staging {
         if !staged::hold(root.as_fd()).at("lock", plan.target()).map_err(clean)? {
             return Err(clean(Error::TargetBusy { path: plan.target() }));
         }
-        if let Target::InPlace(path) = &plan.target {
-            staged::check_alone(store.layout(), plan.op, path).map_err(clean)?;
+        if plan.replaces() {
+            staged::check_alone(store.layout(), plan.op, &plan.target()).map_err(clean)?;
         }
         Ok(Staging { root: root.clone(), beside: None, created: None })
     }
@@ -222,19 +234,25 @@ impl Run<'_> {
 
     /// Notes that something could not be made as it was.
     pub fn skip(&self, folder: u32, name: &[u8], error: impl ToString) {
-        self.add_skipped(folder, name, error.to_string(), false);
+        self.add_skipped(folder, name, error.to_string(), Why::Failed);
     }
 
-    fn add_skipped(&self, folder: u32, name: &[u8], error: String, is_withheld: bool) {
+    fn add_skipped(&self, folder: u32, name: &[u8], error: String, why: Why) {
         let path = entry_path(&self.plan.folders, folder, name);
-        let skipped = Skipped { path, error, is_withheld };
+        let skipped = Skipped { path, error, why };
         self.skipped.lock().unwrap_or_else(PoisonError::into_inner).push(skipped);
     }
 
     /// Notes that an entry is not made, because it would give privileges.
     pub fn withhold_entry(&self, folder: u32, index: u32, name: &[u8], reason: &str) {
         self.not_made.lock().unwrap_or_else(PoisonError::into_inner).insert((folder, index));
-        self.add_skipped(folder, name, reason.to_owned(), true);
+        self.add_skipped(folder, name, reason.to_owned(), Why::Withheld);
+    }
+
+    /// Notes that an entry was built, and did not get its name because somebody else has it by now.
+    pub fn taken_entry(&self, folder: u32, index: u32, name: &[u8]) {
+        self.not_made.lock().unwrap_or_else(PoisonError::into_inner).insert((folder, index));
+        self.add_skipped(folder, name, "something else has taken its name meanwhile".to_owned(), Why::Taken);
     }
 
     /// Notes that an entry could not be made at all.
@@ -251,7 +269,7 @@ impl Run<'_> {
     /// Notes what of an entry's metadata could not be set, or was not because it would give privileges.
     pub fn note(&self, folder: u32, name: &[u8], wanted: &Meta, refused: &Refused) {
         for xattr in self.plan.options.withheld(wanted) {
-            self.add_skipped(folder, name, format!("attribute {}: it is not restored", name::display(xattr)), true);
+            self.add_skipped(folder, name, format!("attribute {}: it is not restored", name::display(xattr)), Why::Withheld);
         }
         if refused.owner {
             self.foreign.fetch_add(1, Ordering::Relaxed);
@@ -355,29 +373,55 @@ impl Run<'_> {
         let plan = self.plan;
         let mut counts = plan.summary.counts.clone();
         (counts.deleted, counts.metadata_changed) = (settled.deleted, settled.metadata);
-        let lost = self.not_made.lock().unwrap_or_else(PoisonError::into_inner);
-        if lost.is_empty() {
+        let lost = self.lost();
+        if lost.is_nothing() {
             return Ok(counts);
         }
-        let mut is_lost = vec![false; plan.folders.len()];
-        for (folder, line) in plan.folders.iter().enumerate().skip(1).filter(|(_, line)| line.is_new) {
-            is_lost[folder] = is_lost[line.parent as usize] || lost.contains(&(line.parent, line.index));
-            counts.folders_created -= u64::from(is_lost[folder] && line.wanted);
-        }
-        let is_lost = |folder: u32, index: u32| is_lost[folder as usize] || lost.contains(&(folder, index));
+        let gone = plan.folders.iter().zip(&lost.folders).filter(|(line, is_lost)| **is_lost && line.wanted);
+        counts.folders_created -= gone.count() as u64;
+        let is_lost = |folder: u32, index: u32| lost.has(folder, index);
         for item in plan.items.iter().filter(|item| item.action != Action::Meta && is_lost(item.folder, item.index)) {
             let node = plan.node(item.folder, item.index)?;
             if node.as_folder().is_none() && !plan.options.withholds(&node) {
                 counts.take(item.action, &node);
             }
         }
-        counts.linked -= plan.links.iter().filter(|link| is_lost(link.folder, link.index)).count() as u64;
+        let is_parted = |link: &&Link| is_lost(link.folder, link.index) || is_lost(link.from_folder, link.from_index);
+        counts.linked -= plan.links.iter().filter(is_parted).count() as u64;
         Ok(counts)
+    }
+
+    /// The entries that were not made, by now.
+    pub fn lost(&self) -> Lost {
+        let entries = self.not_made.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut folders = vec![false; self.plan.folders.len()];
+        for (folder, line) in self.plan.folders.iter().enumerate().skip(1).filter(|(_, line)| line.is_new) {
+            folders[folder] = folders[line.parent as usize] || entries.contains(&(line.parent, line.index));
+        }
+        Lost { entries, folders }
     }
 
     /// The folder's path from the target, for what is spared.
     pub fn inside(&self, folder: u32, name: &[u8]) -> Vec<u8> {
         name::join(&folder_path(&self.plan.folders, folder), name)
+    }
+}
+
+/// Entries that a restore could not make.
+pub struct Lost {
+    entries: HashSet<(u32, u32)>,
+    /// Of each folder, whether it is a new one that was not made, or is in one.
+    folders: Vec<bool>,
+}
+
+impl Lost {
+    fn is_nothing(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Whether an entry is among it, or is in a folder that is.
+    pub fn has(&self, folder: u32, index: u32) -> bool {
+        self.folders[folder as usize] || self.entries.contains(&(folder, index))
     }
 }
 

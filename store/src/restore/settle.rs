@@ -175,7 +175,7 @@ impl Run<'_> {
         match renamed {
             Err(Errno::EXIST | Errno::ISDIR | Errno::NOTDIR) => {
                 let _ = remove(fd.as_fd(), &temporary, b"", &Spared::default());
-                self.skip_entry(folder, index, name, "something else has taken its name meanwhile");
+                self.taken_entry(folder, index, name);
                 Ok(())
             }
             other => other.at("rename into place", self.path(folder, name)),

@@ -93,8 +93,8 @@ pub fn hold(folder: BorrowedFd<'_>) -> rustix::io::Result<bool> {
 pub fn check_alone(layout: &Layout, own: OpId, target: &Path) -> Result<()> {
     // A folder of pins that cannot be read keeps nobody from restoring.
     let others = pin::builders(&layout.pins()).unwrap_or_default();
-    for (op, leaves) in others.into_iter().filter(|(op, leaves)| *op != own && leaves.below) {
-        let Some(path) = leaves.folder() else { continue };
+    for (op, leaves) in others.into_iter().filter(|(op, _)| *op != own) {
+        let Some(path) = leaves.replaced() else { continue };
         let path = name::as_path(&path);
         if (path.starts_with(target) || target.starts_with(path)) && pin::is_held(&layout.pins(), op) {
             return Err(Error::TargetBusy { path: path.to_owned() });

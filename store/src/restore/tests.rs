@@ -316,7 +316,9 @@ fn sub_paths_are_restored_alone() {
     let report = place.restore(&checkpoint, &folder).unwrap();
     assert_eq!(fs::read(place.path("part/c/deep")).unwrap(), b"deep");
     assert_eq!(fs::read(place.path("part/joined")).unwrap(), b"small");
-    assert_eq!(report.links_outside, ["a/small", "z joined"]);
+    let outside = vec!["a/small".to_owned(), "z joined".to_owned()];
+    assert_eq!(report.links_outside, outside);
+    assert_eq!(report.parted, [Parted { names: vec!["a/b/joined".to_owned()], outside }]);
     let file = Options { subpath: b"a/small".to_vec(), ..Options::new(place.path("one")) };
     place.restore(&checkpoint, &file).unwrap();
     assert_eq!(fs::read(place.path("one")).unwrap(), b"small");
@@ -638,8 +640,8 @@ fn forged_sums_saturate() {
         assert_eq!(names, [b"a", b"b", b"c"]);
     }
     let links = crate::links::Links::new([vec![1, 2, u64::MAX]]);
-    let inside = std::collections::HashSet::from([1]);
-    join::outside(&test.store, &checkpoint, &links, &inside).unwrap();
+    let joined = join::Joined { positions: [1].into(), ..join::Joined::default() };
+    join::parted(&test.store, &checkpoint, &links, &joined).unwrap();
 }
 
 #[test]

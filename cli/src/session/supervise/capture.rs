@@ -133,6 +133,9 @@ fn checkpoint(
     if made.is_damaged() {
         say(format_args!("checkpoint {id} is damaged; `parhelia checkpoint verify {id}` says where"));
     }
+    for notice in made.notice.iter() {
+        say(format_args!("checkpoint {id}: {notice}"));
+    }
     for failure in made.failed() {
         say(format_args!("checkpoint {id}: {failure}"));
     }

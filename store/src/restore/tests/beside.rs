@@ -109,6 +109,79 @@ fn restores_in_place_above_and_below_each_other_wait_for_their_turn() {
     }
 }
 
+/// A checkpoint in which one file has a name in each of the folders `a`, `m` and `z`.
+fn joined(place: &Place) -> Checkpoint {
+    for name in ["a/x", "a/deep/y", "m/y", "z/y"] {
+        place.write(name, name);
+    }
+    for name in ["m/x", "z/x"] {
+        fs::hard_link(place.src("a/x"), place.src(name)).unwrap();
+    }
+    place.capture()
+}
+
+#[test]
+fn a_folder_that_is_restored_inside_meanwhile_costs_no_hard_link() {
+    let place = Place::new();
+    let checkpoint = joined(&place);
+    for part in ["a", "z"] {
+        let out = format!("out-{part}");
+        fs::create_dir(place.path(&out)).unwrap();
+        let whole = plan(&place.store, &checkpoint, &place.in_place(&out), &()).unwrap();
+        let beside = WhenBuilt::new(|| {
+            let inside = Options { subpath: part.into(), ..Options::new(place.path(&out).join(part)) };
+            place.restore(&checkpoint, &inside).unwrap();
+        });
+        let report = execute(&place.store, &checkpoint, whole, &beside).unwrap();
+        assert!(beside.0.lock().unwrap().is_none());
+        assert_eq!((report.skipped, report.counts.files_created + report.counts.linked > 0), (vec![], true));
+        place.assert_equal(&out, &checkpoint);
+        let inode = |name: &str| fs::metadata(place.path(&out).join(name)).unwrap().ino();
+        assert!(inode("a/x") == inode("m/x") && inode("m/x") == inode("z/x"), "{part}");
+    }
+}
+
+#[test]
+fn what_somebody_makes_meanwhile_is_kept_and_the_lost_hard_link_is_named() {
+    let place = Place::new();
+    let checkpoint = joined(&place);
+    fs::create_dir(place.path("out")).unwrap();
+    let whole = plan(&place.store, &checkpoint, &place.in_place("out"), &()).unwrap();
+    let beside = WhenBuilt::new(|| {
+        fs::create_dir(place.path("out/a")).unwrap();
+        fs::write(place.path("out/a/x"), "mine").unwrap();
+    });
+    let report = execute(&place.store, &checkpoint, whole, &beside).unwrap();
+    assert_eq!(fs::read(place.path("out/a/x")).unwrap(), b"mine");
+    let said: Vec<(&[u8], &str)> = report.skipped.iter().map(|skipped| (&*skipped.path, &*skipped.error)).collect();
+    let error = "something else has taken its name meanwhile; m/x is not joined to a/x; z/x is not joined to a/x";
+    assert_eq!(said, [(&b"a"[..], error)]);
+}
+
+#[test]
+fn one_file_in_place_and_a_folder_above_it_wait_for_their_turn() {
+    let place = Place::new();
+    let checkpoint = joined(&place);
+    place.restore(&checkpoint, &Options::new(place.path("out"))).unwrap();
+    let whole = Options { delete: false, ..place.in_place("out") };
+    let one = Options { subpath: b"a/x".to_vec(), in_place: true, ..Options::new(place.path("out/a")) };
+    for (first, second) in [(&whole, &one), (&one, &whole)] {
+        fs::write(place.path("out/a/x"), "changed").unwrap();
+        let begun = plan(&place.store, &checkpoint, first, &()).unwrap();
+        let beside = WhenBuilt::new(|| {
+            let refused = place.restore(&checkpoint, second);
+            assert!(matches!(refused, Err(Error::TargetBusy { .. })), "{refused:?}");
+        });
+        execute(&place.store, &checkpoint, begun, &beside).unwrap();
+        assert!(beside.0.lock().unwrap().is_none());
+    }
+    // Beside it, there is room for more.
+    let begun = plan(&place.store, &checkpoint, &one, &()).unwrap();
+    fs::write(place.path("out/a/x"), "changed").unwrap();
+    let beside = WhenBuilt::new(|| _ = place.restore(&checkpoint, &place.in_place("out/m")).unwrap());
+    execute(&place.store, &checkpoint, begun, &beside).unwrap();
+}
+
 #[test]
 fn a_target_that_is_moved_away_meanwhile_is_no_success() {
     let place = Place::new();

@@ -29,6 +29,7 @@ fn names_of_one_file_are_joined_in_a_part_of_a_checkpoint_too() {
     let part = Options { subpath: b"b".to_vec(), ..Options::new(place.path("part")) };
     let report = place.restore(&checkpoint, &part).unwrap();
     assert_eq!(report.links_outside, ["c/out"]);
+    assert_eq!(report.parted, [Parted { names: vec!["b/one".into(), "b/two".into()], outside: vec!["c/out".into()] }]);
     let part = |name: &str| place.path("part").join(name);
     for (name, content) in [("before", "b/before"), ("one", "one"), ("two", "one"), ("three", "three"), ("four", "three")] {
         assert_eq!(fs::read_to_string(part(name)).unwrap(), content, "{name}");
