@@ -2,6 +2,7 @@
 
 use std::{
     fs::{self, DirBuilder, File},
+    io,
     os::unix::fs::DirBuilderExt,
     path::Path,
 };
@@ -10,7 +11,16 @@ use crate::error::{Error, IoContext, Result};
 
 /// Syncs a folder, so that the names in it are durable.
 pub fn sync_folder(path: &Path) -> Result<()> {
+    #[cfg(test)]
+    syncs::note(path).at("sync folder", path)?;
     File::open(path).at("open folder", path)?.sync_all().at("sync folder", path)
+}
+
+/// Syncs the bytes of an open file; `action` and its path are for errors.
+pub(crate) fn sync_file(file: &File, action: &'static str, path: &Path) -> Result<()> {
+    #[cfg(test)]
+    syncs::note(path).at(action, path)?;
+    file.sync_data().at(action, path)
 }
 
 /// As [`sync_folder`], for a folder that is the user's: one that may not be listed, or lies where folders cannot be synced, is none to fail
@@ -33,7 +43,7 @@ pub fn sync_names(folder: &Path) -> Result<()> {
 /// copy is synced.
 pub fn move_durable(from: &Path, to: &Path) -> Result<()> {
     match fs::rename(from, to) {
-        Err(e) if e.kind() == std::io::ErrorKind::CrossesDevices && from.is_file() => copy_durable(from, to)?,
+        Err(e) if e.kind() == io::ErrorKind::CrossesDevices && from.is_file() => copy_durable(from, to)?,
         other => other.at("move aside", from)?,
     }
     [to, from].into_iter().filter_map(Path::parent).try_for_each(sync_names)
@@ -42,7 +52,7 @@ pub fn move_durable(from: &Path, to: &Path) -> Result<()> {
 fn copy_durable(from: &Path, to: &Path) -> Result<()> {
     let copied = (|| {
         fs::copy(from, to).at("copy", from)?;
-        File::open(to).at("open", to)?.sync_all().at("sync", to)?;
+        sync_file(&File::open(to).at("open", to)?, "sync", to)?;
         to.parent().map_or(Ok(()), sync_names)
     })();
     if copied.is_err() {
@@ -65,7 +75,7 @@ pub fn make_folder_durable(path: &Path) -> Result<()> {
     make_folder(path)?;
     match sync_folder(above) {
         // Who may not list the folder above cannot have made anything in it either.
-        Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::PermissionDenied => Ok(()),
+        Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => Ok(()),
         other => other,
     }
 }
@@ -73,27 +83,129 @@ pub fn make_folder_durable(path: &Path) -> Result<()> {
 /// Makes a folder that its owner alone may enter; that it exists already is fine.
 pub fn make_folder(path: &Path) -> Result<()> {
     match DirBuilder::new().mode(0o700).create(path) {
-        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
         other => other.at("create folder", path),
+    }
+}
+
+/// Syncs as unit tests see them: on the test's own thread, by the last part of the path.
+#[cfg(test)]
+pub(crate) mod syncs {
+    use std::{
+        cell::{Cell, RefCell},
+        io,
+        path::Path,
+    };
+
+    use rustix::io::Errno;
+
+    thread_local! {
+        static SEEN: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+        static FAILS: Cell<(usize, Errno)> = const { Cell::new((usize::MAX, Errno::IO)) };
+    }
+
+    /// Notes a sync, before it is made. An error is the sync's.
+    pub(crate) fn note(path: &Path) -> io::Result<()> {
+        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        let number = SEEN.with_borrow_mut(|seen| {
+            seen.push(name);
+            seen.len() - 1
+        });
+        let (fails, with) = FAILS.get();
+        if number == fails { Err(with.into()) } else { Ok(()) }
+    }
+
+    /// The result of some work, and what was synced by it, in order.
+    pub(crate) fn of<T>(work: impl FnOnce() -> T) -> (T, Vec<String>) {
+        failing(usize::MAX, Errno::IO, work)
+    }
+
+    /// The same, with the sync of this number failing, from 0.
+    pub(crate) fn failing<T>(number: usize, with: Errno, work: impl FnOnce() -> T) -> (T, Vec<String>) {
+        SEEN.take();
+        FAILS.set((number, with));
+        let done = work();
+        FAILS.set((usize::MAX, Errno::IO));
+        (done, SEEN.take())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use rustix::io::Errno;
+
     use super::*;
+
+    fn name(path: &Path) -> String {
+        path.file_name().unwrap().to_string_lossy().into_owned()
+    }
 
     #[test]
     fn a_file_is_moved_whole_also_to_another_filesystem() {
         let here = tempfile::tempdir().unwrap();
-        for elsewhere in [here.path(), Path::new("/dev/shm")] {
+        for (elsewhere, is_copied) in [(here.path(), false), (Path::new("/dev/shm"), true)] {
             let folder = tempfile::tempdir_in(elsewhere).unwrap();
             let (from, to) = (here.path().join("file"), folder.path().join("moved"));
             fs::write(&from, "content").unwrap();
-            move_durable(&from, &to).unwrap();
+            let names = [name(folder.path()), name(here.path())];
+            let copied = if is_copied { vec!["moved".to_owned(), names[0].clone()] } else { Vec::new() };
+            if is_copied {
+                let (failed, _) = syncs::failing(0, Errno::IO, || move_durable(&from, &to));
+                assert!(failed.is_err() && from.exists() && !to.exists());
+            }
+            let (moved, synced) = syncs::of(|| move_durable(&from, &to));
+            moved.unwrap();
+            assert_eq!(synced, [copied, names.to_vec()].concat());
             assert_eq!(fs::read(&to).unwrap(), b"content");
             assert!(!from.exists());
         }
+        // A folder does not go to another filesystem.
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        assert!(move_durable(folder.path(), &here.path().join("folder")).is_err());
         let nowhere = move_durable(&here.path().join("none"), &here.path().join("moved")).unwrap_err();
         assert!(nowhere.to_string().contains("none"), "{nowhere}");
+    }
+
+    #[test]
+    fn a_sync_fails_unless_the_folder_is_one_that_cannot_be_synced() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(syncs::of(|| sync_names(dir.path()).unwrap()).1, [name(dir.path())]);
+        assert_eq!(syncs::of(|| sync_names(Path::new("")).unwrap()).1, ["."]);
+        for with in [Errno::ACCESS, Errno::INVAL, Errno::OPNOTSUPP, Errno::NOSYS] {
+            assert!(syncs::failing(0, with, || sync_names(dir.path())).0.is_ok(), "{with}");
+            assert!(syncs::failing(0, with, || sync_folder(dir.path())).0.is_err(), "{with}");
+        }
+        for with in [Errno::IO, Errno::NOSPC] {
+            assert!(syncs::failing(0, with, || sync_names(dir.path())).0.is_err(), "{with}");
+        }
+        assert!(sync_names(&dir.path().join("none")).is_err());
+    }
+
+    #[test]
+    fn a_folder_is_made_with_those_above_it_and_their_names_are_synced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a/b/c");
+        let (made, synced) = syncs::of(|| make_folder_durable(&path));
+        made.unwrap();
+        assert!(path.is_dir());
+        assert_eq!(synced, [&*name(dir.path()), "a", "b"]);
+        // One that exists may not have been synced by whoever made it.
+        assert_eq!(syncs::of(|| make_folder_durable(&path).unwrap()).1, ["b"]);
+        assert!(syncs::failing(0, Errno::IO, || make_folder_durable(&path)).0.is_err());
+        assert!(syncs::failing(0, Errno::ACCESS, || make_folder_durable(&path)).0.is_ok());
+        make_folder_durable(Path::new("/")).unwrap();
+    }
+
+    #[test]
+    fn a_folder_is_its_owners_and_never_a_file() {
+        use std::os::unix::fs::MetadataExt;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        make_folder(&path).unwrap();
+        assert_eq!(path.metadata().unwrap().mode() & 0o7777, 0o700);
+        make_folder(&path).unwrap();
+        fs::write(path.join("file"), "x").unwrap();
+        assert!(make_folder(&path.join("file")).is_err());
+        assert!(make_folder(&path.join("not/there")).is_err());
     }
 }

@@ -271,14 +271,22 @@ impl Folder {
         let temporary = format!("{}.{}.tmp", name.to_string_lossy(), OpId::generate());
         let temporary = OsStr::new(&temporary);
         let mut file = self.make(temporary)?;
-        let written = io::Write::write_all(&mut file, bytes).and_then(|()| file.sync_all()).and_then(|()| match is_new {
+        let sync = |file: &File| {
+            #[cfg(test)]
+            crate::disk::syncs::note(Path::new(name))?;
+            file.sync_all()
+        };
+        let written = io::Write::write_all(&mut file, bytes).and_then(|()| sync(&file)).and_then(|()| match is_new {
             true => self.rename_new(temporary, name),
             false => Ok(rustix::fs::renameat(&self.fd, temporary, &self.fd, name)?),
         });
         if written.is_err() {
             let _ = rustix::fs::unlinkat(&self.fd, temporary, AtFlags::empty());
         }
-        written.and_then(|()| Ok(rustix::fs::fsync(self.listable()?)?))
+        written?;
+        #[cfg(test)]
+        crate::disk::syncs::note(Path::new("."))?;
+        Ok(rustix::fs::fsync(self.listable()?)?)
     }
 
     fn rename_new(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {

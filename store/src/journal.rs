@@ -463,7 +463,7 @@ impl Journal {
     fn sync_segment(&self, first: u64) -> Result<()> {
         let path = self.segment_path(first);
         let file = files::open(&path, How::Write).at("open journal", &path)?;
-        file.sync_data().at("sync journal", &path)
+        disk::sync_file(&file, "sync journal", &path)
     }
 
     /// Opens the last segment to append to it, if it ends where it was read to.
@@ -519,7 +519,7 @@ impl Journal {
                     file.write_all_at(&[0], at.offset).at("append to journal", &path)?;
                 }
                 // Whoever wrote its last record may have died before that was on the medium; the new segment is chained behind it.
-                file.sync_data().at("sync journal", &path)?;
+                disk::sync_file(&file, "sync journal", &path)?;
             }
             self.begin_segment(first, &bytes)?;
             at = Position { segment: first, offset: bytes.len() as u64, sequence: at.sequence, hash: hex(&hash) };
@@ -539,12 +539,12 @@ impl Journal {
         if self.hint() != Some(end.end.sequence) {
             // Whoever wrote the last record may have died before that, or the segment's name, was on the medium. Only one append at a time
             // may be lost by a power cut: what tells a torn one from damage depends on it.
-            file.sync_data().at("sync journal", &path)?;
+            disk::sync_file(&file, "sync journal", &path)?;
             disk::sync_folder(&self.folder)?;
         }
         let written = file.write_all_at(frames, offset).at("append to journal", &path);
         let is_visible = written.is_ok();
-        written.and_then(|()| file.sync_data().at("sync journal", &path)).inspect_err(|_| {
+        written.and_then(|()| disk::sync_file(&file, "sync journal", &path)).inspect_err(|_| {
             // What could not be synced may be read now and be gone later: the next append must not be chained behind it.
             let _ = file.set_len(offset);
             if is_visible {
@@ -552,7 +552,7 @@ impl Journal {
                 // record has that one begin a segment.
                 let _ = file.write_all_at(&[0], offset);
             }
-            let _ = file.sync_data();
+            let _ = disk::sync_file(&file, "sync journal", &path);
         })
     }
 

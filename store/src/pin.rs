@@ -154,7 +154,7 @@ impl Pin {
     pub fn leaves(&mut self, leaves: Leaves) -> Result<()> {
         self.text.leaves = Some(leaves);
         self.write()?;
-        self.file.sync_data().at("sync pin", &self.path)?;
+        disk::sync_file(&self.file, "sync pin", &self.path)?;
         self.path.parent().map_or(Ok(()), disk::sync_folder)
     }
 
@@ -333,6 +333,7 @@ pub fn remove_dead(folder: &Path, op: OpId) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::syncs;
     use crate::testing::{TestStore, collect, content_of, files};
 
     #[test]
@@ -387,6 +388,62 @@ mod tests {
         drop(pin);
         assert_eq!(list(dir.path()).unwrap().len(), 1);
         assert!(!is_held(dir.path(), op) && seize(dir.path(), op).unwrap().is_none());
+    }
+
+    #[test]
+    fn where_something_is_built_is_on_the_medium_before_anything_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut pin = Pin::take(dir.path(), true, "test").unwrap();
+        let folder = dir.path().file_name().unwrap().to_str().unwrap();
+        let leaves =
+            Leaves::new(b"/out", true).and_mounts([b"a".to_vec()].into_iter()).and_opened([(b"b".to_vec(), 0o500)].into_iter());
+        let (said, synced) = syncs::of(|| pin.leaves(leaves.clone()));
+        said.unwrap();
+        assert_eq!(synced, [&*format!("{}.pin", pin.op), folder]);
+        for number in [0, 1] {
+            assert!(syncs::failing(number, rustix::io::Errno::IO, || pin.leaves(leaves.clone())).0.is_err());
+        }
+        assert_eq!(builders(dir.path()).unwrap(), [(pin.op, leaves.clone())]);
+        assert_eq!(leaves.folder().unwrap(), b"/out");
+        assert_eq!(leaves.mounts().collect::<Vec<_>>(), [b"a"]);
+        assert_eq!(leaves.opened().collect::<Vec<_>>(), [(b"b".to_vec(), 0o500)]);
+        // What does not decode leads nowhere.
+        for broken in ["0", "0g", "é0"] {
+            assert_eq!(Leaves { folder: broken.into(), ..leaves.clone() }.folder(), None);
+        }
+    }
+
+    #[test]
+    fn a_text_that_gets_shorter_leaves_nothing_of_the_longer_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut pin = Pin::take(dir.path(), false, "test").unwrap();
+        let checkpoints: Vec<Ulid> = (0..3).map(|_| Ulid::generate()).collect();
+        pin.add(checkpoints.clone()).unwrap();
+        pin.leaves(Leaves::new(&[b'x'; 100], false)).unwrap();
+        pin.leaves(Leaves::new(b"x", false)).unwrap();
+        // What is pinned already is not pinned twice.
+        pin.add([checkpoints[1]]).unwrap();
+        let found = list(dir.path()).unwrap();
+        assert_eq!((&found[0].text, found[0].alive), (&pin.text, true));
+        assert_eq!(found[0].text.checkpoints, checkpoints);
+        // The text of a pin that is just being made is not whole yet.
+        fs::write(&pin.path, "").unwrap();
+        assert!(list(dir.path()).unwrap()[0].text.writer);
+        assert!(builders(dir.path()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_is_left_on_purpose_is_there_and_dead() {
+        let dir = tempfile::tempdir().unwrap();
+        let pin = Pin::take(dir.path(), true, "test").unwrap();
+        let op = pin.op;
+        assert!(exists(dir.path(), op) && live_ops(&list(dir.path()).unwrap()).contains(&op));
+        pin.leave();
+        assert!(exists(dir.path(), op) && !is_held(dir.path(), op));
+        assert!(live_ops(&list(dir.path()).unwrap()).is_empty());
+        remove_dead(dir.path(), op).unwrap();
+        assert!(!exists(dir.path(), op));
+        remove_dead(dir.path(), op).unwrap();
     }
 
     #[test]

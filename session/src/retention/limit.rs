@@ -94,7 +94,7 @@ pub(super) fn keep_to(
 }
 
 /// By how many bytes a store is larger than it may be.
-fn over(bytes: u64, limit: u64) -> Option<u64> {
+pub(super) fn over(bytes: u64, limit: u64) -> Option<u64> {
     bytes.checked_sub(limit).filter(|excess| *excess > 0)
 }
 

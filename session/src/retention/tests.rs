@@ -1,3 +1,6 @@
+mod foretold;
+mod removal;
+
 use std::{collections::HashSet, fs, path::PathBuf, time::Duration};
 
 use parhelia_store::{
@@ -64,6 +67,10 @@ fn kept(policy: &Policy, checkpoints: &[Checkpoint], minute: i64) -> Vec<Option<
 
 fn none_kept_by_number() -> Policy {
     Policy { keep_last: 0, ..Policy::default() }
+}
+
+fn none_kept_by_any_rule() -> Policy {
+    Policy { only_kept: true, all_hours: 0, hourly_hours: 0, ..none_kept_by_number() }
 }
 
 #[test]

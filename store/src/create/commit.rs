@@ -154,7 +154,8 @@ fn sync(store: &Store, packs: Vec<Finished>, adopted: &[PackInfo]) -> Result<Vec
     let layout = store.layout();
     for info in adopted {
         let path = layout.pack(info.id);
-        let synced = files::open(&path, How::Read).and_then(|file| file.sync_data()).at("sync pack", &path);
+        let synced =
+            files::open(&path, How::Read).at("open pack", &path).and_then(|file| disk::sync_file(&file, "sync pack", &path));
         synced.inspect_err(|_| remove(layout, [info]))?;
     }
     let synced = packs.into_iter().map(Finished::synced).collect::<Result<Vec<_>>>()?;

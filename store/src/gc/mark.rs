@@ -198,3 +198,24 @@ pub(crate) fn read_recipe_root(bytes: &[u8]) -> Result<(BlobId, recipe::Node), M
     let blob = BlobId(*bytes.first_chunk().ok_or(Malformed("recipe"))?);
     Ok((blob, recipe::decode_root(blob, bytes)?))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_keeps_its_first_home_and_what_is_noted_once() {
+        let mut mark = Mark(NOWHERE);
+        assert_eq!((mark.home(), mark.is_seen()), (None, false));
+        mark.set_home(3);
+        mark.set_home(4);
+        assert_eq!(mark.home(), Some(3));
+        assert_eq!((mark.see(), mark.is_seen(), mark.see()), (true, true, false));
+        assert_eq!((mark.copy(), mark.copy()), (true, false));
+        assert_eq!((mark.home(), mark.is_seen()), (Some(3), true));
+        let mut other = Mark(NOWHERE);
+        assert!(other.copy() && !other.is_seen() && other.see() && !other.copy());
+        other.set_home(0);
+        assert_eq!(other.home(), Some(0));
+    }
+}

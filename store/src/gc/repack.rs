@@ -60,7 +60,8 @@ impl<'n> NewPacks<'n> {
     /// Syncs what was written.
     pub(crate) fn sync(&mut self) -> Result<()> {
         for (info, file) in &self.finished {
-            file.sync_all().at("sync pack", self.layout.pack(info.id))?;
+            let path = self.layout.pack(info.id);
+            disk::sync_file(file, "sync pack", &path)?;
         }
         if self.finished.is_empty() { Ok(()) } else { disk::sync_folder(&self.layout.packs()) }
     }

@@ -1,4 +1,5 @@
 mod lost;
+mod published;
 mod reached;
 
 use std::collections::{BTreeMap, HashSet};

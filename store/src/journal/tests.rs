@@ -1,3 +1,5 @@
+mod synced;
+
 use super::*;
 
 fn event(n: u32) -> Entry {

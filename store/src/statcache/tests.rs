@@ -148,3 +148,64 @@ fn an_entry_looks_as_it_did_only_while_nothing_of_it_is_another() {
     assert!(!set_back.is_unchanged(&cached(&stat), &stat));
     assert!(!Trust { is_aged: false, ..trust }.has_settled(&cached(&stat), &stat));
 }
+
+#[test]
+fn a_cache_is_written_anew_once_more_than_half_of_it_is_out_of_use() {
+    let dir = tempfile::tempdir().unwrap();
+    let layout = Layout { root: dir.path().to_owned() };
+    fs::create_dir(layout.cache()).unwrap();
+    let workspace = Path::new("/invented/workspace");
+    let mut writer = Writer::create(&layout, workspace, None).unwrap();
+    let (first, root) = (writer.append(&section(&["a"], 0)).unwrap(), writer.append(&section(&["b", "c"], 0)).unwrap());
+    assert_eq!(first, 8);
+    let used = writer.end - 8;
+    writer.finish(root, Ulid::generate(), TreeId([1; 32]), &Clock::now(), 5).unwrap();
+    let mut cache = StatCache::open(&layout, workspace).unwrap();
+    assert_eq!((cache.trailer.used_bytes, cache.end), (used, used + 8));
+    // Of an update, what was in use before counts on, unless more was written.
+    for names in [&["a"][..], &["a", "b", "c", "d", "e", "f", "g"][..]] {
+        let mut writer = Writer::create(&layout, workspace, Some(&cache)).unwrap();
+        let root = writer.append(&section(names, 0)).unwrap();
+        let appended = writer.end - cache.end;
+        writer.finish(root, Ulid::generate(), TreeId([1; 32]), &Clock::now(), 5).unwrap();
+        assert_eq!(StatCache::open(&layout, workspace).unwrap().trailer.used_bytes, used.max(appended));
+    }
+    cache.trailer.used_bytes = 1000;
+    for (end, keeps_old) in [(2000 + (1 << 20), true), (2001 + (1 << 20), false)] {
+        cache.end = end;
+        let writer = Writer::create(&layout, workspace, Some(&cache)).unwrap();
+        assert_eq!((writer.keeps_old, writer.end == end), (keeps_old, keeps_old));
+        let temporary = writer.temporary.clone();
+        assert!(temporary.exists());
+        drop(writer);
+        assert!(!temporary.exists());
+    }
+}
+
+#[test]
+fn a_cache_is_believed_as_far_as_the_clocks_agree() {
+    let dir = tempfile::tempdir().unwrap();
+    let layout = Layout { root: dir.path().to_owned() };
+    fs::create_dir(layout.cache()).unwrap();
+    let workspace = Path::new("/invented/workspace");
+    let mut writer = Writer::create(&layout, workspace, None).unwrap();
+    let root = writer.append(&section(&["a"], 0)).unwrap();
+    let written = Clock { time: Time { secs: 1_000_000, nanos: 0 }, up_nanos: 50_000_000_000, boot: [1; 16] };
+    writer.finish(root, Ulid::generate(), TreeId([1; 32]), &written, 5).unwrap();
+    let cache = StatCache::open(&layout, workspace).unwrap();
+    assert_eq!(cache.trailer.written, written);
+    let now = |secs: i64, nanos: u64| Clock {
+        time: Time { secs: written.time.secs + secs, nanos: 0 },
+        up_nanos: written.up_nanos + nanos,
+        ..written
+    };
+    let trust = Trust::new(Some(&cache), &now(3, 3_000_000_000));
+    assert_eq!((trust.is_limited(), trust.is_aged), (false, true));
+    let trust = Trust::new(Some(&cache), &now(3, 2_999_999_999));
+    assert_eq!((trust.is_limited(), trust.is_aged), (false, false));
+    // The clock was set back by an hour meanwhile.
+    let trust = Trust::new(Some(&cache), &now(-3590, 10_000_000_000));
+    assert_eq!((trust.is_limited(), trust.is_aged), (true, true));
+    let none = Trust::new(None, &now(0, 0));
+    assert_eq!((none.is_limited(), none.is_aged), (false, false));
+}

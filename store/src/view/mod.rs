@@ -498,19 +498,4 @@ fn skip_damaged(scanned: Result<()>) -> Result<()> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use std::cell::Cell;
-
-    thread_local! {
-        /// Whether this thread is told the lengths of the journal's files from a cache, as a network filesystem may do.
-        pub(super) static LENGTHS_ARE_CACHED: Cell<bool> = const { Cell::new(false) };
-    }
-
-    /// Does something on this thread while no file seems to grow.
-    pub(crate) fn with_cached_lengths<T>(work: impl FnOnce() -> T) -> T {
-        LENGTHS_ARE_CACHED.set(true);
-        let done = work();
-        LENGTHS_ARE_CACHED.set(false);
-        done
-    }
-}
+pub(crate) mod tests;

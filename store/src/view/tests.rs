@@ -1,0 +1,172 @@
+use std::cell::Cell;
+
+use super::*;
+use crate::{
+    OpenOptions, Store,
+    event::{Actor, NewEvent, kind},
+    gc,
+    journal::Entry,
+    pack::PackInfo,
+    testing::{TestStore, files},
+};
+
+thread_local! {
+    /// Whether this thread is told the lengths of the journal's files from a cache, as a network filesystem may do.
+    pub(super) static LENGTHS_ARE_CACHED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Does something on this thread while no file seems to grow.
+pub(crate) fn with_cached_lengths<T>(work: impl FnOnce() -> T) -> T {
+    LENGTHS_ARE_CACHED.set(true);
+    let done = work();
+    LENGTHS_ARE_CACHED.set(false);
+    done
+}
+
+fn ids<T>(found: impl IntoIterator<Item = T>, id: impl Fn(T) -> Ulid) -> Vec<Ulid> {
+    found.into_iter().map(id).collect()
+}
+
+#[test]
+fn every_question_has_one_answer_however_much_the_index_has_taken_in() {
+    let test = TestStore::new();
+    let commit = |session: &str, seed| test.commit(test.draft(session, &files(seed, 6))).unwrap();
+    let append = |event: NewEvent| test.store.append_events(&[event], &()).unwrap();
+    let event = |kind: &str, subject: String| NewEvent::new(kind, subject, Actor { user: None, via: "test".into() });
+    let (a, b, c) = (commit("one", 1), commit("one", 2), commit("two", 3));
+    append(event(kind::RUN_STARTED, "run".into()).with("session", "one"));
+    append(event(kind::CHECKPOINT_TAGGED, b.to_string()).with("tag", "stable"));
+    // All in the tail, some in RocksDB, all in it, and none of it of use.
+    let expect = |wanted: &[Ulid], of_one: &[Ulid], gone: &[Ulid]| {
+        let none = Store::open_without_index(test.store.path(), &OpenOptions::default()).unwrap();
+        for view in [test.store.refresh().unwrap(), test.open().view(), none.view()] {
+            assert_eq!(ids(view.checkpoints().unwrap(), |c| c.record.id), wanted);
+            assert_eq!(ids(view.outlines().unwrap(), |outline| outline.id), wanted);
+            let back = wanted.iter().rev().copied().collect::<Vec<_>>();
+            assert_eq!(ids(view.newest_first().unwrap(), |c| c.unwrap().record.id), back);
+            assert_eq!(view.oldest_of("one").unwrap().map(|c| c.record.id), of_one.first().copied());
+            assert_eq!(view.oldest_of("two").unwrap().map(|c| c.record.id), Some(c));
+            assert!(view.oldest_of("three").unwrap().is_none());
+            assert_eq!(view.head("one").unwrap().map(|c| c.record.id), of_one.last().copied());
+            assert!(view.head("three").unwrap().is_none());
+            wanted.iter().for_each(|id| assert_eq!(view.checkpoint(*id).unwrap().unwrap().record.id, *id));
+            gone.iter().for_each(|id| assert!(view.checkpoint(*id).unwrap().is_none()));
+            assert_eq!(view.sessions().unwrap().into_iter().map(|s| s.id).collect::<Vec<_>>(), ["one", "two"]);
+            assert_eq!((view.session_id("one").unwrap().as_str(), view.session_id("three").is_err()), ("one", true));
+            assert_eq!(view.runs().unwrap().into_keys().collect::<Vec<_>>(), ["run"]);
+            assert_eq!(view.run("run").unwrap().unwrap().session, "one");
+            assert_eq!(view.all_marks().unwrap().get(&b), Some(&view.marks(b).unwrap()));
+            let mut keys = Vec::new();
+            view.each_object(|key, at| {
+                assert_eq!(view.locate_key(&key).unwrap(), Some(at));
+                keys.push(key);
+                Ok(())
+            })
+            .unwrap();
+            keys.sort_unstable();
+            assert_eq!(view.object_keys().unwrap(), keys);
+            assert!(!keys.is_empty());
+            if view.tail_records() as u64 == view.end().sequence {
+                assert_eq!(view.objects_estimate().unwrap(), keys.len() as u64);
+            }
+            assert!(!view.lacks_records() && view.torn_bytes() == 0 && !view.is_stale().unwrap());
+        }
+    };
+    expect(&[a, b, c], &[a, b], &[]);
+    test.store.absorb().unwrap();
+    expect(&[a, b, c], &[a, b], &[]);
+    let d = commit("one", 4);
+    expect(&[a, b, c, d], &[a, b, d], &[]);
+    [a, d].into_iter().for_each(|id| test.delete(id));
+    expect(&[b, c], &[b], &[a, d]);
+    gc::run(&test.store, &gc::GcOptions::default(), &()).unwrap();
+    expect(&[b, c], &[b], &[a, d]);
+    test.store.absorb().unwrap();
+    expect(&[b, c], &[b], &[a, d]);
+    assert_eq!(test.store.view().tail_records(), 0);
+}
+
+#[test]
+fn a_session_is_named_by_its_id_or_by_a_name_that_it_alone_has() {
+    let test = TestStore::new();
+    let made = |id: &str, name: &str| {
+        let event = NewEvent::new(kind::SESSION_CREATED, id, Actor { user: None, via: "test".into() });
+        test.store.append_events(&[event.with("name", name)], &()).unwrap();
+    };
+    made("s1", "first");
+    made("s2", "both");
+    made("s3", "both");
+    made("s4", "s1");
+    let view = test.store.refresh().unwrap();
+    let named = |name: &str| view.session_named(name).map(|session| session.id);
+    assert_eq!((named("s1").unwrap(), named("first").unwrap(), named("s3").unwrap()), ("s1".into(), "s1".into(), "s3".into()));
+    assert!(matches!(named("both"), Err(Error::Ambiguous { candidates, .. }) if candidates == ["s2", "s3"]));
+    assert!(matches!(named("none"), Err(Error::NoSession { session }) if session == "none"));
+}
+
+#[test]
+fn a_long_tail_and_a_heavy_one_are_taken_in() {
+    let test = TestStore::new();
+    test.store.absorb().unwrap();
+    let append = |entries: &[Entry]| {
+        let lock = test.store.lock(&()).unwrap();
+        test.store.append(&lock, entries).unwrap();
+    };
+    let opened = |with_index: bool| match with_index {
+        true => Store::open_with_index(test.store.path(), &OpenOptions::default()).unwrap().view(),
+        false => Store::open_without_index(test.store.path(), &OpenOptions::default()).unwrap().view(),
+    };
+    let nothing = Entry::Dropped { packs: Vec::new() };
+    for (records, wants, is_long) in
+        [(TAIL_RECORDS - 1, false, false), (1, true, false), (TAIL_RECORDS - 1, true, false), (1, true, true)]
+    {
+        append(&vec![nothing.clone(); records]);
+        let view = opened(true);
+        assert_eq!((view.wants_absorbing(), view.has_long_tail()), (wants, is_long), "{}", view.tail_records());
+        // Without RocksDB, everything is the tail.
+        assert!(!opened(false).has_long_tail());
+    }
+    assert!(Store::open_without_index(test.store.path(), &OpenOptions::default()).unwrap().view().wants_absorbing());
+    test.store.absorb().unwrap();
+    assert!(!opened(true).wants_absorbing());
+    for (bytes, wants) in [(TAIL_BYTES - 1, false), (1, true)] {
+        let op = OpId::generate();
+        let pack = PackInfo { id: PackId::new(op, 0), bytes, digest: String::new() };
+        append(&[Entry::Condemn { op, added: vec![pack], condemned: Vec::new(), waits_for: Vec::new() }]);
+        assert_eq!(opened(true).wants_absorbing(), wants);
+    }
+}
+
+#[test]
+fn packs_that_are_condemned_dropped_or_unknown_are_lost() {
+    let test = TestStore::new();
+    let (a, b) = (test.checkpoint(&files(1, 6)), test.checkpoint(&files(2, 6)));
+    let packs: HashSet<PackId> = test.store.view().packs().unwrap().into_keys().collect();
+    assert_eq!((packs.len(), test.store.view().lost(&packs).unwrap().len()), (2, 0));
+    assert!(test.store.view().lost(&HashSet::new()).unwrap().is_empty());
+    let unknown = PackId::new(OpId::generate(), 0);
+    assert_eq!(test.store.view().lost(&[unknown].into()).unwrap(), [unknown]);
+    // A writer keeps the bytes of what is condemned now.
+    let writer = test.another();
+    let draft = writer.draft("test", &files(3, 6));
+    let options = gc::GcOptions { repack_below_percent: 70, consolidate: false };
+    test.delete(a);
+    gc::run(&test.store, &options, &()).unwrap();
+    for _ in 0..2 {
+        let view = test.store.refresh().unwrap();
+        let condemned: Vec<PackId> =
+            view.packs().unwrap().into_iter().filter(|(_, state)| state.condemned.is_some()).map(|(id, _)| id).collect();
+        assert_eq!((condemned.len(), view.lost(&packs).unwrap()), (1, condemned.clone()));
+        assert_eq!(view.packs().unwrap()[&condemned[0]].condemned, Some(vec![draft.pin.op]));
+        test.store.absorb().unwrap();
+    }
+    drop(draft);
+    gc::run(&test.store, &options, &()).unwrap();
+    for _ in 0..2 {
+        let view = test.store.refresh().unwrap();
+        // The other one, and what was copied.
+        assert_eq!((view.packs().unwrap().len(), view.lost(&packs).unwrap().len()), (2, 1));
+        test.store.absorb().unwrap();
+    }
+    assert_eq!(test.ids(), [b]);
+}
