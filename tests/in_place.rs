@@ -127,13 +127,14 @@ fn a_whole_restore_beside_one_of_a_folder_inside_loses_no_hard_link() {
     }
     let id = s.create("s", &work);
     for round in 0..12 {
-        let out = s.path("out");
+        let (out, part) = (s.path("out"), ["a", "b"][round / 2 % 2]);
         fs::create_dir(&out).unwrap();
         // Not empty, so that it is changed and not replaced.
         fs::write(out.join("mine"), "mine").unwrap();
         let whole = ["checkpoint", "restore", &id, "--quiet", "--in-place", "--to", &text(&out)].map(str::to_owned).to_vec();
-        let inside =
-            ["checkpoint", "restore", &format!("{id}:a"), "--quiet", "--to", &text(&out.join("a"))].map(str::to_owned).to_vec();
+        let inside = ["checkpoint", "restore", &format!("{id}:{part}"), "--quiet", "--to", &text(&out.join(part))]
+            .map(str::to_owned)
+            .to_vec();
         // Each is the first at times.
         let (first, second) = if round % 2 == 0 { (&whole, &inside) } else { (&inside, &whole) };
         let mut first_of_two = s.command(first).stderr(Stdio::null()).spawn().unwrap();

@@ -82,8 +82,11 @@ pub fn next(
 ) -> Option<Plan> {
     // What stands in the way of it was said by the first try.
     let plan = plan(store, checkpoint, options, progress).ok()?;
+    // Nothing is lost of a file that is joined to one like it.
+    let same = plan.links.iter().filter(|link| link.is_same).map(|link| path(&plan, link.folder, link.index));
+    let same = same.collect::<Result<HashSet<_>>>().ok()?;
     let mut overwrites = false;
-    plan.each_overwritten(&mut |path| overwrites |= !own.contains(path)).ok()?;
+    plan.each_overwritten(&mut |path| overwrites |= !own.contains(path) && !same.contains(path)).ok()?;
     (!overwrites).then_some(plan)
 }
 

@@ -29,6 +29,8 @@ pub struct Link {
     pub index: u32,
     /// Whether there is something of that name.
     pub action: Action,
+    /// True if what is there has the same content and metadata, and only is another file.
+    pub is_same: bool,
 }
 
 /// What joining came to.
@@ -88,6 +90,7 @@ pub fn join(store: &Store, found: &mut Found, cache: Option<&StatCache>) -> Resu
                 folder: member.folder,
                 index: member.index,
                 action,
+                is_same: member.ino != 0 && member.action.is_none(),
             });
         }
     }
