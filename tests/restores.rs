@@ -158,7 +158,8 @@ fn a_killed_restore_of_an_ordinary_user_leaves_no_folder_open_and_nothing_behind
             let store = text(&place.join("store"));
             let to = text(&place.join(if is_fresh { "out" } else { "work" }));
             let mut arguments = vec!["checkpoint", "restore", &first, "--quiet", "--store", &store, "--to", &to];
-            arguments.extend(if is_fresh { &[][..] } else { &["--in-place", "--delete"] });
+            // `create` makes the folder around it a session's.
+            arguments.extend(if is_fresh { &[][..] } else { &["--in-place", "--delete", "--other-folder"] });
             let calls: &[Call] = if is_fresh { &[Call::Sync] } else { Trap::CHANGES };
             recorder.arm(Trap::new(calls, at, Fault::Kill));
             user.run(&arguments);
