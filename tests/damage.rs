@@ -295,9 +295,14 @@ fn what_is_lost_of_a_conversation_comes_back_with_the_next_create() {
         fs::write(&transcript, &bytes[..end]).unwrap();
         ids.push(checkpoint());
     }
-    for id in &ids {
+    for id in &ids[1..] {
         s.expect(0, &["checkpoint", "verify", id, "--deep", "--quiet"]);
     }
+    // The chunk with which the first one ended is a part of a longer one by now.
+    s.expect(12, &["checkpoint", "verify", &ids[0], "--deep", "--quiet"]);
+    fs::write(&transcript, &bytes[..500_000]).unwrap();
+    checkpoint();
+    s.expect(0, &["checkpoint", "verify", &ids[0], "--deep", "--quiet"]);
     s.expect(0, &["gc", "--quiet"]);
     s.expect(0, &["check", "--read-data", "--quiet"]);
 }
@@ -328,8 +333,11 @@ fn of_a_file_with_a_lost_chunk_the_rest_can_be_read_and_another_copy_of_it_compl
     assert_eq!(found, bytes[600_000..]);
     assert!(reader.read_range(499_000..500_000, |_| Ok(())).is_err());
     s.expect(12, &["gc", "--quiet"]);
-    // The same content, in a folder that was never captured, where nothing tells that it was cut there.
+    // The same contents, in a folder that was never captured.
     write(&s.path("elsewhere/copy"), &bytes).unwrap();
+    ids.push(s.create("other", &s.path("elsewhere")));
+    s.expect(0, &["checkpoint", "verify", &ids[1], "--deep", "--quiet"]);
+    write(&s.path("elsewhere/earlier"), &bytes[..500_000]).unwrap();
     ids.push(s.create("other", &s.path("elsewhere")));
     for id in &ids {
         s.expect(0, &["checkpoint", "verify", id, "--deep", "--quiet"]);

@@ -175,6 +175,34 @@ impl std::fmt::Debug for Store {
     }
 }
 
+/// What one read may take, of blocks that build on each other: more than writers make, and little enough for packs that somebody forged.
+#[derive(Default)]
+struct Budget {
+    /// Blocks in a row that wait for their bases.
+    depth: u32,
+    /// Blocks that were read.
+    reads: u32,
+    /// Bytes that are held meanwhile.
+    held_bytes: usize,
+}
+
+/// Our own blocks build on at most 25 others, and after repacking on those that their bases were copied to.
+const READS_MAX: u32 = 4096;
+const HELD_BYTES_MAX: usize = 256 << 20;
+
+impl Budget {
+    /// Whether one more base may be read; if not, why.
+    fn check(&self) -> std::result::Result<(), &'static str> {
+        if self.depth > DEPTH_READ_MAX {
+            return Err("too many blocks build on each other");
+        }
+        match self.reads < READS_MAX && self.held_bytes < HELD_BYTES_MAX {
+            true => Ok(()),
+            false => Err("too much has to be read for it"),
+        }
+    }
+}
+
 /// Open packs at a time.
 const PACK_FILES_MAX: NonZeroUsize = NonZeroUsize::new(48).expect("not zero");
 
@@ -371,16 +399,20 @@ impl Store {
 
     /// The same, for whoever may or may not come back to it.
     pub fn block_for(&self, location: Location, reuse: Reuse) -> Result<Arc<Block>> {
-        self.block_within(location, reuse, DEPTH_READ_MAX)
+        self.block_within(location, reuse, &mut Budget::default())
     }
 
-    /// The same, of a block on which others build, at most `depth_max` in a row.
-    fn block_within(&self, location: Location, reuse: Reuse, depth_max: u32) -> Result<Arc<Block>> {
-        let block = match self.blocks.get(location, reuse, || self.pack(location.pack)?.read_block(location))? {
+    /// The same, of a block on which others may build.
+    fn block_within(&self, location: Location, reuse: Reuse, budget: &mut Budget) -> Result<Arc<Block>> {
+        let got = self.blocks.get(location, reuse, || {
+            budget.reads += 1;
+            self.pack(location.pack)?.read_block(location)
+        });
+        let block = match got? {
             Got::Block(block) => return Ok(block),
             Got::OnBases(block) => block,
         };
-        let (prefix, depth) = self.bases(&block, depth_max)?;
+        let (prefix, depth) = self.bases(&block, budget)?;
         match self.blocks.get(location, reuse, || block.decode(&prefix, depth).map(Read::Block))? {
             Got::Block(block) => Ok(block),
             // Nothing but the block that was just decoded is given back.
@@ -389,20 +421,24 @@ impl Store {
     }
 
     /// The bytes of a block's bases, in order, and how many blocks in a row were decoded for them.
-    fn bases(&self, block: &OnBases, depth_max: u32) -> Result<(Vec<u8>, u32)> {
+    fn bases(&self, block: &OnBases, budget: &mut Budget) -> Result<(Vec<u8>, u32)> {
         let (mut prefix, mut depth) = (Vec::new(), 0);
+        budget.depth += 1;
+        budget.held_bytes += block.payload_bytes();
         for (kind, id) in block.bases() {
-            let base = match depth_max {
-                0 => return Err(block.lacks(id, &format!("more than {DEPTH_READ_MAX} blocks build on each other"))),
-                _ => self.object_block_within(kind, id, depth_max - 1),
-            };
-            let base = base.map_err(|e| if e.is_damage() { block.lacks(id, &e) } else { e })?;
-            prefix.extend_from_slice(base.object(id).unwrap_or_default());
+            budget.check().map_err(|reason| block.lacks(id, &reason))?;
+            let base =
+                self.object_block_within(kind, id, budget).map_err(|e| if e.is_damage() { block.lacks(id, &e) } else { e })?;
+            let bytes = base.object(id).unwrap_or_default();
+            prefix.extend_from_slice(bytes);
+            budget.held_bytes += bytes.len();
             depth = depth.max(base.depth);
             if prefix.len() > PREFIX_BYTES_MAX {
                 return Err(block.lacks(id, &"with the others it is too long"));
             }
         }
+        budget.depth -= 1;
+        budget.held_bytes -= prefix.len() + block.payload_bytes();
         Ok((prefix, depth))
     }
 
@@ -411,7 +447,7 @@ impl Store {
         match read {
             Read::Block(block) => Ok(block),
             Read::OnBases(block) => {
-                let (prefix, depth) = self.bases(&block, DEPTH_READ_MAX)?;
+                let (prefix, depth) = self.bases(&block, &mut Budget::default())?;
                 block.decode(&prefix, depth)
             }
         }
@@ -450,18 +486,18 @@ impl Store {
         self.view().locate(id)?.ok_or_else(missing)
     }
 
-    fn locate_block(&self, kind: ObjectKind, id: ObjectId, depth_max: u32) -> Result<(Location, Arc<Block>)> {
+    fn locate_block(&self, kind: ObjectKind, id: ObjectId, budget: &mut Budget) -> Result<(Location, Arc<Block>)> {
         let location = self.locate(kind, id)?;
-        Ok((location, self.block_within(location, Reuse::Likely, depth_max).map_err(|e| of_object(e, kind, id))?))
+        Ok((location, self.block_within(location, Reuse::Likely, budget).map_err(|e| of_object(e, kind, id))?))
     }
 
     /// Looks an object up again, as long as the journal grows: it may be moved more than once.
-    fn locate_moved_block(&self, kind: ObjectKind, id: ObjectId, depth_max: u32) -> Result<(Location, Arc<Block>)> {
+    fn locate_moved_block(&self, kind: ObjectKind, id: ObjectId, budget: &mut Budget) -> Result<(Location, Arc<Block>)> {
         loop {
             let before = self.view().end().clone();
             self.reopen()?;
-            match self.locate_block(kind, id, depth_max) {
-                Err(e) if is_missing(&e) && *self.view().end() != before => {}
+            match self.locate_block(kind, id, budget) {
+                Err(e) if e.is_damage() && *self.view().end() != before => {}
                 Err(Error::Io { path, source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
                     let what = format!("{} {id}", kind.name());
                     return Err(Error::Corrupt { what, place: path, reason: "the pack is missing".into() });
@@ -474,12 +510,15 @@ impl Store {
     /// The block that holds an object, of which [`Block::object`] gives the bytes. Where garbage collection has moved the object
     /// meanwhile, it is looked up again.
     pub fn object_block(&self, kind: ObjectKind, id: ObjectId) -> Result<Arc<Block>> {
-        self.object_block_within(kind, id, DEPTH_READ_MAX)
+        self.object_block_within(kind, id, &mut Budget::default())
     }
 
-    fn object_block_within(&self, kind: ObjectKind, id: ObjectId, depth_max: u32) -> Result<Arc<Block>> {
-        let (location, block) = match self.locate_block(kind, id, depth_max) {
-            Err(e) if is_missing(&e) => self.locate_moved_block(kind, id, depth_max)?,
+    fn object_block_within(&self, kind: ObjectKind, id: ObjectId, budget: &mut Budget) -> Result<Arc<Block>> {
+        let before = self.view().end().clone();
+        let (location, block) = match self.locate_block(kind, id, budget) {
+            Err(e) if is_missing(&e) => self.locate_moved_block(kind, id, budget)?,
+            // What its block builds on may be gone because the object is somewhere else by now.
+            Err(e) if e.is_damage() && self.has_moved_on(&before)? => self.locate_moved_block(kind, id, budget)?,
             other => other?,
         };
         match block.object(id) {
@@ -490,6 +529,11 @@ impl Store {
                 reason: format!("the block at {} does not hold it", location.offset),
             }),
         }
+    }
+
+    /// Whether the journal has grown since this place.
+    fn has_moved_on(&self, before: &Position) -> Result<bool> {
+        Ok(*self.refresh()?.end() != *before)
     }
 
     /// Reads an object and lets `read` make something of its bytes.

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
+    format::DEPTH_READ_MAX,
     id::{BlobId, ObjectId, ObjectKey, PackId, RecipeId, TreeId},
     pack::{Location, ObjectKind},
     progress::{self, Phase, Progress},
@@ -66,6 +67,8 @@ pub(super) enum Trust<'a> {
 pub(super) struct Reach<'a> {
     pub(super) store: &'a Store,
     trust: Trust<'a>,
+    /// How many blocks in a row are being looked at.
+    depth: u32,
     pub(super) followed: HashMap<ObjectKey, Followed>,
     /// Chunks, recipes and tables that were looked at; whether they are good.
     seen: HashMap<ObjectKey, bool>,
@@ -82,6 +85,7 @@ impl<'a> Reach<'a> {
         Reach {
             store,
             trust,
+            depth: 0,
             followed: HashMap::new(),
             seen: HashMap::new(),
             bad: BTreeMap::new(),
@@ -181,13 +185,17 @@ impl<'a> Reach<'a> {
                 }
                 let directory = self.store.pack(location.pack).and_then(|pack| pack.read_directory(location.offset));
                 let Ok(directory) = directory else { return false };
+                if self.depth == DEPTH_READ_MAX {
+                    return false;
+                }
                 let bases = directory.bases.iter().enumerate();
                 // Each block is looked at once, so that this ends even where blocks are said to build on each other.
-                if bases
+                self.depth += 1;
+                let has_bases = bases
                     .map(|(number, base)| self.is_there(directory.kind_of_base(number), *base))
-                    .fold(true, |all, is| all && is)
-                    && let Trust::Directories(_, objects) = &mut self.trust
-                {
+                    .fold(true, |all, is| all && is);
+                self.depth -= 1;
+                if has_bases && let Trust::Directories(_, objects) = &mut self.trust {
                     objects.extend(directory.entries.iter().map(|entry| entry.id.key()));
                     return objects.contains(&id.key());
                 }

@@ -35,6 +35,8 @@ pub(super) struct Packs {
     pub(super) damaged: BTreeSet<PackId>,
     /// Blocks that build on others.
     on_bases: Vec<OnBases>,
+    /// Objects that lie where the index says, in blocks that cannot be decoded for want of what they build on.
+    without_bases: HashSet<ObjectKey>,
 }
 
 /// The objects of a block, and what they build on.
@@ -181,7 +183,10 @@ impl Packs {
             }
             for number in dropped.into_iter().rev() {
                 let block = self.on_bases.swap_remove(number);
-                block.objects.iter().for_each(|key| _ = self.confirmed.remove(key));
+                for key in block.objects {
+                    self.confirmed.remove(&key);
+                    self.without_bases.insert(key);
+                }
             }
         }
     }
@@ -207,12 +212,12 @@ impl Pass<'_> {
             progress::check(self.progress)?;
             self.report.blocks += 1;
             self.report.objects += directory.entries.len() as u64;
+            let mut found_here = Vec::new();
             for entry in &directory.entries {
-                self.object(entry.id, location)?;
+                found_here.extend(self.object(entry.id, location)?.then(|| entry.id.key()));
             }
             if !directory.bases.is_empty() {
-                let objects = directory.entries.iter().map(|entry| entry.id.key()).collect();
-                self.packs.on_bases.push(OnBases { objects, bases: directory.bases.clone() });
+                self.packs.on_bases.push(OnBases { objects: found_here, bases: directory.bases.clone() });
             }
             match is_sampled(location, self.options.read_data_percent) {
                 true => sampled.push(location),
@@ -234,16 +239,18 @@ impl Pass<'_> {
         Ok(())
     }
 
-    fn object(&mut self, id: ObjectId, location: Location) -> Result<()> {
+    /// Whether the index finds an object at the place where it was found.
+    fn object(&mut self, id: ObjectId, location: Location) -> Result<bool> {
         match self.view.locate(id) {
             Ok(Some(found)) if found == location => {
                 self.packs.confirmed.insert(id.key());
+                return Ok(true);
             }
             Ok(Some(_)) => {}
             Ok(None) | Err(Error::Index { .. }) => *self.not_indexed += 1,
             Err(e) => return Err(e),
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Reads blocks and hashes what is in them, on every processor.
@@ -317,7 +324,8 @@ pub(super) fn check_index(view: &View, packs: &Packs, report: &mut CheckReport, 
         progress::check(progress)?;
         // What lies in the tail's packs hides an older place in the index.
         let hidden = view.locate_key(&key)? != Some(location);
-        if !hidden && !packs.confirmed.contains(&key) && !packs.damaged.contains(&location.pack) {
+        let is_told_of = packs.without_bases.contains(&key) || packs.damaged.contains(&location.pack);
+        if !hidden && !packs.confirmed.contains(&key) && !is_told_of {
             count += 1;
             if astray.len() < 20 {
                 astray.push((key, location));

@@ -237,6 +237,15 @@ pub fn read(
         // It became shorter while it was read.
         return Err(Failure::Unreadable(Errno::AGAIN));
     }
+    // Equal chunks in a row are one run, also where they were read at different times.
+    let mut read = read.into_iter();
+    if let (Some(last), Some(first)) = (runs.last_mut(), read.as_slice().first())
+        && (last.id, last.bytes) == (first.id, first.bytes)
+        && let Some(repeat) = last.repeat.checked_add(first.repeat)
+    {
+        last.repeat = repeat;
+        read.next();
+    }
     runs.extend(read);
     let (blob, groups) = hash.finish();
     batch.recipe(blob, &runs, earlier.blob())?;

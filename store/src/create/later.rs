@@ -16,6 +16,10 @@ use crate::{
 
 /// A block that takes at most one part in so many of its raw bytes is not compared with one without bases.
 const CLEAR_WIN: usize = 8;
+/// Room in memory that an object takes beside its bytes.
+const OBJECT_BYTES: usize = 160;
+/// Bases are held until they have so many bytes together.
+const BASES_BYTES: usize = 16 << 20;
 /// What a base costs in the block's directory and in its copy, in bytes.
 const BASE_BYTES: usize = 2 * crate::id::ID_BYTES;
 
@@ -55,7 +59,7 @@ struct Group {
 
 impl LaterVersions {
     pub(super) fn add(&mut self, base_at: Location, later: Later) {
-        self.bytes += later.bytes.len();
+        self.bytes += later.bytes.len() + OBJECT_BYTES;
         self.groups.entry(base_at).or_default().push(later);
     }
 
@@ -79,10 +83,21 @@ impl LaterVersions {
         by_block.sort_unstable_by_key(|(at, _)| *at);
         for (at, objects) in by_block {
             gather(packs, at, objects, &mut groups, &mut others)?;
+            if groups.iter().map(|group: &Group| group.prefix.len()).sum::<usize>() >= BASES_BYTES {
+                others.extend(write_groups(std::mem::take(&mut groups), packs, compressor)?);
+            }
         }
+        others.extend(write_groups(groups, packs, compressor)?);
+        Ok(others)
+    }
+}
+
+/// Writes the groups that are smaller on their bases, and returns the objects of the others.
+fn write_groups(groups: Vec<Group>, packs: &PackSink<'_>, compressor: &mut zstd::bulk::Compressor<'_>) -> Result<Vec<Later>> {
+    let mut encoded = Vec::with_capacity(groups.len());
+    {
         // Behind the prefixes, which it borrows.
         let mut context = packs.compression_context()?;
-        let mut encoded = Vec::with_capacity(groups.len());
         for group in &groups {
             let coded = packs.compressed(group.builder.compress_on(&mut context, &group.prefix, packs.level()))?;
             let is_clear = coded.len() * CLEAR_WIN <= group.builder.raw_bytes();
@@ -90,15 +105,15 @@ impl LaterVersions {
             let wins = is_clear || coded.len() + bases_bytes < packs.compressed(group.builder.compressed_bytes(compressor))?;
             encoded.push(wins.then_some(coded));
         }
-        drop(context);
-        for (mut group, coded) in groups.into_iter().zip(encoded) {
-            match coded {
-                Some(coded) => packs.write_on_bases(&mut group.builder, &coded)?,
-                None => others.extend(group.objects),
-            }
-        }
-        Ok(others)
     }
+    let mut others = Vec::new();
+    for (mut group, coded) in groups.into_iter().zip(encoded) {
+        match coded {
+            Some(coded) => packs.write_on_bases(&mut group.builder, &coded)?,
+            None => others.extend(group.objects),
+        }
+    }
+    Ok(others)
 }
 
 /// Makes groups of objects whose bases lie in the block `at`. What has no base that can be read goes to `others`.

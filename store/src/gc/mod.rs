@@ -257,6 +257,10 @@ fn choose(survey: &Survey, options: &GcOptions, progress: &dyn Progress) -> Choi
         progress.notice("records of the journal are missing or damaged, so gc removes nothing; run `parhelia check`");
         return Choice::default();
     }
+    if survey.has_unreadable_blocks {
+        progress.notice("blocks cannot be read that may build on others, so gc removes nothing; run `parhelia check --repair`");
+        return Choice::default();
+    }
     survey.choose(options)
 }
 

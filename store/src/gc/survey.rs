@@ -60,6 +60,8 @@ pub(super) struct Survey<'a> {
     pub(super) marker: Marker<'a>,
     /// The packs that are not condemned; a mark's home is a number in this list.
     pub(super) packs: Vec<PackUse>,
+    /// There are blocks of which it cannot be told what they build on.
+    pub(super) has_unreadable_blocks: bool,
 }
 
 impl<'a> Survey<'a> {
@@ -80,7 +82,7 @@ impl<'a> Survey<'a> {
         let known = view.packs()?.into_iter().filter(|(_, state)| state.condemned.is_none());
         let packs = known.map(|(id, state)| PackUse::new(id, state.bytes)).collect();
         let end = view.end().clone();
-        let mut survey = Survey { view, end, checkpoints, marker, packs };
+        let mut survey = Survey { view, end, checkpoints, marker, packs, has_unreadable_blocks: false };
         survey.mark_bases(store, progress)?;
         survey.find_homes(store)?;
         let dead_recipes = survey.read_directories(store, progress)?;
@@ -96,7 +98,7 @@ impl<'a> Survey<'a> {
         let mut blocks: Vec<Vec<ObjectId>> = Vec::new();
         // The block in which an object lies that builds on another.
         let mut block_of: HashMap<ObjectKey, usize> = HashMap::new();
-        let mut pending = Vec::new();
+        let (mut pending, mut damaged) = (Vec::new(), HashSet::new());
         for pack in &self.packs {
             progress::check(progress)?;
             let file = PackFile::open(&store.layout().pack(pack.id), pack.id);
@@ -120,10 +122,12 @@ impl<'a> Survey<'a> {
             });
             match scanned {
                 Err(e) if !e.is_damage() => return Err(e),
-                // Reported when the directories are read for what lives.
-                _ => {}
+                // Told of when the directories are read for what lives.
+                Err(_) => _ = damaged.insert(pack.id),
+                Ok(_) => {}
             }
         }
+        pending.extend(self.blocks_of_damaged(store, &damaged, &mut blocks)?);
         let mut followed = vec![false; blocks.len()];
         while let Some(number) = pending.pop() {
             if std::mem::replace(&mut followed[number], true) {
@@ -135,6 +139,37 @@ impl<'a> Survey<'a> {
             }
         }
         Ok(())
+    }
+
+    /// What blocks build on to which the index still leads although their packs' directories cannot be read to the end. All of that lives,
+    /// because such a pack stays as it is. Where even those blocks cannot be read, nothing may go: nobody can tell what they build on.
+    fn blocks_of_damaged(
+        &mut self,
+        store: &Store,
+        damaged: &HashSet<PackId>,
+        blocks: &mut Vec<Vec<ObjectId>>,
+    ) -> Result<Vec<usize>> {
+        let mut places: BTreeSet<Location> = BTreeSet::new();
+        if !damaged.is_empty() {
+            self.view.each_object(|_, location| {
+                places.extend(damaged.contains(&location.pack).then_some(location));
+                Ok(())
+            })?;
+        }
+        let mut found = Vec::new();
+        for place in places {
+            let file = PackFile::open_unchecked(&store.layout().pack(place.pack), place.pack);
+            match file.and_then(|file| file.read_directory(place.offset)) {
+                Ok(directory) if directory.bases.is_empty() => {}
+                Ok(directory) => {
+                    found.push(blocks.len());
+                    blocks.push(directory.bases);
+                }
+                Err(e) if e.is_damage() => self.has_unreadable_blocks = true,
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(found)
     }
 
     fn find_homes(&mut self, store: &Store) -> Result<()> {

@@ -54,6 +54,11 @@ pub struct OnBases {
 }
 
 impl OnBases {
+    /// How many bytes of it are held until it is decoded.
+    pub fn payload_bytes(&self) -> usize {
+        self.payload.len()
+    }
+
     /// Its bases and their kinds, in order.
     pub fn bases(&self) -> impl Iterator<Item = (ObjectKind, ObjectId)> + '_ {
         self.directory.bases.iter().enumerate().map(|(number, id)| (self.directory.kind_of_base(number), *id))
@@ -182,6 +187,10 @@ impl PackFile {
                 match read {
                     Ok(unpacked) => unpacked,
                     Err((payload, directory)) => {
+                        // Nothing is read for a payload that cannot be decoded.
+                        if crc32c::crc32c(&payload) != directory.payload_crc {
+                            return Err(self.corrupt(format!("block at {}", location.offset), "block payload checksum"));
+                        }
                         return Ok(Read::OnBases(OnBases { directory, payload, location, path: self.path.clone() }));
                     }
                 }

@@ -1,9 +1,6 @@
 //! Writing what is good into new packs, and condemning those that it was in.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::RepairPlan;
 use crate::{
@@ -35,7 +32,7 @@ pub(super) fn rewrite(store: &Store, plan: &RepairPlan, progress: &dyn Progress)
             let keep: Vec<bool> = directory.entries.iter().map(|entry| is_kept(entry.id)).collect();
             if keep.contains(&true) {
                 // What blocks build on may be what goes, so that the copies build on nothing.
-                let decode = || file.read_block(location).and_then(|read| store.decode(read)).map(Arc::new);
+                let decode = || plan.survey.block(store, location);
                 copier.copy_block(&file, location, &directory, &keep, false, &decode)?;
             }
         }

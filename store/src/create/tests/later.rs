@@ -248,3 +248,72 @@ fn a_file_with_holes_and_one_without_have_one_recipe() {
     };
     assert_eq!(alone("sparse"), alone("dense"));
 }
+
+/// The packs, oldest first.
+fn packs(store: &Store) -> Vec<PathBuf> {
+    let mut found: Vec<_> = fs::read_dir(store.layout().packs()).unwrap().map(|pack| pack.unwrap().path()).collect();
+    found.sort();
+    found
+}
+
+/// Flips a bit in a pack's trailer, and returns the bytes that were there.
+fn damage_trailer(pack: &Path) -> Vec<u8> {
+    let whole = fs::read(pack).unwrap();
+    let mut bytes = whole.clone();
+    let at = bytes.len() - 20;
+    bytes[at] ^= 1;
+    fs::write(pack, bytes).unwrap();
+    whole
+}
+
+#[test]
+fn a_repair_decodes_with_what_lies_in_damaged_packs_whatever_the_index_says() {
+    for is_index_lost in [false, true] {
+        let f = fixture();
+        let versions = five_versions(&f);
+        let (last, content) = &versions[4];
+        let gone: Vec<_> = versions[..4].iter().map(|(checkpoint, _)| checkpoint.record.id).collect();
+        delete_checkpoints(&f.store, &gone, None, &()).unwrap();
+        gc::run(&f.store, &GcOptions::no_repack(), &()).unwrap();
+        damage_trailer(&packs(&f.store)[0]);
+        if is_index_lost {
+            fs::remove_dir_all(f.store.path().join("view")).unwrap();
+        }
+        let plan = check::plan_repair(f.store.path(), &[], &()).unwrap();
+        assert!(plan.lost.is_empty(), "{:?}", plan.lost);
+        assert_eq!(plan.damaged_packs.len(), 1);
+        check::repair(f.store.path(), &plan, std::time::Duration::from_secs(60), &()).unwrap();
+        assert!(content_of(&assert_sound(f.store.path()), last).unwrap()["f.rs"] == *content);
+    }
+}
+
+#[test]
+fn gc_keeps_what_blocks_build_on_that_lie_in_a_damaged_pack() {
+    let f = fixture();
+    let versions = five_versions(&f);
+    crate::check::rebuild_index(f.store.path(), std::time::Duration::from_secs(60), &()).unwrap();
+    let (last, content) = &versions[4];
+    let pack = content_place(&f, "f.rs", last).0;
+    let whole = damage_trailer(&pack);
+    let gone: Vec<_> = versions[..4].iter().map(|(checkpoint, _)| checkpoint.record.id).collect();
+    delete_checkpoints(&f.store, &gone, None, &()).unwrap();
+    let store = Store::open(f.store.path(), &OpenOptions::default()).unwrap();
+    let _ = gc::run(&store, &GcOptions::default(), &());
+    let read = content_of(&Store::open(f.store.path(), &OpenOptions::default()).unwrap(), last).unwrap();
+    assert!(read["f.rs"] == *content);
+    fs::write(&pack, whole).unwrap();
+    assert!(content_of(&assert_sound(f.store.path()), last).unwrap()["f.rs"] == *content);
+}
+
+#[test]
+fn the_bases_of_many_small_versions_are_not_all_held_at_once() {
+    // Small versions of large files: bases have a hundred times the bytes of what builds on them.
+    let f = fixture();
+    let content = |i: u64, bytes: usize| noise(bytes, i);
+    (0..1500).for_each(|i| f.write(&format!("d{}/f{i}", i % 20), &content(i, 60_000)));
+    f.create();
+    (0..1500).for_each(|i| f.write(&format!("d{}/f{i}", i % 20), &[content(i, 200), i.to_le_bytes().to_vec()].concat()));
+    let made = f.create().checkpoint;
+    f.assert_exact(&made);
+    assert_sound(f.store.path());
+}

@@ -260,3 +260,23 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_file_that_grows_by_equal_chunks_has_the_recipe_of_one_that_is_read_at_once() {
+    let chunks = |captured: &[u64]| {
+        let f = fixture();
+        f.write("a", b"1");
+        let log = f.workspace.with_file_name("log");
+        let mut last = None;
+        for end in captured {
+            fs::write(&log, vec![0; *end as usize]).unwrap();
+            last = Some(capture(&f, &log, *end).checkpoint);
+        }
+        let state = f.store.entry(last.unwrap().record.root, STATE_FOLDER.as_bytes()).unwrap().unwrap();
+        let Kind::File { blob, size, .. } = f.store.entry(state.as_folder().unwrap().0, b"log").unwrap().unwrap().kind else {
+            panic!()
+        };
+        f.store.blob(blob, size).unwrap().runs().to_vec()
+    };
+    assert_eq!(chunks(&[868 << 10, 1280 << 10]), chunks(&[1280 << 10]));
+}
