@@ -243,6 +243,24 @@ mod tests {
     }
 
     #[test]
+    fn an_event_has_the_epoch_of_its_session_and_costs_no_update_of_the_index() {
+        let test = TestStore::new();
+        test.checkpoint(&files(1, 3));
+        test.store.absorb().unwrap();
+        let event = |kind: &str, subject: &str| NewEvent::new(kind, subject, Actor { user: None, via: "test".into() });
+        let append = |event: NewEvent| test.store.append_events(&[event], &()).unwrap().remove(0).event.epoch;
+        assert_eq!(append(event(kind::RUN_STARTED, "r1").with("session", "test")), 1);
+        assert_eq!(append(event(kind::RUN_STARTED, "r2").with("session", "test")), 2);
+        assert_eq!(append(event(kind::SESSION_CHANGED, "test").with("name", "new")), 2);
+        assert_eq!(append(event(kind::RUN_CHANGED, "r2").with("pid", 7)), 2);
+        assert_eq!(append(event("note", "n")), 0);
+        assert_eq!(test.open().view().tail_records(), 5);
+        let sequences = |after| test.store.events_after(after).unwrap().into_iter().map(|(n, _)| n).collect::<Vec<_>>();
+        let all = sequences(0);
+        assert_eq!(sequences(all[2]), all[3..]);
+    }
+
+    #[test]
     fn what_another_process_has_appended_is_known_though_no_file_seems_to_have_grown() {
         let test = TestStore::new();
         let note = NewEvent::new("note", "1".to_owned(), Actor { user: None, via: "test".into() });

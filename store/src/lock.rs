@@ -244,8 +244,12 @@ mod tests {
     }
 
     #[test]
-    fn the_journal_alone_keeps_others_out_too() {
+    fn the_file_alone_or_the_journal_alone_keeps_others_out() {
         let dir = store_folder();
+        let file = files::open_top(&dir.path().join("lock"), How::Make).unwrap();
+        flock(&file, FlockOperation::LockExclusive).unwrap();
+        assert!(matches!(WriterLock::take(dir.path(), Duration::ZERO, &()), Err(Error::Locked { .. })));
+        drop(file);
         let folder = File::open(dir.path().join("journal")).unwrap();
         flock(&folder, FlockOperation::LockExclusive).unwrap();
         assert!(matches!(WriterLock::take(dir.path(), Duration::ZERO, &()), Err(Error::Locked { .. })));

@@ -486,8 +486,8 @@ mod tests {
         let mut said = Vec::new();
         for _ in 0..2 {
             assert!(early.pin_for_reading([id], "test", |text| said.push(text.to_owned())).is_none());
+            assert!(said.len() == 1 && said[0].contains("without a pin"), "{said:?}");
         }
-        assert!(said.len() == 1 && said[0].contains("without a pin"), "{said:?}");
         assert_eq!(content_of(&early, &checkpoint).unwrap(), files(1, 9));
         fs::remove_file(&pins).unwrap();
         fs::rename(pins.with_extension("away"), &pins).unwrap();

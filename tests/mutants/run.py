@@ -3,10 +3,11 @@
 cargo-mutants says which changes there are. All of a crate are compiled into one test binary (switch.py), so that a mutant costs no build;
 and each is tested with the tests that reach it alone, up to the first that fails. What does not compile is no mutant.
 
-    run.py STATE [--iterate] [--seconds N] FILE...
+    run.py STATE [--iterate] [--seconds N] [--budget N] FILE...
 
 STATE is a folder for the copy of the tree, the binaries and the results. With --iterate, only what was not killed the last time is run
-again. FILE is a glob, as of `cargo mutants --file`. Exits with 1 where a mutant survives.
+again. Of each mutant, tests are run until they have taken --budget seconds, by their usual time; what those do not notice counts as a
+survivor. FILE is a glob, as of `cargo mutants --file`. Exits with 1 where a mutant survives.
 """
 
 import collections
@@ -27,7 +28,7 @@ CARGO = os.environ.get("CARGO", "cargo").split()
 # Tests that take longer alone are left out.
 SECONDS_MAX = 60
 # Of a test that mutants hang, this much of its usual time is waited for.
-PATIENCE = 4
+PATIENCE = 2
 
 
 def cargo(tree, *args):
@@ -153,12 +154,18 @@ class Crate:
         self.reaching = {mutant: [test for test in reached if test not in gone] for mutant, reached in self.reaching.items()}
         self.save("traced", {"mutants": sorted(names.values()), "seconds": self.seconds, "reaching": self.reaching})
 
-    def judge(self, mutant):
+    def judge(self, mutant, budget):
         """'ok' where no test notices a mutant, 'unreached' where none gets there; else what noticed it."""
         tests = sorted(self.reaching.get(mutant["name"], []), key=lambda name: self.seconds[name])
         module = re.sub(r"(/mod)?\.rs$", "", mutant["file"].split("/src/")[1]).replace("/", "::")
         near = [name for name in tests if name.startswith(module)]
         far = [name for name in tests if not name.startswith(module)]
+        chosen, total = set(), 0
+        for name in near + far:
+            total += self.seconds[name]
+            if not chosen or total <= budget:
+                chosen.add(name)
+        near, far = ([name for name in names if name in chosen] for names in (near, far))
         result = "unreached"
         for group in (near[:40], far[:12], far[12:40], near[40:] + far[40:]):
             if group:
@@ -167,17 +174,18 @@ class Crate:
                 break
         return result
 
-    def run(self, iterate, until):
-        before = self.load("results")
+    def run(self, iterate, until, budget):
+        before = self.load("results") if iterate else {}
         wanted = [m for m in self.mutants if m["id"] not in self.uncompiled and m not in self.unswitched]
-        is_done = lambda m: iterate and before.get(m["name"], "ok") not in ("ok", "unreached")
-        results = {m["name"]: before[m["name"]] for m in wanted if is_done(m)}
+        # Those of other files are kept, too.
+        again = {m["name"] for m in wanted if before.get(m["name"], "ok") in ("ok", "unreached")}
+        results = {name: result for name, result in before.items() if name not in again}
         for mutant in wanted:
             if mutant["name"] in results:
                 continue
             if time.time() > until:
                 break
-            results[mutant["name"]] = self.judge(mutant)
+            results[mutant["name"]] = self.judge(mutant, budget)
             self.save("results", results)
         self.save("results", results)
         by_file = collections.defaultdict(collections.Counter)
@@ -201,13 +209,15 @@ class Crate:
 
 def main():
     arguments = sys.argv[1:]
-    state, files, iterate, until = Path(arguments.pop(0)).resolve(), [], False, float("inf")
+    state, files, iterate, until, budget = Path(arguments.pop(0)).resolve(), [], False, float("inf"), float("inf")
     while arguments:
         argument = arguments.pop(0)
         if argument == "--iterate":
             iterate = True
         elif argument == "--seconds":
             until = time.time() + float(arguments.pop(0))
+        elif argument == "--budget":
+            budget = float(arguments.pop(0))
         else:
             files.append(f"--file={argument}")
     tree = state / "tree"
@@ -229,7 +239,7 @@ def main():
         began = time.time()
         crate.trace(iterate)
         print(f"{package}: {len(crate.seconds)} tests, each alone, in {time.time() - began:.0f} s", flush=True)
-        are_all_killed &= crate.run(iterate, until)
+        are_all_killed &= crate.run(iterate, until, budget)
     sys.exit(0 if are_all_killed else 1)
 
 

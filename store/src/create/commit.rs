@@ -159,9 +159,7 @@ fn sync(store: &Store, packs: Vec<Finished>, adopted: &[PackInfo]) -> Result<Vec
         synced.inspect_err(|_| remove(layout, [info]))?;
     }
     let synced = packs.into_iter().map(Finished::synced).collect::<Result<Vec<_>>>()?;
-    if !synced.is_empty() || !adopted.is_empty() {
-        disk::sync_folder(&layout.packs()).inspect_err(|_| remove(layout, synced.iter().chain(adopted)))?;
-    }
+    disk::sync_folder(&layout.packs()).inspect_err(|_| remove(layout, synced.iter().chain(adopted)))?;
     Ok(synced)
 }
 

@@ -6,6 +6,7 @@ mod reuse;
 mod scoped;
 mod stamps;
 mod state;
+mod synced;
 mod walk;
 
 use std::{

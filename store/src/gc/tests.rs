@@ -1,4 +1,5 @@
 mod lost;
+mod planned;
 mod published;
 mod reached;
 

@@ -310,6 +310,36 @@ fn unknown_records_are_kept() {
     assert_eq!(tail.records[1].entry, Entry::Unknown(serde_json::json!({"type": "of the future", "x": 1})));
 }
 
+#[test]
+fn events_are_links_of_their_chain_and_nothing_else_is() {
+    let is_link = |body: &[u8]| decode_entry(1, body).unwrap().event_hash == Some(event::hash(body));
+    let is_none = |body: &[u8]| decode_entry(1, body).unwrap().event_hash.is_none();
+    assert!(is_link(&encode_entry(&event(1), 0).unwrap()));
+    // Also one of a later shape.
+    assert!(is_link(br#"{"type":"event","of":"the future"}"#));
+    assert!(is_none(br#"{"type":"of the future"}"#));
+    assert!(is_none(&encode_entry(&Entry::Dropped { packs: Vec::new() }, 0).unwrap()));
+}
+
+#[test]
+fn a_tail_up_to_a_settled_position_ends_there() {
+    let (dir, journal, _) = filled(3);
+    let settled = journal.read(&Position::start()).unwrap().end;
+    let cut = |tail: Tail| (tail.records.len(), tail.end, tail.torn_bytes);
+    let path = dir.path().join(format!("{:020}.log", 1));
+    fs::write(&path, [&fs::read(&path).unwrap()[..], b"torn"].concat()).unwrap();
+    assert_eq!(cut(journal.read(&Position::start()).unwrap().until(&settled)), (3, settled.clone(), 4));
+    journal.append(&journal.read(&Position::start()).unwrap(), &[event(3)]).unwrap();
+    assert_eq!(cut(journal.read(&Position::start()).unwrap().until(&settled)), (3, settled.clone(), 0));
+    // What stands behind a position does not make it another one.
+    let all = journal.read(&Position::start()).unwrap();
+    assert!(journal.confirms(&settled).unwrap() && journal.confirms(&all.end).unwrap());
+    journal.append(&all, &[event(4)]).unwrap();
+    assert!(journal.confirms(&all.end).unwrap());
+    let beyond = journal.read(&Position::start()).unwrap();
+    assert_eq!(cut(beyond.clone().until(&Position { sequence: 9, ..beyond.end.clone() })), (5, beyond.end, 0));
+}
+
 /// A journal of segments that begin with the records 1, 2 and 3.
 fn in_three_segments(first: u32) -> (tempfile::TempDir, Journal) {
     let dir = tempfile::tempdir().unwrap();

@@ -105,3 +105,39 @@ fn a_segment_takes_appends_until_it_is_long_enough() {
         assert_eq!(journal.segments().unwrap(), segments);
     }
 }
+
+#[test]
+fn a_segment_that_exists_stays_what_it_is() {
+    let (dir, journal, _) = filled(2);
+    let before = all_files(&dir);
+    assert!(matches!(journal.begin_segment(1, b"another"), Err(Error::Raced { .. })));
+    assert_eq!(all_files(&dir), before);
+}
+
+#[test]
+fn a_shorter_hint_leaves_nothing_of_a_longer_one() {
+    let (dir, journal, _) = filled(1);
+    for sequence in [12_345_678, 7, 99, 100] {
+        journal.write_hint(sequence);
+        assert_eq!(journal.hint(), Some(sequence));
+        let text = fs::read_to_string(dir.path().join("synced")).unwrap();
+        assert_eq!(text.lines().count(), 1, "{text:?}");
+    }
+}
+
+#[test]
+fn a_record_may_be_as_long_as_can_be_read_and_no_longer() {
+    let (dir, journal, _) = filled(1);
+    let long = |length: usize| match event(1) {
+        Entry::Event(event) => Entry::Event(Box::new(Event { subject: "s".repeat(length), ..*event })),
+        other => other,
+    };
+    let room = JOURNAL_RECORD_BYTES_MAX - encode_entry(&long(0), 0).unwrap().len();
+    let before = all_files(&dir);
+    for length in [room + 1, room + 1000] {
+        assert!(matches!(journal.append(&read(&journal), &[event(1), long(length)]), Err(Error::Invalid(_))));
+        assert_eq!(all_files(&dir), before);
+    }
+    journal.append(&read(&journal), &[long(room)]).unwrap();
+    assert_eq!(read(&journal).records.len(), 2);
+}
