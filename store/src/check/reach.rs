@@ -188,12 +188,10 @@ impl<'a> Reach<'a> {
                 if self.depth == DEPTH_READ_MAX {
                     return false;
                 }
-                let bases = directory.bases.iter().enumerate();
+                let mut bases = directory.bases.iter().enumerate();
                 // Each block is looked at once, so that this ends even where blocks are said to build on each other.
                 self.depth += 1;
-                let has_bases = bases
-                    .map(|(number, base)| self.is_there(directory.kind_of_base(number), *base))
-                    .fold(true, |all, is| all && is);
+                let has_bases = bases.all(|(number, base)| self.is_there(directory.kind_of_base(number), *base));
                 self.depth -= 1;
                 if has_bases && let Trust::Directories(_, objects) = &mut self.trust {
                     objects.extend(directory.entries.iter().map(|entry| entry.id.key()));
