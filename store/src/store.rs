@@ -514,11 +514,11 @@ impl Store {
     }
 
     fn object_block_within(&self, kind: ObjectKind, id: ObjectId, budget: &mut Budget) -> Result<Arc<Block>> {
-        let before = self.view().end().clone();
+        let before = self.view();
         let (location, block) = match self.locate_block(kind, id, budget) {
             Err(e) if is_missing(&e) => self.locate_moved_block(kind, id, budget)?,
             // What its block builds on may be gone because the object is somewhere else by now.
-            Err(e) if e.is_damage() && self.has_moved_on(&before)? => self.locate_moved_block(kind, id, budget)?,
+            Err(e) if e.is_damage() && self.has_moved_on(before.end())? => self.locate_moved_block(kind, id, budget)?,
             other => other?,
         };
         match block.object(id) {
