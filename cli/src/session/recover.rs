@@ -140,7 +140,7 @@ fn life(store: &Store, session: &Session) -> Result<Life> {
     Ok(run.map_or(Life::Over, |run| run::life(&run)))
 }
 
-/// What resuming would do to a workspace.
+/// The effect that resuming would have on a workspace.
 enum Foreseen {
     Fate(Fate),
     /// It is put back to the checkpoint that was chosen.

@@ -30,7 +30,7 @@ pub enum Workspace {
     },
 }
 
-/// What resuming does to a workspace.
+/// The effect of resuming on a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It is kept as it is.
@@ -41,7 +41,7 @@ pub enum Fate {
     RestoreGit,
 }
 
-/// What resuming a session from a checkpoint would do to its workspace. Fails as resuming would, where the workspace was moved, its disk is not
+/// The effect that resuming a session from a checkpoint would have on its workspace. Fails as resuming would, where the workspace was moved, its disk is not
 /// mounted, or there is nothing to restore it from. Changes nothing.
 pub fn foresee(store: &Store, session: &Session, checkpoint: Option<&Checkpoint>) -> Result<Fate> {
     ensure_place(store, session)?;

@@ -79,7 +79,7 @@ pub fn launcher_of(run: &Run) -> Option<Identity> {
     run.extra.get(LAUNCHER).and_then(|value| serde_json::from_value(value.clone()).ok())
 }
 
-/// Whether a run goes on without the process that started its agent and was to record its end.
+/// True if a run goes on without the process that started its agent and was to record its end.
 pub fn is_orphaned(run: &Run) -> bool {
     run.is_open() && launcher_of(run).is_some_and(|launcher| launcher.is_visible() && !launcher.is_alive())
 }

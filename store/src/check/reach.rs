@@ -67,7 +67,7 @@ pub(super) enum Trust<'a> {
 pub(super) struct Reach<'a> {
     pub(super) store: &'a Store,
     trust: Trust<'a>,
-    /// How many blocks in a row are being looked at.
+    /// Number of blocks in a row that are being looked at.
     depth: u32,
     pub(super) followed: HashMap<ObjectKey, Followed>,
     /// Chunks, recipes and tables that were looked at; whether they are good.

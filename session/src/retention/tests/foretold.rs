@@ -1,4 +1,4 @@
-//! What a forecast says of the store's size.
+//! Forecasts of the store's size.
 
 use parhelia_store::{delete::delete_checkpoints, gc};
 

@@ -1,4 +1,4 @@
-//! What is removed, of which session, and what is said of it.
+//! Removals: which checkpoints go, of which session, and how that is reported.
 
 use std::sync::Mutex;
 

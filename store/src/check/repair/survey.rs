@@ -46,7 +46,7 @@ struct Scanned {
     /// Its digest as the journal has it.
     committed: String,
     is_condemned: bool,
-    /// Whether its directories, its trailer and all blocks that were decoded so far are right.
+    /// True while its directories, its trailer and all blocks that were decoded so far are right.
     is_whole: bool,
     found: Vec<Object>,
     /// Blocks that wait for what they build on.
