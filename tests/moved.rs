@@ -12,7 +12,7 @@ use parhelia_tests::{
     live::wait,
     write,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// A session in a folder, whose agent has ended.
 struct Ended {
@@ -239,6 +239,98 @@ fn a_folders_history_goes_on_where_it_was_moved_to() {
     let restored = scratch.path("restored");
     scratch.restore(first["id"].as_str().unwrap(), &restored);
     assert_equal(&new, &restored);
+}
+
+#[test]
+fn a_moved_folder_is_its_sessions_for_whoever_restores_into_it_before_the_move_is_recorded() {
+    let scratch = Scratch::new();
+    let (old, new, other) = (scratch.path("photos"), scratch.path("album/pictures"), scratch.path("other"));
+    write(&old.join("file"), b"one").unwrap();
+    write(&other.join("file"), b"of another folder").unwrap();
+    let (id, of_other) = (scratch.create("s", &old), scratch.create("other", &other));
+    fs::create_dir(scratch.path("album")).unwrap();
+    fs::rename(&old, &new).unwrap();
+    let restore = |what: &str, to: &Path, more: &[&str]| {
+        [&["checkpoint", "restore", what, "--to", &text(to), "--in-place", "--delete"], more]
+            .concat()
+            .iter()
+            .map(|s| s.to_string())
+            .collect::<Vec<_>>()
+    };
+    let work = || write(&new.join("file"), b"exists nowhere else").unwrap();
+    work();
+    // Into the folder itself, into one in it, and into the one that it is in.
+    fs::create_dir(new.join("inside")).unwrap();
+    write(&new.join("inside/file"), b"inside").unwrap();
+    for to in [&new, &new.join("inside"), &scratch.path("album")] {
+        for more in [&[][..], &["-n"], &["--no-safety"]] {
+            let said = scratch.expect(2, &restore(&of_other, to, more));
+            assert!(said.contains("the folder of session s") && said.contains("--other-folder"), "{said}");
+        }
+    }
+    assert_eq!(fs::read(new.join("file")).unwrap(), b"exists nowhere else");
+    let done = scratch.summary(&restore(&id, &new, &[]));
+    let safety = done["safeties"][0].clone();
+    assert_eq!((&safety["session"], &safety["workspace"]), (&json!("s"), &json!(text(&new))));
+    assert_eq!(fs::read(new.join("file")).unwrap(), b"one");
+    let kept = scratch.expect(0, &["checkpoint", "cat", &format!("{}:file", safety["id"].as_str().unwrap())]);
+    assert_eq!(kept, "exists nowhere else");
+    work();
+    let done = scratch.summary(&restore(&of_other, &scratch.path("album"), &["--other-folder"]));
+    assert_eq!(done["safeties"][0]["session"], "s");
+    // The session still is where it was recorded, until somebody says where it goes on.
+    assert!(scratch.expect(0, &["session", "show", "s", "--json"]).contains(&text(&old)));
+}
+
+#[test]
+fn the_latest_of_a_moved_folder_is_that_of_its_session() {
+    let scratch = Scratch::new();
+    let (old, new, other) = (scratch.path("photos"), scratch.path("pictures"), scratch.path("other"));
+    write(&old.join("file"), b"one").unwrap();
+    write(&other.join("file"), b"of another folder").unwrap();
+    let id = scratch.create("s", &old);
+    scratch.create("other", &other);
+    fs::rename(&old, &new).unwrap();
+    let mut command = scratch.command(&["checkpoint", "restore", "latest", "--to", ".", "--in-place", "--delete", "--json"]);
+    let output = command.current_dir(&new).output().unwrap();
+    assert!(output.status.success() && String::from_utf8_lossy(&output.stdout).contains(&id), "{output:?}");
+    assert_eq!(fs::read(new.join("file")).unwrap(), b"one");
+}
+
+#[test]
+fn nothing_is_restored_over_another_folder_in_a_workspaces_place_unless_that_is_meant() {
+    let scratch = Scratch::new();
+    let workspace = scratch.path("work");
+    let work = ended(scratch, workspace);
+    let id =
+        work.scratch.summary(&["checkpoint", "show", &format!("{}@latest", work.session)])["id"].as_str().unwrap().to_owned();
+    let aside = work.scratch.path("aside");
+    fs::rename(&work.workspace, &aside).unwrap();
+    write(&work.workspace.join("other"), b"something else").unwrap();
+    let restore = ["checkpoint", "restore", &id, "--to", &text(&work.workspace), "--in-place", "--delete"];
+    for more in [&["-n"][..], &[], &["--no-safety"]] {
+        let said = work.scratch.expect(2, &[&restore[..], more].concat());
+        assert!(said.contains("is another folder than session") && said.contains(&text(&aside)), "{said}");
+        assert!(said.contains("--other-folder"), "{said}");
+    }
+    assert_eq!(fs::read(work.workspace.join("other")).unwrap(), b"something else");
+    let done = work.scratch.summary(&[&restore[..], &["--other-folder"]].concat());
+    let safety = done["safeties"][0]["id"].as_str().unwrap();
+    assert_eq!(work.scratch.expect(0, &["checkpoint", "cat", &format!("{safety}:other")]), "something else");
+    assert!(!work.workspace.join("other").exists());
+    // One that was made anew where the old one is gone for good is only told.
+    let second = Scratch::new();
+    let folder = second.path("work");
+    write(&folder.join("file"), b"one").unwrap();
+    let id = second.create("s", &folder);
+    fs::remove_dir_all(&folder).unwrap();
+    fs::create_dir(second.path("takes the inode number, maybe")).unwrap();
+    write(&folder.join("other"), b"since").unwrap();
+    let restore = ["checkpoint", "restore", &id, "--to", &text(&folder), "--in-place", "--delete"];
+    for more in [&["-n"][..], &[]] {
+        let said = second.expect(0, &[&restore[..], more].concat());
+        assert!(said.contains("is another folder than at the last checkpoint of session s"), "{said}");
+    }
 }
 
 #[test]

@@ -3,8 +3,9 @@
 use std::{
     collections::BTreeSet,
     ffi::OsString,
+    fs,
     ops::Bound,
-    os::unix::ffi::OsStrExt,
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
     path::{Path, PathBuf},
 };
 
@@ -14,10 +15,11 @@ use parhelia_store::{
     fold::{Place, Session, Status},
     name,
     omitted::{Omission, Reason},
+    place::known_among,
     progress::Progress,
     record::{Checkpoint, Rules, SAFETY, Trigger},
     restore::Plan,
-    selector::sessions_at,
+    selector::workspace_at,
     view::View,
 };
 use serde::Serialize;
@@ -25,6 +27,7 @@ use serde::Serialize;
 use crate::{
     config::Config,
     error::{Error, Result},
+    resume::Standing,
     run::{self, Conversation, Life},
 };
 
@@ -53,6 +56,20 @@ impl Folder {
         self.sessions.iter().max_by_key(rank)
     }
 
+    /// What there is to say where none of the sessions works in it any more, and another folder has taken the place of theirs; with true, it is
+    /// not known that theirs is gone for good.
+    pub fn standing(&self) -> Option<(String, bool)> {
+        let all: Vec<(Standing, &Session)> = self.sessions.iter().map(|session| (self.standing_of(session), session)).collect();
+        let stands = all.iter().all(|(standing, _)| *standing != Standing::Same);
+        let worst = all.iter().filter(|_| stands).max_by_key(|(standing, _)| standing.is_another())?;
+        worst.0.text(worst.1).map(|text| (text, worst.0.is_another()))
+    }
+
+    fn standing_of(&self, session: &Session) -> Standing {
+        let is_recorded = session.workspace.as_ref().is_some_and(|place| place.folder() == self.path);
+        if is_recorded { Standing::of(session) } else { Standing::Same }
+    }
+
     /// The folder's path, for messages.
     pub fn shown(&self) -> String {
         name::display(self.path.as_os_str().as_bytes())
@@ -60,15 +77,13 @@ impl Folder {
 }
 
 /// The sessions' folders in which restoring to `target` may change something: the one that `target` is or lies in, or else those below it,
-/// without what lies in another one of them.
-pub fn folders(view: &View, target: &Path) -> Result<Vec<Folder>> {
-    let around = sessions_at(view, target)?;
-    if let Some(place) = around.first().and_then(|session| session.workspace.as_ref()) {
-        return Ok(vec![Folder { path: place.folder(), sessions: around }]);
+/// without what lies in another one of them. `paths` is what would be overwritten: a workspace that was moved is known by the folder.
+pub fn folders(view: &View, target: &Path, paths: &[PathBuf]) -> Result<Vec<Folder>> {
+    if let Some((path, sessions)) = workspace_at(view, target)? {
+        return Ok(vec![Folder { path, sessions }]);
     }
     let mut below: Vec<Folder> = Vec::new();
-    for session in view.sessions()? {
-        let Some(path) = session.workspace.as_ref().map(Place::folder).filter(|path| path.starts_with(target)) else { continue };
+    for (path, session) in homes(&view.sessions()?, target, paths) {
         match below.iter_mut().find(|folder| folder.path == path) {
             Some(folder) => folder.sessions.push(session),
             None => below.push(Folder { path, sessions: vec![session] }),
@@ -77,6 +92,25 @@ pub fn folders(view: &View, target: &Path) -> Result<Vec<Folder>> {
     let paths: Vec<PathBuf> = below.iter().map(|folder| folder.path.clone()).collect();
     below.retain(|folder| !paths.iter().any(|other| *other != folder.path && folder.path.starts_with(other)));
     Ok(below)
+}
+
+/// Each session with its folder below `target`: the recorded path, and, of one that is not there any more, a folder among `paths` and those
+/// that they are in.
+fn homes(sessions: &[Session], target: &Path, paths: &[PathBuf]) -> Vec<(PathBuf, Session)> {
+    let place = |session: &Session| session.workspace.as_ref().map(Place::folder).filter(|path| path.starts_with(target));
+    let mut found: Vec<(PathBuf, Session)> =
+        sessions.iter().filter_map(|session| Some((place(session)?, session.clone()))).collect();
+    let is_away = |session: &&Session| {
+        let is_there = |place: &Place| fs::metadata(place.folder()).is_ok_and(|now| Some(now.ino()) == place.inode);
+        session.workspace.as_ref().is_some_and(|place| !is_there(place))
+    };
+    let away: Vec<Session> = sessions.iter().filter(is_away).cloned().collect();
+    if !away.is_empty() {
+        let around = paths.iter().flat_map(|path| path.ancestors().take_while(|path| path.starts_with(target)));
+        let candidates: BTreeSet<&Path> = around.collect();
+        found.extend(known_among(&away, candidates.into_iter()).into_iter().map(|(path, session)| (path, session.clone())));
+    }
+    found
 }
 
 /// The places that a path of a checkpoint belongs to: the one that was captured, and the same in the session's workspace as it is by now.
@@ -118,9 +152,9 @@ impl LiveAgent {
 pub fn live_agents(store: &Store, paths: &[PathBuf], variable: &dyn Fn(&str) -> Option<OsString>) -> Result<Vec<LiveAgent>> {
     let view = store.view();
     let mut found = Vec::new();
-    for session in view.sessions()? {
-        let (Some(place), Some(run)) = (&session.workspace, session.run.as_deref()) else { continue };
-        if in_folder(paths, &place.folder()).is_empty() {
+    for (folder, session) in homes(&view.sessions()?, Path::new("/"), paths) {
+        let Some(run) = session.run.as_deref() else { continue };
+        if in_folder(paths, &folder).is_empty() {
             continue;
         }
         let Some(run) = view.run(run)?.filter(|run| !run::is_inside(run, variable)) else { continue };
@@ -129,7 +163,7 @@ pub fn live_agents(store: &Store, paths: &[PathBuf], variable: &dyn Fn(&str) -> 
             Life::Elsewhere { host, .. } => (None, Some(host)),
             Life::Over => continue,
         };
-        found.push(LiveAgent { session: session.id.clone(), process, host, workspace: place.path.clone() });
+        found.push(LiveAgent { session: session.id, process, host, workspace: name::display(folder.as_os_str().as_bytes()) });
     }
     Ok(found)
 }

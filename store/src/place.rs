@@ -1,10 +1,11 @@
 //! Which folder a workspace is: known again where it was moved to, and missed where its disk is not mounted.
 
 use std::{
+    collections::HashMap,
     fmt, fs,
     os::{
         fd::{AsFd, BorrowedFd},
-        unix::ffi::OsStrExt,
+        unix::{ffi::OsStrExt, fs::MetadataExt},
     },
     path::{Path, PathBuf},
 };
@@ -14,7 +15,7 @@ use rustix::fs::{AtFlags, StatxFlags};
 use crate::{
     error::{IoContext, Result},
     filesystem,
-    fold::Place,
+    fold::{Place, Session},
     mounts, name, sys,
 };
 
@@ -87,6 +88,26 @@ impl Place {
         let is_replaced = Place::of(nearest).ok()?.filesystem.as_ref() != Some(known);
         is_replaced.then_some(Lost { mountpoint, is_replaced })
     }
+}
+
+/// Those of some folders that sessions work in, with the sessions, at whatever path they were recorded. Symlinks are no folders.
+pub fn known_among<'a, 'p>(sessions: &'a [Session], folders: impl Iterator<Item = &'p Path>) -> Vec<(PathBuf, &'a Session)> {
+    let mut by_inode: HashMap<u64, Vec<(&Place, &Session)>> = HashMap::new();
+    for session in sessions {
+        if let Some((inode, place)) = session.workspace.as_ref().and_then(|place| Some((place.inode?, place))) {
+            by_inode.entry(inode).or_default().push((place, session));
+        }
+    }
+    let mut found = Vec::new();
+    for folder in folders {
+        let Some(inode) = fs::symlink_metadata(folder).ok().filter(fs::Metadata::is_dir).map(|stat| stat.ino()) else { continue };
+        // An inode's number is quick to compare, and the rest is asked for where that is known.
+        let Some(known) = by_inode.get(&inode) else { continue };
+        let Ok(now) = Place::of(folder) else { continue };
+        let same = known.iter().filter(|(place, _)| place.is_same_folder(&now));
+        found.extend(same.map(|(_, session)| (folder.to_owned(), *session)));
+    }
+    found
 }
 
 /// The comparison of two facts; none where one of them is not known.

@@ -13,6 +13,7 @@ use crate::{
     error::{Error, Result},
     fold::{Place, Session},
     id::Ulid,
+    place,
     record::{Checkpoint, Record},
     view::View,
 };
@@ -64,23 +65,24 @@ pub fn is_relative(selector: &str) -> bool {
 
 /// The sessions that work in a folder: those whose workspace it is, or else the nearest folder above it that is one. Ended ones as well.
 pub fn sessions_at(view: &View, folder: &Path) -> Result<Vec<Session>> {
-    let mut nearest: Option<PathBuf> = None;
-    let mut found = Vec::new();
-    for session in view.sessions()? {
-        let Some(place) = session.workspace.as_ref().map(Place::folder).filter(|place| folder.starts_with(place)) else {
-            continue;
-        };
-        // Of two folders above another one, the longer path is nearer.
-        match nearest.as_ref().map_or(std::cmp::Ordering::Greater, |known| place.as_os_str().len().cmp(&known.as_os_str().len()))
-        {
-            std::cmp::Ordering::Less => continue,
-            std::cmp::Ordering::Equal => {}
-            std::cmp::Ordering::Greater => found.clear(),
-        }
-        nearest = Some(place);
-        found.push(session);
-    }
-    Ok(found)
+    Ok(workspace_at(view, folder)?.map(|(_, sessions)| sessions).unwrap_or_default())
+}
+
+/// The folder, at `folder` or nearest above it, that sessions work in, and those sessions. A workspace that was moved is known where it is by
+/// now; its recorded path counts as well, whatever is there.
+pub fn workspace_at(view: &View, folder: &Path) -> Result<Option<(PathBuf, Vec<Session>)>> {
+    let sessions = view.sessions()?;
+    let recorded = |session: &Session| session.workspace.as_ref().map(Place::folder).filter(|path| folder.starts_with(path));
+    let by_path = sessions.iter().filter_map(|session| Some((recorded(session)?, session)));
+    let by_folder = place::known_among(&sessions, folder.ancestors());
+    let found: Vec<(PathBuf, &Session)> = by_path.chain(by_folder).collect();
+    // Of two folders above another one, the longer path is nearer.
+    let Some(nearest) = found.iter().map(|(path, _)| path).max_by_key(|path| path.as_os_str().len()).cloned() else {
+        return Ok(None);
+    };
+    let is_there = |session: &Session| found.iter().any(|(path, other)| *path == nearest && other.id == session.id);
+    let there = sessions.iter().filter(|session| is_there(session)).cloned().collect();
+    Ok(Some((nearest, there)))
 }
 
 /// The checkpoint that lies `back` ones behind the newest that `latest` may name, of those that belong.

@@ -40,13 +40,19 @@ pub fn live_agents(store: &Store, plan: &Plan) -> Result<Vec<LiveAgent>> {
 /// What a plan overwrites in each of the sessions' folders that it reaches; no paths where it overwrites nothing there.
 pub fn reached(store: &Store, plan: &Plan) -> Result<Vec<Overwritten>> {
     let paths = overwrite::overwritten(plan)?;
-    let folders = overwrite::folders(&store.view(), &plan.base())?;
+    let folders = overwrite::folders(&store.view(), &plan.base(), &paths)?;
     let found = folders.into_iter().map(|folder| Overwritten { paths: overwrite::in_folder(&paths, &folder.path), folder });
     Ok(found.collect())
 }
 
+/// Sentences about folders in which something is overwritten and that are not those that their sessions were last seen in.
+pub fn standings(reached: &[Overwritten]) -> Vec<String> {
+    let changed = reached.iter().filter(|found| !found.paths.is_empty());
+    changed.filter_map(|found| found.folder.standing().map(|(text, _)| text)).collect()
+}
+
 /// Fails where a session's folder, or something in it, would be overwritten by what is neither of a checkpoint of that folder, nor was captured
-/// at the very place that it goes to. A selector that does not name the session is refused also where nothing is overwritten.
+/// at the very place that it goes to; and where another folder has taken the place of the session's. A selector that does not name the session is refused also where nothing is overwritten.
 pub fn refuse_another(
     store: &Store,
     reached: &[Overwritten],
@@ -55,6 +61,15 @@ pub fn refuse_another(
     is_relative: bool,
 ) -> Result<()> {
     let target = plan.target();
+    for found in reached.iter().filter(|found| !found.paths.is_empty()) {
+        if let Some((text, true)) = found.folder.standing() {
+            return Err(Failure::Usage(format!(
+                "{text}. There, {} would be overwritten or removed; give --other-folder to restore {} there all the same",
+                human::count(found.paths.len() as u64, "entry"),
+                restored.id()
+            )));
+        }
+    }
     if overwrite::origins(&store.view(), restored, subpath)?.contains(&target) {
         return Ok(());
     }

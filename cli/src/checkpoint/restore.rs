@@ -115,6 +115,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         overwrite::refuse_another(&store, &reached, &plan, restored, is_relative(&place.checkpoint))?;
     }
     let live = if args.in_place { overwrite::live_agents(&store, &plan)? } else { Vec::new() };
+    for text in overwrite::standings(&reached) {
+        progress.notice(&text);
+    }
     for agent in &live {
         progress.notice(&format!("{}; it is not told that its files change", agent.text()));
     }

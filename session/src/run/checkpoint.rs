@@ -13,7 +13,7 @@ use parhelia_store::{
     event::Actor,
     fold::{Session, Tmux},
     progress::Progress,
-    record::{Part, Rules, Trigger},
+    record::{Part, Rules, SAFETY, Trigger},
 };
 use serde_json::{Value, json};
 
@@ -152,6 +152,10 @@ impl Made {
 pub fn make(store: &Store, wanted: &Wanted<'_>, progress: &dyn Progress) -> Result<Made> {
     let known = store.view().session(wanted.session)?;
     let standing = Standing::of_captured(known.as_ref(), wanted.workspace);
+    // Somebody who restores into a workspace that was moved has not said that the session goes on there.
+    let is_elsewhere =
+        known.as_ref().and_then(|known| known.workspace.as_ref()).is_some_and(|place| place.folder() != wanted.workspace);
+    let is_safety = wanted.detail.as_deref() == Some(SAFETY);
     let options = Options {
         workspace: wanted.workspace.to_owned(),
         session: wanted.session.to_owned(),
@@ -164,7 +168,7 @@ pub fn make(store: &Store, wanted: &Wanted<'_>, progress: &dyn Progress) -> Resu
         rules: wanted.rules.clone().unwrap_or_else(|| wanted.config.capture.rules()),
         skip_if_unchanged: wanted.skip_if_unchanged,
         read_all_after_secs: wanted.config.capture.read_all_after_secs(),
-        keeps_place: standing.is_another(),
+        keeps_place: standing.is_another() || (is_safety && is_elsewhere),
         ..Options::default()
     };
     let git = git::Environment::new(wanted.variable, wanted.workspace, &store.layout().cache());
