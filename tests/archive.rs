@@ -5,6 +5,8 @@ use std::{
     process::{Command, Stdio},
 };
 
+use serde_json::json;
+
 use parhelia_tests::{Scratch, assert_equal, every_kind, write};
 
 #[test]
@@ -43,6 +45,35 @@ fn an_import_has_the_same_root() {
     assert!(said.contains("the checkpoint was imported"), "{said}");
     other.expect(0, &["checkpoint", "restore", "latest", "--preserve-special", "--quiet", "--to", &restored]);
     assert_equal(&work, &other.path("restored"));
+}
+
+#[test]
+fn an_import_joins_no_session_that_works_in_a_folder() {
+    let s = Scratch::new();
+    let (work, elsewhere) = (s.path("work"), Scratch::new());
+    write(&work.join("f"), b"here").unwrap();
+    write(&elsewhere.path("work/f"), b"elsewhere").unwrap();
+    elsewhere.create("same", &elsewhere.path("work"));
+    let archive = s.path("out.tar.zst").to_string_lossy().into_owned();
+    elsewhere.expect(0, &["export", "same@latest", "-o", &archive, "--quiet"]);
+    // Here it is nobody's yet, and has its name; a second one joins it.
+    for _ in 0..2 {
+        assert_eq!(s.summary(&["import", &archive])["session"], "same");
+    }
+    let id = s.create("work", &work);
+    elsewhere.create("work", &elsewhere.path("work"));
+    elsewhere.expect(0, &["export", "work@latest", "-o", &archive, "--quiet"]);
+    for _ in 0..2 {
+        assert_eq!(s.summary(&["import", &archive])["session"], "work-imported");
+    }
+    let said = s.expect(2, &["import", &archive, "--session", "work"]);
+    assert!(said.contains("session work works in") && said.contains(&*work.to_string_lossy()), "{said}");
+    assert_eq!(s.summary(&["checkpoint", "show", "work@latest"])["id"], json!(id));
+    assert_eq!(s.summary(&["import", &archive, "--session", "mine"])["session"], "mine");
+    // What is captured next goes on behind the session's own.
+    write(&work.join("f"), b"more").unwrap();
+    let next = s.summary(&["checkpoint", "create", "work", "--workspace", &work.to_string_lossy()]);
+    assert_eq!(next["parent"], json!(id));
 }
 
 /// An export as a plain tar, in which the record gives another name to the session; both names are as long.

@@ -291,6 +291,15 @@ fn the_latest_of_a_moved_folder_is_that_of_its_session() {
     let id = scratch.create("s", &old);
     scratch.create("other", &other);
     fs::rename(&old, &new).unwrap();
+    // Whoever captures it without having said so is told.
+    let create = ["checkpoint", "create", "--workspace", &text(&new)];
+    let said = scratch.expect(0, &create);
+    assert!(said.contains(&format!("`parhelia session move s {}`", text(&new))), "{said}");
+    let second = scratch.summary(&create);
+    assert!(!scratch.expect(0, &create).contains("session move"));
+    for _ in 0..3 {
+        scratch.expect(0, &["checkpoint", "delete", &format!("{}@latest", second["session"].as_str().unwrap())]);
+    }
     let mut command = scratch.command(&["checkpoint", "restore", "latest", "--to", ".", "--in-place", "--delete", "--json"]);
     let output = command.current_dir(&new).output().unwrap();
     assert!(output.status.success() && String::from_utf8_lossy(&output.stdout).contains(&id), "{output:?}");

@@ -22,7 +22,7 @@ use parhelia_tests::{
     binary,
     live::{Live, kill, shown, wait},
     tmux::Tmux,
-    write,
+    write, write_program,
 };
 use serde_json::{Value, json};
 
@@ -354,10 +354,26 @@ fn what_cannot_be_started_is_over() {
     let scratch = Scratch::new();
     write(&scratch.path("work/file"), b"work").unwrap();
     let workspace = scratch.path("work").to_string_lossy().into_owned();
-    let output = scratch.run(&["session", "run", "--name", "work", "--workspace", &workspace, "--", "/no/such/program"]);
-    assert!(!output.status.success() && shown(&output).contains("/no/such/program"), "{}", shown(&output));
-    let session = scratch.expect(0, &["session", "show", "work", "--json"]);
+    let run = |program: &str| {
+        let output = scratch.run(&["session", "run", "--name", "work", "--workspace", &workspace, "--", program]);
+        assert!(!output.status.success() && shown(&output).contains(program), "{}", shown(&output));
+        scratch.expect(0, &["session", "list", "--json"])
+    };
+    // Of a program that is not there, no session stays behind.
+    for program in ["/no/such/program", "no-such-program", "./file"] {
+        assert!(!run(program).contains("\"session\""), "{program}");
+    }
+    // That an interpreter is not there is known only when it is started.
+    write_program(&scratch.path("work/script"), "#!/no/such/interpreter\n");
+    let listed = run("./script");
+    let session: Value = serde_json::from_str(listed.lines().next().unwrap()).unwrap();
+    let session = scratch.expect(0, &["session", "show", session["id"].as_str().unwrap(), "--json"]);
     assert!(session.contains("\"status\":\"error\"") && session.contains("could not be started"), "{session}");
+    // It keeps nobody from the folder, in which it has done nothing.
+    let other = scratch.path("other");
+    write(&other.join("file"), b"other").unwrap();
+    let id = scratch.create("other", &other);
+    scratch.expect(0, &["checkpoint", "restore", &id, "--to", &workspace, "--in-place"]);
 }
 
 #[test]

@@ -267,6 +267,9 @@ fn recover_says_how_it_is_and_does_what_it_is_told() {
     let checkpoint = work.create("two\n");
     let alive = work.scratch.expect(0, &["session", "recover", "work", "--yes"]);
     assert!(alive.contains(&format!("is alive (process {process})")), "{alive}");
+    // From another folder, whose latest is another one.
+    let hint = work.scratch.expect(2, &["session", "resume", "work", "--from", "latest", "--yes"]);
+    assert!(hint.contains("checkpoint rollback work") && hint.contains("@latest --stop"), "{hint}");
     assert!(work.scratch.expect(2, &["session", "recover"]).contains("no session needs to be recovered"));
 
     // As after a crash: nobody is left to write down how it ended.

@@ -26,7 +26,7 @@ use crate::{
 pub struct Args {
     /// The archive to read, or the folder of a checkpoint of schema 1.0 or 1.1; `-` is standard input
     archive: PathBuf,
-    /// The session that the checkpoint belongs to [default: the exported checkpoint's]
+    /// The session that the checkpoint belongs to, none that works in a folder here [default: the exported checkpoint's, or a name beside it]
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
     /// What to say of it [default: what the exported checkpoint says]
@@ -49,7 +49,8 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let mut reader = Reader::new(input, archive, Limits::default())?;
     let of_folder = old.as_ref();
     let options = ImportOptions {
-        session: args.session.clone().or_else(|| of_folder.and_then(|old| old.session.clone())),
+        session: args.session.clone(),
+        origin_session: of_folder.and_then(|old| old.session.clone()),
         message: args.message.clone().or_else(|| of_folder.map(|old| old.message.clone())),
         origin: of_folder.and_then(|old| old.id.clone()),
     };

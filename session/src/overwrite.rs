@@ -97,14 +97,15 @@ pub fn folders(view: &View, target: &Path, paths: &[PathBuf]) -> Result<Vec<Fold
 /// Each session with its folder below `target`: the recorded path, and, of one that is not there any more, a folder among `paths` and those
 /// that they are in.
 fn homes(sessions: &[Session], target: &Path, paths: &[PathBuf]) -> Vec<(PathBuf, Session)> {
+    let sessions: Vec<&Session> = sessions.iter().filter(|session| !session.is_void()).collect();
     let place = |session: &Session| session.workspace.as_ref().map(Place::folder).filter(|path| path.starts_with(target));
     let mut found: Vec<(PathBuf, Session)> =
-        sessions.iter().filter_map(|session| Some((place(session)?, session.clone()))).collect();
-    let is_away = |session: &&Session| {
+        sessions.iter().filter_map(|session| Some((place(session)?, (*session).clone()))).collect();
+    let is_away = |session: &Session| {
         let is_there = |place: &Place| fs::metadata(place.folder()).is_ok_and(|now| Some(now.ino()) == place.inode);
         session.workspace.as_ref().is_some_and(|place| !is_there(place))
     };
-    let away: Vec<Session> = sessions.iter().filter(is_away).cloned().collect();
+    let away: Vec<Session> = sessions.iter().filter(|session| is_away(session)).map(|session| (*session).clone()).collect();
     if !away.is_empty() {
         let around = paths.iter().flat_map(|path| path.ancestors().take_while(|path| path.starts_with(target)));
         let candidates: BTreeSet<&Path> = around.collect();

@@ -71,7 +71,8 @@ pub fn sessions_at(view: &View, folder: &Path) -> Result<Vec<Session>> {
 /// The folder, at `folder` or nearest above it, that sessions work in, and those sessions. A workspace that was moved is known where it is by
 /// now; its recorded path counts as well, whatever is there.
 pub fn workspace_at(view: &View, folder: &Path) -> Result<Option<(PathBuf, Vec<Session>)>> {
-    let sessions = view.sessions()?;
+    let mut sessions = view.sessions()?;
+    sessions.retain(|session| !session.is_void());
     let recorded = |session: &Session| session.workspace.as_ref().map(Place::folder).filter(|path| folder.starts_with(path));
     let by_path = sessions.iter().filter_map(|session| Some((recorded(session)?, session)));
     let by_folder = place::known_among(&sessions, folder.ancestors());

@@ -36,7 +36,10 @@ use crate::{
     human,
     output::Style,
     progress::Bar,
-    session::{moved::is_named_after_earlier_folder, prune},
+    session::{
+        moved::{is_named_after_earlier_folder, moved_here},
+        prune,
+    },
 };
 
 /// Flags of `checkpoint create`.
@@ -146,6 +149,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     }
     let run = run.filter(|run| run.session == session);
     let known = store.view().session(&session)?;
+    if known.is_none() {
+        moved_here(&store, &workspace)?.iter().for_each(|text| progress.notice(text));
+    }
     let standing = Standing::of_captured(known.as_ref(), &workspace);
     let options = Options {
         workspace,

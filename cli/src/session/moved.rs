@@ -1,18 +1,24 @@
 //! `session move`: the workspace of a session is another folder by now.
 
 use std::{
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use parhelia_session::{resume, rollback, run};
-use parhelia_store::fold::{Place, Session};
+use parhelia_store::{
+    Store,
+    fold::{Place, Session},
+    place::known_among,
+};
 use serde_json::json;
 
 use super::agent::actor;
 use crate::{
     context::Context,
     exit::{Code, Failure, Result},
+    human,
 };
 
 /// Flags of `session move`.
@@ -69,4 +75,21 @@ fn found(session: &Session) -> Result<PathBuf> {
 pub fn is_named_after_earlier_folder(session: &Session, derived: &dyn Fn(&Path) -> String) -> bool {
     let folder = |path: String| Place { path, ..Place::default() }.folder();
     resume::moved_from(session).into_iter().any(|path| derived(&folder(path)) == session.id)
+}
+
+/// What to do where a folder that gets a new session is another one's, moved.
+pub fn moved_here(store: &Store, workspace: &Path) -> Result<Option<String>> {
+    let sessions = store.view().sessions()?;
+    let earlier = known_among(&sessions, std::iter::once(workspace))
+        .into_iter()
+        .map(|(_, session)| session)
+        .filter(|session| !session.is_void() && session.workspace.as_ref().is_some_and(|place| place.folder() != workspace));
+    Ok(earlier.max_by_key(|session| session.changed_sequence).map(|session| {
+        let (id, folder) = (&session.id, human::path(workspace.as_os_str().as_bytes()));
+        let was = session.workspace.as_ref().map_or("elsewhere", |place| place.path.as_str());
+        format!(
+            "{folder} is the folder of session {id}, which was {was}: `parhelia session move {id} {folder}` has that go on here, and this checkpoint \
+             begins another session"
+        )
+    }))
 }

@@ -22,7 +22,7 @@ use parhelia_store::{
     pin::Pin,
     progress::Progress,
     restore::Report,
-    selector::find,
+    selector::{find, is_relative},
 };
 use serde_json::json;
 
@@ -338,6 +338,7 @@ fn taken_over(session: &str) -> Failure {
 
 fn already_alive(context: &mut Context, store: &Store, args: &Args, session: &Session, run: &Run, process: i32) -> Result<Code> {
     if let Some(from) = &args.from {
+        let from = meant(session, from);
         return Err(Failure::Usage(format!(
             "session {} is alive (process {process}); `parhelia checkpoint rollback {from} --stop` ends it and goes back",
             session.id
@@ -418,9 +419,12 @@ fn prepare(store: &Store, args: &Args, session: Session, last: Option<&Run>) -> 
 
 /// The checkpoint that somebody means who speaks of this session.
 pub(super) fn chosen(store: &Store, session: &Session, text: &str) -> Result<Ulid> {
-    // The latest of this session is meant, not of the store.
-    let of_session = text.starts_with("latest").then(|| format!("{}@{text}", session.id));
-    Ok(find(&store.view(), of_session.as_deref().unwrap_or(text))?.record.id)
+    Ok(find(&store.view(), &meant(session, text))?.record.id)
+}
+
+/// The same as a selector that means it anywhere: the latest of this session, not of another folder or of the store.
+fn meant(session: &Session, text: &str) -> String {
+    if is_relative(text) { format!("{}@{text}", session.id) } else { text.to_owned() }
 }
 
 /// Says how much may be missing, where the checkpoint is not of just now.

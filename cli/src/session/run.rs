@@ -88,6 +88,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
             other.id
         );
     }
+    supervise::ensure_startable(&argv, &workspace)?;
     let request = agent.as_ref().map(|_| env::request(context, &workspace, &argv)).transpose()?;
     let config = context.config(&workspace)?;
     let current = run::begin(

@@ -7,9 +7,9 @@ use std::{
     io::{Read, Write},
     os::{
         fd::{AsFd, OwnedFd},
-        unix::{net::UnixStream, process::ExitStatusExt},
+        unix::{ffi::OsStrExt, net::UnixStream, process::ExitStatusExt},
     },
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, ChildStderr, Command, ExitStatus, Stdio},
     sync::atomic::{AtomicU64, Ordering},
     thread::{JoinHandle, Scope},
@@ -265,6 +265,22 @@ fn renew(store: &Store, current: &Current) -> bool {
 
 fn detaches(here: Tmux) -> parhelia_session::Result<Detaches> {
     Detaches::of(Server::new(Some(here.socket.into()), TMUX_LIMIT), &here.pane)
+}
+
+/// Fails where there is no such program: a session that nothing was ever done in would stay behind.
+pub fn ensure_startable(argv: &[OsString], folder: &Path) -> Result<()> {
+    let Some(program) = argv.first() else { return Ok(()) };
+    let is_program = |path: &Path| path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok();
+    let is_there = match program.as_bytes().contains(&b'/') {
+        true => is_program(&folder.join(program)),
+        false => {
+            variable("PATH").is_none_or(|path| std::env::split_paths(&path).any(|at| is_program(&folder.join(at).join(program))))
+        }
+    };
+    match is_there {
+        true => Ok(()),
+        false => Err(Failure::File { action: "start", path: program.into(), source: std::io::ErrorKind::NotFound.into() }),
+    }
 }
 
 fn start(wanted: &Supervised<'_>) -> Result<Child> {

@@ -22,6 +22,7 @@ use crate::{
     error::{Error, IoContext, Result},
     event::Actor,
     files::{self, How},
+    fold::Session,
     format::SINGLE_CHUNK_BYTES,
     id::{BlobId, TreeId},
     links::Links,
@@ -33,15 +34,22 @@ use crate::{
     secrets,
     store::Store,
     tree::{self, Kind, Meta, Node, Totals},
+    view::View,
 };
+
+/// So many names are tried for a session whose own is taken.
+const NAMES_MAX: usize = 100;
 
 /// As what to import.
 #[derive(Clone, Debug, Default)]
 pub struct ImportOptions {
-    /// The session; that of the exported checkpoint, or else `imported`, where it is not given.
+    /// The session, none that works in a folder; where it is not given, that of the exported checkpoint, or a name beside it, or else
+    /// `imported`.
     pub session: Option<String>,
     /// What its maker says of it; what the exported checkpoint says, where it is not given.
     pub message: Option<String>,
+    /// The session that it had where it comes from, where the archive does not say.
+    pub origin_session: Option<String>,
     /// The id that it had where it comes from; that of the exported checkpoint, where it is not given.
     pub origin: Option<String>,
 }
@@ -50,9 +58,16 @@ pub struct ImportOptions {
 pub fn import(store: &Store, archive: &mut Reader<'_>, options: &ImportOptions, progress: &dyn Progress) -> Result<Outcome> {
     let started_at = Timestamp::now();
     store.check_writable()?;
-    options.session.as_deref().map_or(Ok(()), name::check_session)?;
+    [&options.session, &options.origin_session].into_iter().flatten().try_for_each(|name| name::check_session(name))?;
     let mut pin = Pin::take(&store.layout().pins(), true, "import")?;
-    store.refresh()?;
+    let view = store.refresh()?;
+    if let Some(session) = options.session.as_deref().map(|name| worked_in(&view, name)).transpose()?.flatten() {
+        let place = session.workspace.map_or_else(String::new, |place| place.path);
+        return Err(Error::Invalid(format!(
+            "session {} works in {place}, and what is imported would be its latest checkpoint; --session gives another name",
+            session.id
+        )));
+    }
     let adopted = orphans::adopt(store, pin.op, progress)?;
     progress.phase(Phase::Archive, None, None);
     let packs = PackSink::new(store, store.view(), pin.op, adopted.content);
@@ -82,11 +97,17 @@ pub fn import(store: &Store, archive: &mut Reader<'_>, options: &ImportOptions, 
     let created_at = Timestamp::now();
     let from = origin.as_ref();
     let had = options.origin.clone().or_else(|| from.map(|o| o.id.to_string()));
-    let session = options.session.clone().or_else(|| from.map(|o| o.session.clone()));
+    let session = match &options.session {
+        Some(session) => session.clone(),
+        None => {
+            let exported = options.origin_session.as_deref().or(from.map(|origin| origin.session.as_str()));
+            free_session(store, exported.unwrap_or("imported"))?
+        }
+    };
     let record = Record {
         schema: RECORD_SCHEMA,
         id: new_id(created_at),
-        session: session.unwrap_or_else(|| "imported".to_owned()),
+        session,
         run: None,
         epoch: 0,
         fenced: false,
@@ -132,6 +153,30 @@ pub fn import(store: &Store, archive: &mut Reader<'_>, options: &ImportOptions, 
         lock_held_ms: committed.lock_held_ms,
         notices: adopted.notices,
     })
+}
+
+/// The session of that id or name which works in a folder here. Nothing is imported into one: it would be what `latest` means in that folder,
+/// and the parent of what is captured there next.
+fn worked_in(view: &View, name: &str) -> Result<Option<Session>> {
+    let is_it = |session: &Session| (session.id == name || session.name == name) && session.workspace.is_some();
+    Ok(view.sessions()?.into_iter().find(is_it))
+}
+
+/// The exported checkpoint's session, or a name beside it where that works in a folder here.
+fn free_session(store: &Store, exported: &str) -> Result<String> {
+    let view = store.refresh()?;
+    let names = std::iter::once(exported.to_owned()).chain((1..).map(|n| match n {
+        1 => format!("{exported}-imported"),
+        _ => format!("{exported}-imported-{n}"),
+    }));
+    for name in names.take(NAMES_MAX) {
+        if name::check_session(&name).is_ok() && worked_in(&view, &name)?.is_none() {
+            return Ok(name);
+        }
+    }
+    Err(Error::Invalid(format!(
+        "session {exported} works in a folder here, and what is imported needs another name: give it with --session"
+    )))
 }
 
 /// What an archive holds, stored but for the root.
