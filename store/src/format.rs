@@ -33,7 +33,7 @@ pub const JOURNAL_MAGIC: [u8; 8] = *b"PARHJRNL";
 /// Version of the journal format.
 pub const JOURNAL_VERSION: u16 = 1;
 /// First bytes of a stat cache.
-pub const STAT_CACHE_MAGIC: [u8; 8] = *b"PARHSTA2";
+pub const STAT_CACHE_MAGIC: [u8; 8] = *b"PARHSTA3";
 /// First bytes of what is known of a file that grows.
 pub const GROWN_MAGIC: [u8; 8] = *b"PARHGRW3";
 

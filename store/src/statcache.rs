@@ -1,26 +1,28 @@
 //! The stat cache: what each entry of a workspace looked like when its content was last known, so that it need not be read again.
 //!
 //! One file per workspace. Every folder has a section; a folder's entry in its parent's section says where its own begins, so that a
-//! walk finds each section without a search. An update appends the sections that changed and replaces the file by rename; when more
-//! than half of it is out of use it is written anew. The trailer ties it to a checkpoint: while that exists, so does all content that
+//! walk finds each section without a search. An update appends what has changed, few entries of a folder as a patch of its section, then a
+//! trailer; at last the header says where that is. When more than half of the file is out of use it is written anew. The trailer ties it to a checkpoint: while that exists, so does all content that
 //! the cache names. A cache that does not decode is no cache. Each section names the filesystem that its folder was on, and the trailer
 //! the clocks when the cache was written: stamps mean nothing on another filesystem, and less once somebody has set the clock back.
+
+mod section;
+mod writer;
 
 use std::{
     borrow::Borrow,
     cell::RefCell,
-    fs::{self, File},
-    io::{BufWriter, Read, Seek, Write},
+    fs::File,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
 };
 
+pub use self::{section::Section, writer::Writer};
+
 use crate::{
     clock::{self, CLOCK_BYTES, Clock},
-    codec::{Decoder, Malformed, put_uint},
-    error::{IoContext, Result},
+    codec::Decoder,
     files::{self, How},
-    filesystem::FilesystemId,
     format::STAT_CACHE_MAGIC,
     id::{TreeId, Ulid},
     layout::Layout,
@@ -28,12 +30,9 @@ use crate::{
     tree::{Kind, Node, Time},
 };
 
-const TRAILER_BYTES: usize = 92 + CLOCK_BYTES;
-const STAT_BYTES: usize = 29;
-/// A section of more entries is written and read in parts of this many, so that a big folder's bytes are never in memory at once.
-const PART_ENTRIES: usize = 16 << 10;
-/// Set in a part's length if another part follows; its CRC is complemented then.
-const MORE: u32 = 1 << 31;
+/// Magic, where the trailer is, and a checksum of both.
+const HEADER_BYTES: usize = 20;
+const TRAILER_BYTES: usize = 84 + CLOCK_BYTES;
 
 /// An entry as it was when its node was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,64 +115,6 @@ impl Trust {
     }
 }
 
-/// What the cache knows of one folder.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Section {
-    /// The folder's tree.
-    pub tree: TreeId,
-    /// The filesystem that the folder was on, and the entries that are not [racy](Cached::racy).
-    pub filesystem: FilesystemId,
-    /// Its entries, ordered by name.
-    pub entries: Vec<Cached>,
-}
-
-impl Section {
-    fn encode_part<T: Borrow<Cached>>(tree: TreeId, filesystem: FilesystemId, entries: &[T], more: bool) -> Vec<u8> {
-        let (mut head, mut tail, mut stats) = (Vec::new(), Vec::new(), Vec::with_capacity(entries.len() * STAT_BYTES));
-        for e in entries {
-            let e: &Cached = e.borrow();
-            e.node.encode(&mut head, &mut tail);
-            stats.extend_from_slice(&e.ino.to_le_bytes());
-            stats.extend_from_slice(&e.ctime.secs.to_le_bytes());
-            stats.extend_from_slice(&e.ctime.nanos.to_le_bytes());
-            stats.push(u8::from(e.racy));
-            stats.extend_from_slice(&e.section.to_le_bytes());
-        }
-        let mut out = vec![0; 8];
-        out.extend_from_slice(&tree.0);
-        out.extend_from_slice(&filesystem.0);
-        put_uint(&mut out, entries.len() as u64);
-        put_uint(&mut out, head.len() as u64);
-        out.extend_from_slice(&stats);
-        out.extend_from_slice(&head);
-        out.extend_from_slice(&tail);
-        let (length, crc) = ((out.len() - 8) as u32, crc32c::crc32c(&out[8..]));
-        let (length, crc) = if more { (length | MORE, !crc) } else { (length, crc) };
-        out[..4].copy_from_slice(&length.to_le_bytes());
-        out[4..8].copy_from_slice(&crc.to_le_bytes());
-        out
-    }
-
-    fn decode(body: &[u8]) -> Result<Self, Malformed> {
-        let mut d = Decoder::new(body);
-        let tree = TreeId(d.array("section")?);
-        let filesystem = FilesystemId(d.array("section")?);
-        let count = d.count(STAT_BYTES, "section")?;
-        let head_bytes = d.uint("section")? as usize;
-        let mut stats = Decoder::new(d.take(count * STAT_BYTES, "section")?);
-        let mut head = Decoder::new(d.take(head_bytes, "section")?);
-        let mut entries = Vec::with_capacity(count);
-        for _ in 0..count {
-            let ino = stats.u64("section")?;
-            let ctime = Time { secs: stats.u64("section")? as i64, nanos: stats.u32("section")? };
-            let racy = stats.byte("section")? != 0;
-            let section = stats.u64("section")?;
-            entries.push(Cached { node: Node::decode(&mut head, &mut d)?, ino, ctime, racy, section });
-        }
-        Ok(Section { tree, filesystem, entries })
-    }
-}
-
 /// What the trailer says of the whole cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trailer {
@@ -211,7 +152,7 @@ impl StatCache {
     /// Opens a workspace's cache; `None` where there is none that can be used.
     pub fn open(layout: &Layout, workspace: &Path) -> Option<Self> {
         let file = files::open(&path_for(layout, workspace), How::Read).ok()?;
-        let end = file.metadata().ok()?.len().checked_sub(TRAILER_BYTES as u64)?;
+        let end = end_of(&file)?;
         let mut bytes = [0; TRAILER_BYTES];
         file.read_exact_at(&mut bytes, end).ok()?;
         let mut d = Decoder::new(&bytes);
@@ -224,44 +165,32 @@ impl StatCache {
             written: Clock::decode(&mut d).ok()?,
             read_all_at_secs: d.u64("trailer").ok()? as i64,
         };
-        let told_end = d.u64("trailer").ok()?;
         let whole = d.u32("trailer").ok()? == crc32c::crc32c(&bytes[..TRAILER_BYTES - 4]);
-        (magic == STAT_CACHE_MAGIC && told_end == end && whole).then_some(StatCache { file, end, trailer })
+        (magic == STAT_CACHE_MAGIC && whole).then_some(StatCache { file, end, trailer })
     }
 
     /// The section at an offset; `None` where it does not decode.
     pub fn section(&self, offset: u64) -> Option<Section> {
-        read_section(&self.file, self.end, offset)
+        section::read(&self.file, self.end, offset)
     }
 }
 
-fn read_section(file: &File, end: u64, offset: u64) -> Option<Section> {
-    let (mut section, mut next) = read_part(file, end, offset)?;
-    while let Some(offset) = next {
-        let part;
-        (part, next) = read_part(file, end, offset)?;
-        section.entries.extend(part.entries);
-    }
-    Some(section)
+/// The header of a file whose trailer begins at `end`.
+fn header(end: u64) -> [u8; HEADER_BYTES] {
+    let mut out = [0; HEADER_BYTES];
+    out[..8].copy_from_slice(&STAT_CACHE_MAGIC);
+    out[8..16].copy_from_slice(&end.to_le_bytes());
+    let crc = crc32c::crc32c(&out[..16]);
+    out[16..].copy_from_slice(&crc.to_le_bytes());
+    out
 }
 
-/// A part of a section, and where the next one begins.
-fn read_part(file: &File, end: u64, offset: u64) -> Option<(Section, Option<u64>)> {
-    let mut head = [0; 8];
-    if offset == 0 || offset.checked_add(8).is_none_or(|after| after > end) {
-        return None;
-    }
-    file.read_exact_at(&mut head, offset).ok()?;
-    let mut d = Decoder::new(&head);
-    let (length, crc) = (d.u32("section").ok()?, d.u32("section").ok()?);
-    let (length, crc, more) = if length & MORE != 0 { (length & !MORE, !crc, true) } else { (length, crc, false) };
-    if u64::from(length) > end - offset - 8 {
-        return None;
-    }
-    let mut body = vec![0; length as usize];
-    file.read_exact_at(&mut body, offset + 8).ok()?;
-    let part = (crc32c::crc32c(&body) == crc).then(|| Section::decode(&body).ok()).flatten()?;
-    Some((part, more.then_some(offset + 8 + u64::from(length))))
+/// Where the trailer begins, by the header.
+fn end_of(file: &File) -> Option<u64> {
+    let mut found = [0; HEADER_BYTES];
+    file.read_exact_at(&mut found, 0).ok()?;
+    let end = Decoder::new(&found[8..16]).u64("header").ok()?;
+    (found == header(end)).then_some(end)
 }
 
 /// Finds entries by their paths in a stat cache that is not complete yet. The folders of the last path are kept, so that paths in their
@@ -275,6 +204,10 @@ pub struct Lookup {
 }
 
 impl Lookup {
+    fn new(file: File, end: u64, root_section: u64) -> Self {
+        Lookup { file, end, root_section, folders: RefCell::default() }
+    }
+
     /// The entry at a path from the workspace folder.
     pub fn find(&self, path: &[u8]) -> Option<Node> {
         let mut folders = self.folders.borrow_mut();
@@ -283,7 +216,7 @@ impl Lookup {
         while let Some((depth, part)) = parts.next() {
             if folders.get(depth).is_none_or(|(at, _)| *at != offset) {
                 folders.truncate(depth);
-                folders.push((offset, read_section(&self.file, self.end, offset)?));
+                folders.push((offset, section::read(&self.file, self.end, offset)?));
             }
             let entries = &folders.get(depth)?.1.entries;
             let at = entries.binary_search_by(|entry| entry.node.name.as_slice().cmp(part)).ok()?;
@@ -294,103 +227,6 @@ impl Lookup {
             offset = found.section;
         }
         None
-    }
-}
-
-/// Writes a new stat cache beside the old one.
-pub struct Writer {
-    path: PathBuf,
-    temporary: PathBuf,
-    out: BufWriter<File>,
-    end: u64,
-    /// Whether the old sections were kept, so that their offsets still hold.
-    pub keeps_old: bool,
-    appended: u64,
-    used_before: u64,
-}
-
-impl Writer {
-    /// Starts a new cache for a workspace, as a continuation of `old` where that is worth it.
-    pub fn create(layout: &Layout, workspace: &Path, old: Option<&StatCache>) -> Result<Self> {
-        let path = path_for(layout, workspace);
-        let temporary = path.with_extension(format!("{}.tmp", crate::id::OpId::generate()));
-        let mut file = files::open(&temporary, How::New).at("create stat cache", &temporary)?;
-        let mut end = 8;
-        let old = old.filter(|old| old.end <= 2 * old.trailer.used_bytes + (1 << 20));
-        match old {
-            Some(old) => {
-                let mut from = &old.file;
-                from.rewind().at("read stat cache", &path)?;
-                std::io::copy(&mut from.take(old.end), &mut file).at("write stat cache", &temporary)?;
-                end = old.end;
-            }
-            None => file.write_all(&STAT_CACHE_MAGIC).at("write stat cache", &temporary)?,
-        }
-        Ok(Writer {
-            path,
-            temporary,
-            out: BufWriter::with_capacity(256 << 10, file),
-            end,
-            keeps_old: old.is_some(),
-            appended: 0,
-            used_before: old.map_or(0, |old| old.trailer.used_bytes),
-        })
-    }
-
-    /// Appends a section and says where it begins.
-    pub fn append(&mut self, section: &Section) -> Result<u64> {
-        self.append_entries(section.tree, section.filesystem, &section.entries)
-    }
-
-    /// As [`Writer::append`], for a folder of this tree, on this filesystem, and these entries.
-    pub fn append_entries<T: Borrow<Cached>>(&mut self, tree: TreeId, filesystem: FilesystemId, entries: &[T]) -> Result<u64> {
-        let offset = self.end;
-        let mut rest = entries;
-        loop {
-            let (part, behind) = rest.split_at(rest.len().min(PART_ENTRIES));
-            let bytes = Section::encode_part(tree, filesystem, part, !behind.is_empty());
-            self.out.write_all(&bytes).at("write stat cache", &self.temporary)?;
-            self.end += bytes.len() as u64;
-            self.appended += bytes.len() as u64;
-            if behind.is_empty() {
-                return Ok(offset);
-            }
-            rest = behind;
-        }
-    }
-
-    /// Finds what has been written so far, below the folder whose section begins at `root_section`.
-    pub fn lookup(&mut self, root_section: u64) -> Option<Lookup> {
-        self.out.flush().ok()?;
-        let file = files::open(&self.temporary, How::Read).ok()?;
-        Some(Lookup { file, end: self.end, root_section, folders: RefCell::default() })
-    }
-
-    /// Completes the cache and puts it in the old one's place. It is not synced: a torn one does not decode. `written` are the clocks
-    /// before anything was looked at.
-    pub fn finish(mut self, root_section: u64, base: Ulid, root: TreeId, written: &Clock, read_all_at_secs: i64) -> Result<()> {
-        let mut out = STAT_CACHE_MAGIC.to_vec();
-        out.extend_from_slice(&root_section.to_le_bytes());
-        // Each appended section stands for one that was in use, but for new folders, so the old figure is close enough.
-        let used = if self.keeps_old { self.used_before.max(self.appended) } else { self.appended };
-        out.extend_from_slice(&used.to_le_bytes());
-        out.extend_from_slice(&base.to_bytes());
-        out.extend_from_slice(&root.0);
-        written.encode(&mut out);
-        out.extend_from_slice(&read_all_at_secs.to_le_bytes());
-        out.extend_from_slice(&self.end.to_le_bytes());
-        let crc = crc32c::crc32c(&out);
-        out.extend_from_slice(&crc.to_le_bytes());
-        let temporary = self.temporary.clone();
-        self.out.write_all(&out).and_then(|()| self.out.flush()).at("write stat cache", &temporary)?;
-        fs::rename(&temporary, &self.path).at("replace stat cache", &self.path)
-    }
-}
-
-impl Drop for Writer {
-    fn drop(&mut self) {
-        // After `finish` the name is gone already.
-        let _ = fs::remove_file(&self.temporary);
     }
 }
 

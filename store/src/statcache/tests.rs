@@ -1,5 +1,7 @@
-use super::*;
-use crate::{id::BlobId, sys, tree::Meta};
+use std::fs;
+
+use super::{section::PART_ENTRIES, *};
+use crate::{clock::Clock, filesystem::FilesystemId, id::BlobId, sys, tree::Meta};
 
 fn section(names: &[&str], child: u64) -> Section {
     let entry = |name: &&str| Cached {
@@ -77,7 +79,7 @@ fn paths_in_order_read_each_folder_once() {
     let lookup = writer.lookup(root).unwrap();
     let name = |path: &[u8]| lookup.find(path).map(|node| node.name);
     assert_eq!(name(b"sub/x"), Some(b"x".to_vec()));
-    File::options().write(true).open(&writer.temporary).unwrap().set_len(8).unwrap();
+    File::options().write(true).open(writer.temporary.as_ref().unwrap()).unwrap().set_len(8).unwrap();
     assert_eq!(name(b"sub/y"), Some(b"y".to_vec()), "the folder was read again");
     assert_eq!((name(b"sub/none"), name(b"z"), name(b"none/x")), (None, Some(b"z".to_vec()), None));
     // Of another folder nothing is known any more.
@@ -95,7 +97,7 @@ fn a_damaged_cache_is_no_cache() {
     writer.finish(root, Ulid::generate(), TreeId([1; 32]), &Clock::now(), 5).unwrap();
     let path = path_for(&layout, workspace);
     let good = fs::read(&path).unwrap();
-    for i in 8..good.len() {
+    for i in 0..good.len() {
         let mut bytes = good.clone();
         bytes[i] ^= 4;
         fs::write(&path, &bytes).unwrap();
@@ -157,28 +159,168 @@ fn a_cache_is_written_anew_once_more_than_half_of_it_is_out_of_use() {
     let workspace = Path::new("/invented/workspace");
     let mut writer = Writer::create(&layout, workspace, None).unwrap();
     let (first, root) = (writer.append(&section(&["a"], 0)).unwrap(), writer.append(&section(&["b", "c"], 0)).unwrap());
-    assert_eq!(first, 8);
-    let used = writer.end - 8;
+    assert_eq!(first, HEADER_BYTES as u64);
+    let used = writer.end - first;
     writer.finish(root, Ulid::generate(), TreeId([1; 32]), &Clock::now(), 5).unwrap();
     let mut cache = StatCache::open(&layout, workspace).unwrap();
-    assert_eq!((cache.trailer.used_bytes, cache.end), (used, used + 8));
+    assert_eq!((cache.trailer.used_bytes, cache.end), (used, used + first));
     // Of an update, what was in use before counts on, unless more was written.
     for names in [&["a"][..], &["a", "b", "c", "d", "e", "f", "g"][..]] {
         let mut writer = Writer::create(&layout, workspace, Some(&cache)).unwrap();
+        let begin = writer.end;
         let root = writer.append(&section(names, 0)).unwrap();
-        let appended = writer.end - cache.end;
+        let appended = writer.end - begin;
         writer.finish(root, Ulid::generate(), TreeId([1; 32]), &Clock::now(), 5).unwrap();
-        assert_eq!(StatCache::open(&layout, workspace).unwrap().trailer.used_bytes, used.max(appended));
+        cache = StatCache::open(&layout, workspace).unwrap();
+        assert_eq!(cache.trailer.used_bytes, used.max(appended));
     }
-    cache.trailer.used_bytes = 1000;
-    for (end, keeps_old) in [(2000 + (1 << 20), true), (2001 + (1 << 20), false)] {
-        cache.end = end;
+    let path = path_for(&layout, workspace);
+    let length = || fs::metadata(&path).unwrap().len();
+    let before = length();
+    for (least, keeps_old) in [(0, true), (1, false)] {
+        // As if it had more behind it than half of what is in use.
+        cache.trailer.used_bytes = 1000;
+        cache.end = 2000 + (1 << 20) + least;
+        File::options().write(true).open(&path).unwrap().write_all_at(&header(cache.end), 0).unwrap();
         let writer = Writer::create(&layout, workspace, Some(&cache)).unwrap();
-        assert_eq!((writer.keeps_old, writer.end == end), (keeps_old, keeps_old));
+        assert_eq!((writer.keeps_old, writer.temporary.is_none()), (keeps_old, keeps_old));
         let temporary = writer.temporary.clone();
-        assert!(temporary.exists());
+        assert!(temporary.as_ref().is_none_or(|path| path.exists()));
         drop(writer);
-        assert!(!temporary.exists());
+        assert!(temporary.is_none_or(|path| !path.exists()));
+    }
+    assert!(length() > before, "a file that is cut behind its trailer");
+}
+
+/// A workspace's cache with a big folder, and that folder's names.
+fn big(layout: &Layout, workspace: &Path) -> (StatCache, Vec<String>) {
+    let names: Vec<String> = (0..64).map(|i| format!("f{i:03}")).collect();
+    let mut writer = Writer::create(layout, workspace, None).unwrap();
+    let root = writer.append(&section(&names.iter().map(String::as_str).collect::<Vec<_>>(), 0)).unwrap();
+    writer.finish(root, Ulid::generate(), TreeId([1; 32]), &Clock::now(), 5).unwrap();
+    (StatCache::open(layout, workspace).unwrap(), names)
+}
+
+#[test]
+fn few_changes_of_a_folder_cost_what_they_are_and_come_back_exactly() {
+    let dir = tempfile::tempdir().unwrap();
+    let layout = Layout { root: dir.path().to_owned() };
+    fs::create_dir(layout.cache()).unwrap();
+    let workspace = Path::new("/invented/workspace");
+    let (mut cache, names) = big(&layout, workspace);
+    let whole = cache.end;
+    let mut now = cache.section(cache.trailer.root_section).unwrap();
+    let mut costs = Vec::new();
+    // Changed, removed and added at both ends and between, over and over.
+    for round in 0..40_u64 {
+        let mut next = now.clone();
+        next.tree = TreeId([round as u8; 32]);
+        let at = (round as usize * 7) % next.entries.len();
+        next.entries[at].ino += 1;
+        if round % 3 == 0 {
+            let gone = [0, at, next.entries.len() - 1][round as usize / 3 % 3];
+            next.entries.remove(gone);
+        }
+        if round % 4 == 0 {
+            let name =
+                [format!("a{round}"), format!("f{:03}x{round}", round % 60), format!("z{round}")][round as usize / 4 % 3].clone();
+            let new = section(&[&name], round).entries.remove(0);
+            let place = next.entries.partition_point(|entry| entry.node.name < new.node.name);
+            next.entries.insert(place, new);
+        }
+        let mut writer = Writer::create(&layout, workspace, Some(&cache)).unwrap();
+        assert!(writer.temporary.is_none(), "it is continued");
+        let begin = writer.end;
+        let known = (cache.trailer.root_section, &now);
+        let root = writer.append_entries(next.tree, next.filesystem, &next.entries, Some(known)).unwrap();
+        costs.push(writer.end - begin);
+        let found = writer.lookup(root).unwrap().find(&next.entries[at.min(next.entries.len() - 1)].node.name);
+        assert!(found.is_some());
+        writer.finish(root, Ulid::generate(), next.tree, &Clock::now(), 5).unwrap();
+        cache = StatCache::open(&layout, workspace).unwrap();
+        assert_eq!(cache.section(root), Some(next.clone()), "round {round}");
+        now = next;
+    }
+    let (cheap, dear): (Vec<u64>, Vec<u64>) = costs.iter().partition(|cost| **cost < whole / 8);
+    // After eight patches a section is written whole, so that reading it stays cheap.
+    assert_eq!((cheap.len(), dear.len()), (36, 4), "{costs:?}");
+    // Of another filesystem nothing is taken over, nor where much has changed.
+    let mut writer = Writer::create(&layout, workspace, Some(&cache)).unwrap();
+    let known = (cache.trailer.root_section, &now);
+    let begin = writer.end;
+    let root = writer.append_entries(now.tree, FilesystemId([8; 16]), &now.entries, Some(known)).unwrap();
+    assert!(writer.end - begin > whole / 2);
+    let other = section(&names.iter().map(String::as_str).collect::<Vec<_>>(), 3);
+    let begin = writer.end;
+    let second = writer.append_entries(other.tree, other.filesystem, &other.entries, Some(known)).unwrap();
+    assert!(writer.end - begin > whole / 2);
+    writer.finish(root, Ulid::generate(), now.tree, &Clock::now(), 5).unwrap();
+    let cache = StatCache::open(&layout, workspace).unwrap();
+    assert_eq!(cache.section(root), Some(Section { filesystem: FilesystemId([8; 16]), ..now }));
+    assert_eq!(cache.section(second), Some(other));
+}
+
+#[test]
+fn until_an_update_is_finished_the_old_cache_holds() {
+    let dir = tempfile::tempdir().unwrap();
+    let layout = Layout { root: dir.path().to_owned() };
+    fs::create_dir(layout.cache()).unwrap();
+    let workspace = Path::new("/invented/workspace");
+    let (cache, _) = big(&layout, workspace);
+    let path = path_for(&layout, workspace);
+    let (bytes, then) = (fs::read(&path).unwrap(), cache.section(cache.trailer.root_section).unwrap());
+    let is_as_then = || {
+        let found = StatCache::open(&layout, workspace).unwrap();
+        assert_eq!((found.trailer, found.section(found.trailer.root_section)), (cache.trailer, Some(then.clone())));
+    };
+    let mut first = Writer::create(&layout, workspace, Some(&cache)).unwrap();
+    let root = first.append(&section(&["x"], 0)).unwrap();
+    assert!(first.lookup(root).unwrap().find(b"x").is_some());
+    is_as_then();
+    // A second one, at the same time, continues nothing.
+    let second = Writer::create(&layout, workspace, Some(&cache)).unwrap();
+    assert!(!second.keeps_old && second.temporary.is_some());
+    drop(second);
+    // One that is given up leaves nothing; one that was killed leaves bytes that the next one cuts off.
+    drop(first);
+    assert_eq!(fs::read(&path).unwrap(), bytes);
+    fs::write(&path, [&bytes[..], &[7; 5000]].concat()).unwrap();
+    is_as_then();
+    let cache_again = StatCache::open(&layout, workspace).unwrap();
+    let mut third = Writer::create(&layout, workspace, Some(&cache_again)).unwrap();
+    let root = third.append(&section(&["y"], 0)).unwrap();
+    third.finish(root, Ulid::generate(), TreeId([3; 32]), &Clock::now(), 5).unwrap();
+    let found = StatCache::open(&layout, workspace).unwrap();
+    assert_eq!(found.section(root), Some(section(&["y"], 0)));
+    assert!(fs::metadata(&path).unwrap().len() < bytes.len() as u64 + 500);
+    // Whoever has opened it before still reads what it was, and continues nothing of it.
+    assert_eq!(cache_again.section(cache_again.trailer.root_section), Some(then));
+    assert!(!Writer::create(&layout, workspace, Some(&cache_again)).unwrap().keeps_old);
+}
+
+#[test]
+fn a_patch_of_itself_or_of_what_follows_is_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let layout = Layout { root: dir.path().to_owned() };
+    fs::create_dir(layout.cache()).unwrap();
+    let workspace = Path::new("/invented/workspace");
+    let (cache, _) = big(&layout, workspace);
+    let now = cache.section(cache.trailer.root_section).unwrap();
+    let mut writer = Writer::create(&layout, workspace, Some(&cache)).unwrap();
+    let root = writer.append_entries(now.tree, now.filesystem, &now.entries, Some((cache.trailer.root_section, &now))).unwrap();
+    let end = writer.end;
+    writer.finish(root, Ulid::generate(), now.tree, &Clock::now(), 5).unwrap();
+    let path = path_for(&layout, workspace);
+    let good = fs::read(&path).unwrap();
+    assert!(StatCache::open(&layout, workspace).unwrap().section(root).is_some());
+    let (at, end) = (root as usize, end as usize);
+    for base in [0, 1, root, root + 1, u64::MAX] {
+        let mut bytes = good.clone();
+        bytes[at + 8..at + 16].copy_from_slice(&base.to_le_bytes());
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&bytes[at..at + 4]), &bytes[at + 8..end]);
+        bytes[at + 4..at + 8].copy_from_slice(&crc.to_le_bytes());
+        fs::write(&path, &bytes).unwrap();
+        assert_eq!(StatCache::open(&layout, workspace).unwrap().section(root), None, "{base}");
     }
 }
 

@@ -13,6 +13,7 @@ use parhelia_store::{
         import::{Limits, Reader},
     },
     create::{self, Captured, Content, FullWalk, Grown, ImportOptions, Seen, State, StateFile},
+    format::STAT_CACHE_MAGIC,
     id::{BlobId, PackId},
     journal::{Journal, Position},
     layout::Layout,
@@ -262,35 +263,31 @@ fn cache(bytes: &[u8]) {
     }
 }
 
-/// Mends the trailer, and the checksums of the sections in front of it.
+/// Mends the header, the trailer, and the checksums of the sections in front of it.
 fn mend_cache(bytes: &mut [u8]) {
-    let trailer = sample().caches.first().map_or(0, |cache| trailer_bytes(cache));
-    let Some(end) = bytes.len().checked_sub(trailer).filter(|_| trailer > 12) else { return };
+    let magic = STAT_CACHE_MAGIC;
+    // The trailer begins with the magic, which also begins the file.
+    let trailer = |cache: &Vec<u8>| cache.windows(8).rposition(|part| part == magic).map_or(0, |at| cache.len() - at);
+    let trailer = sample().caches.first().map_or(0, trailer);
+    let Some(end) = bytes.len().checked_sub(trailer).filter(|end| trailer > 12 && *end >= 20) else { return };
+    bytes[..8].copy_from_slice(&magic);
+    bytes[8..16].copy_from_slice(&(end as u64).to_le_bytes());
+    let crc = crc32c::crc32c(&bytes[..16]);
+    bytes[16..20].copy_from_slice(&crc.to_le_bytes());
     let total = bytes.len();
-    // `told_end` stands 20 bytes before the end, behind it 8 bytes and the checksum.
-    bytes[total - 20..total - 12].copy_from_slice(&(end as u64).to_le_bytes());
     let crc = crc32c::crc32c(&bytes[end..total - 4]);
     bytes[total - 4..].copy_from_slice(&crc.to_le_bytes());
-    let mut at = sample().caches.first().map_or(0, |cache| first_section(cache));
-    while let Some(length) = bytes.get(at..at + 4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]) as usize) {
-        let next = at.saturating_add(8).saturating_add(length);
+    let mut at = 20;
+    while let Some(length) = bytes.get(at..at + 4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])) {
+        // The two highest bits say what the record is.
+        let next = at.saturating_add(8).saturating_add((length & ((1 << 30) - 1)) as usize);
         if length == 0 || next > end {
             return;
         }
-        let crc = crc32c::crc32c(&bytes[at + 8..next]);
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&length.to_le_bytes()), &bytes[at + 8..next]);
         bytes[at + 4..at + 8].copy_from_slice(&crc.to_le_bytes());
         at = next;
     }
-}
-
-/// The trailer begins with the magic, which also begins the file.
-fn trailer_bytes(cache: &[u8]) -> usize {
-    let magic = b"PARHSTA1";
-    cache.windows(8).rposition(|part| part == magic).map_or(0, |at| cache.len() - at)
-}
-
-fn first_section(cache: &[u8]) -> usize {
-    if cache.starts_with(b"PARHSTA1") { 8 } else { 0 }
 }
 
 fn grown(bytes: &[u8]) {

@@ -7,7 +7,7 @@ use crate::{
     error::Result,
     filesystem::FilesystemId,
     id::TreeId,
-    statcache::{self, Cached},
+    statcache::{self, Cached, Section},
     tree::{Kind, Node, Totals},
 };
 
@@ -19,8 +19,8 @@ pub(super) struct CacheOut {
 }
 
 impl CacheOut {
-    fn append(&self, tree: TreeId, filesystem: FilesystemId, entries: &[&Cached]) -> Result<u64> {
-        self.writer.as_ref().map_or(Ok(0), |out| lock(out).append_entries(tree, filesystem, entries))
+    fn append(&self, tree: TreeId, filesystem: FilesystemId, entries: &[&Cached], old: Option<(u64, &Section)>) -> Result<u64> {
+        self.writer.as_ref().map_or(Ok(0), |out| lock(out).append_entries(tree, filesystem, entries, old))
     }
 }
 
@@ -78,7 +78,8 @@ impl Shared<'_, '_> {
         let (tree, section) = match &state.old {
             // A section of another filesystem says so, and has to be written anew.
             Some(old) if state.looked.is_known && unchanged && old.entries.len() == entries.len() => {
-                let offset = if out.keeps_old { self.old_section(folder) } else { out.append(old.tree, filesystem, &entries)? };
+                let offset =
+                    if out.keeps_old { self.old_section(folder) } else { out.append(old.tree, filesystem, &entries, None)? };
                 (old.tree, offset)
             }
             _ => {
@@ -86,7 +87,8 @@ impl Shared<'_, '_> {
                 let nodes: Vec<&Node> = entries.iter().map(|entry| &entry.node).collect();
                 let (tree, _) =
                     worker.batch.folder(&nodes, state.old.as_ref().map(|old| old.tree)).map_err(|e| self.in_folder(folder, e))?;
-                (tree, out.append(tree, filesystem, &entries)?)
+                let known = state.old.as_ref().map(|old| (self.old_section(folder), old));
+                (tree, out.append(tree, filesystem, &entries, known)?)
             }
         };
         let node = Node { name: folder.name.clone(), meta: stat.meta(xattrs), links: 1, kind: Kind::Folder { tree, totals } };
