@@ -17,7 +17,7 @@ use parhelia_store::{
 
 use crate::{
     args::Global,
-    exit::{Code, Failure, Result},
+    exit::{Failure, Result},
     human,
     interrupt::Cancel,
     limits,
@@ -113,18 +113,6 @@ impl Context {
         let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let cache = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
         cache.map(|cache| cache.join("parhelia"))
-    }
-
-    /// The exit code of a verb that has made something, such as a checkpoint: where its report cannot be printed, `made` is said
-    /// on standard error.
-    pub fn made(&mut self, made: &str, code: Code, reported: Result<()>) -> Code {
-        let Err(failure) = reported.and_then(|()| self.out.flush()) else { return code };
-        self.out.give_up();
-        if failure.is_broken_pipe() {
-            return code;
-        }
-        tell!("parhelia: {made}, but {failure}");
-        if code == Code::Done { Code::Partly } else { code }
     }
 
     /// Set once the user asked to stop.

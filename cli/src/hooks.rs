@@ -86,6 +86,9 @@ fn report(context: &mut Context, verb: &str, change: &Change) -> Result<Code> {
     context.out.summary(json!({ "path": path, "changed": change.changed }))?;
     Ok(Code::Done)
 }
+    if change.changed {
+        context.out.did(format!("hooks were {} {path}", if verb == "install" { "put into" } else { "taken out of" }));
+    }
 
 fn status(context: &mut Context, path: &Path) -> Result<Code> {
     let status = hooks::status(path)?;

@@ -166,38 +166,6 @@ fn a_reader_that_has_enough_is_no_failure() {
 }
 
 #[test]
-fn a_checkpoint_whose_report_cannot_be_printed_is_named_and_is_3() {
-    let home = Home::new();
-    let folder = home.folder.path().join("work");
-    fs::create_dir(&folder).unwrap();
-    fs::write(folder.join("a"), "x").unwrap();
-    let archive = home.folder.path().join("a.tar.zst");
-    let archive = archive.to_str().unwrap();
-    home.run(&["checkpoint", "create", "s", "-w", "work"]).expect(0);
-    home.run(&["export", "latest", "-o", archive]).expect(0);
-    let create = ["checkpoint", "create", "s", "-w", "work"];
-    for verb in [&create[..], &["checkpoint", "create", "s", "-w", "work", "--json"], &["import", archive]] {
-        let full = fs::File::options().write(true).open("/dev/full").unwrap();
-        let output = home.command(verb).stdout(full).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(3), "{verb:?}: {said}");
-        let newest = home.run(&["checkpoint", "show", "latest", "--json"]).expect(0).json()[0]["id"].as_str().unwrap().to_owned();
-        assert!(said.contains(&format!("checkpoint {newest} is made")) && said.contains("No space left"), "{verb:?}: {said}");
-    }
-    let full = fs::File::options().write(true).open("/dev/full").unwrap();
-    let output = home.command(&["checkpoint", "restore", "latest", "--to", "out"]).stdout(full).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(3), "{said}");
-    assert!(said.contains("is restored to") && said.contains("No space left"), "{said}");
-    assert_eq!(fs::read(home.folder.path().join("out/a")).unwrap(), b"x");
-    // Nobody listens: what was done is done.
-    let mut child = home.command(&create).stdout(std::process::Stdio::piped()).spawn().unwrap();
-    drop(child.stdout.take());
-    assert_eq!(child.wait().unwrap().code(), Some(0));
-    assert_eq!(home.run(&["checkpoint", "list", "--json"]).expect(0).json().pop().unwrap()["checkpoints"], 5);
-}
-
-#[test]
 fn limits_of_the_process_are_errors_that_name_them() {
     let home = Home::new();
     let folder = home.folder.path().join("work");

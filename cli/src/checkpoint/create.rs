@@ -197,9 +197,13 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         (_, false) => Code::Partly,
         _ => Code::Done,
     };
-    let reported = report(context, &outcome, verified.as_ref(), pruned.as_ref(), began);
     let made = if outcome.skipped { "is as the workspace" } else { "is made" };
-    Ok(context.made(&format!("checkpoint {id} {made}"), code, reported))
+    context.out.did(format!("checkpoint {id} {made}"));
+    if let Some(removed) = pruned.as_ref().and_then(prune::removed_text) {
+        context.out.did(removed);
+    }
+    report(context, &outcome, verified.as_ref(), pruned.as_ref(), began)?;
+    Ok(code)
 }
 
 /// How long a rollback that is under way is waited for.

@@ -356,6 +356,12 @@ fn is_agreed(context: &mut Context, store: &Store, target: &Checkpoint, look: &L
 }
 
 fn report(context: &mut Context, look: &Look, done: &Done) -> Result<()> {
+    context.out.did(format!(
+        "{} is rolled back to checkpoint {}; safety checkpoint {} is made",
+        look.shown(),
+        done.target,
+        done.safety
+    ));
     context.out.remark(format!("Rolled back {} to checkpoint {}.", look.shown(), done.target))?;
     print_changes(context, &done.changes)?;
     context.out.remark(format!(

@@ -43,6 +43,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let from = session.workspace.as_ref().map(|place| place.path.clone());
     let place = resume::move_to(&store, &session, &to, args.force, &actor())?;
     for (other, _) in run::live_in(&store, &place.folder(), &id)? {
+    context.out.did(format!("session {id} works in {} from here on", place.path));
         tell!("parhelia: session {} is alive there, too", other.id);
     }
     context.out.remark(format!("Session {id} works in {} from here on.", place.path))?;

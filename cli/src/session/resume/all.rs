@@ -32,7 +32,10 @@ pub(super) fn run(context: &mut Context, args: &Args) -> Result<Code> {
             continue;
         }
         match resume(context, args, &session)? {
-            true => resumed.push(session.id),
+            true => {
+                context.out.did(format!("session {} is resumed", session.id));
+                resumed.push(session.id);
+            }
             false => failed.push(session.id),
         }
     }
