@@ -2,6 +2,7 @@
 
 use std::{
     ffi::OsString,
+    io::ErrorKind,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     time::Duration,
@@ -91,13 +92,24 @@ impl Context {
 
     /// The configuration in force for a workspace, and where each value came from.
     pub fn loaded_config(&self, workspace: &Path) -> Result<config::Loaded> {
-        Ok(config::load(&Places::usual(&environment, workspace, self.global.config.clone()), &environment)?)
+        Ok(config::load(&Places::usual(&environment, workspace, self.named_config()?), &environment)?)
     }
 
     /// The user's own configuration. No project has a say in it, so that a broken file in a workspace stands in no verb's way.
     fn own_config(&self) -> Result<Config> {
-        let places = Places::usual(&environment, Path::new("/"), self.global.config.clone());
+        let places = Places::usual(&environment, Path::new("/"), self.named_config()?);
         Ok(config::load(&Places { project: None, ..places }, &environment)?.config)
+    }
+
+    /// The configuration file that the flags name; it must be there.
+    fn named_config(&self) -> Result<Option<PathBuf>> {
+        let Some(path) = &self.global.config else { return Ok(None) };
+        match std::fs::metadata(path) {
+            Err(source) if source.kind() == ErrorKind::NotFound => {
+                Err(Failure::File { action: "read", path: path.clone(), source })
+            }
+            _ => Ok(Some(path.clone())),
+        }
     }
 
     /// How long to wait for another process's commit.

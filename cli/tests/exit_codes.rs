@@ -166,6 +166,50 @@ fn a_reader_that_has_enough_is_no_failure() {
 }
 
 #[test]
+fn paths_that_are_not_there_are_10_and_named() {
+    let home = Home::new();
+    fs::create_dir_all(home.folder.path().join("work/sub")).unwrap();
+    fs::write(home.folder.path().join("work/a"), "x").unwrap();
+    fs::write(home.folder.path().join("work/sub/b"), "x").unwrap();
+    home.run(&["session", "run", "--workspace", "work", "--name", "s", "--", "true"]).expect(0);
+    let session = home.run(&["session", "list", "--json"]).expect(0).json()[0]["id"].as_str().unwrap().to_owned();
+    let latest = format!("{session}@latest");
+    fs::write(home.folder.path().join("work/sub/c"), "new").unwrap();
+    for verb in [
+        &["checkpoint", "diff", &latest, &latest, "--file", "typo"][..],
+        &["checkpoint", "diff", &latest, "--workspace", "work", "--file", "typo"],
+        &["checkpoint", "diff", &latest, "--workspace", "work", "--file", "a/typo", "--json"],
+        &["checkpoint", "diff", &latest, "--workspace", "typo"],
+        &["checkpoint", "create", "new", "-w", "typo"],
+        &["checkpoint", "create", "new", "-w", "work", "--files-from", "typo"],
+        &["checkpoint", "create", "new", "-w", "work", "--exclude-file", "typo"],
+        &["session", "run", "-w", "typo", "--", "true"],
+        &["session", "move", &session, "typo"],
+        &["import", "typo"],
+        &["hooks", "status", "--project", "typo"],
+        &["hooks", "install", "--project", "typo"],
+        &["umount", "typo"],
+    ] {
+        let run = home.run(verb).expect(10);
+        assert!(run.err.contains("typo"), "{verb:?}: {run:?}");
+    }
+    assert!(!home.folder.path().join("typo").exists());
+    let file = |path| home.run(&["checkpoint", "diff", &latest, "--workspace", "work", "--file", path]);
+    for path in ["a", "./a", "sub/b"] {
+        assert!(file(path).expect(0).out.contains("no difference"), "{path}");
+    }
+    assert!(file("sub/c").expect(0).out.contains("+new"));
+    fs::remove_file(home.folder.path().join("work/sub/b")).unwrap();
+    assert!(file("sub/b").expect(0).out.contains("-x"));
+    fs::remove_file(home.folder.path().join("work/sub/c")).unwrap();
+    fs::create_dir(home.folder.path().join("work/sub/d")).unwrap();
+    home.run(&["checkpoint", "create", &session, "-w", "work"]).expect(0);
+    fs::write(home.folder.path().join("work/sub/d/e"), "new").unwrap();
+    let folder = file("sub").expect(2);
+    assert!(folder.err.contains("sub is a folder"), "{folder:?}");
+}
+
+#[test]
 fn limits_of_the_process_are_errors_that_name_them() {
     let home = Home::new();
     let folder = home.folder.path().join("work");
