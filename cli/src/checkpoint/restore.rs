@@ -272,6 +272,7 @@ fn print_skipped(context: &mut Context, skipped: &[Skipped]) -> Result<()> {
 
 fn counts_text(counts: &Counts, written: &str) -> String {
     let parts = [
+        (counts.linked, "made a hard link"),
         (counts.metadata_changed, "given other metadata"),
         (counts.deleted, "removed"),
         (counts.kept, "kept that the checkpoint does not have"),

@@ -1,0 +1,36 @@
+//! What verbs tell is so: counts, names, and what to do next.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::fs;
+
+use common::*;
+
+/// A home with a folder `work` that has a file.
+fn work() -> Home {
+    let home = Home::new();
+    fs::create_dir(home.folder.path().join("work")).unwrap();
+    fs::write(home.folder.path().join("work/a"), "content").unwrap();
+    home
+}
+
+#[test]
+fn hard_links_that_a_restore_makes_again_are_counted_as_planned() {
+    let home = work();
+    let at = |name: &str| home.folder.path().join("work").join(name);
+    fs::hard_link(at("a"), at("b")).unwrap();
+    fs::hard_link(at("a"), at("c")).unwrap();
+    home.run(&["checkpoint", "create", "s", "-w", "work"]).expect(0);
+    fs::remove_file(at("b")).unwrap();
+    fs::write(at("b"), "other").unwrap();
+    fs::remove_file(at("c")).unwrap();
+    let restore = ["checkpoint", "restore", "s@latest", "--to", "work", "--in-place", "--no-safety"];
+    let planned = home.run(&[&restore[..], &["--dry-run"]].concat()).expect(0).out;
+    let counted = |text: &str| text[text.find(": 0 files").unwrap()..].replace(" to write", "").replace(" written", "");
+    assert!(planned.contains("; 2 made a hard link, "), "{planned}");
+    let done = home.run(&restore).expect(0).out;
+    assert_eq!(counted(&planned), counted(&done));
+    assert_eq!(fs::read(at("b")).unwrap(), b"content");
+}
