@@ -34,3 +34,16 @@ fn hard_links_that_a_restore_makes_again_are_counted_as_planned() {
     assert_eq!(counted(&planned), counted(&done));
     assert_eq!(fs::read(at("b")).unwrap(), b"content");
 }
+
+#[test]
+fn stats_count_the_reserve_by_itself() {
+    let home = work();
+    home.run(&["checkpoint", "create", "s", "-w", "work"]).expect(0);
+    let stats = home.run(&["stats", "--json"]).expect(0).json().pop().unwrap();
+    assert_eq!(stats["reserve_bytes"], 1 << 20);
+    assert!(stats["stored_bytes"].as_u64().unwrap() < 1 << 20, "{stats}");
+    let text = home.run(&["stats"]).expect(0).out;
+    let line = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap_or_default();
+    assert!(line("Stored").ends_with("KiB") && line("  packs").contains("(compressed "), "{text}");
+    assert!(line("Reserve").contains("1.00 MiB more, for a deletion on a full disk"), "{text}");
+}
