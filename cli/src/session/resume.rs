@@ -300,7 +300,8 @@ fn put_back(context: &mut Context, store: &Store, turn: &Turn, prepared: &mut Pr
     if !is_there {
         return Ok(Rolled::Shown);
     }
-    let how = How { yes: args.yes, force: args.force, recreate_workspace: args.recreate_workspace, ..How::default() };
+    let how =
+        How { yes: args.yes, force: args.force, recreate_workspace: args.recreate_workspace, resumes: true, ..How::default() };
     if !how.yes {
         is_askable()?;
     }
