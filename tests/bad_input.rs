@@ -46,7 +46,7 @@ fn a_newer_store_is_refused_with_what_it_needs() {
 fn workspaces_that_cannot_be() {
     let (s, _) = with_checkpoint();
     let create = |code, workspace: &str| s.expect(code, &["checkpoint", "create", "--workspace", workspace]);
-    assert!(create(1, &text(&s, "nowhere")).contains("nowhere"));
+    assert!(create(10, &text(&s, "nowhere")).contains("nowhere"));
     assert!(create(2, &text(&s, "work/f")).contains("not a folder"));
     for inside in [s.store(), s.store().join("packs")] {
         let inside = inside.to_string_lossy().into_owned();

@@ -48,9 +48,11 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
             return Ok(if plan.changes_packs() || !plan.lost.is_empty() { Code::Corrupt } else { Code::Done });
         }
         check::repair(&path, &plan, lock_timeout, &progress)?;
+        context.out.did("the store was repaired");
     }
     if args.rebuild_index {
         check::rebuild_index(&path, lock_timeout, &progress)?;
+        context.out.did("the index was made anew");
     }
     let checked = check::run(&path, &CheckOptions { read_data_percent: args.read_data }, &progress);
     drop(progress);

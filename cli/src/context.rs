@@ -2,6 +2,7 @@
 
 use std::{
     ffi::OsString,
+    io::ErrorKind,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     time::Duration,
@@ -17,7 +18,7 @@ use parhelia_store::{
 
 use crate::{
     args::Global,
-    exit::{Code, Failure, Result},
+    exit::{Failure, Result},
     human,
     interrupt::Cancel,
     limits,
@@ -91,13 +92,24 @@ impl Context {
 
     /// The configuration in force for a workspace, and where each value came from.
     pub fn loaded_config(&self, workspace: &Path) -> Result<config::Loaded> {
-        Ok(config::load(&Places::usual(&environment, workspace, self.global.config.clone()), &environment)?)
+        Ok(config::load(&Places::usual(&environment, workspace, self.named_config()?), &environment)?)
     }
 
     /// The user's own configuration. No project has a say in it, so that a broken file in a workspace stands in no verb's way.
     fn own_config(&self) -> Result<Config> {
-        let places = Places::usual(&environment, Path::new("/"), self.global.config.clone());
+        let places = Places::usual(&environment, Path::new("/"), self.named_config()?);
         Ok(config::load(&Places { project: None, ..places }, &environment)?.config)
+    }
+
+    /// The configuration file that the flags name; it must be there.
+    fn named_config(&self) -> Result<Option<PathBuf>> {
+        let Some(path) = &self.global.config else { return Ok(None) };
+        match std::fs::metadata(path) {
+            Err(source) if source.kind() == ErrorKind::NotFound => {
+                Err(Failure::File { action: "read", path: path.clone(), source })
+            }
+            _ => Ok(Some(path.clone())),
+        }
     }
 
     /// How long to wait for another process's commit.
@@ -113,18 +125,6 @@ impl Context {
         let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let cache = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
         cache.map(|cache| cache.join("parhelia"))
-    }
-
-    /// The exit code of a verb that has made something, such as a checkpoint: where its report cannot be printed, `made` is said
-    /// on standard error.
-    pub fn made(&mut self, made: &str, code: Code, reported: Result<()>) -> Code {
-        let Err(failure) = reported.and_then(|()| self.out.flush()) else { return code };
-        self.out.give_up();
-        if failure.is_broken_pipe() {
-            return code;
-        }
-        tell!("parhelia: {made}, but {failure}");
-        if code == Code::Done { Code::Partly } else { code }
     }
 
     /// Set once the user asked to stop.

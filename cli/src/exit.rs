@@ -70,6 +70,9 @@ pub enum Failure {
     /// The command line makes no sense.
     #[error("{0}")]
     Usage(String),
+    /// What was asked for is not there.
+    #[error("{0}")]
+    NotFound(String),
     /// It could not be printed.
     #[error("cannot write to standard output: {0}")]
     Output(#[source] io::Error),
@@ -85,6 +88,9 @@ pub enum Failure {
     },
 }
 
+/// What is being done where a workspace that was named is not there, for [`Failure::File`].
+pub const OPEN_WORKSPACE: &str = "open the workspace";
+
 /// Results of verbs.
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
@@ -96,9 +102,13 @@ impl Failure {
             Failure::Session(error) => of_kind(error.kind()),
             Failure::Usage(_) | Failure::Mount(parhelia_fuse::Error::Mountpoint { .. }) => Code::Usage,
             Failure::Mount(parhelia_fuse::Error::Store(error)) => of_kind(error.kind()),
-            Failure::Mount(parhelia_fuse::Error::NotMounted { .. }) => Code::NotFound,
+            Failure::Mount(parhelia_fuse::Error::NotMounted { .. }) | Failure::NotFound(_) => Code::NotFound,
             Failure::Mount(_) => Code::Failed,
             Failure::Background { code, .. } => *code,
+            // A path that was to be read. Where something cannot be made or started, more is missing than that.
+            Failure::File { action: "open" | "read" | OPEN_WORKSPACE, source, .. } if source.kind() == IoKind::NotFound => {
+                Code::NotFound
+            }
             Failure::Output(_) | Failure::File { .. } => Code::Failed,
         }
     }

@@ -46,7 +46,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let report = if to_stdout {
         archive::export(&store, &checkpoint, context.out.stream(), &progress)?
     } else {
-        to_file(&store, &checkpoint, &args.output, &progress)?
+        let report = to_file(&store, &checkpoint, &args.output, &progress)?;
+        context.out.did(format!("checkpoint {} is exported to {}", checkpoint.id(), args.output.display()));
+        report
     };
     for socket in &report.sockets {
         progress

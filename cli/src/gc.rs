@@ -31,6 +31,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     } else {
         let report = gc::run(&store, &options, &progress)?;
         drop(progress);
+        context.out.did(format!("gc has freed {}", human::size(report.freed_bytes)));
         print_report(context, &report)?;
         context.out.summary(with_dry_run(&report, false))?;
     }

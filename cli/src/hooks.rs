@@ -7,6 +7,7 @@ use parhelia_session::hooks::{self, Change, HookCommand};
 use serde_json::json;
 
 use crate::{
+    checkpoint::session::workspace,
     context::Context,
     exit::{Code, Failure, Result},
     session::agent::config_folder,
@@ -37,7 +38,10 @@ pub struct Place {
 impl Place {
     fn path(&self) -> Result<PathBuf> {
         match &self.project {
-            Some(folder) => Ok(hooks::settings_path(&folder.join(".claude"))),
+            Some(folder) => {
+                workspace(folder)?;
+                Ok(hooks::settings_path(&folder.join(".claude")))
+            }
             None => {
                 let folder =
                     config_folder().ok_or_else(|| Failure::Usage("no settings: set HOME or CLAUDE_CONFIG_DIR".into()))?;
@@ -82,6 +86,9 @@ fn report(context: &mut Context, verb: &str, change: &Change) -> Result<Code> {
         (_, true) => format!("Hooks were taken out of {path}."),
         (_, false) => format!("There are no hooks of ours in {path}."),
     };
+    if change.changed {
+        context.out.did(format!("hooks were {} {path}", if verb == "install" { "put into" } else { "taken out of" }));
+    }
     context.out.remark(text)?;
     context.out.summary(json!({ "path": path, "changed": change.changed }))?;
     Ok(Code::Done)

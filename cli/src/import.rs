@@ -59,17 +59,16 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let record = &outcome.checkpoint.record;
     let id = outcome.checkpoint.id();
     let (files, stored) = (human::count(record.workspace.files, "file"), human::size(outcome.stored_bytes));
-    let said = context.out.remark(format!("Imported as {id} of session {}: {files}, {stored} stored.", record.session));
-    let reported = said.and_then(|()| {
-        context.out.summary(json!({
-            "id": id,
-            "session": record.session,
-            "root": record.root,
-            "files": record.workspace.files,
-            "bytes": record.workspace.bytes,
-            "new_bytes": outcome.new_bytes,
-            "stored_bytes": outcome.stored_bytes,
-        }))
-    });
-    Ok(context.made(&format!("checkpoint {id} is made"), Code::Done, reported))
+    context.out.did(format!("checkpoint {id} is made"));
+    context.out.remark(format!("Imported as {id} of session {}: {files}, {stored} stored.", record.session))?;
+    context.out.summary(json!({
+        "id": id,
+        "session": record.session,
+        "root": record.root,
+        "files": record.workspace.files,
+        "bytes": record.workspace.bytes,
+        "new_bytes": outcome.new_bytes,
+        "stored_bytes": outcome.stored_bytes,
+    }))?;
+    Ok(Code::Done)
 }

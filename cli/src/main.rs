@@ -37,6 +37,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+use exit::Code;
+
 fn main() -> ExitCode {
     limits::set();
     let args = match args::Args::try_parse() {
@@ -49,9 +51,11 @@ fn main() -> ExitCode {
         Err(failure) => return exit::report(&failure, args.global.json),
     };
     let mut context = context::Context::new(&args.global, cancel);
-    let done = args.verb.run(&mut context).and_then(|code| context.out.flush().map(|()| code));
-    match done {
-        Ok(code) => code.into(),
-        Err(failure) => exit::report(&failure, args.global.json),
+    let done = args.verb.run(&mut context);
+    // What was printed before a failure stands before it.
+    match (done, context.out.finish()) {
+        (Ok(Code::Done), Ok(false)) => Code::Partly.into(),
+        (Ok(code), Ok(_)) => code.into(),
+        (Err(failure), _) | (_, Err(failure)) => exit::report(&failure, args.global.json),
     }
 }

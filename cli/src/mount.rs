@@ -187,6 +187,7 @@ fn background(context: &mut Context, args: &Args, what: Option<&OsString>, mount
     if line.contains("\"summary\"") {
         let (process, log) = (child.id(), log.path.map(|path| path.display().to_string()));
         let told = log.as_ref().map(|log| format!("; log: {log}")).unwrap_or_default();
+        context.out.did(format!("a mount is on {} (process {process}; `parhelia umount` ends it)", mountpoint.display()));
         context.out.remark(format!("Mounted on {}{told}.", mountpoint.display()))?;
         context.out.summary(json!({ "mountpoint": mountpoint.display().to_string(), "process": process, "log": log }))?;
         return Ok(Code::Done);

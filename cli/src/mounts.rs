@@ -12,6 +12,9 @@ pub fn run(context: &mut Context) -> Result<Code> {
     let store = context.open()?;
     let cleared = parhelia_fuse::clear_stale(&store)?;
     for stale in &cleared {
+        context.out.did(format!("the mount of dead process {} on {} is cleared", stale.text.process, stale.text.mountpoint));
+    }
+    for stale in &cleared {
         context.out.remark(format!("Cleared the mount of dead process {} on {}.", stale.text.process, stale.text.mountpoint))?;
     }
     let mut count = 0;

@@ -16,6 +16,10 @@ pub struct Output {
     quiet: bool,
     colours: bool,
     terminal: bool,
+    /// What the verb has done, each "checkpoint X is made", and was not told on standard error.
+    deeds: Vec<String>,
+    /// Why the report of a deed could not be written.
+    unreported: Option<String>,
 }
 
 /// How a piece of text stands out.
@@ -41,7 +45,20 @@ impl Output {
         let out = BufWriter::with_capacity(64 << 10, io::stdout());
         let terminal = io::stdout().is_terminal();
         let colours = !json && terminal && colours_wanted();
-        Output { out, json, quiet, colours, terminal }
+        Output { out, json, quiet, colours, terminal, deeds: Vec::new(), unreported: None }
+    }
+
+    /// Notes what the verb has done, as "checkpoint X is made". From here on no write fails: where the report cannot be written, what was done
+    /// is told on standard error, the verb goes on to its end, and [`Output::finish`] says so.
+    pub fn did(&mut self, deed: impl Into<String>) {
+        self.deeds.push(deed.into());
+        self.tell_deeds();
+    }
+
+    fn tell_deeds(&mut self) {
+        if let Some(why) = &self.unreported {
+            self.deeds.drain(..).for_each(|deed| tell!("parhelia: {deed}, but {why}"));
+        }
     }
 
     /// Prints a line of text, with what steers a terminal escaped. Nothing under `--json`.
@@ -50,7 +67,8 @@ impl Output {
             return Ok(());
         }
         let text = if self.colours { printable_styled(text.as_ref()).into() } else { name::printable(text.as_ref()) };
-        writeln!(self.out, "{text}").map_err(Failure::Output)
+        let written = writeln!(self.out, "{text}");
+        self.unless_done(written)
     }
 
     /// Prints what a verb has to say of itself: nothing under `--quiet`.
@@ -67,7 +85,8 @@ impl Output {
         if let Value::Object(fields) = fields {
             object.extend(fields);
         }
-        writeln!(self.out, "{}", Value::Object(object)).map_err(Failure::Output)
+        let written = writeln!(self.out, "{}", Value::Object(object));
+        self.unless_done(written)
     }
 
     /// Prints the last object. Only under `--json`.
@@ -77,7 +96,8 @@ impl Output {
 
     /// Writes bytes as they are.
     pub fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
-        self.out.write_all(bytes).map_err(Failure::Output)
+        let written = self.out.write_all(bytes);
+        self.unless_done(written)
     }
 
     /// The stream itself, for what writes to it in pieces.
@@ -87,13 +107,27 @@ impl Output {
 
     /// Sees to it that everything was written.
     pub fn flush(&mut self) -> Result<()> {
-        self.out.flush().map_err(Failure::Output)
+        let written = self.out.flush();
+        self.unless_done(written)
     }
 
-    /// Forgets what could not be written.
-    pub fn give_up(&mut self) {
-        let unwritten = std::mem::replace(&mut self.out, BufWriter::with_capacity(0, io::stdout()));
-        let _ = unwritten.into_parts();
+    /// Writes what is left. False where the report of something that was done could not be written.
+    pub fn finish(&mut self) -> Result<bool> {
+        self.flush().map(|()| self.unreported.is_none())
+    }
+
+    /// A write that fails is the verb's failure, unless the verb has done something before.
+    fn unless_done(&mut self, written: io::Result<()>) -> Result<()> {
+        match written {
+            Err(source) if self.deeds.is_empty() && self.unreported.is_none() => Err(Failure::Output(source)),
+            // Nobody listens any more, which is the reader's right.
+            Err(source) if source.kind() != io::ErrorKind::BrokenPipe && self.unreported.is_none() => {
+                self.unreported = Some(Failure::Output(source).to_string());
+                self.tell_deeds();
+                Ok(())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Whether what is printed goes to a terminal.

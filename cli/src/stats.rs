@@ -30,16 +30,19 @@ pub fn run(context: &mut Context) -> Result<Code> {
 }
 
 fn print(context: &mut Context, stats: &stats::Stats) -> Result<()> {
+    let (bytes, packs) = (human::size(stats.pack_bytes), human::count(stats.packs, "pack"));
+    let packs = format!("{bytes} in {packs} (compressed {:.2} times)", stats.compression_ratio);
     let facts = [
         ("Checkpoints", format!("{} of {}", stats.checkpoints, human::count(stats.sessions.len() as u64, "session"))),
         ("Files", format!("{} in all checkpoints together", human::count(stats.files, "file"))),
         ("Logical", human::size(stats.logical_bytes)),
         ("Unique", format!("{} (deduplicated {:.2} times)", human::size(stats.unique_bytes), stats.dedup_ratio)),
-        ("Stored", format!("{} (compressed {:.2} times)", human::size(stats.stored_bytes), stats.compression_ratio)),
-        ("  packs", format!("{} in {}", human::size(stats.pack_bytes), human::count(stats.packs, "pack"))),
+        ("Stored", human::size(stats.stored_bytes)),
+        ("  packs", packs),
         ("  journal", human::size(stats.journal_bytes)),
         ("  index", human::size(stats.index_bytes)),
         ("  caches", human::size(stats.cache_bytes)),
+        ("Reserve", format!("{} more, for a deletion on a full disk", human::size(stats.reserve_bytes))),
         ("Waiting", format!("{} for gc", human::size(stats.condemned_bytes))),
     ];
     for (label, value) in facts {

@@ -20,6 +20,7 @@ pub struct Args {
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     parhelia_fuse::unmount(&args.mountpoint)?;
     let at = args.mountpoint.display().to_string();
+    context.out.did(format!("{at} is unmounted"));
     context.out.remark(format!("Unmounted {at}."))?;
     context.out.summary(json!({ "mountpoint": at }))?;
     Ok(Code::Done)

@@ -61,7 +61,7 @@ fn mistakes_in_configuration_are_usage_errors() {
     // What does not depend on the project goes on.
     home.run(&["checkpoint", "list"]).expect(10);
     fs::remove_file(home.folder.path().join("parhelia.toml")).unwrap();
-    home.run(&["config", "show", "--config", "missing.toml"]).expect(1);
+    home.run(&["config", "show", "--config", "missing.toml"]).expect(10);
 }
 
 #[test]

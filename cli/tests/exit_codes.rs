@@ -166,35 +166,47 @@ fn a_reader_that_has_enough_is_no_failure() {
 }
 
 #[test]
-fn a_checkpoint_whose_report_cannot_be_printed_is_named_and_is_3() {
+fn paths_that_are_not_there_are_10_and_named() {
     let home = Home::new();
-    let folder = home.folder.path().join("work");
-    fs::create_dir(&folder).unwrap();
-    fs::write(folder.join("a"), "x").unwrap();
-    let archive = home.folder.path().join("a.tar.zst");
-    let archive = archive.to_str().unwrap();
-    home.run(&["checkpoint", "create", "s", "-w", "work"]).expect(0);
-    home.run(&["export", "latest", "-o", archive]).expect(0);
-    let create = ["checkpoint", "create", "s", "-w", "work"];
-    for verb in [&create[..], &["checkpoint", "create", "s", "-w", "work", "--json"], &["import", archive]] {
-        let full = fs::File::options().write(true).open("/dev/full").unwrap();
-        let output = home.command(verb).stdout(full).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(3), "{verb:?}: {said}");
-        let newest = home.run(&["checkpoint", "show", "latest", "--json"]).expect(0).json()[0]["id"].as_str().unwrap().to_owned();
-        assert!(said.contains(&format!("checkpoint {newest} is made")) && said.contains("No space left"), "{verb:?}: {said}");
+    fs::create_dir_all(home.folder.path().join("work/sub")).unwrap();
+    fs::write(home.folder.path().join("work/a"), "x").unwrap();
+    fs::write(home.folder.path().join("work/sub/b"), "x").unwrap();
+    home.run(&["session", "run", "--workspace", "work", "--name", "s", "--", "true"]).expect(0);
+    let session = home.run(&["session", "list", "--json"]).expect(0).json()[0]["id"].as_str().unwrap().to_owned();
+    let latest = format!("{session}@latest");
+    fs::write(home.folder.path().join("work/sub/c"), "new").unwrap();
+    for verb in [
+        &["checkpoint", "diff", &latest, &latest, "--file", "typo"][..],
+        &["checkpoint", "diff", &latest, "--workspace", "work", "--file", "typo"],
+        &["checkpoint", "diff", &latest, "--workspace", "work", "--file", "a/typo", "--json"],
+        &["checkpoint", "diff", &latest, "--workspace", "typo"],
+        &["checkpoint", "create", "new", "-w", "typo"],
+        &["checkpoint", "create", "new", "-w", "work", "--files-from", "typo"],
+        &["checkpoint", "create", "new", "-w", "work", "--exclude-file", "typo"],
+        &["session", "run", "-w", "typo", "--", "true"],
+        &["session", "move", &session, "typo"],
+        &["import", "typo"],
+        &["hooks", "status", "--project", "typo"],
+        &["hooks", "install", "--project", "typo"],
+        &["umount", "typo"],
+    ] {
+        let run = home.run(verb).expect(10);
+        assert!(run.err.contains("typo"), "{verb:?}: {run:?}");
     }
-    let full = fs::File::options().write(true).open("/dev/full").unwrap();
-    let output = home.command(&["checkpoint", "restore", "latest", "--to", "out"]).stdout(full).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(3), "{said}");
-    assert!(said.contains("is restored to") && said.contains("No space left"), "{said}");
-    assert_eq!(fs::read(home.folder.path().join("out/a")).unwrap(), b"x");
-    // Nobody listens: what was done is done.
-    let mut child = home.command(&create).stdout(std::process::Stdio::piped()).spawn().unwrap();
-    drop(child.stdout.take());
-    assert_eq!(child.wait().unwrap().code(), Some(0));
-    assert_eq!(home.run(&["checkpoint", "list", "--json"]).expect(0).json().pop().unwrap()["checkpoints"], 5);
+    assert!(!home.folder.path().join("typo").exists());
+    let file = |path| home.run(&["checkpoint", "diff", &latest, "--workspace", "work", "--file", path]);
+    for path in ["a", "./a", "sub/b"] {
+        assert!(file(path).expect(0).out.contains("no difference"), "{path}");
+    }
+    assert!(file("sub/c").expect(0).out.contains("+new"));
+    fs::remove_file(home.folder.path().join("work/sub/b")).unwrap();
+    assert!(file("sub/b").expect(0).out.contains("-x"));
+    fs::remove_file(home.folder.path().join("work/sub/c")).unwrap();
+    fs::create_dir(home.folder.path().join("work/sub/d")).unwrap();
+    home.run(&["checkpoint", "create", &session, "-w", "work"]).expect(0);
+    fs::write(home.folder.path().join("work/sub/d/e"), "new").unwrap();
+    let folder = file("sub").expect(2);
+    assert!(folder.err.contains("sub is a folder"), "{folder:?}");
 }
 
 #[test]

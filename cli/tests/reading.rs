@@ -182,7 +182,7 @@ fn what_steers_a_terminal_is_escaped_wherever_text_comes_from() {
         (2, &["checkpoint", "restore", "latest", "--to", folder]),
         (10, &["checkpoint", "cat", &inside]),
         (10, &["checkpoint", "show", evil]),
-        (1, &["checkpoint", "create", "-w", &nowhere]),
+        (10, &["checkpoint", "create", "-w", &nowhere]),
     ];
     let steers = |c: char| !matches!(c, '\n' | '\t') && (c.is_control() || "\u{202e}\u{200b}\u{2028}\u{2066}".contains(c));
     let mut shown = 0;

@@ -56,12 +56,12 @@ fn create_prints_its_id_last_and_derives_the_session() {
 fn create_refuses_what_makes_no_sense() {
     let home = Home::new();
     let folder = workspace(&home);
-    home.run(&["checkpoint", "create", "-w", "no such folder"]).expect(1);
+    home.run(&["checkpoint", "create", "-w", "no such folder"]).expect(10);
     home.run(&["checkpoint", "create", "-w", "my project/README"]).expect(2);
     home.run(&["checkpoint", "create", "a:b", "-w", "my project"]).expect(2);
     home.run(&["checkpoint", "create", "-w", "my project", "--trigger", "whim"]).expect(2);
     home.run(&["checkpoint", "create", "-w", "my project", "--exclude", "a{b"]).expect(2);
-    home.run(&["checkpoint", "create", "-w", "my project", "--exclude-file", "none"]).expect(1);
+    home.run(&["checkpoint", "create", "-w", "my project", "--exclude-file", "none"]).expect(10);
     fs::write(home.folder.path().join("list"), "../elsewhere\n").unwrap();
     home.run(&["checkpoint", "create", "-w", "my project", "--files-from", "list"]).expect(2);
     assert!(folder.exists());

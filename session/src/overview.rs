@@ -1,6 +1,6 @@
 //! A session at one glance: what is wanted of it, how it is found, and how much of it is saved.
 
-use std::os::unix::net::UnixStream;
+use std::{ffi::OsString, os::unix::net::UnixStream};
 
 use jiff::Timestamp;
 use parhelia_store::{
@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    agent::{Said, live},
+    agent::{Agent, Said, live},
     error::Result,
     process::boot_id,
     resume::{Standing, state_json},
@@ -66,6 +66,24 @@ pub struct Saved {
     pub created_at: Timestamp,
 }
 
+/// A live agent or program without its supervisor, the process that started it and makes its checkpoints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Unsupervised {
+    /// Its process.
+    pub process: i32,
+    /// Whether it is an agent that may run hooks: these make checkpoints at its events alone.
+    pub has_hooks: bool,
+}
+
+impl Unsupervised {
+    fn of(run: &Run) -> Option<Self> {
+        let Life::Agent(agent) = run::life(run) else { return None };
+        let argv: Vec<OsString> = run.argv.iter().map(OsString::from).collect();
+        let has_hooks = Agent::of(&argv).is_some_and(|agent| agent.has_hooks());
+        run::is_orphaned(run).then_some(Unsupervised { process: agent.process, has_hooks })
+    }
+}
+
 /// A session at one glance.
 #[derive(Clone, Debug, Serialize)]
 pub struct Overview {
@@ -81,6 +99,8 @@ pub struct Overview {
     pub last_prompt: Option<String>,
     /// Checkpoints that have failed since.
     pub failing: Option<Failing>,
+    /// Set where it lives without its supervisor.
+    pub unsupervised: Option<Unsupervised>,
     /// A warning where another folder has taken the place of its own.
     pub another_folder: Option<String>,
 }
@@ -106,6 +126,7 @@ impl Overview {
             last_checkpoint: head.map(|head| Saved { id: head.record.id, created_at: head.record.created_at }),
             last_prompt: prompt.or_else(|| session.first_prompt.clone()).map(|prompt| shortened(&prompt)),
             failing,
+            unsupervised: run.as_ref().and_then(Unsupervised::of),
             another_folder: another_folder(session),
         })
     }
@@ -117,16 +138,18 @@ fn another_folder(session: &Session) -> Option<String> {
     standing.text(session)
 }
 
-/// Sessions whose agent is not seen to live here though nobody wanted that.
+/// Sessions that are wanted running, and do not run as they should.
 #[derive(Clone, Debug, Default)]
 pub struct Missing {
     /// Those whose agent has died, the one that changed last first.
     pub dead: Vec<Session>,
     /// Those that another machine or container may have, in the same order: which one, and until when its lease holds.
     pub elsewhere: Vec<(Session, String, Timestamp)>,
+    /// Those that live without their supervisor, in the same order.
+    pub unsupervised: Vec<(Session, Unsupervised)>,
 }
 
-/// Looks for sessions that are wanted running, and whose agent is not seen to live here.
+/// Looks for sessions that are wanted running, and whose agent is not seen to live here, or lives without its supervisor.
 pub fn missing(store: &Store) -> Result<Missing> {
     let view = store.refresh()?;
     let mut found = Missing::default();
@@ -135,9 +158,11 @@ pub fn missing(store: &Store) -> Result<Missing> {
         match run::life(&run) {
             Life::Over => found.dead.push(session),
             Life::Elsewhere { host, until } => found.elsewhere.push((session, host, until)),
-            Life::Agent(_) | Life::Starting(_) => {}
+            Life::Agent(_) => found.unsupervised.extend(Unsupervised::of(&run).map(|found| (session, found))),
+            Life::Starting(_) => {}
         }
     }
+    found.unsupervised.sort_by_key(|(session, _)| std::cmp::Reverse(session.changed_at));
     found.dead.sort_by_key(|session| std::cmp::Reverse(session.changed_at));
     found.elsewhere.sort_by_key(|(session, ..)| std::cmp::Reverse(session.changed_at));
     Ok(found)

@@ -165,6 +165,14 @@ pub enum Error {
         /// What was asked for.
         session: String,
     },
+    /// More than one session has this name.
+    #[error("'{session}' is the name of {} sessions: {}; give an id", candidates.len(), candidates.join(", "))]
+    AmbiguousSession {
+        /// What was asked for.
+        session: String,
+        /// The ids of those that have it.
+        candidates: Vec<String>,
+    },
     /// No run has this id.
     #[error("no run '{run}'; `parhelia log` shows what was recorded")]
     NoRun {
@@ -189,7 +197,7 @@ pub enum Error {
     #[error("{0}")]
     Invalid(String),
     /// The target of a restore is in the way.
-    #[error("{} exists and is not empty; use --in-place to change it into the checkpoint, or another --to", path.display())]
+    #[error("{} exists and is not an empty folder; use --in-place to change it into the checkpoint, or another --to", path.display())]
     TargetNotEmpty {
         /// The target.
         path: PathBuf,
@@ -238,7 +246,9 @@ impl Error {
             Error::NoStore { .. } | Error::NotAStore { .. } | Error::NoCheckpoint { .. } | Error::Ambiguous { .. } => {
                 ErrorKind::NotFound
             }
-            Error::NoSuchPath { .. } | Error::NoSession { .. } | Error::NoRun { .. } => ErrorKind::NotFound,
+            Error::NoSuchPath { .. } | Error::NoSession { .. } | Error::AmbiguousSession { .. } | Error::NoRun { .. } => {
+                ErrorKind::NotFound
+            }
             Error::Locked { .. } | Error::Raced { .. } | Error::TargetBusy { .. } => ErrorKind::Locked,
             Error::Corrupt { .. } | Error::Missing { .. } | Error::Index { .. } | Error::Archive { .. } => ErrorKind::Corrupt,
             Error::At { source, .. } => source.kind(),

@@ -47,7 +47,9 @@ pub struct Stats {
     pub index_bytes: u64,
     /// Bytes of stat caches and files under way.
     pub cache_bytes: u64,
-    /// Bytes of the whole folder.
+    /// Bytes of the ballast: room for a deletion on a full disk, whatever the store holds.
+    pub reserve_bytes: u64,
+    /// Bytes of the whole folder, but for the ballast.
     pub stored_bytes: u64,
     /// `logical_bytes` by `unique_bytes`.
     pub dedup_ratio: f64,
@@ -102,7 +104,8 @@ fn count(store: &Store, progress: &dyn Progress) -> Result<Stats> {
     stats.journal_bytes = folder_bytes(&layout.journal());
     stats.index_bytes = folder_bytes(&layout.view());
     stats.cache_bytes = folder_bytes(&layout.cache());
-    stats.stored_bytes = folder_bytes(&layout.root);
+    stats.reserve_bytes = std::fs::symlink_metadata(layout.ballast()).map_or(0, |found| found.len());
+    stats.stored_bytes = folder_bytes(&layout.root).saturating_sub(stats.reserve_bytes);
     stats.dedup_ratio = ratio(stats.logical_bytes, stats.unique_bytes);
     stats.compression_ratio = ratio(stats.unique_bytes + stats.meta_bytes, stats.pack_bytes);
     let named = |(name, session)| SessionStats { session: name, ..session };
@@ -194,6 +197,9 @@ mod tests {
         assert_eq!(stats.unique_bytes, distinct.iter().map(|bytes| bytes.len() as u64).sum::<u64>());
         assert!(stats.data_block_bytes > 0 && stats.data_block_bytes < stats.pack_bytes);
         assert!(stats.dedup_ratio > 1.5 && stats.compression_ratio > 1.0 && stats.stored_bytes > stats.pack_bytes);
+        assert_eq!(stats.reserve_bytes, crate::format::BALLAST_BYTES);
+        let parts = stats.pack_bytes + stats.journal_bytes + stats.index_bytes + stats.cache_bytes;
+        assert!((parts..parts + (64 << 10)).contains(&stats.stored_bytes), "{stats:?}");
         let [session] = &stats.sessions[..] else { panic!("{stats:?}") };
         assert_eq!((session.checkpoints, session.added_bytes), (3, stats.pack_bytes));
     }

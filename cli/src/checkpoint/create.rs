@@ -20,7 +20,7 @@ use parhelia_store::{
     Store,
     check::VerifyReport,
     create::{self, FullWalk, Options, Outcome},
-    fold::{Run, Session, Status},
+    fold::{Place, Run, Session, Status},
     name,
     omitted::Reason,
     progress::Progress,
@@ -203,9 +203,13 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         (_, false) => Code::Partly,
         _ => Code::Done,
     };
-    let reported = report(context, &outcome, verified.as_ref(), pruned.as_ref(), began);
     let made = if outcome.skipped { "is as the workspace" } else { "is made" };
-    Ok(context.made(&format!("checkpoint {id} {made}"), code, reported))
+    context.out.did(format!("checkpoint {id} {made}"));
+    if let Some(removed) = pruned.as_ref().and_then(prune::removed_text) {
+        context.out.did(removed);
+    }
+    report(context, &outcome, verified.as_ref(), pruned.as_ref(), began)?;
+    Ok(code)
 }
 
 /// How long a rollback that is under way is waited for.
@@ -232,7 +236,12 @@ fn own_run(store: &Store) -> Result<Option<Run>> {
 /// Without a name it is the session of the run that this process belongs to, or else the one that is named after the workspace.
 fn session_of(store: &Store, named: Option<String>, run: Option<&Run>, workspace: &Path) -> Result<String> {
     let view = store.view();
-    let is_here = |session: &Session| session.workspace.as_ref().is_some_and(|found| canonical(&found.folder()) == workspace);
+    let own = Place::of(workspace)?;
+    // A folder that was moved is still the session's.
+    let is_here = |session: &Session| {
+        let place = session.workspace.as_ref();
+        place.is_some_and(|place| canonical(&place.folder()) == workspace || place.is_same_folder(&own))
+    };
     let Some(name) = named else {
         let own = run.map(|run| view.session(&run.session)).transpose()?.flatten();
         if let Some(session) = own.filter(is_here) {
@@ -250,11 +259,20 @@ fn session_of(store: &Store, named: Option<String>, run: Option<&Run>, workspace
     match (here.into_iter().max_by_key(|session| session.changed_sequence), elsewhere.first()) {
         (Some(session), _) => Ok(session.id),
         // Whoever said the name would get the new session from then on.
-        (None, Some(other)) => Err(Failure::Usage(format!(
-            "'{name}' is the name of session {}, in {}; give another name, or that id to make a checkpoint of that one",
-            other.id,
-            other.workspace.as_ref().map_or("no folder", |place| place.path.as_str())
-        ))),
+        (None, Some(other)) => {
+            let place = other.workspace.as_ref();
+            let is_gone = place.is_some_and(|place| !place.folder().is_dir());
+            let hint = match is_gone {
+                true => format!(
+                    "that folder is gone; if it is {folder} by now, `parhelia session move {} {folder} --force` says so, else give another name",
+                    other.id,
+                    folder = human::path(workspace.as_os_str().as_bytes()),
+                ),
+                false => "give another name, or that id to make a checkpoint of that one".into(),
+            };
+            let path = place.map_or("no folder", |place| place.path.as_str());
+            Err(Failure::Usage(format!("'{name}' is the name of session {}, in {path}; {hint}", other.id)))
+        }
         (None, None) => Ok(name),
     }
 }

@@ -38,6 +38,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     if !args.dry_run {
         let ids: Vec<_> = chosen.iter().map(|c| c.record.id).collect();
         delete_checkpoints_as(&store, &ids, &context.actor(), args.reason.as_deref(), &context.progress())?;
+        chosen.iter().for_each(|deleted| context.out.did(format!("checkpoint {} is deleted", deleted.id())));
     }
     let verb = if args.dry_run { "Would delete" } else { "Deleted" };
     for checkpoint in &chosen {

@@ -106,7 +106,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     drop(progress);
     let comparison = Comparison { store: &store, changes, read_new };
     if let Some(path) = &args.file {
-        return comparison.print_file(&mut context.out, path);
+        return comparison.print_file(&mut context.out, path, (&old, newer.as_ref()));
     }
     let told =
         |checkpoint: Checkpoint| -> Result<Told> { Ok(Told { marks: store.view().marks(checkpoint.record.id)?, checkpoint }) };
@@ -227,10 +227,11 @@ impl Comparison<'_> {
     }
 
     /// How the lines of one file differ.
-    fn print_file(&self, out: &mut Output, path: &str) -> Result<Code> {
+    fn print_file(&self, out: &mut Output, path: &str, sides: (&Checkpoint, Option<&Checkpoint>)) -> Result<Code> {
         let wanted: Vec<u8> = name::components(path.as_bytes()).collect::<Vec<_>>().join(&b'/');
         let change = self.changes.iter().find(|c| c.path == wanted || c.old_path() == wanted);
         let Some(change) = change else {
+            self.ensure_file(&wanted, sides)?;
             out.remark(format!("{path}: no difference."))?;
             out.summary(json!({ "path": human::path(&wanted), "change": null }))?;
             return Ok(Code::Done);
@@ -260,6 +261,23 @@ impl Comparison<'_> {
         }
         print_unified(out, &text.unwrap_or_default())?;
         Ok(Code::Done)
+    }
+
+    /// Fails where a path that has not changed is no file of either side.
+    fn ensure_file(&self, path: &[u8], (old, new): (&Checkpoint, Option<&Checkpoint>)) -> Result<()> {
+        let shown = human::path(path);
+        match self.store.node_at(old, path) {
+            Ok(node) if node.as_folder().is_some() => Err(Failure::Usage(format!(
+                "{shown} is a folder; --file compares one file, and --name-only lists what has changed in folders"
+            ))),
+            Ok(_) => Ok(()),
+            // What one side alone has is a change.
+            Err(Error::NoSuchPath { .. }) => {
+                let new = new.map_or_else(|| "what is captured of the folder".into(), Checkpoint::id);
+                Err(Failure::NotFound(format!("{shown}: neither in checkpoint {} nor in {new}", old.id())))
+            }
+            Err(e) => Err(e.into()),
+        }
     }
 }
 

@@ -186,6 +186,11 @@ impl Safety {
         }
     }
 
+    /// What was made, for when no report can be printed.
+    pub fn made(&self) -> String {
+        format!("safety checkpoint {} of {} is made", self.id, human::path(self.folder.as_os_str().as_bytes()))
+    }
+
     /// The same for programs.
     pub fn to_json(&self) -> Value {
         json!({ "id": self.id, "session": self.session, "workspace": human::path(self.folder.as_os_str().as_bytes()) })

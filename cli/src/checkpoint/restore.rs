@@ -157,9 +157,10 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     }
     let done = limits::by_umask(|| restore::execute(&store, &checkpoint, plan, &progress));
     let report = done.inspect_err(|_| safeties.iter().for_each(|safety| tell!("parhelia: {}", safety.remark())))?;
-    let said = told(context, args, (&checkpoint, &target), &report, (&safeties, &live), progress);
-    let code = if report.skipped.is_empty() { Code::Done } else { Code::Partly };
-    Ok(context.made(&format!("checkpoint {} is restored to {}", checkpoint.id(), target.display()), code, said))
+    context.out.did(format!("checkpoint {} is restored to {}", checkpoint.id(), target.display()));
+    safeties.iter().for_each(|safety| context.out.did(safety.made()));
+    told(context, args, (&checkpoint, &target), &report, (&safeties, &live), progress)?;
+    Ok(if report.skipped.is_empty() { Code::Done } else { Code::Partly })
 }
 
 /// Fails where a whole workspace would go into a folder of its own: who says `latest` there means that folder.
@@ -274,6 +275,7 @@ fn print_skipped(context: &mut Context, skipped: &[Skipped]) -> Result<()> {
 
 fn counts_text(counts: &Counts, written: &str) -> String {
     let parts = [
+        (counts.linked, "made a hard link"),
         (counts.metadata_changed, "given other metadata"),
         (counts.deleted, "removed"),
         (counts.kept, "kept that the checkpoint does not have"),

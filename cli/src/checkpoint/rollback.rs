@@ -52,6 +52,9 @@ pub struct How {
     /// may still have the session
     #[arg(long)]
     pub force: bool,
+    /// The session is resumed from there at once.
+    #[arg(skip)]
+    pub resumes: bool,
 }
 
 /// Flags of `checkpoint rollback`.
@@ -232,7 +235,7 @@ pub fn roll_in_turn(
     let progress = context.progress();
     let done = rollback::execute(store, &look, &wanted, undone, &actor(), &progress)?;
     drop(progress);
-    report(context, &look, &done)?;
+    report(context, &look, &done, how)?;
     Ok(Rolled::Done)
 }
 
@@ -355,7 +358,13 @@ fn is_agreed(context: &mut Context, store: &Store, target: &Checkpoint, look: &L
     Ok(matches!(line.trim(), "y" | "Y" | "yes"))
 }
 
-fn report(context: &mut Context, look: &Look, done: &Done) -> Result<()> {
+fn report(context: &mut Context, look: &Look, done: &Done, how: &How) -> Result<()> {
+    context.out.did(format!(
+        "{} is rolled back to checkpoint {}; safety checkpoint {} is made",
+        look.shown(),
+        done.target,
+        done.safety
+    ));
     context.out.remark(format!("Rolled back {} to checkpoint {}.", look.shown(), done.target))?;
     print_changes(context, &done.changes)?;
     context.out.remark(format!(
@@ -385,8 +394,10 @@ fn report(context: &mut Context, look: &Look, done: &Done) -> Result<()> {
     if done.moved.len() > NAMED_MAX {
         context.out.remark(format!("Kept aside of the conversation: {} more", done.moved.len() - NAMED_MAX))?;
     }
-    let next = format!("parhelia session resume {}", look.session.id);
-    context.out.remark(format!("To go on from here: {next}"))?;
+    let next = (!how.resumes).then(|| format!("parhelia session resume {}", look.session.id));
+    if let Some(next) = &next {
+        context.out.remark(format!("To go on from here: {next}"))?;
+    }
     context.out.summary(json!({
         "target": done.target.to_string(),
         "safety": done.safety.to_string(),

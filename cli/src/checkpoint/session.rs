@@ -10,14 +10,14 @@ use parhelia_store::{
     name::{SESSION_BYTES_MAX, is_session},
 };
 
-use crate::exit::{Failure, Result};
+use crate::exit::{Failure, OPEN_WORKSPACE, Result};
 
 /// So much of a folder's name is taken into a session's.
 const STEM_BYTES_MAX: usize = 64;
 
 /// The absolute path of a workspace, symlinks resolved.
 pub fn workspace(path: &Path) -> Result<PathBuf> {
-    let failed = |source| Failure::File { action: "open the workspace", path: path.to_owned(), source };
+    let failed = |source| Failure::File { action: OPEN_WORKSPACE, path: path.to_owned(), source };
     let absolute = path.canonicalize().map_err(failed)?;
     if !absolute.is_dir() {
         return Err(Failure::Usage(format!("the workspace {} is not a folder", path.display())));

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use jiff::Timestamp;
 use parhelia_session::{
-    overview::{Observed, Overview},
+    overview::{Observed, Overview, Unsupervised},
     run::Failing,
 };
 use parhelia_store::fold::{Goal, Session, Status};
@@ -62,6 +62,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         if let Some(failing) = &one.overview.failing {
             tell!("parhelia: {}", failing_text(&one.session.id, failing));
         }
+        if let Some(found) = &one.overview.unsupervised {
+            tell!("parhelia: {}", unsupervised_text(&one.session, found));
+        }
         if let Some(text) = &one.overview.another_folder {
             tell!("parhelia: {text}");
         }
@@ -103,6 +106,20 @@ pub fn failing_text(session: &str, failing: &Failing) -> String {
     format!("session {session}: {} failed since {since}: {}", human::count(failing.count, "checkpoint"), failing.reason)
 }
 
+/// What is missing where a session lives without its supervisor, and what to do.
+pub fn unsupervised_text(session: &Session, found: &Unsupervised) -> String {
+    let (id, process) = (&session.id, found.process);
+    let made = match found.has_hooks {
+        true => "checkpoints of it are made by its hooks alone",
+        false => "no checkpoints of it are made any more",
+    };
+    let folder = session.workspace.as_ref().map(|place| human::path(place.path.as_bytes())).unwrap_or_default();
+    format!(
+        "session {id}: its supervisor is gone, and {made}; `parhelia checkpoint create {id} --workspace {folder}` makes one, and \
+         `parhelia session resume {id}` supervises it again when its process {process} has ended"
+    )
+}
+
 fn print(context: &mut Context, listed: &[Listed]) -> Result<()> {
     let now = Timestamp::now();
     let none = || "–".to_owned();
@@ -114,7 +131,10 @@ fn print(context: &mut Context, listed: &[Listed]) -> Result<()> {
     rows.extend(listed.iter().map(|one| {
         let (session, overview) = (&one.session, &one.overview);
         let name = if session.name == session.id { String::new() } else { format!(" ({})", session.name) };
-        let state = if overview.failing.is_some() { format!("{}, FAILING", one.state()) } else { one.state().to_owned() };
+        let mut state = one.state().to_owned();
+        for (is_so, mark) in [(overview.failing.is_some(), ", FAILING"), (overview.unsupervised.is_some(), ", UNSUPERVISED")] {
+            state.push_str(if is_so { mark } else { "" });
+        }
         let mut row = vec![
             human::path(format!("{}{name}", session.id).as_bytes()),
             state,

@@ -16,6 +16,7 @@ use serde_json::json;
 
 use super::agent::actor;
 use crate::{
+    checkpoint::session::workspace,
     context::Context,
     exit::{Code, Failure, Result},
     human,
@@ -43,11 +44,12 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let _turn = rollback::held(&store, &id, TURN_LIMIT)?;
     let session = store.refresh()?.session_named(&id)?;
     let to = match &args.path {
-        Some(path) => path.clone(),
+        Some(path) => workspace(path)?,
         None => found(&session)?,
     };
     let from = session.workspace.as_ref().map(|place| place.path.clone());
     let place = resume::move_to(&store, &session, &to, args.force, &actor())?;
+    context.out.did(format!("session {id} works in {} from here on", place.path));
     for (other, _) in run::live_in(&store, &place.folder(), &id)? {
         tell!("parhelia: session {} is alive there, too", other.id);
     }

@@ -57,6 +57,7 @@ pub fn pause(context: &mut Context, args: &PauseArgs) -> Result<Code> {
         NewEvent::new(kind::SESSION_STATUS, &session.id, actor()).with("status", Status::Paused.name()).with("reason", "paused");
     store.append_events(&[paused], &())?;
     let id = made.outcome.checkpoint.id();
+    context.out.did(format!("session {} is paused at checkpoint {id}", session.id));
     context.out.remark(format!("Session {} is paused at checkpoint {id}.", session.id))?;
     if made.is_damaged() {
         tell!("parhelia: checkpoint {id} is damaged; `parhelia checkpoint verify {id}` says where");
@@ -101,6 +102,7 @@ pub fn end(context: &mut Context, args: &EndArgs) -> Result<Code> {
             .with("reason", "ended");
         store.append_events(&[ended], &())?;
     }
+    context.out.did(format!("session {} has ended", session.id));
     context.out.remark(format!("Session {} has ended; its checkpoints stay.", session.id))?;
     context.out.summary(json!({ "session": session.id, "status": "ended" }))?;
     Ok(Code::Done)

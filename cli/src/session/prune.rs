@@ -88,6 +88,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let progress = context.progress();
     let report = retention::prune(&store, &policy, session.as_deref(), &actor, Timestamp::now(), &progress)?;
     drop(progress);
+    if let Some(removed) = removed_text(&report) {
+        context.out.did(removed);
+    }
     for (checkpoint, why) in &report.removed {
         told(context, "removed", checkpoint, json!(why), why.text())?;
     }

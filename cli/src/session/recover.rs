@@ -3,7 +3,7 @@
 use std::io::{BufRead, IsTerminal, Write};
 
 use parhelia_session::{
-    overview,
+    overview::{self, Overview, Unsupervised},
     resume::{self, Choice, Fate},
     rollback,
     run::{self, Life},
@@ -16,8 +16,12 @@ use parhelia_store::{
 use serde_json::json;
 
 use super::{
+    list::unsupervised_text,
     pause::{self, EndArgs},
-    resume::{self as resume_verb, all::tell_elsewhere},
+    resume::{
+        self as resume_verb,
+        all::{is_left_alone, tell_elsewhere},
+    },
 };
 use crate::{
     context::Context,
@@ -53,10 +57,11 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     };
     let mut from = args.from.as_ref().map(|text| resume_verb::chosen(&store, &session, text)).transpose()?;
     let choice = resume::choose(&store, &session, from, false)?;
+    let overview = Overview::of(&store, &session)?;
     let life = life(&store, &session)?;
     let is_resumable = !life.is_alive() && session.status != Status::Ended;
     let fate = is_resumable.then(|| Foreseen::of(&store, &session, &choice, from.is_some()));
-    describe(context, &session, &choice, &life, fate.as_ref())?;
+    describe(context, &session, &choice, &life, fate.as_ref(), overview.unsupervised)?;
     if args.end {
         return pause::end(context, &EndArgs::of(session.id));
     }
@@ -121,13 +126,26 @@ fn choose_earlier(context: &mut Context, store: &Store, session: &Session) -> Re
 
 /// The session that changed last among those whose agent is dead though nobody set them aside.
 fn dead(store: &Store) -> Result<Session> {
-    let overview::Missing { dead: found, elsewhere } = overview::missing(store)?;
+    let overview::Missing { dead: found, elsewhere, unsupervised } = overview::missing(store)?;
     for (session, host, until) in &elsewhere {
         tell_elsewhere(session, host, *until);
     }
+    for (session, found) in &unsupervised {
+        tell!("parhelia: {}", unsupervised_text(session, found));
+    }
     if found.len() > 1 {
-        let others: Vec<&str> = found.iter().skip(1).map(|session| session.id.as_str()).collect();
-        tell!("parhelia: also dead: {}; `parhelia session resume --all` resumes all of them in tmux", others.join(", "));
+        let (mut all, mut left) = (Vec::new(), Vec::new());
+        for session in found.iter().skip(1) {
+            all.push(session.id.as_str());
+            left.extend(is_left_alone(store, session)?.then_some(session.id.as_str()));
+        }
+        let each = "`parhelia session recover SESSION` says more of one";
+        let hint = match left.len() {
+            0 => "`parhelia session resume --all` resumes all of them in tmux".to_owned(),
+            number if number == all.len() => each.to_owned(),
+            _ => format!("`parhelia session resume --all` resumes them in tmux, but for {}; {each}", left.join(", ")),
+        };
+        tell!("parhelia: also dead: {}; {hint}", all.join(", "));
     }
     found
         .into_iter()
@@ -180,7 +198,14 @@ impl Foreseen {
     }
 }
 
-fn describe(context: &mut Context, session: &Session, choice: &Choice, life: &Life, fate: Option<&Foreseen>) -> Result<()> {
+fn describe(
+    context: &mut Context,
+    session: &Session,
+    choice: &Choice,
+    life: &Life,
+    fate: Option<&Foreseen>,
+    unsupervised: Option<Unsupervised>,
+) -> Result<()> {
     let agent = match life {
         Life::Agent(process) => format!("is alive (process {})", process.process),
         Life::Starting(_) => "is being started".into(),
@@ -194,6 +219,9 @@ fn describe(context: &mut Context, session: &Session, choice: &Choice, life: &Li
     let is_there = std::path::Path::new(&workspace).is_dir();
     let from = choice.checkpoint.as_ref();
     context.out.line(format!("Session {} ({}): its agent {agent}.", session.id, session.status.name()))?;
+    if let Some(found) = &unsupervised {
+        tell!("parhelia: {}", unsupervised_text(session, found));
+    }
     let state = match fate {
         Some(fate) => fate.text(is_there),
         None if is_there => "there",
@@ -224,6 +252,7 @@ fn describe(context: &mut Context, session: &Session, choice: &Choice, life: &Li
             "session": session.id,
             "status": session.status,
             "alive": life.is_alive(),
+            "unsupervised": unsupervised,
             "workspace": workspace,
             "workspace_exists": is_there,
             "workspace_fate": fate.map(Foreseen::name),

@@ -1,5 +1,6 @@
 //! `session resume`: brings a dead session back to life: workspace, conversation, and the agent.
 
+mod alive;
 pub(super) mod all;
 mod asked;
 mod start;
@@ -12,7 +13,7 @@ use parhelia_session::{
     environment::missing,
     resume::{self, Choice, Restored, Workspace},
     rollback::{self, Turn},
-    run::{self, Begin, Life},
+    run::{self, Begin},
 };
 use parhelia_store::{
     Store,
@@ -26,7 +27,7 @@ use parhelia_store::{
 };
 use serde_json::json;
 
-use self::{asked::is_meant, start::start};
+use self::{alive::if_alive, asked::is_meant, start::start};
 use super::{
     agent::{actor, config_of, leftovers, other_folder, others_in, variable},
     supervise::{self, tmux_here},
@@ -162,21 +163,10 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         )));
     }
     let last = session.run.as_deref().map(|id| store.view().run(id)).transpose()?.flatten();
-    if let Some(run) = &last {
-        match run::life(run) {
-            Life::Over => {}
-            Life::Elsewhere { .. } if args.force => {}
-            Life::Elsewhere { host, until } => {
-                return Err(Failure::Usage(format!(
-                    "session {} is taken for alive on {host} until {until}, as its processes cannot be looked at from here; end it there, or \
-                     give --force if that machine is gone",
-                    session.id
-                )));
-            }
-            Life::Agent(process) | Life::Starting(process) => {
-                return already_alive(context, &store, args, &session, run, process.process);
-            }
-        }
+    if let Some(run) = &last
+        && let Some(code) = if_alive(context, &store, args, &session, run)?
+    {
+        return Ok(code);
     }
     if !is_meant(args, &session, last.as_ref())? {
         return Ok(Code::Done);
@@ -310,7 +300,8 @@ fn put_back(context: &mut Context, store: &Store, turn: &Turn, prepared: &mut Pr
     if !is_there {
         return Ok(Rolled::Shown);
     }
-    let how = How { yes: args.yes, force: args.force, recreate_workspace: args.recreate_workspace, ..How::default() };
+    let how =
+        How { yes: args.yes, force: args.force, recreate_workspace: args.recreate_workspace, resumes: true, ..How::default() };
     if !how.yes {
         is_askable()?;
     }
@@ -334,26 +325,6 @@ fn note_notices(store: &Store, prepared: &Prepared, current: &run::Current) -> R
 
 fn taken_over(session: &str) -> Failure {
     Failure::Usage(format!("somebody else has just resumed session {session}; `parhelia session show {session}` says who"))
-}
-
-fn already_alive(context: &mut Context, store: &Store, args: &Args, session: &Session, run: &Run, process: i32) -> Result<Code> {
-    if let Some(from) = &args.from {
-        let from = meant(session, from);
-        return Err(Failure::Usage(format!(
-            "session {} is alive (process {process}); `parhelia checkpoint rollback {from} --stop` ends it and goes back",
-            session.id
-        )));
-    }
-    if session.status == Status::Paused {
-        let active = NewEvent::new(kind::SESSION_STATUS, &session.id, actor()).with("status", Status::Active.name());
-        store.append_events(&[active.with("reason", "resumed")], &())?;
-    }
-    context.out.remark(format!("Session {} is alive already (process {process}); nothing was done.", session.id))?;
-    if let Some(command) = tmux::where_to_look(run) {
-        context.out.remark(format!("To look at it: {command}"))?;
-    }
-    context.out.summary(json!({ "session": session.id, "alive": true, "process": process }))?;
-    Ok(Code::Done)
 }
 
 /// Finds out what there is to go on with. Changes nothing.
@@ -423,7 +394,7 @@ pub(super) fn chosen(store: &Store, session: &Session, text: &str) -> Result<Uli
 }
 
 /// The same as a selector that means it anywhere: the latest of this session, not of another folder or of the store.
-fn meant(session: &Session, text: &str) -> String {
+pub(super) fn meant(session: &Session, text: &str) -> String {
     if is_relative(text) { format!("{}@{text}", session.id) } else { text.to_owned() }
 }
 

@@ -41,6 +41,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let path = folder.join(NAME);
     fs::create_dir_all(&folder).map_err(|source| Failure::File { action: "create folder", path: folder, source })?;
     fs::write(&path, &text).map_err(|source| Failure::File { action: "write", path: path.clone(), source })?;
+    context.out.did(format!("{} is written", path.display()));
     context.out.remark(format!("Wrote {}. To have it run at each boot:", path.display()))?;
     context.out.remark("  systemctl --user daemon-reload")?;
     context.out.remark(format!("  systemctl --user enable {NAME}"))?;

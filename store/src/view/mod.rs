@@ -341,7 +341,10 @@ impl View {
         match named.len() {
             1 => Ok(named.remove(0)),
             0 => Err(Error::NoSession { session: name.to_owned() }),
-            _ => Err(Error::Ambiguous { selector: name.to_owned(), candidates: named.into_iter().map(|s| s.id).collect() }),
+            _ => {
+                let candidates = named.into_iter().map(|session| session.id).collect();
+                Err(Error::AmbiguousSession { session: name.to_owned(), candidates })
+            }
         }
     }
 

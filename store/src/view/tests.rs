@@ -100,7 +100,7 @@ fn a_session_is_named_by_its_id_or_by_a_name_that_it_alone_has() {
     let view = test.store.refresh().unwrap();
     let named = |name: &str| view.session_named(name).map(|session| session.id);
     assert_eq!((named("s1").unwrap(), named("first").unwrap(), named("s3").unwrap()), ("s1".into(), "s1".into(), "s3".into()));
-    assert!(matches!(named("both"), Err(Error::Ambiguous { candidates, .. }) if candidates == ["s2", "s3"]));
+    assert!(matches!(named("both"), Err(Error::AmbiguousSession { candidates, .. }) if candidates == ["s2", "s3"]));
     assert!(matches!(named("none"), Err(Error::NoSession { session }) if session == "none"));
 }
 

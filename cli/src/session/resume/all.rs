@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use jiff::Timestamp;
 use parhelia_session::{agent::Agent, overview};
-use parhelia_store::fold::Session;
+use parhelia_store::{Store, fold::Session};
 use serde_json::{Value, json};
 
 use super::Args;
@@ -26,13 +26,16 @@ pub(super) fn run(context: &mut Context, args: &Args) -> Result<Code> {
     }
     for session in missing.dead {
         let run = session.run.as_deref().map(|id| store.view().run(id)).transpose()?.flatten();
-        if let Some(why) = unasked(&Agent::of(&env::argv(run.as_ref())), args) {
+        if let Some(why) = unasked(&Agent::of(&env::argv(run.as_ref())), args.prompt.as_deref()) {
             tell!("parhelia: session {} is left alone: {why}; `parhelia session resume {}` does it", session.id, session.id);
             left.push(session.id);
             continue;
         }
         match resume(context, args, &session)? {
-            true => resumed.push(session.id),
+            true => {
+                context.out.did(format!("session {} is resumed", session.id));
+                resumed.push(session.id);
+            }
             false => failed.push(session.id),
         }
     }
@@ -65,12 +68,18 @@ pub fn tell_elsewhere(session: &Session, host: &str, until: Timestamp) {
 }
 
 /// Why a session is not resumed by somebody who does not look at it: what would run would act without having been asked to.
-fn unasked(agent: &Option<Agent>, args: &Args) -> Option<&'static str> {
+fn unasked(agent: &Option<Agent>, prompt: Option<&str>) -> Option<&'static str> {
     match agent {
         None => Some("its program is no agent, and would do everything again"),
-        Some(agent) if agent.is_headless() && args.prompt.is_none() => Some("its agent answers one prompt, and none is given"),
+        Some(agent) if agent.is_headless() && prompt.is_none() => Some("its agent answers one prompt, and none is given"),
         Some(_) => None,
     }
+}
+
+/// Whether `resume --all` leaves a session alone, where no prompt is given.
+pub fn is_left_alone(store: &Store, session: &Session) -> Result<bool> {
+    let run = session.run.as_deref().map(|id| store.view().run(id)).transpose()?.flatten();
+    Ok(unasked(&Agent::of(&env::argv(run.as_ref())), None).is_some())
 }
 
 /// A process of its own does it, as if somebody had given the command.

@@ -143,6 +143,10 @@ fn go(
         let _ = pane.server.call(["kill-pane", "-t", pane.id]);
     }
     let attach = attach::command_text(pane.server, pane.session);
+    context.out.did(match &settled {
+        Settled::Ended => format!("session {} has run to its end in tmux", run.session),
+        _ => format!("session {} runs in tmux session {} (`{attach}` shows it)", run.session, pane.session),
+    });
     context.out.remark(match &settled {
         Settled::Ended => format!("Session {} has run to its end in tmux.", run.session),
         _ => format!("Session {} runs in tmux session {}. To look at it: {attach}", run.session, pane.session),
