@@ -259,9 +259,32 @@ fn what_cannot_be_cleared_now_is_cleared_later() {
     gc::run(&place.store, &gc::GcOptions::default(), &()).unwrap();
     assert!(!staged.exists());
     // What is gone for good keeps no pin.
+    fs::write(place.path("a file"), "x").unwrap();
     dead_pin(&place, &place.path("never there"), true);
+    dead_pin(&place, &place.path("a file"), true);
     gc::run(&place.store, &gc::GcOptions::default(), &()).unwrap();
     assert_eq!(fs::read_dir(place.store.layout().pins()).unwrap().count(), 0);
+}
+
+#[test]
+fn what_is_in_use_on_another_filesystem_keeps_the_pin() {
+    let place = Place::new();
+    let mut pin = Pin::take(&place.store.layout().pins(), false, "restore").unwrap();
+    let staged = |below: &str| place.path("out").join(format!("{below}/.x.parhelia-{}", pin.op));
+    let (used, free) = (staged("one"), staged("two"));
+    [&used, &free].into_iter().for_each(|folder| fs::create_dir_all(folder).unwrap());
+    let mounts = ["one", "two", "gone"].map(|path| path.as_bytes().to_vec());
+    let leaves = Leaves::new(place.path("out").as_os_str().as_bytes(), false).and_mounts(mounts.into_iter());
+    pin.leaves(leaves).unwrap();
+    let op = pin.op;
+    pin.leave();
+    let held = File::open(&used).unwrap();
+    rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    clear_dead(place.store.layout()).unwrap();
+    assert_eq!((used.exists(), free.exists(), pin::exists(&place.store.layout().pins(), op)), (true, false, true));
+    drop(held);
+    clear_dead(place.store.layout()).unwrap();
+    assert_eq!((used.exists(), pin::exists(&place.store.layout().pins(), op)), (false, false));
 }
 
 #[test]
