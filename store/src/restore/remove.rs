@@ -210,7 +210,7 @@ mod tests {
     fn as_ordinary(work: impl FnOnce(&Path) + Send) {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("theirs")).unwrap();
-        fs::set_permissions(dir.path().join("theirs"), fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(dir.path().join("theirs"), fs::Permissions::from_mode(0o000)).unwrap();
         let work = || {
             if rustix::process::geteuid().is_root() {
                 let nobody = Uid::from_raw(65534);
