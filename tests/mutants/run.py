@@ -35,6 +35,25 @@ def cargo(tree, *args):
     return subprocess.run([*CARGO, *args], cwd=tree, capture_output=True, text=True)
 
 
+def put(path, content):
+    """Writes a file, unless it holds that already: cargo goes by the times of files."""
+    if not path.exists() or path.read_bytes() != content:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def copy_tree(tree):
+    """Copies what git knows of, or does not ignore, of the current folder. Nothing else is left in the copy."""
+    listed = subprocess.run(["git", "ls-files", "-z", "-co", "--exclude-standard"], capture_output=True, text=True, check=True)
+    files = [Path(name) for name in listed.stdout.split("\0") if name and Path(name).is_file()]
+    for path in files:
+        put(tree / path, path.read_bytes())
+        shutil.copymode(path, tree / path)
+    wanted = {tree / path for path in files}
+    for path in [path for path in tree.rglob("*") if path.is_file() and path not in wanted]:
+        path.unlink()
+
+
 def messages(output):
     return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
 
@@ -61,11 +80,24 @@ class Crate:
         by_file = collections.defaultdict(list)
         for mutant in self.mutants:
             by_file[mutant["file"]].append(mutant)
-        sources = {file: Source((self.tree / file).read_text(), mutants) for file, mutants in by_file.items()}
+        originals = {file: (self.tree / file).read_bytes() for file in by_file}
+        sources = {file: Source(originals[file].decode(), mutants) for file, mutants in by_file.items()}
         self.unswitched = [m for source in sources.values() for m in source.unswitched]
         known = self.load("uncompiled")
         self.uncompiled = {m["id"] for m in self.mutants if m["name"] in known}
         library = self.tree / self.folder / "src/lib.rs"
+        originals[library.relative_to(self.tree)] = library.read_bytes()
+        try:
+            executable = self.compile(sources, library)
+        finally:
+            # A crate that is built on this one must not have its mutants as well.
+            for file, content in originals.items():
+                put(self.tree / file, content)
+        self.save("uncompiled", sorted(m["name"] for m in self.mutants if m["id"] in self.uncompiled))
+        shutil.copy(executable, self.binary)
+
+    def compile(self, sources, library):
+        """The executable of the unit tests with all mutants that compile."""
         original = library.read_text()
         # What `check` finds costs less; some lints are of the code that is generated.
         for step in (["check", "--tests"], ["test", "--no-run"]):
@@ -81,9 +113,7 @@ class Crate:
                 if not to_blame:
                     sys.exit("\n".join(e["rendered"] for e in errors[:5]) or ran.stderr)
                 self.uncompiled |= to_blame
-        self.save("uncompiled", sorted(m["name"] for m in self.mutants if m["id"] in self.uncompiled))
-        built = [m["executable"] for m in messages(ran.stdout) if m.get("reason") == "compiler-artifact" and m.get("executable")]
-        shutil.copy(built[0], self.binary)
+        return next(m["executable"] for m in messages(ran.stdout) if m.get("reason") == "compiler-artifact" and m.get("executable"))
 
     def blamed(self, error):
         """The mutants that an error of the compiler is about: those of the narrowest mark around it."""
@@ -142,6 +172,8 @@ class Crate:
         trace = self.state / "trace"
         for test in (test for test in tests if test not in self.seconds):
             trace.write_text("")
+            # Some tests act as another user.
+            trace.chmod(0o666)
             began = time.time()
             result = self.run_tests([test], SECONDS_MAX, MUTANT_TRACE=str(trace))
             if result != "ok":
@@ -158,8 +190,12 @@ class Crate:
         """'ok' where no test notices a mutant, 'unreached' where none gets there; else what noticed it."""
         tests = sorted(self.reaching.get(mutant["name"], []), key=lambda name: self.seconds[name])
         module = re.sub(r"(/mod)?\.rs$", "", mutant["file"].split("/src/")[1]).replace("/", "::")
-        near = [name for name in tests if name.startswith(module)]
-        far = [name for name in tests if not name.startswith(module)]
+        # Those of a file stand in it, or in its folder's `tests`.
+        above, _, leaf = module.rpartition("::")
+        is_near = re.compile(rf"{module}::|{above}::tests::{leaf}::").match
+        near = [name for name in tests if is_near(name)]
+        near += [name for name in tests if not is_near(name) and name.startswith(f"{above}::")]
+        far = [name for name in tests if name not in near]
         chosen, total = set(), 0
         for name in near + far:
             total += self.seconds[name]
@@ -221,11 +257,7 @@ def main():
         else:
             files.append(f"--file={argument}")
     tree = state / "tree"
-    shutil.rmtree(tree, ignore_errors=True)
-    for name in subprocess.run(["git", "ls-files", "-z", "-co", "--exclude-standard"], capture_output=True, text=True, check=True).stdout.split("\0"):
-        if name and Path(name).exists():
-            (tree / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(name, tree / name)
+    copy_tree(tree)
     listed = subprocess.run(["cargo", "mutants", "--workspace", "--list", "--json", *files], cwd=tree, capture_output=True, text=True, check=True)
     by_package = collections.defaultdict(list)
     for mutant in json.loads(listed.stdout):

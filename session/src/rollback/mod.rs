@@ -18,3 +18,6 @@ pub use stash::Stash;
 
 /// Why a run has ended whose agent was stopped for a rollback. What its hooks have still to do is not done any more.
 pub const STOPPED: &str = "stopped for a rollback";
+
+#[cfg(test)]
+mod tests;

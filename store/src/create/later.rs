@@ -186,3 +186,23 @@ impl Group {
         Group { objects: Vec::new(), builder: BlockBuilder::default(), prefix: Vec::new() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::{BlobId, OpId, PackId};
+
+    #[test]
+    fn what_waits_in_memory_is_counted() {
+        let at = Location { pack: PackId::new(OpId::generate(), 0), offset: 0, block_bytes: 1 };
+        let id = BlobId::of(b"object").object();
+        let later = |bytes| Later { kind: ObjectKind::Chunk, id, bytes: vec![0; bytes], base: id, instead: Instead::Large };
+        let (mut one, mut other) = (LaterVersions::default(), LaterVersions::default());
+        assert_eq!(one.raw_bytes(), 0);
+        one.add(at, later(1000));
+        one.add(at, later(500));
+        other.add(at, later(7));
+        one.join(other);
+        assert_eq!(one.raw_bytes(), 1507 + 3 * OBJECT_BYTES);
+    }
+}

@@ -119,9 +119,8 @@ fn drop_orphans(store: &Store, own: OpId, report: &mut GcReport) -> Result<()> {
     let orphans = orphans(store, Some(own))?;
     let mut taken_up = HashSet::new();
     let mut seized = Vec::new();
-    // A pin that still leads to what a dead restore has built stays until that is gone.
-    let is_dead = |pin: &pin::FoundPin| !pin.alive && pin.op != own && pin.text.leaves.is_none();
-    for pin in pin::list(&layout.pins())?.into_iter().filter(is_dead) {
+    // A live pin cannot be seized. One that still leads to what a dead restore has built stays until that is gone.
+    for pin in pin::list(&layout.pins())?.into_iter().filter(|pin| pin.text.leaves.is_none()) {
         match pin::seize(&layout.pins(), pin.op)? {
             Some(file) => seized.push((pin.op, file)),
             None => {
@@ -135,6 +134,7 @@ fn drop_orphans(store: &Store, own: OpId, report: &mut GcReport) -> Result<()> {
         report.orphan_bytes += orphan.bytes;
     }
     if report.orphans > 0 {
+        // A pack that came back without its pin might be taken for one that a lost record was about.
         disk::sync_folder(&layout.packs())?;
     }
     for (op, _file) in seized {

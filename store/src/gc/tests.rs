@@ -1,3 +1,4 @@
+mod broken;
 mod lost;
 mod planned;
 mod published;
@@ -6,9 +7,11 @@ mod reached;
 use std::collections::{BTreeMap, HashSet};
 
 use proptest::prelude::*;
+use rustix::io::Errno;
 
 use super::*;
 use crate::{
+    disk::syncs,
     id::{ObjectKey, Ulid},
     pack::PackFile,
     testing::{Files, TestStore, content, content_of, files},
@@ -202,6 +205,10 @@ fn a_running_writer_delays_the_unlinking_only() {
     test.delete(a);
     let report = run(&test.store, &GcOptions::default(), &()).unwrap();
     assert_eq!((report.condemned_packs, report.dropped_packs, report.waiting_packs), (1, 0, 1));
+    assert_eq!(
+        report.waiting_bytes,
+        std::fs::read_dir(test.store.layout().packs()).unwrap().map(|p| p.unwrap().metadata().unwrap().len()).sum::<u64>()
+    );
     assert_eq!(report.waits_for, [writer.op]);
     assert_eq!(pack_files(&test), 1);
     // A writer that began afterwards is not waited for.
@@ -327,6 +334,7 @@ fn a_chunk_that_also_has_a_recipe_stays_for_those_who_have_found_it() {
         let crate::tree::Kind::File { blob, size, .. } = node.kind else { panic!("no file") };
         let found = reader.blob(blob, size).unwrap();
         run(&test.store, &options, &()).unwrap();
+        reader.close_removed_packs();
         assert_eq!(found.read_all().unwrap(), one["a"]);
         assert_eq!(test.content(&test.get(id)).unwrap(), one);
     }
@@ -400,6 +408,19 @@ fn leftovers_of_crashed_runs_go_and_those_of_live_ones_stay() {
     let committed = test.commit(alive).unwrap();
     assert_eq!(test.content(&test.get(committed)).unwrap(), files(3, 9));
     assert_eq!(test.content(&test.get(kept)).unwrap(), files(1, 9));
+}
+
+#[test]
+fn the_pin_of_a_dead_run_stays_until_its_packs_are_gone_for_good() {
+    let test = TestStore::new();
+    let orphan = test.draft("test", &files(1, 9));
+    let op = orphan.pin.op;
+    orphan.pin.leave();
+    let (failed, _) = syncs::failing(0, Errno::IO, || run(&test.store, &GcOptions::default(), &()));
+    assert!(failed.is_err_and(|e| e.to_string().contains("sync folder")) && pin::exists(&test.store.layout().pins(), op));
+    // One whose packs did not come back keeps nothing.
+    let (report, synced) = syncs::of(|| run(&test.store, &GcOptions::default(), &()).unwrap());
+    assert_eq!((report.orphans, synced.len(), pin::exists(&test.store.layout().pins(), op)), (0, 0, false));
 }
 
 #[test]
@@ -603,11 +624,13 @@ fn a_full_disk_is_emptied() {
 }
 
 #[test]
-fn who_reads_beside_gc_lets_go_of_what_it_removed() {
+fn gc_and_who_reads_beside_it_let_go_of_what_is_removed() {
     let test = TestStore::new();
     let gone = test.checkpoint(&files(1, 10));
     let reader = test.another();
-    reader.content(&reader.get(gone)).unwrap();
+    for each in [&test, &reader] {
+        each.content(&each.get(gone)).unwrap();
+    }
     let deleted = || {
         let packs = test.store.layout().packs();
         let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten().filter_map(|fd| std::fs::read_link(fd.path()).ok());

@@ -40,15 +40,20 @@ pub struct Settled {
     pub done: Done,
 }
 
-/// Renames, and fails where the new name is taken. Not every filesystem can tell; then what is there is replaced.
-fn rename_new(from: BorrowedFd<'_>, old: &[u8], to: BorrowedFd<'_>, new: &[u8]) -> rustix::io::Result<()> {
-    match rustix::fs::renameat_with(from, old, to, new, RenameFlags::NOREPLACE) {
-        Err(Errno::INVAL | Errno::NOSYS) => match sys::stat_at(to, new) {
-            Err(Errno::NOENT) => rustix::fs::renameat(from, old, to, new),
-            Ok(_) => Err(Errno::EXIST),
-            Err(e) => Err(e),
-        },
+/// Renames an entry of a folder, and fails where the new name is taken. Not every filesystem can tell.
+fn rename_new(folder: BorrowedFd<'_>, old: &[u8], new: &[u8]) -> rustix::io::Result<()> {
+    match rustix::fs::renameat_with(folder, old, folder, new, RenameFlags::NOREPLACE) {
+        Err(Errno::INVAL | Errno::NOSYS) => rename_where_free(folder, old, new),
         other => other,
+    }
+}
+
+/// The same in two steps: a name that is taken between them is replaced.
+fn rename_where_free(folder: BorrowedFd<'_>, old: &[u8], new: &[u8]) -> rustix::io::Result<()> {
+    match sys::stat_at(folder, new) {
+        Err(Errno::NOENT) => rustix::fs::renameat(folder, old, folder, new),
+        Ok(_) => Err(Errno::EXIST),
+        Err(e) => Err(e),
     }
 }
 
@@ -56,17 +61,15 @@ fn rename_new(from: BorrowedFd<'_>, old: &[u8], to: BorrowedFd<'_>, new: &[u8]) 
 /// one is put aside right before.
 fn swap(folder: BorrowedFd<'_>, temporary: &[u8], aside: &[u8], name: &[u8]) -> rustix::io::Result<Vec<u8>> {
     match rustix::fs::renameat_with(folder, temporary, folder, name, RenameFlags::EXCHANGE) {
-        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
-        other => return other.map(|()| temporary.to_vec()),
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => put_aside(folder, temporary, aside, name).map(|()| aside.to_vec()),
+        other => other.map(|()| temporary.to_vec()),
     }
+}
+
+/// Gives an entry the name of another one, which is put aside. Where that fails, the other one keeps its name.
+fn put_aside(folder: BorrowedFd<'_>, temporary: &[u8], aside: &[u8], name: &[u8]) -> rustix::io::Result<()> {
     rustix::fs::renameat(folder, name, folder, aside)?;
-    match rename_new(folder, temporary, folder, name) {
-        Ok(()) => Ok(aside.to_vec()),
-        Err(e) => {
-            let _ = rename_new(folder, aside, folder, name);
-            Err(e)
-        }
-    }
+    rename_new(folder, temporary, name).inspect_err(|_| _ = rename_new(folder, aside, name))
 }
 
 /// Takes a [`swap`] back. False where that fails.
@@ -91,7 +94,7 @@ impl Run<'_> {
         let renamed = match exists {
             // A folder takes the place of an empty one, and of no other.
             true => rustix::fs::renameat(above, staged.as_slice(), above, name.as_slice()),
-            false => rename_new(above.as_fd(), staged, above.as_fd(), name),
+            false => rename_new(above.as_fd(), staged, name),
         };
         match renamed {
             Err(Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR) => return Err(Error::TargetNotEmpty { path }),
@@ -169,7 +172,7 @@ impl Run<'_> {
         let temporary = temporary(self.plan, folder, index);
         let fd = self.dirs.get(folder).at("open folder", self.path(folder, name))?;
         let renamed = match new {
-            true => rename_new(fd.as_fd(), &temporary, fd.as_fd(), name),
+            true => rename_new(fd.as_fd(), &temporary, name),
             false => rustix::fs::renameat(&fd, temporary.as_slice(), &fd, name),
         };
         match renamed {
@@ -310,5 +313,59 @@ impl Run<'_> {
             Ok(stat) => Stamp::in_place(&stat, clock::now()),
             Err(_) => Stamp { racy: true, ..Stamp::default() },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder with files that hold their names.
+    fn folder(names: &[&str]) -> (tempfile::TempDir, std::fs::File) {
+        let dir = tempfile::tempdir().unwrap();
+        names.iter().for_each(|name| std::fs::write(dir.path().join(name), name).unwrap());
+        let opened = std::fs::File::open(dir.path()).unwrap();
+        (dir, opened)
+    }
+
+    /// Whether the entries of these names hold this, and there are no others.
+    fn assert_holds(dir: &tempfile::TempDir, expected: &[(&str, &str)]) {
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), expected.len());
+        for (name, content) in expected {
+            assert_eq!(std::fs::read_to_string(dir.path().join(name)).unwrap(), *content);
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_taken_is_not_replaced_whatever_the_filesystem_can() {
+        for rename in [rename_new, rename_where_free] {
+            let (dir, fd) = folder(&["new", "taken"]);
+            assert_eq!(rename(fd.as_fd(), b"new", b"taken"), Err(Errno::EXIST));
+            assert_holds(&dir, &[("new", "new"), ("taken", "taken")]);
+            assert_eq!(rename(fd.as_fd(), b"new", b"taken/below"), Err(Errno::NOTDIR));
+            rename(fd.as_fd(), b"new", b"free").unwrap();
+            assert_holds(&dir, &[("free", "new"), ("taken", "taken")]);
+        }
+    }
+
+    #[test]
+    fn an_entry_takes_the_place_of_another_and_gives_it_back_whatever_the_filesystem_can() {
+        let (dir, fd) = folder(&["new", "name"]);
+        for by_turns in [false, true] {
+            let old = match by_turns {
+                false => swap(fd.as_fd(), b"new", b"aside", b"name").unwrap(),
+                true => put_aside(fd.as_fd(), b"new", b"aside", b"name").map(|()| b"aside".to_vec()).unwrap(),
+            };
+            let old_name = if by_turns { "aside" } else { "new" };
+            assert_eq!(old, old_name.as_bytes());
+            assert_holds(&dir, &[("name", "new"), (old_name, "name")]);
+            assert!(put_back(fd.as_fd(), &old, b"new", b"name"));
+            assert_holds(&dir, &[("name", "name"), ("new", "new")]);
+        }
+        // Where there is nothing to take the place, nothing is changed.
+        assert_eq!(put_aside(fd.as_fd(), b"missing", b"aside", b"name"), Err(Errno::NOENT));
+        assert_eq!(swap(fd.as_fd(), b"missing", b"aside", b"name"), Err(Errno::NOENT));
+        assert!(!put_back(fd.as_fd(), b"missing", b"missing", b"name") && !put_back(fd.as_fd(), b"missing", b"new", b"missing"));
+        assert_holds(&dir, &[("name", "name"), ("new", "new")]);
     }
 }

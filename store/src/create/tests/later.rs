@@ -7,7 +7,7 @@ use super::{
 use crate::{
     check::{self, CheckOptions},
     delete::delete_checkpoints,
-    format::DEPTH_MAX,
+    format::{DATA_BLOCK_BYTES, DEPTH_MAX},
     gc::{self, GcOptions},
     pack::{ObjectKind, PackFile},
     testing::content_of,
@@ -104,6 +104,25 @@ fn of_a_large_file_the_changed_chunks_build_on_those_that_stood_there() {
     assert!(grown < 12_000, "{grown} bytes of incompressible data for a few changed ones");
     assert!(content_of(&f.store, &made).unwrap()["data.bin"] == large);
     assert_sound(f.store.path());
+}
+
+#[test]
+fn files_that_have_grown_beyond_one_block_together_share_several() {
+    let f = fixture();
+    let name = |i: u64| format!("f{i:02}.rs");
+    (0..20).for_each(|i| f.write(&name(i), &text(400, i)));
+    f.create();
+    (0..20).for_each(|i| f.write(&name(i), &[text(400, i), text(500, 100 + i)].concat()));
+    let made = f.create().checkpoint;
+    f.assert_exact(&made);
+    let mut blocks = BTreeMap::new();
+    for i in 0..20 {
+        let Kind::File { blob, size, .. } = f.store.node_at(&made, name(i).as_bytes()).unwrap().kind else { panic!() };
+        assert_eq!(depth(&f, &name(i), &made), 1, "{i}");
+        *blocks.entry(f.store.locate(ObjectKind::Chunk, blob.object()).unwrap()).or_insert(0) += size;
+    }
+    // Whoever reads one of them decodes few others.
+    assert!((2..=6).contains(&blocks.len()) && blocks.values().all(|bytes| *bytes <= DATA_BLOCK_BYTES as u64), "{blocks:?}");
 }
 
 #[test]

@@ -1,12 +1,15 @@
 //! What a run reuses is there as long as its checkpoint is, whatever gc and dead runs have done.
 
+use std::collections::HashSet;
+
 use super::*;
 use crate::{
     check::{self, CheckOptions},
     delete::delete_checkpoints,
     gc::{self, GcOptions},
-    id::PackId,
-    testing::{Files, TestStore, content_of},
+    id::{BlobId, PackId},
+    pack::{ObjectKind, PackFile},
+    testing::{Files, TestStore, content, content_of, files},
     view::tests::with_cached_lengths,
 };
 
@@ -118,6 +121,94 @@ fn a_dead_runs_recipe_whose_chunks_are_gone_is_not_taken_up() {
         assert_eq!(content_of(&test.open(), &outcome.checkpoint).unwrap(), files, "{bytes} bytes");
         assert_eq!(content_of(&assert_sound(test.store.path()), &outcome.checkpoint).unwrap(), files, "{bytes} bytes");
     }
+}
+
+/// Takes up what dead runs have left, as a new process does.
+fn adopt(test: &TestStore) -> Result<(Store, orphans::Adopted), Error> {
+    let store = test.open();
+    let pin = Pin::take(&store.layout().pins(), true, "test")?;
+    let adopted = orphans::adopt(&store, pin.op, &())?;
+    pin.leave();
+    Ok((store, adopted))
+}
+
+#[test]
+fn of_a_dead_run_what_can_be_read_is_taken_up_and_nothing_else() {
+    for is_base_there in [true, false] {
+        let test = TestStore::new();
+        let base = test.checkpoint(&files(1, 30));
+        let dead = test.draft("test", &files(2, 30));
+        let orphan = PackId::new(dead.pin.op, 0);
+        dead.pin.leave();
+        let (mut all, mut on_bases, mut recipes) = (HashSet::new(), HashSet::new(), HashSet::new());
+        let scanned = PackFile::open(&test.store.layout().pack(orphan), orphan).unwrap().scan(|_, directory| {
+            for entry in &directory.entries {
+                all.insert(entry.id.key());
+                on_bases.extend((!directory.bases.is_empty()).then_some(entry.id.key()));
+                recipes.extend((entry.kind == ObjectKind::RecipeRoot).then_some(entry.id.key()));
+            }
+            Ok(())
+        });
+        scanned.unwrap();
+        assert!(on_bases.len() > 3 && all.len() > on_bases.len() + 3 && recipes.len() > 3);
+        if !is_base_there {
+            collect_all_but_orphans(&test, base, orphan);
+        }
+        let (store, adopted) = adopt(&test).unwrap();
+        let taken: HashSet<_> = adopted.content.objects.keys().copied().collect();
+        match is_base_there {
+            true => assert_eq!((&taken, adopted.content.leans_on.len()), (&all, 1)),
+            // Of the recipes, some had parts in those that went.
+            false => assert_eq!(&taken | &recipes, &(&all - &on_bases) | &recipes),
+        }
+        for (key, at) in adopted.content.objects {
+            assert!(store.block(at).unwrap().objects.iter().any(|(_, id, _)| id.key() == key));
+        }
+    }
+}
+
+#[test]
+fn a_dead_runs_recipe_of_which_a_part_is_damaged_is_left_and_one_that_cannot_be_read_now_is_told() {
+    for is_damaged in [true, false] {
+        let test = TestStore::new();
+        test.builds.set(false);
+        test.cut.set(10);
+        test.checkpoint(&[("long".to_owned(), content(1, 5))].into());
+        let pack = test.store.layout().pack(*test.store.view().packs().unwrap().keys().next().unwrap());
+        let longer = [content(1, 5), content(2, 1)].concat();
+        test.draft("test", &[("long".to_owned(), longer.clone())].into()).pin.leave();
+        test.store.absorb().unwrap();
+        let mut bytes = fs::read(&pack).unwrap();
+        fs::remove_file(&pack).unwrap();
+        match is_damaged {
+            // In the first block's payload.
+            true => {
+                let half = bytes.len() / 2;
+                bytes[8..half].fill(0xaa);
+                fs::write(&pack, bytes).unwrap();
+            }
+            false => fs::create_dir(&pack).unwrap(),
+        }
+        match adopt(&test) {
+            Ok((_, adopted)) => {
+                let root = BlobId::of(&longer).recipe_root().key();
+                assert!(is_damaged && !adopted.packs.is_empty() && !adopted.content.objects.contains_key(&root));
+            }
+            Err(e) => assert!(!is_damaged && !e.is_damage(), "{e}"),
+        }
+    }
+}
+
+#[test]
+fn what_a_dead_reader_has_left_stays_with_its_pin() {
+    let test = TestStore::new();
+    test.draft("test", &files(1, 3)).pin.leave();
+    let mut reader = Pin::take(&test.store.layout().pins(), false, "restore").unwrap();
+    reader.leaves(crate::pin::Leaves::new(b"/somewhere", true)).unwrap();
+    let op = reader.op;
+    reader.leave();
+    assert!(!adopt(&test).unwrap().1.packs.is_empty());
+    assert!(crate::pin::exists(&test.store.layout().pins(), op));
 }
 
 #[test]

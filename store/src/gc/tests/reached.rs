@@ -29,6 +29,7 @@ fn tables_of_hard_links_and_of_what_was_left_out_outlive_gc() {
     std::fs::write(workspace.join("a"), "content").unwrap();
     std::fs::hard_link(workspace.join("a"), workspace.join("b")).unwrap();
     std::fs::write(workspace.join("out.log"), "left out").unwrap();
+    std::fs::write(workspace.join("empty"), "").unwrap();
     symlink("a", workspace.join("link")).unwrap();
     let options = create::Options { workspace: workspace.clone(), session: "s".into(), ..create::Options::default() };
     let with_rules = |pattern: &str| create::Options {

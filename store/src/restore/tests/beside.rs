@@ -195,6 +195,64 @@ fn a_target_that_is_moved_away_meanwhile_is_no_success() {
     assert!(execute(&place.store, &many, fresh, &beside).is_err());
 }
 
+#[test]
+fn a_file_that_somebody_makes_meanwhile_in_the_place_of_one_is_kept() {
+    let place = Place::new();
+    let checkpoint = joined(&place);
+    place.restore(&checkpoint, &Options::new(place.path("out"))).unwrap();
+    fs::remove_file(place.path("out/m/y")).unwrap();
+    let one = Options { subpath: b"m/y".to_vec(), in_place: true, ..Options::new(place.path("out/m")) };
+    let begun = plan(&place.store, &checkpoint, &one, &()).unwrap();
+    let beside = WhenBuilt::new(|| fs::write(place.path("out/m/y"), "mine").unwrap());
+    let report = execute(&place.store, &checkpoint, begun, &beside).unwrap();
+    assert_eq!(report.skipped.iter().map(|skipped| skipped.why).collect::<Vec<_>>(), [Why::Taken]);
+    assert_eq!(fs::read(place.path("out/m/y")).unwrap(), b"mine");
+}
+
+#[test]
+fn an_empty_folder_makes_room_unless_something_comes_into_it_meanwhile() {
+    for is_filled in [false, true] {
+        let place = Place::new();
+        place.write("thing", "a file");
+        let checkpoint = place.capture();
+        fs::remove_file(place.src("thing")).unwrap();
+        fs::create_dir(place.src("thing")).unwrap();
+        let begun = plan(&place.store, &checkpoint, &Options { delete: false, ..place.in_place("src") }, &()).unwrap();
+        let beside = WhenBuilt::new(|| {
+            if is_filled {
+                place.write("thing/inside", "mine");
+            }
+        });
+        let report = execute(&place.store, &checkpoint, begun, &beside).unwrap();
+        assert!(beside.0.lock().unwrap().is_none());
+        match is_filled {
+            true => {
+                assert_eq!((report.counts.deleted, report.skipped.len()), (0, 1));
+                assert_eq!(fs::read(place.src("thing/inside")).unwrap(), b"mine");
+            }
+            false => {
+                assert_eq!((report.counts.deleted, report.skipped.len()), (1, 0));
+                place.assert_equal("src", &checkpoint);
+            }
+        }
+        assert_eq!(fs::read_dir(place.path("src")).unwrap().count(), 1);
+    }
+}
+
+#[test]
+fn folders_whose_metadata_is_put_right_are_counted() {
+    let place = Place::new();
+    place.write("a/file", "x");
+    place.write("b/file", "x");
+    let checkpoint = place.capture();
+    fs::set_permissions(place.src("a"), fs::Permissions::from_mode(0o711)).unwrap();
+    fs::remove_dir_all(place.src("b")).unwrap();
+    let report = place.restore(&checkpoint, &place.in_place("src")).unwrap();
+    // The one that is made anew is not among them; the top's time has changed with it.
+    assert_eq!(report.counts.metadata_changed, 2, "{:?}", report.counts);
+    place.assert_equal("src", &checkpoint);
+}
+
 /// A pin whose holder has died.
 fn dead_pin(place: &Place, folder: &Path, below: bool) -> OpId {
     let mut pin = Pin::take(&place.store.layout().pins(), false, "restore").unwrap();
@@ -259,9 +317,32 @@ fn what_cannot_be_cleared_now_is_cleared_later() {
     gc::run(&place.store, &gc::GcOptions::default(), &()).unwrap();
     assert!(!staged.exists());
     // What is gone for good keeps no pin.
+    fs::write(place.path("a file"), "x").unwrap();
     dead_pin(&place, &place.path("never there"), true);
+    dead_pin(&place, &place.path("a file"), true);
     gc::run(&place.store, &gc::GcOptions::default(), &()).unwrap();
     assert_eq!(fs::read_dir(place.store.layout().pins()).unwrap().count(), 0);
+}
+
+#[test]
+fn what_is_in_use_on_another_filesystem_keeps_the_pin() {
+    let place = Place::new();
+    let mut pin = Pin::take(&place.store.layout().pins(), false, "restore").unwrap();
+    let staged = |below: &str| place.path("out").join(format!("{below}/.x.parhelia-{}", pin.op));
+    let (used, free) = (staged("one"), staged("two"));
+    [&used, &free].into_iter().for_each(|folder| fs::create_dir_all(folder).unwrap());
+    let mounts = ["one", "two", "gone"].map(|path| path.as_bytes().to_vec());
+    let leaves = Leaves::new(place.path("out").as_os_str().as_bytes(), false).and_mounts(mounts.into_iter());
+    pin.leaves(leaves).unwrap();
+    let op = pin.op;
+    pin.leave();
+    let held = File::open(&used).unwrap();
+    rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    clear_dead(place.store.layout()).unwrap();
+    assert_eq!((used.exists(), free.exists(), pin::exists(&place.store.layout().pins(), op)), (true, false, true));
+    drop(held);
+    clear_dead(place.store.layout()).unwrap();
+    assert_eq!((used.exists(), pin::exists(&place.store.layout().pins(), op)), (false, false));
 }
 
 #[test]

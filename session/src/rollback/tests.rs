@@ -1,0 +1,274 @@
+use std::{cell::RefCell, fs, path::PathBuf, time::Duration};
+
+use parhelia_store::{
+    OpenOptions, Store,
+    create::{self, Options},
+    delete::delete_checkpoints,
+    event::{Actor, NewEvent, kind},
+    fold::Session,
+    id::Ulid,
+    record::{Checkpoint, Trigger},
+};
+
+use super::*;
+use crate::{config::Config, error::Error, retention::SAFETY};
+
+struct Fixture {
+    _dir: tempfile::TempDir,
+    store: Store,
+    workspace: PathBuf,
+}
+
+fn fixture() -> Fixture {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(&dir.path().join("store"), &OpenOptions { create: true, ..Default::default() }).unwrap();
+    let workspace = dir.path().canonicalize().unwrap().join("work");
+    fs::create_dir(&workspace).unwrap();
+    Fixture { _dir: dir, store, workspace }
+}
+
+impl Fixture {
+    /// A checkpoint of a workspace in which one file holds this.
+    fn create(&self, content: &str, detail: Option<&str>) -> Checkpoint {
+        fs::write(self.workspace.join("file"), content).unwrap();
+        let options = Options {
+            workspace: self.workspace.clone(),
+            session: "s".into(),
+            trigger: Trigger::Manual,
+            trigger_detail: detail.map(str::to_owned),
+            ..Options::default()
+        };
+        create::run(&self.store, &options, &()).unwrap().checkpoint
+    }
+
+    fn session(&self) -> Session {
+        self.store.refresh().unwrap().session("s").unwrap().unwrap()
+    }
+
+    fn content(&self) -> String {
+        fs::read_to_string(self.workspace.join("file")).unwrap()
+    }
+
+    fn intent(&self, target: &Checkpoint, safety: &Checkpoint) -> Intent {
+        Intent {
+            target: target.record.id,
+            safety: safety.record.id,
+            sequence: Some(safety.sequence),
+            head: self.session().head,
+            head_after: target.record.id,
+            workspace: self.workspace.clone(),
+            stash: None,
+            spare: Vec::new(),
+            conversation: None,
+            conversation_before: None,
+            conversation_after: None,
+            goes_back: false,
+        }
+    }
+
+    /// What whoever comes next does, and what it tells.
+    fn settle(&self) -> (Result<(), Error>, String) {
+        let told = RefCell::new(String::new());
+        let tell = |text: &str| told.borrow_mut().push_str(text);
+        let settled = settle(&self.store, "s", Duration::ZERO, &actor(), &tell, &());
+        (settled.map(|turn| assert!(turn.is_some())), told.into_inner())
+    }
+
+    fn deleted(&self, checkpoints: &[&Checkpoint]) {
+        let ids: Vec<Ulid> = checkpoints.iter().map(|checkpoint| checkpoint.record.id).collect();
+        delete_checkpoints(&self.store, &ids, None, &()).unwrap();
+    }
+}
+
+fn actor() -> Actor {
+    Actor { user: None, via: "test".into() }
+}
+
+/// A session with two states of its workspace, a safety checkpoint of the second, and a rollback to the first that was interrupted.
+fn interrupted(change: impl FnOnce(&mut Intent)) -> (Fixture, Checkpoint, Checkpoint) {
+    let f = fixture();
+    let first = f.create("first", None);
+    f.create("second", None);
+    let safety = f.create("second", Some(SAFETY));
+    let mut intent = f.intent(&first, &safety);
+    change(&mut intent);
+    intent::commit(&f.store, "s", &intent, &actor()).unwrap();
+    assert_eq!(open(&f.session()), Some(intent));
+    (f, first, safety)
+}
+
+#[test]
+fn what_was_interrupted_is_finished_by_whoever_comes_next() {
+    let (f, first, safety) = interrupted(|_| {});
+    fs::write(f.workspace.join("file"), "half done").unwrap();
+    let head = f.session().head;
+    let (done, told) = f.settle();
+    done.unwrap();
+    assert!(told.contains("is in safety checkpoint") && told.contains("is finished now"), "{told}");
+    let session = f.session();
+    assert_eq!((f.content().as_str(), session.head, open(&session)), ("first", Some(first.record.id), None));
+    let last = last(&session).unwrap();
+    assert_eq!((last.target, last.safety, last.head), (first.record.id, safety.record.id, head));
+    assert!(!last.with_conversation && last.sequence == Some(safety.sequence));
+    // What was there half done is a checkpoint now.
+    let newest = f.store.view().newest_first().unwrap().next().unwrap().unwrap();
+    assert!(newest.record.is_safety() && told.contains(&newest.id().to_string()));
+    assert_eq!(f.settle().1, "", "there is nothing to finish any more");
+}
+
+#[test]
+fn what_was_being_taken_back_is_taken_back() {
+    let (f, _, safety) = interrupted(|intent| intent.goes_back = true);
+    fs::write(f.workspace.join("file"), "first").unwrap();
+    let (done, told) = f.settle();
+    done.unwrap();
+    assert!(told.contains("is taken back now"), "{told}");
+    let session = f.session();
+    assert_eq!((f.content().as_str(), open(&session), last(&session)), ("second", None, None));
+    assert!(safety.record.is_safety() && told.contains("that had failed"), "{told}");
+}
+
+#[test]
+fn work_that_has_gone_on_is_worth_more_than_a_rollback() {
+    for is_sequence_known in [true, false] {
+        let (f, ..) = interrupted(|intent| intent.sequence = intent.sequence.filter(|_| is_sequence_known));
+        let newer = f.create("newer", None);
+        let (done, told) = f.settle();
+        done.unwrap();
+        assert!(told.contains("work has gone on since") && told.contains(&newer.id().to_string()), "{told}");
+        assert_eq!((f.content().as_str(), open(&f.session()), last(&f.session())), ("newer", None, None));
+    }
+}
+
+#[test]
+fn a_rollback_whose_checkpoints_are_gone_leaves_the_workspace_alone() {
+    let (f, first, safety) = interrupted(|_| {});
+    fs::write(f.workspace.join("file"), "half done").unwrap();
+    f.deleted(&[&first, &safety]);
+    let (done, told) = f.settle();
+    done.unwrap();
+    assert!(told.contains("neither that checkpoint nor"), "{told}");
+    assert_eq!((f.content().as_str(), open(&f.session())), ("half done", None));
+}
+
+#[test]
+fn a_rollback_of_which_one_checkpoint_is_gone_ends_at_the_other() {
+    let (f, first, _) = interrupted(|_| {});
+    fs::write(f.workspace.join("file"), "half done").unwrap();
+    f.deleted(&[&first]);
+    let (failed, _) = f.settle();
+    let of_this = |e: &Error| matches!(e, Error::RollbackFailed { target, .. } if *target == first.record.id);
+    assert!(failed.as_ref().is_err_and(of_this), "{failed:?}");
+    assert_eq!((f.content().as_str(), open(&f.session())), ("second", None));
+    let (f, first, safety) = interrupted(|_| {});
+    fs::write(f.workspace.join("file"), "half done").unwrap();
+    f.deleted(&[&safety]);
+    f.settle().0.unwrap();
+    assert_eq!((f.content().as_str(), f.session().head), ("first", Some(first.record.id)));
+}
+
+#[test]
+fn a_workspace_goes_back_and_forth_and_what_was_left_out_stays() {
+    let f = fixture();
+    let first = f.create("first", None);
+    f.create("second", None);
+    let (settings, variable) = (Config::default(), |_: &str| None);
+    let wanted = |target| Wanted {
+        target,
+        files_only: false,
+        force: false,
+        stop: false,
+        dry_run: false,
+        recreate: false,
+        config: None,
+        settings: &settings,
+        variable: &variable,
+    };
+    let back = wanted(&first);
+    let looked = look(&f.store, &back).unwrap();
+    assert_eq!((&looked.workspace, looked.conversation.is_none()), (&f.workspace, true));
+    assert!(looked.notices.iter().any(|notice| notice.contains("no conversation")), "{:?}", looked.notices);
+    let done = execute(&f.store, &looked, &back, None, &actor(), &()).unwrap();
+    assert_eq!((f.content().as_str(), done.target, done.stash), ("first", first.record.id, Stash::Nothing));
+    assert_eq!((done.changes.len(), done.with_conversation), (1, false));
+    assert_eq!((f.session().head, open(&f.session())), (Some(first.record.id), None));
+    // And forth again, to what was there before.
+    let undone = last(&f.session()).unwrap();
+    assert_eq!((undone.target, undone.safety), (done.target, done.safety));
+    let safety = f.store.view().checkpoint(done.safety).unwrap().unwrap();
+    let forth = wanted(&safety);
+    let looked = look(&f.store, &forth).unwrap();
+    execute(&f.store, &looked, &forth, Some(&undone), &actor(), &()).unwrap();
+    assert_eq!((f.content().as_str(), f.session().head), ("second", Some(safety.record.id)));
+}
+
+#[test]
+fn a_turn_is_had_alone_unless_all_share_it() {
+    let f = fixture();
+    f.create("first", None);
+    let nobody = |turn: Result<Turn, Error>| assert!(matches!(turn, Err(Error::Busy(text)) if text.contains("session s")));
+    let alone = held(&f.store, "s", Duration::ZERO).unwrap();
+    nobody(held(&f.store, "s", Duration::ZERO));
+    nobody(shared(&f.store, "s", Duration::ZERO));
+    held(&f.store, "another", Duration::ZERO).unwrap();
+    let told = |_: &str| panic!("there is nothing to finish");
+    assert!(settle(&f.store, "s", Duration::ZERO, &actor(), &told, &()).unwrap().is_none());
+    drop(alone);
+    let both = [(); 2].map(|()| shared(&f.store, "s", Duration::ZERO).unwrap());
+    nobody(held(&f.store, "s", Duration::ZERO));
+    drop(both);
+    held(&f.store, "s", Duration::ZERO).unwrap();
+}
+
+#[test]
+fn the_last_rollback_of_several_sessions_goes_by_the_order_of_commits() {
+    let f = fixture();
+    let (old, new) = (f.create("first", None), f.create("second", None));
+    let append = |session: &str, name: &str, value: serde_json::Value| {
+        let made = NewEvent::new(kind::SESSION_CREATED, session, actor());
+        let changed = NewEvent::new(kind::SESSION_CHANGED, session, actor()).with(name, value);
+        f.store.append_events(&[made, changed], &()).unwrap();
+    };
+    let done = |safety: &Checkpoint, sequence| {
+        let (target, safety) = (Ulid::generate(), safety.record.id);
+        serde_json::json!(Last { target, safety, sequence, head: Some(target), with_conversation: false, conversation: None })
+    };
+    append("noted", "last_rolled_back", serde_json::Value::Null);
+    append("earlier", "last_rollback", done(&old, Some(old.sequence)));
+    // A release that did not note the sequence; one under way counts as well as one that is done.
+    append("later", "last_rollback", done(&new, None));
+    let sessions = || f.store.refresh().unwrap().sessions().unwrap();
+    let newest = || last_rolled_back(&f.store, sessions()).unwrap().map(|session| session.id);
+    assert_eq!(newest().as_deref(), Some("later"));
+    append("under way", "rollback", serde_json::json!(Intent { sequence: Some(99), ..f.intent(&old, &new) }));
+    assert_eq!(newest().as_deref(), Some("under way"));
+    let of = |id: &str| sessions().into_iter().find(|session| session.id == id).unwrap();
+    let last_one = last(&of("later")).unwrap();
+    assert_eq!(needed(&of("later")), [Some(last_one.safety), last_one.head].into_iter().flatten().collect::<Vec<_>>());
+    let (target, safety) = (old.record.id, new.record.id);
+    assert_eq!(needed(&of("under way")), [target, safety, f.session().head.unwrap(), target]);
+    assert_eq!(needed(&of("noted")), []);
+    let moved = moved_with(&of("under way"), std::path::Path::new("/elsewhere")).unwrap();
+    assert_eq!((moved.workspace, moved.target), (PathBuf::from("/elsewhere"), target));
+    assert_eq!(last_rolled_back(&f.store, vec![of("noted")]).unwrap(), None);
+}
+
+#[test]
+fn how_a_conversation_goes_back_is_said_in_a_line() {
+    let spoken = |turns, turns_then| Spoken { turns, turns_then, ..Spoken::default() };
+    assert_eq!(spoken(None, 1).text(), "comes back with 1 turn");
+    assert_eq!(spoken(Some(2), 2).text(), "is at 2 turns, as it is now");
+    assert_eq!(spoken(Some(1), 2).text(), "goes on to 2 turns, from 1 turn");
+    let long = Spoken {
+        prompt_then: Some(format!("a  {}", "b".repeat(100))),
+        prompt: Some("and\nthen".into()),
+        is_another: true,
+        ..spoken(Some(5), 2)
+    };
+    let then = format!("a {}", "b".repeat(58));
+    let expected = format!(
+        "goes back to 2 turns, the last \"{then}\"; what was said since (3 turns, the last \"and then\") is kept aside; the session's newer \
+         conversation is left"
+    );
+    assert_eq!(long.text(), expected);
+}
