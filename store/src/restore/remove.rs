@@ -245,12 +245,13 @@ mod tests {
     #[test]
     fn closed_folders_of_their_owner_go_with_what_is_in_them() {
         as_ordinary(|dir| {
-            make(dir, &["a/read-only/inner", "a/closed/inner", "a/open"], &[("a/read-only", 0o500), ("a/closed", 0o000)]);
+            let modes = [("a/read-only", 0o500), ("a/closed", 0o000), ("a/listed", 0o400)];
+            make(dir, &["a/read-only/inner", "a/closed/inner", "a/listed", "a/open"], &modes);
             let top = File::open(dir).unwrap();
-            // What is in the closed one cannot be counted.
-            assert_eq!(foresee(top.as_fd(), b"a", b"a", &Spared::default()), removed(7, false));
+            // What is in the closed ones cannot be counted.
+            assert_eq!(foresee(top.as_fd(), b"a", b"a", &Spared::default()), removed(8, false));
             assert_eq!((mode(&dir.join("a/read-only")), mode(&dir.join("a/closed"))), (0o500, 0o000));
-            assert_eq!(remove(top.as_fd(), b"a", b"a", &Spared::default()), removed(9, false));
+            assert_eq!(remove(top.as_fd(), b"a", b"a", &Spared::default()), removed(11, false));
             assert!(!dir.join("a").exists());
             assert_eq!(remove(top.as_fd(), b"a", b"a", &Spared::default()), removed(0, false));
         });
