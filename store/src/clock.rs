@@ -103,6 +103,18 @@ pub fn now() -> Time {
     Time { secs: now.tv_sec, nanos: now.tv_nsec as u32 }
 }
 
+/// The same, once it has moved on: whatever was stamped before has an earlier stamp. Some milliseconds.
+pub fn next() -> Time {
+    let first = now();
+    loop {
+        let time = now();
+        if time != first {
+            return time;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
 fn minus(time: Time, nanos: u64) -> Time {
     let (secs, nanos) = ((nanos / SECOND_NANOS as u64) as i64, (nanos % SECOND_NANOS as u64) as u32);
     match time.nanos.checked_sub(nanos) {

@@ -5,4 +5,5 @@ mod done;
 mod interrupted;
 mod killed;
 mod places;
+mod said;
 mod work;

@@ -7,7 +7,7 @@ use std::{
 
 use parhelia_session::overwrite::LiveAgent;
 use parhelia_store::{
-    name,
+    clock, name,
     progress::Progress,
     record::Checkpoint,
     restore::{self, Change, Counts, Options, Plan, Report, Skipped},
@@ -152,8 +152,13 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     }
     let target = plan.target();
     let mut safeties = Vec::new();
+    let since = clock::next();
     for found in &reached {
         safeties.extend(found.secure(context, &store, &checkpoint, &progress)?);
+    }
+    if !safeties.is_empty() {
+        // What is changed from here on is in none of them.
+        plan.guard(since);
     }
     let done = limits::by_umask(|| restore::execute(&store, &checkpoint, plan, &progress));
     let report = done.inspect_err(|_| safeties.iter().for_each(|safety| tell!("parhelia: {}", safety.remark())))?;

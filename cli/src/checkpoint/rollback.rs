@@ -216,12 +216,12 @@ pub fn roll_in_turn(
         tell!("parhelia: {notice}");
     }
     if how.dry_run {
-        let changes = changes(context, store, target, &look)?;
+        let changes = changes(context, store, &look, &wanted)?;
         dry_run(context, store, target, &look, &changes)?;
         return Ok(Rolled::Shown);
     }
     if !how.yes {
-        if !is_agreed(context, store, target, &look)? {
+        if !is_agreed(context, store, &look, &wanted)? {
             return Ok(Rolled::Refused);
         }
         // An agent may have been started while the question stood there.
@@ -240,9 +240,9 @@ pub fn roll_in_turn(
 }
 
 /// What would be changed.
-fn changes(context: &Context, store: &Store, target: &Checkpoint, look: &Look) -> Result<Vec<(Change, Vec<u8>)>> {
+fn changes(context: &Context, store: &Store, look: &Look, wanted: &Wanted<'_>) -> Result<Vec<(Change, Vec<u8>)>> {
     let progress = context.progress();
-    let plan = rollback::plan(store, target, &look.workspace, look.nested.clone(), &progress)?;
+    let plan = rollback::foresee(store, look, wanted, &progress)?;
     let mut changes = Vec::new();
     plan.each_change(&mut |change, path| changes.push((change, path.to_vec())))?;
     Ok(changes)
@@ -343,8 +343,8 @@ fn dry_run(context: &mut Context, store: &Store, target: &Checkpoint, look: &Loo
     }))
 }
 
-fn is_agreed(context: &mut Context, store: &Store, target: &Checkpoint, look: &Look) -> Result<bool> {
-    let changes = changes(context, store, target, look)?;
+fn is_agreed(context: &mut Context, store: &Store, look: &Look, wanted: &Wanted<'_>) -> Result<bool> {
+    let (changes, target) = (changes(context, store, look, wanted)?, wanted.target);
     print_all(context, look.spoken(store, target)?.as_ref(), &changes)?;
     context.out.flush()?;
     eprint!("Put {} back to {}? A safety checkpoint is made first. [y/N] ", look.shown(), target.id());

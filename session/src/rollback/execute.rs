@@ -6,7 +6,7 @@ use std::{
 };
 
 use parhelia_store::{
-    Store, create,
+    Store, clock, create,
     event::Actor,
     fold::Session,
     id::Ulid,
@@ -14,6 +14,7 @@ use parhelia_store::{
     progress::Progress,
     record::{Checkpoint, Rules, Trigger},
     restore::{self, Options, Plan, Report, Skipped, Why},
+    tree::Time,
 };
 use serde_json::{Value, json};
 
@@ -55,10 +56,43 @@ const CHANGES_MAX: usize = 10_000;
 
 /// The plan of a rollback: the checkpoint's files in place, and what is spared left alone. Git's own folders are left alone as well, with
 /// repositories that the checkpoint does not have; one that is gone comes back.
-pub fn plan(store: &Store, target: &Checkpoint, workspace: &Path, spare: Vec<Vec<u8>>, progress: &dyn Progress) -> Result<Plan> {
+///
+/// What was changed at the time `since` or later is left as well: no safety checkpoint has it.
+pub fn plan(
+    store: &Store,
+    target: &Checkpoint,
+    workspace: &Path,
+    spare: Vec<Vec<u8>>,
+    since: Option<Time>,
+    progress: &dyn Progress,
+) -> Result<Plan> {
     let untouched = vec![b".git".to_vec()];
-    let options = Options { in_place: true, delete: true, spare, untouched, ..Options::new(workspace) };
+    let options = Options { in_place: true, delete: true, spare, untouched, since, ..Options::new(workspace) };
     Ok(restore::plan(store, target, &options, progress)?)
+}
+
+/// The plan as [`execute`] makes it, behind a look at the workspace in place of a safety checkpoint: what that would leave out is spared.
+/// What would stand in the way fails here as well.
+pub fn foresee(store: &Store, look: &Look, wanted: &Wanted<'_>, progress: &dyn Progress) -> Result<Plan> {
+    let mut omitted = Vec::new();
+    if look.workspace.is_dir() {
+        let rules = rules(&wanted.target.record.rules, &wanted.settings.capture.rules());
+        let options = create::Options { workspace: look.workspace.clone(), rules, ..create::Options::default() };
+        omitted = create::look(store, &options, progress)?.2;
+    }
+    let omitted = omitted.into_iter().filter(|omission| omission.reason != Reason::Changing);
+    let spare = look.spare(omitted.map(|omission| omission.path));
+    let planned = plan(store, wanted.target, &look.workspace, unhex(&spare), None, progress)?;
+    ensure_unblocked(&planned, wanted.target)?;
+    Ok(planned)
+}
+
+fn ensure_unblocked(planned: &Plan, target: &Checkpoint) -> Result<()> {
+    let blocked: Vec<Skipped> = planned.blocked().collect();
+    match blocked.first() {
+        Some(first) => Err(Error::RollbackFailed { target: target.record.id, why: Box::new(not_restored(first, blocked.len())) }),
+        None => Ok(()),
+    }
 }
 
 /// Rolls back, or undoes the rollback that is named. The caller holds the session's turn, has looked, and has stopped the agent.
@@ -75,16 +109,14 @@ pub fn execute(
         // Somebody has said that this is the workspace by now, whatever it was before.
         move_to(store, &look.session, &look.workspace, true, actor)?;
     }
+    let since = clock::next();
     let safety = safety(store, look, wanted, actor, progress)?;
     whole(store, target, Some(&safety), progress)?;
     let omitted = store.omissions(&safety)?.into_iter().filter(|omission| omission.reason != Reason::Changing);
     let spare = look.spare(omitted.map(|omission| omission.path));
     // What cannot be planned is refused before there is an intent, which everybody who comes later would have to finish.
-    let planned = plan(store, target, &look.workspace, unhex(&spare), progress)?;
-    let blocked: Vec<Skipped> = planned.blocked().collect();
-    if let Some(first) = blocked.first() {
-        return Err(Error::RollbackFailed { target: target.record.id, why: Box::new(not_restored(first, blocked.len())) });
-    }
+    let planned = plan(store, target, &look.workspace, unhex(&spare), Some(since), progress)?;
+    ensure_unblocked(&planned, target)?;
     let message = format!("parhelia: before the rollback to {}", target.id());
     let stash = stash::make(&look.workspace, &message, &store.layout().cache());
     let intent = Intent {
@@ -176,12 +208,12 @@ fn carry_out(store: &Store, session: &str, intent: &Intent, plan: Plan, actor: &
         }
     })?;
     let report = restore::execute(store, &target, plan, progress)?;
-    let (withheld, failed): (Vec<&Skipped>, Vec<&Skipped>) =
-        report.skipped.iter().partition(|skipped| skipped.why == Why::Withheld);
+    let (left, failed): (Vec<&Skipped>, Vec<&Skipped>) =
+        report.skipped.iter().partition(|skipped| matches!(skipped.why, Why::Withheld | Why::Changed));
     if let Some(skipped) = failed.first() {
         return Err(not_restored(skipped, failed.len()));
     }
-    for skipped in withheld {
+    for skipped in left {
         progress.notice(&format!("{}: {}", parhelia_store::name::display(&skipped.path), skipped.error));
     }
     let moved = conversation(store, session, intent, &target)?;
@@ -210,7 +242,7 @@ fn revert(store: &Store, session: &str, intent: &Intent, actor: &Actor, why: Err
 fn go_back(store: &Store, session: &str, intent: &Intent, actor: &Actor) -> Result<()> {
     let safety = checkpoint(store, intent.safety)?;
     // Whoever asked to stop has been heard; going back is not stopped.
-    let plan = plan(store, &safety, &intent.workspace, unhex(&intent.spare), &())?;
+    let plan = plan(store, &safety, &intent.workspace, unhex(&intent.spare), None, &())?;
     let report = restore::execute(store, &safety, plan, &())?;
     let failed: Vec<&Skipped> = report.skipped.iter().filter(|skipped| skipped.why != Why::Withheld).collect();
     if let Some(skipped) = failed.first() {
@@ -266,6 +298,7 @@ pub fn finish(store: &Store, session: &Session, actor: &Actor, tell: &dyn Fn(&st
         ));
         return Ok(());
     };
+    let since = clock::next();
     if intent.workspace.is_dir() {
         let made = before_finishing(store, session, &intent, known, actor, progress)?;
         tell(&format!("what is there now, after a rollback that was interrupted, is in safety checkpoint {}", made.id()));
@@ -279,7 +312,7 @@ pub fn finish(store: &Store, session: &Session, actor: &Actor, tell: &dyn Fn(&st
         return Ok(());
     }
     let done = match target {
-        Some(target) => plan(store, &target, &intent.workspace, unhex(&intent.spare), progress)
+        Some(target) => plan(store, &target, &intent.workspace, unhex(&intent.spare), Some(since), progress)
             .and_then(|plan| carry_out(store, &session.id, &intent, plan, actor, progress)),
         None => Err(parhelia_store::Error::NoCheckpoint { selector: intent.target.to_string() }.into()),
     };

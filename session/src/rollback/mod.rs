@@ -10,7 +10,7 @@ mod intent;
 mod look;
 mod stash;
 
-pub use execute::{Done, execute, finish, plan, settle};
+pub use execute::{Done, execute, finish, foresee, plan, settle};
 pub(crate) use intent::{INTENT, moved_with};
 pub use intent::{Intent, Last, Turn, busy, held, last, last_rolled_back, needed, open, shared};
 pub use look::{Look, Spoken, Wanted, look, whole};

@@ -1,4 +1,10 @@
-use std::{cell::RefCell, fs, path::PathBuf, time::Duration};
+use std::{
+    cell::RefCell,
+    fs,
+    path::PathBuf,
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
 
 use parhelia_store::{
     OpenOptions, Store,
@@ -7,7 +13,9 @@ use parhelia_store::{
     event::{Actor, NewEvent, kind},
     fold::Session,
     id::Ulid,
+    progress::{Phase, Progress},
     record::{Checkpoint, Trigger},
+    restore::Why,
 };
 
 use super::*;
@@ -200,6 +208,51 @@ fn a_workspace_goes_back_and_forth_and_what_was_left_out_stays() {
     let looked = look(&f.store, &forth).unwrap();
     execute(&f.store, &looked, &forth, Some(&undone), &actor(), &()).unwrap();
     assert_eq!((f.content().as_str(), f.session().head), ("second", Some(safety.record.id)));
+}
+
+/// Does something each time that a checkpoint, or a restore, is about to be committed, with how often that was.
+struct AtCommit<F: Fn(usize) + Sync>(AtomicUsize, F);
+
+impl<F: Fn(usize) + Sync> Progress for AtCommit<F> {
+    fn phase(&self, phase: Phase, _: Option<u64>, _: Option<u64>) {
+        if phase == Phase::Commit {
+            self.1(self.0.fetch_add(1, Ordering::Relaxed));
+        }
+    }
+}
+
+#[test]
+fn what_is_saved_behind_the_safety_checkpoint_stays_and_is_named() {
+    let f = fixture();
+    let settings = Config::default();
+    let first = f.create("first", None);
+    for (name, content) in [("file", "second"), ("before", "x"), ("unread/before", "x")] {
+        fs::create_dir_all(f.workspace.join("unread")).unwrap();
+        fs::write(f.workspace.join(name), content).unwrap();
+    }
+    let wanted = Wanted {
+        target: &first,
+        files_only: true,
+        force: false,
+        stop: false,
+        dry_run: false,
+        recreate: false,
+        config: None,
+        settings: &settings,
+        variable: &|_| None,
+    };
+    let looked = look(&f.store, &wanted).unwrap();
+    // The first time everything is read for the safety checkpoint; the second time everything is built.
+    let save = AtCommit(AtomicUsize::new(0), |times: usize| {
+        let name = ["file", "unread/new"].get(times);
+        name.into_iter().for_each(|name| fs::write(f.workspace.join(name), "saved meanwhile").unwrap());
+    });
+    let done = execute(&f.store, &looked, &wanted, None, &actor(), &save).unwrap();
+    let read = |name: &str| fs::read_to_string(f.workspace.join(name)).ok();
+    let saved = Some("saved meanwhile".to_owned());
+    assert_eq!((read("file"), read("unread/new"), read("before"), read("unread/before")), (saved.clone(), saved, None, None));
+    let named: Vec<_> = done.report.skipped.iter().map(|skipped| (skipped.path.clone(), skipped.why)).collect();
+    assert_eq!(named, [(b"file".to_vec(), Why::Changed), (b"unread/new".to_vec(), Why::Changed)]);
 }
 
 #[test]

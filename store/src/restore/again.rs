@@ -3,7 +3,7 @@
 //! A restore of a folder inside the target may give a folder its name first. What the plan had there is then not made, and whatever was
 //! to be one file with it is not joined. A new plan goes by what is there now.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use super::{
     Options, Report,
@@ -28,7 +28,8 @@ pub struct Tried {
 
 /// The paths that a restore has written, or was free to overwrite, where somebody has taken a name. What hard links are lost by that is added
 /// to what is skipped.
-pub fn own(run: &Run<'_>, skipped: &mut [Skipped]) -> Result<Option<HashSet<Vec<u8>>>> {
+/// `left` is what others have changed meanwhile, which nobody may overwrite.
+pub fn own(run: &Run<'_>, skipped: &mut [Skipped], left: &BTreeSet<Vec<u8>>) -> Result<Option<HashSet<Vec<u8>>>> {
     if !skipped.iter().any(|skipped| skipped.why == Why::Taken) {
         return Ok(None);
     }
@@ -39,6 +40,7 @@ pub fn own(run: &Run<'_>, skipped: &mut [Skipped]) -> Result<Option<HashSet<Vec<
     let made = items.chain(links).filter(|(folder, index)| !lost.has(*folder, *index));
     let mut own = made.map(|(folder, index)| path(plan, folder, index)).collect::<Result<HashSet<_>>>()?;
     plan.each_overwritten(&mut |path| _ = own.insert(path.to_vec()))?;
+    own.retain(|path| !left.contains(path));
     Ok(Some(own))
 }
 
@@ -80,8 +82,8 @@ pub fn next(
     own: &HashSet<Vec<u8>>,
     progress: &dyn Progress,
 ) -> Option<Plan> {
-    // What stands in the way of it was said by the first try.
-    let plan = plan(store, checkpoint, options, progress).ok()?;
+    // What stands in the way of it was said by the first try. What that has written is newer than any safety checkpoint.
+    let plan = plan(store, checkpoint, &Options { since: None, ..options.clone() }, progress).ok()?;
     // Nothing is lost of a file that is joined to one like it.
     let same = plan.links.iter().filter(|link| link.is_same).map(|link| path(&plan, link.folder, link.index));
     let same = same.collect::<Result<HashSet<_>>>().ok()?;

@@ -8,6 +8,7 @@ mod again;
 mod compare;
 mod descent;
 mod entries;
+mod guard;
 mod join;
 mod medium;
 mod meta;
@@ -53,6 +54,7 @@ use crate::{
     progress::{Phase, Progress},
     record::Checkpoint,
     store::Store,
+    tree::Time,
 };
 use again::Tried;
 use run::{Done, Run, Staging};
@@ -78,6 +80,9 @@ pub struct Options {
     pub include: Vec<String>,
     /// Pass over what these patterns match.
     pub exclude: Vec<String>,
+    /// Leave, and name, what was changed at this time or later, by the stamps of local filesystems: when the safety checkpoint began that has
+    /// the rest.
+    pub since: Option<Time>,
     /// Read what was written once more.
     pub verify: bool,
     /// Restore setuid and setgid bits, devices, and attributes that give privileges also where [`Store::distrusts`] the checkpoint.
@@ -98,6 +103,7 @@ impl Options {
             untouched: Vec::new(),
             include: Vec::new(),
             exclude: Vec::new(),
+            since: None,
             verify: false,
             preserve_special: false,
             threads: std::thread::available_parallelism().map_or(2, NonZeroUsize::get),
@@ -178,12 +184,14 @@ fn attempt(store: &Store, checkpoint: &Checkpoint, mut plan: Plan, progress: &dy
         Err(e) => return Err(let_go(pin, is_clear, e)),
     };
     let mut skipped = std::mem::take(&mut *run.skipped.lock().unwrap_or_else(PoisonError::into_inner));
-    let own = again::own(&run, &mut skipped)?;
+    let left = plan.spared.guard().map(|guard| guard.left()).unwrap_or_default();
+    let own = again::own(&run, &mut skipped, &left)?;
+    let left = left.into_iter().map(|path| Skipped { path, error: guard::CHANGED.to_owned(), why: Why::Changed });
     let shown = |paths: &[Vec<u8>]| paths.iter().map(|path| name::display(path)).collect::<Vec<_>>();
     let report = Report {
         counts: run.made(&out)?,
         foreign_owners: run.foreign.load(Ordering::Relaxed),
-        skipped: plan.blocked().chain(skipped).collect(),
+        skipped: plan.blocked().chain(skipped).chain(left).collect(),
         parted: plan.parted.iter().map(|p| Parted { names: shown(&p.names), outside: shown(&p.outside) }).collect(),
         links_outside: plan.parted.iter().flat_map(|p| shown(&p.outside)).collect(),
     };

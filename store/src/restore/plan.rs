@@ -36,7 +36,7 @@ use crate::{
     statcache::{StatCache, Trust},
     store::Store,
     sys,
-    tree::{Kind, Meta, Node},
+    tree::{Kind, Meta, Node, Time},
     writers::Writers,
 };
 
@@ -159,6 +159,12 @@ impl Plan {
         self.folders[at].filesystem
     }
 
+    /// Leaves, and names, what is changed at this time or later, as [`Options::since`] does. The plan is older.
+    pub fn guard(&mut self, since: Time) {
+        self.options.since = Some(since);
+        self.spared = std::mem::take(&mut self.spared).and_since(Some(since));
+    }
+
     /// True if what is there may be replaced.
     pub(super) fn replaces(&self) -> bool {
         matches!(self.target, Target::InPlace(_) | Target::Entry { replace: true, .. })
@@ -206,6 +212,7 @@ pub fn plan(store: &Store, checkpoint: &Checkpoint, options: &Options, progress:
             .and_names(&options.untouched)
             .and_secrets(store.secrets(), &target.path())
             .and_store(target::store_folders(store)?)
+            .and_since(options.since)
             .and_pinned(store.layout().pins()),
         None => Spared::default(),
     };

@@ -103,6 +103,10 @@ impl<'a> Sweep<'a> {
     /// Removes an entry that is not spared by itself, or goes down into it.
     fn take(&mut self, name: &[u8]) -> Result<()> {
         let mut refused = Errno::ISDIR;
+        if !self.is_as_it_was(name) {
+            self.walk.keep();
+            return Ok(());
+        }
         if self.removes {
             match unlink(self.walk.folder(), name, AtFlags::empty()) {
                 // A file that may not be removed, or a folder.
@@ -131,6 +135,23 @@ impl<'a> Sweep<'a> {
             Found::Other | Found::Closed => self.entries += 1,
         }
         Ok(())
+    }
+
+    /// False where an entry was changed so lately that it has to stay; that is noted.
+    fn is_as_it_was(&mut self, name: &[u8]) -> bool {
+        let Some(guard) = self.spared.guard() else { return true };
+        let Ok(stat) = sys::stat_at(self.walk.folder(), name) else { return true };
+        if guard.allows(self.walk.folder(), &stat) {
+            if self.removes && stat.links > 1 && !stat.is_folder() {
+                guard.touch(&stat);
+            }
+            return true;
+        }
+        match self.walk.is_first() {
+            true => guard.leave(self.path.to_vec()),
+            false => self.walk.at_path(name, |path| guard.leave(path.to_vec())),
+        }
+        false
     }
 
     fn look(&self, name: &[u8]) -> Result<Found> {

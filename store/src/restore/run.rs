@@ -3,7 +3,7 @@
 use std::{
     collections::HashSet,
     fs,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError,
@@ -61,6 +61,8 @@ pub enum Why {
     Withheld,
     /// Its name was free by the plan, and somebody else has taken it since.
     Taken,
+    /// It was changed since [`Options::since`](super::Options::since).
+    Changed,
 }
 
 fn shown<S: serde::Serializer>(path: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
@@ -253,6 +255,21 @@ impl Run<'_> {
     pub fn taken_entry(&self, folder: u32, index: u32, name: &[u8]) {
         self.not_made.lock().unwrap_or_else(PoisonError::into_inner).insert((folder, index));
         self.add_skipped(folder, name, "something else has taken its name meanwhile".to_owned(), Why::Taken);
+    }
+
+    /// Whether the entry that has a name may be replaced; if not, that is noted.
+    pub fn may_replace_now(&self, folder: u32, index: u32, fd: BorrowedFd<'_>, name: &[u8]) -> bool {
+        let Some(guard) = self.plan.spared.guard() else { return true };
+        let Ok(stat) = sys::stat_at(fd, name) else { return true };
+        if guard.allows(fd, &stat) {
+            if stat.links > 1 && !stat.is_folder() {
+                guard.touch(&stat);
+            }
+            return true;
+        }
+        self.not_made.lock().unwrap_or_else(PoisonError::into_inner).insert((folder, index));
+        guard.leave(entry_path(&self.plan.folders, folder, name));
+        false
     }
 
     /// Notes that an entry could not be made at all.

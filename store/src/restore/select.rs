@@ -8,13 +8,14 @@ use std::{
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-use super::staged;
+use super::{guard::Guard, staged};
 use crate::{
     error::{Error, Result},
     name,
     omitted::{Omission, Reason},
     secrets::Secrets,
     sys::Stat,
+    tree::Time,
 };
 
 /// The patterns of a restore.
@@ -80,6 +81,8 @@ pub struct Spared {
     pins: Option<PathBuf>,
     /// What no checkpoint takes in, and the target's path.
     secrets: Option<(Secrets, PathBuf)>,
+    /// What was changed lately.
+    guard: Option<Guard>,
 }
 
 impl Spared {
@@ -128,6 +131,16 @@ impl Spared {
     /// The same, and what never enters a store. `target` is where paths begin.
     pub fn and_secrets(self, secrets: &Secrets, target: &Path) -> Self {
         Spared { secrets: Some((secrets.clone(), target.to_owned())), ..self }
+    }
+
+    /// The same, and what was changed at a time or later.
+    pub fn and_since(self, since: Option<Time>) -> Self {
+        Spared { guard: since.map(Guard::new), ..self }
+    }
+
+    /// What holds back changes that no checkpoint has.
+    pub fn guard(&self) -> Option<&Guard> {
+        self.guard.as_ref()
     }
 
     /// Whether a name is one that is left alone.

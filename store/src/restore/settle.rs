@@ -171,6 +171,10 @@ impl Run<'_> {
     fn rename(&self, folder: u32, index: u32, name: &[u8], new: bool) -> Result<()> {
         let temporary = temporary(self.plan, folder, index);
         let fd = self.dirs.get(folder).at("open folder", self.path(folder, name))?;
+        if !new && !self.may_replace_now(folder, index, fd.as_fd(), name) {
+            let _ = remove(fd.as_fd(), &temporary, b"", &Spared::default());
+            return Ok(());
+        }
         let renamed = match new {
             true => rename_new(fd.as_fd(), &temporary, name),
             false => rustix::fs::renameat(&fd, temporary.as_slice(), &fd, name),
@@ -194,6 +198,10 @@ impl Run<'_> {
             Err(Errno::NOENT) => return self.rename(folder, index, name, true),
             other => other.at("read", self.path(folder, name))?.is_folder(),
         };
+        if !is_folder && for_folder && !self.may_replace_now(folder, index, fd.as_fd(), name) {
+            let _ = remove(fd.as_fd(), &temporary(self.plan, folder, index), b"", &Spared::default());
+            return Ok(());
+        }
         if !is_folder && !for_folder {
             return self.rename(folder, index, name, !self.may_replace(Action::Exchange));
         }

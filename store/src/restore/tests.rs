@@ -1,4 +1,5 @@
 mod beside;
+mod changed;
 mod deep;
 mod differences;
 mod plans;

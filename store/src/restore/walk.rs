@@ -284,6 +284,16 @@ impl Walk<'_> {
             self.entry(&at, node, entries, live.as_deref(), stat, &mut out)?;
         }
         if let Some(live) = live {
+            let left = live.names.len() - live.next;
+            if entries.len() == 0 && job.folder != 0 && left > 0 && sys::is_mount_root(live.fd.as_fd()) {
+                // When it was captured, nothing was mounted there.
+                let path = name::display(&path());
+                self.progress.notice(&format!(
+                    "{path}: something is mounted there, and the checkpoint has an empty folder; it is left as it is"
+                ));
+                out.counts.spared += left as u64;
+                return Ok(out);
+            }
             while let Some(name) = live.names.get_mut(live.next).map(std::mem::take) {
                 live.next += 1;
                 self.extra(job, live, name, &mut out, path)?;

@@ -311,6 +311,10 @@ impl Run<'_> {
                 Err(Errno::PERM | Errno::MLINK | Errno::OPNOTSUPP | Errno::NOSYS) => self.write_apart(link, &to, &mut done)?,
                 other => other.at("link", self.path(link.folder, &to.name))?,
             }
+            if let Some(guard) = self.plan.spared.guard() {
+                let from = self.dirs.get(link.from_folder).and_then(|folder| sys::stat_at(folder.as_fd(), &from_now));
+                from.iter().for_each(|stat| guard.touch(stat));
+            }
             self.progress.advance(1, 0);
         }
         self.stamp_links(&mut done)?;

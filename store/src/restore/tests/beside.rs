@@ -8,10 +8,10 @@ use crate::{
 };
 
 /// Does something once, when everything is built and nothing has its name yet.
-struct WhenBuilt<'a>(std::sync::Mutex<Option<Box<dyn FnOnce() + Send + 'a>>>);
+pub(super) struct WhenBuilt<'a>(std::sync::Mutex<Option<Box<dyn FnOnce() + Send + 'a>>>);
 
 impl<'a> WhenBuilt<'a> {
-    fn new(work: impl FnOnce() + Send + 'a) -> Self {
+    pub(super) fn new(work: impl FnOnce() + Send + 'a) -> Self {
         WhenBuilt(std::sync::Mutex::new(Some(Box::new(work))))
     }
 }
