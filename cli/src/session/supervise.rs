@@ -400,14 +400,18 @@ fn finish(store: &Store, wanted: &Supervised<'_>, status: ExitStatus, asked: Opt
         let number = human::count(removed, "older checkpoint");
         say(format_args!("retention removed {number} meanwhile (`parhelia log --kind checkpoint.deleted`)"));
     }
-    if !wanted.is_quiet || has_failed {
+    let session = store.refresh().and_then(|view| view.session(&wanted.current.session)).ok().flatten();
+    let has_ended = session.as_ref().is_some_and(|session| session.status == Status::Ended);
+    if has_ended {
+        say(format_args!(
+            "the agent {reason}. Session {} has ended, and nothing was recorded of it since",
+            wanted.current.session
+        ));
+    } else if !wanted.is_quiet || has_failed {
         say(format_args!("the agent {reason}. To go on: parhelia session resume {}", wanted.current.session));
     }
-    if let Some(conversation) = store
-        .view()
-        .session(&wanted.current.session)
-        .ok()
-        .flatten()
+    if let Some(conversation) = session
+        .filter(|_| !has_ended)
         .and_then(|session| run::conversation_of(&session, &wanted.current.run).filter(|_| wanted.request.is_none()))
     {
         say(format_args!(
