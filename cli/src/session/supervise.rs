@@ -270,17 +270,19 @@ fn detaches(here: Tmux) -> parhelia_session::Result<Detaches> {
 /// Fails where there is no such program: a session that nothing was ever done in would stay behind.
 pub fn ensure_startable(argv: &[OsString], folder: &Path) -> Result<()> {
     let Some(program) = argv.first() else { return Ok(()) };
-    let is_program = |path: &Path| path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok();
-    let is_there = match program.as_bytes().contains(&b'/') {
-        true => is_program(&folder.join(program)),
-        false => {
-            variable("PATH").is_none_or(|path| std::env::split_paths(&path).any(|at| is_program(&folder.join(at).join(program))))
-        }
+    let is_program = |path: &PathBuf| path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok();
+    let places: Vec<PathBuf> = match (program.as_bytes().contains(&b'/'), variable("PATH")) {
+        (true, _) => vec![folder.join(program)],
+        (false, Some(path)) => std::env::split_paths(&path).map(|at| folder.join(at).join(program)).collect(),
+        // The system has a path of its own.
+        (false, None) => return Ok(()),
     };
-    match is_there {
-        true => Ok(()),
-        false => Err(Failure::File { action: "start", path: program.into(), source: std::io::ErrorKind::NotFound.into() }),
+    if places.iter().any(is_program) {
+        return Ok(());
     }
+    let is_there = places.iter().any(|path| path.exists());
+    let why = if is_there { rustix::io::Errno::ACCESS } else { rustix::io::Errno::NOENT };
+    Err(Failure::File { action: "start", path: program.into(), source: why.into() })
 }
 
 fn start(wanted: &Supervised<'_>) -> Result<Child> {
