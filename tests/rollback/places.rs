@@ -78,7 +78,7 @@ fn what_cannot_be_read_is_named_and_a_look_needs_no_store_that_can_be_written() 
     let user = User::owning(&scratch, &[&workspace]);
     let id = user.create("s", &workspace, &[]);
     fs::write(&file, "changed").unwrap();
-    fs::set_permissions(&file, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o000)).unwrap();
     let roll = |how: &str, said: &str| {
         let output = user.run(&["checkpoint", "rollback", &id, how]);
         let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);

@@ -25,7 +25,7 @@ pub struct PauseArgs {
 pub struct EndArgs {
     /// The session, by id or name
     session: String,
-    /// Also while its agent is alive: a last checkpoint is made, and the agent goes on unrecorded
+    /// Also while its agent is alive: a last checkpoint is made, and the agent is not stopped
     #[arg(long)]
     force: bool,
 }
@@ -115,7 +115,9 @@ pub fn end(context: &mut Context, args: &EndArgs) -> Result<Code> {
         tell!("parhelia: {failure}");
     }
     if life.is_alive() {
-        context.out.remark("Its agent is alive, and was left alone; nothing is recorded of it from here on.")?;
+        context
+            .out
+            .remark("Its agent is alive, and was left alone; from here on no checkpoint is made of it, but by its own hooks.")?;
     }
     context.out.summary(json!({
         "session": session.id,

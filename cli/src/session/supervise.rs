@@ -406,7 +406,7 @@ fn finish(store: &Store, wanted: &Supervised<'_>, status: ExitStatus, asked: Opt
     let has_ended = session.as_ref().is_some_and(|session| session.status == Status::Ended);
     if has_ended {
         say(format_args!(
-            "the agent {reason}. Session {} has ended, and nothing was recorded of it since",
+            "the agent {reason}. Session {} had ended before, so that no last checkpoint was made",
             wanted.current.session
         ));
     } else if !wanted.is_quiet || has_failed {
