@@ -197,13 +197,19 @@ fn the_end_of_a_session_is_for_good_and_its_checkpoints_stay() {
     let refused = work.scratch.expect(2, &["session", "end", "work"]);
     assert!(refused.contains("is alive") && refused.contains("--force"), "{refused}");
     assert_eq!(work.status(), "active");
-    assert!(work.scratch.expect(0, &["session", "end", "work", "--force"]).contains("its checkpoints stay"));
-    assert_eq!(work.status(), "ended");
-    // The program was left alone; that it ends later changes nothing.
-    work.go();
-    child.wait_with_output().unwrap();
+    fs::write(work.workspace.join("file"), "three\n").unwrap();
+    let ended = work.scratch.expect(0, &["session", "end", "work", "--force"]);
+    assert!(ended.contains("its checkpoints stay") && ended.contains("from here on no checkpoint is made of it"), "{ended}");
     assert_eq!(work.status(), "ended");
     let kept = work.checkpoints();
+    assert_eq!((text(&kept[0], "trigger_detail"), work.cat(text(&kept[0], "id"))), ("end", "three\n".to_owned()), "{ended}");
+    assert!(ended.contains(text(&kept[0], "id")), "{ended}");
+    // The program was left alone; that it ends later changes nothing.
+    work.go();
+    let output = child.wait_with_output().unwrap();
+    let left = shown(&output);
+    assert!(left.contains("had ended before, so that no last checkpoint was made") && !left.contains("session resume"), "{left}");
+    assert_eq!((work.status().as_str(), work.checkpoints().len()), ("ended", kept.len()));
     assert!(kept.iter().any(|checkpoint| checkpoint["id"] == first.as_str()), "{kept:?}");
 
     let id = text(&work.session(), "id").to_owned();

@@ -4,7 +4,7 @@ use std::{
     ffi::OsString,
     fs::{self, File},
     io::{self, BufWriter, IsTerminal, Write},
-    os::unix::fs::OpenOptionsExt,
+    os::unix::{ffi::OsStrExt, fs::OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
@@ -47,7 +47,11 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         archive::export(&store, &checkpoint, context.out.stream(), &progress)?
     } else {
         let report = to_file(&store, &checkpoint, &args.output, &progress)?;
-        context.out.did(format!("checkpoint {} is exported to {}", checkpoint.id(), args.output.display()));
+        context.out.did(format!(
+            "checkpoint {} is exported to {}",
+            checkpoint.id(),
+            human::path(args.output.as_os_str().as_bytes())
+        ));
         report
     };
     for socket in &report.sockets {
@@ -59,7 +63,11 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     if !to_stdout {
         let files = human::count(report.files, "file");
         let (raw, packed) = (human::size(report.bytes), human::size(report.archive_bytes));
-        context.out.remark(format!("Exported {} to {}: {files}, {raw} in {packed}.", checkpoint.id(), args.output.display()))?;
+        context.out.remark(format!(
+            "Exported {} to {}: {files}, {raw} in {packed}.",
+            checkpoint.id(),
+            human::path(args.output.as_os_str().as_bytes())
+        ))?;
     }
     context.out.summary(json!({
         "id": checkpoint.id(),

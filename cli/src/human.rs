@@ -101,6 +101,11 @@ pub fn path(bytes: &[u8]) -> String {
     name::display(bytes)
 }
 
+/// A path as a word of a command line that is pasted into a shell.
+pub fn shell(bytes: &[u8]) -> String {
+    name::shell(bytes)
+}
+
 /// Lines of cells, each column as wide as its widest cell. `right` names columns that are aligned to the right.
 pub fn table(rows: &[Vec<String>], right: &[usize]) -> Vec<String> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);

@@ -4,7 +4,7 @@
 
 mod common;
 
-use std::fs;
+use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt, process::Command};
 
 use common::*;
 
@@ -101,4 +101,134 @@ fn a_resume_from_a_checkpoint_does_not_say_how_to_resume() {
     let run = home.run(&["session", "resume", "s", "--from", &latest, "--yes"]).expect(0);
     assert!(run.out.contains("Rolled back ") && !run.out.contains("To go on from here"), "{run:?}");
     assert_eq!(fs::read(home.folder.path().join("work/a")).unwrap(), b"content");
+}
+
+#[test]
+fn a_command_that_is_said_can_be_pasted_into_a_shell() {
+    let home = Home::new();
+    let folder = home.folder.path().join(OsStr::from_bytes(b"it's; $(touch x) \xff\n"));
+    fs::create_dir(&folder).unwrap();
+    let run = |args: &[&str]| Run::of(home.command(args).current_dir(&folder).output().unwrap()).expect(0);
+    fs::write(folder.join("a"), "first").unwrap();
+    run(&["checkpoint", "create", "s"]);
+    fs::write(folder.join("a"), "second").unwrap();
+    let restored = run(&["checkpoint", "restore", "s@latest", "--to", ".", "--in-place"]);
+    assert_eq!(fs::read(folder.join("a")).unwrap(), b"first");
+    let shown = |start: &str| restored.out.lines().find(|line| line.starts_with(start)).unwrap_or_default();
+    assert!(shown("Restored ").contains(r"it's; $(touch x) \xff\n: 1 file"), "{restored:?}");
+    let command = shown("Safety checkpoint of ").split('`').nth(1).unwrap();
+    let ours = home.command(&[]);
+    let mut bash = Command::new("bash");
+    bash.args(["-c", &format!("parhelia() {{ {} \"$@\"; }}; {command}", ours.get_program().to_str().unwrap())]);
+    bash.env_clear().envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?)))).current_dir(home.folder.path());
+    let back = Run::of(bash.output().unwrap()).expect(0);
+    assert_eq!(fs::read(folder.join("a")).unwrap(), b"second", "{command}: {back:?}");
+    assert!(!folder.join("x").exists() && !home.folder.path().join("x").exists());
+}
+
+#[test]
+fn a_restore_in_place_says_of_what_no_safety_checkpoint_is_made() {
+    let home = work();
+    home.run(&["checkpoint", "create", "s", "-w", "work"]).expect(0);
+    let other = home.folder.path().join("other");
+    fs::create_dir(&other).unwrap();
+    for name in ["a", "more"] {
+        fs::write(other.join(name), "precious").unwrap();
+    }
+    let restore = ["checkpoint", "restore", "s@latest", "--to", "other", "--in-place", "--delete"];
+    let said = |more: &[&str]| home.run(&[&restore[..], more].concat()).expect(0);
+    let text = "no session works in ";
+    let entries = "no safety checkpoint is made of 2 entries that are overwritten or removed";
+    let planned = said(&["-n"]);
+    assert!(planned.err.contains(text) && planned.err.contains(entries), "{planned:?}");
+    assert_eq!(said(&["-n", "--json"]).json().pop().unwrap()["unsecured"], 2);
+    assert!(!said(&["-n", "--no-safety"]).err.contains(text));
+    let done = said(&["--json"]);
+    let summary = done.json().pop().unwrap();
+    assert!(done.err.contains(text) && summary["safety"].is_null() && summary["unsecured"] == 2, "{done:?}");
+    assert!(!said(&[]).err.contains(text), "nothing is overwritten any more");
+    // In a session's folder there is one.
+    fs::write(home.folder.path().join("work/a"), "since").unwrap();
+    let secured = home.run(&["checkpoint", "restore", "s@latest", "--to", "work", "--in-place", "--json"]).expect(0);
+    assert!(!secured.err.contains("no safety") && secured.json().pop().unwrap()["unsecured"] == 0, "{secured:?}");
+}
+
+#[test]
+fn a_dry_run_of_a_restore_ends_as_the_restore_does() {
+    let home = work();
+    let a = home.folder.path().join("work/a");
+    home.run(&["checkpoint", "create", "s", "-w", "work"]).expect(0);
+    fs::remove_file(&a).unwrap();
+    fs::create_dir(&a).unwrap();
+    fs::write(a.join("kept"), "").unwrap();
+    let restore = ["checkpoint", "restore", "s@latest", "--to", "work", "--in-place"];
+    let planned = home.run(&[&restore[..], &["--dry-run"]].concat()).expect(3);
+    let done = home.run(&restore).expect(3);
+    for run in [planned, done] {
+        assert!(run.err.contains("parhelia: a: "), "{run:?}");
+    }
+}
+
+#[test]
+fn a_session_is_found_though_another_folder_is_where_it_was() {
+    let home = work();
+    let at = |name: &str| home.folder.path().join(name);
+    home.run(&["checkpoint", "create", "s", "-w", "work"]).expect(0);
+    let refused = home.run(&["session", "move", "s"]).expect(2);
+    assert!(refused.err.contains("which is there; give the folder to go on in"), "{refused:?}");
+    fs::rename(at("work"), at("moved")).unwrap();
+    fs::create_dir(at("work")).unwrap();
+    let moved = home.run(&["session", "move", "s"]).expect(0);
+    assert!(moved.out.contains(&format!("works in {} from here on", at("moved").canonicalize().unwrap().display())), "{moved:?}");
+    fs::remove_dir_all(at("moved")).unwrap();
+    fs::create_dir(at("moved")).unwrap();
+    let refused = home.run(&["session", "move", "s"]).expect(2);
+    assert!(refused.err.contains("give the folder"), "{refused:?}");
+}
+
+#[test]
+fn a_session_without_a_folder_is_not_rolled_back() {
+    let home = work();
+    home.run(&["checkpoint", "create", "s", "-w", "work"]).expect(0);
+    home.run(&["export", "s@latest", "--output", "archive"]).expect(0);
+    let at_other = |args: &[&str]| {
+        let mut command = home.command(args);
+        Run::of(command.env("PARHELIA_STORE", home.folder.path().join("other")).output().unwrap())
+    };
+    at_other(&["import", "archive"]).expect(0);
+    let listed = at_other(&["checkpoint", "list", "--json"]).expect(0).json();
+    let id = listed[0]["id"].as_str().unwrap();
+    for how in ["--yes", "--dry-run"] {
+        let refused = at_other(&["checkpoint", "rollback", id, how]).expect(2);
+        assert!(refused.err.contains("has no folder that could be rolled back"), "{refused:?}");
+        assert!(refused.err.contains(&format!("`parhelia checkpoint restore {id} --to DIR`")), "{refused:?}");
+    }
+}
+
+#[test]
+fn a_refused_verb_says_why_and_what_fits() {
+    let home = work();
+    fs::write(home.folder.path().join("work/noexec"), "").unwrap();
+    let run = home.run(&["session", "run", "-w", "work", "--", "./noexec"]).expect(1);
+    assert!(run.err.contains("cannot start ./noexec: Permission denied"), "{run:?}");
+    let run = home.run(&["session", "run", "-w", "work", "--", "./nothing"]).expect(1);
+    assert!(run.err.contains("cannot start ./nothing: No such file"), "{run:?}");
+
+    // Nothing is said to be captured that is not.
+    let at = |name: &str| home.folder.path().join(name);
+    fs::create_dir(at("other")).unwrap();
+    fs::create_dir(at("work/same")).unwrap();
+    home.run(&["checkpoint", "create", "same", "-w", "other"]).expect(0);
+    let here = |args: &[&str]| Run::of(home.command(args).current_dir(at("work")).output().unwrap());
+    let refused = here(&["checkpoint", "create", "same"]).expect(2);
+    assert!(refused.err.contains("which is another folder than") && !refused.err.contains("is captured"), "{refused:?}");
+    fs::create_dir(at("work/new")).unwrap();
+    let made = here(&["checkpoint", "create", "new"]).expect(0);
+    assert!(made.err.contains("is captured, as session new; `--workspace new`"), "{made:?}");
+
+    fs::write(at("work/a"), "since").unwrap();
+    home.run(&["checkpoint", "rollback", "new@latest", "--yes"]).expect(0);
+    let refused = home.run(&["checkpoint", "undo", "new"]).expect(2);
+    let hint = "give --yes to undo without being asked; `parhelia checkpoint undo new --dry-run` shows";
+    assert!(refused.err.contains(hint), "{refused:?}");
 }

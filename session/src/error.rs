@@ -1,8 +1,8 @@
 //! The one error type of this crate. Every variant names the thing, the cause and, where there is one, the next step.
 
-use std::{io, path::Path, path::PathBuf};
+use std::{io, os::unix::ffi::OsStrExt, path::Path, path::PathBuf};
 
-use parhelia_store::{ErrorKind, id::Ulid};
+use parhelia_store::{ErrorKind, id::Ulid, name};
 
 /// What went wrong with a session.
 #[derive(Debug, thiserror::Error)]
@@ -104,7 +104,8 @@ pub enum Error {
     /// A rollback failed, and could not be taken back.
     #[error(
         "the rollback to {target} failed: {why}; and so did going back to the safety checkpoint {safety}: {back}. \
-         `parhelia checkpoint restore {safety} --to {} --in-place --delete` brings it back", workspace.display()
+         `parhelia checkpoint restore {safety} --to {} --in-place --delete` brings it back",
+        name::shell(workspace.as_os_str().as_bytes())
     )]
     HalfRolledBack {
         /// The checkpoint that was gone back to.

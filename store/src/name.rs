@@ -66,6 +66,20 @@ pub fn display(path: &[u8]) -> String {
     out
 }
 
+/// A path as a word of a command line that is pasted into a shell. What [`display`] would escape is written as `$'…'`, which bash, zsh and
+/// ksh read.
+pub fn shell(path: &[u8]) -> String {
+    let is_plain = |b: &u8| b.is_ascii_alphanumeric() || b"/._-+@%:,".contains(b);
+    if !path.is_empty() && path.iter().all(is_plain) {
+        return String::from_utf8_lossy(path).into_owned();
+    }
+    let shown = display(path);
+    match std::str::from_utf8(path).ok().filter(|text| shown == text.replace('\\', "\\\\")) {
+        Some(text) => format!("'{}'", text.replace('\'', r"'\''")),
+        None => format!("$'{}'", shown.replace('\'', r"\'")),
+    }
+}
+
 /// Text for people, with every character escaped that steers how text is shown, as [`display`] escapes it. Lines and tabs stay.
 pub fn printable(text: &str) -> Cow<'_, str> {
     let is_bad = |c: char| steers(c) && c != '\n' && c != '\t';
@@ -166,6 +180,25 @@ mod tests {
         let plain = "two\tcolumns\nä 漢字 ❤️ \\ עברית";
         assert_eq!(printable(plain), plain);
         assert_eq!(display("漢字 ❤️ עברית".as_bytes()), "漢字 ❤️ עברית");
+    }
+
+    #[test]
+    fn words_for_a_shell_are_quoted_where_they_must_be() {
+        for (path, word) in [
+            (&b"/a/b-1_2.c@d%e+f:g,h"[..], "/a/b-1_2.c@d%e+f:g,h"),
+            (b"", "''"),
+            (b"/a b", "'/a b'"),
+            (b"/it's", r"'/it'\''s'"),
+            (b"/a;rm $(x) `y` \"z\" ~ * & | < > # !", "'/a;rm $(x) `y` \"z\" ~ * & | < > # !'"),
+            (b"/back\\slash", r"'/back\slash'"),
+            ("/\u{e4}".as_bytes(), "'/\u{e4}'"),
+            (b"/a\nb's\\", r"$'/a\nb\'s\\'"),
+            (b"/\xff1\x1b", r"$'/\xff1\x1b'"),
+        ] {
+            assert_eq!(shell(path), word);
+            let read = std::process::Command::new("bash").args(["-c", &format!("printf %s {word}")]).output().unwrap();
+            assert_eq!(read.stdout, path, "{word}");
+        }
     }
 
     #[test]

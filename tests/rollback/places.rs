@@ -1,6 +1,6 @@
 //! Rollbacks near the store, and of folders that are read-only.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
 
 use parhelia_tests::{Scratch, user::User, write};
 use serde_json::Value;
@@ -67,4 +67,38 @@ fn a_file_that_became_a_read_only_folder_and_one_that_was_one_go_back_and_forth(
     assert_eq!(fs::read(workspace.join("module/pkg/code")).unwrap(), b"a folder");
     assert_eq!(fs::metadata(workspace.join("module/pkg")).unwrap().permissions().mode() & 0o777, 0o555);
     user.expect(&["checkpoint", "create", session, "--workspace", &workspace.to_string_lossy()]);
+}
+
+#[test]
+fn what_cannot_be_read_is_named_and_a_look_needs_no_store_that_can_be_written() {
+    let scratch = Scratch::new();
+    let workspace = scratch.path("work");
+    let file = workspace.join("a");
+    write(&file, b"good").unwrap();
+    let user = User::owning(&scratch, &[&workspace]);
+    let id = user.create("s", &workspace, &[]);
+    fs::write(&file, "changed").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o000)).unwrap();
+    let roll = |how: &str, said: &str| {
+        let output = user.run(&["checkpoint", "rollback", &id, how]);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(3) && text.contains(said), "{text}");
+        assert_eq!(fs::read(&file).unwrap(), b"changed");
+        text
+    };
+    let planned = roll("--dry-run", "a: would be left as it is, since it cannot be read for the safety checkpoint");
+    assert!(!planned.contains("M a"), "{planned}");
+    roll("--yes", "a: left as it is, since it cannot be read for the safety checkpoint");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+
+    let writable = |mode: &str| {
+        assert!(Command::new("chmod").args(["-R", mode]).arg(scratch.store()).status().unwrap().success());
+    };
+    writable("a-w");
+    let shown = user.run(&["checkpoint", "rollback", &id, "--dry-run"]);
+    writable("u+w");
+    let shown = (shown.status.code(), String::from_utf8_lossy(&shown.stdout).into_owned(), shown.stderr);
+    assert!(shown.0 == Some(0) && shown.1.contains("M a"), "{}{}", shown.1, String::from_utf8_lossy(&shown.2));
+    user.expect(&["checkpoint", "rollback", &id, "--yes"]);
+    assert_eq!(fs::read(&file).unwrap(), b"good");
 }

@@ -141,12 +141,13 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let _turn = turn(context, &store, &session)?;
     let progress = context.progress();
     context.warn_of_network(&store, &progress);
-    if let Some(name) = args.session.as_ref().filter(|name| args.workspace.is_none() && workspace.join(name).is_dir()) {
+    let ambiguous = args.session.as_ref().filter(|name| args.workspace.is_none() && workspace.join(name).is_dir()).map(|name| {
         let folder = name::display(workspace.as_os_str().as_bytes());
-        progress.notice(&format!(
-            "{folder} is captured, as session {session}; `--workspace {name}` captures the folder {name} in it"
-        ));
-    }
+        format!(
+            "{folder} is captured, as session {session}; `--workspace {}` captures the folder {name} in it",
+            human::shell(name.as_bytes())
+        )
+    });
     let run = run.filter(|run| run.session == session);
     let known = store.view().session(&session)?;
     if known.is_none() {
@@ -176,7 +177,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let outcome = create::run_with(&store, &options, &FullWalk, &mut prepared.capture, &progress)?;
     let warnings = prepared.capture.warnings().iter().filter(|_| !outcome.skipped);
     let of_place = known.as_ref().and_then(|known| standing.text(known)).filter(|_| !outcome.skipped);
-    outcome.notices.iter().chain(&of_place).chain(warnings).for_each(|notice| progress.notice(notice));
+    ambiguous.iter().chain(&outcome.notices).chain(&of_place).chain(warnings).for_each(|notice| progress.notice(notice));
     let verified = match outcome.skipped {
         true => Ok(None),
         false => verification::of_new(&store, &outcome.checkpoint, args.deep, &context.actor(), &progress).map(Some),
@@ -264,9 +265,10 @@ fn session_of(store: &Store, named: Option<String>, run: Option<&Run>, workspace
             let is_gone = place.is_some_and(|place| !place.folder().is_dir());
             let hint = match is_gone {
                 true => format!(
-                    "that folder is gone; if it is {folder} by now, `parhelia session move {} {folder} --force` says so, else give another name",
+                    "that folder is gone; if it is {folder} by now, `parhelia session move {} {word} --force` says so, else give another name",
                     other.id,
                     folder = human::path(workspace.as_os_str().as_bytes()),
+                    word = human::shell(workspace.as_os_str().as_bytes()),
                 ),
                 false => "give another name, or that id to make a checkpoint of that one".into(),
             };

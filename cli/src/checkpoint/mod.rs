@@ -13,6 +13,7 @@ mod restore;
 pub mod rollback;
 pub mod session;
 mod show;
+mod spared;
 mod state;
 mod verify;
 

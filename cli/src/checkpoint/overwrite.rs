@@ -11,7 +11,7 @@ use parhelia_session::{
     rollback::{self, Turn},
     run::Conversation,
 };
-use parhelia_store::{Store, progress::Progress, record::Checkpoint, restore::Plan};
+use parhelia_store::{ErrorKind, Store, progress::Progress, record::Checkpoint, restore::Plan};
 use serde_json::{Value, json};
 
 use super::rollback::told;
@@ -77,23 +77,80 @@ pub fn refuse_another(
     let Some(found) = reached.iter().find(is_another) else { return Ok(()) };
     let (id, record, own) = (restored.id(), &restored.record, found.session(restored));
     let inside = target.strip_prefix(&found.folder.path).unwrap_or(Path::new("")).as_os_str().as_bytes();
-    let (place, path) = match inside.is_empty() {
-        true => (format!("{} is", found.folder.shown()), String::new()),
-        false => (format!("{} is in", human::path(target.as_os_str().as_bytes())), format!(":{}", human::path(inside))),
+    let place = match inside.is_empty() {
+        true => format!("{} is", found.folder.shown()),
+        false => format!("{} is in", human::path(target.as_os_str().as_bytes())),
     };
+    let colon: &[u8] = if inside.is_empty() { b"" } else { b":" };
+    let newest = human::shell(&[own.as_bytes(), b"@latest", colon, inside].concat());
     let folder = if inside.is_empty() { String::new() } else { format!(", {}", found.folder.shown()) };
     Err(Failure::Usage(format!(
         "checkpoint {id} is of {} (session {}), and {place} the folder of session {own}{folder}, where {} would be overwritten or removed: \
-         {own}@latest{path} is the newest checkpoint of that; give --other-folder to restore {id} there all the same",
+         {newest} is the newest checkpoint of that; give --other-folder to restore {id} there all the same",
         record.workspace.path,
         record.session,
         human::count(found.paths.len() as u64, "entry"),
     )))
 }
 
-/// Says what to do where no safety checkpoint can be made; what is wrong is said behind it.
-fn hint() {
-    tell!("parhelia: no safety checkpoint could be made, and nothing was changed; --no-safety restores without one");
+/// What a restore overwrites or removes that no safety checkpoint holds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unsecured {
+    /// How many entries; a folder that goes as a whole is one.
+    pub entries: usize,
+    is_all: bool,
+}
+
+/// What a plan overwrites outside of the folders that sessions work in, or everywhere where no safety checkpoint is wanted.
+pub fn unsecured(plan: &Plan, reached: &[Overwritten], no_safety: bool) -> Result<Unsecured> {
+    let paths = overwrite::overwritten(plan)?;
+    let is_secured = |path: &&PathBuf| !no_safety && reached.iter().any(|found| path.starts_with(&found.folder.path));
+    let secured = paths.iter().filter(is_secured).count();
+    Ok(Unsecured { entries: paths.len() - secured, is_all: secured == 0 })
+}
+
+impl Unsecured {
+    /// In a sentence, where there is anything.
+    pub fn text(&self, target: &Path) -> Option<String> {
+        let (entries, target) = (human::count(self.entries as u64, "entry"), human::path(target.as_os_str().as_bytes()));
+        let are = if self.entries == 1 { "is" } else { "are" };
+        match (self.entries, self.is_all) {
+            (0, _) => None,
+            (_, true) => Some(format!(
+                "no session works in {target}: no safety checkpoint is made of {entries} that {are} overwritten or removed"
+            )),
+            (_, false) => Some(format!(
+                "outside of the sessions' folders in {target}, no safety checkpoint is made of {entries} that {are} overwritten or removed"
+            )),
+        }
+    }
+}
+
+/// Says what to do where no safety checkpoint can be made; what is wrong is said behind it. `made` is one that was committed before that.
+fn hint(failed: &parhelia_session::Error, made: Option<&Checkpoint>) {
+    if let Some(text) = hint_text(failed.kind() == ErrorKind::Cancelled, made.map(Checkpoint::id).as_deref()) {
+        tell!("parhelia: {text}");
+    }
+}
+
+fn hint_text(is_interrupted: bool, made: Option<&str>) -> Option<String> {
+    match (is_interrupted, made) {
+        (true, None) => None,
+        (true, Some(made)) => Some(format!("safety checkpoint {made} is made; nothing was restored, and no file was changed")),
+        (false, None) => {
+            Some("no safety checkpoint could be made, and nothing was changed; --no-safety restores without one".into())
+        }
+        (false, Some(made)) => Some(format!(
+            "safety checkpoint {made} is made, but does not do, and no file was changed; --no-safety restores without one"
+        )),
+    }
+}
+
+/// The newest safety checkpoint of a session behind a place in the order of commits.
+fn made_since(store: &Store, session: &str, before: u64) -> Option<Checkpoint> {
+    let view = store.refresh().ok()?;
+    let is_it = |found: &&Checkpoint| found.sequence > before && found.record.session == session && found.record.is_safety();
+    view.checkpoints().ok()?.iter().rev().find(is_it).cloned()
 }
 
 /// Nobody else makes a checkpoint of the folders, or rolls them back, until this is dropped.
@@ -113,7 +170,7 @@ pub fn turns(store: &Store, reached: &[Overwritten], restored: &Checkpoint, prog
     let mut turns = Turns { held: Vec::new() };
     let changed = reached.iter().filter(|found| !found.paths.is_empty());
     for session in changed.filter_map(|found| found.folder.keeper(restored)) {
-        let turn = rollback::settle(store, &session.id, TURN_LIMIT, &actor(), &told, progress).inspect_err(|_| hint())?;
+        let turn = rollback::settle(store, &session.id, TURN_LIMIT, &actor(), &told, progress).inspect_err(|e| hint(e, None))?;
         turns.held.push(turn.ok_or_else(|| rollback::busy(&session.id))?);
     }
     Ok(turns)
@@ -157,7 +214,9 @@ impl Overwritten {
             actor: &actor,
             variable: &variable,
         };
-        let made = overwrite::secure(store, wanted, &self.paths, progress).inspect_err(|_| hint())?;
+        let before = store.view().checkpoints()?.last().map_or(0, |newest| newest.sequence);
+        let made = overwrite::secure(store, wanted, &self.paths, progress)
+            .inspect_err(|e| hint(e, made_since(store, &session.id, before).as_ref()))?;
         let safety = |(i, made): (usize, &Checkpoint)| Safety {
             id: made.id(),
             session: session.id.clone(),
@@ -171,16 +230,16 @@ impl Overwritten {
 impl Safety {
     /// What was made, and how to get back to it.
     pub fn remark(&self) -> String {
-        let folder = human::path(self.folder.as_os_str().as_bytes());
+        let (folder, to) = (human::path(self.folder.as_os_str().as_bytes()), human::shell(self.folder.as_os_str().as_bytes()));
         match self.is_rest {
             false => format!(
-                "Safety checkpoint of {folder} (session {}): {id}; `parhelia checkpoint restore {id} --to {folder} --in-place --delete` \
+                "Safety checkpoint of {folder} (session {}): {id}; `parhelia checkpoint restore {id} --to {to} --in-place --delete` \
                  goes back to it.",
                 self.session,
                 id = self.id
             ),
             true => format!(
-                "What that leaves out and was overwritten: {id}; `parhelia checkpoint restore {id} --to {folder} --in-place` brings it back.",
+                "What that leaves out and was overwritten: {id}; `parhelia checkpoint restore {id} --to {to} --in-place` brings it back.",
                 id = self.id
             ),
         }
@@ -199,5 +258,21 @@ impl Safety {
     /// Its id.
     pub fn id(&self) -> &str {
         &self.id
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interruption_is_no_reason_to_do_without_a_safety_checkpoint() {
+        assert_eq!(hint_text(true, None), None);
+        let after = hint_text(true, Some("ID")).unwrap_or_default();
+        assert!(after.contains("safety checkpoint ID is made") && !after.contains("--no-safety"), "{after}");
+        for made in [None, Some("ID")] {
+            let failed = hint_text(false, made).unwrap_or_default();
+            assert!(failed.contains("--no-safety") && failed.contains("ID") == made.is_some(), "{failed}");
+        }
     }
 }

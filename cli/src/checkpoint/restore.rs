@@ -2,6 +2,7 @@
 
 use std::{
     ffi::OsString,
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
 
@@ -16,7 +17,7 @@ use parhelia_store::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::overwrite::{self, Safety};
+use super::overwrite::{self, Safety, Unsecured};
 use crate::{
     context::Context,
     exit::{Code, Failure, Result},
@@ -118,6 +119,10 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     for text in overwrite::standings(&reached) {
         progress.notice(&text);
     }
+    let unsecured = if args.in_place { overwrite::unsecured(&plan, &reached, args.no_safety)? } else { Unsecured::default() };
+    if let Some(text) = unsecured.text(&plan.target()).filter(|_| !args.no_safety) {
+        progress.notice(&text);
+    }
     for agent in &live {
         progress.notice(&format!("{}; it is not told that its files change", agent.text()));
     }
@@ -130,15 +135,16 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         let skipped: Vec<Skipped> = plan.blocked().collect();
         print_skipped(context, &skipped)?;
         let counts = counts_text(&plan.summary.counts, "to write");
-        context.out.remark(format!("Would restore {} to {}: {counts}.", checkpoint.id(), plan.target().display()))?;
+        context.out.remark(format!("Would restore {} to {}: {counts}.", checkpoint.id(), shown(&plan.target())))?;
         for folder in reached.iter().filter_map(|found| found.shown(&checkpoint)) {
             context.out.remark(format!("Would first make a safety checkpoint of {folder}."))?;
         }
         let mut would = summary(&checkpoint.id(), true, &plan.summary);
         would["skipped"] = json!(skipped.len());
         would["live_agents"] = json!(live);
+        would["unsecured"] = json!(unsecured.entries);
         context.out.summary(would)?;
-        return Ok(Code::Done);
+        return Ok(if skipped.is_empty() { Code::Done } else { Code::Partly });
     }
     let turns = overwrite::turns(&store, &reached, &checkpoint, &progress)?;
     // While they were waited for, others may have changed the folders.
@@ -151,10 +157,11 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         context.out.flush()?;
     }
     let target = plan.target();
-    let mut safeties = Vec::new();
+    let mut safeties: Vec<Safety> = Vec::new();
     let since = clock::next();
     for found in &reached {
-        safeties.extend(found.secure(context, &store, &checkpoint, &progress)?);
+        let made = found.secure(context, &store, &checkpoint, &progress);
+        safeties.extend(made.inspect_err(|_| safeties.iter().for_each(|safety| tell!("parhelia: {}", safety.made())))?);
     }
     if !safeties.is_empty() {
         // What is changed from here on is in none of them.
@@ -162,10 +169,14 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     }
     let done = limits::by_umask(|| restore::execute(&store, &checkpoint, plan, &progress));
     let report = done.inspect_err(|_| safeties.iter().for_each(|safety| tell!("parhelia: {}", safety.remark())))?;
-    context.out.did(format!("checkpoint {} is restored to {}", checkpoint.id(), target.display()));
+    context.out.did(format!("checkpoint {} is restored to {}", checkpoint.id(), shown(&target)));
     safeties.iter().for_each(|safety| context.out.did(safety.made()));
-    told(context, args, (&checkpoint, &target), &report, (&safeties, &live), progress)?;
+    told(context, args, (&checkpoint, &target), &report, (&safeties, &live, unsecured), progress)?;
     Ok(if report.skipped.is_empty() { Code::Done } else { Code::Partly })
+}
+
+fn shown(path: &Path) -> String {
+    human::path(path.as_os_str().as_bytes())
 }
 
 /// Fails where a whole workspace would go into a folder of its own: who says `latest` there means that folder.
@@ -174,11 +185,11 @@ fn ensure_whole(selector: &str, checkpoint: &Checkpoint, to: &Path) -> Result<()
     let (Ok(folder), Ok(workspace)) = (to.canonicalize(), workspace.canonicalize()) else { return Ok(()) };
     match folder.strip_prefix(&workspace) {
         Ok(inside) if !inside.as_os_str().is_empty() => Err(Failure::Usage(format!(
-            "'{selector}' is of all of {}, and {} is a folder in it: give {selector}:{} to restore that folder alone, or the checkpoint's id to \
+            "'{selector}' is of all of {}, and {} is a folder in it: give {} to restore that folder alone, or the checkpoint's id to \
              put everything there",
-            workspace.display(),
-            folder.display(),
-            inside.display()
+            shown(&workspace),
+            shown(&folder),
+            human::shell(&[selector.as_bytes(), b":", inside.as_os_str().as_bytes()].concat())
         ))),
         _ => Ok(()),
     }
@@ -201,7 +212,7 @@ fn told(
     args: &Args,
     (checkpoint, target): (&Checkpoint, &Path),
     report: &Report,
-    (safeties, live): (&[Safety], &[LiveAgent]),
+    (safeties, live, unsecured): (&[Safety], &[LiveAgent], Unsecured),
     progress: Bar,
 ) -> Result<()> {
     for parted in report.parted.iter().take(PARTED_MAX) {
@@ -229,13 +240,14 @@ fn told(
         context.out.remark(safety.remark())?;
     }
     let counts = counts_text(&report.counts, "written");
-    context.out.remark(format!("Restored {} to {}: {counts}.", checkpoint.id(), target.display()))?;
+    context.out.remark(format!("Restored {} to {}: {counts}.", checkpoint.id(), shown(target)))?;
     let mut done = summary(&checkpoint.id(), false, report);
     done["target"] = json!(target.display().to_string());
     done["skipped"] = json!(report.skipped.len());
     done["verified"] = json!(args.verify);
     done["safety"] = json!(safeties.first().map(Safety::id));
     done["live_agents"] = json!(live);
+    done["unsecured"] = json!(unsecured.entries);
     done["safeties"] = safeties.iter().map(Safety::to_json).collect();
     context.out.summary(done)
 }

@@ -17,11 +17,12 @@ use parhelia_store::{
     fold::{Goal, Session, Status},
     name,
     record::Checkpoint,
-    restore::Change,
+    restore::{Change, Why},
     selector::sessions_at,
 };
 use serde_json::json;
 
+use super::spared;
 use crate::{
     context::{Context, current_folder},
     exit::{Code, Failure, Result},
@@ -96,7 +97,10 @@ fn said(context: &mut Context, target: &Checkpoint, rolled: Rolled) -> Result<Co
         context.out.remark("Nothing was changed.")?;
         context.out.summary(json!({ "target": target.id(), "changed": false }))?;
     }
-    Ok(Code::Done)
+    Ok(match rolled {
+        Rolled::Done { spares: true } | Rolled::Shown { spares: true } => Code::Partly,
+        _ => Code::Done,
+    })
 }
 
 /// Undoes the last rollback.
@@ -112,11 +116,11 @@ pub fn undo(context: &mut Context, args: &UndoArgs) -> Result<Code> {
     }
     let id = session.id.clone();
     // One that was interrupted is finished first, and is then the one that is undone.
-    let turn = begin(context, &store, &id, &args.how)?;
+    let turn = begin(context, &store, &id, &args.how, ("undo", &format!("checkpoint undo {id} --dry-run")))?;
     let last = store.refresh()?.session(&id)?.as_ref().and_then(rollback::last).ok_or_else(none)?;
     let (target, _pin) = context.pinned(&store, &last.safety.to_string(), "undo")?;
     let how = How { files_only: args.how.files_only || !last.with_conversation, ..args.how.clone() };
-    let rolled = roll_in_turn(context, &store, &turn, &target, Some(&last), &how)?;
+    let rolled = roll_in_turn(context, &store, turn.as_ref(), &target, Some(&last), &how)?;
     said(context, &target, rolled)
 }
 
@@ -145,35 +149,52 @@ fn last_rolled_back(store: &Store) -> Result<Session> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rolled {
     /// It was done.
-    Done,
+    Done {
+        /// Whether something was left as it is that could not be read.
+        spares: bool,
+    },
     /// It was only shown.
-    Shown,
+    Shown {
+        /// Whether something would be left as it is that cannot be read.
+        spares: bool,
+    },
     /// The user did not want it.
     Refused,
 }
 
 /// Looks, asks, and does it.
-pub fn roll(context: &mut Context, store: &Store, target: &Checkpoint, how: &How) -> Result<Rolled> {
-    let turn = begin(context, store, &target.record.session, how)?;
-    roll_in_turn(context, store, &turn, target, None, how)
+fn roll(context: &mut Context, store: &Store, target: &Checkpoint, how: &How) -> Result<Rolled> {
+    let (id, session) = (target.id(), &target.record.session);
+    if store.view().session(session)?.is_some_and(|known| known.workspace.is_none()) {
+        return Err(Failure::Usage(format!(
+            "session {session} has no folder that could be rolled back; `parhelia checkpoint restore {id} --to DIR` takes the checkpoint out"
+        )));
+    }
+    let shows = format!("checkpoint rollback {} --dry-run", target.id());
+    let turn = begin(context, store, &target.record.session, how, ("roll back", &shows))?;
+    roll_in_turn(context, store, turn.as_ref(), target, None, how)
 }
 
 /// Fails where there is nobody to be asked.
-pub fn is_askable() -> Result<()> {
+pub fn is_askable(verb: &str, command: &str) -> Result<()> {
     match std::io::stdin().is_terminal() {
         true => Ok(()),
-        false => Err(Failure::Usage(
-            "give --yes to roll back without being asked; `parhelia checkpoint rollback CHECKPOINT --dry-run` shows what would happen".into(),
-        )),
+        false => {
+            Err(Failure::Usage(format!("give --yes to {verb} without being asked; `parhelia {command}` shows what would happen")))
+        }
     }
 }
 
 /// Waits for the session's turn. An earlier rollback that was interrupted is finished, unless this is only about showing something.
-fn begin(context: &Context, store: &Store, session: &str, how: &How) -> Result<Turn> {
+fn begin(context: &Context, store: &Store, session: &str, how: &How, (verb, command): (&str, &str)) -> Result<Option<Turn>> {
     if !how.yes && !how.dry_run {
-        is_askable()?;
+        is_askable(verb, command)?;
     }
-    let turn = rollback::held(store, session, TURN_LIMIT)?;
+    let turn = match rollback::held(store, session, TURN_LIMIT) {
+        // Whoever may not write to the store may look all the same.
+        Err(parhelia_session::Error::Io { .. }) if how.dry_run => None,
+        turn => Some(turn?),
+    };
     if !how.dry_run {
         finish_earlier(context, store, session)?;
     } else if let Some(intent) = store.refresh()?.session(session)?.as_ref().and_then(rollback::open) {
@@ -186,7 +207,7 @@ fn begin(context: &Context, store: &Store, session: &str, how: &How) -> Result<T
 pub fn roll_in_turn(
     context: &mut Context,
     store: &Store,
-    _turn: &Turn,
+    _turn: Option<&Turn>,
     target: &Checkpoint,
     undone: Option<&Last>,
     how: &How,
@@ -216,9 +237,9 @@ pub fn roll_in_turn(
         tell!("parhelia: {notice}");
     }
     if how.dry_run {
-        let changes = changes(context, store, &look, &wanted)?;
-        dry_run(context, store, target, &look, &changes)?;
-        return Ok(Rolled::Shown);
+        let (changes, spared) = changes(context, store, &look, &wanted)?;
+        dry_run(context, store, target, &look, &changes, &spared)?;
+        return Ok(Rolled::Shown { spares: !spared.is_empty() });
     }
     if !how.yes {
         if !is_agreed(context, store, &look, &wanted)? {
@@ -235,17 +256,22 @@ pub fn roll_in_turn(
     let progress = context.progress();
     let done = rollback::execute(store, &look, &wanted, undone, &actor(), &progress)?;
     drop(progress);
-    report(context, &look, &done, how)?;
-    Ok(Rolled::Done)
+    let spared = spared::by(store, done.safety, target);
+    report(context, &look, &done, spared.as_deref().unwrap_or_default(), how)?;
+    let is_whole = spared?.is_empty() && !done.report.skipped.iter().any(|skipped| skipped.why == Why::Changed);
+    Ok(Rolled::Done { spares: !is_whole })
 }
 
-/// What would be changed.
-fn changes(context: &Context, store: &Store, look: &Look, wanted: &Wanted<'_>) -> Result<Vec<(Change, Vec<u8>)>> {
+/// Changes with their paths.
+type Changes = Vec<(Change, Vec<u8>)>;
+
+/// What would be changed, and what would be left as it is for want of reading it.
+fn changes(context: &Context, store: &Store, look: &Look, wanted: &Wanted<'_>) -> Result<(Changes, Vec<Vec<u8>>)> {
     let progress = context.progress();
-    let plan = rollback::foresee(store, look, wanted, &progress)?;
+    let (plan, omitted) = rollback::foresee(store, look, wanted, &progress)?;
     let mut changes = Vec::new();
     plan.each_change(&mut |change, path| changes.push((change, path.to_vec())))?;
-    Ok(changes)
+    Ok((changes, spared::of(store, omitted, wanted.target)?))
 }
 
 /// Where the session of a checkpoint works.
@@ -316,9 +342,10 @@ fn print_changes(context: &mut Context, changes: &[(Change, Vec<u8>)]) -> Result
 }
 
 /// What becomes of files and conversation.
-fn print_all(context: &mut Context, spoken: Option<&Spoken>, changes: &[(Change, Vec<u8>)]) -> Result<()> {
+fn print_all(context: &mut Context, spoken: Option<&Spoken>, changes: &[(Change, Vec<u8>)], spared: &[Vec<u8>]) -> Result<()> {
     print_changes(context, changes)?;
-    if changes.is_empty() {
+    spared::tell(spared, "would be left as it is");
+    if changes.is_empty() && spared.is_empty() {
         context.out.line("  the files are as they are in the checkpoint")?;
     }
     match spoken {
@@ -327,9 +354,16 @@ fn print_all(context: &mut Context, spoken: Option<&Spoken>, changes: &[(Change,
     }
 }
 
-fn dry_run(context: &mut Context, store: &Store, target: &Checkpoint, look: &Look, changes: &[(Change, Vec<u8>)]) -> Result<()> {
+fn dry_run(
+    context: &mut Context,
+    store: &Store,
+    target: &Checkpoint,
+    look: &Look,
+    changes: &[(Change, Vec<u8>)],
+    spared: &[Vec<u8>],
+) -> Result<()> {
     let spoken = look.spoken(store, target)?;
-    print_all(context, spoken.as_ref(), changes)?;
+    print_all(context, spoken.as_ref(), changes, spared)?;
     let what = if look.conversation.is_some() { "files and conversation" } else { "files" };
     context.out.remark(format!("Would put {what} of {} back to {}.", look.shown(), target.id()))?;
     context.out.summary(json!({
@@ -340,12 +374,13 @@ fn dry_run(context: &mut Context, store: &Store, target: &Checkpoint, look: &Loo
         "with_conversation": look.conversation.is_some(),
         "conversation": spoken,
         "notices": look.notices,
+        "spared": shown(spared),
     }))
 }
 
 fn is_agreed(context: &mut Context, store: &Store, look: &Look, wanted: &Wanted<'_>) -> Result<bool> {
-    let (changes, target) = (changes(context, store, look, wanted)?, wanted.target);
-    print_all(context, look.spoken(store, target)?.as_ref(), &changes)?;
+    let ((changes, spared), target) = (changes(context, store, look, wanted)?, wanted.target);
+    print_all(context, look.spoken(store, target)?.as_ref(), &changes, &spared)?;
     context.out.flush()?;
     eprint!("Put {} back to {}? A safety checkpoint is made first. [y/N] ", look.shown(), target.id());
     let _ = std::io::stderr().flush();
@@ -358,7 +393,11 @@ fn is_agreed(context: &mut Context, store: &Store, look: &Look, wanted: &Wanted<
     Ok(matches!(line.trim(), "y" | "Y" | "yes"))
 }
 
-fn report(context: &mut Context, look: &Look, done: &Done, how: &How) -> Result<()> {
+fn shown(paths: &[Vec<u8>]) -> Vec<String> {
+    paths.iter().map(|path| human::path(path)).collect()
+}
+
+fn report(context: &mut Context, look: &Look, done: &Done, spared: &[Vec<u8>], how: &How) -> Result<()> {
     context.out.did(format!(
         "{} is rolled back to checkpoint {}; safety checkpoint {} is made",
         look.shown(),
@@ -367,6 +406,7 @@ fn report(context: &mut Context, look: &Look, done: &Done, how: &How) -> Result<
     ));
     context.out.remark(format!("Rolled back {} to checkpoint {}.", look.shown(), done.target))?;
     print_changes(context, &done.changes)?;
+    spared::tell(spared, "left as it is");
     context.out.remark(format!(
         "Safety checkpoint: {} (`parhelia checkpoint undo {}` goes back to it).",
         done.safety, look.session.id
@@ -409,6 +449,7 @@ fn report(context: &mut Context, look: &Look, done: &Done, how: &How) -> Result<
         "with_conversation": done.with_conversation,
         "moved": done.moved.iter().map(|path| path.display().to_string()).collect::<Vec<_>>(),
         "changed": true,
+        "spared": shown(spared),
         "next": next,
     }))
 }

@@ -7,7 +7,10 @@ use parhelia_session::{
     overview::{Observed, Overview, Unsupervised},
     run::Failing,
 };
-use parhelia_store::fold::{Goal, Session, Status};
+use parhelia_store::{
+    fold::{Goal, Session, Status},
+    name,
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -113,7 +116,7 @@ pub fn unsupervised_text(session: &Session, found: &Unsupervised) -> String {
         true => "checkpoints of it are made by its hooks alone",
         false => "no checkpoints of it are made any more",
     };
-    let folder = session.workspace.as_ref().map(|place| human::path(place.path.as_bytes())).unwrap_or_default();
+    let folder = session.workspace.as_ref().map(|place| human::shell(&name::parse(&place.path))).unwrap_or_default();
     format!(
         "session {id}: its supervisor is gone, and {made}; `parhelia checkpoint create {id} --workspace {folder}` makes one, and \
          `parhelia session resume {id}` supervises it again when its process {process} has ended"

@@ -60,7 +60,8 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
 
 fn found(session: &Session) -> Result<PathBuf> {
     let place = session.workspace.as_ref();
-    let is_there = |place: &&Place| place.folder().is_dir();
+    // Another folder may have taken its place meanwhile.
+    let is_there = |place: &&Place| Place::of(&place.folder()).is_ok_and(|now| !place.is_another_folder(&now));
     if let Some(place) = place.filter(is_there) {
         return Err(Failure::Usage(format!(
             "session {} works in {}, which is there; give the folder to go on in",
@@ -69,7 +70,9 @@ fn found(session: &Session) -> Result<PathBuf> {
     }
     place.and_then(resume::moved_to).ok_or_else(|| {
         let path = place.map_or("its workspace", |place| place.path.as_str());
-        Failure::Usage(format!("{path} was not found anywhere near; give the folder that it is by now"))
+        let is_there = place.is_some_and(|place| place.folder().is_dir());
+        let was = if is_there { " is another folder by now, and the session's own" } else { "" };
+        Failure::Usage(format!("{path}{was} was not found anywhere near; give the folder that it is by now"))
     })
 }
 
@@ -87,10 +90,11 @@ pub fn moved_here(store: &Store, workspace: &Path) -> Result<Option<String>> {
         .map(|(_, session)| session)
         .filter(|session| !session.is_void() && session.workspace.as_ref().is_some_and(|place| place.folder() != workspace));
     Ok(earlier.max_by_key(|session| session.changed_sequence).map(|session| {
-        let (id, folder) = (&session.id, human::path(workspace.as_os_str().as_bytes()));
+        let bytes = workspace.as_os_str().as_bytes();
+        let (id, folder, word) = (&session.id, human::path(bytes), human::shell(bytes));
         let was = session.workspace.as_ref().map_or("elsewhere", |place| place.path.as_str());
         format!(
-            "{folder} is the folder of session {id}, which was {was}: `parhelia session move {id} {folder}` has that go on here, and this checkpoint \
+            "{folder} is the folder of session {id}, which was {was}: `parhelia session move {id} {word}` has that go on here, and this checkpoint \
              begins another session"
         )
     }))

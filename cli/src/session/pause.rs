@@ -1,6 +1,6 @@
 //! `session pause` and `session end`: a session is set aside, or over for good.
 
-use parhelia_session::run::{self, Current};
+use parhelia_session::run::{self, Current, Life, Made};
 use parhelia_store::{
     event::{NewEvent, kind},
     fold::{Goal, Status},
@@ -25,7 +25,7 @@ pub struct PauseArgs {
 pub struct EndArgs {
     /// The session, by id or name
     session: String,
-    /// Also while its agent is alive; the agent is not stopped
+    /// Also while its agent is alive: a last checkpoint is made, and the agent is not stopped
     #[arg(long)]
     force: bool,
 }
@@ -59,10 +59,7 @@ pub fn pause(context: &mut Context, args: &PauseArgs) -> Result<Code> {
     let id = made.outcome.checkpoint.id();
     context.out.did(format!("session {} is paused at checkpoint {id}", session.id));
     context.out.remark(format!("Session {} is paused at checkpoint {id}.", session.id))?;
-    if made.is_damaged() {
-        tell!("parhelia: checkpoint {id} is damaged; `parhelia checkpoint verify {id}` says where");
-    }
-    let failed: Vec<String> = made.failed().collect();
+    let (code, failed) = last_checkpoint(&made);
     for failure in &failed {
         tell!("parhelia: {failure}");
     }
@@ -73,22 +70,23 @@ pub fn pause(context: &mut Context, args: &PauseArgs) -> Result<Code> {
     context
         .out
         .summary(json!({ "session": session.id, "status": "paused", "checkpoint": id, "alive": alive, "failed": failed }))?;
-    Ok(match (made.is_damaged(), failed.is_empty()) {
-        (true, _) => Code::Corrupt,
-        (_, false) => Code::Partly,
-        _ => Code::Done,
-    })
+    Ok(code)
 }
 
-/// Ends a session: nothing resumes it any more. Its checkpoints stay.
+/// Ends a session: nothing resumes it any more. Its checkpoints stay. Of an agent that lives on, a last checkpoint is made before.
 pub fn end(context: &mut Context, args: &EndArgs) -> Result<Code> {
     let store = context.open()?;
     let session = store.view().session_named(&args.session)?;
     let last = session.run.as_deref().map(|id| store.view().run(id)).transpose()?.flatten();
+    let life = last.as_ref().map_or(Life::Over, run::life);
+    if life.is_alive() && !args.force {
+        return Err(Failure::Usage(format!("the agent of session {} is alive; end it first, or give --force", session.id)));
+    }
+    let made = matches!(life, Life::Agent(_) | Life::Starting(_)).then(|| {
+        let progress = context.progress();
+        super::checkpoint::of_session(context, &store, &session, last.as_ref(), "end", &progress)
+    });
     if let Some(run) = last.as_ref().filter(|run| run.is_open()) {
-        if run::life(run).is_alive() && !args.force {
-            return Err(Failure::Usage(format!("the agent of session {} is alive; end it first, or give --force", session.id)));
-        }
         run::end(
             &store,
             &Current::of(run, Some(&session)),
@@ -103,7 +101,45 @@ pub fn end(context: &mut Context, args: &EndArgs) -> Result<Code> {
         store.append_events(&[ended], &())?;
     }
     context.out.did(format!("session {} has ended", session.id));
-    context.out.remark(format!("Session {} has ended; its checkpoints stay.", session.id))?;
-    context.out.summary(json!({ "session": session.id, "status": "ended" }))?;
-    Ok(Code::Done)
+    let at = match &made {
+        Some(Ok(made)) => format!(" at checkpoint {}", made.outcome.checkpoint.id()),
+        _ => String::new(),
+    };
+    context.out.remark(format!("Session {} has ended{at}; its checkpoints stay.", session.id))?;
+    let (code, failed) = match &made {
+        None => (Code::Done, Vec::new()),
+        Some(Ok(made)) => last_checkpoint(made),
+        Some(Err(e)) => (Code::Partly, vec![format!("no last checkpoint was made: {e}")]),
+    };
+    for failure in &failed {
+        tell!("parhelia: {failure}");
+    }
+    if life.is_alive() {
+        context
+            .out
+            .remark("Its agent is alive, and was left alone; from here on no checkpoint is made of it, but by its own hooks.")?;
+    }
+    context.out.summary(json!({
+        "session": session.id,
+        "status": "ended",
+        "checkpoint": made.and_then(|made| made.ok()).map(|made| made.outcome.checkpoint.id()),
+        "alive": life.is_alive(),
+        "failed": failed,
+    }))?;
+    Ok(code)
+}
+
+/// What a checkpoint lacks, which is said as well.
+fn last_checkpoint(made: &Made) -> (Code, Vec<String>) {
+    let id = made.outcome.checkpoint.id();
+    if made.is_damaged() {
+        tell!("parhelia: checkpoint {id} is damaged; `parhelia checkpoint verify {id}` says where");
+    }
+    let failed: Vec<String> = made.failed().collect();
+    let code = match (made.is_damaged(), failed.is_empty()) {
+        (true, _) => Code::Corrupt,
+        (_, false) => Code::Partly,
+        _ => Code::Done,
+    };
+    (code, failed)
 }

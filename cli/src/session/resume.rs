@@ -188,9 +188,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     }
     let place = tmux::place(&store, &args.tmux, args.no_tmux, &prepared, last.as_ref())?;
     let went_back = match put_back(context, &store, &turn, &mut prepared, args)? {
-        Rolled::Done => true,
+        Rolled::Done { .. } => true,
         Rolled::Refused => return Ok(Code::Done),
-        Rolled::Shown => false,
+        Rolled::Shown { .. } => false,
     };
     if place.is_none() {
         Terminal::make_sane();
@@ -295,18 +295,20 @@ fn go_on(context: &Context, store: &Store, args: &Args, session: Session, run: &
 /// With `--from`, a workspace that is there becomes what it is in that checkpoint, as by a rollback, where the user wants that. Otherwise there
 /// is nothing to be put back.
 fn put_back(context: &mut Context, store: &Store, turn: &Turn, prepared: &mut Prepared, args: &Args) -> Result<Rolled> {
-    let Some(target) = prepared.choice.checkpoint.clone().filter(|_| args.from.is_some()) else { return Ok(Rolled::Shown) };
+    let Some(target) = prepared.choice.checkpoint.clone().filter(|_| args.from.is_some()) else {
+        return Ok(Rolled::Shown { spares: false });
+    };
     let is_there = std::fs::read_dir(&prepared.workspace).is_ok_and(|mut entries| entries.next().is_some());
     if !is_there {
-        return Ok(Rolled::Shown);
+        return Ok(Rolled::Shown { spares: false });
     }
     let how =
         How { yes: args.yes, force: args.force, recreate_workspace: args.recreate_workspace, resumes: true, ..How::default() };
     if !how.yes {
-        is_askable()?;
+        is_askable("roll back", &format!("checkpoint rollback {} --dry-run", target.id()))?;
     }
-    let rolled = roll_in_turn(context, store, turn, &target, None, &how)?;
-    if rolled == Rolled::Done {
+    let rolled = roll_in_turn(context, store, Some(turn), &target, None, &how)?;
+    if matches!(rolled, Rolled::Done { .. }) {
         prepared
             .notices
             .push(format!("the workspace was put back to checkpoint {}; later changes are gone from it", target.id()));

@@ -270,17 +270,19 @@ fn detaches(here: Tmux) -> parhelia_session::Result<Detaches> {
 /// Fails where there is no such program: a session that nothing was ever done in would stay behind.
 pub fn ensure_startable(argv: &[OsString], folder: &Path) -> Result<()> {
     let Some(program) = argv.first() else { return Ok(()) };
-    let is_program = |path: &Path| path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok();
-    let is_there = match program.as_bytes().contains(&b'/') {
-        true => is_program(&folder.join(program)),
-        false => {
-            variable("PATH").is_none_or(|path| std::env::split_paths(&path).any(|at| is_program(&folder.join(at).join(program))))
-        }
+    let is_program = |path: &PathBuf| path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok();
+    let places: Vec<PathBuf> = match (program.as_bytes().contains(&b'/'), variable("PATH")) {
+        (true, _) => vec![folder.join(program)],
+        (false, Some(path)) => std::env::split_paths(&path).map(|at| folder.join(at).join(program)).collect(),
+        // The system has a path of its own.
+        (false, None) => return Ok(()),
     };
-    match is_there {
-        true => Ok(()),
-        false => Err(Failure::File { action: "start", path: program.into(), source: std::io::ErrorKind::NotFound.into() }),
+    if places.iter().any(is_program) {
+        return Ok(());
     }
+    let is_there = places.iter().any(|path| path.exists());
+    let why = if is_there { rustix::io::Errno::ACCESS } else { rustix::io::Errno::NOENT };
+    Err(Failure::File { action: "start", path: program.into(), source: why.into() })
 }
 
 fn start(wanted: &Supervised<'_>) -> Result<Child> {
@@ -400,14 +402,18 @@ fn finish(store: &Store, wanted: &Supervised<'_>, status: ExitStatus, asked: Opt
         let number = human::count(removed, "older checkpoint");
         say(format_args!("retention removed {number} meanwhile (`parhelia log --kind checkpoint.deleted`)"));
     }
-    if !wanted.is_quiet || has_failed {
+    let session = store.refresh().and_then(|view| view.session(&wanted.current.session)).ok().flatten();
+    let has_ended = session.as_ref().is_some_and(|session| session.status == Status::Ended);
+    if has_ended {
+        say(format_args!(
+            "the agent {reason}. Session {} had ended before, so that no last checkpoint was made",
+            wanted.current.session
+        ));
+    } else if !wanted.is_quiet || has_failed {
         say(format_args!("the agent {reason}. To go on: parhelia session resume {}", wanted.current.session));
     }
-    if let Some(conversation) = store
-        .view()
-        .session(&wanted.current.session)
-        .ok()
-        .flatten()
+    if let Some(conversation) = session
+        .filter(|_| !has_ended)
         .and_then(|session| run::conversation_of(&session, &wanted.current.run).filter(|_| wanted.request.is_none()))
     {
         say(format_args!(

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use parhelia_store::name;
 use serde::Serialize;
 
 use super::{
@@ -318,6 +319,5 @@ fn one_line(text: &str) -> String {
 
 /// A word for a shell.
 fn shell(text: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%:".contains(c);
-    if !text.is_empty() && text.chars().all(is_plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
+    name::shell(text.as_bytes())
 }

@@ -71,9 +71,9 @@ pub fn ensure_place(store: &Store, session: &Session) -> Result<()> {
         return Ok(());
     }
     let Some(to) = moved_to(place) else { return Ok(()) };
-    let to = name::display(to.as_os_str().as_bytes());
+    let (to, word) = (name::display(to.as_os_str().as_bytes()), name::shell(to.as_os_str().as_bytes()));
     Err(Error::Invalid(format!(
-        "the workspace {path} of session {id} is {how}; the same folder is {to} by now. `parhelia session move {id} {to}` records that, and \
+        "the workspace {path} of session {id} is {how}; the same folder is {to} by now. `parhelia session move {id} {word}` records that, and \
          everything goes on there; with --recreate-workspace `session resume` goes on at the old path, where it restores a copy if nothing is there"
     )))
 }

@@ -10,7 +10,7 @@ use parhelia_store::{
     event::Actor,
     fold::Session,
     id::Ulid,
-    omitted::Reason,
+    omitted::{Omission, Reason},
     progress::Progress,
     record::{Checkpoint, Rules, Trigger},
     restore::{self, Options, Plan, Report, Skipped, Why},
@@ -72,19 +72,19 @@ pub fn plan(
 }
 
 /// The plan as [`execute`] makes it, behind a look at the workspace in place of a safety checkpoint: what that would leave out is spared.
-/// What would stand in the way fails here as well.
-pub fn foresee(store: &Store, look: &Look, wanted: &Wanted<'_>, progress: &dyn Progress) -> Result<Plan> {
+/// What would stand in the way fails here as well. With it comes what a safety checkpoint would leave out.
+pub fn foresee(store: &Store, look: &Look, wanted: &Wanted<'_>, progress: &dyn Progress) -> Result<(Plan, Vec<Omission>)> {
     let mut omitted = Vec::new();
     if look.workspace.is_dir() {
         let rules = rules(&wanted.target.record.rules, &wanted.settings.capture.rules());
         let options = create::Options { workspace: look.workspace.clone(), rules, ..create::Options::default() };
         omitted = create::look(store, &options, progress)?.2;
     }
-    let omitted = omitted.into_iter().filter(|omission| omission.reason != Reason::Changing);
-    let spare = look.spare(omitted.map(|omission| omission.path));
+    let spared = omitted.iter().filter(|omission| omission.reason != Reason::Changing);
+    let spare = look.spare(spared.map(|omission| omission.path.clone()));
     let planned = plan(store, wanted.target, &look.workspace, unhex(&spare), None, progress)?;
     ensure_unblocked(&planned, wanted.target)?;
-    Ok(planned)
+    Ok((planned, omitted))
 }
 
 fn ensure_unblocked(planned: &Plan, target: &Checkpoint) -> Result<()> {

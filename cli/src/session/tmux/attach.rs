@@ -1,25 +1,17 @@
 //! This terminal becomes one of a tmux session's.
 
-use std::os::unix::process::CommandExt;
+use std::os::unix::{ffi::OsStrExt, process::CommandExt};
 
 use parhelia_session::tmux::Server;
 
 use super::super::{agent::variable, supervise::tmux_here};
-use crate::exit::Failure;
+use crate::{exit::Failure, human};
 
 /// The command line that attaches.
 pub fn command_text(server: &Server, session: &str) -> String {
     match server.socket() {
-        Some(socket) => format!("tmux -S {} attach -t {session}", quoted(&socket.to_string_lossy())),
+        Some(socket) => format!("tmux -S {} attach -t {session}", human::shell(socket.as_os_str().as_bytes())),
         None => format!("tmux attach -t {session}"),
-    }
-}
-
-fn quoted(text: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%,".contains(c);
-    match !text.is_empty() && text.chars().all(is_plain) {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', r"'\''")),
     }
 }
 
