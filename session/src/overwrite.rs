@@ -1,11 +1,11 @@
 //! Overwriting what somebody works on: which sessions' folders a restore changes, and a safety checkpoint of what it replaces.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, HashSet},
     ffi::OsString,
-    fs,
+    iter,
     ops::Bound,
-    os::unix::{ffi::OsStrExt, fs::MetadataExt},
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
 
@@ -13,13 +13,14 @@ use parhelia_store::{
     Store, create,
     event::Actor,
     fold::{Place, Session, Status},
+    mounts::other_paths,
     name,
     omitted::{Omission, Reason},
-    place::known_among,
+    place::{known_among, known_below},
     progress::Progress,
     record::{Checkpoint, Rules, SAFETY, Trigger},
     restore::Plan,
-    selector::workspace_at,
+    selector::{sessions_with_work, workspace_at},
     view::View,
 };
 use serde::Serialize;
@@ -38,14 +39,37 @@ pub struct Folder {
     pub path: PathBuf,
     /// The sessions; one at least.
     pub sessions: Vec<Session>,
+    /// The restore's target, and another path of it, by which it lies in the folder or around it; the same one where it does so by itself.
+    reached: (PathBuf, PathBuf),
 }
 
 impl Folder {
-    /// Whether a checkpoint is one of this folder: by its session, or by the path that was captured.
+    /// Whether a checkpoint is one of this folder: by its session, or by the path that was captured here. One of another folder that was in
+    /// the place of its session's is of that one, while that is there.
     pub fn is_of(&self, checkpoint: &Checkpoint) -> bool {
         let record = &checkpoint.record;
-        self.sessions.iter().any(|session| session.id == record.session)
-            || name::as_path(&name::parse(&record.workspace.path)) == self.path
+        let own = self.sessions.iter().find(|session| session.id == record.session);
+        if record.is_of_another_folder() {
+            return self.was_captured_as(checkpoint) && own.is_none_or(|own| self.standing_of(own) != Standing::Same);
+        }
+        own.is_some() || self.was_captured_as(checkpoint)
+    }
+
+    /// Whether it was captured at this path. The paths of another machine say nothing.
+    fn was_captured_as(&self, checkpoint: &Checkpoint) -> bool {
+        !checkpoint.record.is_imported() && name::as_path(&name::parse(&checkpoint.record.workspace.path)) == self.path
+    }
+
+    /// A path from the restore's target on, as it is from the folder's own path on.
+    pub fn own_path(&self, path: &Path) -> PathBuf {
+        let (target, other) = &self.reached;
+        path.strip_prefix(target).map_or_else(|_| path.to_owned(), |inside| other.join(inside))
+    }
+
+    /// Those of some paths that are in it, or that it is in, as they are from its own path on.
+    pub fn paths(&self, paths: &[PathBuf]) -> Vec<PathBuf> {
+        let own: Vec<PathBuf> = paths.iter().map(|path| self.own_path(path)).collect();
+        in_folder(&own, &self.path)
     }
 
     /// The session that gets the safety checkpoint: that of the checkpoint which is restored, or else the one that changed last, of those
@@ -56,9 +80,15 @@ impl Folder {
         self.sessions.iter().max_by_key(rank)
     }
 
-    /// What there is to say where none of the sessions works in it any more, and another folder has taken the place of theirs; with true, it is
-    /// not known that theirs is gone for good.
-    pub fn standing(&self) -> Option<(String, bool)> {
+    /// What there is to say where the session of the checkpoint that is restored, or none of the sessions, works in it any more, and another
+    /// folder has taken the place of theirs; with true, it is not known that theirs is gone for good.
+    pub fn standing(&self, restored: &Checkpoint) -> Option<(String, bool)> {
+        let own = self.sessions.iter().find(|session| session.id == restored.record.session);
+        if let Some((own, standing)) = own.map(|own| (own, self.standing_of(own))).filter(|(_, standing)| standing.is_another()) {
+            // What was captured of the folder that is there may go back to it.
+            let is_of_this = restored.record.is_of_another_folder() && self.was_captured_as(restored);
+            return standing.text(own).filter(|_| !is_of_this).map(|text| (text, true));
+        }
         let all: Vec<(Standing, &Session)> = self.sessions.iter().map(|session| (self.standing_of(session), session)).collect();
         let stands = all.iter().all(|(standing, _)| *standing != Standing::Same);
         let worst = all.iter().filter(|_| stands).max_by_key(|(standing, _)| standing.is_another())?;
@@ -79,14 +109,25 @@ impl Folder {
 /// The sessions' folders in which restoring to `target` may change something: the one that `target` is or lies in, or else those below it,
 /// without what lies in another one of them. `paths` is what would be overwritten: a workspace that was moved is known by the folder.
 pub fn folders(view: &View, target: &Path, paths: &[PathBuf]) -> Result<Vec<Folder>> {
-    if let Some((path, sessions)) = workspace_at(view, target)? {
-        return Ok(vec![Folder { path, sessions }]);
+    // What is mounted at the target may be a folder inside a workspace, to which no path from the target leads.
+    let mut around: Vec<Folder> = Vec::new();
+    for other in iter::once(target.to_owned()).chain(other_paths(target)) {
+        let Some((path, sessions)) = workspace_at(view, &other)? else { continue };
+        let is_known = |session: &Session| around.iter().any(|folder| folder.sessions.iter().any(|known| known.id == session.id));
+        if !sessions.iter().all(is_known) {
+            around.push(Folder { path, sessions, reached: (target.to_owned(), other) });
+        }
+    }
+    if !around.is_empty() {
+        return Ok(around);
     }
     let mut below: Vec<Folder> = Vec::new();
-    for (path, session) in homes(&view.sessions()?, target, paths) {
+    for (path, session) in homes(&sessions_with_work(view)?, target, paths) {
         match below.iter_mut().find(|folder| folder.path == path) {
             Some(folder) => folder.sessions.push(session),
-            None => below.push(Folder { path, sessions: vec![session] }),
+            None => {
+                below.push(Folder { path, sessions: vec![session], reached: (target.to_owned(), target.to_owned()) });
+            }
         }
     }
     let paths: Vec<PathBuf> = below.iter().map(|folder| folder.path.clone()).collect();
@@ -94,32 +135,57 @@ pub fn folders(view: &View, target: &Path, paths: &[PathBuf]) -> Result<Vec<Fold
     Ok(below)
 }
 
-/// Each session with its folder below `target`: the recorded path, and, of one that is not there any more, a folder among `paths` and those
-/// that they are in.
+/// Each session with its folder below `target`: the recorded path, and wherever its folder is recognised among `paths`, those that they are
+/// in, and those that are removed with them.
 fn homes(sessions: &[Session], target: &Path, paths: &[PathBuf]) -> Vec<(PathBuf, Session)> {
-    let sessions: Vec<&Session> = sessions.iter().filter(|session| !session.is_void()).collect();
     let place = |session: &Session| session.workspace.as_ref().map(Place::folder).filter(|path| path.starts_with(target));
     let mut found: Vec<(PathBuf, Session)> =
-        sessions.iter().filter_map(|session| Some((place(session)?, (*session).clone()))).collect();
-    let is_away = |session: &Session| {
-        let is_there = |place: &Place| fs::metadata(place.folder()).is_ok_and(|now| Some(now.ino()) == place.inode);
-        session.workspace.as_ref().is_some_and(|place| !is_there(place))
-    };
-    let away: Vec<Session> = sessions.iter().filter(|session| is_away(session)).map(|session| (*session).clone()).collect();
-    if !away.is_empty() {
-        let around = paths.iter().flat_map(|path| path.ancestors().take_while(|path| path.starts_with(target)));
-        let candidates: BTreeSet<&Path> = around.collect();
-        found.extend(known_among(&away, candidates.into_iter()).into_iter().map(|(path, session)| (path, session.clone())));
+        sessions.iter().filter_map(|session| Some((place(session)?, session.clone()))).collect();
+    let mut around: HashSet<&Path> = HashSet::new();
+    for path in paths {
+        for above in path.ancestors().take_while(|above| above.starts_with(target)) {
+            // Then those above it are there as well.
+            if !around.insert(above) {
+                break;
+            }
+        }
+    }
+    let mut known = known_among(sessions, around.into_iter());
+    known.extend(known_below(sessions, paths.iter().map(PathBuf::as_path)));
+    known.sort_by(|a, b| (&a.0, &a.1.id).cmp(&(&b.0, &b.1.id)));
+    for (path, session) in known {
+        if !found.iter().any(|(other, known)| *other == path && known.id == session.id) {
+            found.push((path, session.clone()));
+        }
     }
     found
 }
 
-/// The places that a path of a checkpoint belongs to: the one that was captured, and the same in the session's workspace as it is by now.
+/// The folders below a restore's target that it would change and in which other sessions work that have not ended: paths from the target, and
+/// the sessions.
+pub fn others_below(view: &View, target: &Path, paths: &[PathBuf], restored: &Checkpoint) -> Result<Vec<(PathBuf, String)>> {
+    let found = homes(&sessions_with_work(view)?, target, paths);
+    let own: Vec<&PathBuf> =
+        found.iter().filter(|(_, session)| session.id == restored.record.session).map(|(path, _)| path).collect();
+    let is_other = |(path, session): &&(PathBuf, Session)| {
+        path != target && session.status != Status::Ended && !own.contains(&path) && !in_folder(paths, path).is_empty()
+    };
+    let from_target =
+        |(path, session): &(PathBuf, Session)| Some((path.strip_prefix(target).ok()?.to_owned(), session.id.clone()));
+    Ok(found.iter().filter(is_other).filter_map(from_target).collect())
+}
+
+/// The places that a path of a checkpoint belongs to: the one that was captured, and the same in the session's workspace as it is by now. Not the
+/// first, where it was captured on another machine, and none where the captured folder was not the session's.
 pub fn origins(view: &View, checkpoint: &Checkpoint, subpath: &[u8]) -> Result<Vec<PathBuf>> {
     let record = &checkpoint.record;
+    if record.is_of_another_folder() {
+        return Ok(Vec::new());
+    }
     let now = view.session(&record.session)?.and_then(|session| session.workspace).map(|place| place.folder());
     let then = name::as_path(&name::parse(&record.workspace.path)).to_owned();
-    Ok(now.into_iter().chain([then]).map(|folder| folder.join(name::as_path(subpath))).collect())
+    let then = (!record.is_imported()).then_some(then);
+    Ok(now.into_iter().chain(then).map(|folder| folder.join(name::as_path(subpath))).collect())
 }
 
 /// An agent that is alive in a folder in which something is overwritten.
@@ -149,13 +215,22 @@ impl LiveAgent {
     }
 }
 
-/// The live agents in whose sessions' folders one of these paths lies, but for the one that this process is a tool of.
-pub fn live_agents(store: &Store, paths: &[PathBuf], variable: &dyn Fn(&str) -> Option<OsString>) -> Result<Vec<LiveAgent>> {
+/// The live agents in whose sessions' folders one of these paths below `base` lies, but for the one that this process is a tool of.
+pub fn live_agents(
+    store: &Store,
+    base: &Path,
+    paths: &[PathBuf],
+    variable: &dyn Fn(&str) -> Option<OsString>,
+) -> Result<Vec<LiveAgent>> {
     let view = store.view();
-    let mut found = Vec::new();
-    for (folder, session) in homes(&view.sessions()?, Path::new("/"), paths) {
+    let mut found: Vec<LiveAgent> = Vec::new();
+    let others = other_paths(base);
+    let inside: Vec<&Path> = paths.iter().filter_map(|path| path.strip_prefix(base).ok()).collect();
+    let elsewhere = others.iter().flat_map(|other| inside.iter().map(|path| other.join(path)));
+    let paths: Vec<PathBuf> = paths.iter().cloned().chain(elsewhere).collect();
+    for (folder, session) in homes(&sessions_with_work(&view)?, Path::new("/"), &paths) {
         let Some(run) = session.run.as_deref() else { continue };
-        if in_folder(paths, &folder).is_empty() {
+        if in_folder(&paths, &folder).is_empty() || found.iter().any(|known| known.session == session.id) {
             continue;
         }
         let Some(run) = view.run(run)?.filter(|run| !run::is_inside(run, variable)) else { continue };
@@ -178,7 +253,7 @@ pub fn overwritten(plan: &Plan) -> Result<Vec<PathBuf>> {
 }
 
 /// Of these paths, those that are in a folder, or that the folder is in.
-pub fn in_folder(paths: &[PathBuf], folder: &Path) -> Vec<PathBuf> {
+fn in_folder(paths: &[PathBuf], folder: &Path) -> Vec<PathBuf> {
     paths.iter().filter(|path| path.starts_with(folder) || folder.starts_with(path)).cloned().collect()
 }
 
@@ -255,6 +330,8 @@ pub fn secure(store: &Store, wanted: Wanted<'_>, paths: &[PathBuf], progress: &d
         message: Some(format!("{message}: what the checkpoint of all leaves out")),
         rules: Rules { defaults: false, listed_only: true, ..Rules::default() },
         listed: Some(left_out),
+        keeps_place: true,
+        of_another_folder: whole.record.is_of_another_folder(),
         ..create::Options::default()
     };
     let rest = create::run(store, &options, progress)?.checkpoint;

@@ -3,7 +3,7 @@
 use std::{
     ffi::OsString,
     fs,
-    os::unix::ffi::OsStringExt,
+    os::unix::{ffi::OsStringExt, fs::MetadataExt},
     path::{Path, PathBuf},
 };
 
@@ -19,6 +19,8 @@ pub struct Mount {
     pub id: u64,
     /// The device, as `major:minor`.
     pub device: String,
+    /// The folder of its filesystem that is mounted: `/`, or another one of a bind mount or a subvolume.
+    pub root: PathBuf,
     /// Where it is mounted.
     pub mountpoint: PathBuf,
     /// Its type.
@@ -61,12 +63,14 @@ fn parse(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|b| *b == b' ');
     let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
     let device = fields.nth(1)?;
-    let mountpoint = fields.nth(1)?;
+    let root = fields.next()?;
+    let mountpoint = fields.next()?;
     let mut fields = fields.skip_while(|field| *field != b"-").skip(1);
     let fs_type = fields.next()?;
     Some(Mount {
         id,
         device: String::from_utf8_lossy(device).into_owned(),
+        root: unescape(root),
         mountpoint: unescape(mountpoint),
         fs_type: String::from_utf8_lossy(fs_type).into_owned(),
         source: fields.next().unwrap_or_default().to_vec(),
@@ -79,6 +83,31 @@ pub fn all() -> Result<Vec<Mount>> {
     let path = Path::new("/proc/self/mountinfo");
     let text = fs::read(path).at("read", path)?;
     Ok(text.split(|b| *b == b'\n').filter_map(parse).collect())
+}
+
+/// The other paths of a folder: those that lead to it through other mounts of its filesystem. None where the kernel does not tell.
+pub fn other_paths(folder: &Path) -> Vec<PathBuf> {
+    let (Ok(mounts), Ok(stat)) = (all(), fs::metadata(folder)) else { return Vec::new() };
+    let around = mounts.iter().filter(|mount| folder.starts_with(&mount.mountpoint));
+    // Of two on the same mountpoint, the later one hides the earlier.
+    let Some(own) = around.max_by_key(|mount| mount.mountpoint.as_os_str().len()) else { return Vec::new() };
+    let Ok(inside) = folder.strip_prefix(&own.mountpoint) else { return Vec::new() };
+    let in_filesystem = own.root.join(inside);
+    let of_same = mounts.iter().filter(|mount| mount.device == own.device && mount.id != own.id);
+    let paths = of_same.filter_map(|mount| Some(joined(&mount.mountpoint, in_filesystem.strip_prefix(&mount.root).ok()?)));
+    // Something else may be mounted over it.
+    let is_same = |path: &PathBuf| {
+        path != folder && fs::metadata(path).is_ok_and(|other| (other.dev(), other.ino()) == (stat.dev(), stat.ino()))
+    };
+    let mut found: Vec<PathBuf> = paths.filter(is_same).collect();
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// A path below a folder, without a slash behind it where that is empty.
+fn joined(folder: &Path, inside: &Path) -> PathBuf {
+    if inside.as_os_str().is_empty() { folder.to_owned() } else { folder.join(inside) }
 }
 
 /// The mounted checkpoints and stores below a folder. None where the kernel does not tell.
@@ -99,7 +128,7 @@ mod tests {
     #[test]
     fn lines_with_optional_fields_and_escapes_are_read() {
         let line = parse(b"36 35 0:98 /mnt1 /a\\040b\\134c ro,noatime master:1 shared:2 - fuse.parhelia parhelia ro").unwrap();
-        assert_eq!(line.mountpoint, Path::new("/a b\\c"));
+        assert_eq!((line.root.as_path(), line.mountpoint.as_path()), (Path::new("/mnt1"), Path::new("/a b\\c")));
         assert_eq!((line.dev(), line.fs_type.as_str()), (Some(rustix::fs::makedev(0, 98)), FS_TYPE));
         assert_eq!(parse(b""), None);
         assert!(all().unwrap().iter().any(|mount| mount.mountpoint == Path::new("/proc") && mount.fs_type == "proc"));

@@ -1,11 +1,14 @@
 //! Which folder a workspace is: known again where it was moved to, and missed where its disk is not mounted.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     fmt, fs,
     os::{
         fd::{AsFd, BorrowedFd},
-        unix::{ffi::OsStrExt, fs::MetadataExt},
+        unix::{
+            ffi::OsStrExt,
+            fs::{DirEntryExt, MetadataExt},
+        },
     },
     path::{Path, PathBuf},
 };
@@ -108,6 +111,33 @@ pub fn known_among<'a, 'p>(sessions: &'a [Session], folders: impl Iterator<Item 
         found.extend(same.map(|(_, session)| (folder.to_owned(), *session)));
     }
     found
+}
+
+/// Those folders below some folders that sessions work in, with the sessions, at whatever path they were recorded. Nothing that is mounted
+/// there is looked into, and no symlink is followed.
+pub fn known_below<'a, 'p>(sessions: &'a [Session], folders: impl Iterator<Item = &'p Path>) -> Vec<(PathBuf, &'a Session)> {
+    let is_folder = |path: &&Path| fs::symlink_metadata(path).is_ok_and(|stat| stat.is_dir());
+    let mut left: Vec<PathBuf> = folders.filter(is_folder).map(Path::to_owned).collect();
+    let inodes: HashSet<u64> = sessions.iter().filter_map(|session| session.workspace.as_ref()?.inode).collect();
+    if inodes.is_empty() || left.is_empty() {
+        return Vec::new();
+    }
+    let mountpoints: HashSet<PathBuf> = mounts::all().into_iter().flatten().map(|mount| mount.mountpoint).collect();
+    let mut candidates = Vec::new();
+    while let Some(folder) = left.pop() {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        for entry in entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+            let path = entry.path();
+            if mountpoints.contains(&path) {
+                continue;
+            }
+            if inodes.contains(&entry.ino()) {
+                candidates.push(path.clone());
+            }
+            left.push(path);
+        }
+    }
+    known_among(sessions, candidates.iter().map(PathBuf::as_path))
 }
 
 /// The comparison of two facts; none where one of them is not known.

@@ -189,6 +189,9 @@ pub struct Record {
 /// Name of the field that an imported checkpoint has.
 pub(crate) const IMPORTED: &str = "imported";
 
+/// Name of the field that a checkpoint has whose folder was not its session's.
+pub(crate) const ANOTHER_FOLDER: &str = "another_folder";
+
 /// The `trigger_detail` of a checkpoint that was made before something was overwritten.
 pub const SAFETY: &str = "safety";
 
@@ -198,9 +201,15 @@ impl Record {
         self.trigger_detail.as_deref() == Some(SAFETY)
     }
 
-    /// Whether `latest` may name it. Nobody means a safety checkpoint who asks for the newest work, nor one of a run that was taken over from.
+    /// Whether `latest` may name it. Nobody means a safety checkpoint who asks for the newest work, nor one of a run that was taken over from,
+    /// nor one of another folder.
     pub fn may_be_latest(&self) -> bool {
-        !self.fenced && !self.is_safety()
+        !self.fenced && !self.is_safety() && !self.is_of_another_folder()
+    }
+
+    /// Whether another folder was captured, which was at the path of its session's workspace, while that was elsewhere.
+    pub fn is_of_another_folder(&self) -> bool {
+        self.extra.get(ANOTHER_FOLDER).is_some_and(|value| value == true)
     }
 
     /// Whether it was made from an archive, of which nobody knows who wrote it.

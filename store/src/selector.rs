@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use crate::{
     error::{Error, Result},
-    fold::{Place, Session},
+    fold::{Place, Run, Session, Status},
     id::Ulid,
     place,
     record::{Checkpoint, Record},
@@ -68,11 +68,26 @@ pub fn sessions_at(view: &View, folder: &Path) -> Result<Vec<Session>> {
     Ok(workspace_at(view, folder)?.map(|(_, sessions)| sessions).unwrap_or_default())
 }
 
+/// The sessions that may have done something in their folders, by id: all but those that are over, of which nothing was captured, and no
+/// program of which ever ran.
+pub fn sessions_with_work(view: &View) -> Result<Vec<Session>> {
+    let mut found = view.sessions()?;
+    let mut void = Vec::new();
+    for session in &found {
+        let is_over = matches!(session.status, Status::Ended | Status::Error);
+        if is_over && session.totals.checkpoints == 0 && session.head.is_none() && !session.runs.is_empty() {
+            let runs = session.runs.iter().map(|id| view.run(id)).collect::<Result<Vec<_>>>()?;
+            void.extend(runs.iter().flatten().all(Run::never_ran).then(|| session.id.clone()));
+        }
+    }
+    found.retain(|session| !void.contains(&session.id));
+    Ok(found)
+}
+
 /// The folder, at `folder` or nearest above it, that sessions work in, and those sessions. A workspace that was moved is known where it is by
 /// now; its recorded path counts as well, whatever is there.
 pub fn workspace_at(view: &View, folder: &Path) -> Result<Option<(PathBuf, Vec<Session>)>> {
-    let mut sessions = view.sessions()?;
-    sessions.retain(|session| !session.is_void());
+    let sessions = sessions_with_work(view)?;
     let recorded = |session: &Session| session.workspace.as_ref().map(Place::folder).filter(|path| folder.starts_with(path));
     let by_path = sessions.iter().filter_map(|session| Some((recorded(session)?, session)));
     let by_folder = place::known_among(&sessions, folder.ancestors());

@@ -3,6 +3,7 @@
 use std::{
     fs,
     io::{BufRead, BufReader, Read},
+    iter,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     time::{Duration, Instant},
@@ -25,6 +26,7 @@ use parhelia_store::{
     omitted::Reason,
     progress::Progress,
     record::{Checkpoint, Part, Rules, Trigger},
+    view::View,
 };
 use serde_json::json;
 
@@ -169,6 +171,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         thorough: args.thorough || args.deep,
         read_all_after_secs: config.capture.read_all_after_secs(),
         keeps_place: standing.is_another(),
+        of_another_folder: standing.is_another(),
         ..Options::default()
     };
     let argv = env::last_argv(&store, &options.session)?;
@@ -227,6 +230,9 @@ fn turn(context: &mut Context, store: &Store, session: &str) -> Result<Option<Tu
     Ok(Some(rollback::shared(store, session, TURN_LIMIT)?))
 }
 
+/// So many names are tried for a session whose own was imported.
+const NAMES_MAX: usize = 100;
+
 /// The run that this process belongs to, by its environment.
 fn own_run(store: &Store) -> Result<Option<Run>> {
     let Some(id) = std::env::var("PARHELIA_RUN_ID").ok().filter(|id| !id.is_empty()) else { return Ok(None) };
@@ -250,7 +256,7 @@ fn session_of(store: &Store, named: Option<String>, run: Option<&Run>, workspace
         }
         let is_moved = |session: &Session| is_here(session) && is_named_after_earlier_folder(session, &session::derived);
         let moved = view.sessions()?.into_iter().find(is_moved);
-        return Ok(moved.map_or_else(|| session::derived(workspace), |session| session.id));
+        return moved.map_or_else(|| named_after(&view, workspace), |session| Ok(session.id));
     };
     if view.session(&name)?.is_some() {
         return Ok(name);
@@ -277,6 +283,21 @@ fn session_of(store: &Store, named: Option<String>, run: Option<&Run>, workspace
         }
         (None, None) => Ok(name),
     }
+}
+
+/// The session that is named after a folder. What was imported under that name is of another machine's folder, and not joined: then it is a name
+/// beside it.
+fn named_after(view: &View, workspace: &Path) -> Result<String> {
+    let derived = session::derived(workspace);
+    let names = iter::once(derived.clone()).chain((2..).map(|n| format!("{derived}-{n}")));
+    for name in names.take(NAMES_MAX) {
+        let is_imported = view.session(&name)?.is_some_and(|session| session.workspace.is_none())
+            && view.head(&name)?.is_some_and(|head| head.record.is_imported());
+        if !is_imported {
+            return Ok(name);
+        }
+    }
+    Err(Failure::Usage(format!("session {derived} was imported; give this folder's checkpoints the name of another session")))
 }
 
 /// Prints the outcome.

@@ -1,7 +1,7 @@
 //! What `restore --in-place` overwrites of a folder that sessions work in: whether it may, and safety checkpoints of it.
 
 use std::{
-    os::unix::ffi::OsStrExt,
+    os::unix::ffi::{OsStrExt, OsStringExt},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -34,21 +34,36 @@ pub struct Overwritten {
 
 /// The live agents in whose folders a plan overwrites something.
 pub fn live_agents(store: &Store, plan: &Plan) -> Result<Vec<LiveAgent>> {
-    Ok(overwrite::live_agents(store, &overwrite::overwritten(plan)?, &variable)?)
+    Ok(overwrite::live_agents(store, &plan.base(), &overwrite::overwritten(plan)?, &variable)?)
 }
 
 /// What a plan overwrites in each of the sessions' folders that it reaches; no paths where it overwrites nothing there.
 pub fn reached(store: &Store, plan: &Plan) -> Result<Vec<Overwritten>> {
     let paths = overwrite::overwritten(plan)?;
     let folders = overwrite::folders(&store.view(), &plan.base(), &paths)?;
-    let found = folders.into_iter().map(|folder| Overwritten { paths: overwrite::in_folder(&paths, &folder.path), folder });
+    let found = folders.into_iter().map(|folder| Overwritten { paths: folder.paths(&paths), folder });
     Ok(found.collect())
 }
 
+/// The folders below a plan's target that it would change and in which other sessions work, as paths from the target. They are kept as they are,
+/// which is said.
+pub fn kept(store: &Store, plan: &Plan, restored: &Checkpoint, progress: &dyn Progress) -> Result<Vec<Vec<u8>>> {
+    if plan.base() != plan.target() {
+        return Ok(Vec::new());
+    }
+    let others = overwrite::others_below(&store.view(), &plan.base(), &overwrite::overwritten(plan)?, restored)?;
+    for (path, session) in &others {
+        let path = human::path(path.as_os_str().as_bytes());
+        progress
+            .notice(&format!("{path}: session {session} works there; it is kept as it is (--other-folder changes it as well)"));
+    }
+    Ok(others.into_iter().map(|(path, _)| path.into_os_string().into_vec()).collect())
+}
+
 /// Sentences about folders in which something is overwritten and that are not those that their sessions were last seen in.
-pub fn standings(reached: &[Overwritten]) -> Vec<String> {
+pub fn standings(reached: &[Overwritten], restored: &Checkpoint) -> Vec<String> {
     let changed = reached.iter().filter(|found| !found.paths.is_empty());
-    changed.filter_map(|found| found.folder.standing().map(|(text, _)| text)).collect()
+    changed.filter_map(|found| found.folder.standing(restored).map(|(text, _)| text)).collect()
 }
 
 /// Fails where a session's folder, or something in it, would be overwritten by what is neither of a checkpoint of that folder, nor was captured
@@ -62,7 +77,7 @@ pub fn refuse_another(
 ) -> Result<()> {
     let target = plan.target();
     for found in reached.iter().filter(|found| !found.paths.is_empty()) {
-        if let Some((text, true)) = found.folder.standing() {
+        if let Some((text, true)) = found.folder.standing(restored) {
             return Err(Failure::Usage(format!(
                 "{text}. There, {} would be overwritten or removed; give --other-folder to restore {} there all the same",
                 human::count(found.paths.len() as u64, "entry"),
@@ -76,7 +91,8 @@ pub fn refuse_another(
     let is_another = |found: &&Overwritten| (is_relative || !found.paths.is_empty()) && !found.folder.is_of(restored);
     let Some(found) = reached.iter().find(is_another) else { return Ok(()) };
     let (id, record, own) = (restored.id(), &restored.record, found.session(restored));
-    let inside = target.strip_prefix(&found.folder.path).unwrap_or(Path::new("")).as_os_str().as_bytes();
+    let own_target = found.folder.own_path(&target);
+    let inside = own_target.strip_prefix(&found.folder.path).unwrap_or(Path::new("")).as_os_str().as_bytes();
     let place = match inside.is_empty() {
         true => format!("{} is", found.folder.shown()),
         false => format!("{} is in", human::path(target.as_os_str().as_bytes())),

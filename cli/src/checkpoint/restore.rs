@@ -98,7 +98,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     if args.in_place && subpath.is_empty() && is_relative(&place.checkpoint) {
         ensure_whole(&place.checkpoint, &checkpoint, to)?;
     }
-    let options = Options {
+    let mut options = Options {
         subpath,
         preserve_special: args.preserve_special,
         in_place: args.in_place,
@@ -115,8 +115,15 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         let restored = (&checkpoint, &*options.subpath);
         overwrite::refuse_another(&store, &reached, &plan, restored, is_relative(&place.checkpoint))?;
     }
+    if args.in_place && !args.other_folder {
+        options.spare = overwrite::kept(&store, &plan, &checkpoint, &progress)?;
+        if !options.spare.is_empty() {
+            plan = restore::plan(&store, &checkpoint, &options, &progress)?;
+            reached = overwrite::reached(&store, &plan)?;
+        }
+    }
     let live = if args.in_place { overwrite::live_agents(&store, &plan)? } else { Vec::new() };
-    for text in overwrite::standings(&reached) {
+    for text in overwrite::standings(&reached, &checkpoint) {
         progress.notice(&text);
     }
     let unsecured = if args.in_place { overwrite::unsecured(&plan, &reached, args.no_safety)? } else { Unsecured::default() };

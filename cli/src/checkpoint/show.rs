@@ -84,7 +84,8 @@ fn facts(checkpoint: &Checkpoint) -> Vec<(&'static str, String)> {
     if let Some(parent) = record.parent {
         facts.push(("Parent", parent.to_string()));
     }
-    facts.push(("Workspace", workspace.path.clone()));
+    let another = if record.is_of_another_folder() { ", another folder than the session's" } else { "" };
+    facts.push(("Workspace", format!("{}{another}", workspace.path)));
     let (files, folders) = (human::count(workspace.files, "file"), human::count(workspace.folders, "folder"));
     facts.push(("Size", format!("{} in {files}, {folders}", human::size(workspace.bytes))));
     if let Some(run) = &record.run {

@@ -11,6 +11,7 @@ use parhelia_store::{
     Store,
     fold::{Place, Session},
     place::known_among,
+    selector::sessions_with_work,
 };
 use serde_json::json;
 
@@ -79,16 +80,21 @@ fn found(session: &Session) -> Result<PathBuf> {
 /// Whether a session was named after a folder that its workspace was before it was moved.
 pub fn is_named_after_earlier_folder(session: &Session, derived: &dyn Fn(&Path) -> String) -> bool {
     let folder = |path: String| Place { path, ..Place::default() }.folder();
-    resume::moved_from(session).into_iter().any(|path| derived(&folder(path)) == session.id)
+    let is_it = |name: String| match session.id.strip_prefix(&name) {
+        // Beside one that was imported.
+        Some(rest) => rest.is_empty() || rest.strip_prefix('-').is_some_and(|number| number.parse::<u32>().is_ok()),
+        None => false,
+    };
+    resume::moved_from(session).into_iter().any(|path| is_it(derived(&folder(path))))
 }
 
 /// What to do where a folder that gets a new session is another one's, moved.
 pub fn moved_here(store: &Store, workspace: &Path) -> Result<Option<String>> {
-    let sessions = store.view().sessions()?;
+    let sessions = sessions_with_work(&store.view())?;
     let earlier = known_among(&sessions, std::iter::once(workspace))
         .into_iter()
         .map(|(_, session)| session)
-        .filter(|session| !session.is_void() && session.workspace.as_ref().is_some_and(|place| place.folder() != workspace));
+        .filter(|session| session.workspace.as_ref().is_some_and(|place| place.folder() != workspace));
     Ok(earlier.max_by_key(|session| session.changed_sequence).map(|session| {
         let bytes = workspace.as_os_str().as_bytes();
         let (id, folder, word) = (&session.id, human::path(bytes), human::shell(bytes));

@@ -400,9 +400,14 @@ pub(super) fn meant(session: &Session, text: &str) -> String {
     if is_relative(text) { format!("{}@{text}", session.id) } else { text.to_owned() }
 }
 
-/// Says how much may be missing, where the checkpoint is not of just now.
+/// Says how much may be missing, where the checkpoint is not of just now; of one that was chosen, that it is of another folder.
 pub(super) fn old(choice: &Choice, is_chosen: bool) -> Option<String> {
-    let checkpoint = choice.checkpoint.as_ref().filter(|_| !is_chosen)?;
+    let checkpoint = choice.checkpoint.as_ref()?;
+    if is_chosen {
+        let text =
+            || format!("checkpoint {} was made of another folder, which was in the place of the session's", checkpoint.id());
+        return checkpoint.record.is_of_another_folder().then(text);
+    }
     let (made, now) = (checkpoint.record.created_at, Timestamp::now());
     let is_old = now.duration_since(made).as_secs() >= OLD_SECONDS;
     is_old.then(|| format!("checkpoint {} was made {}", checkpoint.id(), human::ago(made, now)))

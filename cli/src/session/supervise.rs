@@ -26,7 +26,7 @@ use parhelia_session::{
 };
 use parhelia_store::{
     Store,
-    fold::{Goal, Status, Tmux},
+    fold::{Goal, NOT_STARTED, Status, Tmux},
     record::Trigger,
 };
 use rustix::{
@@ -114,7 +114,7 @@ pub fn or_ended<T>(store: &Store, current: &Current, started: Result<T>) -> Resu
     started.inspect_err(|failure| {
         let run = store.refresh().and_then(|view| view.run(&current.run)).ok().flatten();
         if run.is_some_and(|run| run.is_open() && run.pid.is_none()) {
-            let reason = format!("could not be started: {failure}");
+            let reason = format!("{NOT_STARTED}: {failure}");
             note(run::end(store, current, &reason, (Status::Error, None), actor()), "the run's end was not recorded");
         }
     })

@@ -88,6 +88,9 @@ fn passed_over(store: &Store, checkpoint: &Checkpoint, gone_to: &HashSet<Ulid>) 
         () if is_safety(checkpoint) && !gone_to.contains(&checkpoint.record.id) => {
             Ok(Some("was made before something was overwritten".to_owned()))
         }
+        () if checkpoint.record.is_of_another_folder() && !gone_to.contains(&checkpoint.record.id) => {
+            Ok(Some("was made of another folder, which was in the place of the session's".to_owned()))
+        }
         () => rejected(store, checkpoint.record.id),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{
     ffi::OsString,
+    iter,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     time::Duration,
@@ -11,6 +12,7 @@ use parhelia_store::{
     Store, check,
     fold::{Place, Run, Session, Status},
     name,
+    place::known_below,
     progress::Progress,
     record::Checkpoint,
 };
@@ -133,16 +135,18 @@ pub(super) fn hex(paths: impl Iterator<Item = Vec<u8>>) -> impl Iterator<Item = 
     paths.map(|path| path.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// What other sessions that have not ended work in, below a workspace: paths from it, and the sessions.
+/// What other sessions that have not ended work in, below a workspace, moved there or not: paths from it, and the sessions.
 pub(super) fn sessions_below(store: &Store, workspace: &Path, session: &str) -> Result<Vec<(Vec<u8>, String)>> {
-    let mut found = Vec::new();
-    for other in store.view().sessions()?.into_iter().filter(|other| other.id != session && other.status != Status::Ended) {
-        let Some(place) = other.workspace.as_ref().map(Place::folder).filter(|place| place.is_dir()) else { continue };
-        let place = canonical(&place);
-        if let Ok(below) = place.strip_prefix(workspace)
-            && !below.as_os_str().is_empty()
-        {
-            found.push((below.as_os_str().as_bytes().to_vec(), other.id));
+    let mut others = store.view().sessions()?;
+    others.retain(|other| other.id != session && other.status != Status::Ended);
+    let recorded = |other: &Session| other.workspace.as_ref().map(Place::folder).filter(|place| place.is_dir());
+    let recorded = others.iter().filter_map(|other| Some((canonical(&recorded(other)?), other)));
+    let mut found: Vec<(Vec<u8>, String)> = Vec::new();
+    for (place, other) in recorded.chain(known_below(&others, iter::once(workspace))) {
+        let Ok(below) = place.strip_prefix(workspace) else { continue };
+        let below = (below.as_os_str().as_bytes().to_vec(), other.id.clone());
+        if !below.0.is_empty() && !found.contains(&below) {
+            found.push(below);
         }
     }
     Ok(found)

@@ -169,6 +169,7 @@ pub fn make(store: &Store, wanted: &Wanted<'_>, progress: &dyn Progress) -> Resu
         skip_if_unchanged: wanted.skip_if_unchanged,
         read_all_after_secs: wanted.config.capture.read_all_after_secs(),
         keeps_place: standing.is_another() || (is_safety && is_elsewhere),
+        of_another_folder: standing.is_another(),
         ..Options::default()
     };
     let git = git::Environment::new(wanted.variable, wanted.workspace, &store.layout().cache());

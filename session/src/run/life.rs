@@ -1,11 +1,12 @@
 //! Whether a run lives.
 
-use std::{ffi::OsString, path::Path};
+use std::{ffi::OsString, iter, path::Path};
 
 use jiff::Timestamp;
 use parhelia_store::{
     Store,
     fold::{Run, Session, Tmux},
+    place::{known_among, known_below},
 };
 
 use super::lease;
@@ -179,20 +180,28 @@ pub fn tmux_of(store: &Store, session: &Session) -> Result<Option<Tmux>> {
 /// Sessions other than `but` with a live run in a workspace, or in one that lies in it or around it.
 pub fn live_in(store: &Store, workspace: &Path, but: &str) -> Result<Vec<(Session, Run)>> {
     let view = store.refresh()?;
-    let (workspace, mut found) = (&canonical(workspace), Vec::new());
-    for session in view.sessions()?.into_iter().filter(|session| session.id != but) {
-        let Some(place) = &session.workspace else { continue };
-        let other = canonical(&place.folder());
-        if !(other.starts_with(workspace) || workspace.starts_with(&other)) {
-            continue;
-        }
+    let mut live = Vec::new();
+    for session in view.sessions()?.into_iter().filter(|session| session.id != but && session.workspace.is_some()) {
         if let Some(run) = session.run.as_deref().map(|id| view.run(id)).transpose()?.flatten()
             && life(&run).is_alive()
         {
-            found.push((session, run));
+            live.push((session, run));
         }
     }
-    Ok(found)
+    let workspace = &canonical(workspace);
+    let is_recorded = |session: &Session| {
+        let other = session.workspace.as_ref().map(|place| canonical(&place.folder()));
+        other.is_some_and(|other| other.starts_with(workspace) || workspace.starts_with(&other))
+    };
+    // One that was moved is known by its folder.
+    let others: Vec<Session> = live.iter().map(|(session, _)| session).filter(|session| !is_recorded(session)).cloned().collect();
+    let mut apart = others.iter().map(|session| session.id.as_str()).collect::<Vec<_>>();
+    let known = known_among(&others, workspace.ancestors()).into_iter().chain(known_below(&others, iter::once(&**workspace)));
+    for (_, session) in known {
+        apart.retain(|id| *id != session.id);
+    }
+    live.retain(|(session, _)| !apart.contains(&session.id.as_str()));
+    Ok(live)
 }
 
 #[cfg(test)]

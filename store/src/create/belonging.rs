@@ -53,6 +53,10 @@ impl Belonging {
     /// What has to be recorded of the session together with a checkpoint: that it exists, or that its workspace is elsewhere by now.
     pub fn events(&self, view: &View, record: &Record) -> Result<Vec<NewEvent>> {
         let session = view.session(&record.session)?;
+        // Somebody may have begun to work in a folder under this name since it was chosen.
+        if let Some(place) = session.as_ref().and_then(|session| session.workspace.as_ref()).filter(|_| self.place.is_none()) {
+            return Err(works_in(&record.session, place));
+        }
         let (kind, known) = match &session {
             None => (kind::SESSION_CREATED, None),
             Some(session) => (kind::SESSION_CHANGED, session.workspace.as_ref()),
@@ -67,6 +71,14 @@ impl Belonging {
             None => event,
         }])
     }
+}
+
+/// Why nothing is imported into a session.
+pub fn works_in(session: &str, place: &Place) -> Error {
+    Error::Invalid(format!(
+        "session {session} works in {}, and what is imported would be its latest checkpoint; --session gives another name",
+        place.path
+    ))
 }
 
 fn is_empty(place: &Place) -> bool {

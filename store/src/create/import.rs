@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use super::{
     Captured, Outcome, abandon,
-    belonging::Belonging,
+    belonging::{Belonging, works_in},
     commit,
     content::{Earlier, Failure, Reader as ContentReader},
     count_omissions, list_omissions, new_id, orphans,
@@ -62,11 +62,7 @@ pub fn import(store: &Store, archive: &mut Reader<'_>, options: &ImportOptions, 
     let mut pin = Pin::take(&store.layout().pins(), true, "import")?;
     let view = store.refresh()?;
     if let Some(session) = options.session.as_deref().map(|name| worked_in(&view, name)).transpose()?.flatten() {
-        let place = session.workspace.map_or_else(String::new, |place| place.path);
-        return Err(Error::Invalid(format!(
-            "session {} works in {place}, and what is imported would be its latest checkpoint; --session gives another name",
-            session.id
-        )));
+        return Err(works_in(&session.id, &session.workspace.unwrap_or_default()));
     }
     let adopted = orphans::adopt(store, pin.op, progress)?;
     progress.phase(Phase::Archive, None, None);

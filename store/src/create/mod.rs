@@ -52,7 +52,7 @@ use crate::{
     omitted::{self, Listed, OMISSIONS_FILE, Omission, Reason},
     pin::Pin,
     progress::{Phase, Progress},
-    record::{Checkpoint, Omitted, Part, RECORD_SCHEMA, Record, Rules, Trigger, Workspace},
+    record::{ANOTHER_FOLDER, Checkpoint, Omitted, Part, RECORD_SCHEMA, Record, Rules, Trigger, Workspace},
     restore,
     statcache::{self, StatCache, Trust},
     store::Store,
@@ -96,6 +96,8 @@ pub struct Options {
     pub read_all_after_secs: Option<u64>,
     /// Leave the session's recorded folder as it is: what is captured at its path is another one.
     pub keeps_place: bool,
+    /// Record that the captured folder is another one than the session's.
+    pub of_another_folder: bool,
     /// How many threads walk, read and compress; 0 for one per processor.
     pub threads: usize,
 }
@@ -538,7 +540,7 @@ fn new_record(
         git: captured.git,
         environment: captured.environment,
         usage: captured.usage,
-        extra: Default::default(),
+        extra: options.of_another_folder.then(|| (ANOTHER_FOLDER.to_owned(), true.into())).into_iter().collect(),
     }
 }
 

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 pub(crate) use apply::Unfit;
 pub use marks::{Annotation, Approval, ApprovalStatus, Deletion, Issue, Marks, Verification, VerifyLevel};
-pub use run::{Lease, Run, Tmux};
+pub use run::{Lease, NOT_STARTED, Run, Tmux};
 use serde::{Serialize, de::DeserializeOwned};
 pub use session::{Conversation, Goal, Place, Session, Status, Totals};
 use ulid::Ulid;

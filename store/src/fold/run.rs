@@ -79,6 +79,9 @@ pub struct Run {
     pub extra: Map<String, Value>,
 }
 
+/// What the exit reason of a run begins with whose program never ran.
+pub const NOT_STARTED: &str = "could not be started";
+
 /// Fields that no event sets by naming them.
 pub(super) const FIXED: [&str; 5] = ["id", "session", "epoch", "started_at", "ended_at"];
 
@@ -104,6 +107,11 @@ impl Run {
             exit_reason: None,
             extra: Map::new(),
         }
+    }
+
+    /// True if it is known that its program never ran. That no process was recorded does not tell: on a full disk none is.
+    pub fn never_ran(&self) -> bool {
+        self.pid.is_none() && self.exit_reason.as_ref().is_some_and(|reason| reason.starts_with(NOT_STARTED))
     }
 
     /// Whether nothing has said that it is over.

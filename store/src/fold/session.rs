@@ -224,11 +224,6 @@ impl Session {
         }
     }
 
-    /// True if it is over and nothing of it was ever captured, as where its program could not be started. It says nothing of its folder.
-    pub fn is_void(&self) -> bool {
-        self.totals.checkpoints == 0 && self.head.is_none() && matches!(self.status, Status::Ended | Status::Error)
-    }
-
     /// What was asked for last.
     pub fn goal(&self) -> Goal {
         self.wanted.or(Goal::of(self.status)).unwrap_or(Goal::Running)
