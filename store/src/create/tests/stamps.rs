@@ -75,8 +75,11 @@ fn a_file_that_somebody_writes_to_is_read_again() {
     f.create();
     assert_eq!(f.create().files_read, 1);
     drop(log);
-    f.create();
-    assert_eq!(f.create().files_read, 0);
+    // A process that another test has just begun to start may have it open for a moment.
+    let limit = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while f.create().files_read != 0 {
+        assert!(std::time::Instant::now() < limit, "it is read again and again");
+    }
 }
 
 #[test]
