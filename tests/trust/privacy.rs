@@ -29,7 +29,7 @@ fn no_byte_of_a_store_is_ever_readable_by_others() {
     run(0, &["import", &archive]);
     run(0, &["checkpoint", "restore", "latest", "--to", &s.path("out").to_string_lossy()]);
     run(0, &["checkpoint", "diff", "latest", "--workspace", &work]);
-    run(0, &["checkpoint", "delete", "s@latest", "s@latest~2"]);
+    run(0, &["checkpoint", "delete", "s@latest", "s-imported@latest"]);
     run(0, &["gc"]);
     run(0, &["check", "--rebuild-index"]);
     run(0, &["check", "--repair"]);
@@ -193,8 +193,10 @@ fn a_rollback_to_an_imported_checkpoint_brings_no_privileges() {
     let (_, id) = session_with_special(&s);
     let archive = s.path("a.tar.zst").to_string_lossy().into_owned();
     s.expect(0, &["export", &id, "-o", &archive, "--quiet"]);
-    let imported = s.summary(&["import", &archive])["id"].as_str().unwrap().to_owned();
+    let imported = s.summary(&["import", &archive, "--session", "joined"])["id"].as_str().unwrap().to_owned();
     let work = s.path("work");
+    // Whoever names that session goes on behind what was imported.
+    s.create("joined", &work);
     spoil(&work);
     let said = s.expect(0, &["checkpoint", "rollback", &imported, "--yes"]);
     assert!(said.contains("imported") && said.contains("null") && said.contains(CAPABILITY), "{said}");

@@ -131,7 +131,7 @@ impl Watch<'_> {
     }
 
     fn shown(&self, what: &str) -> String {
-        let screen = self.pane.server.screen(self.pane.id).unwrap_or_default();
+        let screen = self.pane.server.last_screen(self.pane.id).unwrap_or_default();
         // tmux says itself that a pane is dead.
         let lines: Vec<&str> = lines_of(&screen).filter(|line| !line.starts_with("Pane is dead")).collect();
         match lines.as_slice() {
