@@ -70,7 +70,7 @@ pub enum Failure {
     /// The command line makes no sense.
     #[error("{0}")]
     Usage(String),
-    /// What was asked for is not there.
+    /// Something that was asked for is not there.
     #[error("{0}")]
     NotFound(String),
     /// It could not be printed.
@@ -88,7 +88,7 @@ pub enum Failure {
     },
 }
 
-/// What is being done where a workspace that was named is not there, for [`Failure::File`].
+/// The action that fails where a workspace that was named is not there, for [`Failure::File`].
 pub const OPEN_WORKSPACE: &str = "open the workspace";
 
 /// Results of verbs.

@@ -16,7 +16,7 @@ pub struct Output {
     quiet: bool,
     colours: bool,
     terminal: bool,
-    /// What the verb has done, each "checkpoint X is made", and was not told on standard error.
+    /// The verb's deeds so far, each "checkpoint X is made", that were not told on standard error.
     deeds: Vec<String>,
     /// Why the report of a deed could not be written.
     unreported: Option<String>,

@@ -1,4 +1,4 @@
-//! What verbs tell is so: counts, names, and what to do next.
+//! Counts, names and next steps that verbs tell are so.
 
 #![allow(clippy::unwrap_used)]
 

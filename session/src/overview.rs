@@ -71,7 +71,7 @@ pub struct Saved {
 pub struct Unsupervised {
     /// Its process.
     pub process: i32,
-    /// Whether it is an agent that may run hooks: these make checkpoints at its events alone.
+    /// True if it is an agent that may run hooks: these make checkpoints at its events alone.
     pub has_hooks: bool,
 }
 

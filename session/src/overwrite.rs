@@ -44,7 +44,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Whether a checkpoint is one of this folder: by its session, or by the path that was captured here. One of another folder that was in
+    /// True if a checkpoint is one of this folder: by its session, or by the path that was captured here. One of another folder that was in
     /// the place of its session's is of that one, while that is there.
     pub fn is_of(&self, checkpoint: &Checkpoint) -> bool {
         let record = &checkpoint.record;
@@ -55,7 +55,7 @@ impl Folder {
         own.is_some() || self.was_captured_as(checkpoint)
     }
 
-    /// Whether it was captured at this path. The paths of another machine say nothing.
+    /// True if it was captured at this path. The paths of another machine say nothing.
     fn was_captured_as(&self, checkpoint: &Checkpoint) -> bool {
         !checkpoint.record.is_imported() && name::as_path(&name::parse(&checkpoint.record.workspace.path)) == self.path
     }
@@ -80,7 +80,7 @@ impl Folder {
         self.sessions.iter().max_by_key(rank)
     }
 
-    /// What there is to say where the session of the checkpoint that is restored, or none of the sessions, works in it any more, and another
+    /// A sentence for where the session of the checkpoint that is restored, or none of the sessions, works in it any more, and another
     /// folder has taken the place of theirs; with true, it is not known that theirs is gone for good.
     pub fn standing(&self, restored: &Checkpoint) -> Option<(String, bool)> {
         let own = self.sessions.iter().find(|session| session.id == restored.record.session);

@@ -122,13 +122,13 @@ pub enum Error {
     /// No checkpoint matches.
     #[error("no checkpoint matches '{selector}'; `parhelia checkpoint list` shows what there is")]
     NoCheckpoint {
-        /// What was asked for.
+        /// The thing that was asked for.
         selector: String,
     },
     /// More than one checkpoint matches.
     #[error("'{selector}' matches {} checkpoints: {}; give more characters", candidates.len(), candidates.join(", "))]
     Ambiguous {
-        /// What was asked for.
+        /// The thing that was asked for.
         selector: String,
         /// The ids that match.
         candidates: Vec<String>,
@@ -162,13 +162,13 @@ pub enum Error {
     /// No session has this id or name.
     #[error("no session '{session}'; `parhelia session list` shows what there is")]
     NoSession {
-        /// What was asked for.
+        /// The thing that was asked for.
         session: String,
     },
     /// More than one session has this name.
     #[error("'{session}' is the name of {} sessions: {}; give an id", candidates.len(), candidates.join(", "))]
     AmbiguousSession {
-        /// What was asked for.
+        /// The thing that was asked for.
         session: String,
         /// The ids of those that have it.
         candidates: Vec<String>,
@@ -176,7 +176,7 @@ pub enum Error {
     /// No run has this id.
     #[error("no run '{run}'; `parhelia log` shows what was recorded")]
     NoRun {
-        /// What was asked for.
+        /// The thing that was asked for.
         run: String,
     },
     /// A newer run has taken over the session.

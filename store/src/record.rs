@@ -201,13 +201,13 @@ impl Record {
         self.trigger_detail.as_deref() == Some(SAFETY)
     }
 
-    /// Whether `latest` may name it. Nobody means a safety checkpoint who asks for the newest work, nor one of a run that was taken over from,
+    /// True if `latest` may name it. Nobody means a safety checkpoint who asks for the newest work, nor one of a run that was taken over from,
     /// nor one of another folder.
     pub fn may_be_latest(&self) -> bool {
         !self.fenced && !self.is_safety() && !self.is_of_another_folder()
     }
 
-    /// Whether another folder was captured, which was at the path of its session's workspace, while that was elsewhere.
+    /// True if another folder was captured, which was at the path of its session's workspace, while that was elsewhere.
     pub fn is_of_another_folder(&self) -> bool {
         self.extra.get(ANOTHER_FOLDER).is_some_and(|value| value == true)
     }

@@ -185,7 +185,7 @@ fn header(end: u64) -> [u8; HEADER_BYTES] {
     out
 }
 
-/// Where the trailer begins, by the header.
+/// The trailer's offset, by the header.
 fn end_of(file: &File) -> Option<u64> {
     let mut found = [0; HEADER_BYTES];
     file.read_exact_at(&mut found, 0).ok()?;

@@ -104,7 +104,7 @@ pub fn mount_id(folder: BorrowedFd<'_>, name: &[u8]) -> Option<u64> {
     (found.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(found.stx_mnt_id)
 }
 
-/// Whether an open folder is what something is mounted on; false before Linux 5.8, which does not tell.
+/// True if an open folder is the root of a mount; false before Linux 5.8, which does not tell.
 pub fn is_mount_root(folder: BorrowedFd<'_>) -> bool {
     rustix::fs::statx(folder, "", AtFlags::EMPTY_PATH, StatxFlags::empty())
         .is_ok_and(|found| found.stx_attributes.contains(rustix::fs::StatxAttributes::MOUNT_ROOT))

@@ -1,4 +1,4 @@
-//! What a rollback says, and that it does that.
+//! A rollback does what it says.
 
 use std::{fs, process::Command};
 

@@ -109,15 +109,15 @@ pub fn refuse_another(
     )))
 }
 
-/// What a restore overwrites or removes that no safety checkpoint holds.
+/// Entries that a restore overwrites or removes and that no safety checkpoint holds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unsecured {
-    /// How many entries; a folder that goes as a whole is one.
+    /// Their number; a folder that goes as a whole is one.
     pub entries: usize,
     is_all: bool,
 }
 
-/// What a plan overwrites outside of the folders that sessions work in, or everywhere where no safety checkpoint is wanted.
+/// Entries that a plan overwrites outside of the folders that sessions work in, or everywhere where no safety checkpoint is wanted.
 pub fn unsecured(plan: &Plan, reached: &[Overwritten], no_safety: bool) -> Result<Unsecured> {
     let paths = overwrite::overwritten(plan)?;
     let is_secured = |path: &&PathBuf| !no_safety && reached.iter().any(|found| path.starts_with(&found.folder.path));
@@ -261,7 +261,7 @@ impl Safety {
         }
     }
 
-    /// What was made, for when no report can be printed.
+    /// The deed, for when no report can be printed.
     pub fn made(&self) -> String {
         format!("safety checkpoint {} of {} is made", self.id, human::path(self.folder.as_os_str().as_bytes()))
     }

@@ -150,12 +150,12 @@ fn last_rolled_back(store: &Store) -> Result<Session> {
 pub enum Rolled {
     /// It was done.
     Done {
-        /// Whether something was left as it is that could not be read.
+        /// True if something was left as it is that could not be read.
         spares: bool,
     },
     /// It was only shown.
     Shown {
-        /// Whether something would be left as it is that cannot be read.
+        /// True if something would be left as it is that cannot be read.
         spares: bool,
     },
     /// The user did not want it.
@@ -265,7 +265,7 @@ pub fn roll_in_turn(
 /// Changes with their paths.
 type Changes = Vec<(Change, Vec<u8>)>;
 
-/// What would be changed, and what would be left as it is for want of reading it.
+/// The changes that would be made, and the paths that would be left as they are for want of reading them.
 fn changes(context: &Context, store: &Store, look: &Look, wanted: &Wanted<'_>) -> Result<(Changes, Vec<Vec<u8>>)> {
     let progress = context.progress();
     let (plan, omitted) = rollback::foresee(store, look, wanted, &progress)?;

@@ -109,7 +109,7 @@ pub fn failing_text(session: &str, failing: &Failing) -> String {
     format!("session {session}: {} failed since {since}: {}", human::count(failing.count, "checkpoint"), failing.reason)
 }
 
-/// What is missing where a session lives without its supervisor, and what to do.
+/// A sentence about a session that lives without its supervisor, and the next step.
 pub fn unsupervised_text(session: &Session, found: &Unsupervised) -> String {
     let (id, process) = (&session.id, found.process);
     let made = match found.has_hooks {

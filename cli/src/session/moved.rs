@@ -88,7 +88,7 @@ pub fn is_named_after_earlier_folder(session: &Session, derived: &dyn Fn(&Path) 
     resume::moved_from(session).into_iter().any(|path| is_it(derived(&folder(path))))
 }
 
-/// What to do where a folder that gets a new session is another one's, moved.
+/// A hint where a folder that gets a new session is another one's, moved.
 pub fn moved_here(store: &Store, workspace: &Path) -> Result<Option<String>> {
     let sessions = sessions_with_work(&store.view())?;
     let earlier = known_among(&sessions, std::iter::once(workspace))

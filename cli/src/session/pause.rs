@@ -129,7 +129,7 @@ pub fn end(context: &mut Context, args: &EndArgs) -> Result<Code> {
     Ok(code)
 }
 
-/// What a checkpoint lacks, which is said as well.
+/// Parts that a checkpoint lacks, which are said as well.
 fn last_checkpoint(made: &Made) -> (Code, Vec<String>) {
     let id = made.outcome.checkpoint.id();
     if made.is_damaged() {

@@ -57,7 +57,7 @@ const CHANGES_MAX: usize = 10_000;
 /// The plan of a rollback: the checkpoint's files in place, and what is spared left alone. Git's own folders are left alone as well, with
 /// repositories that the checkpoint does not have; one that is gone comes back.
 ///
-/// What was changed at the time `since` or later is left as well: no safety checkpoint has it.
+/// Changes of the time `since` or later are left as well: no safety checkpoint has them.
 pub fn plan(
     store: &Store,
     target: &Checkpoint,
@@ -72,7 +72,7 @@ pub fn plan(
 }
 
 /// The plan as [`execute`] makes it, behind a look at the workspace in place of a safety checkpoint: what that would leave out is spared.
-/// What would stand in the way fails here as well. With it comes what a safety checkpoint would leave out.
+/// Obstacles to the rollback fail here as well. With the plan comes what a safety checkpoint would leave out.
 pub fn foresee(store: &Store, look: &Look, wanted: &Wanted<'_>, progress: &dyn Progress) -> Result<(Plan, Vec<Omission>)> {
     let mut omitted = Vec::new();
     if look.workspace.is_dir() {

@@ -135,7 +135,7 @@ pub(super) fn hex(paths: impl Iterator<Item = Vec<u8>>) -> impl Iterator<Item = 
     paths.map(|path| path.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// What other sessions that have not ended work in, below a workspace, moved there or not: paths from it, and the sessions.
+/// Folders below a workspace in which other sessions work that have not ended, moved there or not: paths from it, and the sessions.
 pub(super) fn sessions_below(store: &Store, workspace: &Path, session: &str) -> Result<Vec<(Vec<u8>, String)>> {
     let mut others = store.view().sessions()?;
     others.retain(|other| other.id != session && other.status != Status::Ended);

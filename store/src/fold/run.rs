@@ -79,7 +79,7 @@ pub struct Run {
     pub extra: Map<String, Value>,
 }
 
-/// What the exit reason of a run begins with whose program never ran.
+/// The beginning of the exit reason of a run whose program never ran.
 pub const NOT_STARTED: &str = "could not be started";
 
 /// Fields that no event sets by naming them.

@@ -1,4 +1,4 @@
-//! What somebody has changed since a safety checkpoint began is neither replaced nor removed: no checkpoint has it.
+//! Changes that somebody makes after a safety checkpoint was begun are neither replaced nor removed: no checkpoint has them.
 //!
 //! A change shows in the inode's ctime, which no program sets. The restore changes that itself where it adds or removes a name of a file
 //! that has several; those files are remembered. Between the look and the change a moment remains. On filesystems that another
@@ -16,7 +16,7 @@ use crate::{filesystem::Filesystems, sys::Stat, tree::Time};
 /// Why an entry is left as it is.
 pub const CHANGED: &str = "it was changed after the safety checkpoint was begun, and is left as it is";
 
-/// What may be replaced and removed, as far as that goes by time. Clones are one.
+/// The limit, by time, on what may be replaced and removed. Clones are one.
 #[derive(Clone, Debug)]
 pub struct Guard(Arc<Inner>);
 
@@ -41,7 +41,7 @@ impl Guard {
         Guard(Arc::new(Inner { since, filesystems, own, left }))
     }
 
-    /// Whether an entry of an open folder is as it was, or is a folder: those go by what is in them.
+    /// True if an entry of an open folder is as it was, or is a folder: those go by what is in them.
     pub fn allows(&self, folder: BorrowedFd<'_>, stat: &Stat) -> bool {
         stat.is_folder()
             || stat.ctime < self.0.since

@@ -257,7 +257,7 @@ impl Run<'_> {
         self.add_skipped(folder, name, "something else has taken its name meanwhile".to_owned(), Why::Taken);
     }
 
-    /// Whether the entry that has a name may be replaced; if not, that is noted.
+    /// True if the entry that has a name may be replaced; if not, that is noted.
     pub fn may_replace_now(&self, folder: u32, index: u32, fd: BorrowedFd<'_>, name: &[u8]) -> bool {
         let Some(guard) = self.plan.spared.guard() else { return true };
         let Ok(stat) = sys::stat_at(fd, name) else { return true };

@@ -81,7 +81,7 @@ pub struct Spared {
     pins: Option<PathBuf>,
     /// What no checkpoint takes in, and the target's path.
     secrets: Option<(Secrets, PathBuf)>,
-    /// What was changed lately.
+    /// The limit on what was changed lately.
     guard: Option<Guard>,
 }
 
@@ -138,7 +138,7 @@ impl Spared {
         Spared { guard: since.map(Guard::new), ..self }
     }
 
-    /// What holds back changes that no checkpoint has.
+    /// The guard that holds back changes which no checkpoint has.
     pub fn guard(&self) -> Option<&Guard> {
         self.guard.as_ref()
     }

@@ -1,4 +1,4 @@
-//! What the stat cache knows of one folder, as bytes: whole, in parts, or as a patch of what was known before.
+//! A folder's section of the stat cache, as bytes: whole, in parts, or as a patch of what was known before.
 
 use std::{borrow::Borrow, fs::File, os::unix::fs::FileExt};
 
@@ -23,7 +23,7 @@ const STEPS_MAX: u8 = 8;
 /// A patch takes at most this part of what the section takes whole: with [`STEPS_MAX`], reading costs three times as many bytes at most.
 const PATCH_SHARE: usize = 4;
 
-/// What the cache knows of one folder.
+/// A folder as the cache knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
     /// The folder's tree.
@@ -164,7 +164,7 @@ pub(super) fn patch<T: Borrow<Cached>>(
     Some(framed(&body, PATCH))
 }
 
-/// How many patches lead from a section to a whole one.
+/// The number of patches from a section to a whole one.
 fn steps(file: &File, offset: u64) -> Option<u8> {
     let mut head = [0; HEAD_BYTES + 9];
     file.read_exact_at(&mut head, offset).ok()?;

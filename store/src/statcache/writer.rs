@@ -32,7 +32,7 @@ pub struct Writer {
     out: BufWriter<File>,
     begin: u64,
     pub(super) end: u64,
-    /// Whether the old sections are kept, so that their offsets still hold.
+    /// True if the old sections are kept, so that their offsets still hold.
     pub keeps_old: bool,
     appended: u64,
     used_before: u64,

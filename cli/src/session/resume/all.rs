@@ -76,7 +76,7 @@ fn unasked(agent: &Option<Agent>, prompt: Option<&str>) -> Option<&'static str> 
     }
 }
 
-/// Whether `resume --all` leaves a session alone, where no prompt is given.
+/// True if `resume --all` leaves a session alone, where no prompt is given.
 pub fn is_left_alone(store: &Store, session: &Session) -> Result<bool> {
     let run = session.run.as_deref().map(|id| store.view().run(id)).transpose()?.flatten();
     Ok(unasked(&Agent::of(&env::argv(run.as_ref())), None).is_some())

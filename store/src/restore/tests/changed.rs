@@ -1,4 +1,4 @@
-//! What is changed after a safety checkpoint was begun is neither replaced nor removed.
+//! Changes after a safety checkpoint was begun are neither replaced nor removed.
 
 use super::{beside::WhenBuilt, *};
 use crate::clock;
