@@ -92,6 +92,21 @@ fn actor() -> Actor {
     Actor { user: None, via: "test".into() }
 }
 
+/// A rollback to a checkpoint, with nothing out of the ordinary.
+fn wanted<'a>(target: &'a Checkpoint, settings: &'a Config) -> Wanted<'a> {
+    Wanted {
+        target,
+        files_only: false,
+        force: false,
+        stop: false,
+        dry_run: false,
+        recreate: false,
+        config: None,
+        settings,
+        variable: &|_| None,
+    }
+}
+
 /// A session with two states of its workspace, a safety checkpoint of the second, and a rollback to the first that was interrupted.
 fn interrupted(change: impl FnOnce(&mut Intent)) -> (Fixture, Checkpoint, Checkpoint) {
     let f = fixture();
@@ -180,18 +195,8 @@ fn a_workspace_goes_back_and_forth_and_what_was_left_out_stays() {
     let f = fixture();
     let first = f.create("first", None);
     f.create("second", None);
-    let (settings, variable) = (Config::default(), |_: &str| None);
-    let wanted = |target| Wanted {
-        target,
-        files_only: false,
-        force: false,
-        stop: false,
-        dry_run: false,
-        recreate: false,
-        config: None,
-        settings: &settings,
-        variable: &variable,
-    };
+    let settings = Config::default();
+    let wanted = |target| wanted(target, &settings);
     let back = wanted(&first);
     let looked = look(&f.store, &back).unwrap();
     assert_eq!((&looked.workspace, looked.conversation.is_none()), (&f.workspace, true));
@@ -230,17 +235,7 @@ fn what_is_saved_behind_the_safety_checkpoint_stays_and_is_named() {
         fs::create_dir_all(f.workspace.join("unread")).unwrap();
         fs::write(f.workspace.join(name), content).unwrap();
     }
-    let wanted = Wanted {
-        target: &first,
-        files_only: true,
-        force: false,
-        stop: false,
-        dry_run: false,
-        recreate: false,
-        config: None,
-        settings: &settings,
-        variable: &|_| None,
-    };
+    let wanted = wanted(&first, &settings);
     let looked = look(&f.store, &wanted).unwrap();
     // The first time everything is read for the safety checkpoint; the second time everything is built.
     let save = AtCommit(AtomicUsize::new(0), |times: usize| {
