@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use crate::{
     codec::{Decoder, Malformed},
@@ -16,6 +16,9 @@ const TICK_NANOS: i64 = 20_000_000;
 const WHOLE_SECONDS_NANOS: i64 = 2 * SECOND_NANOS + TICK_NANOS;
 /// A clock that was set back by less than this is taken for one that was not: the units above cover it.
 const STEP_NANOS: i64 = SECOND_NANOS / 2;
+
+/// How often [`next`] looks, once a millisecond: many ticks. After that, somebody has set the clock back.
+const NEXT_TRIES: usize = 200;
 
 /// The bytes of an encoded [`Clock`].
 pub const CLOCK_BYTES: usize = 36;
@@ -99,20 +102,26 @@ impl Clock {
 
 /// The time of day by which the kernel stamps files of local filesystems.
 pub fn now() -> Time {
-    let now = clock_gettime(ClockId::RealtimeCoarse);
-    Time { secs: now.tv_sec, nanos: now.tv_nsec as u32 }
+    time(clock_gettime(ClockId::RealtimeCoarse))
 }
 
-/// The same, once it has moved on: whatever was stamped before has an earlier stamp. Some milliseconds.
+/// The same, once it is later than every stamp that was given before the call. Some milliseconds.
+///
+/// Since Linux 6.13 a stamp may be finer than the kernel's tick and later than what [`now`] shows even after its next step (multigrain
+/// timestamps, `Documentation/filesystems/multigrain-ts.rst`); the fine clock is ahead of both.
 pub fn next() -> Time {
-    let first = now();
-    loop {
-        let time = now();
-        if time != first {
-            return time;
+    let before = time(clock_gettime(ClockId::Realtime));
+    for _ in 0..NEXT_TRIES {
+        if nanos_between(before, now()) > 0 {
+            break;
         }
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
+    now()
+}
+
+fn time(read: Timespec) -> Time {
+    Time { secs: read.tv_sec, nanos: read.tv_nsec as u32 }
 }
 
 fn minus(time: Time, nanos: u64) -> Time {
@@ -148,6 +157,21 @@ mod tests {
         assert!(is_racy(at(100, 0), at(101, 999_999_999)) && is_racy(at(100, 0), at(102, 0)));
         assert!(!is_racy(at(100, 0), at(103, 0)));
         assert!(is_racy(at(100, 7), at(99, 0)), "a stamp of the future");
+    }
+
+    #[test]
+    fn the_next_time_is_later_than_every_stamp_before() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for round in 0..50 {
+            // Whoever looks at a stamp has the kernel make the next one a fine one.
+            file.as_file().metadata().unwrap();
+            fs::write(file.path(), round.to_string()).unwrap();
+            let before = time(clock_gettime(ClockId::Realtime));
+            let next = next();
+            let stat = rustix::fs::fstat(file.as_file()).unwrap();
+            let stamp = Time { secs: stat.st_ctime, nanos: stat.st_ctime_nsec as u32 };
+            assert!(nanos_between(stamp, next) > 0 && nanos_between(before, next) > 0, "{stamp:?} {before:?} {next:?}");
+        }
     }
 
     #[test]
