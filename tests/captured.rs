@@ -298,7 +298,7 @@ fn the_environment_is_the_same_whether_a_hook_or_the_runner_looks() {
         let found = made.iter().find(|checkpoint| detail(checkpoint["trigger_detail"].as_str().unwrap_or_default()));
         found.unwrap_or_else(|| panic!("{made:?}"))["id"].as_str().unwrap().to_owned()
     };
-    let (hook, runner) = (by(|detail| detail == "prompt"), by(|detail| detail.starts_with("ended with exit code")));
+    let (hook, runner) = (by(|detail| detail == "turn_end"), by(|detail| detail.starts_with("ended with exit code")));
     let said = live.expect(&["env", "diff", &hook, &runner]);
     assert_eq!(said, "No changes.\n");
 }

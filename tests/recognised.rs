@@ -3,14 +3,14 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::{Child, Stdio},
+    process::{Child, Command, Stdio},
 };
 
 use parhelia_tests::{
     Scratch,
     filesystems::{Mountpoint, in_memory, system, text},
     live::wait,
-    write,
+    noise, write, write_program,
 };
 use serde_json::{Value, json};
 
@@ -59,16 +59,35 @@ fn read(path: PathBuf) -> String {
     fs::read_to_string(path).unwrap()
 }
 
+/// Runs a program in a session, none of whose checkpoints can be made: no pack may be as large as a file in the workspace is.
+fn run_without_checkpoints(s: &Scratch, name: &str, program: &[&str]) {
+    let folder = s.path(name);
+    write(&folder.join("large"), &noise(4 << 20, 1)).unwrap();
+    let ours = s.command(&[&["session", "run", "--name", name, "--workspace", &text(&folder), "--"], program].concat());
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "trap '' XFSZ; ulimit -f 4000; exec \"$@\"", "sh"]).arg(ours.get_program()).args(ours.get_args());
+    limited.env_clear().envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = limited.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("no checkpoint was made"), "{said}");
+    let session = &shown(s, name)[0];
+    assert_eq!((&session["status"], &session["totals"]["checkpoints"]), (&json!("error"), &json!(0)), "{session}");
+}
+
+#[test]
+fn a_session_that_never_ran_keeps_nobody_from_its_folder() {
+    let (s, id) = with(&["o/f", "w/f"]);
+    // That an interpreter is not there is known only when it is started.
+    write_program(&s.path("w/script"), "#!/no/such/interpreter\n");
+    run_without_checkpoints(&s, "w", &["./script"]);
+    s.expect(0, &restore(&id, &s.path("w"), &[]));
+    assert_eq!(read(s.path("w/f")), "of another folder");
+}
+
 #[test]
 fn a_session_whose_agent_has_worked_keeps_its_folder_also_where_no_checkpoint_could_be_made() {
     let (s, id) = with(&["o/f", "w/f"]);
-    let (packs, aside) = (s.store().join("packs"), s.store().join("aside"));
-    let script = format!("echo hours > f; mv {} {}; exit 1", text(&packs), text(&aside));
-    s.run(&["session", "run", "--name", "w", "--workspace", &text(&s.path("w")), "--", "sh", "-c", &script]);
-    let _ = fs::remove_dir_all(&packs);
-    fs::rename(&aside, &packs).unwrap();
-    let session = &shown(&s, "w")[0];
-    assert_eq!((&session["status"], &session["totals"]["checkpoints"]), (&json!("error"), &json!(0)), "{session}");
+    run_without_checkpoints(&s, "w", &["sh", "-c", "echo hours > f; exit 1"]);
     let said = s.expect(2, &restore(&id, &s.path("w"), &[]));
     assert!(said.contains("--other-folder"), "{said}");
     assert_eq!(read(s.path("w/f")), "hours\n");

@@ -43,22 +43,22 @@ fn checkpoints_with_a_message_outlive_the_age_of_an_agents_session() {
     }
     create("-8d", "");
     let before = ids(&scratch);
-    assert_eq!(before.len(), 7);
+    assert_eq!(before.len(), 8);
     let told = create("+0", "");
     assert!(!told.contains("Retention removed"), "the last ten stay, however old they are: {told}");
-    assert_eq!(ids(&scratch)[..7], before);
+    assert_eq!(ids(&scratch)[..8], before);
     // Fewer are guarded by their number; those with a message are guarded all the same, and each that goes is named.
     let config = scratch.path("home/.config/parhelia/parhelia.toml");
     parhelia_tests::write(&config, b"[retention]\nkeep_last = 1\n").unwrap();
     let told = create("+0", "");
     let left = ids(&scratch);
-    assert_eq!(left[..5], before[1..6], "{told}");
-    assert!(told.contains("Retention removed 2 older checkpoints"), "{told}");
-    for gone in [&before[0], &before[6]] {
+    assert_eq!(left[..5], before[2..7], "{told}");
+    assert!(told.contains("Retention removed 3 older checkpoints"), "{told}");
+    for gone in [&before[0], &before[1], &before[7]] {
         assert!(told.contains(gone.as_str()) && told.contains("older than the maximum age"), "{gone}: {told}");
     }
     let deleted = scratch.expect(0, &["log", "--kind", "checkpoint.deleted"]);
-    assert_eq!(deleted.lines().filter(|line| line.contains("checkpoint.deleted")).count(), 2, "{deleted}");
+    assert_eq!(deleted.lines().filter(|line| line.contains("checkpoint.deleted")).count(), 3, "{deleted}");
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn a_run_that_removed_checkpoints_says_so_when_it_is_over() {
     let config = scratch.path("home/.config/parhelia/parhelia.toml");
     parhelia_tests::write(&config, b"[retention]\nkeep_last = 1\n").unwrap();
     let text = scratch.expect(0, &["session", "resume", &session, "--yes"]);
-    assert!(text.contains("retention removed 1 older checkpoint meanwhile"), "{text}");
+    assert!(text.contains("retention removed 2 older checkpoints meanwhile"), "{text}");
     let log = fs::read_to_string(scratch.path("home/.local/state/parhelia/hook.log")).unwrap();
     assert!(log.contains(&gone) && log.contains("older than the maximum age"), "{log}");
 }

@@ -127,6 +127,7 @@ fn a_session_is_paused_and_resumed_and_active_again() {
     let child = work.start(&work.gate());
     work.has_started(1);
     wait(|| (work.status() == "active").then_some(()));
+    parhelia_tests::write(&work.workspace.join("changed"), b"since the start").unwrap();
     let paused = work.scratch.expect(0, &["session", "pause", "work"]);
     assert!(paused.contains("is paused at checkpoint") && paused.contains("is alive, and was left alone"), "{paused}");
     assert_eq!(work.status(), "paused");

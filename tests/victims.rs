@@ -188,7 +188,7 @@ fn checkpoints_that_keep_failing_are_seen() {
     let script = format!("until test -e '{}'; do sleep 0.05; done", go.display());
     let arguments = ["session", "run", "--name", "it", "--interval", "1", "-w", &folder, "--", "sh", "-c", &script];
     let mut child = work.command(&arguments).spawn().unwrap();
-    wait(|| (work.sessions().first()?["checkpoints"].as_u64() > Some(0)).then_some(()));
+    wait(|| (work.sessions().first()?["observed"] == "live").then_some(()));
     let away = PathBuf::from(format!("{folder}-away"));
     fs::rename(&folder, &away).unwrap();
     let failing = wait(|| Some(work.session("it")["failing"].clone()).filter(|failing| failing["count"].as_u64() > Some(1)));

@@ -1,18 +1,19 @@
 //! Waiting for an agent: passing on signals, making checkpoints now and then and at the end, recording how it went.
 
 mod capture;
+mod said;
+mod signals;
 
 use std::{
     ffi::OsString,
-    io::{Read, Write},
     os::{
         fd::{AsFd, OwnedFd},
-        unix::{ffi::OsStrExt, net::UnixStream, process::ExitStatusExt},
+        unix::{ffi::OsStrExt, process::ExitStatusExt},
     },
     path::{Path, PathBuf},
-    process::{Child, ChildStderr, Command, ExitStatus, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
     sync::atomic::{AtomicU64, Ordering},
-    thread::{JoinHandle, Scope},
+    thread::Scope,
     time::{Duration, Instant},
 };
 
@@ -34,20 +35,30 @@ use rustix::{
     process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
 };
 
-use self::capture::{Captures, captured, is_open};
+use self::{
+    capture::{Captures, captured, is_open},
+    said::Said,
+    signals::Signals,
+};
 use super::{
     agent::{actor, variable},
     terminal::Terminal,
 };
 use crate::{
     exit::{Failure, Result},
-    human, limits,
+    human,
+    interrupt::Cancel,
+    limits,
+    progress::Bar,
 };
 
 /// Another checkpoint of the session, or its rollback, is waited for, but not longer.
 const TURN_LIMIT: Duration = Duration::from_secs(10);
 /// No call of tmux takes longer.
 const TMUX_LIMIT: Duration = Duration::from_secs(5);
+
+/// The detail of the checkpoints that are made as a run starts.
+const START: &str = "start";
 
 /// An agent that does not know its conversation ends sooner.
 pub const EARLY: Duration = Duration::from_secs(15);
@@ -126,6 +137,7 @@ pub fn supervise(store: &Store, wanted: &Supervised<'_>) -> Result<Ended> {
     if !is_open(store, wanted) {
         return Err(Failure::Usage(format!("run {} was ended before its agent could be started", wanted.current.run)));
     }
+    capture_first(store, wanted, &signals)?;
     let terminal = Terminal::here();
     let mut child = start(wanted)?;
     let began = Instant::now();
@@ -166,6 +178,50 @@ pub fn supervise(store: &Store, wanted: &Supervised<'_>) -> Result<Ended> {
     Ok(ended)
 }
 
+/// Makes a checkpoint before the agent starts: the first thing that it does may be to remove what no checkpoint has. Fails where somebody
+/// asks this process to end meanwhile.
+fn capture_first(store: &Store, wanted: &Supervised<'_>, signals: &Signals) -> Result<()> {
+    let cancel = Cancel::default();
+    let bar = Bar::new(true, wanted.is_quiet, cancel.clone());
+    std::thread::scope(|scope| {
+        let mut captures = Captures::default();
+        captures.ask(Trigger::Periodic, START, true);
+        captures.go_on(scope, store, wanted, &bar);
+        let mut renewal = Some(Instant::now() + run::RENEWAL);
+        while let Some(done) = captures.done() {
+            let mut fds = [&signals.pipe, &signals.interrupts, done].map(|stream| PollFd::new(stream, PollFlags::IN));
+            match poll(&mut fds, until(renewal).as_ref()) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(e) => return Err(lost(&e.to_string())),
+            }
+            if signals.take().is_some() || signals.take_interrupt() {
+                cancel.store(true, Ordering::Relaxed);
+            }
+            renewal = renewed(store, wanted.current, renewal);
+            captures.go_on(scope, store, wanted, &bar);
+        }
+        Ok(())
+    })?;
+    match cancel.load(Ordering::Relaxed) {
+        true => Err(parhelia_store::Error::Cancelled.into()),
+        false => Ok(()),
+    }
+}
+
+/// The time that is left until then, for `poll`.
+fn until(at: Option<Instant>) -> Option<Timespec> {
+    let left = at?.saturating_duration_since(Instant::now());
+    Some(Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) })
+}
+
+/// Renews the run's lease once it is time; when it is time again, or none where there is no more to renew.
+fn renewed(store: &Store, current: &Current, renewal: Option<Instant>) -> Option<Instant> {
+    match renewal {
+        Some(at) if at <= Instant::now() => renew(store, current).then(|| Instant::now() + run::RENEWAL),
+        other => other,
+    }
+}
+
 /// What the pane of tmux shows in which this process is, and whether the agent says there that it does not know the conversation. It shows
 /// what was said before as well, so that the conversation must be named.
 fn on_screen(conversation: &str, ran: Duration) -> (String, bool) {
@@ -194,7 +250,7 @@ fn watch_over<'scope, 'env>(
     let mut captures = Captures::default();
     if tmux_here().is_some() {
         // One that dies early is brought back with the windows that it had.
-        captures.ask(Trigger::Periodic, "start", true);
+        captures.ask(Trigger::Periodic, START, true);
     }
     let mut asked = None;
     let mut ended = None;
@@ -204,12 +260,11 @@ fn watch_over<'scope, 'env>(
         if ended.is_some() {
             captures.stop();
         }
-        captures.go_on(scope, store, wanted);
+        captures.go_on(scope, store, wanted, &());
         if let Some(ended) = ended.filter(|_| captures.done().is_none()) {
             return Ok((asked, ended));
         }
-        let left = next.into_iter().chain(renewal).min().map(|at| at.saturating_duration_since(Instant::now()));
-        let left = left.map(|left| Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) });
+        let left = until(next.into_iter().chain(renewal).min());
         // Of an agent that has ended nothing more is heard; what a capture has to say is that it is done.
         let mut fds: Vec<PollFd> = ended.is_none().then(|| PollFd::new(&signals.pipe, PollFlags::IN)).into_iter().collect();
         fds.extend(captures.done().map(|done| PollFd::new(done, PollFlags::IN)));
@@ -236,9 +291,7 @@ fn watch_over<'scope, 'env>(
         if detaches.is_some_and(|detaches| ended.is_none() && detaches.take()) {
             captures.ask(Trigger::Detach, "tmux", false);
         }
-        if renewal.is_some_and(|renewal| renewal <= Instant::now()) {
-            renewal = renew(store, wanted.current).then(|| Instant::now() + run::RENEWAL);
-        }
+        renewal = renewed(store, wanted.current, renewal);
         if next.is_some_and(|next| next <= Instant::now()) {
             next = wanted.interval.map(|interval| Instant::now() + interval);
             captures.ask(Trigger::Periodic, "interval", true);
@@ -308,50 +361,6 @@ pub fn own_folder(config: Option<&ConfigFolder>) -> Vec<(String, Option<OsString
     config.map(|config| config.environment(ConfigFolder::of(variable).as_ref())).unwrap_or_default()
 }
 
-/// What the agent says on standard error: passed on, and its end kept.
-struct Said {
-    listener: JoinHandle<String>,
-    /// Closed when the agent has ended.
-    agent_lives: UnixStream,
-}
-
-impl Said {
-    fn listen(pipe: ChildStderr) -> Result<Self> {
-        let (agent_lives, until) = UnixStream::pair().map_err(|e| lost(&e.to_string()))?;
-        let listener = std::thread::Builder::new().spawn(move || pass_on(pipe, &until));
-        let listener = listener.map_err(|e| lost(&format!("there is no thread that reads what it says: {e}")))?;
-        Ok(Said { listener, agent_lives })
-    }
-
-    /// Everything that was said before now. Nobody waits for what the agent has left behind, which may hold its standard error open.
-    fn end(self) -> String {
-        drop(self.agent_lives);
-        self.listener.join().unwrap_or_default()
-    }
-}
-
-/// Passes on what comes until the pipe ends, or `until` is closed and the pipe is empty; returns the end of it.
-fn pass_on(mut pipe: ChildStderr, until: &UnixStream) -> String {
-    const KEPT_BYTES: usize = 8 << 10;
-    let (mut kept, mut buffer) = (Vec::new(), [0; 4096]);
-    loop {
-        let mut fds = [PollFd::new(&pipe, PollFlags::IN), PollFd::new(until, PollFlags::IN)];
-        match poll(&mut fds, None) {
-            Err(rustix::io::Errno::INTR) => continue,
-            Ok(_) if !fds[0].revents().is_empty() => {}
-            _ => break,
-        }
-        let read = pipe.read(&mut buffer).unwrap_or(0);
-        if read == 0 {
-            break;
-        }
-        let _ = std::io::stderr().write_all(&buffer[..read]);
-        kept.extend_from_slice(&buffer[..read]);
-        kept.drain(..kept.len().saturating_sub(KEPT_BYTES));
-    }
-    String::from_utf8_lossy(&kept).into_owned()
-}
-
 fn lost(reason: &str) -> Failure {
     Failure::File { action: "wait for", path: "the agent".into(), source: std::io::Error::other(reason.to_owned()) }
 }
@@ -393,7 +402,7 @@ fn finish(store: &Store, wanted: &Supervised<'_>, status: ExitStatus, asked: Opt
     for work in processes(wanted).filter(process::Found::is_hook_work) {
         work.ends_within(until.saturating_duration_since(Instant::now()));
     }
-    captured(store, wanted, trigger, &reason, false);
+    captured(store, wanted, trigger, &reason, false, &());
     if is_open(store, wanted) {
         note(run::end(store, wanted.current, &reason, (session, goal), actor()), "the run's end was not recorded");
     }
@@ -437,34 +446,5 @@ fn how(status: ExitStatus) -> String {
         (Some(code), _) => format!("{}{code}", run::BY_ITSELF),
         (None, Some(signal)) => format!("was ended by signal {signal}"),
         (None, None) => "ended".into(),
-    }
-}
-
-/// Signals that ask this process to end, as bytes in a pipe.
-struct Signals {
-    pipe: UnixStream,
-    _kept: UnixStream,
-}
-
-impl Signals {
-    fn install() -> Result<Self> {
-        use signal_hook::{consts, low_level::pipe};
-        let make = || -> std::io::Result<Self> {
-            let (pipe, kept) = UnixStream::pair()?;
-            pipe.set_nonblocking(true)?;
-            // One pipe per signal would tell them apart; all three ask for the same.
-            for signal in [consts::SIGTERM, consts::SIGHUP] {
-                pipe::register(signal, kept.try_clone()?)?;
-            }
-            signal_hook::flag::register(consts::SIGINT, std::sync::Arc::<std::sync::atomic::AtomicBool>::default())?;
-            Ok(Signals { pipe, _kept: kept })
-        };
-        make().map_err(|source| Failure::File { action: "handle signals in", path: "this process".into(), source })
-    }
-
-    fn take(&self) -> Option<Signal> {
-        let mut bytes = [0; 64];
-        let read = (&self.pipe).read(&mut bytes).unwrap_or(0);
-        (read > 0).then_some(Signal::TERM)
     }
 }

@@ -10,7 +10,7 @@ use parhelia_session::{
     retention, rollback,
     run::{self, Conversation, Wanted},
 };
-use parhelia_store::{Store, fold::Place, record::Trigger};
+use parhelia_store::{Store, fold::Place, progress::Progress, record::Trigger};
 
 use super::{
     super::{
@@ -51,12 +51,18 @@ impl<'scope> Captures<'scope> {
     }
 
     /// Begins the next one, once there is none.
-    pub(super) fn go_on<'env>(&mut self, scope: &'scope Scope<'scope, 'env>, store: &'env Store, wanted: &'env Supervised<'env>) {
+    pub(super) fn go_on<'env>(
+        &mut self,
+        scope: &'scope Scope<'scope, 'env>,
+        store: &'env Store,
+        wanted: &'env Supervised<'env>,
+        progress: &'env dyn Progress,
+    ) {
         if let Some((handle, _)) = self.running.take_if(|(handle, _)| handle.is_finished()) {
             let _ = handle.join();
         }
         let Some((trigger, detail, skip)) = self.asked.take_if(|_| self.running.is_none()) else { return };
-        let make = move || captured(store, wanted, trigger, detail, skip);
+        let make = move || captured(store, wanted, trigger, detail, skip, progress);
         let begun = UnixStream::pair().and_then(|(ours, theirs)| {
             let work = move || {
                 make();
@@ -72,8 +78,18 @@ impl<'scope> Captures<'scope> {
 }
 
 /// Makes a checkpoint; what goes wrong is said, and kept with the session.
-pub(super) fn captured(store: &Store, wanted: &Supervised<'_>, trigger: Trigger, detail: &str, skip: bool) {
-    let made = checkpoint(store, wanted, trigger, detail, skip);
+pub(super) fn captured(
+    store: &Store,
+    wanted: &Supervised<'_>,
+    trigger: Trigger,
+    detail: &str,
+    skip: bool,
+    progress: &dyn Progress,
+) {
+    let made = checkpoint(store, wanted, trigger, detail, skip, progress);
+    if progress.is_cancelled() {
+        return;
+    }
     let failed = made.as_ref().err().map(ToString::to_string);
     note(made, NO_CHECKPOINT);
     if failed.is_some() && !is_open(store, wanted) {
@@ -90,9 +106,10 @@ fn checkpoint(
     trigger: Trigger,
     detail: &str,
     skip: bool,
+    progress: &dyn Progress,
 ) -> parhelia_session::Result<()> {
     let tell = |text: &str| say(text);
-    let turn = rollback::settle(store, &wanted.current.session, TURN_LIMIT, &actor(), &tell, &())?;
+    let turn = rollback::settle(store, &wanted.current.session, TURN_LIMIT, &actor(), &tell, progress)?;
     if turn.is_none() {
         return Err(parhelia_session::Error::Invalid("another process still captures the session, or rolls it back".into()));
     }
@@ -127,8 +144,11 @@ fn checkpoint(
             actor: actor(),
             variable: &variable,
         },
-        &(),
+        progress,
     )?;
+    if progress.is_cancelled() {
+        return Ok(());
+    }
     let id = made.outcome.checkpoint.id();
     if made.is_damaged() {
         say(format_args!("checkpoint {id} is damaged; `parhelia checkpoint verify {id}` says where"));
