@@ -246,7 +246,10 @@ fn files_only_leaves_a_live_agent_and_its_conversation_alone() {
     let child = work.in_the_second_turn();
     let in_tool = work.transcript();
     let output = work.rollback(&["--files-only", "--yes", "--json"]);
-    assert!(output.status.success(), "{}", shown(&output));
+    // What the agent writes at this moment may be left.
+    let left = String::from_utf8_lossy(&output.stderr).matches("is left as it is").count();
+    let expected = if shown(&output).contains("growing.txt: it was changed") { (Some(3), 1) } else { (Some(0), 0) };
+    assert_eq!((output.status.code(), left), expected, "{}", shown(&output));
     assert!(String::from_utf8_lossy(&output.stderr).contains("it is not told that its files change"), "{}", shown(&output));
     let summary: Value = serde_json::from_str(String::from_utf8_lossy(&output.stdout).lines().last().unwrap()).unwrap();
     assert_eq!((&summary["with_conversation"], &summary["changed"]), (&json!(false), &json!(true)));

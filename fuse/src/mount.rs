@@ -155,10 +155,8 @@ pub fn mount(store: Arc<Store>, what: What, mountpoint: &Path, options: &Options
     let view: Arc<dyn View> = match what {
         What::Tree { checkpoint, path } => {
             let pin = store.pin_for_reading([checkpoint], "mount", |text| (options.log)(text));
-            let state = store.refresh()?;
-            let found = state.checkpoints()?.iter().find(|c| c.record.id == checkpoint).cloned();
             let none = parhelia_store::Error::NoCheckpoint { selector: checkpoint.to_string() };
-            let found = found.ok_or(none)?;
+            let found = store.refresh()?.checkpoint(checkpoint)?.ok_or(none)?;
             Arc::new(OneTree::new(&store, found, &path, options.tree_cache_bytes, acls, pin)?)
         }
         What::Store => Arc::new(RootView::new(&store, options.tree_cache_bytes, acls)?),

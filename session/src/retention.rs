@@ -8,6 +8,7 @@ mod report;
 mod tests;
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, HashMap, HashSet},
     sync::LazyLock,
 };
@@ -131,13 +132,14 @@ struct Held {
 }
 
 impl Held {
-    fn of(store: &Store, view: &View) -> parhelia_store::Result<Self> {
+    /// What is held of these checkpoints, which are in order of commit: those of the store, or of one session.
+    fn of(store: &Store, view: &View, checkpoints: &[Checkpoint]) -> parhelia_store::Result<Self> {
         let sessions = view.sessions()?;
         let heads: HashSet<Ulid> = sessions.iter().filter_map(|session| session.head).collect();
         let mut newest: HashMap<(&str, bool), Ulid> = HashMap::new();
         let mut parents = HashSet::new();
         // In the order of commits, so that the newest comes last.
-        for checkpoint in view.checkpoints()? {
+        for checkpoint in checkpoints {
             let record = &checkpoint.record;
             if heads.contains(&record.id) {
                 parents.extend(record.parent);
@@ -149,7 +151,10 @@ impl Held {
         let runs = view.runs()?;
         let is_agents = |session: &&Session| !session.runs.is_empty() || !session.conversations.is_empty();
         Ok(Held {
-            marks: view.all_marks()?.into_iter().collect(),
+            marks: checkpoints
+                .iter()
+                .map(|c| Ok((c.record.id, view.marks(c.record.id)?)))
+                .collect::<parhelia_store::Result<_>>()?,
             latest: heads.into_iter().chain(newest.into_values()).collect(),
             parents,
             resumed: runs.values().filter_map(|run| run.resumed_from.as_ref()?.parse().ok()).collect(),
@@ -178,17 +183,25 @@ impl Held {
     }
 }
 
+/// The checkpoints of a store, or of one session, in order of commit.
+fn checkpoints<'v>(view: &'v View, session: Option<&str>) -> parhelia_store::Result<Cow<'v, [Checkpoint]>> {
+    let Some(session) = session else { return Ok(Cow::Borrowed(view.checkpoints()?)) };
+    let mut found = view.newest_first_of(session)?.collect::<parhelia_store::Result<Vec<_>>>()?;
+    found.reverse();
+    Ok(Cow::Owned(found))
+}
+
 /// Says what a policy makes of the checkpoints of a store, or of one session.
 pub fn plan(store: &Store, policy: &Policy, session: Option<&str>, now: Timestamp) -> Result<Plan> {
     let view = store.refresh()?;
-    let held = Held::of(store, &view)?;
+    let all = checkpoints(&view, session)?;
+    let held = Held::of(store, &view, &all)?;
     let mut sessions: BTreeMap<&str, Vec<&Checkpoint>> = BTreeMap::new();
-    let all = view.checkpoints()?;
     for checkpoint in all.iter().rev() {
         sessions.entry(&checkpoint.record.session).or_default().push(checkpoint);
     }
     let mut plan = Plan::default();
-    for (id, checkpoints) in sessions.into_iter().filter(|(id, _)| session.is_none_or(|wanted| wanted == *id)) {
+    for (id, checkpoints) in sessions {
         let mut thinning = keep::Thinning::new(policy, held.of_agents.contains(id), now, TimeZone::system());
         for checkpoint in checkpoints {
             match thinning.judge(&held.about(checkpoint)) {
@@ -234,10 +247,11 @@ pub fn prune(
 ) -> Result<Report> {
     let planned = plan(store, policy, session, now)?;
     let mut report = Report::new(&planned, policy);
-    let pruned = remove(store, &planned.remove, actor, progress, &mut report).and_then(|()| match policy.max_store_bytes {
-        0 => Ok(()),
-        _ => limit::keep_to(store, policy, actor, now, progress, &mut report),
-    });
+    let pruned =
+        remove(store, session, &planned.remove, actor, progress, &mut report).and_then(|()| match policy.max_store_bytes {
+            0 => Ok(()),
+            _ => limit::keep_to(store, policy, actor, now, progress, &mut report),
+        });
     match pruned {
         Err(e) if report.removed.is_empty() && report.freed_bytes == 0 => return Err(e),
         other => report.failed = other.err(),
@@ -248,6 +262,7 @@ pub fn prune(
 /// Removes checkpoints, and reports which those were: not what somebody else has removed meanwhile, and not what is needed by now.
 fn remove(
     store: &Store,
+    session: Option<&str>,
     gone: &[(Checkpoint, Removed)],
     actor: &Actor,
     progress: &dyn Progress,
@@ -259,8 +274,8 @@ fn remove(
     }
     for (reason, ids) in by_reason {
         let still_free = |view: &View| {
-            let held = Held::of(store, view)?;
-            let checkpoints = view.checkpoints()?;
+            let checkpoints = checkpoints(view, session)?;
+            let held = Held::of(store, view, &checkpoints)?;
             let is_free = |id: &Ulid| checkpoints.iter().any(|c| c.record.id == *id && !held.about(c).is_needed());
             Ok(ids.iter().copied().filter(is_free).collect())
         };

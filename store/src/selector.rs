@@ -7,14 +7,17 @@
 //! Without a session, `latest` is that of the sessions which work in the caller's folder ([`sessions_at`]). Where none does, it is the
 //! newest of the store for whoever only reads ([`find_here`]).
 
-use std::path::{Path, PathBuf};
+use std::{
+    cmp::Reverse,
+    path::{Path, PathBuf},
+};
 
 use crate::{
     error::{Error, Result},
     fold::{Place, Run, Session, Status},
     id::Ulid,
     place,
-    record::{Checkpoint, Record},
+    record::Checkpoint,
     view::View,
 };
 
@@ -31,13 +34,18 @@ pub fn find(view: &View, selector: &str) -> Result<Checkpoint> {
     let (session, rest) = session_of(selector);
     let none = || Error::NoCheckpoint { selector: selector.to_owned() };
     let session = session.map(|name| view.session_id(name)).transpose()?;
-    let belongs = |record: &Record| session.as_ref().is_none_or(|id| record.session == *id);
+    let belongs = |c: &Checkpoint| session.as_ref().is_none_or(|id| c.record.session == *id);
     if let Some(back) = steps_back(rest) {
-        return newest(view, back.ok_or_else(none)?, belongs)?.ok_or_else(none);
+        let back = back.ok_or_else(none)?;
+        let found = match &session {
+            Some(id) => newest(view.newest_first_of(id)?).nth(back),
+            None => newest(view.newest_first()?).nth(back),
+        };
+        return found.transpose()?.ok_or_else(none);
     }
     match rest.parse::<Ulid>() {
-        Ok(id) => view.checkpoint(id)?.filter(|c| belongs(&c.record)).ok_or_else(none),
-        Err(_) => abbreviated(view.checkpoints()?.iter().filter(|c| belongs(&c.record)), selector, rest).cloned(),
+        Ok(id) => view.checkpoint(id)?.filter(belongs).ok_or_else(none),
+        Err(_) => abbreviated(view.checkpoints()?.iter().filter(|c| belongs(c)), selector, rest).cloned(),
     }
 }
 
@@ -53,9 +61,14 @@ pub fn find_here(view: &View, selector: &str, folder: &Path) -> Result<Checkpoin
 /// As [`find`]; `latest` is the newest of these sessions' checkpoints, where the selector names no session.
 pub fn find_among(view: &View, selector: &str, sessions: &[Session]) -> Result<Checkpoint> {
     let Some(back) = steps_back(selector) else { return find(view, selector) };
-    let belongs = |record: &Record| sessions.iter().any(|session| session.id == record.session);
     let none = || Error::NoCheckpoint { selector: selector.to_owned() };
-    newest(view, back.ok_or_else(none)?, belongs)?.ok_or_else(none)
+    let back = back.ok_or_else(none)?;
+    let mut found = Vec::new();
+    for session in sessions {
+        found.extend(newest(view.newest_first_of(&session.id)?).take(back.saturating_add(1)).collect::<Result<Vec<_>>>()?);
+    }
+    found.sort_by_key(|checkpoint| Reverse(checkpoint.sequence));
+    found.into_iter().nth(back).ok_or_else(none)
 }
 
 /// Whether a selector counts back from the newest checkpoint without naming a session: what it means depends on where it is said.
@@ -101,10 +114,9 @@ pub fn workspace_at(view: &View, folder: &Path) -> Result<Option<(PathBuf, Vec<S
     Ok(Some((nearest, there)))
 }
 
-/// The checkpoint that lies `back` ones behind the newest that `latest` may name, of those that belong.
-fn newest(view: &View, back: usize, belongs: impl Fn(&Record) -> bool) -> Result<Option<Checkpoint>> {
-    let is_wanted = |c: &Result<Checkpoint>| c.as_ref().map_or(true, |c| belongs(&c.record) && c.record.may_be_latest());
-    view.newest_first()?.filter(is_wanted).nth(back).transpose()
+/// Of checkpoints, newest first, those that `latest` may name.
+fn newest(all: impl Iterator<Item = Result<Checkpoint>>) -> impl Iterator<Item = Result<Checkpoint>> {
+    all.filter(|c| c.as_ref().map_or(true, |c| c.record.may_be_latest()))
 }
 
 fn session_of(selector: &str) -> (Option<&str>, &str) {

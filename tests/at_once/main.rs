@@ -274,6 +274,12 @@ impl World {
 
     /// All is over: nothing is left lying about, and everything that was committed is whole.
     fn finish(mut self, outside: &Tree) {
+        // What a restore that was killed in the last round has left is cleared by the next one.
+        if let Some(known) = self.common.first() {
+            let out = self.scratch.path("out");
+            clear(&out);
+            self.scratch.restore(&known.id, &out);
+        }
         self.scratch.expect(0, &["gc", "--quiet"]);
         self.faults.extend(temporary(&tree_in(&self.ground())).into_iter().map(|path| format!("left: {path}")));
         self.faults.extend(difference(&tree_in(&self.ground().join("outside")), outside));

@@ -85,7 +85,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
 }
 
 fn still_exists(store: &Store, checkpoint: &Checkpoint) -> Result<bool> {
-    Ok(store.refresh()?.checkpoints()?.iter().any(|c| c.record.id == checkpoint.record.id))
+    Ok(store.refresh()?.checkpoint(checkpoint.record.id)?.is_some())
 }
 
 fn print(context: &mut Context, path: &[u8], found: &[Version], checkpoints: &[Checkpoint]) -> Result<()> {

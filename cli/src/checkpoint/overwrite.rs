@@ -230,7 +230,7 @@ impl Overwritten {
             actor: &actor,
             variable: &variable,
         };
-        let before = store.view().checkpoints()?.last().map_or(0, |newest| newest.sequence);
+        let before = store.view().newest_first()?.next().transpose()?.map_or(0, |newest| newest.sequence);
         let made = overwrite::secure(store, wanted, &self.paths, progress)
             .inspect_err(|e| hint(e, made_since(store, &session.id, before).as_ref()))?;
         let safety = |(i, made): (usize, &Checkpoint)| Safety {

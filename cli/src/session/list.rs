@@ -41,8 +41,8 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         view.sessions()?.into_iter().filter(|session| !args.open || session.status != Status::Ended).collect();
     sessions.sort_by_key(|session| std::cmp::Reverse(session.changed_sequence));
     let mut counts: HashMap<String, u64> = HashMap::new();
-    for checkpoint in view.checkpoints()? {
-        *counts.entry(checkpoint.record.session.clone()).or_default() += 1;
+    for outline in view.outlines()? {
+        *counts.entry(outline.session).or_default() += 1;
     }
     let mut listed = Vec::new();
     for session in sessions {

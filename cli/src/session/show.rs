@@ -27,7 +27,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let session = view.session_named(&args.session)?;
     let runs: Vec<Run> = session.runs.iter().filter_map(|id| view.run(id).transpose()).collect::<Result<_, _>>()?;
     let overview = Overview::of(&store, &session)?;
-    let checkpoints = view.checkpoints()?.iter().filter(|c| c.record.session == session.id).count() as u64;
+    let checkpoints = view.newest_first_of(&session.id)?.count() as u64;
     if context.out.json {
         let mut object = json!(session);
         if let (Some(object), Value::Object(more)) = (object.as_object_mut(), json!(overview)) {

@@ -89,7 +89,7 @@ pub(super) fn keep_to(
         report.protected = all.protected();
         let chosen = over(report.store_bytes, policy.max_store_bytes).map(|excess| oldest(&all, &added, excess));
         let Some(chosen) = chosen.filter(|chosen| !chosen.is_empty()) else { return Ok(()) };
-        remove(store, &chosen, actor, progress, report)?;
+        remove(store, None, &chosen, actor, progress, report)?;
     }
 }
 

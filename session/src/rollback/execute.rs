@@ -325,12 +325,11 @@ pub fn finish(store: &Store, session: &Session, actor: &Actor, tell: &dyn Fn(&st
 fn gone_on(store: &Store, session: &Session, intent: &Intent, safety: Option<&Checkpoint>) -> Result<Option<String>> {
     // Where nobody knows any more when it began, whatever is there counts: work is worth more than the rollback.
     let began = intent.sequence.or(safety.map(|safety| safety.sequence)).unwrap_or(0);
-    let is_newer = |found: &&Checkpoint| {
-        let record = &found.record;
-        record.session == session.id && found.sequence > began && !record.is_safety() && !record.fenced
-    };
+    let is_newer = |found: &Checkpoint| found.sequence > began && !found.record.is_safety() && !found.record.fenced;
     // In the order of commits: ids follow a clock, which may have been set back.
-    if let Some(newer) = store.view().checkpoints()?.iter().rev().find(is_newer) {
+    let view = store.view();
+    let mut newest_first = view.newest_first_of(&session.id)?;
+    if let Some(newer) = newest_first.find(|found| found.as_ref().map_or(true, is_newer)).transpose()? {
         return Ok(Some(format!("work has gone on since, up to checkpoint {}", newer.id())));
     }
     let git = safety.and_then(|safety| safety.record.git.as_ref());

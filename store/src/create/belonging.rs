@@ -9,7 +9,7 @@ use crate::{
     event::{Actor, NewEvent, kind},
     fold::Place,
     name,
-    record::Record,
+    record::{Checkpoint, Record},
     view::View,
 };
 
@@ -95,8 +95,8 @@ pub fn settle(record: &mut Record, view: &View) -> Result<bool> {
     let parent = match fenced {
         false => view.head(&record.session)?,
         true => {
-            let mut candidates = view.checkpoints()?.iter().rev();
-            candidates.find(|c| c.record.session == record.session && c.record.epoch <= epoch).cloned()
+            let is_before = |c: &Result<_>| c.as_ref().map_or(true, |c: &Checkpoint| c.record.epoch <= epoch);
+            view.newest_first_of(&record.session)?.find(is_before).transpose()?
         }
     };
     let before = (record.epoch, record.fenced, record.parent, record.depth);

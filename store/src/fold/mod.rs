@@ -9,7 +9,7 @@ mod session;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) use apply::Unfit;
 pub use marks::{Annotation, Approval, ApprovalStatus, Deletion, Issue, Marks, Verification, VerifyLevel};
@@ -41,6 +41,11 @@ pub(crate) struct Folds {
 
 fn session_key(id: &str) -> String {
     format!("s/{id}")
+}
+
+/// The key that says that a session has a name.
+fn name_key(name: &str, id: &str) -> String {
+    format!("n/{name}\0{id}")
 }
 
 fn run_key(id: &str) -> String {
@@ -94,6 +99,19 @@ impl Folds {
         Ok(all.into_values().collect())
     }
 
+    /// The sessions of this name, by id.
+    pub(crate) fn sessions_named(&self, base: Base<'_>, name: &str) -> Result<Vec<Session>> {
+        let prefix = name_key(name, "");
+        let mut ids: BTreeSet<String> = self.sessions.keys().cloned().collect();
+        if let Some(db) = base {
+            for entry in db.scan_prefix(Family::Folds, prefix.as_bytes())? {
+                ids.insert(String::from_utf8_lossy(&entry?.0[prefix.len()..]).into_owned());
+            }
+        }
+        let found = ids.iter().map(|id| self.session(base, id)).collect::<Result<Vec<_>>>()?;
+        Ok(found.into_iter().flatten().filter(|session| session.name == name).collect())
+    }
+
     pub(crate) fn run(&self, base: Base<'_>, id: &str) -> Result<Option<Run>> {
         match self.runs.get(id) {
             Some(run) => Ok(Some(run.clone())),
@@ -139,16 +157,24 @@ impl Folds {
     }
 
     /// Puts everything that differs from the base into a batch.
-    pub(crate) fn store(&self, batch: &mut Batch) {
+    pub(crate) fn store(&self, base: &Db, batch: &mut Batch) -> Result<()> {
         fn put(batch: &mut Batch, key: String, value: &impl Serialize) {
             batch.put(Family::Folds, key, serde_json::to_vec(value).unwrap_or_default());
         }
-        self.sessions.iter().for_each(|(id, session)| put(batch, session_key(id), session));
+        for (id, session) in &self.sessions {
+            let before: Option<Session> = load(Some(base), &session_key(id))?;
+            if let Some(before) = before.filter(|before| before.name != session.name) {
+                batch.delete(Family::Folds, name_key(&before.name, id));
+            }
+            batch.put(Family::Folds, name_key(&session.name, id), []);
+            put(batch, session_key(id), session);
+        }
         self.runs.iter().for_each(|(id, run)| put(batch, run_key(id), run));
         self.marks.iter().for_each(|(id, marks)| put(batch, marks_key(*id), marks));
         self.keys.iter().for_each(|(key, event)| put(batch, idempotency_key(key), event));
         if let Some(hash) = &self.last_event {
             put(batch, LAST_EVENT.to_owned(), hash);
         }
+        Ok(())
     }
 }

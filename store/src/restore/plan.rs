@@ -291,10 +291,9 @@ fn mounted_below(options: &Options, progress: &dyn Progress) -> Vec<Vec<u8>> {
 /// Pins the checkpoint first, and then looks whether it is there still.
 fn pin(store: &Store, checkpoint: &Checkpoint, progress: &dyn Progress) -> Result<Option<Pin>> {
     let pin = store.pin_for_reading([checkpoint.record.id], "restore", |text| progress.notice(text));
-    let view = store.refresh()?;
-    match view.checkpoints()?.iter().any(|found| found.record.id == checkpoint.record.id) {
-        true => Ok(pin),
-        false => Err(Error::NoCheckpoint { selector: checkpoint.id() }),
+    match store.refresh()?.checkpoint(checkpoint.record.id)? {
+        Some(_) => Ok(pin),
+        None => Err(Error::NoCheckpoint { selector: checkpoint.id() }),
     }
 }
 

@@ -8,7 +8,8 @@ use std::{
 };
 
 use super::{
-    Batch, Db, Family, UNCONFIRMED, VERSION, View, has_our_shape, position_of, scan_directories, sequence_key, skip_damaged,
+    Batch, Db, Family, UNCONFIRMED, VERSION, View, checkpoints_key, decode_checkpoint, has_our_shape, position_of,
+    scan_directories, sequence_key, skip_damaged,
 };
 use crate::{
     error::{Error, IoContext, Result},
@@ -137,14 +138,19 @@ fn take_in(layout: &Layout, db: Db, tables: &HashMap<OpId, PathBuf>, settled: &P
     for (sequence, checkpoint) in changes.checkpoints.iter().filter(|(_, c)| !changes.deleted.contains(&c.record.id)) {
         batch.put(Family::Checkpoints, sequence.to_be_bytes(), checkpoint.sealed.as_bytes());
         batch.put(Family::Folds, sequence_key(checkpoint.record.id), sequence.to_be_bytes());
+        batch.put(Family::Folds, checkpoint_key(&checkpoint.record.session, *sequence), []);
     }
     for id in &changes.deleted {
         if let Some(sequence) = db.get(Family::Folds, &sequence_key(*id))? {
+            if let Some(sealed) = db.get(Family::Checkpoints, &sequence)? {
+                let deleted = decode_checkpoint(&sequence, sealed)?;
+                batch.delete(Family::Folds, checkpoint_key(&deleted.record.session, deleted.sequence));
+            }
             batch.delete(Family::Checkpoints, sequence);
             batch.delete(Family::Folds, sequence_key(*id));
         }
     }
-    view.folds.store(&mut batch);
+    view.folds.store(&db, &mut batch)?;
     batch.put(Family::Meta, b"version", VERSION);
     batch.put(Family::Meta, b"position", serde_json::to_vec(&tail.end).unwrap_or_default());
     db.write(batch)?;
@@ -155,6 +161,11 @@ fn take_in(layout: &Layout, db: Db, tables: &HashMap<OpId, PathBuf>, settled: &P
         }
     }
     Ok(())
+}
+
+/// The key that says that a session has a checkpoint.
+fn checkpoint_key(session: &str, sequence: u64) -> Vec<u8> {
+    [&checkpoints_key(session)[..], &sequence.to_be_bytes()].concat()
 }
 
 #[cfg(test)]

@@ -30,7 +30,8 @@ pub enum Family {
     /// Commit sequence (big-endian) -> sealed record.
     Checkpoints,
     /// `s/`, `r/`, `m/`, `k/`, `c/` and an id -> JSON of a session, a run, what was said of a checkpoint, the event of an idempotency
-    /// key, a checkpoint's sequence.
+    /// key, a checkpoint's sequence. `o/`, a session's id, NUL and a sequence (big-endian) -> nothing: the session's checkpoints. `n/`, a
+    /// session's name, NUL and its id -> nothing.
     Folds,
     /// `position` -> place in the journal up to which all this was derived; `version` -> of what shape it is.
     Meta,
@@ -218,6 +219,14 @@ impl Db {
         let from = IteratorMode::From(prefix, Direction::Forward);
         let entries = self.db.iterator_cf(self.family(family)?, from).map(|entry| entry.map_err(|e| self.error(e)));
         Ok(entries.take_while(move |entry| entry.as_ref().map_or(true, |(key, _)| key.starts_with(prefix))))
+    }
+
+    /// Every key with this prefix, last first. What follows the prefix begins with no byte 0xff.
+    pub fn keys_back<'a>(&'a self, family: Family, prefix: &'a [u8]) -> Result<impl Iterator<Item = Result<Box<[u8]>>> + 'a> {
+        let from = [prefix, &[0xff]].concat();
+        let entries = self.db.iterator_cf(self.family(family)?, IteratorMode::From(&from, Direction::Reverse));
+        let keys = entries.map(|entry| entry.map(|(key, _)| key).map_err(|e| self.error(e)));
+        Ok(keys.take_while(move |key| key.as_ref().map_or(true, |key| key.starts_with(prefix))))
     }
 
     /// Every object and where it lies, in order of keys.

@@ -33,7 +33,7 @@ const TAIL_RECORDS: usize = 64;
 /// ... or when the tail's packs have at least this many bytes.
 const TAIL_BYTES: u64 = 16 << 20;
 /// What of RocksDB has another shape is derived anew.
-const VERSION: &[u8] = b"4";
+const VERSION: &[u8] = b"5";
 
 /// What the view knows of a pack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -286,16 +286,39 @@ impl View {
         Ok(tail.chain(stored).filter(exists))
     }
 
-    /// The first checkpoint of a session that exists. Reads those of other sessions before it.
-    pub fn oldest_of(&self, session: &str) -> Result<Option<Checkpoint>> {
-        let stored = self.db.as_ref().map(|db| db.scan(Family::Checkpoints)).transpose()?;
-        let stored = stored.into_iter().flatten().map(|entry| {
-            let (key, sealed) = entry?;
-            decode_checkpoint(&key, sealed.into_vec())
+    /// A session's checkpoints that exist, newest first, each read when it is asked for. Those of other sessions are not read.
+    pub fn newest_first_of(&self, session: &str) -> Result<impl Iterator<Item = Result<Checkpoint>> + '_> {
+        let mut sequences = Vec::new();
+        if let Some(db) = &self.db {
+            for key in db.keys_back(Family::Folds, &checkpoints_key(session))? {
+                sequences.push(key?.last_chunk::<8>().copied().ok_or_else(|| broken_view("a sequence does not decode".into()))?);
+            }
+        }
+        let stored = sequences.into_iter().filter_map(|sequence| {
+            let sealed = self.db.as_ref()?.get(Family::Checkpoints, &sequence).transpose()?;
+            Some(sealed.and_then(|sealed| decode_checkpoint(&sequence, sealed)))
         });
-        let tail = self.changes.checkpoints.values().map(|c| Ok(c.clone()));
-        let is_wanted = |c: &Checkpoint| c.record.session == session && !self.changes.deleted.contains(&c.record.id);
-        stored.chain(tail).find(|c| c.as_ref().map_or(true, is_wanted)).transpose()
+        let tail = self.changes.checkpoints.values().rev().filter(|c| c.record.session == session);
+        let tail: Vec<Result<Checkpoint>> = tail.map(|c| Ok(c.clone())).collect();
+        let exists = |c: &Result<Checkpoint>| c.as_ref().map_or(true, |c| !self.changes.deleted.contains(&c.record.id));
+        Ok(tail.into_iter().chain(stored).filter(exists))
+    }
+
+    /// The first checkpoint of a session that exists. Reads no other ones.
+    pub fn oldest_of(&self, session: &str) -> Result<Option<Checkpoint>> {
+        if let Some(db) = &self.db {
+            for entry in db.scan_prefix(Family::Folds, &checkpoints_key(session))? {
+                let (key, _) = entry?;
+                let sequence = key.last_chunk::<8>().ok_or_else(|| broken_view("a sequence does not decode".into()))?;
+                let sealed =
+                    db.get(Family::Checkpoints, sequence)?.map(|sealed| decode_checkpoint(sequence, sealed)).transpose()?;
+                if let Some(found) = sealed.filter(|c| !self.changes.deleted.contains(&c.record.id)) {
+                    return Ok(Some(found));
+                }
+            }
+        }
+        let is_wanted = |c: &&Checkpoint| c.record.session == session && !self.changes.deleted.contains(&c.record.id);
+        Ok(self.changes.checkpoints.values().find(is_wanted).cloned())
     }
 
     /// The checkpoint of an id, if it exists. Reads no other one.
@@ -318,7 +341,7 @@ impl View {
         let Some(id) = self.session(session)?.and_then(|session| session.head) else { return Ok(None) };
         match self.checkpoint(id)? {
             Some(head) => Ok(Some(head)),
-            None => Ok(self.checkpoints()?.iter().rev().find(|c| c.record.session == session && !c.record.fenced).cloned()),
+            None => self.newest_first_of(session)?.find(|c| c.as_ref().map_or(true, |c| !c.record.fenced)).transpose(),
         }
     }
 
@@ -337,7 +360,7 @@ impl View {
         if let Some(session) = self.session(name)? {
             return Ok(session);
         }
-        let mut named: Vec<Session> = self.sessions()?.into_iter().filter(|session| session.name == name).collect();
+        let mut named = self.folds.sessions_named(self.db.as_deref(), name)?;
         match named.len() {
             1 => Ok(named.remove(0)),
             0 => Err(Error::NoSession { session: name.to_owned() }),
@@ -352,7 +375,10 @@ impl View {
     pub fn session_id(&self, name: &str) -> Result<String> {
         match self.session_named(name) {
             Ok(session) => Ok(session.id),
-            Err(Error::NoSession { .. }) if self.outlines()?.iter().any(|outline| outline.session == name) => Ok(name.to_owned()),
+            Err(e @ Error::NoSession { .. }) => match self.newest_first_of(name)?.next().transpose()? {
+                Some(_) => Ok(name.to_owned()),
+                None => Err(e),
+            },
             Err(e) => Err(e),
         }
     }
@@ -398,12 +424,8 @@ impl View {
         if let Some(db) = &self.db {
             for entry in db.scan(Family::Packs)? {
                 let (key, value) = entry?;
-                let id: Option<[u8; 16]> = key.as_ref().try_into().ok();
-                let state = serde_json::from_slice(&value).ok();
-                let (Some(id), Some(state)) = (id, state) else {
-                    return Err(Error::Index { path: self.layout.view(), reason: "a pack does not decode".into() });
-                };
-                packs.insert(PackId(id), state);
+                let id = key.as_ref().try_into().map_err(|_| broken_view("a pack's id does not decode".into()))?;
+                packs.insert(PackId(id), decode_pack(&self.layout, &value)?);
             }
         }
         packs.extend(self.changes.packs.clone());
@@ -434,18 +456,38 @@ impl View {
 
     /// Of `packs`, those that were condemned or dropped.
     pub fn lost(&self, packs: &HashSet<PackId>) -> Result<Vec<PackId>> {
-        if packs.is_empty() {
-            return Ok(Vec::new());
+        let mut lost = Vec::new();
+        for id in packs {
+            let is_usable = match self.changes.packs.get(id) {
+                Some(state) => state.condemned.is_none(),
+                None => self.stored_pack(*id)?.is_some_and(|state| state.condemned.is_none()),
+            };
+            if !is_usable || self.is_condemned_in_tail(*id) {
+                lost.push(*id);
+            }
         }
-        let known = self.packs()?;
-        let is_lost = |id: &&PackId| known.get(id).is_none_or(|state| state.condemned.is_some());
-        Ok(packs.iter().filter(is_lost).copied().collect())
+        Ok(lost)
+    }
+
+    fn stored_pack(&self, id: PackId) -> Result<Option<PackState>> {
+        let stored = self.db.as_ref().map(|db| db.get(Family::Packs, &id.0)).transpose()?.flatten();
+        stored.map(|state| decode_pack(&self.layout, &state)).transpose()
     }
 }
 
 /// Where RocksDB has a checkpoint's sequence.
 fn sequence_key(id: Ulid) -> Vec<u8> {
     format!("c/{id}").into_bytes()
+}
+
+/// What the keys of a session's checkpoints begin with; their sequences follow.
+fn checkpoints_key(session: &str) -> Vec<u8> {
+    format!("o/{session}\0").into_bytes()
+}
+
+fn decode_pack(layout: &Layout, state: &[u8]) -> Result<PackState> {
+    serde_json::from_slice(state)
+        .map_err(|e| Error::Index { path: layout.view(), reason: format!("a pack does not decode: {e}") })
 }
 
 fn decode_checkpoint(key: &[u8], sealed: Vec<u8>) -> Result<Checkpoint> {

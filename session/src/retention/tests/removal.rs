@@ -82,7 +82,7 @@ fn what_is_needed_or_gone_by_now_is_not_removed_and_what_is_removed_says_why() {
     f.say(kind::CHECKPOINT_TAGGED, ids[0], json!({"tag": "needed"}));
     delete_checkpoints(&f.store, &ids[1..2], Some("by somebody else"), &()).unwrap();
     let mut report = Report::new(&planned, &policy);
-    remove(&f.store, &planned.remove, &Actor::default(), &(), &mut report).unwrap();
+    remove(&f.store, None, &planned.remove, &Actor::default(), &(), &mut report).unwrap();
     assert_eq!(report.removed.iter().map(|(c, _)| c.record.id).collect::<Vec<_>>(), ids[2..3]);
     assert_eq!(f.ids(), [ids[0], ids[3], ids[4]]);
     let deleted = f.store.view().marks(ids[2]).unwrap().deleted.unwrap();
