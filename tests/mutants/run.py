@@ -22,7 +22,7 @@ import sys
 import time
 from pathlib import Path
 
-from switch import SWITCH, Source, marks
+from switch import PARSER, SWITCH, Source, marks
 
 CARGO = os.environ.get("CARGO", "cargo").split()
 # Tests that take longer alone are left out.
@@ -116,12 +116,23 @@ class Crate:
         return next(m["executable"] for m in messages(ran.stdout) if m.get("reason") == "compiler-artifact" and m.get("executable"))
 
     def blamed(self, error):
-        """The mutants that an error of the compiler is about: those of the narrowest mark around it."""
+        """The mutants that an error of the compiler is about: those of the narrowest mark around it, or the arms of a `match` that lacks some."""
         for span in sorted(error["spans"], key=lambda span: not span["is_primary"]):
             path = self.tree / span["file_name"]
-            around = [m for m in marks(path.read_bytes()) if m[0] <= span["byte_start"] and span["byte_end"] <= m[1]] if path.exists() else []
+            text = path.read_bytes() if path.exists() else b""
+            marked = marks(text)
+            around = [m for m in marked if m[0] <= span["byte_start"] and span["byte_end"] <= m[1]]
             if around:
                 return min(around, key=lambda m: m[1] - m[0])[2]
+            found = PARSER.parse(text).root_node.descendant_for_byte_range(span["byte_start"], span["byte_end"])
+            while found is not None and found.type != "match_expression":
+                found = found.parent
+            if found is not None:
+                arms = [arm.child_by_field_name("pattern") for arm in found.child_by_field_name("body").named_children if arm.type == "match_arm"]
+                within = {id for m in marked for id in m[2] if any(arm.start_byte <= m[0] < arm.end_byte for arm in arms)}
+                missing = [id for id in within if self.mutants[id]["genre"] == "MatchArm"]
+                if missing:
+                    return missing
         return []
 
     def clear(self):

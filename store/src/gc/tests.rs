@@ -3,6 +3,7 @@ mod lost;
 mod planned;
 mod published;
 mod reached;
+mod recipes;
 
 use std::collections::{BTreeMap, HashSet};
 

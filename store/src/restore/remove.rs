@@ -329,4 +329,24 @@ mod tests {
             assert_eq!(remove(top.as_fd(), b"theirs", b"", &Spared::default()), expected);
         });
     }
+
+    #[test]
+    fn a_file_that_may_not_be_removed_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("file"), "x").unwrap();
+        // Of somebody else's files in such a folder, a user can remove none.
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o1777)).unwrap();
+        let is_root = rustix::process::geteuid().is_root();
+        let work = || {
+            if is_root {
+                let nobody = Uid::from_raw(65534);
+                rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
+            }
+            let top = File::open(dir.path()).unwrap();
+            let expected = if is_root { Err(Errno::PERM) } else { removed(1, false) };
+            assert_eq!(remove(top.as_fd(), b"file", b"file", &Spared::default()), expected);
+        };
+        std::thread::scope(|scope| scope.spawn(work).join().unwrap());
+        assert_eq!(dir.path().join("file").exists(), is_root);
+    }
 }

@@ -300,11 +300,7 @@ impl Run<'_> {
         let links = plan.links.iter().flat_map(|l| [(l.folder, l.index), (l.from_folder, l.from_index)]);
         for (folder, index) in items.chain(links).filter(|(folder, _)| !plan.folders[*folder as usize].is_new) {
             let node = plan.node(folder, index)?;
-            let stamp = if self.is_skipped(folder, index) {
-                Stamp { racy: true, ..Stamp::default() }
-            } else {
-                self.stamp_now(folder, &node.name)
-            };
+            let stamp = if self.is_skipped(folder, index) { Stamp::default() } else { self.stamp_now(folder, &node.name) };
             done.stamps.push((folder, index, stamp));
         }
         for (folder, line) in plan.folders.iter().enumerate().skip(1) {
@@ -319,7 +315,7 @@ impl Run<'_> {
     fn stamp_now(&self, folder: u32, name: &[u8]) -> Stamp {
         match self.dirs.get(folder).and_then(|fd| sys::stat_at(fd.as_fd(), name)) {
             Ok(stat) => Stamp::in_place(&stat, clock::now()),
-            Err(_) => Stamp { racy: true, ..Stamp::default() },
+            Err(_) => Stamp::default(),
         }
     }
 }

@@ -3,6 +3,7 @@ mod changed;
 mod deep;
 mod differences;
 mod plans;
+mod told;
 
 use std::{
     ffi::OsStr,

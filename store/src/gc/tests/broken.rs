@@ -109,9 +109,10 @@ fn a_dead_recipe_that_cannot_be_read_goes_and_stops_nothing() {
     for is_root in [true, false] {
         let test = plain_store();
         test.cut.set(10);
-        let (long, small) = (file("long", &content(1, 5)), file("small", b"small"));
-        let dead = test.checkpoint(&[long.clone(), small.clone()].into());
-        let kept: Files = [small].into();
+        let long = file("long", &content(1, 5));
+        // Too much of the pack for it to be copied because it is little.
+        let kept: Files = (0..100).map(|i| file(&format!("small{i}"), format!("small{i}").as_bytes())).collect();
+        let dead = test.checkpoint(&kept.clone().into_iter().chain([long.clone()]).collect());
         let id = test.checkpoint(&kept);
         let blob = BlobId::of(&long.1);
         let at = |id| test.store.view().locate(id).unwrap().unwrap();

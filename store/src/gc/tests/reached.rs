@@ -130,7 +130,11 @@ fn whole_blocks_and_several_packs_are_copied() {
     crate::delete::delete_checkpoints(&store, &[dead], None, &()).unwrap();
     let report = collect_all(&store);
     assert!(report.added_packs > 1, "{report:?}");
-    assert_eq!(content_of(&Store::open(store.path(), &Default::default()).unwrap(), &kept).unwrap(), all);
+    let store = Store::open(store.path(), &Default::default()).unwrap();
+    assert_eq!(content_of(&store, &kept).unwrap(), all);
+    for dead in [noise(3, 1 << 20), content(7, 3)] {
+        assert!(store.view().locate(crate::id::BlobId::of(&dead).object()).unwrap().is_none());
+    }
     // Only what somebody needs was copied.
     let stored: u64 =
         std::fs::read_dir(store.layout().packs()).unwrap().map(|pack| pack.unwrap().metadata().unwrap().len()).sum();

@@ -9,7 +9,7 @@ fn since(place: &Place) -> Options {
 
 /// Files of many kinds, and the checkpoint of what they were before.
 fn edited(place: &Place) -> Checkpoint {
-    for name in ["same", "replaced", "saved", "file-then-folder", "joined/a"] {
+    for name in ["same", "replaced", "saved", "file-then-folder", "joined/a", "twin/a", "twin/b"] {
         place.write(name, "then");
     }
     fs::hard_link(place.src("joined/a"), place.src("joined/b")).unwrap();
@@ -25,6 +25,9 @@ fn edited(place: &Place) -> Checkpoint {
     fs::remove_file(place.src("joined/b")).unwrap();
     fs::hard_link(place.src("same"), place.src("joined/b")).unwrap();
     fs::hard_link(place.src("joined/a"), place.src("joined/c")).unwrap();
+    fs::remove_file(place.src("twin/b")).unwrap();
+    place.write("twin/a", "now");
+    fs::hard_link(place.src("twin/a"), place.src("twin/b")).unwrap();
     fs::remove_file(place.src("file-then-folder")).unwrap();
     place.write("file-then-folder/in it", "now");
     fs::remove_dir_all(place.src("folder-then-file")).unwrap();
