@@ -47,6 +47,10 @@ fn every_question_has_one_answer_however_much_the_index_has_taken_in() {
             assert_eq!(view.oldest_of("one").unwrap().map(|c| c.record.id), of_one.first().copied());
             assert_eq!(view.oldest_of("two").unwrap().map(|c| c.record.id), Some(c));
             assert!(view.oldest_of("three").unwrap().is_none());
+            let of = |session: &str| ids(view.newest_first_of(session).unwrap(), |c| c.unwrap().record.id);
+            let one_back = of_one.iter().rev().copied().collect::<Vec<_>>();
+            // Of a session whose id begins another one's, nothing else is found.
+            assert_eq!((of("one"), of("two"), of("on"), of("three")), (one_back, vec![c], vec![], vec![]));
             assert_eq!(view.head("one").unwrap().map(|c| c.record.id), of_one.last().copied());
             assert!(view.head("three").unwrap().is_none());
             wanted.iter().for_each(|id| assert_eq!(view.checkpoint(*id).unwrap().unwrap().record.id, *id));
@@ -97,11 +101,20 @@ fn a_session_is_named_by_its_id_or_by_a_name_that_it_alone_has() {
     made("s2", "both");
     made("s3", "both");
     made("s4", "s1");
-    let view = test.store.refresh().unwrap();
-    let named = |name: &str| view.session_named(name).map(|session| session.id);
-    assert_eq!((named("s1").unwrap(), named("first").unwrap(), named("s3").unwrap()), ("s1".into(), "s1".into(), "s3".into()));
-    assert!(matches!(named("both"), Err(Error::AmbiguousSession { candidates, .. }) if candidates == ["s2", "s3"]));
-    assert!(matches!(named("none"), Err(Error::NoSession { session }) if session == "none"));
+    let named = |name: &str| test.store.refresh().unwrap().session_named(name).map(|session| session.id);
+    for _ in 0..2 {
+        assert_eq!((named("s1").unwrap(), named("first").unwrap(), named("s3").unwrap()), ("s1".into(), "s1".into(), "s3".into()));
+        assert!(matches!(named("both"), Err(Error::AmbiguousSession { candidates, .. }) if candidates == ["s2", "s3"]));
+        assert!(matches!(named("none"), Err(Error::NoSession { session }) if session == "none"));
+        test.store.absorb().unwrap();
+    }
+    // A session that gets another name is known by that alone.
+    let renamed = NewEvent::new(kind::SESSION_CHANGED, "s2", Actor { user: None, via: "test".into() }).with("name", "second");
+    test.store.append_events(&[renamed], &()).unwrap();
+    for _ in 0..2 {
+        assert_eq!((named("both").unwrap(), named("second").unwrap()), ("s3".into(), "s2".into()));
+        test.store.absorb().unwrap();
+    }
 }
 
 #[test]
