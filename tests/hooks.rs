@@ -79,6 +79,37 @@ fn each_event_leaves_what_it_should() {
 }
 
 #[test]
+fn the_checkpoint_of_a_turns_end_has_what_was_said_last() {
+    let scratch = Scratch::new();
+    let workspace = scratch.path("work");
+    write(&workspace.join("a"), b"1").unwrap();
+    let transcript = scratch.path(&format!("home/.claude/projects/-work/{CONVERSATION}.jsonl"));
+    let record = |kind: &str, content: Value| {
+        let id = format!("{kind}-{}", fs::metadata(&transcript).map_or(0, |meta| meta.len()));
+        json!({ "type": kind, "uuid": id, "sessionId": CONVERSATION, "timestamp": "2026-01-01T00:00:00Z",
+                "message": { "role": kind, "id": id, "content": content } })
+    };
+    let say = |record: Value| {
+        let before = fs::read_to_string(&transcript).unwrap_or_default();
+        write(&transcript, format!("{before}{record}\n").as_bytes()).unwrap();
+    };
+    say(record("user", json!("do it")));
+    hook(&scratch, &event("SessionStart", &workspace, json!({ "source": "startup", "transcript_path": transcript })));
+    let stop = json!({ "transcript_path": transcript, "last_assistant_message": "It is done." });
+    hook(&scratch, &event("Stop", &workspace, stop));
+    // The agent writes down what it has said once its hooks are done.
+    std::thread::sleep(Duration::from_millis(300));
+    say(record("assistant", json!([{ "type": "text", "text": "It is done." }])));
+    let made = wait(|| checkpoints(&scratch).pop());
+    let held = &made["conversation"];
+    assert_eq!(
+        (&made["trigger_detail"], &held["message_count"], &held["turn_count"]),
+        (&json!("turn_end"), &json!(2), &json!(1)),
+        "{made}"
+    );
+}
+
+#[test]
 fn checkpoints_of_hooks_are_made_and_kept_as_configured() {
     let scratch = Scratch::new();
     let workspace = scratch.path("work");

@@ -274,6 +274,8 @@ fn a_conversation_that_somebody_has_open_is_not_gone_on_with() {
         &["session", "resume", "it", "--tmux", "--detach", "--tmux-socket", &work.socket()],
         &["session", "recover", "it", "--yes"],
         &["checkpoint", "rollback", "it@latest", "--yes"],
+        // One without a conversation, of before the agent was started.
+        &["checkpoint", "rollback", "it@latest~1", "--yes"],
     ] {
         let refused = work.scratch.expect(2, arguments);
         assert!(refused.contains(&format!("process {} (sleep 100000) in /", other.id())), "{arguments:?}: {refused}");

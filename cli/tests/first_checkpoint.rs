@@ -95,7 +95,7 @@ fn nothing_is_started_after_a_signal_that_came_before() {
         let ended = Run::of(child.wait_with_output().unwrap());
         assert_eq!((ended.code, started.exists()), (130, false), "{signal:?}: {ended:?}");
         let shown = run(&home, &["session", "show", "it", "--json"]).expect(0).json().swap_remove(0);
-        assert_eq!(shown["observed"], "dead", "{shown}");
+        assert_eq!((&shown["status"], &shown["wanted"]), (&"ended".into(), &"ended".into()), "{shown}");
         assert!(shown["status_reason"].as_str().unwrap_or_default().contains("could not be started"), "{shown}");
     }
 }

@@ -54,7 +54,9 @@ fn run(options: &Options) -> Result<()> {
     println!("|---|---|---|---|");
     let verbs: [(&str, &dyn Fn(&Path) -> Vec<String>); 6] = [
         ("checkpoint create", &|store| words(&["checkpoint", "create", "s0", "-w", &folder(store)])),
-        ("checkpoint create, unchanged", &|store| words(&["checkpoint", "create", "s0", "-w", &folder(store), "--skip-if-unchanged"])),
+        ("checkpoint create, unchanged", &|store| {
+            words(&["checkpoint", "create", "s0", "-w", &folder(store), "--skip-if-unchanged"])
+        }),
         ("checkpoint show s0@latest", &|_| words(&["checkpoint", "show", "s0@latest"])),
         ("checkpoint restore s0@latest", &|_| words(&["checkpoint", "restore", "s0@latest", "--to", &out])),
         ("session prune s0", &|_| words(&["session", "prune", "s0"])),
@@ -93,7 +95,8 @@ fn work(store: &Path, session: usize) -> PathBuf {
 
 /// A store of sessions `s0`, `s1`..., whose checkpoints take turns.
 fn build(root: &Path, sessions: usize, each: usize) -> Result<()> {
-    let store = Store::open(root, &OpenOptions { create: true, ..OpenOptions::default() }).map_err(|e| failed("open the store", e))?;
+    let store =
+        Store::open(root, &OpenOptions { create: true, ..OpenOptions::default() }).map_err(|e| failed("open the store", e))?;
     for number in 0..sessions * each {
         let session = number % sessions;
         let workspace = work(root, session);

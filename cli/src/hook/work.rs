@@ -12,6 +12,7 @@ use parhelia_session::{
     hooks::{Event, Kind},
     retention, rollback,
     run::{self, Conversation, Current, Sender, Wanted, hook_actor},
+    transcript::has_answer,
 };
 use parhelia_store::{
     Store,
@@ -30,6 +31,8 @@ use crate::{
 
 /// Another checkpoint of the same session is waited for, but not longer.
 const TURN_LIMIT: Duration = Duration::from_secs(300);
+/// How long an agent may take to write down what it has said to its hooks.
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 /// What this process is started with, first of all.
 const WORDS: [&str; 2] = ["hook", "--work"];
 /// The field of a handed-over event that tells of the process that it comes from: the one that does the work has no agent above it.
@@ -63,6 +66,7 @@ pub fn hand_over(context: &Context, event: &Event, sender: &Sender) -> io::Resul
         "prompt": event.prompt.as_ref().map(|text| text.chars().take(4_000).collect::<String>()),
         "trigger": event.trigger,
         "reason": event.reason,
+        "last_assistant_message": event.last_assistant_message.as_ref().map(|text| text.chars().take(4_000).collect::<String>()),
         "agent_id": event.agent_id,
         "error": event.error,
         SENDER: sender,
@@ -99,6 +103,9 @@ fn work(context: &Context, event: &Event) -> crate::exit::Result<String> {
     let Some(current) = run::run_of(&store, event, meaning.checkpoint.is_some(), &sender, &variable)? else {
         return Ok("belongs to no session".into());
     };
+    if meaning.checkpoint.is_some() && !is_answered(event) {
+        log::line(&format!("{}: the transcript does not have the turn's last message", event.hook_event_name));
+    }
     let turn = rollback::settle(&store, &current.session, TURN_LIMIT, &hook_actor(), &log::line, &())?;
     if turn.is_none() {
         return Ok("nothing was captured: another process still captures the session, or rolls it back".into());
@@ -176,6 +183,22 @@ fn work(context: &Context, event: &Event) -> crate::exit::Result<String> {
         log::line(&format!("{}: the run's lease was not renewed: {e}", event.hook_event_name));
     }
     Ok(done)
+}
+
+/// Waits until the transcript has what the agent said last, of which the event of a turn's end tells before that. False if it does not come.
+fn is_answered(event: &Event) -> bool {
+    let (Some(said), Some(transcript)) = (&event.last_assistant_message, &event.transcript_path) else { return true };
+    if said.trim().is_empty() {
+        return true;
+    }
+    let until = Instant::now() + ANSWER_LIMIT;
+    loop {
+        match has_answer(transcript, said) {
+            Ok(true) => return true,
+            _ if Instant::now() > until => return false,
+            _ => std::thread::sleep(Duration::from_millis(20)),
+        }
+    }
 }
 
 /// Nobody reads the log: that a checkpoint failed is kept with the session.

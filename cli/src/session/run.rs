@@ -10,7 +10,7 @@ use parhelia_session::{
     agent::{Agent, ConfigFolder, holders, new_conversation_id},
     run::{self, Begin},
 };
-use parhelia_store::Store;
+use parhelia_store::{Store, fold::Goal};
 use serde_json::json;
 
 use super::{
@@ -129,6 +129,8 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
             interval: (args.interval > 0).then(|| Duration::from_secs(args.interval)),
             request,
             config,
+            // A session that never began is over.
+            before: Goal::Ended,
             is_quiet: context.global.quiet,
             removed: Default::default(),
         },

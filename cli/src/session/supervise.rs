@@ -89,6 +89,8 @@ pub struct Supervised<'a> {
     pub request: Option<Request>,
     /// What is configured for the workspace.
     pub config: Config,
+    /// What was wanted of the session before. It stays so where the start is called off.
+    pub before: Goal,
     /// Whether nothing is said of a good end.
     pub is_quiet: bool,
     /// How many checkpoints retention has removed meanwhile. The agent has the terminal: that is said when it has ended.
@@ -137,7 +139,15 @@ pub fn supervise(store: &Store, wanted: &Supervised<'_>) -> Result<Ended> {
     if !is_open(store, wanted) {
         return Err(Failure::Usage(format!("run {} was ended before its agent could be started", wanted.current.run)));
     }
-    capture_first(store, wanted, &signals)?;
+    capture_first(store, wanted, &signals).inspect_err(|failure| {
+        let (status, goal) = match wanted.before {
+            Goal::Running => (Status::Error, Goal::Running),
+            Goal::Paused => (Status::Paused, Goal::Paused),
+            Goal::Ended => (Status::Ended, Goal::Ended),
+        };
+        let reason = format!("{NOT_STARTED}: {failure}");
+        note(run::end(store, wanted.current, &reason, (status, Some(goal)), actor()), "the run's end was not recorded");
+    })?;
     let terminal = Terminal::here();
     let mut child = start(wanted)?;
     let began = Instant::now();

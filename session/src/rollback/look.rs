@@ -338,16 +338,20 @@ impl Look {
         if self.files_only {
             return Ok(());
         }
-        match (held(wanted.target), &wanted.config, position(store, wanted.target)?) {
-            (Some(id), Some(config), Some(_)) => {
-                if let Some(holder) = run::strangers_in(store, &self.session, config, &id)?.first() {
-                    return refuse(format!(
-                        "conversation {id} is open in {}, which is not the session's agent; end that first, or give --files-only",
-                        holder.text()
-                    ));
-                }
-                self.conversation = Some((id, config.clone()));
+        let held = held(wanted.target);
+        // Whoever has the session's newest conversation open works in these files, whatever the checkpoint has.
+        let newest = self.session.conversations.last().map(|newest| newest.id.clone());
+        for id in held.iter().chain(newest.iter().filter(|newest| held.as_ref() != Some(newest))) {
+            let holders = wanted.config.as_ref().map(|config| run::strangers_in(store, &self.session, config, id)).transpose()?;
+            if let Some(holder) = holders.unwrap_or_default().first() {
+                return refuse(format!(
+                    "conversation {id} is open in {}, which is not the session's agent; end that first, or give --files-only",
+                    holder.text()
+                ));
             }
+        }
+        match (held, &wanted.config, position(store, wanted.target)?) {
+            (Some(id), Some(config), Some(_)) => self.conversation = Some((id, config.clone())),
             _ => self.notices.push("the checkpoint has no conversation; files alone go back".into()),
         }
         Ok(())

@@ -7,6 +7,7 @@
 //! An index goes on where it stopped, so that a turn costs its own bytes however long the transcript is. What it stands on is proven
 //! by [`prefix`]; a transcript that was rewritten is indexed anew.
 
+mod answer;
 pub mod conversation;
 pub mod cut;
 mod decisions;
@@ -25,6 +26,7 @@ pub mod usage;
 #[cfg(test)]
 mod tests;
 
+pub use answer::has_answer;
 pub use conversation::{Conversation, Summary};
 pub use cut::cut;
 pub use index::{Format, Index, Phase, Updated, update};

@@ -103,7 +103,10 @@ fn a_session_is_named_by_its_id_or_by_a_name_that_it_alone_has() {
     made("s4", "s1");
     let named = |name: &str| test.store.refresh().unwrap().session_named(name).map(|session| session.id);
     for _ in 0..2 {
-        assert_eq!((named("s1").unwrap(), named("first").unwrap(), named("s3").unwrap()), ("s1".into(), "s1".into(), "s3".into()));
+        assert_eq!(
+            (named("s1").unwrap(), named("first").unwrap(), named("s3").unwrap()),
+            ("s1".into(), "s1".into(), "s3".into())
+        );
         assert!(matches!(named("both"), Err(Error::AmbiguousSession { candidates, .. }) if candidates == ["s2", "s3"]));
         assert!(matches!(named("none"), Err(Error::NoSession { session }) if session == "none"));
         test.store.absorb().unwrap();

@@ -178,6 +178,7 @@ fn supervised(
         interval: (args.interval > 0).then(|| Duration::from_secs(args.interval)),
         request,
         config,
+        before: prepared.session.goal(),
         is_quiet: context.global.quiet,
         removed: Default::default(),
     };
