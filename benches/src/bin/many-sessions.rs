@@ -48,21 +48,10 @@ fn run(options: &Options) -> Result<()> {
     let edit = |store: &Path, round: usize| {
         std::fs::write(work(store, 0).join("file"), format!("edited for round {round}")).context(|| "edit a file")
     };
-    let folder = |store: &Path| work(store, 0).to_string_lossy().into_owned();
-    let out = options.folder.join("restored").to_string_lossy().into_owned();
+    let out = options.folder.join("restored");
     println!("| verb | {} checkpoints | {} checkpoints | ratio |", options.each, options.sessions * options.each);
     println!("|---|---|---|---|");
-    let verbs: [(&str, &dyn Fn(&Path) -> Vec<String>); 6] = [
-        ("checkpoint create", &|store| words(&["checkpoint", "create", "s0", "-w", &folder(store)])),
-        ("checkpoint create, unchanged", &|store| {
-            words(&["checkpoint", "create", "s0", "-w", &folder(store), "--skip-if-unchanged"])
-        }),
-        ("checkpoint show s0@latest", &|_| words(&["checkpoint", "show", "s0@latest"])),
-        ("checkpoint restore s0@latest", &|_| words(&["checkpoint", "restore", "s0@latest", "--to", &out])),
-        ("session prune s0", &|_| words(&["session", "prune", "s0"])),
-        ("mounts", &|_| words(&["mounts"])),
-    ];
-    for (name, arguments) in verbs {
+    for (number, (name, _)) in verbs(&few, &out).into_iter().enumerate() {
         let mut times = [Vec::new(), Vec::new()];
         for round in 0..=options.rounds {
             for (store, times) in [&few, &many].into_iter().zip(&mut times) {
@@ -70,7 +59,7 @@ fn run(options: &Options) -> Result<()> {
                     edit(store, round)?;
                 }
                 let _ = std::fs::remove_dir_all(&out);
-                let took = timed(options, store, &arguments(store))?;
+                let took = timed(options, store, &verbs(store, &out)[number].1)?;
                 if round > 0 {
                     times.push(took);
                 }
@@ -83,6 +72,19 @@ fn run(options: &Options) -> Result<()> {
         println!("| {name} | {few:.1} ms | {many:.1} ms | {:.2} |", many / few);
     }
     Ok(())
+}
+
+/// The verbs, with their arguments for a store.
+fn verbs(store: &Path, out: &Path) -> [(&'static str, Vec<String>); 6] {
+    let (folder, out) = (work(store, 0).to_string_lossy().into_owned(), out.to_string_lossy().into_owned());
+    [
+        ("checkpoint create", words(&["checkpoint", "create", "s0", "-w", &folder])),
+        ("checkpoint create, unchanged", words(&["checkpoint", "create", "s0", "-w", &folder, "--skip-if-unchanged"])),
+        ("checkpoint show s0@latest", words(&["checkpoint", "show", "s0@latest"])),
+        ("checkpoint restore s0@latest", words(&["checkpoint", "restore", "s0@latest", "--to", &out])),
+        ("session prune s0", words(&["session", "prune", "s0"])),
+        ("mounts", words(&["mounts"])),
+    ]
 }
 
 fn words(arguments: &[&str]) -> Vec<String> {
