@@ -132,7 +132,7 @@ struct Held {
 }
 
 impl Held {
-    /// What is held of these checkpoints, which are in order of commit: those of the store, or of one session.
+    /// The held ones of these checkpoints, which are in order of commit: those of the store, or of one session.
     fn of(store: &Store, view: &View, checkpoints: &[Checkpoint]) -> parhelia_store::Result<Self> {
         let sessions = view.sessions()?;
         let heads: HashSet<Ulid> = sessions.iter().filter_map(|session| session.head).collect();

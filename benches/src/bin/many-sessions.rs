@@ -1,4 +1,4 @@
-//! What verbs cost in a store of many sessions with many small checkpoints, beside a store of few.
+//! Times of verbs in a store of many sessions with many small checkpoints, beside a store of few.
 
 use std::{
     path::{Path, PathBuf},
@@ -19,13 +19,13 @@ struct Options {
     /// The binary
     #[arg(long, default_value = "parhelia")]
     parhelia: PathBuf,
-    /// How many sessions
+    /// Number of sessions in the large store
     #[arg(long, default_value_t = 1000)]
     sessions: usize,
-    /// How many checkpoints each has
+    /// Number of checkpoints of each session
     #[arg(long, default_value_t = 100)]
     each: usize,
-    /// How often each verb is timed
+    /// Number of times that each verb is timed
     #[arg(long, default_value_t = 15)]
     rounds: usize,
 }

@@ -31,7 +31,7 @@ use crate::{
 
 /// Another checkpoint of the same session is waited for, but not longer.
 const TURN_LIMIT: Duration = Duration::from_secs(300);
-/// How long an agent may take to write down what it has said to its hooks.
+/// The time that an agent may take to write down its last message, once it has told its hooks.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 /// What this process is started with, first of all.
 const WORDS: [&str; 2] = ["hook", "--work"];

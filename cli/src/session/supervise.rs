@@ -89,7 +89,7 @@ pub struct Supervised<'a> {
     pub request: Option<Request>,
     /// What is configured for the workspace.
     pub config: Config,
-    /// What was wanted of the session before. It stays so where the start is called off.
+    /// The goal of the session before. It stays so where the start is called off.
     pub before: Goal,
     /// Whether nothing is said of a good end.
     pub is_quiet: bool,

@@ -1,4 +1,4 @@
-//! Whether an agent has written down what it said last: it tells its hooks of a turn's end before it does.
+//! The last message of a turn, as far as it is in the transcript: the agent tells its hooks of a turn's end before it writes that down.
 
 use std::{
     fs::File,
@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::Value;
 
-/// How much of a transcript's end is looked at, in bytes. A turn's last message lies there, or is not there yet.
+/// Bytes of a transcript's end that are looked at. A turn's last message lies there, or is not there yet.
 const TAIL_BYTES: u64 = 1 << 20;
 
 /// True if what follows the last prompt of a transcript says this; only a beginning of it may be given.
@@ -35,13 +35,13 @@ fn texts(content: &Value) -> impl Iterator<Item = &str> {
     content.as_array().into_iter().flatten().filter_map(|block| block["text"].as_str())
 }
 
-/// Whether a block of text begins with what was said, or is the end of it: an answer may have several blocks.
+/// True if a block of text begins with what was said, or is the end of it: an answer may have several blocks.
 fn is_of(text: &str, said: &str) -> bool {
     let (text, said) = (text.trim(), said.trim());
     !text.is_empty() && (text.starts_with(said) || said.ends_with(text))
 }
 
-/// Whether somebody asks here; results of tools are records of the user as well.
+/// True if somebody asks here; results of tools are records of the user as well.
 fn is_prompt(record: &Value) -> bool {
     let is_result = |block: &Value| block["type"] == "tool_result";
     let blocks = record["message"]["content"].as_array();

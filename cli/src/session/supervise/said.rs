@@ -1,4 +1,4 @@
-//! What an agent says on standard error.
+//! Standard error of an agent.
 
 use std::{
     io::{Read, Write},
@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use super::lost;
 use crate::exit::Result;
 
-/// What the agent says on standard error: passed on, and its end kept.
+/// The agent's standard error: passed on, and its end kept.
 pub(super) struct Said {
     listener: JoinHandle<String>,
     /// Closed when the agent has ended.

@@ -34,7 +34,7 @@ impl Signals {
         has_read(&self.pipe).then_some(Signal::TERM)
     }
 
-    /// Whether there was a Ctrl-C. One that comes when the agent lives is the agent's, which hears of it from the terminal.
+    /// True if there was a Ctrl-C. One that comes when the agent lives is the agent's, which hears of it from the terminal.
     pub(super) fn take_interrupt(&self) -> bool {
         has_read(&self.interrupts)
     }
