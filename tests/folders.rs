@@ -5,7 +5,6 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    time::Duration,
 };
 
 use parhelia_session::rollback::held;
@@ -354,7 +353,7 @@ fn what_changes_while_the_turn_is_waited_for_is_restored_as_well() {
     let two = Two::new();
     fs::write(two.a.join("work"), "changed").unwrap();
     let store = Store::open(&two.scratch.store(), &OpenOptions::default()).unwrap();
-    let turn = held(&store, "a", Duration::from_secs(60)).unwrap();
+    let turn = held(&store, "a", &()).unwrap();
     let to = text(&two.a);
     let mut restore = two.in_folder(&two.a, &["checkpoint", "restore", &two.of_a, "--to", &to, "--in-place", "--delete"]);
     let child = restore.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

@@ -286,7 +286,7 @@ fn recover_says_how_it_is_and_does_what_it_is_told() {
     wait(|| (!PathBuf::from(format!("/proc/{process}")).exists()).then_some(()));
     assert_eq!(work.status(), "active");
     let asked = work.scratch.expect(2, &["session", "recover"]);
-    for part in ["its agent is dead", "there; it is kept as it is", checkpoint.as_str(), "--yes", "--end"] {
+    for part in ["(wanted running): its agent is dead", "there; it is kept as it is", checkpoint.as_str(), "--yes", "--end"] {
         assert!(asked.contains(part), "{part}: {asked}");
     }
     let told = work.objects(&["session", "recover"], "session").remove(0);

@@ -126,6 +126,13 @@ fn what_a_tmux_server_took_along_is_found_and_resumed_and_nothing_else() {
     }
     assert_eq!(work.is("aside"), found("paused", "dead", 1));
     assert_eq!(work.is("done"), found("paused", "dead", 1));
+    // Said behind the last checkpoint.
+    let transcript = work.session("two")["conversations"][0]["transcript"].as_str().unwrap().to_owned();
+    let said = fs::read_to_string(&transcript).unwrap();
+    let prompt = said.lines().find(|line| line.contains("the\\n  bug")).unwrap();
+    let more = format!("{}\n", prompt.replace("the\\n  bug", "another thing"));
+    fs::write(&transcript, said + &more).unwrap();
+    assert!(work.session("two")["last_prompt"].as_str().unwrap().ends_with("another thing"), "{}", work.session("two"));
     let listed = work.scratch.expect(0, &["session", "list"]);
     assert_eq!(listed.matches(" dead ").count(), 3, "{listed}");
     let told = work.scratch.expect(2, &["session", "recover"]);
@@ -373,7 +380,7 @@ fn a_signal_does_not_wait_for_a_checkpoint() {
     let store = wait(|| Store::open(&work.scratch.store(), &Default::default()).ok());
     let session = wait(|| store.refresh().ok()?.sessions().ok()?.pop());
     // Whoever has the turn keeps each checkpoint waiting for ten seconds.
-    let turn = held(&store, &session.id, Duration::from_secs(60)).unwrap();
+    let turn = held(&store, &session.id, &()).unwrap();
     let failed = || fs::read_to_string(&said).unwrap().matches("no checkpoint was made").count();
     wait(|| (failed() == 1).then_some(()));
     // By now the next one waits.

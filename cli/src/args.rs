@@ -48,7 +48,7 @@ pub struct Global {
     /// A configuration file, above the user's and the project's own
     #[arg(long, global = true, value_name = "FILE", env = "PARHELIA_CONFIG")]
     pub config: Option<PathBuf>,
-    /// How long to wait for another process to finish its commit, in seconds [default: 60]
+    /// How long to wait for another process to finish its commit, or its checkpoint or rollback of the session, in seconds [default: 60]
     #[arg(long, global = true, value_name = "SECONDS", env = "PARHELIA_LOCK_TIMEOUT", value_parser = seconds)]
     pub lock_timeout: Option<Duration>,
 }

@@ -112,7 +112,7 @@ impl Context {
         }
     }
 
-    /// How long to wait for another process's commit.
+    /// How long to wait for another process's commit, checkpoint or rollback.
     pub fn lock_timeout(&self) -> Result<Duration> {
         match self.global.lock_timeout {
             Some(timeout) => Ok(timeout),

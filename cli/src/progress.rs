@@ -68,7 +68,6 @@ impl Progress for Bar {
     fn phase(&self, phase: Phase, files_total: Option<u64>, bytes_total: Option<u64>) {
         let Some(bar) = &self.bar else { return };
         self.files.store(0, Ordering::Relaxed);
-        bar.reset();
         let template = match bytes_total {
             Some(total) if total > 0 => {
                 bar.set_length(total);
@@ -91,6 +90,8 @@ impl Progress for Bar {
             bar.set_style(style.with_key("files", show));
         }
         bar.set_message(label(phase));
+        // This draws: not before it looks as it should.
+        bar.reset();
         bar.enable_steady_tick(Duration::from_millis(200));
     }
 

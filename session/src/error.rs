@@ -185,8 +185,12 @@ mod tests {
     #[test]
     fn a_turn_that_somebody_has_is_busy() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(&folder.path().join("s"), &OpenOptions { create: true, ..Default::default() }).unwrap();
-        let held = |session: &str| crate::rollback::held(&store, session, Duration::ZERO);
+        let store = Store::open(
+            &folder.path().join("s"),
+            &OpenOptions { create: true, lock_timeout: Duration::ZERO, ..Default::default() },
+        )
+        .unwrap();
+        let held = |session: &str| crate::rollback::held(&store, session, &());
         let _turn = held("a").unwrap();
         assert_eq!(held("a").unwrap_err().kind(), ErrorKind::Locked);
         assert!(held("b").is_ok());

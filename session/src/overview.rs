@@ -1,22 +1,25 @@
 //! A session at one glance: what is wanted of it, how it is found, and how much of it is saved.
 
-use std::{ffi::OsString, os::unix::net::UnixStream};
+use std::{ffi::OsString, fs, os::unix::net::UnixStream, path::Path};
 
 use jiff::Timestamp;
 use parhelia_store::{
     Store,
     fold::{Goal, Run, Session, Status},
     id::Ulid,
+    record::Checkpoint,
 };
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
     agent::{Agent, Said, live},
+    capture::summary_now,
     error::Result,
     process::boot_id,
     resume::{Standing, state_json},
     run::{self, Failing, Life},
+    transcript::Located,
 };
 
 /// No prompt is shown further, in characters.
@@ -115,7 +118,8 @@ impl Overview {
         // A checkpoint that cannot be read is no reason to show nothing.
         let state = head.as_ref().and_then(|head| state_json(store, head, "conversation.json").ok().flatten());
         let state = state.as_ref().map(|state| state.get("summary").unwrap_or(state));
-        let prompt = state.and_then(|state| state.get("last_prompt")).and_then(Value::as_str).map(str::to_owned);
+        let saved = || state.and_then(|state| state.get("last_prompt")).and_then(Value::as_str).map(str::to_owned);
+        let prompt = prompt_since(store, session, head.as_ref()).or_else(saved);
         // One that was made since, by whomever, is as good.
         let is_over = |failing: &Failing| head.as_ref().is_some_and(|head| head.record.created_at > failing.since);
         let failing = run::failing(session).filter(|failing| !is_over(failing));
@@ -130,6 +134,17 @@ impl Overview {
             another_folder: another_folder(session),
         })
     }
+}
+
+/// The last prompt of a conversation that has gone on since the checkpoint, as far as it can be read.
+fn prompt_since(store: &Store, session: &Session, head: Option<&Checkpoint>) -> Option<String> {
+    let last = session.conversations.last()?;
+    let located = Located::from_hook(Path::new(last.transcript.as_ref()?)).ok()?;
+    let changed = Timestamp::try_from(fs::metadata(&located.transcript).ok()?.modified().ok()?).ok()?;
+    if head.is_some_and(|head| changed < head.record.created_at) {
+        return None;
+    }
+    summary_now(located, &store.layout().cache()).ok()?.last_prompt
 }
 
 /// The warning; none of a session that has ended.

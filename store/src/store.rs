@@ -266,6 +266,11 @@ impl Store {
         &self.layout.root
     }
 
+    /// How long to wait for what another process holds.
+    pub fn lock_timeout(&self) -> Duration {
+        self.lock_timeout
+    }
+
     /// Where things are in it.
     pub fn layout(&self) -> &Layout {
         &self.layout

@@ -96,7 +96,7 @@ fn work_of_a_hook_that_waits_for_us_is_not_waited_for_and_goes_by_itself() {
     let wanted =
         Begin { session: work.session.clone(), workspace: workspace.clone(), folder: workspace.clone(), ..Begin::default() };
     let current: Current = begin(&store, &wanted).unwrap();
-    let turn = held(&store, &work.session, Duration::from_secs(60)).unwrap();
+    let turn = held(&store, &work.session, &()).unwrap();
     fs::write(work.workspace.join("src/m1/f1.rs"), "changed").unwrap();
     let event = json!({ "hook_event_name": "Stop", "session_id": "5b9d1f6e-57c0-4f0e-9a55-6f8f1f8c0b33", "cwd": workspace });
     let mut hook = work.scratch.command(&["hook"]);

@@ -2,9 +2,10 @@
 
 use std::{fs, process::Command};
 
+use parhelia_session::rollback::held;
 use parhelia_tests::{filesystems::in_memory, write};
 
-use crate::work::Work;
+use crate::work::{Work, git, opened};
 
 #[test]
 fn what_would_be_done_is_what_is_done() {
@@ -77,4 +78,67 @@ fn what_is_mounted_where_the_checkpoint_has_an_empty_folder_is_left() {
             None => assert!(Command::new("umount").arg(&mnt).status().unwrap().success()),
         }
     }
+}
+
+#[test]
+fn a_turn_that_another_process_has_is_waited_for_as_long_as_the_lock_and_that_is_said() {
+    let work = Work::new(false);
+    let store = opened(&work);
+    let _turn = held(&store, &work.session, &()).unwrap();
+    let workspace = work.workspace.to_string_lossy().into_owned();
+    let all: [&[&str]; 4] = [
+        &["checkpoint", "rollback", &work.target, "--yes"],
+        &["checkpoint", "create", &work.session, "--workspace", &workspace],
+        &["session", "resume", &work.session, "--yes"],
+        &["session", "move", &work.session, &workspace],
+    ];
+    for verb in all {
+        let said = work.scratch.expect(11, &[&["--lock-timeout", "0.8"], verb].concat());
+        assert!(
+            said.contains(&format!("waiting for another process that makes a checkpoint of session {}", work.session)),
+            "{said}"
+        );
+        let said = work.scratch.expect(11, &[&["--lock-timeout", "0"], verb].concat());
+        assert!(!said.contains("waiting for") && said.contains("try again when it is done"), "{said}");
+    }
+}
+
+#[test]
+fn what_reads_the_output_is_no_stranger() {
+    let work = Work::new(false);
+    work.spoil();
+    let rollback = work.scratch.command(&["checkpoint", "rollback", &work.target, "--yes"]);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "\"$@\" 2>&1 | cat", "sh"]).arg(rollback.get_program()).args(rollback.get_args()).env_clear();
+    shell.envs(rollback.get_envs().filter_map(|(name, value)| Some((name, value?)))).current_dir(&work.workspace);
+    let output = shell.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("To go on from here") && !said.contains("left alone"), "{said}");
+}
+
+#[test]
+fn what_cannot_be_done_any_more_is_not_offered() {
+    let work = Work::new(false);
+    work.spoil();
+    work.rollback(&[]);
+    let safety = crate::work::safeties(&work).pop().unwrap();
+    for more in [&["--dry-run"][..], &[]] {
+        let said = work.scratch.expect(0, &[&["checkpoint", "delete", &safety], more].concat());
+        assert!(said.contains("cannot be undone without"), "{said}");
+    }
+    work.scratch.expect(0, &["session", "end", &work.session]);
+    fs::write(work.workspace.join("src/m1/f1.rs"), "spoiled").unwrap();
+    let said = work.rollback(&[]);
+    assert!(said.contains("Undo with") || said.contains("undo"), "{said}");
+    assert!(!said.contains("session resume"), "{said}");
+}
+
+#[test]
+fn before_the_first_commit_there_is_nothing_to_stash_upon() {
+    let work = Work::new(false);
+    git(&work.workspace, &["init", "-q", "-b", "main"]);
+    let id = work.scratch.create(&work.session, &work.workspace);
+    fs::write(work.workspace.join("src/m1/f1.rs"), "spoiled").unwrap();
+    let said = work.scratch.expect(0, &["checkpoint", "rollback", &id, "--yes"]);
+    assert!(said.contains("no stash entry was made (the repository has no commit yet)"), "{said}");
 }

@@ -6,7 +6,7 @@ use std::{
     iter,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -216,18 +216,15 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     Ok(code)
 }
 
-/// How long a rollback that is under way is waited for.
-const TURN_LIMIT: Duration = Duration::from_secs(60);
-
 /// What is half rolled back is no state that anybody was in: a rollback that was interrupted is finished, and none begins until the turn is
 /// over. A session without checkpoints has none.
 fn turn(context: &mut Context, store: &Store, session: &str) -> Result<Option<Turn>> {
     let Some(known) = store.view().session(session)? else { return Ok(None) };
     if rollback::open(&known).is_some() {
-        let _alone = rollback::held(store, session, TURN_LIMIT)?;
+        let _alone = rollback::held(store, session, &context.progress())?;
         finish_earlier(context, store, session)?;
     }
-    Ok(Some(rollback::shared(store, session, TURN_LIMIT)?))
+    Ok(Some(rollback::shared(store, session, &context.progress())?))
 }
 
 /// So many names are tried for a session whose own was imported.

@@ -1,5 +1,6 @@
 //! `checkpoint delete`: forgets checkpoints; `gc` then frees what nothing else needs.
 
+use parhelia_session::rollback;
 use parhelia_store::delete::delete_checkpoints_as;
 use serde_json::json;
 
@@ -42,6 +43,14 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     }
     let verb = if args.dry_run { "Would delete" } else { "Deleted" };
     for checkpoint in &chosen {
+        let session = view.session(&checkpoint.record.session)?;
+        if session.as_ref().and_then(rollback::last).is_some_and(|last| last.safety == checkpoint.record.id) {
+            tell!(
+                "parhelia: the last rollback of session {} cannot be undone without {}",
+                checkpoint.record.session,
+                checkpoint.id()
+            );
+        }
         context.out.object("checkpoint", list::to_json(&checkpoint.into(), &view.marks(checkpoint.record.id)?))?;
         let (record, id) = (&checkpoint.record, checkpoint.id());
         let (created, size, folder) =

@@ -3,7 +3,6 @@
 use std::{
     os::unix::ffi::{OsStrExt, OsStringExt},
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 use parhelia_session::{
@@ -21,9 +20,6 @@ use crate::{
     human,
     session::agent::{actor, config_of, variable},
 };
-
-/// How long another checkpoint of a session is waited for.
-const TURN_LIMIT: Duration = Duration::from_secs(60);
 
 /// What a restore in place overwrites in a folder that sessions work in.
 #[derive(Clone)]
@@ -186,7 +182,8 @@ pub fn turns(store: &Store, reached: &[Overwritten], restored: &Checkpoint, prog
     let mut turns = Turns { held: Vec::new() };
     let changed = reached.iter().filter(|found| !found.paths.is_empty());
     for session in changed.filter_map(|found| found.folder.keeper(restored)) {
-        let turn = rollback::settle(store, &session.id, TURN_LIMIT, &actor(), &told, progress).inspect_err(|e| hint(e, None))?;
+        let turn = rollback::settle(store, &session.id, store.lock_timeout(), &actor(), &told, progress)
+            .inspect_err(|e| hint(e, None))?;
         turns.held.push(turn.ok_or_else(|| rollback::busy(&session.id))?);
     }
     Ok(turns)

@@ -76,8 +76,6 @@ pub struct UndoArgs {
     how: How,
 }
 
-/// How long another checkpoint of the session is waited for.
-const TURN_LIMIT: Duration = Duration::from_secs(60);
 /// How long an agent may take to end, before and after it is forced.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// So many paths are named without -v.
@@ -190,7 +188,7 @@ fn begin(context: &Context, store: &Store, session: &str, how: &How, (verb, comm
     if !how.yes && !how.dry_run {
         is_askable(verb, command)?;
     }
-    let turn = match rollback::held(store, session, TURN_LIMIT) {
+    let turn = match rollback::held(store, session, &context.progress()) {
         // Whoever may not write to the store may look all the same.
         Err(parhelia_session::Error::Io { .. }) if how.dry_run => None,
         turn => Some(turn?),
@@ -434,7 +432,8 @@ fn report(context: &mut Context, look: &Look, done: &Done, spared: &[Vec<u8>], h
     if done.moved.len() > NAMED_MAX {
         context.out.remark(format!("Kept aside of the conversation: {} more", done.moved.len() - NAMED_MAX))?;
     }
-    let next = (!how.resumes).then(|| format!("parhelia session resume {}", look.session.id));
+    let can_go_on = !how.resumes && look.session.status != Status::Ended;
+    let next = can_go_on.then(|| format!("parhelia session resume {}", look.session.id));
     if let Some(next) = &next {
         context.out.remark(format!("To go on from here: {next}"))?;
     }

@@ -1,7 +1,5 @@
 //! A checkpoint of a session from outside its run.
 
-use std::time::Duration;
-
 use parhelia_session::{
     retention, rollback,
     run::{self, Conversation, Made, Wanted},
@@ -24,9 +22,6 @@ use crate::{
     exit::{Failure, Result},
 };
 
-/// Another checkpoint of the session, or its rollback, is waited for, but not longer.
-const TURN_LIMIT: Duration = Duration::from_secs(60);
-
 /// Captures a session's workspace and conversation as they are now.
 pub fn of_session(
     context: &Context,
@@ -38,7 +33,7 @@ pub fn of_session(
 ) -> Result<Made> {
     let place = session.workspace.as_ref().map(Place::folder);
     let workspace = place.ok_or_else(|| Failure::Usage(format!("session {} has no workspace", session.id)))?;
-    let turn = rollback::settle(store, &session.id, TURN_LIMIT, &actor(), &told, progress)?;
+    let turn = rollback::settle(store, &session.id, store.lock_timeout(), &actor(), &told, progress)?;
     if turn.is_none() {
         return Err(rollback::busy(&session.id).into());
     }

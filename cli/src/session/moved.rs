@@ -3,7 +3,6 @@
 use std::{
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 use parhelia_session::{resume, rollback, run};
@@ -35,14 +34,11 @@ pub struct Args {
     force: bool,
 }
 
-/// Another checkpoint of the session, or its rollback, is waited for, but not longer.
-const TURN_LIMIT: Duration = Duration::from_secs(60);
-
 /// Records it. Nothing is moved, and no file is changed.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open()?;
     let id = store.view().session_named(&args.session)?.id;
-    let _turn = rollback::held(&store, &id, TURN_LIMIT)?;
+    let _turn = rollback::held(&store, &id, &context.progress())?;
     let session = store.refresh()?.session_named(&id)?;
     let to = match &args.path {
         Some(path) => workspace(path)?,

@@ -10,7 +10,7 @@ use parhelia_session::{
 };
 use parhelia_store::{
     Store,
-    fold::{Session, Status},
+    fold::{Goal, Session, Status},
     id::Ulid,
 };
 use serde_json::json;
@@ -218,7 +218,11 @@ fn describe(
     let workspace = session.workspace.as_ref().map(|place| place.path.clone()).unwrap_or_default();
     let is_there = std::path::Path::new(&workspace).is_dir();
     let from = choice.checkpoint.as_ref();
-    context.out.line(format!("Session {} ({}): its agent {agent}.", session.id, session.status.name()))?;
+    let wanted = match (&session.run, session.goal()) {
+        (Some(_), Goal::Running) => "wanted running",
+        _ => session.status.name(),
+    };
+    context.out.line(format!("Session {} ({wanted}): its agent {agent}.", session.id))?;
     if let Some(found) = &unsupervised {
         tell!("parhelia: {}", unsupervised_text(session, found));
     }
@@ -251,6 +255,7 @@ fn describe(
         json!({
             "session": session.id,
             "status": session.status,
+            "wanted": session.run.as_ref().map(|_| session.goal()),
             "alive": life.is_alive(),
             "unsupervised": unsupervised,
             "workspace": workspace,

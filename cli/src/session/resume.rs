@@ -18,13 +18,14 @@ use parhelia_session::{
 use parhelia_store::{
     Store,
     event::{NewEvent, kind},
-    fold::{Place, Run, Session, Status, Tmux},
+    fold::{Goal, Place, Run, Session, Status, Tmux},
     id::Ulid,
     pin::Pin,
     progress::Progress,
     restore::Report,
     selector::{find, is_relative},
 };
+use serde::Deserialize;
 use serde_json::json;
 
 use self::{alive::if_alive, asked::is_meant, start::start};
@@ -112,8 +113,6 @@ impl Args {
     }
 }
 
-/// How long another checkpoint of the session is waited for.
-const TURN_LIMIT: Duration = Duration::from_secs(60);
 /// The variable that names the checkpoint from which something goes on.
 const RESUMED_FROM: &str = "PARHELIA_RESUMED_FROM";
 /// A checkpoint that is older than this is said to be.
@@ -133,6 +132,8 @@ pub(super) struct Prepared {
     /// The agent's own folder.
     pub config: Option<ConfigFolder>,
     seen_epoch: u64,
+    /// What was wanted of the session before.
+    before: Goal,
     notices: Vec<String>,
     /// Keeps the checkpoint there until everything is back.
     pin: Option<Pin>,
@@ -171,7 +172,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     if !is_meant(args, &session, last.as_ref())? {
         return Ok(Code::Done);
     }
-    let turn = rollback::held(&store, &session.id, TURN_LIMIT)?;
+    let turn = rollback::held(&store, &session.id, &context.progress())?;
     let seen_epoch = session.epoch;
     if !args.recreate_workspace {
         resume::ensure_place(&store, &session)?;
@@ -283,6 +284,7 @@ fn go_on(context: &Context, store: &Store, args: &Args, session: Session, run: &
         permission_mode: run.permission_mode.clone(),
         config: run::config_of(&run),
         seen_epoch: run.epoch,
+        before: run.extra.get(GOAL_BEFORE).and_then(|goal| Goal::deserialize(goal).ok()).unwrap_or(Goal::Running),
         notices: notices.unwrap_or_default(),
         pin: None,
         session,
@@ -318,10 +320,14 @@ fn put_back(context: &mut Context, store: &Store, turn: &Turn, prepared: &mut Pr
     Ok(rolled)
 }
 
+/// The field of a run that says what was wanted of the session before, for the process that starts its agent.
+const GOAL_BEFORE: &str = "goal_before";
+
 /// Records what happened around a resume, for the agent's session-start hook.
 fn note_notices(store: &Store, prepared: &Prepared, current: &run::Current) -> Result<()> {
     let noted = NewEvent::new(kind::RUN_CHANGED, &current.run, actor()).in_epoch(current.epoch);
-    store.append_events(&[noted.with("notices", prepared.notices.clone())], &())?;
+    let noted = noted.with("notices", prepared.notices.clone()).with(GOAL_BEFORE, json!(prepared.before));
+    store.append_events(&[noted], &())?;
     Ok(())
 }
 
@@ -355,7 +361,7 @@ fn prepare(store: &Store, args: &Args, session: Session, last: Option<&Run>) -> 
         Some(_) => of_checkpoint.or(newest),
         None => newest.or(of_checkpoint),
     };
-    let seen_epoch = session.epoch;
+    let (seen_epoch, before) = (session.epoch, session.goal());
     let permission_mode = last.and_then(|run| run.permission_mode.clone());
     let mode_bypasses = || permission_mode.as_deref().filter(|mode| *mode == "bypassPermissions").map(|_| Bypass::On);
     if let Some(bypass) = agent.as_ref().and_then(|agent| agent.bypass().or_else(mode_bypasses)) {
@@ -379,6 +385,7 @@ fn prepare(store: &Store, args: &Args, session: Session, last: Option<&Run>) -> 
         permission_mode,
         config,
         seen_epoch,
+        before,
         notices,
         pin: None,
     };

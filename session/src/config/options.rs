@@ -42,7 +42,7 @@ pub static OPTIONS: [Opt; 33] = [
     option!("store", Kind::Path, null, ["PARHELIA_STORE"], User,
         "The store's folder. Default: $XDG_DATA_HOME/parhelia, or ~/.local/share/parhelia."),
     option!("lock_timeout_seconds", Kind::Seconds, 60.0, ["PARHELIA_LOCK_TIMEOUT"], User,
-        "How long to wait for another process's commit."),
+        "How long to wait for another process's commit, or its checkpoint or rollback of the session."),
 
     option!("capture.default_excludes", Kind::Bool, true, ["PARHELIA_DEFAULT_EXCLUDES"], Project,
         "Leave out what can be proven to be regenerable, such as `target` beside a `Cargo.toml`."),

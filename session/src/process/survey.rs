@@ -92,7 +92,7 @@ struct Seen {
 }
 
 /// Processes that carry a run's marker, or are its agent as it was recorded, and those without that proof that work in `workspace`. This
-/// process and its ancestors are not among them.
+/// process, its ancestors, and what reads its output are not among them.
 pub fn found(run: &str, roots: &Roots, workspace: &Path) -> Result<Vec<Found>> {
     let workspace = canonical(workspace);
     let (boot, namespace) = (boot_id()?, pid_namespace());
@@ -107,10 +107,16 @@ pub fn found(run: &str, roots: &Roots, workspace: &Path) -> Result<Vec<Found>> {
     }
     let owners: HashMap<i32, Owner> = seen.iter().map(|(process, one)| (*process, owner(one, &seen, run, roots))).collect();
     let mine: Vec<i32> = ancestors().into_iter().map(|ancestor| ancestor.process).collect();
+    let outputs = [1, 2].map(|number| pipe("self", number));
+    let reads_from_here = |process: i32| pipe(&process.to_string(), 0).is_some_and(|input| outputs.contains(&Some(input)));
     let mut all = Vec::new();
     for (process, one) in seen {
         let (owner, Some(fd)) = (owners[&process], one.fd) else { continue };
         if mine.contains(&process) || !one.works_there && !matches!(owner, Owner::Run | Owner::Marked) {
+            continue;
+        }
+        // Such as the `less` that this is piped into.
+        if owner == Owner::Unknown && reads_from_here(process) {
             continue;
         }
         let command = command_line(process);
@@ -118,6 +124,12 @@ pub fn found(run: &str, roots: &Roots, workspace: &Path) -> Result<Vec<Found>> {
     }
     all.sort_by_key(|found| found.identity.process);
     Ok(all)
+}
+
+/// The pipe that a process has as one of its standard streams.
+fn pipe(process: &str, number: u8) -> Option<PathBuf> {
+    let found = fs::read_link(format!("/proc/{process}/fd/{number}")).ok()?;
+    found.as_os_str().as_bytes().starts_with(b"pipe:").then_some(found)
 }
 
 /// `None` where the process has gone, or is the kernel's own.

@@ -382,7 +382,7 @@ pub fn settle(
     tell: &dyn Fn(&str),
     progress: &dyn Progress,
 ) -> Result<Option<Turn>> {
-    let turn = intent::turn(store, session, limit)?;
+    let turn = intent::turn(store, session, limit, progress)?;
     if let Some(known) = store.refresh()?.session(session)?.filter(|_| turn.is_some()) {
         finish(store, &known, actor, tell, progress)?;
     }

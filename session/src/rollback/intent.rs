@@ -13,6 +13,7 @@ use parhelia_store::{
     fold::Session,
     id::Ulid,
     name::session_file,
+    progress::Progress,
 };
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -159,24 +160,37 @@ pub(super) fn clear(store: &Store, session: &str, intent: &Intent, is_done: bool
 #[derive(Debug)]
 pub struct Turn(File);
 
-/// Waits for a session's turn, at most so long. `None` where somebody else has it still.
-pub(super) fn turn(store: &Store, session: &str, limit: Duration) -> Result<Option<Turn>> {
-    wait(store, session, limit, FlockOperation::NonBlockingLockExclusive)
+/// Waits for a session's turn, at most so long, and says so. `None` where somebody else has it still.
+pub(super) fn turn(store: &Store, session: &str, limit: Duration, progress: &dyn Progress) -> Result<Option<Turn>> {
+    wait(store, session, limit, FlockOperation::NonBlockingLockExclusive, progress)
 }
 
-fn wait(store: &Store, session: &str, limit: Duration, how: FlockOperation) -> Result<Option<Turn>> {
+/// Whoever waits for longer than this says what for.
+const SILENCE: Duration = Duration::from_millis(500);
+
+fn wait(store: &Store, session: &str, limit: Duration, how: FlockOperation, progress: &dyn Progress) -> Result<Option<Turn>> {
     let folder = store.path().join("turns");
     files::make_folder(&folder).at("create folder", &folder)?;
     let path = folder.join(&*session_file(session));
     let file = files::open(&path, How::Make).at("open", &path)?;
-    let until = Instant::now() + limit;
+    let began = Instant::now();
+    let mut is_said = false;
     loop {
         match rustix::fs::flock(&file, how) {
             Ok(()) => return Ok(Some(Turn(file))),
-            Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < until => std::thread::sleep(Duration::from_millis(10)),
+            Err(rustix::io::Errno::WOULDBLOCK) if began.elapsed() < limit => {}
             Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
             Err(e) => return Err(e).at("lock", &path),
         }
+        if progress.is_cancelled() {
+            return Err(parhelia_store::Error::Cancelled.into());
+        }
+        if began.elapsed() > SILENCE && !is_said {
+            progress
+                .notice(&format!("waiting for another process that makes a checkpoint of session {session}, or rolls it back"));
+            is_said = true;
+        }
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -187,14 +201,14 @@ impl Turn {
     }
 }
 
-/// The turn of a session, or an error that says that somebody else has it.
-pub fn held(store: &Store, session: &str, limit: Duration) -> Result<Turn> {
-    turn(store, session, limit)?.ok_or_else(|| busy(session))
+/// The turn of a session, or an error that says that somebody else has it. It is waited for as long as the store's lock is.
+pub fn held(store: &Store, session: &str, progress: &dyn Progress) -> Result<Turn> {
+    turn(store, session, store.lock_timeout(), progress)?.ok_or_else(|| busy(session))
 }
 
 /// A turn that others may have as well who only make checkpoints; nobody rolls the session back meanwhile.
-pub fn shared(store: &Store, session: &str, limit: Duration) -> Result<Turn> {
-    wait(store, session, limit, FlockOperation::NonBlockingLockShared)?.ok_or_else(|| busy(session))
+pub fn shared(store: &Store, session: &str, progress: &dyn Progress) -> Result<Turn> {
+    wait(store, session, store.lock_timeout(), FlockOperation::NonBlockingLockShared, progress)?.ok_or_else(|| busy(session))
 }
 
 /// Why there is no turn to be had.

@@ -78,6 +78,12 @@ impl<'a> Git<'a> {
         self.run(arguments).map(|printed| String::from_utf8_lossy(&printed).trim().to_owned())
     }
 
+    /// True if the branch is there in name alone, as after `git init`.
+    fn is_unborn(&self) -> Result<bool> {
+        let printed = self.run(&["for-each-ref", "--count=1"])?;
+        Ok(printed.is_empty() && self.line(&["rev-parse", "--verify", "--quiet", "HEAD"]).is_err())
+    }
+
     /// Runs a command that reads paths.
     fn on_paths(&self, paths: &[u8], arguments: &[&str]) -> Result<Vec<u8>> {
         let path = self.shadow.folder().join("paths");
@@ -117,6 +123,9 @@ fn try_make(workspace: &Path, message: &str, cache: &Path) -> Result<Stash> {
     let Some(repository) = Repository::at(workspace)? else { return outside(workspace) };
     let environment = environment(workspace, cache);
     let git = Git::of(workspace, &repository, &environment)?;
+    if git.is_unborn()? {
+        return Ok(Stash::Not("the repository has no commit yet".into()));
+    }
     let head = git.line(&["rev-parse", "--verify", "HEAD^{commit}"])?;
     let base = git.line(&["rev-parse", "--verify", "HEAD^{tree}"])?;
     let staged = git.line(&["write-tree"])?;

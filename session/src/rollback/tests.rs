@@ -29,7 +29,9 @@ struct Fixture {
 
 fn fixture() -> Fixture {
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(&dir.path().join("store"), &OpenOptions { create: true, ..Default::default() }).unwrap();
+    let store =
+        Store::open(&dir.path().join("store"), &OpenOptions { create: true, lock_timeout: Duration::ZERO, ..Default::default() })
+            .unwrap();
     let workspace = dir.path().canonicalize().unwrap().join("work");
     fs::create_dir(&workspace).unwrap();
     Fixture { _dir: dir, store, workspace }
@@ -255,17 +257,17 @@ fn a_turn_is_had_alone_unless_all_share_it() {
     let f = fixture();
     f.create("first", None);
     let nobody = |turn: Result<Turn, Error>| assert!(matches!(turn, Err(Error::Busy(text)) if text.contains("session s")));
-    let alone = held(&f.store, "s", Duration::ZERO).unwrap();
-    nobody(held(&f.store, "s", Duration::ZERO));
-    nobody(shared(&f.store, "s", Duration::ZERO));
-    held(&f.store, "another", Duration::ZERO).unwrap();
+    let alone = held(&f.store, "s", &()).unwrap();
+    nobody(held(&f.store, "s", &()));
+    nobody(shared(&f.store, "s", &()));
+    held(&f.store, "another", &()).unwrap();
     let told = |_: &str| panic!("there is nothing to finish");
     assert!(settle(&f.store, "s", Duration::ZERO, &actor(), &told, &()).unwrap().is_none());
     drop(alone);
-    let both = [(); 2].map(|()| shared(&f.store, "s", Duration::ZERO).unwrap());
-    nobody(held(&f.store, "s", Duration::ZERO));
+    let both = [(); 2].map(|()| shared(&f.store, "s", &()).unwrap());
+    nobody(held(&f.store, "s", &()));
     drop(both);
-    held(&f.store, "s", Duration::ZERO).unwrap();
+    held(&f.store, "s", &()).unwrap();
 }
 
 #[test]

@@ -12,7 +12,7 @@ use parhelia_session::{
 };
 use parhelia_store::{Store, fold::Status, id::Ulid};
 
-use super::{Args, Prepared, TURN_LIMIT, note_notices, take_over};
+use super::{Args, Prepared, note_notices, take_over};
 use crate::{
     context::Context,
     env,
@@ -62,7 +62,8 @@ pub(super) fn start(
         code = ended.code;
     }
     // Until the new run has begun, nobody else resumes the session or rolls it back.
-    let turn = supervise::or_ended(store, current, rollback::held(store, &current.session, TURN_LIMIT).map_err(Failure::from))?;
+    let turn =
+        supervise::or_ended(store, current, rollback::held(store, &current.session, &context.progress()).map_err(Failure::from))?;
     let may = match state(store, &current.session)? == seen {
         true => may_begin(&agent, args),
         false => Err("the session was rolled back, resumed or ended meanwhile"),
@@ -178,7 +179,7 @@ fn supervised(
         interval: (args.interval > 0).then(|| Duration::from_secs(args.interval)),
         request,
         config,
-        before: prepared.session.goal(),
+        before: prepared.before,
         is_quiet: context.global.quiet,
         removed: Default::default(),
     };
