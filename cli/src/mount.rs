@@ -14,7 +14,7 @@ use std::{
 
 use parhelia_fuse::{Options, What, clear_stale};
 use parhelia_store::{
-    OpenOptions, Store,
+    OpenOptions, Store, clock,
     files::{self, How},
     id::OpId,
     name,
@@ -75,7 +75,7 @@ fn foreground(context: &mut Context, args: &Args, what: Option<&OsString>, mount
             What::Tree { checkpoint, path: place.path.unwrap_or_default() }
         }
     };
-    let log = Arc::new(|line: &str| tell!("{} {line}", jiff::Timestamp::now()));
+    let log = Arc::new(|line: &str| tell!("{} {line}", clock::timestamp()));
     // By this name the program is found even where it has been replaced or removed.
     let guard = ["/proc/self/exe", "mount-guard", "--"].map(OsString::from).into();
     let options = Options { allow_other: args.allow_other, guard, log, ..Options::default() };

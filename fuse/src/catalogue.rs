@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use parhelia_store::{Result, id::BlobId, name, record::Checkpoint, view::View as StoreState};
+use parhelia_store::{Result, clock, id::BlobId, name, record::Checkpoint, view::View as StoreState};
 use ulid::Ulid;
 
 use crate::{inode::Inode, numbers::Numbers, view::Outdated};
@@ -52,7 +52,7 @@ impl Catalogue {
         let after = before.map_or(SystemTime::UNIX_EPOCH, |before| before.made_at + Duration::from_nanos(1));
         let mut catalogue = Catalogue {
             state: state.clone(),
-            made_at: SystemTime::now().max(after),
+            made_at: SystemTime::from(clock::timestamp()).max(after),
             unchanged_since: HashMap::new(),
             by_number: BTreeMap::new(),
             by_id: HashMap::new(),

@@ -13,7 +13,7 @@ use std::{
 };
 
 use parhelia_store::{
-    Store,
+    Store, clock,
     files::{self, How},
     name,
     record::Checkpoint,
@@ -107,7 +107,7 @@ impl Registration {
             mountpoint_bytes: (name::display(bytes).as_bytes() != bytes).then(|| bytes.to_vec()),
             process: std::process::id(),
             what,
-            started_at: jiff::Timestamp::now().to_string(),
+            started_at: clock::timestamp().to_string(),
         };
         // Under a name that is not looked for until it is held and whole.
         let draft = path.with_extension("new");

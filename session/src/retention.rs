@@ -18,7 +18,7 @@ use jiff::{Timestamp, tz::TimeZone};
 pub use keep::{Kept, Removed, SAFETY};
 pub use limit::{Forecast, forecast};
 use parhelia_store::{
-    Store,
+    Store, clock,
     create::Outcome,
     delete::delete_chosen,
     event::Actor,
@@ -227,7 +227,7 @@ pub fn after(
     }
     let actor = Actor { via: "retention".into(), ..actor.clone() };
     let session = outcome.checkpoint.record.session.as_str();
-    let pruned = prune(store, &config.into(), Some(session), &actor, Timestamp::now(), progress);
+    let pruned = prune(store, &config.into(), Some(session), &actor, clock::timestamp(), progress);
     if let Some(e) = pruned.as_ref().map_or_else(Some, |report| report.failed.as_ref()) {
         progress.notice(&format!("the checkpoint is made, but not all older ones were removed that may go: {e}"));
     }

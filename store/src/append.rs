@@ -2,10 +2,10 @@
 
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
-use jiff::Timestamp;
 use ulid::Ulid;
 
 use crate::{
+    clock,
     error::{Error, Result},
     event::{self, Appended, EVENT_SCHEMA, Event, NewEvent, kind},
     files,
@@ -140,7 +140,7 @@ impl<'a> Chain<'a> {
         }
         let event = Event {
             id: Ulid::generate(),
-            at: Timestamp::now(),
+            at: clock::timestamp(),
             host: event::host(),
             schema: EVENT_SCHEMA,
             kind: new.kind.clone(),

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use jiff::Timestamp;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use crate::{
@@ -98,6 +99,12 @@ impl Clock {
         let time = Time { secs: d.u64("clock")? as i64, nanos: d.u32("clock")? };
         Ok(Clock { time, up_nanos: d.u64("clock")?, boot: d.array("clock")? })
     }
+}
+
+/// The time of day, as it is recorded and shown. Whatever asks for it asks here or below; tests that step the clock do so for a process.
+pub fn timestamp() -> Timestamp {
+    #[expect(clippy::disallowed_methods, reason = "the one place")]
+    Timestamp::now()
 }
 
 /// The time of day by which the kernel stamps files of local filesystems.

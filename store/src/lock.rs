@@ -18,6 +18,7 @@ use rustix::{
 };
 
 use crate::{
+    clock,
     error::{Error, IoContext, Result},
     files::{self, Folder, How},
     progress::{self, Progress},
@@ -58,7 +59,7 @@ impl WriterLock {
             thread::sleep(pause.min(timeout.saturating_sub(waited)));
             pause = (pause * 2).min(Duration::from_millis(20));
         };
-        let text = format!("process {} since {}\n", std::process::id(), jiff::Timestamp::now());
+        let text = format!("process {} since {}\n", std::process::id(), clock::timestamp());
         let file = &mut lock.file;
         // The text is for messages only, so that it cannot be written (a full disk) is no reason to fail.
         let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(text.as_bytes()));
@@ -150,7 +151,7 @@ fn holder(file: &mut File) -> String {
     match (read, text.trim()) {
         (Ok(_), "") | (Err(_), _) => "another process".to_owned(),
         (Ok(_), text) => match text.rsplit_once(" since ").and_then(|(_, at)| at.parse::<jiff::Timestamp>().ok()) {
-            Some(at) => format!("{text} ({} s ago)", jiff::Timestamp::now().duration_since(at).as_secs().max(0)),
+            Some(at) => format!("{text} ({} s ago)", clock::timestamp().duration_since(at).as_secs().max(0)),
             None => text.to_owned(),
         },
     }

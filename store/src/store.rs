@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
+    clock,
     codec::Malformed,
     disk,
     error::{Error, IoContext, Result},
@@ -72,7 +73,7 @@ impl Config {
         let mut config = Config {
             parhelia_store: STORE_VERSION,
             id: Ulid::generate(),
-            created_at: jiff::Timestamp::now().to_string(),
+            created_at: clock::timestamp().to_string(),
             compatible: Vec::new(),
             read_compatible: Vec::new(),
             incompatible: Vec::new(),

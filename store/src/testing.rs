@@ -11,6 +11,7 @@ use std::{
 use tempfile::TempDir;
 
 use crate::{
+    clock,
     delete::delete_checkpoints,
     disk,
     error::{Error, Result},
@@ -204,7 +205,7 @@ pub fn folder_node(name: &str, tree: TreeId, totals: Totals) -> Node {
 }
 
 fn record(session: &str, root: TreeId, totals: &Totals) -> Record {
-    let now = jiff::Timestamp::now();
+    let now = clock::timestamp();
     let workspace = Workspace {
         path: "/w".into(),
         files: totals.files,

@@ -1,5 +1,6 @@
 //! One cell of the matrix: a workspace, a store and a user. It goes on after a fault, and ends with a list of all that it found.
 
+use parhelia_store::clock;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -416,6 +417,6 @@ fn stamps(path: &Path) -> [i64; 6] {
 
 /// Waits until a second has just begun.
 fn wait_for_a_new_second() {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    let now = SystemTime::from(clock::timestamp()).duration_since(SystemTime::UNIX_EPOCH).unwrap();
     std::thread::sleep(Duration::from_secs(1) - Duration::from_nanos(u64::from(now.subsec_nanos())) + Duration::from_millis(5));
 }

@@ -1,6 +1,10 @@
 //! Rollbacks that were killed, and what becomes of them.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::PathBuf,
+    process::{Child, Command},
+};
 
 use parhelia_session::rollback::{self, Intent};
 use parhelia_store::{
@@ -22,6 +26,16 @@ struct Interrupted {
     _recorder: Recorder,
     work: Work,
     before: PathBuf,
+}
+
+/// A process that ends with the test.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 fn interrupted(with_git: bool) -> Interrupted {
@@ -69,6 +83,29 @@ fn one_that_was_interrupted_is_given_up_where_work_has_gone_on() {
     assert_equal(&now, &work.copy("after"));
     let text = work.scratch.expect(0, &["checkpoint", "create", &work.session, "--workspace", &workspace]);
     assert!(!text.contains("interrupted"), "it is said once: {text}");
+}
+
+#[test]
+fn one_that_was_interrupted_is_not_finished_under_an_agent_that_was_started_by_hand() {
+    const CONVERSATION: &str = "5b9d1f6e-57c0-4f0e-9a55-6f8f1f8c0b33";
+    let Interrupted { work, _recorder, .. } = interrupted(false);
+    let config = work.scratch.path("home/.claude");
+    let transcript = config.join(format!("projects/-work/{CONVERSATION}.jsonl"));
+    write(&transcript, b"").unwrap();
+    let seen = NewEvent::new(kind::CONVERSATION_SEEN, CONVERSATION, Actor::default()).with("session", &*work.session);
+    opened(&work).append_events(&[seen.with("transcript", transcript.to_string_lossy())], &()).unwrap();
+    let log = fs::File::options().append(true).open(&transcript).unwrap();
+    let agent = Killed(Command::new("sleep").arg("100000").current_dir(&work.workspace).stdout(log).spawn().unwrap());
+    let now = work.copy("now");
+    for verb in [&["checkpoint", "undo", &work.session, "--yes"][..], &["checkpoint", "rollback", &work.target, "--yes"]] {
+        let text = work.scratch.expect(2, verb);
+        assert!(text.contains("is open in process") || text.contains("is not finished while"), "{text}");
+        assert_equal(&now, &work.copy("after"));
+    }
+    drop(agent);
+    let workspace = work.workspace.to_string_lossy().into_owned();
+    let text = work.scratch.expect(0, &["checkpoint", "create", &work.session, "--workspace", &workspace]);
+    assert!(text.contains("finished now"), "{text}");
 }
 
 /// A checkpoint of the workspace by a clock that is elsewhere; what is said of it.

@@ -1,9 +1,9 @@
-//! A long random life of a session, beside a model of it: an agent that does what it is told, people at the command line, kills, moves,
-//! another configuration folder, a clock that steps. After each step:
+//! A long random life of a session, beside a model of it: an agent that does what it is told, people at the command line, a second agent in
+//! its conversation, kills, reboots, moves, another configuration folder, a clock that steps. After each step:
 //!
 //! - every state that somebody saw as saved is reachable, byte for byte, or its removal was announced;
 //! - no process outside the session was touched;
-//! - no agent acts that nobody asked to act;
+//! - no agent acts that nobody asked to act, and no two have one conversation open;
 //! - what the agent is told is true of its conversation.
 //!
 //! `PARHELIA_SEED=N` repeats a run; `PARHELIA_LONG=N` makes it N hundred steps long, with each of as many seeds.
@@ -21,7 +21,7 @@ use world::World;
 const STEPS: u64 = 45;
 
 fn step(world: &mut World) {
-    match world.roll(43) {
+    match world.roll(47) {
         0..=7 => world.ask(),
         8..=9 => world.ask_for_what_never_ends(),
         10 => world.ask_for_what_outlives_it(),
@@ -39,6 +39,8 @@ fn step(world: &mut World) {
         37 => world.move_workspace(),
         38 => world.step_clock(),
         39..=41 => world.roll_back_killed(),
+        42..=43 => world.go_on_by_hand(),
+        44..=45 => world.reboot(),
         _ => world.resume_with_another_configuration(),
     }
 }

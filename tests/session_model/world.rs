@@ -46,6 +46,8 @@ pub struct World {
     moves: u64,
     /// Days by which the commands see the clock wrongly.
     days_off: i64,
+    /// How often the machine was started anew.
+    boots: u64,
     /// Everything that was asked for, by anybody.
     pub asked: BTreeSet<String>,
     /// Everything that was seen as saved, and is not known to be removed.
@@ -81,6 +83,7 @@ impl World {
             workspace,
             moves: 0,
             days_off: 0,
+            boots: 0,
             asked: BTreeSet::new(),
             saved: BTreeMap::new(),
             cleared: BTreeSet::new(),
@@ -134,7 +137,22 @@ impl World {
         if self.days_off != 0 {
             command.envs(clock::variables(&format!("{:+}d", self.days_off)));
         }
+        if self.boots > 0 {
+            command = self.rebooted(&command);
+        }
         command
+    }
+
+    /// A command that sees another boot than the test's own.
+    fn rebooted(&self, command: &Command) -> Command {
+        let boot = self.scratch.path("boot");
+        fs::write(&boot, format!("00000000-1111-4222-8333-{:012}\n", self.boots)).unwrap();
+        let script = "mount --bind \"$0\" /proc/sys/kernel/random/boot_id && exec \"$@\"";
+        let mut there = Command::new("unshare");
+        there.args(["--mount", "sh", "-c", script]).arg(boot).arg(command.get_program()).args(command.get_args());
+        there.env_clear().envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        there.current_dir(command.get_current_dir().unwrap());
+        there
     }
 
     /// Where the next command says what it says.
@@ -303,6 +321,63 @@ impl World {
         }
         kill(process);
         self.wait_for_end();
+    }
+
+    /// The machine is started anew: nothing that ran goes on, and numbers of processes mean others.
+    pub fn reboot(&mut self) {
+        let was_alive = self.agent.is_alive();
+        self.kill_everything();
+        for process in std::mem::take(&mut self.bystanders) {
+            kill(process);
+        }
+        self.boots += 1;
+        self.tell("the machine was started anew");
+        let (done, said) = self.run(&["session", "list", "--json"]);
+        assert!(done);
+        let listed = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let session = self.session().id;
+        let listed = listed.into_iter().find(|line| line["id"] == *session).unwrap();
+        assert_eq!(listed["observed"], "dead", "{listed}");
+        assert!(!was_alive || listed["wanted"] == "running", "{listed}");
+    }
+
+    /// Somebody starts the agent by hand, in the conversation that it was in. Meanwhile nobody else gets that, nor the files.
+    pub fn go_on_by_hand(&mut self) {
+        let Some(conversation) = self.agent.conversation().filter(|_| !self.agent.is_alive()) else { return };
+        let (_, file) = self.output();
+        let mut command = self.command(&[]);
+        command.args(["--resume", &conversation]).current_dir(&self.workspace);
+        let mut by_hand = Command::new(self.agent.program());
+        by_hand.args(["--resume", &conversation]).current_dir(&self.workspace).env_clear();
+        by_hand.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let begun = |world: &Self| world.agent.log().iter().filter(|noted| noted.is("begun")).count();
+        let before = begun(self);
+        self.agent.forget_orders();
+        let mut child = by_hand.stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap();
+        wait(|| (begun(self) > before || child.try_wait().unwrap().is_some()).then_some(()));
+        self.tell(format!("started the agent by hand in {conversation}"));
+        if begun(self) == before {
+            // It does not know the conversation, in which nobody has said anything.
+            return;
+        }
+        self.hanging = false;
+        let (begun_before, files, turns) = (begun(self), files_in(&self.workspace), self.turns(&conversation).len());
+        let session = self.session().id;
+        let is_newest = self.session().conversations.last().is_some_and(|newest| newest.id == conversation);
+        if is_newest {
+            let holder = format!("process {}", child.id());
+            let (done, said) = self.run(&["session", "resume", &session, "--interval", "0"]);
+            assert!(!done && said.contains(&holder), "{said}");
+            if let Some(target) = self.any_saved() {
+                let (done, said) = self.run(&["checkpoint", "rollback", &target, "--stop", "--yes"]);
+                assert!(!done && (said.contains(&holder) || said.contains("no checkpoint matches")), "{said}");
+            }
+        }
+        assert_eq!((begun(self), self.turns(&conversation).len()), (begun_before, turns));
+        assert!(files_in(&self.workspace) == files, "files changed under an agent that was started by hand");
+        self.ask();
+        self.agent.order(&json!({ "exit": 0 }));
+        wait(|| child.try_wait().unwrap());
     }
 
     pub fn let_it_end(&mut self) {

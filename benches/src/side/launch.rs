@@ -3,6 +3,7 @@
 //! A command's peak memory counts what its parent held when it was started, so commands are
 //! started by a small process of their own: this program again, with [`LAUNCH_VERB`].
 
+use parhelia_store::clock;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -222,7 +223,7 @@ pub fn launcher(out: &Path) -> Result<()> {
 
 /// Seconds since 1970, as other processes say the time, too.
 pub fn now_s() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+    SystemTime::from(clock::timestamp()).duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
 fn measure(job: &Job) -> Result<Outcome> {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use parhelia_store::{
+    clock,
     fold::{Marks, VerifyLevel},
     id::Ulid,
     record::Outline,
@@ -54,7 +55,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
 }
 
 fn print(context: &mut Context, checkpoints: &[Outline], marks: &BTreeMap<Ulid, Marks>, detailed: bool) -> Result<()> {
-    let now = Timestamp::now();
+    let now = clock::timestamp();
     let none = Marks::default();
     // Of one folder, every line would say the same.
     let has_several = checkpoints.windows(2).any(|two| two[0].workspace.path != two[1].workspace.path);

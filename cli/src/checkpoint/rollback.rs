@@ -115,7 +115,15 @@ pub fn undo(context: &mut Context, args: &UndoArgs) -> Result<Code> {
     let id = session.id.clone();
     // One that was interrupted is finished first, and is then the one that is undone.
     let turn = begin(context, &store, &id, &args.how, ("undo", &format!("checkpoint undo {id} --dry-run")))?;
-    let last = store.refresh()?.session(&id)?.as_ref().and_then(rollback::last).ok_or_else(none)?;
+    let session = store.refresh()?.session(&id)?;
+    if let Some(intent) = session.as_ref().and_then(rollback::open).filter(|_| !args.how.dry_run) {
+        return Err(Failure::Usage(format!(
+            "a rollback of session {id} to {} was interrupted, and is not finished while an agent has its conversation open or works in its \
+             folder; end that first",
+            intent.target
+        )));
+    }
+    let last = session.as_ref().and_then(rollback::last).ok_or_else(none)?;
     let (target, _pin) = context.pinned(&store, &last.safety.to_string(), "undo")?;
     let how = How { files_only: args.how.files_only || !last.with_conversation, ..args.how.clone() };
     let rolled = roll_in_turn(context, &store, turn.as_ref(), &target, Some(&last), &how)?;

@@ -1,8 +1,7 @@
 //! `checkpoint show`: everything about one checkpoint.
 
-use jiff::Timestamp;
 use parhelia_store::{
-    Error,
+    Error, clock,
     fold::{Marks, VerifyLevel},
     manifest::Manifest,
     omitted::{Omission, Reason},
@@ -69,7 +68,7 @@ fn facts(checkpoint: &Checkpoint) -> Vec<(&'static str, String)> {
     let mut facts = vec![
         ("Checkpoint", checkpoint.id()),
         ("Session", format!("{}, its {}", human::path(record.session.as_bytes()), ordinal(record.depth))),
-        ("Created", format!("{} ({})", human::local(record.created_at), human::ago(record.created_at, Timestamp::now()))),
+        ("Created", format!("{} ({})", human::local(record.created_at), human::ago(record.created_at, clock::timestamp()))),
         (
             "Trigger",
             record.trigger_detail.as_ref().map_or_else(

@@ -6,13 +6,12 @@ mod show;
 use std::{ffi::OsString, path::Path};
 
 use clap::Subcommand;
-use jiff::Timestamp;
 use parhelia_session::{
     agent::Agent,
     environment::{self, Cache, Request, Snapshot},
     resume::state_bytes,
 };
-use parhelia_store::{Store, fold::Run, record::Checkpoint};
+use parhelia_store::{Store, clock, fold::Run, record::Checkpoint};
 
 use crate::{
     context::Context,
@@ -80,6 +79,6 @@ pub fn request(context: &Context, workspace: &Path, argv: &[OsString]) -> Result
         never: settings.deny_variables,
         packages: settings.packages,
         cache: Cache::new(context.cache_folder().map(|folder| folder.join("environment"))),
-        now: Timestamp::now(),
+        now: clock::timestamp(),
     })
 }

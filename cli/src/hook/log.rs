@@ -1,5 +1,6 @@
 //! Where hooks leave word of what went wrong: nobody reads what they print.
 
+use parhelia_store::clock;
 use std::{
     fs::{self, File},
     io::Write,
@@ -31,6 +32,6 @@ pub fn open() -> Option<File> {
 pub fn line(text: &str) {
     if let Some(mut log) = open() {
         let text = text.replace('\n', " ");
-        let _ = writeln!(log, "{} [{}] {text}", jiff::Timestamp::now(), std::process::id());
+        let _ = writeln!(log, "{} [{}] {text}", clock::timestamp(), std::process::id());
     }
 }

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use jiff::Timestamp;
 use parhelia_session::{
     overview::{Observed, Overview, Unsupervised},
     run::Failing,
 };
 use parhelia_store::{
+    clock,
     fold::{Goal, Session, Status},
     name,
 };
@@ -105,7 +105,7 @@ impl Listed {
 
 /// How checkpoints fail, in a line.
 pub fn failing_text(session: &str, failing: &Failing) -> String {
-    let since = human::ago(failing.since, Timestamp::now());
+    let since = human::ago(failing.since, clock::timestamp());
     format!("session {session}: {} failed since {since}: {}", human::count(failing.count, "checkpoint"), failing.reason)
 }
 
@@ -124,7 +124,7 @@ pub fn unsupervised_text(session: &Session, found: &Unsupervised) -> String {
 }
 
 fn print(context: &mut Context, listed: &[Listed]) -> Result<()> {
-    let now = Timestamp::now();
+    let now = clock::timestamp();
     let none = || "–".to_owned();
     let place = |one: &Listed| one.session.workspace.as_ref().map(|place| place.path.clone());
     let has_many_places = listed.iter().any(|one| place(one) != place(&listed[0]));

@@ -2,9 +2,8 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use jiff::Timestamp;
 use parhelia_session::retention::{self, Calendar, Forecast, Policy, Removed, Report};
-use parhelia_store::{event::Actor, record::Checkpoint};
+use parhelia_store::{clock, event::Actor, record::Checkpoint};
 use serde_json::{Value, json};
 
 use crate::{
@@ -79,14 +78,14 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let policy = args.policy(Policy::from(&context.config(Path::new("."))?.retention));
     if args.dry_run {
         let progress = context.progress();
-        let forecast = retention::forecast(&store, &policy, session.as_deref(), Timestamp::now(), &progress)?;
+        let forecast = retention::forecast(&store, &policy, session.as_deref(), clock::timestamp(), &progress)?;
         drop(progress);
         foretell(context, &forecast, policy.max_store_bytes)?;
         return Ok(Code::Done);
     }
     let actor = Actor { via: "retention".into(), ..context.actor() };
     let progress = context.progress();
-    let report = retention::prune(&store, &policy, session.as_deref(), &actor, Timestamp::now(), &progress)?;
+    let report = retention::prune(&store, &policy, session.as_deref(), &actor, clock::timestamp(), &progress)?;
     drop(progress);
     if let Some(removed) = removed_text(&report) {
         context.out.did(removed);

@@ -9,7 +9,7 @@ use parhelia_session::{
     run::{self, Life},
 };
 use parhelia_store::{
-    Store,
+    Store, clock,
     fold::{Goal, Session, Status},
     id::Ulid,
 };
@@ -105,7 +105,7 @@ pub(super) fn ask(question: &str) -> Result<String> {
 /// Lets the user choose among the newest checkpoints. `None` where none is wanted.
 fn choose_earlier(context: &mut Context, store: &Store, session: &Session) -> Result<Option<Ulid>> {
     let found = resume::candidates(store, session, SHOWN)?;
-    let now = jiff::Timestamp::now();
+    let now = clock::timestamp();
     for (number, checkpoint) in (1..).zip(&found) {
         let record = &checkpoint.record;
         let message = record.message.as_deref().and_then(|message| message.lines().next()).unwrap_or_default();
@@ -241,7 +241,7 @@ fn describe(
     }
     match from {
         Some(checkpoint) => {
-            let age = human::ago(checkpoint.record.created_at, jiff::Timestamp::now());
+            let age = human::ago(checkpoint.record.created_at, clock::timestamp());
             context.out.line(format!("It goes on from checkpoint {} ({age}).", checkpoint.id()))?;
         }
         None => context.out.line("It has no checkpoint to go on from.")?,

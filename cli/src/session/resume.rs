@@ -7,7 +7,6 @@ mod start;
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-use jiff::Timestamp;
 use parhelia_session::{
     agent::{Agent, Bypass, ConfigFolder},
     environment::missing,
@@ -16,7 +15,7 @@ use parhelia_session::{
     run::{self, Begin},
 };
 use parhelia_store::{
-    Store,
+    Store, clock,
     event::{NewEvent, kind},
     fold::{Goal, Place, Run, Session, Status, Tmux},
     id::Ulid,
@@ -227,7 +226,7 @@ fn launch(
     // Standard output is the agent's.
     if !context.global.quiet && !context.out.json {
         let from = prepared.choice.checkpoint.as_ref().map(|checkpoint| {
-            format!(" from checkpoint {} ({})", checkpoint.id(), human::ago(checkpoint.record.created_at, Timestamp::now()))
+            format!(" from checkpoint {} ({})", checkpoint.id(), human::ago(checkpoint.record.created_at, clock::timestamp()))
         });
         let (session, run, epoch) = (&current.session, &current.run, current.epoch);
         tell!("Session {session} goes on{} (run {run}, epoch {epoch}).", from.unwrap_or_default());
@@ -415,7 +414,7 @@ pub(super) fn old(choice: &Choice, is_chosen: bool) -> Option<String> {
             || format!("checkpoint {} was made of another folder, which was in the place of the session's", checkpoint.id());
         return checkpoint.record.is_of_another_folder().then(text);
     }
-    let (made, now) = (checkpoint.record.created_at, Timestamp::now());
+    let (made, now) = (checkpoint.record.created_at, clock::timestamp());
     let is_old = now.duration_since(made).as_secs() >= OLD_SECONDS;
     is_old.then(|| format!("checkpoint {} was made {}", checkpoint.id(), human::ago(made, now)))
 }

@@ -1,7 +1,7 @@
 //! `session show`: everything about one session.
 
-use jiff::Timestamp;
 use parhelia_session::overview::Overview;
+use parhelia_store::clock;
 use parhelia_store::fold::{Run, Session};
 use serde_json::{Value, json};
 
@@ -53,7 +53,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
 
 fn facts(session: &Session, overview: &Overview, checkpoints: u64) -> Vec<(&'static str, String)> {
     let text = |text: &str| human::path(text.as_bytes());
-    let now = Timestamp::now();
+    let now = clock::timestamp();
     let why = session.status_reason.as_ref().map(|reason| format!(" ({})", text(reason))).unwrap_or_default();
     let mut facts = vec![("Session", text(&session.id))];
     if session.name != session.id {

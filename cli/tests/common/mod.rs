@@ -9,7 +9,7 @@ use std::{
 };
 
 use parhelia_store::{
-    OpenOptions, Store,
+    OpenOptions, Store, clock,
     id::{BlobId, ObjectId, OpId, PackId, RecordId, Ulid},
     journal::{Entry, Journal, Position},
     links::Links,
@@ -215,7 +215,7 @@ impl Builder {
         let omitted = (!omissions.is_empty()).then(|| self.omitted(omissions));
         let view = self.store.refresh().unwrap();
         let before: Vec<_> = view.checkpoints().unwrap().iter().filter(|c| c.record.session == session).collect();
-        let now = jiff::Timestamp::now();
+        let now = clock::timestamp();
         let record = Record {
             schema: RECORD_SCHEMA,
             id: Ulid::generate(),

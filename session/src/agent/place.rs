@@ -1,5 +1,6 @@
 //! Where the agent keeps a conversation, and how to see to it that there is one copy.
 
+use parhelia_store::clock;
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -82,7 +83,7 @@ pub fn gather(config: &Path, conversation: &str, place: &Path, aside: &Path) -> 
         }
     }
     if let Ok(file) = fs::File::open(place) {
-        let _ = file.set_modified(SystemTime::now());
+        let _ = file.set_modified(SystemTime::from(clock::timestamp()));
     }
     Ok(moved)
 }

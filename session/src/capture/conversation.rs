@@ -7,8 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use jiff::Timestamp;
 use parhelia_store::{
+    clock,
     create::{Captured, Content, StateFile},
     files::{self, How},
     id::OpId,
@@ -156,7 +156,7 @@ impl Conversing {
         }
         let index = Told {
             schema: SCHEMA,
-            captured_at: Timestamp::now().to_string(),
+            captured_at: clock::timestamp().to_string(),
             summary: &summary,
             turns: &self.found.conversation.main.turns,
             files: listed,

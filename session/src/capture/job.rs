@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use jiff::Timestamp;
+use parhelia_store::clock;
 use parhelia_store::create::Captured;
 use serde_json::{Value, json};
 
@@ -96,7 +96,7 @@ pub fn git_job(workspace: PathBuf, environment: git::Environment, limit: Duratio
 /// The environment, as `environment.json`, with all of Python's packages beside it.
 pub fn environment_job(request: environment::Request) -> Job {
     Job::new("environment", move || {
-        let snapshot = environment::capture(&environment::Request { now: Timestamp::now(), ..request.clone() });
+        let snapshot = environment::capture(&environment::Request { now: clock::timestamp(), ..request.clone() });
         let value = json!(snapshot);
         let mut files = vec![("environment.json".to_owned(), serde_json::to_vec_pretty(&value).unwrap_or_default())];
         files.extend(snapshot.pip_freeze.map(|freeze| ("pip_freeze.txt".to_owned(), freeze.into_bytes())));

@@ -311,7 +311,7 @@ mod tests {
         for (path, text, age) in [(&place, here, 100), (&other, elsewhere, 10)] {
             make_parent(path).unwrap();
             fs::write(path, text).unwrap();
-            let time = SystemTime::now() - Duration::from_secs(age);
+            let time = SystemTime::from(parhelia_store::clock::timestamp()) - Duration::from_secs(age);
             File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
         }
         let aside = folder.path().join("aside");

@@ -9,7 +9,7 @@ use std::{
 
 use jiff::Timestamp;
 use parhelia_store::{
-    Store,
+    Store, clock,
     diff::Change,
     fold::{Conversation, Run, Session},
     name,
@@ -96,7 +96,7 @@ pub fn tell(store: &Store, telling: &Telling<'_>) -> Result<Input> {
     input.interrupted = last.as_ref().is_some_and(run::was_killed) || !input.pending.is_empty() || is_amid;
     let Some(checkpoint) = checkpoint else { return Ok(input) };
     input.checkpoint = checkpoint.id();
-    input.age = Some(age(checkpoint.record.created_at, Timestamp::now()));
+    input.age = Some(age(checkpoint.record.created_at, clock::timestamp()));
     input.ending = checkpoint.record.trigger_detail.as_ref().map(|detail| format!("The checkpoint was made because: {detail}."));
     from_files(store, &mut input, telling, &context, found.changes)?;
     Ok(input)

@@ -4,7 +4,7 @@ mod removal;
 use std::{collections::HashSet, fs, path::PathBuf, time::Duration};
 
 use parhelia_store::{
-    OpenOptions,
+    OpenOptions, clock,
     create::{self, Options},
     event::{NewEvent, kind},
     fold::Marks,
@@ -306,7 +306,7 @@ impl Fixture {
 }
 
 fn in_hours(hours: u64) -> Timestamp {
-    Timestamp::now() + Duration::from_secs(hours * 3600)
+    clock::timestamp() + Duration::from_secs(hours * 3600)
 }
 
 #[test]
@@ -385,13 +385,13 @@ fn a_store_that_is_too_large_loses_its_oldest() {
     f.say(kind::CHECKPOINT_TAGGED, ids[0], json!({"tag": "first"}));
     let policy = Policy { max_store_bytes: 4 << 20, ..Policy::default() };
     let actor = Actor::default();
-    let report = prune(&f.store, &policy, None, &actor, Timestamp::now(), &()).unwrap();
+    let report = prune(&f.store, &policy, None, &actor, clock::timestamp(), &()).unwrap();
     assert!(report.excess_bytes() == 0 && report.freed_bytes > 2 << 20, "{report:?}");
     let left = f.ids();
     assert!(left.contains(&ids[0]) && left.contains(&ids[5]) && !left.contains(&ids[1]) && left.len() >= 3, "{left:?}");
     // What is protected stays, and the report says by how much that is too much.
     let policy = Policy { max_store_bytes: 1000, ..Policy::default() };
-    let report = prune(&f.store, &policy, None, &actor, Timestamp::now(), &()).unwrap();
+    let report = prune(&f.store, &policy, None, &actor, clock::timestamp(), &()).unwrap();
     assert_eq!(f.ids(), [ids[0], ids[4], ids[5]]);
     assert!(report.excess_bytes() > 2 << 20 && report.protected.values().sum::<u64>() == 3, "{report:?}");
 }
@@ -408,12 +408,12 @@ fn a_limit_is_about_all_sessions_and_the_oldest_go_first() {
     let small = [f.create("small", Trigger::Periodic, None), f.create("small", Trigger::Periodic, None)];
     // Older than its session keeps any, but of another session than the one that is pruned: it is there, and counts.
     let policy = Policy { max_store_bytes: 3 << 20, keep_last: 1, ..Policy::default() };
-    let forecast = forecast(&f.store, &policy, Some("small"), Timestamp::now(), &()).unwrap();
+    let forecast = forecast(&f.store, &policy, Some("small"), clock::timestamp(), &()).unwrap();
     let goes: Vec<Ulid> = forecast.plan.remove.iter().map(|(c, _)| c.record.id).collect();
     assert_eq!(goes, ids[..3], "{forecast:?}");
     assert!(forecast.excess_bytes == 0 && forecast.estimated_freed_bytes > 3 << 20, "{forecast:?}");
     assert_eq!(f.ids().len(), 7, "a forecast changes nothing");
-    let report = prune(&f.store, &policy, Some("small"), &Actor::default(), Timestamp::now(), &()).unwrap();
+    let report = prune(&f.store, &policy, Some("small"), &Actor::default(), clock::timestamp(), &()).unwrap();
     assert_eq!(f.ids(), [&ids[3..], &small[..]].concat(), "{report:?}");
     assert!(report.removed.len() == 3 && report.removed.iter().all(|(_, why)| *why == Removed::StoreTooLarge), "{report:?}");
     assert_eq!((report.kept, report.excess_bytes()), (4, 0));
@@ -431,9 +431,9 @@ fn a_limit_is_not_given_up_while_anything_may_go() {
     // The latest of both, and their parents.
     let last = f.ids()[8..].to_vec();
     let policy = Policy { max_store_bytes: 1 << 20, ..Policy::default() };
-    let foretold = forecast(&f.store, &policy, None, Timestamp::now(), &()).unwrap();
+    let foretold = forecast(&f.store, &policy, None, clock::timestamp(), &()).unwrap();
     assert!(foretold.plan.remove.iter().all(|(_, why)| *why == Removed::StoreTooLarge), "{foretold:?}");
-    let report = prune(&f.store, &policy, Some("a"), &Actor::default(), Timestamp::now(), &()).unwrap();
+    let report = prune(&f.store, &policy, Some("a"), &Actor::default(), clock::timestamp(), &()).unwrap();
     assert_eq!(f.ids(), last);
     assert_eq!((report.kept, &report.protected), (4, &BTreeMap::from([(Kept::Latest.text(), 2), (Kept::Parent.text(), 2)])));
     assert!(report.excess_bytes() > 0);
@@ -454,10 +454,10 @@ fn what_was_removed_before_something_failed_is_reported() {
     }
     let policy = Policy { max_store_bytes: 1 << 20, ..Policy::default() };
     let stops = UntilOneGoes(&f.store, 6);
-    let report = prune(&f.store, &policy, None, &Actor::default(), Timestamp::now(), &stops).unwrap();
+    let report = prune(&f.store, &policy, None, &Actor::default(), clock::timestamp(), &stops).unwrap();
     assert!(report.failed.as_ref().is_some_and(|e| e.to_string() == "interrupted"), "{report:?}");
     assert_eq!(report.removed.len(), 6 - f.ids().len());
     assert!(!report.removed.is_empty());
-    let refused = prune(&f.store, &policy, None, &Actor::default(), Timestamp::now(), &UntilOneGoes(&f.store, 100));
+    let refused = prune(&f.store, &policy, None, &Actor::default(), clock::timestamp(), &UntilOneGoes(&f.store, 100));
     assert!(refused.is_err(), "nothing was removed: {refused:?}");
 }

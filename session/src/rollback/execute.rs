@@ -29,7 +29,7 @@ use crate::{
     overwrite,
     resume::{aside, ensure_place, move_to, put_back},
     retention::SAFETY,
-    run::{self, Conversation, life},
+    run::{self, Conversation, config_of_session, life, strangers_in},
 };
 
 /// What was done.
@@ -261,12 +261,12 @@ fn not_restored(skipped: &Skipped, entries: usize) -> Error {
 
 /// Finishes a rollback that was begun by a process which is dead, or takes it back where it cannot be finished. Where work has gone on since,
 /// it is given up: that work is worth more. What was done is told. The caller holds the session's turn. Nothing is done while the
-/// session's agent may be alive, whose work would be overwritten.
+/// session's agent may be alive, or another one in its conversation, whose work would be overwritten.
 pub fn finish(store: &Store, session: &Session, actor: &Actor, tell: &dyn Fn(&str), progress: &dyn Progress) -> Result<()> {
     let Some(mut intent) = intent::open(session) else { return Ok(()) };
     let view = store.view();
     let run = session.run.as_deref().map(|id| view.run(id)).transpose()?.flatten();
-    if run.is_some_and(|run| life(&run).is_alive()) {
+    if run.is_some_and(|run| life(&run).is_alive()) || is_open_elsewhere(store, session, &intent)? {
         return Ok(());
     }
     if let Some((other, _)) = run::live_in(store, &intent.workspace, &session.id)?.first() {
@@ -319,6 +319,22 @@ pub fn finish(store: &Store, session: &Session, actor: &Actor, tell: &dyn Fn(&st
     done.map_err(|e| revert(store, &session.id, &intent, actor, e))?;
     tell(&format!("a rollback to {} that was interrupted is finished now", intent.target));
     Ok(())
+}
+
+/// Whether an agent that is not the session's has its newest conversation open, or the one that goes back: a person has started it by hand.
+fn is_open_elsewhere(store: &Store, session: &Session, intent: &Intent) -> Result<bool> {
+    let config = match &intent.conversation {
+        Some((_, config)) => Some(config.clone()),
+        None => config_of_session(store, session)?.map(|config| config.path),
+    };
+    let Some(config) = config else { return Ok(false) };
+    let newest = session.conversations.last().map(|newest| &newest.id);
+    for id in intent.conversation.iter().map(|(id, _)| id).chain(newest) {
+        if !strangers_in(store, session, &config, id)?.is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// What says that somebody has worked on since a rollback was interrupted: a newer checkpoint, or git.

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use parhelia_store::{
-    Store,
+    Store, clock,
     event::{Actor, NewEvent, kind},
     fold::Session,
 };
@@ -38,7 +38,7 @@ pub fn note_checkpoint(store: &Store, session: &str, failed: Option<&str>, actor
         (None, None) => return Ok(()),
         (None, Some(_)) => Value::Null,
         (Some(reason), before) => json!(Failing {
-            since: before.as_ref().map_or_else(Timestamp::now, |before| before.since),
+            since: before.as_ref().map_or_else(clock::timestamp, |before| before.since),
             count: before.map_or(0, |before| before.count) + 1,
             reason: reason.to_owned(),
         }),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use parhelia_store::{
-    Store,
+    Store, clock,
     event::{Actor, NewEvent, kind},
     fold::Lease,
 };
@@ -24,7 +24,7 @@ pub const HOOKED: Duration = Duration::from_secs(3600);
 pub(super) fn taken(run: &str, epoch: Option<u64>, holds: Duration, actor: Actor) -> NewEvent {
     let event = NewEvent::new(kind::RUN_LEASE, run, actor)
         .with("holder", format!("{}/{}", host_name(), std::process::id()))
-        .with("renewed", Timestamp::now().to_string())
+        .with("renewed", clock::timestamp().to_string())
         .with("ttl_seconds", holds.as_secs());
     NewEvent { epoch, ..event }
 }

@@ -4,7 +4,7 @@ use std::{ffi::OsString, iter, path::Path};
 
 use jiff::Timestamp;
 use parhelia_store::{
-    Store,
+    Store, clock,
     fold::{Run, Session, Tmux},
     place::{known_among, known_below},
 };
@@ -159,7 +159,7 @@ pub fn life(run: &Run) -> Life {
         return Life::Over;
     }
     if matches!(place, Place::Elsewhere) {
-        let until = run.lease.as_ref().and_then(lease::runs_out).filter(|until| *until > Timestamp::now());
+        let until = run.lease.as_ref().and_then(lease::runs_out).filter(|until| *until > clock::timestamp());
         return until.map_or(Life::Over, |until| Life::Elsewhere { host: named(run), until });
     }
     if let Some(agent) = agent_of(run).filter(Identity::is_alive) {
@@ -215,7 +215,7 @@ mod tests {
     fn run(fields: Value) -> Run {
         let mut run = json!({
             "id": "r", "session": "s", "epoch": 1, "started_at": "2026-01-01T00:00:00Z", "host": host_name(), "boot_id": boot_id().unwrap(),
-            "lease": { "holder": "h/1", "renewed": Timestamp::now().to_string(), "ttl_seconds": 3600 },
+            "lease": { "holder": "h/1", "renewed": clock::timestamp().to_string(), "ttl_seconds": 3600 },
         });
         run.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
         serde_json::from_value(run).unwrap()

@@ -6,8 +6,6 @@ use std::{
     path::Path,
 };
 
-use jiff::Timestamp;
-
 use super::{
     Captured, Outcome, abandon,
     belonging::{Belonging, works_in},
@@ -19,6 +17,7 @@ use super::{
 };
 use crate::{
     archive::import::{Content, Member, Reader},
+    clock,
     error::{Error, IoContext, Result},
     event::Actor,
     files::{self, How},
@@ -56,7 +55,7 @@ pub struct ImportOptions {
 
 /// Makes a checkpoint of what an archive holds.
 pub fn import(store: &Store, archive: &mut Reader<'_>, options: &ImportOptions, progress: &dyn Progress) -> Result<Outcome> {
-    let started_at = Timestamp::now();
+    let started_at = clock::timestamp();
     store.check_writable()?;
     [&options.session, &options.origin_session].into_iter().flatten().try_for_each(|name| name::check_session(name))?;
     let mut pin = Pin::take(&store.layout().pins(), true, "import")?;
@@ -90,7 +89,7 @@ pub fn import(store: &Store, archive: &mut Reader<'_>, options: &ImportOptions, 
     };
     let origin = archive.record().map(|checkpoint| checkpoint.record.clone());
     let totals = gathered.root.as_folder().map(|(_, totals)| *totals).unwrap_or_default();
-    let created_at = Timestamp::now();
+    let created_at = clock::timestamp();
     let from = origin.as_ref();
     let had = options.origin.clone().or_else(|| from.map(|o| o.id.to_string()));
     let session = match &options.session {

@@ -40,6 +40,7 @@ use self::{
     walk::{Walk, Walked},
 };
 use crate::{
+    clock,
     clock::Clock,
     error::{Error, IoContext, Result},
     event::Actor,
@@ -154,7 +155,7 @@ fn attempt(
     state: &mut dyn State,
     progress: &dyn Progress,
 ) -> Result<Option<Outcome>> {
-    let started_at = Timestamp::now();
+    let started_at = clock::timestamp();
     let clock = Clock::now();
     store.check_writable()?;
     // What cannot be cleared now is in nobody's way.
@@ -507,7 +508,7 @@ fn new_record(
     captured: Captured,
 ) -> Record {
     use std::os::unix::ffi::OsStrExt;
-    let created_at = Timestamp::now();
+    let created_at = clock::timestamp();
     let totals = walked.root.node.as_folder().map(|(_, totals)| *totals).unwrap_or_default();
     Record {
         schema: RECORD_SCHEMA,

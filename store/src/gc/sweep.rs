@@ -9,7 +9,7 @@ use std::{
 
 use super::{GcReport, Unexplained, room::Room, unexplained};
 use crate::{
-    disk,
+    clock, disk,
     error::{IoContext, Result},
     files,
     id::{OpId, PackId},
@@ -186,7 +186,7 @@ fn drop_leftovers(layout: &Layout, own: OpId) -> Result<()> {
 fn is_unused(path: &Path) -> bool {
     let Ok(meta) = fs::symlink_metadata(path) else { return false };
     let used = [meta.accessed(), meta.modified()].into_iter().flatten().max();
-    used.and_then(|used| SystemTime::now().duration_since(used).ok()).is_some_and(|age| age > UNUSED)
+    used.and_then(|used| SystemTime::from(clock::timestamp()).duration_since(used).ok()).is_some_and(|age| age > UNUSED)
 }
 
 fn folder(path: &Path) -> Result<Vec<PathBuf>> {

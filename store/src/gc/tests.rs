@@ -12,6 +12,7 @@ use rustix::io::Errno;
 
 use super::*;
 use crate::{
+    clock,
     disk::syncs,
     id::{ObjectKey, Ulid},
     pack::PackFile,
@@ -483,7 +484,7 @@ fn caches_that_nobody_has_used_for_long_go() {
     let cache = test.store.layout().cache();
     let at = |name: &str, days: u64| {
         let file = std::fs::File::create(cache.join(name)).unwrap();
-        let then = std::time::SystemTime::now() - std::time::Duration::from_secs(days * 24 * 3600);
+        let then = std::time::SystemTime::from(clock::timestamp()) - std::time::Duration::from_secs(days * 24 * 3600);
         file.set_times(std::fs::FileTimes::new().set_accessed(then).set_modified(then)).unwrap();
     };
     for (name, days) in [("old.stat", 61), ("old.conversation", 61), ("recent.stat", 59), ("unknown", 1000)] {

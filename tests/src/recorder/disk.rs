@@ -1,5 +1,6 @@
 //! The disk: inodes, and the operations that change them.
 
+use parhelia_store::clock;
 use std::{
     collections::{BTreeMap, HashMap},
     ffi::{OsStr, OsString},
@@ -86,7 +87,7 @@ impl Clock {
     /// What it shows now.
     pub fn now(&self) -> SystemTime {
         let ahead = Duration::from_secs(self.ahead_seconds.unsigned_abs());
-        let now = SystemTime::now();
+        let now = SystemTime::from(clock::timestamp());
         self.stamp(if self.ahead_seconds < 0 { now - ahead } else { now + ahead })
     }
 
@@ -108,7 +109,7 @@ pub struct Disk {
 
 impl Default for Disk {
     fn default() -> Self {
-        let now = SystemTime::now();
+        let now = SystemTime::from(clock::timestamp());
         let root = Inode { body: Body::Folder(BTreeMap::new()), mode: 0o755, owner: (0, 0), mtime: now, ctime: now };
         Disk { inodes: HashMap::from([(ROOT, root)]), next: ROOT + 1, clock: Clock::default() }
     }

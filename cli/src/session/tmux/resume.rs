@@ -2,12 +2,11 @@
 
 use std::ffi::OsString;
 
-use jiff::Timestamp;
 use parhelia_session::{
     resume::{SavedTmux, saved_tmux},
     tmux::{Restored, Server, Wanted, restore, session_name},
 };
-use parhelia_store::{Store, fold::Run};
+use parhelia_store::{Store, clock, fold::Run};
 
 use super::{Flags, Pane, go, handover::Handover, own_words};
 use crate::{
@@ -60,7 +59,7 @@ pub fn resume(
     words.extend(["session", "resume"].map(OsString::from));
     words.extend_from_slice(arguments);
     let handover = Handover::new(&words)?;
-    let session = place.server.free_name(&session_name(&prepared.session.name, Timestamp::now()))?;
+    let session = place.server.free_name(&session_name(&prepared.session.name, clock::timestamp()))?;
     let id = match &place.saved {
         Some(saved) => {
             if place.server.is_running()? && place.server.has_session(&saved.state.session)? {

@@ -2,9 +2,9 @@
 
 use std::{ffi::OsString, path::Path};
 
-use jiff::Timestamp;
 use parhelia_session::{agent::Agent, tmux::session_name};
 use parhelia_store::Store;
+use parhelia_store::clock;
 
 use super::{Flags, Pane, go, handover::Handover, own_words};
 use crate::{
@@ -29,7 +29,7 @@ pub fn run(
     words.extend(["session", "run"].map(OsString::from));
     words.extend_from_slice(arguments);
     let handover = Handover::new(&words)?;
-    let session = server.free_name(&session_name(name, Timestamp::now()))?;
+    let session = server.free_name(&session_name(name, clock::timestamp()))?;
     let command = handover.command()?;
     let id = limits::for_others(|| server.new_session(&session, workspace, &command))?;
     go(context, store, flags, Pane { server: &server, session: &session, id: &id }, handover, (agent, config_folder()))

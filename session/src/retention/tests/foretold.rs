@@ -1,6 +1,6 @@
 //! Forecasts of the store's size.
 
-use parhelia_store::{delete::delete_checkpoints, gc};
+use parhelia_store::{clock, delete::delete_checkpoints, gc};
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn filled() -> (Fixture, Vec<Ulid>, u64) {
 
 fn foretold(f: &Fixture, max_store_bytes: u64) -> (Vec<Ulid>, Forecast) {
     let policy = Policy { max_store_bytes, ..Policy::default() };
-    let forecast = forecast(&f.store, &policy, None, Timestamp::now(), &()).unwrap();
+    let forecast = forecast(&f.store, &policy, None, clock::timestamp(), &()).unwrap();
     assert!(forecast.plan.remove.iter().all(|(_, why)| *why == Removed::StoreTooLarge), "{forecast:?}");
     (forecast.plan.remove.iter().map(|(c, _)| c.record.id).collect(), forecast)
 }
@@ -75,7 +75,7 @@ fn what_the_rules_remove_is_named_once_and_counted_first() {
     }
     let bytes: u64 = f.store.refresh().unwrap().packs().unwrap().values().map(|pack| pack.bytes).sum();
     let policy = Policy { max_store_bytes: 1000, ..none_kept_by_any_rule() };
-    let forecast = limit::forecast(&f.store, &policy, Some("a"), Timestamp::now(), &()).unwrap();
+    let forecast = limit::forecast(&f.store, &policy, Some("a"), clock::timestamp(), &()).unwrap();
     let goes: Vec<_> = forecast.plan.remove.iter().map(|(c, why)| (c.record.id, *why)).collect();
     let by_rule = [(ids[1], Removed::NoRule), (ids[0], Removed::NoRule)];
     assert_eq!(goes, [&by_rule[..], &[(ids[4], Removed::StoreTooLarge)]].concat());
@@ -85,7 +85,7 @@ fn what_the_rules_remove_is_named_once_and_counted_first() {
     assert_eq!(forecast.excess_bytes, bytes - freed - 1000);
     // Where that is enough, what is kept is of the session that was asked about.
     let policy = Policy { max_store_bytes: bytes - (2 << 20), ..policy };
-    let forecast = limit::forecast(&f.store, &policy, Some("a"), Timestamp::now(), &()).unwrap();
+    let forecast = limit::forecast(&f.store, &policy, Some("a"), clock::timestamp(), &()).unwrap();
     assert_eq!((forecast.plan.remove.len(), forecast.plan.keep.len(), forecast.excess_bytes), (2, 2, 0));
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Mutex;
 
+use parhelia_store::clock;
 use parhelia_store::delete::delete_checkpoints;
 
 use super::*;
@@ -77,7 +78,7 @@ fn what_is_needed_or_gone_by_now_is_not_removed_and_what_is_removed_says_why() {
     let f = fixture();
     let ids: Vec<Ulid> = (0..5).map(|_| f.create("s", Trigger::Periodic, None)).collect();
     let policy = none_kept_by_any_rule();
-    let planned = plan(&f.store, &policy, None, Timestamp::now()).unwrap();
+    let planned = plan(&f.store, &policy, None, clock::timestamp()).unwrap();
     assert_eq!(planned.remove.len(), 3);
     f.say(kind::CHECKPOINT_TAGGED, ids[0], json!({"tag": "needed"}));
     delete_checkpoints(&f.store, &ids[1..2], Some("by somebody else"), &()).unwrap();
@@ -97,10 +98,10 @@ fn a_limit_counts_what_the_rules_would_remove_elsewhere_as_kept_and_none_looks_a
         f.create(session, Trigger::Periodic, None);
     }
     let policy = none_kept_by_any_rule();
-    let report = prune(&f.store, &policy, Some("b"), &Actor::default(), Timestamp::now(), &()).unwrap();
+    let report = prune(&f.store, &policy, Some("b"), &Actor::default(), clock::timestamp(), &()).unwrap();
     assert_eq!((report.removed.len(), report.kept, report.store_bytes), (0, 2, 0));
     let policy = Policy { max_store_bytes: 11 << 19, ..policy };
-    let report = prune(&f.store, &policy, Some("b"), &Actor::default(), Timestamp::now(), &()).unwrap();
+    let report = prune(&f.store, &policy, Some("b"), &Actor::default(), clock::timestamp(), &()).unwrap();
     // One of the two that the rules would remove of the other session is enough.
     assert_eq!((report.removed.len(), report.kept, f.ids().len()), (1, 5, 5));
 }
