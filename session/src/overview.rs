@@ -1,6 +1,6 @@
 //! A session at one glance: what is wanted of it, how it is found, and how much of it is saved.
 
-use std::{ffi::OsString, fs, os::unix::net::UnixStream, path::Path};
+use std::{ffi::OsString, fs, os::unix::net::UnixStream};
 
 use jiff::Timestamp;
 use parhelia_store::{
@@ -81,7 +81,7 @@ pub struct Unsupervised {
 impl Unsupervised {
     fn of(run: &Run) -> Option<Self> {
         let Life::Agent(agent) = run::life(run) else { return None };
-        let argv: Vec<OsString> = run.argv.iter().map(OsString::from).collect();
+        let argv: Vec<OsString> = run.command();
         let has_hooks = Agent::of(&argv).is_some_and(|agent| agent.has_hooks());
         run::is_orphaned(run).then_some(Unsupervised { process: agent.process, has_hooks })
     }
@@ -139,7 +139,7 @@ impl Overview {
 /// The last prompt of a conversation that has gone on since the checkpoint, as far as it can be read.
 fn prompt_since(store: &Store, session: &Session, head: Option<&Checkpoint>) -> Option<String> {
     let last = session.conversations.last()?;
-    let located = Located::from_hook(Path::new(last.transcript.as_ref()?)).ok()?;
+    let located = Located::from_hook(&last.seen_at()?).ok()?;
     let changed = Timestamp::try_from(fs::metadata(&located.transcript).ok()?.modified().ok()?).ok()?;
     if head.is_some_and(|head| changed < head.record.created_at) {
         return None;

@@ -157,6 +157,26 @@ pub fn as_path(bytes: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(bytes))
 }
 
+/// Paths in JSON, for `#[serde(with = ...)]`: as [`display`] shows them, since JSON has no other way to say every path.
+pub mod shown {
+    use std::{
+        os::unix::ffi::OsStrExt,
+        path::{Path, PathBuf},
+    };
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    /// Writes a path.
+    pub fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&super::display(path.as_os_str().as_bytes()))
+    }
+
+    /// Reads one.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+        Ok(super::as_path(&super::parse(&String::deserialize(deserializer)?)).to_owned())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,12 @@
 //! Rollbacks near the store, and of folders that are read-only.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
+use std::{
+    ffi::OsStr,
+    fs,
+    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
+    path::Path,
+    process::Command,
+};
 
 use parhelia_tests::{Scratch, user::User, write};
 use serde_json::Value;
@@ -101,4 +107,28 @@ fn what_cannot_be_read_is_named_and_a_look_needs_no_store_that_can_be_written() 
     assert!(shown.0 == Some(0) && shown.1.contains("M a"), "{}{}", shown.1, String::from_utf8_lossy(&shown.2));
     user.expect(&["checkpoint", "rollback", &id, "--yes"]);
     assert_eq!(fs::read(&file).unwrap(), b"good");
+}
+
+#[test]
+fn folders_and_arguments_that_are_no_text_are_recorded_as_they_are() {
+    let (scratch, odd) = (Scratch::new(), OsStr::from_bytes(b"odd \\ \xff"));
+    let workspace = scratch.path("w").join(odd);
+    write(&workspace.join("file"), b"one").unwrap();
+    let config = scratch.path("c").join(odd);
+    let noted = scratch.path("noted");
+    let mut begin: Vec<&OsStr> = ["session", "run", "--name", "odd", "-w"].map(OsStr::new).to_vec();
+    begin.push(workspace.as_os_str());
+    begin.extend(["--", "sh", "-c", "printf '%s' \"$1\" > \"$2\"", "sh"].map(OsStr::new));
+    begin.extend([odd, noted.as_os_str()]);
+    let status = scratch.command(&begin).env("CLAUDE_CONFIG_DIR", &config).status().unwrap();
+    assert!(status.success());
+    assert_eq!(fs::read(&noted).unwrap(), odd.as_bytes());
+    fs::remove_file(&noted).unwrap();
+    scratch.expect(0, &["session", "resume", "odd", "--yes"]);
+    assert_eq!(fs::read(&noted).unwrap(), odd.as_bytes(), "the same command ran again");
+    fs::write(workspace.join("file"), "two").unwrap();
+    scratch.expect(0, &["checkpoint", "rollback", "odd@latest", "--yes"]);
+    assert_eq!(fs::read(workspace.join("file")).unwrap(), b"one");
+    scratch.expect(0, &["checkpoint", "undo", "odd", "--yes"]);
+    assert_eq!(fs::read(workspace.join("file")).unwrap(), b"two");
 }

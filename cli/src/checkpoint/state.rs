@@ -118,7 +118,7 @@ fn by_id(id: &str, config: Option<PathBuf>) -> parhelia_session::Result<Source> 
 /// to make no checkpoint; the part fails.
 fn last_conversation(session: &Session, config: Option<PathBuf>) -> Option<Result<Source, String>> {
     let conversation = session.conversations.last()?;
-    let transcript = conversation.transcript.as_ref().map(PathBuf::from).filter(|path| path.exists());
+    let transcript = conversation.seen_at().filter(|path| path.exists());
     let located = transcript.and_then(|path| Located::from_hook(&path).ok());
     match located {
         Some(located) => Some(Ok(Source::Transcript(located))),

@@ -44,7 +44,7 @@ pub fn now(context: &Context, workspace: &Path, argv: &[OsString]) -> Result<Sna
 
 /// What was executed as a run.
 pub fn argv(run: Option<&Run>) -> Vec<OsString> {
-    run.map(|run| run.argv.iter().map(OsString::from).collect()).unwrap_or_default()
+    run.map(Run::command).unwrap_or_default()
 }
 
 /// What was executed as a session's last run; nothing where that is not known.

@@ -272,7 +272,7 @@ fn go_on(context: &Context, store: &Store, args: &Args, session: Session, run: &
     }
     let from = run.resumed_from.as_ref().and_then(|id| id.parse().ok());
     let choice = resume::choose(store, &session, from, true)?;
-    let argv: Vec<OsString> = run.argv.iter().map(OsString::from).collect();
+    let argv: Vec<OsString> = run.command();
     let notices = run.extra.get("notices").and_then(|list| serde_json::from_value(list.clone()).ok());
     let mut prepared = Prepared {
         agent: Agent::of(&argv),
@@ -346,7 +346,7 @@ fn prepare(store: &Store, args: &Args, session: Session, last: Option<&Run>) -> 
     }
     let place = session.workspace.as_ref().map(Place::folder);
     let workspace = place.ok_or_else(|| Failure::Usage(format!("session {} has no workspace", session.id)))?;
-    let argv: Vec<OsString> = last.map(|run| run.argv.iter().map(OsString::from).collect()).unwrap_or_default();
+    let argv: Vec<OsString> = last.map(Run::command).unwrap_or_default();
     if argv.is_empty() {
         return Err(Failure::Usage(format!(
             "it is not known how session {} was started; start it with `parhelia session run`",

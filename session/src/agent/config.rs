@@ -20,6 +20,7 @@ const IN_HOME: &str = ".claude";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigFolder {
     /// The folder.
+    #[serde(with = "parhelia_store::name::shown")]
     pub path: PathBuf,
     /// `CLAUDE_CONFIG_DIR`, or `HOME`.
     pub variable: String,

@@ -59,10 +59,10 @@ impl Source {
     }
 
     /// Where it is, as the record of a checkpoint says it.
-    fn told(&self) -> (&'static str, Option<&str>) {
+    fn told(&self) -> (&'static str, Option<String>) {
         match self {
-            Source::Transcript(located) => ("transcript", located.transcript.to_str()),
-            Source::Stream { log, is_copy } => (STREAM, log.to_str().filter(|_| !is_copy)),
+            Source::Transcript(located) => ("transcript", Some(shown(&located.transcript))),
+            Source::Stream { log, is_copy } => (STREAM, (!is_copy).then(|| shown(log))),
         }
     }
 
@@ -168,8 +168,7 @@ impl Conversing {
 }
 
 fn shown(path: &Path) -> String {
-    use std::os::unix::ffi::OsStrExt;
-    parhelia_store::name::display(path.as_os_str().as_bytes())
+    parhelia_store::name::display(path.as_os_str().as_encoded_bytes())
 }
 
 /// Keeps an index for the next capture. Without it that reads more, which is no reason to fail this one.

@@ -45,7 +45,7 @@ pub fn session_state(session: &str, workspace: &Path, run: Option<(&str, u64)>, 
     json!({
         "schema": 1,
         "session": session,
-        "workspace": workspace.to_str(),
+        "workspace": name::display(workspace.as_os_str().as_encoded_bytes()),
         "run": run.map(|(run, _)| run),
         "epoch": run.map_or(0, |(_, epoch)| epoch),
         "status": known.map(|session| session.status),

@@ -104,7 +104,7 @@ pub fn tell(store: &Store, telling: &Telling<'_>) -> Result<Input> {
 
 /// Where a conversation lies: where it was seen, or where the agent keeps it.
 fn transcript(known: &Conversation, config: Option<&Path>) -> Option<PathBuf> {
-    let seen = known.transcript.as_ref().map(PathBuf::from).filter(|path| path.is_file());
+    let seen = known.seen_at().filter(|path| path.is_file());
     seen.or_else(|| Some(Located::by_session(config?, &known.id).ok()?.transcript))
 }
 

@@ -19,7 +19,7 @@ use parhelia_store::{
 use serde_json::{Value, json};
 
 use super::{
-    intent::{self, Intent, Last, Turn},
+    intent::{self, GoesBack, Intent, Last, Turn},
     look::{Look, Wanted, hex, sessions_below, whole},
     stash::{self, Stash},
 };
@@ -132,7 +132,7 @@ pub fn execute(
             _ => None,
         },
         spare,
-        conversation: look.conversation.clone(),
+        conversation: look.conversation.clone().map(|(id, config)| GoesBack { id, config }),
         conversation_before: look.session.conversations.last().map(|last| last.id.clone()),
         conversation_after: match (&look.conversation, undone) {
             (None, _) => None,
@@ -222,7 +222,7 @@ fn carry_out(store: &Store, session: &str, intent: &Intent, plan: Plan, actor: &
 }
 
 fn conversation(store: &Store, session: &str, intent: &Intent, target: &Checkpoint) -> Result<Vec<PathBuf>> {
-    let Some((id, config)) = &intent.conversation else { return Ok(Vec::new()) };
+    let Some(GoesBack { id, config }) = &intent.conversation else { return Ok(Vec::new()) };
     let aside = aside(config, session);
     Ok(put_back(store, Some(target), id, config, &intent.workspace, &aside, true)?.moved)
 }
@@ -324,12 +324,12 @@ pub fn finish(store: &Store, session: &Session, actor: &Actor, tell: &dyn Fn(&st
 /// Whether an agent that is not the session's has its newest conversation open, or the one that goes back: a person has started it by hand.
 fn is_open_elsewhere(store: &Store, session: &Session, intent: &Intent) -> Result<bool> {
     let config = match &intent.conversation {
-        Some((_, config)) => Some(config.clone()),
+        Some(goes_back) => Some(goes_back.config.clone()),
         None => config_of_session(store, session)?.map(|config| config.path),
     };
     let Some(config) = config else { return Ok(false) };
     let newest = session.conversations.last().map(|newest| &newest.id);
-    for id in intent.conversation.iter().map(|(id, _)| id).chain(newest) {
+    for id in intent.conversation.iter().map(|goes_back| &goes_back.id).chain(newest) {
         if !strangers_in(store, session, &config, id)?.is_empty() {
             return Ok(true);
         }

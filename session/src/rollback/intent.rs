@@ -29,6 +29,16 @@ pub(crate) const INTENT: &str = "rollback";
 /// The field of a session that holds the last rollback.
 const LAST: &str = "last_rollback";
 
+/// A conversation that a rollback takes along.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GoesBack {
+    /// The agent's id of it.
+    pub id: String,
+    /// The agent's own folder.
+    #[serde(with = "parhelia_store::name::shown")]
+    pub config: PathBuf,
+}
+
 /// A rollback under way.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Intent {
@@ -44,13 +54,14 @@ pub struct Intent {
     /// The session's head afterwards.
     pub head_after: Ulid,
     /// The workspace.
+    #[serde(with = "parhelia_store::name::shown")]
     pub workspace: PathBuf,
     /// Commit of the stash entry, where one was made.
     pub stash: Option<String>,
     /// Paths that are spared, as bytes in hex.
     pub spare: Vec<String>,
-    /// The conversation that goes back, too, and the agent's folder.
-    pub conversation: Option<(String, PathBuf)>,
+    /// The conversation that goes back, too.
+    pub conversation: Option<GoesBack>,
     /// The conversation that the session was in before.
     #[serde(default)]
     pub conversation_before: Option<String>,

@@ -11,8 +11,8 @@ mod look;
 mod stash;
 
 pub use execute::{Done, execute, finish, foresee, plan, settle};
+pub use intent::{GoesBack, Intent, Last, Turn, busy, held, last, last_rolled_back, needed, open, shared};
 pub(crate) use intent::{INTENT, moved_with};
-pub use intent::{Intent, Last, Turn, busy, held, last, last_rolled_back, needed, open, shared};
 pub use look::{Look, Spoken, Wanted, look, whole};
 pub use stash::Stash;
 

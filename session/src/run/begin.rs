@@ -98,7 +98,7 @@ pub fn begin(store: &Store, begin: &Begin) -> Result<Current> {
 
 fn fields(begin: &Begin) -> Result<serde_json::Map<String, Value>> {
     let text = |path: &Path| name::display(path.as_os_str().as_encoded_bytes());
-    let argv: Vec<String> = begin.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let argv: Vec<String> = begin.argv.iter().map(|word| name::display(word.as_encoded_bytes())).collect();
     let fields = json!({
         "session": begin.session,
         "resumed_from": begin.resumed_from.map(|id| id.to_string()),
@@ -131,7 +131,7 @@ fn place(workspace: &Path) -> Value {
 
 /// A conversation that its session goes on with: from here on the last one of it.
 pub(crate) fn seen(id: &str, session: &str, run: Option<&str>, transcript: Option<&Path>, actor: Actor) -> NewEvent {
-    let transcript = transcript.map(|path| path.to_string_lossy().into_owned());
+    let transcript = transcript.map(|path| name::display(path.as_os_str().as_encoded_bytes()));
     NewEvent::new(kind::CONVERSATION_SEEN, id, actor).with("session", session).with("run", run).with("transcript", transcript)
 }
 

@@ -65,7 +65,7 @@ impl Conversation {
             Some(id) => known.iter().find(|found| found.id == id),
             None => known.last(),
         };
-        let seen = entry.and_then(|entry| entry.transcript.as_ref()).map(PathBuf::from).filter(|path| path.exists());
+        let seen = entry.and_then(|entry| entry.seen_at()).filter(|path| path.exists());
         match (seen, id.or(entry.map(|entry| entry.id.as_str())), config) {
             (Some(path), ..) => Conversation::Transcript(path),
             (None, Some(id), Some(config)) => Conversation::Of { config, id: id.to_owned() },

@@ -55,7 +55,7 @@ pub struct Sender {
     pub line: Vec<Identity>,
     /// The agent among them that is nearest.
     pub agent: Option<Identity>,
-    /// That agent's command line.
+    /// That agent's command line, its words as shown.
     pub argv: Vec<String>,
 }
 
@@ -63,14 +63,14 @@ impl Sender {
     /// This process.
     pub fn here(variable: &dyn Fn(&str) -> Option<OsString>) -> Self {
         let (agent, argv) = agent_above().unzip();
-        let argv = argv.unwrap_or_default().iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        let argv = argv.unwrap_or_default().iter().map(|word| name::display(word.as_encoded_bytes())).collect();
         let marker = variable(RUN_MARKER).and_then(|id| id.into_string().ok()).filter(|id| !id.is_empty());
         Sender { marker, line: ancestors(), agent, argv }
     }
 
     /// The agent, and its command line.
     pub fn above(&self) -> Option<Agents> {
-        Some((self.agent.clone()?, self.argv.iter().map(OsString::from).collect()))
+        Some((self.agent.clone()?, self.argv.iter().map(|word| OsString::from(name::as_path(&name::parse(word)))).collect()))
     }
 
     /// Whether this is a process of a run whose marker it carries. The marker is inherited by what is no tool of the run any more, such
@@ -128,8 +128,8 @@ pub fn config_of_session(store: &Store, session: &Session) -> Result<Option<Conf
             return Ok(Some(found));
         }
     }
-    let seen = session.conversations.iter().rev().find_map(|conversation| conversation.transcript.as_ref());
-    Ok(seen.and_then(|path| ConfigFolder::of_transcript(Path::new(path))))
+    let seen = session.conversations.iter().rev().find_map(|conversation| conversation.seen_at());
+    Ok(seen.and_then(|path| ConfigFolder::of_transcript(&path)))
 }
 
 /// The conversation that the agent of a run is in: the one of the session that was seen last, as long as no other run has taken over; else

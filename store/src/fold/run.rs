@@ -1,8 +1,12 @@
 //! A run: one life of a session, from the start of the agent's process to its end.
 
+use std::{ffi::OsString, os::unix::ffi::OsStringExt};
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+use crate::name;
 
 /// Who may act for a run, and until when that has to be renewed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,6 +90,11 @@ pub const NOT_STARTED: &str = "could not be started";
 pub(super) const FIXED: [&str; 5] = ["id", "session", "epoch", "started_at", "ended_at"];
 
 impl Run {
+    /// Its command line, as it is executed.
+    pub fn command(&self) -> Vec<OsString> {
+        self.argv.iter().map(|word| OsString::from_vec(name::parse(word))).collect()
+    }
+
     pub(super) fn new(id: &str, session: &str, epoch: u64, at: Timestamp) -> Self {
         Run {
             id: id.to_owned(),

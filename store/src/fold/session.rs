@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use ulid::Ulid;
 
+use crate::name;
+
 /// What a session is doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -98,7 +100,7 @@ pub struct Place {
 impl Place {
     /// The folder's path.
     pub fn folder(&self) -> PathBuf {
-        crate::name::as_path(&crate::name::parse(&self.path)).to_owned()
+        name::as_path(&name::parse(&self.path)).to_owned()
     }
 }
 
@@ -127,7 +129,7 @@ pub struct Conversation {
     /// The run in which it was seen first.
     #[serde(default)]
     pub run: Option<String>,
-    /// Its transcript's path.
+    /// Its transcript's path, as shown.
     #[serde(default)]
     pub transcript: Option<String>,
     /// Its turns at the last checkpoint.
@@ -136,6 +138,13 @@ pub struct Conversation {
     /// Its cost at the last checkpoint that reported one.
     #[serde(default)]
     pub cost_usd: Option<f64>,
+}
+
+impl Conversation {
+    /// Where its transcript was seen.
+    pub fn seen_at(&self) -> Option<PathBuf> {
+        self.transcript.as_ref().map(|shown| name::as_path(&name::parse(shown)).to_owned())
+    }
 }
 
 /// A session, as the journal's events and commits add up.

@@ -15,7 +15,7 @@ use crate::{
 /// again. A person at a terminal who resumes an agent means that.
 pub(super) fn is_meant(args: &Args, session: &Session, last: Option<&Run>) -> Result<bool> {
     let Some(run) = last else { return Ok(true) };
-    let argv: Vec<OsString> = run.argv.iter().map(OsString::from).collect();
+    let argv: Vec<OsString> = run.command();
     let is_terminal = std::io::stdin().is_terminal();
     match Agent::of(&argv) {
         Some(agent) if agent.is_headless() && args.prompt.is_none() && args.new_conversation => {
