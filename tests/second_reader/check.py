@@ -1,0 +1,75 @@
+"""Checks everything that a store holds, and everything that its checkpoints reach."""
+
+from content import chunk_runs, chunks_of, pieces
+from encoding import need
+from links import groups
+from packs import RECORD_KIND, TABLE_KIND
+from store import omissions, record_id
+from trees import FILE, FOLDER, Trees
+
+
+def check(store, cuts=True):
+    """Decodes every block and follows every checkpoint. Returns counts. With `cuts`, every file with a recipe is cut anew."""
+    for block in store.objects.blocks:
+        store.objects.decode(block)
+    counts = {"checkpoints": 0, "blocks": len(store.objects.blocks), "objects": len(store.objects.places)}
+    counts |= {"blobs": 0, "cut": 0, "entries": 0, "with_bases": sum(block.codec == 2 for block in store.objects.blocks)}
+    blobs = set()
+    for id_, record in store.checkpoints.items():
+        need(store.objects.get(RECORD_KIND, record_id(store.sealed[id_])) == store.sealed[id_], f"record of {id_}")
+        counts["checkpoints"] += 1
+        counts["entries"] += check_trees(store, record, blobs)
+    for blob, size in blobs:
+        content = b"".join(pieces(store.objects, blob, size, store.config["chunking"]))
+        counts["blobs"] += 1
+        if cuts:
+            told = [(id_, length, repeat) for id_, length, repeat in chunks_of(store.objects, blob, size, store.config["chunking"])]
+            need(told == chunk_runs(content, store.config["chunking"]), f"blob {blob.hex()}: it is not cut where its content says")
+            counts["cut"] += len(told) > 1
+    return counts
+
+
+def check_trees(store, record, blobs):
+    """Follows a checkpoint's root, its tables and parts. Returns how many entries it has."""
+    trees = Trees(store.objects)
+    top = {found.name: found for found in trees.folder(bytes.fromhex(record["root"]))}
+    need(b"workspace" in top and set(top) <= {b"workspace", b"state"}, "the root's entries")
+    need(all(found.kind == FOLDER for found in top.values()), "the root's entries are folders")
+    workspace = top[b"workspace"].totals
+    told = {name: getattr(workspace, name) for name in ("files", "folders", "entries", "bytes")}
+    need(all(record["workspace"][name] == value for name, value in told.items()), "the record's sums of the workspace")
+    linked, state = {}, {}
+    for root in top.values():
+        for path, position, found in trees.walk(root.id, root.totals):
+            if found.kind == FILE and found.size:
+                blobs.add((found.id, found.size))
+            if root.name == b"state":
+                state[path] = found
+                need(found.links == 1 and found.mode == (0o700 if found.kind == FOLDER else 0o600), "an entry of `state`")
+            elif found.links > 1:
+                linked[position] = found
+    check_links(store, record, linked)
+    for name, part in record["parts"].items():
+        there = name == "workspace" or any(path in state for path in (name.encode(), name.encode() + b".json"))
+        need(part["status"] != "captured" or there, f"part {name} is not there")
+    if record["omitted"] is not None:
+        found = omissions(store.objects.get(TABLE_KIND, bytes.fromhex(record["omitted"]["table"])))
+        if record["omitted"].get("in_state", False):
+            whole = state[b"omissions"]
+            found = omissions(b"".join(pieces(store.objects, whole.id, whole.size, store.config["chunking"])))
+        counts = [sum(reason == number for _, reason, _ in found) for number in range(3)]
+        need(counts == [record["omitted"][name] for name in ("excluded", "unreadable", "changing")], "counts of omissions")
+    return sum(root.totals.entries for root in top.values())
+
+
+def check_links(store, record, linked):
+    """Members of a group are entries of several links that differ in their names alone."""
+    seen = set()
+    for group in groups(store.objects, record):
+        need(not seen & set(group) and set(group) <= set(linked), "a group of hard links names what is none")
+        seen |= set(group)
+        first = linked[group[0]]
+        for member in group:
+            entry = linked[member]
+            same = (entry.kind, entry.id, entry.size, entry.mode, entry.uid, entry.gid, entry.mtime, entry.links, entry.xattrs)
+            need(same == (first.kind, first.id, first.size, first.mode, first.uid, first.gid, first.mtime, first.links, first.xattrs), "members of a group differ")
