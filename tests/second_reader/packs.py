@@ -63,8 +63,8 @@ def block_at(data, path, offset):
     return Block(path, offset, codec, objects, bases, directory, payload, heads, tails, payload_crc)
 
 
-def scan(path, wanted_bytes, wanted_digest):
-    """All blocks of a pack, from the copies before its trailer; where those are damaged, from the blocks themselves."""
+def scan(path, wanted_bytes, wanted_digest, notes):
+    """All blocks of a pack, from the copies before its trailer; where those are damaged, which is noted, from the blocks themselves."""
     name = os.path.basename(path)
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
@@ -81,7 +81,11 @@ def scan(path, wanted_bytes, wanted_digest):
         need(digest == wanted_digest, f"{name}: its digest is not the journal's")
         file.seek(end)
         copies = file.read(copies_bytes)
-        blocks = from_copies(copies, path) if plain_hash(copies) == digest else from_blocks(file, path, end, digest)
+        if plain_hash(copies) == digest:
+            blocks = from_copies(copies, path)
+        else:
+            notes.append(f"{name}: the copies of its directories are damaged")
+            blocks = from_blocks(file, path, end, digest)
         need(len(blocks) == count and sum(b.bytes() for b in blocks) == end - HEADER_BYTES, f"{name}: its blocks do not fill it")
         return blocks
 
@@ -112,7 +116,7 @@ class Objects:
     """Every object in the packs that the journal names, found by kind and id."""
 
     def __init__(self):
-        self.places, self.blocks, self.cache = {}, [], OrderedDict()
+        self.places, self.blocks, self.cache, self.notes = {}, [], OrderedDict(), []
 
     def add(self, blocks):
         self.blocks.extend(blocks)

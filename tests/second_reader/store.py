@@ -38,7 +38,7 @@ class Store:
             self.take(record)
         self.objects = packs.Objects()
         for id_, (length, digest) in self.packs.items():
-            self.objects.add(packs.scan(os.path.join(folder, "packs", f"{id_}.pack"), length, digest))
+            self.objects.add(packs.scan(os.path.join(folder, "packs", f"{id_}.pack"), length, digest, self.objects.notes))
 
     def take(self, record):
         """Takes in one record of the journal. Unknown types say nothing to this reader."""
