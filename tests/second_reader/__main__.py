@@ -11,6 +11,7 @@ import sys
 from check import check
 from encoding import Damage
 from restore import restore
+
 from store import NotForUs, Store
 
 

@@ -11,10 +11,10 @@ import sys
 import tempfile
 import textwrap
 
-import journal
 import trees
 from encoding import Decoder
-from packs import BLOCK_HEADER_BYTES, CHUNK, HEADER_BYTES, TRAILER_BYTES, TREE_KIND
+from packs import CHUNK, TRAILER_BYTES, TREE_KIND
+
 from store import Store
 
 KINDS = {1: "chunk", 2: "recipe root", 3: "recipe node", 4: "tree node", 5: "record", 6: "table"}

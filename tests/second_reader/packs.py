@@ -5,7 +5,6 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 import zstandard
-
 from encoding import RECIPE_NODE, RECIPE_ROOT, RECIPE_SEAL, RECORD, TABLE, TREE, Damage, Decoder, crc, derived, need, plain_hash
 
 CHUNK, RECIPE_ROOT_KIND, RECIPE_NODE_KIND, TREE_KIND, RECORD_KIND, TABLE_KIND = 1, 2, 3, 4, 5, 6
@@ -13,7 +12,7 @@ MAY_HAVE_BASE = (CHUNK, RECIPE_NODE_KIND, TREE_KIND)
 HEADER_BYTES, TRAILER_BYTES, BLOCK_HEADER_BYTES = 16, 64, 40
 BLOCK_BYTES_MAX, OBJECTS_MAX, PREFIX_BYTES_MAX, COPIES_BYTES_MAX = 16 << 20, 1 << 20, 16 << 20, 1 << 30
 DEPTH_MAX = 256
-CACHED_BLOCKS = 64
+CACHED_BLOCKS = 256
 
 
 @dataclass
@@ -129,6 +128,12 @@ class Objects:
         need((kind, id_) in self.places, f"object {id_.hex()} of kind {kind}: it is in no pack")
         block, number = self.places[kind, id_]
         return self.decode(block, depth)[number]
+
+    def length(self, kind, id_):
+        """The length of an object, by its directory."""
+        need((kind, id_) in self.places, f"object {id_.hex()} of kind {kind}: it is in no pack")
+        block, number = self.places[kind, id_]
+        return block.objects[number][2] + block.objects[number][3]
 
     def decode(self, block, depth=0):
         """The bytes of all objects of a block."""

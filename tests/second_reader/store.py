@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import journal
 import packs
-from encoding import Damage, RECORD, TABLE, crc, derived, need, unhex
+from encoding import RECORD, Damage, Decoder, crc, derived, need, unhex
 
 CONFIG_KEYS = (
     "parhelia_store", "id", "created_at", "compatible", "read_compatible", "incompatible", "chunking", "compression_level", "checksum",
@@ -134,8 +134,6 @@ def record_id(sealed):
 
 def omissions(data):
     """What capture left out: path, reason (0 excluded, 1 unreadable, 2 kept changing), text."""
-    from encoding import Decoder
-
     d = Decoder(data, "table of omissions")
     need(d.take(5) == b"omits", "table of omissions: its first bytes")
     found = [(d.bytes(), d.byte(), d.bytes()) for _ in range(d.count(3))]
@@ -143,6 +141,3 @@ def omissions(data):
     need(all(reason <= 2 for _, reason, _ in found), "table of omissions: an unknown reason")
     return found
 
-
-def table_id(data):
-    return derived(TABLE, data)

@@ -10,8 +10,9 @@ import journal
 from check import check
 from encoding import Damage
 from explain import unpacked
-from store import NotForUs, Store
 from test_document import text
+
+from store import NotForUs, Store
 
 
 class Damaged(unittest.TestCase):

@@ -10,8 +10,9 @@ import packs
 import trees
 from check import check
 from explain import HEADING, explain, unpacked
-from store import Store, omissions
 from vectors import vectors
+
+from store import Store, omissions
 
 DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "format")
 
