@@ -1,10 +1,8 @@
 """Checks everything that a store holds, and everything that its checkpoints reach."""
 
-from dataclasses import replace
-
+import links
 from content import SINGLE_CHUNK_BYTES, chunk_runs, chunks_of, pieces
 from encoding import need
-from links import groups
 from packs import CHUNK, RECORD_KIND, TABLE_KIND
 from trees import FILE, FOLDER, Trees
 
@@ -43,17 +41,17 @@ def check_trees(store, trees, record, blobs):
     workspace = top[b"workspace"].totals
     told = {name: getattr(workspace, name) for name in ("files", "folders", "entries", "bytes")}
     need(all(record["workspace"][name] == value for name, value in told.items()), "the record's sums of the workspace")
-    linked, state = {}, {}
+    workspace_entries, state = [], {}
     for root in top.values():
-        for path, position, found in trees.walk(root.id, root.totals):
+        for path, found in trees.walk(root.id, root.totals):
             if found.kind == FILE and found.size:
                 blobs.add((found.id, found.size))
             if root.name == b"state":
                 state[path] = found
                 need(found.links == 1 and found.mode == (0o700 if found.kind == FOLDER else 0o600), "an entry of `state`")
-            elif found.links > 1:
-                linked[position] = found
-    check_links(store, record, linked)
+            else:
+                workspace_entries.append((path, found))
+    links.check(store.objects, record, workspace_entries)
     for name, part in record["parts"].items():
         there = name == "workspace" or any(path in state for path in (name.encode(), name.encode() + b".json"))
         need(part["status"] != "captured" or there, f"part {name} is not there")
@@ -66,12 +64,3 @@ def check_trees(store, trees, record, blobs):
         need(counts == [record["omitted"][name] for name in ("excluded", "unreadable", "changing")], "counts of omissions")
     return sum(root.totals.entries for root in top.values())
 
-
-def check_links(store, record, linked):
-    """Members of a group are entries of several links that differ in their names alone."""
-    seen = set()
-    for group in groups(store.objects, record):
-        need(not seen & set(group) and set(group) <= set(linked), "a group of hard links names what is none")
-        seen |= set(group)
-        first = replace(linked[group[0]], name=b"")
-        need(all(replace(linked[member], name=b"") == first for member in group), "members of a group differ")

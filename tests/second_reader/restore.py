@@ -5,7 +5,7 @@ import stat
 
 from content import pieces
 from encoding import need
-from links import leaders
+from links import groups
 from trees import BLOCK_DEVICE, CHAR_DEVICE, FIFO, FILE, FOLDER, SOCKET, SYMLINK, Trees
 
 TYPES = {FIFO: stat.S_IFIFO, SOCKET: stat.S_IFSOCK, CHAR_DEVICE: stat.S_IFCHR, BLOCK_DEVICE: stat.S_IFBLK}
@@ -16,22 +16,23 @@ def restore(store, record, to):
     trees = Trees(store.objects)
     top = trees.folder(bytes.fromhex(record["root"]))
     workspace = next(found for found in top if found.name == b"workspace")
-    to, first_of, paths, folders = os.fsencode(to), leaders(store.objects, record), {}, [(os.fsencode(to), workspace)]
+    walked = list(trees.walk(workspace.id, workspace.totals))
+    first_of = {path: group[0] for group in groups(store.objects, record, walked) for path in group}
+    to = os.fsencode(to)
+    folders = [(to, workspace)]
     os.mkdir(to)
-    for path, position, entry in trees.walk(workspace.id, workspace.totals):
-        path = os.path.join(to, path)
-        leader = first_of.get(position, position)
-        if leader != position:
-            os.link(paths[leader], path, follow_symlinks=False)
+    for path, entry in walked:
+        place, first = os.path.join(to, path), first_of.get(path, path)
+        if first != path:
+            os.link(os.path.join(to, first), place, follow_symlinks=False)
             continue
-        paths[position] = path
-        make(store, entry, path)
+        make(store, entry, place)
         if entry.kind == FOLDER:
-            folders.append((path, entry))
+            folders.append((place, entry))
         else:
-            set_meta(entry, path)
-    for path, entry in reversed(folders):
-        set_meta(entry, path)
+            set_meta(entry, place)
+    for place, entry in reversed(folders):
+        set_meta(entry, place)
 
 
 def make(store, entry, path):

@@ -183,17 +183,16 @@ class Trees:
         return sums
 
     def walk(self, id_, totals=None):
-        """All entries below a folder in preorder: path, position (the folder itself is 0), entry."""
-        position, stack = 0, [(b"", iter(self.folder(id_, totals)))]
+        """All entries below a folder in preorder: path, entry."""
+        stack = [(b"", iter(self.folder(id_, totals)))]
         while stack:
             prefix, entries = stack[-1]
             found = next(entries, None)
             if found is None:
                 stack.pop()
                 continue
-            position += 1
             path = prefix + found.name
-            yield path, position, found
+            yield path, found
             if found.kind == FOLDER:
                 need(len(stack) < DEPTH_MAX, "folders nest too deep")
                 stack.append((path + b"/", iter(self.folder(found.id, found.totals))))
