@@ -152,6 +152,31 @@ fn it_checks_every_id_and_restores_what_was_captured() {
 }
 
 #[test]
+fn it_finds_what_gc_has_moved() {
+    let s = Scratch::new();
+    let (work, store) = (s.path("work"), s.store().to_string_lossy().into_owned());
+    for i in 0..50u64 {
+        write(&work.join(format!("f{i}")), format!("{}\n", hex(&noise(300, i))).as_bytes()).unwrap();
+    }
+    write(&work.join("large"), &noise(3_000_000, 1000)).unwrap();
+    let first = s.create("s", &work);
+    fs::remove_file(work.join("large")).unwrap();
+    let edit =
+        |name: &str| fs::write(work.join(name), [fs::read(work.join(name)).unwrap(), b"more\n".to_vec()].concat()).unwrap();
+    edit("f3");
+    s.create("s", &work);
+    edit("f4");
+    let last = s.create("s", &work);
+    s.expect(0, &["checkpoint", "delete", &first, "--quiet"]);
+    let gc = s.summary(&["gc"]);
+    assert_eq!((&gc["condemned_packs"], &gc["dropped_packs"]), (&json!(1), &json!(1)), "{gc}");
+    let summary = read(&["check", &store]);
+    assert!(summary["checkpoints"] == 2 && summary["with_bases"].as_u64() > Some(0), "{summary}");
+    read(&["restore", &store, &last, &s.path("out").to_string_lossy()]);
+    assert_equal(&work, &s.path("out"));
+}
+
+#[test]
 fn it_reads_the_store_that_an_earlier_build_wrote() {
     let s = Scratch::new();
     let archive = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/store-1.tar.zst");

@@ -11,7 +11,6 @@ import sys
 from check import check
 from encoding import Damage
 from restore import restore
-
 from store import NotForUs, Store
 
 

@@ -5,7 +5,6 @@ from content import SINGLE_CHUNK_BYTES, chunk_runs, chunks_of, pieces
 from encoding import need
 from packs import CHUNK, RECORD_KIND, TABLE_KIND
 from trees import FILE, FOLDER, Trees
-
 from store import omissions, record_id
 
 

@@ -3,6 +3,7 @@
 import hashlib
 
 from blake3 import blake3
+
 from encoding import RECIPE_ROOT, Decoder, derived, need, plain_hash
 from packs import CHUNK, RECIPE_NODE_KIND, RECIPE_ROOT_KIND
 

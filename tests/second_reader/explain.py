@@ -14,7 +14,6 @@ import textwrap
 import trees
 from encoding import Decoder
 from packs import CHUNK, TRAILER_BYTES, TREE_KIND
-
 from store import Store
 
 KINDS = {1: "chunk", 2: "recipe root", 3: "recipe node", 4: "tree node", 5: "record", 6: "table"}

@@ -5,6 +5,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 import zstandard
+
 from encoding import RECIPE_NODE, RECIPE_ROOT, RECIPE_SEAL, RECORD, TABLE, TREE, Damage, Decoder, crc, derived, need, plain_hash
 
 CHUNK, RECIPE_ROOT_KIND, RECIPE_NODE_KIND, TREE_KIND, RECORD_KIND, TABLE_KIND = 1, 2, 3, 4, 5, 6

@@ -11,7 +11,6 @@ from check import check
 from encoding import Damage
 from explain import unpacked
 from test_document import text
-
 from store import NotForUs, Store
 
 

@@ -11,7 +11,6 @@ import trees
 from check import check
 from explain import HEADING, explain, unpacked
 from vectors import vectors
-
 from store import Store, omissions
 
 DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "format")

@@ -4,6 +4,7 @@ import json
 
 import encoding
 from blake3 import blake3
+
 from content import GEAR, chunk_runs, masks
 from encoding import bytes_, crc, derived, int_, plain_hash, uint
 
