@@ -11,7 +11,7 @@ SINGLE_CHUNK_BYTES = 64 << 10
 LINES_UNSPLIT, LINES_MAX, LEVEL_MAX = 24, 512, 8
 EMPTY = plain_hash(b"")
 
-GEAR = [int.from_bytes(hashlib.md5(bytes([byte]) * 64).digest()[:8], "big") for byte in range(256)]
+GEAR = [int.from_bytes(hashlib.md5(bytes([byte]) * 64, usedforsecurity=False).digest()[:8], "big") for byte in range(256)]
 MASKS = [
     0x1804110, 0x1803110, 0x18035100, 0x1800035300, 0x19000353000, 0x590003530000, 0xD90003530000,
     0xD90103530000, 0xD90303530000, 0xD90313530000, 0xD90F03530000, 0xD90303537000, 0xD90703537000,
