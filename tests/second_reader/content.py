@@ -72,16 +72,16 @@ def recipe(objects, blob, size):
     """The chunks of a blob that has a recipe: (id, bytes, repeat)."""
     root = objects.get(RECIPE_ROOT_KIND, derived(RECIPE_ROOT, blob))
     need(root[:32] == blob, f"recipe of blob {blob.hex()}: it is another blob's")
-    return flatten(objects, root[64:], size, f"recipe of blob {blob.hex()}", LEVEL_MAX + 1)
+    return flatten(objects, root[64:], size, f"recipe of blob {blob.hex()}")
 
 
-def flatten(objects, data, size, what, below):
+def flatten(objects, data, size, what, wanted_level=None):
     level, lines = node(data, what)
-    need(level < below, f"{what}: its levels do not go down")
+    need(wanted_level in (None, level), f"{what}: its levels do not go down by one")
     need(sum(length * repeat for _, length, repeat in lines) == size, f"{what}: it makes another length")
     if level == 0:
         return lines
-    return [line for id_, length, _ in lines for line in flatten(objects, objects.get(RECIPE_NODE_KIND, id_), length, what, level)]
+    return [line for id_, length, _ in lines for line in flatten(objects, objects.get(RECIPE_NODE_KIND, id_), length, what, level - 1)]
 
 
 def chunks_of(objects, blob, size, chunking):

@@ -124,7 +124,8 @@ def read_config(path):
     if config["incompatible"]:
         raise NotForUs(f"the feature {config['incompatible'][0]}")
     sizes = [config["chunking"][key] for key in CHUNKING_KEYS]
-    need(64 <= sizes[0] <= sizes[1] <= sizes[2] <= 4 << 20, "store.json: its chunk lengths")
+    even = all(size % 2 == 0 for size in sizes)
+    need(even and 64 <= sizes[0] <= sizes[1] <= sizes[2] <= 4 << 20, "store.json: its chunk lengths")
     return config
 
 
