@@ -1,4 +1,4 @@
-//! Every constant that is stored, and the limits that a reader holds stored bytes to. `docs/format.md` explains them.
+//! Every constant that is stored, and the limits that a reader holds stored bytes to. `docs/format/store.md` explains them.
 
 /// BLAKE3 `derive_key` contexts: equal bytes of different kinds get different ids.
 pub mod context {

@@ -25,7 +25,7 @@
 //! # }
 //! ```
 //!
-//! The crate prints nothing, reads no environment and runs nothing in the background. `docs/format.md` has every stored byte.
+//! The crate prints nothing, reads no environment and runs nothing in the background. `docs/format/` has every stored byte.
 
 mod append;
 pub mod archive;

@@ -4,7 +4,7 @@
 //! header (40 bytes) | directory | payload
 //! ```
 //! A block may name bases: objects of other blocks whose bytes are its zstd frame's prefix. An object that is a later version of its base
-//! then takes what was edited. The layout stands in `docs/format.md`, section "Blocks".
+//! then takes what was edited. The layout stands in `docs/format/store.md`, section "Blocks".
 
 use std::{
     borrow::Cow,

@@ -1,0 +1,264 @@
+//! Stores as another program reads them: `second_reader/` is written in Python, from `docs/format/` alone. It checks everything that a store
+//! holds, restores what was captured, and notices each damaged byte.
+
+use std::{
+    fs::{self, File},
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+use parhelia_store::{
+    OpenOptions, Store, event,
+    id::{BlobId, RecipeId, RecordId, TreeId, hex},
+    name, omitted, recipe,
+    selector::find,
+    tree::{self, Kind, TreeNode, encode_folder},
+};
+use parhelia_tests::{Scratch, assert_equal, every_kind, noise, write};
+use rustix::fs::{CWD, FileType, Mode};
+use serde_json::{Value, json};
+
+/// The reader's folder.
+fn reader() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("second_reader")
+}
+
+/// Python with the packages of `requirements.txt`: installed from the registry, once, into the user's cache folder.
+fn python() -> PathBuf {
+    let requirements = fs::read_to_string(reader().join("requirements.txt")).unwrap();
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = cache.or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache")));
+    let folder = cache.expect("HOME or XDG_CACHE_HOME is set").join("parhelia/second_reader");
+    fs::create_dir_all(&folder).unwrap();
+    // Several tests may want it at once.
+    let lock = File::create(folder.join("lock")).unwrap();
+    lock.lock().unwrap();
+    let (place, done) = (folder.join("python"), folder.join("installed"));
+    let program = place.join("bin/python");
+    let works = || Command::new(&program).args(["-c", "import blake3, crc32c, zstandard"]).status().is_ok_and(|s| s.success());
+    if fs::read_to_string(&done).is_ok_and(|installed| installed == requirements) && works() {
+        return program;
+    }
+    let _ = fs::remove_file(&done);
+    let run = |what: &str, command: &mut Command| {
+        let output = command.stdin(Stdio::null()).output().unwrap_or_else(|e| panic!("cannot {what}: {e}"));
+        let said = [output.stdout, output.stderr].concat();
+        assert!(output.status.success(), "cannot {what}: {}", String::from_utf8_lossy(&said).trim());
+    };
+    let make = "make a Python environment (it needs the Debian packages python3 and python3-venv)";
+    run(make, Command::new("python3").args(["-m", "venv", "--clear"]).arg(&place));
+    let install = "install the packages of tests/second_reader/requirements.txt (it needs a package registry)";
+    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"];
+    run(install, Command::new(&program).args(pip).arg(reader().join("requirements.txt")));
+    fs::write(&done, &requirements).unwrap();
+    program
+}
+
+/// Runs the reader, or some of its own tests.
+fn run(arguments: &[&str]) -> Output {
+    let mut command = Command::new(python());
+    command.current_dir(reader()).env("PYTHONDONTWRITEBYTECODE", "1").args(arguments).stdin(Stdio::null());
+    command.output().unwrap_or_else(|e| panic!("cannot run the second reader: {e}"))
+}
+
+fn read(arguments: &[&str]) -> Value {
+    let output = run(&[&["."][..], arguments].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {said}");
+    serde_json::from_slice(&output.stdout).unwrap_or(Value::Null)
+}
+
+fn copy(from: &Path, to: &Path) {
+    assert!(Command::new("cp").arg("-a").args([from, to]).status().unwrap().success());
+}
+
+/// Every kind of entry, folders that are split, deep ones, files with repeats.
+fn nasty(work: &Path) {
+    every_kind(work, true).unwrap();
+    rustix::fs::mknodat(CWD, work.join("block device"), FileType::BlockDevice, Mode::RUSR, rustix::fs::makedev(300, 70_000))
+        .unwrap();
+    fs::hard_link(work.join("fifo"), work.join("links/fifo")).unwrap();
+    symlink("target", work.join("links/symlink")).unwrap();
+    fs::hard_link(work.join("links/symlink"), work.join("another symlink")).unwrap();
+    for i in 0..9000 {
+        write(&work.join(format!("many files/{i}")), format!("{i}\n").as_bytes()).unwrap();
+    }
+    for i in 0..700 {
+        fs::create_dir_all(work.join(format!("many folders/{i}"))).unwrap();
+    }
+    fs::create_dir_all(work.join("deep").join("folder/".repeat(300))).unwrap();
+    let repeats = [noise(1000, 5), vec![b'0'; 300_000]].concat().repeat(3);
+    write(&work.join("repeats"), &[repeats, vec![0; 3_000_000], b"end".to_vec()].concat()).unwrap();
+    for bytes in [65_535, 65_536, 65_537, 262_144, 262_145] {
+        write(&work.join(format!("bytes-{bytes}")), &noise(bytes, bytes as u64)).unwrap();
+    }
+}
+
+#[test]
+fn its_own_tests_pass() {
+    let output = run(&["-m", "unittest", "test_document", "test_damage"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn it_checks_every_id_and_restores_what_was_captured() {
+    let s = Scratch::new();
+    let (work, store) = (s.path("work"), s.store().to_string_lossy().into_owned());
+    nasty(&work);
+    let first = s.create("s", &work);
+    copy(&work, &s.path("first"));
+    let mut ids = vec![first.clone()];
+    for i in 0..5u64 {
+        let edited = |name: &str, old: &[u8]| [old, format!("edit {i} of {name}\n").as_bytes()].concat();
+        for name in ["src/m0/file5.rs", "many files/77", "repeats", "middle"] {
+            let path = work.join(name);
+            let bytes = edited(name, &fs::read(&path).unwrap());
+            fs::write(&path, bytes).unwrap();
+        }
+        let mut big = fs::read(work.join("big.bin")).unwrap();
+        big[1_000_000 * (i as usize + 1) - 300_000] ^= 1;
+        fs::write(work.join("big.bin"), big).unwrap();
+        let _ = fs::remove_file(work.join(format!("many files/{i}")));
+        ids.push(s.create("s", &work));
+    }
+    let other = s.create("other", &work.join("src"));
+    let summary = read(&["check", &store]);
+    assert_eq!(summary["checkpoints"], 7, "{summary}");
+    assert!(summary["with_bases"].as_u64() > Some(5) && summary["cut"].as_u64() > Some(5), "{summary}");
+    for (id, like, to) in
+        [(&first, s.path("first"), "out 1"), (&ids[5], work.clone(), "out 2"), (&other, work.join("src"), "out 3")]
+    {
+        let to = s.path(to);
+        read(&["restore", &store, id, &to.to_string_lossy()]);
+        assert_equal(&like, &to);
+    }
+
+    // The same after gc has moved what lives.
+    for id in &ids[1..5] {
+        s.expect(0, &["checkpoint", "delete", id, "--quiet"]);
+    }
+    s.expect(0, &["gc", "--quiet"]);
+    assert_eq!(read(&["check", &store])["checkpoints"], 3);
+    let listed = read(&["list", &store]);
+    assert_eq!(listed["checkpoints"], json!([first, ids[5], other]));
+    assert_eq!(listed["heads"], json!({ "s": ids[5], "other": other }));
+    assert_eq!(listed["latest"], other);
+    s.expect(0, &["checkpoint", "delete", &ids[5], "--quiet"]);
+    assert_eq!(read(&["list", &store])["heads"]["s"], first);
+    let to = s.path("out 4");
+    read(&["restore", &store, &first, &to.to_string_lossy()]);
+    assert_equal(&s.path("first"), &to);
+}
+
+#[test]
+fn it_finds_what_gc_has_moved() {
+    let s = Scratch::new();
+    let (work, store) = (s.path("work"), s.store().to_string_lossy().into_owned());
+    for i in 0..50u64 {
+        write(&work.join(format!("f{i}")), format!("{}\n", hex(&noise(300, i))).as_bytes()).unwrap();
+    }
+    write(&work.join("large"), &noise(3_000_000, 1000)).unwrap();
+    let first = s.create("s", &work);
+    fs::remove_file(work.join("large")).unwrap();
+    let edit =
+        |name: &str| fs::write(work.join(name), [fs::read(work.join(name)).unwrap(), b"more\n".to_vec()].concat()).unwrap();
+    edit("f3");
+    s.create("s", &work);
+    edit("f4");
+    let last = s.create("s", &work);
+    s.expect(0, &["checkpoint", "delete", &first, "--quiet"]);
+    let gc = s.summary(&["gc"]);
+    assert_eq!((&gc["condemned_packs"], &gc["dropped_packs"]), (&json!(1), &json!(1)), "{gc}");
+    let summary = read(&["check", &store]);
+    assert!(summary["checkpoints"] == 2 && summary["with_bases"].as_u64() > Some(0), "{summary}");
+    read(&["restore", &store, &last, &s.path("out").to_string_lossy()]);
+    assert_equal(&work, &s.path("out"));
+}
+
+#[test]
+fn it_reads_the_store_that_an_earlier_build_wrote() {
+    let s = Scratch::new();
+    let archive = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/store-1.tar.zst");
+    let tar = Command::new("tar").args(["--zstd", "-xf"]).arg(&archive).arg("-C").arg(s.path("")).output().unwrap();
+    assert!(tar.status.success(), "{tar:?}");
+    let expected: Value = serde_json::from_str(&fs::read_to_string(archive.with_file_name("store-1.json")).unwrap()).unwrap();
+    let summary = read(&["check", &s.store().to_string_lossy()]);
+    assert_eq!(summary["checkpoints"], expected["checkpoints"].as_object().unwrap().len(), "{summary}");
+}
+
+fn vectors() -> Value {
+    let path = reader().join("../../docs/format/vectors.json");
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn bytes_of(vector: &Value) -> Vec<u8> {
+    let text = vector.as_str().unwrap();
+    (0..text.len() / 2).map(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).unwrap()).collect()
+}
+
+#[test]
+fn the_vectors_of_the_document_are_ours() {
+    let vectors = vectors();
+    let ids = &vectors["ids_of_the_text_parhelia"];
+    let text = b"parhelia";
+    assert_eq!(ids["chunk_and_blob"], BlobId::of(text).to_string());
+    assert_eq!(ids["tree"], TreeId::of(text).to_string());
+    assert_eq!(ids["recipe_node"], RecipeId::of(text).to_string());
+    assert_eq!(ids["record"], RecordId::of(text).to_string());
+    assert_eq!(ids["event"], event::hash(text));
+    assert_eq!(ids["recipe_root_of_that_blob"], BlobId::of(text).recipe_root().to_string());
+    assert_eq!(vectors["event"]["hash"], event::hash(vectors["event"]["body"].as_str().unwrap().as_bytes()));
+
+    let leaf = bytes_of(&vectors["tree_leaf"]["bytes"]);
+    let TreeNode::Leaf(entries) = tree::decode(&leaf).unwrap() else { panic!("no leaf") };
+    let mut encoded = Vec::new();
+    let emit = |object: recipe::Encoded| -> Result<(), ()> {
+        encoded = object.bytes;
+        Ok(())
+    };
+    let (id, _) = encode_folder(&entries, emit).unwrap();
+    assert_eq!((hex(&encoded), id.to_string()), (hex(&leaf), vectors["tree_leaf"]["id"].as_str().unwrap().to_owned()));
+
+    let omissions = bytes_of(&vectors["omissions"]["bytes"]);
+    let encoded = omitted::encode(&omitted::decode(&omissions).unwrap());
+    assert_eq!(
+        (hex(&encoded.bytes), encoded.id.to_string()),
+        (hex(&omissions), vectors["omissions"]["id"].as_str().unwrap().to_owned())
+    );
+    for (path, shown) in vectors["paths"].as_object().unwrap() {
+        assert_eq!(name::display(&bytes_of(&json!(path))), shown.as_str().unwrap());
+    }
+}
+
+#[test]
+fn files_are_cut_where_the_vectors_say() {
+    let s = Scratch::new();
+    let vectors = vectors();
+    let mut content = vec![0; 1_000_000];
+    blake3::Hasher::new().update(b"parhelia").finalize_xof().fill(&mut content);
+    let work = s.path("work");
+    write(&work.join("0"), &content).unwrap();
+    write(&work.join("1"), &content[..65_536]).unwrap();
+    write(&work.join("2"), &content[..65_537]).unwrap();
+    write(&work.join("4"), &vec![0; 1_000_000]).unwrap();
+    s.create("s", &work);
+    let store = Store::open(&s.store(), &OpenOptions::default()).unwrap();
+    let checkpoint = find(&store.view(), "latest").unwrap();
+    // One of the vectors is of smaller chunks than a store has.
+    for number in [0usize, 1, 2, 4] {
+        let expected = &vectors["cuts"][number];
+        let node = store.node_at(&checkpoint, number.to_string().as_bytes()).unwrap();
+        let Kind::File { size, blob, .. } = node.kind else { panic!("no file") };
+        let blob_reader = store.blob(blob, size).unwrap();
+        let runs: Vec<Value> = blob_reader.runs().iter().map(|run| json!([run.bytes, run.repeat])).collect();
+        assert_eq!((&expected["chunks"], &expected["blake3"]), (&json!(runs), &json!(blob.to_string())), "{number}");
+    }
+    let recipe = &vectors["recipe_of_noise"];
+    let blob = BlobId::of(&content);
+    let bytes = store.blob(blob, content.len() as u64).map(|reader| recipe::encode(blob, reader.runs())).unwrap().pop().unwrap();
+    assert_eq!(
+        (hex(&bytes.bytes), bytes.id.to_string()),
+        (hex(&bytes_of(&recipe["bytes"])), recipe["id"].as_str().unwrap().to_owned())
+    );
+}

@@ -1,0 +1,144 @@
+"""A store: its settings, what the journal adds up to, and the objects that its packs hold. docs/format/store.md."""
+
+import json
+import os
+from dataclasses import dataclass, field
+
+import journal
+import packs
+from encoding import RECORD, Damage, Decoder, crc, derived, need, unhex
+
+CONFIG_KEYS = (
+    "parhelia_store", "id", "created_at", "compatible", "read_compatible", "incompatible", "chunking", "compression_level", "checksum",
+)  # fmt: skip
+CHUNKING_KEYS = ("bytes_min", "bytes_avg", "bytes_max")
+
+
+class NotForUs(Exception):
+    """The store needs more than this reader knows."""
+
+
+@dataclass
+class Session:
+    head: str = None
+    epoch: int = 0
+    status: str = "active"
+    checkpoints: list = field(default_factory=list)
+
+
+class Store:
+    """An open store."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.config = read_config(os.path.join(folder, "store.json"))
+        self.journal = journal.read(os.path.join(folder, "journal"))
+        self.checkpoints, self.sealed, self.sessions, self.packs = {}, {}, {}, {}
+        for record in self.journal.records:
+            self.take(record)
+        self.objects = packs.Objects()
+        for id_, (length, digest) in self.packs.items():
+            self.objects.add(packs.scan(os.path.join(folder, "packs", f"{id_}.pack"), length, digest, self.objects.notes))
+
+    def take(self, record):
+        """Takes in one record of the journal. Unknown types say nothing to this reader."""
+        body, what = record.body, f"journal record {record.sequence}"
+        try:
+            if body.get("type") == "commit":
+                self.add_packs(body["packs"])
+                self.commit(body["record"])
+            elif body.get("type") == "condemn":
+                self.add_packs(body["added"])
+                self.remove_packs(body["condemned"])
+            elif body.get("type") == "dropped":
+                self.remove_packs(body["packs"])
+            elif body.get("type") == "event":
+                self.event(body["kind"], body["subject"], body.get("data", {}))
+        except (KeyError, TypeError, ValueError) as error:
+            raise Damage(f"{what}: {error!r}") from error
+
+    def add_packs(self, named):
+        for pack in named:
+            unhex(pack["id"], 16)
+            self.packs[pack["id"]] = pack["bytes"], unhex(pack["digest"], 32)
+
+    def remove_packs(self, named):
+        for id_ in named:
+            self.packs.pop(id_, None)
+
+    def commit(self, sealed):
+        record = json.loads(sealed)
+        need(record["schema"] == 1, "a record of another schema")
+        self.checkpoints[record["id"]], self.sealed[record["id"]] = record, sealed.encode()
+        session = self.sessions.setdefault(record["session"], Session())
+        session.checkpoints.append(record["id"])
+        if not record.get("fenced", False):
+            session.head, session.epoch = record["id"], max(session.epoch, record["epoch"])
+
+    def event(self, kind, subject, data):
+        session = self.sessions.get(data.get("session") if kind == "run.started" else subject)
+        if kind == "session.created":
+            self.sessions.setdefault(subject, Session())
+        elif kind == "checkpoint.deleted":
+            record = self.checkpoints.pop(subject, None)
+            if record is not None:
+                self.sessions[record["session"]].checkpoints.remove(subject)
+        elif session is None:
+            return
+        elif kind == "session.head":
+            session.head = data["checkpoint"]
+        elif kind == "session.status" and session.status != "ended":
+            session.status = data["status"]
+        elif kind == "run.started" and session.status != "ended":
+            session.status = "active"
+
+    def head(self, session):
+        """The checkpoint that a session's next one builds on; where it was deleted, the newest one that is not fenced."""
+        found = self.sessions[session]
+        if found.head in self.checkpoints:
+            return found.head
+        return next((id_ for id_ in reversed(found.checkpoints) if not self.checkpoints[id_].get("fenced", False)), None)
+
+    def latest(self):
+        """The newest checkpoint that `latest` may name."""
+        for id_, record in reversed(self.checkpoints.items()):
+            is_safety = record["trigger_detail"] == "safety"
+            if not (record.get("fenced", False) or is_safety or record.get("another_folder", False)):
+                return id_
+        return None
+
+
+def read_config(path):
+    with open(path, "rb") as file:
+        config = journal.parse(file.read(1 << 20), "store.json")
+    if not isinstance(config.get("parhelia_store"), int):
+        raise Damage("store.json: it has no version")
+    if config["parhelia_store"] > 1:
+        raise NotForUs(f"store format {config['parhelia_store']}")
+    need(all(key in config for key in CONFIG_KEYS) and all(key in config["chunking"] for key in CHUNKING_KEYS), "store.json: a field is missing")
+    # Unknown keys are not covered.
+    known = {key: config[key] for key in CONFIG_KEYS}
+    known |= {"chunking": {key: config["chunking"][key] for key in CHUNKING_KEYS}, "checksum": ""}
+    text = json.dumps(known, separators=(",", ":"), ensure_ascii=False)
+    need(config["checksum"] == f"{crc(text.encode()):08x}", "store.json: its checksum")
+    if config["incompatible"]:
+        raise NotForUs(f"the feature {config['incompatible'][0]}")
+    sizes = [config["chunking"][key] for key in CHUNKING_KEYS]
+    even = all(size % 2 == 0 for size in sizes)
+    need(even and 64 <= sizes[0] <= sizes[1] <= sizes[2] <= 4 << 20, "store.json: its chunk lengths")
+    return config
+
+
+def record_id(sealed):
+    return derived(RECORD, sealed)
+
+
+def omissions(data):
+    """What capture left out: path, reason (0 excluded, 1 unreadable, 2 kept changing), text."""
+    d = Decoder(data, "table of omissions")
+    need(d.take(5) == b"omits", "table of omissions: its first bytes")
+    found = [(d.bytes(), d.byte(), d.bytes()) for _ in range(d.count(3))]
+    d.end()
+    need(all(reason <= 2 for _, reason, _ in found), "table of omissions: an unknown reason")
+    return found
+
