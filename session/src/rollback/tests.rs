@@ -21,6 +21,9 @@ use parhelia_store::{
 use super::*;
 use crate::{config::Config, error::Error, retention::SAFETY};
 
+mod obstacles;
+mod stash;
+
 struct Fixture {
     _dir: tempfile::TempDir,
     store: Store,
