@@ -25,7 +25,8 @@ fn me() -> Identity {
 /// Begins a run of session `s`, whose agent is this process.
 fn begun(f: &Fixture, session: &str, change: impl FnOnce(&mut Begin)) -> Current {
     let workspace = f.workspace.clone();
-    let mut wanted = Begin { session: session.into(), folder: workspace.clone(), workspace, agent: Some(me()), ..Begin::default() };
+    let mut wanted =
+        Begin { session: session.into(), folder: workspace.clone(), workspace, agent: Some(me()), ..Begin::default() };
     wanted.actor = actor();
     change(&mut wanted);
     let current = begin(&f.store, &wanted).unwrap();

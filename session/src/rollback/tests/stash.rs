@@ -89,7 +89,10 @@ fn changes_of_tracked_files_become_an_entry_and_nothing_else_changes() {
     let read = |path: &str| place.git(&["show", &format!("{commit}{path}")]);
     assert_eq!((read(":changed"), read(":staged"), files(&commit)), ("2".into(), "2".into(), "changed kept staged".into()));
     let index = format!("{commit}^2");
-    assert_eq!((read("^2:changed"), read("^2:staged"), files(&index)), ("1".into(), "2".into(), "changed gone kept staged".into()));
+    assert_eq!(
+        (read("^2:changed"), read("^2:staged"), files(&index)),
+        ("1".into(), "2".into(), "changed gone kept staged".into())
+    );
     assert_eq!(place.git(&["rev-parse", &format!("{commit}^1")]), place.git(&["rev-parse", "HEAD"]));
     assert_eq!(place.git(&["log", "-1", "--format=%an %ae %cn", &commit]), "somebody somebody@example.org somebody");
 }
