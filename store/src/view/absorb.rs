@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Tables of one family are merged when it has this many small ones.
-const SMALL_TABLES: usize = 8;
+pub(super) const SMALL_TABLES: usize = 8;
 
 /// Whether RocksDB's words are about the system and not about what it holds, so that nothing would be gained by an empty one.
 fn is_passing(reason: &str) -> bool {
@@ -222,5 +222,12 @@ mod tests {
         test.store.absorb().unwrap();
         super::absorb(test.store.layout(), &Default::default(), &crate::journal::Position::start()).unwrap();
         assert_eq!(TestStore::at(test.store.path().to_owned()).ids(), [a]);
+    }
+    #[test]
+    fn an_index_that_the_system_alone_keeps_from_being_opened_is_not_replaced() {
+        for reason in ["IO error: No space left on device: x", "IO error: While lock file: x: Resource temporarily unavailable"] {
+            assert!(super::is_passing(reason), "{reason}");
+        }
+        assert!(!super::is_passing("Corruption: block checksum mismatch"));
     }
 }
