@@ -12,7 +12,7 @@ use parhelia_store::{
     id::Ulid,
     omitted::{Omission, Reason},
     progress::Progress,
-    record::{Checkpoint, Rules, Trigger},
+    record::{Checkpoint, Rules},
     restore::{self, Options, Plan, Report, Skipped, Why},
     tree::Time,
 };
@@ -363,7 +363,6 @@ fn before_finishing(
         workspace: intent.workspace.clone(),
         session: session.id.clone(),
         actor: actor.clone(),
-        trigger: Trigger::Manual,
         trigger_detail: Some(SAFETY.to_owned()),
         message: Some(format!("before the interrupted rollback to {} was finished", intent.target)),
         rules: known.record.rules.clone(),

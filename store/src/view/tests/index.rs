@@ -142,8 +142,11 @@ fn rocksdb_is_kept_where_it_is_of_use_or_somebody_else_has_it() {
     }
     test.store.absorb().unwrap();
     assert_eq!(folder(), before);
-    let db = Db::open_reader(&layout.view()).unwrap().unwrap();
-    Family::ALL.into_iter().for_each(|family| assert!(db.small_tables(family).unwrap() < SMALL_TABLES, "{family:?}"));
+    let is_table = |entry: &std::fs::DirEntry| entry.path().extension() == Some("sst".as_ref());
+    let tables = std::fs::read_dir(layout.view()).unwrap().filter(|entry| is_table(entry.as_ref().unwrap())).count();
+    assert!(tables <= Family::ALL.len() * (SMALL_TABLES - 1), "{tables}");
+    let view = test.open().view();
+    assert_eq!((view.tail_records(), view.objects_estimate().unwrap()), (0, view.object_keys().unwrap().len() as u64));
 }
 
 #[test]
@@ -166,4 +169,23 @@ fn the_table_of_a_run_is_taken_in_once_and_one_that_nobody_needs_goes() {
     for (key, location) in objects {
         assert_eq!(view.locate_key(&key).unwrap(), Some(location));
     }
+}
+
+#[test]
+fn a_link_or_a_fifo_in_the_folder_of_rocksdb_is_not_opened() {
+    let test = TestStore::new();
+    test.checkpoint(&files(1, 3));
+    test.store.absorb().unwrap();
+    let folder = test.store.layout().view();
+    let (current, aside) = (folder.join("CURRENT"), test.store.path().join("CURRENT"));
+    std::fs::rename(&current, &aside).unwrap();
+    std::os::unix::fs::symlink(&aside, &current).unwrap();
+    let is_refused = || {
+        let opened = [Db::open_reader(&folder).map(drop), Db::open_writer(&folder).map(drop)];
+        assert!(opened.iter().all(|opened| matches!(opened, Err(Error::Index { .. }))), "{opened:?}");
+    };
+    is_refused();
+    std::fs::remove_file(&current).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, &current, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+    is_refused();
 }
