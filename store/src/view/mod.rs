@@ -237,7 +237,7 @@ impl View {
 
     /// About how many objects there are.
     pub fn objects_estimate(&self) -> Result<u64> {
-        let stored = self.db.as_ref().map_or(Ok(0), |db| db.keys_estimate(Family::Objects))?;
+        let stored = self.db.as_ref().map_or(Ok(0), |db| db.objects_estimate())?;
         Ok(stored + self.tail_objects()?.len() as u64)
     }
 

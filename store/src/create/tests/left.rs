@@ -79,44 +79,35 @@ fn other_filesystems_are_left_out_where_that_is_said() {
 
 #[test]
 fn what_this_user_may_not_read_is_named_and_the_rest_is_captured() {
-    let mut f = fixture();
-    for name in ["file", "closed file", "closed/file", "unlisted/file"] {
-        f.write(name, name.as_bytes());
-    }
-    let modes = [("closed file", 0o000), ("closed", 0o000), ("unlisted", 0o300)];
-    let set = |f: &Fixture, modes: &[(&str, u32)]| {
-        modes
-            .iter()
-            .for_each(|(name, mode)| fs::set_permissions(f.workspace.join(name), fs::Permissions::from_mode(*mode)).unwrap());
-    };
-    set(&f, &modes);
-    let work = || {
-        if rustix::process::geteuid().is_root() {
-            let nobody = rustix::process::Uid::from_raw(65534);
-            for path in [f._dir.path(), &f.workspace] {
-                rustix::fs::chown(path, Some(nobody), None).unwrap();
+    let test = "create::tests::left::what_this_user_may_not_read_is_named_and_the_rest_is_captured";
+    crate::testing::as_ordinary(
+        test,
+        |_| {},
+        |_| {
+            let f = fixture();
+            for name in ["file", "closed file", "closed/file", "unlisted/file"] {
+                f.write(name, name.as_bytes());
             }
-            let files = ["file", "closed file", "closed", "unlisted"];
-            files.iter().for_each(|name| rustix::fs::chown(f.workspace.join(name), Some(nobody), None).unwrap());
-            // Of this thread, and of those that it starts.
-            rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
-        }
-        f.store = Store::open(&f._dir.path().join("own"), &OpenOptions { create: true, ..OpenOptions::default() }).unwrap();
-        let outcome = f.create();
-        assert_eq!(captured_paths(&f, &outcome), ["file"]);
-        let left = omitted(&outcome);
-        assert_eq!(left.iter().map(|(path, _)| path.as_str()).collect::<Vec<_>>(), ["closed", "closed file", "unlisted"]);
-        let denied = |reason: &Reason| matches!(reason, Reason::Unreadable(text) if text.contains("denied"));
-        assert!(left.iter().all(|(_, reason)| denied(reason)), "{left:?}");
-        // A workspace that cannot be read at all is an error.
-        for mode in [0o300, 0o000] {
-            set(&f, &[("", mode)]);
-            let failed = run(&f.store, &f.options(), &());
-            set(&f, &[("", 0o700)]);
-            assert!(matches!(failed, Err(Error::Io { .. })), "{failed:?}");
-        }
-        set(&f, &[("closed", 0o700), ("unlisted", 0o700)]);
-        assert_eq!(omitted(&f.create()).len(), 3, "what is in one of them is not this user's");
-    };
-    std::thread::scope(|scope| scope.spawn(work).join().unwrap());
+            let set = |name: &str, mode| fs::set_permissions(f.workspace.join(name), fs::Permissions::from_mode(mode)).unwrap();
+            [("closed file", 0o000), ("closed", 0o000), ("unlisted", 0o300)].map(|(name, mode)| set(name, mode));
+            let outcome = f.create();
+            assert_eq!(captured_paths(&f, &outcome), ["file"]);
+            let left = omitted(&outcome);
+            assert_eq!(left.iter().map(|(path, _)| path.as_str()).collect::<Vec<_>>(), ["closed", "closed file", "unlisted"]);
+            let denied = |reason: &Reason| matches!(reason, Reason::Unreadable(text) if text.contains("denied"));
+            assert!(left.iter().all(|(_, reason)| denied(reason)), "{left:?}");
+            // A workspace that cannot be read at all is an error.
+            for mode in [0o300, 0o000] {
+                set("", mode);
+                let failed = run(&f.store, &f.options(), &());
+                set("", 0o700);
+                assert!(matches!(failed, Err(Error::Io { .. })), "{failed:?}");
+            }
+            [("closed file", 0o600), ("closed", 0o700), ("unlisted", 0o700)].map(|(name, mode)| set(name, mode));
+            assert_eq!(
+                captured_paths(&f, &f.create()),
+                ["closed", "closed/file", "closed file", "file", "unlisted", "unlisted/file"]
+            );
+        },
+    );
 }

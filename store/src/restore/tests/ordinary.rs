@@ -2,24 +2,21 @@
 
 use super::*;
 
-/// Works as a user who is not root, to whom the place belongs.
-fn as_ordinary(work: impl FnOnce(&Place) + Send) {
-    let dir = tempfile::tempdir().unwrap();
-    // Somebody else's, which nobody but root can make.
-    fs::write(dir.path().join("theirs"), "theirs").unwrap();
-    symlink("theirs", dir.path().join("their link")).unwrap();
-    let work = || {
-        if rustix::process::geteuid().is_root() {
-            let nobody = rustix::process::Uid::from_raw(65534);
-            rustix::fs::chown(dir.path(), Some(nobody), None).unwrap();
-            // Of this thread, and of those that it starts.
-            rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
-        }
-        let place = Place::of(dir);
-        work(&place);
-        place
+/// Works as a user who is not root. Beside the place are entries of somebody else.
+fn as_ordinary(test: &str, work: impl FnOnce(&Place)) {
+    let prepare = |dir: &Path| {
+        fs::write(dir.join("theirs"), "theirs").unwrap();
+        symlink("theirs", dir.join("their link")).unwrap();
     };
-    drop(std::thread::scope(|scope| scope.spawn(work).join().unwrap()));
+    testing::as_ordinary(&format!("restore::tests::ordinary::{test}"), prepare, |dir| {
+        let place = Place::new();
+        for name in ["theirs", "their link"] {
+            fs::rename(dir.join(name), place.path(name)).unwrap();
+        }
+        work(&place);
+        // Whoever has made the folder can remove it.
+        _ = std::process::Command::new("chmod").args(["-R", "u+rwx"]).arg(dir).status();
+    });
 }
 
 fn set_mode(place: &Place, name: &str, mode: u32) {
@@ -76,7 +73,7 @@ fn changed(place: &Place) -> Checkpoint {
 
 #[test]
 fn closed_folders_are_opened_for_the_time_and_closed_again() {
-    as_ordinary(|place| {
+    as_ordinary("closed_folders_are_opened_for_the_time_and_closed_again", |place| {
         let checkpoint = changed(place);
         let seen = std::sync::Mutex::new(Vec::new());
         let work = || seen.lock().unwrap().extend(CLOSED.map(|(name, _)| mode(place, name)));
@@ -96,7 +93,7 @@ fn closed_folders_are_opened_for_the_time_and_closed_again() {
 
 #[test]
 fn folders_are_closed_again_by_a_restore_that_fails_unless_somebody_has_set_their_mode() {
-    as_ordinary(|place| {
+    as_ordinary("folders_are_closed_again_by_a_restore_that_fails_unless_somebody_has_set_their_mode", |place| {
         let checkpoint = changed(place);
         let stop = WhenBegun { work: || set_mode(place, "loses/inner", 0o750), stops: true, has_begun: Default::default() };
         let plan = plan(&place.store, &checkpoint, &place.in_place("src"), &()).unwrap();
@@ -111,7 +108,7 @@ fn folders_are_closed_again_by_a_restore_that_fails_unless_somebody_has_set_thei
 
 #[test]
 fn what_gets_another_owner_is_counted_and_is_the_next_checkpoints_as_it_is() {
-    as_ordinary(|place| {
+    as_ordinary("what_gets_another_owner_is_counted_and_is_the_next_checkpoints_as_it_is", |place| {
         for name in ["theirs", "their link"] {
             fs::rename(place.path(name), place.src(name)).unwrap();
         }
