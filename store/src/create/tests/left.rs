@@ -89,7 +89,9 @@ fn what_this_user_may_not_read_is_named_and_the_rest_is_captured() {
                 f.write(name, name.as_bytes());
             }
             let set = |name: &str, mode| fs::set_permissions(f.workspace.join(name), fs::Permissions::from_mode(mode)).unwrap();
-            [("closed file", 0o000), ("closed", 0o000), ("unlisted", 0o300)].map(|(name, mode)| set(name, mode));
+            for (name, mode) in [("closed file", 0o000), ("closed", 0o000), ("unlisted", 0o300)] {
+                set(name, mode);
+            }
             let outcome = f.create();
             assert_eq!(captured_paths(&f, &outcome), ["file"]);
             let left = omitted(&outcome);
@@ -103,10 +105,12 @@ fn what_this_user_may_not_read_is_named_and_the_rest_is_captured() {
                 set("", 0o700);
                 assert!(matches!(failed, Err(Error::Io { .. })), "{failed:?}");
             }
-            [("closed file", 0o600), ("closed", 0o700), ("unlisted", 0o700)].map(|(name, mode)| set(name, mode));
+            for (name, mode) in [("closed file", 0o600), ("closed", 0o700), ("unlisted", 0o700)] {
+                set(name, mode);
+            }
             assert_eq!(
                 captured_paths(&f, &f.create()),
-                ["closed", "closed/file", "closed file", "file", "unlisted", "unlisted/file"]
+                ["closed", "closed file", "closed/file", "file", "unlisted", "unlisted/file"]
             );
         },
     );
