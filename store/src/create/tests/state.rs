@@ -293,7 +293,8 @@ fn what_the_store_has_lost_of_a_file_that_grew_is_stored_again() {
     File::options().append(true).open(&log).unwrap().write_all(&content[first..more]).unwrap();
     capture(&f, &log, more as u64);
     packs.iter().for_each(|pack| fs::remove_file(pack).unwrap());
-    crate::check::rebuild_index(f.store.path(), std::time::Duration::from_secs(60), &()).unwrap();
+    let plan = crate::check::plan_repair(f.store.path(), &[], &()).unwrap();
+    crate::check::repair(f.store.path(), &plan, std::time::Duration::from_secs(60), &()).unwrap();
     let again = Fixture { store: Store::open(f.store.path(), &OpenOptions::default()).unwrap(), ..f };
     File::options().append(true).open(&log).unwrap().write_all(&content[more..]).unwrap();
     let outcome = capture(&again, &log, content.len() as u64);
