@@ -277,7 +277,11 @@ impl Error {
     /// Whether the system said that the disk, or the user's share of it, is full.
     pub fn is_disk_full(&self) -> bool {
         use io::ErrorKind::{QuotaExceeded, StorageFull};
-        matches!(self, Error::Io { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded))
+        match self {
+            Error::At { source, .. } => source.is_disk_full(),
+            Error::Io { source, .. } => matches!(source.kind(), StorageFull | QuotaExceeded),
+            _ => false,
+        }
     }
 
     /// Whether bytes are gone or not what was written: another try would find the same. What cannot be read for another reason, such as

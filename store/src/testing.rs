@@ -4,7 +4,9 @@ use std::{
     cell::{Cell, RefCell},
     collections::{BTreeMap, HashMap, HashSet},
     fs::File,
-    path::PathBuf,
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::Command,
     sync::{Arc, Mutex},
 };
 
@@ -417,4 +419,25 @@ pub fn in_small_packs() -> (TestStore, Checkpoint, Checkpoint, TestStore) {
 pub fn collect(test: &TestStore) {
     let report = gc::run(&test.store, &gc::GcOptions::default(), &()).unwrap();
     assert!(report.dropped_packs > 0, "{report:?}");
+}
+
+/// Runs the rest of a test, which is named, in a process of a user who is not root and to whom a new folder belongs: RocksDB's threads
+/// would stay that user's in this process. `prepare` does in the folder what that user cannot do; temporary files lie in it as well.
+pub fn as_ordinary(test: &str, prepare: impl FnOnce(&Path), work: impl FnOnce(&Path)) {
+    const FOLDER: &str = "PARHELIA_TEST_ORDINARY";
+    if let Some(folder) = std::env::var_os(FOLDER) {
+        return work(Path::new(&folder));
+    }
+    let dir = tempfile::tempdir().unwrap();
+    prepare(dir.path());
+    // The program itself, wherever it lies.
+    let mut again = Command::new("/proc/self/exe");
+    again.args(["--exact", test, "--nocapture"]).env(FOLDER, dir.path()).env("TMPDIR", dir.path()).current_dir("/");
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(dir.path(), Some(65534), Some(65534)).unwrap();
+        again.uid(65534).gid(65534);
+    }
+    let out = again.output().unwrap();
+    let text = [out.stdout, out.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    assert!(out.status.success() && text.contains("1 passed"), "{text}");
 }

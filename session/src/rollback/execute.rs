@@ -12,7 +12,7 @@ use parhelia_store::{
     id::Ulid,
     omitted::{Omission, Reason},
     progress::Progress,
-    record::{Checkpoint, Rules, Trigger},
+    record::{Checkpoint, Rules},
     restore::{self, Options, Plan, Report, Skipped, Why},
     tree::Time,
 };
@@ -180,7 +180,7 @@ fn safety(store: &Store, look: &Look, wanted: &Wanted<'_>, actor: &Actor, progre
 
 /// What is left out of a safety checkpoint, and so is spared: what was left out then, and what is left out now. Of patterns that
 /// contradict each other those of then count.
-fn rules(then: &Rules, now: &Rules) -> Rules {
+pub(super) fn rules(then: &Rules, now: &Rules) -> Rules {
     let both = |then: &[String], now: &[String]| now.iter().chain(then).cloned().collect();
     Rules {
         defaults: then.defaults || now.defaults,
@@ -355,7 +355,7 @@ fn gone_on(store: &Store, session: &Session, intent: &Intent, safety: Option<&Ch
 
 /// Whether git is at another commit, on another branch or in the middle of something else than a checkpoint's record says. Where it cannot be
 /// told without asking git, it is not.
-fn has_moved(workspace: &Path, then: &Value) -> bool {
+pub(super) fn has_moved(workspace: &Path, then: &Value) -> bool {
     let Ok(Some(repository)) = Repository::around(workspace) else { return false };
     let now = repository.facts();
     let then_text = |name: &str| then.get(name).and_then(Value::as_str);
@@ -379,7 +379,6 @@ fn before_finishing(
         workspace: intent.workspace.clone(),
         session: session.id.clone(),
         actor: actor.clone(),
-        trigger: Trigger::Manual,
         trigger_detail: Some(SAFETY.to_owned()),
         message: Some(format!("before the interrupted rollback to {} was finished", intent.target)),
         rules: known.record.rules.clone(),

@@ -3,7 +3,7 @@ use std::{
     fs,
     path::PathBuf,
     sync::atomic::{AtomicUsize, Ordering},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use parhelia_store::{
@@ -20,6 +20,11 @@ use parhelia_store::{
 
 use super::*;
 use crate::{config::Config, error::Error, retention::SAFETY};
+
+mod obstacles;
+mod spared;
+mod spoken;
+mod stash;
 
 struct Fixture {
     _dir: tempfile::TempDir,
@@ -263,6 +268,10 @@ fn a_turn_is_had_alone_unless_all_share_it() {
     held(&f.store, "another", &()).unwrap();
     let told = |_: &str| panic!("there is nothing to finish");
     assert!(settle(&f.store, "s", Duration::ZERO, &actor(), &told, &()).unwrap().is_none());
+    // Whoever waits does so for as long as he has said.
+    let (began, limit) = (Instant::now(), Duration::from_millis(30));
+    nobody(held(&f.store, "s", limit));
+    assert!(began.elapsed() >= limit);
     drop(alone);
     let both = [(); 2].map(|()| shared(&f.store, "s", &()).unwrap());
     nobody(held(&f.store, "s", &()));

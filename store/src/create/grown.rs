@@ -276,6 +276,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_change_is_seen_in_each_repetition_of_a_chunk_that_is_looked_at() {
+        let file = tempfile::tempfile().unwrap();
+        let chunks = [[1; 4096], [1; 4096], [1; 4096], [2; 4096]];
+        file.write_all_at(&chunks.concat(), 0).unwrap();
+        let run = |of: &[u8], repeat| ChunkRun { id: BlobId::of(of), bytes: 4096, repeat };
+        let runs = vec![run(&chunks[0], 3), run(&chunks[3], 1)];
+        let grown = Grown { inode: 1, bytes: 4 * 4096, settled: None, groups: Groups::default(), runs };
+        let is_there = || grown.is_still_there(&file, &grown.starts(), 1).unwrap();
+        assert!(is_there());
+        for chunk in 0..4 {
+            file.write_all_at(&[3], chunk * 4096 + 7).unwrap();
+            assert!(!is_there(), "{chunk}");
+            file.write_all_at(&chunks[chunk as usize][..1], chunk * 4096 + 7).unwrap();
+        }
+        // Of a file that has become shorter, not everything is.
+        file.set_len(4 * 4096 - 1).unwrap();
+        assert!(!is_there());
+    }
+
+    #[test]
     fn a_file_is_taken_for_unchanged_only_by_times_that_tell() {
         let file = tempfile::tempfile().unwrap();
         let stat = crate::sys::stat_fd(&file).unwrap();

@@ -1,6 +1,7 @@
 mod belonging;
 mod commits;
 mod later;
+mod left;
 mod pins;
 mod reuse;
 mod scoped;

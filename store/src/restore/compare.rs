@@ -31,7 +31,6 @@ pub fn compare(
     let known = known.map(|cached| &cached.node);
     let same = match &node.kind {
         Kind::Folder { .. } => live.is_folder(),
-        Kind::File { .. } if live.is_folder() => false,
         Kind::File { size, blob, holes } => {
             if !live.is_file() {
                 return Ok(Some(Action::Exchange));
@@ -54,7 +53,6 @@ pub fn compare(
         return Ok(Some(Action::Meta));
     }
     let xattrs_fit = match known {
-        Some(known) if options.preserve_special => known.meta.xattrs == meta.xattrs,
         Some(known) => options.decided(known.meta.xattrs.clone()) == meta.xattrs,
         None => options.decided(sys::xattrs_at(folder, &node.name)?) == meta.xattrs,
     };

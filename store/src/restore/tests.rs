@@ -2,7 +2,9 @@ mod beside;
 mod changed;
 mod deep;
 mod differences;
+mod ordinary;
 mod plans;
+mod stays;
 mod told;
 
 use std::{

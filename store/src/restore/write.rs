@@ -79,7 +79,7 @@ impl Out<'_> {
 }
 
 /// Whether the system's answer means that such an entry cannot be made here, rather than that something failed.
-fn is_refusal(e: Errno) -> bool {
+pub(super) fn is_refusal(e: Errno) -> bool {
     matches!(e, Errno::PERM | Errno::INVAL | Errno::ILSEQ | Errno::NAMETOOLONG | Errno::OPNOTSUPP | Errno::NOSYS)
 }
 
@@ -230,7 +230,7 @@ impl Run<'_> {
         };
         let (refused, mut stamp) = set().or_else(|(action, e)| Err(e).at(action, path()))?;
         self.note(item.folder, &node.name, &node.meta, &refused);
-        stamp.racy |= !refused.is_nothing() || *meta != node.meta;
+        stamp.racy |= !refused.is_nothing();
         Ok(Some(stamp))
     }
 

@@ -223,4 +223,11 @@ mod tests {
         super::absorb(test.store.layout(), &Default::default(), &crate::journal::Position::start()).unwrap();
         assert_eq!(TestStore::at(test.store.path().to_owned()).ids(), [a]);
     }
+    #[test]
+    fn an_index_that_the_system_alone_keeps_from_being_opened_is_not_replaced() {
+        for reason in ["IO error: No space left on device: x", "IO error: While lock file: x: Resource temporarily unavailable"] {
+            assert!(super::is_passing(reason), "{reason}");
+        }
+        assert!(!super::is_passing("Corruption: block checksum mismatch"));
+    }
 }

@@ -18,7 +18,6 @@ use tail::Changes;
 
 use crate::{
     error::{Error, Result},
-    event::Event,
     fold::{Folds, Marks, Run, Session},
     id::{ObjectId, ObjectKey, OpId, PackId, Ulid},
     journal::{Journal, Position, Tail},
@@ -53,6 +52,7 @@ pub struct View {
     layout: Layout,
     db: Option<Arc<Db>>,
     end: Position,
+    /// Bytes behind the journal's end that are no whole record.
     torn_bytes: u64,
     lacks_records: bool,
     tail_records: usize,
@@ -156,11 +156,6 @@ impl View {
         &self.end
     }
 
-    /// Bytes behind the journal's end that are no whole record.
-    pub fn torn_bytes(&self) -> u64 {
-        self.torn_bytes
-    }
-
     /// Whether records were committed, by all appearances, that the journal does not have.
     pub fn lacks_records(&self) -> bool {
         self.lacks_records
@@ -242,7 +237,7 @@ impl View {
 
     /// About how many objects there are.
     pub fn objects_estimate(&self) -> Result<u64> {
-        let stored = self.db.as_ref().map_or(Ok(0), |db| db.keys_estimate(Family::Objects))?;
+        let stored = self.db.as_ref().map_or(Ok(0), |db| db.objects_estimate())?;
         Ok(stored + self.tail_objects()?.len() as u64)
     }
 
@@ -401,11 +396,6 @@ impl View {
     /// What was said of every checkpoint of which anything was.
     pub fn all_marks(&self) -> Result<BTreeMap<Ulid, Marks>> {
         self.folds.all_marks(self.db.as_deref())
-    }
-
-    /// The event that was appended under an idempotency key.
-    pub fn event_of_key(&self, key: &str) -> Result<Option<Event>> {
-        self.folds.event_of_key(self.db.as_deref(), key)
     }
 
     /// Hash of the last event; `None` before the first.

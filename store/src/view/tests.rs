@@ -10,6 +10,8 @@ use crate::{
     testing::{TestStore, files},
 };
 
+mod index;
+
 thread_local! {
     /// Whether this thread is told the lengths of the journal's files from a cache, as a network filesystem may do.
     pub(super) static LENGTHS_ARE_CACHED: Cell<bool> = const { Cell::new(false) };
@@ -58,6 +60,7 @@ fn every_question_has_one_answer_however_much_the_index_has_taken_in() {
             assert_eq!(view.sessions().unwrap().into_iter().map(|s| s.id).collect::<Vec<_>>(), ["one", "two"]);
             assert_eq!((view.session_id("one").unwrap().as_str(), view.session_id("three").is_err()), ("one", true));
             assert_eq!(view.runs().unwrap().into_keys().collect::<Vec<_>>(), ["run"]);
+            assert_eq!(view.last_event().unwrap().map(|hash| hash.len()), Some(64));
             assert_eq!(view.run("run").unwrap().unwrap().session, "one");
             assert_eq!(view.all_marks().unwrap().get(&b), Some(&view.marks(b).unwrap()));
             let mut keys = Vec::new();
@@ -73,7 +76,7 @@ fn every_question_has_one_answer_however_much_the_index_has_taken_in() {
             if view.tail_records() as u64 == view.end().sequence {
                 assert_eq!(view.objects_estimate().unwrap(), keys.len() as u64);
             }
-            assert!(!view.lacks_records() && view.torn_bytes() == 0 && !view.is_stale().unwrap());
+            assert!(!view.lacks_records() && view.torn_bytes == 0 && !view.is_stale().unwrap());
         }
     };
     expect(&[a, b, c], &[a, b], &[]);

@@ -106,3 +106,23 @@ fn a_session_has_one_workspace_at_a_time() {
     super::run(&f.store, &elsewhere, &()).unwrap();
     assert_eq!(f.store.view().session("s").unwrap().unwrap().workspace.unwrap().path, other.to_str().unwrap());
 }
+
+#[test]
+fn an_empty_folder_in_the_place_of_a_disk_that_is_not_mounted_is_no_workspace() {
+    let f = fixture();
+    f.write("a", b"1");
+    f.create();
+    let mut place = f.store.view().session("s").unwrap().unwrap().workspace.unwrap();
+    (place.filesystem, place.mountpoint) = (Some("00ff".into()), Some(place.path.clone()));
+    let workspace = serde_json::to_value(&place).unwrap();
+    let changed = NewEvent::new(kind::SESSION_CHANGED, "s", Actor::default()).with("workspace", workspace);
+    f.store.append_events(&[changed.clone()], &()).unwrap();
+    // Something is in it: somebody works there.
+    let count = f.store.refresh().unwrap().checkpoints().unwrap().len();
+    f.create();
+    f.store.append_events(&[changed], &()).unwrap();
+    fs::remove_file(f.workspace.join("a")).unwrap();
+    let refused = super::run(&f.store, &f.options(), &()).unwrap_err();
+    assert!(refused.to_string().contains("is empty, and"), "{refused}");
+    assert_eq!(f.store.refresh().unwrap().checkpoints().unwrap().len(), count + 1);
+}

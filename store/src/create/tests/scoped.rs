@@ -166,3 +166,27 @@ fn other_rules_are_applied_to_what_did_not_change() {
     assert_eq!(create(with(&[])), ["a", "a/f", "a/x.log"]);
     assert_eq!(create(with(&["f"])), ["a", "a/x.log"]);
 }
+
+#[test]
+fn what_stays_as_it_was_has_its_hard_links_where_they_were() {
+    let write = |folder, file| Edit::Write(folder, file, 1);
+    // In `a` the names of one file stand behind two folders, of which one has such a file as well, and one has none.
+    let files = vec![write(0, 0), Edit::Link(0, 0, 8), write(1, 0), write(1, 1), Edit::Link(1, 0, 8), write(3, 0), write(3, 1)];
+    compare(&[files, vec![write(6, 0)], vec![write(FOLDERS.len(), 1)]], &Rules::default()).unwrap();
+    let apart = vec![write(1, 0), write(1, 1), write(0, 0), Edit::Link(0, 0, 1)];
+    compare(&[apart, vec![write(6, 0)], vec![write(6, 1)]], &Rules::default()).unwrap();
+}
+
+#[test]
+fn what_decides_on_others_is_seen_although_it_was_there_before() {
+    let write = |folder, file, content| Edit::Write(folder, file, content);
+    let (top, tag, manifest) = (FOLDERS.len(), 5, 3);
+    let defaults = Rules { defaults: true, ..Rules::default() };
+    // A tag that becomes one, and is one no more.
+    let tags = [vec![write(0, tag, 1), write(0, 0, 1), write(1, 0, 1)], vec![write(0, tag, 2)], vec![write(0, tag, 3)]];
+    compare(&tags, &defaults).unwrap();
+    // What git tracks in a folder that is left out otherwise.
+    let tracked =
+        [vec![write(top, manifest, 1), write(2, 0, 1), write(0, 0, 1), Edit::Git(0)], vec![Edit::Git(2)], vec![write(0, 1, 1)]];
+    compare(&tracked, &defaults).unwrap();
+}

@@ -207,3 +207,30 @@ fn a_file_that_was_changed_just_now_is_read_again() {
     });
     assert!(is_racy);
 }
+
+#[test]
+fn what_is_young_is_looked_at_again_symlinks_and_folders_too() {
+    let f = fixture();
+    let is_racy = || {
+        let cache = StatCache::open(f.store.layout(), &f.workspace.canonicalize().unwrap()).unwrap();
+        let section = cache.section(cache.trailer.root_section).unwrap();
+        section.entries.iter().map(|entry| (name::display(&entry.node.name), entry.racy)).collect::<BTreeMap<_, _>>()
+    };
+    // How young it is when it is looked at depends on the machine.
+    let is_seen = (0..1000).any(|_| {
+        for name in ["file", "link"] {
+            _ = fs::remove_file(f.workspace.join(name));
+        }
+        _ = fs::remove_dir(f.workspace.join("folder"));
+        f.write("file", b"1");
+        fs::create_dir(f.workspace.join("folder")).unwrap();
+        std::os::unix::fs::symlink("target", f.workspace.join("link")).unwrap();
+        f.create();
+        is_racy().values().all(|racy| *racy)
+    });
+    assert!(is_seen);
+    settle();
+    f.create();
+    f.create();
+    assert!(is_racy().values().all(|racy| !racy), "{:?}", is_racy());
+}

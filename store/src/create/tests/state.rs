@@ -280,3 +280,26 @@ fn a_file_that_grows_by_equal_chunks_has_the_recipe_of_one_that_is_read_at_once(
     };
     assert_eq!(chunks(&[868 << 10, 1280 << 10]), chunks(&[1280 << 10]));
 }
+
+#[test]
+fn what_the_store_has_lost_of_a_file_that_grew_is_stored_again() {
+    let f = fixture();
+    let log = f.workspace.with_file_name("log");
+    let content = noise(2 << 20, 5);
+    let (first, more) = (1_500_000, content.len() - 1000);
+    fs::write(&log, &content[..first]).unwrap();
+    capture(&f, &log, first as u64);
+    let packs: Vec<PathBuf> = fs::read_dir(f.store.layout().packs()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    File::options().append(true).open(&log).unwrap().write_all(&content[first..more]).unwrap();
+    capture(&f, &log, more as u64);
+    packs.iter().for_each(|pack| fs::remove_file(pack).unwrap());
+    let plan = crate::check::plan_repair(f.store.path(), &[], &()).unwrap();
+    crate::check::repair(f.store.path(), &plan, std::time::Duration::from_secs(60), &()).unwrap();
+    let again = Fixture { store: Store::open(f.store.path(), &OpenOptions::default()).unwrap(), ..f };
+    File::options().append(true).open(&log).unwrap().write_all(&content[more..]).unwrap();
+    let outcome = capture(&again, &log, content.len() as u64);
+    let state = state_of(&again, &outcome.checkpoint);
+    assert!(state["log"] == content);
+    let report = crate::check::verify(&again.store, &outcome.checkpoint, true, &()).unwrap();
+    assert!(report.is_ok(), "{:?}", report.problems);
+}
