@@ -116,7 +116,7 @@ fn an_empty_folder_in_the_place_of_a_disk_that_is_not_mounted_is_no_workspace() 
     (place.filesystem, place.mountpoint) = (Some("00ff".into()), Some(place.path.clone()));
     let workspace = serde_json::to_value(&place).unwrap();
     let changed = NewEvent::new(kind::SESSION_CHANGED, "s", Actor::default()).with("workspace", workspace);
-    f.store.append_events(&[changed.clone()], &()).unwrap();
+    f.store.append_events(std::slice::from_ref(&changed), &()).unwrap();
     // Something is in it: somebody works there.
     let count = f.store.refresh().unwrap().checkpoints().unwrap().len();
     f.create();
