@@ -2,6 +2,7 @@ mod belonging;
 mod commits;
 mod later;
 mod left;
+mod lost;
 mod pins;
 mod reuse;
 mod scoped;
