@@ -7,6 +7,7 @@ mod lost;
 mod pins;
 mod reuse;
 mod scoped;
+mod sink;
 mod stamps;
 mod state;
 mod synced;
