@@ -205,6 +205,10 @@ fn the_end_of_a_session_is_for_good_and_its_checkpoints_stay() {
     let kept = work.checkpoints();
     assert_eq!((text(&kept[0], "trigger_detail"), work.cat(text(&kept[0], "id"))), ("end", "three\n".to_owned()), "{ended}");
     assert!(ended.contains(text(&kept[0], "id")), "{ended}");
+    let (session, told) = (work.session(), work.scratch.expect(0, &["session", "recover", "work"]));
+    assert_eq!((text(&session, "observed"), text(&session, "why")), ("live", "the session was ended"));
+    assert!(told.contains("is alive (process") && told.contains("It has ended, for good"), "{told}");
+    assert!(!told.contains("checkpoint to go on from") && !told.contains("goes on from"), "{told}");
     // The program was left alone; that it ends later changes nothing.
     work.go();
     let output = child.wait_with_output().unwrap();
@@ -230,7 +234,9 @@ fn the_end_of_a_session_is_for_good_and_its_checkpoints_stay() {
     let to = work.scratch.path("restored");
     work.scratch.restore(&first, &to);
     assert_eq!(fs::read_to_string(to.join("file")).unwrap(), "two\n");
-    // The name is free for another session.
+    // The name is still its own, until another session has it.
+    work.create("after the end\n");
+    assert_eq!(text(&work.checkpoints()[0], "session"), id);
     work.run("exit 0");
     assert_ne!(text(&work.objects(&["session", "list", "--open"], "session")[0], "id"), id);
 }

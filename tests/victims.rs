@@ -288,6 +288,15 @@ fn a_conversation_that_somebody_has_open_is_not_gone_on_with() {
         assert!(refused.contains(&format!("process {} (sleep 100000) in /", other.id())), "{arguments:?}: {refused}");
         assert!(refused.contains(&id), "{refused}");
     }
+    let told = work.scratch.expect(2, &["session", "recover", "it"]);
+    assert!(told.contains("cannot be resumed as it is") && told.contains("(sleep 100000) in /"), "{told}");
+    // Active again, as of an agent that was killed.
+    let store = Store::open(&work.scratch.store(), &Default::default()).unwrap();
+    let session = store.view().session_named("it").unwrap().id;
+    let active = NewEvent::new(kind::SESSION_STATUS, &session, Actor::default()).with("status", "active");
+    store.append_events(&[active], &()).unwrap();
+    let paused = work.scratch.expect(0, &["session", "pause", "it"]);
+    assert!(paused.contains("(sleep 100000) in /, which is not the session's agent"), "{paused}");
     assert_eq!((fs::read(&transcript).unwrap(), work.is("it").2), (before, 1));
     other.kill().unwrap();
     other.wait().unwrap();

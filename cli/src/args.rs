@@ -49,7 +49,7 @@ pub struct Global {
     #[arg(long, global = true, value_name = "FILE", env = "PARHELIA_CONFIG")]
     pub config: Option<PathBuf>,
     /// How long to wait for another process to finish its commit, or its checkpoint or rollback of the session, in seconds [default: 60]
-    #[arg(long, global = true, value_name = "SECONDS", env = "PARHELIA_LOCK_TIMEOUT", value_parser = seconds)]
+    #[arg(long, global = true, value_name = "SECONDS", env = "PARHELIA_LOCK_TIMEOUT", value_parser = seconds, allow_negative_numbers = true)]
     pub lock_timeout: Option<Duration>,
 }
 

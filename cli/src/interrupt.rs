@@ -1,8 +1,14 @@
 //! Ctrl-C and SIGTERM: the first asks the work to stop where that is safe, the second ends the process at once.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    io,
+    sync::{Arc, atomic::AtomicBool},
+};
+
+use signal_hook::{
+    SigId,
+    consts::{SIGHUP, SIGINT, SIGTERM},
+    flag, low_level,
 };
 
 use crate::exit::{Code, Failure, Result};
@@ -10,22 +16,27 @@ use crate::exit::{Code, Failure, Result};
 /// Set once the user asked to stop.
 pub type Cancel = Arc<AtomicBool>;
 
-/// Takes over the signals.
-pub fn install() -> Result<Cancel> {
-    let cancel = Cancel::default();
-    let flag = cancel.clone();
-    ctrlc::set_handler(move || {
-        if flag.swap(true, Ordering::SeqCst) {
-            std::process::exit(Code::Interrupted as i32);
+/// Signals that are taken for a wish to stop, for as long as this is there. After that they do nothing until somebody else takes them over.
+pub struct Handled(Vec<SigId>);
+
+impl Drop for Handled {
+    fn drop(&mut self) {
+        for id in self.0.drain(..) {
+            low_level::unregister(id);
         }
-    })
-    .map_err(|e| Failure::File {
-        action: "start what handles signals in",
-        path: "this process".into(),
-        source: match e {
-            ctrlc::Error::System(source) => source,
-            other => std::io::Error::other(other),
-        },
-    })?;
-    Ok(cancel)
+    }
+}
+
+/// Takes over the signals: each sets the flag, or ends the process where that is set already.
+pub fn install(cancel: &Cancel) -> Result<Handled> {
+    let install = || -> io::Result<Handled> {
+        let mut handled = Handled(Vec::new());
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            // In the order in which they are called.
+            handled.0.push(flag::register_conditional_shutdown(signal, Code::Interrupted as i32, cancel.clone())?);
+            handled.0.push(flag::register(signal, cancel.clone())?);
+        }
+        Ok(handled)
+    };
+    install().map_err(|source| Failure::File { action: "handle signals in", path: "this process".into(), source })
 }

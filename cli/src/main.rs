@@ -6,6 +6,7 @@ macro_rules! tell {
 }
 
 mod args;
+mod ask;
 mod check;
 mod checkpoint;
 mod completions;
@@ -46,8 +47,9 @@ fn main() -> ExitCode {
         Err(error) if hook::is_called() => return hook::excuse(&error),
         Err(error) => return exit::of_arguments(&error),
     };
-    let cancel = match if args.verb.has_own_signals() { Ok(Default::default()) } else { interrupt::install() } {
-        Ok(cancel) => cancel,
+    let cancel = interrupt::Cancel::default();
+    let _handled = match (!args.verb.has_own_signals()).then(|| interrupt::install(&cancel)).transpose() {
+        Ok(handled) => handled,
         Err(failure) => return exit::report(&failure, args.global.json),
     };
     let mut context = context::Context::new(&args.global, cancel);

@@ -63,12 +63,15 @@ fn bad_arguments_are_2() {
         &["checkpoint", "list", "-q", "-v"],
         &["checkpoint", "cat"],
         &["checkpoint", "list", "--lock-timeout", "soon"],
+        &["checkpoint", "list", "--lock-timeout", "-1"],
         &["checkpoint", "list", "--store", ""],
     ] {
         let run = home.run(args);
         assert_eq!(run.code, 2, "{args:?}: {run:?}");
         assert!(run.out.is_empty() && !run.err.is_empty(), "{args:?}: {run:?}");
     }
+    let run = home.run(&["checkpoint", "list", "--lock-timeout", "-1"]).expect(2);
+    assert!(run.err.contains("from 0 on"), "{run:?}");
     let run = home.run(&["checkpoint", "frobnicate", "--json"]).expect(2);
     assert_eq!(run.json().last().unwrap()["code"], 2);
 }

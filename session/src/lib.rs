@@ -19,6 +19,7 @@ pub mod overview;
 pub mod overwrite;
 pub mod process;
 mod program;
+mod regular;
 pub mod resume;
 pub mod retention;
 pub mod rollback;

@@ -185,7 +185,10 @@ pub fn missing(store: &Store) -> Result<Missing> {
 
 fn observed(store: &Store, session: &Session, run: Option<&Run>) -> Result<(Observed, Option<String>)> {
     let Some(run) = run else { return Ok((Observed::None, None)) };
-    Ok(match run::life(run) {
+    // One whose session was ended while it lived is still there to be seen.
+    let life = run::left_alive(run).map_or_else(|| run::life(run), Life::Agent);
+    let why_ended = || session.status_reason.clone().filter(|_| !run.is_open());
+    Ok(match life {
         Life::Starting(_) => (Observed::Starting, None),
         Life::Elsewhere { host, until } => (Observed::Elsewhere, Some(format!("on {host}, until {until}"))),
         Life::Over => (Observed::Dead, why_dead(session, run)),
@@ -195,9 +198,9 @@ fn observed(store: &Store, session: &Session, run: Option<&Run>) -> Result<(Obse
             let conversation = run::conversation_of(session, &run.id);
             let is_its = |said: &&Said| said.process.is_same(&process) || Some(&said.conversation) == conversation.as_ref();
             match said.iter().find(is_its).map(|said| (said.status.as_deref(), said.waits_for.clone())) {
-                Some((Some("idle"), _)) => (Observed::Idle, None),
-                Some((Some("waiting"), what)) => (Observed::Waiting, what),
-                _ => (Observed::Live, None),
+                Some((Some("idle"), _)) => (Observed::Idle, why_ended()),
+                Some((Some("waiting"), what)) => (Observed::Waiting, what.or_else(why_ended)),
+                _ => (Observed::Live, why_ended()),
             }
         }
     })

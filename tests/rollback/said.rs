@@ -1,9 +1,14 @@
 //! A rollback does what it says.
 
-use std::{fs, process::Command};
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    process::{Command, Stdio},
+};
 
 use parhelia_session::rollback::held;
 use parhelia_tests::{filesystems::in_memory, write};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::work::{Work, git, opened};
 
@@ -86,11 +91,12 @@ fn a_turn_that_another_process_has_is_waited_for_as_long_as_the_lock_and_that_is
     let store = opened(&work);
     let _turn = held(&store, &work.session, &()).unwrap();
     let workspace = work.workspace.to_string_lossy().into_owned();
-    let all: [&[&str]; 4] = [
+    let all: [&[&str]; 5] = [
         &["checkpoint", "rollback", &work.target, "--yes"],
         &["checkpoint", "create", &work.session, "--workspace", &workspace],
         &["session", "resume", &work.session, "--yes"],
         &["session", "move", &work.session, &workspace],
+        &["session", "end", &work.session],
     ];
     for verb in all {
         let said = work.scratch.expect(11, &[&["--lock-timeout", "0.8"], verb].concat());
@@ -100,6 +106,16 @@ fn a_turn_that_another_process_has_is_waited_for_as_long_as_the_lock_and_that_is
         );
         let said = work.scratch.expect(11, &[&["--lock-timeout", "0"], verb].concat());
         assert!(!said.contains("waiting for") && said.contains("try again when it is done"), "{said}");
+    }
+    for verb in [all[0], all[2], all[4]] {
+        let mut waiting = work.scratch.command(verb);
+        let mut waiting = waiting.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(waiting.stderr.take().unwrap()).lines().map_while(Result::ok);
+        assert!(lines.any(|line| line.contains("waiting for another process")), "{verb:?}");
+        kill_process(Pid::from_child(&waiting), Signal::INT).unwrap();
+        assert_eq!(waiting.wait().unwrap().code(), Some(130), "{verb:?}");
+        let rest: Vec<String> = lines.collect();
+        assert!(rest.iter().any(|line| line == "parhelia: interrupted"), "{verb:?}: {rest:?}");
     }
 }
 

@@ -258,9 +258,11 @@ fn session_of(store: &Store, named: Option<String>, run: Option<&Run>, workspace
     if view.session(&name)?.is_some() {
         return Ok(name);
     }
-    let named = view.sessions()?.into_iter().filter(|session| session.name == name && session.status != Status::Ended);
-    let (here, elsewhere): (Vec<_>, Vec<_>) = named.partition(is_here);
-    match (here.into_iter().max_by_key(|session| session.changed_sequence), elsewhere.first()) {
+    let (here, elsewhere): (Vec<_>, Vec<_>) =
+        view.sessions()?.into_iter().filter(|session| session.name == name).partition(is_here);
+    let goes_on = |session: &Session| session.status != Status::Ended;
+    let here = here.into_iter().max_by_key(|session| (goes_on(session), session.changed_sequence));
+    match (here, elsewhere.iter().find(|session| goes_on(session))) {
         (Some(session), _) => Ok(session.id),
         // Whoever said the name would get the new session from then on.
         (None, Some(other)) => {

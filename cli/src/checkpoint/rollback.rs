@@ -1,11 +1,6 @@
 //! `checkpoint rollback` and `checkpoint undo`: a session's files and conversation as they were at a checkpoint, and back again.
 
-use std::{
-    io::{BufRead, IsTerminal, Write},
-    os::unix::ffi::OsStrExt,
-    path::PathBuf,
-    time::Duration,
-};
+use std::{io::IsTerminal, os::unix::ffi::OsStrExt, path::PathBuf, time::Duration};
 
 use parhelia_session::{
     process,
@@ -24,6 +19,7 @@ use serde_json::json;
 
 use super::spared;
 use crate::{
+    ask,
     context::{Context, current_folder},
     exit::{Code, Failure, Result},
     human,
@@ -388,15 +384,7 @@ fn is_agreed(context: &mut Context, store: &Store, look: &Look, wanted: &Wanted<
     let ((changes, spared), target) = (changes(context, store, look, wanted)?, wanted.target);
     print_all(context, look.spoken(store, target)?.as_ref(), &changes, &spared)?;
     context.out.flush()?;
-    eprint!("Put {} back to {}? A safety checkpoint is made first. [y/N] ", look.shown(), target.id());
-    let _ = std::io::stderr().flush();
-    let mut line = String::new();
-    std::io::stdin().lock().read_line(&mut line).map_err(|source| Failure::File {
-        action: "read",
-        path: "standard input".into(),
-        source,
-    })?;
-    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
+    ask::is_agreed(context, &format!("Put {} back to {}? A safety checkpoint is made first.", look.shown(), target.id()))
 }
 
 fn shown(paths: &[Vec<u8>]) -> Vec<String> {

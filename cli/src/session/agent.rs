@@ -61,13 +61,18 @@ pub fn others_in(store: &Store, session: &Session, config: &Path, conversation: 
         }
         said.push(format!("{named}; whichever goes on, both have it"));
     }
-    match run::strangers_in(store, session, config, conversation)?.first() {
+    match stranger_in(store, session, config, conversation)? {
         None => Ok(said),
-        Some(holder) => Err(Failure::Usage(format!(
-            "conversation {conversation} is open in {}; end that first, or go on there: two agents in one conversation would spoil it",
-            holder.text()
-        ))),
+        Some(open) => {
+            Err(Failure::Usage(format!("{open}; end that first, or go on there: two agents in one conversation would spoil it")))
+        }
     }
+}
+
+/// The words for a conversation that is open in a process which is not the session's own.
+pub fn stranger_in(store: &Store, session: &Session, config: &Path, conversation: &str) -> Result<Option<String>> {
+    let holders = run::strangers_in(store, session, config, conversation)?;
+    Ok(holders.first().map(|holder| format!("conversation {conversation} is open in {}", holder.text())))
 }
 
 /// The environment of everything that a run starts.

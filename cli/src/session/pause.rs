@@ -1,13 +1,16 @@
 //! `session pause` and `session end`: a session is set aside, or over for good.
 
-use parhelia_session::run::{self, Current, Life, Made};
+use parhelia_session::{
+    rollback,
+    run::{self, Current, Life, Made},
+};
 use parhelia_store::{
     event::{NewEvent, kind},
     fold::{Goal, Status},
 };
 use serde_json::json;
 
-use super::agent::actor;
+use super::agent::{actor, config_of, stranger_in};
 use crate::{
     context::Context,
     exit::{Code, Failure, Result},
@@ -67,9 +70,15 @@ pub fn pause(context: &mut Context, args: &PauseArgs) -> Result<Code> {
     if alive {
         context.out.remark("Its agent is alive, and was left alone.")?;
     }
+    let config = config_of(&store, &session)?.map(|config| config.path).unwrap_or_default();
+    let newest = session.conversations.last();
+    let stranger = newest.map(|newest| stranger_in(&store, &session, &config, &newest.id)).transpose()?.flatten();
+    if let Some(open) = &stranger {
+        tell!("parhelia: {open}, which is not the session's agent, and was left alone");
+    }
     context
         .out
-        .summary(json!({ "session": session.id, "status": "paused", "checkpoint": id, "alive": alive, "failed": failed }))?;
+        .summary(json!({ "session": session.id, "status": "paused", "checkpoint": id, "alive": alive, "open_in": stranger, "failed": failed }))?;
     Ok(code)
 }
 
@@ -77,8 +86,13 @@ pub fn pause(context: &mut Context, args: &PauseArgs) -> Result<Code> {
 pub fn end(context: &mut Context, args: &EndArgs) -> Result<Code> {
     let store = context.open()?;
     let session = store.view().session_named(&args.session)?;
+    // Whoever brings it back to life or rolls it back is done before it is over.
+    let turn = rollback::shared(&store, &session.id, &context.progress())?;
+    let session = store.refresh()?.session(&session.id)?.unwrap_or(session);
     let last = session.run.as_deref().map(|id| store.view().run(id)).transpose()?.flatten();
     let life = last.as_ref().map_or(Life::Over, run::life);
+    // A checkpoint takes the turn itself.
+    let _turn = Some(turn).filter(|_| !life.is_alive());
     if life.is_alive() && !args.force {
         return Err(Failure::Usage(format!("the agent of session {} is alive; end it first, or give --force", session.id)));
     }

@@ -1,6 +1,6 @@
 //! `session recover`: finds out what is the matter with a session, and offers what can be done about it.
 
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::IsTerminal;
 
 use parhelia_session::{
     overview::{self, Overview, Unsupervised},
@@ -24,6 +24,7 @@ use super::{
     },
 };
 use crate::{
+    ask::ask,
     context::Context,
     exit::{Code, Failure, Result},
     human,
@@ -67,14 +68,14 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     }
     match fate {
         None => return Ok(Code::Done),
-        Some(Foreseen::Refused(why)) => return Err(why.into()),
+        Some(Foreseen::Refused(why)) => return Err(why),
         Some(_) => {}
     }
     if !args.yes {
         if !std::io::stdin().is_terminal() {
             return Err(Failure::Usage("give --yes to resume it, or --end to end it".into()));
         }
-        match ask("[r]esume, resume from an earlier [c]heckpoint, [e]nd for good, or leave it as it is? ")?.as_str() {
+        match ask(context, "[r]esume, resume from an earlier [c]heckpoint, [e]nd for good, or leave it as it is? ")?.as_str() {
             "r" | "resume" => {}
             "c" | "checkpoint" => match choose_earlier(context, &store, &session)? {
                 Some(chosen) => from = Some(chosen),
@@ -93,15 +94,6 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     resume_verb::run(context, &resumed)
 }
 
-pub(super) fn ask(question: &str) -> Result<String> {
-    eprint!("{}", parhelia_store::name::printable(question));
-    let _ = std::io::stderr().flush();
-    let mut line = String::new();
-    let read = std::io::stdin().lock().read_line(&mut line);
-    read.map_err(|source| Failure::File { action: "read", path: "standard input".into(), source })?;
-    Ok(line.trim().to_owned())
-}
-
 /// Lets the user choose among the newest checkpoints. `None` where none is wanted.
 fn choose_earlier(context: &mut Context, store: &Store, session: &Session) -> Result<Option<Ulid>> {
     let found = resume::candidates(store, session, SHOWN)?;
@@ -113,7 +105,7 @@ fn choose_earlier(context: &mut Context, store: &Store, session: &Session) -> Re
         context.out.line(format!("{number}  {}  {made}  {why}  {}", checkpoint.id(), human::path(message.as_bytes())))?;
     }
     context.out.flush()?;
-    let answer = ask("Number or id of a checkpoint, or nothing to leave it as it is: ")?;
+    let answer = ask(context, "Number or id of a checkpoint, or nothing to leave it as it is: ")?;
     match answer.parse::<usize>() {
         _ if answer.is_empty() => Ok(None),
         Ok(number) => match found.get(number.wrapping_sub(1)) {
@@ -155,7 +147,7 @@ fn dead(store: &Store) -> Result<Session> {
 
 fn life(store: &Store, session: &Session) -> Result<Life> {
     let run = session.run.as_deref().map(|id| store.view().run(id)).transpose()?.flatten();
-    Ok(run.map_or(Life::Over, |run| run::life(&run)))
+    Ok(run.map_or(Life::Over, |run| run::left_alive(&run).map_or_else(|| run::life(&run), Life::Agent)))
 }
 
 /// The effect that resuming would have on a workspace.
@@ -163,12 +155,13 @@ enum Foreseen {
     Fate(Fate),
     /// It is put back to the checkpoint that was chosen.
     PutBack,
-    Refused(parhelia_session::Error),
+    Refused(Failure),
 }
 
 impl Foreseen {
     fn of(store: &Store, session: &Session, choice: &Choice, is_chosen: bool) -> Self {
-        match resume::foresee(store, session, choice.checkpoint.as_ref()) {
+        let foreseen = resume::foresee(store, session, choice.checkpoint.as_ref()).map_err(Failure::from);
+        match foreseen.and_then(|fate| resume_verb::others(store, session, choice, is_chosen).map(|_| fate)) {
             Ok(Fate::Keep | Fate::RestoreGit) if is_chosen => Foreseen::PutBack,
             Ok(fate) => Foreseen::Fate(fate),
             Err(why) => Foreseen::Refused(why),
@@ -193,7 +186,8 @@ impl Foreseen {
             Foreseen::Fate(Fate::Restore) => "gone; it is restored",
             Foreseen::Fate(Fate::RestoreGit) => "there, without a usable .git; that is restored, and the rest is kept as it is",
             Foreseen::PutBack => "there; it is put back to the checkpoint",
-            Foreseen::Refused(_) => "the session cannot be resumed in it as it is",
+            Foreseen::Refused(_) if is_there => "there; the session cannot be resumed as it is",
+            Foreseen::Refused(_) => "not there; the session cannot be resumed as it is",
         }
     }
 }
@@ -217,7 +211,8 @@ fn describe(
     };
     let workspace = session.workspace.as_ref().map(|place| place.path.clone()).unwrap_or_default();
     let is_there = std::path::Path::new(&workspace).is_dir();
-    let from = choice.checkpoint.as_ref();
+    let has_ended = session.status == Status::Ended;
+    let from = choice.checkpoint.as_ref().filter(|_| !has_ended);
     let wanted = match (&session.run, session.goal()) {
         (Some(_), Goal::Running) => "wanted running",
         _ => session.status.name(),
@@ -236,14 +231,19 @@ fn describe(
         _ => None,
     };
     context.out.line(format!("Workspace {}: {state}.", human::path(workspace.as_bytes())))?;
-    for (id, why) in &choice.skipped {
+    for (id, why) in choice.skipped.iter().filter(|_| !has_ended) {
         context.out.line(format!("Checkpoint {id} is passed over: it {why}."))?;
     }
     match from {
+        Some(checkpoint) if life.is_alive() => {
+            let age = human::ago(checkpoint.record.created_at, clock::timestamp());
+            context.out.line(format!("Its last checkpoint to go on from is {} ({age}).", checkpoint.id()))?;
+        }
         Some(checkpoint) => {
             let age = human::ago(checkpoint.record.created_at, clock::timestamp());
             context.out.line(format!("It goes on from checkpoint {} ({age}).", checkpoint.id()))?;
         }
+        None if has_ended => context.out.line("It has ended, for good; `parhelia session run` begins another.")?,
         None => context.out.line("It has no checkpoint to go on from.")?,
     }
     let interrupted = rollback::open(session);

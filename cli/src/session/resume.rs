@@ -39,6 +39,7 @@ use crate::{
     context::Context,
     exit::{Code, Failure, Result},
     human,
+    interrupt::{self, Handled},
 };
 
 /// Flags of `session resume`.
@@ -162,13 +163,15 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
             session.id
         )));
     }
+    // Until the agent is there, to which they go from then on.
+    let signals = interrupt::install(&context.cancel())?;
     let last = session.run.as_deref().map(|id| store.view().run(id)).transpose()?.flatten();
     if let Some(run) = &last
         && let Some(code) = if_alive(context, &store, args, &session, run)?
     {
         return Ok(code);
     }
-    if !is_meant(args, &session, last.as_ref())? {
+    if !is_meant(context, args, &session, last.as_ref())? {
         return Ok(Code::Done);
     }
     let turn = rollback::held(&store, &session.id, &context.progress())?;
@@ -197,7 +200,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     }
     let here = tmux_here().filter(|_| place.is_none());
     let current = take_over(&store, &prepared, prepared.conversation.clone(), prepared.seen_epoch, here)?;
-    let done = launch(context, &store, prepared, &current, (turn, went_back), place, args);
+    let done = launch(context, &store, prepared, &current, (turn, went_back, signals), place, args);
     supervise::or_ended(&store, &current, done)
 }
 
@@ -207,7 +210,7 @@ fn launch(
     store: &Store,
     mut prepared: Prepared,
     current: &run::Current,
-    (turn, went_back): (Turn, bool),
+    (turn, went_back, signals): (Turn, bool, Handled),
     place: Option<tmux::Place>,
     args: &Args,
 ) -> Result<Code> {
@@ -244,6 +247,7 @@ fn launch(
         }),
     )?;
     context.out.flush()?;
+    drop(signals);
     let Some(place) = place else {
         // The agent may live for days, and its checkpoint is not needed for that.
         drop(prepared.pin.take());
@@ -354,12 +358,7 @@ fn prepare(store: &Store, args: &Args, session: Session, last: Option<&Run>) -> 
         )));
     }
     let agent = Agent::of(&argv);
-    let of_checkpoint = choice.checkpoint.as_ref().and_then(resume::held);
-    let newest = session.conversations.last().map(|conversation| conversation.id.clone());
-    let conversation = match args.from {
-        Some(_) => of_checkpoint.or(newest),
-        None => newest.or(of_checkpoint),
-    };
+    let conversation = goes_on_with(&session, &choice, args.from.is_some());
     let (seen_epoch, before) = (session.epoch, session.goal());
     let permission_mode = last.and_then(|run| run.permission_mode.clone());
     let mode_bypasses = || permission_mode.as_deref().filter(|mode| *mode == "bypassPermissions").map(|_| Bypass::On);
@@ -369,9 +368,8 @@ fn prepare(store: &Store, args: &Args, session: Session, last: Option<&Run>) -> 
         notices.push(format!("the agent is started {what}, as it was"));
     }
     let config = config_of(store, &session)?;
-    if let Some(id) = conversation.as_ref().filter(|_| agent.is_some()) {
-        let config = config.as_ref().map(|config| config.path.clone()).unwrap_or_default();
-        notices.extend(others_in(store, &session, &config, id)?);
+    if agent.is_some() {
+        notices.extend(others(store, &session, &choice, args.from.is_some())?);
     }
     notices.extend(config.as_ref().filter(|_| agent.is_some()).and_then(other_folder));
     let mut prepared = Prepared {
@@ -394,6 +392,20 @@ fn prepare(store: &Store, args: &Args, session: Session, last: Option<&Run>) -> 
         prepared.notices.push(format!("set as they were, because they are not set here: {}", variables.join(", ")));
     }
     Ok(prepared)
+}
+
+/// The conversation that a session goes on with: that of a checkpoint that was chosen, else its newest.
+fn goes_on_with(session: &Session, choice: &Choice, is_chosen: bool) -> Option<String> {
+    let of_checkpoint = choice.checkpoint.as_ref().and_then(resume::held);
+    let newest = session.conversations.last().map(|conversation| conversation.id.clone());
+    if is_chosen { of_checkpoint.or(newest) } else { newest.or(of_checkpoint) }
+}
+
+/// Fails where somebody else has the conversation open that a session would go on with. Other sessions that were in it are said.
+pub(super) fn others(store: &Store, session: &Session, choice: &Choice, is_chosen: bool) -> Result<Vec<String>> {
+    let Some(id) = goes_on_with(session, choice, is_chosen) else { return Ok(Vec::new()) };
+    let config = config_of(store, session)?.map(|config| config.path).unwrap_or_default();
+    others_in(store, session, &config, &id)
 }
 
 /// The checkpoint that somebody means who speaks of this session.

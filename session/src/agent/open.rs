@@ -1,17 +1,24 @@
 //! Which conversation a live agent has open: by the file that it keeps of itself, by its command line, by the files that it has open.
 
 use std::{
-    fs,
+    fs, iter,
     path::{Path, PathBuf},
 };
 
 use serde_json::Value;
 
 use super::{Agent, copies};
-use crate::process::{Identity, all, canonical, command_of, folder_of, writes_to};
+use crate::{
+    process::{Identity, all, canonical, command_of, folder_of, parent, writes_to},
+    regular,
+};
 
 /// The folder, in the agent's own, with a file for each of its processes.
 const SESSIONS: &str = "sessions";
+/// Processes are looked for so far above one.
+const ANCESTORS_MAX: usize = 64;
+/// No such file is longer.
+const SAID_BYTES_MAX: u64 = 1 << 20;
 /// No command line is shown further.
 const COMMAND_CHARACTERS_MAX: usize = 200;
 
@@ -86,7 +93,17 @@ pub fn holders(config: &Path, conversation: &str) -> Vec<Holder> {
             || writes_to(process.process, &transcripts)
     };
     let found = all().into_iter().filter(|process| process.process != std::process::id() as i32 && has_it(process));
-    found
+    let found: Vec<Identity> = found.collect();
+    // A shell or `timeout` that was started with the agent's words waits for it, and has nothing open itself.
+    let waits = |process: &Identity| {
+        let is_below = |other: &Identity| {
+            let mut above = iter::successors(parent(other.process), |above| parent(*above)).take(ANCESTORS_MAX);
+            above.any(|above| above == process.process)
+        };
+        !says(process) && !writes_to(process.process, &transcripts) && found.iter().any(is_below)
+    };
+    let holders = found.iter().filter(|process| !waits(process)).cloned();
+    holders
         .map(|process| {
             let words: Vec<_> = command_of(process.process).iter().map(|word| word.to_string_lossy().into_owned()).collect();
             let command = words.join(" ").chars().take(COMMAND_CHARACTERS_MAX).collect();
@@ -104,7 +121,7 @@ impl Holder {
 }
 
 fn read(path: &Path) -> Option<Said> {
-    let said: Value = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+    let said: Value = serde_json::from_slice(&regular::read(path, SAID_BYTES_MAX).ok()?).ok()?;
     let now = Identity::of(i32::try_from(said["pid"].as_i64()?).ok()?).ok()?;
     // A release that does not say when its process began is believed.
     let start = said["procStart"].as_str().and_then(|ticks| ticks.parse().ok());

@@ -7,7 +7,10 @@ use std::{
     time::SystemTime,
 };
 
-use crate::error::{Error, IoContext, Result};
+use crate::{
+    error::{Error, IoContext, Result},
+    regular,
+};
 
 /// A folder's name under `projects` is cut here, in bytes, and a hash is put behind it.
 const SLUG_BYTES_MAX: usize = 200;
@@ -82,7 +85,7 @@ pub fn gather(config: &Path, conversation: &str, place: &Path, aside: &Path) -> 
             moved.push(move_into(&beside, &to)?);
         }
     }
-    if let Ok(file) = fs::File::open(place) {
+    if let Ok(file) = regular::open(place) {
         let _ = file.set_modified(SystemTime::from(clock::timestamp()));
     }
     Ok(moved)

@@ -10,7 +10,10 @@ use std::{
 use serde_json::Value;
 
 use super::place::make_folders;
-use crate::error::{Error, IoContext, Result};
+use crate::{
+    error::{Error, IoContext, Result},
+    regular,
+};
 
 /// What was done to a conversation.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -31,7 +34,7 @@ const WINDOW_BYTES: u64 = 256 << 10;
 /// Cuts a conversation behind its last whole record. Records before that are not looked at: the agent passes over bad ones.
 /// What is cut off is written to the folder `aside`, and synced, before the cut.
 pub fn repair(transcript: &Path, aside: &Path) -> Result<Repaired> {
-    let file = File::open(transcript).at("open", transcript)?;
+    let file = regular::open(transcript).at("open", transcript)?;
     let size = file.metadata().at("look at", transcript)?.len();
     let end = whole_end(&file, size).at("read", transcript)?;
     if end.bytes == size && !end.lacks_newline {
@@ -49,7 +52,7 @@ pub fn repair(transcript: &Path, aside: &Path) -> Result<Repaired> {
 
 /// How many bytes of a conversation its whole records take.
 pub fn whole_bytes(transcript: &Path) -> Result<u64> {
-    let file = File::open(transcript).at("open", transcript)?;
+    let file = regular::open(transcript).at("open", transcript)?;
     let size = file.metadata().at("look at", transcript)?.len();
     Ok(whole_end(&file, size).at("read", transcript)?.bytes)
 }

@@ -1,6 +1,10 @@
 //! One configuration file: its settings with their lines.
 
-use std::{fs, io::ErrorKind, path::Path};
+use std::{
+    fs,
+    io::{self, ErrorKind},
+    path::Path,
+};
 
 use serde_json::Value;
 use toml::{
@@ -9,7 +13,10 @@ use toml::{
 };
 
 use super::options::{self, Level, OPTIONS, Opt};
-use crate::error::{Error, IoContext, Result};
+use crate::{
+    error::{Error, IoContext, Result},
+    regular,
+};
 
 /// A setting of a file.
 pub(super) struct Setting {
@@ -21,7 +28,12 @@ pub(super) struct Setting {
 
 /// The text of a file; none where it may be absent and is.
 pub(super) fn read(path: &Path, must_exist: bool) -> Result<Option<String>> {
-    match fs::read_to_string(path) {
+    // One that was named may be a pipe, as of a shell's `<(…)`; one that was come upon may be anything.
+    let text = || match must_exist {
+        true => fs::read_to_string(path),
+        false => regular::open(path).and_then(io::read_to_string),
+    };
+    match text() {
         Err(e) if !must_exist && matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
         text => text.at("read", path).map(Some),
     }

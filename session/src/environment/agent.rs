@@ -2,7 +2,6 @@
 
 use std::{
     ffi::OsStr,
-    fs::File,
     io::{self, Read},
     path::Path,
     process::Command,
@@ -19,7 +18,7 @@ use super::{
 };
 use crate::{
     error::{Error, IoContext, Result},
-    program,
+    program, regular,
 };
 
 const VERSION_LIMIT: Duration = Duration::from_secs(10);
@@ -89,7 +88,7 @@ fn version(real: &Path, path: Option<&OsStr>, home: Option<&OsStr>) -> Result<St
 }
 
 fn hash(path: &Path) -> io::Result<String> {
-    let mut file = File::open(path)?;
+    let mut file = regular::open(path)?;
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 256 << 10];
     loop {

@@ -16,7 +16,7 @@ use super::{
     python::{self, Python},
     read_json, redact,
 };
-use crate::{git::Repository, program::locate};
+use crate::{git::Repository, program::locate, regular};
 
 /// Largest local program that is hashed.
 const PROGRAM_BYTES_MAX: u64 = 256 << 20;
@@ -367,7 +367,7 @@ fn is_of_packages(folder: &Path) -> bool {
 }
 
 fn hash(path: &Path) -> Option<String> {
-    let mut file = fs::File::open(path).ok()?;
+    let mut file = regular::open(path).ok()?;
     if file.metadata().ok()?.len() > PROGRAM_BYTES_MAX {
         return None;
     }

@@ -38,6 +38,8 @@ pub use plugins::Plugin;
 pub use python::{Python, versions};
 pub use variables::missing;
 
+use crate::regular;
+
 /// Longest JSON file of the agent's that is read.
 const JSON_BYTES_MAX: u64 = 64 << 20;
 
@@ -193,7 +195,7 @@ fn read_json(path: &Path) -> Result<Option<Value>, String> {
         }
         Ok(_) => {}
     }
-    let bytes = fs::read(path).map_err(|e| format!("cannot read {shown}: {e}"))?;
+    let bytes = regular::read(path, JSON_BYTES_MAX).map_err(|e| format!("cannot read {shown}: {e}"))?;
     serde_json::from_slice(&bytes).map(Some).map_err(|e| format!("{shown} is not valid JSON: {e}"))
 }
 

@@ -15,7 +15,7 @@ use super::{
     cache::{Cache, Stamp},
     read_json, redact,
 };
-use crate::{error::Result, program};
+use crate::{error::Result, program, regular};
 
 const RUN_LIMIT: Duration = Duration::from_secs(10);
 /// How much of a package's metadata is read: name and version stand at its beginning.
@@ -115,7 +115,7 @@ fn installed(places: &Places, cache: &Cache) -> Result<Option<Interpreter>> {
 fn pyenv_version(workspace: &Path) -> Option<String> {
     let file = workspace.ancestors().map(|folder| folder.join(".python-version")).find(|file| file.is_file())?;
     let mut text = Vec::new();
-    io::Read::read_to_end(&mut io::Read::take(fs::File::open(file).ok()?, PYTHON_VERSION_BYTES_MAX), &mut text).ok()?;
+    io::Read::read_to_end(&mut io::Read::take(regular::open(&file).ok()?, PYTHON_VERSION_BYTES_MAX), &mut text).ok()?;
     let text = String::from_utf8(text).ok()?;
     let words = text.lines().filter_map(|line| line.split('#').next()).flat_map(str::split_whitespace);
     let is_name = |word: &&str| {
@@ -186,7 +186,7 @@ fn package(path: &Path) -> Option<(String, String)> {
         _ => return None,
     };
     let mut text = Vec::new();
-    std::io::Read::read_to_end(&mut std::io::Read::take(fs::File::open(&metadata).ok()?, METADATA_BYTES as u64), &mut text)
+    std::io::Read::read_to_end(&mut std::io::Read::take(regular::open(&metadata).ok()?, METADATA_BYTES as u64), &mut text)
         .ok()?;
     let text = String::from_utf8_lossy(&text);
     let header =

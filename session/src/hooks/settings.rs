@@ -14,7 +14,13 @@ use super::{
     command::{HookCommand, is_ours},
     edit::{self, Edited},
 };
-use crate::error::{Error, IoContext, Result};
+use crate::{
+    error::{Error, IoContext, Result},
+    regular,
+};
+
+/// No file of settings is longer.
+const SETTINGS_BYTES_MAX: u64 = 64 << 20;
 
 /// The events that come here, and for how many seconds the agent waits at most. Every one is answered in well under a second; the rest
 /// is room for a machine under load.
@@ -140,7 +146,7 @@ fn real_path(path: &Path) -> Result<PathBuf> {
 
 /// The file's text; `None` where there is no file.
 fn read(path: &Path) -> Result<Option<String>> {
-    let bytes = match fs::read(path) {
+    let bytes = match regular::read(path, SETTINGS_BYTES_MAX) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other.at("read", path)?,
     };

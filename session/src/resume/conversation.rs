@@ -22,6 +22,7 @@ use crate::{
     agent::{Repaired, gather, repair, slug, whole_bytes},
     capture::STREAM,
     error::{Error, IoContext, Result},
+    regular,
     run::CONVERSATION_FOLDER,
     transcript::{
         Located,
@@ -124,7 +125,7 @@ pub fn put_back(
                     done.moved.push(keep(&place, aside)?);
                 }
                 // A copy, so that the other place has its own until this one is whole.
-                write_whole(&place, &mut File::open(&live).at("open", &live)?)?;
+                write_whole(&place, &mut regular::open(&live).at("open", &live)?)?;
                 let (from, to) = (live.with_extension(""), place.with_extension(""));
                 if from.is_dir() && to.symlink_metadata().is_err() {
                     fs::rename(&from, &to).at("move", &from)?;
@@ -160,7 +161,7 @@ enum What {
 
 /// Whether one transcript is another's beginning, and shorter.
 fn goes_on(short: &Path, long: &Path) -> Result<bool> {
-    let (short_file, long_file) = (File::open(short).at("open", short)?, File::open(long).at("open", long)?);
+    let (short_file, long_file) = (regular::open(short).at("open", short)?, regular::open(long).at("open", long)?);
     let bytes = short_file.metadata().at("look at", short)?.len();
     if long_file.metadata().at("look at", long)?.len() <= bytes {
         return Ok(false);
@@ -182,7 +183,7 @@ fn is_less(store: &Store, live: &Path, kept: &Node) -> Result<bool> {
         beginning.update(piece);
         Ok(())
     })?;
-    let live_file = File::open(live).at("open", live)?;
+    let live_file = regular::open(live).at("open", live)?;
     Ok(hash_of(live_file, bytes).at("read", live)? == beginning.finalize())
 }
 
@@ -242,7 +243,7 @@ fn write_files(
 }
 
 fn is_same(path: &Path, blob: BlobId, size: u64) -> Result<bool> {
-    let Ok(mut file) = File::open(path) else { return Ok(false) };
+    let Ok(mut file) = regular::open(path) else { return Ok(false) };
     if file.metadata().at("look at", path)?.len() != size {
         return Ok(false);
     }

@@ -7,13 +7,14 @@ use parhelia_store::fold::{Run, Session};
 
 use super::Args;
 use crate::{
+    ask,
+    context::Context,
     exit::{Failure, Result},
-    session::recover,
 };
 
 /// Whether what would be started may act: an agent that answers a single prompt acts at once, and a command that has done its work does it
 /// again. A person at a terminal who resumes an agent means that.
-pub(super) fn is_meant(args: &Args, session: &Session, last: Option<&Run>) -> Result<bool> {
+pub(super) fn is_meant(context: &Context, args: &Args, session: &Session, last: Option<&Run>) -> Result<bool> {
     let Some(run) = last else { return Ok(true) };
     let argv: Vec<OsString> = run.command();
     let is_terminal = std::io::stdin().is_terminal();
@@ -29,15 +30,10 @@ pub(super) fn is_meant(args: &Args, session: &Session, last: Option<&Run>) -> Re
         None if run::has_finished(run) && !args.yes => {
             let what = format!("the command of session {} has come to its end", session.id);
             match is_terminal {
-                true => is_wanted(&format!("{what}. Run it again: {}? [y/N] ", run.argv.join(" "))),
+                true => ask::is_agreed(context, &format!("{what}. Run it again: {}?", run.argv.join(" "))),
                 false => Err(Failure::Usage(format!("{what}; give --yes to run it again"))),
             }
         }
         _ => Ok(true),
     }
-}
-
-/// Asks the person at the terminal.
-fn is_wanted(question: &str) -> Result<bool> {
-    Ok(matches!(recover::ask(question)?.as_str(), "y" | "Y" | "yes"))
 }

@@ -32,7 +32,7 @@ use super::agent::variable;
 use crate::{
     context::Context,
     exit::{Code, Failure, Result},
-    interrupt,
+    interrupt::{self, Cancel},
 };
 
 pub use self::{
@@ -128,7 +128,7 @@ fn go(
     handover: Handover,
     (agent, config): (Option<&Agent>, Option<PathBuf>),
 ) -> Result<Code> {
-    let settled = settled(store, pane, &handover, (agent, config));
+    let settled = settled(context.cancel(), store, pane, &handover, (agent, config));
     let (run, settled) = match settled {
         Ok(found) => found,
         Err(failure) => {
@@ -185,12 +185,13 @@ fn go(
 }
 
 fn settled(
+    cancel: Cancel,
     store: &Store,
     pane: Pane<'_>,
     handover: &Handover,
     (agent, config): (Option<&Agent>, Option<PathBuf>),
 ) -> Result<(Run, Settled)> {
-    let cancel = interrupt::install()?;
+    let _signals = interrupt::install(&cancel)?;
     pane.server.keep_dead(pane.id, true)?;
     let PaneStatus { process, .. } = pane.server.pane(pane.id)?.ok_or_else(|| failed("the pane has closed".into()))?;
     let launcher = Identity::of(process)?;

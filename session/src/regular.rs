@@ -1,0 +1,45 @@
+//! Files that others have put where they are read. Only regular ones are: a fifo that nobody writes to would keep its reader waiting.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Read},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
+
+/// Opens a file for reading. Fails for what is no regular file.
+pub fn open(path: &Path) -> io::Result<File> {
+    let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no file")) }
+}
+
+/// A file's bytes. Fails for what is no regular file, and for one of more than `bytes_max`.
+pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path)?.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > bytes_max {
+        return Err(io::Error::other(format!("it is longer than {bytes_max} bytes")));
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    use super::*;
+
+    #[test]
+    fn what_is_no_file_or_too_long_is_refused_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let (fifo, file) = (folder.path().join("fifo"), folder.path().join("file"));
+        mknodat(CWD, &fifo, FileType::Fifo, Mode::from(0o600), 0).unwrap();
+        std::fs::write(&file, "1234").unwrap();
+        for path in [&*fifo, folder.path(), Path::new("/dev/zero")] {
+            assert!(open(path).is_err() && read(path, 4).is_err(), "{}", path.display());
+        }
+        assert_eq!(read(&file, 4).unwrap(), b"1234");
+        assert!(read(&file, 3).is_err());
+    }
+}
