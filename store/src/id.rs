@@ -21,14 +21,19 @@ pub fn hex(bytes: &[u8]) -> String {
 
 /// The bytes that a hex string of exactly `N` bytes spells.
 pub fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    if text.len() != N * 2 || !text.is_ascii() {
-        return None;
-    }
-    let mut out = [0; N];
-    for (i, byte) in out.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(text.get(i * 2..i * 2 + 2)?, 16).ok()?;
-    }
-    Some(out)
+    unhex_all(text)?.try_into().ok()
+}
+
+/// The bytes that a hex string spells. One spelling names one thing: capital letters are refused.
+pub(crate) fn unhex_all(text: &str) -> Option<Vec<u8>> {
+    let digit = |digit: u8| match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        _ => None,
+    };
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    let bytes = pairs.iter().map(|&[high, low]| Some(digit(high)? << 4 | digit(low)?));
+    if rest.is_empty() { bytes.collect() } else { None }
 }
 
 macro_rules! content_id {
@@ -247,6 +252,12 @@ mod tests {
         assert_eq!(BlobId::from_hex(&id.to_string()), Some(id));
         assert_eq!(BlobId::from_hex("abcd"), None);
         assert_eq!(BlobId::from_hex(&"zz".repeat(32)), None);
+        // One id has one spelling.
+        assert!(BlobId::from_hex(&"ab".repeat(32)).is_some() && unhex_all("").is_some());
+        for other in ["AB", "aB", "+f", " f"] {
+            assert_eq!((BlobId::from_hex(&other.repeat(32)), unhex_all(other)), (None, None), "{other}");
+        }
+        assert_eq!(unhex_all("abc"), None);
     }
 
     #[test]

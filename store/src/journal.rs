@@ -14,7 +14,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use self::rest::{Behind, Rest};
 use crate::{
@@ -299,10 +299,20 @@ fn read_up_to(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> 
     Ok(filled)
 }
 
+/// An entry of a type that this release does not know, or an event of a later shape. What else does not decode is damaged, for the error
+/// that is given: a commit must not be passed over.
+fn unknown(body: &[u8], error: serde_json::Error) -> Result<Entry, serde_json::Error> {
+    let fields: Map<String, Value> = serde_json::from_slice(body)?;
+    match fields.get("type").and_then(Value::as_str) {
+        None | Some("commit" | "condemn" | "dropped") => Err(error),
+        Some(_) => Ok(Entry::Unknown(Value::Object(fields))),
+    }
+}
+
 fn decode_entry(sequence: u64, body: &[u8]) -> Result<Logged, serde_json::Error> {
     let mut entry = match serde_json::from_slice(body) {
         Ok(entry) => entry,
-        Err(_) => Entry::Unknown(serde_json::from_slice(body)?),
+        Err(e) => unknown(body, e)?,
     };
     if let Entry::Event(event) = &mut entry {
         // It is of the record, not of the event.
@@ -339,7 +349,9 @@ impl Journal {
     /// The segments' first sequences, in order.
     pub fn segments(&self) -> Result<Vec<u64>> {
         let names = Folder::below(&self.folder).and_then(|folder| folder.names()).at("read folder", &self.folder)?;
-        let first = |name: &Vec<u8>| std::str::from_utf8(name).ok()?.strip_suffix(".log")?.parse().ok();
+        // Another spelling of a number would name another file.
+        let digits = |name: &str| (name.len() == 20 && name.bytes().all(|digit| digit.is_ascii_digit())).then(|| name.parse());
+        let first = |name: &Vec<u8>| digits(std::str::from_utf8(name).ok()?.strip_suffix(".log")?)?.ok();
         let mut found: Vec<u64> = names.iter().filter_map(first).collect();
         found.sort_unstable();
         Ok(found)

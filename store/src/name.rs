@@ -5,7 +5,7 @@ use std::{borrow::Cow, ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 use crate::{
     error::{Error, Result},
     format::NAME_BYTES_MAX,
-    id::BlobId,
+    id::{BlobId, unhex},
 };
 
 /// Whether these bytes can be one entry's name in a folder.
@@ -113,7 +113,7 @@ pub fn parse(shown: &str) -> Vec<u8> {
     while let Some(at) = rest.find('\\') {
         out.extend_from_slice(&rest.as_bytes()[..at]);
         let escape = &rest[at + 1..];
-        let byte = escape.strip_prefix('x').and_then(|hex| u8::from_str_radix(hex.get(..2)?, 16).ok());
+        let byte = escape.strip_prefix('x').and_then(|hex| unhex::<1>(hex.get(..2)?)).map(|[byte]| byte);
         let (byte, length) = match (escape.bytes().next(), byte) {
             (Some(b'n'), _) => (b'\n', 1),
             (_, Some(byte)) => (byte, 3),

@@ -16,7 +16,7 @@ use crate::{
     disk,
     error::{IoContext, Result},
     files::{self, How},
-    id::{OpId, Ulid, hex},
+    id::{OpId, Ulid, hex, unhex_all},
     lock::release,
     store::Store,
 };
@@ -83,7 +83,7 @@ impl Leaves {
     /// The path of what is replaced in place: the folder, or one entry of it. `None` where only something new is made.
     pub fn replaced(&self) -> Option<Vec<u8>> {
         match &self.entry {
-            Some(entry) => Some([self.folder()?, unhex(entry)?].join(&b'/')),
+            Some(entry) => Some([self.folder()?, unhex_all(entry)?].join(&b'/')),
             None => self.folder().filter(|_| self.below),
         }
     }
@@ -95,23 +95,18 @@ impl Leaves {
 
     /// The folder's path; `None` where it does not decode.
     pub fn folder(&self) -> Option<Vec<u8>> {
-        unhex(&self.folder)
+        unhex_all(&self.folder)
     }
 
     /// Paths of other filesystems below the folder in which something is built.
     pub fn mounts(&self) -> impl Iterator<Item = Vec<u8>> {
-        self.mounts.iter().filter_map(|path| unhex(path))
+        self.mounts.iter().filter_map(|path| unhex_all(path))
     }
 
     /// Folders that were made writable for the time: paths from the folder, and permission bits before.
     pub fn opened(&self) -> impl Iterator<Item = (Vec<u8>, u32)> {
-        self.opened.iter().filter_map(|opened| Some((unhex(&opened.path)?, opened.mode)))
+        self.opened.iter().filter_map(|opened| Some((unhex_all(&opened.path)?, opened.mode)))
     }
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let byte = |pair: &[u8]| std::str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok());
-    if text.len().is_multiple_of(2) { text.as_bytes().chunks(2).map(byte).collect() } else { None }
 }
 
 /// A pin that this process holds.

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, value::RawValue};
 
 use crate::id::{ObjectId, RecordId, TreeId, Ulid};
 
-/// Why a checkpoint was made. The set is closed; `trigger_detail` says more.
+/// Why a checkpoint was made. `trigger_detail` says more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Trigger {
@@ -28,10 +28,13 @@ pub enum Trigger {
     /// Somebody asked for it.
     #[default]
     Manual,
+    /// A later release says why.
+    #[serde(other)]
+    Unknown,
 }
 
 impl Trigger {
-    /// All of them.
+    /// All that can be asked for.
     pub const ALL: [Trigger; 6] =
         [Trigger::Periodic, Trigger::Detach, Trigger::Error, Trigger::Complete, Trigger::Shutdown, Trigger::Manual];
 
@@ -44,6 +47,7 @@ impl Trigger {
             Trigger::Complete => "complete",
             Trigger::Shutdown => "shutdown",
             Trigger::Manual => "manual",
+            Trigger::Unknown => "unknown",
         }
     }
 }
@@ -61,6 +65,9 @@ pub enum Part {
         /// Why.
         error: String,
     },
+    /// A later release says how it is.
+    #[serde(other)]
+    Unknown,
 }
 
 /// What the agent was doing while the workspace was read.
@@ -71,8 +78,9 @@ pub enum Consistency {
     TurnBoundary,
     /// A tool was running.
     MidTool,
-    /// Not known.
+    /// Not known, or not to this release.
     #[default]
+    #[serde(other)]
     Unknown,
 }
 
@@ -377,12 +385,25 @@ impl Checkpoint {
 
 #[cfg(test)]
 mod tests {
-    use super::Outline;
+    use super::{Checkpoint, Consistency, Outline, Part, Trigger};
     use crate::{
         Store,
         delete::delete_checkpoints,
         testing::{TestStore, files},
     };
+
+    #[test]
+    fn values_of_a_later_release_are_unknown_and_no_reason_to_read_nothing() {
+        let test = TestStore::new();
+        let sealed = test.get(test.checkpoint(&files(1, 2))).sealed;
+        let later = sealed.replace(r#""trigger":"manual""#, r#""trigger":"mood""#);
+        let later = later.replace(r#""consistency":"unknown""#, r#""consistency":"trance""#);
+        let later = later.replace(r#""parts":{"#, r#""parts":{"git":{"status":"deferred","until":1},"#);
+        let read = Checkpoint::decode(1, later.clone()).unwrap();
+        assert_eq!((read.record.trigger, read.record.consistency), (Trigger::Unknown, Consistency::Unknown));
+        assert_eq!((&read.record.parts["git"], read.sealed), (&Part::Unknown, later.clone()));
+        assert!(later.contains("mood") && later.contains("trance") && Outline::decode(1, later.as_bytes()).is_ok());
+    }
 
     #[test]
     fn an_outline_says_whether_a_part_has_failed() {

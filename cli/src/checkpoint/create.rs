@@ -396,7 +396,7 @@ fn report(
 fn steps(progress: &Bar, checkpoint: &Checkpoint, verified: Option<&VerifyReport>) {
     let record = &checkpoint.record;
     let outcome = |part: &str| match record.parts.get(part) {
-        None | Some(Part::Absent) => None,
+        None | Some(Part::Absent | Part::Unknown) => None,
         Some(Part::Captured) => Some("done".to_owned()),
         Some(Part::Failed { .. }) => Some("failed".to_owned()),
     };

@@ -311,6 +311,24 @@ fn unknown_records_are_kept() {
 }
 
 #[test]
+fn a_record_of_a_known_type_that_does_not_decode_is_damage() {
+    for body in
+        [r#"{"type":"commit"}"#, r#"{"type":"condemn","op":1}"#, r#"{"type":"dropped","packs":["x"]}"#, r#"{"x":1}"#, "5", "[]"]
+    {
+        assert!(decode_entry(1, body.as_bytes()).is_err(), "{body}");
+    }
+}
+
+#[test]
+fn segments_have_one_spelling() {
+    let (_dir, journal, _) = filled(1);
+    for name in ["1.log", "+0000000000000000002.log", "000000000000000000003.log", "0000000000000000004.LOG"] {
+        fs::write(journal.folder.join(name), "").unwrap();
+    }
+    assert_eq!(journal.segments().unwrap(), [1]);
+}
+
+#[test]
 fn events_are_links_of_their_chain_and_nothing_else_is() {
     let is_link = |body: &[u8]| decode_entry(1, body).unwrap().event_hash == Some(event::hash(body));
     let is_none = |body: &[u8]| decode_entry(1, body).unwrap().event_hash.is_none();

@@ -205,7 +205,9 @@ impl Directory {
         if d.byte("block cipher")? != 0 {
             return Err(Malformed("block cipher"));
         }
-        d.take(2, "block header")?;
+        if d.take(2, "block header")? != [0; 2] {
+            return Err(Malformed("key of a block"));
+        }
         let count = d.u32("block header")? as usize;
         let base_count = d.u32("block header")?;
         d.u32("block header")?;
@@ -217,7 +219,7 @@ impl Directory {
         if crc32c::crc32c_append(crc32c::crc32c(&header[..HEADER_BYTES - 4]), directory) != header_crc {
             return Err(Malformed("block header checksum"));
         }
-        if heads_bytes > BLOCK_BYTES_MAX || tails_bytes > BLOCK_BYTES_MAX || payload_bytes > 2 * BLOCK_BYTES_MAX {
+        if heads_bytes.saturating_add(tails_bytes) > BLOCK_BYTES_MAX || payload_bytes > 2 * BLOCK_BYTES_MAX {
             return Err(Malformed("block length"));
         }
         if codec == Codec::Raw && payload_bytes != heads_bytes + tails_bytes || payload_bytes < tails_bytes {
@@ -353,7 +355,15 @@ thread_local! {
     static DECOMPRESSOR: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
+/// Fails where there is not one frame and nothing else: zstd itself takes several, and skips some.
+fn ensure_one_frame(coded: &[u8]) -> std::io::Result<()> {
+    let is_frame = coded.starts_with(&zstd_safe::MAGICNUMBER.to_le_bytes());
+    let length = zstd_safe::find_frame_compressed_size(coded).map_err(zstd_error)?;
+    if is_frame && length == coded.len() { Ok(()) } else { Err(std::io::Error::other("it is not one frame")) }
+}
+
 fn decompress(coded: &[u8], bytes_max: usize) -> std::io::Result<Vec<u8>> {
+    ensure_one_frame(coded)?;
     DECOMPRESSOR.with_borrow_mut(|kept| {
         let decompressor = match kept {
             Some(decompressor) => decompressor,
@@ -367,6 +377,7 @@ fn decompress(coded: &[u8], bytes_max: usize) -> std::io::Result<Vec<u8>> {
 
 /// Decompresses a frame whose prefix is `prefix`. The context is made anew, because it borrows the prefix.
 fn decompress_on(prefix: &[u8], coded: &[u8], bytes_max: usize) -> std::io::Result<Vec<u8>> {
+    ensure_one_frame(coded)?;
     let mut context = zstd_safe::DCtx::try_create().ok_or(std::io::ErrorKind::OutOfMemory)?;
     context.ref_prefix(prefix).map_err(zstd_error)?;
     let mut bytes = room_for(bytes_max);
@@ -598,6 +609,38 @@ mod tests {
         }
         let mut compressor = zstd::bulk::Compressor::new(3).unwrap();
         builder.encode(&mut compressor).unwrap().1
+    }
+
+    /// The block with another header, whose checksum is right.
+    fn with_header(bytes: &[u8], change: impl Fn(&mut [u8])) -> Vec<u8> {
+        let mut bytes = bytes.to_vec();
+        change(&mut bytes);
+        let end = directory_end(bytes.first_chunk().unwrap()).unwrap();
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&bytes[..HEADER_BYTES - 4]), &bytes[HEADER_BYTES..end]);
+        bytes[HEADER_BYTES - 4..HEADER_BYTES].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn what_only_a_later_release_writes_is_refused() {
+        let bytes = encode(&[vec![7; 1000]]);
+        assert!(Directory::decode(&with_header(&bytes, |_| {})).is_ok());
+        // The codec, the cipher, and the two bytes in which a key may be named.
+        for (at, value) in [(4, 3), (5, 1), (6, 1), (7, 1)] {
+            assert!(Directory::decode(&with_header(&bytes, |bytes| bytes[at] = value)).is_err(), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn a_payload_is_one_frame() {
+        let frame = zstd::bulk::compress(&[7; 1000], 3).unwrap();
+        let skipped = [&0x184D_2A50u32.to_le_bytes()[..], &4u32.to_le_bytes(), b"more"].concat();
+        for coded in
+            [[&frame[..], &frame].concat(), [&skipped[..], &frame].concat(), [&frame[..], &skipped].concat(), skipped, vec![]]
+        {
+            assert!(decompress(&coded, 5000).is_err() && decompress_on(b"prefix", &coded, 5000).is_err());
+        }
+        assert_eq!(decompress(&frame, 5000).unwrap(), [7; 1000]);
     }
 
     proptest! {

@@ -302,7 +302,7 @@ impl PackFile {
             other => other?,
         };
         let end = trailer.pack_bytes - PACK_TRAILER_BYTES as u64 - trailer.directories_bytes;
-        let (mut offset, mut at) = (PACK_HEADER_BYTES as u64, 0);
+        let (mut offset, mut at, mut blocks) = (PACK_HEADER_BYTES as u64, 0, 0);
         while let Some(rest) = copies.get(at..).filter(|rest| !rest.is_empty()) {
             let directory =
                 Directory::decode(rest).map_err(|e| self.corrupt(format!("directory of the block at {offset}"), e))?;
@@ -310,8 +310,9 @@ impl PackFile {
             visit(Location { pack: self.id, offset, block_bytes: block_bytes as u32 }, &directory)?;
             offset += block_bytes as u64;
             at += directory.directory_end;
+            blocks += 1;
         }
-        match offset == end {
+        match offset == end && blocks == trailer.blocks {
             true => Ok(self.info(&trailer)),
             false => Err(self.corrupt("pack trailer".into(), "it does not fit the blocks before it")),
         }

@@ -146,7 +146,7 @@ fn entry() -> impl Strategy<Value = Entry> {
     let bits = || prop_oneof![4 => Just(0u8), 1 => any::<u8>()];
     let leaf = prop_oneof![
         5 => (bits(), content()).prop_map(|(bits, content)| Entry::File(bits, content)),
-        1 => (bits(), content()).prop_map(|(bits, target)| Entry::Symlink(bits, target)),
+        1 => (bits(), content()).prop_map(|(bits, target)| Entry::Symlink(bits, [&b"to"[..], &target].concat())),
         1 => (bits(), 0u32..2).prop_map(|(bits, major)| Entry::Device(bits, major)),
     ];
     leaf.prop_recursive(3, 40, 6, move |inner| {
