@@ -70,6 +70,10 @@ pub const SINGLE_CHUNK_BYTES: usize = 64 << 10;
 pub const BALLAST_BYTES: u64 = 1 << 20;
 /// A file name is at most this long, in bytes (NAME_MAX).
 pub const NAME_BYTES_MAX: usize = 255;
+/// The longest name of an extended attribute, in bytes (Linux's `XATTR_NAME_MAX`).
+pub const XATTR_NAME_BYTES_MAX: usize = 255;
+/// The longest target of a symbolic link, in bytes: Linux's `PATH_MAX` without the NUL.
+pub const TARGET_BYTES_MAX: usize = 4095;
 /// Folders may nest this deep in what is captured or imported, the workspace folder not counted. Readers follow trees that are four times
 /// as deep ([`crate::tree::DEPTH_MAX`]), because the parts of a split folder count there, too.
 pub const TREE_DEPTH_MAX: usize = 16_384;

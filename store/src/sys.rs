@@ -229,9 +229,7 @@ pub fn holes(fd: BorrowedFd<'_>, size: u64) -> Result<Vec<Hole>> {
             Err(Errno::NXIO) => size,
             other => other?.min(size),
         };
-        if end > start {
-            holes.push(Hole { start, bytes: end - start });
-        }
+        Hole::add(&mut holes, start, end);
         at = end.max(start + 1);
     }
     rustix::fs::seek(fd, SeekFrom::Start(0))?;

@@ -10,6 +10,7 @@ use parhelia_store::{
     OpenOptions, Store,
     create::{self, Options},
     delete::delete_checkpoints,
+    error::ErrorKind,
     event::{Actor, NewEvent, kind},
     fold::Session,
     id::Ulid,
@@ -257,6 +258,15 @@ fn what_is_saved_behind_the_safety_checkpoint_stays_and_is_named() {
     assert_eq!(named, [(b"file".to_vec(), Why::Changed), (b"unread/new".to_vec(), Why::Changed)]);
 }
 
+/// Somebody has asked to stop.
+struct Stopped;
+
+impl Progress for Stopped {
+    fn is_cancelled(&self) -> bool {
+        true
+    }
+}
+
 #[test]
 fn a_turn_is_had_alone_unless_all_share_it() {
     let f = fixture();
@@ -267,11 +277,12 @@ fn a_turn_is_had_alone_unless_all_share_it() {
     nobody(shared(&f.store, "s", &()));
     held(&f.store, "another", &()).unwrap();
     let told = |_: &str| panic!("there is nothing to finish");
-    assert!(settle(&f.store, "s", Duration::ZERO, &actor(), &told, &()).unwrap().is_none());
-    // Whoever waits does so for as long as he has said.
+    // Whoever waits does so for as long as he has said, or until he is asked to stop.
     let (began, limit) = (Instant::now(), Duration::from_millis(30));
-    nobody(held(&f.store, "s", limit));
+    assert!(settle(&f.store, "s", limit, &actor(), &told, &()).unwrap().is_none());
     assert!(began.elapsed() >= limit);
+    let stopped = settle(&f.store, "s", Duration::from_secs(600), &actor(), &told, &Stopped).unwrap_err();
+    assert_eq!(stopped.kind(), ErrorKind::Cancelled);
     drop(alone);
     let both = [(); 2].map(|()| shared(&f.store, "s", &()).unwrap());
     nobody(held(&f.store, "s", &()));

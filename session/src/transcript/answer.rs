@@ -1,19 +1,20 @@
 //! The last message of a turn, as far as it is in the transcript: the agent tells its hooks of a turn's end before it writes that down.
 
 use std::{
-    fs::File,
     io::{self, Read, Seek, SeekFrom},
     path::Path,
 };
 
 use serde_json::Value;
 
+use super::open;
+
 /// Bytes of a transcript's end that are looked at. A turn's last message lies there, or is not there yet.
 const TAIL_BYTES: u64 = 1 << 20;
 
 /// True if what follows the last prompt of a transcript says this; only a beginning of it may be given.
 pub fn has_answer(transcript: &Path, said: &str) -> io::Result<bool> {
-    let mut file = File::open(transcript)?;
+    let mut file = open(transcript)?;
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
     let mut tail = Vec::new();

@@ -1,11 +1,11 @@
 //! Where a transcript that is being written to can be cut: behind its last whole record.
 
 use std::{
-    fs::File,
     io::{Read, Seek, SeekFrom},
     path::Path,
 };
 
+use super::open;
 use crate::error::{IoContext, Result};
 
 const BLOCK_BYTES: u64 = 64 << 10;
@@ -21,7 +21,7 @@ pub struct Cut {
 
 /// Finds the last record boundary of a transcript as long as it is now. What is appended meanwhile is left for the next time.
 pub fn cut(path: &Path) -> Result<Cut> {
-    let mut file = File::open(path).at("read", path)?;
+    let mut file = open(path).at("read", path)?;
     let length = file.metadata().at("read", path)?.len();
     let mut end = length;
     let mut block = Vec::new();
@@ -53,5 +53,14 @@ mod tests {
             assert_eq!(cut(&path).unwrap(), Cut { bytes, torn_bytes: text.len() as u64 - bytes });
         }
         assert!(cut(&folder.path().join("none")).unwrap_err().to_string().contains("none"));
+    }
+
+    #[test]
+    fn a_fifo_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.jsonl");
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0).unwrap();
+        let refused = cut(&path).unwrap_err().to_string();
+        assert!(refused.contains("t.jsonl") && refused.contains("no file"), "{refused}");
     }
 }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     line::{self, Line},
+    open,
     prefix::{Check, Hashing, Prefix},
     usage::{Ledger, Usage},
 };
@@ -272,7 +273,7 @@ pub struct Updated {
 /// Indexes a file up to `end`, a record boundary ([`cut`](super::cut())), going on from an earlier index where its bytes are still there.
 /// The transcript may grow meanwhile; if it ends before `end`, the index ends with its last whole record.
 pub fn update(previous: Option<Index>, path: &Path, end: u64, format: Format, check: Check) -> Result<Updated> {
-    let mut file = File::open(path).at("read", path)?;
+    let mut file = open(path).at("read", path)?;
     let inode = file.metadata().at("read", path)?.ino();
     let had = previous.is_some();
     let usable = previous.filter(|index| index.version == INDEX_VERSION && index.format == format && index.prefix.bytes <= end);

@@ -23,6 +23,13 @@ pub mod messages;
 pub mod prefix;
 pub mod usage;
 
+use std::{
+    fs::{File, OpenOptions},
+    io,
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
+
 #[cfg(test)]
 mod tests;
 
@@ -31,3 +38,10 @@ pub use conversation::{Conversation, Summary};
 pub use cut::cut;
 pub use index::{Format, Index, Phase, Updated, update};
 pub use locate::Located;
+
+/// Opens a transcript for reading. What is no file, such as a fifo that nobody writes to, is an error and not waited for.
+fn open(path: &Path) -> io::Result<File> {
+    let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no file")) }
+}

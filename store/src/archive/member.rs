@@ -6,10 +6,10 @@ use super::{ARCHIVE_VERSION, COMMENT_PREFIX, import::Reader, key, pax, pax::BLOC
 use crate::{
     codec::Decoder,
     error::Result,
-    format::BLOCK_BYTES_MAX,
+    format::{BLOCK_BYTES_MAX, TARGET_BYTES_MAX},
     name,
     record::Checkpoint,
-    tree::{Hole, Kind, Meta, Node, Time, Xattr},
+    tree::{Hole, Kind, Meta, Node, Time, Xattr, is_xattr_name},
 };
 
 /// The kernel takes no longer value of an extended attribute (XATTR_SIZE_MAX).
@@ -188,6 +188,10 @@ impl Reader<'_> {
             );
             return Err(self.refused(raw_path, &reason));
         }
+        if let Some((name, _)) = extended.xattrs.iter().find(|(name, _)| !is_xattr_name(name)) {
+            let reason = format!("no system has an extended attribute with its name `{}`", name::display(name));
+            return Err(self.refused(raw_path, &reason));
+        }
         let mut xattrs = extended.xattrs;
         xattrs.sort();
         xattrs.dedup_by(|a, b| a.0 == b.0);
@@ -238,7 +242,7 @@ impl Reader<'_> {
         if matches!(content, Content::HardLink { ref leader } if leader.is_empty() || *leader == path) {
             return Err(self.refused(raw_path, "it is a hard link to nothing that can be linked"));
         }
-        if matches!(content, Content::Symlink { ref target } if target.is_empty() || target.len() > 4095) {
+        if matches!(content, Content::Symlink { ref target } if target.is_empty() || target.len() > TARGET_BYTES_MAX) {
             return Err(self.refused(raw_path, "it is a symlink with a target that no filesystem holds"));
         }
         if extended.is_other_sparse && extended.sparse_major.is_none() {
@@ -299,18 +303,14 @@ impl Reader<'_> {
             let (start, bytes) = (pair[0], pair[1]);
             let end = start.checked_add(bytes).filter(|end| start >= at && *end <= size);
             let end = end.ok_or_else(|| self.refused(label, "its sparse map makes no sense"))?;
-            if start > at {
-                holes.push(Hole { start: at, bytes: start - at });
-            }
+            Hole::add(&mut holes, at, start);
             if bytes > 0 {
                 map.push((start, bytes));
             }
             data += bytes;
             at = end;
         }
-        if at < size {
-            holes.push(Hole { start: at, bytes: size - at });
-        }
+        Hole::add(&mut holes, at, size);
         if data != self.rest.stored_bytes {
             return Err(self.refused(label, "its sparse map does not fit its data"));
         }

@@ -145,8 +145,12 @@ impl<'a> Reach<'a> {
         let location = match self.store.view().locate(id) {
             Ok(Some(location)) => location,
             Ok(None) => {
-                let message = format!("{} is in no pack that is known", describe(kind, id));
-                self.blame(FindingKind::Missing, id, None, message);
+                let builds = matches!(&self.trust, Trust::Packs(packs) if packs.without_bases.contains(&id.key()));
+                let (found, reason) = match builds {
+                    true => (FindingKind::Damaged, "builds on an object that is lost"),
+                    false => (FindingKind::Missing, "is in no pack that is known"),
+                };
+                self.blame(found, id, None, format!("{} {reason}", describe(kind, id)));
                 return None;
             }
             Err(e) => {

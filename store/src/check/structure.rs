@@ -35,13 +35,15 @@ pub(super) struct Packs {
     pub(super) damaged: BTreeSet<PackId>,
     /// Blocks that build on others.
     on_bases: Vec<OnBases>,
-    /// Objects that lie where the index says, in blocks that cannot be decoded for want of what they build on.
-    without_bases: HashSet<ObjectKey>,
+    /// Objects in blocks that cannot be decoded for want of what they build on, and that lie nowhere else as far as the index says.
+    pub(super) without_bases: HashSet<ObjectKey>,
 }
 
 /// The objects of a block, and what they build on.
 struct OnBases {
     objects: Vec<ObjectKey>,
+    /// Those that the index does not find. It leaves out what cannot be decoded.
+    not_indexed: Vec<ObjectKey>,
     bases: Vec<ObjectId>,
 }
 
@@ -170,10 +172,11 @@ pub(super) fn check_packs(
             }
         }
     }
+    packs.drop_without_bases(view)?;
+    not_indexed += packs.on_bases.iter().map(|block| block.not_indexed.len() as u64).sum::<u64>();
     if not_indexed > 0 {
         report.add(FindingKind::Index, format!("the index lacks {not_indexed} objects of the packs; run --rebuild-index"));
     }
-    packs.drop_without_bases(view)?;
     note_strangers(layout, view, report);
     Ok(packs)
 }
@@ -201,6 +204,7 @@ impl Packs {
                     self.confirmed.remove(&key);
                     self.without_bases.insert(key);
                 }
+                self.without_bases.extend(block.not_indexed);
             }
         }
     }
@@ -226,12 +230,18 @@ impl Pass<'_> {
             progress::check(self.progress)?;
             self.report.blocks += 1;
             self.report.objects += directory.entries.len() as u64;
-            let mut found_here = Vec::new();
+            let (mut objects, mut not_indexed) = (Vec::new(), Vec::new());
             for entry in &directory.entries {
-                found_here.extend(self.object(entry.id, location)?.then(|| entry.id.key()));
+                match self.place(entry.id)? {
+                    Some(place) if place == location => objects.push(entry.id.key()),
+                    Some(_) => {}
+                    None => not_indexed.push(entry.id.key()),
+                }
             }
-            if !directory.bases.is_empty() {
-                self.packs.on_bases.push(OnBases { objects: found_here, bases: directory.bases.clone() });
+            self.packs.confirmed.extend(&objects);
+            match directory.bases.is_empty() {
+                true => *self.not_indexed += not_indexed.len() as u64,
+                false => self.packs.on_bases.push(OnBases { objects, not_indexed, bases: directory.bases.clone() }),
             }
             match is_sampled(location, self.options.read_data_percent) {
                 true => sampled.push(location),
@@ -253,18 +263,12 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Whether the index finds an object at the place where it was found.
-    fn object(&mut self, id: ObjectId, location: Location) -> Result<bool> {
+    /// Where the index finds an object.
+    fn place(&self, id: ObjectId) -> Result<Option<Location>> {
         match self.view.locate(id) {
-            Ok(Some(found)) if found == location => {
-                self.packs.confirmed.insert(id.key());
-                return Ok(true);
-            }
-            Ok(Some(_)) => {}
-            Ok(None) | Err(Error::Index { .. }) => *self.not_indexed += 1,
-            Err(e) => return Err(e),
+            Err(Error::Index { .. }) => Ok(None),
+            found => found,
         }
-        Ok(false)
     }
 
     /// Reads blocks and hashes what is in them, on every processor.

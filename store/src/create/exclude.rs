@@ -66,7 +66,6 @@ impl Repository {
     /// Whether git tracks the entry at a path of the workspace, or something below it.
     pub fn tracks(&self, path: &[u8]) -> bool {
         let below = match path.strip_prefix(self.path.as_slice()) {
-            Some(rest) if self.path.is_empty() => rest,
             Some(rest) => rest.strip_prefix(b"/").unwrap_or(rest),
             None => return false,
         };

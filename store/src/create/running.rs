@@ -146,6 +146,13 @@ mod tests {
     }
 
     #[test]
+    fn groups_have_a_node_for_each_bit_of_their_number_which_has_a_limit() {
+        let sound = |count: u64, nodes: usize| Groups { count, nodes: vec![[0; 32]; nodes] }.is_sound();
+        assert!(sound(0, 0) && sound(5, 2) && sound(1 << 42, 1));
+        assert!(!sound(0, 1) && !sound(5, 1) && !sound(5, 3) && !sound(1 << 43, 1) && !sound(1 << 43, 2));
+    }
+
+    #[test]
     fn lengths_around_whole_groups() {
         let all = content(9 * GROUP_BYTES as usize + 5);
         for groups in 1..=9u64 {

@@ -629,3 +629,31 @@ impl<'a> Batch<'a> {
         self.write(|batch| &mut batch.meta)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pack_that_cannot_be_synced_goes_whether_it_is_waited_for_or_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pack");
+        let failed = || Err(std::io::Error::other("no such luck"));
+        for beside in [true, false] {
+            for is_waited_for in [true, false] {
+                fs::write(&path, "pack").unwrap();
+                let info = PackInfo { id: PackId::new(OpId::generate(), 0), bytes: 4, digest: String::new() };
+                let syncing = match beside {
+                    true => Syncing::Beside(std::thread::spawn(failed)),
+                    false => Syncing::Over(failed()),
+                };
+                let finished = Finished { info, path: path.clone(), syncing: Some(syncing) };
+                match is_waited_for {
+                    true => assert!(finished.synced().is_err_and(|e| e.to_string().contains("sync pack"))),
+                    false => drop(finished),
+                }
+                assert!(!path.exists(), "{beside} {is_waited_for}");
+            }
+        }
+    }
+}

@@ -1,10 +1,13 @@
 mod belonging;
 mod commits;
+mod exclude;
 mod later;
 mod left;
+mod lost;
 mod pins;
 mod reuse;
 mod scoped;
+mod sink;
 mod stamps;
 mod state;
 mod synced;

@@ -7,5 +7,5 @@ mod read;
 mod tests;
 
 pub use encoding::{Child, ENTRIES_UNSPLIT, TreeNode, decode, encode_folder, encode_folder_parts};
-pub use node::{Hole, Kind, Meta, Node, Time, Totals, Xattr, features};
+pub use node::{Hole, Kind, Meta, Node, Time, Totals, Xattr, features, is_xattr_name};
 pub use read::{DEPTH_MAX, Trees};

@@ -2,6 +2,7 @@
 
 use crate::{
     codec::{Decoder, Malformed, put_bytes, put_int, put_uint},
+    format::{TARGET_BYTES_MAX, XATTR_NAME_BYTES_MAX},
     id::{BlobId, ID_BYTES, TreeId},
     name,
 };
@@ -42,6 +43,17 @@ pub struct Hole {
     pub bytes: u64,
 }
 
+impl Hole {
+    /// Adds the hole from `start` to `end`, if there is one, behind others. What has no data before it goes on with the last.
+    pub fn add(holes: &mut Vec<Hole>, start: u64, end: u64) {
+        match holes.last_mut() {
+            _ if end <= start => {}
+            Some(last) if last.start + last.bytes == start => last.bytes += end - start,
+            _ => holes.push(Hole { start, bytes: end - start }),
+        }
+    }
+}
+
 /// Sums over everything below a folder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
@@ -69,6 +81,8 @@ pub mod features {
     pub const SPARSE: u8 = 4;
     /// There is a fifo, socket or device.
     pub const SPECIAL: u8 = 8;
+    /// Every bit that means something.
+    pub(super) const ALL: u8 = XATTR | HARD_LINK | SPARSE | SPECIAL;
 }
 
 impl Totals {
@@ -128,7 +142,10 @@ impl Totals {
             bytes: d.uint("totals")?,
             folders: d.uint("totals")?,
             subfolders: d.uint("totals")?,
-            features: d.byte("totals")?,
+            features: d.byte("totals").and_then(|found| match found & !features::ALL {
+                0 => Ok(found),
+                _ => Err(Malformed("features")),
+            })?,
         })
     }
 }
@@ -307,12 +324,10 @@ impl Node {
             return Err(Malformed("mode or mtime"));
         }
         let links = if flags & HARD_LINKED != 0 { head.uint32("links")? } else { 1 };
-        let mut xattrs = Vec::new();
-        if flags & WITH_XATTRS != 0 {
-            for _ in 0..head.count(2, "xattrs")? {
-                xattrs.push((head.bytes("xattr")?.to_vec(), head.bytes("xattr")?.to_vec()));
-            }
+        if flags & HARD_LINKED != 0 && links < 2 {
+            return Err(Malformed("links"));
         }
+        let xattrs = if flags & WITH_XATTRS != 0 { decode_xattrs(head)? } else { Vec::new() };
         let mut kind = match flags & 0x07 {
             0 => {
                 let size = head.uint("size")?;
@@ -320,7 +335,13 @@ impl Node {
                 Kind::File { size, blob, holes: Vec::new() }
             }
             1 => Kind::Folder { totals: Totals::decode(head)?, tree: TreeId(tail.array("tree id")?) },
-            2 => Kind::Symlink { target: head.bytes("symlink")?.to_vec() },
+            2 => {
+                let target = head.bytes("symlink")?;
+                if target.is_empty() || target.len() > TARGET_BYTES_MAX || target.contains(&0) {
+                    return Err(Malformed("symlink"));
+                }
+                Kind::Symlink { target: target.to_vec() }
+            }
             3 => Kind::Fifo,
             4 => Kind::Socket,
             5 => Kind::CharDevice { major: head.uint32("device")?, minor: head.uint32("device")? },
@@ -329,14 +350,41 @@ impl Node {
         };
         if flags & WITH_HOLES != 0 {
             let Kind::File { size, holes, .. } = &mut kind else { return Err(Malformed("holes")) };
+            let count = head.count(2, "holes")?;
+            if count == 0 {
+                return Err(Malformed("holes"));
+            }
             let mut end = 0u64;
-            for _ in 0..head.count(2, "holes")? {
-                let start = end.checked_add(head.uint("hole")?).ok_or(Malformed("hole"))?;
-                let bytes = head.uint("hole")?;
+            for number in 0..count {
+                let (distance, bytes) = (head.uint("hole")?, head.uint("hole")?);
+                // Two holes without data between them are one.
+                if bytes == 0 || distance == 0 && number > 0 {
+                    return Err(Malformed("hole"));
+                }
+                let start = end.checked_add(distance).ok_or(Malformed("hole"))?;
                 end = start.checked_add(bytes).filter(|end| end <= size).ok_or(Malformed("hole"))?;
                 holes.push(Hole { start, bytes });
             }
         }
         Ok(Node { name: node_name.to_vec(), meta: Meta { mode, uid, gid, mtime, xattrs }, links, kind })
     }
+}
+
+/// Attributes in order of name, each once.
+fn decode_xattrs(head: &mut Decoder<'_>) -> Result<Vec<Xattr>, Malformed> {
+    let count = head.count(2, "xattrs")?;
+    let mut xattrs: Vec<Xattr> = Vec::new();
+    for _ in 0..count {
+        let (name, value) = (head.bytes("xattr")?, head.bytes("xattr")?);
+        if !is_xattr_name(name) || xattrs.last().is_some_and(|(last, _)| &last[..] >= name) {
+            return Err(Malformed("name of an xattr"));
+        }
+        xattrs.push((name.to_vec(), value.to_vec()));
+    }
+    if xattrs.is_empty() { Err(Malformed("xattrs")) } else { Ok(xattrs) }
+}
+
+/// Whether a filesystem can have an attribute with this name.
+pub fn is_xattr_name(name: &[u8]) -> bool {
+    !name.is_empty() && name.len() <= XATTR_NAME_BYTES_MAX && !name.contains(&0)
 }

@@ -42,7 +42,7 @@ fn arbitrary_kind() -> impl Strategy<Value = Kind> {
             holes: if size > 100 { vec![Hole { start: 3, bytes: 10 }, Hole { start: 50, bytes: 50 }] } else { vec![] },
         }),
         any::<[u8; 32]>().prop_map(|id| Kind::Folder { tree: TreeId(id), totals: Totals { files: 3, ..Totals::default() } }),
-        proptest::collection::vec(any::<u8>(), 0..50).prop_map(|target| Kind::Symlink { target }),
+        proptest::collection::vec(1u8.., 1..50).prop_map(|target| Kind::Symlink { target }),
         Just(Kind::Fifo),
         Just(Kind::Socket),
         (any::<u32>(), any::<u32>()).prop_map(|(major, minor)| Kind::CharDevice { major, minor }),
@@ -101,6 +101,58 @@ fn the_order_of_names_is_checked() {
     let at = bytes.iter().position(|&b| b == b'a').unwrap();
     bytes[at] = b'c';
     assert!(decode(&bytes).is_err());
+}
+
+/// Whether a folder with this entry alone decodes.
+fn decodes(node: &Node) -> bool {
+    let (id, _, objects) = build(std::slice::from_ref(node));
+    decode(&objects[&id]).is_ok()
+}
+
+#[test]
+fn one_entry_has_one_encoding() {
+    let sparse = |holes: &[(u64, u64)]| {
+        let mut node = file("f", b"x");
+        let Kind::File { size, holes: all, .. } = &mut node.kind else { unreachable!() };
+        *size = 1000;
+        *all = holes.iter().map(|&(start, bytes)| Hole { start, bytes }).collect();
+        decodes(&node)
+    };
+    assert!(sparse(&[(0, 10), (20, 30)]) && !sparse(&[(0, 0)]) && !sparse(&[(5, 10), (15, 10)]) && !sparse(&[(990, 20)]));
+    let with = |names: &[&[u8]]| {
+        let mut node = file("f", b"x");
+        node.meta.xattrs = names.iter().map(|name| (name.to_vec(), Vec::new())).collect();
+        decodes(&node)
+    };
+    assert!(with(&[b"user.a", b"user.b"]) && with(&[&[b'a'; 255]]));
+    for refused in [&[&b"user.b"[..], b"user.a"][..], &[b"user.a", b"user.a"], &[b""], &[b"user.\0"], &[&[b'a'; 256]]] {
+        assert!(!with(refused), "{refused:?}");
+    }
+    let link = |target: &[u8]| decodes(&Node { kind: Kind::Symlink { target: target.to_vec() }, ..file("l", b"") });
+    assert!(link(b"a") && link(&[b'a'; 4095]) && !link(b"") && !link(b"a\0b") && !link(&[b'a'; 4096]));
+    let totals = |features| {
+        let folder = Kind::Folder { tree: TreeId([1; 32]), totals: Totals { features, ..Totals::default() } };
+        decodes(&Node { kind: folder, ..file("d", b"") })
+    };
+    assert!(totals(15) && !totals(16) && !totals(128));
+    // Flags that say what is not there: the number of links, of attributes, of holes.
+    let (id, _, objects) = build(&[file("name", b"x")]);
+    let plain = &objects[&id];
+    let at = plain.windows(5).position(|bytes| bytes == b"\x04name").unwrap() - 1;
+    for flag in [0x08, 0x10, 0x20, 0x40, 0x80] {
+        let mut changed = plain.clone();
+        changed[at] |= flag;
+        assert!(decode(&changed).is_err(), "{flag:#x}");
+    }
+}
+
+#[test]
+fn holes_that_touch_are_one() {
+    let mut holes = Vec::new();
+    for (start, end) in [(0, 0), (0, 4), (4, 8), (9, 12), (12, 12)] {
+        Hole::add(&mut holes, start, end);
+    }
+    assert_eq!(holes, [Hole { start: 0, bytes: 8 }, Hole { start: 9, bytes: 3 }]);
 }
 
 #[test]

@@ -8,8 +8,8 @@ use std::{
 };
 
 use super::{
-    Batch, Db, Family, UNCONFIRMED, UNREADABLE, VERSION, View, checkpoints_key, decode_checkpoint, has_our_shape, position_of,
-    scan_directories, sequence_key, skip_damaged, unreadable_key,
+    Batch, Db, Family, UNCONFIRMED, UNREADABLE, VERSION, View, bases, checkpoints_key, decode_checkpoint, has_our_shape, position_of,
+    scan_directories, sequence_key, unless_damaged, unreadable_key,
 };
 use crate::{
     error::{Error, IoContext, Result},
@@ -97,15 +97,21 @@ fn take_in(layout: &Layout, db: Db, tables: &HashMap<OpId, PathBuf>, settled: &P
     let changes = &view.changes;
     // Locations first: they may be there without what refers to them, never the other way round.
     let mut ingested = HashSet::new();
-    for id in changes.order.iter().filter(|id| !view.is_condemned_in_tail(**id) || tables.contains_key(&id.op())) {
-        match tables.get(&id.op()) {
-            Some(table) if ingested.insert(id.op()) => db.ingest(table)?,
-            Some(_) => {}
-            None => skip_damaged(scan_directories(layout, *id, |location, directory| {
-                db.put_locations(directory.entries.iter().map(|e| (e.id.key(), location)))
-            }))?,
+    bases::index(&mut bases::Taking { db: &db, view: &view }, |is_first, visit| {
+        let mut are_whole = true;
+        for id in &changes.order {
+            match tables.get(&id.op()) {
+                Some(table) if is_first => {
+                    if ingested.insert(id.op()) {
+                        db.ingest(table)?;
+                    }
+                }
+                _ if view.is_condemned_in_tail(*id) => {}
+                _ => are_whole &= unless_damaged(scan_directories(layout, *id, &mut *visit))?,
+            }
         }
-    }
+        Ok(are_whole)
+    })?;
     for (_, table) in tables.iter().filter(|(op, _)| !ingested.contains(*op)) {
         let _ = fs::remove_file(table);
     }

@@ -2,6 +2,7 @@
 //! there to its end. Opening a store reads both; a commit appends to the journal alone, and now and then moves the rest into RocksDB.
 
 mod absorb;
+mod bases;
 mod db;
 mod tail;
 
@@ -172,19 +173,26 @@ impl View {
         if let Some(objects) = self.tail_objects.get() {
             return Ok(objects);
         }
-        let mut objects = HashMap::new();
-        for id in self.changes.order.iter().filter(|id| !self.is_condemned_in_tail(**id)) {
-            let read = scan_directories(&self.layout, *id, |location, directory| {
-                objects.extend(directory.entries.iter().map(|e| (e.id.key(), location)));
-                Ok(())
-            });
-            match read {
-                // Condemned and gone since this view was made: it has to be refreshed.
-                Err(e) if e.is_not_found() && self.is_stale()? => return Err(e),
-                other => skip_damaged(other)?,
+        let mut found = bases::InMemory { objects: HashMap::new(), below: &|key| self.has_stored(key) };
+        bases::index(&mut found, |_, visit| {
+            let mut are_whole = true;
+            for id in self.changes.order.iter().filter(|id| !self.is_condemned_in_tail(**id)) {
+                match scan_directories(&self.layout, *id, &mut *visit) {
+                    // Condemned and gone since this view was made: it has to be refreshed.
+                    Err(e) if e.is_not_found() && self.is_stale()? => return Err(e),
+                    other => are_whole &= unless_damaged(other)?,
+                }
             }
-        }
+            Ok(are_whole)
+        })?;
+        let objects = found.objects;
         Ok(self.tail_objects.get_or_init(|| objects))
+    }
+
+    /// Whether RocksDB has an object that may be referred to.
+    fn has_stored(&self, key: &ObjectKey) -> Result<bool> {
+        let found = self.db.as_ref().map(|db| db.location(key)).transpose()?.flatten();
+        Ok(found.is_some_and(|at| !self.is_condemned_in_tail(at.pack)))
     }
 
     fn is_condemned_in_tail(&self, pack: PackId) -> bool {
@@ -542,12 +550,14 @@ fn scan_directories(layout: &Layout, id: PackId, visit: impl FnMut(Location, &Di
     PackFile::open(&layout.pack(id), id)?.scan(visit).map(drop)
 }
 
-/// A damaged or lost pack must not make the others unreadable: what its directories still tell was taken in, and `check` names it.
-fn skip_damaged(scanned: Result<()>) -> Result<()> {
+/// Whether a pack was scanned to its end. A damaged or lost one must not make the others unreadable: what its directories still tell was
+/// taken in, and `check` names it.
+fn unless_damaged(scanned: Result<()>) -> Result<bool> {
     match scanned {
-        Err(Error::Corrupt { .. }) => Ok(()),
-        Err(e) if e.is_not_found() => Ok(()),
-        other => other,
+        Ok(()) => Ok(true),
+        Err(Error::Corrupt { .. }) => Ok(false),
+        Err(e) if e.is_not_found() => Ok(false),
+        Err(e) => Err(e),
     }
 }
 

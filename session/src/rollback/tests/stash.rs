@@ -134,7 +134,7 @@ fn where_no_entry_can_be_made_the_reason_is_told() {
     };
     let place = Place::empty();
     place.write(&[("file", "1")]);
-    not(&place, "HEAD");
+    not(&place, "the repository has no commit yet");
     // A folder of a repository that is larger, and one that is in none.
     let inner = place.path().join("inner");
     fs::create_dir(&inner).unwrap();

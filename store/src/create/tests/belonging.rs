@@ -116,7 +116,7 @@ fn an_empty_folder_in_the_place_of_a_disk_that_is_not_mounted_is_no_workspace() 
     (place.filesystem, place.mountpoint) = (Some("00ff".into()), Some(place.path.clone()));
     let workspace = serde_json::to_value(&place).unwrap();
     let changed = NewEvent::new(kind::SESSION_CHANGED, "s", Actor::default()).with("workspace", workspace);
-    f.store.append_events(&[changed.clone()], &()).unwrap();
+    f.store.append_events(std::slice::from_ref(&changed), &()).unwrap();
     // Something is in it: somebody works there.
     let count = f.store.refresh().unwrap().checkpoints().unwrap().len();
     f.create();
@@ -125,4 +125,27 @@ fn an_empty_folder_in_the_place_of_a_disk_that_is_not_mounted_is_no_workspace() 
     let refused = super::run(&f.store, &f.options(), &()).unwrap_err();
     assert!(refused.to_string().contains("is empty, and"), "{refused}");
     assert_eq!(f.store.refresh().unwrap().checkpoints().unwrap().len(), count + 1);
+}
+
+#[test]
+fn that_a_workspace_was_moved_is_recorded_once_and_not_for_an_old_run() {
+    let f = fixture();
+    f.write("a", b"1");
+    f.create();
+    start_run(&f, "old", 1);
+    start_run(&f, "new", 2);
+    let moved = f.workspace.with_file_name("moved");
+    fs::rename(&f.workspace, &moved).unwrap();
+    let recorded = |f: &Fixture| f.store.view().session("s").unwrap().unwrap().workspace.unwrap().path;
+    let before = recorded(&f);
+    let f = Fixture { workspace: moved, ..f };
+    assert!(by_run(&f, "old", 1).record.fenced);
+    assert_eq!(recorded(&f), before);
+    let last = |f: &Fixture| f.store.view().last_event().unwrap();
+    let first = last(&f);
+    by_run(&f, "new", 2);
+    assert!(recorded(&f).ends_with("/moved") && last(&f) != first);
+    let second = last(&f);
+    by_run(&f, "new", 2);
+    assert_eq!(last(&f), second);
 }

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Source-like text: lines that differ, and compress as text does.
-fn text(lines: usize, seed: u64) -> Vec<u8> {
+pub(super) fn text(lines: usize, seed: u64) -> Vec<u8> {
     let words = ["let", "mut", "state", "walk", "folder", "entry", "self", "match", "node", "Ok(())", "blob", "size"];
     let mut out = Vec::new();
     let picks = noise(lines * 8, seed);
@@ -26,7 +26,7 @@ fn text(lines: usize, seed: u64) -> Vec<u8> {
 }
 
 /// Replaces a few bytes in the middle, differently for each number.
-fn edit(bytes: &mut [u8], number: usize) {
+pub(super) fn edit(bytes: &mut [u8], number: usize) {
     let at = bytes.len() / 3 + number * 97 % (bytes.len() / 3);
     let word = format!("edit{number:05}");
     bytes[at..at + word.len()].copy_from_slice(word.as_bytes());
@@ -38,7 +38,7 @@ fn packs_bytes(store: &Store) -> u64 {
 }
 
 /// How many blocks are decoded in a row for a file's content.
-fn depth(f: &Fixture, path: &str, checkpoint: &Checkpoint) -> u32 {
+pub(super) fn depth(f: &Fixture, path: &str, checkpoint: &Checkpoint) -> u32 {
     let node = f.store.node_at(checkpoint, path.as_bytes()).unwrap();
     let Kind::File { blob, .. } = node.kind else { panic!() };
     f.store.object_block(ObjectKind::Chunk, blob.object()).unwrap().depth

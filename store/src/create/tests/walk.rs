@@ -209,3 +209,16 @@ fn a_name_of_an_operation_that_is_not_known_is_the_user_s() {
     f.write(&name, b"mine");
     assert_eq!(f.captured(&name).0, b"mine");
 }
+
+#[test]
+fn a_file_is_read_once_however_many_names_it_has() {
+    let f = fixture();
+    f.write("a/one", b"content");
+    f.write("b/other", b"other");
+    for name in ["a/two", "b/three"] {
+        fs::hard_link(f.workspace.join("a/one"), f.workspace.join(name)).unwrap();
+    }
+    let made = f.create();
+    assert_eq!((made.files_read, made.checkpoint.record.workspace.entries), (2, 6));
+    f.assert_exact(&made.checkpoint);
+}

@@ -116,11 +116,13 @@ fn objects_are_found_in_no_pack_that_is_condemned_or_lost() {
 #[test]
 fn only_damaged_and_lost_packs_are_passed_over() {
     let failed = |kind: std::io::ErrorKind| Err(Error::Io { action: "open", path: PathBuf::from("x.pack"), source: kind.into() });
-    skip_damaged(Ok(())).unwrap();
-    skip_damaged(failed(std::io::ErrorKind::NotFound)).unwrap();
-    skip_damaged(Err(Error::Corrupt { what: "pack".into(), place: PathBuf::from("x.pack"), reason: "x".into() })).unwrap();
+    assert!(unless_damaged(Ok(())).unwrap());
+    assert!(!unless_damaged(failed(std::io::ErrorKind::NotFound)).unwrap());
+    assert!(
+        !unless_damaged(Err(Error::Corrupt { what: "pack".into(), place: PathBuf::from("x.pack"), reason: "x".into() })).unwrap()
+    );
     // What cannot be read now may be there all the same.
-    skip_damaged(failed(std::io::ErrorKind::PermissionDenied)).unwrap_err();
+    unless_damaged(failed(std::io::ErrorKind::PermissionDenied)).unwrap_err();
 }
 
 #[test]
