@@ -97,7 +97,7 @@ fn nasty(work: &Path) {
 
 #[test]
 fn its_own_tests_pass() {
-    let output = run(&["-m", "unittest", "test_document", "test_damage"]);
+    let output = run(&["-m", "unittest", "test_document", "test_damage", "test_strict"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 

@@ -75,7 +75,11 @@ impl Context {
     pub fn open_with(&self, create: bool) -> Result<Store> {
         let secrets = agent::secrets(environment);
         let options = OpenOptions { create, lock_timeout: self.lock_timeout()?, secrets, ..OpenOptions::default() };
-        Ok(Store::open(&self.store_path()?, &options)?)
+        let store = Store::open(&self.store_path()?, &options)?;
+        for unreadable in store.view().unreadable()? {
+            self.progress().notice(&unreadable.to_string());
+        }
+        Ok(store)
     }
 
     /// Who is at the command line.

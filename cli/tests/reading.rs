@@ -7,7 +7,10 @@ mod common;
 use std::os::unix::ffi::OsStringExt;
 
 use common::{Builder, Home, file, folder, follows_schema, symlink};
-use parhelia_store::omitted::{Omission, Reason};
+use parhelia_store::{
+    id::Ulid,
+    omitted::{Omission, Reason},
+};
 
 #[test]
 fn list_is_newest_first_and_by_session() {
@@ -28,6 +31,30 @@ fn list_is_newest_first_and_by_session() {
     assert_eq!(lines.last().unwrap()["checkpoints"], 2);
     assert_eq!(lines[0]["parent"], a.as_str());
     assert_eq!(lines[0]["depth"], 2);
+}
+
+#[test]
+fn a_checkpoint_of_a_later_release_is_named_once_and_hides_no_other() {
+    let home = Home::new();
+    let mut builder = Builder::new(&home);
+    let kept = builder.commit("demo", "kept", vec![file("a", "1")]);
+    let sealed = builder.store.refresh().unwrap().checkpoints().unwrap()[0].sealed.clone();
+    let [hidden, odd] = [Ulid::generate().to_string(), Ulid::generate().to_string()];
+    builder.append(sealed.replace(&kept, &hidden).replace(r#""schema":1"#, r#""schema":2"#));
+    let odd_record = sealed.replace(&kept, &odd).replace(r#""trigger":"manual""#, r#""trigger":"mood""#);
+    builder.append(odd_record.replace(r#""consistency":"unknown""#, r#""consistency":"trance""#));
+    let run = home.run(&["checkpoint", "list"]).expect(0);
+    assert!(run.out.contains(&kept) && run.out.contains(&odd) && run.out.contains("mood"), "{run:?}");
+    assert!(!run.out.contains(&hidden) && run.err.matches(&hidden).count() == 1 && run.err.contains("newer parhelia"), "{run:?}");
+    assert_eq!(home.run(&["checkpoint", "list", "--quiet"]).expect(0).err, "");
+    let lines = home.run(&["checkpoint", "show", &odd, "--json"]).expect(0).json();
+    follows_schema(&lines[0]);
+    assert_eq!((&lines[0]["trigger"], &lines[0]["consistency"]), (&"mood".into(), &"trance".into()));
+    assert_eq!(home.run(&["checkpoint", "cat", "latest:a"]).expect(0).out, "1");
+    let lines = home.run(&["check", "--json"]).expect(12).json();
+    assert_eq!((&lines[0]["kind"], &lines[0]["touches"][0]["checkpoint"]), (&"record".into(), &hidden.as_str().into()));
+    let collected = home.run(&["gc"]).expect(0);
+    assert!(collected.err.contains("gc removes nothing"), "{collected:?}");
 }
 
 #[test]

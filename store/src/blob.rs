@@ -3,7 +3,6 @@
 use std::{io::Write, ops::Range, path::PathBuf, sync::Arc};
 
 use crate::{
-    codec::Malformed,
     error::{Error, Result},
     id::{BlobId, ObjectId},
     pack::{Block, ObjectKind},
@@ -54,10 +53,11 @@ impl Store {
 
     /// The chunks of a blob of `size` bytes that has a recipe, in order.
     pub(crate) fn recipe(&self, blob: BlobId, size: u64) -> Result<Vec<ChunkRun>> {
-        let root = self.read_object(ObjectKind::RecipeRoot, blob.recipe_root(), |bytes| recipe::decode_root(blob, bytes))?;
+        let (level, root) =
+            self.read_object(ObjectKind::RecipeRoot, blob.recipe_root(), |bytes| recipe::decode_top(blob, bytes))?;
         self.check_bytes(blob, &root, size, "the tree")?;
         let mut runs = Vec::new();
-        self.flatten(blob, root, 0, &mut runs)?;
+        self.flatten(blob, root, level, &mut runs)?;
         Ok(runs)
     }
 
@@ -76,17 +76,15 @@ impl Store {
         Err(Error::Corrupt { what: format!("recipe {blob}"), place: self.layout().packs(), reason })
     }
 
-    fn flatten(&self, blob: BlobId, node: Node, depth: u8, runs: &mut Vec<ChunkRun>) -> Result<()> {
+    fn flatten(&self, blob: BlobId, node: Node, level: u8, runs: &mut Vec<ChunkRun>) -> Result<()> {
         match node {
             Node::Chunks(found) => runs.extend(found),
             Node::Nodes(nodes) => {
                 for (id, bytes) in nodes {
-                    let node = self.read_object(ObjectKind::RecipeNode, id.object(), |bytes| match depth {
-                        0..8 => recipe::decode_node(bytes),
-                        _ => Err(Malformed("recipe depth")),
-                    })?;
+                    let read = |bytes: &[u8]| recipe::decode_below(level, bytes);
+                    let (lower, node) = self.read_object(ObjectKind::RecipeNode, id.object(), read)?;
                     self.check_bytes(blob, &node, bytes, "the node above")?;
-                    self.flatten(blob, node, depth + 1, runs)?;
+                    self.flatten(blob, node, lower, runs)?;
                 }
             }
         }

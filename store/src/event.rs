@@ -68,20 +68,16 @@ pub struct Event {
     /// When it was recorded.
     pub at: Timestamp,
     /// On which machine.
-    #[serde(default)]
     pub host: String,
-    /// Version of this structure; 0 before there was one.
-    #[serde(default)]
+    /// Version of this structure.
     pub schema: u32,
     /// What happened; see [`kind`].
     pub kind: String,
     /// What it happened to, such as a checkpoint's id.
     pub subject: String,
     /// Who caused it.
-    #[serde(default)]
     pub actor: Actor,
     /// The session's epoch that its author acted in; 0 where it concerns no session.
-    #[serde(default)]
     pub epoch: u64,
     /// A second event with the same key is not appended.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -45,8 +45,13 @@ pub const LARGE_BLOCK_BYTES: usize = 1 << 20;
 pub const META_BLOCK_BYTES: usize = 64 << 10;
 /// No block may hold more raw bytes than this; a reader refuses it before it allocates.
 pub const BLOCK_BYTES_MAX: usize = 16 << 20;
+/// No payload may be longer than this as stored. It leaves room for what does not compress, and, beside the longest directory, for a block
+/// of three times [`BLOCK_BYTES_MAX`].
+pub const PAYLOAD_BYTES_MAX: usize = 24 << 20;
 /// No block may hold more objects than this.
-pub const BLOCK_OBJECTS_MAX: usize = 1 << 20;
+pub const BLOCK_OBJECTS_MAX: usize = 1 << 18;
+/// No block may be longer than this, header and directory included. Whatever keeps to the other limits is shorter.
+pub const STORED_BLOCK_BYTES_MAX: usize = 3 * BLOCK_BYTES_MAX;
 /// At most so many blocks in a row build on each other; an object that would come behind them builds on the first one.
 pub const DEPTH_MAX: u32 = 24;
 /// A reader decodes at most so many blocks in a row: gc may lead a block's base to another copy, which builds on others in turn.

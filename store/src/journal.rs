@@ -21,7 +21,7 @@ use crate::{
     codec::Decoder,
     disk,
     error::{Error, IoContext, Result},
-    event::{self, Event},
+    event::{self, EVENT_SCHEMA, Event},
     files::{self, Folder, How},
     format::{JOURNAL_MAGIC, JOURNAL_RECORD_BYTES_MAX, JOURNAL_SEGMENT_BYTES, JOURNAL_VERSION},
     id::{OpId, PackId, hex, unhex},
@@ -32,6 +32,8 @@ const SEGMENT_HEADER_BYTES: usize = 64;
 const FRAME_BYTES: usize = 48;
 /// Segments are read in pieces of this many bytes.
 const PIECE_BYTES: usize = 1 << 20;
+/// The type of the record that a journal may begin with one day, in place of all before it.
+const SNAPSHOT: &str = "snapshot";
 /// The hint is not longer.
 const HINT_BYTES_MAX: u64 = 64;
 
@@ -299,18 +301,24 @@ fn read_up_to(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> 
     Ok(filled)
 }
 
-/// An entry of a type that this release does not know, or an event of a later shape. What else does not decode is damaged, for the error
-/// that is given: a commit must not be passed over.
+/// An entry of a type that this release does not know, or an event of another schema. What else does not decode is damaged: a commit must
+/// not be passed over. Neither must a snapshot, which stands for records that are not there any more.
 fn unknown(body: &[u8], error: serde_json::Error) -> Result<Entry, serde_json::Error> {
     let fields: Map<String, Value> = serde_json::from_slice(body)?;
     match fields.get("type").and_then(Value::as_str) {
         None | Some("commit" | "condemn" | "dropped") => Err(error),
+        Some("event") if fields.get("schema").and_then(Value::as_u64).is_none_or(|schema| schema == u64::from(EVENT_SCHEMA)) => {
+            Err(error)
+        }
+        Some(SNAPSHOT) => Err(serde::de::Error::custom("a snapshot, which needs a newer parhelia")),
         Some(_) => Ok(Entry::Unknown(Value::Object(fields))),
     }
 }
 
 fn decode_entry(sequence: u64, body: &[u8]) -> Result<Logged, serde_json::Error> {
     let mut entry = match serde_json::from_slice(body) {
+        // Fields of another schema may mean something else.
+        Ok(Entry::Event(event)) if event.schema != EVENT_SCHEMA => Entry::Unknown(serde_json::from_slice(body)?),
         Ok(entry) => entry,
         Err(e) => unknown(body, e)?,
     };
@@ -320,7 +328,7 @@ fn decode_entry(sequence: u64, body: &[u8]) -> Result<Logged, serde_json::Error>
     }
     let is_event = match &entry {
         Entry::Event(_) => true,
-        // An event of a later shape is still a link of the chain.
+        // An event of another schema is still a link of the chain.
         Entry::Unknown(value) => value.get("type").is_some_and(|kind| kind == "event"),
         _ => false,
     };
@@ -400,6 +408,11 @@ impl Journal {
             let Some(mut frames) = frames else {
                 return Err(self.corrupt(first, at.offset, "the segment is shorter than it was"));
             };
+            let begins = i == 0 && (header.previous_hash, header.previous_end) == ([0; 32], 0);
+            if begins && first > 1 {
+                let needs = format!("a journal that begins with record {first}, behind a snapshot");
+                return Err(Error::FormatNewer { path: self.folder.clone(), needs });
+            }
             if first == at.segment {
                 // The header was checked when what stands before the position was read.
             } else if first != at.sequence + 1 || header.previous_hash != hash || header.previous_end != at.offset {

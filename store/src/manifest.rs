@@ -224,7 +224,7 @@ impl Manifest {
             metrics: Metrics {
                 cost_estimate_usd: field(&record.usage, "cost_estimate_usd"),
                 tools_invoked: field(&record.usage, "tools_invoked"),
-                files_modified: field(&record.usage, "files_modified"),
+                files_modified: field(&record.usage, "files_modified_count"),
             },
             environment: environment(&record.environment),
             approval: None,

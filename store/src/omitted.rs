@@ -106,21 +106,26 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<Omission>, Malformed> {
         return Err(Malformed("omissions"));
     }
     let count = d.count(3, "omissions")?;
-    let mut omissions = Vec::with_capacity(count);
+    let mut omissions: Vec<Omission> = Vec::with_capacity(count);
     for _ in 0..count {
         let path = d.bytes("omission")?.to_vec();
-        if name::components(&path).any(|part| !name::is_valid(part)) {
+        // The empty path is the workspace folder's.
+        if !path.is_empty() && path.split(|byte| *byte == b'/').any(|part| !name::is_valid(part)) {
             return Err(Malformed("path of an omission"));
         }
         let number = d.byte("omission")?;
-        let text = String::from_utf8_lossy(d.bytes("omission")?).into_owned();
+        let text = String::from_utf8(d.bytes("omission")?.to_vec()).map_err(|_| Malformed("text of an omission"))?;
         let reason = match number {
             0 => Reason::Excluded(text),
             1 => Reason::Unreadable(text),
-            2 => Reason::Changing,
+            2 if text.is_empty() => Reason::Changing,
             _ => return Err(Malformed("omission")),
         };
-        omissions.push(Omission { path, reason });
+        let omission = Omission { path, reason };
+        if omissions.last().is_some_and(|last| *last >= omission) {
+            return Err(Malformed("order of omissions"));
+        }
+        omissions.push(omission);
     }
     d.finish("omissions")?;
     Ok(omissions)
@@ -187,8 +192,27 @@ mod tests {
     }
 
     #[test]
-    fn paths_that_lead_out_are_refused() {
-        let list = vec![Omission { path: b"../x".to_vec(), reason: Reason::Changing }];
-        assert!(decode(&encode(&list).bytes).is_err());
+    fn paths_that_lead_out_or_are_spelled_otherwise_are_refused() {
+        for path in ["../x", "a/../x", "a//b", "./a", "/a", "a/", "a/.", "/", "a\0b"] {
+            let list = vec![Omission { path: path.into(), reason: Reason::Changing }];
+            assert!(decode(&encode(&list).bytes).is_err(), "{path}");
+        }
+    }
+
+    #[test]
+    fn one_list_has_one_encoding() {
+        let of = |path: &str, reason: Reason| Omission { path: path.into(), reason };
+        let (excluded, changing) = (of("a", Reason::Excluded("x".into())), of("a", Reason::Changing));
+        let is_taken = |list: &[Omission]| decode(&encode(list).bytes).is_ok();
+        assert!(is_taken(&[of("", Reason::Excluded("x".into())), excluded.clone(), changing.clone()]));
+        assert!(!is_taken(&[changing.clone(), excluded.clone()]) && !is_taken(&[changing.clone(), changing.clone()]));
+        assert!(!is_taken(&[of("b", Reason::Changing), changing.clone()]));
+        // The text is UTF-8, and nothing is said of what kept changing.
+        for (reason, text) in [(1, &b"\xff"[..]), (2, b"x"), (3, b"")] {
+            let mut bytes = b"omits\x01\x01a".to_vec();
+            bytes.push(reason);
+            put_bytes(&mut bytes, text);
+            assert!(decode(&bytes).is_err(), "{reason}");
+        }
     }
 }

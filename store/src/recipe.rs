@@ -147,10 +147,28 @@ pub enum Node {
 
 /// Decodes a recipe's root for `blob`.
 pub fn decode_root(blob: BlobId, bytes: &[u8]) -> Result<Node, Malformed> {
+    decode_top(blob, bytes).map(|(_, node)| node)
+}
+
+/// As [`decode_root`], with the root's level.
+pub fn decode_top(blob: BlobId, bytes: &[u8]) -> Result<(u8, Node), Malformed> {
     if !root_is_sealed(blob.recipe_root(), bytes) {
         return Err(Malformed("recipe seal"));
     }
-    decode_node(&bytes[64..])
+    match decode_node(&bytes[64..])? {
+        // A blob of one chunk has no recipe.
+        Node::Chunks(runs) if matches!(runs.as_slice(), [ChunkRun { repeat: 1, .. }]) => Err(Malformed("recipe of one chunk")),
+        node => Ok((bytes[64], node)),
+    }
+}
+
+/// Decodes the node below one of the level `above`, and gives its level. Levels go down by one.
+pub fn decode_below(above: u8, bytes: &[u8]) -> Result<(u8, Node), Malformed> {
+    let node = decode_node(bytes)?;
+    match bytes.first() {
+        Some(level) if level.checked_add(1) == Some(above) => Ok((*level, node)),
+        _ => Err(Malformed("recipe level")),
+    }
 }
 
 /// Decodes an inner node.
@@ -161,6 +179,9 @@ pub fn decode_node(bytes: &[u8]) -> Result<Node, Malformed> {
         return Err(Malformed("recipe level"));
     }
     let count = d.count(2 + ID_BYTES, "recipe length")?;
+    if count == 0 {
+        return Err(Malformed("recipe length"));
+    }
     let mut sizes = Vec::with_capacity(count);
     for _ in 0..count {
         let bytes = d.uint("chunk length")?;
@@ -171,9 +192,13 @@ pub fn decode_node(bytes: &[u8]) -> Result<Node, Malformed> {
         sizes.push((bytes, repeat));
     }
     let node = if level == 0 {
-        let mut runs = Vec::with_capacity(count);
+        let mut runs: Vec<ChunkRun> = Vec::with_capacity(count);
         for (bytes, repeat) in sizes {
             let bytes = u32::try_from(bytes).map_err(|_| Malformed("chunk length"))?;
+            // Equal neighbours are one line, as long as their number fits it.
+            if runs.last().is_some_and(|last| last.repeat < u32::MAX && d.clone().array("chunk id") == Ok(last.id.0)) {
+                return Err(Malformed("chunk repeat"));
+            }
             runs.push(ChunkRun { id: BlobId(d.array("chunk id")?), bytes, repeat });
         }
         Node::Chunks(runs)
@@ -222,7 +247,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn recipes_round_trip(n in 0usize..5000, seed in any::<u64>()) {
+        fn recipes_round_trip(n in 2usize..5000, seed in any::<u64>()) {
             let (blob, chunks) = (BlobId::of(b"whole"), runs(n, seed));
             let encoded = encode(blob, &chunks);
             let objects: HashMap<_, _> = encoded.iter().map(|e| (e.id, e.bytes.clone())).collect();
@@ -246,6 +271,38 @@ mod tests {
         let (before, after) = (ids(4000), ids(4003));
         assert!(before.len() > 30);
         assert!(after.difference(&before).count() <= 3);
+    }
+
+    /// A node that is made by hand, of lines with a byte of their ids, a length and a repeat each.
+    fn node(level: u8, lines: &[(u8, u64, u32)]) -> Vec<u8> {
+        let lines: Vec<Line> = lines.iter().map(|&(id, bytes, repeat)| Line { bytes, repeat, id: [id; ID_BYTES] }).collect();
+        let mut bytes = Vec::new();
+        encode_node(level, &lines, &mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn one_content_has_one_recipe() {
+        let whole = node(0, &[(1, 9, 1), (2, 9, 4), (1, 9, 1)]);
+        assert!(decode_node(&whole).is_ok() && decode_node(&node(1, &[(1, 9, 1), (1, 9, 1)])).is_ok());
+        assert_eq!(decode_node(&node(0, &[(1, 9, 1), (1, 9, 4)])), Err(Malformed("chunk repeat")));
+        assert!(decode_node(&node(0, &[(1, 9, u32::MAX), (1, 9, 4)])).is_ok());
+        for level in [0, 1] {
+            assert_eq!(decode_node(&node(level, &[])), Err(Malformed("recipe length")));
+        }
+        let root = |node: &[u8]| {
+            let blob = BlobId::of(b"x");
+            decode_root(blob, &[&blob.0[..], &seal(blob, node), node].concat())
+        };
+        assert!(root(&whole).is_ok() && root(&node(0, &[(1, 9, 2)])).is_ok() && root(&node(1, &[(1, 9, 1)])).is_ok());
+        assert_eq!(root(&node(0, &[(1, 9, 1)])), Err(Malformed("recipe of one chunk")));
+    }
+
+    #[test]
+    fn levels_of_a_recipe_go_down_by_one() {
+        for (above, level, fits) in [(1, 0, true), (2, 1, true), (2, 0, false), (1, 1, false), (1, 2, false), (0, 0, false)] {
+            assert_eq!(decode_below(above, &node(level, &[(1, 9, 1), (2, 9, 1)])).is_ok(), fits, "{level} below {above}");
+        }
     }
 
     #[test]

@@ -1,56 +1,18 @@
 //! Sealed checkpoint records. A record is JSON; its exact bytes are what is hashed, stored and never written again.
 
+mod named;
+
 use std::{borrow::Cow, collections::BTreeMap, fmt};
 
 use jiff::Timestamp;
+pub use named::{Consistency, Trigger, Word};
 use serde::{
     Deserialize, Deserializer, Serialize,
-    de::{IgnoredAny, MapAccess, Visitor},
+    de::{self, IgnoredAny, MapAccess, Visitor},
 };
 use serde_json::{Map, Value, value::RawValue};
 
 use crate::id::{ObjectId, RecordId, TreeId, Ulid};
-
-/// Why a checkpoint was made. `trigger_detail` says more.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Trigger {
-    /// At intervals, or between turns.
-    Periodic,
-    /// The user detached from the terminal.
-    Detach,
-    /// Something failed.
-    Error,
-    /// The task is done.
-    Complete,
-    /// The machine or container is about to stop.
-    Shutdown,
-    /// Somebody asked for it.
-    #[default]
-    Manual,
-    /// A later release says why.
-    #[serde(other)]
-    Unknown,
-}
-
-impl Trigger {
-    /// All that can be asked for.
-    pub const ALL: [Trigger; 6] =
-        [Trigger::Periodic, Trigger::Detach, Trigger::Error, Trigger::Complete, Trigger::Shutdown, Trigger::Manual];
-
-    /// Its name, as stored.
-    pub fn name(self) -> &'static str {
-        match self {
-            Trigger::Periodic => "periodic",
-            Trigger::Detach => "detach",
-            Trigger::Error => "error",
-            Trigger::Complete => "complete",
-            Trigger::Shutdown => "shutdown",
-            Trigger::Manual => "manual",
-            Trigger::Unknown => "unknown",
-        }
-    }
-}
 
 /// Whether one part of a checkpoint is there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,20 +28,6 @@ pub enum Part {
         error: String,
     },
     /// A later release says how it is.
-    #[serde(other)]
-    Unknown,
-}
-
-/// What the agent was doing while the workspace was read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Consistency {
-    /// Nothing: the checkpoint lies between two turns.
-    TurnBoundary,
-    /// A tool was running.
-    MidTool,
-    /// Not known, or not to this release.
-    #[default]
     #[serde(other)]
     Unknown,
 }
@@ -226,8 +174,20 @@ impl Record {
     }
 }
 
-/// Version of [`Record`] that this release writes.
+/// Version of [`Record`] that this release writes, and the only one that it reads.
 pub const RECORD_SCHEMA: u32 = 1;
+
+/// The version of a sealed record, which is asked first: fields of another one may mean something else.
+fn check_schema(sealed: &[u8]) -> Result<(), serde_json::Error> {
+    #[derive(Deserialize)]
+    struct Versioned {
+        schema: u64,
+    }
+    match serde_json::from_slice(sealed)? {
+        Versioned { schema } if schema == u64::from(RECORD_SCHEMA) => Ok(()),
+        Versioned { schema } => Err(de::Error::custom(format_args!("its record has the schema {schema}"))),
+    }
+}
 
 /// A committed checkpoint: the sealed record, where it stands in the journal, and its exact bytes.
 #[derive(Clone, Debug, PartialEq)]
@@ -240,6 +200,44 @@ pub struct Checkpoint {
     pub digest: RecordId,
     /// The sealed bytes.
     pub sealed: String,
+}
+
+/// A committed checkpoint whose record this release cannot read. It exists, and nothing of it is shown but this.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    /// Sequence of its commit.
+    pub sequence: u64,
+    /// Its id, where the record tells one.
+    pub id: Option<Ulid>,
+    /// Why it cannot be read.
+    pub reason: String,
+}
+
+impl Unreadable {
+    /// Says why a record cannot be read; `None` where it can.
+    pub fn of(sequence: u64, sealed: &str) -> Option<Self> {
+        let reason = Checkpoint::decode(sequence, sealed.to_owned()).err()?.to_string();
+        Some(Unreadable { sequence, id: Self::told_id(sealed), reason })
+    }
+
+    /// The id that a record tells, whatever else is in it.
+    pub(crate) fn told_id(sealed: &str) -> Option<Ulid> {
+        #[derive(Deserialize)]
+        struct Named {
+            id: Ulid,
+        }
+        serde_json::from_str(sealed).ok().map(|Named { id }| id)
+    }
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.id {
+            Some(id) => write!(f, "checkpoint {id}")?,
+            None => write!(f, "the checkpoint of journal record {}", self.sequence)?,
+        }
+        write!(f, " cannot be read by this release: {}; use a newer parhelia", self.reason)
+    }
 }
 
 /// A checkpoint as lists show it: without what is large in a record, and told of one checkpoint at a time only. Fields are as in
@@ -290,6 +288,7 @@ pub struct Outline {
 impl Outline {
     /// Reads it from a sealed record.
     pub fn decode(sequence: u64, sealed: &[u8]) -> Result<Self, serde_json::Error> {
+        check_schema(sealed)?;
         Ok(Outline { sequence, ..serde_json::from_slice(sealed)? })
     }
 
@@ -363,6 +362,7 @@ fn is_complete(omitted: Option<&Omitted>, has_failed_part: bool) -> bool {
 impl Checkpoint {
     /// Reads a sealed record. Fails with the JSON parser's words.
     pub fn decode(sequence: u64, sealed: String) -> Result<Self, serde_json::Error> {
+        check_schema(sealed.as_bytes())?;
         let record = serde_json::from_str(&sealed)?;
         Ok(Checkpoint { sequence, record, digest: RecordId::of(sealed.as_bytes()), sealed })
     }
@@ -385,7 +385,7 @@ impl Checkpoint {
 
 #[cfg(test)]
 mod tests {
-    use super::{Checkpoint, Consistency, Outline, Part, Trigger};
+    use super::{Checkpoint, Outline, Part};
     use crate::{
         Store,
         delete::delete_checkpoints,
@@ -393,16 +393,26 @@ mod tests {
     };
 
     #[test]
-    fn values_of_a_later_release_are_unknown_and_no_reason_to_read_nothing() {
+    fn values_of_a_later_release_are_no_reason_to_read_nothing() {
         let test = TestStore::new();
         let sealed = test.get(test.checkpoint(&files(1, 2))).sealed;
         let later = sealed.replace(r#""trigger":"manual""#, r#""trigger":"mood""#);
         let later = later.replace(r#""consistency":"unknown""#, r#""consistency":"trance""#);
         let later = later.replace(r#""parts":{"#, r#""parts":{"git":{"status":"deferred","until":1},"#);
         let read = Checkpoint::decode(1, later.clone()).unwrap();
-        assert_eq!((read.record.trigger, read.record.consistency), (Trigger::Unknown, Consistency::Unknown));
+        assert_eq!((read.record.trigger.name(), read.record.consistency.name()), ("mood", "trance"));
         assert_eq!((&read.record.parts["git"], read.sealed), (&Part::Unknown, later.clone()));
-        assert!(later.contains("mood") && later.contains("trance") && Outline::decode(1, later.as_bytes()).is_ok());
+        assert_eq!(Outline::decode(1, later.as_bytes()).unwrap().trigger.name(), "mood");
+    }
+
+    #[test]
+    fn a_record_of_another_schema_is_refused() {
+        let test = TestStore::new();
+        let sealed = test.get(test.checkpoint(&files(1, 2))).sealed;
+        for other in [r#""schema":0"#, r#""schema":2"#, r#""schema":4294967297"#, r#""schema":"1""#, r#""other":1"#] {
+            let other = sealed.replace(r#""schema":1"#, other);
+            assert!(Checkpoint::decode(1, other.clone()).is_err() && Outline::decode(1, other.as_bytes()).is_err(), "{other}");
+        }
     }
 
     #[test]

@@ -109,7 +109,11 @@ impl Config {
             return Err(newer(needed(feature)));
         }
         let c = config.chunking;
-        let sane = 64 <= c.bytes_min && c.bytes_min <= c.bytes_avg && c.bytes_avg <= c.bytes_max && c.bytes_max <= 4 << 20;
+        let in_order = c.bytes_min <= c.bytes_avg && c.bytes_avg <= c.bytes_max;
+        // What FastCDC is defined for.
+        let in_range = c.bytes_min >= 64 && c.bytes_min <= 1 << 20 && c.bytes_avg >= 256 && c.bytes_max >= 1024;
+        let is_even = [c.bytes_min, c.bytes_avg, c.bytes_max].iter().all(|bytes| bytes % 2 == 0);
+        let sane = in_order && in_range && is_even && c.bytes_max <= 4 << 20;
         if !sane || !(1..=22).contains(&config.compression_level) {
             return Err(broken("its settings are out of range".into()));
         }
@@ -666,4 +670,38 @@ pub(crate) fn make_ballast(layout: &Layout) {
 /// The default store: `$XDG_DATA_HOME/parhelia` as the caller has resolved it.
 pub fn default_path(data_folder: &Path) -> PathBuf {
     data_folder.join("parhelia")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_chunk_lengths_that_can_be_cut_are_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("store.json");
+        let read = |bytes_min, bytes_avg, bytes_max| {
+            let mut config = Config { chunking: Chunking { bytes_min, bytes_avg, bytes_max }, ..Config::new() };
+            config.checksum = config.computed_checksum();
+            std::fs::write(&path, serde_json::to_vec(&config).unwrap()).unwrap();
+            Config::read(&path, dir.path()).is_ok()
+        };
+        for (min, avg, max) in [(16 << 10, 64 << 10, 256 << 10), (64, 256, 1024), (1 << 20, 4 << 20, 4 << 20)] {
+            assert!(read(min, avg, max), "{min} {avg} {max}");
+        }
+        for (min, avg, max) in [
+            (62, 256, 1024),
+            (64, 254, 1024),
+            (64, 256, 1022),
+            (65, 256, 1024),
+            (64, 257, 1024),
+            (64, 256, 1025),
+            (512, 256, 1024),
+            (64, 2048, 1024),
+            ((1 << 20) + 2, 4 << 20, 4 << 20),
+            (64, 256, (4 << 20) + 2),
+        ] {
+            assert!(!read(min, avg, max), "{min} {avg} {max}");
+        }
+    }
 }

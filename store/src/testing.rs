@@ -163,6 +163,13 @@ impl TestStore {
         Draft { pin, id: record.id, record: sealed, packs, reused }
     }
 
+    /// Makes a checkpoint whose record is another one than this release would make.
+    pub fn checkpoint_with(&self, files: &Files, change: impl FnOnce(String) -> String) -> Ulid {
+        let mut draft = self.draft("test", files);
+        draft.record = change(draft.record);
+        self.commit(draft).unwrap()
+    }
+
     /// Commits it, unless gc condemned what it reuses.
     pub fn commit(&self, draft: Draft) -> Result<Ulid> {
         let lock = self.store.lock(&())?;
@@ -338,8 +345,14 @@ impl<'a> Sink<'a> {
         if bytes.len() <= cut {
             return self.chunk(bytes);
         }
-        let runs: Vec<ChunkRun> =
-            bytes.chunks(cut).map(|part| ChunkRun { id: self.chunk(part), bytes: part.len() as u32, repeat: 1 }).collect();
+        let mut runs: Vec<ChunkRun> = Vec::new();
+        for part in bytes.chunks(cut) {
+            let id = self.chunk(part);
+            match runs.last_mut() {
+                Some(last) if last.id == id => last.repeat += 1,
+                _ => runs.push(ChunkRun { id, bytes: part.len() as u32, repeat: 1 }),
+            }
+        }
         recipe::encode(blob, &runs).into_iter().for_each(|e| self.put(e).unwrap());
         blob
     }

@@ -24,7 +24,7 @@ def main(arguments):
         if verb == "list":
             heads = {session: store.head(session) for session in store.sessions}
             told = {"checkpoints": list(store.checkpoints), "heads": heads, "latest": store.latest()}
-            print(json.dumps(told | {"missing": store.journal.missing, "torn_bytes": store.journal.torn_bytes}))
+            print(json.dumps(told | {"missing": store.journal.missing, "torn_bytes": store.journal.torn_bytes, "unreadable": store.unreadable}))
         elif verb == "check":
             print(json.dumps(check(store)))
         else:

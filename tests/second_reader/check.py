@@ -12,7 +12,7 @@ def check(store, cuts=True):
     """Decodes every block and follows every checkpoint. Returns counts. With `cuts`, every file with a recipe is cut anew."""
     for block in store.objects.blocks:
         store.objects.decode(block)
-    counts = {"checkpoints": 0, "blocks": len(store.objects.blocks), "objects": len(store.objects.places)}
+    counts = {"unreadable": len(store.unreadable), "checkpoints": 0, "blocks": len(store.objects.blocks), "objects": len(store.objects.places)}
     counts |= {"blobs": 0, "cut": 0, "entries": 0, "with_bases": sum(block.codec == 2 for block in store.objects.blocks)}
     blobs, trees = set(), Trees(store.objects)
     for id_, record in store.checkpoints.items():

@@ -60,11 +60,13 @@ def node(data, what):
     """Level and lines (id, bytes, repeat) of a recipe's node."""
     d = Decoder(data, what)
     level, count = d.byte(), d.count(34)
-    need(level <= LEVEL_MAX, f"{what}: level")
+    need(level <= LEVEL_MAX and count, f"{what}: level or lines")
     lengths = [(d.uint(64 if level else 32), d.uint(32)) for _ in range(count)]
     need(all(length and (repeat if level == 0 else repeat == 1) for length, repeat in lengths), f"{what}: an empty line")
     lines = [(d.take(32), length, repeat) for length, repeat in lengths]
     d.end()
+    pairs = zip(lines, lines[1:]) if level == 0 else ()
+    need(all(a[0] != b[0] or a[2] == 2**32 - 1 for a, b in pairs), f"{what}: equal neighbours")
     return level, lines
 
 
@@ -78,6 +80,7 @@ def recipe(objects, blob, size):
 def flatten(objects, data, size, what, wanted_level=None):
     level, lines = node(data, what)
     need(wanted_level in (None, level), f"{what}: its levels do not go down by one")
+    need(wanted_level is not None or level or len(lines) > 1 or lines[0][2] > 1, f"{what}: of one chunk")
     need(sum(length * repeat for _, length, repeat in lines) == size, f"{what}: it makes another length")
     if level == 0:
         return lines

@@ -19,6 +19,10 @@ class Damage(Exception):
     """Stored bytes are not what the format allows, or not what their id or checksum says."""
 
 
+class NotForUs(Exception):
+    """The store needs more than this reader knows."""
+
+
 def need(condition, what):
     if not condition:
         raise Damage(what)

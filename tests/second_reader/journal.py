@@ -5,7 +5,7 @@ import os
 import re
 from dataclasses import dataclass, field
 
-from encoding import EVENT, Damage, crc, derived, need, plain_hash
+from encoding import EVENT, Damage, NotForUs, crc, derived, need, plain_hash
 
 SEGMENT_HEADER_BYTES = 64
 FRAME_BYTES = 48
@@ -39,11 +39,14 @@ def read(folder):
             data = file.read()
         first, previous_end, previous_hash = segment_header(data, name)
         expected = len(journal.records) + 1
+        is_beginning = number == 0 and (previous_end, previous_hash) == (0, bytes(32))
+        if is_beginning and first > 1:
+            raise NotForUs(f"a journal that begins with record {first}, behind a snapshot")
         need(first == int(name[:20]) == expected, f"{name}: a segment or a record before it is missing")
         need((previous_end, previous_hash) == (end, hash_), f"{name}: it does not continue the segment before")
         at = SEGMENT_HEADER_BYTES
         while (frame := whole_frame(data, at)) and frame[:2] == (len(journal.records) + 1, hash_):
-            body = parse(frame[2], f"{name}: record {frame[0]}")
+            body = parse_record(frame[2], f"{name}: record {frame[0]}")
             journal.records.append(Record(frame[0], body, frame[2]))
             hash_ = plain_hash(data[at + 8 : at + FRAME_BYTES + len(frame[2])])
             at += FRAME_BYTES + len(frame[2])
@@ -97,6 +100,15 @@ def parse(raw, what):
     except (ValueError, UnicodeDecodeError) as error:
         raise Damage(f"{what}: {error}") from error
     need(isinstance(body, dict), f"{what}: not a JSON object")
+    return body
+
+
+def parse_record(raw, what):
+    """A record's body: an object that says of which type it is. A snapshot stands for records that are not there."""
+    body = parse(raw, what)
+    need(isinstance(body.get("type"), str), f"{what}: it has no type")
+    if body["type"] == "snapshot":
+        raise NotForUs(f"{what}: a snapshot")
     return body
 
 

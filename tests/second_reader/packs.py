@@ -11,7 +11,7 @@ from encoding import RECIPE_NODE, RECIPE_ROOT, RECIPE_SEAL, RECORD, TABLE, TREE,
 CHUNK, RECIPE_ROOT_KIND, RECIPE_NODE_KIND, TREE_KIND, RECORD_KIND, TABLE_KIND = 1, 2, 3, 4, 5, 6
 MAY_HAVE_BASE = (CHUNK, RECIPE_NODE_KIND, TREE_KIND)
 HEADER_BYTES, TRAILER_BYTES, BLOCK_HEADER_BYTES = 16, 64, 40
-BLOCK_BYTES_MAX, OBJECTS_MAX, PREFIX_BYTES_MAX, COPIES_BYTES_MAX = 16 << 20, 1 << 20, 16 << 20, 1 << 30
+BLOCK_BYTES_MAX, PAYLOAD_BYTES_MAX, OBJECTS_MAX, PREFIX_BYTES_MAX, COPIES_BYTES_MAX = 16 << 20, 24 << 20, 1 << 18, 16 << 20, 1 << 30
 DEPTH_MAX = 256
 CACHED_BLOCKS = 256
 
@@ -43,13 +43,14 @@ def block_at(data, path, offset):
     what = f"{os.path.basename(path)}, block at {offset}"
     d = Decoder(data[:BLOCK_HEADER_BYTES], what)
     need(d.take(4) == b"PHBK", f"{what}: no block")
-    codec, cipher, reserved = d.byte(), d.byte(), d.fixed(2)
+    codec, cipher, key = d.byte(), d.byte(), d.fixed(2)
+    need(codec <= 2 and cipher == 0 and key == 0, f"{what}: unknown codec, cipher or key")
     count, base_count, directory, payload, heads, tails, payload_crc, header_crc = (d.fixed(4) for _ in range(8))
-    need(count <= OBJECTS_MAX and base_count <= count and directory <= count * 58 + base_count * 32, f"{what}: directory length")
+    need(count <= OBJECTS_MAX and base_count <= count, f"{what}: number of objects or bases")
+    need(count * 36 <= directory - base_count * 32 <= count * 48, f"{what}: directory length")
     lines = data[BLOCK_HEADER_BYTES : BLOCK_HEADER_BYTES + directory]
     need(crc(data[: BLOCK_HEADER_BYTES - 4], lines) == header_crc, f"{what}: header checksum")
-    need(codec <= 2 and cipher == 0 and reserved == 0, f"{what}: unknown codec, cipher or reserved bits")
-    need(max(heads, tails) <= BLOCK_BYTES_MAX and tails <= payload <= 2 * BLOCK_BYTES_MAX, f"{what}: lengths")
+    need(heads + tails <= BLOCK_BYTES_MAX and tails <= payload <= PAYLOAD_BYTES_MAX, f"{what}: lengths")
     need(codec != 0 or payload == heads + tails, f"{what}: lengths")
     need((codec == 2) == (base_count > 0) and not (base_count and tails), f"{what}: bases")
     d, objects = Decoder(lines, what), []
@@ -59,6 +60,8 @@ def block_at(data, path, offset):
         objects.append((kind, id_, head, tail, base))
     bases = [d.take(32) for _ in range(base_count)]
     d.end()
+    kinds = [{kind for kind, _, _, _, base in objects if base == number} for number in range(1, base_count + 1)]
+    need(all(len(found) == 1 for found in kinds), f"{what}: a base of no object, or of objects of several kinds")
     need((sum(o[2] for o in objects), sum(o[3] for o in objects)) == (heads, tails), f"{what}: sums of lengths")
     return Block(path, offset, codec, objects, bases, directory, payload, heads, tails, payload_crc)
 
@@ -104,7 +107,7 @@ def from_blocks(file, path, end, digest):
     while offset < end:
         file.seek(offset)
         head = file.read(BLOCK_HEADER_BYTES)
-        head += file.read(min(int.from_bytes(head[16:20], "little"), 90 << 20))
+        head += file.read(min(int.from_bytes(head[16:20], "little"), 48 << 20))
         blocks.append(block_at(head, path, offset))
         parts.append(head)
         offset += blocks[-1].bytes()
@@ -171,7 +174,7 @@ class Objects:
         """The bases' bytes. A base is of the kind of the objects that are later versions of it."""
         parts = []
         for number, id_ in enumerate(block.bases, 1):
-            kind = next((kind for kind, _, _, _, base in block.objects if base == number), CHUNK)
+            kind = next(kind for kind, _, _, _, base in block.objects if base == number)
             parts.append(self.get(kind, id_, depth + 1))
         need(sum(map(len, parts)) <= PREFIX_BYTES_MAX, f"{block.name()}: its bases are too long")
         return b"".join(parts)
@@ -180,6 +183,7 @@ class Objects:
 def decompress(block, coded, prefix):
     """One zstd frame. An empty prefix is none."""
     dictionary = zstandard.ZstdCompressionDict(prefix, dict_type=zstandard.DICT_TYPE_RAWCONTENT) if prefix else None
+    need(coded[:4] == b"\x28\xb5\x2f\xfd", f"{block.name()}: no zstd frame")
     try:
         size = zstandard.frame_content_size(coded)
         need(size in (-1, block.heads_bytes), f"{block.name()}: its frame has another length")

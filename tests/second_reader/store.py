@@ -2,11 +2,13 @@
 
 import json
 import os
+import re
 from dataclasses import dataclass, field
 
 import journal
 import packs
-from encoding import RECORD, Damage, Decoder, crc, derived, need, unhex
+from encoding import RECORD, Damage, Decoder, NotForUs, crc, derived, need, unhex
+from trees import is_name
 
 CONFIG_KEYS = (
     "parhelia_store", "id", "created_at", "compatible", "read_compatible", "incompatible", "chunking", "compression_level", "checksum",
@@ -14,8 +16,12 @@ CONFIG_KEYS = (
 CHUNKING_KEYS = ("bytes_min", "bytes_avg", "bytes_max")
 
 
-class NotForUs(Exception):
-    """The store needs more than this reader knows."""
+# Fields that a record always has.
+RECORD_KEYS = (
+    "schema", "id", "session", "run", "epoch", "parent", "depth", "trigger", "trigger_detail", "message", "root", "links", "parts",
+    "consistency", "started_at", "created_at", "workspace", "rules", "omitted", "conversation", "git", "environment", "usage",
+)  # fmt: skip
+EVENT_KEYS = ("id", "at", "host", "schema", "kind", "subject", "actor", "epoch")
 
 
 @dataclass
@@ -34,6 +40,7 @@ class Store:
         self.config = read_config(os.path.join(folder, "store.json"))
         self.journal = journal.read(os.path.join(folder, "journal"))
         self.checkpoints, self.sealed, self.sessions, self.packs = {}, {}, {}, {}
+        self.unreadable = []  # what is told of checkpoints and events that this reader cannot read
         for record in self.journal.records:
             self.take(record)
         self.objects = packs.Objects()
@@ -46,13 +53,17 @@ class Store:
         try:
             if body.get("type") == "commit":
                 self.add_packs(body["packs"])
-                self.commit(body["record"])
+                unhex(body["op"], 12)
+                self.commit(body["record"], what)
             elif body.get("type") == "condemn":
                 self.add_packs(body["added"])
                 self.remove_packs(body["condemned"])
             elif body.get("type") == "dropped":
                 self.remove_packs(body["packs"])
+            elif body.get("type") == "event" and body["schema"] != 1:
+                self.unreadable.append(f"{what}: an event of schema {body['schema']}")
             elif body.get("type") == "event":
+                need(all(key in body for key in EVENT_KEYS), f"{what}: a field is missing")
                 self.event(body["kind"], body["subject"], body.get("data", {}))
         except (KeyError, TypeError, ValueError) as error:
             raise Damage(f"{what}: {error!r}") from error
@@ -66,9 +77,14 @@ class Store:
         for id_ in named:
             self.packs.pop(id_, None)
 
-    def commit(self, sealed):
-        record = json.loads(sealed)
-        need(record["schema"] == 1, "a record of another schema")
+    def commit(self, sealed, what):
+        need(isinstance(sealed, str), f"{what}: its record is no text")
+        try:
+            record = read_record(sealed)
+        except (Damage, KeyError, TypeError, ValueError) as error:
+            # It hides this one checkpoint.
+            self.unreadable.append(f"{what}: a checkpoint's record: {error}")
+            return
         self.checkpoints[record["id"]], self.sealed[record["id"]] = record, sealed.encode()
         session = self.sessions.setdefault(record["session"], Session())
         session.checkpoints.append(record["id"])
@@ -108,6 +124,15 @@ class Store:
         return None
 
 
+def read_record(sealed):
+    record = json.loads(sealed)
+    need(record["schema"] == 1, f"schema {record['schema']}")
+    need(all(key in record for key in RECORD_KEYS), "a field is missing")
+    for word in (record["trigger"], record["consistency"]):
+        need(re.fullmatch(r"[a-z0-9_]{1,31}", word), "a trigger or consistency that is no word")
+    return record
+
+
 def read_config(path):
     with open(path, "rb") as file:
         config = journal.parse(file.read(1 << 20), "store.json")
@@ -125,7 +150,8 @@ def read_config(path):
         raise NotForUs(f"the feature {config['incompatible'][0]}")
     sizes = [config["chunking"][key] for key in CHUNKING_KEYS]
     even = all(size % 2 == 0 for size in sizes)
-    need(even and 64 <= sizes[0] <= sizes[1] <= sizes[2] <= 4 << 20, "store.json: its chunk lengths")
+    in_range = 64 <= sizes[0] <= 1 << 20 and sizes[1] >= 256 and 1024 <= sizes[2] <= 4 << 20
+    need(even and in_range and sizes[0] <= sizes[1] <= sizes[2], "store.json: its chunk lengths")
     return config
 
 
@@ -140,5 +166,17 @@ def omissions(data):
     found = [(d.bytes(), d.byte(), d.bytes()) for _ in range(d.count(3))]
     d.end()
     need(all(reason <= 2 for _, reason, _ in found), "table of omissions: an unknown reason")
+    need(all(a < b for a, b in zip(found, found[1:])), "table of omissions: its order")
+    for path, reason, said in found:
+        need(not path or all(is_name(part) for part in path.split(b"/")), "table of omissions: a path")
+        need(is_utf8(said) and not (reason == 2 and said), "table of omissions: a text")
     return found
+
+
+def is_utf8(data):
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 

@@ -105,7 +105,7 @@ pub struct RuleArgs {
 }
 
 fn trigger_parser() -> impl TypedValueParser<Value = Trigger> {
-    let names = PossibleValuesParser::new(Trigger::ALL.map(Trigger::name));
+    let names = PossibleValuesParser::new(Trigger::ALL.map(|trigger| trigger.name().to_owned()));
     names.map(|name| Trigger::ALL.into_iter().find(|trigger| trigger.name() == name).unwrap_or_default())
 }
 

@@ -100,9 +100,10 @@ fn facts(checkpoint: &Checkpoint) -> Vec<(&'static str, String)> {
     }
     if record.conversation.is_some() {
         let during = match record.consistency {
-            Consistency::TurnBoundary => ", between two turns",
-            Consistency::MidTool => ", while a tool was running",
-            Consistency::Unknown => "",
+            Consistency::TurnBoundary => ", between two turns".to_owned(),
+            Consistency::MidTool => ", while a tool was running".to_owned(),
+            Consistency::Unknown => String::new(),
+            Consistency::Other(word) => format!(", {}", word.as_str()),
         };
         facts.push(("Turns", format!("{}{during}", shown(&record.conversation, "turn_count"))));
         facts.push(("Tokens", shown(&record.conversation, "tokens_used")));

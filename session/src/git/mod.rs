@@ -159,7 +159,16 @@ pub struct State {
     /// Submodules and nested repositories.
     pub below: Vec<State>,
     /// Repositories below that could not be looked at, with the reason.
-    pub failed: Vec<(String, String)>,
+    pub failed: Vec<Failed>,
+}
+
+/// A repository that could not be looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Failed {
+    /// Its path from the workspace folder, as shown.
+    pub path: String,
+    /// Why.
+    pub reason: String,
 }
 
 impl State {
@@ -348,7 +357,7 @@ impl Look<'_> {
                 }
                 state.below.push(State { recorded, ..found });
             }
-            Err(e) => state.failed.push((name::display(&path), e.to_string())),
+            Err(e) => state.failed.push(Failed { path: name::display(&path), reason: e.to_string() }),
         }
     }
 

@@ -247,7 +247,7 @@ impl Summary {
             "transcript_bytes": self.transcript_bytes,
             "tokens_used": self.tokens_used,
             "context_tokens": self.context_tokens,
-            "pending_tool_calls": self.pending_tool_calls.len(),
+            "pending_tool_calls_count": self.pending_tool_calls.len(),
             "phase": self.phase,
         })
     }
@@ -259,7 +259,7 @@ impl Summary {
             "cost_source": self.cost_source,
             "tokens": self.usage,
             "tools_invoked": self.tools_invoked,
-            "files_modified": self.files_modified.len(),
+            "files_modified_count": self.files_modified.len(),
             "model": self.model,
         })
     }

@@ -446,3 +446,14 @@ fn our_own_prompt_is_nobodys_task() {
     let said = of(&[prompt("fix it"), prompt(crate::inject::GO_ON)]);
     assert_eq!((said.last_prompt.unwrap().text.as_str(), said.counts.prompts), ("fix it", 2));
 }
+
+#[test]
+fn counts_of_the_record_are_not_named_as_the_lists_of_the_summary_are() {
+    let summary = super::Conversation::default().summary();
+    let (conversation, usage) = (summary.record_conversation(), summary.record_usage());
+    assert_eq!((&conversation["pending_tool_calls_count"], &usage["files_modified_count"]), (&0.into(), &0.into()));
+    let lists = serde_json::to_value(&summary).unwrap();
+    let lists = lists.as_object().unwrap().iter().filter(|(_, value)| value.is_array());
+    let mut named = lists.filter(|(name, _)| conversation.get(name).or(usage.get(name)).is_some_and(|value| !value.is_array()));
+    assert_eq!(named.next(), None);
+}

@@ -8,6 +8,7 @@ use super::{
     structure::{Packs, describe},
 };
 use crate::{
+    codec::Malformed,
     error::{Error, Result},
     format::DEPTH_READ_MAX,
     id::{BlobId, ObjectId, ObjectKey, PackId, RecipeId, TreeId},
@@ -36,6 +37,17 @@ pub(super) struct Followed {
     /// Whether something in it is wrong.
     pub(super) is_dirty: bool,
 }
+
+/// A node of a split folder, as the node above it and the one beside it see it.
+#[derive(Clone)]
+struct Ends {
+    level: u8,
+    first: Option<Vec<u8>>,
+    last: Option<Vec<u8>>,
+}
+
+/// More levels than a split folder has.
+const LEVELS_MAX: usize = 10;
 
 enum Item {
     Entry(Node),
@@ -70,6 +82,8 @@ pub(super) struct Reach<'a> {
     /// Number of blocks in a row that are being looked at.
     depth: u32,
     pub(super) followed: HashMap<ObjectKey, Followed>,
+    /// Nodes of split folders.
+    ends: HashMap<ObjectKey, Ends>,
     /// Chunks, recipes and tables that were looked at; whether they are good.
     seen: HashMap<ObjectKey, bool>,
     pub(super) bad: BTreeMap<ObjectId, Bad>,
@@ -87,6 +101,7 @@ impl<'a> Reach<'a> {
             trust,
             depth: 0,
             followed: HashMap::new(),
+            ends: HashMap::new(),
             seen: HashMap::new(),
             bad: BTreeMap::new(),
             bad_blobs: HashMap::new(),
@@ -192,10 +207,10 @@ impl<'a> Reach<'a> {
                 if self.depth == DEPTH_READ_MAX {
                     return false;
                 }
-                let mut bases = directory.bases.iter().enumerate();
+                let mut bases = directory.kinds_and_bases();
                 // Each block is looked at once, so that this ends even where blocks are said to build on each other.
                 self.depth += 1;
-                let has_bases = bases.all(|(number, base)| self.is_there(directory.kind_of_base(number), *base));
+                let has_bases = bases.all(|(kind, base)| self.is_there(kind, base));
                 self.depth -= 1;
                 if has_bases && let Trust::Directories(_, objects) = &mut self.trust {
                     objects.extend(directory.entries.iter().map(|entry| entry.id.key()));
@@ -260,14 +275,53 @@ impl<'a> Reach<'a> {
         Ok(())
     }
 
+    /// Whether the nodes below an upper one are of the next lower level, begin with the names that it says, and leave the entries in order. What
+    /// cannot be read is named where it is followed.
+    fn fits_together(&mut self, level: u8, children: &[Child]) -> bool {
+        let is_quick = matches!(self.trust, Trust::Index(_));
+        children.iter().enumerate().all(|(number, child)| {
+            // What a verified checkpoint has as well is not read again.
+            if is_quick && self.followed.contains_key(&child.tree.object().key()) {
+                return true;
+            }
+            let Some(ends) = self.ends(child.tree, 0) else { return true };
+            let begins = ends.level.checked_add(1) == Some(level) && ends.first.as_ref() == Some(&child.first);
+            begins && children.get(number + 1).is_none_or(|next| ends.last.is_none_or(|last| last < next.first))
+        })
+    }
+
+    /// The level of a tree node, and the first and the last name below it; `None` where it cannot be read. Each is read once.
+    fn ends(&mut self, id: TreeId, depth: usize) -> Option<Ends> {
+        if let Some(known) = self.ends.get(&id.object().key()) {
+            return Some(known.clone());
+        }
+        let (level, node) = self.read(ObjectKind::Tree, id.object(), levelled)?.ok()?;
+        let (first, last) = match node {
+            TreeNode::Leaf(mut nodes) => (nodes.first().map(|node| node.name.clone()), nodes.pop().map(|node| node.name)),
+            TreeNode::Inner(children) => {
+                let last = children.last().filter(|_| depth < LEVELS_MAX).and_then(|child| self.ends(child.tree, depth + 1));
+                (children.first().map(|child| child.first.clone()), last.and_then(|ends| ends.last))
+            }
+        };
+        let ends = Ends { level, first, last };
+        self.ends.insert(id.object().key(), ends.clone());
+        Some(ends)
+    }
+
     /// Starts to follow a tree node; one that cannot be read is done at once.
     fn enter(&mut self, id: TreeId, stack: &mut Vec<Frame>) {
         if self.followed.contains_key(&id.object().key()) {
             return;
         }
         let node = match stack.len() {
-            0..DEPTH_MAX => self.read(ObjectKind::Tree, id.object(), tree::decode),
+            0..DEPTH_MAX => self.read(ObjectKind::Tree, id.object(), levelled),
             _ => None,
+        };
+        let node = match node {
+            Some(Ok((level, TreeNode::Inner(children)))) if !self.fits_together(level, &children) => {
+                Some(Err(Malformed(UNORDERED)))
+            }
+            node => node.map(|read| read.map(|(_, node)| node)),
         };
         let items: Vec<Item> = match node {
             Some(Ok(TreeNode::Leaf(nodes))) => nodes.into_iter().map(Item::Entry).collect(),
@@ -322,17 +376,17 @@ impl<'a> Reach<'a> {
     /// Follows a recipe; each of its nodes once, however often it stands there.
     fn recipe(&mut self, blob: BlobId, size: u64, wrong: &mut Vec<ObjectId>) {
         let mut sums: HashMap<ObjectId, u64> = HashMap::new();
-        let mut pending = vec![(ObjectKind::RecipeRoot, blob.recipe_root(), size)];
-        while let Some((kind, id, claimed)) = pending.pop() {
+        let mut pending = vec![(ObjectKind::RecipeRoot, blob.recipe_root(), size, 0)];
+        while let Some((kind, id, claimed, above)) = pending.pop() {
             if self.whole_recipes.contains(&id) {
                 continue;
             }
             let sum = match sums.get(&id) {
                 Some(sum) => *sum,
-                None => match self.recipe_node(kind, id, blob, wrong) {
-                    Some((sum, lower)) => {
+                None => match self.recipe_node(kind, id, blob, above, wrong) {
+                    Some((sum, lower, level)) => {
                         sums.insert(id, sum);
-                        pending.extend(lower.into_iter().map(|(id, bytes)| (ObjectKind::RecipeNode, id.object(), bytes)));
+                        pending.extend(lower.into_iter().map(|(id, bytes)| (ObjectKind::RecipeNode, id.object(), bytes, level)));
                         sum
                     }
                     None => {
@@ -350,20 +404,21 @@ impl<'a> Reach<'a> {
         }
     }
 
-    /// How many bytes a node of a recipe makes, and its lower nodes with theirs.
+    /// How many bytes a node of a recipe makes, its lower nodes with theirs, and its level. `above` is the level of the node above.
     fn recipe_node(
         &mut self,
         kind: ObjectKind,
         id: ObjectId,
         blob: BlobId,
+        above: u8,
         wrong: &mut Vec<ObjectId>,
-    ) -> Option<(u64, Vec<(RecipeId, u64)>)> {
+    ) -> Option<(u64, Vec<(RecipeId, u64)>, u8)> {
         let node = self.read(kind, id, |bytes| match kind {
-            ObjectKind::RecipeRoot => recipe::decode_root(blob, bytes),
-            _ => recipe::decode_node(bytes),
+            ObjectKind::RecipeRoot => recipe::decode_top(blob, bytes),
+            _ => recipe::decode_below(above, bytes),
         })?;
         match node {
-            Ok(recipe::Node::Chunks(runs)) => {
+            Ok((level, recipe::Node::Chunks(runs))) => {
                 let mut sum = 0u64;
                 for run in runs {
                     sum = sum.saturating_add(run.run_bytes());
@@ -371,15 +426,25 @@ impl<'a> Reach<'a> {
                         wrong.push(run.id.object());
                     }
                 }
-                Some((sum, Vec::new()))
+                Some((sum, Vec::new(), level))
             }
-            Ok(recipe::Node::Nodes(nodes)) => Some((nodes.iter().fold(0, |sum, (_, bytes)| bytes.saturating_add(sum)), nodes)),
+            Ok((level, recipe::Node::Nodes(nodes))) => {
+                Some((nodes.iter().fold(0, |sum, (_, bytes)| bytes.saturating_add(sum)), nodes, level))
+            }
             Err(e) => {
                 self.blame(FindingKind::Damaged, id, None, format!("{}: {e}", describe(kind, id)));
                 None
             }
         }
     }
+}
+
+/// The reason against an upper tree node.
+const UNORDERED: &str = "split folder: levels, first names or order";
+
+/// A tree node with its level.
+fn levelled(bytes: &[u8]) -> Result<(u8, TreeNode), Malformed> {
+    Ok((bytes.first().copied().unwrap_or_default(), tree::decode(bytes)?))
 }
 
 /// What a checkpoint needs beside its trees.

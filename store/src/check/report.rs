@@ -23,6 +23,8 @@ pub enum FindingKind {
     Damaged,
     /// An object that a checkpoint needs is in no pack.
     Missing,
+    /// A record that this release cannot read: a checkpoint's, or an event.
+    Record,
     /// A folder's sums are not those of its tree.
     Totals,
 }

@@ -9,7 +9,7 @@ use std::{
     thread,
 };
 
-use super::{CheckOptions, CheckReport, Finding, FindingKind};
+use super::{CheckOptions, CheckReport, Finding, FindingKind, Touched};
 use crate::{
     error::{Error, Result},
     files, gc,
@@ -79,6 +79,15 @@ pub(super) fn check_journal(layout: &Layout, view: &View, checkpoints: &[Checkpo
         report.notes.push(format!("the journal ends with {} bytes of an append that was cut off", tail.torn_bytes));
     }
     check_events(layout, &tail, report);
+    let schemas = tail.records.iter().filter(|logged| logged.event_hash.is_some() && matches!(logged.entry, Entry::Unknown(_)));
+    for event in schemas {
+        let message = format!(
+            "event {} in {} has a schema that this release does not know; use a newer parhelia",
+            event.sequence,
+            place.display()
+        );
+        report.add(FindingKind::Record, message);
+    }
     let grown = tail.end.sequence > view.end().sequence && view.is_stale()?;
     if !grown && tail.end != *view.end() {
         report.add(FindingKind::Index, "the index was derived from another place in the journal; run --rebuild-index".into());
@@ -90,11 +99,16 @@ pub(super) fn check_journal(layout: &Layout, view: &View, checkpoints: &[Checkpo
             return Ok(());
         }
     };
+    for unreadable in truth.unreadable()? {
+        let checkpoint = unreadable.id.map(|checkpoint| Touched { checkpoint, path: String::new() });
+        let finding = Finding::new(FindingKind::Record, unreadable.to_string());
+        report.push(Finding { touches: checkpoint.into_iter().collect(), ..finding });
+    }
     if grown {
         report.notes.push("the store was written to during the check; what is new was not looked at".into());
         return Ok(());
     }
-    if truth.checkpoints()? != checkpoints {
+    if truth.checkpoints()? != checkpoints || truth.unreadable()? != view.unreadable()? {
         report.add(FindingKind::Index, "the index and the journal tell of different checkpoints; run --rebuild-index".into());
     }
     if (truth.sessions()?, truth.runs()?, truth.all_marks()?, truth.last_event()?)

@@ -2,6 +2,7 @@ use std::{fs, time::Duration};
 
 use super::*;
 use crate::{
+    codec::{put_bytes, put_uint},
     fold::VerifyLevel,
     pack::PackFile,
     testing::{AtBegin, Files, TestStore, collect, files, in_small_packs},
@@ -395,4 +396,55 @@ fn what_was_deleted_and_collected_during_a_verification_is_not_there() {
     });
     let gone = verify(&test.store, &first, true, &going);
     assert!(matches!(gone, Err(Error::NoCheckpoint { .. })), "{gone:?}");
+}
+
+/// An upper tree node that is made by hand.
+fn upper(level: u8, lower: &[(&str, crate::id::TreeId, crate::tree::Totals)]) -> crate::recipe::Encoded {
+    let (mut head, mut tail) = (Vec::new(), Vec::new());
+    for (first, tree, totals) in lower {
+        put_bytes(&mut head, first.as_bytes());
+        for number in [totals.entries, totals.files, totals.bytes, totals.folders, totals.subfolders] {
+            put_uint(&mut head, number);
+        }
+        head.push(totals.features);
+        tail.extend_from_slice(&tree.0);
+    }
+    let mut bytes = vec![level, lower.len() as u8];
+    put_bytes(&mut bytes, &head);
+    bytes.extend_from_slice(&tail);
+    let id = crate::id::TreeId::of(&bytes).object();
+    crate::recipe::Encoded { kind: crate::pack::ObjectKind::Tree, id, tail_bytes: tail.len(), bytes }
+}
+
+#[test]
+fn a_split_folder_that_does_not_fit_together_is_found_and_not_read() {
+    use crate::{id::TreeId, testing::meta, tree::Totals};
+    let split = |level: u8, leaves: &'static [(&'static str, &'static [&'static str])]| {
+        let test = TestStore::new();
+        let checkpoint = test.forge(|sink| {
+            let node = |name: &&str| crate::tree::Node { name: (*name).into(), meta: meta(), links: 1, kind: Kind::Fifo };
+            let lower = leaves.iter().map(|(first, names)| {
+                let (tree, totals) = sink.nodes(&names.iter().map(node).collect::<Vec<_>>());
+                (*first, tree, totals)
+            });
+            let lower: Vec<_> = lower.collect();
+            let mut sums = Totals::default();
+            lower.iter().for_each(|(.., totals)| sums.merge(totals));
+            let root = upper(level, &lower);
+            let tree = TreeId(root.id.0);
+            sink.put(root).unwrap();
+            (tree, sums)
+        });
+        let (tree, _) = test.store.workspace_node(&checkpoint).unwrap().as_folder().map(|(tree, sums)| (tree, *sums)).unwrap();
+        let report = check(&test, &ALL);
+        assert!(report.findings.iter().all(|found| found.object == Some(tree.object())), "{:?}", report.findings);
+        (report.is_clean(), test.store.folder(tree).is_ok())
+    };
+    assert_eq!(split(1, &[("a", &["a", "b"]), ("c", &["c", "d"])]), (true, true));
+    // A level is left out; a name stands in two leaves; names of one leaf lie between those of the other; a first name is another's.
+    assert_eq!(split(2, &[("a", &["a", "b"]), ("c", &["c", "d"])]), (false, false));
+    assert_eq!(split(1, &[("a", &["a", "b"]), ("b", &["b", "c"])]), (false, false));
+    assert_eq!(split(1, &[("a", &["a", "d"]), ("b", &["b", "c"])]), (false, false));
+    assert!(!split(1, &[("a", &["a", "b"]), ("bb", &["c", "d"])]).0);
+    assert!(!split(1, &[("a", &["a", "b"]), ("c", &[])]).0);
 }

@@ -165,7 +165,7 @@ pub fn plan(store: &Store, options: &GcOptions, progress: &dyn Progress) -> Resu
     let own = pin.as_ref().map(|pin| pin.op);
     retried(store, || {
         let survey = Survey::take(store, progress)?;
-        let choice = choose(&survey, options, progress);
+        let choice = choose(&survey, options, progress)?;
         make_plan(store, &survey, &choice, own)
     })
 }
@@ -228,7 +228,7 @@ fn attempt(
     progress: &dyn Progress,
 ) -> Result<GcReport> {
     let mut survey = Survey::take(store, progress)?;
-    let mut choice = choose(&survey, options, progress);
+    let mut choice = choose(&survey, options, progress)?;
     let mut added = NewPacks::new(store, pin.op, numbers);
     match repack::copy(store, &mut survey, &mut choice.repack, &mut added, progress) {
         Err(e) if e.is_disk_full() => {
@@ -252,16 +252,20 @@ fn attempt(
 }
 
 /// Chooses what goes. Nothing goes while the journal lacks records: what those need cannot be told from garbage.
-fn choose(survey: &Survey, options: &GcOptions, progress: &dyn Progress) -> Choice {
+fn choose(survey: &Survey, options: &GcOptions, progress: &dyn Progress) -> Result<Choice> {
+    if !survey.view.unreadable()?.is_empty() {
+        progress.notice("a checkpoint cannot be read by this release, which does not know what it needs, so gc removes nothing");
+        return Ok(Choice::default());
+    }
     if survey.view.lacks_records() {
         progress.notice("records of the journal are missing or damaged, so gc removes nothing; run `parhelia check`");
-        return Choice::default();
+        return Ok(Choice::default());
     }
     if survey.has_unreadable_blocks {
         progress.notice("blocks cannot be read that may build on others, so gc removes nothing; run `parhelia check --repair`");
-        return Choice::default();
+        return Ok(Choice::default());
     }
-    survey.choose(options)
+    Ok(survey.choose(options))
 }
 
 /// Which packs go.

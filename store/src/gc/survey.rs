@@ -17,7 +17,7 @@ use crate::{
     pin,
     progress::{self, Phase, Progress},
     recipe,
-    record::Checkpoint,
+    record::{Checkpoint, Unreadable},
     store::Store,
     view::View,
 };
@@ -387,7 +387,13 @@ fn pinned_deleted(store: &Store, view: &View, existing: &[Checkpoint]) -> Result
         |e: serde_json::Error| Error::Corrupt { what: "a commit".into(), place: store.layout().journal(), reason: e.to_string() };
     for logged in Journal::new(store.layout().journal()).read(&Position::start())?.records {
         if let Entry::Commit { record, .. } = logged.entry {
-            let checkpoint = Checkpoint::decode(logged.sequence, record).map_err(broken)?;
+            let told = Unreadable::told_id(&record);
+            let checkpoint = match Checkpoint::decode(logged.sequence, record) {
+                Ok(checkpoint) => checkpoint,
+                // A later release's process may be reading it.
+                Err(e) if told.is_none_or(|id| deleted.contains(&id)) => return Err(broken(e)),
+                Err(_) => continue,
+            };
             // Each once; a pin may also name what was committed after the view was read.
             if logged.sequence <= view.end().sequence && deleted.remove(&checkpoint.record.id) {
                 found.push(checkpoint);

@@ -312,10 +312,51 @@ fn unknown_records_are_kept() {
 
 #[test]
 fn a_record_of_a_known_type_that_does_not_decode_is_damage() {
-    for body in
-        [r#"{"type":"commit"}"#, r#"{"type":"condemn","op":1}"#, r#"{"type":"dropped","packs":["x"]}"#, r#"{"x":1}"#, "5", "[]"]
-    {
+    for body in [
+        r#"{"type":"commit"}"#,
+        r#"{"type":"condemn","op":1}"#,
+        r#"{"type":"dropped","packs":["x"]}"#,
+        r#"{"x":1}"#,
+        "5",
+        "\"x\"",
+        "[]",
+    ] {
         assert!(decode_entry(1, body.as_bytes()).is_err(), "{body}");
+    }
+    // Whoever passed over it would take what it stands for as never having been.
+    assert!(decode_entry(1, br#"{"type":"snapshot"}"#).is_err());
+}
+
+#[test]
+fn an_event_of_another_schema_says_nothing_and_one_of_ours_says_all() {
+    let whole: Value = serde_json::from_slice(&encode_entry(&event(1), 0).unwrap()).unwrap();
+    let with = |name: &str, value: Option<Value>| {
+        let mut body = whole.clone();
+        match value {
+            Some(value) => body[name] = value,
+            None => _ = body.as_object_mut().unwrap().remove(name),
+        }
+        decode_entry(1, body.to_string().as_bytes()).map(|logged| logged.entry)
+    };
+    assert!(matches!(with("more", Some(1.into())), Ok(Entry::Event(_))));
+    assert!(matches!(with("schema", Some(9.into())), Ok(Entry::Unknown(_))));
+    assert!(matches!(with("schema", Some(0.into())), Ok(Entry::Unknown(_))));
+    for name in ["id", "at", "host", "schema", "kind", "subject", "actor", "epoch"] {
+        assert!(with(name, None).is_err() && with(name, Some(Value::Null)).is_err(), "{name}");
+    }
+}
+
+#[test]
+fn a_journal_that_begins_behind_a_snapshot_is_named_and_one_that_lost_its_beginning_is_damaged() {
+    for (previous_end, previous_hash, is_snapshot) in [(0, [0; 32], true), (700, [7; 32], false)] {
+        let (_dir, journal, _) = filled(1);
+        fs::remove_file(journal.segment_path(1)).unwrap();
+        let header = SegmentHeader { first: 41, previous_end, previous_hash };
+        let (frame, _) = encode_frame(41, &previous_hash, br#"{"type":"snapshot"}"#);
+        fs::write(journal.segment_path(41), [&header.encode()[..], &frame].concat()).unwrap();
+        let error = journal.read(&Position::start()).unwrap_err();
+        assert_eq!(matches!(error, Error::FormatNewer { .. }), is_snapshot, "{error}");
+        assert_eq!(error.to_string().contains("begins with record 41"), is_snapshot, "{error}");
     }
 }
 
@@ -334,7 +375,7 @@ fn events_are_links_of_their_chain_and_nothing_else_is() {
     let is_none = |body: &[u8]| decode_entry(1, body).unwrap().event_hash.is_none();
     assert!(is_link(&encode_entry(&event(1), 0).unwrap()));
     // Also one of a later shape.
-    assert!(is_link(br#"{"type":"event","of":"the future"}"#));
+    assert!(is_link(br#"{"type":"event","schema":2,"of":"the future"}"#));
     assert!(is_none(br#"{"type":"of the future"}"#));
     assert!(is_none(&encode_entry(&Entry::Dropped { packs: Vec::new() }, 0).unwrap()));
 }

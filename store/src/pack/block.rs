@@ -17,7 +17,9 @@ use zstd::zstd_safe::{self, CCtx, CParameter};
 
 use crate::{
     codec::{Decoder, Malformed, put_uint},
-    format::{BLOCK_BYTES_MAX, BLOCK_MAGIC, BLOCK_OBJECTS_MAX, DATA_BLOCK_BYTES, LARGE_BLOCK_BYTES, META_BLOCK_BYTES},
+    format::{
+        BLOCK_BYTES_MAX, BLOCK_MAGIC, BLOCK_OBJECTS_MAX, DATA_BLOCK_BYTES, LARGE_BLOCK_BYTES, META_BLOCK_BYTES, PAYLOAD_BYTES_MAX,
+    },
     id::{ID_BYTES, ObjectId},
 };
 
@@ -102,6 +104,8 @@ pub struct Directory {
     pub entries: Vec<Entry>,
     /// Objects of other blocks without which this one cannot be decoded.
     pub bases: Vec<ObjectId>,
+    /// The kind of each base: that of the objects that are later versions of it.
+    base_kinds: Vec<ObjectKind>,
     /// Length of the header and directory, in bytes.
     pub directory_end: usize,
     /// Length of the payload as stored, in bytes.
@@ -170,14 +174,22 @@ pub fn directory_end(header: &[u8; HEADER_BYTES]) -> Result<usize, Malformed> {
     if d.array::<4>("block")? != BLOCK_MAGIC {
         return Err(Malformed("block magic"));
     }
-    d.take(4, "block")?;
+    d.byte("block")?;
+    // A cipher has a nonce before the directory.
+    if d.byte("block")? != 0 {
+        return Err(Malformed("block cipher"));
+    }
+    if d.take(2, "block")? != [0; 2] {
+        return Err(Malformed("key of a block"));
+    }
     let objects = d.u32("block")? as usize;
     let bases = d.u32("block")? as usize;
     let directory = d.u32("block")? as usize;
     if objects > BLOCK_OBJECTS_MAX || bases > objects {
         return Err(Malformed("block directory length"));
     }
-    let possible = objects * (ID_BYTES + 3) + bases * ID_BYTES..=objects * (ID_BYTES + 26) + bases * ID_BYTES;
+    // A kind, an id, and three numbers of one to five bytes each.
+    let possible = objects * (ID_BYTES + 4) + bases * ID_BYTES..=objects * (ID_BYTES + 16) + bases * ID_BYTES;
     if !possible.contains(&directory) {
         return Err(Malformed("block directory length"));
     }
@@ -202,12 +214,8 @@ impl Directory {
             2 => Codec::ZstdPrefix,
             _ => return Err(Malformed("block codec")),
         };
-        if d.byte("block cipher")? != 0 {
-            return Err(Malformed("block cipher"));
-        }
-        if d.take(2, "block header")? != [0; 2] {
-            return Err(Malformed("key of a block"));
-        }
+        // Cipher and key were looked at with the directory's length.
+        d.take(3, "block header")?;
         let count = d.u32("block header")? as usize;
         let base_count = d.u32("block header")?;
         d.u32("block header")?;
@@ -219,7 +227,7 @@ impl Directory {
         if crc32c::crc32c_append(crc32c::crc32c(&header[..HEADER_BYTES - 4]), directory) != header_crc {
             return Err(Malformed("block header checksum"));
         }
-        if heads_bytes.saturating_add(tails_bytes) > BLOCK_BYTES_MAX || payload_bytes > 2 * BLOCK_BYTES_MAX {
+        if heads_bytes.saturating_add(tails_bytes) > BLOCK_BYTES_MAX || payload_bytes > PAYLOAD_BYTES_MAX {
             return Err(Malformed("block length"));
         }
         if codec == Codec::Raw && payload_bytes != heads_bytes + tails_bytes || payload_bytes < tails_bytes {
@@ -231,6 +239,7 @@ impl Directory {
         let mut d = Decoder::new(directory);
         let mut entries = Vec::with_capacity(count);
         let (mut heads, mut tails) = (0usize, 0usize);
+        let mut base_kinds = vec![None; base_count as usize];
         for _ in 0..count {
             let kind = ObjectKind::from_number(d.byte("object kind")?).ok_or(Malformed("object kind"))?;
             let id = ObjectId(d.array("object id")?);
@@ -241,16 +250,32 @@ impl Directory {
             if base.is_some_and(|base| base >= base_count || !may_build) {
                 return Err(Malformed("object base"));
             }
+            if let Some(known) = base.and_then(|base| base_kinds.get_mut(base as usize))
+                && known.replace(kind).is_some_and(|other| other != kind)
+            {
+                return Err(Malformed("kind of a base"));
+            }
             heads += head_bytes;
             tails += tail_bytes;
             entries.push(Entry { kind, id, head_bytes, tail_bytes, base });
         }
         let bases = (0..base_count).map(|_| d.array("block base").map(ObjectId)).collect::<Result<Vec<_>, _>>()?;
         d.finish("block directory")?;
+        let base_kinds = base_kinds.into_iter().collect::<Option<Vec<_>>>().ok_or(Malformed("base of no object"))?;
         if heads != heads_bytes || tails != tails_bytes {
             return Err(Malformed("block directory"));
         }
-        Ok(Directory { codec, entries, bases, directory_end: end, payload_bytes, payload_crc, heads_bytes, tails_bytes })
+        Ok(Directory {
+            codec,
+            entries,
+            bases,
+            base_kinds,
+            directory_end: end,
+            payload_bytes,
+            payload_crc,
+            heads_bytes,
+            tails_bytes,
+        })
     }
 
     /// The raw length of all objects, in bytes.
@@ -258,10 +283,9 @@ impl Directory {
         self.heads_bytes + self.tails_bytes
     }
 
-    /// The kind of the object that is a later version of a base, which is the base's as well.
-    pub fn kind_of_base(&self, number: usize) -> ObjectKind {
-        let later = self.entries.iter().find(|entry| entry.base.is_some_and(|base| base as usize == number));
-        later.map_or(ObjectKind::Chunk, |entry| entry.kind)
+    /// The bases with their kinds.
+    pub fn kinds_and_bases(&self) -> impl Iterator<Item = (ObjectKind, ObjectId)> {
+        self.base_kinds.iter().copied().zip(self.bases.iter().copied())
     }
 
     /// Length of the whole block, in bytes.
@@ -614,8 +638,8 @@ mod tests {
     /// The block with another header, whose checksum is right.
     fn with_header(bytes: &[u8], change: impl Fn(&mut [u8])) -> Vec<u8> {
         let mut bytes = bytes.to_vec();
-        change(&mut bytes);
         let end = directory_end(bytes.first_chunk().unwrap()).unwrap();
+        change(&mut bytes);
         let crc = crc32c::crc32c_append(crc32c::crc32c(&bytes[..HEADER_BYTES - 4]), &bytes[HEADER_BYTES..end]);
         bytes[HEADER_BYTES - 4..HEADER_BYTES].copy_from_slice(&crc.to_le_bytes());
         bytes
@@ -629,6 +653,66 @@ mod tests {
         for (at, value) in [(4, 3), (5, 1), (6, 1), (7, 1)] {
             assert!(Directory::decode(&with_header(&bytes, |bytes| bytes[at] = value)).is_err(), "byte {at}");
         }
+    }
+
+    #[test]
+    fn a_block_in_cipher_has_no_directory_where_ours_has_it() {
+        let bytes = encode(&[vec![7; 1000]]);
+        for (at, value) in [(5, 1), (6, 1), (7, 1)] {
+            let mut header: [u8; HEADER_BYTES] = *bytes.first_chunk().unwrap();
+            header[at] = value;
+            assert!(directory_end(&header).is_err(), "byte {at}");
+        }
+    }
+
+    /// A block on bases that is made by hand: for each object its kind and the number of its base.
+    fn on_bases(objects: &[(u8, u32)], bases: u32) -> Vec<u8> {
+        let mut directory = Vec::new();
+        for (number, (kind, base)) in objects.iter().enumerate() {
+            directory.push(*kind);
+            directory.extend_from_slice(&[number as u8; ID_BYTES]);
+            for number in [3, 0, *base] {
+                put_uint(&mut directory, u64::from(number));
+            }
+        }
+        (0..bases).for_each(|base| directory.extend_from_slice(&[0x80 + base as u8; ID_BYTES]));
+        let mut block = BLOCK_MAGIC.to_vec();
+        block.extend_from_slice(&[Codec::ZstdPrefix as u8, 0, 0, 0]);
+        let heads = 3 * objects.len() as u32;
+        for number in [objects.len() as u32, bases, directory.len() as u32, 9, heads, 0, 0, 0] {
+            block.extend_from_slice(&number.to_le_bytes());
+        }
+        block.extend_from_slice(&directory);
+        with_header(&block, |_| {})
+    }
+
+    #[test]
+    fn each_base_is_of_an_object_and_of_its_kind() {
+        let decoded = |objects: &[(u8, u32)], bases| Directory::decode(&on_bases(objects, bases));
+        let whole = decoded(&[(1, 1), (4, 2), (1, 0), (1, 1)], 2).unwrap();
+        let kinds: Vec<ObjectKind> = whole.kinds_and_bases().map(|(kind, _)| kind).collect();
+        assert_eq!(kinds, [ObjectKind::Chunk, ObjectKind::Tree]);
+        assert_eq!(decoded(&[(1, 1), (1, 0)], 2), Err(Malformed("base of no object")));
+        assert_eq!(decoded(&[(1, 0)], 1), Err(Malformed("base of no object")));
+        assert_eq!(decoded(&[(1, 1), (4, 1)], 1), Err(Malformed("kind of a base")));
+        assert_eq!(decoded(&[(6, 1)], 1), Err(Malformed("object base")));
+    }
+
+    #[test]
+    fn whatever_keeps_to_the_limits_of_a_block_is_no_longer_than_one_may_be() {
+        let longest = HEADER_BYTES + BLOCK_OBJECTS_MAX * (2 * ID_BYTES + 16) + PAYLOAD_BYTES_MAX;
+        assert!(
+            longest <= crate::format::STORED_BLOCK_BYTES_MAX && zstd_safe::compress_bound(BLOCK_BYTES_MAX) <= PAYLOAD_BYTES_MAX
+        );
+        let bytes = encode(&[vec![7; 1000]]);
+        let longer = |heads: u32, tails: u32| {
+            with_header(&bytes, |bytes| {
+                bytes[24..28].copy_from_slice(&heads.to_le_bytes());
+                bytes[28..32].copy_from_slice(&tails.to_le_bytes());
+            })
+        };
+        let half = (BLOCK_BYTES_MAX / 2) as u32;
+        assert_eq!(Directory::decode(&longer(half, half + 1)), Err(Malformed("block length")));
     }
 
     #[test]

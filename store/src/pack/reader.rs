@@ -17,7 +17,7 @@ use crate::{
     codec::Malformed,
     error::{Error, IoContext, Result},
     files::{self, How},
-    format::{BLOCK_BYTES_MAX, BLOCK_MAGIC, LARGE_BLOCK_BYTES},
+    format::{BLOCK_MAGIC, LARGE_BLOCK_BYTES, STORED_BLOCK_BYTES_MAX},
     id::{ObjectId, PackId, hex},
 };
 
@@ -61,7 +61,7 @@ impl OnBases {
 
     /// Its bases and their kinds, in order.
     pub fn bases(&self) -> impl Iterator<Item = (ObjectKind, ObjectId)> + '_ {
-        self.directory.bases.iter().enumerate().map(|(number, id)| (self.directory.kind_of_base(number), *id))
+        self.directory.kinds_and_bases()
     }
 
     /// Decodes it, and checks every object in it against its id. `prefix` is the bytes of the bases, `depth` how many blocks in a row had
@@ -155,7 +155,7 @@ impl PackFile {
     /// Reads the block at a place, decodes it if it has no bases, and checks every object in it against its id.
     pub fn read_block(&self, location: Location) -> Result<Read> {
         let total = location.block_bytes as usize;
-        if !(HEADER_BYTES..=3 * BLOCK_BYTES_MAX).contains(&total) {
+        if !(HEADER_BYTES..=STORED_BLOCK_BYTES_MAX).contains(&total) {
             return Err(self.corrupt(format!("block at {}", location.offset), "impossible length"));
         }
         let mut header = [0; HEADER_BYTES];

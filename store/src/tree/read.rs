@@ -5,6 +5,7 @@ use crate::{
     error::{Error, Result},
     id::TreeId,
     name,
+    pack::ObjectKind,
     record::Checkpoint,
     store::Store,
 };
@@ -30,25 +31,40 @@ pub type Visit<'a> = dyn FnMut(&[u8], u64, &Node) -> Result<bool> + 'a;
 impl Store {
     /// All entries of a folder, ordered by name.
     pub fn folder(&self, tree: TreeId) -> Result<Vec<Node>> {
-        match self.tree_node(tree)? {
-            TreeNode::Leaf(nodes) => Ok(nodes),
-            TreeNode::Inner(children) => {
+        match self.levelled(tree)? {
+            (_, TreeNode::Leaf(nodes)) => Ok(nodes),
+            (level, TreeNode::Inner(children)) => {
                 let mut nodes = Vec::new();
-                self.append_leaves(&children, 0, &mut nodes)?;
+                self.append_leaves(&children, level, &mut nodes)?;
                 Ok(nodes)
             }
         }
     }
 
-    fn append_leaves(&self, children: &[Child], depth: u8, nodes: &mut Vec<Node>) -> Result<()> {
+    fn append_leaves(&self, children: &[Child], level: u8, nodes: &mut Vec<Node>) -> Result<()> {
         for child in children {
-            match self.tree_node(child.tree)? {
+            let (lower, node) = self.levelled(child.tree)?;
+            if lower.checked_add(1) != Some(level) {
+                return Err(self.bad_tree(child.tree, "its level is not one less than that of the node above"));
+            }
+            match node {
+                // A name that stood in two leaves would be in the folder twice.
+                TreeNode::Leaf(leaf)
+                    if leaf.first().is_none_or(|first| nodes.last().is_some_and(|last| last.name >= first.name)) =>
+                {
+                    return Err(self.bad_tree(child.tree, "its names do not continue those before"));
+                }
                 TreeNode::Leaf(leaf) => nodes.extend(leaf),
-                TreeNode::Inner(lower) if depth < 8 => self.append_leaves(&lower, depth + 1, nodes)?,
-                TreeNode::Inner(_) => return Err(self.bad_tree(child.tree, "it is too deep")),
+                TreeNode::Inner(below) => self.append_leaves(&below, lower, nodes)?,
             }
         }
         Ok(())
+    }
+
+    /// Reads a tree node with its level.
+    fn levelled(&self, tree: TreeId) -> Result<(u8, TreeNode)> {
+        let read = |bytes: &[u8]| Ok((bytes.first().copied().unwrap_or_default(), super::decode(bytes)?));
+        self.read_object(ObjectKind::Tree, tree.object(), read)
     }
 
     fn bad_tree(&self, tree: TreeId, reason: &str) -> Error {

@@ -8,8 +8,8 @@ use std::{
 };
 
 use super::{
-    Batch, Db, Family, UNCONFIRMED, VERSION, View, bases, checkpoints_key, decode_checkpoint, has_our_shape, position_of,
-    scan_directories, sequence_key, unless_damaged,
+    Batch, Db, Family, UNCONFIRMED, UNREADABLE, VERSION, View, bases, checkpoints_key, decode_checkpoint, has_our_shape, position_of,
+    scan_directories, sequence_key, unless_damaged, unreadable_key,
 };
 use crate::{
     error::{Error, IoContext, Result},
@@ -18,6 +18,7 @@ use crate::{
     journal::{Journal, Position},
     layout::Layout,
     lock::IndexLock,
+    record::Unreadable,
 };
 
 /// Tables of one family are merged when it has this many small ones.
@@ -145,6 +146,17 @@ fn take_in(layout: &Layout, db: Db, tables: &HashMap<OpId, PathBuf>, settled: &P
         batch.put(Family::Checkpoints, sequence.to_be_bytes(), checkpoint.sealed.as_bytes());
         batch.put(Family::Folds, sequence_key(checkpoint.record.id), sequence.to_be_bytes());
         batch.put(Family::Folds, checkpoint_key(&checkpoint.record.session, *sequence), []);
+    }
+    for (sequence, record) in &changes.unreadable {
+        batch.put(Family::Folds, unreadable_key(*sequence), record.as_bytes());
+    }
+    if !changes.deleted.is_empty() {
+        let is_deleted = |record: &str| Unreadable::told_id(record).is_some_and(|id| changes.deleted.contains(&id));
+        let known = db.scan_prefix(Family::Folds, UNREADABLE)?.collect::<Result<Vec<_>>>()?;
+        let stored = known.iter().filter(|(_, record)| is_deleted(&String::from_utf8_lossy(record))).map(|(key, _)| key.to_vec());
+        let new =
+            changes.unreadable.iter().filter(|(_, record)| is_deleted(record)).map(|(sequence, _)| unreadable_key(*sequence));
+        stored.chain(new).for_each(|key| batch.delete(Family::Folds, key));
     }
     for id in &changes.deleted {
         if let Some(sequence) = db.get(Family::Folds, &sequence_key(*id))? {

@@ -24,7 +24,7 @@ use crate::{
     journal::{Journal, Position, Tail},
     layout::Layout,
     pack::{Directory, Location, PackFile},
-    record::{Checkpoint, Outline},
+    record::{Checkpoint, Outline, Unreadable},
     threads,
 };
 
@@ -32,7 +32,8 @@ use crate::{
 const TAIL_RECORDS: usize = 64;
 /// ... or when the tail's packs have at least this many bytes.
 const TAIL_BYTES: u64 = 16 << 20;
-/// What of RocksDB has another shape is derived anew.
+/// What of RocksDB has another shape is derived anew. Another version it must be as well where a release reads records that one before it
+/// could not: those lie under keys of their own.
 const VERSION: &[u8] = b"5";
 
 /// What the view knows of a pack.
@@ -103,11 +104,7 @@ impl View {
     fn with_tail(layout: &Layout, db: Option<Arc<Db>>, tail: &Tail) -> Result<Self> {
         let (mut changes, mut folds) = (Changes::default(), Folds::default());
         for logged in &tail.records {
-            changes.apply(logged).map_err(|e| Error::Corrupt {
-                what: format!("commit {}", logged.sequence),
-                place: layout.journal(),
-                reason: e.to_string(),
-            })?;
+            changes.apply(logged);
             let committed = changes.checkpoints.get(&logged.sequence).map(|c| &c.record);
             folds.apply(db.as_deref(), logged, committed)?;
         }
@@ -264,6 +261,21 @@ impl View {
         found.extend(self.changes.checkpoints.values().cloned());
         found.retain(|c| !self.changes.deleted.contains(&c.record.id));
         Ok(self.all_checkpoints.get_or_init(|| found))
+    }
+
+    /// The checkpoints that exist and that this release cannot read, in order of commit.
+    pub fn unreadable(&self) -> Result<Vec<Unreadable>> {
+        let mut sealed = BTreeMap::new();
+        if let Some(db) = &self.db {
+            for entry in db.scan_prefix(Family::Folds, UNREADABLE)? {
+                let (key, record) = entry?;
+                let sequence = decode_sequence(key.get(UNREADABLE.len()..).unwrap_or_default())?;
+                sealed.insert(sequence, String::from_utf8_lossy(&record).into_owned());
+            }
+        }
+        sealed.extend(self.changes.unreadable.iter().map(|(sequence, record)| (*sequence, record.clone())));
+        let found = sealed.into_iter().filter_map(|(sequence, record)| Unreadable::of(sequence, &record));
+        Ok(found.filter(|one| one.id.is_none_or(|id| !self.changes.deleted.contains(&id))).collect())
     }
 
     /// The checkpoints that exist as lists show them, in order of commit. Of many this costs a fraction of reading them whole.
@@ -476,6 +488,13 @@ impl View {
 /// Where RocksDB has a checkpoint's sequence.
 fn sequence_key(id: Ulid) -> Vec<u8> {
     format!("c/{id}").into_bytes()
+}
+
+/// What the keys of records begin with that cannot be read; their sequences follow.
+const UNREADABLE: &[u8] = b"u/";
+
+fn unreadable_key(sequence: u64) -> Vec<u8> {
+    [UNREADABLE, &sequence.to_be_bytes()].concat()
 }
 
 /// What the keys of a session's checkpoints begin with; their sequences follow.

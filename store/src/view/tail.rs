@@ -21,15 +21,21 @@ pub(super) struct Changes {
     pub(super) dropped: HashSet<PackId>,
     pub(super) condemned: HashMap<PackId, Vec<OpId>>,
     pub(super) checkpoints: BTreeMap<u64, Checkpoint>,
+    /// Sealed records that this release cannot read.
+    pub(super) unreadable: BTreeMap<u64, String>,
     pub(super) deleted: HashSet<Ulid>,
 }
 
 impl Changes {
-    pub(super) fn apply(&mut self, logged: &Logged) -> serde_json::Result<()> {
+    pub(super) fn apply(&mut self, logged: &Logged) {
         match &logged.entry {
             Entry::Commit { record, packs, .. } => {
                 self.add_packs(packs);
-                self.checkpoints.insert(logged.sequence, Checkpoint::decode(logged.sequence, record.clone())?);
+                // One checkpoint that cannot be read hides no other one.
+                match Checkpoint::decode(logged.sequence, record.clone()) {
+                    Ok(checkpoint) => _ = self.checkpoints.insert(logged.sequence, checkpoint),
+                    Err(_) => _ = self.unreadable.insert(logged.sequence, record.clone()),
+                }
             }
             Entry::Event(event) if event.kind == kind::CHECKPOINT_DELETED => {
                 if let Ok(id) = event.subject.parse() {
@@ -43,7 +49,6 @@ impl Changes {
             Entry::Dropped { packs } => self.dropped.extend(packs),
             Entry::Event(_) | Entry::Unknown(_) => {}
         }
-        Ok(())
     }
 
     fn add_packs(&mut self, packs: &[PackInfo]) {

@@ -189,3 +189,96 @@ fn packs_that_are_condemned_dropped_or_unknown_are_lost() {
     }
     assert_eq!(test.ids(), [b]);
 }
+
+/// As a release would do it that can read the record.
+fn delete_unread(test: &TestStore, id: crate::id::Ulid) {
+    let lock = test.store.lock(&()).unwrap();
+    let event = crate::event::Event {
+        id: crate::id::Ulid::generate(),
+        at: crate::clock::timestamp(),
+        host: "h".into(),
+        schema: 1,
+        kind: crate::event::kind::CHECKPOINT_DELETED.into(),
+        subject: id.to_string(),
+        actor: Default::default(),
+        epoch: 0,
+        idempotency_key: None,
+        previous: test.store.refresh().unwrap().last_event().unwrap(),
+        data: Default::default(),
+        extra: Default::default(),
+    };
+    test.store.append(&lock, &[Entry::Event(Box::new(event))]).unwrap();
+}
+
+#[test]
+fn a_record_that_does_not_decode_hides_one_checkpoint_and_nothing_else() {
+    use crate::{check, gc};
+    for (old, new) in [(r#""schema":1"#, r#""schema":2"#), (r#""depth":1"#, r#""depth":"one""#)] {
+        let test = TestStore::new();
+        let kept = test.checkpoint(&files(1, 9));
+        let hidden = test.checkpoint_with(&files(2, 9), |record| record.replace(old, new));
+        let deleted = test.checkpoint(&files(3, 9));
+        let last = test.checkpoint(&files(4, 9));
+        test.delete(deleted);
+        for is_absorbed in [false, true] {
+            if is_absorbed {
+                test.store.absorb().unwrap();
+            }
+            let store = test.open();
+            assert_eq!(test.ids(), [kept, last]);
+            assert_eq!(store.view().outlines().unwrap().len(), 2);
+            assert_eq!(store.view().head("test").unwrap().unwrap().record.id, last);
+            let unreadable = store.view().unreadable().unwrap();
+            assert_eq!(unreadable.iter().map(|one| one.id).collect::<Vec<_>>(), [Some(hidden)]);
+            let said = unreadable[0].to_string();
+            assert!(said.contains(&hidden.to_string()) && said.contains("newer parhelia"), "{said}");
+            let report = check::run(test.store.path(), &check::CheckOptions { read_data_percent: Some(100) }, &()).unwrap();
+            let found: Vec<_> = report.findings.iter().map(|found| (found.kind, found.touches[0].checkpoint)).collect();
+            assert_eq!(found, [(check::FindingKind::Record, hidden)], "{:?}", report.findings);
+            // What it needs cannot be told from garbage.
+            let collected = gc::run(&store, &gc::GcOptions::default(), &()).unwrap();
+            assert_eq!((collected.condemned_packs, collected.dropped_packs), (0, 0));
+        }
+        delete_unread(&test, hidden);
+        for is_absorbed in [false, true] {
+            if is_absorbed {
+                test.store.absorb().unwrap();
+            }
+            assert_eq!(test.open().view().unreadable().unwrap(), []);
+            assert!(check::run(test.store.path(), &Default::default(), &()).unwrap().is_clean());
+        }
+        let collected = gc::run(&test.open(), &gc::GcOptions::default(), &()).unwrap();
+        assert!(collected.dropped_packs > 0, "{collected:?}");
+        assert_eq!(test.content(&test.get(kept)).unwrap(), files(1, 9));
+    }
+}
+
+#[test]
+fn an_event_of_another_schema_is_named_and_nothing_else_is_lost() {
+    use crate::check;
+    let test = TestStore::new();
+    let id = test.checkpoint(&files(1, 9));
+    let event = NewEvent::new("note", "n", crate::event::Actor { user: None, via: "test".into() });
+    test.store.append_events(&[event.clone()], &()).unwrap();
+    let lock = test.store.lock(&()).unwrap();
+    let Entry::Event(mut later) =
+        Journal::new(test.store.layout().journal()).read(&Position::start()).unwrap().records.pop().unwrap().entry
+    else {
+        panic!("no event")
+    };
+    (later.schema, later.kind, later.subject) = (2, crate::event::kind::CHECKPOINT_DELETED.into(), id.to_string());
+    later.previous = test.store.view().last_event().unwrap();
+    test.store.append(&lock, &[Entry::Event(later)]).unwrap();
+    drop(lock);
+    // It is a link of the chain all the same.
+    test.store.append_events(&[event], &()).unwrap();
+    for is_absorbed in [false, true] {
+        if is_absorbed {
+            test.store.absorb().unwrap();
+        }
+        assert_eq!(test.ids(), [id]);
+        let report = check::run(test.store.path(), &Default::default(), &()).unwrap();
+        let found: Vec<_> = report.findings.iter().map(|found| found.kind).collect();
+        assert_eq!(found, [check::FindingKind::Record], "{:?}", report.findings);
+    }
+}
