@@ -8,8 +8,8 @@ use std::{
 };
 
 use super::{
-    Batch, Db, Family, UNCONFIRMED, UNREADABLE, VERSION, View, bases, checkpoints_key, decode_checkpoint, has_our_shape, position_of,
-    scan_directories, sequence_key, unless_damaged, unreadable_key,
+    Batch, Db, Family, UNCONFIRMED, UNREADABLE, VERSION, View, bases, checkpoints_key, decode_checkpoint, has_our_shape,
+    position_of, scan_directories, sequence_key, unless_damaged, unreadable_key,
 };
 use crate::{
     error::{Error, IoContext, Result},
