@@ -32,11 +32,16 @@ pub fn run(context: &mut Context) -> Result<Code> {
 fn print(context: &mut Context, stats: &stats::Stats) -> Result<()> {
     let (bytes, packs) = (human::size(stats.pack_bytes), human::count(stats.packs, "pack"));
     let packs = format!("{bytes} in {packs} (compressed {:.2} times)", stats.compression_ratio);
+    let mut unique = human::size(stats.unique_bytes);
+    // Of a store without checkpoints, or of empty ones, there is nothing to divide.
+    if stats.logical_bytes > 0 {
+        unique = format!("{unique} (deduplicated {:.2} times)", stats.dedup_ratio);
+    }
     let facts = [
         ("Checkpoints", format!("{} of {}", stats.checkpoints, human::count(stats.sessions.len() as u64, "session"))),
         ("Files", format!("{} in all checkpoints together", human::count(stats.files, "file"))),
         ("Logical", human::size(stats.logical_bytes)),
-        ("Unique", format!("{} (deduplicated {:.2} times)", human::size(stats.unique_bytes), stats.dedup_ratio)),
+        ("Unique", unique),
         ("Stored", human::size(stats.stored_bytes)),
         ("  packs", packs),
         ("  journal", human::size(stats.journal_bytes)),

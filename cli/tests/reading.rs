@@ -31,6 +31,9 @@ fn list_is_newest_first_and_by_session() {
     assert_eq!(lines.last().unwrap()["checkpoints"], 2);
     assert_eq!(lines[0]["parent"], a.as_str());
     assert_eq!(lines[0]["depth"], 2);
+    let lines = home.run(&["checkpoint", "list", "-n", "2", "--json"]).expect(0).json();
+    let ids: Vec<&str> = lines.iter().filter_map(|l| l["id"].as_str()).collect();
+    assert_eq!(ids, [c.as_str(), b.as_str()]);
 }
 
 #[test]

@@ -27,6 +27,9 @@ pub struct Args {
     /// Show what is known of each beyond its files: epoch, parent, turns, tokens, cost, approval, when it was verified, tags
     #[arg(short, long)]
     detailed: bool,
+    /// Only the newest N
+    #[arg(short = 'n', long, value_name = "N")]
+    limit: Option<usize>,
 }
 
 /// Prints the list.
@@ -36,7 +39,8 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let marks = view.all_marks()?;
     let session = args.session.as_ref().map(|name| view.session_id(name)).transpose()?;
     let wanted = |outline: &Outline| session.as_ref().is_none_or(|id| outline.session == *id);
-    let checkpoints: Vec<Outline> = view.outlines()?.into_iter().rev().filter(wanted).collect();
+    let newest_first = view.outlines()?.into_iter().rev().filter(wanted);
+    let checkpoints: Vec<Outline> = newest_first.take(args.limit.unwrap_or(usize::MAX)).collect();
     if context.out.json {
         let none = Marks::default();
         for checkpoint in &checkpoints {
