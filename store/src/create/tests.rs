@@ -1,4 +1,5 @@
 mod belonging;
+mod beside;
 mod commits;
 mod content;
 mod exclude;

@@ -268,3 +268,28 @@ fn what_is_left_out_of_an_archive_counts_for_the_memory_that_it_takes() {
     within(all - 1).unwrap_err();
     assert_eq!(within(all).unwrap().omissions.len(), 100);
 }
+
+#[test]
+fn of_members_of_one_name_the_last_one_counts_and_a_folder_keeps_what_is_in_it() {
+    let f = fixture();
+    let members = |last: &[(&'static str, EntryType, &'static str, &'static [u8])]| {
+        let first = [file("folder/inside", b"1"), file("name", b"first"), file("single", b"s")];
+        let checkpoint = import_as(&f.store, &tar_of(&[&first, last].concat()), &ImportOptions::default()).unwrap().checkpoint;
+        f.tree(&checkpoint)
+    };
+    let paths = |tree: &BTreeMap<Vec<u8>, (Node, Vec<u8>)>| tree.keys().map(|path| name::display(path)).collect::<Vec<_>>();
+    // A folder that no member names is one that everybody may enter.
+    let tree = members(&[file("name", b"last")]);
+    assert_eq!(tree[&b"folder"[..]].0.meta.mode, 0o755);
+    assert_eq!(
+        (paths(&tree), &tree[&b"name"[..]].1[..]),
+        (vec!["folder".into(), "folder/inside".into(), "name".into(), "single".into()], &b"last"[..])
+    );
+    let tree = members(&[("folder", EntryType::Directory, "", b"")]);
+    assert_eq!((tree[&b"folder"[..]].0.meta.mode, paths(&tree).len()), (0o644, 4), "its own metadata, and its content");
+    let tree = members(&[file("folder", b"a file now")]);
+    assert_eq!(paths(&tree), ["folder", "name", "single"]);
+    assert_eq!(tree[&b"folder"[..]].1, b"a file now");
+    let tree = members(&[("name", EntryType::Directory, "", b""), file("name/inside", b"2")]);
+    assert_eq!(paths(&tree), ["folder", "folder/inside", "name", "name/inside", "single"]);
+}

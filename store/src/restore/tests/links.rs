@@ -106,3 +106,15 @@ fn a_file_that_takes_no_further_name_becomes_two() {
         place.assert_equal("src", &checkpoint);
     }
 }
+
+#[test]
+fn a_new_folder_is_built_beside_its_place_under_a_name_that_tells_it() {
+    let place = Place::new();
+    place.write("file", "x");
+    let checkpoint = place.capture();
+    let fresh = plan(&place.store, &checkpoint, &Options::new(place.path("out")), &()).unwrap();
+    let staged = format!(".out.parhelia-{}", fresh.op);
+    let beside = super::beside::WhenBuilt::new(|| assert!(place.path(&staged).join("file").exists()));
+    execute(&place.store, &checkpoint, fresh, &beside).unwrap();
+    assert!(place.path("out/file").exists() && !place.path(&staged).exists());
+}
