@@ -71,6 +71,24 @@ fn a_live_file_that_two_groups_share_stays_for_one_and_is_written_anew_for_the_o
     }
 }
 
+/// A file that may only be appended to, until this goes: it gets no name, and loses none. Whoever is root can say so.
+struct AppendOnly(File, IFlags);
+
+impl AppendOnly {
+    fn make(path: &Path) -> Self {
+        let file = File::open(path).unwrap();
+        let flags = rustix::fs::ioctl_getflags(&file).unwrap();
+        rustix::fs::ioctl_setflags(&file, flags | IFlags::APPEND).unwrap();
+        AppendOnly(file, flags)
+    }
+}
+
+impl Drop for AppendOnly {
+    fn drop(&mut self) {
+        rustix::fs::ioctl_setflags(&self.0, self.1).unwrap();
+    }
+}
+
 #[test]
 fn a_file_that_takes_no_further_name_becomes_two() {
     let large: Vec<u8> = (0..200_000u32).flat_map(u32::to_le_bytes).collect();
@@ -79,14 +97,9 @@ fn a_file_that_takes_no_further_name_becomes_two() {
         let checkpoint = two_groups(&place, content);
         fs::remove_file(place.src("a/2")).unwrap();
         fs::remove_dir_all(place.src("b")).unwrap();
-        // A file that may only be appended to gets no name, and loses none: whoever is root can say so.
-        let files = ["a/1", "a/3"].map(|name| File::open(place.src(name)).unwrap());
-        let flags = files.each_ref().map(|file| rustix::fs::ioctl_getflags(file).unwrap());
-        let set =
-            |more| files.iter().zip(flags).for_each(|(file, flags)| rustix::fs::ioctl_setflags(file, flags | more).unwrap());
-        set(IFlags::APPEND);
+        let closed = ["a/1", "a/3"].map(|name| AppendOnly::make(&place.src(name)));
         let (report, told) = restored(&place, &checkpoint, &place.in_place("src"));
-        set(IFlags::empty());
+        drop(closed);
         assert_eq!(report.skipped, [], "{told}");
         for name in ["a/2", "b/4"] {
             let line = format!("{name}: the filesystem did not take a hard link; it is a file of its own");
