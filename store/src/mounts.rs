@@ -122,8 +122,31 @@ pub fn is_ours(device: u64) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use std::process::Command;
+
     use super::*;
+
+    /// A folder that is shown at another one as a mounted checkpoint is, until this goes. Who uses it needs root.
+    pub(crate) struct Shown(PathBuf);
+
+    impl Shown {
+        pub(crate) fn at(content: &Path, folder: &Path) -> Self {
+            // What is not empty is not taken by every release of it, but by mount.
+            let (dir, run) = (tempfile::tempdir().unwrap(), |program: &mut Command| assert!(program.status().unwrap().success()));
+            run(Command::new("bindfs").args(["-o", "subtype=parhelia"]).args([content, dir.path()]));
+            run(Command::new("mount").arg("--bind").args([dir.path(), folder]));
+            run(Command::new("umount").arg(dir.path()));
+            assert!(all().unwrap().iter().any(|mount| mount.mountpoint == folder && mount.fs_type == FS_TYPE));
+            Shown(folder.to_owned())
+        }
+    }
+
+    impl Drop for Shown {
+        fn drop(&mut self) {
+            _ = Command::new("umount").arg(&self.0).status();
+        }
+    }
 
     #[test]
     fn lines_with_optional_fields_and_escapes_are_read() {

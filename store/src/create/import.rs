@@ -433,3 +433,25 @@ fn read_file(
         Err(Failure::Unreadable(errno)) => Err(errno).at("read", &path),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::Hole;
+
+    #[test]
+    fn an_entry_takes_the_memory_of_all_that_it_holds() {
+        let file = |holes| Kind::File { size: 9, blob: BlobId([0; 32]), holes };
+        let node = |name: &str, xattrs: &[(&str, &str)], kind| {
+            let xattrs = xattrs.iter().map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec())).collect();
+            kept_bytes(&Node { name: name.into(), meta: Meta { xattrs, ..Meta::default() }, links: 1, kind })
+        };
+        let least = (size_of::<Item>() + size_of::<(Vec<u8>, usize)>()) as u64;
+        assert_eq!(node("", &[], Kind::Fifo), least);
+        assert_eq!(node("12345", &[], file(Vec::new())), least + 10);
+        assert_eq!(node("1", &[], file(vec![Hole { start: 1, bytes: 1 }; 3])), least + 2 + 3 * size_of::<Hole>() as u64);
+        assert_eq!(node("1", &[], Kind::Symlink { target: b"1234567".to_vec() }), least + 2 + 7);
+        let xattr = size_of::<tree::Xattr>() as u64;
+        assert_eq!(node("1", &[("a", "1234"), ("bcd", "")], Kind::Fifo), least + 2 + 8 + 2 * xattr);
+    }
+}

@@ -1,9 +1,13 @@
 mod belonging;
+mod beside;
 mod commits;
+mod content;
 mod exclude;
+mod import;
 mod later;
 mod left;
 mod lost;
+mod mounted;
 mod pins;
 mod reuse;
 mod scoped;

@@ -136,10 +136,11 @@ fn rewrite(store: &Store, found: &mut Found, cache: Option<&StatCache>, member: 
                 (found.packs.number(location.pack), location.offset, location.block_bytes);
         }
     }
-    found.counts.add(Action::Replace, &node);
-    if member.action.is_none() {
-        found.counts.unchanged = found.counts.unchanged.saturating_sub(1);
+    match member.action {
+        Some(action) => found.counts.take(action, &node),
+        None => found.counts.unchanged = found.counts.unchanged.saturating_sub(1),
     }
+    found.counts.add(Action::Replace, &node);
     found.items.push(item);
     Ok(())
 }

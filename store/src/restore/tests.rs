@@ -2,6 +2,8 @@ mod beside;
 mod changed;
 mod deep;
 mod differences;
+mod links;
+mod mounted;
 mod ordinary;
 mod plans;
 mod stays;

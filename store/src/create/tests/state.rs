@@ -25,16 +25,16 @@ impl State for Told {
     }
 }
 
-fn file(path: &str, content: Content) -> StateFile {
+pub(super) fn file(path: &str, content: Content) -> StateFile {
     StateFile { path: path.into(), part: "conversation".into(), content, mtime: None }
 }
 
-fn with(f: &Fixture, files: Vec<StateFile>) -> Outcome {
+pub(super) fn with(f: &Fixture, files: Vec<StateFile>) -> Outcome {
     let mut told = Told { captured: Captured { files, ..Captured::default() }, ..Told::default() };
     run_with(&f.store, &f.options(), &FullWalk, &mut told, &()).unwrap()
 }
 
-fn state_of(f: &Fixture, checkpoint: &Checkpoint) -> BTreeMap<String, Vec<u8>> {
+pub(super) fn state_of(f: &Fixture, checkpoint: &Checkpoint) -> BTreeMap<String, Vec<u8>> {
     let node = f.store.entry(checkpoint.record.root, b"state").unwrap().unwrap();
     let found = RefCell::new(BTreeMap::new());
     f.store

@@ -36,7 +36,7 @@ impl Progress for Notices {
     }
 }
 
-fn restored(place: &Place, checkpoint: &Checkpoint, options: &Options) -> (Report, String) {
+pub(super) fn restored(place: &Place, checkpoint: &Checkpoint, options: &Options) -> (Report, String) {
     let notices = Notices::default();
     let plan = plan(&place.store, checkpoint, options, &notices).unwrap();
     let report = execute(&place.store, checkpoint, plan, &notices).unwrap();

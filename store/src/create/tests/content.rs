@@ -1,0 +1,206 @@
+//! Reading one file: while it changes, with its holes, and what of it is put back.
+
+use std::os::{
+    fd::OwnedFd,
+    unix::fs::{FileExt, PermissionsExt},
+};
+
+use super::*;
+use crate::{
+    create::content::{Content as Read, Earlier, Failure, Reader},
+    format::SINGLE_CHUNK_BYTES,
+    id::BlobId,
+    recipe::ChunkRun,
+    tree::Hole,
+};
+
+/// Changes a file when its reader begins to read it, at most so often, and counts what is reported.
+struct Meddling<F> {
+    change: F,
+    times: u64,
+    asked: AtomicU64,
+    reported: AtomicU64,
+}
+
+impl<F: Fn() + Sync> Progress for Meddling<F> {
+    fn is_cancelled(&self) -> bool {
+        if self.asked.fetch_add(1, Ordering::Relaxed) < self.times {
+            (self.change)();
+        }
+        false
+    }
+
+    fn advance(&self, _: u64, bytes: u64) {
+        self.reported.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Changes a file until its time shows it.
+fn changed(file: &File, change: impl Fn(&File)) {
+    let ctime = || sys::stat_fd(file).unwrap().ctime;
+    let before = ctime();
+    while ctime() == before {
+        change(file);
+    }
+}
+
+fn open(path: &Path) -> OwnedFd {
+    File::open(path).unwrap().into()
+}
+
+fn read_with(store: &Store, fd: &OwnedFd, progress: &dyn Progress) -> Read {
+    let sink = Sink::Look(Mutex::default());
+    let mut batch = Batch::new(&sink).unwrap();
+    let mut reader = Reader::new(store.config().chunking, progress);
+    match reader.read(fd, b"name", &Earlier::new(store, None), &mut batch) {
+        Ok(content) => content,
+        Err(Failure::Unreadable(errno)) => panic!("{errno}"),
+        Err(Failure::Store(error)) => panic!("{error}"),
+    }
+}
+
+type Edit = (&'static str, fn(&File));
+
+#[test]
+fn a_file_that_changes_is_read_until_it_is_still_and_no_more_than_four_times() {
+    let f = fixture();
+    let edits: [Edit; 4] = [
+        ("longer", |file| file.write_all_at(b"more", file.metadata().unwrap().len()).unwrap()),
+        ("shorter", |file| file.set_len(file.metadata().unwrap().len() - 1).unwrap()),
+        ("as long", |file| {
+            let mut byte = [0];
+            file.read_exact_at(&mut byte, 150_000).unwrap();
+            file.write_all_at(&[byte[0].wrapping_add(1)], 150_000).unwrap();
+        }),
+        ("mode", |file| {
+            let mode = file.metadata().unwrap().permissions().mode();
+            file.set_permissions(PermissionsExt::from_mode(mode ^ 0o100)).unwrap();
+        }),
+    ];
+    let path = f.workspace.join("file");
+    for (what, edit) in edits {
+        for (times, attempts) in [(0, 1), (1, 2), (3, 4), (4, 4)] {
+            let file = File::options().create(true).truncate(true).read(true).write(true).open(&path).unwrap();
+            file.write_all_at(&noise(200_000, 1), 0).unwrap();
+            // The first part is a hole, which the change leaves.
+            rustix::fs::fallocate(
+                &file,
+                rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE,
+                0,
+                65_536,
+            )
+            .unwrap();
+            let change = || changed(&file, edit);
+            let meddling = Meddling { change, times, asked: AtomicU64::new(0), reported: AtomicU64::new(0) };
+            let content = read_with(&f.store, &open(&path), &meddling);
+            let bytes = fs::read(&path).unwrap();
+            assert_eq!(meddling.asked.into_inner(), attempts, "{what} {times}");
+            assert_eq!((content.changing, content.blob), (times == 4, BlobId::of(&bytes)), "{what} {times}");
+            let stat = sys::stat_fd(&file).unwrap();
+            assert_eq!((content.stat.size, content.stat.ctime), (stat.size, stat.ctime), "{what} {times}");
+            // Where its length was another one behind the last try, the holes may be others, too.
+            let is_as_long = times < 4 || !["longer", "shorter"].contains(&what);
+            let holes = if is_as_long { vec![Hole { start: 0, bytes: 65_536 }] } else { Vec::new() };
+            assert_eq!(content.holes, holes, "{what} {times}");
+            assert_eq!(meddling.reported.into_inner(), stat.size, "{what} {times}");
+        }
+    }
+}
+
+#[test]
+fn a_file_of_no_length_that_holds_something_is_none_that_is_still() {
+    let f = fixture();
+    // The kernel's own files say of themselves that they are empty.
+    let content = read_with(&f.store, &open(Path::new("/proc/self/stat")), &());
+    let first = fs::read("/proc/self/stat").unwrap()[0];
+    assert!(content.changing);
+    assert_eq!((content.stat.size, content.blob, content.holes), (1, BlobId::of(&[first]), vec![]));
+}
+
+#[test]
+fn every_hole_of_a_file_is_found_however_short_the_file_is() {
+    let f = fixture();
+    let path = f.workspace.join("sparse");
+    for bytes in [1, 500, 4096, 5000, 65_536, 65_537, 3 << 20] {
+        File::create(&path).unwrap().set_len(bytes).unwrap();
+        let content = read_with(&f.store, &open(&path), &());
+        assert_eq!(content.holes, [Hole { start: 0, bytes }]);
+        assert_eq!((content.blob, content.stat.size), (BlobId::of(&vec![0; bytes as usize]), bytes));
+        fs::write(&path, noise(bytes as usize, bytes)).unwrap();
+        let content = read_with(&f.store, &open(&path), &());
+        assert_eq!((content.holes, content.blob), (vec![], BlobId::of(&noise(bytes as usize, bytes))));
+    }
+}
+
+#[test]
+fn of_a_file_that_has_grown_since_it_was_looked_at_one_byte_more_is_read_and_never_more_than_a_chunk() {
+    let f = fixture();
+    let bytes = noise(SINGLE_CHUNK_BYTES + 10, 1);
+    f.write("file", &bytes);
+    let sink = Sink::Look(Mutex::default());
+    let mut batch = Batch::new(&sink).unwrap();
+    let mut reader = Reader::new(f.store.config().chunking, &());
+    for (expected, is_read) in
+        [(0, 1), (10, 11), (SINGLE_CHUNK_BYTES - 1, SINGLE_CHUNK_BYTES), (SINGLE_CHUNK_BYTES, SINGLE_CHUNK_BYTES), (5, 6)]
+    {
+        let fd = open(&f.workspace.join("file"));
+        let read = reader.read_once(fd.as_fd(), b"file", expected as u64, &[], &Earlier::new(&f.store, None), &mut batch);
+        assert!(read.is_ok_and(|read| read == (BlobId::of(&bytes[..is_read]), is_read as u64)), "{expected}");
+    }
+}
+
+#[test]
+fn what_a_file_held_is_its_earlier_version_unless_that_was_nothing() {
+    let f = fixture();
+    let blob = BlobId::of(b"x");
+    let of = |size| {
+        let earlier = Earlier::new(&f.store, Some((blob, size)));
+        (earlier.blob(), earlier.small())
+    };
+    let limit = SINGLE_CHUNK_BYTES as u64;
+    assert_eq!([of(0), of(1)], [(None, None), (Some(blob), Some(blob))]);
+    assert_eq!([of(limit), of(limit + 1)], [(Some(blob), Some(blob)), (Some(blob), None)]);
+    assert_eq!(Earlier::new(&f.store, None).blob(), None);
+}
+
+#[test]
+fn chunks_are_put_back_from_a_file_that_has_them_still_and_from_no_other() {
+    let f = fixture();
+    let bytes = noise(300_000, 1);
+    f.write("file", &bytes);
+    let run = |start: usize, end: usize| {
+        let bytes = &bytes[start..end];
+        (start as u64, ChunkRun { id: BlobId::of(bytes), bytes: bytes.len() as u32, repeat: 1 })
+    };
+    let lost = [run(200_000, 300_000), run(1000, 21_000), run(21_000, 21_001)];
+    let put_back = |lost: &[(u64, ChunkRun)]| {
+        let packs = PackSink::new(&f.store, f.store.view(), crate::id::OpId::generate(), Default::default());
+        let sink = Sink::Store(Box::new(packs));
+        let mut batch = Batch::new(&sink).unwrap();
+        let fd = open(&f.workspace.join("file"));
+        let mut reader = Reader::new(f.store.config().chunking, &());
+        let Ok(is_whole) = reader.put_back(fd.as_fd(), lost, &mut batch) else { panic!("not read") };
+        batch.finish().unwrap();
+        let Sink::Store(packs) = sink else { panic!() };
+        let stored: Vec<_> = packs.finish().unwrap().objects.into_iter().map(|(key, _)| key).collect();
+        (is_whole, stored)
+    };
+    let mut keys: Vec<_> = lost.iter().map(|(_, run)| run.id.object().key()).collect();
+    keys.sort_unstable();
+    assert_eq!(put_back(&lost), (true, keys));
+    assert_eq!(put_back(&[]), (true, vec![]));
+    // It holds something else there.
+    let (at, moved) = (lost[1].0 + 1, lost[1].1);
+    assert_eq!(put_back(&[(at, moved)]), (false, vec![]));
+    // It has become shorter; that what was read before ends alike does not make it whole.
+    let zeros = vec![0; 50_000];
+    f.write("file", &[&zeros[..], &zeros[..20_000]].concat());
+    let run = ChunkRun { id: BlobId::of(&zeros), bytes: 50_000, repeat: 1 };
+    assert_eq!(put_back(&[(0, run), (50_000, run)]), (false, vec![run.id.object().key()]));
+    assert!(put_back(&[(0, run), (20_000, run)]).0);
+    // No chunk is as long as that.
+    let run = |bytes: usize| ChunkRun { id: BlobId::of(&vec![0; bytes]), bytes: bytes as u32, repeat: 1 };
+    f.write("file", &vec![0; BLOCK_BYTES_MAX + 1]);
+    assert_eq!(put_back(&[(0, run(BLOCK_BYTES_MAX + 1))]), (false, vec![]));
+    assert!(put_back(&[(0, run(BLOCK_BYTES_MAX))]).0);
+}
