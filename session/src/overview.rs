@@ -18,6 +18,7 @@ use crate::{
     error::Result,
     process::boot_id,
     resume::{Standing, state_json},
+    rollback,
     run::{self, Failing, Life},
     transcript::Located,
 };
@@ -106,6 +107,8 @@ pub struct Overview {
     pub unsupervised: Option<Unsupervised>,
     /// A warning where another folder has taken the place of its own.
     pub another_folder: Option<String>,
+    /// The checkpoint that a rollback was to go back to which was interrupted, so that files of two states stand in the workspace.
+    pub interrupted_rollback: Option<Ulid>,
 }
 
 impl Overview {
@@ -132,6 +135,7 @@ impl Overview {
             failing,
             unsupervised: run.as_ref().and_then(Unsupervised::of),
             another_folder: another_folder(session),
+            interrupted_rollback: rollback::interrupted(store, session).map(|intent| intent.target),
         })
     }
 }

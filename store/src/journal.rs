@@ -596,6 +596,15 @@ impl Journal {
         }
     }
 
+    /// Notes that the journal was read up to a position, and synced, where it ends before that by now: whoever reads it from here on knows that
+    /// records are missing.
+    pub(crate) fn witness(&self, seen: &Position) -> Result<()> {
+        if self.hint().is_none_or(|hint| hint < seen.sequence) && self.read(&Position::start())?.end.sequence < seen.sequence {
+            self.write_hint(seen.sequence);
+        }
+        Ok(())
+    }
+
     /// The last sequence that was synced, as far as the hint file tells. It tells a damaged last record from a torn append.
     fn hint(&self) -> Option<u64> {
         let file = files::open(&self.folder.join("synced"), How::Read).ok()?;

@@ -86,6 +86,34 @@ fn one_that_was_interrupted_is_given_up_where_work_has_gone_on() {
 }
 
 #[test]
+fn one_that_was_interrupted_is_told_and_leaves_what_was_changed_by_hand() {
+    let Interrupted { work, _recorder, .. } = interrupted(false);
+    let (by_hand, workspace) = (work.workspace.join("src/m1/f1.rs"), work.workspace.to_string_lossy().into_owned());
+    fs::write(&by_hand, "worked on").unwrap();
+    for verb in [&["session", "list"][..], &["session", "show", &work.session]] {
+        let text = work.scratch.expect(0, verb);
+        assert!(text.contains("was interrupted") && text.contains(&format!("checkpoint rollback {}", work.target)), "{text}");
+    }
+    let text = work.scratch.expect(0, &["checkpoint", "create", &work.session, "--workspace", &workspace]);
+    assert!(text.contains("since the rollback was interrupted: src/m1/f1.rs") && text.contains("finished now"), "{text}");
+    assert_eq!(fs::read_to_string(&by_hand).unwrap(), "worked on");
+    assert!(!work.scratch.expect(0, &["session", "list"]).contains("interrupted"));
+}
+
+#[test]
+fn one_that_was_interrupted_is_given_up_where_the_agent_of_another_session_has_worked() {
+    let Interrupted { work, _recorder, .. } = interrupted(false);
+    let workspace = work.workspace.to_string_lossy().into_owned();
+    let edit = "echo mine >>src/m1/f1.rs; echo new >src/new.rs";
+    let text = work.scratch.expect(0, &["session", "run", "--name", "other", "--workspace", &workspace, "--", "sh", "-c", edit]);
+    assert!(text.contains("was interrupted") && text.contains(&work.target), "{text}");
+    let now = work.copy("now");
+    let text = work.scratch.expect(0, &["checkpoint", "create", &work.session, "--workspace", &workspace]);
+    assert!(text.contains("is not finished: session") && text.contains("has worked there since"), "{text}");
+    assert_equal(&now, &work.copy("after"));
+}
+
+#[test]
 fn one_that_was_interrupted_is_not_finished_under_an_agent_that_was_started_by_hand() {
     const CONVERSATION: &str = "5b9d1f6e-57c0-4f0e-9a55-6f8f1f8c0b33";
     let Interrupted { work, _recorder, .. } = interrupted(false);
@@ -225,7 +253,7 @@ fn what_is_left_out_and_came_after_an_interruption_is_kept() {
     let text = work.scratch.expect(0, &["checkpoint", "create", &work.session, "--workspace", &workspace]);
     assert!(text.contains("is finished now"), "{text}");
     assert_eq!(fs::read(work.workspace.join("more/node_modules/x")).unwrap(), b"fetched after the crash");
-    assert!(!work.workspace.join("more/package.json").exists());
+    assert_eq!(fs::read(work.workspace.join("more/package.json")).unwrap(), b"{}");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use parhelia_session::{
 use parhelia_store::{
     clock,
     fold::{Goal, Session, Status},
+    id::Ulid,
     name,
 };
 use serde_json::{Value, json};
@@ -71,6 +72,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         if let Some(text) = &one.overview.another_folder {
             tell!("parhelia: {text}");
         }
+        if let Some(target) = one.overview.interrupted_rollback {
+            tell!("parhelia: {}", interrupted_text(&one.session.id, target));
+        }
     }
     Ok(Code::Done)
 }
@@ -107,6 +111,14 @@ impl Listed {
 pub fn failing_text(session: &str, failing: &Failing) -> String {
     let since = human::ago(failing.since, clock::timestamp());
     format!("session {session}: {} failed since {since}: {}", human::count(failing.count, "checkpoint"), failing.reason)
+}
+
+/// A sentence about a rollback that was interrupted, and the next step.
+pub fn interrupted_text(session: &str, target: Ulid) -> String {
+    format!(
+        "session {session}: a rollback to {target} was interrupted, and files of two states are in its workspace; \
+         `parhelia checkpoint rollback {target}` finishes it"
+    )
 }
 
 /// A sentence about a session that lives without its supervisor, and the next step.

@@ -10,7 +10,10 @@ use parhelia_store::{
 };
 use serde_json::json;
 
-use super::agent::{actor, config_of, stranger_in};
+use super::{
+    agent::{actor, config_of, stranger_in},
+    list::interrupted_text,
+};
 use crate::{
     context::Context,
     exit::{Code, Failure, Result},
@@ -113,6 +116,9 @@ pub fn end(context: &mut Context, args: &EndArgs) -> Result<Code> {
             .with("status", Status::Ended.name())
             .with("reason", "ended");
         store.append_events(&[ended], &())?;
+    }
+    if let Some(intent) = rollback::open(&session) {
+        tell!("parhelia: {}", interrupted_text(&session.id, intent.target));
     }
     context.out.did(format!("session {} has ended", session.id));
     let at = match &made {

@@ -62,7 +62,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let life = life(&store, &session)?;
     let is_resumable = !life.is_alive() && session.status != Status::Ended;
     let fate = is_resumable.then(|| Foreseen::of(&store, &session, &choice, from.is_some()));
-    describe(context, &session, &choice, &life, fate.as_ref(), overview.unsupervised)?;
+    describe(context, &store, &session, &choice, &life, fate.as_ref(), overview.unsupervised)?;
     if args.end {
         return pause::end(context, &EndArgs::of(session.id));
     }
@@ -194,6 +194,7 @@ impl Foreseen {
 
 fn describe(
     context: &mut Context,
+    store: &Store,
     session: &Session,
     choice: &Choice,
     life: &Life,
@@ -221,7 +222,9 @@ fn describe(
     if let Some(found) = &unsupervised {
         tell!("parhelia: {}", unsupervised_text(session, found));
     }
+    let interrupted = rollback::interrupted(store, session);
     let state = match fate {
+        Some(Foreseen::Fate(Fate::Keep)) if interrupted.is_some() => "there",
         Some(fate) => fate.text(is_there),
         None if is_there => "there",
         None => "gone",
@@ -246,9 +249,10 @@ fn describe(
         None if has_ended => context.out.line("It has ended, for good; `parhelia session run` begins another.")?,
         None => context.out.line("It has no checkpoint to go on from.")?,
     }
-    let interrupted = rollback::open(session);
     if let Some(intent) = &interrupted {
-        context.out.line(format!("A rollback to {} was interrupted; it is finished first.", intent.target))?;
+        let first =
+            if has_ended { "files of two states are there" } else { "it is finished first, where nobody has worked on since" };
+        context.out.line(format!("A rollback to {} was interrupted; {first}.", intent.target))?;
     }
     context.out.object(
         "session",

@@ -8,6 +8,7 @@ use std::{
 
 use parhelia_session::{
     agent::{Agent, ConfigFolder, holders, new_conversation_id},
+    rollback,
     run::{self, Begin},
 };
 use parhelia_store::{Store, fold::Goal};
@@ -15,6 +16,7 @@ use serde_json::json;
 
 use super::{
     agent::{actor, environment, settings, variable},
+    list::interrupted_text,
     supervise::{self, Supervised},
     tmux,
 };
@@ -63,6 +65,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         return Err(Failure::Usage("--detach and --tmux-socket need --tmux".into()));
     }
     let store = context.open_with(true)?;
+    for (other, intent) in rollback::interrupted_in(&store, &workspace)? {
+        tell!("parhelia: {}", interrupted_text(&other.id, intent.target));
+    }
     let name = args.name.clone().or_else(|| workspace.file_name().map(|name| name.to_string_lossy().into_owned()));
     if let Some(conversation) = agent.as_ref().and_then(Agent::conversation) {
         ensure_free(&store, &conversation)?;

@@ -5,7 +5,7 @@ use parhelia_store::clock;
 use parhelia_store::fold::{Run, Session};
 use serde_json::{Value, json};
 
-use super::list::{failing_text, unsupervised_text};
+use super::list::{failing_text, interrupted_text, unsupervised_text};
 use crate::{
     context::Context,
     exit::{Code, Result},
@@ -71,6 +71,7 @@ fn facts(session: &Session, overview: &Overview, checkpoints: u64) -> Vec<(&'sta
         facts.push(("Workspace", place.path.clone()));
     }
     facts.extend(overview.another_folder.as_ref().map(|said| ("Beware", text(said))));
+    facts.extend(overview.interrupted_rollback.map(|target| ("Beware", interrupted_text(&session.id, target))));
     facts.push(("Checkpoints", format!("{checkpoints}, of {} made", session.totals.checkpoints)));
     if let Some(head) = session.head {
         facts.push(("Head", head.to_string()));

@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 use super::{
     intent::{self, GoesBack, Intent, Last, Turn},
     look::{Look, Wanted, hex, sessions_below, whole},
+    since::{newer_of_another, worked_on},
     stash::{self, Stash},
 };
 use crate::{
@@ -53,6 +54,8 @@ pub struct Done {
 
 /// How many changes are named.
 const CHANGES_MAX: usize = 10_000;
+/// How many paths are named in one message.
+const NAMED_MAX: usize = 8;
 
 /// The plan of a rollback: the checkpoint's files in place, and what is spared left alone. Git's own folders are left alone as well, with
 /// repositories that the checkpoint does not have; one that is gone comes back.
@@ -304,7 +307,14 @@ pub fn finish(store: &Store, session: &Session, actor: &Actor, tell: &dyn Fn(&st
         tell(&format!("what is there now, after a rollback that was interrupted, is in safety checkpoint {}", made.id()));
         let omitted = store.omissions(&made)?.into_iter().filter(|omission| omission.reason != Reason::Changing);
         let below = sessions_below(store, &intent.workspace, &session.id)?.into_iter().map(|(path, _)| path);
-        intent.spare.extend(hex(omitted.map(|omission| omission.path).chain(below)));
+        let worked_on = match (&target, &safety) {
+            (Some(target), Some(safety)) => worked_on(store, target, safety, &made)?,
+            _ => Vec::new(),
+        };
+        if !worked_on.is_empty() {
+            tell(&format!("left as it is, for it was changed since the rollback was interrupted: {}", named(&worked_on)));
+        }
+        intent.spare.extend(hex(omitted.map(|omission| omission.path).chain(below).chain(worked_on)));
     }
     if intent.goes_back {
         go_back(store, &session.id, &intent, actor)?;
@@ -337,6 +347,15 @@ fn is_open_elsewhere(store: &Store, session: &Session, intent: &Intent) -> Resul
     Ok(false)
 }
 
+/// The first of some paths, and how many more there are.
+fn named(paths: &[Vec<u8>]) -> String {
+    let shown: Vec<String> = paths.iter().take(NAMED_MAX).map(|path| parhelia_store::name::display(path)).collect();
+    match paths.len().saturating_sub(NAMED_MAX) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
 /// What says that somebody has worked on since a rollback was interrupted: a newer checkpoint, or git.
 fn gone_on(store: &Store, session: &Session, intent: &Intent, safety: Option<&Checkpoint>) -> Result<Option<String>> {
     // Where nobody knows any more when it began, whatever is there counts: work is worth more than the rollback.
@@ -347,6 +366,9 @@ fn gone_on(store: &Store, session: &Session, intent: &Intent, safety: Option<&Ch
     let mut newest_first = view.newest_first_of(&session.id)?;
     if let Some(newer) = newest_first.find(|found| found.as_ref().map_or(true, is_newer)).transpose()? {
         return Ok(Some(format!("work has gone on since, up to checkpoint {}", newer.id())));
+    }
+    if let Some(newer) = newer_of_another(store, session, intent, began)? {
+        return Ok(Some(format!("session {} has worked there since, up to checkpoint {}", newer.record.session, newer.id())));
     }
     let git = safety.and_then(|safety| safety.record.git.as_ref());
     let has_moved = git.is_some_and(|then| has_moved(&intent.workspace, then));

@@ -222,6 +222,11 @@ pub fn shared(store: &Store, session: &str, progress: &dyn Progress) -> Result<T
     wait(store, session, store.lock_timeout(), FlockOperation::NonBlockingLockShared, progress)?.ok_or_else(|| busy(session))
 }
 
+/// Whether somebody makes a checkpoint of the session, or rolls it back, just now.
+pub(super) fn is_in_turn(store: &Store, session: &str) -> bool {
+    matches!(wait(store, session, Duration::ZERO, FlockOperation::NonBlockingLockShared, &()), Ok(None))
+}
+
 /// Why there is no turn to be had.
 pub fn busy(session: &str) -> Error {
     Error::Busy(format!("another process makes a checkpoint of session {session}, or rolls it back; try again when it is done"))

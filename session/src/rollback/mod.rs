@@ -3,17 +3,20 @@
 //! look (refuse what would do harm) -> safety checkpoint -> what differs from it is whole -> stash entry -> intent, committed -> restore in
 //! place -> conversation -> head moved and intent cleared, in one commit. A crash behind the intent leaves it to be found: whoever comes
 //! next does the rest, or, where that fails, restores the safety checkpoint; what is there by then goes into another safety checkpoint first.
-//! Where work has gone on since, as newer checkpoints or git tell, the rollback is given up instead.
+//! Where work has gone on since, as newer checkpoints of agents or git tell, the rollback is given up instead; what was changed by hand is left
+//! as it is.
 
 mod execute;
 mod intent;
 mod look;
+mod since;
 mod stash;
 
 pub use execute::{Done, execute, finish, foresee, plan, settle};
 pub use intent::{GoesBack, Intent, Last, Turn, busy, held, last, last_rolled_back, needed, open, shared};
 pub(crate) use intent::{INTENT, moved_with};
 pub use look::{Look, Spoken, Wanted, look, whole};
+pub use since::{interrupted, interrupted_in};
 pub use stash::Stash;
 
 /// Why a run has ended whose agent was stopped for a rollback. What its hooks have still to do is not done any more.

@@ -23,6 +23,7 @@ use super::*;
 use crate::{config::Config, error::Error, retention::SAFETY};
 
 mod obstacles;
+mod since;
 mod spared;
 mod spoken;
 mod stash;
@@ -131,7 +132,6 @@ fn interrupted(change: impl FnOnce(&mut Intent)) -> (Fixture, Checkpoint, Checkp
 #[test]
 fn what_was_interrupted_is_finished_by_whoever_comes_next() {
     let (f, first, safety) = interrupted(|_| {});
-    fs::write(f.workspace.join("file"), "half done").unwrap();
     let head = f.session().head;
     let (done, told) = f.settle();
     done.unwrap();

@@ -188,20 +188,26 @@ pub fn live_in(store: &Store, workspace: &Path, but: &str) -> Result<Vec<(Sessio
             live.push((session, run));
         }
     }
+    let here = works_in(live.iter().map(|(session, _)| session.clone()).collect(), workspace);
+    live.retain(|(session, _)| here.iter().any(|other| other.id == session.id));
+    Ok(live)
+}
+
+/// Those of some sessions that work in a folder, in one around it or in one below it. One that was moved is known by its folder.
+pub fn works_in(mut sessions: Vec<Session>, workspace: &Path) -> Vec<Session> {
     let workspace = &canonical(workspace);
     let is_recorded = |session: &Session| {
         let other = session.workspace.as_ref().map(|place| canonical(&place.folder()));
         other.is_some_and(|other| other.starts_with(workspace) || workspace.starts_with(&other))
     };
-    // One that was moved is known by its folder.
-    let others: Vec<Session> = live.iter().map(|(session, _)| session).filter(|session| !is_recorded(session)).cloned().collect();
+    let others: Vec<Session> = sessions.iter().filter(|session| !is_recorded(session)).cloned().collect();
     let mut apart = others.iter().map(|session| session.id.as_str()).collect::<Vec<_>>();
     let known = known_among(&others, workspace.ancestors()).into_iter().chain(known_below(&others, iter::once(&**workspace)));
     for (_, session) in known {
         apart.retain(|id| *id != session.id);
     }
-    live.retain(|(session, _)| !apart.contains(&session.id.as_str()));
-    Ok(live)
+    sessions.retain(|session| !apart.contains(&session.id.as_str()));
+    sessions
 }
 
 #[cfg(test)]

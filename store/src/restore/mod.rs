@@ -43,7 +43,7 @@ use std::{
 pub use plan::{Plan, plan};
 pub use run::{Skipped, Why};
 pub(crate) use staged::clear_dead;
-pub use staged::is_being_built;
+pub use staged::{is_being_built, is_staged};
 pub use summary::{Change, Counts, Summary};
 
 use crate::{

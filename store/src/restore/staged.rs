@@ -67,6 +67,11 @@ enum Form {
     Entry,
 }
 
+/// Whether a name has the form of those under which restores build.
+pub fn is_staged(name: &[u8]) -> bool {
+    operation(name).is_some()
+}
+
 /// Whether a restore builds something under this name, or did until it died: by the pin of its operation, which lasts until everything has
 /// its name or is removed; or by the lock on what it builds, where its pin is in another store. A name alone says nothing: it may be a
 /// user's.
@@ -222,10 +227,6 @@ pub fn opened_mode(mode: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn is_staged(name: &[u8]) -> bool {
-        operation(name).is_some()
-    }
 
     #[test]
     fn only_names_that_a_restore_gives_are_staged() {

@@ -98,6 +98,7 @@ impl View {
         if tail.as_ref().is_ok_and(|tail| !tail.records.is_empty() || tail.torn_bytes == 0) || journal.confirms(&base)? {
             return Self::with_tail(layout, db, &tail?);
         }
+        journal.witness(&base)?;
         Err(Error::Index { path: layout.view(), reason: UNCONFIRMED.into() })
     }
 

@@ -1,6 +1,7 @@
 //! Records of the journal are lost. What they may have been about stays.
 
 use super::*;
+use crate::OpenOptions;
 
 /// A store with something dead, a checkpoint that stays, and one of which the record is lost.
 fn with_lost_record(cut: impl FnOnce(&TestStore, &BTreeMap<std::path::PathBuf, Vec<u8>>)) -> (TestStore, Ulid, Ulid) {
@@ -26,12 +27,42 @@ fn assert_kept(test: &TestStore, lost: Ulid) {
 
 #[test]
 fn while_records_are_missing_nothing_goes_and_their_packs_stay_for_good() {
-    let (test, kept, lost) = with_lost_record(|test, before| {
+    nothing_goes(|test, before| {
         let hint = test.store.layout().journal().join("synced");
         let newest = std::fs::read(&hint).unwrap();
         test.put_back_journal(before);
         std::fs::write(hint, newest).unwrap();
     });
+}
+
+#[test]
+fn the_index_is_a_witness_of_records_that_are_missing() {
+    for is_hint_old in [true, false] {
+        nothing_goes(|test, before| {
+            test.store.absorb().unwrap();
+            test.put_back_journal(before);
+            if !is_hint_old {
+                std::fs::remove_file(test.store.layout().journal().join("synced")).unwrap();
+            }
+        });
+    }
+}
+
+#[test]
+fn a_journal_that_is_gone_is_no_empty_store() {
+    let (test, ..) = with_lost_record(|test, _| {
+        test.store.absorb().unwrap();
+    });
+    let path = test.store.path().to_owned();
+    test.journal_files().into_keys().for_each(|path| std::fs::remove_file(path).unwrap());
+    for _ in 0..2 {
+        let refused = Store::open(&path, &OpenOptions::default());
+        assert!(matches!(refused, Err(Error::Corrupt { .. })), "{refused:?}");
+    }
+}
+
+fn nothing_goes(cut: impl FnOnce(&TestStore, &BTreeMap<std::path::PathBuf, Vec<u8>>)) {
+    let (test, kept, lost) = with_lost_record(cut);
     // A dead run's pack, which is told by its pin.
     let orphan = test.draft("test", &files(4, 9));
     let op = orphan.pin.op;
