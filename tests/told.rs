@@ -320,6 +320,23 @@ fn files_of_an_agent_alone_are_its_own_whoever_made_checkpoints_of_the_folder() 
 }
 
 #[test]
+fn uncommitted_files_that_are_gone_are_said_to_be_and_git_names_the_others() {
+    let work = Work::new(&prompt("mine"));
+    fs::remove_file(work.workspace.join("src/lib.rs")).unwrap();
+    for n in 10..30 {
+        work.write(&format!("new/{n}"), "new\n");
+    }
+    let told = work.told();
+    assert!(told.contains("## Uncommitted (git)\n- src/lib.rs (deleted)\n- new/10\n"), "{told}");
+    let (_, command) = told.split_once("- Uncommitted (git): 9 more: `").unwrap_or_else(|| panic!("{told}"));
+    let command = command.split('`').next().unwrap();
+    let output = Command::new("sh").args(["-c", command]).env("HOME", "/nonexistent").output().unwrap();
+    let listed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(listed.contains(" D src/lib.rs\n") && listed.contains("?? new/29\n"), "{command}: {listed}");
+    assert_eq!(listed.lines().count(), 21, "{listed}");
+}
+
+#[test]
 fn a_rollback_of_the_conversation_alone_says_what_it_changes() {
     let said = |text: &str| reply(json!({ "type": "text", "text": text }), "end_turn");
     let work = Work::new(&(prompt("the first thing") + &said("Done.")));

@@ -143,7 +143,12 @@ fn from_git(input: &mut Input, checkpoint: Option<&Checkpoint>, found: &Now) {
     match &found.git {
         Some(state) => {
             (input.branch, input.commit) = (state.branch.clone(), state.head.clone());
-            input.uncommitted = state.uncommitted().take(UNCOMMITTED_MAX).map(|change| change.path.clone()).collect();
+            let shown = |change: &git::Change| match change.is_deleted() {
+                true => format!("{} (deleted)", change.path),
+                false => change.path.clone(),
+            };
+            input.uncommitted = state.uncommitted().take(UNCOMMITTED_MAX).map(shown).collect();
+            input.repository = (state.kind == git::Kind::Workspace).then(|| input.folder.clone());
             input.uncommitted_more = (state.uncommitted_count() as usize).saturating_sub(input.uncommitted.len());
             if let (Some(relation), Some(now), Some(then)) = (&found.head, &state.head, text("head")) {
                 let short = |commit: &str| commit.chars().take(12).collect::<String>();
@@ -156,6 +161,7 @@ fn from_git(input: &mut Input, checkpoint: Option<&Checkpoint>, found: &Now) {
         }
         None => {
             (input.branch, input.commit) = (text("branch"), text("head"));
+            input.repository = Some(input.folder.clone());
             input.uncommitted = texts(then.and_then(|git| git.get("uncommitted_files")));
             if then.is_some() {
                 let text = "Git could not be asked in time: branch, commit and uncommitted files are those of the checkpoint";
@@ -211,7 +217,10 @@ fn from_files(
     for (other, paths) in maybe_of {
         let mut named: Vec<String> = paths.iter().take(SHARED_MAX).map(|path| name::display(path)).collect();
         named.extend((paths.len() > SHARED_MAX).then(|| format!("{} more", paths.len() - SHARED_MAX)));
-        input.notices.push(format!("Of the changes below, some may also be those of session {other} in this folder: {}", named.join(", ")));
+        input.notices.push(format!(
+            "Of the changes below, some may also be those of session {other} in this folder: {}",
+            named.join(", ")
+        ));
     }
     input.changes = files::told(store, &session);
     input.since = files::told(store, &since);
