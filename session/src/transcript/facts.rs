@@ -129,10 +129,7 @@ mod tests {
             queued_text(&Object::parse(record.as_bytes()).unwrap())
         };
         let prompt = Some((UserText::Prompt, "a\nb".to_owned()));
-        assert_eq!(
-            kind(r#""type":"queued_command","prompt":"a\nb","commandMode":"prompt","origin":{"kind":"human"}"#),
-            prompt
-        );
+        assert_eq!(kind(r#""type":"queued_command","prompt":"a\nb","commandMode":"prompt","origin":{"kind":"human"}"#), prompt);
         assert_eq!(
             kind(r#""type":"queued_command","prompt":[{"type":"text","text":"a"},{"type":"image"},{"type":"text","text":"b"}]"#),
             prompt

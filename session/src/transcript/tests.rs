@@ -463,7 +463,8 @@ fn commands_and_shell_input_that_waited_are_not_lost() {
     let command = prompt("<command-name>/compact</command-name>\n<command-message>compact</command-message>");
     let shell = prompt("<bash-input>echo hi</bash-input>");
     let out = || queue("dequeue", None);
-    let index = of(&[typed("/compact"), typed("echo hi"), out(), out(), command, shell, typed("b"), out(), prompt("b"), typed("c")]);
+    let index =
+        of(&[typed("/compact"), typed("echo hi"), out(), out(), command, shell, typed("b"), out(), prompt("b"), typed("c")]);
     assert_eq!((Vec::from(index.queued), index.taken_out), (vec!["c".to_owned()], 0));
 }
 
