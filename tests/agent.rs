@@ -294,7 +294,7 @@ fn a_turn_is_captured_in_its_middle_and_after_the_agent_was_killed() {
 }
 
 #[test]
-fn in_a_recorded_transcript_a_prompt_waits_until_it_is_taken_out_of_the_queue() {
+fn in_a_recorded_transcript_a_prompt_waits_until_the_agent_takes_it_up() {
     let run = Run::recorded();
     let projects = fs::read_dir(run.config.join("projects")).unwrap().flatten();
     let path = projects.map(|project| project.path().join(format!("{}.jsonl", SESSION))).find(|path| path.exists()).unwrap();
@@ -302,10 +302,10 @@ fn in_a_recorded_transcript_a_prompt_waits_until_it_is_taken_out_of_the_queue() 
     for line in fs::read_to_string(&path).unwrap().lines() {
         end += line.len() as u64 + 1;
         let record: Value = serde_json::from_str(line).unwrap();
-        match record["operation"].as_str() {
-            Some("enqueue") => waiting.push(record["content"].as_str().unwrap().to_owned()),
-            Some(_) => drop(waiting.remove(0)),
-            None => continue,
+        match (record["operation"].as_str(), record["message"]["content"].as_str()) {
+            (Some("enqueue"), _) => waiting.push(record["content"].as_str().unwrap().to_owned()),
+            (None, Some(said)) if waiting.first().is_some_and(|first| first == said) => drop(waiting.remove(0)),
+            _ => continue,
         }
         let index = update(None, &path, end, Format::Transcript, Check::Whole).unwrap().index;
         assert_eq!(Vec::from(index.queued), waiting);

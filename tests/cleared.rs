@@ -17,6 +17,8 @@ use serde_json::Value;
 
 /// What the agent calls its conversation after `/clear`.
 const CLEARED: &str = "6b1f0a52-93c4-4a1e-8d27-0f5e9c3b7a14";
+/// The same after another `/clear`.
+const EMPTY: &str = "6b1f0a52-93c4-4a1e-8d27-0f5e9c3b7a15";
 
 /// An agent in name: at its first start it has a conversation, clears it, and goes on with another; on its way it waits for files
 /// `prompted`, `clear`, `more` and `go`. Later starts do nothing. Each notes what it was started with.
@@ -49,11 +51,16 @@ wait_for '@more'
 say @cleared u3 later
 echo later > '@work/file'
 wait_for '@go'
+test -e '@again' || exit 0
+event SessionEnd @cleared reason clear
+event SessionStart @empty source clear
 "#;
     let at = |name: &str| scratch.path(name).to_string_lossy().into_owned();
     let script = script.replace("@starts", &at("starts")).replace("@work", &at("work"));
     let script = script
         .replace("@cleared", CLEARED)
+        .replace("@empty", EMPTY)
+        .replace("@again", &at("again"))
         .replace("@clear", &at("clear"))
         .replace("@prompted", &at("prompted"))
         .replace("@more", &at("more"))
@@ -199,4 +206,22 @@ fn back_before_a_clear_a_session_goes_on_with_the_conversation_of_then() {
     cleared.scratch.expect(0, &["session", "resume", "work", "--from", &before, "--yes"]);
     assert_eq!(cleared.resumed()[1..], [cleared.first.as_str()]);
     assert_eq!(cleared.written(CLEARED), said, "the other one is kept");
+}
+
+#[test]
+fn a_prompt_before_the_last_clear_is_the_last_one_and_none_from_long_before() {
+    let mut cleared = Cleared::new();
+    cleared.note("again");
+    cleared.ends();
+    let last = |cleared: &Cleared| {
+        let shown = cleared.scratch.run(&["session", "show", "work", "--json"]);
+        let shown: Value = serde_json::from_str(String::from_utf8_lossy(&shown.stdout).lines().next().unwrap()).unwrap();
+        let conversations: Vec<&str> =
+            shown["conversations"].as_array().unwrap().iter().map(|known| known["id"].as_str().unwrap()).collect();
+        assert_eq!(conversations, [&cleared.first, CLEARED, EMPTY]);
+        shown["last_prompt"].clone()
+    };
+    assert_eq!(last(&cleared), "later");
+    fs::remove_file(cleared.project.join(format!("{CLEARED}.jsonl"))).unwrap();
+    assert_ne!(last(&cleared), "before", "none is better than one of a conversation that was cleared long ago");
 }

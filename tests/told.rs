@@ -149,15 +149,27 @@ impl Work {
             script = script.replace(&format!("@{name}"), &scratch.path(name).to_string_lossy());
         }
         write_program(&scratch.path("bin/claude"), &script);
-        fs::write(scratch.path("first"), said).unwrap();
         let work = Work { scratch, workspace, project };
         work.git(&["init", "-q"]);
         work.commit("first");
-        let (program, place) = (work.scratch.path("bin/claude"), work.workspace.to_string_lossy().into_owned());
-        let program = program.to_string_lossy().into_owned();
         // As it is before the agent does anything.
-        work.scratch.expect(0, &["session", "run", "--name", "work", "--workspace", &place, "--", &program]);
+        work.begin("work", said);
         work
+    }
+
+    /// Begins a session whose agent says this, and ends.
+    fn begin(&self, name: &str, said: &str) {
+        fs::write(self.scratch.path("first"), said).unwrap();
+        let (program, place) = (self.scratch.path("bin/claude"), self.workspace.to_string_lossy().into_owned());
+        self.scratch.expect(0, &["session", "run", "--name", name, "--workspace", &place, "--", &program.to_string_lossy()]);
+    }
+
+    /// The records of a tool that has written a file.
+    fn wrote(&self, path: &str) -> String {
+        let input = json!({ "file_path": self.workspace.join(path), "content": "new\n" });
+        let call = reply(json!({ "type": "tool_use", "id": path, "name": "Write", "input": input }), "tool_use");
+        let result = json!([{ "type": "tool_result", "tool_use_id": path, "content": "written" }]);
+        call + &line(json!({ "type": "user", "uuid": "r", "message": { "role": "user", "content": result } }))
     }
 
     fn git(&self, arguments: &[&str]) -> String {
@@ -192,7 +204,11 @@ impl Work {
 
     /// Resumes, and returns what the agent is told.
     fn told(&self) -> String {
-        self.scratch.expect(0, &["session", "resume", "work"]);
+        self.told_to("work")
+    }
+
+    fn told_to(&self, session: &str) -> String {
+        self.scratch.expect(0, &["session", "resume", session]);
         let answer: Value = serde_json::from_slice(&fs::read(self.scratch.path("told")).unwrap()).unwrap();
         answer["hookSpecificOutput"]["additionalContext"].as_str().unwrap().to_owned()
     }
@@ -268,19 +284,56 @@ fn a_rollback_that_was_undone_is_told_as_that() {
 }
 
 #[test]
-fn only_files_of_this_session_are_told_as_its_own() {
+fn a_file_is_another_sessions_only_if_its_agent_has_written_it() {
     let work = Work::new(&prompt("mine"));
-    work.create("other");
-    work.write("src/other.rs", "of another session\n");
-    work.create("other");
-    work.write("src/mine.rs", "mine\n");
-    work.create("work");
+    work.says(&work.wrote("src/mine.rs"));
+    // Checkpoints of the folder itself are nobody's work.
+    work.create("folder");
+    work.begin("other", &(prompt("theirs") + &work.wrote("src/theirs.rs")));
+    for path in ["mine", "theirs", "unknown"] {
+        work.write(&format!("src/{path}.rs"), "new\n");
+    }
+    for session in ["folder", "other", "work"] {
+        work.create(session);
+    }
+    for (session, own, others) in [("work", "mine", "theirs"), ("other", "theirs", "mine")] {
+        let told = work.told_to(session);
+        let (_, changes) = told.split_once("## Changes in this session\n").unwrap_or_else(|| panic!("{told}"));
+        let changes = changes.split("\n## ").next().unwrap();
+        assert!(changes.contains(&format!("A src/{own}.rs")) && !changes.contains(others), "{session}: {changes}");
+        assert!(changes.contains("A src/unknown.rs"), "{session}: {changes}");
+        assert!(told.contains("1 more changed file was written by the agent of another session"), "{session}: {told}");
+        assert_eq!(told.matches("may also be those of session").count(), 1, "{session}: {told}");
+        assert!(told.contains("in this folder: src/unknown.rs\n"), "{session}: {told}");
+    }
+}
+
+#[test]
+fn files_of_an_agent_alone_are_its_own_whoever_made_checkpoints_of_the_folder() {
+    let work = Work::new(&prompt("mine"));
+    work.create("folder");
+    work.write("src/by_command.rs", "new\n");
+    work.create("folder");
     let told = work.told();
-    let (_, changes) = told.split_once("## Changes in this session\n").unwrap_or_else(|| panic!("{told}"));
-    let changes = changes.split("\n## ").next().unwrap();
-    assert!(changes.contains("A src/mine.rs") && !changes.contains("other.rs"), "{changes}");
-    assert!(told.contains("1 more changed files are those of another session"), "{told}");
-    assert!(!told.contains("of another session\n```"), "{told}");
+    assert!(told.contains("## Changes in this session\nA src/by_command.rs"), "{told}");
+    assert!(!told.contains("another session") && !told.contains("may also be"), "{told}");
+}
+
+#[test]
+fn uncommitted_files_that_are_gone_are_said_to_be_and_git_names_the_others() {
+    let work = Work::new(&prompt("mine"));
+    fs::remove_file(work.workspace.join("src/lib.rs")).unwrap();
+    for n in 10..30 {
+        work.write(&format!("new/{n}"), "new\n");
+    }
+    let told = work.told();
+    assert!(told.contains("## Uncommitted (git)\n- src/lib.rs (deleted)\n- new/10\n"), "{told}");
+    let (_, command) = told.split_once("- Uncommitted (git): 9 more: `").unwrap_or_else(|| panic!("{told}"));
+    let command = command.split('`').next().unwrap();
+    let output = Command::new("sh").args(["-c", command]).env("HOME", "/nonexistent").output().unwrap();
+    let listed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(listed.contains(" D src/lib.rs\n") && listed.contains("?? new/29\n"), "{command}: {listed}");
+    assert_eq!(listed.lines().count(), 21, "{listed}");
 }
 
 #[test]

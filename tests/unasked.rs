@@ -44,6 +44,7 @@ behave=$(cat '@behave')
 echo "$how $id" >> '@starts'
 case $behave-$how in
     done-*) exit 0;;
+    gone-*) rm '@project'/$id.jsonl; exit 1;;
     fail-*) echo 'the network is gone' >&2; exit 1;;
     unknown-resumed) echo "No conversation found with session ID: $id" >&2; exit 1;;
 esac
@@ -155,6 +156,7 @@ fn an_agent_that_a_rollback_stops_right_after_its_resume_is_replaced_by_none() {
     fs::write(work.at("work/file"), "spoiled\n").unwrap();
     work.scratch.expect(0, &["checkpoint", "rollback", "work@latest", "--stop", "--yes"]);
     assert!(!child.wait().unwrap().success());
+    assert!(!work.terminal().contains("--new-conversation"), "{}", work.terminal());
     work.assert_only_resumed();
     assert_eq!(fs::read(work.at("work/file")).unwrap(), b"as it was\n");
 }
@@ -166,11 +168,21 @@ fn an_agent_that_fails_for_another_reason_is_replaced_by_none() {
     let mut child = work.on_terminal(&[]);
     assert_eq!(child.wait().unwrap().code(), Some(1));
     assert!(work.terminal().contains("the network is gone"), "what it says is passed on: {}", work.terminal());
-    assert!(work.terminal().contains("--new-conversation"), "{}", work.terminal());
+    assert!(!work.terminal().contains("--new-conversation"), "its conversation is there: {}", work.terminal());
     work.assert_only_resumed();
     let newest = work.scratch.expect(0, &["checkpoint", "list", "--json"]);
     let newest: Value = serde_json::from_str(newest.lines().next().unwrap()).unwrap();
     assert_eq!(newest["trigger"], "error", "{newest}");
+}
+
+#[test]
+fn where_there_is_no_conversation_a_new_one_is_offered() {
+    let work = Work::new(&[]);
+    work.behave("gone");
+    assert_eq!(work.on_terminal(&[]).wait().unwrap().code(), Some(1));
+    assert!(work.terminal().contains("`parhelia session resume"), "{}", work.terminal());
+    assert!(work.terminal().contains("--new-conversation"), "{}", work.terminal());
+    work.assert_only_resumed();
 }
 
 #[test]

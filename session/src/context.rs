@@ -177,7 +177,7 @@ fn candidates(workspace: &Path, conversation: Option<&Conversation>, git: Option
 }
 
 /// A path without `.` and `..`, as far as its text goes.
-fn plain(path: &Path) -> PathBuf {
+pub(crate) fn plain(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
         match part {

@@ -5,12 +5,11 @@ use std::{ffi::OsString, fs, os::unix::net::UnixStream};
 use jiff::Timestamp;
 use parhelia_store::{
     Store,
-    fold::{Goal, Run, Session, Status},
+    fold::{Conversation, Goal, Run, Session, Status},
     id::Ulid,
     record::Checkpoint,
 };
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::{
     agent::{Agent, Said, live},
@@ -118,20 +117,16 @@ impl Overview {
         let run = session.run.as_deref().map(|id| view.run(id)).transpose()?.flatten();
         let (observed, why) = observed(store, session, run.as_ref())?;
         let head = view.head(&session.id)?;
-        // A checkpoint that cannot be read is no reason to show nothing.
-        let state = head.as_ref().and_then(|head| state_json(store, head, "conversation.json").ok().flatten());
-        let state = state.as_ref().map(|state| state.get("summary").unwrap_or(state));
-        let saved = || state.and_then(|state| state.get("last_prompt")).and_then(Value::as_str).map(str::to_owned);
-        let prompt = prompt_since(store, session, head.as_ref()).or_else(saved);
         // One that was made since, by whomever, is as good.
         let is_over = |failing: &Failing| head.as_ref().is_some_and(|head| head.record.created_at > failing.since);
         let failing = run::failing(session).filter(|failing| !is_over(failing));
+        let last_prompt = last_prompt(store, session, head.as_ref()).map(|prompt| shortened(&prompt));
         Ok(Overview {
             wanted: session.run.as_ref().map(|_| session.goal()),
             observed,
             why,
             last_checkpoint: head.map(|head| Saved { id: head.record.id, created_at: head.record.created_at }),
-            last_prompt: prompt.or_else(|| session.first_prompt.clone()).map(|prompt| shortened(&prompt)),
+            last_prompt,
             failing,
             unsupervised: run.as_ref().and_then(Unsupervised::of),
             another_folder: another_folder(session),
@@ -140,10 +135,30 @@ impl Overview {
     }
 }
 
+/// The last prompt of a session: of its last conversation in which something was said. None where that cannot be read: an older prompt is
+/// not the last one.
+fn last_prompt(store: &Store, session: &Session, head: Option<&Checkpoint>) -> Option<String> {
+    // A checkpoint that cannot be read is no reason to show nothing.
+    let state = head.and_then(|head| state_json(store, head, "conversation.json").ok().flatten());
+    let saved = state.as_ref().map(|state| state.get("summary").unwrap_or(state));
+    let saved_in = saved.and_then(|saved| saved["agent_session_id"].as_str());
+    let saved = || saved.and_then(|saved| saved["last_prompt"].as_str()).map(str::to_owned);
+    let is_only = session.conversations.len() < 2;
+    for known in session.conversations.iter().rev() {
+        let is_saved = saved_in == Some(known.id.as_str());
+        let found = prompt_since(store, known, head.filter(|_| is_saved)).or_else(|| saved().filter(|_| is_saved));
+        let turns = known.turn_count.unwrap_or_default();
+        if found.is_some() || turns > u64::from(is_only) {
+            return found;
+        }
+    }
+    let first = || session.first_prompt.clone();
+    if is_only { saved().filter(|_| saved_in.is_none()).or_else(first) } else { None }
+}
+
 /// The last prompt of a conversation that has gone on since the checkpoint, as far as it can be read.
-fn prompt_since(store: &Store, session: &Session, head: Option<&Checkpoint>) -> Option<String> {
-    let last = session.conversations.last()?;
-    let located = Located::from_hook(&last.seen_at()?).ok()?;
+fn prompt_since(store: &Store, known: &Conversation, head: Option<&Checkpoint>) -> Option<String> {
+    let located = Located::from_hook(&known.seen_at()?).ok()?;
     let changed = Timestamp::try_from(fs::metadata(&located.transcript).ok()?.modified().ok()?).ok()?;
     if head.is_some_and(|head| changed < head.record.created_at) {
         return None;

@@ -99,10 +99,12 @@ pub struct Input {
     pub changes: Vec<Changed>,
     /// What of it has changed since the checkpoint.
     pub since: Vec<Changed>,
-    /// Files that git calls changed: the first of them.
+    /// Files that git calls changed: the first of them, each with a mark where it is deleted.
     pub uncommitted: Vec<String>,
     /// How many more there are.
     pub uncommitted_more: usize,
+    /// The folder of the repository that they are of; none where they are of several below the workspace folder.
+    pub repository: Option<String>,
     /// Files by rank.
     pub files: Vec<File>,
     /// The workspace folder.

@@ -68,7 +68,7 @@ pub fn render(input: &Input, budget: Budget) -> Injection {
     );
     page.list("Around this resume", &input.notices, false);
     page.changes();
-    page.list_beginning("Uncommitted (git)", &input.uncommitted, input.uncommitted_more, false);
+    page.uncommitted();
     page.files();
     page.tail()
 }
@@ -115,15 +115,16 @@ impl Page<'_> {
     }
 
     fn list(&mut self, title: &str, items: &[String], numbered: bool) {
-        self.list_beginning(title, items, 0, numbered);
+        let more = self.list_beginning(title, items, numbered);
+        if more > 0 {
+            let title = title.split(':').next().unwrap_or_default();
+            self.leave_out(format!("{title}: {more} more"), self.show_command());
+        }
     }
 
-    /// Lists the first of some items, behind which there are `more` that are not known by name.
-    fn list_beginning(&mut self, title: &str, items: &[String], more: usize, numbered: bool) {
+    /// Lists the first of some items. Returns how many there are behind them.
+    fn list_beginning(&mut self, title: &str, items: &[String], numbered: bool) -> usize {
         let items: Vec<String> = items.iter().map(|item| one_line(item)).filter(|item| !item.is_empty()).collect();
-        if items.is_empty() {
-            return;
-        }
         let mut shown = 0;
         for (n, item) in items.iter().take(ITEMS_MAX).enumerate() {
             let mark = if numbered { format!("{}.", n + 1) } else { "-".to_owned() };
@@ -133,10 +134,17 @@ impl Page<'_> {
             }
             shown = n + 1;
         }
-        let more = items.len() - shown + more;
+        items.len() - shown
+    }
+
+    /// Files that git calls changed; it lists the others itself.
+    fn uncommitted(&mut self) {
+        let title = "Uncommitted (git)";
+        let more = self.list_beginning(title, &self.input.uncommitted, false) + self.input.uncommitted_more;
         if more > 0 {
-            let title = title.split(':').next().unwrap_or_default();
-            self.leave_out(format!("{title}: {more} more"), self.show_command());
+            let folder = self.input.repository.as_ref().map(|folder| format!("-C {} ", shell(folder))).unwrap_or_default();
+            let each = if folder.is_empty() { ", in each repository" } else { "" };
+            self.leave_out(format!("{title}: {more} more{each}"), format!("git {folder}status --short --untracked-files=all"));
         }
     }
 

@@ -97,6 +97,17 @@ fn what_has_changed_since_the_checkpoint_is_told_apart() {
 }
 
 #[test]
+fn further_uncommitted_files_are_named_with_gits_own_command() {
+    let uncommitted: Vec<String> = (0..20).map(|n| format!("f{n}")).collect();
+    let input = Input { uncommitted, uncommitted_more: 3, repository: Some("/my work".into()), ..input() };
+    let said = render(&input, Budget::default()).text;
+    let command = "- Uncommitted (git): 11 more: `git -C '/my work' status --short --untracked-files=all`\n";
+    assert!(said.contains(command), "{said}");
+    let said = render(&Input { repository: None, ..input }, Budget::default()).text;
+    assert!(said.contains("11 more, in each repository: `git status --short --untracked-files=all`\n"), "{said}");
+}
+
+#[test]
 fn an_empty_input_says_little() {
     let said = render(&Input::default(), Budget::default());
     assert!(said.text.lines().count() <= 2, "{}", said.text);

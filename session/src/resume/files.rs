@@ -64,6 +64,14 @@ const WRITTEN: [&str; 14] = [
 const WRITTEN_ENDINGS: [&str; 12] =
     [".lock", ".log", ".tmp", ".pyc", ".o", ".so", ".class", ".map", ".min.js", ".sqlite", ".db", "-lock.json"];
 
+/// Files that the agent's own tools have changed, from the workspace.
+pub(super) fn edited(context: &Value) -> HashSet<Vec<u8>> {
+    let listed = context["files"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let is_edited =
+        |file: &&Value| file["reasons"].as_array().is_some_and(|reasons| reasons.iter().any(|reason| reason == "edited"));
+    listed.iter().filter(is_edited).filter_map(|file| Some(name::parse(file["path"].as_str()?))).collect()
+}
+
 /// What is told first: what the agent's tools have changed, then sources, then what programs write.
 pub(super) fn rank(path: &[u8], edited: &HashSet<Vec<u8>>) -> u8 {
     if edited.contains(path) {

@@ -3,6 +3,7 @@
 
 use std::{
     collections::HashSet,
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     sync::mpsc::{Receiver, channel},
     thread,
@@ -13,15 +14,16 @@ use parhelia_store::{
     OpenOptions, Store,
     create::{self, Options},
     diff::{Change, DiffOptions, Side, compare},
-    fold::{Place, Session},
+    fold::{Conversation, Place, Session},
     record::Checkpoint,
     tree::Node,
 };
 use serde_json::Value;
 
-use super::files;
+use super::{files, read::state_json};
 use crate::{
     capture::summary_now,
+    context::plain,
     error::Result,
     git::{self, State},
     transcript::Located,
@@ -31,6 +33,8 @@ use crate::{
 const LIMIT: Duration = Duration::from_millis(1_800);
 /// So many other sessions of the same folder are looked at.
 const OTHERS_MAX: usize = 8;
+/// So many of a session's last conversations are read.
+const CONVERSATIONS_MAX: usize = 4;
 
 /// What was found. What could not be had in time is not there.
 #[derive(Debug, Default)]
@@ -52,8 +56,10 @@ pub(super) struct Changes {
     pub session: Vec<Change>,
     /// Since the checkpoint that is gone on from.
     pub since: Vec<Change>,
-    /// How many files are not listed, because another session has changed them.
+    /// How many files are not listed, because the agent of another session has written them.
     pub of_others: usize,
+    /// Listed files that may be another session's as well, by its id.
+    pub maybe_of: Vec<(String, Vec<Vec<u8>>)>,
 }
 
 /// What is looked at.
@@ -127,28 +133,57 @@ fn changes(store: &Store, session: &Session, checkpoint: &Checkpoint, workspace:
     let mut found = Changes {
         session: first.map(|first| against(&store.workspace_node(&first)?)).transpose()?.unwrap_or_default(),
         since: against(&store.workspace_node(checkpoint)?)?,
-        of_others: 0,
+        ..Changes::default()
     };
-    let others = of_others(store, session, workspace)?;
-    let count = found.session.len();
-    found.session.retain(|change| !others.contains(&*change.path));
-    found.since.retain(|change| !others.contains(&*change.path));
-    found.of_others = count - found.session.len();
+    found.leave_to_others(store, session, workspace)?;
     Ok(found)
 }
 
-/// What other sessions have changed in the same folder, by their checkpoints.
-pub(super) fn of_others(store: &Store, session: &Session, workspace: &Path) -> Result<HashSet<Vec<u8>>> {
-    let view = store.view();
-    let is_same = |other: &Session| {
-        other.id != session.id && other.workspace.as_ref().map(Place::folder).is_some_and(|folder: PathBuf| folder == workspace)
-    };
-    let mut others: Vec<Session> = view.sessions()?.into_iter().filter(is_same).collect();
-    others.sort_by_key(|other| std::cmp::Reverse(other.changed_at));
-    let mut found = HashSet::new();
-    for other in others.iter().take(OTHERS_MAX) {
-        let (Some(first), Some(head)) = (view.oldest_of(&other.id)?, view.head(&other.id)?) else { continue };
-        found.extend(files::changes(store, &first, &head)?.into_iter().map(|change| change.path.to_vec()));
+impl Changes {
+    /// Removes what is another session's: what the tools of its agent have written, and those of this session's agent have not. Of what
+    /// was changed in another way, by commands or by a person, nobody knows whose it is: it stays, and sessions whose checkpoints differ in it
+    /// are noted. What nobody's agent has written is thus left out of no session's list.
+    pub fn leave_to_others(&mut self, store: &Store, session: &Session, workspace: &Path) -> Result<()> {
+        let view = store.view();
+        let is_same = |other: &Session| {
+            let folder = other.workspace.as_ref().map(Place::folder);
+            // Checkpoints of a folder without an agent are nobody's work.
+            other.id != session.id && !other.conversations.is_empty() && folder.is_some_and(|folder: PathBuf| folder == workspace)
+        };
+        let mut others: Vec<Session> = view.sessions()?.into_iter().filter(is_same).collect();
+        others.sort_by_key(|other| std::cmp::Reverse(other.changed_at));
+        let own = if others.is_empty() { HashSet::new() } else { written(store, session, workspace)? };
+        for other in others.iter().take(OTHERS_MAX) {
+            let theirs = written(store, other, workspace)?;
+            let is_theirs = |change: &Change| theirs.contains(&*change.path) && !own.contains(&*change.path);
+            let count = self.session.len();
+            self.session.retain(|change| !is_theirs(change));
+            self.since.retain(|change| !is_theirs(change));
+            self.of_others += count - self.session.len();
+            let (Some(first), Some(head)) = (view.oldest_of(&other.id)?, view.head(&other.id)?) else { continue };
+            let changed = files::changes(store, &first, &head)?;
+            let changed: HashSet<&[u8]> = changed.iter().map(|change| &*change.path).collect();
+            let is_both = |path: &&[u8]| theirs.contains(*path) || changed.contains(path) && !own.contains(*path);
+            let both = self.session.iter().map(|change| &*change.path).filter(is_both).map(<[u8]>::to_vec).collect::<Vec<_>>();
+            if !both.is_empty() {
+                self.maybe_of.push((other.id.clone(), both));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What the tools of a session's agent have written, from the workspace: by its last checkpoint, and by its conversations as they are now.
+fn written(store: &Store, session: &Session, workspace: &Path) -> Result<HashSet<Vec<u8>>> {
+    let head = store.view().head(&session.id)?;
+    let context = head.map(|head| state_json(store, &head, "context.json")).transpose()?.flatten();
+    let mut found = context.as_ref().map(files::edited).unwrap_or_default();
+    for transcript in session.conversations.iter().rev().take(CONVERSATIONS_MAX).filter_map(Conversation::seen_at) {
+        let Some(said) = Located::from_hook(&transcript).ok().and_then(|at| summary_now(at, &store.layout().cache()).ok()) else {
+            continue;
+        };
+        let inner = said.files_modified.iter().map(|path| plain(&workspace.join(path)));
+        found.extend(inner.filter_map(|path| Some(path.strip_prefix(workspace).ok()?.as_os_str().as_bytes().to_vec())));
     }
     Ok(found)
 }

@@ -2,7 +2,6 @@
 //! in for what cannot be had.
 
 use std::{
-    collections::HashSet,
     ffi::OsString,
     path::{Path, PathBuf},
 };
@@ -36,6 +35,8 @@ use crate::{
 const REPLY_CHARACTERS_MAX: usize = 600;
 /// So many uncommitted files are named.
 const UNCOMMITTED_MAX: usize = 100;
+/// So many files are named that may be another session's as well.
+const SHARED_MAX: usize = 6;
 
 /// Who is told, and of what.
 pub struct Telling<'a> {
@@ -142,7 +143,12 @@ fn from_git(input: &mut Input, checkpoint: Option<&Checkpoint>, found: &Now) {
     match &found.git {
         Some(state) => {
             (input.branch, input.commit) = (state.branch.clone(), state.head.clone());
-            input.uncommitted = state.uncommitted().take(UNCOMMITTED_MAX).map(|change| change.path.clone()).collect();
+            let shown = |change: &git::Change| match change.is_deleted() {
+                true => format!("{} (deleted)", change.path),
+                false => change.path.clone(),
+            };
+            input.uncommitted = state.uncommitted().take(UNCOMMITTED_MAX).map(shown).collect();
+            input.repository = (state.kind == git::Kind::Workspace).then(|| input.folder.clone());
             input.uncommitted_more = (state.uncommitted_count() as usize).saturating_sub(input.uncommitted.len());
             if let (Some(relation), Some(now), Some(then)) = (&found.head, &state.head, text("head")) {
                 let short = |commit: &str| commit.chars().take(12).collect::<String>();
@@ -155,6 +161,7 @@ fn from_git(input: &mut Input, checkpoint: Option<&Checkpoint>, found: &Now) {
         }
         None => {
             (input.branch, input.commit) = (text("branch"), text("head"));
+            input.repository = Some(input.folder.clone());
             input.uncommitted = texts(then.and_then(|git| git.get("uncommitted_files")));
             if then.is_some() {
                 let text = "Git could not be asked in time: branch, commit and uncommitted files are those of the checkpoint";
@@ -195,16 +202,25 @@ fn from_files(
     let Some(checkpoint) = telling.checkpoint else { return Ok(()) };
     let first = store.view().oldest_of(&telling.session.id)?;
     input.first = first.as_ref().map(Checkpoint::id).unwrap_or_default();
-    let now::Changes { mut session, mut since, of_others } = match found {
+    let now::Changes { mut session, mut since, of_others, maybe_of } = match found {
         Some(found) => found,
         None => by_checkpoints(store, telling, first.as_ref(), checkpoint)?,
     };
-    let edited = edited(context);
+    let edited = files::edited(context);
     let rank = |change: &Change| files::rank(&change.path, &edited);
     session.sort_by_key(|change| rank(change));
     since.sort_by_key(|change| rank(change));
     if of_others > 0 {
-        input.notices.push(format!("{of_others} more changed files are those of another session in this folder"));
+        let files = if of_others == 1 { "1 more changed file was" } else { &format!("{of_others} more changed files were") };
+        input.notices.push(format!("{files} written by the agent of another session in this folder"));
+    }
+    for (other, paths) in maybe_of {
+        let mut named: Vec<String> = paths.iter().take(SHARED_MAX).map(|path| name::display(path)).collect();
+        named.extend((paths.len() > SHARED_MAX).then(|| format!("{} more", paths.len() - SHARED_MAX)));
+        input.notices.push(format!(
+            "Of the changes below, some may also be those of session {other} in this folder: {}",
+            named.join(", ")
+        ));
     }
     input.changes = files::told(store, &session);
     input.since = files::told(store, &since);
@@ -227,18 +243,9 @@ fn by_checkpoints(
         Some((_, changes)) => changes?,
         None => Vec::new(),
     };
-    let others = now::of_others(store, telling.session, telling.workspace)?;
-    let count = session.len();
-    let session: Vec<Change> = session.into_iter().filter(|change| !others.contains(&*change.path)).collect();
-    Ok(now::Changes { of_others: count - session.len(), session, since: Vec::new() })
-}
-
-/// Files that the agent's own tools have changed, from the workspace.
-fn edited(context: &Value) -> HashSet<Vec<u8>> {
-    let listed = context["files"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let is_edited =
-        |file: &&Value| file["reasons"].as_array().is_some_and(|reasons| reasons.iter().any(|reason| reason == "edited"));
-    listed.iter().filter(is_edited).filter_map(|file| Some(name::parse(file["path"].as_str()?))).collect()
+    let mut found = now::Changes { session, ..now::Changes::default() };
+    found.leave_to_others(store, telling.session, telling.workspace)?;
+    Ok(found)
 }
 
 fn from_conversation(input: &mut Input, conversation: &Value) {

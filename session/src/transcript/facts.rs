@@ -1,6 +1,13 @@
 //! What a record means: whether a user's record is a prompt, and what a tool call does to which file.
 
-use super::json::{self, Object};
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+
+use super::{
+    json::{self, Object, clipped},
+    limits::TURN_BYTES_MAX,
+};
 
 /// What the text of a user's record is.
 #[derive(Debug, PartialEq, Eq)]
@@ -34,6 +41,26 @@ pub(super) fn is_prompt(text: &str) -> bool {
     !text.is_empty() && !tags.iter().any(|tag| text.starts_with(tag))
 }
 
+/// The text of an attachment that the agent has taken out of its queue while it worked, and what it is: what a person typed meanwhile
+/// stands nowhere else in the transcript.
+pub(super) fn queued_text(record: &Object) -> Option<(UserText, String)> {
+    let attachment = record.object("attachment")?;
+    let prompt = attachment.get("prompt").filter(|_| attachment.text("type").as_deref() == Some("queued_command"))?;
+    let text = text_of(prompt);
+    let is_absent_or = |text: Option<Cow<str>>, wanted: &str| text.is_none_or(|text| text == wanted);
+    let is_persons = is_absent_or(attachment.text("commandMode"), "prompt")
+        && is_absent_or(attachment.object("origin").and_then(|origin| origin.text("kind")), "human")
+        && !attachment.is_true("isMeta");
+    Some((if is_persons { user_text(record, &text) } else { UserText::Aside }, text))
+}
+
+/// Whether a text of a user's record is what was typed as `typed`: the agent puts shell input and slash commands into tags.
+pub(super) fn is_typed_as(text: &str, typed: &str) -> bool {
+    let inner = |tag: &str| Some(text.split_once(&format!("<{tag}>"))?.1.split_once(&format!("</{tag}>"))?.0.trim());
+    let is_command = inner("command-name").is_some_and(|name| typed.split_whitespace().next() == Some(name));
+    is_command || typed == clipped(inner("bash-input").unwrap_or(text.trim()), TURN_BYTES_MAX)
+}
+
 /// What a tool does to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
@@ -59,9 +86,13 @@ pub(super) fn path_of(tool: &str, input: &Object, bytes_max: usize) -> Option<St
     input.name("file_path", bytes_max).or_else(|| input.name("notebook_path", bytes_max))
 }
 
-/// The text of a message's content: a string, or the text blocks of a list, joined by newlines.
+/// The text of a message's content.
 pub(super) fn content_text(message: &Object) -> String {
-    let Some(content) = message.get("content") else { return String::new() };
+    message.get("content").map(text_of).unwrap_or_default()
+}
+
+/// The text of a content: a string, or the text blocks of a list, joined by newlines.
+fn text_of(content: &RawValue) -> String {
     if let Some(text) = json::text(content) {
         return text.into_owned();
     }
@@ -89,6 +120,40 @@ mod tests {
         assert_eq!(kind(r#"{"isMeta":true}"#, "caveat"), UserText::Aside);
         assert_eq!(kind(r#"{"isCompactSummary":true}"#, "summary"), UserText::Aside);
         assert_eq!(kind("{}", "[Request interrupted by user for tool use]"), UserText::Interruption);
+    }
+
+    #[test]
+    fn what_was_taken_out_of_the_queue_is_a_prompt_if_a_person_typed_it() {
+        let kind = |fields: &str| {
+            let record = format!(r#"{{"attachment":{{{fields}}}}}"#);
+            queued_text(&Object::parse(record.as_bytes()).unwrap())
+        };
+        let prompt = Some((UserText::Prompt, "a\nb".to_owned()));
+        assert_eq!(kind(r#""type":"queued_command","prompt":"a\nb","commandMode":"prompt","origin":{"kind":"human"}"#), prompt);
+        assert_eq!(
+            kind(r#""type":"queued_command","prompt":[{"type":"text","text":"a"},{"type":"image"},{"type":"text","text":"b"}]"#),
+            prompt
+        );
+        let aside = Some((UserText::Aside, "a".to_owned()));
+        for fields in [r#""commandMode":"task-notification""#, r#""origin":{"kind":"peer"}"#, r#""isMeta":true"#] {
+            assert_eq!(kind(&format!(r#""type":"queued_command","prompt":"a",{fields}"#)), aside, "{fields}");
+        }
+        assert_eq!(kind(r#""type":"file","prompt":"a""#), None);
+    }
+
+    #[test]
+    fn what_was_typed_is_known_again_in_its_tags() {
+        let compact = "<command-name>/compact</command-name>\n  <command-message>compact</command-message>";
+        for (text, typed, is) in [
+            (" fix it\n", "fix it", true),
+            ("fix it", "fix", false),
+            ("<bash-input>ls -l</bash-input>", "ls -l", true),
+            (compact, "/compact", true),
+            (compact, "/compact the rest", true),
+            (compact, "/compacted", false),
+        ] {
+            assert_eq!(is_typed_as(text, typed), is, "{text} {typed}");
+        }
     }
 
     #[test]

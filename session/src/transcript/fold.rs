@@ -44,7 +44,7 @@ impl Index {
             "user" => self.user(&record, &context),
             "assistant" => self.assistant(&record, &context),
             "system" => self.system(&record, &context),
-            "attachment" if !context.is_foreign => self.attachment(&record),
+            "attachment" if !context.is_foreign => self.attachment(&record, &context),
             "result" => self.result(&record),
             "queue-operation" => self.queue(&record),
             "cost-state" => self.reported_cost(record.number("totalCostUSD")),
@@ -107,6 +107,7 @@ impl Index {
                 self.phase = Phase::Idle;
             }
             UserText::Prompt if !has_results => self.prompt(&text, context),
+            _ if !has_results => _ = self.taken_up(&text),
             _ => {}
         }
     }
@@ -118,9 +119,11 @@ impl Index {
         self.counts.prompts += 1;
         self.phase = Phase::Thinking;
         self.last_reply = None;
-        // The queue of a process that is gone is not taken up by the next.
-        if let Some(at) = self.queued.iter().position(|queued| *queued == clipped(text.trim(), TURN_BYTES_MAX)) {
-            self.queued.drain(..=at);
+        let is_out = self.taken_out > 0;
+        // One that was typed behind everything in the queue ends it: who typed that goes on without what was lost.
+        if !(self.taken_up(text) && is_out || is_ours(text)) {
+            self.queued.clear();
+            self.taken_out = 0;
         }
         let snippet = snippet(text, PROMPT_BYTES_MAX);
         // A prompt of ours says nothing of what is to be done.
@@ -240,7 +243,8 @@ impl Index {
         }
     }
 
-    /// Keeps the queue of prompts: what is taken out is named only where somebody takes it back to edit it.
+    /// Keeps the queue of prompts. What is taken out to be edited is named; what the agent takes out is named by a later record
+    /// ([`Index::taken_up`]). At the queue's beginning may lie what an earlier process has lost.
     fn queue(&mut self, record: &Object) {
         let content = record.text("content").map(|text| clipped(text.trim(), TURN_BYTES_MAX).to_owned());
         match (record.text("operation").as_deref(), content) {
@@ -253,9 +257,19 @@ impl Index {
                 self.queued.push_back(content.unwrap_or_default());
             }
             (Some("popAll" | "popOne"), Some(content)) => self.queued.retain(|queued| *queued != content),
-            (Some("dequeue" | "remove" | "popAll" | "popOne"), _) => drop(self.queued.pop_front()),
+            (Some("popAll" | "popOne"), None) => drop(self.queued.pop_back()),
+            (Some("dequeue" | "remove"), _) => self.taken_out = self.taken_out.saturating_add(1),
             _ => {}
         }
+    }
+
+    /// Removes from the queue what the agent has taken up, and what was typed before: the next process does not take that up. Returns
+    /// whether it was there.
+    fn taken_up(&mut self, text: &str) -> bool {
+        let Some(at) = self.queued.iter().rposition(|queued| facts::is_typed_as(text, queued)) else { return false };
+        self.queued.drain(..=at);
+        self.taken_out = self.taken_out.saturating_sub(1);
+        true
     }
 
     /// Keeps the to-do list: written whole by `TodoWrite`, or entry by entry by `TaskCreate` and `TaskUpdate`.
@@ -321,8 +335,16 @@ impl Index {
         }
     }
 
-    /// Files that the user attached or the agent loaded by itself, and system prompts.
-    fn attachment(&mut self, record: &Object) {
+    /// Files that the user attached or the agent loaded by itself, system prompts, and prompts that were typed while the agent worked.
+    fn attachment(&mut self, record: &Object, context: &Context) {
+        match facts::queued_text(record) {
+            Some((UserText::Prompt, text)) => {
+                self.note_last(context);
+                self.prompt(&text, context);
+            }
+            Some((_, text)) => _ = self.taken_up(&text),
+            None => {}
+        }
         let Some(attachment) = record.object("attachment") else { return };
         match attachment.text("type").as_deref() {
             Some("file" | "nested_memory" | "already_read_file" | "edited_text_file") => {

@@ -19,7 +19,7 @@ use super::{
 use crate::error::{IoContext, Result};
 
 /// Version of [`Index`]; one of another version is made anew.
-pub const INDEX_VERSION: u32 = 3;
+pub const INDEX_VERSION: u32 = 4;
 
 const READ_BYTES: usize = 256 << 10;
 
@@ -234,6 +234,8 @@ pub struct Index {
     pub decisions: VecDeque<String>,
     /// Prompts that wait for the agent to take them up, oldest first. They are lost when its process ends.
     pub queued: VecDeque<String>,
+    /// How many of them the agent has taken out without a record that names them so far.
+    pub taken_out: u64,
     /// The end of what the model said since the last prompt.
     pub last_reply: Option<String>,
     /// Tokens.

@@ -64,7 +64,9 @@ pub fn read(mut input: impl BufRead, text_bytes_max: usize, mut each: impl FnMut
 
 fn messages(record: &Object, bytes_max: usize, each: &mut impl FnMut(Message)) {
     let is_foreign = record.is_true("isSidechain") || !record.is_null_or_absent("parent_tool_use_id");
-    let Some(body) = record.object("message").filter(|_| !is_foreign) else { return };
+    if is_foreign {
+        return;
+    }
     let message = |role, text: &str| Message {
         role,
         record: record.name("uuid", NAME_BYTES_MAX),
@@ -73,6 +75,10 @@ fn messages(record: &Object, bytes_max: usize, each: &mut impl FnMut(Message)) {
         calls: Vec::new(),
         is_error: false,
     };
+    if let Some((UserText::Prompt, text)) = facts::queued_text(record) {
+        return each(message(Role::User, &text));
+    }
+    let Some(body) = record.object("message") else { return };
     let said = facts::content_text(&body);
     let blocks = || body.list("content").into_iter().filter_map(Object::of);
     match record.text("type").as_deref() {
@@ -120,13 +126,20 @@ mod tests {
             "{\"type\":\"user\",\"uuid\":\"u2\",\"message\":{\"content\":[{\"type\":\"tool_result\",\"tool_use_id\":\"t\",",
             "\"content\":[{\"type\":\"text\",\"text\":\"a b\"}],\"is_error\":true}]}}\n",
             "nonsense\n",
+            "{\"type\":\"attachment\",\"uuid\":\"q1\",\"attachment\":{\"type\":\"queued_command\",\"prompt\":\"and more\"}}\n",
             "{\"type\":\"assistant\",\"isSidechain\":true,\"message\":{\"content\":\"elsewhere\"}}\n",
             "{\"type\":\"user\",\"isMeta\":true,\"message\":{\"content\":\"aside\"}}\n",
         );
         let mut found = Vec::new();
         read(transcript.as_bytes(), 6, |message| found.push(message)).unwrap();
         let shown: Vec<_> = found.iter().map(|m| (m.role, m.text.as_str(), m.is_error)).collect();
-        assert_eq!(shown, [(Role::User, "fix th", false), (Role::Assistant, "Lookin", false), (Role::Tool, "a b", true)]);
+        let expected = [
+            (Role::User, "fix th", false),
+            (Role::Assistant, "Lookin", false),
+            (Role::Tool, "a b", true),
+            (Role::User, "and mo", false),
+        ];
+        assert_eq!(shown, expected);
         assert_eq!(found[1].calls, [Call { tool: "Bash".into(), about: "ls".into() }]);
     }
 }

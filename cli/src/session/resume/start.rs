@@ -9,6 +9,7 @@ use parhelia_session::{
     inject::{Budget, GO_ON, Why, render},
     resume::{self, Telling},
     rollback, run,
+    transcript::Located,
 };
 use parhelia_store::{Store, fold::Status, id::Ulid};
 
@@ -50,10 +51,14 @@ pub(super) fn start(
             if let Some(trouble) = trouble(&ended.said) {
                 say(trouble.text());
             }
-            // What it says on a plain terminal cannot be seen from here.
-            if ended.has_failed && ended.ran < EARLY && !agent.is_headless() && tmux_here().is_none() {
+            // What it says on a plain terminal cannot be seen from here; without a transcript it cannot know its conversation.
+            let is_there = || {
+                let config = prepared.config.as_ref();
+                config.is_some_and(|config| Located::by_session(&config.path, &conversation).is_ok())
+            };
+            if ended.has_failed && ended.ran < EARLY && !agent.is_headless() && tmux_here().is_none() && !is_there() {
                 let new = format!("parhelia session resume {} --new-conversation", current.session);
-                say(format_args!("if it does not know its conversation, `{new}` begins one that is told what is known"));
+                say(format_args!("its conversation is not there; `{new}` begins one that is told what is known"));
             }
             std::process::exit(i32::from(ended.code));
         }
