@@ -160,11 +160,11 @@ fn a_workspace_that_was_moved_is_offered_and_no_old_copy_is_restored() {
 }
 
 #[test]
-fn a_moved_workspace_is_known_by_a_process_that_works_in_it_and_by_nothing_less() {
+fn a_workspace_that_was_moved_far_is_known_by_a_process_that_works_in_it_and_found_below_its_old_place() {
     let scratch = Scratch::new();
     let workspace = scratch.path("work");
     let ended = ended(scratch, workspace.clone());
-    let far = ended.scratch.path("a/b/c/d/e");
+    let far = ended.scratch.path("projects/a/b/c/d/e");
     fs::create_dir_all(far.parent().unwrap()).unwrap();
     fs::rename(&workspace, &far).unwrap();
     let mut shell = Command::new("sleep").arg("600").current_dir(far.join("src")).spawn().unwrap();
@@ -172,6 +172,7 @@ fn a_moved_workspace_is_known_by_a_process_that_works_in_it_and_by_nothing_less(
     shell.kill().unwrap();
     shell.wait().unwrap();
     assert!(refused.contains(&text(&far)), "{refused}");
+    assert!(ended.resume(2, &[]).contains(&text(&far)) && !workspace.exists());
     // One that was deleted is restored as ever, whichever folder has its inode number by now.
     fs::remove_dir_all(&far).unwrap();
     for i in 0..50 {

@@ -27,7 +27,7 @@ use crate::{
 pub struct Args {
     /// The session, by id or name
     session: String,
-    /// Where its workspace is by now [default: where the folder is found, by a process that works in it or near its old place]
+    /// Where its workspace is by now [default: where the folder is found, by a process that works in it, near its old place or elsewhere on its disk]
     path: Option<PathBuf>,
     /// Also where that is another folder, such as a copy on another disk
     #[arg(long)]
@@ -69,7 +69,7 @@ fn found(session: &Session) -> Result<PathBuf> {
         let path = place.map_or("its workspace", |place| place.path.as_str());
         let is_there = place.is_some_and(|place| place.folder().is_dir());
         let was = if is_there { " is another folder by now, and the session's own" } else { "" };
-        Failure::Usage(format!("{path}{was} was not found anywhere near; give the folder that it is by now"))
+        Failure::Usage(format!("{path}{was} was not found; give the folder that it is by now"))
     })
 }
 

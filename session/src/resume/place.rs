@@ -2,7 +2,7 @@
 
 use std::{
     cell::Cell,
-    collections::HashSet,
+    collections::{HashSet, VecDeque},
     fs,
     os::{
         fd::AsFd,
@@ -101,7 +101,7 @@ impl Standing {
         if let Some(lost) = place.lost() {
             return Standing::Another(lost.to_string());
         }
-        match moved_to(place) {
+        match moved_near(place) {
             Some(to) => Standing::Another(format!("that one is {} by now", name::display(to.as_os_str().as_bytes()))),
             None if place.is_another_folder(&now) => Standing::MadeAnew,
             None => Standing::Same,
@@ -144,15 +144,26 @@ fn recorded(place: &Place) -> String {
     format!("recorded: {}", known.join(" on "))
 }
 
-/// Folders that are looked at, at most, and how deep below a folder that the workspace was in.
-const FOLDERS_MAX: usize = 20_000;
+/// Entries that are looked at, at most, and how deep below a folder that the workspace was in.
+const ENTRIES_MAX: usize = 20_000;
 const DEPTH_MAX: usize = 2;
+/// So many are looked at anywhere, before a workspace is restored as one that is gone: under a second where they are cached.
+const ENTRIES_ANYWHERE_MAX: usize = 100_000;
 /// So many of the folders above the old path are looked below.
 const ABOVE_MAX: usize = 3;
 
-/// Where a folder is that was moved: a process may work in it, or it is near its old place. Other mounts than its own are not touched: `mv`
-/// does not lead there, and a server that is gone would be waited for.
+/// Where a folder is that was moved: a process may work in it, or it is near its old place, or anywhere on its mount, as far as that can be
+/// looked through quickly. Other mounts than its own are not touched: `mv` does not lead there, and a server that is gone would be waited for.
 pub fn moved_to(place: &Place) -> Option<PathBuf> {
+    look_for(place, true)
+}
+
+/// The same, but not anywhere: for whoever asks of many sessions.
+fn moved_near(place: &Place) -> Option<PathBuf> {
+    look_for(place, false)
+}
+
+fn look_for(place: &Place, anywhere: bool) -> Option<PathBuf> {
     if place.born.is_none() && place.filesystem.is_none() {
         return None;
     }
@@ -161,7 +172,7 @@ pub fn moved_to(place: &Place) -> Option<PathBuf> {
         inode: place.inode?,
         mountpoints: mounts::all().ok()?.into_iter().map(|mount| mount.mountpoint).collect(),
         is_it: &|path| Place::of(path).is_ok_and(|found| place.is_same_folder(&found)),
-        left: Cell::new(FOLDERS_MAX),
+        left: Cell::new(ENTRIES_MAX),
     };
     for folder in working_folders().filter(|folder| search.mount_of(folder) == Some(&mounted)) {
         if let Some(found) = folder.ancestors().take_while(|path| **path != *mounted).find(|path| search.is_it(path)) {
@@ -169,9 +180,14 @@ pub fn moved_to(place: &Place) -> Option<PathBuf> {
         }
     }
     let old = place.folder();
-    let mut above =
-        old.ancestors().skip(1).filter(|path| search.mount_of(path) == Some(&mounted) && path.is_dir()).take(ABOVE_MAX);
-    above.find_map(|folder| search.below(folder, DEPTH_MAX))
+    let mut above = old.ancestors().skip(1).filter(|path| search.mount_of(path) == Some(&mounted) && path.is_dir());
+    let near = above.by_ref().take(ABOVE_MAX).find_map(|folder| search.below(folder, DEPTH_MAX));
+    if near.is_some() || !anywhere {
+        return near;
+    }
+    search.left.set(ENTRIES_ANYWHERE_MAX);
+    let above = old.ancestors().skip(1).filter(|path| search.mount_of(path) == Some(&mounted) && path.is_dir());
+    search.breadth_first(above)
 }
 
 struct Search<'a> {
@@ -190,6 +206,32 @@ impl Search<'_> {
     fn is_it(&self, path: &Path) -> bool {
         let has_inode = fs::symlink_metadata(path).is_ok_and(|found| found.is_dir() && found.ino() == self.inode);
         has_inode && (self.is_it)(path)
+    }
+
+    /// Looks below each of some folders, the first one first, and whatever is nearer to it before what is deeper. Each lies in the next one.
+    fn breadth_first<'p>(&self, folders: impl Iterator<Item = &'p Path>) -> Option<PathBuf> {
+        let mut done: Option<&Path> = None;
+        for folder in folders {
+            let mut pending = VecDeque::from([folder.to_owned()]);
+            while let Some(folder) = pending.pop_front() {
+                for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                    self.left.set(self.left.get().checked_sub(1)?);
+                    if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                        continue;
+                    }
+                    let path = entry.path();
+                    if entry.ino() == self.inode && (self.is_it)(&path) {
+                        return Some(path);
+                    }
+                    let is_left_out = NOT_SEARCHED.iter().any(|name| entry.file_name() == *name);
+                    if !is_left_out && done != Some(&*path) && !self.mountpoints.contains(&path) {
+                        pending.push_back(path);
+                    }
+                }
+            }
+            done = Some(folder);
+        }
+        None
     }
 
     fn below(&self, folder: &Path, depth: usize) -> Option<PathBuf> {
@@ -211,6 +253,9 @@ impl Search<'_> {
         folders.into_iter().find_map(|path| self.below(&path, deeper))
     }
 }
+
+/// Names of folders that nobody moves a workspace into, and that hold many entries.
+const NOT_SEARCHED: [&str; 2] = [".git", "node_modules"];
 
 /// The folders that processes work in, of this one and of others that may be looked at.
 fn working_folders() -> impl Iterator<Item = PathBuf> {
