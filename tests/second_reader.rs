@@ -11,7 +11,7 @@ use std::{
 use parhelia_store::{
     OpenOptions, Store, event,
     id::{BlobId, RecipeId, RecordId, TreeId, hex},
-    name, omitted, recipe,
+    links, name, omitted, recipe,
     selector::find,
     tree::{self, Kind, TreeNode, encode_folder},
 };
@@ -219,6 +219,14 @@ fn the_vectors_of_the_document_are_ours() {
     };
     let (id, _) = encode_folder(&entries, emit).unwrap();
     assert_eq!((hex(&encoded), id.to_string()), (hex(&leaf), vectors["tree_leaf"]["id"].as_str().unwrap().to_owned()));
+
+    let table = bytes_of(&vectors["links"]["bytes"]);
+    let groups = links::Links::decode(table.clone()).unwrap().groups();
+    let encoded = links::encode(&links::folders_of(&groups)).unwrap();
+    assert_eq!(
+        (hex(&encoded), BlobId::of(&table).to_string()),
+        (hex(&table), vectors["links"]["id"].as_str().unwrap().to_owned())
+    );
 
     let omissions = bytes_of(&vectors["omissions"]["bytes"]);
     let encoded = omitted::encode(&omitted::decode(&omissions).unwrap());

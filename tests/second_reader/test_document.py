@@ -6,6 +6,7 @@ import tempfile
 import unittest
 
 import journal
+import links
 import packs
 import trees
 from check import check
@@ -39,6 +40,7 @@ class Document(unittest.TestCase):
         self.assertEqual([entry.name for entry in entries], [b"file\xff", b"folder", b"link"])
         self.assertEqual((entries[0].mtime, entries[0].links, entries[0].xattrs), ((-1, 500_000_000), 2, [(b"user.note", b"\0")]))
         self.assertEqual(omissions(bytes.fromhex(found["omissions"]["bytes"])), [(b"target", 0, b"target beside Cargo.toml")])
+        self.assertEqual(links.decode(bytes.fromhex(found["links"]["bytes"])), [[b"a", b"d/b"], [b"d/c", b"e/c"]])
         frame = journal.whole_frame(bytes.fromhex(found["journal_record"]["bytes"]), 0)
         self.assertEqual(frame, (1, bytes(32), found["event"]["body"].encode()))
 

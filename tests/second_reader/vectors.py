@@ -37,6 +37,14 @@ def tree_leaf():
     return b"\0" + uint(3) + bytes_(head) + plain_hash(b"hello") + derived(encoding.TREE, empty)
 
 
+def links_table():
+    """The groups a, d/b and d/c, e/c."""
+    workspace = uint(0) + uint(0) + uint(1) + bytes_(b"a") + uint(0)
+    d = uint(0) + uint(1) + bytes_(b"d") + uint(2) + bytes_(b"b") + uint(1) + uint(0) + bytes_(b"a") + bytes_(b"c") + uint(0)
+    e = uint(0) + uint(1) + bytes_(b"e") + uint(1) + bytes_(b"c") + uint(1) + uint(1) + bytes_(b"d") + bytes_(b"")
+    return b"links\1" + workspace + d + e
+
+
 def vectors():
     text, content = b"parhelia", noise(1_000_000)
     runs = chunk_runs(content, DEFAULT)
@@ -69,6 +77,7 @@ def vectors():
         ],
         "recipe_of_noise": {"id": derived(encoding.RECIPE_ROOT, blob).hex(), "bytes": (blob + seal + node).hex()},
         "tree_leaf": {"bytes": leaf.hex(), "id": derived(encoding.TREE, leaf).hex()},
+        "links": {"bytes": links_table().hex(), "id": plain_hash(links_table()).hex()},
         "omissions": {"bytes": omitted.hex(), "id": derived(encoding.TABLE, omitted).hex()},
         "event": {"body": event.decode(), "hash": derived(encoding.EVENT, event).hex()},
         "journal_record": {
