@@ -238,8 +238,8 @@ proptest! {
         step in 0i64..5000, calendar in proptest::array::uniform3(0u64..4), only_kept: bool) {
         let mut made = made;
         made.sort_unstable();
-        let trigger = |i: usize| Trigger::ALL.get(i).copied().unwrap_or(Trigger::Periodic).name();
-        let all: Vec<Checkpoint> = made.iter().enumerate().map(|(i, (m, t))| checkpoint(i as u64, *m, trigger(*t))).collect();
+        let trigger = |i: usize| Trigger::ALL.get(i).copied().unwrap_or(Trigger::Periodic);
+        let all: Vec<Checkpoint> = made.iter().enumerate().map(|(i, (m, t))| checkpoint(i as u64, *m, trigger(*t).name())).collect();
         let calendar = Calendar { hourly: calendar[0], daily: calendar[1], weekly: calendar[2], ..Calendar::default() };
         let policy = Policy { keep_last: 3, calendar, only_kept, ..Policy::default() };
         let stays = |checkpoints: &[Checkpoint], now| -> Vec<Checkpoint> {

@@ -46,6 +46,13 @@ struct Ends {
     last: Option<Vec<u8>>,
 }
 
+/// A node of a recipe: how many bytes it makes, the nodes below with theirs, and its level.
+struct RecipePart {
+    bytes: u64,
+    lower: Vec<(RecipeId, u64)>,
+    level: u8,
+}
+
 /// More levels than a split folder has.
 const LEVELS_MAX: usize = 10;
 
@@ -402,10 +409,10 @@ impl<'a> Reach<'a> {
             let sum = match sums.get(&id) {
                 Some(sum) => *sum,
                 None => match self.recipe_node(kind, id, blob, above, wrong) {
-                    Some((sum, lower, level)) => {
-                        sums.insert(id, sum);
+                    Some(RecipePart { bytes, lower, level }) => {
+                        sums.insert(id, bytes);
                         pending.extend(lower.into_iter().map(|(id, bytes)| (ObjectKind::RecipeNode, id.object(), bytes, level)));
-                        sum
+                        bytes
                     }
                     None => {
                         wrong.push(id);
@@ -422,7 +429,7 @@ impl<'a> Reach<'a> {
         }
     }
 
-    /// How many bytes a node of a recipe makes, its lower nodes with theirs, and its level. `above` is the level of the node above.
+    /// A node of a recipe. `above` is the level of the node above.
     fn recipe_node(
         &mut self,
         kind: ObjectKind,
@@ -430,7 +437,7 @@ impl<'a> Reach<'a> {
         blob: BlobId,
         above: u8,
         wrong: &mut Vec<ObjectId>,
-    ) -> Option<(u64, Vec<(RecipeId, u64)>, u8)> {
+    ) -> Option<RecipePart> {
         let node = self.read(kind, id, |bytes| match kind {
             ObjectKind::RecipeRoot => recipe::decode_top(blob, bytes),
             _ => recipe::decode_below(above, bytes),
@@ -444,10 +451,10 @@ impl<'a> Reach<'a> {
                         wrong.push(run.id.object());
                     }
                 }
-                Some((sum, Vec::new(), level))
+                Some(RecipePart { bytes: sum, lower: Vec::new(), level })
             }
-            Ok((level, recipe::Node::Nodes(nodes))) => {
-                Some((nodes.iter().fold(0, |sum, (_, bytes)| bytes.saturating_add(sum)), nodes, level))
+            Ok((level, recipe::Node::Nodes(lower))) => {
+                Some(RecipePart { bytes: lower.iter().fold(0, |sum, (_, bytes)| bytes.saturating_add(sum)), lower, level })
             }
             Err(e) => {
                 self.blame(FindingKind::Damaged, id, None, format!("{}: {e}", describe(kind, id)));

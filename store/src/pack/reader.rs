@@ -101,6 +101,12 @@ pub struct PackFile {
     file: File,
 }
 
+/// A block's payload: decoded, or still stored, for it has bases.
+enum Decoded {
+    Block(Result<Block, Malformed>),
+    Later(Vec<u8>, Directory),
+}
+
 impl PackFile {
     /// Opens a pack for reading. Its header is checked; its trailer is not.
     pub fn open(path: &Path, id: PackId) -> Result<Self> {
@@ -176,8 +182,8 @@ impl PackFile {
                     let read = self.directory_of(stored, location).map(|directory| {
                         let payload = &stored[directory.directory_end..];
                         match directory.bases.is_empty() {
-                            true => Ok(directory.unpack(payload)),
-                            false => Err((payload.to_vec(), directory)),
+                            true => Decoded::Block(directory.unpack(payload)),
+                            false => Decoded::Later(payload.to_vec(), directory),
                         }
                     });
                     kept.truncate(STORED_BYTES_MAX);
@@ -185,8 +191,8 @@ impl PackFile {
                     read
                 })?;
                 match read {
-                    Ok(unpacked) => unpacked,
-                    Err((payload, directory)) => {
+                    Decoded::Block(unpacked) => unpacked,
+                    Decoded::Later(payload, directory) => {
                         // Nothing is read for a payload that cannot be decoded.
                         if crc32c::crc32c(&payload) != directory.payload_crc {
                             return Err(self.corrupt(format!("block at {}", location.offset), "block payload checksum"));

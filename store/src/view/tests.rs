@@ -259,7 +259,7 @@ fn an_event_of_another_schema_is_named_and_nothing_else_is_lost() {
     let test = TestStore::new();
     let id = test.checkpoint(&files(1, 9));
     let event = NewEvent::new("note", "n", crate::event::Actor { user: None, via: "test".into() });
-    test.store.append_events(&[event.clone()], &()).unwrap();
+    test.store.append_events(std::slice::from_ref(&event), &()).unwrap();
     let lock = test.store.lock(&()).unwrap();
     let Entry::Event(mut later) =
         Journal::new(test.store.layout().journal()).read(&Position::start()).unwrap().records.pop().unwrap().entry
