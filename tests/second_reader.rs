@@ -11,7 +11,7 @@ use std::{
 use parhelia_store::{
     OpenOptions, Store, event,
     id::{BlobId, RecipeId, RecordId, TreeId, hex},
-    name, omitted, recipe,
+    links, name, omitted, recipe,
     selector::find,
     tree::{self, Kind, TreeNode, encode_folder},
 };
@@ -219,6 +219,19 @@ fn the_vectors_of_the_document_are_ours() {
     };
     let (id, _) = encode_folder(&entries, emit).unwrap();
     assert_eq!((hex(&encoded), id.to_string()), (hex(&leaf), vectors["tree_leaf"]["id"].as_str().unwrap().to_owned()));
+
+    let extended = bytes_of(&vectors["tree_leaf_with_extensions"]["bytes"]);
+    assert_eq!(TreeId::of(&extended).to_string(), vectors["tree_leaf_with_extensions"]["id"].as_str().unwrap());
+    let TreeNode::Leaf(entries) = tree::decode(&extended).unwrap() else { panic!("no leaf") };
+    assert_eq!(entries.iter().map(|entry| entry.name.as_slice()).collect::<Vec<_>>(), [b"fifo"]);
+
+    let table = bytes_of(&vectors["links"]["bytes"]);
+    let groups = links::Links::decode(table.clone()).unwrap().groups();
+    let encoded = links::encode(&links::folders_of(&groups)).unwrap();
+    assert_eq!(
+        (hex(&encoded), BlobId::of(&table).to_string()),
+        (hex(&table), vectors["links"]["id"].as_str().unwrap().to_owned())
+    );
 
     let omissions = bytes_of(&vectors["omissions"]["bytes"]);
     let encoded = omitted::encode(&omitted::decode(&omissions).unwrap());

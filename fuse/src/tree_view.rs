@@ -3,13 +3,14 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 use fuser::FileAttr;
 use parhelia_store::{
     Error, Result, Store,
     id::TreeId,
+    links::{Links, LinksFolder, Member},
     name,
     record::Checkpoint,
     tree::{Node, Totals, TreeNode},
@@ -53,23 +54,32 @@ impl Found {
     }
 }
 
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// A tree, shown under inode numbers.
 pub struct TreeView {
     parts: Arc<Parts>,
     top: Arc<Part>,
     base: u64,
     checkpoint: Checkpoint,
-    /// The position here of the folder from which hard-link groups count.
-    links_from: u64,
-    leaders: OnceLock<HashMap<u64, u64>>,
+    /// The position here of the workspace folder, from which the paths of hard links begin.
+    workspace: u64,
+    links: OnceLock<Links>,
+    /// The folders of the table of hard links that were looked up, by their positions here.
+    linked_folders: Mutex<HashMap<u64, Option<LinksFolder>>>,
+    /// The positions here of the leaders that were looked up.
+    leaders: Mutex<HashMap<Member, u64>>,
 }
 
 impl TreeView {
-    /// Shows everything below `top`. Inode numbers are `base` plus the position; hard-link groups of the checkpoint count from the
-    /// entry at position `links_from`.
-    pub fn new(parts: Arc<Parts>, top: Node, base: u64, checkpoint: Checkpoint, links_from: u64) -> Self {
+    /// Shows everything below `top`. Inode numbers are `base` plus the position; the workspace folder, in which hard links are, is at the
+    /// position `workspace`.
+    pub fn new(parts: Arc<Parts>, top: Node, base: u64, checkpoint: Checkpoint, workspace: u64) -> Self {
         let top = Arc::new(Part::new(TreeNode::Leaf(vec![top])));
-        TreeView { parts, top, base, checkpoint, links_from, leaders: OnceLock::new() }
+        let (links, linked_folders, leaders) = Default::default();
+        TreeView { parts, top, base, checkpoint, workspace, links, linked_folders, leaders }
     }
 
     /// The checkpoint that it belongs to.
@@ -192,23 +202,82 @@ impl TreeView {
         Ok(true)
     }
 
-    fn leaders(&self) -> Result<&HashMap<u64, u64>> {
-        if let Some(leaders) = self.leaders.get() {
-            return Ok(leaders);
+    fn links(&self) -> Result<&Links> {
+        if let Some(links) = self.links.get() {
+            return Ok(links);
         }
-        let leaders = self.store().links(&self.checkpoint)?.leaders();
-        Ok(self.leaders.get_or_init(|| leaders))
+        let links = self.store().links(&self.checkpoint)?;
+        Ok(self.links.get_or_init(|| links))
     }
 
-    /// The inode number of an entry: that of its hard-link group's first member.
+    /// The folder of the table of hard links that stands for the folder at a position.
+    fn linked_folder(&self, links: &Links, position: u64) -> Result<Option<LinksFolder>> {
+        if let Some(known) = locked(&self.linked_folders).get(&position) {
+            return Ok(*known);
+        }
+        let mut folder = None;
+        if position == self.workspace {
+            folder = links.root();
+        } else if position > self.workspace
+            && let Some(found) = self.locate(position)?
+            && let Some(node) = found.node()
+        {
+            // The way to it is taken one by one, because a tree may be deeper than the stack.
+            let mut names = vec![node.name.clone()];
+            let mut above = found.parent;
+            while above > self.workspace
+                && let Some(parent) = self.locate(above)?
+            {
+                names.extend(parent.node().map(|node| node.name.clone()));
+                above = parent.parent;
+            }
+            let root = links.root().filter(|_| above == self.workspace);
+            folder = names.iter().rev().try_fold(root, |at, name| Some(at.and_then(|at| links.child(at, name)))).flatten();
+        }
+        locked(&self.linked_folders).insert(position, folder);
+        Ok(folder)
+    }
+
+    /// The position of a group's leader. Those of all leaders in its folder are found with it.
+    fn leader_position(&self, links: &Links, leader: Member) -> Result<Option<u64>> {
+        if let Some(known) = locked(&self.leaders).get(&leader) {
+            return Ok(Some(*known));
+        }
+        let folder = links.folder_of(leader);
+        let Some(mut at) = self.locate(self.workspace)? else { return Ok(None) };
+        let path = links.folder_path(folder);
+        for name in name::components(&path) {
+            let Some(next) = self.child(&at, name)? else { return Ok(None) };
+            at = next;
+        }
+        let mut members = links.members(folder).peekable();
+        let mut leaders = locked(&self.leaders);
+        self.list(&at, 0, &mut |found| {
+            let Some(node) = found.node() else { return false };
+            while let Some(member) = members.next_if(|member| links.name(*member) <= node.name.as_slice()) {
+                if links.name(member) == node.name && links.leader_of(member) == member {
+                    leaders.insert(member, found.position);
+                }
+            }
+            members.peek().is_some()
+        })?;
+        Ok(leaders.get(&leader).copied())
+    }
+
+    /// The inode number of an entry: that of its hard-link group's leader.
     pub fn inode(&self, found: &Found) -> Result<u64> {
         let mut position = found.position;
-        let is_linked = found.node().is_some_and(|node| node.links > 1);
-        if is_linked
-            && let Some(from) = position.checked_sub(self.links_from)
-            && let Some(leader) = self.leaders()?.get(&from)
-        {
-            position = leader.saturating_add(self.links_from);
+        if let Some(node) = found.node().filter(|node| node.links > 1 && node.as_folder().is_none()) {
+            let links = self.links()?;
+            if !links.is_empty()
+                && let Some(folder) = self.linked_folder(links, found.parent)?
+                && let Some(member) = links.member(folder, &node.name)
+                && let leader = links.leader_of(member)
+                && leader != member
+                && let Some(of_leader) = self.leader_position(links, leader)?
+            {
+                position = of_leader;
+            }
         }
         Ok(self.inode_at(position))
     }

@@ -234,7 +234,7 @@ impl Manifest {
             verification: None,
             consistency: record.consistency,
             root: record.root.to_string(),
-            links: record.links.map(|id| id.to_string()),
+            links: record.links.map(|table| table.blob.to_string()),
             parts: record.parts.clone(),
             rules: record.rules.clone(),
             omitted: record.omitted.as_ref().map_or_else(OmittedCounts::default, |o| OmittedCounts {

@@ -12,7 +12,7 @@ use serde::{
 };
 use serde_json::{Map, Value, value::RawValue};
 
-use crate::id::{ObjectId, RecordId, TreeId, Ulid};
+use crate::id::{BlobId, ObjectId, RecordId, TreeId, Ulid};
 
 /// Whether one part of a checkpoint is there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +44,15 @@ pub struct Workspace {
     /// Entries of every kind.
     pub entries: u64,
     /// Bytes of its regular files.
+    pub bytes: u64,
+}
+
+/// Where the table of hard-link groups stands ([`crate::links`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinksTable {
+    /// The table, stored as a file's content is.
+    pub blob: BlobId,
+    /// Its length.
     pub bytes: u64,
 }
 
@@ -114,7 +123,7 @@ pub struct Record {
     /// The tree that holds the parts as folders: `workspace`, later `state`.
     pub root: TreeId,
     /// The table of hard-link groups under `workspace`, where there are any.
-    pub links: Option<ObjectId>,
+    pub links: Option<LinksTable>,
     /// The state of each part.
     pub parts: BTreeMap<String, Part>,
     /// What the agent did meanwhile.

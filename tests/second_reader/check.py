@@ -50,7 +50,9 @@ def check_trees(store, trees, record, blobs):
                 need(found.links == 1 and found.mode == (0o700 if found.kind == FOLDER else 0o600), "an entry of `state`")
             else:
                 workspace_entries.append((path, found))
-    links.check(store.objects, record, workspace_entries)
+    links.check(store, record, workspace_entries)
+    if record["links"] is not None:
+        blobs.add((bytes.fromhex(record["links"]["blob"]), record["links"]["bytes"]))
     for name, part in record["parts"].items():
         there = name == "workspace" or any(path in state for path in (name.encode(), name.encode() + b".json"))
         need(part["status"] != "captured" or there, f"part {name} is not there")

@@ -17,14 +17,17 @@ def restore(store, record, to):
     top = trees.folder(bytes.fromhex(record["root"]))
     workspace = next(found for found in top if found.name == b"workspace")
     walked = list(trees.walk(workspace.id, workspace.totals))
-    first_of = {path: group[0] for group in groups(store.objects, record, walked) for path in group}
+    leader_of = {path: group[0] for group in groups(store, record) for path in group}
+    # A leader need not be the first of its group in the walk.
+    made = {}
     to = os.fsencode(to)
     folders = [(to, workspace)]
     os.mkdir(to)
     for path, entry in walked:
-        place, first = os.path.join(to, path), first_of.get(path, path)
-        if first != path:
-            os.link(os.path.join(to, first), place, follow_symlinks=False)
+        place = os.path.join(to, path)
+        first = made.setdefault(leader_of[path], place) if path in leader_of else place
+        if first != place:
+            os.link(first, place, follow_symlinks=False)
             continue
         make(store, entry, place)
         if entry.kind == FOLDER:

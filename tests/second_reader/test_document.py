@@ -6,9 +6,11 @@ import tempfile
 import unittest
 
 import journal
+import links
 import packs
 import trees
 from check import check
+from encoding import Damage
 from explain import HEADING, explain, unpacked
 from vectors import vectors
 from store import Store, omissions
@@ -38,7 +40,12 @@ class Document(unittest.TestCase):
         entries = trees.node(bytes.fromhex(found["tree_leaf"]["bytes"]), "vector")[1]
         self.assertEqual([entry.name for entry in entries], [b"file\xff", b"folder", b"link"])
         self.assertEqual((entries[0].mtime, entries[0].links, entries[0].xattrs), ((-1, 500_000_000), 2, [(b"user.note", b"\0")]))
+        later = bytes.fromhex(found["tree_leaf_with_extensions"]["bytes"])
+        self.assertEqual([entry.name for entry in trees.node(later, "vector")[1]], [b"fifo"])
+        with self.assertRaises(Damage):
+            trees.node(later.replace(b"\x04\0", b"\x05\0"), "vector")
         self.assertEqual(omissions(bytes.fromhex(found["omissions"]["bytes"])), [(b"target", 0, b"target beside Cargo.toml")])
+        self.assertEqual(links.decode(bytes.fromhex(found["links"]["bytes"])), [[b"a", b"d/b"], [b"d/c", b"e/c"]])
         frame = journal.whole_frame(bytes.fromhex(found["journal_record"]["bytes"]), 0)
         self.assertEqual(frame, (1, bytes(32), found["event"]["body"].encode()))
 

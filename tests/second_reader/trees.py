@@ -7,7 +7,7 @@ from encoding import Decoder, need, plain_hash
 from packs import TREE_KIND
 
 FILE, FOLDER, SYMLINK, FIFO, SOCKET, CHAR_DEVICE, BLOCK_DEVICE = range(7)
-LINKED, XATTRS, HOLES = 0x10, 0x20, 0x40
+LINKED, XATTRS, HOLES, EXTENSIONS = 0x10, 0x20, 0x40, 0x80
 XATTR, HARD_LINK, SPARSE, SPECIAL = 1, 2, 4, 8
 UNSPLIT, SPLIT_BITS, LINES_MAX, LEVEL_MAX, DEPTH_MAX = 256, 7, 4096, 8, 65_536
 
@@ -65,7 +65,7 @@ def read_totals(d):
 def entry(head, tail):
     flags = head.byte()
     kind = flags & 7
-    need(flags & 0x88 == 0 and kind <= BLOCK_DEVICE, f"{head.what}: unknown flags or kind")
+    need(flags & 0x08 == 0 and kind <= BLOCK_DEVICE, f"{head.what}: unknown flags or kind")
     need(not flags & HOLES or kind == FILE, f"{head.what}: holes in what is no file")
     name, mode, uid, gid = head.bytes(), head.uint(32), head.uint(32), head.uint(32)
     found = Entry(kind, name, mode, uid, gid, (head.int(), head.fixed(4)))
@@ -94,6 +94,13 @@ def entry(head, tail):
             need(start < end <= found.size, f"{head.what}: holes")
             found.holes.append((start, end))
         need(found.holes, f"{head.what}: holes")
+    if flags & EXTENSIONS:
+        tags = []
+        for _ in range(head.count(2)):
+            tags.append(head.uint())
+            head.bytes()
+            need(tags[-1] % 2 == 0, f"{head.what}: extension {tags[-1]} is of a newer release")
+        need(tags and all(a < b for a, b in zip(tags, tags[1:])), f"{head.what}: order of extensions")
     return found
 
 

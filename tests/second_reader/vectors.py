@@ -37,6 +37,21 @@ def tree_leaf():
     return b"\0" + uint(3) + bytes_(head) + plain_hash(b"hello") + derived(encoding.TREE, empty)
 
 
+def extended_leaf():
+    """A leaf with a fifo that has extensions of a later release."""
+    head = b"\x83" + bytes_(b"fifo") + uint(0o644) + uint(0) + uint(0) + int_(0) + bytes(4)
+    head += uint(2) + uint(2) + bytes_(b"later") + uint(4) + bytes_(b"")
+    return b"\0" + uint(1) + bytes_(head)
+
+
+def links_table():
+    """The groups a, d/b and d/c, e/c."""
+    workspace = uint(0) + uint(0) + uint(1) + bytes_(b"a") + uint(0)
+    d = uint(0) + uint(1) + bytes_(b"d") + uint(2) + bytes_(b"b") + uint(1) + uint(0) + bytes_(b"a") + bytes_(b"c") + uint(0)
+    e = uint(0) + uint(1) + bytes_(b"e") + uint(1) + bytes_(b"c") + uint(1) + uint(1) + bytes_(b"d") + bytes_(b"")
+    return b"links\1" + workspace + d + e
+
+
 def vectors():
     text, content = b"parhelia", noise(1_000_000)
     runs = chunk_runs(content, DEFAULT)
@@ -69,6 +84,8 @@ def vectors():
         ],
         "recipe_of_noise": {"id": derived(encoding.RECIPE_ROOT, blob).hex(), "bytes": (blob + seal + node).hex()},
         "tree_leaf": {"bytes": leaf.hex(), "id": derived(encoding.TREE, leaf).hex()},
+        "tree_leaf_with_extensions": {"bytes": extended_leaf().hex(), "id": derived(encoding.TREE, extended_leaf()).hex()},
+        "links": {"bytes": links_table().hex(), "id": plain_hash(links_table()).hex()},
         "omissions": {"bytes": omitted.hex(), "id": derived(encoding.TABLE, omitted).hex()},
         "event": {"body": event.decode(), "hash": derived(encoding.EVENT, event).hex()},
         "journal_record": {

@@ -163,15 +163,15 @@ fn name_links(tree: &mut Tree, groups: impl Iterator<Item = Vec<Vec<u8>>>) {
 pub fn tree_of(store: &Store, checkpoint: &Checkpoint) -> parhelia_store::Result<Tree> {
     let node = store.workspace_node(checkpoint)?;
     let Some((root, _)) = node.as_folder() else { return Ok(Tree::new()) };
-    let leaders = store.links(checkpoint)?.leaders();
+    let table = store.links(checkpoint)?;
     let mut found = Vec::new();
-    store.walk(root, &mut |path, position, node| {
-        found.push((path.to_vec(), position, node.clone()));
+    store.walk(root, &mut |path, _, node| {
+        found.push((path.to_vec(), node.clone()));
         Ok(true)
     })?;
     let mut tree = Tree::new();
-    let mut links: HashMap<u64, Vec<Vec<u8>>> = HashMap::new();
-    for (path, position, node) in found {
+    let mut links: HashMap<Vec<u8>, Vec<Vec<u8>>> = HashMap::new();
+    for (path, node) in found {
         let what = match node.kind {
             Kind::File { size, blob, .. } => {
                 What::File(if size == 0 { Vec::new() } else { store.blob(blob, size)?.read_all()? })
@@ -182,7 +182,8 @@ pub fn tree_of(store: &Store, checkpoint: &Checkpoint) -> parhelia_store::Result
             other => panic!("{other:?}"),
         };
         if node.links > 1 {
-            links.entry(leaders.get(&position).copied().unwrap_or(position)).or_default().push(path.clone());
+            let leader = table.member_at(&path).map_or_else(|| path.clone(), |member| table.path(table.leader_of(member)));
+            links.entry(leader).or_default().push(path.clone());
         }
         let xattrs = node.meta.xattrs.into_iter().collect();
         let entry = Entry {

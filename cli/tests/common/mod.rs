@@ -12,11 +12,11 @@ use parhelia_store::{
     OpenOptions, Store, clock,
     id::{BlobId, ObjectId, OpId, PackId, RecordId, Ulid},
     journal::{Entry, Journal, Position},
-    links::Links,
+    links,
     omitted::{self, Omission, Reason},
     pack::{BlockBuilder, ObjectKind, PackWriter},
     recipe::Encoded,
-    record::{Consistency, Omitted, Part, RECORD_SCHEMA, Record, Rules, Trigger, Workspace},
+    record::{Consistency, LinksTable, Omitted, Part, RECORD_SCHEMA, Record, Rules, Trigger, Workspace},
     tree::{Hole, Kind, Meta, Node, Time, encode_folder},
 };
 use serde_json::Value;
@@ -141,8 +141,8 @@ pub fn symlink(name: impl Into<Vec<u8>>, target: &[u8]) -> Item {
 pub struct Builder {
     pub store: Store,
     objects: Vec<Encoded>,
-    position: u64,
-    groups: HashMap<u32, Vec<u64>>,
+    path: Vec<u8>,
+    groups: HashMap<u32, Vec<Vec<u8>>>,
     group_sizes: HashMap<u32, u32>,
     /// The environment of checkpoints to come.
     pub environment: Option<Value>,
@@ -163,13 +163,14 @@ impl Builder {
     pub fn new(home: &Home) -> Self {
         let options = OpenOptions { create: true, ..OpenOptions::default() };
         let store = Store::open(&home.store(), &options).unwrap();
-        Builder { store, objects: vec![], position: 0, groups: HashMap::new(), group_sizes: HashMap::new(), environment: None }
+        Builder { store, objects: vec![], path: vec![], groups: HashMap::new(), group_sizes: HashMap::new(), environment: None }
     }
 
     fn node(&mut self, item: &Item) -> Node {
-        self.position += 1;
+        let above = self.path.clone();
+        self.path = parhelia_store::name::join(&above, &item.name);
         let links = item.group.map_or(1, |group| {
-            self.groups.entry(group).or_default().push(self.position - 1);
+            self.groups.entry(group).or_default().push(self.path.clone());
             self.group_sizes[&group]
         });
         let kind = match &item.what {
@@ -191,6 +192,7 @@ impl Builder {
             }
             What::Other(kind) => kind.clone(),
         };
+        self.path = above;
         Node { name: item.name.clone(), meta: item.meta.clone(), links, kind }
     }
 
@@ -209,15 +211,20 @@ impl Builder {
     }
 
     pub fn commit_with(&mut self, session: &str, message: &str, items: Vec<Item>, omissions: &[Omission]) -> String {
-        (self.position, self.groups) = (0, HashMap::new());
+        self.groups.clear();
         self.group_sizes.clear();
         count_groups(&items, &mut self.group_sizes);
-        let workspace = self.node(&folder("workspace", items));
+        let mut workspace = self.node(&folder("", items));
+        workspace.name = b"workspace".to_vec();
         let totals = *workspace.as_folder().unwrap().1;
         let (root, _) = self.encode(&[workspace]);
-        let links = Links::new(std::mem::take(&mut self.groups).into_values()).encode();
-        let links_id = links.as_ref().map(|links| links.id);
-        self.objects.extend(links);
+        let groups: Vec<Vec<Vec<u8>>> = self.groups.values().cloned().collect();
+        let table = links::encode(&links::folders_of(&groups)).map(|bytes| {
+            assert!(bytes.len() <= 256 << 10);
+            let table = LinksTable { blob: BlobId::of(&bytes), bytes: bytes.len() as u64 };
+            self.objects.push(Encoded { kind: ObjectKind::Chunk, id: table.blob.object(), bytes, tail_bytes: 0 });
+            table
+        });
         let omitted = (!omissions.is_empty()).then(|| self.omitted(omissions));
         let view = self.store.refresh().unwrap();
         let before: Vec<_> = view.checkpoints().unwrap().iter().filter(|c| c.record.session == session).collect();
@@ -235,7 +242,7 @@ impl Builder {
             trigger_detail: None,
             message: Some(message.into()).filter(|m: &String| !m.is_empty()),
             root,
-            links: links_id,
+            links: table,
             parts: [("workspace".to_owned(), Part::Captured)].into(),
             consistency: Consistency::Unknown,
             started_at: now,

@@ -156,10 +156,10 @@ impl RootView {
             let place = self.store.layout().packs();
             return Err(Error::Corrupt { what: format!("tree {root}"), place, reason: "it is no root".into() });
         };
-        let (mut totals, mut links_from, mut position) = (Totals::default(), 0, 1u64);
+        let (mut totals, mut workspace, mut position) = (Totals::default(), 0, 1u64);
         for node in &nodes {
             if node.name == WORKSPACE_FOLDER.as_bytes() {
-                links_from = position;
+                workspace = position;
             }
             totals.add(node);
             position = position.saturating_add(positions_of(node));
@@ -170,7 +170,7 @@ impl RootView {
         let meta = Meta { mode: 0o555, uid, gid, mtime, xattrs: Vec::new() };
         let top = Node { name: checkpoint.id().into_bytes(), meta, links: 1, kind: Kind::Folder { tree: root, totals } };
         let base = Inode::Entry(number, 0).number();
-        Ok(TreeView::new(self.parts.clone(), top, base, checkpoint, links_from))
+        Ok(TreeView::new(self.parts.clone(), top, base, checkpoint, workspace))
     }
 
     /// An entry inside a checkpoint.

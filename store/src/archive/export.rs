@@ -1,7 +1,7 @@
 //! Export: a checkpoint's workspace as a tar stream inside zstd.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map::Entry},
     io::{self, Write},
     path::PathBuf,
 };
@@ -13,7 +13,7 @@ use crate::{
     codec::put_bytes,
     error::{Error, Result},
     id::hex,
-    omitted,
+    links, omitted,
     progress::{self, Phase, Progress},
     record::Checkpoint,
     store::Store,
@@ -49,25 +49,27 @@ pub fn export(store: &Store, checkpoint: &Checkpoint, out: &mut dyn Write, progr
     let root = store.workspace_node(checkpoint)?;
     let (tree, totals) = root.as_folder().ok_or_else(|| Error::Invalid("the workspace is no folder".into()))?;
     progress.phase(Phase::Archive, Some(totals.files), Some(totals.bytes));
-    let leaders = store.links(checkpoint)?.leaders();
+    let table = store.links(checkpoint)?;
     let counted = Counted { inner: out, bytes: 0 };
     let mut encoder = zstd::Encoder::new(counted, LEVEL).map_err(failed)?;
     encoder.include_checksum(true).map_err(failed)?;
     let mut tar = Writer { out: Counted { inner: encoder, bytes: 0 }, report: Report::default() };
     tar.preamble(store, checkpoint)?;
     tar.member(store, b"", &root, None, progress)?;
-    let mut first_paths: HashMap<u64, Vec<u8>> = HashMap::new();
-    store.walk(tree, &mut |path, position, node| {
+    // A tar reader takes a link for one to a member before it, which need not be the group's leader.
+    let mut first_paths: HashMap<links::Member, Vec<u8>> = HashMap::new();
+    store.walk(tree, &mut |path, _, node| {
         progress::check(progress)?;
-        let leader = match leaders.get(&position) {
-            Some(first) if *first == position => {
-                first_paths.insert(position, path.to_vec());
+        let group = if node.links > 1 { table.member_at(path).map(|member| table.leader_of(member)) } else { None };
+        let first = match group.map(|group| first_paths.entry(group)) {
+            Some(Entry::Occupied(first)) => Some(first.into_mut().as_slice()),
+            Some(Entry::Vacant(slot)) => {
+                slot.insert(path.to_vec());
                 None
             }
-            Some(first) => first_paths.get(first).map(Vec::as_slice),
             None => None,
         };
-        tar.member(store, path, node, leader, progress).map_err(|e| e.at(path))?;
+        tar.member(store, path, node, first, progress).map_err(|e| e.at(path))?;
         Ok(true)
     })?;
     tar.out.write_all(&[0; 2 * BLOCK]).map_err(failed)?;

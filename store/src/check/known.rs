@@ -8,14 +8,21 @@ use crate::{
     id::{BlobId, TreeId},
     pack::ObjectKind,
     recipe,
+    record::Checkpoint,
     tree::{Kind, Totals, TreeNode},
 };
 
 impl Reach<'_> {
     /// Takes everything for whole that a checkpoint has in common with a verified one. What cannot be read here is named when the new
     /// checkpoint is followed.
-    pub(super) fn know(&mut self, verified: TreeId, new: TreeId) {
-        let mut pending = vec![(verified, new)];
+    pub(super) fn know(&mut self, verified: &Checkpoint, new: &Checkpoint) {
+        if let (Some(old), Some(new)) = (verified.record.links, new.record.links) {
+            match old == new {
+                true => _ = self.whole_blobs.insert(old.blob),
+                false => self.know_recipe(old.blob),
+            }
+        }
+        let mut pending = vec![(verified.record.root, new.record.root)];
         while let Some((old, new)) = pending.pop() {
             let (Ok(old), Ok(new)) = (self.store.tree_node(old), self.store.tree_node(new)) else { continue };
             match (old, new) {

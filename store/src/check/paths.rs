@@ -51,6 +51,11 @@ impl Reach<'_> {
         for (_, id) in own_objects(checkpoint) {
             self.touch(id, checkpoint, b"");
         }
+        if let Some(table) = checkpoint.record.links {
+            for id in self.bad_blobs.get(&table.blob).cloned().unwrap_or_default() {
+                self.touch(id, checkpoint, b"");
+            }
+        }
         let mut pending: Vec<(TreeId, Vec<u8>)> = vec![(checkpoint.record.root, Vec::new())];
         while let Some((id, path)) = pending.pop() {
             progress::check(progress)?;

@@ -15,7 +15,7 @@ use crate::{
     pack::{Location, ObjectKind},
     progress::{self, Phase, Progress},
     recipe,
-    record::Checkpoint,
+    record::{Checkpoint, LinksTable},
     store::Store,
     tree::{self, Child, DEPTH_MAX, Kind, Node, Totals, TreeNode},
 };
@@ -128,14 +128,32 @@ impl<'a> Reach<'a> {
         for (kind, id) in own_objects(checkpoint) {
             let read = |bytes: &[u8]| match kind {
                 ObjectKind::Record => bytes == checkpoint.sealed.as_bytes(),
-                _ if Some(id) == checkpoint.record.links => crate::links::Links::decode(bytes).is_ok(),
                 _ => crate::omitted::decode(bytes).is_ok(),
             };
             if self.read(kind, id, read) == Some(false) {
                 self.blame(FindingKind::Damaged, id, None, format!("{} does not decode", describe(kind, id)));
             }
         }
+        if let Some(table) = checkpoint.record.links {
+            self.links(checkpoint, table)?;
+        }
         self.tree(checkpoint.record.root, progress)
+    }
+
+    /// Follows the table of hard links. Once for all checkpoints that have it.
+    fn links(&mut self, checkpoint: &Checkpoint, table: LinksTable) -> Result<()> {
+        let is_known = self.whole_blobs.contains(&table.blob);
+        // Of a checkpoint that was made just now, no content is read.
+        if !self.blob(table.blob, table.bytes)? || is_known || matches!(self.trust, Trust::Index(_)) {
+            return Ok(());
+        }
+        if let Err(e) = self.store.links(checkpoint) {
+            let id = table.blob.object();
+            self.blame(FindingKind::Damaged, id, None, e.to_string());
+            self.whole_blobs.remove(&table.blob);
+            self.bad_blobs.insert(table.blob, vec![id]);
+        }
+        Ok(())
     }
 
     fn blame(&mut self, kind: FindingKind, id: ObjectId, pack: Option<PackId>, message: String) {
@@ -454,10 +472,10 @@ fn levelled(bytes: &[u8]) -> Result<(u8, TreeNode), Malformed> {
     Ok((bytes.first().copied().unwrap_or_default(), tree::decode(bytes)?))
 }
 
-/// What a checkpoint needs beside its trees.
+/// What a checkpoint needs beside its trees and the table of hard links.
 pub(super) fn own_objects(checkpoint: &Checkpoint) -> Vec<(ObjectKind, ObjectId)> {
     let record = &checkpoint.record;
-    let tables = record.links.into_iter().chain(record.omitted.as_ref().map(|omitted| omitted.table));
+    let tables = record.omitted.iter().map(|omitted| omitted.table);
     let mut objects = vec![(ObjectKind::Record, checkpoint.digest.object())];
     objects.extend(tables.map(|id| (ObjectKind::Table, id)));
     objects

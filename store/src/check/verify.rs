@@ -77,7 +77,7 @@ pub fn verify_new(
             return report(reach, checkpoint, VerifyLevel::Index, progress);
         };
         let mut reach = Reach::new(store, Trust::Index(None));
-        reach.know(verified.record.root, checkpoint.record.root);
+        reach.know(verified, checkpoint);
         report(reach, checkpoint, VerifyLevel::New, progress)
     })
 }

@@ -11,7 +11,9 @@ use super::{
     belonging::{Belonging, works_in},
     commit,
     content::{Earlier, Failure, Reader as ContentReader},
-    count_omissions, list_omissions, new_id, orphans,
+    count_omissions,
+    links::store_links,
+    list_omissions, new_id, orphans,
     sink::{Batch, PackSink, Sink},
     state, store_root,
 };
@@ -24,7 +26,7 @@ use crate::{
     fold::Session,
     format::SINGLE_CHUNK_BYTES,
     id::{BlobId, TreeId},
-    links::Links,
+    links::LinkedFolder,
     name,
     omitted::{Omission, Reason},
     pin::Pin,
@@ -80,7 +82,8 @@ pub fn import(store: &Store, archive: &mut Reader<'_>, options: &ImportOptions, 
         let listed = list_omissions(&omissions, &mut captured);
         let state = state::take(store, &sink, &mut pin, None, &mut captured, progress)?.folder;
         let nodes: Vec<&Node> = state.iter().chain([&gathered.root]).collect();
-        let roots = store_root(&sink, &nodes, None, &gathered.links, listed)?;
+        let links = store_links(store, &sink, &gathered.links, None, progress)?;
+        let roots = store_root(&sink, &nodes, None, links, listed)?;
         Ok((gathered, omissions, roots))
     });
     let (gathered, omissions, roots) = match gathered {
@@ -177,7 +180,7 @@ fn free_session(store: &Store, exported: &str) -> Result<String> {
 /// What an archive holds, stored but for the root.
 struct Gathered {
     root: Node,
-    links: Links,
+    links: Vec<LinkedFolder>,
     files: u64,
     bytes: u64,
     /// Members that were left out because they hold credentials.
@@ -277,20 +280,23 @@ impl Items {
         index
     }
 
-    /// Encodes all folders, the deepest first, and numbers the entries as a walk of the tree would.
-    fn encode(mut self, batch: &mut Batch<'_>) -> Result<(Node, Links)> {
+    /// Encodes all folders, the deepest first, and lists the hard-linked entries in the order of a walk.
+    fn encode(mut self, batch: &mut Batch<'_>) -> Result<(Node, Vec<LinkedFolder>)> {
         // Children come behind their folder in this order, so that it can be taken from its end.
         let mut preorder = Vec::with_capacity(self.items.len());
-        let mut stack = vec![0];
-        while let Some(at) = stack.pop() {
+        let mut links = Vec::new();
+        let mut stack = vec![(0, 0)];
+        while let Some((at, depth)) = stack.pop() {
             preorder.push(at);
-            stack.extend(self.items[at].children.iter().flat_map(|c| c.values().rev()));
-        }
-        let mut groups: HashMap<usize, Vec<u64>> = HashMap::new();
-        for (position, at) in preorder.iter().enumerate() {
-            if let Some(group) = self.items[*at].group {
-                groups.entry(group).or_default().push(position as u64);
+            let Some(children) = &self.items[at].children else { continue };
+            stack.extend(children.values().rev().map(|child| (*child, depth + 1)));
+            let mut linked = LinkedFolder::new(depth, &self.items[at].node.name);
+            for (name, child) in children {
+                if let Some(group) = self.items[*child].group {
+                    linked.push(name, (0, group as u64));
+                }
             }
+            links.push(linked);
         }
         for at in preorder.iter().rev() {
             let Some(children) = self.items[*at].children.take() else { continue };
@@ -299,7 +305,7 @@ impl Items {
             self.items[*at].node.kind = Kind::Folder { tree, totals };
         }
         let root = self.items.swap_remove(0).node;
-        Ok((root, Links::new(groups.into_values())))
+        Ok((root, links))
     }
 }
 

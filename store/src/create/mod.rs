@@ -8,6 +8,7 @@ mod exclude;
 mod grown;
 mod import;
 mod later;
+mod links;
 mod orphans;
 mod running;
 mod sink;
@@ -18,7 +19,7 @@ mod tests;
 mod walk;
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     fs,
     os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
@@ -36,6 +37,7 @@ pub use state::{Captured, Content, NoState, STATE_FOLDER, Seen, State, StateFile
 use self::{
     belonging::Belonging,
     exclude::Excluder,
+    links::{StoredLinks, store_links},
     sink::{Batch, PackSink, Sink},
     walk::{Walk, Walked},
 };
@@ -47,13 +49,12 @@ use crate::{
     fold::Place,
     format::BLOCK_BYTES_MAX,
     id::{ObjectId, TreeId, Ulid},
-    links::Links,
     mounts::{self, Mount},
     name,
     omitted::{self, Listed, OMISSIONS_FILE, Omission, Reason},
     pin::Pin,
     progress::{Phase, Progress},
-    record::{ANOTHER_FOLDER, Checkpoint, Omitted, Part, RECORD_SCHEMA, Record, Rules, Trigger, Workspace},
+    record::{ANOTHER_FOLDER, Checkpoint, LinksTable, Omitted, Part, RECORD_SCHEMA, Record, Rules, Trigger, Workspace},
     restore,
     statcache::{self, StatCache, Trust},
     store::Store,
@@ -208,11 +209,13 @@ fn attempt(
     let workspace = walked.root.node.clone();
     let listed = list_omissions(&walked.omissions, &mut captured);
     let root_before = head.as_ref().map(|head| head.record.root);
+    let links_before = head.as_ref().and_then(|head| head.record.links);
     let stored = state_before(store, root_before)
         .and_then(|before| state::take(store, &sink, &mut pin, before, &mut captured, progress))
         .and_then(|taken| {
             let nodes: Vec<&Node> = taken.folder.iter().chain([&workspace]).collect();
-            store_root(&sink, &nodes, root_before, &link_groups(&walked.links), listed).map(|roots| (taken, roots))
+            let links = store_links(store, &sink, &std::mem::take(&mut walked.links), links_before, progress)?;
+            store_root(&sink, &nodes, root_before, links, listed).map(|roots| (taken, roots))
         });
     let (taken, roots) = match stored {
         Ok(stored) => stored,
@@ -352,9 +355,10 @@ pub fn look<'a>(store: &'a Store, options: &Options, progress: &dyn Progress) ->
         threads: threads(options.threads),
     };
     let walked = walk.run(target.fd)?;
+    let links = store_links(store, &sink, &walked.links, None, progress)?.map_or_else(Vec::new, |links| links.bytes);
     let Sink::Look(objects) = sink else { return Err(Error::Invalid("looking stored something".into())) };
     let objects: HashMap<ObjectId, Vec<u8>> = objects.into_inner().unwrap_or_default();
-    Ok((walked.root.node, Looked { objects, store, _pin: pin }, walked.omissions))
+    Ok((walked.root.node, Looked { objects, links, store, _pin: pin }, walked.omissions))
 }
 
 fn threads(wanted: usize) -> usize {
@@ -431,7 +435,7 @@ fn pin_base(store: &Store, mut pin: Option<&mut Pin>, cache: Option<&StatCache>)
 #[derive(Clone, Copy, Debug)]
 struct Roots {
     tree: TreeId,
-    links: Option<ObjectId>,
+    links: Option<LinksTable>,
     omitted: Option<ObjectId>,
     /// Whether the table of what was left out only stands in for a file in `state`.
     omitted_in_state: bool,
@@ -456,31 +460,27 @@ fn state_before(store: &Store, root: Option<TreeId>) -> Result<Option<TreeId>> {
     }
 }
 
-/// Stores the root tree, which takes the place of `before`, and the tables beside it.
-fn store_root(sink: &Sink<'_>, nodes: &[&Node], before: Option<TreeId>, links: &Links, listed: Option<Listed>) -> Result<Roots> {
+/// Stores the root tree, which takes the place of `before`, and the table of what was left out.
+fn store_root(
+    sink: &Sink<'_>,
+    nodes: &[&Node],
+    before: Option<TreeId>,
+    links: Option<StoredLinks>,
+    listed: Option<Listed>,
+) -> Result<Roots> {
     let mut batch = Batch::new(sink)?;
     let (tree, _) = batch.folder(nodes, before)?;
-    let links = links.encode();
     let roots = Roots {
         tree,
-        links: links.as_ref().map(|e| e.id),
+        links: links.map(|links| links.table),
         omitted: listed.as_ref().map(|listed| listed.table.id),
         omitted_in_state: listed.as_ref().is_some_and(|listed| listed.whole.is_some()),
     };
-    for encoded in links.into_iter().chain(listed.map(|listed| listed.table)) {
-        batch.meta(encoded, None)?;
+    if let Some(listed) = listed {
+        batch.meta(listed.table, None)?;
     }
     batch.finish()?;
     Ok(roots)
-}
-
-/// Entries of one file, by device and inode.
-fn link_groups(members: &[walk::LinkMember]) -> Links {
-    let mut groups: BTreeMap<(u64, u64), Vec<u64>> = BTreeMap::new();
-    for member in members {
-        groups.entry(member.file).or_default().push(member.position);
-    }
-    Links::new(groups.into_values())
 }
 
 fn count_omissions(roots: Roots, omissions: &[Omission]) -> Option<Omitted> {

@@ -44,7 +44,7 @@ fn too_long(encoded: &Encoded) -> Error {
             "what is kept of the entries in this folder (names, extended attributes, holes, link targets)",
             "take extended attributes away, copy files with very many holes to ones without, or exclude what has them",
         ),
-        ObjectKind::Table => ("the table of hard links", "exclude a folder that has many of them"),
+        ObjectKind::Table => ("the table of what was left out", "exclude fewer paths, or a folder that holds many of them"),
         ObjectKind::Record => ("the checkpoint's record, with its message, git and environment", "leave some of that out"),
         _ => ("the list of a file's chunks", "exclude the file"),
     };
@@ -310,6 +310,8 @@ impl<'a> PackSink<'a> {
 pub struct Looked<'a> {
     /// Encoded trees and recipes.
     pub objects: HashMap<ObjectId, Vec<u8>>,
+    /// The table of hard links; empty where there are none.
+    pub links: Vec<u8>,
     /// Where all other trees are.
     pub store: &'a Store,
     /// Keeps those there.

@@ -248,7 +248,10 @@ impl Taking<'_, '_> {
 
     fn content(&mut self, content: &Content, name: &str, earlier: &Earlier<'_>) -> Result<(BlobId, u64), Failure> {
         let (blob, size, read) = match content {
-            Content::Bytes(bytes) => (self.bytes(bytes, name, earlier)?, bytes.len() as u64, bytes.len() as u64),
+            Content::Bytes(bytes) => {
+                let blob = put_bytes(&mut self.reader, &mut self.batch, bytes, name, earlier)?;
+                (blob, bytes.len() as u64, bytes.len() as u64)
+            }
             Content::File { path } => self.file(path, name, earlier)?,
             Content::Beginning { path, bytes } => self.beginning(path, *bytes, name, earlier)?,
         };
@@ -295,29 +298,35 @@ impl Taking<'_, '_> {
         Err(Failure::Unreadable(Errno::AGAIN))
     }
 
-    fn bytes(&mut self, bytes: &[u8], name: &str, earlier: &Earlier<'_>) -> Result<BlobId, Failure> {
-        if bytes.len() <= SINGLE_CHUNK_BYTES {
-            let blob = BlobId::of(bytes);
-            if !bytes.is_empty() {
-                self.batch.small_chunk(blob.object(), bytes, name.as_bytes(), earlier.small())?;
-            }
-            return Ok(blob);
-        }
-        // Large files are cut while they are read, so that it becomes one.
-        let mut file = File::from(rustix::fs::memfd_create("state", MemfdFlags::CLOEXEC)?);
-        file.write_all(bytes).map_err(errno)?;
-        rustix::fs::seek(&file, rustix::fs::SeekFrom::Start(0))?;
-        let (blob, _) =
-            self.reader.read_once(file.as_fd(), name.as_bytes(), bytes.len() as u64, &[], earlier, &mut self.batch)?;
-        Ok(blob)
-    }
-
     /// What is known of a file that grows, if the checkpoint that has its chunks still exists, and is kept for as long as this run.
     fn known(&mut self, path: &Path) -> Result<Option<Grown>> {
         let Some((base, grown)) = Grown::read(self.store.layout(), path) else { return Ok(None) };
         self.pin.add([base])?;
         Ok(self.store.refresh()?.checkpoint(base)?.map(|_| grown))
     }
+}
+
+/// Stores bytes as the content of a file of this name.
+pub(super) fn put_bytes(
+    reader: &mut Reader<'_>,
+    batch: &mut Batch<'_>,
+    bytes: &[u8],
+    name: &str,
+    earlier: &Earlier<'_>,
+) -> Result<BlobId, Failure> {
+    if bytes.len() <= SINGLE_CHUNK_BYTES {
+        let blob = BlobId::of(bytes);
+        if !bytes.is_empty() {
+            batch.small_chunk(blob.object(), bytes, name.as_bytes(), earlier.small())?;
+        }
+        return Ok(blob);
+    }
+    // Large files are cut while they are read, so that it becomes one.
+    let mut file = File::from(rustix::fs::memfd_create("state", MemfdFlags::CLOEXEC)?);
+    file.write_all(bytes).map_err(errno)?;
+    rustix::fs::seek(&file, rustix::fs::SeekFrom::Start(0))?;
+    let (blob, _) = reader.read_once(file.as_fd(), name.as_bytes(), bytes.len() as u64, &[], earlier, batch)?;
+    Ok(blob)
 }
 
 fn errno(e: std::io::Error) -> Errno {

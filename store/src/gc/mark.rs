@@ -99,8 +99,11 @@ impl<'a> Marker<'a> {
     pub(super) fn checkpoint(&mut self, checkpoint: &Checkpoint, progress: &dyn Progress) -> Result<()> {
         let record = &checkpoint.record;
         self.add(checkpoint.digest.object());
-        for table in record.links.into_iter().chain(record.omitted.as_ref().map(|omitted| omitted.table)) {
-            self.add(table);
+        if let Some(omitted) = &record.omitted {
+            self.add(omitted.table);
+        }
+        if let Some(links) = record.links.filter(|links| links.bytes > 0) {
+            self.blob(links.blob, links.bytes)?;
         }
         self.tree(record.root, progress)
     }

@@ -4,13 +4,11 @@ use std::collections::{HashMap, HashSet};
 
 use super::{
     table::{Action, Item, Listing, Source, Stamp},
-    walk::{Found, Linked, locate},
+    walk::{Found, Group, Linked, locate},
 };
 use crate::{
     error::{Error, Result},
-    links::Links,
-    name,
-    record::Checkpoint,
+    links::{Links, Member},
     statcache::StatCache,
     store::Store,
     tree::Kind,
@@ -38,10 +36,10 @@ pub struct Link {
 pub struct Joined {
     /// The links to make.
     pub links: Vec<Link>,
-    /// Positions of all entries that are in some group.
-    pub positions: HashSet<u64>,
+    /// The restored names that are in some group of the checkpoint.
+    pub members: HashSet<Member>,
     /// Of these, the ones of groups whose live file stays, with whatever other names it has.
-    pub kept: HashSet<u64>,
+    pub kept: HashSet<Member>,
 }
 
 /// A file of which only some names are restored.
@@ -63,16 +61,16 @@ pub fn join(store: &Store, found: &mut Found, cache: Option<&StatCache>) -> Resu
     let mut linked = std::mem::take(&mut found.linked);
     linked.sort_unstable();
     let mut joined = Joined::default();
-    let mut owners: HashMap<u64, u64> = HashMap::new();
+    let mut owners: HashMap<u64, Group> = HashMap::new();
     let mut dropped: HashSet<(u32, u32)> = HashSet::new();
-    for group in linked.chunk_by(|a, b| a.leader == b.leader) {
-        let leader = group[0].leader;
-        joined.positions.extend(group.iter().map(|member| member.position));
-        let live = group.iter().find(|m| stays(m) && owners.get(&m.ino).is_none_or(|owner| *owner == leader));
+    for group in linked.chunk_by(|a, b| a.group == b.group) {
+        let id = group[0].group;
+        joined.members.extend(group.iter().filter_map(|linked| linked.member));
+        let live = group.iter().find(|m| stays(m) && owners.get(&m.ino).is_none_or(|owner| *owner == id));
         let first = live.unwrap_or(&group[0]);
         if live.is_some() {
-            owners.insert(first.ino, leader);
-            joined.kept.extend(group.iter().map(|member| member.position));
+            owners.insert(first.ino, id);
+            joined.kept.extend(group.iter().filter_map(|linked| linked.member));
         } else if stays(first) {
             rewrite(store, found, cache, first)?;
         }
@@ -158,40 +156,19 @@ fn ensure_listing(found: &mut Found, cache: Option<&StatCache>, folder: u32) -> 
 }
 
 /// The files that are written anew by some of their names only. One whose live file stays keeps its other names.
-pub fn parted(store: &Store, checkpoint: &Checkpoint, links: &Links, joined: &Joined) -> Result<Vec<Parted>> {
+pub fn parted(links: &Links, joined: &Joined) -> Vec<Parted> {
     let mut found = Vec::new();
-    for group in links.groups() {
-        let (inside, outside): (Vec<u64>, Vec<u64>) = group.iter().copied().partition(|member| joined.positions.contains(member));
+    links.each_group(|group| {
+        let (inside, outside): (Vec<Member>, Vec<Member>) = group.iter().partition(|member| joined.members.contains(member));
         if inside.is_empty() || outside.is_empty() || inside.iter().any(|member| joined.kept.contains(member)) {
-            continue;
+            return;
         }
-        let paths = |members: Vec<u64>| -> Result<Vec<Vec<u8>>> {
-            members.into_iter().map(|member| path_at(store, checkpoint, member)).collect()
+        let paths = |members: Vec<Member>| {
+            let mut paths: Vec<Vec<u8>> = members.into_iter().map(|member| links.path(member)).collect();
+            paths.sort_unstable();
+            paths
         };
-        found.push(Parted { names: paths(inside)?, outside: paths(outside)? });
-    }
-    Ok(found)
-}
-
-/// The path of the entry at a preorder position.
-fn path_at(store: &Store, checkpoint: &Checkpoint, position: u64) -> Result<Vec<u8>> {
-    let mut node = store.workspace_node(checkpoint)?;
-    let (mut path, mut at) = (Vec::new(), 0u64);
-    while at < position {
-        let Some((tree, _)) = node.as_folder() else { break };
-        let mut next = None;
-        for entry in store.folder(tree)? {
-            let below = entry.as_folder().map_or(0, |(_, totals)| totals.entries);
-            at = at.saturating_add(1);
-            if at.saturating_add(below) >= position {
-                next = Some(entry);
-                break;
-            }
-            at = at.saturating_add(below);
-        }
-        let Some(entry) = next else { break };
-        path = name::join(&path, &entry.name);
-        node = entry;
-    }
-    Ok(path)
+        found.push(Parted { names: paths(inside), outside: paths(outside) });
+    });
+    found
 }

@@ -27,9 +27,7 @@ use crate::{
     error::{Error, IoContext, Result},
     filesystem::{FilesystemId, Filesystems},
     id::{OpId, TreeId},
-    links::Links,
     mounts, name,
-    pack::ObjectKind,
     pin::{Leaves, Pin},
     progress::{Phase, Progress},
     record::Checkpoint,
@@ -201,7 +199,7 @@ pub fn plan(store: &Store, checkpoint: &Checkpoint, options: &Options, progress:
     }
     let options = &Options { preserve_special: distrusted.is_none(), spare, ..options.clone() };
     let pin = pin(store, checkpoint, progress)?;
-    let (node, position) = find(store, checkpoint, &options.subpath)?;
+    let node = store.node_at(checkpoint, &options.subpath)?;
     let entry = node.as_folder().is_none().then_some(&*node.name);
     let target = target::find(store, &options.target, entry, options.in_place)?;
     progress.phase(Phase::Plan, node.as_folder().map(|(_, totals)| totals.entries), None);
@@ -221,7 +219,7 @@ pub fn plan(store: &Store, checkpoint: &Checkpoint, options: &Options, progress:
         Target::InPlace(path) if !options.verify => StatCache::open(store.layout(), path),
         _ => None,
     };
-    let links = links(store, checkpoint)?;
+    let links = store.links(checkpoint)?;
     let walk = Walk {
         store,
         view: store.view(),
@@ -232,19 +230,19 @@ pub fn plan(store: &Store, checkpoint: &Checkpoint, options: &Options, progress:
         trust: Trust::new(cache.as_ref(), &Clock::now()),
         filesystems: Filesystems::default(),
         writers: Writers::default(),
-        leaders: links.leaders(),
+        links: &links,
         progress,
         entries_max: node.as_folder().map_or(1, |(_, totals)| totals.entries),
         entries_seen: Default::default(),
         has_matched: AtomicBool::new(!filter.has_include()),
         found: Default::default(),
     };
-    let (mut found, has_matched) = walk_from(walk, &node, position, &target, root.clone())?;
+    let (mut found, has_matched) = walk_from(walk, &node, &target, root.clone())?;
     if !has_matched {
         return Err(Error::NoMatch { checkpoint: checkpoint.id(), patterns: options.include.clone() });
     }
     let joined = join::join(store, &mut found, cache.as_ref())?;
-    let parted = join::parted(store, checkpoint, &links, &joined)?;
+    let parted = join::parted(&links, &joined);
     prune(&mut found)?;
     mark_unfinished(&mut found, &joined.links, options.delete);
     sum_up(&mut found, &joined.links, options.delete);
@@ -297,37 +295,6 @@ fn pin(store: &Store, checkpoint: &Checkpoint, progress: &dyn Progress) -> Resul
     }
 }
 
-/// The node at a path, and its preorder position in the workspace.
-fn find(store: &Store, checkpoint: &Checkpoint, path: &[u8]) -> Result<(Node, u64)> {
-    let mut node = store.workspace_node(checkpoint)?;
-    let mut position = 0u64;
-    for part in name::components(path) {
-        let entries = match node.as_folder() {
-            Some((tree, _)) => store.folder(tree)?,
-            None => Vec::new(),
-        };
-        let mut next = None;
-        for entry in entries {
-            position = position.saturating_add(1);
-            if entry.name == part {
-                next = Some(entry);
-                break;
-            }
-            position = position.saturating_add(entry.as_folder().map_or(0, |(_, totals)| totals.entries));
-        }
-        node = next.ok_or_else(|| Error::NoSuchPath { path: name::display(path), checkpoint: checkpoint.id() })?;
-    }
-    Ok((node, position))
-}
-
-/// The table of hard-link groups of a checkpoint.
-fn links(store: &Store, checkpoint: &Checkpoint) -> Result<Links> {
-    match checkpoint.record.links {
-        Some(table) => store.read_object(ObjectKind::Table, table, Links::decode),
-        None => Ok(Links::default()),
-    }
-}
-
 fn open_root(target: &Target) -> Result<Option<Arc<OwnedFd>>> {
     let path = match target {
         Target::Fresh { .. } => return Ok(None),
@@ -340,7 +307,7 @@ fn open_root(target: &Target) -> Result<Option<Arc<OwnedFd>>> {
 
 /// Walks what is to be restored. A single entry is looked at as one of a folder that has no other.
 /// Also says whether the patterns matched anything.
-fn walk_from(walk: Walk<'_>, node: &Node, position: u64, target: &Target, root: Option<Arc<OwnedFd>>) -> Result<(Found, bool)> {
+fn walk_from(walk: Walk<'_>, node: &Node, target: &Target, root: Option<Arc<OwnedFd>>) -> Result<(Found, bool)> {
     let section = walk.cache.map_or(0, |cache| cache.trailer.root_section);
     let mut top = Folder {
         parent: 0,
@@ -368,12 +335,14 @@ fn walk_from(walk: Walk<'_>, node: &Node, position: u64, target: &Target, root: 
                 top.finish = top.differs;
             }
             walk.enter_root(top);
-            walk.run(*tree, position, section, root)?;
+            walk.run(*tree, walk.links.folder(&walk.options.subpath), section, root)?;
         }
         (_, Target::Entry { name, .. }) => {
             top.selected = false;
             walk.enter_root(top);
-            walk.single(Node { name: name.clone(), ..node.clone() }, position, root)?;
+            let path: Vec<&[u8]> = name::components(&walk.options.subpath).collect();
+            let member = if node.links > 1 { walk.links.member_at(&path.join(&b'/')) } else { None };
+            walk.single(Node { name: name.clone(), ..node.clone() }, member, root)?;
         }
         _ => return Err(Error::Invalid("a file cannot be restored as a folder".into())),
     }

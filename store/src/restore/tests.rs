@@ -645,9 +645,6 @@ fn forged_sums_saturate() {
             .unwrap();
         assert_eq!(names, [b"a", b"b", b"c"]);
     }
-    let links = crate::links::Links::new([vec![1, 2, u64::MAX]]);
-    let joined = join::Joined { positions: [1].into(), ..join::Joined::default() };
-    join::parted(&test.store, &checkpoint, &links, &joined).unwrap();
 }
 
 #[test]

@@ -27,6 +27,7 @@ use crate::{
     filesystem::{Filesystem, FilesystemId, Filesystems},
     format::SINGLE_CHUNK_BYTES,
     id::{BlobId, TreeId},
+    links::{Links, LinksFolder, Member},
     name,
     progress::{self, Progress},
     statcache::{StatCache, Trust},
@@ -64,13 +65,22 @@ pub const NOT_EMPTY: &str = "a folder with other files is in its place (--delete
 /// A folder is in its place that may be removed but for some of it.
 pub const HOLDS_SPARED: &str = "a folder is in its place that holds what the checkpoint left out, a mount, or the store";
 
+/// What entries are one file in the checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Group {
+    /// The names that this one leads.
+    Of(Member),
+    /// One entry alone, by its folder and its number in that.
+    Alone(u32, u32),
+}
+
 /// An entry that shares its inode with others, in the checkpoint or in the live folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Linked {
-    /// Position of its group's first member; its own where it is in no group.
-    pub leader: u64,
-    /// Its position.
-    pub position: u64,
+    /// Its group.
+    pub group: Group,
+    /// Its name in the table of hard links; none where it is in no group of the checkpoint.
+    pub member: Option<Member>,
     /// The folder it is in.
     pub folder: u32,
     /// Which entry of that it is.
@@ -113,7 +123,7 @@ pub struct Walk<'a> {
     pub trust: Trust,
     pub filesystems: Filesystems,
     pub writers: Writers,
-    pub leaders: HashMap<u64, u64>,
+    pub links: &'a Links,
     pub progress: &'a dyn Progress,
     /// How many entries there are, by the sums of what is restored.
     pub entries_max: u64,
@@ -128,7 +138,8 @@ pub struct Walk<'a> {
 pub struct Job {
     folder: u32,
     tree: TreeId,
-    position: u64,
+    /// Where the table of hard links has it; `None` where nothing in it or below is in a group.
+    links: Option<LinksFolder>,
     section: u64,
     live: bool,
     included: bool,
@@ -170,24 +181,24 @@ impl Walk<'_> {
     }
 
     /// Looks at one entry that is no folder, in an open one.
-    pub fn single(&self, node: Node, position: u64, root: Option<Arc<OwnedFd>>) -> Result<()> {
+    pub fn single(&self, node: Node, member: Option<Member>, root: Option<Arc<OwnedFd>>) -> Result<()> {
         let root = root.ok_or_else(|| Error::Invalid("nowhere to restore to".into()))?;
         let stat = match sys::stat_at(root.as_fd(), &node.name) {
             Err(Errno::NOENT) => None,
             other => Some(other.at("read", name::as_path(&node.name))?),
         };
-        let job = Job { folder: 0, tree: TreeId([0; 32]), position: 0, section: 0, live: true, included: true, device: 0 };
+        let job = Job { folder: 0, tree: TreeId([0; 32]), links: None, section: 0, live: true, included: true, device: 0 };
         let live = self.live(root, Vec::new()).at("read", name::as_path(&node.name))?;
         let entries = Entries { section: None, loaded: Some(vec![node.clone()]), is_known: false };
         let mut out = Outcome { stamps: vec![Stamp::default()], ..Outcome::default() };
-        let at = Place { job: &job, index: 0, position, included: true };
+        let at = Place { job: &job, index: 0, member, included: true };
         self.entry(&at, &node, &entries, Some(&live), stat, &mut out)?;
         self.enter(job, entries, out, &mut Vec::new());
         Ok(())
     }
 
     /// Walks from the target down. `root` is the open target, where it exists.
-    pub fn run(&self, tree: TreeId, position: u64, section: u64, root: Option<Arc<OwnedFd>>) -> Result<()> {
+    pub fn run(&self, tree: TreeId, links: Option<LinksFolder>, section: u64, root: Option<Arc<OwnedFd>>) -> Result<()> {
         let step = |folder: u32| {
             let found = self.lock();
             let line = &found.folders[folder as usize];
@@ -196,7 +207,7 @@ impl Walk<'_> {
         let dirs = root.map(|root| Dirs::new(root, &step));
         let live = dirs.is_some();
         let device = self.lock().folders.first().map_or(0, |top| top.device);
-        let first = Job { folder: 0, tree, position, section, live, included: !self.filter.has_include(), device };
+        let first = Job { folder: 0, tree, links, section, live, included: !self.filter.has_include(), device };
         pool::spread(self.options.threads.max(1), vec![first], |job, more| self.folder(job, dirs.as_ref(), more))
     }
 
@@ -253,13 +264,8 @@ impl Walk<'_> {
         let stamped_here = live.as_ref().filter(|live| live.filesystem.is_stamped_here);
         out.filesystem = stamped_here.map(|live| live.filesystem.id).unwrap_or_default();
         let base = if self.filter.is_all() { Vec::new() } else { path() };
-        let mut position = job.position;
         for index in 0..entries.len() {
             let node = entries.node(index);
-            // Forged sums saturate, here and wherever positions are counted.
-            position = position.saturating_add(1);
-            let here = position;
-            position = position.saturating_add(node.as_folder().map_or(0, |(_, totals)| totals.entries));
             let stat = match live.as_deref_mut() {
                 Some(live) => self.advance(job, live, &node.name, &mut out, path)?,
                 None => None,
@@ -280,7 +286,11 @@ impl Walk<'_> {
                 out.is_as_cached = false;
                 continue;
             }
-            let at = Place { job, index, position: here, included };
+            let member = match job.links {
+                Some(folder) if node.links > 1 => self.links.member(folder, &node.name),
+                _ => None,
+            };
+            let at = Place { job, index, member, included };
             self.entry(&at, node, entries, live.as_deref(), stat, &mut out)?;
         }
         if let Some(live) = live {
@@ -409,11 +419,11 @@ impl Walk<'_> {
             self.child(at, node, *tree, is_new, action == Some(Action::Meta), section, device, out);
             return Ok(());
         }
-        let in_group = node.links > 1 && self.leaders.contains_key(&at.position);
-        if in_group || stat.as_ref().is_some_and(|s| s.links > 1) {
-            let leader = self.leaders.get(&at.position).copied().unwrap_or(at.position);
+        if at.member.is_some() || stat.as_ref().is_some_and(|s| s.links > 1) {
+            let (folder, index) = (at.job.folder, at.index as u32);
+            let group = at.member.map_or(Group::Alone(folder, index), |member| Group::Of(self.links.leader_of(member)));
             let ino = stat.as_ref().map_or(0, |s| s.ino);
-            out.linked.push(Linked { leader, position: at.position, folder: at.job.folder, index: at.index as u32, ino, action });
+            out.linked.push(Linked { group, member: at.member, folder, index, ino, action });
         }
         match action {
             None => out.counts.unchanged += 1,
@@ -475,7 +485,8 @@ impl Walk<'_> {
             stamp: None,
             filesystem: FilesystemId::default(),
         };
-        let job = Job { folder: 0, tree, position: at.position, section, live: !is_new, included: at.included, device };
+        let links = at.job.links.and_then(|folder| self.links.child(folder, &node.name));
+        let job = Job { folder: 0, tree, links, section, live: !is_new, included: at.included, device };
         out.children.push((folder, job));
     }
 
@@ -527,7 +538,7 @@ impl Walk<'_> {
 struct Place<'a> {
     job: &'a Job,
     index: usize,
-    position: u64,
+    member: Option<Member>,
     included: bool,
 }
 

@@ -1,6 +1,7 @@
 //! Trees: a folder's entries as content-addressed nodes. Equal folders have equal ids, wherever they are.
 
 mod encoding;
+mod extension;
 mod node;
 mod read;
 #[cfg(test)]

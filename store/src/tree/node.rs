@@ -1,5 +1,6 @@
 //! A node: one entry of a folder, with everything about it that is kept.
 
+use super::extension;
 use crate::{
     codec::{Decoder, Malformed, put_bytes, put_int, put_uint},
     format::{TARGET_BYTES_MAX, XATTR_NAME_BYTES_MAX},
@@ -229,6 +230,10 @@ pub struct Node {
 const HARD_LINKED: u8 = 0x10;
 const WITH_XATTRS: u8 = 0x20;
 const WITH_HOLES: u8 = 0x40;
+/// This release writes none.
+const WITH_EXTENSIONS: u8 = 0x80;
+/// A bit without a meaning.
+const UNKNOWN: u8 = 0x08;
 
 impl Node {
     /// The id that stands in the tail of the tree for this node: its blob's or tree's.
@@ -314,7 +319,7 @@ impl Node {
     pub fn decode(head: &mut Decoder<'_>, tail: &mut Decoder<'_>) -> Result<Self, Malformed> {
         let flags = head.byte("node")?;
         let node_name = head.bytes("node name")?;
-        if !name::is_valid(node_name) || flags & 0x88 != 0 {
+        if !name::is_valid(node_name) || flags & UNKNOWN != 0 {
             return Err(Malformed("node name"));
         }
         let mode = head.uint32("mode")?;
@@ -365,6 +370,9 @@ impl Node {
                 end = start.checked_add(bytes).filter(|end| end <= size).ok_or(Malformed("hole"))?;
                 holes.push(Hole { start, bytes });
             }
+        }
+        if flags & WITH_EXTENSIONS != 0 {
+            extension::skip(head)?;
         }
         Ok(Node { name: node_name.to_vec(), meta: Meta { mode, uid, gid, mtime, xattrs }, links, kind })
     }

@@ -17,7 +17,7 @@ use parhelia_store::{
     id::{BlobId, PackId},
     journal::{Journal, Position},
     layout::Layout,
-    links::Links,
+    links::{self, Links},
     omitted,
     pack::{Directory, ObjectKind, PackFile},
     recipe,
@@ -54,9 +54,15 @@ pub fn all() -> Vec<Decoder> {
         OBJECTS.get().map(|objects| objects[n].clone()).unwrap_or_default()
     }
     vec![
-        Decoder { name: "tree", cost: 1, seeds: || of(2), mend: plain, decode: |b| _ = tree::decode(b).is_ok() },
+        Decoder {
+            name: "tree",
+            cost: 1,
+            seeds: || [of(2), vec![EXTENDED.to_vec()]].concat(),
+            mend: plain,
+            decode: |b| _ = tree::decode(b).is_ok(),
+        },
         Decoder { name: "recipe", cost: 1, seeds: || [of(0), of(1)].concat(), mend: plain, decode: recipe },
-        Decoder { name: "tables", cost: 1, seeds: || of(4), mend: plain, decode: tables },
+        Decoder { name: "tables", cost: 1, seeds: || [of(4), links_seeds()].concat(), mend: plain, decode: tables },
         Decoder { name: "record", cost: 2, seeds: || of(3), mend: plain, decode: record },
         Decoder { name: "block", cost: 2, seeds: || sample().blocks.clone(), mend: mend_block, decode: block },
         Decoder { name: "pack", cost: 20, seeds: || sample().packs.clone(), mend: plain, decode: pack },
@@ -67,6 +73,9 @@ pub fn all() -> Vec<Decoder> {
         Decoder { name: "archive", cost: 200, seeds: || sample().archives.clone(), mend: mend_tar, decode: archive },
     ]
 }
+
+/// A leaf with a fifo that has extensions, which this release does not write.
+const EXTENDED: &[u8] = b"\0\x01\x19\x83\x04fifo\xa4\x03\0\0\0\0\0\0\0\x02\x02\x05later\x04\0";
 
 /// A real store, taken apart.
 struct Sample {
@@ -170,8 +179,17 @@ fn recipe(bytes: &[u8]) {
     }
 }
 
+/// Tables of hard links, which are content among other content in a store.
+fn links_seeds() -> Vec<Vec<u8>> {
+    let groups = [vec!["a", "d/b", "d/deep/er/b"], vec!["d/c", "e/c", "e/other"], vec!["z/x", "z/y"]];
+    links::encode(&links::folders_of(&groups)).into_iter().collect()
+}
+
 fn tables(bytes: &[u8]) {
-    let _ = Links::decode(bytes);
+    if let Ok(links) = Links::decode(bytes.to_vec()) {
+        // One table has one encoding.
+        assert_eq!(links::encode(&links::folders_of(&links.groups())).as_deref(), Some(bytes));
+    }
     let _ = omitted::decode(bytes);
 }
 

@@ -23,9 +23,9 @@ const TOUCHED_MAX: usize = 20;
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     pub(super) checkpoint: &'a Checkpoint,
-    /// From the workspace folder.
+    /// From the workspace folder. Empty for the folder itself, and for what belongs to the checkpoint as a whole.
     pub(super) path: &'a [u8],
-    /// Of a file, the bytes that are needed.
+    /// Of a file, or of the table of hard links, the bytes that are needed.
     pub(super) offset: u64,
     pub(super) bytes: u64,
 }
@@ -75,6 +75,9 @@ impl<'a> Need<'a> {
             } else {
                 self.require(kind, id, &top)?;
             }
+        }
+        if let Some(table) = checkpoint.record.links {
+            self.blob(table.blob, table.bytes, &Place { bytes: table.bytes, ..top })?;
         }
         let mut pending: Pending = vec![Step::Follow(checkpoint.record.root, None)];
         while let Some(step) = pending.pop() {

@@ -36,6 +36,8 @@ struct Folder {
     /// Trees and recipes as the folder has them now, by the rules of these checkpoints.
     objects: HashMap<ObjectId, Vec<u8>>,
     captured_for: HashSet<Ulid>,
+    /// Tables of hard links as the folder has them now.
+    tables: Vec<Vec<u8>>,
 }
 
 impl Sources {
@@ -46,8 +48,8 @@ impl Sources {
             if path.join("store.json").exists() {
                 sources.stores.push(Store::open(path, &OpenOptions::default())?);
             } else if path.is_dir() {
-                let (by_bytes, objects, captured_for) = Default::default();
-                sources.folders.push(Folder { path: path.clone(), by_bytes, objects, captured_for });
+                let (by_bytes, objects, captured_for, tables) = Default::default();
+                sources.folders.push(Folder { path: path.clone(), by_bytes, objects, captured_for, tables });
             } else {
                 return Err(Error::Invalid(format!("{} is neither a store nor a folder", path.display())));
             }
@@ -67,6 +69,8 @@ impl Sources {
         }
         for folder in &mut self.folders {
             let found = match kind {
+                // No file has the workspace folder's path: it is one of the table of hard links.
+                ObjectKind::Chunk if place.path.is_empty() => folder.table_chunk(store, id, place),
                 ObjectKind::Chunk => folder.chunk(id, place),
                 ObjectKind::Tree | ObjectKind::RecipeRoot | ObjectKind::RecipeNode => folder.captured(store, id, place),
                 ObjectKind::Record | ObjectKind::Table => None,
@@ -90,7 +94,22 @@ impl Folder {
         by_bytes.get(&place.bytes).into_iter().flatten().find_map(|path| read_range(path, id, &Place { offset: 0, ..*place }))
     }
 
+    /// A part of the table of hard links.
+    fn table_chunk(&mut self, store: &Store, id: ObjectId, place: &Place<'_>) -> Option<Vec<u8>> {
+        self.capture(store, place);
+        let start = usize::try_from(place.offset).ok()?;
+        let end = start.checked_add(usize::try_from(place.bytes).ok()?)?;
+        let mut found = self.tables.iter().filter_map(|table| table.get(start..end));
+        found.find(|bytes| BlobId::of(bytes).object() == id).map(<[u8]>::to_vec)
+    }
+
     fn captured(&mut self, store: &Store, id: ObjectId, place: &Place<'_>) -> Option<Vec<u8>> {
+        self.capture(store, place);
+        self.objects.get(&id).cloned()
+    }
+
+    /// Looks at the folder as it would be captured for a checkpoint, once for each.
+    fn capture(&mut self, store: &Store, place: &Place<'_>) {
         let record = &place.checkpoint.record;
         if self.captured_for.insert(record.id) {
             let options = create::Options {
@@ -102,6 +121,7 @@ impl Folder {
             // A folder that cannot be captured has nothing to give.
             if let Ok((workspace, looked, _)) = create::look(store, &options, &()) {
                 self.objects.extend(looked.objects);
+                self.tables.push(looked.links);
                 // The root that holds the workspace is not part of the look.
                 let _ = tree::encode_folder(std::slice::from_ref(&workspace), |root| {
                     self.objects.insert(root.id, root.bytes);
@@ -109,7 +129,6 @@ impl Folder {
                 });
             }
         }
-        self.objects.get(&id).cloned()
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::sync::{Arc, Mutex, atomic::Ordering};
 
-use super::{Folder, LinkMember, Now, Shared, Worker, lock};
+use super::{Folder, Now, Shared, Worker, lock};
 use crate::{
     error::Result,
     filesystem::FilesystemId,
     id::TreeId,
+    links::LinkedFolder,
     statcache::{self, Cached, Section},
     tree::{Kind, Node, Totals},
 };
@@ -48,12 +49,12 @@ impl Shared<'_, '_> {
     }
 
     /// Makes a folder's node from its entries. `None` where the folder is left out.
-    fn finish(&self, folder: &Folder, worker: &mut Worker<'_>, out: &CacheOut) -> Result<Option<(Cached, Vec<LinkMember>)>> {
+    fn finish(&self, folder: &Folder, worker: &mut Worker<'_>, out: &CacheOut) -> Result<Option<(Cached, Vec<LinkedFolder>)>> {
         let mut state = std::mem::take(&mut *lock(&folder.state));
         let Some((stat, xattrs, racy)) = state.stat.take() else { return Ok(None) };
-        let mut below = std::mem::take(&mut state.links);
+        let (mut below, mut kept) = (std::mem::take(&mut state.links), Vec::new());
         let mut totals = Totals::default();
-        let mut links = Vec::new();
+        let mut linked = LinkedFolder::new(folder.depth, &folder.name);
         let mut entries = Vec::with_capacity(state.slots.len());
         let mut unchanged = true;
         for (i, slot) in state.slots.iter().enumerate() {
@@ -65,14 +66,17 @@ impl Shared<'_, '_> {
                 }
                 _ => continue,
             };
-            let position = totals.entries.saturating_add(1);
             totals.add(&now.node);
             if now.node.as_folder().is_none() && now.node.links > 1 {
-                links.push(LinkMember { file: (slot.dev, now.ino), position });
+                linked.push(&now.node.name, (slot.dev, now.ino));
             }
-            let inner = below.remove(&i).unwrap_or_default();
-            links.extend(inner.iter().map(|l| LinkMember { position: l.position.saturating_add(position), ..*l }));
+            kept.extend(below.remove(&i));
             entries.push(now);
+        }
+        let mut links = kept.pop().unwrap_or_default();
+        kept.into_iter().rev().for_each(|other| links.extend(other));
+        if !links.is_empty() || !linked.is_empty() {
+            links.push(linked);
         }
         let filesystem = state.looked.filesystem.id;
         let (tree, section) = match &state.old {

@@ -115,7 +115,7 @@ impl Shared<'_, '_> {
             let old = number.and_then(|number| listing.old.as_ref()?.entries.get(number));
             let old_number = number.and_then(|n| u32::try_from(n).ok());
             let mut slot = Slot { old: old_number, now: Now::Nothing, elsewhere: false, dev: opened.stat.dev };
-            let kept = if listing.is_due(entry_name) { None } else { self.keep(&path, entry_name, old, &mut slot) };
+            let kept = if listing.is_due(entry_name) { None } else { self.keep(folder, &path, entry_name, old, &mut slot) };
             if let Some(found) = kept {
                 if !found.is_empty() {
                     links.insert(slots.len(), found);

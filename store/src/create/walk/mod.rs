@@ -33,6 +33,7 @@ use crate::{
     clock,
     error::{Error, Result},
     filesystem::{Filesystem, Filesystems},
+    links::LinkedFolder,
     name,
     omitted::{Omission, Reason},
     progress::Progress,
@@ -78,8 +79,8 @@ pub struct Walk<'a> {
 pub struct Walked {
     /// The workspace folder; its name is `workspace`.
     pub root: Cached,
-    /// Hard-linked entries.
-    pub links: Vec<LinkMember>,
+    /// Hard-linked entries, by folder.
+    pub links: Vec<LinkedFolder>,
     /// What was left out, ordered by path.
     pub omissions: Vec<Omission>,
     /// Whether the new stat cache, or its checkpoint, says anything that the old one did not.
@@ -88,15 +89,6 @@ pub struct Walked {
     pub read: (u64, u64),
     /// The new stat cache, to be completed.
     pub cache_out: Option<statcache::Writer>,
-}
-
-/// One name of a file that has several.
-#[derive(Clone, Copy, Debug)]
-pub struct LinkMember {
-    /// Device and inode.
-    pub file: (u64, u64),
-    /// Preorder position from the folder at hand.
-    pub position: u64,
 }
 
 struct Folder {
@@ -149,8 +141,9 @@ struct State {
     /// What the cache had.
     old: Option<Section>,
     looked: Looked,
-    /// Hard-linked entries in the folders among the entries, by slot; positions count from that folder.
-    links: HashMap<usize, Vec<LinkMember>>,
+    /// The folders with hard-linked entries that are among the entries or below them, by slot; the last one first, so that the folder that
+    /// all are in can be added without moving them.
+    links: HashMap<usize, Vec<LinkedFolder>>,
 }
 
 impl State {
@@ -219,7 +212,7 @@ struct Shared<'w, 'a> {
     dirty: AtomicBool,
     /// The folder that was entered last, by any worker, and its path: the next one is often in it.
     entered: Mutex<Option<Entered>>,
-    root: Mutex<Option<(Cached, Vec<LinkMember>)>>,
+    root: Mutex<Option<(Cached, Vec<LinkedFolder>)>>,
     root_dev: u64,
     /// Where the old cache has the workspace folder.
     root_section: u64,
@@ -289,7 +282,8 @@ impl Walk<'_> {
             batch.finish()?;
         }
         let found = lock(&shared.root).take();
-        let (root, links) = found.ok_or_else(|| Error::Invalid(format!("{} cannot be read", self.workspace.display())))?;
+        let (root, mut links) = found.ok_or_else(|| Error::Invalid(format!("{} cannot be read", self.workspace.display())))?;
+        links.reverse();
         let mut omissions = std::mem::take(&mut *lock(&shared.omissions));
         omissions.sort_unstable();
         omissions.dedup();

@@ -2,14 +2,8 @@
 
 use std::os::fd::BorrowedFd;
 
-use super::{LinkMember, Now, Shared, Slot, lock};
-use crate::{
-    name,
-    omitted::Omission,
-    statcache::Cached,
-    sys,
-    tree::{Kind, features},
-};
+use super::{Folder, Now, Shared, Slot, lock};
+use crate::{links::LinkedFolder, name, omitted::Omission, statcache::Cached, sys, tree::features};
 
 /// The omissions at a path and below it, of a list that is ordered by path.
 fn at_and_below<'o>(omissions: &'o [Omission], path: &'o [u8]) -> impl Iterator<Item = &'o Omission> {
@@ -33,51 +27,55 @@ impl Shared<'_, '_> {
         names.filter(|name| !name.is_empty() && !name.contains(&b'/'))
     }
 
-    /// Keeps an entry that the source says did not change, with everything below it, and gives the hard-linked entries below it; one that
-    /// was left out stays so. `None` where the cache cannot be read, so that the entry has to be looked at.
+    /// Keeps an entry that the source says did not change, with everything below it, and gives the folders of hard-linked entries below it,
+    /// the last one first; one that was left out stays so. `None` where the cache cannot be read, so that the entry has to be looked at.
     pub(super) fn keep(
         &self,
-        folder: &[u8],
+        folder: &Folder,
+        path: &[u8],
         entry_name: &[u8],
         old: Option<&Cached>,
         slot: &mut Slot,
-    ) -> Option<Vec<LinkMember>> {
-        let links = old.map_or(Some(Vec::new()), |old| self.cached_links(old, slot.dev))?;
+    ) -> Option<Vec<LinkedFolder>> {
+        let links = old.map_or(Some(Vec::new()), |old| self.cached_links(old, slot.dev, folder.depth + 1))?;
         if old.is_some() {
             slot.now = Now::AsBefore;
         }
-        let path = name::join(folder, entry_name);
+        let path = name::join(path, entry_name);
         lock(&self.omissions).extend(at_and_below(self.walk.base_omissions, &path).cloned());
         Some(links)
     }
 
-    /// The hard-linked entries below a cached one. `None` where a section of the cache cannot be read.
-    fn cached_links(&self, entry: &Cached, dev: u64) -> Option<Vec<LinkMember>> {
+    /// The folders of hard-linked entries below a cached entry that is in so many folders, the last one first. `None` where a section of
+    /// the cache cannot be read.
+    fn cached_links(&self, entry: &Cached, dev: u64, depth: usize) -> Option<Vec<LinkedFolder>> {
         let has_links = |entry: &Cached| {
             let folder = entry.node.as_folder();
             folder.is_some_and(|(_, totals)| totals.features & features::HARD_LINK != 0)
         };
         let enter = |entry: &Cached| Some(self.walk.cache?.section(entry.section)?.entries.into_iter());
         let mut links = Vec::new();
-        let mut position = 0u64;
+        // The folders that are being read, and where each is among those that were found.
         let mut levels = Vec::new();
         if has_links(entry) {
-            levels.push(enter(entry)?);
+            levels.push((enter(entry)?, 0));
+            links.push(LinkedFolder::new(depth, &entry.node.name));
         }
         // An explicit stack: the tree may be deeper than the program's.
-        while let Some(level) = levels.last_mut() {
+        while let Some((level, number)) = levels.last_mut() {
             let Some(below) = level.next() else {
                 levels.pop();
                 continue;
             };
-            position = position.saturating_add(1);
-            match &below.node.kind {
-                _ if has_links(&below) => levels.push(enter(&below)?),
-                Kind::Folder { totals, .. } => position = position.saturating_add(totals.entries),
-                _ if below.node.links > 1 => links.push(LinkMember { file: (dev, below.ino), position }),
-                _ => {}
+            if has_links(&below) {
+                let inside = enter(&below)?;
+                links.push(LinkedFolder::new(depth + levels.len(), &below.node.name));
+                levels.push((inside, links.len() - 1));
+            } else if below.node.as_folder().is_none() && below.node.links > 1 {
+                links[*number].push(&below.node.name, (dev, below.ino));
             }
         }
+        links.reverse();
         Some(links)
     }
 
