@@ -210,6 +210,9 @@ fn why_dead(session: &Session, run: &Run) -> Option<String> {
     if !run.is_open() {
         return session.status_reason.clone().or_else(|| run.exit_reason.clone());
     }
+    if let Some(why) = run::why_unheard(run) {
+        return Some(why);
+    }
     let is_this_boot = boot_id().is_ok_and(|own| run.boot_id.as_ref() == Some(&own));
     let is_server_gone = run.tmux.as_ref().is_some_and(|tmux| UnixStream::connect(&tmux.socket).is_err());
     Some(match () {

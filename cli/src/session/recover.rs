@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 
 use parhelia_session::{
-    overview::{self, Overview, Unsupervised},
+    overview::{self, Overview},
     resume::{self, Choice, Fate},
     rollback,
     run::{self, Life},
@@ -62,7 +62,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let life = life(&store, &session)?;
     let is_resumable = !life.is_alive() && session.status != Status::Ended;
     let fate = is_resumable.then(|| Foreseen::of(&store, &session, &choice, from.is_some()));
-    describe(context, &session, &choice, &life, fate.as_ref(), overview.unsupervised)?;
+    describe(context, &session, &choice, &life, fate.as_ref(), &overview)?;
     if args.end {
         return pause::end(context, &EndArgs::of(session.id));
     }
@@ -198,7 +198,7 @@ fn describe(
     choice: &Choice,
     life: &Life,
     fate: Option<&Foreseen>,
-    unsupervised: Option<Unsupervised>,
+    overview: &Overview,
 ) -> Result<()> {
     let agent = match life {
         Life::Agent(process) => format!("is alive (process {})", process.process),
@@ -207,7 +207,10 @@ fn describe(
             "is taken for alive on {host} until {until}; if that is over, `parhelia session resume {} --force` does not wait for it",
             session.id
         ),
-        Life::Over => "is dead".into(),
+        Life::Over => {
+            let why = overview.why.as_ref().filter(|_| session.status != Status::Ended);
+            format!("is dead{}", why.map(|why| format!(" ({})", human::path(why.as_bytes()))).unwrap_or_default())
+        }
     };
     let workspace = session.workspace.as_ref().map(|place| place.path.clone()).unwrap_or_default();
     let is_there = std::path::Path::new(&workspace).is_dir();
@@ -218,7 +221,7 @@ fn describe(
         _ => session.status.name(),
     };
     context.out.line(format!("Session {} ({wanted}): its agent {agent}.", session.id))?;
-    if let Some(found) = &unsupervised {
+    if let Some(found) = &overview.unsupervised {
         tell!("parhelia: {}", unsupervised_text(session, found));
     }
     let state = match fate {
@@ -257,7 +260,8 @@ fn describe(
             "status": session.status,
             "wanted": session.run.as_ref().map(|_| session.goal()),
             "alive": life.is_alive(),
-            "unsupervised": unsupervised,
+            "unsupervised": overview.unsupervised,
+            "why": overview.why,
             "workspace": workspace,
             "workspace_exists": is_there,
             "workspace_fate": fate.map(Foreseen::name),

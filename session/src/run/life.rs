@@ -159,7 +159,8 @@ pub fn life(run: &Run) -> Life {
         return Life::Over;
     }
     if matches!(place, Place::Elsewhere) {
-        let until = run.lease.as_ref().and_then(lease::runs_out).filter(|until| *until > clock::timestamp());
+        let now = clock::timestamp();
+        let until = run.lease.as_ref().and_then(|lease| lease::runs_out(lease, now)).filter(|until| *until > now);
         return until.map_or(Life::Over, |until| Life::Elsewhere { host: named(run), until });
     }
     if let Some(agent) = agent_of(run).filter(Identity::is_alive) {
@@ -169,6 +170,24 @@ pub fn life(run: &Run) -> Life {
         Some(launcher) if run.pid.is_none() => Life::Starting(launcher),
         _ => Life::Over,
     }
+}
+
+/// Why an open run counts as over whose processes cannot be looked at from here; none of any other run.
+pub fn why_unheard(run: &Run) -> Option<String> {
+    if !run.is_open() || !matches!(place(run), Place::Elsewhere) {
+        return None;
+    }
+    let (machine, at) = (named(run), |time: Timestamp| time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+    Some(match run.lease.as_ref().and_then(|lease| Some((lease, lease.renewed?))) {
+        None => format!("it has no lease: nothing was heard of it from {machine}"),
+        Some((lease, renewed)) if lease::is_ahead(lease, clock::timestamp()) => format!(
+            "its lease does not count: {machine} renewed it at {}, which is in the future; the clocks differ",
+            at(renewed)
+        ),
+        Some((_, renewed)) => {
+            format!("its lease has run out: nothing was heard of it from {machine} since {}", at(renewed))
+        }
+    })
 }
 
 /// Where in tmux a session's agent is, while it lives on this machine.
@@ -241,6 +260,32 @@ mod tests {
         let me = Identity::of(std::process::id() as i32).unwrap();
         let live = json!({ "pid_namespace": namespace, "host": "renamed", "pid": me.process, "start_time": me.start_time });
         assert_eq!(life(&run(live)), Life::Agent(me));
+    }
+
+    #[test]
+    fn a_lease_of_a_clock_that_was_ahead_does_not_keep_a_run_alive() {
+        let renewed = |ahead: i64, ttl: i64| {
+            let at = clock::timestamp().checked_add(jiff::SignedDuration::from_secs(ahead)).unwrap();
+            json!({ "pid_namespace": "pid:[1]", "lease": { "holder": "h/1", "renewed": at.to_string(), "ttl_seconds": ttl } })
+        };
+        assert!(is_elsewhere(renewed(60, 180)), "clocks of two machines differ");
+        for (ahead, ttl) in [(3 * 86_400, 180), (240, 180), (10 * 86_400, 3600)] {
+            let run = run(renewed(ahead, ttl));
+            assert_eq!(life(&run), Life::Over);
+            assert!(why_unheard(&run).unwrap().contains("in the future; the clocks differ"), "{:?}", why_unheard(&run));
+        }
+    }
+
+    #[test]
+    fn a_run_that_was_not_heard_of_is_not_said_to_have_been_looked_at() {
+        let over = json!({ "holder": "h/1", "renewed": "2020-01-01T00:00:00.123Z", "ttl_seconds": 1 });
+        let unheard = run(json!({ "pid_namespace": "pid:[1]", "lease": over }));
+        let why = why_unheard(&unheard).unwrap();
+        assert!(why.starts_with("its lease has run out: nothing was heard of it from "), "{why}");
+        assert!(why.ends_with(" since 2020-01-01T00:00:00Z"), "{why}");
+        assert!(why_unheard(&run(json!({ "pid_namespace": "pid:[1]", "lease": null }))).unwrap().contains("no lease"));
+        assert_eq!(why_unheard(&run(json!({ "pid_namespace": pid_namespace().unwrap() }))), None);
+        assert_eq!(why_unheard(&run(json!({ "pid_namespace": "pid:[1]", "ended_at": "2026-01-01T00:00:00Z" }))), None);
     }
 
     #[test]
