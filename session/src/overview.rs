@@ -82,7 +82,7 @@ impl Unsupervised {
     fn of(run: &Run) -> Option<Self> {
         let Life::Agent(agent) = run::life(run) else { return None };
         let argv: Vec<OsString> = run.command();
-        let has_hooks = Agent::of(&argv).is_some_and(|agent| agent.has_hooks());
+        let has_hooks = Agent::of(&argv).is_some_and(|agent| agent.has_hooks()) || run::hooked_agent_of(run).is_some();
         run::is_orphaned(run).then_some(Unsupervised { process: agent.process, has_hooks })
     }
 }

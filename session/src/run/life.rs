@@ -75,6 +75,19 @@ pub fn agent_of(run: &Run) -> Option<Identity> {
     Some(Identity { process, start_time: run.start_time?, boot_id: run.boot_id.clone()?, pid_namespace })
 }
 
+/// The field of a run that names the agent's process that its hooks come from, where that is not the run's program, such as a script.
+pub const HOOKED_AGENT: &str = "hooked_agent";
+
+/// The agent's process that a run's hooks come from, where that is not the run's program.
+pub fn hooked_agent_of(run: &Run) -> Option<Identity> {
+    run.extra.get(HOOKED_AGENT).and_then(|value| serde_json::from_value(value.clone()).ok())
+}
+
+/// The live process of a run's program, or of the agent that this has started.
+fn live_agent_of(run: &Run) -> Option<Identity> {
+    agent_of(run).into_iter().chain(hooked_agent_of(run)).find(Identity::is_alive)
+}
+
 /// The process that started a run's agent, and waits for it.
 pub fn launcher_of(run: &Run) -> Option<Identity> {
     run.extra.get(LAUNCHER).and_then(|value| serde_json::from_value(value.clone()).ok())
@@ -87,13 +100,13 @@ pub fn is_orphaned(run: &Run) -> bool {
 
 /// The processes from which everything of a run descends.
 pub fn roots_of(run: &Run) -> Roots {
-    Roots { agent: agent_of(run), launcher: launcher_of(run), apart: Vec::new() }
+    Roots { agent: agent_of(run), hooked: hooked_agent_of(run), launcher: launcher_of(run), apart: Vec::new() }
 }
 
 /// The same, with the live agents of all other runs, none of whose processes are this one's.
 pub fn roots_in(store: &Store, run: &Run) -> Result<Roots> {
     let others = store.view().runs()?.into_values().filter(|other| other.id != run.id && other.is_open());
-    let apart = others.filter_map(|other| agent_of(&other)).filter(Identity::is_alive).collect();
+    let apart = others.filter_map(|other| live_agent_of(&other)).collect();
     Ok(Roots { apart, ..roots_of(run) })
 }
 
@@ -145,7 +158,7 @@ fn is_this_boot(run: &Run) -> bool {
 
 /// The agent of a run that was ended while it lived, as `session end --force` does.
 pub fn left_alive(run: &Run) -> Option<Identity> {
-    agent_of(run).filter(|agent| !run.is_open() && agent.is_alive())
+    live_agent_of(run).filter(|_| !run.is_open())
 }
 
 /// Looks whether a run lives. A process of this machine is asked; for one that cannot be seen from here, because it is another machine's or
@@ -163,7 +176,7 @@ pub fn life(run: &Run) -> Life {
         let until = run.lease.as_ref().and_then(|lease| lease::runs_out(lease, now)).filter(|until| *until > now);
         return until.map_or(Life::Over, |until| Life::Elsewhere { host: named(run), until });
     }
-    if let Some(agent) = agent_of(run).filter(Identity::is_alive) {
+    if let Some(agent) = live_agent_of(run) {
         return Life::Agent(agent);
     }
     match launcher_of(run).filter(Identity::is_alive) {
