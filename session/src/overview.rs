@@ -82,7 +82,7 @@ impl Unsupervised {
     fn of(run: &Run) -> Option<Self> {
         let Life::Agent(agent) = run::life(run) else { return None };
         let argv: Vec<OsString> = run.command();
-        let has_hooks = Agent::of(&argv).is_some_and(|agent| agent.has_hooks());
+        let has_hooks = Agent::of(&argv).is_some_and(|agent| agent.has_hooks()) || run::hooked_agent_of(run).is_some();
         run::is_orphaned(run).then_some(Unsupervised { process: agent.process, has_hooks })
     }
 }
@@ -228,6 +228,9 @@ fn observed(store: &Store, session: &Session, run: Option<&Run>) -> Result<(Obse
 fn why_dead(session: &Session, run: &Run) -> Option<String> {
     if !run.is_open() {
         return session.status_reason.clone().or_else(|| run.exit_reason.clone());
+    }
+    if let Some(why) = run::why_unheard(run) {
+        return Some(why);
     }
     let is_this_boot = boot_id().is_ok_and(|own| run.boot_id.as_ref() == Some(&own));
     let is_server_gone = run.tmux.as_ref().is_some_and(|tmux| UnixStream::connect(&tmux.socket).is_err());

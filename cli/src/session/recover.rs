@@ -3,9 +3,8 @@
 use std::io::IsTerminal;
 
 use parhelia_session::{
-    overview::{self, Overview, Unsupervised},
+    overview::{self, Overview},
     resume::{self, Choice, Fate},
-    rollback,
     run::{self, Life},
 };
 use parhelia_store::{
@@ -62,7 +61,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let life = life(&store, &session)?;
     let is_resumable = !life.is_alive() && session.status != Status::Ended;
     let fate = is_resumable.then(|| Foreseen::of(&store, &session, &choice, from.is_some()));
-    describe(context, &store, &session, &choice, &life, fate.as_ref(), overview.unsupervised)?;
+    describe(context, &session, &choice, &life, fate.as_ref(), &overview)?;
     if args.end {
         return pause::end(context, &EndArgs::of(session.id));
     }
@@ -194,12 +193,11 @@ impl Foreseen {
 
 fn describe(
     context: &mut Context,
-    store: &Store,
     session: &Session,
     choice: &Choice,
     life: &Life,
     fate: Option<&Foreseen>,
-    unsupervised: Option<Unsupervised>,
+    overview: &Overview,
 ) -> Result<()> {
     let agent = match life {
         Life::Agent(process) => format!("is alive (process {})", process.process),
@@ -208,7 +206,10 @@ fn describe(
             "is taken for alive on {host} until {until}; if that is over, `parhelia session resume {} --force` does not wait for it",
             session.id
         ),
-        Life::Over => "is dead".into(),
+        Life::Over => {
+            let why = overview.why.as_ref().filter(|_| session.status != Status::Ended);
+            format!("is dead{}", why.map(|why| format!(" ({})", human::path(why.as_bytes()))).unwrap_or_default())
+        }
     };
     let workspace = session.workspace.as_ref().map(|place| place.path.clone()).unwrap_or_default();
     let is_there = std::path::Path::new(&workspace).is_dir();
@@ -219,10 +220,10 @@ fn describe(
         _ => session.status.name(),
     };
     context.out.line(format!("Session {} ({wanted}): its agent {agent}.", session.id))?;
-    if let Some(found) = &unsupervised {
+    if let Some(found) = &overview.unsupervised {
         tell!("parhelia: {}", unsupervised_text(session, found));
     }
-    let interrupted = rollback::interrupted(store, session);
+    let interrupted = overview.interrupted_rollback;
     let state = match fate {
         Some(Foreseen::Fate(Fate::Keep)) if interrupted.is_some() => "there",
         Some(fate) => fate.text(is_there),
@@ -249,10 +250,10 @@ fn describe(
         None if has_ended => context.out.line("It has ended, for good; `parhelia session run` begins another.")?,
         None => context.out.line("It has no checkpoint to go on from.")?,
     }
-    if let Some(intent) = &interrupted {
+    if let Some(target) = interrupted {
         let first =
             if has_ended { "files of two states are there" } else { "it is finished first, where nobody has worked on since" };
-        context.out.line(format!("A rollback to {} was interrupted; {first}.", intent.target))?;
+        context.out.line(format!("A rollback to {target} was interrupted; {first}."))?;
     }
     context.out.object(
         "session",
@@ -261,14 +262,15 @@ fn describe(
             "status": session.status,
             "wanted": session.run.as_ref().map(|_| session.goal()),
             "alive": life.is_alive(),
-            "unsupervised": unsupervised,
+            "unsupervised": overview.unsupervised,
+            "why": overview.why,
             "workspace": workspace,
             "workspace_exists": is_there,
             "workspace_fate": fate.map(Foreseen::name),
             "refused": refused,
             "from": from.map(|checkpoint| checkpoint.id()),
             "skipped": choice.skipped.iter().map(|(id, why)| json!({ "id": id.to_string(), "reason": why })).collect::<Vec<_>>(),
-            "interrupted_rollback": interrupted.map(|intent| intent.target.to_string()),
+            "interrupted_rollback": interrupted.map(|target| target.to_string()),
         }),
     )?;
     context.out.flush()

@@ -28,6 +28,7 @@ pub(super) struct Stat {
     pub parent: i32,
     pub group: i32,
     pub session: i32,
+    pub terminal: i32,
     pub start_time: u64,
 }
 
@@ -48,6 +49,7 @@ impl Stat {
             parent: fields.get(1)?.parse().ok()?,
             group: fields.get(2)?.parse().ok()?,
             session: fields.get(3)?.parse().ok()?,
+            terminal: fields.get(4)?.parse().ok()?,
             start_time: fields.get(19)?.parse().ok()?,
         })
     }
@@ -103,6 +105,11 @@ pub fn parent(process: i32) -> Option<i32> {
     Stat::of(process).map(|stat| stat.parent)
 }
 
+/// Whether a process has a controlling terminal.
+pub fn has_terminal(process: i32) -> bool {
+    Stat::of(process).is_some_and(|stat| stat.terminal != 0)
+}
+
 /// The kernel's id of this boot.
 pub fn boot_id() -> Result<String> {
     let path = Path::new("/proc/sys/kernel/random/boot_id");
@@ -145,9 +152,10 @@ mod tests {
 
     #[test]
     fn names_with_brackets_do_not_confuse() {
-        let rest = "S 7 8 9 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 1 2";
+        let rest = "S 7 8 9 34816 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 1 2";
         let stat = Stat::parse(format!("42 (a) b (c)) {rest}").as_bytes()).unwrap();
-        assert_eq!(stat, Stat { name: "a) b (c)".into(), state: 'S', parent: 7, group: 8, session: 9, start_time: 987_654 });
+        let (name, start_time) = ("a) b (c)".into(), 987_654);
+        assert_eq!(stat, Stat { name, state: 'S', parent: 7, group: 8, session: 9, terminal: 34816, start_time });
         assert_eq!(Stat::parse(b"42 (a) S 7"), None);
         assert_eq!(Stat::parse(b""), None);
     }

@@ -37,6 +37,8 @@ const HOOK_WORK: &str = " hook --work";
 pub struct Roots {
     /// The run's agent.
     pub agent: Option<Identity>,
+    /// The agent itself, where what is recorded is what started it, such as a script.
+    pub hooked: Option<Identity>,
     /// The process that started it.
     pub launcher: Option<Identity>,
     /// Live agents of other runs, which may have been started by hand where they inherit the marker.
@@ -46,7 +48,7 @@ pub struct Roots {
 impl Roots {
     /// Each that is known.
     pub fn all(&self) -> impl Iterator<Item = &Identity> {
-        self.agent.iter().chain(&self.launcher)
+        self.agent.iter().chain(&self.hooked).chain(&self.launcher)
     }
 }
 
@@ -146,7 +148,7 @@ fn look(process: i32, roots: &Roots, workspace: &Path, (boot, namespace): (&str,
 }
 
 fn is_agent(identity: &Identity, roots: &Roots) -> bool {
-    roots.agent.as_ref().is_some_and(|agent| agent.is_same(identity))
+    roots.agent.iter().chain(&roots.hooked).any(|agent| agent.is_same(identity))
 }
 
 fn owner(one: &Seen, all: &HashMap<i32, Seen>, run: &str, roots: &Roots) -> Owner {

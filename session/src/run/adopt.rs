@@ -7,14 +7,16 @@ use std::{
 
 use parhelia_store::{
     Store,
-    event::Actor,
+    event::{Actor, NewEvent, kind},
     fold::{Goal, Place, Session, Status, Tmux},
 };
+
+use serde_json::json;
 
 use super::{
     begin::{Begin, begin, new_session_id, seen},
     find::{Current, Sender, current, of_conversation},
-    life::life,
+    life::{HOOKED_AGENT, agent_of, hooked_agent_of, life},
 };
 use crate::{
     agent::{Agent, ConfigFolder},
@@ -46,6 +48,7 @@ pub fn run_of(
     if let Some(current) = current(store, sender, event.cwd.as_deref())? {
         let view = store.view();
         note_conversation(store, view.session(&current.session)?.as_ref(), &current, event)?;
+        note_agent(store, &current, event, sender)?;
         return Ok(Some(current));
     }
     if event.session_id.is_empty() {
@@ -53,6 +56,10 @@ pub fn run_of(
     }
     let known = of_conversation(store, &event.session_id)?;
     if let Some((session, Some(run))) = &known {
+        // The end of an agent is that of its own run, not of one that was begun in its place.
+        if event.meaning(false).ends && sender.is_stranger_to(run) {
+            return earlier(store, session, sender);
+        }
         let current = Current::of(run, Some(session));
         note_conversation(store, Some(session), &current, event)?;
         return Ok(Some(current));
@@ -63,12 +70,24 @@ pub fn run_of(
         && !above.as_ref().is_some_and(|(agent, _)| agent.is_alive())
         && let Some(run) = session.run.as_deref().map(|id| view.run(id)).transpose()?.flatten()
     {
-        return Ok(Some(Current::of(&run, Some(session))));
+        return match event.meaning(false).ends && sender.is_stranger_to(&run) {
+            true => earlier(store, session, sender),
+            false => Ok(Some(Current::of(&run, Some(session)))),
+        };
     }
-    if !may_begin {
+    // What ends begins nothing, and what a tool has started is that tool's work, also when the agent that had the tool is gone.
+    if !may_begin || event.kind() == Kind::SessionEnd || sender.is_left_by_a_tool {
         return Ok(None);
     }
     adopt(store, event, known.map(|(session, _)| session), above, variable).map(Some)
+}
+
+/// The run of a session that an agent was started in, by its marker, where a later one has taken over.
+fn earlier(store: &Store, session: &Session, sender: &Sender) -> Result<Option<Current>> {
+    let Some(id) = sender.marker.as_ref().filter(|id| session.run.as_ref() != Some(*id) && session.runs.contains(id)) else {
+        return Ok(None);
+    };
+    Ok(store.view().run(id)?.map(|run| Current::of(&run, Some(session))))
 }
 
 fn adopt(
@@ -123,6 +142,23 @@ fn note_conversation(store: &Store, session: Option<&Session>, current: &Current
     let seen = seen(&event.session_id, &current.session, Some(&current.run), transcript, hook_actor()).in_epoch(current.epoch);
     match store.append_events(&[seen], &()) {
         // A run that a newer one has taken over from has no say in where the session goes on.
+        Ok(_) | Err(parhelia_store::Error::Fenced { .. }) => Ok(()),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// Records the agent's process, where it is another one than the run's program, such as a script: what a script has started may outlive it.
+fn note_agent(store: &Store, current: &Current, event: &Event, sender: &Sender) -> Result<()> {
+    let Some(agent) = sender.agent.as_ref().filter(|_| event.kind() != Kind::SessionEnd) else { return Ok(()) };
+    let Some(run) = store.view().run(&current.run)?.filter(|run| run.is_open() && sender.descends_from(run)) else {
+        return Ok(());
+    };
+    let is_known = [agent_of(&run), hooked_agent_of(&run)].iter().flatten().any(|known| known.is_same(agent));
+    if is_known {
+        return Ok(());
+    }
+    let changed = NewEvent::new(kind::RUN_CHANGED, &current.run, hook_actor()).in_epoch(current.epoch);
+    match store.append_events(&[changed.with(HOOKED_AGENT, json!(agent))], &()) {
         Ok(_) | Err(parhelia_store::Error::Fenced { .. }) => Ok(()),
         Err(e) => Err(e.into()),
     }

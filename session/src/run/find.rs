@@ -20,7 +20,7 @@ use super::{
 use crate::{
     agent::{Agent, ConfigFolder},
     error::Result,
-    process::{Identity, RUN_MARKER, ancestors, canonical, command_of, parent},
+    process::{Identity, RUN_MARKER, ancestors, canonical, command_of, has_terminal, parent},
 };
 
 /// A run that is under way.
@@ -57,6 +57,9 @@ pub struct Sender {
     pub agent: Option<Identity>,
     /// That agent's command line, its words as shown.
     pub argv: Vec<String>,
+    /// True if that agent [was left by a tool](is_left_by_a_tool).
+    #[serde(default)]
+    pub is_left_by_a_tool: bool,
 }
 
 impl Sender {
@@ -65,7 +68,8 @@ impl Sender {
         let (agent, argv) = agent_above().unzip();
         let argv = argv.unwrap_or_default().iter().map(|word| name::display(word.as_encoded_bytes())).collect();
         let marker = variable(RUN_MARKER).and_then(|id| id.into_string().ok()).filter(|id| !id.is_empty());
-        Sender { marker, line: ancestors(), agent, argv }
+        let is_left_by_a_tool = agent.as_ref().is_some_and(is_left_by_a_tool);
+        Sender { marker, line: ancestors(), agent, argv, is_left_by_a_tool }
     }
 
     /// The agent, and its command line.
@@ -73,14 +77,25 @@ impl Sender {
         Some((self.agent.clone()?, self.argv.iter().map(|word| OsString::from(name::as_path(&name::parse(word)))).collect()))
     }
 
+    /// Whether this is a process of a run's, or descends from one.
+    pub(super) fn descends_from(&self, run: &Run) -> bool {
+        roots_of(run).all().any(|root| self.line.iter().any(|known| known.is_same(root)))
+    }
+
+    /// Whether the agent that this comes from is certainly none of a run's: whose processes would be seen among those above it.
+    pub(super) fn is_stranger_to(&self, run: &Run) -> bool {
+        let roots = roots_of(run);
+        let are_known = roots.all().next().is_some() && roots.all().all(Identity::is_visible);
+        self.agent.is_some() && are_known && !self.descends_from(run)
+    }
+
     /// Whether this is a process of a run whose marker it carries. The marker is inherited by what is no tool of the run any more, such
     /// as the panes of a tmux server that a tool started: another agent in there is itself.
     fn is_of(&self, run: &Run, workspace: &Path, folder: Option<&Path>) -> bool {
-        let roots = roots_of(run);
-        if roots.all().any(|root| self.line.iter().any(|known| known.is_same(root))) {
+        if self.descends_from(run) {
             return true;
         }
-        let is_another = roots.agent.is_some_and(|known| self.agent.as_ref().is_some_and(|agent| !agent.is_same(&known)));
+        let is_another = roots_of(run).agent.is_some_and(|known| self.agent.as_ref().is_some_and(|agent| !agent.is_same(&known)));
         !is_another && folder.is_some_and(|folder| canonical(folder).starts_with(canonical(workspace)))
     }
 }
@@ -168,6 +183,14 @@ pub fn is_nested() -> bool {
     false
 }
 
+/// Whether an agent is the work of a tool of another one that is gone: it has what an agent gives to its tools, and neither anything above
+/// it nor a terminal. What somebody starts in a terminal that inherits that, such as a tmux pane, is itself.
+fn is_left_by_a_tool(agent: &Identity) -> bool {
+    let variables = fs::read(format!("/proc/{}/environ", agent.process)).unwrap_or_default();
+    let is_in_a_tool = variables.split(|byte| *byte == 0).any(|variable| variable.starts_with(IN_A_TOOL));
+    is_in_a_tool && !has_terminal(agent.process)
+}
+
 /// The agent's process above this one, with its command line.
 pub fn agent_above() -> Option<(Identity, Vec<OsString>)> {
     let mut process = std::process::id() as i32;
@@ -200,7 +223,7 @@ mod tests {
 
     fn sender(line: &[i32], agent: Option<i32>) -> Sender {
         let line = line.iter().map(|process| identity(*process)).collect();
-        Sender { marker: Some("r".into()), line, agent: agent.map(identity), argv: Vec::new() }
+        Sender { marker: Some("r".into()), line, agent: agent.map(identity), ..Sender::default() }
     }
 
     #[test]
@@ -227,5 +250,24 @@ mod tests {
         let mut later = sender(&[30, 10], None);
         later.line[1].start_time = 8;
         assert!(!is_of(&later, Some("/elsewhere")));
+    }
+
+    #[test]
+    fn an_agent_is_a_stranger_to_a_run_whose_processes_would_be_seen_above_it() {
+        let me = Identity::of(std::process::id() as i32).unwrap();
+        let later = Identity { start_time: me.start_time + 1, ..me.clone() };
+        let run = |launcher: &Identity, agent: Option<&Identity>| -> Run {
+            let started = json!({
+                "id": "r", "session": "s", "epoch": 1, "started_at": "2026-01-01T00:00:00Z", "launcher": launcher, "hooked_agent": agent,
+            });
+            serde_json::from_value(started).unwrap()
+        };
+        let event = Sender { line: vec![me.clone()], agent: Some(me.clone()), ..Sender::default() };
+        assert!(!event.is_stranger_to(&run(&me, None)));
+        assert!(event.is_stranger_to(&run(&later, None)), "a run that began later");
+        assert!(!event.is_stranger_to(&run(&later, Some(&me))), "the agent that a script of it has started");
+        let hidden = Identity { pid_namespace: Some("pid:[1]".into()), ..later.clone() };
+        assert!(!event.is_stranger_to(&run(&hidden, None)), "in a sandbox, its processes are not seen");
+        assert!(!Sender::default().is_stranger_to(&run(&later, None)), "an event that comes from no agent");
     }
 }

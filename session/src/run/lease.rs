@@ -35,7 +35,17 @@ pub fn renew(store: &Store, current: &Current, holds: Duration, actor: Actor) ->
     Ok(())
 }
 
-/// When a lease runs out.
-pub(super) fn runs_out(lease: &Lease) -> Option<Timestamp> {
-    lease.renewed?.checked_add(SignedDuration::from_secs(i64::try_from(lease.ttl_seconds).ok()?)).ok()
+/// When a lease runs out; none of one whose renewal [is ahead](is_ahead).
+pub(super) fn runs_out(lease: &Lease, now: Timestamp) -> Option<Timestamp> {
+    lease.renewed.filter(|_| !is_ahead(lease, now))?.checked_add(holds(lease)).ok()
+}
+
+/// True if a lease was renewed further in the future than it holds: by a clock that was wrong, so that nothing tells how long ago that was.
+/// A smaller difference may be one between the clocks of two machines.
+pub(super) fn is_ahead(lease: &Lease, now: Timestamp) -> bool {
+    lease.renewed.is_some_and(|renewed| renewed.duration_since(now) > holds(lease))
+}
+
+fn holds(lease: &Lease) -> SignedDuration {
+    SignedDuration::from_secs(i64::try_from(lease.ttl_seconds).unwrap_or(i64::MAX))
 }

@@ -75,6 +75,19 @@ pub fn agent_of(run: &Run) -> Option<Identity> {
     Some(Identity { process, start_time: run.start_time?, boot_id: run.boot_id.clone()?, pid_namespace })
 }
 
+/// The field of a run that names the agent's process that its hooks come from, where that is not the run's program, such as a script.
+pub const HOOKED_AGENT: &str = "hooked_agent";
+
+/// The agent's process that a run's hooks come from, where that is not the run's program.
+pub fn hooked_agent_of(run: &Run) -> Option<Identity> {
+    run.extra.get(HOOKED_AGENT).and_then(|value| serde_json::from_value(value.clone()).ok())
+}
+
+/// The live process of a run's program, or of the agent that this has started.
+fn live_agent_of(run: &Run) -> Option<Identity> {
+    agent_of(run).into_iter().chain(hooked_agent_of(run)).find(Identity::is_alive)
+}
+
 /// The process that started a run's agent, and waits for it.
 pub fn launcher_of(run: &Run) -> Option<Identity> {
     run.extra.get(LAUNCHER).and_then(|value| serde_json::from_value(value.clone()).ok())
@@ -87,13 +100,13 @@ pub fn is_orphaned(run: &Run) -> bool {
 
 /// The processes from which everything of a run descends.
 pub fn roots_of(run: &Run) -> Roots {
-    Roots { agent: agent_of(run), launcher: launcher_of(run), apart: Vec::new() }
+    Roots { agent: agent_of(run), hooked: hooked_agent_of(run), launcher: launcher_of(run), apart: Vec::new() }
 }
 
 /// The same, with the live agents of all other runs, none of whose processes are this one's.
 pub fn roots_in(store: &Store, run: &Run) -> Result<Roots> {
     let others = store.view().runs()?.into_values().filter(|other| other.id != run.id && other.is_open());
-    let apart = others.filter_map(|other| agent_of(&other)).filter(Identity::is_alive).collect();
+    let apart = others.filter_map(|other| live_agent_of(&other)).collect();
     Ok(Roots { apart, ..roots_of(run) })
 }
 
@@ -145,7 +158,7 @@ fn is_this_boot(run: &Run) -> bool {
 
 /// The agent of a run that was ended while it lived, as `session end --force` does.
 pub fn left_alive(run: &Run) -> Option<Identity> {
-    agent_of(run).filter(|agent| !run.is_open() && agent.is_alive())
+    live_agent_of(run).filter(|_| !run.is_open())
 }
 
 /// Looks whether a run lives. A process of this machine is asked; for one that cannot be seen from here, because it is another machine's or
@@ -159,16 +172,35 @@ pub fn life(run: &Run) -> Life {
         return Life::Over;
     }
     if matches!(place, Place::Elsewhere) {
-        let until = run.lease.as_ref().and_then(lease::runs_out).filter(|until| *until > clock::timestamp());
+        let now = clock::timestamp();
+        let until = run.lease.as_ref().and_then(|lease| lease::runs_out(lease, now)).filter(|until| *until > now);
         return until.map_or(Life::Over, |until| Life::Elsewhere { host: named(run), until });
     }
-    if let Some(agent) = agent_of(run).filter(Identity::is_alive) {
+    if let Some(agent) = live_agent_of(run) {
         return Life::Agent(agent);
     }
     match launcher_of(run).filter(Identity::is_alive) {
         Some(launcher) if run.pid.is_none() => Life::Starting(launcher),
         _ => Life::Over,
     }
+}
+
+/// Why an open run counts as over whose processes cannot be looked at from here; none of any other run.
+pub fn why_unheard(run: &Run) -> Option<String> {
+    if !run.is_open() || !matches!(place(run), Place::Elsewhere) {
+        return None;
+    }
+    let (machine, at) = (named(run), |time: Timestamp| time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+    Some(match run.lease.as_ref().and_then(|lease| Some((lease, lease.renewed?))) {
+        None => format!("it has no lease: nothing was heard of it from {machine}"),
+        Some((lease, renewed)) if lease::is_ahead(lease, clock::timestamp()) => format!(
+            "its lease does not count: {machine} renewed it at {}, which is in the future; the clocks differ",
+            at(renewed)
+        ),
+        Some((_, renewed)) => {
+            format!("its lease has run out: nothing was heard of it from {machine} since {}", at(renewed))
+        }
+    })
 }
 
 /// Where in tmux a session's agent is, while it lives on this machine.
@@ -247,6 +279,32 @@ mod tests {
         let me = Identity::of(std::process::id() as i32).unwrap();
         let live = json!({ "pid_namespace": namespace, "host": "renamed", "pid": me.process, "start_time": me.start_time });
         assert_eq!(life(&run(live)), Life::Agent(me));
+    }
+
+    #[test]
+    fn a_lease_of_a_clock_that_was_ahead_does_not_keep_a_run_alive() {
+        let renewed = |ahead: i64, ttl: i64| {
+            let at = clock::timestamp().checked_add(jiff::SignedDuration::from_secs(ahead)).unwrap();
+            json!({ "pid_namespace": "pid:[1]", "lease": { "holder": "h/1", "renewed": at.to_string(), "ttl_seconds": ttl } })
+        };
+        assert!(is_elsewhere(renewed(60, 180)), "clocks of two machines differ");
+        for (ahead, ttl) in [(3 * 86_400, 180), (240, 180), (10 * 86_400, 3600)] {
+            let run = run(renewed(ahead, ttl));
+            assert_eq!(life(&run), Life::Over);
+            assert!(why_unheard(&run).unwrap().contains("in the future; the clocks differ"), "{:?}", why_unheard(&run));
+        }
+    }
+
+    #[test]
+    fn a_run_that_was_not_heard_of_is_not_said_to_have_been_looked_at() {
+        let over = json!({ "holder": "h/1", "renewed": "2020-01-01T00:00:00.123Z", "ttl_seconds": 1 });
+        let unheard = run(json!({ "pid_namespace": "pid:[1]", "lease": over }));
+        let why = why_unheard(&unheard).unwrap();
+        assert!(why.starts_with("its lease has run out: nothing was heard of it from "), "{why}");
+        assert!(why.ends_with(" since 2020-01-01T00:00:00Z"), "{why}");
+        assert!(why_unheard(&run(json!({ "pid_namespace": "pid:[1]", "lease": null }))).unwrap().contains("no lease"));
+        assert_eq!(why_unheard(&run(json!({ "pid_namespace": pid_namespace().unwrap() }))), None);
+        assert_eq!(why_unheard(&run(json!({ "pid_namespace": "pid:[1]", "ended_at": "2026-01-01T00:00:00Z" }))), None);
     }
 
     #[test]
