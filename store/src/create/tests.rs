@@ -1,5 +1,6 @@
 mod belonging;
 mod commits;
+mod damaged;
 mod exclude;
 mod later;
 mod left;
