@@ -240,6 +240,55 @@ fn what_a_repair_does_not_find_comes_back_with_the_next_create() {
     }
 }
 
+/// A store with a checkpoint of a folder, and 100 bytes flipped in the middle of its pack. The folder stays as it was.
+fn flipped_in_the_middle() -> (Scratch, String) {
+    let s = Scratch::new();
+    for i in 0..40u64 {
+        write(&s.path(&format!("work/f{i}")), &noise(20_000, i)).unwrap();
+    }
+    let id = files_only(&s, &s.path("work"));
+    let pack = only_file(&s.store().join("packs"), ".pack");
+    let mut bytes = fs::read(&pack).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 100].iter_mut().for_each(|byte| *byte ^= 0xff);
+    fs::write(&pack, bytes).unwrap();
+    (s, id)
+}
+
+#[test]
+fn what_a_check_found_damaged_is_stored_again_by_the_next_create() {
+    let (s, first) = flipped_in_the_middle();
+    let said = s.expect(12, &["check", "--read-data"]);
+    assert!(said.contains("`parhelia check --repair`"), "{said}");
+    // It is known from now on.
+    s.expect(12, &["checkpoint", "verify", &first, "--quiet"]);
+    let second = files_only(&s, &s.path("work"));
+    for id in [&first, &second] {
+        s.expect(0, &["checkpoint", "verify", id, "--deep", "--quiet"]);
+        let out = s.path(&format!("out-{id}"));
+        s.restore(id, &out);
+        assert_eq!(files_in(&out), files_in(&s.path("work")));
+    }
+    s.expect(0, &["check", "--repair", "--quiet"]);
+    s.expect(0, &["check", "--read-data", "--quiet"]);
+    s.expect(0, &["gc", "--quiet"]);
+    s.expect(0, &["checkpoint", "verify", &first, "--deep", "--quiet"]);
+}
+
+#[test]
+fn a_deep_create_stores_again_what_it_finds_damaged() {
+    let (s, first) = flipped_in_the_middle();
+    let work = s.path("work").to_string_lossy().into_owned();
+    let said = s.expect(0, &["checkpoint", "create", "s", "--workspace", &work, "--no-default-excludes", "--deep"]);
+    assert!(said.contains("another one is made"), "{said}");
+    for id in [first.as_str(), "s@latest"] {
+        s.expect(0, &["checkpoint", "verify", id, "--deep", "--quiet"]);
+    }
+    // Where nothing is damaged, one is made.
+    let said = s.expect(0, &["checkpoint", "create", "s", "--workspace", &work, "--no-default-excludes", "--deep"]);
+    assert!(!said.contains("another one"), "{said}");
+}
+
 /// Flips a bit where a pack holds these bytes as they are.
 fn flip_where(s: &Scratch, bytes: &[u8]) {
     for entry in fs::read_dir(s.store().join("packs")).unwrap() {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use parhelia_store::check::{self, CheckOptions, CheckReport, Finding, RepairPlan, Touched};
+use parhelia_store::check::{self, CheckOptions, CheckReport, Finding, FindingKind, RepairPlan, Touched};
 use serde_json::{Value, json};
 
 use crate::{
@@ -138,6 +138,15 @@ fn conclude(context: &mut Context, report: &CheckReport, args: &Args) -> Result<
     context.out.remark(verdict)?;
     if report.rebuild_index {
         context.out.remark("`parhelia check --rebuild-index` makes the index anew.")?;
+    }
+    let is_damage = |finding: &Finding| matches!(finding.kind, FindingKind::Pack | FindingKind::Damaged | FindingKind::Missing);
+    if report.findings.iter().any(is_damage) {
+        let next = match args.repair {
+            true => "`parhelia check --repair --from DIR` looks in a folder or another store for what is lost.",
+            false => "`parhelia check --repair` moves what is whole away from what is damaged.",
+        };
+        context.out.remark(next)?;
+        context.out.remark("A `parhelia checkpoint create` that comes upon the same content stores it again.")?;
     }
     let mut summary = json!({ "ok": report.is_clean(), "findings": findings });
     if let (Value::Object(summary), Ok(Value::Object(fields))) = (&mut summary, serde_json::to_value(report)) {

@@ -228,6 +228,16 @@ fn limits_of_the_process_are_errors_that_name_them() {
         shell.env_clear().envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
         common::Run::of(shell.current_dir(home.folder.path()).output().unwrap())
     };
+    // So is the limit where the store is to be made; that leaves nothing in the way of the next try.
+    for limit in ["-f 0", "-f 1", "-f 4", "-f 8"] {
+        let create = &["--store", "new", "checkpoint", "create", "s", "-w", "work"];
+        let run = limited(limit, create).expect(1);
+        assert!(run.err.contains("File too large") && run.err.contains("ulimit -f"), "{limit}: {run:?}");
+        assert!(!run.err.contains("rebuild-index"), "{limit}: {run:?}");
+        home.run(create).expect(0);
+        home.run(&["--store", "new", "check", "--read-data"]).expect(0);
+        fs::remove_dir_all(home.folder.path().join("new")).unwrap();
+    }
     let run = limited("-f 64", &["checkpoint", "create", "s", "-w", "work"]).expect(1);
     assert!(run.err.contains("File too large") && run.err.contains("ulimit -f"), "{run:?}");
     home.run(&["checkpoint", "create", "s", "-w", "work"]).expect(0);

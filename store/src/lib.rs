@@ -34,6 +34,7 @@ pub mod check;
 pub mod clock;
 pub mod codec;
 pub mod create;
+mod damaged;
 pub mod delete;
 pub mod diff;
 pub mod disk;

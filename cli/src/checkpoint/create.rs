@@ -177,14 +177,26 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let argv = env::last_argv(&store, &options.session)?;
     let environment = env::request(context, &options.workspace, &argv)?;
     let mut prepared = state::prepare(&args.state, &store, &options.session, &options.workspace, &config, environment)?;
-    let outcome = create::run_with(&store, &options, &FullWalk, &mut prepared.capture, &progress)?;
+    let mut outcome = create::run_with(&store, &options, &FullWalk, &mut prepared.capture, &progress)?;
     let warnings = prepared.capture.warnings().iter().filter(|_| !outcome.skipped);
     let of_place = known.as_ref().and_then(|known| standing.text(known)).filter(|_| !outcome.skipped);
     ambiguous.iter().chain(&outcome.notices).chain(&of_place).chain(warnings).for_each(|notice| progress.notice(notice));
-    let verified = match outcome.skipped {
+    let verify = |outcome: &Outcome| match outcome.skipped {
         true => Ok(None),
         false => verification::of_new(&store, &outcome.checkpoint, args.deep, &context.actor(), &progress).map(Some),
     };
+    let mut verified = verify(&outcome);
+    if args.deep && verified.as_ref().is_ok_and(|report| report.as_ref().is_some_and(|report| !report.is_ok())) {
+        // It is known by now what is damaged.
+        let id = outcome.checkpoint.id();
+        progress
+            .notice(&format!("checkpoint {id} reuses what is damaged in the store; another one is made that stores it again"));
+        match create::run_with(&store, &options, &FullWalk, &mut prepared.capture, &progress) {
+            Ok(again) if again.skipped => {}
+            Ok(again) => (verified, outcome) = (verify(&again), again),
+            Err(e) => progress.notice(&format!("no other checkpoint was made: {e}; the next one stores again what is damaged")),
+        }
+    }
     // It is committed, whether it could be verified or not.
     let (verified, unverified) = match verified {
         Ok(verified) => (verified, None),

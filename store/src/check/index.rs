@@ -82,7 +82,7 @@ fn put_in_place(layout: &Layout, new: &Path) -> Result<()> {
 }
 
 /// What a stat cache says is unchanged is not read again, although it may be what was lost.
-pub(super) fn forget_stat_caches(layout: &Layout) -> Result<()> {
+pub(crate) fn forget_stat_caches(layout: &Layout) -> Result<()> {
     let folder = layout.cache();
     for path in files::list(&folder).at("read folder", &folder)? {
         if path.extension().is_some_and(|ending| ending == "stat") {

@@ -15,6 +15,7 @@ mod verify;
 
 use std::path::Path;
 
+pub(crate) use index::forget_stat_caches;
 pub use index::rebuild_index;
 pub use parts::Lack;
 pub use repair::{Lost, RepairPlan, plan_repair, repair};
@@ -22,8 +23,10 @@ pub use report::{CheckReport, Finding, FindingKind, Touched};
 pub use verify::{Problem, VerifyReport, verify, verify_new};
 
 use crate::{
+    damaged,
     error::{Error, Result},
     layout::Layout,
+    pack::Location,
     pin::Pin,
     progress::Progress,
     record::Checkpoint,
@@ -64,7 +67,9 @@ pub fn run(root: &Path, options: &CheckOptions, progress: &dyn Progress) -> Resu
         true => Store::open_without_index(root, &OpenOptions::default()).unwrap_or(store),
         false => store,
     };
-    check_reach(&store, &packs, checkpoints, &mut report, progress)?;
+    let damaged = check_reach(&store, &packs, checkpoints, &mut report, progress)?;
+    let over = structure::over(&view, &packs, options)?;
+    damaged::note(&layout, packs.undecodable().chain(damaged), over);
     Ok(report)
 }
 
@@ -99,21 +104,23 @@ fn open(root: &Path, layout: &Layout, report: &mut CheckReport) -> Result<Option
     }
 }
 
+/// Follows every checkpoint. Returns the damaged blocks that this came upon.
 fn check_reach(
     store: &Store,
     packs: &structure::Packs,
     checkpoints: &[Checkpoint],
     report: &mut CheckReport,
     progress: &dyn Progress,
-) -> Result<()> {
+) -> Result<Vec<Location>> {
     let mut reach = reach::Reach::new(store, reach::Trust::Packs(packs));
     for checkpoint in checkpoints {
         reach.checkpoint(checkpoint, progress)?;
     }
     report.checkpoints = checkpoints.len() as u64;
     report.trees = reach.trees();
+    let damaged = reach.damaged_blocks();
     for finding in reach.findings(checkpoints, progress)? {
         report.push(finding);
     }
-    Ok(())
+    Ok(damaged)
 }

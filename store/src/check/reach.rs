@@ -1,7 +1,7 @@
 //! Reachability: does every checkpoint have all it needs? Each tree, recipe and chunk is looked at once, however many checkpoints share
 //! it; only where something is wrong are paths looked for.
 
-use std::collections::{BTreeMap, HashMap, HashSet, btree_map};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, btree_map};
 
 use super::{
     FindingKind, Touched,
@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     codec::Malformed,
+    damaged::Damaged,
     error::{Error, Result},
     format::DEPTH_READ_MAX,
     id::{BlobId, ObjectId, ObjectKey, PackId, RecipeId, TreeId},
@@ -86,6 +87,8 @@ pub(super) enum Trust<'a> {
 pub(super) struct Reach<'a> {
     pub(super) store: &'a Store,
     trust: Trust<'a>,
+    /// Blocks that are known to be damaged: they are read, whatever is taken as proof.
+    damaged: Damaged,
     /// Number of blocks in a row that are being looked at.
     depth: u32,
     pub(super) followed: HashMap<ObjectKey, Followed>,
@@ -106,6 +109,7 @@ impl<'a> Reach<'a> {
         Reach {
             store,
             trust,
+            damaged: Damaged::read(store.layout()),
             depth: 0,
             followed: HashMap::new(),
             ends: HashMap::new(),
@@ -115,6 +119,14 @@ impl<'a> Reach<'a> {
             whole_blobs: HashSet::new(),
             whole_recipes: HashSet::new(),
         }
+    }
+
+    /// The blocks that were found damaged on the way. What lies in a pack that is gone is among them.
+    pub(super) fn damaged_blocks(&self) -> Vec<Location> {
+        let view = self.store.view();
+        let located = self.bad.keys().filter_map(|id| view.locate(*id).ok().flatten());
+        let blocks: BTreeSet<Location> = located.collect();
+        blocks.into_iter().filter(|at| self.store.block(*at).is_err_and(|e| e.is_damage())).collect()
     }
 
     /// How many different tree nodes were followed.
@@ -203,7 +215,7 @@ impl<'a> Reach<'a> {
             return *good;
         }
         let shown = match &self.trust {
-            Trust::Index(Some(_)) => self.is_indexed(id),
+            Trust::Index(Some(_)) if self.damaged.is_empty() => self.is_indexed(id),
             _ => self.store.view().locate(id).ok().flatten().is_some_and(|location| self.is_shown(id, location)),
         };
         let good = shown || self.read(kind, id, |_| ()).is_some();
@@ -219,6 +231,9 @@ impl<'a> Reach<'a> {
     }
 
     fn is_shown(&mut self, id: ObjectId, location: Location) -> bool {
+        if self.damaged.has(location) {
+            return false;
+        }
         match &mut self.trust {
             Trust::Bytes => false,
             Trust::Index(_) => true,

@@ -33,6 +33,8 @@ pub(super) struct Packs {
     pub(super) bad_blocks: BTreeSet<Location>,
     /// Packs that could not be read to the end.
     pub(super) damaged: BTreeSet<PackId>,
+    /// Blocks that cannot be decoded for want of what they build on.
+    without_base: BTreeSet<Location>,
     /// Blocks that build on others.
     on_bases: Vec<OnBases>,
     /// Objects in blocks that cannot be decoded for want of what they build on, and that lie nowhere else as far as the index says.
@@ -41,6 +43,7 @@ pub(super) struct Packs {
 
 /// The objects of a block, and what they build on.
 struct OnBases {
+    at: Location,
     objects: Vec<ObjectKey>,
     /// Those that the index does not find. It leaves out what cannot be decoded.
     not_indexed: Vec<ObjectKey>,
@@ -182,6 +185,11 @@ pub(super) fn check_packs(
 }
 
 impl Packs {
+    /// Blocks of which nothing can be read.
+    pub(super) fn undecodable(&self) -> impl Iterator<Item = Location> + '_ {
+        self.bad_blocks.union(&self.without_base).copied()
+    }
+
     /// Takes back that objects were confirmed which cannot be decoded, because a base of their block is not there, or damaged.
     fn drop_without_bases(&mut self, view: &View) -> Result<()> {
         loop {
@@ -200,6 +208,7 @@ impl Packs {
             }
             for number in dropped.into_iter().rev() {
                 let block = self.on_bases.swap_remove(number);
+                self.without_base.insert(block.at);
                 for key in block.objects {
                     self.confirmed.remove(&key);
                     self.without_bases.insert(key);
@@ -241,7 +250,7 @@ impl Pass<'_> {
             self.packs.confirmed.extend(&objects);
             match directory.bases.is_empty() {
                 true => *self.not_indexed += not_indexed.len() as u64,
-                false => self.packs.on_bases.push(OnBases { objects, not_indexed, bases: directory.bases.clone() }),
+                false => self.packs.on_bases.push(OnBases { at: location, objects, not_indexed, bases: directory.bases.clone() }),
             }
             match is_sampled(location, self.options.read_data_percent) {
                 true => sampled.push(location),
@@ -306,6 +315,17 @@ fn is_sampled(location: Location, percent: Option<u8>) -> bool {
     let hash = blake3::Hasher::new().update(&location.pack.0).update(&location.offset.to_le_bytes()).finalize();
     let number = u16::from_le_bytes([hash.as_bytes()[0], hash.as_bytes()[1]]);
     percent >= 100 || u32::from(number) * 100 < u32::from(percent) << 16
+}
+
+/// Tells whether a block that was damaged is gone, or was read now and is whole.
+pub(super) fn over<'p>(view: &View, packs: &'p Packs, options: &CheckOptions) -> Result<impl Fn(Location) -> bool + use<'p>> {
+    let known = view.packs()?;
+    let percent = options.read_data_percent;
+    Ok(move |at: Location| {
+        let is_gone = known.get(&at.pack).is_none_or(|state| state.condemned.is_some());
+        let is_bad = packs.damaged.contains(&at.pack) || packs.bad_blocks.contains(&at) || packs.without_base.contains(&at);
+        is_gone || is_sampled(at, percent) && !is_bad
+    })
 }
 
 /// Files in the packs' folder that the journal does not know.

@@ -87,16 +87,20 @@ fn damage_is_named_with_checkpoints_and_paths() {
     let mut bytes = fs::read(&path).unwrap();
     bytes[location.offset as usize + directory.directory_end + 5] ^= 4;
     fs::write(&path, &bytes).unwrap();
+    assert!(check(&test, &CheckOptions::default()).is_clean());
+    let shallow = verify(&test.open(), &checkpoint, false, &()).unwrap();
+    assert!(shallow.is_ok(), "{shallow:?}");
     let report = check(&test, &ALL);
     let finding = report.findings.iter().find(|f| f.object == Some(blob.object())).unwrap();
     assert_eq!((finding.kind, finding.pack), (FindingKind::Damaged, Some(location.pack)));
     for id in [a, b] {
         assert!(finding.touches.contains(&Touched { checkpoint: id, path: "dir1/file1".into() }), "{finding:?}");
     }
-    assert!(check(&test, &CheckOptions::default()).is_clean());
+    // It is known from now on.
+    assert!(!check(&test, &CheckOptions::default()).is_clean());
     let store = test.open();
     let shallow = verify(&store, &checkpoint, false, &()).unwrap();
-    assert!(shallow.is_ok(), "{shallow:?}");
+    assert!(shallow.problems.iter().any(|problem| problem.path == "dir1/file1"), "{shallow:?}");
     let deep = verify(&store, &checkpoint, true, &()).unwrap();
     assert!(deep.problems.iter().any(|problem| problem.path == "dir1/file1"), "{deep:?}");
     assert!(store.blob(blob, size).unwrap().read_all().is_err());

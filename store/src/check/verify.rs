@@ -7,6 +7,7 @@ use super::{
     reach::{Reach, Trust},
 };
 use crate::{
+    damaged::{self, Damaged},
     error::{Error, Result},
     fold::VerifyLevel,
     id::{ObjectKey, Ulid},
@@ -72,7 +73,8 @@ pub fn verify_new(
     progress: &dyn Progress,
 ) -> Result<VerifyReport> {
     undisturbed(store, checkpoint, || {
-        let Some(verified) = verified else {
+        // What was whole then may be among what is known to be damaged now.
+        let Some(verified) = verified.filter(|_| Damaged::read(store.layout()).is_empty()) else {
             let reach = Reach::new(store, Trust::Index(all_keys(store, checkpoint)?));
             return report(reach, checkpoint, VerifyLevel::Index, progress);
         };
@@ -125,6 +127,7 @@ pub fn verify(store: &Store, checkpoint: &Checkpoint, deep: bool, progress: &dyn
 
 fn report(mut reach: Reach<'_>, checkpoint: &Checkpoint, level: VerifyLevel, progress: &dyn Progress) -> Result<VerifyReport> {
     reach.checkpoint(checkpoint, progress)?;
+    damaged::note(reach.store.layout(), reach.damaged_blocks(), |_| false);
     let mut report = VerifyReport {
         checkpoint: checkpoint.record.id,
         checksum: checkpoint.checksum(),

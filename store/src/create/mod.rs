@@ -44,6 +44,7 @@ use self::{
 use crate::{
     clock,
     clock::Clock,
+    damaged::Damaged,
     error::{Error, IoContext, Result},
     event::Actor,
     fold::Place,
@@ -170,6 +171,7 @@ fn attempt(
     };
     let excluder = Excluder::new(options.rules.clone(), options.listed.clone())?;
     let mut pin = Pin::take(&store.layout().pins(), true, "create")?;
+    let damaged = Damaged::read(store.layout());
     let cache = StatCache::open(store.layout(), &target.path).filter(|cache| !reads_all(options, cache, &clock, progress));
     let base = pin_base(store, Some(&mut pin), cache.as_ref())?;
     let (base, base_omissions) = read_base(store, base, progress)?;
@@ -223,7 +225,7 @@ fn attempt(
     };
     walked.read = (walked.read.0 + taken.read.0, walked.read.1 + taken.read.1);
 
-    if let Some(head) = head.as_ref().filter(|_| options.skip_if_unchanged)
+    if let Some(head) = head.as_ref().filter(|_| options.skip_if_unchanged && !sink.heals())
         && is_unchanged(store, head, &workspace, roots, &captured, progress)?
     {
         let Walked { omissions, read, .. } = walked;
@@ -246,7 +248,8 @@ fn attempt(
     progress.phase(Phase::Commit, None, None);
     let Some(committed) = commit::commit(store, pin, sink, record, &belonging, adopted.packs, progress)? else { return Ok(None) };
     state::remember(store, &taken.grown, committed.checkpoint.record.id);
-    if let Some(writer) = cache_out.filter(|_| is_dirty) {
+    // What was found damaged meanwhile may be among what was taken for unchanged: the next run has to read it.
+    if let Some(writer) = cache_out.filter(|_| is_dirty && Damaged::read(store.layout()) == damaged) {
         // Without a cache the next run reads more; that is no reason to fail this one.
         let read_all_at_secs = cache.as_ref().map_or(clock.time.secs, |cache| cache.trailer.read_all_at_secs);
         let _ = writer.finish(node.section, committed.checkpoint.record.id, roots.tree, &clock, read_all_at_secs);

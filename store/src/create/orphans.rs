@@ -7,6 +7,7 @@ use std::{
 
 use crate::{
     codec::Malformed,
+    damaged::Damaged,
     error::{IoContext, Result},
     gc::{Copier, NewPacks, read_recipe_root},
     id::{ObjectId, ObjectKey, OpId, PackId},
@@ -102,7 +103,7 @@ pub fn adopt(store: &Store, op: OpId, progress: &dyn Progress) -> Result<Adopted
         }
         adopted.packs.push(PackInfo { id: ours, ..info });
     }
-    let broken = blocks_without_bases(&view, &on_bases, &mut adopted.content)?;
+    let broken = blocks_without_bases(&view, &Damaged::read(layout), &on_bases, &mut adopted.content)?;
     drop_broken(store, &view, op, roots, &broken, &mut adopted)?;
     for op in dead.iter().filter(|op| !torn.contains(op)) {
         pin::remove_dead(&layout.pins(), *op)?;
@@ -117,12 +118,17 @@ pub fn adopt(store: &Store, op: OpId, progress: &dyn Progress) -> Result<Adopted
 
 /// The blocks that build on something that is nowhere: gc may have removed it since the dead run found it. What others build upon has to
 /// stay for as long as they do.
-fn blocks_without_bases(view: &View, blocks: &[OnBases], content: &mut AdoptedContent) -> Result<HashSet<Location>> {
+fn blocks_without_bases(
+    view: &View,
+    damaged: &Damaged,
+    blocks: &[OnBases],
+    content: &mut AdoptedContent,
+) -> Result<HashSet<Location>> {
     let mut broken = HashSet::new();
     for block in blocks {
         // A run builds only on what was committed before it.
         for base in &block.bases {
-            match view.locate(*base)? {
+            match view.locate(*base)?.filter(|at| !damaged.has(*at)) {
                 Some(at) => _ = content.leans_on.insert(at.pack),
                 None => _ = broken.insert(block.at),
             }
@@ -196,12 +202,12 @@ fn parts_in_store(
     adopted: &HashMap<ObjectKey, Location>,
     root: &Root,
 ) -> Result<Option<HashSet<PackId>>> {
-    let mut packs = HashSet::new();
+    let (mut packs, damaged) = (HashSet::new(), Damaged::read(store.layout()));
     let mut locate = |id: ObjectId| -> Result<Option<Location>> {
         if let Some(at) = adopted.get(&id.key()) {
             return Ok(Some(*at));
         }
-        let found = view.locate(id)?;
+        let found = view.locate(id)?.filter(|at| !damaged.has(*at));
         packs.extend(found.map(|at| at.pack));
         Ok(found)
     };

@@ -7,7 +7,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread::JoinHandle,
 };
@@ -19,6 +19,7 @@ use super::{
     orphans::AdoptedContent,
 };
 use crate::{
+    damaged::Damaged,
     error::{Error, IoContext, Result},
     format::{BLOCK_BYTES_MAX, DATA_BLOCK_BYTES, LARGE_BLOCK_BYTES, META_BLOCK_BYTES, PACK_BYTES},
     id::{BlobId, ObjectId, ObjectKey, OpId, PackId, RecipeId, TreeId},
@@ -63,11 +64,22 @@ pub enum Sink<'a> {
     Look(Mutex<HashMap<ObjectId, Vec<u8>>>),
 }
 
+impl Sink<'_> {
+    /// Whether it took something that the store had and that is damaged there.
+    pub fn heals(&self) -> bool {
+        matches!(self, Sink::Store(packs) if packs.heals())
+    }
+}
+
 /// Writes new objects into packs.
 pub struct PackSink<'a> {
     store: &'a Store,
     layout: &'a Layout,
     view: Arc<View>,
+    /// What is in these counts as lost.
+    damaged: Damaged,
+    /// Something was stored that is damaged elsewhere.
+    heals: AtomicBool,
     op: OpId,
     level: i32,
     claimed: [Mutex<HashSet<ObjectKey>>; SHARDS],
@@ -162,6 +174,8 @@ impl<'a> PackSink<'a> {
             store,
             layout: store.layout(),
             view,
+            damaged: Damaged::read(store.layout()),
+            heals: AtomicBool::new(false),
             op,
             level: store.config().compression_level,
             claimed: Default::default(),
@@ -173,6 +187,11 @@ impl<'a> PackSink<'a> {
         }
     }
 
+    /// Where an object lies that can be reused.
+    fn find(&self, id: ObjectId) -> Result<Option<Location>> {
+        Ok(self.view.locate(id)?.filter(|at| !self.damaged.has(*at)))
+    }
+
     /// Whether the caller must store this object: nobody has, and nobody else was told to.
     fn claim(&self, id: ObjectId) -> Result<bool> {
         let key = id.key();
@@ -180,20 +199,22 @@ impl<'a> PackSink<'a> {
             return Ok(false);
         }
         match self.view.locate(id)? {
-            Some(location) => {
+            Some(location) if !self.damaged.has(location) => {
                 lock(&self.reused).insert(location.pack);
                 Ok(false)
             }
-            None => Ok(true),
+            damaged => {
+                self.heals.fetch_or(damaged.is_some(), Ordering::Relaxed);
+                Ok(true)
+            }
         }
     }
 
     /// Those of a file's chunks that the store does not have, and where in the file they begin.
     fn missing(&self, runs: &[ChunkRun]) -> Result<Vec<(u64, ChunkRun)>> {
-        let view = self.store.view();
         let (mut missing, mut at) = (Vec::new(), 0u64);
         for run in runs {
-            if view.locate(run.id.object())?.is_none() {
+            if self.find(run.id.object())?.is_none() {
                 missing.push((at, *run));
             }
             at = at.saturating_add(run.run_bytes());
@@ -205,7 +226,7 @@ impl<'a> PackSink<'a> {
     /// still when the run commits.
     fn base(&self, base: Option<ObjectId>) -> Result<Option<(Location, ObjectId)>> {
         let Some(base) = base else { return Ok(None) };
-        let Some(location) = self.view.locate(base)? else { return Ok(None) };
+        let Some(location) = self.find(base)? else { return Ok(None) };
         lock(&self.reused).insert(location.pack);
         Ok(Some((location, base)))
     }
@@ -221,6 +242,11 @@ impl<'a> PackSink<'a> {
             Some((at, _)) => self.store.block(at),
             None => Err(Error::Missing { kind: kind.name(), id: id.to_string() }),
         }
+    }
+
+    /// Whether something was stored that is damaged elsewhere in the store.
+    fn heals(&self) -> bool {
+        self.heals.load(Ordering::Relaxed)
     }
 
     pub(super) fn level(&self) -> i32 {
@@ -513,7 +539,7 @@ impl<'a> Batch<'a> {
     fn recipe_nodes(&self, blob: BlobId) -> Vec<RecipeId> {
         let Sink::Store(packs) = self.sink else { return Vec::new() };
         let id = blob.recipe_root();
-        if !packs.view.locate(id).is_ok_and(|found| found.is_some()) {
+        if !packs.find(id).is_ok_and(|found| found.is_some()) {
             return Vec::new();
         }
         match packs.store.read_object(ObjectKind::RecipeRoot, id, |bytes| recipe::decode_root(blob, bytes)) {

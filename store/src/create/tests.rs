@@ -2,6 +2,7 @@ mod belonging;
 mod beside;
 mod commits;
 mod content;
+mod damaged;
 mod exclude;
 mod import;
 mod later;

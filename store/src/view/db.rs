@@ -10,6 +10,7 @@ use rocksdb::{
     FlushOptions, IngestExternalFileOptions, IteratorMode, LogLevel, Options, ReadOptions, SstFileWriter, WriteBatch,
     WriteOptions,
 };
+use rustix::io::Errno;
 
 use crate::{
     codec::{Decoder, put_uint},
@@ -57,6 +58,9 @@ const OBJECT_BYTES: u64 = 30;
 
 /// How large a table gets by merging.
 const TABLE_BYTES: usize = 64 << 20;
+
+/// The system's words for EFBIG, which RocksDB passes on.
+const TOO_LARGE: &str = "File too large";
 
 /// An entry of a family.
 type KeyValue = (Box<[u8]>, Box<[u8]>);
@@ -118,6 +122,15 @@ fn options() -> Options {
     options
 }
 
+/// What RocksDB says, as an error. Where the user has limited the length of files, that is the cause, and nothing is wrong with the index.
+fn failed(path: &Path, e: rocksdb::Error) -> Error {
+    let reason = e.into_string();
+    match reason.contains(TOO_LARGE) {
+        true => Error::Io { action: "write the index in", path: path.to_owned(), source: Errno::FBIG.into() },
+        false => Error::Index { path: path.to_owned(), reason },
+    }
+}
+
 fn encode_location(location: &Location) -> Vec<u8> {
     let mut out = location.pack.0.to_vec();
     put_uint(&mut out, location.offset);
@@ -159,7 +172,7 @@ impl Db {
                     tries += 1;
                     std::thread::sleep(std::time::Duration::from_millis(tries));
                 }
-                Err(e) => return Err(Error::Index { path: path.to_owned(), reason: e.into_string() }),
+                Err(e) => return Err(failed(path, e)),
             }
         }
     }
@@ -172,13 +185,12 @@ impl Db {
         options.create_if_missing(true);
         options.create_missing_column_families(true);
         let families = Family::ALL.iter().map(|f| ColumnFamilyDescriptor::new(f.name(), self::options()));
-        let db = DB::open_cf_descriptors(&options, path, families)
-            .map_err(|e| Error::Index { path: path.to_owned(), reason: e.into_string() })?;
+        let db = DB::open_cf_descriptors(&options, path, families).map_err(|e| failed(path, e))?;
         Ok(Db { db, path: path.to_owned() })
     }
 
     fn error(&self, e: rocksdb::Error) -> Error {
-        Error::Index { path: self.path.clone(), reason: e.into_string() }
+        failed(&self.path, e)
     }
 
     fn family(&self, family: Family) -> Result<&rocksdb::ColumnFamily> {
@@ -307,7 +319,7 @@ impl Db {
 
 /// Writes a table of locations that a database can take in whole. The objects must be ordered by key and distinct.
 pub fn write_table(path: &Path, objects: &[(ObjectKey, Location)]) -> Result<()> {
-    let error = |e: rocksdb::Error| Error::Index { path: path.to_owned(), reason: e.into_string() };
+    let error = |e: rocksdb::Error| failed(path, e);
     let options = options();
     let mut writer = SstFileWriter::create(&options);
     writer.open(path).map_err(error)?;
