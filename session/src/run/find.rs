@@ -57,7 +57,7 @@ pub struct Sender {
     pub agent: Option<Identity>,
     /// That agent's command line, its words as shown.
     pub argv: Vec<String>,
-    /// True if that agent [was left by a tool](is_left_by_a_tool).
+    /// True if that agent is the work of a tool of another one that is gone.
     #[serde(default)]
     pub is_left_by_a_tool: bool,
 }
