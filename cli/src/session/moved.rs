@@ -27,7 +27,7 @@ use crate::{
 pub struct Args {
     /// The session, by id or name
     session: String,
-    /// Where its workspace is by now [default: where the folder is found, by a process that works in it, near its old place or elsewhere on its disk]
+    /// The folder that is its workspace by now [default: where the folder is found, by a process that works in it, near its old place or elsewhere on its disk]
     path: Option<PathBuf>,
     /// Also where that is another folder, such as a copy on another disk
     #[arg(long)]

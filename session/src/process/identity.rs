@@ -105,7 +105,7 @@ pub fn parent(process: i32) -> Option<i32> {
     Stat::of(process).map(|stat| stat.parent)
 }
 
-/// Whether a process has a controlling terminal.
+/// True if a process has a controlling terminal.
 pub fn has_terminal(process: i32) -> bool {
     Stat::of(process).is_some_and(|stat| stat.terminal != 0)
 }

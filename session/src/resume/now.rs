@@ -56,7 +56,7 @@ pub(super) struct Changes {
     pub session: Vec<Change>,
     /// Since the checkpoint that is gone on from.
     pub since: Vec<Change>,
-    /// How many files are not listed, because the agent of another session has written them.
+    /// Number of files that are not listed, because the agent of another session has written them.
     pub of_others: usize,
     /// Listed files that may be another session's as well, by its id.
     pub maybe_of: Vec<(String, Vec<Vec<u8>>)>,
@@ -173,7 +173,7 @@ impl Changes {
     }
 }
 
-/// What the tools of a session's agent have written, from the workspace: by its last checkpoint, and by its conversations as they are now.
+/// Files that the tools of a session's agent have written, as paths from the workspace: by its last checkpoint, and by its conversations as they are now.
 fn written(store: &Store, session: &Session, workspace: &Path) -> Result<HashSet<Vec<u8>>> {
     let head = store.view().head(&session.id)?;
     let context = head.map(|head| state_json(store, &head, "context.json")).transpose()?.flatten();

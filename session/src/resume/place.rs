@@ -152,8 +152,8 @@ const ENTRIES_ANYWHERE_MAX: usize = 100_000;
 /// So many of the folders above the old path are looked below.
 const ABOVE_MAX: usize = 3;
 
-/// Where a folder is that was moved: a process may work in it, or it is near its old place, or anywhere on its mount, as far as that can be
-/// looked through quickly. Other mounts than its own are not touched: `mv` does not lead there, and a server that is gone would be waited for.
+/// The path of a folder that was moved: one in which a process works, one near its old place, or one anywhere on its mount, as far as that can
+/// be looked through quickly. Other mounts than its own are not touched: `mv` does not lead there, and a server that is gone would be waited for.
 pub fn moved_to(place: &Place) -> Option<PathBuf> {
     look_for(place, true)
 }

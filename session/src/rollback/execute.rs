@@ -54,7 +54,7 @@ pub struct Done {
 
 /// How many changes are named.
 const CHANGES_MAX: usize = 10_000;
-/// How many paths are named in one message.
+/// Paths that one message names, at most.
 const NAMED_MAX: usize = 8;
 
 /// The plan of a rollback: the checkpoint's files in place, and what is spared left alone. Git's own folders are left alone as well, with

@@ -222,7 +222,7 @@ pub fn shared(store: &Store, session: &str, progress: &dyn Progress) -> Result<T
     wait(store, session, store.lock_timeout(), FlockOperation::NonBlockingLockShared, progress)?.ok_or_else(|| busy(session))
 }
 
-/// Whether somebody makes a checkpoint of the session, or rolls it back, just now.
+/// True while a process makes a checkpoint of the session, or rolls it back.
 pub(super) fn is_in_turn(store: &Store, session: &str) -> bool {
     matches!(wait(store, session, Duration::ZERO, FlockOperation::NonBlockingLockShared, &()), Ok(None))
 }

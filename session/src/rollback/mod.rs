@@ -3,8 +3,8 @@
 //! look (refuse what would do harm) -> safety checkpoint -> what differs from it is whole -> stash entry -> intent, committed -> restore in
 //! place -> conversation -> head moved and intent cleared, in one commit. A crash behind the intent leaves it to be found: whoever comes
 //! next does the rest, or, where that fails, restores the safety checkpoint; what is there by then goes into another safety checkpoint first.
-//! Where work has gone on since, as newer checkpoints of agents or git tell, the rollback is given up instead; what was changed by hand is left
-//! as it is.
+//! The rollback is given up instead if newer checkpoints of agents, or git, tell that work has gone on since; files that were changed by hand
+//! are left as they are.
 
 mod execute;
 mod intent;

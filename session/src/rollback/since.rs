@@ -1,4 +1,4 @@
-//! What was done in a workspace since its rollback was interrupted: that is no part of the rollback.
+//! Changes to a workspace since its rollback was interrupted. They are no part of the rollback, and are kept.
 
 use std::{collections::HashMap, path::Path};
 

@@ -77,12 +77,12 @@ impl Sender {
         Some((self.agent.clone()?, self.argv.iter().map(|word| OsString::from(name::as_path(&name::parse(word)))).collect()))
     }
 
-    /// Whether this is a process of a run's, or descends from one.
+    /// True if this is a process of a run, or descends from one.
     pub(super) fn descends_from(&self, run: &Run) -> bool {
         roots_of(run).all().any(|root| self.line.iter().any(|known| known.is_same(root)))
     }
 
-    /// Whether the agent that this comes from is certainly none of a run's: whose processes would be seen among those above it.
+    /// True if the agent that this comes from certainly does not belong to a run: that run's processes would be seen among those above it.
     pub(super) fn is_stranger_to(&self, run: &Run) -> bool {
         let roots = roots_of(run);
         let are_known = roots.all().next().is_some() && roots.all().all(Identity::is_visible);

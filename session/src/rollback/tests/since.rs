@@ -1,4 +1,4 @@
-//! What was done in a workspace since its rollback was interrupted.
+//! Changes to a workspace since its rollback was interrupted.
 
 use std::{fs, os::unix::fs::symlink};
 
