@@ -9,7 +9,7 @@ use std::{
 use parhelia_store::{Store, fold::Run};
 use parhelia_tests::{
     Scratch,
-    live::{kill, shown, wait},
+    live::{kill, kill_noted, lives, shown, wait},
     write,
 };
 use serde_json::json;
@@ -91,19 +91,8 @@ impl Work {
 impl Drop for Work {
     fn drop(&mut self) {
         self.tmux(&["kill-server"]);
-        for name in ["in_place", "elsewhere", "agent"] {
-            if let Some(process) = fs::read_to_string(self.scratch.path(name)).ok().and_then(|text| text.trim().parse().ok())
-                && lives(process)
-            {
-                kill(process);
-            }
-        }
+        kill_noted(&self.scratch, &["in_place", "elsewhere", "agent"]);
     }
-}
-
-fn lives(process: i32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
 }
 
 #[test]

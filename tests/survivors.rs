@@ -12,7 +12,7 @@ use parhelia_store::{
 };
 use parhelia_tests::{
     Scratch,
-    live::{kill, shown, wait},
+    live::{kill, kill_noted, lives, shown, wait},
     write, write_program,
 };
 use rustix::process::{Pid, Signal, kill_process};
@@ -106,19 +106,8 @@ impl Work {
 
 impl Drop for Work {
     fn drop(&mut self) {
-        for name in ["agent", "child", "program"] {
-            if let Some(process) = fs::read_to_string(self.scratch.path(name)).ok().and_then(|text| text.trim().parse().ok())
-                && lives(process)
-            {
-                kill(process);
-            }
-        }
+        kill_noted(&self.scratch, &["agent", "child", "program"]);
     }
-}
-
-fn lives(process: i32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
 }
 
 #[test]
@@ -172,7 +161,7 @@ fn what_a_tool_has_started_makes_no_session_when_it_is_stopped() {
     // The agent's tool starts another agent, in the background, and ends.
     let claude = work.at("claude");
     let tool = format!("CLAUDECODE=1 setsid {claude} {} < /dev/null > /dev/null 2>&1 &", work.at("child.sh"));
-    let mut supervisor = work.start(&format!("exec {claude} -c '{tool}\necho $$ > {}; exec sleep 100000'\n", work.at("agent")));
+    let mut supervisor = work.start(&format!("exec {claude} -c '{tool}\necho $$ > {}; while :; do sleep 0.05; done'\n", work.at("agent")));
     let child = work.number("child");
     work.crash(&mut supervisor);
     let resumed = work.scratch.run(&["session", "resume", "work"]);

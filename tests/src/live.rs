@@ -16,6 +16,7 @@ use parhelia_store::{Store, record::Checkpoint, selector::find};
 use serde_json::Value;
 
 use crate::{
+    Scratch,
     agent::{Agent, Api},
     binary,
 };
@@ -164,6 +165,18 @@ pub fn wait<T>(mut look: impl FnMut() -> Option<T>) -> T {
 pub fn kill(process: i32) {
     let pid = rustix::process::Pid::from_raw(process).unwrap_or_else(|| panic!("no process {process}"));
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap_or_else(|e| panic!("cannot kill {process}: {e}"));
+}
+
+/// True if a process has not ended.
+pub fn lives(process: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
+}
+
+/// Kills those processes that still live whose numbers scripts have written into files.
+pub fn kill_noted(scratch: &Scratch, files: &[&str]) {
+    let numbers = files.iter().filter_map(|name| fs::read_to_string(scratch.path(name)).ok()?.trim().parse().ok());
+    numbers.filter(|process| lives(*process)).for_each(kill);
 }
 
 /// A terminal on which a command line of ours runs.

@@ -1,7 +1,6 @@
 //! Workspaces that are not where they were: their disk is not mounted, or they were moved.
 
 use std::{
-    cell::Cell,
     collections::{HashSet, VecDeque},
     fs,
     os::{
@@ -43,8 +42,8 @@ pub(super) fn is_gone(store: &Store, workspace: &Path) -> Result<bool> {
     Ok(entries.flatten().all(|entry| restore::is_being_built(folder.as_fd(), entry.file_name().as_bytes(), &pins)))
 }
 
-/// Fails where a session's workspace is gone, empty or another folder than recorded, and that is no deletion: its disk is not mounted, or it was moved. What would be
-/// restored there would hide the one, or be a second copy beside the other.
+/// Fails where a session's workspace is gone, empty or another folder than recorded, and that is no deletion: its disk is not mounted, or it
+/// was moved. What would be restored there would hide the one, or be a second copy beside the other.
 pub fn ensure_place(store: &Store, session: &Session) -> Result<()> {
     let Some(place) = &session.workspace else { return Ok(()) };
     let folder = place.folder();
@@ -172,7 +171,6 @@ fn look_for(place: &Place, anywhere: bool) -> Option<PathBuf> {
         inode: place.inode?,
         mountpoints: mounts::all().ok()?.into_iter().map(|mount| mount.mountpoint).collect(),
         is_it: &|path| Place::of(path).is_ok_and(|found| place.is_same_folder(&found)),
-        left: Cell::new(ENTRIES_MAX),
     };
     for folder in working_folders().filter(|folder| search.mount_of(folder) == Some(&mounted)) {
         if let Some(found) = folder.ancestors().take_while(|path| **path != *mounted).find(|path| search.is_it(path)) {
@@ -180,21 +178,18 @@ fn look_for(place: &Place, anywhere: bool) -> Option<PathBuf> {
         }
     }
     let old = place.folder();
-    let mut above = old.ancestors().skip(1).filter(|path| search.mount_of(path) == Some(&mounted) && path.is_dir());
-    let near = above.by_ref().take(ABOVE_MAX).find_map(|folder| search.below(folder, DEPTH_MAX));
+    let above = || old.ancestors().skip(1).filter(|path| search.mount_of(path) == Some(&mounted) && path.is_dir());
+    let near = search.below(above().take(ABOVE_MAX), DEPTH_MAX, ENTRIES_MAX);
     if near.is_some() || !anywhere {
         return near;
     }
-    search.left.set(ENTRIES_ANYWHERE_MAX);
-    let above = old.ancestors().skip(1).filter(|path| search.mount_of(path) == Some(&mounted) && path.is_dir());
-    search.breadth_first(above)
+    search.below(above(), usize::MAX, ENTRIES_ANYWHERE_MAX)
 }
 
 struct Search<'a> {
     inode: u64,
     mountpoints: HashSet<PathBuf>,
     is_it: &'a dyn Fn(&Path) -> bool,
-    left: Cell<usize>,
 }
 
 impl Search<'_> {
@@ -208,14 +203,15 @@ impl Search<'_> {
         has_inode && (self.is_it)(path)
     }
 
-    /// Looks below each of some folders, the first one first, and whatever is nearer to it before what is deeper. Each lies in the next one.
-    fn breadth_first<'p>(&self, folders: impl Iterator<Item = &'p Path>) -> Option<PathBuf> {
+    /// Looks below each of some folders, the first one first, and at whatever is nearer to it before what is deeper. Each lies in the next
+    /// one. At most `left` entries are looked at, down to `depth_max` levels below each of the folders.
+    fn below<'p>(&self, folders: impl Iterator<Item = &'p Path>, depth_max: usize, mut left: usize) -> Option<PathBuf> {
         let mut done: Option<&Path> = None;
         for folder in folders {
-            let mut pending = VecDeque::from([folder.to_owned()]);
-            while let Some(folder) = pending.pop_front() {
+            let mut pending = VecDeque::from([(folder.to_owned(), 1)]);
+            while let Some((folder, depth)) = pending.pop_front() {
                 for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-                    self.left.set(self.left.get().checked_sub(1)?);
+                    left = left.checked_sub(1)?;
                     if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                         continue;
                     }
@@ -224,33 +220,14 @@ impl Search<'_> {
                         return Some(path);
                     }
                     let is_left_out = NOT_SEARCHED.iter().any(|name| entry.file_name() == *name);
-                    if !is_left_out && done != Some(&*path) && !self.mountpoints.contains(&path) {
-                        pending.push_back(path);
+                    if depth < depth_max && !is_left_out && done != Some(&*path) && !self.mountpoints.contains(&path) {
+                        pending.push_back((path, depth + 1));
                     }
                 }
             }
             done = Some(folder);
         }
         None
-    }
-
-    fn below(&self, folder: &Path, depth: usize) -> Option<PathBuf> {
-        let mut folders = Vec::new();
-        for entry in fs::read_dir(folder).ok()?.flatten() {
-            self.left.set(self.left.get().checked_sub(1)?);
-            if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                continue;
-            }
-            let path = entry.path();
-            if entry.ino() == self.inode && (self.is_it)(&path) {
-                return Some(path);
-            }
-            if !self.mountpoints.contains(&path) {
-                folders.push(path);
-            }
-        }
-        let deeper = depth.checked_sub(1).filter(|depth| *depth > 0)?;
-        folders.into_iter().find_map(|path| self.below(&path, deeper))
     }
 }
 

@@ -149,7 +149,8 @@ fn note_conversation(store: &Store, session: Option<&Session>, current: &Current
 
 /// Records the agent's process, where it is another one than the run's program, such as a script: what a script has started may outlive it.
 fn note_agent(store: &Store, current: &Current, event: &Event, sender: &Sender) -> Result<()> {
-    let Some(agent) = sender.agent.as_ref().filter(|_| event.kind() != Kind::SessionEnd) else { return Ok(()) };
+    let is_its_work = event.kind() != Kind::SessionEnd && !sender.is_left_by_a_tool;
+    let Some(agent) = sender.agent.as_ref().filter(|_| is_its_work) else { return Ok(()) };
     let Some(run) = store.view().run(&current.run)?.filter(|run| run.is_open() && sender.descends_from(run)) else {
         return Ok(());
     };
