@@ -87,7 +87,9 @@ fn restores_that_would_harm() {
     assert!(!s.path("new").exists());
     s.expect(0, &["checkpoint", "restore", &id, "--to", &text(&s, "full"), "--in-place", "--quiet"]);
     assert_eq!(fs::read(s.path("full/mine")).unwrap(), b"keep");
-    s.expect(0, &["checkpoint", "restore", &id, "--to", &text(&s, "full"), "--in-place", "--delete", "--quiet"]);
+    let delete = ["checkpoint", "restore", &id, "--to", &text(&s, "full"), "--in-place", "--delete", "--quiet"];
+    assert!(s.expect(2, &delete).contains("--other-folder") && s.path("full/mine").exists());
+    s.expect(0, &[&delete[..], &["--other-folder"]].concat());
     assert!(!s.path("full/mine").exists());
 }
 

@@ -124,7 +124,10 @@ fn latest_overwrites_and_deletes_nothing_where_no_session_works() {
     write(&two.a.join("work"), b"edited").unwrap();
     two.expect(&elsewhere, 0, &["checkpoint", "restore", "latest", "--to", &text(&two.a), "--in-place"]);
     assert_eq!(fs::read(two.a.join("work")).unwrap(), b"of a");
-    two.expect(&elsewhere, 0, &["checkpoint", "restore", "b@latest", "--to", ".", "--in-place"]);
+    let named = ["checkpoint", "restore", "b@latest", "--to", ".", "--in-place"];
+    assert!(two.expect(&elsewhere, 2, &named).contains("--other-folder"));
+    assert_eq!(files_in(&elsewhere), before);
+    two.expect(&elsewhere, 0, &[&named[..], &["--other-folder"]].concat());
     assert_eq!(fs::read(elsewhere.join("other")).unwrap(), b"of b alone");
 }
 
@@ -283,7 +286,8 @@ fn a_safety_checkpoint_is_made_where_something_is_overwritten_and_nowhere_else()
     let copy = two.scratch.path("copy");
     two.scratch.restore(&two.of_a, &copy);
     write(&copy.join("work"), b"edited").unwrap();
-    let elsewhere = two.summary(&copy, &["checkpoint", "restore", &two.of_a, "--to", &text(&copy), "--in-place"]);
+    let elsewhere =
+        two.summary(&copy, &["checkpoint", "restore", &two.of_a, "--to", &text(&copy), "--in-place", "--other-folder"]);
     assert_eq!(elsewhere["safety"], Value::Null);
 }
 

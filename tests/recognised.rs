@@ -80,7 +80,8 @@ fn a_session_that_never_ran_keeps_nobody_from_its_folder() {
     // That an interpreter is not there is known only when it is started.
     write_program(&s.path("w/script"), "#!/no/such/interpreter\n");
     run_without_checkpoints(&s, "w", &["./script"]);
-    s.expect(0, &restore(&id, &s.path("w"), &[]));
+    assert!(s.expect(2, &restore(&id, &s.path("w"), &[])).contains("no session works in "));
+    s.expect(0, &restore(&id, &s.path("w"), &["--other-folder"]));
     assert_eq!(read(s.path("w/f")), "of another folder");
 }
 

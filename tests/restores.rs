@@ -220,7 +220,7 @@ fn a_store_that_is_seen_through_a_mount_is_neither_removed_nor_written_to() {
     assert!(s.expect(2, &["checkpoint", "restore", &id, "--to", &text(&inside)]).contains("the store itself"));
     drop(binds);
     // The session's folder is recognised in there, and its safety checkpoint would be written to the store.
-    s.expect(0, &[&in_place(&alias.0)[..], &["--no-safety".to_owned()]].concat());
+    s.expect(0, &[&in_place(&alias.0)[..], &["--no-safety", "--other-folder"].map(str::to_owned)].concat());
     assert_eq!(fs::read(s.path("file")).unwrap(), b"content");
     drop(alias);
     let without_caches = |files: parhelia_tests::Files| -> Vec<Vec<u8>> {

@@ -53,7 +53,9 @@ impl Work {
         };
         let (start, end) = (hook("SessionStart"), hook("SessionEnd"));
         let file = self.at(name);
-        format!("trap '{end}; exit 143' TERM\n{start}\necho $$ > {file}.new; mv {file}.new {file}\nwhile :; do sleep 0.05; done\n")
+        format!(
+            "trap '{end}; exit 143' TERM\n{start}\necho $$ > {file}.new; mv {file}.new {file}\nwhile :; do sleep 0.05; done\n"
+        )
     }
 
     /// Starts a program under `session run`; the second time it ends at once.
@@ -161,7 +163,8 @@ fn what_a_tool_has_started_makes_no_session_when_it_is_stopped() {
     // The agent's tool starts another agent, in the background, and ends.
     let claude = work.at("claude");
     let tool = format!("CLAUDECODE=1 setsid {claude} {} < /dev/null > /dev/null 2>&1 &", work.at("child.sh"));
-    let mut supervisor = work.start(&format!("exec {claude} -c '{tool}\necho $$ > {}; while :; do sleep 0.05; done'\n", work.at("agent")));
+    let mut supervisor =
+        work.start(&format!("exec {claude} -c '{tool}\necho $$ > {}; while :; do sleep 0.05; done'\n", work.at("agent")));
     let child = work.number("child");
     work.crash(&mut supervisor);
     let resumed = work.scratch.run(&["session", "resume", "work"]);

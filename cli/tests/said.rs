@@ -135,10 +135,19 @@ fn a_restore_in_place_says_of_what_no_safety_checkpoint_is_made() {
     for name in ["a", "more"] {
         fs::write(other.join(name), "precious").unwrap();
     }
-    let restore = ["checkpoint", "restore", "s@latest", "--to", "other", "--in-place", "--delete"];
-    let said = |more: &[&str]| home.run(&[&restore[..], more].concat()).expect(0);
     let text = "no session works in ";
     let entries = "no safety checkpoint is made of 2 entries that are overwritten or removed";
+    let restore = ["checkpoint", "restore", "s@latest", "--to", "other", "--in-place", "--delete"];
+    for more in [&[][..], &["-n"], &["--no-safety"]] {
+        let refused = home.run(&[&restore[..], more].concat()).expect(2);
+        assert!(refused.err.contains(entries) && refused.err.contains("give --other-folder"), "{refused:?}");
+    }
+    assert_eq!(fs::read(other.join("more")).unwrap(), b"precious");
+    // What is only added takes nothing away.
+    fs::rename(other.join("a"), other.join("b")).unwrap();
+    home.run(&[&restore[..6], &["-n"]].concat()).expect(0);
+    fs::rename(other.join("b"), other.join("a")).unwrap();
+    let said = |more: &[&str]| home.run(&[&restore[..], &["--other-folder"], more].concat()).expect(0);
     let planned = said(&["-n"]);
     assert!(planned.err.contains(text) && planned.err.contains(entries), "{planned:?}");
     assert_eq!(said(&["-n", "--json"]).json().pop().unwrap()["unsecured"], 2);

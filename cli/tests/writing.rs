@@ -144,7 +144,7 @@ fn restore_to_a_new_folder_and_in_place() {
     let copy = home.folder.path().join("copy");
     fs::write(copy.join("README"), "changed").unwrap();
     fs::write(copy.join("extra"), "x").unwrap();
-    let args = ["checkpoint", "restore", &a, "--to", "copy", "--in-place", "--delete"];
+    let args = ["checkpoint", "restore", &a, "--to", "copy", "--in-place", "--delete", "--other-folder"];
     let plan = home.run(&[&args[..], &["--dry-run"]].concat()).expect(0).out;
     assert!(plan.starts_with("D extra\n") && plan.contains("M README\n"), "{plan}");
     assert!(copy.join("extra").exists());

@@ -197,7 +197,7 @@ impl Life {
         if !in_place {
             let _ = fs::remove_dir_all(&out);
         }
-        let flags: &[&str] = if in_place { &["--in-place", "--delete"] } else { &[] };
+        let flags: &[&str] = if in_place { &["--in-place", "--delete", "--other-folder"] } else { &[] };
         let arguments = [&["checkpoint", "restore", &id, "--to", &to], flags].concat();
         if self.run(&arguments).is_some() {
             let differs = difference(&tree_in(&out), &self.promised[&id]);

@@ -346,7 +346,7 @@ fn a_cut_under_a_restore_in_place_leaves_each_file_as_it_was_or_as_it_shall_be()
     let out = target.recorder.path().join("out");
     target.restore(0, &out, &[]);
     target.recorder.cut(Cut::Kept);
-    target.restore(1, &out, &["--in-place", "--delete"]);
+    target.restore(1, &out, &["--in-place", "--delete", "--other-folder"]);
     let end = target.recorder.mark();
     let [(_, old), (_, new)] = &target.held;
     let (mut mixed, mut finished) = (0, 0);
@@ -368,7 +368,7 @@ fn a_cut_under_a_restore_in_place_leaves_each_file_as_it_was_or_as_it_shall_be()
         mixed += usize::from(found != *old && found != *new);
         // The next restore finishes; a few of them tell.
         if finished < 5 && found != *new && n % 7 == 0 {
-            target.restore(1, out, &["--in-place", "--delete"]);
+            target.restore(1, out, &["--in-place", "--delete", "--other-folder"]);
             assert_eq!(files_in(out), *new, "after {n}, {cut:?}");
             finished += 1;
         }

@@ -106,7 +106,8 @@ fn assert_no_privileges(s: &Scratch, store: &Path, id: &str) {
     special(&live);
     fs::write(live.join("program"), "something else").unwrap();
     fs::set_permissions(live.join("program"), fs::Permissions::from_mode(0o4755)).unwrap();
-    let said = s.expect(3, &["checkpoint", "restore", id, "--store", &store, "--to", &text(&live), "--in-place"]);
+    let said =
+        s.expect(3, &["checkpoint", "restore", id, "--store", &store, "--to", &text(&live), "--in-place", "--other-folder"]);
     assert!(said.contains(CAPABILITY) && !said.contains("null"), "{said}");
     assert_eq!(xattrs(&live.join("group")), ["system.posix_acl_default", "trusted.note", "user.note"]);
     rustix::fs::removexattr(live.join("group"), "trusted.note").unwrap();
@@ -266,7 +267,7 @@ fn a_restore_follows_no_link_out_of_its_target() {
     fs::create_dir(&live).unwrap();
     std::os::unix::fs::symlink("../outside", live.join("a")).unwrap();
     let to = live.to_string_lossy().into_owned();
-    s.expect(0, &["checkpoint", "restore", &id, "--to", &to, "--in-place", "--quiet"]);
+    s.expect(0, &["checkpoint", "restore", &id, "--to", &to, "--in-place", "--other-folder", "--quiet"]);
     assert_eq!(fs::read(s.path("outside/b/f")).unwrap(), b"not ours");
     assert_eq!(fs::read(live.join("a/b/f")).unwrap(), b"restored");
     assert!(fs::symlink_metadata(live.join("a")).unwrap().is_dir());

@@ -62,8 +62,9 @@ pub fn standings(reached: &[Overwritten], restored: &Checkpoint) -> Vec<String> 
     changed.filter_map(|found| found.folder.standing(restored).map(|(text, _)| text)).collect()
 }
 
-/// Fails where a session's folder, or something in it, would be overwritten by what is neither of a checkpoint of that folder, nor was captured
-/// at the very place that it goes to; and where another folder has taken the place of the session's. A selector that does not name the session is refused also where nothing is overwritten.
+/// Fails where something would be overwritten by what is neither of a checkpoint of the folder that it is in, nor was captured at the very
+/// place that it goes to; and where another folder has taken the place of the session's. In a session's folder, a selector that does not name
+/// the session is refused also where nothing is overwritten.
 pub fn refuse_another(
     store: &Store,
     reached: &[Overwritten],
@@ -85,7 +86,7 @@ pub fn refuse_another(
         return Ok(());
     }
     let is_another = |found: &&Overwritten| (is_relative || !found.paths.is_empty()) && !found.folder.is_of(restored);
-    let Some(found) = reached.iter().find(is_another) else { return Ok(()) };
+    let Some(found) = reached.iter().find(is_another) else { return refuse_unsecured(plan, reached, restored) };
     let (id, record, own) = (restored.id(), &restored.record, found.session(restored));
     let own_target = found.folder.own_path(&target);
     let inside = own_target.strip_prefix(&found.folder.path).unwrap_or(Path::new("")).as_os_str().as_bytes();
@@ -102,6 +103,17 @@ pub fn refuse_another(
         record.workspace.path,
         record.session,
         human::count(found.paths.len() as u64, "entry"),
+    )))
+}
+
+/// Fails where something would be overwritten outside of all sessions' folders: nothing holds what is there.
+fn refuse_unsecured(plan: &Plan, reached: &[Overwritten], restored: &Checkpoint) -> Result<()> {
+    let unsecured = unsecured(plan, reached, false)?;
+    let Some(text) = unsecured.text(&plan.target()) else { return Ok(()) };
+    let (id, record) = (restored.id(), &restored.record);
+    Err(Failure::Usage(format!(
+        "checkpoint {id} is of {} (session {}), and {text}; give --other-folder to restore {id} there all the same",
+        record.workspace.path, record.session,
     )))
 }
 

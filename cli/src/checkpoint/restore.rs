@@ -58,7 +58,7 @@ pub struct Args {
     /// With --in-place, make no safety checkpoint of a session's folder in which something is overwritten
     #[arg(long, requires = "in_place")]
     no_safety: bool,
-    /// With --in-place, overwrite a session's folder, or something in it, with a checkpoint of another folder
+    /// With --in-place, overwrite a folder, or something in it, with a checkpoint of another folder
     #[arg(long, requires = "in_place")]
     other_folder: bool,
     /// Only say what would be done
@@ -111,11 +111,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let progress = context.progress();
     let mut plan = restore::plan(&store, &checkpoint, &options, &progress)?;
     let mut reached = if args.in_place { overwrite::reached(&store, &plan)? } else { Vec::new() };
-    if !args.other_folder {
+    if args.in_place && !args.other_folder {
         let restored = (&checkpoint, &*options.subpath);
         overwrite::refuse_another(&store, &reached, &plan, restored, is_relative(&place.checkpoint))?;
-    }
-    if args.in_place && !args.other_folder {
         options.spare = overwrite::kept(&store, &plan, &checkpoint, &progress)?;
         if !options.spare.is_empty() {
             plan = restore::plan(&store, &checkpoint, &options, &progress)?;
