@@ -14,6 +14,7 @@ use parhelia_store::{
 };
 use parhelia_tests::{
     Scratch,
+    filesystems::{Mountpoint, system, text},
     live::{kill, shown, wait},
     scripted::AGENT,
     tmux::Tmux,
@@ -208,6 +209,28 @@ fn checkpoints_that_keep_failing_are_seen() {
     wait(|| work.session("it")["failing"].is_null().then_some(()));
     fs::write(&go, "").unwrap();
     assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn that_nothing_can_be_saved_any_more_is_seen_where_it_cannot_be_recorded() {
+    let work = Work::new();
+    let (folder, go) = (work.folder("work"), work.scratch.path("go"));
+    let script = format!("until test -e '{}'; do sleep 0.05; done", go.display());
+    let mut child = work.command(&["session", "run", "--name", "it", "-w", &folder, "--", "sh", "-c", &script]).spawn().unwrap();
+    wait(|| (work.sessions().first()?["observed"] == "live").then_some(()));
+    assert_eq!(work.session("it")["store_is_read_only"], false);
+    let store = text(&work.scratch.store());
+    system("mount", &["--bind", &store, &store]);
+    let bound = Mountpoint::of(&work.scratch.store());
+    system("mount", &["-o", "remount,bind,ro", &store]);
+    let listed = work.scratch.expect(0, &["session", "list"]);
+    assert!(listed.contains("live, FAILING") && listed.contains(": the store's filesystem is read-only"), "{listed}");
+    assert!(work.scratch.expect(0, &["session", "show", "it"]).contains("no checkpoint of it can be made"));
+    assert_eq!(work.session("it")["store_is_read_only"], true);
+    drop(bound);
+    fs::write(&go, "").unwrap();
+    assert!(child.wait().unwrap().success());
+    assert!(!work.scratch.expect(0, &["session", "list"]).contains("FAILING"));
 }
 
 /// A command line of ours in a container: its own process numbers, and this machine's name.

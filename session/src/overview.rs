@@ -46,6 +46,11 @@ pub enum Observed {
 }
 
 impl Observed {
+    /// True if its agent may act.
+    fn is_alive(self) -> bool {
+        !matches!(self, Observed::None | Observed::Dead)
+    }
+
     /// Its name, as printed.
     pub fn name(self) -> &'static str {
         match self {
@@ -102,6 +107,8 @@ pub struct Overview {
     pub last_prompt: Option<String>,
     /// Checkpoints that have failed since.
     pub failing: Option<Failing>,
+    /// Set where it lives and no checkpoint of it can be made, which cannot be recorded either: its store takes no writes.
+    pub store_is_read_only: bool,
     /// Set where it lives without its supervisor.
     pub unsupervised: Option<Unsupervised>,
     /// A warning where another folder has taken the place of its own.
@@ -128,6 +135,7 @@ impl Overview {
             last_checkpoint: head.map(|head| Saved { id: head.record.id, created_at: head.record.created_at }),
             last_prompt,
             failing,
+            store_is_read_only: observed.is_alive() && store.is_read_only(),
             unsupervised: run.as_ref().and_then(Unsupervised::of),
             another_folder: another_folder(session),
             interrupted_rollback: rollback::interrupted(store, session).map(|intent| intent.target),

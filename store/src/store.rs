@@ -271,6 +271,11 @@ impl Store {
         &self.layout.root
     }
 
+    /// True if it lies on a filesystem, or is reached through a mount, that takes no writes from anybody.
+    pub fn is_read_only(&self) -> bool {
+        rustix::fs::statvfs(self.path()).is_ok_and(|found| found.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
+    }
+
     /// How long to wait for what another process holds.
     pub fn lock_timeout(&self) -> Duration {
         self.lock_timeout

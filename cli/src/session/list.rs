@@ -63,8 +63,8 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     }
     print(context, &listed)?;
     for one in &listed {
-        if let Some(failing) = &one.overview.failing {
-            tell!("parhelia: {}", failing_text(&one.session.id, failing));
+        for text in failing_texts(&one.session.id, &one.overview) {
+            tell!("parhelia: {text}");
         }
         if let Some(found) = &one.overview.unsupervised {
             tell!("parhelia: {}", unsupervised_text(&one.session, found));
@@ -107,10 +107,14 @@ impl Listed {
     }
 }
 
-/// How checkpoints fail, in a line.
-pub fn failing_text(session: &str, failing: &Failing) -> String {
-    let since = human::ago(failing.since, clock::timestamp());
-    format!("session {session}: {} failed since {since}: {}", human::count(failing.count, "checkpoint"), failing.reason)
+/// How checkpoints fail, in lines.
+pub fn failing_texts(session: &str, overview: &Overview) -> Vec<String> {
+    let failed = overview.failing.as_ref().map(|Failing { since, count, reason }| {
+        let since = human::ago(*since, clock::timestamp());
+        format!("session {session}: {} failed since {since}: {reason}", human::count(*count, "checkpoint"))
+    });
+    let text = || format!("session {session}: the store's filesystem is read-only, and no checkpoint of it can be made");
+    failed.into_iter().chain(overview.store_is_read_only.then(text)).collect()
 }
 
 /// A sentence about a rollback that was interrupted, and the next step.
@@ -147,7 +151,8 @@ fn print(context: &mut Context, listed: &[Listed]) -> Result<()> {
         let (session, overview) = (&one.session, &one.overview);
         let name = if session.name == session.id { String::new() } else { format!(" ({})", session.name) };
         let mut state = one.state().to_owned();
-        for (is_so, mark) in [(overview.failing.is_some(), ", FAILING"), (overview.unsupervised.is_some(), ", UNSUPERVISED")] {
+        let is_failing = overview.failing.is_some() || overview.store_is_read_only;
+        for (is_so, mark) in [(is_failing, ", FAILING"), (overview.unsupervised.is_some(), ", UNSUPERVISED")] {
             state.push_str(if is_so { mark } else { "" });
         }
         let mut row = vec![
