@@ -160,7 +160,7 @@ enum Foreseen {
 impl Foreseen {
     fn of(store: &Store, session: &Session, choice: &Choice, is_chosen: bool) -> Self {
         let foreseen = resume::foresee(store, session, choice.checkpoint.as_ref()).map_err(Failure::from);
-        match foreseen.and_then(|fate| resume_verb::others(store, session, choice, is_chosen).map(|_| fate)) {
+        match foreseen.and_then(|fate| resume_verb::others(store, session, choice, is_chosen, false).map(|_| fate)) {
             Ok(Fate::Keep | Fate::RestoreGit) if is_chosen => Foreseen::PutBack,
             Ok(fate) => Foreseen::Fate(fate),
             Err(why) => Foreseen::Refused(why),

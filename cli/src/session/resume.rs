@@ -66,8 +66,8 @@ pub struct Args {
     /// Do not ask: run a finished command again; with --from, put a live workspace back to that checkpoint, after a safety checkpoint
     #[arg(short, long)]
     yes: bool,
-    /// Also go on from a checkpoint that was rejected, in the middle of a merge or on another branch, and while another machine may still
-    /// have the session
+    /// Also go on from a checkpoint that was rejected, in the middle of a merge or on another branch, and while another machine or container
+    /// may still have the session
     #[arg(long)]
     force: bool,
     /// Restore the workspace where it was, even if its disk is not mounted, or it was moved
@@ -369,7 +369,7 @@ fn prepare(store: &Store, args: &Args, session: Session, last: Option<&Run>) -> 
     }
     let config = config_of(store, &session)?;
     if agent.is_some() {
-        notices.extend(others(store, &session, &choice, args.from.is_some())?);
+        notices.extend(others(store, &session, &choice, args.from.is_some(), args.force)?);
     }
     notices.extend(config.as_ref().filter(|_| agent.is_some()).and_then(other_folder));
     let mut prepared = Prepared {
@@ -401,11 +401,18 @@ fn goes_on_with(session: &Session, choice: &Choice, is_chosen: bool) -> Option<S
     if is_chosen { of_checkpoint.or(newest) } else { newest.or(of_checkpoint) }
 }
 
-/// Fails where somebody else has the conversation open that a session would go on with. Other sessions that were in it are said.
-pub(super) fn others(store: &Store, session: &Session, choice: &Choice, is_chosen: bool) -> Result<Vec<String>> {
+/// Fails where somebody else has the conversation open that a session would go on with, and where somebody may have it out of sight, unless
+/// that is over by `force`. Other sessions that were in it are said.
+pub(super) fn others(store: &Store, session: &Session, choice: &Choice, is_chosen: bool, force: bool) -> Result<Vec<String>> {
     let Some(id) = goes_on_with(session, choice, is_chosen) else { return Ok(Vec::new()) };
     let config = config_of(store, session)?.map(|config| config.path).unwrap_or_default();
-    others_in(store, session, &config, &id)
+    let mut said = others_in(store, session, &config, &id)?;
+    match (run::unseen_in(store, session, &config, &id)?, force) {
+        (Some(text), true) => said.push(text),
+        (Some(text), false) => return Err(Failure::Usage(format!("{text}; end that first, or give --force if it is over"))),
+        (None, _) => {}
+    }
+    Ok(said)
 }
 
 /// The checkpoint that somebody means who speaks of this session.

@@ -8,6 +8,7 @@ mod place;
 mod repair;
 mod secrets;
 mod trouble;
+mod unseen;
 mod words;
 
 pub use argv::{Agent, Bypass, Resume, new_conversation_id, resume_argv};
@@ -17,3 +18,4 @@ pub use place::{copies, gather, slug, transcript_path};
 pub use repair::{Repaired, repair, whole_bytes};
 pub use secrets::secrets;
 pub use trouble::{Trouble, does_not_know, trouble};
+pub use unseen::{Unseen, unseen};

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{Agent, copies};
 use crate::{
-    process::{Identity, all, canonical, command_of, folder_of, parent, writes_to},
+    process::{Identity, all, canonical, command_of, folder_of, parent, within_container, writes_to},
     regular,
 };
 
@@ -38,8 +38,7 @@ pub fn open(config: &Path, conversation: &str) -> Option<Open> {
 
 /// What a process of the agent says of the conversation that it has open, whichever that is.
 pub fn open_in(config: &Path, process: i32) -> Option<Open> {
-    let said = read(&config.join(SESSIONS).join(format!("{process}.json")))?;
-    said.process.is_alive().then_some(said.open)
+    Some(Kept::read(&config.join(SESSIONS).join(format!("{process}.json")))?.live()?.open)
 }
 
 /// A live process of the agent that says what it does.
@@ -72,9 +71,7 @@ pub struct Holder {
 
 /// What the live processes of the agent say.
 pub fn live(config: &Path) -> Vec<Said> {
-    let entries = fs::read_dir(config.join(SESSIONS)).into_iter().flatten().flatten();
-    let files = entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "json"));
-    files.filter_map(|path| read(&path)).filter(|said| said.process.is_alive()).collect()
+    files(config).filter_map(|path| Kept::read(&path)?.live()).collect()
 }
 
 /// The live processes that have a conversation open: those of the agent that say so, or were started with it, and any that has its
@@ -120,24 +117,47 @@ impl Holder {
     }
 }
 
-fn read(path: &Path) -> Option<Said> {
-    let said: Value = serde_json::from_slice(&regular::read(path, SAID_BYTES_MAX).ok()?).ok()?;
-    let now = Identity::of(i32::try_from(said["pid"].as_i64()?).ok()?).ok()?;
-    // A release that does not say when its process began is believed.
-    let start = said["procStart"].as_str().and_then(|ticks| ticks.parse().ok());
-    let (began, is_certain) = (start.unwrap_or(now.start_time), start.is_some());
-    let text = |name: &str| said[name].as_str().map(str::to_owned);
-    let status = text("status");
-    let open = if status.is_some() { Open::Ready } else { Open::Asked };
-    let conversation = text("sessionId")?;
-    Some(Said {
-        process: Identity { start_time: began, ..now },
-        conversation,
-        open,
-        status,
-        waits_for: text("waitingFor"),
-        is_certain,
-    })
+/// The files that the agent's processes keep of themselves.
+pub(super) fn files(config: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(config.join(SESSIONS)).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "json"))
+}
+
+/// What an agent's process has left in its file, whether it lives or not.
+pub(super) struct Kept {
+    /// The process, as it is numbered in the namespace that it is in.
+    pub process: i32,
+    /// When it began, in clock ticks since boot, where it says so.
+    pub start_time: Option<u64>,
+    /// The conversation that it had open.
+    pub conversation: String,
+    status: Option<String>,
+    waits_for: Option<String>,
+}
+
+impl Kept {
+    pub(super) fn read(path: &Path) -> Option<Self> {
+        let said: Value = serde_json::from_slice(&regular::read(path, SAID_BYTES_MAX).ok()?).ok()?;
+        let text = |name: &str| said[name].as_str().map(str::to_owned);
+        Some(Kept {
+            process: i32::try_from(said["pid"].as_i64()?).ok()?,
+            start_time: text("procStart").and_then(|ticks| ticks.parse().ok()),
+            conversation: text("sessionId")?,
+            status: text("status"),
+            waits_for: text("waitingFor"),
+        })
+    }
+
+    /// What it says, where the process lives and can be seen from here. A release that does not say when its process began is believed; of
+    /// one that does, the process is known also by the number that it has in a container.
+    pub(super) fn live(self) -> Option<Said> {
+        let own = Identity::of(self.process).ok();
+        let own = own.filter(|own| self.start_time.is_none_or(|start| start == own.start_time)).filter(Identity::is_alive);
+        let process = own.or_else(|| within_container(self.process, self.start_time?))?;
+        let open = if self.status.is_some() { Open::Ready } else { Open::Asked };
+        let (conversation, is_certain) = (self.conversation, self.start_time.is_some());
+        Some(Said { process, conversation, open, status: self.status, waits_for: self.waits_for, is_certain })
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,10 @@
 //! Which process is meant, so that no other one can be taken for it.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, SystemTime},
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -129,6 +133,18 @@ pub fn is_here(boot: &str, namespace: Option<&str>) -> bool {
 
 /// The name of the namespace that a machine begins with, and in which no container is.
 const INITIAL_NAMESPACE: &str = "pid:[4026531836]";
+
+/// True if no process of this machine is hidden from here by a namespace.
+pub fn sees_all() -> bool {
+    pid_namespace().is_none_or(|own| own == INITIAL_NAMESPACE)
+}
+
+/// When this machine was started, as its clock has it now.
+pub fn boot_time() -> Option<SystemTime> {
+    let text = fs::read_to_string("/proc/stat").ok()?;
+    let seconds = text.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
+    Some(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
+}
 
 /// This machine over all its boots, as a hash of what it calls itself. None in a container, whose identity may be that of its image.
 pub fn machine() -> Option<String> {

@@ -18,6 +18,16 @@ pub fn all() -> Vec<Identity> {
     found
 }
 
+/// The live process that has a number in a container's namespace, and began at this time.
+pub fn within_container(number: i32, start_time: u64) -> Option<Identity> {
+    let has_number = |identity: &Identity| {
+        let status = fs::read_to_string(format!("/proc/{}/status", identity.process)).unwrap_or_default();
+        let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
+        numbers.split_whitespace().skip(1).last().and_then(|text| text.parse().ok()) == Some(number)
+    };
+    all().into_iter().find(|identity| identity.start_time == start_time && has_number(identity))
+}
+
 /// The command line of a process, as it has it now.
 pub fn command_of(process: i32) -> Vec<OsString> {
     let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();

@@ -9,8 +9,10 @@ mod look;
 mod stop;
 mod survey;
 
-pub use identity::{Identity, ancestors, boot_id, has_terminal, host_name, is_here, machine, parent, pid_namespace};
-pub use look::{all, command_of, folder_of, writes_to};
+pub use identity::{
+    Identity, ancestors, boot_id, boot_time, has_terminal, host_name, is_here, machine, parent, pid_namespace, sees_all,
+};
+pub use look::{all, command_of, folder_of, within_container, writes_to};
 pub use stop::{Ended, Stopped, stop};
 pub use survey::{Found, Owner, Roots, canonical, found};
 

@@ -30,7 +30,7 @@ use crate::{
     overwrite,
     resume::{aside, ensure_place, move_to, put_back},
     retention::SAFETY,
-    run::{self, Conversation, config_of_session, life, strangers_in},
+    run::{self, Conversation, config_of_session, life, strangers_in, unseen_in},
 };
 
 /// What was done.
@@ -340,7 +340,7 @@ fn is_open_elsewhere(store: &Store, session: &Session, intent: &Intent) -> Resul
     let Some(config) = config else { return Ok(false) };
     let newest = session.conversations.last().map(|newest| &newest.id);
     for id in intent.conversation.iter().map(|goes_back| &goes_back.id).chain(newest) {
-        if !strangers_in(store, session, &config, id)?.is_empty() {
+        if !strangers_in(store, session, &config, id)?.is_empty() || unseen_in(store, session, &config, id)?.is_some() {
             return Ok(true);
         }
     }

@@ -349,6 +349,13 @@ impl Look {
                     holder.text()
                 ));
             }
+            let unseen =
+                wanted.config.as_ref().map(|config| run::unseen_in(store, &self.session, config, id)).transpose()?.flatten();
+            match (unseen, wanted.force) {
+                (Some(text), true) => self.notices.push(text),
+                (Some(text), false) => return refuse(format!("{text}; give --files-only, or --force if that is over")),
+                (None, _) => {}
+            }
         }
         match (held, &wanted.config, position(store, wanted.target)?) {
             (Some(id), Some(config), Some(_)) => self.conversation = Some((id, config.clone())),

@@ -4,18 +4,18 @@ use std::path::Path;
 
 use parhelia_store::{Store, fold::Session};
 
-use super::life::{life, roots_in};
+use super::life::{agent_of, hooked_agent_of, life, roots_in};
 use crate::{
-    agent::{Holder, holders},
+    agent::{Holder, holders, unseen},
     error::Result,
-    process::{Owner, found},
+    process::{Identity, Owner, found},
 };
 
 /// A folder in which nothing works.
 const NOWHERE: &str = "/dev/null";
 
-/// Processes that have a conversation open, and are not proven by their descent to be a session's own: it must not be gone on with, nor be rewritten,
-/// while they live.
+/// Processes that have a conversation open, and are not proven by their descent to be a session's own: it must not be gone on with, nor be
+/// rewritten, while they live.
 pub fn strangers_in(store: &Store, session: &Session, config: &Path, conversation: &str) -> Result<Vec<Holder>> {
     let mut held = holders(config, conversation);
     let view = store.view();
@@ -27,6 +27,26 @@ pub fn strangers_in(store: &Store, session: &Session, config: &Path, conversatio
         held.retain(|holder| !is_own(holder));
     }
     Ok(held)
+}
+
+/// A sentence about an agent that may have a conversation open and cannot be seen from in here, so that nothing tells whether it lives. What
+/// is of a run that is over, or whose lease says the same, is not meant.
+pub fn unseen_in(store: &Store, session: &Session, config: &Path, conversation: &str) -> Result<Option<String>> {
+    let mut found = unseen(config, conversation);
+    let view = store.view();
+    for id in &session.runs {
+        let Some(run) = view.run(id)?.filter(|_| !found.is_empty()) else { continue };
+        let agents: Vec<_> = agent_of(&run).into_iter().chain(hooked_agent_of(&run)).collect();
+        if !run.is_open() || run.lease.is_some() || agents.iter().all(Identity::is_visible) {
+            found.retain(|one| !agents.iter().any(|agent| one.is(agent)));
+        }
+    }
+    Ok(found.first().map(|one| {
+        format!(
+            "conversation {conversation} may be open in process {} outside of this container, which cannot be seen from here",
+            one.process
+        )
+    }))
 }
 
 /// Other sessions that were in a conversation, and whether each may still act.

@@ -2,6 +2,7 @@
 
 use std::{
     ffi::{OsStr, OsString},
+    fs,
     path::{Path, PathBuf},
     process::Command,
     time::{Duration, Instant},
@@ -104,6 +105,19 @@ impl Server {
             Err(Error::Program { .. }) => Ok(false),
             Err(e) => Err(e),
         }
+    }
+
+    /// Fails where it is there and cannot be seen from here, as one outside of this container: what it starts would run there.
+    pub fn ensure_seen(&self) -> Result<()> {
+        let Ok(numbers) = self.ask(["list-sessions", "-F", "#{pid}"]) else { return Ok(()) };
+        let name = |number: &str| fs::read_to_string(format!("/proc/{number}/comm")).unwrap_or_default();
+        if numbers.lines().next().is_none_or(|number| name(number).starts_with("tmux")) {
+            return Ok(());
+        }
+        let socket = self.socket.as_ref().map_or_else(String::new, |path| format!(" of {}", path.display()));
+        Err(Error::Invalid(format!(
+            "the tmux server{socket} runs outside of this container, and so would all that it starts; give --tmux-socket PATH for another one"
+        )))
     }
 
     /// Whether it has a session of exactly this name.

@@ -60,14 +60,18 @@ pub struct Flags {
 impl Flags {
     /// The server that the flags or the environment name, or the one of the socket `earlier`, where its folder is there.
     fn server(&self, earlier: Option<&str>) -> Result<Server> {
-        if let Some(path) = &self.tmux_socket {
-            let path = absolute(path).map_err(|source| Failure::File { action: "use", path: path.clone(), source })?;
-            return Ok(Server::new(Some(path), CALL_LIMIT));
-        }
-        let inside = variable("TMUX").and_then(|tmux| Server::of_variable(tmux.to_str()?, CALL_LIMIT));
+        let inside = || variable("TMUX").and_then(|tmux| Server::of_variable(tmux.to_str()?, CALL_LIMIT));
         let usable = |socket: &&str| Path::new(socket).parent().is_some_and(Path::is_dir);
         let earlier = || earlier.filter(usable).map(|socket| Server::new(Some(socket.into()), CALL_LIMIT));
-        Ok(inside.or_else(earlier).unwrap_or_else(|| Server::new(None, CALL_LIMIT)))
+        let server = match &self.tmux_socket {
+            None => inside().or_else(earlier).unwrap_or_else(|| Server::new(None, CALL_LIMIT)),
+            Some(path) => {
+                let path = absolute(path).map_err(|source| Failure::File { action: "use", path: path.clone(), source })?;
+                Server::new(Some(path), CALL_LIMIT)
+            }
+        };
+        server.ensure_seen()?;
+        Ok(server)
     }
 
     /// Whether this terminal becomes one of the tmux session's.
