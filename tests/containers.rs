@@ -95,7 +95,14 @@ fn an_agent_that_cannot_be_seen_from_a_container_may_be_alive() {
     // Whoever sees all processes knows.
     let said = work.scratch.expect(2, &["session", "resume", "it"]);
     assert!(said.contains(&format!("is open in process {} (sleep 100000)", identity.process)), "{said}");
+    let listed = work.scratch.expect(0, &["session", "list"]);
+    assert!(
+        listed.contains(&format!("conversation is open in process {}, which is not its agent", identity.process)),
+        "{listed}"
+    );
+    assert_eq!(work.session()["open_in"], identity.process);
     drop(other);
+    assert_eq!(work.session()["open_in"], Value::Null);
     work.scratch.expect(0, &["session", "resume", "it"]);
     let forced = work.contained(&["session", "resume", "it", "--force"]);
     assert!(forced.status.success() && shown(&forced).contains(&what), "{}", shown(&forced));

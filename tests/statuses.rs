@@ -318,6 +318,14 @@ fn recover_says_how_it_is_and_does_what_it_is_told() {
 }
 
 #[test]
+fn recover_does_not_call_an_agent_dead_that_there_never_was() {
+    let work = Work::new();
+    work.scratch.create("plain", &work.workspace);
+    let told = work.scratch.expect(2, &["session", "recover", "plain"]);
+    assert!(told.contains("no agent was started in it") && !told.contains("dead"), "{told}");
+}
+
+#[test]
 fn recover_lets_the_user_choose_a_checkpoint_on_a_terminal() {
     let work = Work::new();
     let mut child = work.start(&work.gate());

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use parhelia_session::rollback::held;
+use parhelia_session::{rollback::held, run::launcher_of};
 use parhelia_store::{
     Store,
     event::{Actor, NewEvent, kind},
@@ -172,6 +172,25 @@ fn one_that_dies_before_anything_was_saved_comes_back_in_tmux() {
 }
 
 #[test]
+fn a_tmux_server_that_is_gone_is_said_to_be_also_where_another_has_its_socket() {
+    let work = Work::new();
+    work.tmux.start(&[]);
+    work.start("one", "hello");
+    work.wait_for("one", "idle");
+    let store = Store::open(&work.scratch.store(), &Default::default()).unwrap();
+    let run = store.view().runs().unwrap().into_values().next().unwrap();
+    for process in [launcher_of(&run).unwrap().process, run.pid.unwrap() as i32] {
+        kill(process);
+    }
+    work.wait_for("one", "dead");
+    assert_eq!(work.session("one")["why"], "its process is gone, and nothing says why");
+    work.tmux.kill();
+    assert_eq!(work.session("one")["why"], "its tmux server is gone");
+    work.tmux.start(&[]);
+    assert_eq!(work.session("one")["why"], "its tmux server is gone");
+}
+
+#[test]
 fn what_is_no_agent_or_answers_one_prompt_is_not_started_again_unasked() {
     let work = Work::new();
     let (folder, starts) = (work.folder("work"), work.scratch.path("starts"));
@@ -311,6 +330,11 @@ fn a_conversation_that_somebody_has_open_is_not_gone_on_with() {
         assert!(refused.contains(&format!("process {} (sleep 100000) in /", other.id())), "{arguments:?}: {refused}");
         assert!(refused.contains(&id), "{refused}");
     }
+    let planned = work.scratch.expect(0, &["checkpoint", "rollback", "it@latest~1", "-n"]);
+    assert!(
+        planned.contains(&format!("process {} (sleep 100000) in /, which is not the session's agent", other.id())),
+        "{planned}"
+    );
     let told = work.scratch.expect(2, &["session", "recover", "it"]);
     assert!(told.contains("cannot be resumed as it is") && told.contains("(sleep 100000) in /"), "{told}");
     // Active again, as of an agent that was killed.

@@ -15,7 +15,7 @@ use crate::{
     agent::{Agent, Said, live},
     capture::summary_now,
     error::Result,
-    process::boot_id,
+    process::{Identity, boot_id},
     resume::{Standing, state_json},
     rollback,
     run::{self, Failing, Life},
@@ -109,6 +109,8 @@ pub struct Overview {
     pub failing: Option<Failing>,
     /// Set where it lives and no checkpoint of it can be made, which cannot be recorded either: its store takes no writes.
     pub store_is_read_only: bool,
+    /// A process that is not its agent, and says that it has the conversation of this dead one open.
+    pub open_in: Option<i32>,
     /// Set where it lives without its supervisor.
     pub unsupervised: Option<Unsupervised>,
     /// A warning where another folder has taken the place of its own.
@@ -136,6 +138,7 @@ impl Overview {
             last_prompt,
             failing,
             store_is_read_only: observed.is_alive() && store.is_read_only(),
+            open_in: (observed == Observed::Dead).then(|| open_in(store, session)).transpose()?.flatten(),
             unsupervised: run.as_ref().and_then(Unsupervised::of),
             another_folder: another_folder(session),
             interrupted_rollback: rollback::interrupted(store, session).map(|intent| intent.target),
@@ -172,6 +175,13 @@ fn prompt_since(store: &Store, known: &Conversation, head: Option<&Checkpoint>) 
         return None;
     }
     summary_now(located, &store.layout().cache()).ok()?.last_prompt
+}
+
+/// An agent that says that it has the newest conversation of a session open; none of a session that has ended.
+fn open_in(store: &Store, session: &Session) -> Result<Option<i32>> {
+    let Some(newest) = session.conversations.last().filter(|_| session.status != Status::Ended) else { return Ok(None) };
+    let said = run::config_of_session(store, session)?.map(|config| live(&config.path)).unwrap_or_default();
+    Ok(said.iter().find(|said| said.conversation == newest.id).map(|said| said.process.process))
 }
 
 /// The warning; none of a session that has ended.
@@ -241,12 +251,20 @@ fn why_dead(session: &Session, run: &Run) -> Option<String> {
         return Some(why);
     }
     let is_this_boot = boot_id().is_ok_and(|own| run.boot_id.as_ref() == Some(&own));
-    let is_server_gone = run.tmux.as_ref().is_some_and(|tmux| UnixStream::connect(&tmux.socket).is_err());
+    let is_server_gone = run.tmux.as_ref().is_some_and(|tmux| !has_run_since(&tmux.socket, run));
     Some(match () {
         () if !is_this_boot => "its machine was started anew".to_owned(),
         () if is_server_gone => "its tmux server is gone".to_owned(),
         () => "its process is gone, and nothing says why".to_owned(),
     })
+}
+
+/// True if the server of a tmux socket was there when a run began. Another one may have taken its place.
+fn has_run_since(socket: &str, run: &Run) -> bool {
+    let Ok(connection) = UnixStream::connect(socket) else { return false };
+    let server = rustix::net::sockopt::socket_peercred(&connection).ok().map(|peer| peer.pid.as_raw_nonzero().get());
+    let server = server.and_then(|process| Identity::of(process).ok());
+    server.zip(run.start_time).is_none_or(|(server, began)| server.start_time <= began)
 }
 
 /// A prompt on one line, without what fills it up.

@@ -66,6 +66,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         for text in failing_texts(&one.session.id, &one.overview) {
             tell!("parhelia: {text}");
         }
+        if let Some(process) = one.overview.open_in {
+            tell!("parhelia: {}", open_text(&one.session.id, process));
+        }
         if let Some(found) = &one.overview.unsupervised {
             tell!("parhelia: {}", unsupervised_text(&one.session, found));
         }
@@ -115,6 +118,13 @@ pub fn failing_texts(session: &str, overview: &Overview) -> Vec<String> {
     });
     let text = || format!("session {session}: the store's filesystem is read-only, and no checkpoint of it can be made");
     failed.into_iter().chain(overview.store_is_read_only.then(text)).collect()
+}
+
+/// A sentence about somebody who has the conversation of a dead session open.
+pub fn open_text(session: &str, process: i32) -> String {
+    format!(
+        "session {session}: its conversation is open in process {process}, which is not its agent; nothing is resumed while that lives"
+    )
 }
 
 /// A sentence about a rollback that was interrupted, and the next step.

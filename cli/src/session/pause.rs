@@ -5,8 +5,9 @@ use parhelia_session::{
     run::{self, Current, Life, Made},
 };
 use parhelia_store::{
+    Store,
     event::{NewEvent, kind},
-    fold::{Goal, Status},
+    fold::{Goal, Session, Status},
 };
 use serde_json::json;
 
@@ -73,16 +74,22 @@ pub fn pause(context: &mut Context, args: &PauseArgs) -> Result<Code> {
     if alive {
         context.out.remark("Its agent is alive, and was left alone.")?;
     }
-    let config = config_of(&store, &session)?.map(|config| config.path).unwrap_or_default();
-    let newest = session.conversations.last();
-    let stranger = newest.map(|newest| stranger_in(&store, &session, &config, &newest.id)).transpose()?.flatten();
-    if let Some(open) = &stranger {
-        tell!("parhelia: {open}, which is not the session's agent, and was left alone");
-    }
+    let stranger = tell_stranger(&store, &session)?;
     context
         .out
         .summary(json!({ "session": session.id, "status": "paused", "checkpoint": id, "alive": alive, "open_in": stranger, "failed": failed }))?;
     Ok(code)
+}
+
+/// Says who has a session's newest conversation open and is not its agent.
+fn tell_stranger(store: &Store, session: &Session) -> Result<Option<String>> {
+    let Some(newest) = session.conversations.last() else { return Ok(None) };
+    let config = config_of(store, session)?.map(|config| config.path).unwrap_or_default();
+    let stranger = stranger_in(store, session, &config, &newest.id)?;
+    if let Some(open) = &stranger {
+        tell!("parhelia: {open}, which is not the session's agent, and was left alone");
+    }
+    Ok(stranger)
 }
 
 /// Ends a session: nothing resumes it any more. Its checkpoints stay. Of an agent that lives on, a last checkpoint is made before.
@@ -139,9 +146,11 @@ pub fn end(context: &mut Context, args: &EndArgs) -> Result<Code> {
             .out
             .remark("Its agent is alive, and was left alone; from here on no checkpoint is made of it, but by its own hooks.")?;
     }
+    let stranger = tell_stranger(&store, &session)?;
     context.out.summary(json!({
         "session": session.id,
         "status": "ended",
+        "open_in": stranger,
         "checkpoint": made.and_then(|made| made.ok()).map(|made| made.outcome.checkpoint.id()),
         "alive": life.is_alive(),
         "failed": failed,

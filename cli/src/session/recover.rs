@@ -200,15 +200,16 @@ fn describe(
     overview: &Overview,
 ) -> Result<()> {
     let agent = match life {
-        Life::Agent(process) => format!("is alive (process {})", process.process),
-        Life::Starting(_) => "is being started".into(),
+        Life::Agent(process) => format!("its agent is alive (process {})", process.process),
+        Life::Starting(_) => "its agent is being started".into(),
         Life::Elsewhere { host, until } => format!(
-            "is taken for alive on {host} until {until}; if that is over, `parhelia session resume {} --force` does not wait for it",
+            "its agent is taken for alive on {host} until {until}; if that is over, `parhelia session resume {} --force` does not wait for it",
             session.id
         ),
+        Life::Over if session.run.is_none() => "no agent was started in it".into(),
         Life::Over => {
             let why = overview.why.as_ref().filter(|_| session.status != Status::Ended);
-            format!("is dead{}", why.map(|why| format!(" ({})", human::path(why.as_bytes()))).unwrap_or_default())
+            format!("its agent is dead{}", why.map(|why| format!(" ({})", human::path(why.as_bytes()))).unwrap_or_default())
         }
     };
     let workspace = session.workspace.as_ref().map(|place| place.path.clone()).unwrap_or_default();
@@ -219,7 +220,7 @@ fn describe(
         (Some(_), Goal::Running) => "wanted running",
         _ => session.status.name(),
     };
-    context.out.line(format!("Session {} ({wanted}): its agent {agent}.", session.id))?;
+    context.out.line(format!("Session {} ({wanted}): {agent}.", session.id))?;
     if let Some(found) = &overview.unsupervised {
         tell!("parhelia: {}", unsupervised_text(session, found));
     }

@@ -91,6 +91,8 @@ pub struct Input {
     pub open_questions: Vec<String>,
     /// Tool calls that had no result.
     pub pending: Vec<Pending>,
+    /// The conversation's file, which the above is from.
+    pub transcript: Option<String>,
     /// What happened around the resume that the agent should know, such as processes that were stopped.
     pub notices: Vec<String>,
     /// The session's first checkpoint.

@@ -66,7 +66,7 @@ pub fn render(input: &Input, budget: Budget) -> Injection {
         &pending,
         false,
     );
-    page.list("Around this resume", &input.notices, false);
+    page.list_readable_by("Around this resume", &input.notices, false, format!("parhelia log {}", input.session));
     page.changes();
     page.uncommitted();
     page.files();
@@ -114,11 +114,22 @@ impl Page<'_> {
         }
     }
 
+    /// Lists what is in the conversation.
     fn list(&mut self, title: &str, items: &[String], numbered: bool) {
+        let how = self.input.transcript.clone();
+        self.list_readable_by(
+            title,
+            items,
+            numbered,
+            how.unwrap_or_else(|| format!("parhelia session show {}", self.input.session)),
+        );
+    }
+
+    fn list_readable_by(&mut self, title: &str, items: &[String], numbered: bool, how: String) {
         let more = self.list_beginning(title, items, numbered);
         if more > 0 {
             let title = title.split(':').next().unwrap_or_default();
-            self.leave_out(format!("{title}: {more} more"), self.show_command());
+            self.leave_out(format!("{title}: {more} more"), how);
         }
     }
 
@@ -201,10 +212,6 @@ impl Page<'_> {
 
     fn leave_out(&mut self, what: String, how: String) {
         self.left_out.push(LeftOut { what, how });
-    }
-
-    fn show_command(&self) -> String {
-        format!("parhelia session show {}", self.input.session)
     }
 
     fn read_command(&self, path: &str) -> String {

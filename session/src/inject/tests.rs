@@ -108,6 +108,16 @@ fn further_uncommitted_files_are_named_with_gits_own_command() {
 }
 
 #[test]
+fn what_is_cut_is_named_with_where_it_is() {
+    let twenty: Vec<String> = (0..20).map(|n| format!("{n}")).collect();
+    let input = Input { decisions: twenty.clone(), transcript: Some("/c/projects/w/1.jsonl".into()), ..input() };
+    let said = render(&input, Budget::default()).text;
+    assert!(said.contains("- Decisions: 8 more: `/c/projects/w/1.jsonl`\n"), "{said}");
+    let said = render(&Input { notices: twenty, decisions: Vec::new(), ..input }, Budget::default());
+    assert!(said.text.contains("- Around this resume: 8 more: `parhelia log demo`\n"), "{}", said.text);
+}
+
+#[test]
 fn an_empty_input_says_little() {
     let said = render(&Input::default(), Budget::default());
     assert!(said.text.lines().count() <= 2, "{}", said.text);

@@ -78,6 +78,7 @@ pub fn tell(store: &Store, telling: &Telling<'_>) -> Result<Input> {
         why: telling.why,
         session: session.id.clone(),
         folder: workspace.display().to_string(),
+        transcript: transcript.as_ref().map(|path| path.display().to_string()),
         // What was asked for in a conversation that was cleared is over.
         task: session.first_prompt.clone().filter(|prompt| is_first && !is_ours(prompt)),
         ..Input::default()

@@ -343,18 +343,21 @@ impl Look {
         let newest = self.session.conversations.last().map(|newest| newest.id.clone());
         for id in held.iter().chain(newest.iter().filter(|newest| held.as_ref() != Some(newest))) {
             let holders = wanted.config.as_ref().map(|config| run::strangers_in(store, &self.session, config, id)).transpose()?;
-            if let Some(holder) = holders.unwrap_or_default().first() {
-                return refuse(format!(
-                    "conversation {id} is open in {}, which is not the session's agent; end that first, or give --files-only",
-                    holder.text()
-                ));
-            }
+            let open = holders.unwrap_or_default().first().map(|holder| {
+                let held = holder.text();
+                format!(
+                    "conversation {id} is open in {held}, which is not the session's agent; end that first, or give --files-only"
+                )
+            });
             let unseen =
                 wanted.config.as_ref().map(|config| run::unseen_in(store, &self.session, config, id)).transpose()?.flatten();
-            match (unseen, wanted.force) {
-                (Some(text), true) => self.notices.push(text),
-                (Some(text), false) => return refuse(format!("{text}; give --files-only, or --force if that is over")),
-                (None, _) => {}
+            let unseen = unseen.map(|text| format!("{text}; give --files-only, or --force if that is over"));
+            match (open, unseen) {
+                (Some(text), _) | (None, Some(text)) if wanted.dry_run => self.notices.push(text),
+                (Some(text), _) => return refuse(text),
+                (None, Some(text)) if wanted.force => self.notices.push(text),
+                (None, Some(text)) => return refuse(text),
+                (None, None) => {}
             }
         }
         match (held, &wanted.config, position(store, wanted.target)?) {
