@@ -141,13 +141,18 @@ pub enum Error {
         /// The checkpoint.
         checkpoint: String,
     },
-    /// Patterns that say what to restore, and match nothing.
-    #[error("cannot restore anything: nothing in checkpoint {checkpoint} matches {}; `parhelia checkpoint ls {checkpoint} --recursive` shows what there is", patterns.join(" or "))]
+    /// Patterns that say what to restore, and leave nothing of it.
+    #[error(
+        "cannot restore anything: nothing in checkpoint {checkpoint} {}; `parhelia checkpoint ls {checkpoint} --recursive` shows what there is",
+        matches(include, exclude)
+    )]
     NoMatch {
         /// The checkpoint.
         checkpoint: String,
-        /// The patterns.
-        patterns: Vec<String>,
+        /// The patterns of which one has to match.
+        include: Vec<String>,
+        /// The patterns of which none may match.
+        exclude: Vec<String>,
     },
     /// An archive that cannot be read, or must not be.
     #[error("archive {}: {member}: {reason}", path.display())]
@@ -301,6 +306,13 @@ impl Error {
     pub fn is_not_found(&self) -> bool {
         matches!(self, Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
+}
+
+/// How nothing fits some patterns, for a message.
+fn matches(include: &[String], exclude: &[String]) -> String {
+    let wanted = (!include.is_empty()).then(|| format!("matches {}", include.join(" or ")));
+    let left = (!exclude.is_empty()).then(|| format!("is left by --exclude {}", exclude.join(" and ")));
+    wanted.into_iter().chain(left).collect::<Vec<_>>().join(" and ")
 }
 
 /// Shorthand for results of this crate.

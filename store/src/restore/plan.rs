@@ -7,7 +7,10 @@ use std::{
         unix::ffi::OsStrExt,
     },
     path::PathBuf,
-    sync::{Arc, PoisonError, atomic::AtomicBool},
+    sync::{
+        Arc, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use rustix::fs::{Mode, OFlags};
@@ -239,7 +242,8 @@ pub fn plan(store: &Store, checkpoint: &Checkpoint, options: &Options, progress:
     };
     let (mut found, has_matched) = walk_from(walk, &node, &target, root.clone())?;
     if !has_matched {
-        return Err(Error::NoMatch { checkpoint: checkpoint.id(), patterns: options.include.clone() });
+        let (include, exclude) = (options.include.clone(), options.exclude.clone());
+        return Err(Error::NoMatch { checkpoint: checkpoint.id(), include, exclude });
     }
     let joined = join::join(store, &mut found, cache.as_ref())?;
     let parted = join::parted(&links, &joined);
@@ -340,9 +344,14 @@ fn walk_from(walk: Walk<'_>, node: &Node, target: &Target, root: Option<Arc<Owne
         (_, Target::Entry { name, .. }) => {
             top.selected = false;
             walk.enter_root(top);
-            let path: Vec<&[u8]> = name::components(&walk.options.subpath).collect();
-            let member = if node.links > 1 { walk.links.member_at(&path.join(&b'/')) } else { None };
-            walk.single(Node { name: name.clone(), ..node.clone() }, member, root)?;
+            // The patterns are about its name in the checkpoint, whatever it is called here.
+            if walk.filter.wants_file(&node.name) {
+                let path: Vec<&[u8]> = name::components(&walk.options.subpath).collect();
+                let member = if node.links > 1 { walk.links.member_at(&path.join(&b'/')) } else { None };
+                walk.single(Node { name: name.clone(), ..node.clone() }, member, root)?;
+            } else {
+                walk.has_matched.store(false, Ordering::Relaxed);
+            }
         }
         _ => return Err(Error::Invalid("a file cannot be restored as a folder".into())),
     }

@@ -56,7 +56,16 @@ impl Filter {
 
     /// Whether an entry, and with a folder all that is in it, is passed over.
     pub fn excludes(&self, path: &[u8], is_folder: bool) -> bool {
-        self.left.contains(path) || self.exclude.as_ref().is_some_and(|m| m.matched(name::as_path(path), is_folder).is_ignore())
+        self.left.contains(path) || self.is_excluded(path, is_folder)
+    }
+
+    fn is_excluded(&self, path: &[u8], is_folder: bool) -> bool {
+        self.exclude.as_ref().is_some_and(|m| m.matched(name::as_path(path), is_folder).is_ignore())
+    }
+
+    /// Whether the patterns want a file that is restored by itself, by its name.
+    pub fn wants_file(&self, name: &[u8]) -> bool {
+        self.includes(name, false, false) && !self.is_excluded(name, false)
     }
 
     /// Whether an entry is wanted; `inherited` says whether the folder it is in is.

@@ -106,3 +106,38 @@ fn what_the_patterns_do_not_want_keeps_what_stands_in_its_place() {
     let none = Options { include: vec!["nothing".into()], ..place.in_place("src") };
     assert!(matches!(plan(&place.store, &checkpoint, &none, &()), Err(Error::NoMatch { .. })));
 }
+
+#[test]
+fn patterns_hold_for_a_single_file_too() {
+    let place = Place::new();
+    place.write("a/g", "then");
+    let checkpoint = place.capture();
+    place.write("a/g", "mine");
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let restore = |to: &str, include: &[&str], exclude: &[&str]| {
+        let options = Options {
+            subpath: b"a/g".to_vec(),
+            in_place: to == "src/a",
+            include: names(include),
+            exclude: names(exclude),
+            ..Options::new(place.path(to))
+        };
+        place.restore(&checkpoint, &options)
+    };
+    for to in ["src/a", "new"] {
+        for (include, exclude) in
+            [(&["nope"][..], &[][..]), (&[], &["g"]), (&["g"], &["/g"]), (&["g", "!g"], &[]), (&["h/g"], &[])]
+        {
+            let refused = restore(to, include, exclude);
+            assert!(matches!(refused, Err(Error::NoMatch { .. })), "{to} {include:?} {exclude:?}");
+        }
+    }
+    assert_eq!((fs::read(place.src("a/g")).unwrap(), place.path("new").exists()), (b"mine".to_vec(), false));
+    // The name is that in the checkpoint, whatever the file is called then.
+    for (to, include, exclude) in [("src/a", &["g"][..], &[][..]), ("new", &["/g"], &["new", "a/"])] {
+        assert_eq!(restore(to, include, exclude).unwrap().counts.files, 1);
+    }
+    assert_eq!((fs::read(place.src("a/g")).unwrap(), fs::read(place.path("new")).unwrap()), (b"then".to_vec(), b"then".to_vec()));
+    let message = restore("src/a", &["x"], &["y", "z"]).unwrap_err().to_string();
+    assert!(message.contains("matches x and is left by --exclude y and z;"), "{message}");
+}
