@@ -290,7 +290,8 @@ fn print_changes(context: &mut Context, plan: &Plan) -> Result<()> {
 fn print_skipped(context: &mut Context, skipped: &[Skipped]) -> Result<()> {
     for skipped in skipped {
         context.out.object("skipped", serde_json::to_value(skipped).unwrap_or_default())?;
-        tell!("parhelia: {}: {}", human::path(&skipped.path), skipped.error);
+        let path = if skipped.path.is_empty() { ".".to_owned() } else { human::path(&skipped.path) };
+        tell!("parhelia: {path}: {}", skipped.error);
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::{
     table::{Action, Item, Listing, Source, Stamp},
-    walk::{Found, Group, Linked, locate},
+    walk::{Blocked, Found, Group, Linked, locate},
 };
 use crate::{
     error::{Error, Result},
@@ -71,11 +71,14 @@ pub fn join(store: &Store, found: &mut Found, cache: Option<&StatCache>) -> Resu
         if live.is_some() {
             owners.insert(first.ino, id);
             joined.kept.extend(group.iter().filter_map(|linked| linked.member));
-        } else if stays(first) {
+        } else if stays(first) && !is_blocked(found, cache, first)? {
             rewrite(store, found, cache, first)?;
         }
         for member in group.iter().filter(|m| (m.folder, m.index) != (first.folder, first.index)) {
             if live.is_some() && stays(member) && member.ino == first.ino {
+                continue;
+            }
+            if is_blocked(found, cache, member)? {
                 continue;
             }
             let action = member.action.filter(|a| *a != Action::Meta).unwrap_or(Action::Replace);
@@ -94,6 +97,16 @@ pub fn join(store: &Store, found: &mut Found, cache: Option<&StatCache>) -> Resu
     }
     forget(found, &dropped)?;
     Ok(joined)
+}
+
+/// True if nobody may make an entry another file than it is; that is noted.
+fn is_blocked(found: &mut Found, cache: Option<&StatCache>, member: &Linked) -> Result<bool> {
+    let Some(reason) = member.frozen else { return Ok(false) };
+    ensure_listing(found, cache, member.folder)?;
+    let listing = found.folders[member.folder as usize].listing.as_ref();
+    let node = listing.ok_or_else(|| Error::Invalid("an entry of no listing".into()))?.node(member.index)?;
+    found.blocked.push(Blocked { folder: member.folder, name: node.name.into(), reason });
+    Ok(true)
 }
 
 /// Takes back what was to be done with entries that are joined to others instead.

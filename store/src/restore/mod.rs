@@ -8,6 +8,7 @@ mod again;
 mod compare;
 mod descent;
 mod entries;
+mod frozen;
 mod guard;
 mod join;
 mod medium;

@@ -17,6 +17,7 @@ use rustix::fs::{Mode, OFlags};
 
 use super::{
     Options,
+    frozen::Frozen,
     join::{self, Link, Parted},
     run::{Skipped, Why},
     select::{Filter, Spared},
@@ -135,7 +136,7 @@ impl Plan {
         }
     }
 
-    /// What cannot be made, because a folder is in its place that has to stay.
+    /// What cannot be made, changed or removed, because something has to stay.
     pub fn blocked(&self) -> impl Iterator<Item = Skipped> {
         self.blocked.iter().map(|blocked| Skipped {
             path: entry_path(&self.folders, blocked.folder, &blocked.name),
@@ -336,6 +337,10 @@ fn walk_from(walk: Walk<'_>, node: &Node, target: &Target, root: Option<Arc<Owne
             top.tree = *tree;
             if let Some(root) = &root {
                 top.differs = differs(root, walk.options, &top.meta).at("read", target.path())?;
+                if let Some(frozen) = Frozen::of(root.as_fd(), b"").filter(|_| top.differs) {
+                    walk.block_root(frozen.reason());
+                    top.differs = false;
+                }
                 top.finish = top.differs;
             }
             walk.enter_root(top);

@@ -7,7 +7,7 @@ use rustix::{
     io::{Errno, Result, fcntl_dupfd_cloexec},
 };
 
-use super::{descent::Descent, select::Spared};
+use super::{descent::Descent, frozen::Frozen, select::Spared};
 use crate::sys::{self, Stat};
 
 /// What a removal came to, or would come to.
@@ -17,6 +17,8 @@ pub struct Removed {
     pub entries: u64,
     /// Whether something was to be kept, so that the folders above it are there still.
     pub kept: bool,
+    /// The flag of what was kept because nobody may remove it; of the last one, where they are several.
+    pub frozen: Option<Frozen>,
 }
 
 /// Removes an entry and all that is in it, but for what is spared; `path` is that of the entry. What is mounted there or below is kept.
@@ -40,6 +42,7 @@ struct Sweep<'a> {
     /// Device and mount of the folder where it begins.
     place: (u64, Option<u64>),
     entries: u64,
+    frozen: Option<Frozen>,
 }
 
 /// What the name of an entry leads to.
@@ -57,7 +60,7 @@ impl<'a> Sweep<'a> {
     fn begin(folder: BorrowedFd<'_>, entry: &'a [u8], path: &'a [u8], spared: &'a Spared, removes: bool) -> Result<Self> {
         let walk = Descent::new(folder, b"", Vec::new())?;
         let place = (sys::stat_fd(folder)?.dev, sys::mount_id(folder, b""));
-        Ok(Sweep { walk, entry, path, spared, removes, place, entries: 0 })
+        Ok(Sweep { walk, entry, path, spared, removes, place, entries: 0, frozen: None })
     }
 
     fn run(mut self) -> Result<Removed> {
@@ -79,7 +82,9 @@ impl<'a> Sweep<'a> {
             if let Some((folder, mode)) = closes {
                 rustix::fs::fchmod(folder, Mode::from_raw_mode(mode))?;
             }
-            let Some(mut name) = left else { return Ok(Removed { entries: self.entries, kept: stays }) };
+            let Some(mut name) = left else {
+                return Ok(Removed { entries: self.entries, kept: stays, frozen: self.frozen });
+            };
             if self.walk.is_first() {
                 name = self.entry.to_vec();
             }
@@ -107,8 +112,16 @@ impl<'a> Sweep<'a> {
             self.walk.keep();
             return Ok(());
         }
+        if !self.removes && self.is_frozen(name) {
+            self.walk.keep();
+            return Ok(());
+        }
         if self.removes {
             match unlink(self.walk.folder(), name, AtFlags::empty()) {
+                Err(Errno::ISDIR | Errno::PERM) if self.is_frozen(name) => {
+                    self.walk.keep();
+                    return Ok(());
+                }
                 // A file that may not be removed, or a folder.
                 Err(e @ (Errno::ISDIR | Errno::PERM)) => refused = e,
                 other => {
@@ -135,6 +148,14 @@ impl<'a> Sweep<'a> {
             Found::Other | Found::Closed => self.entries += 1,
         }
         Ok(())
+    }
+
+    /// True if nobody may remove an entry; that is noted. What is in an immutable folder stays with it.
+    fn is_frozen(&mut self, name: &[u8]) -> bool {
+        let folder = self.walk.folder();
+        let frozen = Frozen::of(folder, name).or_else(|| Frozen::of(folder, b""));
+        self.frozen = frozen.or(self.frozen);
+        frozen.is_some()
     }
 
     /// False where an entry was changed so lately that it has to stay; that is noted.
@@ -260,7 +281,7 @@ mod tests {
     }
 
     fn removed(entries: u64, kept: bool) -> Result<Removed> {
-        Ok(Removed { entries, kept })
+        Ok(Removed { entries, kept, frozen: None })
     }
 
     #[test]

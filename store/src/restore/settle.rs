@@ -22,6 +22,7 @@ use super::{
     table::{Action, Stamp},
     target::Target,
     walk::{HOLDS_SPARED, NOT_EMPTY},
+    write::is_refusal,
 };
 use crate::{
     clock,
@@ -183,6 +184,11 @@ impl Run<'_> {
             Err(Errno::EXIST | Errno::ISDIR | Errno::NOTDIR) => {
                 let _ = remove(fd.as_fd(), &temporary, b"", &Spared::default());
                 self.taken_entry(folder, index, name);
+                Ok(())
+            }
+            Err(e) if is_refusal(e) => {
+                let _ = remove(fd.as_fd(), &temporary, b"", &Spared::default());
+                self.skip_entry(folder, index, name, e);
                 Ok(())
             }
             other => other.at("rename into place", self.path(folder, name)),

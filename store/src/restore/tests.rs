@@ -2,6 +2,7 @@ mod beside;
 mod changed;
 mod deep;
 mod differences;
+mod frozen;
 mod links;
 mod mounted;
 mod ordinary;

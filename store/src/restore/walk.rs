@@ -1,6 +1,7 @@
 //! Walks the checkpoint's tree, and the live folder in step with it, on several threads; what fits already is not looked into further.
 
 use std::{
+    cell::OnceCell,
     collections::HashMap,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{
@@ -15,6 +16,7 @@ use super::{
     Options,
     compare::compare,
     entries::Entries,
+    frozen::Frozen,
     pool,
     remove::{Removed, foresee},
     select::{Filter, Spared},
@@ -49,12 +51,12 @@ pub struct Extra {
     pub entries: u64,
 }
 
-/// An entry that cannot be made, because a folder is in its place that has to stay.
+/// An entry that cannot be made, changed or removed: a folder is in its place that has to stay, or nobody may change it.
 #[derive(Debug)]
 pub struct Blocked {
     /// The folder it is in.
     pub folder: u32,
-    /// Its name.
+    /// Its name; empty for the folder itself.
     pub name: Box<[u8]>,
     /// Why it stays.
     pub reason: &'static str,
@@ -64,6 +66,10 @@ pub struct Blocked {
 pub const NOT_EMPTY: &str = "a folder with other files is in its place (--delete removes it)";
 /// A folder is in its place that may be removed but for some of it.
 pub const HOLDS_SPARED: &str = "a folder is in its place that holds what the checkpoint left out, a mount, or the store";
+
+/// A folder is in its place in which nobody may remove something.
+pub const HOLDS_FROZEN: &str =
+    "a folder is in its place in which something is immutable or append-only (`chattr -R -i -a` lets it be removed)";
 
 /// What entries are one file in the checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -89,6 +95,8 @@ pub struct Linked {
     pub ino: u64,
     /// What is to be done with it.
     pub action: Option<Action>,
+    /// Why it cannot be another file than it is, where nobody may change it.
+    pub frozen: Option<&'static str>,
 }
 
 /// What the walk found.
@@ -168,6 +176,25 @@ struct Live {
     filesystem: Filesystem,
     names: Vec<Vec<u8>>,
     next: usize,
+    frozen: OnceCell<Option<Frozen>>,
+}
+
+impl Live {
+    /// The flag that holds what is in the folder.
+    fn frozen(&self) -> Option<Frozen> {
+        *self.frozen.get_or_init(|| Frozen::of(self.fd.as_fd(), b""))
+    }
+
+    /// Why something cannot be done with an entry.
+    fn why_frozen(&self, name: &[u8], action: Option<Action>) -> Option<&'static str> {
+        let own = || Frozen::of(self.fd.as_fd(), name).map(Frozen::reason);
+        let inside = || self.frozen().map(Frozen::reason_inside);
+        match action? {
+            Action::Meta => own(),
+            Action::Create => inside(),
+            Action::Replace | Action::Exchange => own().or_else(inside),
+        }
+    }
 }
 
 impl Walk<'_> {
@@ -178,6 +205,11 @@ impl Walk<'_> {
     /// Enters the target itself; the first thing to do.
     pub fn enter_root(&self, top: Folder) {
         self.lock().folders.push(top);
+    }
+
+    /// Notes that the target's own metadata stays as it is.
+    pub fn block_root(&self, reason: &'static str) {
+        self.lock().blocked.push(Blocked { folder: 0, name: Box::default(), reason });
     }
 
     /// Looks at one entry that is no folder, in an open one.
@@ -235,7 +267,7 @@ impl Walk<'_> {
     fn live(&self, fd: Arc<OwnedFd>, names: Vec<Vec<u8>>) -> rustix::io::Result<Live> {
         let device = sys::stat_fd(&fd)?.dev;
         let filesystem = self.filesystems.of(fd.as_fd(), device);
-        Ok(Live { fd, device, filesystem, names, next: 0 })
+        Ok(Live { fd, device, filesystem, names, next: 0, frozen: OnceCell::new() })
     }
 
     /// A forged tree that has a folder in it twice, and that twice, and so on, ends here and not when memory does.
@@ -357,8 +389,17 @@ impl Walk<'_> {
             }
         }
         // One that changes meanwhile, or that this user may not look into.
-        let unseen = Removed { entries: 1, kept: false };
+        let unseen = Removed { entries: 1, ..Removed::default() };
         let foreseen = foresee(live.fd.as_fd(), &name, &full, self.spared).unwrap_or(unseen);
+        if let Some(frozen) = foreseen.frozen.filter(|_| self.options.delete) {
+            let own = Frozen::of(live.fd.as_fd(), &name).map(Frozen::reason);
+            let reason = own.or(live.frozen().map(Frozen::reason_inside)).unwrap_or(frozen.reason_around());
+            out.blocked.push(Blocked { folder: job.folder, name: name.clone().into(), reason });
+            if foreseen.entries == 0 {
+                self.has_matched.store(true, Ordering::Relaxed);
+                return Ok(());
+            }
+        }
         if foreseen.entries == 0 {
             out.counts.spared += u64::from(foreseen.kept);
             return Ok(());
@@ -404,6 +445,15 @@ impl Walk<'_> {
             stamp.racy = known.is_none() && (stamp.racy || may_change_unseen || !is_here(stat));
             out.stamps[at.index] = stamp;
         }
+        let frozen = live.and_then(|live| live.why_frozen(&node.name, action));
+        if let Some(reason) = frozen {
+            out.blocked.push(Blocked { folder: at.job.folder, name: node.name.clone().into(), reason });
+            // What is there is not what the stat cache will call it.
+            (out.stamps[at.index], out.is_as_cached) = (Stamp::default(), false);
+            if node.as_folder().is_none() || action != Some(Action::Meta) {
+                return Ok(());
+            }
+        }
         if let (Some(Action::Exchange), Some(live), Some(true)) = (action, live, stat.map(|stat| stat.is_folder()))
             && !self.may_exchange(at, node, live, out)?
         {
@@ -416,14 +466,16 @@ impl Walk<'_> {
             }
             let section = if is_new { 0 } else { cached.map_or(0, |c| c.section) };
             let device = stat.filter(|_| !is_new).map_or(at.job.device, |stat| stat.dev);
-            self.child(at, node, *tree, is_new, action == Some(Action::Meta), section, device, out);
+            let differs = action == Some(Action::Meta) && frozen.is_none();
+            self.child(at, node, *tree, is_new, differs, section, device, out);
             return Ok(());
         }
         if at.member.is_some() || stat.as_ref().is_some_and(|s| s.links > 1) {
             let (folder, index) = (at.job.folder, at.index as u32);
             let group = at.member.map_or(Group::Alone(folder, index), |member| Group::Of(self.links.leader_of(member)));
             let ino = stat.as_ref().map_or(0, |s| s.ino);
-            out.linked.push(Linked { group, member: at.member, folder, index, ino, action });
+            let frozen = live.filter(|_| action.is_none()).and_then(|live| live.why_frozen(&node.name, Some(Action::Replace)));
+            out.linked.push(Linked { group, member: at.member, folder, index, ino, action, frozen });
         }
         match action {
             None => out.counts.unchanged += 1,
@@ -442,7 +494,7 @@ impl Walk<'_> {
         let path = name::join(&folder_path(&self.lock().folders, at.job.folder), &node.name);
         let foreseen = foresee(live.fd.as_fd(), &node.name, &path, self.spared).at("read folder", name::as_path(&path))?;
         let reason = match (foreseen.kept, self.options.delete || foreseen.entries <= 1) {
-            (true, _) => HOLDS_SPARED,
+            (true, _) => foreseen.frozen.map_or(HOLDS_SPARED, |_| HOLDS_FROZEN),
             (false, false) => NOT_EMPTY,
             (false, true) => {
                 out.exchanged.push(((at.job.folder, at.index as u32), foreseen.entries));

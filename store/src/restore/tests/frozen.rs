@@ -1,0 +1,166 @@
+//! Entries that nobody may change, by their inode's flags: they stay, are named, and keep nothing else from being restored. Needs root, and a
+//! filesystem with such flags.
+
+use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
+
+use super::*;
+
+/// An entry with a flag, until this goes.
+struct Flagged(PathBuf, IFlags);
+
+impl Flagged {
+    fn new(path: PathBuf, flag: IFlags) -> Self {
+        set(&path, flag, true);
+        Flagged(path, flag)
+    }
+}
+
+impl Drop for Flagged {
+    fn drop(&mut self) {
+        set(&self.0, self.1, false);
+    }
+}
+
+fn set(path: &Path, flag: IFlags, is_set: bool) {
+    let file = File::open(path).unwrap();
+    let mut flags = ioctl_getflags(&file).unwrap();
+    flags.set(flag, is_set);
+    ioctl_setflags(&file, flags).unwrap_or_else(|e| panic!("this test needs root and a filesystem with inode flags: {e}"));
+}
+
+/// The paths and reasons of what is skipped, in order.
+fn told(skipped: impl IntoIterator<Item = Skipped>) -> Vec<(String, String)> {
+    let mut told: Vec<(String, String)> =
+        skipped.into_iter().map(|skipped| (crate::name::display(&skipped.path), skipped.error)).collect();
+    told.sort();
+    told
+}
+
+/// Restores in place; what is skipped is so by the plan already, which counts what is done.
+fn restored(place: &Place, checkpoint: &Checkpoint, options: &Options) -> (Vec<(String, String)>, Counts) {
+    let plan = plan(&place.store, checkpoint, options, &()).unwrap();
+    let planned = (told(plan.blocked()), plan.summary.counts.clone());
+    let report = execute(&place.store, checkpoint, plan, &()).unwrap();
+    let done = (told(report.skipped), report.counts);
+    assert_eq!(planned, done);
+    let left =
+        paths(&place.path("src")).into_iter().filter(|path| path.file_name().unwrap().as_bytes().starts_with(b".parhelia"));
+    assert_eq!(left.collect::<Vec<_>>(), [PathBuf::new(); 0], "temporary files are left");
+    done
+}
+
+fn named<'a>(told: &'a [(String, String)], word: &str) -> Vec<&'a str> {
+    told.iter().filter(|(_, why)| why.starts_with(word)).map(|(path, _)| path.as_str()).collect()
+}
+
+#[test]
+fn what_nobody_may_change_stays_and_all_else_is_restored() {
+    for (flag, word) in [(IFlags::IMMUTABLE, "immutable"), (IFlags::APPEND, "append-only")] {
+        let place = Place::new();
+        for name in ["file", "mode", "same", "gone", "folder/file", "folder/sub/file", "folder/gone", "last"] {
+            place.write(name, "before");
+        }
+        fs::hard_link(place.src("same"), place.src("same too")).unwrap();
+        let checkpoint = place.capture();
+        for name in ["file", "folder/file", "folder/sub/file", "last"] {
+            place.write(name, "after it");
+        }
+        fs::set_permissions(place.src("mode"), fs::Permissions::from_mode(0o600)).unwrap();
+        fs::set_permissions(place.src("folder"), fs::Permissions::from_mode(0o700)).unwrap();
+        for name in ["gone", "folder/gone", "same too"] {
+            fs::remove_file(place.src(name)).unwrap();
+        }
+        for name in ["folder/extra", "more/deep/extra", "more/deep/other", "extra"] {
+            place.write(name, "extra");
+        }
+        let flagged =
+            ["file", "mode", "same", "folder", "more/deep/extra", "extra"].map(|name| Flagged::new(place.src(name), flag));
+        let (skipped, counts) = restored(&place, &checkpoint, &place.in_place("src"));
+        let own = ["extra", "file", "folder", "mode"];
+        assert_eq!(named(&skipped, &format!("it is {word} (")), own, "{skipped:?}");
+        assert_eq!(named(&skipped, "its folder is "), ["folder/extra", "folder/file", "folder/gone"], "{skipped:?}");
+        assert_eq!(named(&skipped, "something in it is "), ["more"], "{skipped:?}");
+        assert_eq!((skipped.len(), counts.deleted), (8, 1), "{counts:?}");
+        let content = |name: &str| fs::read_to_string(place.src(name)).unwrap_or_default();
+        assert_eq!(["last", "gone", "folder/sub/file", "same too"].map(content), ["before"; 4]);
+        assert_eq!(["file", "folder/file"].map(content), ["after it"; 2]);
+        assert_eq!(
+            (content("folder/gone"), content("extra"), content("more/deep/extra")),
+            ("".into(), "extra".into(), "extra".into())
+        );
+        assert!(!place.src("more/deep/other").exists());
+        drop(flagged);
+        // Nothing of it counts as restored.
+        let (skipped, counts) = restored(&place, &checkpoint, &place.in_place("src"));
+        assert_eq!((skipped.len(), counts.deleted), (0, 5), "{counts:?}");
+        assert_eq!(["file", "folder/file", "folder/gone"].map(content), ["before"; 3]);
+        assert_eq!(fs::metadata(place.src("folder")).unwrap().mode() & 0o777, 0o755);
+    }
+}
+
+#[test]
+fn a_file_that_nobody_may_change_is_joined_to_no_other() {
+    let place = Place::new();
+    place.write("one", "linked");
+    fs::hard_link(place.src("one"), place.src("two")).unwrap();
+    let checkpoint = place.capture();
+    let modified = fs::metadata(place.src("two")).unwrap().modified().unwrap();
+    fs::remove_file(place.src("two")).unwrap();
+    place.write("two", "linked");
+    File::open(place.src("two")).unwrap().set_modified(modified).unwrap();
+    let _flagged = Flagged::new(place.src("two"), IFlags::IMMUTABLE);
+    let (skipped, _) = restored(&place, &checkpoint, &place.in_place("src"));
+    assert_eq!(named(&skipped, "it is immutable"), ["two"], "{skipped:?}");
+    assert_eq!(fs::metadata(place.src("one")).unwrap().nlink(), 1);
+}
+
+#[test]
+fn a_folder_in_the_place_of_a_file_stays_with_what_nobody_may_remove() {
+    let place = Place::new();
+    place.write("a", "before");
+    place.write("b", "before");
+    let checkpoint = place.capture();
+    for name in ["a", "b"] {
+        fs::remove_file(place.src(name)).unwrap();
+        place.write(&format!("{name}/inner"), "kept");
+    }
+    fs::create_dir(place.src("b/empty")).unwrap();
+    let _flagged = [Flagged::new(place.src("a"), IFlags::IMMUTABLE), Flagged::new(place.src("b/empty"), IFlags::IMMUTABLE)];
+    let (skipped, _) = restored(&place, &checkpoint, &place.in_place("src"));
+    assert_eq!(
+        (named(&skipped, "it is immutable ("), named(&skipped, "a folder is in its place in which")),
+        (vec!["a"], vec!["b"])
+    );
+    assert_eq!(fs::read(place.src("a/inner")).unwrap(), b"kept");
+    assert_eq!(fs::read(place.src("b/inner")).unwrap(), b"kept");
+}
+
+#[test]
+fn a_target_that_nobody_may_change_keeps_its_metadata_and_its_entries() {
+    let place = Place::new();
+    place.write("file", "before");
+    place.write("sub/file", "before");
+    let checkpoint = place.capture();
+    place.write("file", "after it");
+    place.write("sub/file", "after it");
+    fs::set_permissions(place.path("src"), fs::Permissions::from_mode(0o700)).unwrap();
+    let _flagged = Flagged::new(place.path("src"), IFlags::IMMUTABLE);
+    let (skipped, _) = restored(&place, &checkpoint, &place.in_place("src"));
+    assert_eq!((named(&skipped, "it is immutable"), named(&skipped, "its folder")), (vec![""], vec!["file"]), "{skipped:?}");
+    assert_eq!(fs::read(place.src("sub/file")).unwrap(), b"before");
+}
+
+#[test]
+fn what_became_immutable_after_the_plan_is_skipped_then() {
+    let place = Place::new();
+    place.write("file", "before");
+    place.write("last", "before");
+    let checkpoint = place.capture();
+    place.write("file", "after it");
+    place.write("last", "after it");
+    let plan = plan(&place.store, &checkpoint, &place.in_place("src"), &()).unwrap();
+    let _flagged = Flagged::new(place.src("file"), IFlags::IMMUTABLE);
+    let report = execute(&place.store, &checkpoint, plan, &()).unwrap();
+    assert_eq!(told(report.skipped), [("file".to_owned(), "Operation not permitted (os error 1)".to_owned())]);
+    assert_eq!(fs::read(place.src("last")).unwrap(), b"before");
+}
