@@ -131,6 +131,57 @@ fn a_log_that_was_copied_before_the_hint_is_a_store_and_gc_keeps_what_it_does_no
     }
 }
 
+#[test]
+fn an_index_that_is_ahead_of_the_journal_keeps_what_the_journal_lost() {
+    let (s, ids) = three();
+    Store::open(&s.store(), &OpenOptions::default()).unwrap().absorb().unwrap();
+    let log = segment(&s.store());
+    let good = fs::read(&log).unwrap();
+    let packs = files_in(&s.store().join("packs"));
+    let (_, end) = record_of(&good, &ids[0]);
+    let work = s.path("work0").to_string_lossy().into_owned();
+    let restored = |copy: &Scratch, id: &str, n: usize| {
+        let out = copy.path("out");
+        copy.restore(id, &out);
+        assert_eq!(files_in(&out), files_in(&s.path(&format!("work{n}"))));
+        fs::remove_dir_all(&out).unwrap();
+    };
+    let all_there = |copy: &Scratch| ids.iter().enumerate().for_each(|(n, id)| restored(copy, id, n));
+    let copied = || {
+        let copy = Scratch::new();
+        copy_files(&s.store(), &copy.store());
+        fs::remove_file(copy.store().join("journal/synced")).unwrap();
+        let log = copy.store().join("journal").join(log.file_name().unwrap());
+        (copy, log)
+    };
+    // The log is cut short, and what tells of that in the journal is gone.
+    let (copy, cut) = copied();
+    fs::write(&cut, &good[..end]).unwrap();
+    let said = copy.expect(0, &["gc"]);
+    assert!(said.contains("gc removes nothing"), "{said}");
+    let said = copy.expect(12, &["check"]);
+    assert!(said.contains("records are missing") && said.contains("from a copy"), "{said}");
+    assert_eq!(files_in(&copy.store().join("packs")), packs);
+    let said = copy.expect(0, &["checkpoint", "create", "s0", "--workspace", &work]);
+    assert!(said.contains("gc keeps the packs"), "{said}");
+    copy.expect(0, &["gc", "--quiet"]);
+    let said = copy.expect(0, &["check", "--read-data"]);
+    assert!(said.contains(&ids[1]) && said.contains(&ids[2]) && said.contains("gc keeps them"), "{said}");
+    // The log is gone.
+    for verb in [&["gc"][..], &["checkpoint", "create", "s0", "--workspace", &work], &["checkpoint", "delete", &ids[0]]] {
+        let (copy, cut) = copied();
+        fs::remove_file(&cut).unwrap();
+        for verb in [verb, &["checkpoint", "list"], &["check"], &["check", "--rebuild-index"], &["check", "--repair"], verb] {
+            let said = copy.expect(12, verb);
+            assert!(said.contains("from a copy"), "{verb:?}: {said}");
+        }
+        assert_eq!(files_in(&copy.store().join("packs")), packs);
+        fs::write(&cut, &good).unwrap();
+        all_there(&copy);
+        copy.expect(0, &["check", "--read-data"]);
+    }
+}
+
 /// Copies the files of a folder, with the folders that they need and no others.
 fn copy_files(from: &Path, to: &Path) {
     for (name, bytes) in files_in(from) {

@@ -54,6 +54,7 @@ impl Store {
         if entries.is_empty() {
             return Ok(appended);
         }
+        tell_of_lost(&tail, progress);
         let settled = Journal::new(self.layout().journal()).append(&tail, &entries)?;
         drop(lock);
         self.catch_up("what happened is recorded", &settled, &Default::default(), progress);
@@ -102,6 +103,16 @@ impl Store {
                 _ => None,
             })
             .collect())
+    }
+}
+
+/// Says that the journal had lost records, which is noted in it with what is appended now.
+pub(crate) fn tell_of_lost(tail: &Tail, progress: &dyn Progress) {
+    if tail.missing > 0 {
+        progress.notice(&format!(
+            "the journal has lost its last {} records, and is gone on with; gc keeps the packs that they told of; run `parhelia check`",
+            tail.missing
+        ));
     }
 }
 

@@ -3,6 +3,7 @@
 //! Segments are named by the sequence of their first record. Each record carries a checksum, its sequence and the hash of the one
 //! before it. A torn end is never overwritten: the next append starts a segment of its own, which says where the one before ends.
 
+mod hint;
 mod rest;
 
 use std::{
@@ -32,10 +33,11 @@ const SEGMENT_HEADER_BYTES: usize = 64;
 const FRAME_BYTES: usize = 48;
 /// Segments are read in pieces of this many bytes.
 const PIECE_BYTES: usize = 1 << 20;
+/// What is wrong with a journal that is wholly gone.
+const NO_SEGMENTS: &str = "all its segments are missing: put them back from a copy. Without them the store has no checkpoint, and another \
+                           folder is needed (--store) for new ones";
 /// The type of the record that a journal may begin with one day, in place of all before it.
 const SNAPSHOT: &str = "snapshot";
-/// The hint is not longer.
-const HINT_BYTES_MAX: u64 = 64;
 
 /// What a journal record says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -439,7 +441,7 @@ impl Journal {
             Some(Rest::Damaged(later)) => &*format!("a committed record is damaged: the one at {later}, behind it, is whole"),
             // As many bytes as were appended, or what nobody appends.
             Some(Rest::Torn | Rest::Doubtful) if missing > 0 => "a committed record is damaged or missing",
-            _ if missing > 0 && segments.is_empty() => "all its segments are missing",
+            _ if missing > 0 && segments.is_empty() => NO_SEGMENTS,
             _ => {
                 let is_doubtful = rest == Some(Rest::Doubtful);
                 return Ok(Tail { records, end: at, torn_bytes, is_doubtful, missing, was_cut });
@@ -483,6 +485,12 @@ impl Journal {
     pub(crate) fn sync(&self) -> Result<()> {
         let Some(last) = self.segments()?.last().copied() else { return Ok(()) };
         self.sync_segment(last)
+    }
+
+    /// The same, up to a record, and with the segments' names: whoever wrote it may have died before its segment had one on the medium.
+    pub(crate) fn sync_up_to(&self, sequence: u64) -> Result<()> {
+        self.sync()?;
+        if self.hint().is_some_and(|hint| hint >= sequence) { Ok(()) } else { disk::sync_folder(&self.folder) }
     }
 
     fn sync_segment(&self, first: u64) -> Result<()> {
@@ -594,36 +602,6 @@ impl Journal {
             }
             Ok(()) => Ok(()),
         }
-    }
-
-    /// Notes that the journal was read up to a position, and synced, where it ends before that by now: whoever reads it from here on knows that
-    /// records are missing.
-    pub(crate) fn witness(&self, seen: &Position) -> Result<()> {
-        if self.hint().is_none_or(|hint| hint < seen.sequence) && self.read(&Position::start())?.end.sequence < seen.sequence {
-            self.write_hint(seen.sequence);
-        }
-        Ok(())
-    }
-
-    /// The last sequence that was synced, as far as the hint file tells. It tells a damaged last record from a torn append.
-    fn hint(&self) -> Option<u64> {
-        let file = files::open(&self.folder.join("synced"), How::Read).ok()?;
-        let bytes = files::read_all(&file, HINT_BYTES_MAX).ok()?;
-        let text = std::str::from_utf8(&bytes).ok()?;
-        let (number, check) = text.trim_end().split_once(' ')?;
-        let expected = format!("{:08x}", crc32c::crc32c(number.as_bytes()));
-        (check == expected).then(|| number.parse().ok()).flatten()
-    }
-
-    fn write_hint(&self, sequence: u64) {
-        let number = sequence.to_string();
-        let line = format!("{number} {:08x}\n", crc32c::crc32c(number.as_bytes()));
-        // The hint is allowed to be old or absent, so a failure to write it is none of the commit's business.
-        let _ = files::open(&self.folder.join("synced"), How::Make).and_then(|file| {
-            file.write_all_at(line.as_bytes(), 0)?;
-            let is_shorter = file.metadata()?.len() > line.len() as u64;
-            if is_shorter { file.set_len(line.len() as u64) } else { Ok(()) }
-        });
     }
 
     /// The folder that holds the segments.

@@ -220,7 +220,7 @@ impl Store {
     fn open_view(layout: &Layout) -> Result<View> {
         match View::open(layout) {
             // What RocksDB holds can be derived, so that losing it locks nobody out.
-            Err(Error::Index { .. }) => View::from_journal(layout).map(View::in_place_of_index),
+            Err(Error::Index { reason, .. }) => View::without_index(layout, &reason),
             other => other,
         }
     }

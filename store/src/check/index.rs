@@ -53,6 +53,7 @@ pub fn rebuild_index(root: &Path, lock_timeout: Duration, progress: &dyn Progres
 
 /// The store as the journal tells it, up to a place that nobody takes back any more.
 fn settled_view(layout: &Layout, lock_timeout: Duration, progress: &dyn Progress) -> Result<View> {
+    note_lost_records(layout);
     loop {
         let known = View::from_journal(layout)?;
         let _writer = WriterLock::take(&layout.root, lock_timeout, progress)?;
@@ -60,6 +61,11 @@ fn settled_view(layout: &Layout, lock_timeout: Duration, progress: &dyn Progress
             return Ok(known);
         }
     }
+}
+
+/// Has the journal know what the index proves that it has lost, before the index goes.
+pub(super) fn note_lost_records(layout: &Layout) {
+    let _ = View::open(layout);
 }
 
 /// Has a new index take the place of the old one, which comes back where that fails.

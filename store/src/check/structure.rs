@@ -64,7 +64,7 @@ pub(super) fn check_journal(layout: &Layout, view: &View, checkpoints: &[Checkpo
         let (last, synced) = (tail.end.sequence, tail.end.sequence + tail.missing);
         let message = format!(
             "the journal in {} ends with record {last}, but record {synced} was committed: {} records are missing, because the journal was cut \
-             short, or copied while it was written to",
+             short, or copied while it was written to; put it back from a copy (the next commit goes on without them, and gc keeps their packs)",
             place.display(),
             tail.missing
         );

@@ -8,7 +8,7 @@ use super::{
     sink::{Batch, Finished, PackSink, Sink},
 };
 use crate::{
-    append::Chain,
+    append::{Chain, tell_of_lost},
     disk,
     error::{Error, IoContext, Result},
     files::{self, How},
@@ -124,10 +124,7 @@ fn try_commit(
     }
     let mut entries = chain.entries;
     entries.push(Entry::Commit { op: pin.op, record: sealed.clone(), packs: infos.clone() });
-    if tail.missing > 0 {
-        let text = format!("the journal had lost its last {} records before this checkpoint; run `parhelia check`", tail.missing);
-        progress.notice(&text);
-    }
+    tell_of_lost(&tail, progress);
     let end = Journal::new(layout.journal()).append(&tail, &entries)?;
     let stored_bytes = infos.iter().map(|info| info.bytes).sum();
     let lock_held_ms = began.elapsed().as_millis() as u64;

@@ -1,3 +1,4 @@
+mod ahead;
 mod broken;
 mod lost;
 mod planned;

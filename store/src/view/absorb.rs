@@ -8,8 +8,8 @@ use std::{
 };
 
 use super::{
-    Batch, Db, Family, UNCONFIRMED, UNREADABLE, VERSION, View, bases, checkpoints_key, decode_checkpoint, has_our_shape,
-    position_of, scan_directories, sequence_key, unless_damaged, unreadable_key,
+    Batch, Db, Family, UNREADABLE, VERSION, View, bases, checkpoints_key, decode_checkpoint, has_our_shape, position_of,
+    scan_directories, sequence_key, unconfirmed, unless_damaged, unreadable_key,
 };
 use crate::{
     error::{Error, IoContext, Result},
@@ -44,10 +44,12 @@ fn is_passing(reason: &str) -> bool {
 /// empty one, to be derived anew.
 fn open_or_replace(layout: &Layout) -> Result<Db> {
     let broken = |reason: &str| Err(Error::Index { path: layout.view(), reason: reason.into() });
-    let opened = Db::open_writer(&layout.view()).and_then(|db| match has_our_shape(&db)? {
-        false => broken("it has the shape of another release"),
-        true if !Journal::new(layout.journal()).confirms(&position_of(&db)?)? => broken(UNCONFIRMED),
-        true => Ok(db),
+    let opened = Db::open_writer(&layout.view()).and_then(|db| {
+        if !has_our_shape(&db)? {
+            return broken("it has the shape of another release");
+        }
+        let base = position_of(&db)?;
+        if Journal::new(layout.journal()).confirms(&base)? { Ok(db) } else { Err(unconfirmed(layout, &base)) }
     });
     match opened {
         Err(Error::Index { reason, .. }) if !is_passing(&reason) => {
@@ -91,8 +93,8 @@ fn take_in(layout: &Layout, db: Db, tables: &HashMap<OpId, PathBuf>, settled: &P
     // Another process may have taken in more by now.
     let settled = if base.sequence > settled.sequence { &base } else { settled };
     let tail = journal.read(&base)?.until(settled);
-    // RocksDB must never be ahead of what a power cut leaves of the journal.
-    journal.sync()?;
+    // RocksDB must never be ahead of what a power cut leaves of the journal: it would prove that records are lost.
+    journal.sync_up_to(tail.end.sequence)?;
     let view = View::with_tail(layout, Some(db.clone()), &tail)?;
     let changes = &view.changes;
     // Locations first: they may be there without what refers to them, never the other way round.

@@ -68,6 +68,24 @@ pub struct View {
 
 /// What is wrong with a RocksDB that took in what was taken back in the journal, or lost there.
 const UNCONFIRMED: &str = "it goes up to a record that the journal does not have";
+/// The same, where the loss is noted.
+const GONE_ON_WITHOUT: &str = "it goes up to a record that the journal has lost, and has gone on without";
+
+/// Fails because the journal does not have what RocksDB took in. All of that had been synced: the journal is told, so that it is known as
+/// lost when RocksDB is derived anew.
+fn unconfirmed(layout: &Layout, base: &Position) -> Error {
+    let journal = Journal::new(layout.journal());
+    // Whoever appended where those records had been has begun a segment there, and noted the loss.
+    let has_begun = |segments: Vec<u64>| segments.iter().any(|first| (base.segment + 1..=base.sequence).contains(first));
+    let reason = match journal.segments().is_ok_and(has_begun) {
+        true => GONE_ON_WITHOUT,
+        false => {
+            journal.raise_hint(base.sequence);
+            UNCONFIRMED
+        }
+    };
+    Error::Index { path: layout.view(), reason: reason.into() }
+}
 
 fn position_of(db: &Db) -> Result<Position> {
     let Some(bytes) = db.get(Family::Meta, b"position")? else { return Ok(Position::start()) };
@@ -98,8 +116,7 @@ impl View {
         if tail.as_ref().is_ok_and(|tail| !tail.records.is_empty() || tail.torn_bytes == 0) || journal.confirms(&base)? {
             return Self::with_tail(layout, db, &tail?);
         }
-        journal.witness(&base)?;
-        Err(Error::Index { path: layout.view(), reason: UNCONFIRMED.into() })
+        Err(unconfirmed(layout, &base))
     }
 
     fn with_tail(layout: &Layout, db: Option<Arc<Db>>, tail: &Tail) -> Result<Self> {
@@ -127,6 +144,13 @@ impl View {
     /// The store as the journal and the packs alone tell it, without RocksDB. Every pack's directory is read on the first look-up.
     pub fn from_journal(layout: &Layout) -> Result<Self> {
         Self::of_journal(layout, &Journal::new(layout.journal()).read(&Position::start())?)
+    }
+
+    /// The store as the journal and the packs tell it, because RocksDB failed like this.
+    pub(crate) fn without_index(layout: &Layout, failed: &str) -> Result<Self> {
+        let view = Self::from_journal(layout)?;
+        // Also where no hint could be written.
+        Ok(View { index_failed: true, lacks_records: view.lacks_records || failed == UNCONFIRMED, ..view })
     }
 
     /// The same, of a journal that was read from its start.

@@ -91,6 +91,7 @@ impl RepairPlan {
 
 /// Finds out what can be repaired, and changes nothing. `from` are stores, and folders that hold what was captured once.
 pub fn plan_repair(root: &Path, from: &[PathBuf], progress: &dyn Progress) -> Result<RepairPlan> {
+    super::index::note_lost_records(&Layout { root: root.to_owned() });
     let store = Store::open_without_index(root, &OpenOptions::default())?;
     let mut pin = Pin::take(&store.layout().pins(), true, "repair").ok();
     let view = store.refresh()?;
