@@ -132,10 +132,13 @@ fn adopt(
     )
 }
 
-/// Records which conversation the agent is in, where it is another one than before: it begins a new one, or takes up an old one.
+/// Records which conversation the agent is in, where it is another one than before: it begins a new one, or takes up an old one. Only the
+/// event that says so is taken in at once; others may come late, from a conversation that the agent has left.
 fn note_conversation(store: &Store, session: Option<&Session>, current: &Current, event: &Event) -> Result<()> {
-    let last = session.and_then(|session| session.conversations.last());
-    if event.session_id.is_empty() || last.is_some_and(|last| last.id == event.session_id) {
+    let known = session.map(|session| session.conversations.as_slice()).unwrap_or_default();
+    let is_last = known.last().is_some_and(|last| last.id == event.session_id);
+    let is_left = event.kind() != Kind::SessionStart && known.iter().any(|known| known.id == event.session_id);
+    if event.session_id.is_empty() || is_last || is_left {
         return Ok(());
     }
     let transcript = event.transcript_path.as_deref();
@@ -194,4 +197,33 @@ pub fn incomplete(store: &Store, workspace: &Path, but: &str) -> Result<Vec<Sess
     }
     found.sort_by_key(|session| std::cmp::Reverse(session.changed_sequence));
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use parhelia_store::OpenOptions;
+
+    use super::*;
+
+    #[test]
+    fn what_comes_late_from_a_conversation_that_was_left_does_not_take_the_session_back_to_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let work = folder.path().canonicalize().unwrap();
+        let store = Store::open(&work.join("store"), &OpenOptions { create: true, ..OpenOptions::default() }).unwrap();
+        let begun = Begin { session: "it".into(), workspace: work.clone(), conversation: Some("one".into()), ..Begin::default() };
+        let sender = Sender { marker: Some(begin(&store, &begun).unwrap().run), ..Sender::default() };
+        let conversations = |kind: &str, id: &str| {
+            let event = json!({ "hook_event_name": kind, "session_id": id, "cwd": work, "source": "clear", "reason": "clear" });
+            let event = Event::parse(event.to_string().as_bytes()).unwrap();
+            run_of(&store, &event, true, &sender, &|_| None).unwrap().unwrap();
+            let session = store.refresh().unwrap().session("it").unwrap().unwrap();
+            session.conversations.into_iter().map(|known| known.id).collect::<Vec<_>>()
+        };
+        assert_eq!(conversations("SessionStart", "two"), ["one", "two"]);
+        for late in ["UserPromptSubmit", "Stop", "SessionEnd"] {
+            assert_eq!(conversations(late, "one"), ["one", "two"], "{late}");
+        }
+        assert_eq!(conversations("UserPromptSubmit", "three"), ["one", "two", "three"], "its beginning could not be recorded");
+        assert_eq!(conversations("SessionStart", "one"), ["two", "three", "one"], "it was taken up again");
+    }
 }
