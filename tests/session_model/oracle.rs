@@ -44,8 +44,16 @@ fn nothing_is_lost(world: &mut World) {
     for id in missing {
         let is_announced = |line: &str| line.contains(&id) && line.to_lowercase().contains("remov");
         world.tell(format!("{id} is gone; somebody must say so"));
+        // Of many, the log names the last ones.
+        let is_named = |said: &str| {
+            said.contains("more, which `parhelia log` names")
+                && world.scratch.expect(0, &["log", "--kind", "checkpoint.deleted"]).contains(&id)
+        };
         // Work of a hook says so when it is done, a moment later.
-        wait(|| world.everything_said().lines().any(is_announced).then_some(()));
+        wait(|| {
+            let said = world.everything_said();
+            (said.lines().any(is_announced) || is_named(&said)).then_some(())
+        });
         world.saved.remove(&id);
     }
     for checkpoint in checkpoints {

@@ -296,6 +296,8 @@ fn about(input: &Input) -> String {
 
 fn change_line(change: &Changed) -> String {
     match change.lines {
+        // Of a file whose metadata alone has changed.
+        Some((0, 0)) => format!("{} {}\n", change.mark, change.path),
         Some((added, removed)) => format!("{} {} +{added} -{removed}\n", change.mark, change.path),
         None => format!("{} {}\n", change.mark, change.path),
     }

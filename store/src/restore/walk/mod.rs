@@ -1,8 +1,9 @@
 //! Walks the checkpoint's tree, and the live folder in step with it, on several threads; what fits already is not looked into further.
 
+mod found;
+mod live;
+
 use std::{
-    cell::OnceCell,
-    collections::HashMap,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -12,6 +13,8 @@ use std::{
 
 use rustix::io::Errno;
 
+pub use self::found::{Blocked, Extra, Found, Group, HOLDS_FROZEN, HOLDS_SPARED, Linked, NOT_EMPTY};
+use self::live::Live;
 use super::{
     Options,
     compare::compare,
@@ -21,12 +24,12 @@ use super::{
     remove::{Removed, foresee},
     select::{Filter, Spared},
     summary::Counts,
-    table::{Action, Dirs, Folder, Item, Listing, Packs, Source, Stamp, folder_path},
+    table::{Action, Dirs, Folder, Item, Listing, Source, Stamp, folder_path},
 };
 use crate::{
     clock,
     error::{Error, IoContext, Result},
-    filesystem::{Filesystem, FilesystemId, Filesystems},
+    filesystem::{FilesystemId, Filesystems},
     format::SINGLE_CHUNK_BYTES,
     id::{BlobId, TreeId},
     links::{Links, LinksFolder, Member},
@@ -39,86 +42,6 @@ use crate::{
     view::View,
     writers::Writers,
 };
-
-/// An entry of the live folder that the checkpoint does not have.
-#[derive(Debug)]
-pub struct Extra {
-    /// The folder it is in.
-    pub folder: u32,
-    /// Its name.
-    pub name: Box<[u8]>,
-    /// What of it and of what is in it goes, if it is removed.
-    pub entries: u64,
-}
-
-/// An entry that cannot be made, changed or removed: a folder is in its place that has to stay, or nobody may change it.
-#[derive(Debug)]
-pub struct Blocked {
-    /// The folder it is in.
-    pub folder: u32,
-    /// Its name; empty for the folder itself.
-    pub name: Box<[u8]>,
-    /// Why it stays.
-    pub reason: &'static str,
-}
-
-/// A folder is in its place that may not be removed.
-pub const NOT_EMPTY: &str = "a folder with other files is in its place (--delete removes it)";
-/// A folder is in its place that may be removed but for some of it.
-pub const HOLDS_SPARED: &str = "a folder is in its place that holds what the checkpoint left out, a mount, or the store";
-
-/// A folder is in its place in which nobody may remove something.
-pub const HOLDS_FROZEN: &str =
-    "a folder is in its place in which something is immutable or append-only (`chattr -R -i -a` lets it be removed)";
-
-/// What entries are one file in the checkpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Group {
-    /// The names that this one leads.
-    Of(Member),
-    /// One entry alone, by its folder and its number in that.
-    Alone(u32, u32),
-}
-
-/// An entry that shares its inode with others, in the checkpoint or in the live folder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Linked {
-    /// Its group.
-    pub group: Group,
-    /// Its name in the table of hard links; none where it is in no group of the checkpoint.
-    pub member: Option<Member>,
-    /// The folder it is in.
-    pub folder: u32,
-    /// Which entry of that it is.
-    pub index: u32,
-    /// The live inode; 0 where there is none.
-    pub ino: u64,
-    /// What is to be done with it.
-    pub action: Option<Action>,
-    /// Why it cannot be another file than it is, where nobody may change it.
-    pub frozen: Option<&'static str>,
-}
-
-/// What the walk found.
-#[derive(Debug, Default)]
-pub struct Found {
-    /// The folders.
-    pub folders: Vec<Folder>,
-    /// What has to be done, links not yet considered.
-    pub items: Vec<Item>,
-    /// Entries with partners.
-    pub linked: Vec<Linked>,
-    /// What the checkpoint does not have.
-    pub extras: Vec<Extra>,
-    /// What cannot be made.
-    pub blocked: Vec<Blocked>,
-    /// How many entries go with each folder in whose place something else is made.
-    pub exchanged: HashMap<(u32, u32), u64>,
-    /// Packs of the items.
-    pub packs: Packs,
-    /// Sums.
-    pub counts: Counts,
-}
 
 /// A walk under way.
 pub struct Walk<'a> {
@@ -169,34 +92,6 @@ struct Outcome {
     filesystem: FilesystemId,
 }
 
-/// The live names of a folder, taken in step with the checkpoint's.
-struct Live {
-    fd: Arc<OwnedFd>,
-    device: u64,
-    filesystem: Filesystem,
-    names: Vec<Vec<u8>>,
-    next: usize,
-    frozen: OnceCell<Option<Frozen>>,
-}
-
-impl Live {
-    /// The flag that holds what is in the folder.
-    fn frozen(&self) -> Option<Frozen> {
-        *self.frozen.get_or_init(|| Frozen::of(self.fd.as_fd(), b""))
-    }
-
-    /// Why something cannot be done with an entry.
-    fn why_frozen(&self, name: &[u8], action: Option<Action>) -> Option<&'static str> {
-        let own = || Frozen::of(self.fd.as_fd(), name).map(Frozen::reason);
-        let inside = || self.frozen().map(Frozen::reason_inside);
-        match action? {
-            Action::Meta => own(),
-            Action::Create => inside(),
-            Action::Replace | Action::Exchange => own().or_else(inside),
-        }
-    }
-}
-
 impl Walk<'_> {
     fn lock(&self) -> MutexGuard<'_, Found> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
@@ -220,7 +115,7 @@ impl Walk<'_> {
             other => Some(other.at("read", name::as_path(&node.name))?),
         };
         let job = Job { folder: 0, tree: TreeId([0; 32]), links: None, section: 0, live: true, included: true, device: 0 };
-        let live = self.live(root, Vec::new()).at("read", name::as_path(&node.name))?;
+        let live = Live::new(root, Vec::new(), &self.filesystems).at("read", name::as_path(&node.name))?;
         let entries = Entries { section: None, loaded: Some(vec![node.clone()]), is_known: false };
         let mut out = Outcome { stamps: vec![Stamp::default()], ..Outcome::default() };
         let at = Place { job: &job, index: 0, member, included: true };
@@ -252,7 +147,7 @@ impl Walk<'_> {
             Some(dirs) => {
                 let fd = dirs.get(job.folder).at("open folder", name::as_path(&path()))?;
                 let names = sys::names(fd.as_fd()).at("read folder", name::as_path(&path()))?;
-                Some(self.live(fd, names).at("read", name::as_path(&path()))?)
+                Some(Live::new(fd, names, &self.filesystems).at("read", name::as_path(&path()))?)
             }
             None => None,
         };
@@ -262,12 +157,6 @@ impl Walk<'_> {
         self.progress.advance(entries.len() as u64, 0);
         self.enter(job, entries, outcome, more);
         Ok(())
-    }
-
-    fn live(&self, fd: Arc<OwnedFd>, names: Vec<Vec<u8>>) -> rustix::io::Result<Live> {
-        let device = sys::stat_fd(&fd)?.dev;
-        let filesystem = self.filesystems.of(fd.as_fd(), device);
-        Ok(Live { fd, device, filesystem, names, next: 0, frozen: OnceCell::new() })
     }
 
     /// A forged tree that has a folder in it twice, and that twice, and so on, ends here and not when memory does.

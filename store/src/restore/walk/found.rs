@@ -1,0 +1,91 @@
+//! What the walk found.
+
+use std::collections::HashMap;
+
+use crate::{
+    links::Member,
+    restore::{
+        summary::Counts,
+        table::{Action, Folder, Item, Packs},
+    },
+};
+
+/// An entry of the live folder that the checkpoint does not have.
+#[derive(Debug)]
+pub struct Extra {
+    /// The folder it is in.
+    pub folder: u32,
+    /// Its name.
+    pub name: Box<[u8]>,
+    /// What of it and of what is in it goes, if it is removed.
+    pub entries: u64,
+}
+
+/// An entry that cannot be made, changed or removed: a folder is in its place that has to stay, or nobody may change it.
+#[derive(Debug)]
+pub struct Blocked {
+    /// The folder it is in.
+    pub folder: u32,
+    /// Its name; empty for the folder itself.
+    pub name: Box<[u8]>,
+    /// Why it stays.
+    pub reason: &'static str,
+}
+
+/// A folder is in its place that may not be removed.
+pub const NOT_EMPTY: &str = "a folder with other files is in its place (--delete removes it)";
+/// A folder is in its place that may be removed but for some of it.
+pub const HOLDS_SPARED: &str = "a folder is in its place that holds what the checkpoint left out, a mount, or the store";
+
+/// A folder is in its place in which nobody may remove something.
+pub const HOLDS_FROZEN: &str =
+    "a folder is in its place in which something is immutable or append-only (`chattr -R -i -a` lets it be removed)";
+
+/// What entries are one file in the checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Group {
+    /// The names that this one leads.
+    Of(Member),
+    /// One entry alone, by its folder and its number in that.
+    Alone(u32, u32),
+}
+
+/// An entry that shares its inode with others, in the checkpoint or in the live folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Linked {
+    /// Its group.
+    pub group: Group,
+    /// Its name in the table of hard links; none where it is in no group of the checkpoint.
+    pub member: Option<Member>,
+    /// The folder it is in.
+    pub folder: u32,
+    /// Which entry of that it is.
+    pub index: u32,
+    /// The live inode; 0 where there is none.
+    pub ino: u64,
+    /// What is to be done with it.
+    pub action: Option<Action>,
+    /// Why it cannot be another file than it is, where nobody may change it.
+    pub frozen: Option<&'static str>,
+}
+
+/// What the walk found.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// The folders.
+    pub folders: Vec<Folder>,
+    /// What has to be done, links not yet considered.
+    pub items: Vec<Item>,
+    /// Entries with partners.
+    pub linked: Vec<Linked>,
+    /// What the checkpoint does not have.
+    pub extras: Vec<Extra>,
+    /// What cannot be made.
+    pub blocked: Vec<Blocked>,
+    /// How many entries go with each folder in whose place something else is made.
+    pub exchanged: HashMap<(u32, u32), u64>,
+    /// Packs of the items.
+    pub packs: Packs,
+    /// Sums.
+    pub counts: Counts,
+}
