@@ -1,3 +1,4 @@
+mod base;
 mod belonging;
 mod beside;
 mod commits;

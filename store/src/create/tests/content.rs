@@ -133,6 +133,27 @@ fn every_hole_of_a_file_is_found_however_short_the_file_is() {
 }
 
 #[test]
+fn holes_that_begin_and_end_anywhere_are_the_zeros_that_they_are() {
+    let f = fixture();
+    let path = f.workspace.join("sparse");
+    const PIECE: usize = 1 << 20;
+    // What is at hand ends before, at and behind the beginning of a hole.
+    for before in [100_000, PIECE - 70_000, PIECE - 1, PIECE, PIECE + 1, PIECE + 300_000, 2 * PIECE] {
+        for hole in [300_000, PIECE, 3 * PIECE] {
+            for behind in [0, 1, 200_000] {
+                let bytes = [noise(before, 1), vec![0; hole], noise(behind, 2)].concat();
+                let file = File::create(&path).unwrap();
+                file.set_len(bytes.len() as u64).unwrap();
+                file.write_all_at(&bytes[..before], 0).unwrap();
+                file.write_all_at(&bytes[before + hole..], (before + hole) as u64).unwrap();
+                let content = read_with(&f.store, &open(&path), &());
+                assert!(content.blob == BlobId::of(&bytes), "{before} {hole} {behind}");
+            }
+        }
+    }
+}
+
+#[test]
 fn of_a_file_that_has_grown_since_it_was_looked_at_one_byte_more_is_read_and_never_more_than_a_chunk() {
     let f = fixture();
     let bytes = noise(SINGLE_CHUNK_BYTES + 10, 1);
