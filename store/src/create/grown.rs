@@ -320,4 +320,24 @@ mod tests {
         settled.write(&layout, Path::new("/f"), Ulid::from_bytes([7; 16])).unwrap();
         assert_eq!(Grown::read(&layout, Path::new("/f")).unwrap(), (Ulid::from_bytes([7; 16]), settled));
     }
+
+    #[test]
+    fn what_is_kept_and_does_not_fit_together_is_not_believed() {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = Layout { root: dir.path().to_owned() };
+        fs::create_dir_all(layout.cache()).unwrap();
+        let group = crate::create::running::GROUP_BYTES;
+        let is_read = |bytes: u64, run_bytes: &[u32], count: u64| {
+            let nodes = vec![[1; 32]; count.count_ones() as usize];
+            let runs = run_bytes.iter().map(|bytes| ChunkRun { id: BlobId::of(b"x"), bytes: *bytes, repeat: 2 }).collect();
+            let grown = Grown { inode: 1, bytes, settled: None, groups: Groups { count, nodes }, runs };
+            grown.write(&layout, Path::new("/f"), Ulid::from_bytes([7; 16])).unwrap();
+            Grown::read(&layout, Path::new("/f")).is_some_and(|(_, read)| read == grown)
+        };
+        let half = (group / 2) as u32;
+        assert!(is_read(0, &[], 0) && is_read(2 * group, &[half, half], 1) && is_read(4 * group, &[half; 4], 3));
+        assert!(!is_read(group, &[half, half], 0) && !is_read(3 * group, &[half, half], 1), "the chunks have another length");
+        assert!(!is_read(group, &[half], 1) && !is_read(group, &[half], 2), "what is hashed for good is all of it, or more");
+        assert!(!is_read(0, &[], 1) && !is_read(0, &[], 1 << 44));
+    }
 }
