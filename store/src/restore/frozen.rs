@@ -41,11 +41,11 @@ impl Frozen {
         }
     }
 
-    /// Why a folder stays that holds something which has it.
+    /// Why something stays that has it, or holds something which has it, or is in a folder that has.
     pub fn reason_around(self) -> &'static str {
         match self {
-            Frozen::Immutable => "something in it is immutable (`chattr -R -i` lets it be removed)",
-            Frozen::AppendOnly => "something in it is append-only (`chattr -R -a` lets it be removed)",
+            Frozen::Immutable => "it, or something in it, is immutable (`chattr -R -i` lets it be removed)",
+            Frozen::AppendOnly => "it, or something in it, is append-only (`chattr -R -a` lets it be removed)",
         }
     }
 }

@@ -29,6 +29,7 @@ use super::{
     summary::Counts,
     table::{Action, Dirs, Stamp, entry_path, folder_path},
     target::Target,
+    write::is_refusal,
 };
 use crate::{
     error::{Error, IoContext, Result},
@@ -357,7 +358,14 @@ impl Run<'_> {
             stamp.racy |= !refused.is_nothing();
             Ok((refused, stamp))
         };
-        let (refused, stamp) = set().at("set metadata of", self.path(line.parent, &line.name))?;
+        let (refused, stamp) = match set() {
+            // It became immutable after the plan.
+            Err(e) if !line.is_new && is_refusal(e) => {
+                self.skip(line.parent, &line.name, e);
+                return Ok(());
+            }
+            other => other.at("set metadata of", self.path(line.parent, &line.name))?,
+        };
         self.note(line.parent, &line.name, &line.meta, &refused);
         done.folders.push((folder, stamp));
         Ok(())

@@ -142,7 +142,8 @@ impl Run<'_> {
         self.delete_extras(&mut out)?;
         self.fix_metadata(&mut out)?;
         let finished = self.finish_folders(false)?;
-        out.metadata += plan.folders.iter().filter(|line| line.differs && !line.is_new).count() as u64;
+        let finished_ones = finished.folders.iter().map(|(folder, _)| &plan.folders[*folder as usize]);
+        out.metadata += finished_ones.filter(|line| line.differs).count() as u64;
         out.done.add(finished);
         Ok(out)
     }
@@ -277,7 +278,16 @@ impl Run<'_> {
             let path = self.inside(extra.folder, &extra.name);
             let fd = self.dirs.get(extra.folder).at("open folder", self.path(extra.folder, &extra.name))?;
             match remove(fd.as_fd(), &extra.name, &path, &self.plan.spared) {
-                Ok(removed) => out.deleted += removed.entries,
+                Ok(removed) => {
+                    out.deleted += removed.entries;
+                    let is_known = || {
+                        let mut blocked = self.plan.blocked.iter();
+                        blocked.any(|blocked| (blocked.folder, &blocked.name) == (extra.folder, &extra.name))
+                    };
+                    if let Some(frozen) = removed.frozen.filter(|_| !is_known()) {
+                        self.skip(extra.folder, &extra.name, frozen.reason_around());
+                    }
+                }
                 Err(e) => self.skip(extra.folder, &extra.name, format!("cannot be removed: {e}")),
             }
         }
