@@ -9,10 +9,10 @@ use super::*;
 use crate::tree::Kind;
 
 /// A shared writable mapping of a file's first page, without the file being open otherwise.
-struct Mapping(*mut std::ffi::c_void);
+pub(super) struct Mapping(*mut std::ffi::c_void);
 
 impl Mapping {
-    fn of(path: &Path) -> Self {
+    pub fn of(path: &Path) -> Self {
         let file = File::options().read(true).write(true).open(path).unwrap();
         // SAFETY: the kernel chooses the place; nobody else knows it.
         let start =
@@ -20,7 +20,7 @@ impl Mapping {
         Mapping(start)
     }
 
-    fn store(&self, byte: u8) {
+    pub fn store(&self, byte: u8) {
         // SAFETY: the mapping is a page long, writable, and lives as long as this.
         unsafe { self.0.cast::<u8>().write_volatile(byte) };
     }

@@ -116,6 +116,48 @@ fn what_cannot_be_read_fails_its_part_and_no_more() {
 }
 
 #[test]
+fn a_state_is_its_owners_alone_and_has_the_times_that_are_known() {
+    let f = fixture();
+    let known = Time { secs: 1_600_000_000, nanos: 7 };
+    let files = vec![
+        StateFile { mtime: Some(known), ..file("deep/known", Content::Bytes(b"1".into())) },
+        file("unknown", Content::Bytes(b"2".into())),
+    ];
+    let began = crate::clock::now();
+    let root = with(&f, files).checkpoint.record.root;
+    let meta = |path: &str| {
+        let step = |tree: TreeId, part: &str| f.store.entry(tree, part.as_bytes()).unwrap().unwrap();
+        let mut parts = path.split('/');
+        let first = step(root, parts.next().unwrap());
+        parts.fold(first, |node, part| step(node.as_folder().unwrap().0, part)).meta
+    };
+    let owner = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    for (path, mode) in [("state", 0o700), ("state/deep", 0o700), ("state/deep/known", 0o600), ("state/unknown", 0o600)] {
+        let meta = meta(path);
+        assert_eq!((meta.mode, (meta.uid, meta.gid)), (mode, owner), "{path}");
+    }
+    assert_eq!(meta("state/deep/known").mtime, known);
+    assert!(["state", "state/unknown"].iter().all(|path| meta(path).mtime >= began));
+}
+
+#[test]
+fn a_file_of_the_state_that_somebody_has_mapped_is_read_again() {
+    let f = fixture();
+    let path = f.workspace.with_file_name("mapped");
+    fs::write(&path, [b'-'; 200_000]).unwrap();
+    let mapping = super::stamps::Mapping::of(&path);
+    mapping.store(b'1');
+    settle();
+    for byte in [b'2', b'3'] {
+        with(&f, vec![file("mapped", Content::File { path: path.clone() })]);
+        // The page is dirty already, so that this moves no time.
+        mapping.store(byte);
+        let made = with(&f, vec![file("mapped", Content::File { path: path.clone() })]);
+        assert_eq!(state_of(&f, &made.checkpoint)["mapped"][0], byte);
+    }
+}
+
+#[test]
 fn unchanged_is_what_has_the_same_files_and_the_same_conversation() {
     let f = fixture();
     f.write("a", b"1");
