@@ -12,7 +12,7 @@ use parhelia_store::{
 use serde::Serialize;
 
 use crate::{
-    agent::{Agent, Said, live},
+    agent::{Agent, live, said_by},
     capture::summary_now,
     error::Result,
     process::{Identity, boot_id},
@@ -180,8 +180,9 @@ fn prompt_since(store: &Store, known: &Conversation, head: Option<&Checkpoint>) 
 /// An agent that says that it has the newest conversation of a session open; none of a session that has ended.
 fn open_in(store: &Store, session: &Session) -> Result<Option<i32>> {
     let Some(newest) = session.conversations.last().filter(|_| session.status != Status::Ended) else { return Ok(None) };
-    let said = run::config_of_session(store, session)?.map(|config| live(&config.path)).unwrap_or_default();
-    Ok(said.iter().find(|said| said.conversation == newest.id).map(|said| said.process.process))
+    let config = run::config_of_session(store, session)?;
+    let said = config.and_then(|config| live(&config.path, &newest.id).into_iter().next());
+    Ok(said.map(|said| said.process.process))
 }
 
 /// The warning; none of a session that has ended.
@@ -231,10 +232,11 @@ fn observed(store: &Store, session: &Session, run: Option<&Run>) -> Result<(Obse
         Life::Over => (Observed::Dead, why_dead(session, run)),
         Life::Agent(process) => {
             let config = run::config_of_session(store, session)?;
-            let said = config.map(|config| live(&config.path)).unwrap_or_default();
-            let conversation = run::conversation_of(session, &run.id);
-            let is_its = |said: &&Said| said.process.is_same(&process) || Some(&said.conversation) == conversation.as_ref();
-            match said.iter().find(is_its).map(|said| (said.status.as_deref(), said.waits_for.clone())) {
+            let said = config.and_then(|config| {
+                let its = || live(&config.path, &run::conversation_of(session, &run.id)?).into_iter().next();
+                said_by(&config.path, process.process).filter(|said| said.process.is_same(&process)).or_else(its)
+            });
+            match said.as_ref().map(|said| (said.status.as_deref(), said.waits_for.clone())) {
                 Some((Some("idle"), _)) => (Observed::Idle, why_ended()),
                 Some((Some("waiting"), what)) => (Observed::Waiting, what.or_else(why_ended)),
                 _ => (Observed::Live, why_ended()),

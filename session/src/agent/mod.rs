@@ -13,7 +13,7 @@ mod words;
 
 pub use argv::{Agent, Bypass, Resume, new_conversation_id, resume_argv};
 pub use config::{ConfigFolder, config_folder};
-pub use open::{Holder, Open, Said, holders, live, open, open_in};
+pub use open::{Holder, Open, Said, holders, live, open, open_in, said_by};
 pub use place::{copies, gather, slug, transcript_path};
 pub use repair::{Repaired, repair, whole_bytes};
 pub use secrets::secrets;

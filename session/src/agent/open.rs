@@ -33,12 +33,17 @@ pub enum Open {
 
 /// What live processes of the agent say of a conversation. One that died may have left its file behind.
 pub fn open(config: &Path, conversation: &str) -> Option<Open> {
-    live(config).into_iter().find(|said| said.conversation == conversation).map(|said| said.open)
+    live(config, conversation).into_iter().next().map(|said| said.open)
 }
 
 /// What a process of the agent says of the conversation that it has open, whichever that is.
 pub fn open_in(config: &Path, process: i32) -> Option<Open> {
-    Some(Kept::read(&config.join(SESSIONS).join(format!("{process}.json")))?.live()?.open)
+    said_by(config, process).map(|said| said.open)
+}
+
+/// What a live process of the agent says.
+pub fn said_by(config: &Path, process: i32) -> Option<Said> {
+    Kept::read(&config.join(SESSIONS).join(format!("{process}.json")))?.live()
 }
 
 /// A live process of the agent that says what it does.
@@ -69,18 +74,20 @@ pub struct Holder {
     pub folder: Option<PathBuf>,
 }
 
-/// What the live processes of the agent say.
-pub fn live(config: &Path) -> Vec<Said> {
-    files(config).filter_map(|path| Kept::read(&path)?.live()).collect()
+/// What the live processes of the agent say that have a conversation open.
+pub fn live(config: &Path, conversation: &str) -> Vec<Said> {
+    let kept = files(config).filter_map(|path| Kept::read(&path)).filter(|kept| kept.conversation == conversation);
+    // To look for one in a container takes a look at all processes.
+    kept.filter_map(Kept::live).collect()
 }
 
 /// The live processes that have a conversation open: those of the agent that say so, or were started with it, and any that has its
 /// transcript open for writing. A second agent in it would write between the first one's lines.
 pub fn holders(config: &Path, conversation: &str) -> Vec<Holder> {
-    let said = live(config);
+    let said = live(config, conversation);
     let is_agent = |process: &Identity| Agent::of(&command_of(process.process)).is_some();
     let says = |process: &Identity| {
-        let mut all = said.iter().filter(|said| said.process.is_same(process) && said.conversation == conversation);
+        let mut all = said.iter().filter(|said| said.process.is_same(process));
         all.any(|said| said.is_certain || is_agent(process))
     };
     let transcripts: Vec<PathBuf> = copies(config, conversation).unwrap_or_default().iter().map(|path| canonical(path)).collect();
@@ -223,7 +230,7 @@ mod tests {
         fs::create_dir(config.join(SESSIONS)).unwrap();
         fs::write(config.join(SESSIONS).join(format!("{}.json", stranger.id())), said.to_string()).unwrap();
         assert_eq!(found(), [stranger.id() as i32]);
-        let said = live(&config).remove(0);
+        let said = live(&config, ID).remove(0);
         assert_eq!((said.status.as_deref(), said.waits_for.as_deref()), (Some("waiting"), Some("permission")));
         for child in [&mut reader, &mut stranger] {
             child.kill().unwrap();
