@@ -131,3 +131,24 @@ fn a_new_folder_is_built_beside_its_place_under_a_name_that_tells_it() {
     execute(&place.store, &checkpoint, fresh, &beside).unwrap();
     assert!(place.path("out/file").exists() && !place.path(&staged).exists());
 }
+
+#[test]
+fn names_of_a_file_that_was_edited_in_place_are_one_file_again() {
+    for (is_cached, mode) in [(true, None), (false, None), (true, Some(0o600))] {
+        let place = Place::new();
+        let checkpoint = two_groups(&place, b"before");
+        if !is_cached {
+            forget_stat_cache(&place);
+        }
+        // Both names have the other content, in the one file that they are.
+        fs::write(place.src("a/1"), "edited").unwrap();
+        if let Some(mode) = mode {
+            fs::set_permissions(place.src("a/3"), fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let report = place.restore(&checkpoint, &place.in_place("src")).unwrap();
+        place.assert_equal("src", &checkpoint);
+        let inode = |name: &str| fs::metadata(place.src(name)).unwrap().ino();
+        assert!(inode("a/1") == inode("a/2") && inode("a/3") == inode("b/4"));
+        assert_eq!((report.counts.files, report.counts.linked), (1, 1), "{:?}", report.counts);
+    }
+}
