@@ -36,6 +36,14 @@ fn names_of_one_file_are_joined_in_a_part_of_a_checkpoint_too() {
     }
     assert!(inode(part("one")) == inode(part("two")) && inode(part("three")) == inode(part("four")));
     assert!(inode(part("one")) != inode(part("three")));
+    // One name alone, and a file that has only one.
+    let alone = |path: &str, to: &str| {
+        let options = Options { subpath: path.into(), ..Options::new(place.path(to)) };
+        place.restore(&checkpoint, &options).unwrap().parted
+    };
+    let outside = vec!["b/one".into(), "c/out".into()];
+    assert_eq!(alone("b/two", "two"), [Parted { names: vec!["b/two".into()], outside }]);
+    assert_eq!(alone("b/before", "before"), []);
 }
 
 #[test]
