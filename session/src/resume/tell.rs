@@ -267,7 +267,7 @@ fn from_conversation(input: &mut Input, conversation: &Value) {
     let files = texts(conversation.get("files_modified"));
     let mut summary = vec![format!("{turns} {} so far.", if turns == 1 { "turn" } else { "turns" })];
     if let Some(first) = asked("first_prompt").filter(|first| Some(first) != input.task.as_ref()) {
-        summary.push(format!("The session began with: {first}"));
+        summary.push(format!("The conversation began with: {first}"));
     }
     if !done.is_empty() {
         summary.push(format!("Done: {}.", done.join("; ")));
