@@ -230,7 +230,7 @@ fn a_session_that_another_machine_has_is_left_to_it_until_its_lease_runs_out() {
     let there = ["session", "run", "--workspace", &workspace, "--", "sh", "-c", &script];
     let mut child = elsewhere(&scratch, &there).spawn().unwrap();
     let runs = || Store::open(&scratch.store(), &Default::default()).ok()?.view().runs().ok();
-    let run = wait(|| runs()?.into_values().find(|run| run.lease.is_some() && Path::new(&again).exists()));
+    let run = wait(|| runs()?.into_values().find(|run| run.pid.is_some() && run.lease.is_some() && Path::new(&again).exists()));
     assert!(run.lease.unwrap().holder.starts_with("elsewhere/"));
     scratch.expect(0, &["checkpoint", "create", &run.session, "--workspace", &workspace]);
     let goes_on = ["session", "resume", run.session.as_str()];

@@ -16,7 +16,10 @@ use parhelia_tests::{
     live::{kill, on_a_terminal, shown, wait},
     write,
 };
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::{
+    fs::{IFlags, ioctl_getflags, ioctl_setflags},
+    process::{Pid, Signal, kill_process},
+};
 use serde_json::Value;
 
 /// A workspace, and a session named `work` in it whose program is a shell's script.
@@ -323,6 +326,29 @@ fn recover_does_not_call_an_agent_dead_that_there_never_was() {
     work.scratch.create("plain", &work.workspace);
     let told = work.scratch.expect(2, &["session", "recover", "plain"]);
     assert!(told.contains("no agent was started in it") && !told.contains("dead"), "{told}");
+}
+
+#[test]
+fn a_rollback_that_cannot_be_done_ends_no_agent() {
+    let work = Work::new();
+    let mut child = work.start(&work.gate());
+    work.has_started(1);
+    let target = work.create("two\n");
+    let process = wait(|| work.last_run()["pid"].as_i64());
+    write(&work.workspace.join("file"), b"three\n").unwrap();
+    let flagged = |is_set: bool| {
+        let file = fs::File::open(work.workspace.join("file")).unwrap();
+        let mut flags = ioctl_getflags(&file).unwrap();
+        flags.set(IFlags::IMMUTABLE, is_set);
+        ioctl_setflags(&file, flags).unwrap();
+    };
+    flagged(true);
+    let refused = work.scratch.run(&["checkpoint", "rollback", &target, "--stop", "--yes"]);
+    flagged(false);
+    assert!(refused.status.code() == Some(1) && shown(&refused).contains("it is immutable"), "{}", shown(&refused));
+    assert!(PathBuf::from(format!("/proc/{process}")).exists() && work.session()["observed"] == "live");
+    work.go();
+    assert!(child.wait().unwrap().success());
 }
 
 #[test]

@@ -127,8 +127,10 @@ fn a_guard_detaches_its_own_mount_alone() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     };
     let identity_of = |served: &Served| {
-        let guard = fs::read_to_string(format!("/proc/{}/cmdline", served.children()[0])).unwrap();
-        guard.trim_end_matches('\0').rsplit('\0').next().unwrap().to_owned()
+        let words = || fs::read_to_string(format!("/proc/{}/cmdline", served.children()[0])).unwrap();
+        // Until it runs its program, its words are those of the process that starts it.
+        eventually("the guard runs", || words().contains("\0mount-guard\0"));
+        words().trim_end_matches('\0').rsplit('\0').next().unwrap().to_owned()
     };
     let kill = |served: &mut Served| {
         // The guard first, so that it does nothing.

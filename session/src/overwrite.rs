@@ -27,6 +27,7 @@ use serde::Serialize;
 
 use crate::{
     config::Config,
+    environment,
     error::{Error, Result},
     resume::Standing,
     run::{self, Conversation, Life},
@@ -269,6 +270,8 @@ pub struct Wanted<'a> {
     pub rules: Option<Rules>,
     /// The conversation.
     pub conversation: Conversation,
+    /// What has to be looked at to tell the agent's environment; none where no agent has worked in the session.
+    pub environment: Option<environment::Request>,
     /// What is configured for the folder.
     pub settings: &'a Config,
     /// Who is about to overwrite something.
@@ -292,7 +295,7 @@ pub fn safety(store: &Store, wanted: Wanted<'_>, progress: &dyn Progress) -> Res
             rules: wanted.rules,
             conversation: wanted.conversation,
             tmux: run::tmux_of(store, wanted.session)?,
-            environment: None,
+            environment: wanted.environment,
             config: wanted.settings,
             actor: wanted.actor.clone(),
             variable: wanted.variable,

@@ -308,7 +308,7 @@ impl Error {
     }
 }
 
-/// How nothing fits some patterns, for a message.
+/// A message's words for patterns that nothing fits.
 fn matches(include: &[String], exclude: &[String]) -> String {
     let wanted = (!include.is_empty()).then(|| format!("matches {}", include.join(" or ")));
     let left = (!exclude.is_empty()).then(|| format!("is left by --exclude {}", exclude.join(" and ")));

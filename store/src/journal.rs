@@ -33,7 +33,7 @@ const SEGMENT_HEADER_BYTES: usize = 64;
 const FRAME_BYTES: usize = 48;
 /// Segments are read in pieces of this many bytes.
 const PIECE_BYTES: usize = 1 << 20;
-/// What is wrong with a journal that is wholly gone.
+/// The fault of a journal that is wholly gone.
 const NO_SEGMENTS: &str = "all its segments are missing: put them back from a copy. Without them the store has no checkpoint, and another \
                            folder is needed (--store) for new ones";
 /// The type of the record that a journal may begin with one day, in place of all before it.

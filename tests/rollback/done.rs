@@ -262,6 +262,7 @@ fn whoever_asks_to_stop_behind_the_intent_gets_everything_back() {
         stop: false,
         dry_run: false,
         config: None,
+        environment: None,
         settings: &settings,
         variable: &|_| None,
     };

@@ -174,8 +174,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         of_another_folder: standing.is_another(),
         ..Options::default()
     };
-    let argv = env::last_argv(&store, &options.session)?;
-    let environment = env::request(context, &options.workspace, &argv)?;
+    let environment = env::request_for(context, &store, &options.workspace, &options.session)?;
     let mut prepared = state::prepare(&args.state, &store, &options.session, &options.workspace, &config, environment)?;
     let mut outcome = create::run_with(&store, &options, &FullWalk, &mut prepared.capture, &progress)?;
     let warnings = prepared.capture.warnings().iter().filter(|_| !outcome.skipped);

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use super::rollback::told;
 use crate::{
     context::Context,
+    env,
     exit::{Failure, Result},
     human,
     session::agent::{actor, config_of, variable},
@@ -235,6 +236,7 @@ impl Overwritten {
             message: format!("before the restore of {}", restored.id()),
             rules: None,
             conversation: Conversation::of(Some(session), None, config_of(store, session)?.map(|config| config.path)),
+            environment: env::request_for_safety(context, store, &self.folder.path, session)?,
             settings: &settings,
             actor: &actor,
             variable: &variable,

@@ -21,6 +21,7 @@ use super::spared;
 use crate::{
     ask,
     context::{Context, current_folder},
+    env,
     exit::{Code, Failure, Result},
     human,
     output::Style,
@@ -214,9 +215,12 @@ pub fn roll_in_turn(
     undone: Option<&Last>,
     how: &How,
 ) -> Result<Rolled> {
-    let settings = context.config(&workspace_of(store, target)?)?;
+    let workspace = workspace_of(store, target)?;
+    let settings = context.config(&workspace)?;
     let session = store.view().session(&target.record.session)?;
-    let config = session.map(|session| config_of(store, &session)).transpose()?.flatten();
+    let config = session.as_ref().map(|session| config_of(store, session)).transpose()?.flatten();
+    // As it is before an agent is stopped.
+    let environment = session.map(|session| env::request_for_safety(context, store, &workspace, &session)).transpose()?.flatten();
     let wanted = Wanted {
         target,
         files_only: how.files_only,
@@ -225,6 +229,7 @@ pub fn roll_in_turn(
         dry_run: how.dry_run,
         recreate: how.recreate_workspace,
         config: config.as_ref().map(|config| config.path.clone()),
+        environment,
         settings: &settings,
         variable: &variable,
     };
@@ -252,6 +257,10 @@ pub fn roll_in_turn(
         look = rollback::look(store, &wanted)?;
     }
     if let Some(run) = &look.stops {
+        // Who was asked has seen it planned.
+        if how.yes {
+            rollback::foresee(store, &look, &wanted, &context.progress())?;
+        }
         stop(store, &look, run)?;
     }
     end_leftovers(store, &look)?;

@@ -8,14 +8,16 @@ use std::{ffi::OsString, path::Path};
 use clap::Subcommand;
 use parhelia_session::{
     agent::Agent,
-    environment::{self, Cache, Request, Snapshot},
+    environment::{self, Cache, Request, Snapshot, recorded},
     resume::state_bytes,
+    run,
 };
-use parhelia_store::{Store, clock, fold::Run, record::Checkpoint};
+use parhelia_store::{Store, clock, fold::{Run, Session}, record::Checkpoint};
 
 use crate::{
     context::Context,
     exit::{Code, Result},
+    session::agent::with_own_folder,
 };
 
 /// What to do with the environment of an agent.
@@ -81,4 +83,25 @@ pub fn request(context: &Context, workspace: &Path, argv: &[OsString]) -> Result
         cache: Cache::new(context.cache_folder().map(|folder| folder.join("environment"))),
         now: clock::timestamp(),
     })
+}
+
+/// The same for a checkpoint that is made from outside of a session: its variables are not this process's, but those that its live agent was
+/// started with. Where no agent can be seen, the work's are as they were last.
+pub fn request_for(context: &Context, store: &Store, workspace: &Path, session: &str) -> Result<Request> {
+    let view = store.view();
+    let known = view.session(session)?;
+    let run = known.as_ref().and_then(|known| known.run.as_deref()).map(|id| view.run(id)).transpose()?.flatten();
+    let request = request(context, workspace, &argv(run.as_ref()))?;
+    if let Some(variables) = run.as_ref().and_then(run::variables_of) {
+        return Ok(Request { variables, ..request });
+    }
+    let config = known.as_ref().map(|known| run::config_of_session(store, known)).transpose()?.flatten();
+    let last = view.head(session)?.and_then(|head| head.record.environment);
+    let variables = recorded(with_own_folder(request.variables, config.as_ref()), last.as_ref(), &request.also);
+    Ok(Request { variables, ..request })
+}
+
+/// The same for a safety checkpoint; none where no agent has worked in the session.
+pub fn request_for_safety(context: &Context, store: &Store, workspace: &Path, session: &Session) -> Result<Option<Request>> {
+    session.run.as_ref().map(|_| request_for(context, store, workspace, &session.id)).transpose()
 }

@@ -150,3 +150,17 @@ fn merged(own: &str, ours: Value) -> Result<String> {
     }
     Ok(settings.to_string())
 }
+
+/// The variables by which the agent finds its own folder, where this process's name another one.
+pub fn own_folder(config: Option<&ConfigFolder>) -> Vec<(String, Option<OsString>)> {
+    config.map(|config| config.environment(ConfigFolder::of(variable).as_ref())).unwrap_or_default()
+}
+
+/// These variables, as an agent has them that works with its own folder.
+pub fn with_own_folder(mut variables: Vec<(OsString, OsString)>, config: Option<&ConfigFolder>) -> Vec<(OsString, OsString)> {
+    for (name, value) in own_folder(config) {
+        variables.retain(|(known, _)| *known != *name);
+        variables.extend(value.map(|value| (name.into(), value)));
+    }
+    variables
+}

@@ -51,7 +51,7 @@ pub fn of_session(
         rules: None,
         conversation,
         tmux: run::tmux_of(store, session)?,
-        environment: Some(env::request(context, &workspace, &env::last_argv(store, &session.id)?)?),
+        environment: Some(env::request_for(context, store, &workspace, &session.id)?),
         config: &config,
         actor: actor(),
         variable: &variable,

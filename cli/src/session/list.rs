@@ -110,7 +110,7 @@ impl Listed {
     }
 }
 
-/// How checkpoints fail, in lines.
+/// Lines about checkpoints that fail.
 pub fn failing_texts(session: &str, overview: &Overview) -> Vec<String> {
     let failed = overview.failing.as_ref().map(|Failing { since, count, reason }| {
         let since = human::ago(*since, clock::timestamp());

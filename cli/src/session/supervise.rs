@@ -50,6 +50,7 @@ use crate::{
     interrupt::Cancel,
     limits,
     progress::Bar,
+    session::agent::own_folder,
 };
 
 /// Another checkpoint of the session, or its rollback, is waited for, but not longer.
@@ -364,11 +365,6 @@ fn start(wanted: &Supervised<'_>) -> Result<Child> {
         command.stderr(Stdio::piped());
     }
     limits::for_others(|| command.spawn()).map_err(failed)
-}
-
-/// The variables by which the agent finds its own folder, where this process's name another one.
-pub fn own_folder(config: Option<&ConfigFolder>) -> Vec<(String, Option<OsString>)> {
-    config.map(|config| config.environment(ConfigFolder::of(variable).as_ref())).unwrap_or_default()
 }
 
 fn lost(reason: &str) -> Failure {

@@ -41,7 +41,7 @@ pub fn open_in(config: &Path, process: i32) -> Option<Open> {
     said_by(config, process).map(|said| said.open)
 }
 
-/// What a live process of the agent says.
+/// The words of a live process of the agent.
 pub fn said_by(config: &Path, process: i32) -> Option<Said> {
     Kept::read(&config.join(SESSIONS).join(format!("{process}.json")))?.live()
 }
@@ -74,7 +74,7 @@ pub struct Holder {
     pub folder: Option<PathBuf>,
 }
 
-/// What the live processes of the agent say that have a conversation open.
+/// The words of the live processes of the agent that have a conversation open.
 pub fn live(config: &Path, conversation: &str) -> Vec<Said> {
     let kept = files(config).filter_map(|path| Kept::read(&path)).filter(|kept| kept.conversation == conversation);
     // To look for one in a container takes a look at all processes.
@@ -130,11 +130,11 @@ pub(super) fn files(config: &Path) -> impl Iterator<Item = PathBuf> {
     entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "json"))
 }
 
-/// What an agent's process has left in its file, whether it lives or not.
+/// The file of an agent's process, whether that lives or not.
 pub(super) struct Kept {
     /// The process, as it is numbered in the namespace that it is in.
     pub process: i32,
-    /// When it began, in clock ticks since boot, where it says so.
+    /// Its start, in clock ticks since boot, where it says so.
     pub start_time: Option<u64>,
     /// The conversation that it had open.
     pub conversation: String,
@@ -155,7 +155,7 @@ impl Kept {
         })
     }
 
-    /// What it says, where the process lives and can be seen from here. A release that does not say when its process began is believed; of
+    /// The words of the process, where it lives and can be seen from here. A release that does not say when its process began is believed; of
     /// one that does, the process is known also by the number that it has in a container.
     pub(super) fn live(self) -> Option<Said> {
         let own = Identity::of(self.process).ok();

@@ -14,7 +14,7 @@ use crate::process::{Identity, boot_time, sees_all};
 pub struct Unseen {
     /// Its process, as it is numbered where it is.
     pub process: i32,
-    /// When it began, in clock ticks since boot, where it says so.
+    /// Its start, in clock ticks since boot, where it says so.
     pub start_time: Option<u64>,
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{variables::is_of_one_process, versions};
+use super::{variables::is_beside_the_session, versions};
 
 /// One difference.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -69,8 +69,8 @@ pub fn diff(before: Option<&Value>, after: Option<&Value>, freezes: (Option<&str
         diff.fields("packages", None, &both("pip_freeze_hash"));
     }
     let (old, new) = both("variables");
-    // Older checkpoints hold what the process that made them had besides.
-    let of_session = |variables| map(variables).into_iter().filter(|(name, _)| !is_of_one_process(name)).collect();
+    // Older checkpoints hold what the process that made them had besides; the terminal is whoever's who made it.
+    let of_session = |variables| map(variables).into_iter().filter(|(name, _)| !is_beside_the_session(name)).collect();
     diff.named("variables", &of_session(old), &of_session(new));
     diff.changes.retain(|change| !diff.unknown.contains(&change.section));
     diff

@@ -36,7 +36,7 @@ pub use cache::Cache;
 pub use mcp::{Server, Source};
 pub use plugins::Plugin;
 pub use python::{Python, versions};
-pub use variables::missing;
+pub use variables::{missing, recorded};
 
 use crate::regular;
 

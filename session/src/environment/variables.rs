@@ -78,11 +78,18 @@ const OF_ONE_PROCESS: [&str; 15] = [
     "PARHELIA_STORE",
     "PWD",
 ];
+/// These tell of the terminal that a process is in: an agent and its hooks may differ in them.
+const OF_A_TERMINAL: [&str; 2] = ["TERM", "COLORTERM"];
 const VALUE_BYTES_MAX: usize = 32 << 10;
 
-/// Whether a variable is of the process that looks, and not of the session.
-pub(super) fn is_of_one_process(name: &str) -> bool {
+/// True if a variable is of the process that looks, and not of the session.
+fn is_of_one_process(name: &str) -> bool {
     OF_ONE_PROCESS.iter().any(|pattern| matches(pattern, name))
+}
+
+/// True if a variable says nothing of a session, so that it does not differ by it.
+pub(super) fn is_beside_the_session(name: &str) -> bool {
+    is_of_one_process(name) || OF_A_TERMINAL.iter().any(|known| matches(known, name))
 }
 
 /// The variables to keep: those on the usual list or on `also`, without those on `never` and those whose names look like secrets;
@@ -107,6 +114,25 @@ pub fn missing(environment: Option<&Value>, has: &dyn Fn(&str) -> bool) -> Vec<(
     };
     let kept = texts.filter(|(name, value)| is_usable(name, value) && !is_bound(name) && !has(name));
     kept.map(|(name, value)| (name.clone(), value.into())).collect()
+}
+
+/// The variables of a session of which no process can be seen: those of the work as a checkpoint's environment has them, and the others, of
+/// the machine and the login, as they are in `own`. `also` are patterns of the work's besides the usual ones.
+pub fn recorded(
+    own: Vec<(OsString, OsString)>,
+    environment: Option<&Value>,
+    also: &[String],
+) -> Vec<(OsString, OsString)> {
+    let all = environment.and_then(|environment| environment.get("variables")).and_then(Value::as_object);
+    let Some(all) = all else { return own };
+    let is_of_the_work = |name: &str| {
+        let patterns = OF_THE_WORK.into_iter().chain(also.iter().map(String::as_str));
+        !OF_THE_PLACE.iter().any(|pattern| matches(pattern, name)) && patterns.into_iter().any(|pattern| matches(pattern, name))
+    };
+    let texts = all.iter().filter_map(|(name, value)| Some((name.as_str(), value.as_str()?)));
+    let of_the_work = texts.filter(|(name, _)| is_of_the_work(name)).map(|(name, value)| (name.into(), value.into()));
+    let others = own.into_iter().filter(|(name, _)| !name.to_str().is_some_and(is_of_the_work));
+    others.chain(of_the_work).collect()
 }
 
 /// Whether a name fits a pattern, in which `*` stands for anything. Case counts for nothing, so that no secret slips through by it.
@@ -159,6 +185,20 @@ mod tests {
         let found = missing(Some(&environment), &|name| name == "LANG");
         assert_eq!(found, [("VIRTUAL_ENV".to_owned(), OsString::from("/v"))]);
         assert_eq!(missing(None, &|_| false), []);
+    }
+
+    #[test]
+    fn a_session_without_a_process_keeps_the_variables_of_its_work() {
+        let pairs = |all: &[(&str, &str)]| all.iter().map(|(n, v)| (OsString::from(n), OsString::from(v))).collect::<Vec<_>>();
+        let environment = serde_json::json!({ "variables": {
+            "VIRTUAL_ENV": "/v", "HOME": "/elsewhere", "MY_MODE": "quick", "OTHER": "1", "ANTHROPIC_BASE_URL": "https://[redacted]@h",
+        }});
+        let own = pairs(&[("GOPATH", "/foreign"), ("HOME", "/home"), ("MY_MODE", "slow"), ("UNKNOWN", "2"), ("VIRTUAL_ENV", "/w")]);
+        let found = recorded(own.clone(), Some(&environment), &["MY_*".into()]);
+        let work = [("ANTHROPIC_BASE_URL", "https://[redacted]@h"), ("MY_MODE", "quick"), ("VIRTUAL_ENV", "/v")];
+        assert_eq!(found, pairs(&[&[("HOME", "/home"), ("UNKNOWN", "2")], &work[..]].concat()));
+        assert_eq!(kept(&found, &[], &[])["ANTHROPIC_BASE_URL"], "https://[redacted]@h");
+        assert_eq!(recorded(own.clone(), None, &[]), own);
     }
 
     #[test]

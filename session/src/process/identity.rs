@@ -1,7 +1,9 @@
 //! Which process is meant, so that no other one can be taken for it.
 
 use std::{
-    fs,
+    ffi::OsString,
+    fs, io,
+    os::unix::ffi::OsStringExt,
     path::Path,
     time::{Duration, SystemTime},
 };
@@ -88,6 +90,25 @@ impl Identity {
         let same = |stat: Stat| stat.start_time == self.start_time && !stat.has_ended();
         self.is_visible() && Stat::of(self.process).is_some_and(same)
     }
+
+    /// The environment variables that the process was started with, in their order. Fails where it is gone, or is another user's.
+    pub fn variables(&self) -> io::Result<Vec<(OsString, OsString)>> {
+        let bytes = fs::read(format!("/proc/{}/environ", self.process))?;
+        // Else the number may be another process's.
+        match self.is_alive() {
+            true => Ok(variables(&bytes)),
+            false => Err(io::Error::new(io::ErrorKind::NotFound, "the process is gone")),
+        }
+    }
+}
+
+/// Variables as the kernel has them. A name may begin with `=`; words without a `=` are left out.
+fn variables(bytes: &[u8]) -> Vec<(OsString, OsString)> {
+    let pair = |word: &[u8]| {
+        let at = word.iter().skip(1).position(|byte| *byte == b'=')? + 1;
+        Some((OsString::from_vec(word[..at].to_vec()), OsString::from_vec(word[at + 1..].to_vec())))
+    };
+    bytes.split(|byte| *byte == 0).filter_map(pair).collect()
 }
 
 /// This process and those that it descends from, itself first.
@@ -139,7 +160,7 @@ pub fn sees_all() -> bool {
     pid_namespace().is_none_or(|own| own == INITIAL_NAMESPACE)
 }
 
-/// When this machine was started, as its clock has it now.
+/// The start of this machine, as its clock has it now.
 pub fn boot_time() -> Option<SystemTime> {
     let text = fs::read_to_string("/proc/stat").ok()?;
     let seconds = text.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
@@ -174,6 +195,16 @@ mod tests {
         assert_eq!(stat, Stat { name, state: 'S', parent: 7, group: 8, session: 9, terminal: 34816, start_time });
         assert_eq!(Stat::parse(b"42 (a) S 7"), None);
         assert_eq!(Stat::parse(b""), None);
+    }
+
+    #[test]
+    fn variables_are_split_at_their_first_equals_sign() {
+        let found = variables(b"KEY=a b\0EMPTY=\0ODD==x\0=hidden=1\0none\0");
+        let found: Vec<_> = found.iter().map(|(n, v)| (n.to_str().unwrap(), v.to_str().unwrap())).collect();
+        assert_eq!(found, [("KEY", "a b"), ("EMPTY", ""), ("ODD", "=x"), ("=hidden", "1")]);
+        let me = Identity::of(std::process::id() as i32).unwrap();
+        assert!(me.variables().unwrap().iter().any(|(name, _)| name == "PATH"));
+        assert!(Identity { start_time: me.start_time + 1, ..me }.variables().is_err());
     }
 
     #[test]

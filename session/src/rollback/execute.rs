@@ -174,6 +174,7 @@ fn safety(store: &Store, look: &Look, wanted: &Wanted<'_>, actor: &Actor, progre
         message: format!("before the rollback to {}", wanted.target.id()),
         rules: Some(rules(&wanted.target.record.rules, &wanted.settings.capture.rules())),
         conversation: Conversation::of(Some(&look.session), goes_back, wanted.config.clone()),
+        environment: wanted.environment.clone(),
         settings: wanted.settings,
         actor,
         variable: wanted.variable,

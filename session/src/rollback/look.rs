@@ -22,6 +22,7 @@ use serde::Serialize;
 use crate::{
     capture::summary_now,
     config::Config,
+    environment,
     error::{Error, Result},
     git,
     process::canonical,
@@ -48,6 +49,8 @@ pub struct Wanted<'a> {
     pub recreate: bool,
     /// The agent's folder, where there is one.
     pub config: Option<PathBuf>,
+    /// What has to be looked at to tell the agent's environment, for the safety checkpoint; none where no agent has worked in the session.
+    pub environment: Option<environment::Request>,
     /// What is configured for the session's workspace.
     pub settings: &'a Config,
     /// The environment.

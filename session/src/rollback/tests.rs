@@ -111,6 +111,7 @@ fn wanted<'a>(target: &'a Checkpoint, settings: &'a Config) -> Wanted<'a> {
         dry_run: false,
         recreate: false,
         config: None,
+        environment: None,
         settings,
         variable: &|_| None,
     }

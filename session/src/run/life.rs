@@ -88,6 +88,12 @@ fn live_agent_of(run: &Run) -> Option<Identity> {
     agent_of(run).into_iter().chain(hooked_agent_of(run)).find(Identity::is_alive)
 }
 
+/// The variables that a run's agent was started with; none where it is dead, or cannot be seen from here.
+pub fn variables_of(run: &Run) -> Option<Vec<(OsString, OsString)>> {
+    // A script may have set more for the agent behind it.
+    hooked_agent_of(run).into_iter().chain(agent_of(run)).find_map(|agent| agent.variables().ok())
+}
+
 /// The process that started a run's agent, and waits for it.
 pub fn launcher_of(run: &Run) -> Option<Identity> {
     run.extra.get(LAUNCHER).and_then(|value| serde_json::from_value(value.clone()).ok())

@@ -25,7 +25,7 @@ impl Frozen {
         }
     }
 
-    /// Why an entry stays that has it.
+    /// The reason for which an entry stays that has it.
     pub fn reason(self) -> &'static str {
         match self {
             Frozen::Immutable => "it is immutable (`chattr -i` lets it be changed)",
@@ -33,7 +33,7 @@ impl Frozen {
         }
     }
 
-    /// Why an entry stays, or is not made, whose folder has it.
+    /// The reason for which an entry stays, or is not made, whose folder has it.
     pub fn reason_inside(self) -> &'static str {
         match self {
             Frozen::Immutable => "its folder is immutable (`chattr -i` lets it be changed)",
@@ -41,7 +41,7 @@ impl Frozen {
         }
     }
 
-    /// Why something stays that has it, or holds something which has it, or is in a folder that has.
+    /// The reason for which something stays that has it, or holds something which has it, or is in a folder that has.
     pub fn reason_around(self) -> &'static str {
         match self {
             Frozen::Immutable => "it, or something in it, is immutable (`chattr -R -i` lets it be removed)",

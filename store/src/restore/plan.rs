@@ -136,7 +136,7 @@ impl Plan {
         }
     }
 
-    /// What cannot be made, changed or removed, because something has to stay.
+    /// Entries that cannot be made, changed or removed, because something has to stay.
     pub fn blocked(&self) -> impl Iterator<Item = Skipped> {
         self.blocked.iter().map(|blocked| Skipped {
             path: entry_path(&self.folders, blocked.folder, &blocked.name),

@@ -63,7 +63,7 @@ impl Filter {
         self.exclude.as_ref().is_some_and(|m| m.matched(name::as_path(path), is_folder).is_ignore())
     }
 
-    /// Whether the patterns want a file that is restored by itself, by its name.
+    /// True if the patterns want a file that is restored by itself, by its name.
     pub fn wants_file(&self, name: &[u8]) -> bool {
         self.includes(name, false, false) && !self.is_excluded(name, false)
     }

@@ -20,7 +20,7 @@ use crate::{
     exit::{Code, Failure, Result},
     hook::mounted_at,
     session::{
-        agent::{actor, environment, settings, variable},
+        agent::{actor, environment, settings, variable, with_own_folder},
         supervise::{self, EARLY, Supervised, say, tmux_here},
     },
 };
@@ -168,8 +168,7 @@ fn supervised(
     let mut environment = environment(store, current);
     environment.extend(prepared.environment());
     let looked_at = prepared.agent.as_ref().map(|_| env::request(context, &prepared.workspace, argv)).transpose();
-    let looked_at = looked_at
-        .map(|request| request.map(|request| Request { variables: own_variables(request.variables, prepared), ..request }));
+    let looked_at = looked_at.map(|request| request.map(|request| as_started(request, prepared)));
     let (request, config) =
         supervise::or_ended(store, current, looked_at.and_then(|request| Ok((request, context.config(&prepared.workspace)?))))?;
     let wanted = Supervised {
@@ -191,11 +190,9 @@ fn supervised(
     supervise::or_ended(store, current, supervise::supervise(store, &wanted))
 }
 
-/// The variables of the agent, which has the folder of its own that it had.
-fn own_variables(mut variables: Vec<(OsString, OsString)>, prepared: &Prepared) -> Vec<(OsString, OsString)> {
-    for (name, value) in supervise::own_folder(prepared.config.as_ref()) {
-        variables.retain(|(known, _)| *known != *name);
-        variables.extend(value.map(|value| (name.into(), value)));
-    }
-    variables
+/// What is looked at, with the variables that the agent is started with.
+fn as_started(request: Request, prepared: &Prepared) -> Request {
+    let mut variables = with_own_folder(request.variables, prepared.config.as_ref());
+    variables.extend(prepared.environment().into_iter().map(|(name, value)| (name.into(), value)));
+    Request { variables, ..request }
 }

@@ -9,7 +9,7 @@ use std::{
     fs::{self, File},
     io::{self, Read, Write},
     os::unix::{
-        ffi::{OsStrExt, OsStringExt},
+        ffi::OsStrExt,
         fs::OpenOptionsExt,
         process::CommandExt,
     },
@@ -148,7 +148,8 @@ pub fn take(_context: &mut Context, args: &Args) -> Result<Code> {
     let bytes = fs::read(args.folder.join(WORDS)).map_err(failed)?;
     let mut words = bytes.strip_suffix(b"\0").unwrap_or(&bytes).split(|byte| *byte == 0);
     let caller: Caller = serde_json::from_slice(words.next().unwrap_or_default()).map_err(|e| failed(io::Error::other(e)))?;
-    let environment = environment(&environment_of(&caller.process)?, std::env::vars_os());
+    // The caller waits meanwhile.
+    let environment = environment(caller.process.variables().map_err(failed)?, std::env::vars_os());
     scroll_up();
     let program = this_program()?;
     limits::hand_over(caller.umask);
@@ -156,24 +157,13 @@ pub fn take(_context: &mut Context, args: &Args) -> Result<Code> {
     Err(Failure::File { action: "start", path: program, source })
 }
 
-/// The environment that a process was started with. It must live before and after that, or the number may be another's.
-fn environment_of(process: &Identity) -> Result<Vec<u8>> {
-    let path = PathBuf::from(format!("/proc/{}/environ", process.process));
-    let bytes = fs::read(&path).map_err(|source| Failure::File { action: "read", path: path.clone(), source })?;
-    match process.is_alive() {
-        true => Ok(bytes),
-        false => Err(Failure::Usage("whoever made this pane is gone".into())),
-    }
-}
-
 /// The caller's environment, with the pane's own variables as they are in the pane.
-fn environment(caller: &[u8], pane: impl Iterator<Item = (OsString, OsString)>) -> BTreeMap<OsString, OsString> {
+fn environment(
+    caller: Vec<(OsString, OsString)>,
+    pane: impl Iterator<Item = (OsString, OsString)>,
+) -> BTreeMap<OsString, OsString> {
     let is_own = |name: &OsStr| OF_THE_PANE.iter().any(|own| name == *own);
-    let of_caller = caller.split(|byte| *byte == 0).filter_map(|entry| {
-        let at = entry.iter().skip(1).position(|byte| *byte == b'=')? + 1;
-        Some((OsString::from_vec(entry[..at].to_vec()), OsString::from_vec(entry[at + 1..].to_vec())))
-    });
-    let kept = of_caller.filter(|(name, _)| !is_own(name) && !OF_A_RUN.iter().any(|marker| name == *marker));
+    let kept = caller.into_iter().filter(|(name, _)| !is_own(name) && !OF_A_RUN.iter().any(|marker| name == *marker));
     kept.chain(pane.filter(|(name, _)| is_own(name))).collect()
 }
 
@@ -195,11 +185,14 @@ mod tests {
 
     #[test]
     fn the_caller_has_its_way_but_for_what_is_the_panes() {
-        let caller = b"KEY=secret\0TERM=outer\0EMPTY=\0ODD==x\0=hidden=1\0none\0TMUX=other\0PARHELIA_RUN_ID=run\0";
+        fn pairs<const N: usize>(all: [(&str, &str); N]) -> Vec<(OsString, OsString)> {
+            all.map(|(name, value)| (name.into(), value.into())).to_vec()
+        }
+        let caller = [("KEY", "secret"), ("TERM", "outer"), ("=hidden", "1"), ("TMUX", "other"), ("PARHELIA_RUN_ID", "run")];
         let pane = [("TERM", "screen"), ("TMUX_PANE", "%1"), ("KEY", "old"), ("SERVER", "1")];
-        let merged = environment(caller, pane.into_iter().map(|(name, value)| (name.into(), value.into())));
+        let merged = environment(pairs(caller), pairs(pane).into_iter());
         let merged: Vec<_> = merged.iter().map(|(n, v)| format!("{}={}", n.display(), v.display())).collect();
-        assert_eq!(merged, ["=hidden=1", "EMPTY=", "KEY=secret", "ODD==x", "TERM=screen", "TMUX_PANE=%1"]);
+        assert_eq!(merged, ["=hidden=1", "KEY=secret", "TERM=screen", "TMUX_PANE=%1"]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What the walk found.
+//! The findings of a walk.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ pub struct Extra {
     pub folder: u32,
     /// Its name.
     pub name: Box<[u8]>,
-    /// What of it and of what is in it goes, if it is removed.
+    /// The number of entries that go, it and what is in it, if it is removed.
     pub entries: u64,
 }
 
@@ -28,7 +28,7 @@ pub struct Blocked {
     pub folder: u32,
     /// Its name; empty for the folder itself.
     pub name: Box<[u8]>,
-    /// Why it stays.
+    /// The reason for which it stays.
     pub reason: &'static str,
 }
 
@@ -41,7 +41,7 @@ pub const HOLDS_SPARED: &str = "a folder is in its place that holds what the che
 pub const HOLDS_FROZEN: &str =
     "a folder is in its place in which something is immutable or append-only (`chattr -R -i -a` lets it be removed)";
 
-/// What entries are one file in the checkpoint.
+/// Entries that are one file in the checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Group {
     /// The names that this one leads.
@@ -59,30 +59,30 @@ pub struct Linked {
     pub member: Option<Member>,
     /// The folder it is in.
     pub folder: u32,
-    /// Which entry of that it is.
+    /// Its number in that.
     pub index: u32,
     /// The live inode; 0 where there is none.
     pub ino: u64,
-    /// What is to be done with it.
+    /// The action that is due.
     pub action: Option<Action>,
-    /// Why it cannot be another file than it is, where nobody may change it.
+    /// The reason for which it cannot be another file than it is, where nobody may change it.
     pub frozen: Option<&'static str>,
 }
 
-/// What the walk found.
+/// The findings of a walk.
 #[derive(Debug, Default)]
 pub struct Found {
     /// The folders.
     pub folders: Vec<Folder>,
-    /// What has to be done, links not yet considered.
+    /// Entries with which something is due, links not yet considered.
     pub items: Vec<Item>,
     /// Entries with partners.
     pub linked: Vec<Linked>,
-    /// What the checkpoint does not have.
+    /// Entries that the checkpoint does not have.
     pub extras: Vec<Extra>,
-    /// What cannot be made.
+    /// Entries that have to stay, or cannot be made.
     pub blocked: Vec<Blocked>,
-    /// How many entries go with each folder in whose place something else is made.
+    /// The number of entries that go with each folder in whose place something else is made.
     pub exchanged: HashMap<(u32, u32), u64>,
     /// Packs of the items.
     pub packs: Packs,

@@ -35,7 +35,7 @@ impl Live {
         *self.frozen.get_or_init(|| Frozen::of(self.fd.as_fd(), b""))
     }
 
-    /// Why something cannot be done with an entry.
+    /// The reason for which something cannot be done with an entry.
     pub fn why_frozen(&self, name: &[u8], action: Option<Action>) -> Option<&'static str> {
         let own = || Frozen::of(self.fd.as_fd(), name).map(Frozen::reason);
         let inside = || self.frozen().map(Frozen::reason_inside);
