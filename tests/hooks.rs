@@ -11,7 +11,7 @@ use std::{
 use parhelia_tests::{
     Scratch,
     agent::{Agent, Reply, tool},
-    live::{Live, shown, wait},
+    live::{Live, kill, shown, wait},
     write, write_program,
 };
 use serde_json::{Value, json};
@@ -228,6 +228,46 @@ fn what_an_agent_says_that_another_one_started_is_not_said_of_that_ones_conversa
     let events = scratch.expect(0, &["log", "--json"]);
     assert!(events.contains(CONVERSATION) && !events.contains(INNER), "{events}");
     assert!(log(&scratch).contains("left to the agent that has started this one"), "{}", log(&scratch));
+}
+
+#[test]
+fn an_agent_that_goes_on_by_hand_after_one_was_killed_is_told_so() {
+    let scratch = Scratch::new();
+    let workspace = scratch.path("work");
+    write(&workspace.join("a"), b"1").unwrap();
+    let agent = scratch.path("claude");
+    // By another process: what is forked here meanwhile would hold it open for writing, so that it could not be run.
+    assert!(Command::new("cp").args([&fs::canonicalize("/bin/sh").unwrap(), &agent]).status().unwrap().success());
+    let ours = scratch.command(&["hook"]);
+    let [marked, ready, left] = ["marked", "ready", "left"].map(|name| scratch.path(name));
+    // An agent whose hook says where its conversation is from, and which then does this.
+    let start = |source: &str, then: &str| {
+        let name = scratch.path(source);
+        fs::write(&name, event("SessionStart", &workspace, json!({ "source": source }))).unwrap();
+        let mut command = Command::new(&agent);
+        command.args(["-c", &format!("{} hook < {}; {then}", ours.get_program().display(), name.display())]).env_clear();
+        command.envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("CLAUDE_ENV_FILE", &marked);
+        command.current_dir(&workspace).stdout(Stdio::piped()).spawn().unwrap()
+    };
+    let tool = format!(". {}; sleep 100000 > /dev/null 2>&1 & echo $! > {}", marked.display(), left.display());
+    let mut first = start("startup", &format!("{tool}; touch {}; wait", ready.display()));
+    wait(|| ready.exists().then_some(()));
+    kill(first.id() as i32);
+    first.wait().unwrap();
+    let left: i32 = fs::read_to_string(&left).unwrap().trim().parse().unwrap();
+
+    let told = start("resume", "true").wait_with_output().unwrap();
+    let text = String::from_utf8(told.stdout).unwrap();
+    assert!(text.contains("was interrupted and is resumed"), "{text}");
+    assert!(text.contains(&format!("process {left} (sleep 100000) in {} of the run before", workspace.display())), "{text}");
+    kill(left);
+    // One that was not killed left nothing to be told of.
+    fs::write(scratch.path("end"), event("SessionEnd", &workspace, json!({ "reason": "prompt_input_exit" }))).unwrap();
+    let end = format!("{} hook < {}; true", ours.get_program().display(), scratch.path("end").display());
+    assert!(start("resume", &end).wait().unwrap().success());
+    wait(|| log(&scratch).contains("SessionEnd").then_some(()));
+    let again = start("resume", "true").wait_with_output().unwrap();
+    assert!(again.stdout.is_empty(), "{}", shown(&again));
 }
 
 #[test]

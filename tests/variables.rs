@@ -73,7 +73,10 @@ impl Work {
 
     /// Kills the agent, and waits for the last checkpoint of its run.
     fn kill(&self, supervisor: &mut Child) {
-        kill(self.agent());
+        let agent = self.agent();
+        let waited_for = fs::read_to_string(format!("/proc/{agent}/task/{agent}/children")).unwrap();
+        kill(agent);
+        waited_for.split_whitespace().for_each(|process| kill(process.parse().unwrap()));
         supervisor.wait().unwrap();
     }
 

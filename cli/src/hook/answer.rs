@@ -7,6 +7,7 @@ use parhelia_session::{
     inject::{Budget, Input, Why, render},
     process::RUN_MARKER,
     resume::{self, Telling},
+    rollback,
     run::{self, Current, Sender},
 };
 use parhelia_store::{OpenOptions, Store, fold::Session, id::Ulid, record::Checkpoint};
@@ -32,9 +33,11 @@ pub struct Answer {
 pub fn answer(store: Result<PathBuf>, event: &Event, sender: &Sender, budget: Budget) -> Result<Option<Answer>> {
     let options = OpenOptions { create: true, lock_timeout: LOCK_LIMIT, ..OpenOptions::default() };
     let store = Store::open(&store?, &options)?;
+    let before = store.view();
     let Some(current) = run::run_of(&store, event, true, sender, &variable)? else { return Ok(None) };
     mark(&current, sender);
-    let Some(input) = input(&store, &current, event)? else { return Ok(None) };
+    let is_new = before.run(&current.run)?.is_none();
+    let Some(input) = input(&store, &current, is_new, event)? else { return Ok(None) };
     let said = render(&input, budget);
     let output = json!({ "hookEventName": event.hook_event_name, "additionalContext": said.text });
     let measured = format!(
@@ -58,7 +61,8 @@ fn mark(current: &Current, sender: &Sender) {
     }
 }
 
-fn input(store: &Store, current: &Current, event: &Event) -> Result<Option<Input>> {
+/// What there is to say. `is_new`: whether the run begins with this, as one does that is started by hand.
+fn input(store: &Store, current: &Current, is_new: bool, event: &Event) -> Result<Option<Input>> {
     let view = store.view();
     let Some(session) = view.session(&current.session)? else { return Ok(None) };
     let source = event.source.as_deref().unwrap_or("startup");
@@ -78,6 +82,7 @@ fn input(store: &Store, current: &Current, event: &Event) -> Result<Option<Input
         return Ok(Some(input));
     }
     match source {
+        "resume" if is_new => by_hand(store, &session, current),
         "startup" => unfinished(store, current),
         "compact" => Ok(Some(told(store, &session, view.head(&session.id)?.as_ref(), current, (Why::Forgotten, None))?)),
         // Who clears a conversation wants to begin afresh.
@@ -99,6 +104,21 @@ fn told(
     let mut input = resume::tell(store, &telling)?;
     input.mount = checkpoint.and_then(|checkpoint| mounted_at(store, checkpoint));
     Ok(input)
+}
+
+/// What happened to a session that somebody goes on with without us; nothing where it was left as it is.
+fn by_hand(store: &Store, session: &Session, current: &Current) -> Result<Option<Input>> {
+    let head = store.view().head(&session.id)?;
+    let killed = run::last_of(store, session, Some(&current.run))?.filter(run::was_killed);
+    let is_back = rollback::last(session).is_some_and(|last| head.as_ref().is_some_and(|head| head.record.id == last.target));
+    if killed.is_none() && !is_back {
+        return Ok(None);
+    }
+    let mut input = told(store, session, head.as_ref(), current, (Why::Resumed, None))?;
+    for found in killed.map(|run| run::left_behind(store, &run, &current.workspace)).transpose()?.unwrap_or_default() {
+        input.notices.push(format!("process {} of the run before is still alive, and may be at work here", found.text()));
+    }
+    Ok(Some(input))
 }
 
 /// Where the checkpoint can be read without commands.

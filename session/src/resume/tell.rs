@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use parhelia_store::{
     Store, clock,
     diff::Change,
-    fold::{Conversation, Run, Session},
+    fold::{Conversation, Session},
     name,
     record::Checkpoint,
 };
@@ -93,7 +93,7 @@ pub fn tell(store: &Store, telling: &Telling<'_>) -> Result<Input> {
     if let Some(said) = said.as_ref().filter(|_| context["capture_analysis"] != false) {
         from_conversation(&mut input, said);
     }
-    let last = last_run(store, session, telling.run)?;
+    let last = run::last_of(store, session, telling.run)?;
     let is_amid = said.is_some_and(|said| said["phase"] == "thinking" || said["phase"] == "in_tool");
     input.interrupted = last.as_ref().is_some_and(run::was_killed) || !input.pending.is_empty() || is_amid;
     let Some(checkpoint) = checkpoint else { return Ok(input) };
@@ -108,17 +108,6 @@ pub fn tell(store: &Store, telling: &Telling<'_>) -> Result<Input> {
 fn transcript(known: &Conversation, config: Option<&Path>) -> Option<PathBuf> {
     let seen = known.seen_at().filter(|path| path.is_file());
     seen.or_else(|| Some(Located::by_session(config?, &known.id).ok()?.transcript))
-}
-
-/// The last run of a session but for the one that begins, and for those that have not come to life.
-fn last_run(store: &Store, session: &Session, but: Option<&str>) -> Result<Option<Run>> {
-    let view = store.view();
-    for id in session.runs.iter().rev().filter(|id| Some(id.as_str()) != but) {
-        if let Some(run) = view.run(id)?.filter(|run| run.exit_reason.as_deref() != Some(run::UNKNOWN)) {
-            return Ok(Some(run));
-        }
-    }
-    Ok(None)
 }
 
 /// What was said: as it lies there now, or where that is gone or emptied, as the checkpoint has it.

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     adopt::Agents,
-    life::{LAUNCHER, Life, life, roots_of},
+    life::{LAUNCHER, Life, UNKNOWN, life, roots_of},
 };
 use crate::{
     agent::{Agent, ConfigFolder},
@@ -132,6 +132,17 @@ pub const CONFIG_FOLDER: &str = "config_folder";
 /// The agent's own folder of a run, where it was recorded.
 pub fn config_of(run: &Run) -> Option<ConfigFolder> {
     run.extra.get(CONFIG_FOLDER).and_then(|value| serde_json::from_value(value.clone()).ok())
+}
+
+/// The last run of a session but for the one that begins, and for those that have not come to life.
+pub fn last_of(store: &Store, session: &Session, but: Option<&str>) -> Result<Option<Run>> {
+    let view = store.view();
+    for id in session.runs.iter().rev().filter(|id| Some(id.as_str()) != but) {
+        if let Some(run) = view.run(id)?.filter(|run| run.exit_reason.as_deref() != Some(UNKNOWN)) {
+            return Ok(Some(run));
+        }
+    }
+    Ok(None)
 }
 
 /// The folder in which the agent keeps a session's conversations: that of its newest run. Where none was recorded, it is the one in which

@@ -2,13 +2,23 @@
 
 use std::{path::Path, time::Duration};
 
-use parhelia_store::{Store, fold::Session};
+use parhelia_store::{
+    Store,
+    fold::{Run, Session},
+};
 
 use super::life::{launcher_of, life, roots_in};
 use crate::{
     error::Result,
-    process::{Found, Identity, Owner, Stopped, stop},
+    process::{Found, Identity, Owner, Stopped, found, stop},
 };
+
+/// Processes that are proven to be of a dead run, for whoever starts an agent without us, which stops none.
+pub fn left_behind(store: &Store, run: &Run, workspace: &Path) -> Result<Vec<Found>> {
+    let mut found = found(&run.id, &roots_in(store, run)?, workspace)?;
+    found.retain(|found| found.owner == Owner::Run);
+    Ok(found)
+}
 
 /// Stops what is proven to be of a session's dead runs. What may change the workspace as well, and is not, is among the others; the
 /// supervisor of a run and multiplexers are not, unless they carry the run's marker.

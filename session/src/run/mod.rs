@@ -18,10 +18,10 @@ pub use checkpoint::{AGENT_PANE, CONVERSATION_FOLDER, Conversation, Made, TMUX_F
 pub use conversation::{sessions_in, strangers_in, unseen_in};
 pub use failing::{FAILING, Failing, failing, note_checkpoint};
 pub use find::{
-    CONFIG_FOLDER, Current, Sender, config_of, config_of_session, conversation_of, current, is_nested, of_conversation,
+    CONFIG_FOLDER, Current, Sender, config_of, config_of_session, conversation_of, current, is_nested, last_of, of_conversation,
 };
 pub use lease::{HOOKED, RENEWAL, WATCHED, renew};
-pub use leftovers::stop_leftovers;
+pub use leftovers::{left_behind, stop_leftovers};
 pub use life::{
     BY_ITSELF, HOOKED_AGENT, LAUNCHER, Life, UNKNOWN, agent_of, has_finished, hooked_agent_of, is_inside, is_orphaned,
     launcher_of, left_alive, life, live_in, roots_in, roots_of, tmux_of, variables_of, was_killed, why_unheard, works_in,
