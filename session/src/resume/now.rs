@@ -56,8 +56,8 @@ pub(super) struct Changes {
     pub session: Vec<Change>,
     /// Since the checkpoint that is gone on from.
     pub since: Vec<Change>,
-    /// Number of files that are not listed, because the agent of another session has written them.
-    pub of_others: usize,
+    /// Files that are not listed, because the agent of another session has written them, by its id.
+    pub of_others: Vec<(String, Vec<Vec<u8>>)>,
     /// Listed files that may be another session's as well, by its id.
     pub maybe_of: Vec<(String, Vec<Vec<u8>>)>,
 }
@@ -156,10 +156,11 @@ impl Changes {
         for other in others.iter().take(OTHERS_MAX) {
             let theirs = written(store, other, workspace)?;
             let is_theirs = |change: &Change| theirs.contains(&*change.path) && !own.contains(&*change.path);
-            let count = self.session.len();
-            self.session.retain(|change| !is_theirs(change));
+            let left: Vec<Vec<u8>> = self.session.extract_if(.., |change| is_theirs(change)).map(|change| change.path.to_vec()).collect();
             self.since.retain(|change| !is_theirs(change));
-            self.of_others += count - self.session.len();
+            if !left.is_empty() {
+                self.of_others.push((other.id.clone(), left));
+            }
             let (Some(first), Some(head)) = (view.oldest_of(&other.id)?, view.head(&other.id)?) else { continue };
             let changed = files::changes(store, &first, &head)?;
             let changed: HashSet<&[u8]> = changed.iter().map(|change| &*change.path).collect();

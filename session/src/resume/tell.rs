@@ -35,7 +35,7 @@ use crate::{
 const REPLY_CHARACTERS_MAX: usize = 600;
 /// So many uncommitted files are named.
 const UNCOMMITTED_MAX: usize = 100;
-/// So many files are named that may be another session's as well.
+/// So many files of another session are named.
 const SHARED_MAX: usize = 6;
 
 /// Who is told, and of what.
@@ -200,16 +200,17 @@ fn from_files(
     let rank = |change: &Change| files::rank(&change.path, &edited);
     session.sort_by_key(|change| rank(change));
     since.sort_by_key(|change| rank(change));
-    if of_others > 0 {
-        let files = if of_others == 1 { "1 more changed file was" } else { &format!("{of_others} more changed files were") };
-        input.notices.push(format!("{files} written by the agent of another session in this folder"));
+    for (other, paths) in of_others {
+        input.notices.push(format!(
+            "Not listed below, as the agent of session {other} in this folder has written them (commands of this session may have changed \
+             them, too): {}",
+            named(&paths)
+        ));
     }
     for (other, paths) in maybe_of {
-        let mut named: Vec<String> = paths.iter().take(SHARED_MAX).map(|path| name::display(path)).collect();
-        named.extend((paths.len() > SHARED_MAX).then(|| format!("{} more", paths.len() - SHARED_MAX)));
         input.notices.push(format!(
             "Of the changes below, some may also be those of session {other} in this folder: {}",
-            named.join(", ")
+            named(&paths)
         ));
     }
     input.changes = files::told(store, &session);
@@ -218,6 +219,13 @@ fn from_files(
         input.files = files::ranked(store, checkpoint, context, &session, &since, telling.workspace);
     }
     Ok(())
+}
+
+/// Some paths, and how many more there are.
+fn named(paths: &[Vec<u8>]) -> String {
+    let mut named: Vec<String> = paths.iter().take(SHARED_MAX).map(|path| name::display(path)).collect();
+    named.extend((paths.len() > SHARED_MAX).then(|| format!("{} more", paths.len() - SHARED_MAX)));
+    named.join(", ")
 }
 
 /// What has changed until the checkpoint, where the workspace could not be looked at in time.
