@@ -54,6 +54,9 @@ fn interrupted_after(with_git: bool, before: &dyn Fn(&Work)) -> Interrupted {
     let (steps, _) = recorder.disarm();
     for at in (steps / 2..steps).step_by(3) {
         work.spoil();
+        // The head is not what is gone back to.
+        let workspace = work.workspace.to_string_lossy().into_owned();
+        work.scratch.expect(0, &["checkpoint", "create", &work.session, "--workspace", &workspace]);
         let before = work.copy("before");
         recorder.arm(Trap::new(Trap::CHANGES, at, Fault::Kill));
         work.scratch.run(&["checkpoint", "rollback", &work.target, "--yes"]);
@@ -94,6 +97,8 @@ fn one_that_was_interrupted_is_told_and_leaves_what_was_changed_by_hand() {
         let text = work.scratch.expect(0, verb);
         assert!(text.contains("was interrupted") && text.contains(&format!("checkpoint rollback {}", work.target)), "{text}");
     }
+    let text = work.scratch.expect(2, &["session", "recover", &work.session]);
+    assert!(text.contains(&format!("It goes on from checkpoint {} (", work.target)), "{text}");
     let text = work.scratch.expect(0, &["checkpoint", "create", &work.session, "--workspace", &workspace]);
     assert!(text.contains("since the rollback was interrupted: src/m1/f1.rs") && text.contains("finished now"), "{text}");
     assert_eq!(fs::read_to_string(&by_hand).unwrap(), "worked on");

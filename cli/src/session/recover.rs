@@ -56,7 +56,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         None => dead(&store)?,
     };
     let mut from = args.from.as_ref().map(|text| resume_verb::chosen(&store, &session, text)).transpose()?;
-    let choice = resume::choose(&store, &session, from, false)?;
+    let choice = resume::choose_ahead(&store, &session, from)?;
     let overview = Overview::of(&store, &session)?;
     let life = life(&store, &session)?;
     let is_resumable = !life.is_alive() && session.status != Status::Ended;

@@ -45,10 +45,22 @@ pub fn choose(store: &Store, session: &Session, from: Option<Ulid>, override_rej
         }
         return Ok(Choice { checkpoint: Some(found), skipped: Vec::new() });
     }
-    let (mut skipped, chosen) = (Vec::new(), gone_to(store, session)?);
-    let mut next = view.head(&session.id)?;
+    newest_from(store, view.head(&session.id)?, &gone_to(store, session)?)
+}
+
+/// Chooses as [`choose`] will once an interrupted rollback of the session is finished, which a resume does first.
+pub fn choose_ahead(store: &Store, session: &Session, from: Option<Ulid>) -> Result<Choice> {
+    let Some(intent) = rollback::open(session).filter(|_| from.is_none()) else { return choose(store, session, from, false) };
+    let mut chosen = gone_to(store, session)?;
+    chosen.insert(intent.target);
+    newest_from(store, store.view().checkpoint(intent.target)?, &chosen)
+}
+
+/// The first checkpoint that may be resumed, of one and those that it came from.
+fn newest_from(store: &Store, mut next: Option<Checkpoint>, chosen: &HashSet<Ulid>) -> Result<Choice> {
+    let (view, mut skipped) = (store.view(), Vec::new());
     while let Some(checkpoint) = next {
-        let Some(why) = passed_over(store, &checkpoint, &chosen)? else {
+        let Some(why) = passed_over(store, &checkpoint, chosen)? else {
             return Ok(Choice { checkpoint: Some(checkpoint), skipped });
         };
         skipped.push((checkpoint.record.id, why));

@@ -10,7 +10,7 @@ mod tell;
 mod tmux;
 mod workspace;
 
-pub use choose::{Choice, candidates, choose, is_safety};
+pub use choose::{Choice, candidates, choose, choose_ahead, is_safety};
 pub use conversation::{Restored, aside, held, position, put_back};
 pub use place::{Standing, ensure_place, move_to, moved_from, moved_to};
 pub(crate) use read::files_below;
