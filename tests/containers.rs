@@ -57,11 +57,15 @@ impl Work {
 
     /// Runs a command line of ours in a container.
     fn contained(&self, arguments: &[&str]) -> Output {
+        self.container(arguments).output().unwrap()
+    }
+
+    fn container(&self, arguments: &[&str]) -> Command {
         let ours = self.scratch.command(arguments);
         let mut command = Command::new("unshare");
         command.args(["--fork", "--pid", "--mount-proc", "--kill-child"]).arg(ours.get_program()).args(ours.get_args());
         command.env_clear().envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?)))).stdin(Stdio::null());
-        command.output().unwrap()
+        command
     }
 
     fn refused_inside(&self, arguments: &[&str], what: &str) {
@@ -144,5 +148,24 @@ fn an_agent_in_a_container_is_known_from_outside_by_the_number_that_it_has_there
     // Another process has had that number there.
     fs::remove_file(kept).unwrap();
     work.says(1, Identity::of(process).unwrap().start_time + 1);
+    work.scratch.expect(0, &["session", "resume", "it"]);
+}
+
+#[test]
+fn a_sessions_own_agent_in_a_container_is_that_from_outside() {
+    let work = Work::new();
+    write(&work.scratch.path("work/stay"), b"").unwrap();
+    let mut resume = work.container(&["session", "resume", "it"]);
+    let _container = Ended(resume.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    wait(|| work.scratch.path("home/.claude/sessions").read_dir().ok()?.next());
+    wait(|| (work.session()["observed"] == "idle").then_some(()));
+    for (code, arguments) in [(0, &["session", "resume", "it"][..]), (2, &["checkpoint", "rollback", "it@latest", "--yes"])] {
+        let said = work.scratch.expect(code, arguments);
+        assert!(said.contains("alive") && !said.contains("not the session's agent"), "{said}");
+    }
+    let said = work.scratch.expect(0, &["checkpoint", "rollback", "it@latest", "--yes", "--stop"]);
+    assert!(!said.contains("left alone"), "{said}");
+    assert_eq!(work.session()["observed"], "dead");
+    fs::remove_file(work.scratch.path("work/stay")).unwrap();
     work.scratch.expect(0, &["session", "resume", "it"]);
 }

@@ -12,7 +12,7 @@ use parhelia_store::{
 use super::lease;
 use crate::{
     error::Result,
-    process::{Identity, RUN_MARKER, Roots, ancestors, boot_id, canonical, host_name, is_here, machine},
+    process::{Identity, RUN_MARKER, Roots, ancestors, boot_id, canonical, host_name, is_here, machine, sees_all, within_container},
 };
 
 /// The field of a run that names the process which started the agent and waits for it.
@@ -72,7 +72,17 @@ impl Life {
 pub fn agent_of(run: &Run) -> Option<Identity> {
     let process = i32::try_from(run.pid?).ok()?;
     let pid_namespace = text(run, PID_NAMESPACE).map(str::to_owned);
-    Some(Identity { process, start_time: run.start_time?, boot_id: run.boot_id.clone()?, pid_namespace })
+    Some(as_seen(run, Identity { process, start_time: run.start_time?, boot_id: run.boot_id.clone()?, pid_namespace }))
+}
+
+/// A recorded process of a run as it is numbered here, where it lives in a container that can be looked into. What has not been heard of for
+/// long is not looked for, as that takes a look at all processes.
+fn as_seen(run: &Run, recorded: Identity) -> Identity {
+    let may_live = || run.is_open() && until(run).is_some() && sees_all() && is_this_boot(run);
+    if recorded.is_visible() || !may_live() {
+        return recorded;
+    }
+    within_container(recorded.process, recorded.start_time).unwrap_or(recorded)
 }
 
 /// The field of a run that names the agent's process that its hooks come from, where that is not the run's program, such as a script.
@@ -80,7 +90,8 @@ pub const HOOKED_AGENT: &str = "hooked_agent";
 
 /// The agent's process that a run's hooks come from, where that is not the run's program.
 pub fn hooked_agent_of(run: &Run) -> Option<Identity> {
-    run.extra.get(HOOKED_AGENT).and_then(|value| serde_json::from_value(value.clone()).ok())
+    let recorded = run.extra.get(HOOKED_AGENT).and_then(|value| serde_json::from_value(value.clone()).ok());
+    recorded.map(|recorded| as_seen(run, recorded))
 }
 
 /// The live process of a run's program, or of the agent that this has started.
@@ -96,7 +107,8 @@ pub fn variables_of(run: &Run) -> Option<Vec<(OsString, OsString)>> {
 
 /// The process that started a run's agent, and waits for it.
 pub fn launcher_of(run: &Run) -> Option<Identity> {
-    run.extra.get(LAUNCHER).and_then(|value| serde_json::from_value(value.clone()).ok())
+    let recorded = run.extra.get(LAUNCHER).and_then(|value| serde_json::from_value(value.clone()).ok());
+    recorded.map(|recorded| as_seen(run, recorded))
 }
 
 /// True if a run goes on without the process that started its agent and was to record its end.
@@ -167,8 +179,8 @@ pub fn left_alive(run: &Run) -> Option<Identity> {
     live_agent_of(run).filter(|_| !run.is_open())
 }
 
-/// Looks whether a run lives. A process of this machine is asked; for one that cannot be seen from here, because it is another machine's or
-/// in another container, there is only the lease.
+/// Looks whether a run lives. A process of this machine is asked, in a container below this one as well; for one that cannot be seen from
+/// here, because it is another machine's or outside of this container, there is only the lease.
 pub fn life(run: &Run) -> Life {
     if !run.is_open() {
         return Life::Over;
@@ -177,18 +189,22 @@ pub fn life(run: &Run) -> Life {
     if matches!(place, Place::Gone) {
         return Life::Over;
     }
-    if matches!(place, Place::Elsewhere) {
-        let now = clock::timestamp();
-        let until = run.lease.as_ref().and_then(|lease| lease::runs_out(lease, now)).filter(|until| *until > now);
-        return until.map_or(Life::Over, |until| Life::Elsewhere { host: named(run), until });
-    }
     if let Some(agent) = live_agent_of(run) {
         return Life::Agent(agent);
+    }
+    if matches!(place, Place::Elsewhere) {
+        return until(run).map_or(Life::Over, |until| Life::Elsewhere { host: named(run), until });
     }
     match launcher_of(run).filter(Identity::is_alive) {
         Some(launcher) if run.pid.is_none() => Life::Starting(launcher),
         _ => Life::Over,
     }
+}
+
+/// The end of a run's lease, where that is not over.
+fn until(run: &Run) -> Option<Timestamp> {
+    let now = clock::timestamp();
+    run.lease.as_ref().and_then(|lease| lease::runs_out(lease, now)).filter(|until| *until > now)
 }
 
 /// Why an open run counts as over whose processes cannot be looked at from here; none of any other run.
@@ -212,7 +228,9 @@ pub fn why_unheard(run: &Run) -> Option<String> {
 /// Where in tmux a session's agent is, while it lives on this machine.
 pub fn tmux_of(store: &Store, session: &Session) -> Result<Option<Tmux>> {
     let run = session.run.as_deref().map(|id| store.view().run(id)).transpose()?.flatten();
-    Ok(run.filter(|run| matches!(life(run), Life::Agent(_))).and_then(|run| run.tmux))
+    // In a container, the socket's path may be another server's.
+    let is_here = |run: &Run| matches!(place(run), Place::Here) && matches!(life(run), Life::Agent(_));
+    Ok(run.filter(is_here).and_then(|run| run.tmux))
 }
 
 /// Sessions other than `but` with a live run in a workspace, or in one that lies in it or around it.
