@@ -271,6 +271,41 @@ fn an_agent_that_goes_on_by_hand_after_one_was_killed_is_told_so() {
 }
 
 #[test]
+fn a_prompt_takes_up_a_session_that_was_set_aside() {
+    let scratch = Scratch::new();
+    let workspace = scratch.path("work");
+    write(&workspace.join("a"), b"1").unwrap();
+    let agent = scratch.path("claude");
+    // By another process: what is forked here meanwhile would hold it open for writing, so that it could not be run.
+    assert!(Command::new("cp").args([&fs::canonicalize("/bin/sh").unwrap(), &agent]).status().unwrap().success());
+    let ours = scratch.command(&["hook"]);
+    let hook = |name: &str, more: Value| {
+        fs::write(scratch.path(name), event(name, &workspace, more)).unwrap();
+        format!("{} hook < {}", ours.get_program().display(), scratch.path(name).display())
+    };
+    let (start, prompt) =
+        (hook("SessionStart", json!({ "source": "startup" })), hook("UserPromptSubmit", json!({ "prompt": "go on" })));
+    let mut command = Command::new(&agent);
+    command.args(["-c", &format!("{start}; read line; {prompt}; read line; true")]).env_clear();
+    command.envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let mut agent = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let session = || {
+        let text = String::from_utf8(scratch.run(&["session", "list", "--json"]).stdout).unwrap();
+        let mut lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        lines.find(|line| line["type"] == "session")
+    };
+    let name = wait(|| session()?["id"].as_str().map(str::to_owned));
+    // What looks like an agent says no version.
+    scratch.expect(3, &["session", "pause", &name]);
+    assert_eq!(session().unwrap()["wanted"], "paused");
+    agent.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+    wait(|| (session()?["wanted"] == "running").then_some(()));
+    kill(agent.id() as i32);
+    agent.wait().unwrap();
+    assert!(scratch.expect(2, &["session", "recover"]).contains(&name));
+}
+
+#[test]
 fn hooks_that_keep_what_they_see_in_another_store_are_none_of_this_one() {
     let scratch = Scratch::new();
     let agent = scratch.path("bin/claude");

@@ -7,6 +7,7 @@ use std::{
     process::{Child, Command, Output, Stdio},
 };
 
+use parhelia_session::rollback;
 use parhelia_store::{
     Store,
     event::{Actor, NewEvent, kind},
@@ -136,13 +137,17 @@ fn a_session_is_paused_and_resumed_and_active_again() {
     assert_eq!(work.status(), "paused");
     let newest = work.checkpoints().remove(0);
     assert_eq!((text(&newest, "trigger"), text(&newest, "trigger_detail")), ("periodic", "pause"));
-    assert!(work.scratch.expect(2, &["session", "pause", "work"]).contains("only an active one can be paused"));
+    assert!(work.scratch.expect(0, &["session", "list"]).contains("paused: it is not resumed if it dies"));
+    assert!(work.scratch.expect(0, &["session", "pause", "work"]).contains("is alive, and was left alone"));
     assert!(work.scratch.expect(0, &["session", "resume", "work"]).contains("is alive already"));
     work.has_started(1);
     work.go();
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", shown(&output));
     assert_eq!(work.status(), "paused");
+    let before = work.checkpoints().len();
+    assert!(work.scratch.expect(0, &["session", "pause", "work"]).contains("is paused already"));
+    assert_eq!(work.checkpoints().len(), before);
 
     fs::remove_file(work.scratch.path("go")).unwrap();
     let child = work.spawn(&["session", "resume", "work", "--yes"]);
@@ -326,6 +331,23 @@ fn recover_does_not_call_an_agent_dead_that_there_never_was() {
     work.scratch.create("plain", &work.workspace);
     let told = work.scratch.expect(2, &["session", "recover", "plain"]);
     assert!(told.contains("no agent was started in it") && !told.contains("dead"), "{told}");
+}
+
+#[test]
+fn a_death_whose_last_checkpoint_is_being_made_is_called_that() {
+    let work = Work::new();
+    let mut child = work.start(&work.gate());
+    work.has_started(1);
+    let process = wait(|| work.last_run()["pid"].as_i64());
+    let store = Store::open(&work.scratch.store(), &Default::default()).unwrap();
+    // Nobody else captures it meanwhile.
+    let turn = rollback::held(&store, work.session()["id"].as_str().unwrap(), &()).unwrap();
+    kill(i32::try_from(process).unwrap());
+    wait(|| (work.session()["observed"] == "dead").then_some(()));
+    assert_eq!(work.session()["why"], "its process is gone, and its last checkpoint is being made");
+    drop(turn);
+    child.wait().unwrap();
+    assert!(text(&work.session(), "why").contains("signal"), "{}", work.session()["why"]);
 }
 
 #[test]

@@ -225,7 +225,10 @@ fn observed(store: &Store, session: &Session, run: Option<&Run>) -> Result<(Obse
     let Some(run) = run else { return Ok((Observed::None, None)) };
     // One whose session was ended while it lived is still there to be seen.
     let life = run::left_alive(run).map_or_else(|| run::life(run), Life::Agent);
-    let why_ended = || session.status_reason.clone().filter(|_| !run.is_open());
+    let why_ended = || {
+        let is_set_aside = run.is_open() && session.goal() == Goal::Paused;
+        if is_set_aside { Some(SET_ASIDE.to_owned()) } else { session.status_reason.clone().filter(|_| !run.is_open()) }
+    };
     Ok(match life {
         Life::Starting(_) => (Observed::Starting, None),
         Life::Elsewhere { host, until } => (Observed::Elsewhere, Some(format!("on {host}, until {until}"))),
@@ -254,12 +257,17 @@ fn why_dead(session: &Session, run: &Run) -> Option<String> {
     }
     let is_this_boot = boot_id().is_ok_and(|own| run.boot_id.as_ref() == Some(&own));
     let is_server_gone = run.tmux.as_ref().is_some_and(|tmux| !has_run_since(&tmux.socket, run));
+    let is_supervised = run::launcher_of(run).is_some_and(|launcher| launcher.is_alive());
     Some(match () {
+        () if is_supervised => "its process is gone, and its last checkpoint is being made".to_owned(),
         () if !is_this_boot => "its machine was started anew".to_owned(),
         () if is_server_gone => "its tmux server is gone".to_owned(),
         () => "its process is gone, and nothing says why".to_owned(),
     })
 }
+
+/// Why a live session is not resumed when its agent dies.
+const SET_ASIDE: &str = "paused: it is not resumed if it dies";
 
 /// True if the server of a tmux socket was there when a run began. Another one may have taken its place.
 fn has_run_since(socket: &str, run: &Run) -> bool {

@@ -103,6 +103,8 @@ fn work(context: &Context, event: &Event) -> crate::exit::Result<String> {
     let Some(current) = run::run_of(&store, event, meaning.checkpoint.is_some(), &sender, &variable)? else {
         return Ok("belongs to no session".into());
     };
+    // As it was before anything was waited for.
+    let is_set_aside = store.view().session(&current.session)?.is_some_and(|session| session.goal() == Goal::Paused);
     if meaning.checkpoint.is_some() && !is_answered(event) {
         log::line(&format!("{}: the transcript does not have the turn's last message", event.hook_event_name));
     }
@@ -116,6 +118,9 @@ fn work(context: &Context, event: &Event) -> crate::exit::Result<String> {
     note_permission_mode(&store, &current, event)?;
     if event.kind() == Kind::Prompt {
         first_prompt(&store, &current, event)?;
+        if is_set_aside {
+            take_up(&store, &current)?;
+        }
     }
     let mut done = "noted".to_owned();
     if let Some(wanted) = meaning.checkpoint {
@@ -216,6 +221,17 @@ fn note_permission_mode(store: &Store, current: &Current, event: &Event) -> crat
     if let Some(mode) = event.permission_mode.as_ref().filter(|mode| Some(*mode) != known.as_ref()) {
         let changed = NewEvent::new(kind::RUN_CHANGED, &current.run, hook_actor()).in_epoch(current.epoch);
         store.append_events(&[changed.with("permission_mode", mode.clone())], &())?;
+    }
+    Ok(())
+}
+
+/// A session that was set aside while its agent lived is wanted running again by whoever tells that something.
+fn take_up(store: &Store, current: &Current) -> crate::exit::Result<()> {
+    let view = store.refresh()?;
+    let is_open = view.run(&current.run)?.is_some_and(|run| run.is_open());
+    if is_open && view.session(&current.session)?.is_some_and(|session| session.goal() == Goal::Paused) {
+        let active = NewEvent::new(kind::SESSION_STATUS, &current.session, hook_actor()).in_epoch(current.epoch);
+        store.append_events(&[active.with("status", Status::Active.name()).with("reason", "a prompt")], &())?;
     }
     Ok(())
 }

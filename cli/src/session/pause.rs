@@ -48,15 +48,21 @@ impl EndArgs {
 pub fn pause(context: &mut Context, args: &PauseArgs) -> Result<Code> {
     let store = context.open()?;
     let session = store.view().session_named(&args.session)?;
-    // One whose agent has died counts as active: setting it aside keeps it from being recovered.
-    if session.status != Status::Active && session.goal() != Goal::Running {
-        return Err(Failure::Usage(format!(
-            "session {} is {}; only an active one can be paused",
-            session.id,
-            session.status.name()
-        )));
+    if session.status == Status::Ended {
+        return Err(Failure::Usage(format!("session {} has ended, which is for good", session.id)));
     }
     let last = session.run.as_deref().map(|id| store.view().run(id)).transpose()?.flatten();
+    let alive = last.as_ref().is_some_and(|run| run::life(run).is_alive());
+    // One whose agent has died may be wanted running: setting it aside keeps it from being recovered.
+    if session.goal() == Goal::Paused && !alive {
+        context.out.remark(format!("Session {} is paused already.", session.id))?;
+        let stranger = tell_stranger(&store, &session)?;
+        let failed: [String; 0] = [];
+        context.out.summary(
+            json!({ "session": session.id, "status": "paused", "checkpoint": null, "alive": false, "open_in": stranger, "failed": failed }),
+        )?;
+        return Ok(Code::Done);
+    }
     let progress = context.progress();
     let made = super::checkpoint::of_session(context, &store, &session, last.as_ref(), "pause", &progress)?;
     drop(progress);
@@ -70,9 +76,8 @@ pub fn pause(context: &mut Context, args: &PauseArgs) -> Result<Code> {
     for failure in &failed {
         tell!("parhelia: {failure}");
     }
-    let alive = last.as_ref().is_some_and(|run| run::life(run).is_alive());
     if alive {
-        context.out.remark("Its agent is alive, and was left alone.")?;
+        context.out.remark("Its agent is alive, and was left alone; what it is told next takes the session up again.")?;
     }
     let stranger = tell_stranger(&store, &session)?;
     context
