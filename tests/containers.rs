@@ -105,6 +105,10 @@ fn an_agent_that_cannot_be_seen_from_a_container_may_be_alive() {
         "{listed}"
     );
     assert_eq!(work.session()["open_in"], identity.process);
+    write(&work.scratch.path("work/file"), b"changed").unwrap();
+    let back = work.scratch.expect(0, &["checkpoint", "rollback", "it@latest", "--files-only", "--yes"]);
+    let next = format!("end what has it open, then parhelia session resume {}", work.session()["id"].as_str().unwrap());
+    assert!(back.contains(&next) && back.contains(&format!("process {}", identity.process)), "{back}");
     drop(other);
     assert_eq!(work.session()["open_in"], Value::Null);
     work.scratch.expect(0, &["session", "resume", "it"]);

@@ -25,7 +25,7 @@ use crate::{
     exit::{Code, Failure, Result},
     human,
     output::Style,
-    session::agent::{actor, config_of, leftovers, other_folder, variable},
+    session::agent::{actor, config_of, leftovers, other_folder, stranger_in_newest, variable},
 };
 
 /// Flags of both.
@@ -268,7 +268,7 @@ pub fn roll_in_turn(
     let done = rollback::execute(store, &look, &wanted, undone, &actor(), &progress)?;
     drop(progress);
     let spared = spared::by(store, done.safety, target);
-    report(context, &look, &done, spared.as_deref().unwrap_or_default(), how)?;
+    report(context, store, &look, &done, spared.as_deref().unwrap_or_default(), how)?;
     let is_whole = spared?.is_empty() && !done.report.skipped.iter().any(|skipped| skipped.why == Why::Changed);
     Ok(Rolled::Done { spares: !is_whole })
 }
@@ -400,7 +400,14 @@ fn shown(paths: &[Vec<u8>]) -> Vec<String> {
     paths.iter().map(|path| human::path(path)).collect()
 }
 
-fn report(context: &mut Context, look: &Look, done: &Done, spared: &[Vec<u8>], how: &How) -> Result<()> {
+fn report(
+    context: &mut Context,
+    store: &Store,
+    look: &Look,
+    done: &Done,
+    spared: &[Vec<u8>],
+    how: &How,
+) -> Result<()> {
     context.out.did(format!(
         "{} is rolled back to checkpoint {}; safety checkpoint {} is made",
         look.shown(),
@@ -439,8 +446,12 @@ fn report(context: &mut Context, look: &Look, done: &Done, spared: &[Vec<u8>], h
     }
     let can_go_on = !how.resumes && look.session.status != Status::Ended;
     let next = can_go_on.then(|| format!("parhelia session resume {}", look.session.id));
-    if let Some(next) = &next {
-        context.out.remark(format!("To go on from here: {next}"))?;
+    // An agent that was started by hand may live beside files that went back alone.
+    let stranger = next.as_ref().map(|_| stranger_in_newest(store, &look.session)).transpose()?.flatten();
+    match (&next, &stranger) {
+        (Some(next), None) => context.out.remark(format!("To go on from here: {next}"))?,
+        (Some(next), Some(open)) => context.out.remark(format!("To go on from here: end what has it open, then {next} ({open})"))?,
+        (None, _) => {}
     }
     context.out.summary(json!({
         "target": done.target.to_string(),
@@ -455,5 +466,6 @@ fn report(context: &mut Context, look: &Look, done: &Done, spared: &[Vec<u8>], h
         "changed": true,
         "spared": shown(spared),
         "next": next,
+        "open_in": stranger,
     }))
 }

@@ -75,6 +75,13 @@ pub fn stranger_in(store: &Store, session: &Session, config: &Path, conversation
     Ok(holders.first().map(|holder| format!("conversation {conversation} is open in {}", holder.text())))
 }
 
+/// The same for the newest conversation of a session.
+pub fn stranger_in_newest(store: &Store, session: &Session) -> Result<Option<String>> {
+    let Some(newest) = session.conversations.last() else { return Ok(None) };
+    let config = config_of(store, session)?.map(|config| config.path).unwrap_or_default();
+    stranger_in(store, session, &config, &newest.id)
+}
+
 /// The environment of everything that a run starts.
 pub fn environment(store: &Store, current: &Current) -> Vec<(String, OsString)> {
     let path = fs::canonicalize(store.path()).unwrap_or_else(|_| store.path().to_owned());

@@ -12,7 +12,7 @@ use parhelia_store::{
 use serde_json::json;
 
 use super::{
-    agent::{actor, config_of, stranger_in},
+    agent::{actor, stranger_in_newest},
     list::interrupted_text,
 };
 use crate::{
@@ -88,9 +88,7 @@ pub fn pause(context: &mut Context, args: &PauseArgs) -> Result<Code> {
 
 /// Says who has a session's newest conversation open and is not its agent.
 fn tell_stranger(store: &Store, session: &Session) -> Result<Option<String>> {
-    let Some(newest) = session.conversations.last() else { return Ok(None) };
-    let config = config_of(store, session)?.map(|config| config.path).unwrap_or_default();
-    let stranger = stranger_in(store, session, &config, &newest.id)?;
+    let stranger = stranger_in_newest(store, session)?;
     if let Some(open) = &stranger {
         tell!("parhelia: {open}, which is not the session's agent, and was left alone");
     }
