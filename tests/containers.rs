@@ -95,6 +95,10 @@ fn an_agent_that_cannot_be_seen_from_a_container_may_be_alive() {
         work.refused_inside(arguments, &what);
     }
     work.refused_inside(&["checkpoint", "rollback", "it@latest", "--yes"], &what);
+    for verb in [&["session", "list"][..], &["session", "show", "it"]] {
+        let said = shown(&work.contained(verb));
+        assert!(said.contains(&what) && said.contains("nothing is resumed in here without --force"), "{said}");
+    }
     assert_eq!(work.session()["epoch"], 1);
     // Whoever sees all processes knows.
     let said = work.scratch.expect(2, &["session", "resume", "it"]);

@@ -243,7 +243,10 @@ fn the_end_of_a_session_is_for_good_and_its_checkpoints_stay() {
     work.scratch.restore(&first, &to);
     assert_eq!(fs::read_to_string(to.join("file")).unwrap(), "two\n");
     // The name is still its own, until another session has it.
-    work.create("after the end\n");
+    let workspace = work.workspace.to_string_lossy().into_owned();
+    fs::write(work.workspace.join("file"), "after the end\n").unwrap();
+    let said = work.scratch.expect(0, &["checkpoint", "create", "work", "--workspace", &workspace]);
+    assert!(said.contains("has ended: the checkpoint is kept"), "{said}");
     assert_eq!(text(&work.checkpoints()[0], "session"), id);
     work.run("exit 0");
     assert_ne!(text(&work.objects(&["session", "list", "--open"], "session")[0], "id"), id);

@@ -52,7 +52,8 @@ impl Work {
     /// Runs something in the other shell; returns its summary.
     fn elsewhere(&self, arguments: &[&str]) -> Value {
         let mut command = self.scratch.command(&[&["--json"], arguments].concat());
-        let output = command.current_dir(self.scratch.path("work")).env(FOREIGN.0, FOREIGN.1).stdin(Stdio::null()).output().unwrap();
+        let output =
+            command.current_dir(self.scratch.path("work")).env(FOREIGN.0, FOREIGN.1).stdin(Stdio::null()).output().unwrap();
         assert!(output.status.success(), "{arguments:?}: {}", shown(&output));
         let text = String::from_utf8(output.stdout).unwrap();
         serde_json::from_str(text.lines().last().unwrap()).unwrap()

@@ -111,6 +111,8 @@ pub struct Overview {
     pub store_is_read_only: bool,
     /// A process that is not its agent, and says that it has the conversation of this dead one open.
     pub open_in: Option<i32>,
+    /// A sentence about an agent outside of this container that may have the conversation of this dead one open.
+    pub unseen: Option<String>,
     /// Set where it lives without its supervisor.
     pub unsupervised: Option<Unsupervised>,
     /// A warning where another folder has taken the place of its own.
@@ -139,6 +141,7 @@ impl Overview {
             failing,
             store_is_read_only: observed.is_alive() && store.is_read_only(),
             open_in: (observed == Observed::Dead).then(|| open_in(store, session)).transpose()?.flatten(),
+            unseen: (observed == Observed::Dead).then(|| unseen(store, session)).transpose()?.flatten(),
             unsupervised: run.as_ref().and_then(Unsupervised::of),
             another_folder: another_folder(session),
             interrupted_rollback: rollback::interrupted(store, session).map(|intent| intent.target),
@@ -183,6 +186,13 @@ fn open_in(store: &Store, session: &Session) -> Result<Option<i32>> {
     let config = run::config_of_session(store, session)?;
     let said = config.and_then(|config| live(&config.path, &newest.id).into_iter().next());
     Ok(said.map(|said| said.process.process))
+}
+
+/// An agent that may have the newest conversation of a session open where nothing can be seen of it; none of a session that has ended.
+fn unseen(store: &Store, session: &Session) -> Result<Option<String>> {
+    let Some(newest) = session.conversations.last().filter(|_| session.status != Status::Ended) else { return Ok(None) };
+    let config = run::config_of_session(store, session)?;
+    Ok(config.map(|config| run::unseen_in(store, session, &config.path, &newest.id)).transpose()?.flatten())
 }
 
 /// The warning; none of a session that has ended.

@@ -155,6 +155,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     if known.is_none() {
         moved_here(&store, &workspace)?.iter().for_each(|text| progress.notice(text));
     }
+    if known.as_ref().is_some_and(|known| known.status == Status::Ended) {
+        progress.notice(&format!("session {session} has ended: the checkpoint is kept, and nothing goes on from it"));
+    }
     let standing = Standing::of_captured(known.as_ref(), &workspace);
     let options = Options {
         workspace,

@@ -400,14 +400,7 @@ fn shown(paths: &[Vec<u8>]) -> Vec<String> {
     paths.iter().map(|path| human::path(path)).collect()
 }
 
-fn report(
-    context: &mut Context,
-    store: &Store,
-    look: &Look,
-    done: &Done,
-    spared: &[Vec<u8>],
-    how: &How,
-) -> Result<()> {
+fn report(context: &mut Context, store: &Store, look: &Look, done: &Done, spared: &[Vec<u8>], how: &How) -> Result<()> {
     context.out.did(format!(
         "{} is rolled back to checkpoint {}; safety checkpoint {} is made",
         look.shown(),
@@ -450,7 +443,9 @@ fn report(
     let stranger = next.as_ref().map(|_| stranger_in_newest(store, &look.session)).transpose()?.flatten();
     match (&next, &stranger) {
         (Some(next), None) => context.out.remark(format!("To go on from here: {next}"))?,
-        (Some(next), Some(open)) => context.out.remark(format!("To go on from here: end what has it open, then {next} ({open})"))?,
+        (Some(next), Some(open)) => {
+            context.out.remark(format!("To go on from here: end what has it open, then {next} ({open})"))?
+        }
         (None, _) => {}
     }
     context.out.summary(json!({

@@ -12,7 +12,11 @@ use parhelia_session::{
     resume::state_bytes,
     run,
 };
-use parhelia_store::{Store, clock, fold::{Run, Session}, record::Checkpoint};
+use parhelia_store::{
+    Store, clock,
+    fold::{Run, Session},
+    record::Checkpoint,
+};
 
 use crate::{
     context::Context,

@@ -69,6 +69,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         if let Some(process) = one.overview.open_in {
             tell!("parhelia: {}", open_text(&one.session.id, process));
         }
+        if let Some(text) = &one.overview.unseen {
+            tell!("parhelia: {}", unseen_text(&one.session.id, text));
+        }
         if let Some(found) = &one.overview.unsupervised {
             tell!("parhelia: {}", unsupervised_text(&one.session, found));
         }
@@ -125,6 +128,11 @@ pub fn open_text(session: &str, process: i32) -> String {
     format!(
         "session {session}: its conversation is open in process {process}, which is not its agent; nothing is resumed while that lives"
     )
+}
+
+/// A sentence about somebody outside of this container who may have the conversation of a dead session open.
+pub fn unseen_text(session: &str, text: &str) -> String {
+    format!("session {session}: {text}; nothing is resumed in here without --force")
 }
 
 /// A sentence about a rollback that was interrupted, and the next step.

@@ -5,7 +5,7 @@ use parhelia_store::clock;
 use parhelia_store::fold::{Run, Session};
 use serde_json::{Value, json};
 
-use super::list::{failing_texts, interrupted_text, open_text, unsupervised_text};
+use super::list::{failing_texts, interrupted_text, open_text, unseen_text, unsupervised_text};
 use crate::{
     context::Context,
     exit::{Code, Result},
@@ -65,6 +65,7 @@ fn facts(session: &Session, overview: &Overview, checkpoints: u64) -> Vec<(&'sta
     facts.push(("Found", format!("{}{because}", overview.observed.name())));
     facts.extend(failing_texts(&session.id, overview).iter().map(|failing| ("Failing", text(failing))));
     facts.extend(overview.open_in.map(|process| ("Beware", open_text(&session.id, process))));
+    facts.extend(overview.unseen.as_ref().map(|text| ("Beware", unseen_text(&session.id, text))));
     facts.extend(overview.unsupervised.as_ref().map(|found| ("Beware", unsupervised_text(session, found))));
     facts.push(("Created", format!("{} ({})", human::local(session.created_at), human::ago(session.created_at, now))));
     facts.push(("Changed", human::ago(session.changed_at, now)));

@@ -118,11 +118,7 @@ pub fn missing(environment: Option<&Value>, has: &dyn Fn(&str) -> bool) -> Vec<(
 
 /// The variables of a session of which no process can be seen: those of the work as a checkpoint's environment has them, and the others, of
 /// the machine and the login, as they are in `own`. `also` are patterns of the work's besides the usual ones.
-pub fn recorded(
-    own: Vec<(OsString, OsString)>,
-    environment: Option<&Value>,
-    also: &[String],
-) -> Vec<(OsString, OsString)> {
+pub fn recorded(own: Vec<(OsString, OsString)>, environment: Option<&Value>, also: &[String]) -> Vec<(OsString, OsString)> {
     let all = environment.and_then(|environment| environment.get("variables")).and_then(Value::as_object);
     let Some(all) = all else { return own };
     let is_of_the_work = |name: &str| {
@@ -193,7 +189,8 @@ mod tests {
         let environment = serde_json::json!({ "variables": {
             "VIRTUAL_ENV": "/v", "HOME": "/elsewhere", "MY_MODE": "quick", "OTHER": "1", "ANTHROPIC_BASE_URL": "https://[redacted]@h",
         }});
-        let own = pairs(&[("GOPATH", "/foreign"), ("HOME", "/home"), ("MY_MODE", "slow"), ("UNKNOWN", "2"), ("VIRTUAL_ENV", "/w")]);
+        let own =
+            pairs(&[("GOPATH", "/foreign"), ("HOME", "/home"), ("MY_MODE", "slow"), ("UNKNOWN", "2"), ("VIRTUAL_ENV", "/w")]);
         let found = recorded(own.clone(), Some(&environment), &["MY_*".into()]);
         let work = [("ANTHROPIC_BASE_URL", "https://[redacted]@h"), ("MY_MODE", "quick"), ("VIRTUAL_ENV", "/v")];
         assert_eq!(found, pairs(&[&[("HOME", "/home"), ("UNKNOWN", "2")], &work[..]].concat()));

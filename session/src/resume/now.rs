@@ -156,7 +156,8 @@ impl Changes {
         for other in others.iter().take(OTHERS_MAX) {
             let theirs = written(store, other, workspace)?;
             let is_theirs = |change: &Change| theirs.contains(&*change.path) && !own.contains(&*change.path);
-            let left: Vec<Vec<u8>> = self.session.extract_if(.., |change| is_theirs(change)).map(|change| change.path.to_vec()).collect();
+            let left: Vec<Vec<u8>> =
+                self.session.extract_if(.., |change| is_theirs(change)).map(|change| change.path.to_vec()).collect();
             self.since.retain(|change| !is_theirs(change));
             if !left.is_empty() {
                 self.of_others.push((other.id.clone(), left));

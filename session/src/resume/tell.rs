@@ -208,10 +208,9 @@ fn from_files(
         ));
     }
     for (other, paths) in maybe_of {
-        input.notices.push(format!(
-            "Of the changes below, some may also be those of session {other} in this folder: {}",
-            named(&paths)
-        ));
+        input
+            .notices
+            .push(format!("Of the changes below, some may also be those of session {other} in this folder: {}", named(&paths)));
     }
     input.changes = files::told(store, &session);
     input.since = files::told(store, &since);

@@ -12,7 +12,9 @@ use parhelia_store::{
 use super::lease;
 use crate::{
     error::Result,
-    process::{Identity, RUN_MARKER, Roots, ancestors, boot_id, canonical, host_name, is_here, machine, sees_all, within_container},
+    process::{
+        Identity, RUN_MARKER, Roots, ancestors, boot_id, canonical, host_name, is_here, machine, sees_all, within_container,
+    },
 };
 
 /// The field of a run that names the process which started the agent and waits for it.

@@ -8,11 +8,7 @@ use std::{
     ffi::{OsStr, OsString},
     fs::{self, File},
     io::{self, Read, Write},
-    os::unix::{
-        ffi::OsStrExt,
-        fs::OpenOptionsExt,
-        process::CommandExt,
-    },
+    os::unix::{ffi::OsStrExt, fs::OpenOptionsExt, process::CommandExt},
     path::{Path, PathBuf},
     process::Command,
     time::{Duration, Instant},
