@@ -66,8 +66,9 @@ impl Work {
         wait(|| {
             let shown = self.scratch.command(&["--json", "session", "show", "it"]).output().unwrap();
             let lines = String::from_utf8(shown.stdout).unwrap();
-            let runs = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()).filter(|v| v["type"] == "run");
-            let process = runs.filter(|run| run["ended_at"].is_null()).last()?["pid"].as_i64()?;
+            let mut runs =
+                lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()).filter(|v| v["type"] == "run");
+            let process = runs.rfind(|run| run["ended_at"].is_null())?["pid"].as_i64()?;
             file(process).exists().then_some(process as i32)
         })
     }
