@@ -165,7 +165,7 @@ fn a_sessions_own_agent_in_a_container_is_that_from_outside() {
     write(&work.scratch.path("work/stay"), b"").unwrap();
     let mut resume = work.container(&["session", "resume", "it"]);
     let _container = Ended(resume.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
-    wait(|| work.scratch.path("home/.claude/sessions").read_dir().ok()?.next());
+    wait(|| work.scratch.path("home/.claude/sessions").read_dir().ok()?.next()?.ok());
     wait(|| (work.session()["observed"] == "idle").then_some(()));
     for (code, arguments) in [(0, &["session", "resume", "it"][..]), (2, &["checkpoint", "rollback", "it@latest", "--yes"])] {
         let said = work.scratch.expect(code, arguments);
