@@ -191,9 +191,10 @@ mod tests {
         }});
         let own =
             pairs(&[("GOPATH", "/foreign"), ("HOME", "/home"), ("MY_MODE", "slow"), ("UNKNOWN", "2"), ("VIRTUAL_ENV", "/w")]);
-        let found = recorded(own.clone(), Some(&environment), &["MY_*".into()]);
+        let mut found = recorded(own.clone(), Some(&environment), &["MY_*".into()]);
+        found.sort();
         let work = [("ANTHROPIC_BASE_URL", "https://[redacted]@h"), ("MY_MODE", "quick"), ("VIRTUAL_ENV", "/v")];
-        assert_eq!(found, pairs(&[&[("HOME", "/home"), ("UNKNOWN", "2")], &work[..]].concat()));
+        assert_eq!(found, pairs(&[&work[..1], &[("HOME", "/home")], &work[1..2], &[("UNKNOWN", "2")], &work[2..]].concat()));
         assert_eq!(kept(&found, &[], &[])["ANTHROPIC_BASE_URL"], "https://[redacted]@h");
         assert_eq!(recorded(own.clone(), None, &[]), own);
     }

@@ -43,12 +43,19 @@ fn environment(workspace: &Path, cache: &Path) -> Environment {
     Environment::new(&|name| std::env::var_os(name), workspace, cache)
 }
 
+/// Git looks closely at files that were changed at the time of the index or later, as their stamps alone may hide that.
+fn copy_with_time(from: &Path, to: &Path) -> std::io::Result<()> {
+    let modified = fs::metadata(from)?.modified()?;
+    fs::copy(from, to)?;
+    File::options().write(true).open(to)?.set_modified(modified)
+}
+
 impl<'a> Git<'a> {
     fn of(workspace: &'a Path, repository: &Repository, environment: &'a Environment) -> Result<Self> {
         let shadow = environment.shadow(repository, &|command| program::run(command, LIMIT))?;
         let index = shadow.folder().join("index");
         if shadow.index().exists() {
-            fs::copy(shadow.index(), &index).at("copy", &shadow.index())?;
+            copy_with_time(&shadow.index(), &index).at("copy", &shadow.index())?;
         }
         Ok(Git { workspace, shadow, index })
     }

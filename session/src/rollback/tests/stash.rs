@@ -114,6 +114,22 @@ fn what_is_staged_alone_is_kept_too_and_a_moved_time_is_no_change() {
 }
 
 #[test]
+fn a_file_that_was_changed_at_the_very_time_of_the_index_is_in_the_entry() {
+    let place = Place::new();
+    let stamp = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_600_000_000);
+    let at_that_time = |path: &str| fs::File::options().append(true).open(place.path().join(path)).unwrap().set_modified(stamp).unwrap();
+    // The stamps of a change that nobody sets lie a tick apart at least.
+    place.git(&["config", "core.trustctime", "false"]);
+    at_that_time("changed");
+    place.git(&["update-index", "--refresh"]);
+    place.write(&[("changed", "2")]);
+    at_that_time("changed");
+    at_that_time(".git/index");
+    let commit = place.made("before it");
+    assert_eq!(place.git(&["show", &format!("{commit}:changed")]), "2");
+}
+
+#[test]
 fn whoever_has_no_name_has_an_entry_too() {
     let place = Place::new();
     place.git(&["config", "--unset", "user.name"]);

@@ -1,9 +1,12 @@
 //! Entries that nobody may change, by their inode's flags: they stay, are named, and keep nothing else from being restored. Needs root, and a
 //! filesystem with such flags.
 
+use std::sync::atomic::AtomicBool;
+
 use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
 
 use super::*;
+use crate::pin;
 
 /// An entry with a flag, until this goes.
 struct Flagged(PathBuf, IFlags);
@@ -196,4 +199,58 @@ fn what_could_not_be_made_is_counted_as_if_it_had_been_known_before() {
     assert_eq!(known, told);
     assert_eq!(known.0, ["folder", "folder/extra", "folder/link", "folder/new", "folder/old", "folder/symlink"]);
     assert_eq!((known.1.files, known.1.linked, known.1.deleted), (1, 1, 1), "{:?}", known.1);
+}
+
+/// Does something at the first file that is written, and stops then.
+struct AtFirst<F: Fn() + Sync>(F, AtomicBool);
+
+impl<F: Fn() + Sync> Progress for AtFirst<F> {
+    fn advance(&self, files: u64, _: u64) {
+        if files > 0 && !self.1.swap(true, Ordering::Relaxed) {
+            (self.0)();
+        }
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.1.load(Ordering::Relaxed)
+    }
+}
+
+/// Restores with one thread, and is stopped at the first file, when `work` is done. The pins that are left.
+fn stopped(place: &Place, checkpoint: &Checkpoint, options: &Options, work: impl Fn() + Sync) -> usize {
+    let plan = plan(&place.store, checkpoint, options, &()).unwrap();
+    let error = execute(&place.store, checkpoint, plan, &AtFirst(work, AtomicBool::new(false))).unwrap_err();
+    assert!(matches!(error, Error::Cancelled), "{error}");
+    pin::list(&place.store.layout().pins()).unwrap().len()
+}
+
+#[test]
+fn what_a_stopped_restore_cannot_remove_is_removed_by_the_next() {
+    let place = Place::new();
+    for name in ["a/first", "z/last"] {
+        place.write(name, "before");
+    }
+    let checkpoint = place.capture();
+    for name in ["a/first", "z/last"] {
+        place.write(name, "after it");
+    }
+    let temporary = || paths(&place.path("src")).into_iter().filter(|path| path.to_string_lossy().contains(".parhelia-")).count();
+    let options = place.in_place("src");
+    assert_eq!((stopped(&place, &checkpoint, &options, || ()), temporary()), (0, 0));
+    let left = stopped(&place, &checkpoint, &options, || {
+        for name in ["a", "z"] {
+            set(&place.src(name), IFlags::IMMUTABLE, true);
+        }
+    });
+    for name in ["a", "z"] {
+        set(&place.src(name), IFlags::IMMUTABLE, false);
+    }
+    assert_eq!((left, temporary()), (1, 1));
+    // Where the folder itself is gone, nothing is left in it.
+    assert_eq!(stopped(&place, &checkpoint, &options, || fs::remove_dir_all(place.src("z")).unwrap()), 0);
+    assert_eq!(temporary(), 0);
+    // Nor beside a new folder.
+    assert_eq!(stopped(&place, &checkpoint, &Options::new(place.path("new")), || ()), 0);
+    let beside = fs::read_dir(place.path("")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert_eq!(beside.filter(|name| name.contains("new")).count(), 0);
 }

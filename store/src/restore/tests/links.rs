@@ -152,3 +152,26 @@ fn names_of_a_file_that_was_edited_in_place_are_one_file_again() {
         assert_eq!((report.counts.files, report.counts.linked), (1, 1), "{:?}", report.counts);
     }
 }
+
+#[test]
+fn a_name_that_is_gone_is_joined_to_the_file_that_stays() {
+    for (is_cached, mode) in [(true, None), (true, Some(0o600)), (false, Some(0o600))] {
+        let place = Place::new();
+        let checkpoint = two_groups(&place, b"content");
+        let stays = inode(&place.src("a/3"));
+        fs::remove_file(place.src("b/4")).unwrap();
+        if let Some(mode) = mode {
+            fs::set_permissions(place.src("a/3"), fs::Permissions::from_mode(mode)).unwrap();
+        }
+        if !is_cached {
+            forget_stat_cache(&place);
+        }
+        let planned = plan(&place.store, &checkpoint, &place.in_place("src"), &()).unwrap();
+        let mut overwritten = Vec::new();
+        planned.each_overwritten(&mut |path| overwritten.push(path.to_vec())).unwrap();
+        assert!(!overwritten.contains(&b"b/4".to_vec()), "nothing is there");
+        let report = execute(&place.store, &checkpoint, planned, &()).unwrap();
+        assert_eq!((report.counts.linked, inode(&place.src("b/4"))), (1, stays));
+        place.assert_equal("src", &checkpoint);
+    }
+}

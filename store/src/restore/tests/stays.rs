@@ -303,3 +303,58 @@ fn a_full_disk_is_an_error_and_no_entry_that_is_left_out() {
         drop(full);
     }
 }
+
+#[test]
+fn a_plan_names_the_filesystems_below_in_which_something_is_built() {
+    let place = Place::new();
+    for name in ["file", "mount/inner/file", "other/file"] {
+        place.write(name, "then");
+    }
+    let checkpoint = place.capture();
+    let _mounted = Mounted::at(place.src("mount"));
+    place.write("mount/inner/file", "now");
+    let plan = plan(&place.store, &checkpoint, &place.in_place("src"), &()).unwrap();
+    let of_target = crate::pin::Leaves::new(place.path("src").as_os_str().as_bytes(), true);
+    assert_eq!(plan.leaves(), of_target.and_mounts([b"mount".to_vec()].into_iter()));
+}
+
+#[test]
+fn a_file_that_is_there_is_refused_before_anything_is_written() {
+    let place = Place::new();
+    place.write("file", "then");
+    let checkpoint = place.capture();
+    let one = |in_place: bool| {
+        let options = Options { subpath: b"file".to_vec(), in_place, ..Options::new(place.path("copy")) };
+        plan(&place.store, &checkpoint, &options, &())
+    };
+    one(false).unwrap();
+    fs::write(place.path("copy"), "mine").unwrap();
+    assert!(matches!(one(false), Err(Error::TargetNotEmpty { .. })));
+    one(true).unwrap();
+}
+
+#[test]
+fn metadata_that_a_filesystem_does_not_take_is_not_taken_for_restored() {
+    let place = Place::new();
+    place.write("file", "content");
+    place.write("folder/inner", "content");
+    rustix::fs::mknodat(rustix::fs::CWD, place.src("fifo"), FileType::Fifo, Mode::RUSR, 0).unwrap();
+    let value = |name: &str, key: &str| {
+        rustix::fs::lsetxattr(place.src(name), key, b"value", XattrFlags::empty()).unwrap_or_else(|e| panic!("{name}: {e}"));
+    };
+    value("file", "user.kept");
+    value("folder", "user.kept");
+    value("fifo", "trusted.kept");
+    let checkpoint = place.capture();
+    fs::create_dir(place.path("out")).unwrap();
+    let mounted = Command::new("mount").args(["-t", "ramfs", "none"]).arg(place.path("out")).status().unwrap().success();
+    assert!(mounted, "this test needs root");
+    let _mounted = Mounted(place.path("out"));
+    let report = place.restore(&checkpoint, &place.in_place("out")).unwrap();
+    let mut paths: Vec<_> = report.skipped.iter().map(|skipped| crate::name::display(&skipped.path)).collect();
+    paths.sort();
+    assert_eq!(paths, ["fifo", "file", "folder"], "{report:?}");
+    let next = capture(&place.store, &place.path("out"), &[]);
+    let kept = nodes(&place.store, &next).into_iter().filter(|(_, node)| !node.meta.xattrs.is_empty()).map(|(path, _)| path);
+    assert_eq!(kept.collect::<Vec<_>>(), [""; 0]);
+}
