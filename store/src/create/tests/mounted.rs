@@ -1,5 +1,7 @@
 //! Mounted checkpoints in a workspace, and in its place.
 
+use std::process::Command;
+
 use super::*;
 use crate::mounts::tests::Shown;
 
@@ -36,4 +38,28 @@ fn a_mounted_checkpoint_hides_a_session_s_workspace_and_may_be_a_new_session_s()
     assert!(error.contains("shows a mounted checkpoint, which is not what session s works on"), "{error}");
     assert_eq!(f.tree(&other.unwrap()).into_keys().collect::<Vec<_>>(), [b"inside"]);
     f.assert_exact(&f.create().checkpoint);
+}
+
+#[test]
+fn a_file_that_is_mounted_by_itself_is_read_each_time() {
+    let (f, other) = (fixture(), tempfile::tempdir_in("/dev/shm").unwrap());
+    f.write("beside", b"1");
+    f.write("mounted", b"below");
+    fs::create_dir(f.workspace.join("folder")).unwrap();
+    fs::write(other.path().join("file"), "above").unwrap();
+    let mount = |program: &str, arguments: &[&Path]| {
+        assert!(Command::new(program).args(arguments).status().unwrap().success(), "this test needs root");
+    };
+    mount("mount", &[Path::new("--bind"), &other.path().join("file"), &f.workspace.join("mounted")]);
+    let read = || {
+        f.create();
+        settle();
+        f.create();
+        let outcome = f.create();
+        (outcome.files_read, f.tree(&outcome.checkpoint)[&b"mounted"[..]].1.clone())
+    };
+    let with = read();
+    mount("umount", &[&f.workspace.join("mounted")]);
+    let without = read();
+    assert_eq!((with, without), ((1, b"above".to_vec()), (0, b"below".to_vec())));
 }

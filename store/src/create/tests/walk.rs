@@ -222,3 +222,27 @@ fn a_file_is_read_once_however_many_names_it_has() {
     assert_eq!((made.files_read, made.checkpoint.record.workspace.entries), (2, 6));
     f.assert_exact(&made.checkpoint);
 }
+
+#[test]
+fn attributes_that_no_tree_holds_name_their_folder() {
+    // Each of them is as long as the system takes.
+    let workspace = tempfile::tempdir_in("/dev/shm").unwrap();
+    let f = fixture();
+    let many = |folder: &str| {
+        fs::create_dir_all(workspace.path().join(folder)).unwrap();
+        for file in 0..256 {
+            let path = workspace.path().join(folder).join(file.to_string());
+            fs::write(&path, b"").unwrap();
+            rustix::fs::setxattr(&path, "trusted.long", &[0; 64 << 10], rustix::fs::XattrFlags::empty())
+                .unwrap_or_else(|e| panic!("this test needs root: {e}"));
+        }
+    };
+    let error = || run(&f.store, &Options { workspace: workspace.path().into(), ..f.options() }, &()).unwrap_err().to_string();
+    many("sub/many");
+    let of_folder = error();
+    fs::remove_dir_all(workspace.path().join("sub")).unwrap();
+    many("");
+    let of_workspace = error();
+    assert!(of_folder.contains("sub/many") && of_folder.contains("extended attributes"), "{of_folder}");
+    assert!(of_workspace.contains(&*workspace.path().to_string_lossy()), "{of_workspace}");
+}
