@@ -117,7 +117,8 @@ fn what_is_staged_alone_is_kept_too_and_a_moved_time_is_no_change() {
 fn a_file_that_was_changed_at_the_very_time_of_the_index_is_in_the_entry() {
     let place = Place::new();
     let stamp = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_600_000_000);
-    let at_that_time = |path: &str| fs::File::options().append(true).open(place.path().join(path)).unwrap().set_modified(stamp).unwrap();
+    let at_that_time =
+        |path: &str| fs::File::options().append(true).open(place.path().join(path)).unwrap().set_modified(stamp).unwrap();
     // The stamps of a change that nobody sets lie a tick apart at least.
     place.git(&["config", "core.trustctime", "false"]);
     at_that_time("changed");

@@ -205,3 +205,45 @@ fn links_bytes(f: &Fixture, checkpoint: &Checkpoint) -> Vec<u8> {
     let table = checkpoint.record.links.unwrap();
     f.store.blob(table.blob, table.bytes).unwrap().read_all().unwrap()
 }
+
+/// Does something while the first long file is read.
+struct While<F: Fn() + Sync>(F, std::sync::atomic::AtomicBool);
+
+impl<F: Fn() + Sync> Progress for While<F> {
+    fn advance(&self, files: u64, bytes: u64) {
+        if files == 0 && bytes > 0 && !self.1.swap(true, Ordering::Relaxed) {
+            (self.0)();
+        }
+    }
+}
+
+#[test]
+fn names_of_one_entry_that_changes_between_two_looks_show_the_first() {
+    let f = fixture();
+    std::os::unix::fs::symlink("target", f.workspace.join("a")).unwrap();
+    fs::create_dir(f.workspace.join("b")).unwrap();
+    f.write("b/long", &noise(12 << 20, 1));
+    fs::create_dir(f.workspace.join("c")).unwrap();
+    link(&f, "a", "c/link");
+    let own = |uid| std::os::unix::fs::lchown(f.workspace.join("a"), Some(uid), None).unwrap();
+    let create = |thorough, uid| {
+        let options = Options { threads: 1, thorough, ..f.options() };
+        run(&f.store, &options, &While(|| own(uid), Default::default())).unwrap()
+    };
+    let owners = |outcome: &Outcome| {
+        let tree = f.tree(&outcome.checkpoint);
+        [&b"a"[..], b"c/link"].map(|path| tree[path].0.meta.uid)
+    };
+    let changing = [Omission { path: b"c/link".to_vec(), reason: Reason::Changing }];
+    own(1);
+    let first = create(false, 2);
+    assert_eq!((owners(&first), &first.omissions[..]), ([1, 1], &changing[..]));
+    // The change is there for the next one, also where the first name looks as it did then.
+    let next = f.create();
+    assert_eq!((owners(&next), next.omissions.len()), ([2, 2], 0));
+    settle();
+    f.create();
+    let again = create(true, 3);
+    assert_eq!((owners(&again), &again.omissions[..]), ([2, 2], &changing[..]));
+    assert_eq!(owners(&f.create()), [3, 3]);
+}

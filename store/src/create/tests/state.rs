@@ -349,3 +349,22 @@ fn what_the_store_has_lost_of_a_file_that_grew_is_stored_again() {
     let report = crate::check::verify(&again.store, &outcome.checkpoint, true, &()).unwrap();
     assert!(report.is_ok(), "{:?}", report.problems);
 }
+
+#[test]
+fn a_state_that_is_damaged_is_stored_anew() {
+    let f = fixture();
+    f.write("file", b"1");
+    let of = |content: &[u8]| with(&f, vec![file("inner/file", Content::Bytes(content.to_vec()))]).checkpoint;
+    let first = of(b"first");
+    let state = f.store.entry(first.record.root, b"state").unwrap().unwrap();
+    let inner = f.store.entry(state.as_folder().unwrap().0, b"inner").unwrap().unwrap();
+    let at = f.store.locate(crate::pack::ObjectKind::Tree, inner.as_folder().unwrap().0.object()).unwrap();
+    let path = f.store.layout().pack(at.pack);
+    let mut bytes = fs::read(&path).unwrap();
+    let end = (at.offset + u64::from(at.block_bytes)) as usize;
+    bytes[at.offset as usize + 8..end].fill(0);
+    fs::write(&path, bytes).unwrap();
+    let f = Fixture { store: Store::open(f.store.path(), &OpenOptions::default()).unwrap(), ..f };
+    let next = with(&f, vec![file("inner/file", Content::Bytes(b"second".to_vec()))]).checkpoint;
+    assert_eq!(state_of(&f, &next)["inner/file"], b"second");
+}
