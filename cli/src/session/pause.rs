@@ -1,6 +1,7 @@
 //! `session pause` and `session end`: a session is set aside, or over for good.
 
 use parhelia_session::{
+    agent::Agent,
     rollback,
     run::{self, Current, Life, Made},
 };
@@ -77,7 +78,10 @@ pub fn pause(context: &mut Context, args: &PauseArgs) -> Result<Code> {
         tell!("parhelia: {failure}");
     }
     if alive {
-        context.out.remark("Its agent is alive, and was left alone; what it is told next takes the session up again.")?;
+        context.out.remark("Its agent is alive, and was left alone.")?;
+        if last.as_ref().and_then(|run| Agent::of(&run.command())).is_some_and(|agent| agent.has_hooks()) {
+            context.out.remark("The next prompt in it takes the session up again.")?;
+        }
     }
     let stranger = tell_stranger(&store, &session)?;
     context
