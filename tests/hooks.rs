@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::Write,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Output, Stdio},
     time::{Duration, Instant},
 };
@@ -32,6 +32,28 @@ fn event(name: &str, workspace: &Path, more: Value) -> String {
     let mut event = json!({ "hook_event_name": name, "session_id": CONVERSATION, "cwd": workspace });
     event.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
     event.to_string()
+}
+
+/// A shell that looks like the agent.
+fn shell(scratch: &Scratch) -> PathBuf {
+    let agent = scratch.path("claude");
+    // By another process: what is forked here meanwhile would hold it open for writing, so that it could not be run.
+    assert!(Command::new("cp").args([&fs::canonicalize("/bin/sh").unwrap(), &agent]).status().unwrap().success());
+    agent
+}
+
+/// That shell with a script, and with the environment of our commands.
+fn scripted(scratch: &Scratch, agent: &Path, script: &str) -> Command {
+    let ours = scratch.command(&["hook"]);
+    let mut command = Command::new(agent);
+    command.args(["-c", script]).env_clear().envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command
+}
+
+/// The words by which a script gives an event to `parhelia hook`.
+fn hook_words(scratch: &Scratch, file: &str, event: &str) -> String {
+    fs::write(scratch.path(file), event).unwrap();
+    format!("{} hook < {}", scratch.command(&["hook"]).get_program().display(), scratch.path(file).display())
 }
 
 fn checkpoints(scratch: &Scratch) -> Vec<Value> {
@@ -207,21 +229,12 @@ fn what_an_agent_says_that_another_one_started_is_not_said_of_that_ones_conversa
     let workspace = scratch.path("work");
     write(&workspace.join("a"), b"1").unwrap();
     const INNER: &str = "77777777-57c0-4f0e-9a55-6f8f1f8c0b11";
-    // A shell that looks like the agent.
-    let agent = scratch.path("claude");
-    // By another process: what is forked here meanwhile would hold it open for writing, so that it could not be run.
-    assert!(Command::new("cp").args([&fs::canonicalize("/bin/sh").unwrap(), &agent]).status().unwrap().success());
+    let agent = shell(&scratch);
     let inner = event("SessionStart", &workspace, json!({ "source": "startup", "session_id": INNER }));
-    for (name, event) in [("outer", event("SessionStart", &workspace, json!({ "source": "startup" }))), ("inner", inner)] {
-        fs::write(scratch.path(name), event).unwrap();
-    }
-    let ours = scratch.command(&["hook"]);
-    let hook = |name: &str| format!("{} hook < {}", ours.get_program().display(), scratch.path(name).display());
-    let nested = format!("CLAUDECODE=1 {} -c '{}; true'", agent.display(), hook("inner"));
-    let script = format!("{}; {nested}; true", hook("outer"));
-    let mut command = Command::new(&agent);
-    command.args(["-c", &script]).env_clear().envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let output = command.output().unwrap();
+    let outer = event("SessionStart", &workspace, json!({ "source": "startup" }));
+    let nested = format!("CLAUDECODE=1 {} -c '{}; true'", agent.display(), hook_words(&scratch, "inner", &inner));
+    let script = format!("{}; {nested}; true", hook_words(&scratch, "outer", &outer));
+    let output = scripted(&scratch, &agent, &script).output().unwrap();
     assert!(output.status.success(), "{}", shown(&output));
     let sessions = scratch.expect(0, &["session", "list", "--json"]);
     assert_eq!(sessions.matches("\"type\":\"session\"").count(), 1, "{sessions}");
@@ -235,19 +248,13 @@ fn an_agent_that_goes_on_by_hand_after_one_was_killed_is_told_so() {
     let scratch = Scratch::new();
     let workspace = scratch.path("work");
     write(&workspace.join("a"), b"1").unwrap();
-    let agent = scratch.path("claude");
-    // By another process: what is forked here meanwhile would hold it open for writing, so that it could not be run.
-    assert!(Command::new("cp").args([&fs::canonicalize("/bin/sh").unwrap(), &agent]).status().unwrap().success());
-    let ours = scratch.command(&["hook"]);
+    let agent = shell(&scratch);
     let [marked, ready, left] = ["marked", "ready", "left"].map(|name| scratch.path(name));
     // An agent whose hook says where its conversation is from, and which then does this.
     let start = |source: &str, then: &str| {
-        let name = scratch.path(source);
-        fs::write(&name, event("SessionStart", &workspace, json!({ "source": source }))).unwrap();
-        let mut command = Command::new(&agent);
-        command.args(["-c", &format!("{} hook < {}; {then}", ours.get_program().display(), name.display())]).env_clear();
-        command.envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("CLAUDE_ENV_FILE", &marked);
-        command.current_dir(&workspace).stdout(Stdio::piped()).spawn().unwrap()
+        let begins = hook_words(&scratch, source, &event("SessionStart", &workspace, json!({ "source": source })));
+        let mut command = scripted(&scratch, &agent, &format!("{begins}; {then}"));
+        command.env("CLAUDE_ENV_FILE", &marked).current_dir(&workspace).stdout(Stdio::piped()).spawn().unwrap()
     };
     let tool = format!(". {}; sleep 100000 > /dev/null 2>&1 & echo $! > {}", marked.display(), left.display());
     let mut first = start("startup", &format!("{tool}; touch {}; wait", ready.display()));
@@ -262,9 +269,8 @@ fn an_agent_that_goes_on_by_hand_after_one_was_killed_is_told_so() {
     assert!(text.contains(&format!("process {left} (sleep 100000) in {} of the run before", workspace.display())), "{text}");
     kill(left);
     // One that was not killed left nothing to be told of.
-    fs::write(scratch.path("end"), event("SessionEnd", &workspace, json!({ "reason": "prompt_input_exit" }))).unwrap();
-    let end = format!("{} hook < {}; true", ours.get_program().display(), scratch.path("end").display());
-    assert!(start("resume", &end).wait().unwrap().success());
+    let end = event("SessionEnd", &workspace, json!({ "reason": "prompt_input_exit" }));
+    assert!(start("resume", &format!("{}; true", hook_words(&scratch, "end", &end))).wait().unwrap().success());
     wait(|| log(&scratch).contains("SessionEnd").then_some(()));
     let again = start("resume", "true").wait_with_output().unwrap();
     assert!(again.stdout.is_empty(), "{}", shown(&again));
@@ -275,19 +281,11 @@ fn a_prompt_takes_up_a_session_that_was_set_aside() {
     let scratch = Scratch::new();
     let workspace = scratch.path("work");
     write(&workspace.join("a"), b"1").unwrap();
-    let agent = scratch.path("claude");
-    // By another process: what is forked here meanwhile would hold it open for writing, so that it could not be run.
-    assert!(Command::new("cp").args([&fs::canonicalize("/bin/sh").unwrap(), &agent]).status().unwrap().success());
-    let ours = scratch.command(&["hook"]);
-    let hook = |name: &str, more: Value| {
-        fs::write(scratch.path(name), event(name, &workspace, more)).unwrap();
-        format!("{} hook < {}", ours.get_program().display(), scratch.path(name).display())
-    };
+    let agent = shell(&scratch);
+    let hook = |name: &str, more: Value| hook_words(&scratch, name, &event(name, &workspace, more));
     let (start, prompt) =
         (hook("SessionStart", json!({ "source": "startup" })), hook("UserPromptSubmit", json!({ "prompt": "go on" })));
-    let mut command = Command::new(&agent);
-    command.args(["-c", &format!("{start}; read line; {prompt}; read line; true")]).env_clear();
-    command.envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let mut command = scripted(&scratch, &agent, &format!("{start}; read line; {prompt}; read line; true"));
     let mut agent = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     let session = || {
         let text = String::from_utf8(scratch.run(&["session", "list", "--json"]).stdout).unwrap();

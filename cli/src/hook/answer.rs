@@ -61,7 +61,7 @@ fn mark(current: &Current, sender: &Sender) {
     }
 }
 
-/// What there is to say. `is_new`: whether the run begins with this, as one does that is started by hand.
+/// The words for a conversation that begins or goes on. `is_new` is true if the run begins with it, as one does that is started by hand.
 fn input(store: &Store, current: &Current, is_new: bool, event: &Event) -> Result<Option<Input>> {
     let view = store.view();
     let Some(session) = view.session(&current.session)? else { return Ok(None) };
@@ -106,7 +106,7 @@ fn told(
     Ok(input)
 }
 
-/// What happened to a session that somebody goes on with without us; nothing where it was left as it is.
+/// The words for a session that somebody goes on with without us; none where it was left as it is.
 fn by_hand(store: &Store, session: &Session, current: &Current) -> Result<Option<Input>> {
     let head = store.view().head(&session.id)?;
     let killed = run::last_of(store, session, Some(&current.run))?.filter(run::was_killed);

@@ -58,9 +58,8 @@ pub fn pause(context: &mut Context, args: &PauseArgs) -> Result<Code> {
     if session.goal() == Goal::Paused && !alive {
         context.out.remark(format!("Session {} is paused already.", session.id))?;
         let stranger = tell_stranger(&store, &session)?;
-        let failed: [String; 0] = [];
         context.out.summary(
-            json!({ "session": session.id, "status": "paused", "checkpoint": null, "alive": false, "open_in": stranger, "failed": failed }),
+            json!({ "session": session.id, "status": "paused", "checkpoint": null, "alive": false, "open_in": stranger, "failed": [] }),
         )?;
         return Ok(Code::Done);
     }

@@ -7,25 +7,33 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::identity::Identity;
+use super::identity::{Identity, Stat};
+
+/// The numbers of the processes that can be seen from here.
+fn numbers() -> impl Iterator<Item = i32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
 
 /// The live processes that can be seen from here.
 pub fn all() -> Vec<Identity> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    let mut found: Vec<Identity> = numbers.filter_map(|process| Identity::of(process).ok()).filter(Identity::is_alive).collect();
+    let mut found: Vec<Identity> =
+        numbers().filter_map(|process| Identity::of(process).ok()).filter(Identity::is_alive).collect();
     found.sort_by_key(|identity| identity.process);
     found
 }
 
 /// The live process that has a number in a container's namespace, and began at this time.
 pub fn within_container(number: i32, start_time: u64) -> Option<Identity> {
-    let has_number = |identity: &Identity| {
+    // The time leaves few of them, so that no more is read of the others.
+    let began_then = numbers().filter(|process| Stat::of(*process).is_some_and(|stat| stat.start_time == start_time));
+    let mut found = began_then.filter_map(|process| Identity::of(process).ok()).filter(Identity::is_alive);
+    found.find(|identity| {
         let status = fs::read_to_string(format!("/proc/{}/status", identity.process)).unwrap_or_default();
         let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
-        numbers.split_whitespace().skip(1).last().and_then(|text| text.parse().ok()) == Some(number)
-    };
-    all().into_iter().find(|identity| identity.start_time == start_time && has_number(identity))
+        identity.start_time == start_time
+            && numbers.split_whitespace().skip(1).last().and_then(|text| text.parse().ok()) == Some(number)
+    })
 }
 
 /// The command line of a process, as it has it now.

@@ -14,7 +14,11 @@ impl Mounted {
     }
 
     fn with(options: &str, folder: PathBuf) -> Self {
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", options, "none"]).arg(&folder).status().unwrap().success();
+        Self::of(&["-t", "tmpfs", "-o", options], folder)
+    }
+
+    fn of(arguments: &[&str], folder: PathBuf) -> Self {
+        let mounted = Command::new("mount").args(arguments).arg("none").arg(&folder).status().unwrap().success();
         assert!(mounted, "this test needs root");
         Mounted(folder)
     }
@@ -349,9 +353,7 @@ fn metadata_that_a_filesystem_does_not_take_is_not_taken_for_restored() {
     age(&place.path("src"));
     let checkpoint = place.capture();
     fs::create_dir(place.path("out")).unwrap();
-    let mounted = Command::new("mount").args(["-t", "ramfs", "none"]).arg(place.path("out")).status().unwrap().success();
-    assert!(mounted, "this test needs root");
-    let _mounted = Mounted(place.path("out"));
+    let _mounted = Mounted::of(&["-t", "ramfs"], place.path("out"));
     let report = place.restore(&checkpoint, &place.in_place("out")).unwrap();
     let mut paths: Vec<_> = report.skipped.iter().map(|skipped| crate::name::display(&skipped.path)).collect();
     paths.sort();
