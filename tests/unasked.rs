@@ -288,6 +288,11 @@ fn newest_process(live: &Live, id: &str) -> i32 {
     i32::try_from(run["pid"].as_i64().unwrap()).unwrap()
 }
 
+/// A killed agent's short-lived helpers, a search of files say, end a moment after it.
+fn all_ended(live: &Live, id: &str) {
+    wait(|| live.processes(id).is_empty().then_some(()));
+}
+
 fn conversations(live: &Live) -> Vec<PathBuf> {
     let projects = fs::read_dir(live.agent.config().join("projects")).into_iter().flatten().flatten();
     let files = projects.flat_map(|project| fs::read_dir(project.path()).into_iter().flatten().flatten());
@@ -306,7 +311,7 @@ fn a_real_agent_that_was_killed_before_its_first_prompt_comes_back_idle() {
     let process = newest_process(&live, &id);
     kill(process);
     wait(|| tmux.sessions().is_empty().then_some(()));
-    assert!(live.processes(&id).is_empty(), "{:?}", live.processes(&id));
+    all_ended(&live, &id);
     assert_eq!(live.api.exchanges().len(), 0);
     assert!(conversations(&live).is_empty(), "{:?}", conversations(&live));
 }
@@ -321,5 +326,5 @@ fn a_real_agent_without_a_terminal_does_nothing() {
     assert_eq!(command.status.code(), Some(1), "{}", shown(&command));
     assert!(shown(&command).contains("needs a terminal"), "{}", shown(&command));
     assert_eq!(live.api.exchanges().len(), 0);
-    assert!(live.processes(&id).is_empty(), "{:?}", live.processes(&id));
+    all_ended(&live, &id);
 }
