@@ -9,8 +9,9 @@ use std::{
 };
 
 use parhelia_store::{
-    OpenOptions, Store, event,
-    id::{BlobId, RecipeId, RecordId, TreeId, hex},
+    OpenOptions, Store,
+    id::hex,
+    keys::Ids,
     links, name, omitted, recipe,
     selector::find,
     tree::{self, Kind, TreeNode, encode_folder},
@@ -201,14 +202,14 @@ fn bytes_of(vector: &Value) -> Vec<u8> {
 fn the_vectors_of_the_document_are_ours() {
     let vectors = vectors();
     let ids = &vectors["ids_of_the_text_parhelia"];
-    let text = b"parhelia";
-    assert_eq!(ids["chunk_and_blob"], BlobId::of(text).to_string());
-    assert_eq!(ids["tree"], TreeId::of(text).to_string());
-    assert_eq!(ids["recipe_node"], RecipeId::of(text).to_string());
-    assert_eq!(ids["record"], RecordId::of(text).to_string());
-    assert_eq!(ids["event"], event::hash(text));
-    assert_eq!(ids["recipe_root_of_that_blob"], BlobId::of(text).recipe_root().to_string());
-    assert_eq!(vectors["event"]["hash"], event::hash(vectors["event"]["body"].as_str().unwrap().as_bytes()));
+    let (text, ours) = (b"parhelia", Ids::default());
+    assert_eq!(ids["chunk_and_blob"], ours.blob(text).to_string());
+    assert_eq!(ids["tree"], ours.tree(text).to_string());
+    assert_eq!(ids["recipe_node"], ours.recipe_node(text).to_string());
+    assert_eq!(ids["record"], ours.record(text).to_string());
+    assert_eq!(ids["event"], ours.event(text));
+    assert_eq!(ids["recipe_root_of_that_blob"], ours.recipe_root(ours.blob(text)).to_string());
+    assert_eq!(vectors["event"]["hash"], ours.event(vectors["event"]["body"].as_str().unwrap().as_bytes()));
 
     let leaf = bytes_of(&vectors["tree_leaf"]["bytes"]);
     let TreeNode::Leaf(entries) = tree::decode(&leaf).unwrap() else { panic!("no leaf") };
@@ -217,11 +218,11 @@ fn the_vectors_of_the_document_are_ours() {
         encoded = object.bytes;
         Ok(())
     };
-    let (id, _) = encode_folder(&entries, emit).unwrap();
+    let (id, _) = encode_folder(&ours, &entries, emit).unwrap();
     assert_eq!((hex(&encoded), id.to_string()), (hex(&leaf), vectors["tree_leaf"]["id"].as_str().unwrap().to_owned()));
 
     let extended = bytes_of(&vectors["tree_leaf_with_extensions"]["bytes"]);
-    assert_eq!(TreeId::of(&extended).to_string(), vectors["tree_leaf_with_extensions"]["id"].as_str().unwrap());
+    assert_eq!(ours.tree(&extended).to_string(), vectors["tree_leaf_with_extensions"]["id"].as_str().unwrap());
     let TreeNode::Leaf(entries) = tree::decode(&extended).unwrap() else { panic!("no leaf") };
     assert_eq!(entries.iter().map(|entry| entry.name.as_slice()).collect::<Vec<_>>(), [b"fifo"]);
 
@@ -229,14 +230,14 @@ fn the_vectors_of_the_document_are_ours() {
     let groups = links::Links::decode(table.clone()).unwrap().groups();
     let encoded = links::encode(&links::folders_of(&groups)).unwrap();
     assert_eq!(
-        (hex(&encoded), BlobId::of(&table).to_string()),
+        (hex(&encoded), ours.blob(&table).to_string()),
         (hex(&table), vectors["links"]["id"].as_str().unwrap().to_owned())
     );
 
     let omissions = bytes_of(&vectors["omissions"]["bytes"]);
     let encoded = omitted::encode(&omitted::decode(&omissions).unwrap());
     assert_eq!(
-        (hex(&encoded.bytes), encoded.id.to_string()),
+        (hex(&encoded), ours.table(&encoded).to_string()),
         (hex(&omissions), vectors["omissions"]["id"].as_str().unwrap().to_owned())
     );
     for (path, shown) in vectors["paths"].as_object().unwrap() {
@@ -268,8 +269,13 @@ fn files_are_cut_where_the_vectors_say() {
         assert_eq!((&expected["chunks"], &expected["blake3"]), (&json!(runs), &json!(blob.to_string())), "{number}");
     }
     let recipe = &vectors["recipe_of_noise"];
-    let blob = BlobId::of(&content);
-    let bytes = store.blob(blob, content.len() as u64).map(|reader| recipe::encode(blob, reader.runs())).unwrap().pop().unwrap();
+    let blob = store.ids().blob(&content);
+    let bytes = store
+        .blob(blob, content.len() as u64)
+        .map(|reader| recipe::encode(store.ids(), blob, reader.runs()))
+        .unwrap()
+        .pop()
+        .unwrap();
     assert_eq!(
         (hex(&bytes.bytes), bytes.id.to_string()),
         (hex(&bytes_of(&recipe["bytes"])), recipe["id"].as_str().unwrap().to_owned())

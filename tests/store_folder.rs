@@ -285,7 +285,7 @@ fn deleting_lock_and_pins_under_load_loses_nothing_and_forks_nothing() {
     }
     // The chain of all events is one, from the first to the last.
     let store = Store::open(&s.store(), &OpenOptions::default()).unwrap();
-    let all = Journal::new(store.layout().journal()).read(&Position::start()).unwrap();
+    let all = Journal::of(store.layout()).read(&Position::start()).unwrap();
     assert!(!all.was_cut && all.missing == 0);
     assert!(s.store().join("lock").exists());
 }

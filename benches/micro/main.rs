@@ -7,7 +7,8 @@ use parhelia_store::{
     OpenOptions, Store,
     create::{self, Options},
     diff::{DiffOptions, Side, compare},
-    id::{BlobId, TreeId},
+    id::TreeId,
+    keys::{Ids, Seal},
     pack::{BlockBuilder, Directory, ObjectKind},
     recipe::{self, ChunkRun},
     tree::{self, Kind, Meta, Node},
@@ -15,6 +16,10 @@ use parhelia_store::{
 
 fn main() {
     divan::main();
+}
+
+fn ids() -> Ids {
+    Ids::default()
 }
 
 /// Text-like bytes that follow from a seed.
@@ -40,14 +45,14 @@ fn chunking(bencher: Bencher<'_, '_>) {
 #[divan::bench(args = [4 << 10, 64 << 10, 1 << 20])]
 fn hashing(bencher: Bencher<'_, '_>, bytes: usize) {
     let bytes = text(bytes, 2);
-    bencher.counter(BytesCount::new(bytes.len())).bench(|| BlobId::of(black_box(&bytes)));
+    bencher.counter(BytesCount::new(bytes.len())).bench(|| Ids::default().blob(black_box(&bytes)));
 }
 
 fn block(files: u64) -> BlockBuilder {
     let mut builder = BlockBuilder::default();
     for i in 0..files {
         let bytes = text(4096, i);
-        builder.push(ObjectKind::Chunk, BlobId::of(&bytes).object(), &bytes, 0);
+        builder.push(ObjectKind::Chunk, ids().blob(&bytes).object(), &bytes, 0);
     }
     builder
 }
@@ -58,23 +63,24 @@ fn packing_a_block(bencher: Bencher<'_, '_>) {
     bencher
         .counter(BytesCount::new(128 * 4096usize))
         .with_inputs(|| block(128))
-        .bench_local_values(|mut builder| builder.encode(&mut compressor).map(|(_, bytes)| bytes.len()));
+        .bench_local_values(|mut builder| builder.encode(&mut compressor, &Seal::default()).map(|(_, bytes)| bytes.len()));
 }
 
 #[divan::bench]
 fn unpacking_a_block(bencher: Bencher<'_, '_>) {
     let Ok(mut compressor) = zstd::bulk::Compressor::new(3) else { return };
-    let Ok((_, bytes)) = block(128).encode(&mut compressor) else { return };
-    let Ok(directory) = Directory::decode(&bytes) else { return };
+    let Ok((_, bytes)) = block(128).encode(&mut compressor, &Seal::default()) else { return };
+    let Ok(directory) = Directory::decode(&bytes, &Seal::default()) else { return };
     let payload = &bytes[directory.directory_end..];
-    bencher.counter(BytesCount::new(128 * 4096usize)).bench(|| directory.unpack(payload).map(|b| b.bytes.len()));
+    let unpack = || directory.open_payload(payload, &Seal::default()).and_then(|opened| directory.unpack(&opened));
+    bencher.counter(BytesCount::new(128 * 4096usize)).bench(|| unpack().map(|b| b.bytes.len()));
 }
 
 #[divan::bench(args = [100, 10_000])]
 fn encoding_a_recipe(bencher: Bencher<'_, '_>, chunks: u32) {
-    let run = |i: u32| ChunkRun { id: BlobId::of(&i.to_le_bytes()), bytes: 65_536, repeat: 1 };
+    let run = |i: u32| ChunkRun { id: ids().blob(&i.to_le_bytes()), bytes: 65_536, repeat: 1 };
     let runs: Vec<ChunkRun> = (0..chunks).map(run).collect();
-    bencher.bench(|| recipe::encode(BlobId::of(b"blob"), &runs).len());
+    bencher.bench(|| recipe::encode(&ids(), ids().blob(b"blob"), &runs).len());
 }
 
 #[divan::bench(args = [20, 5_000])]
@@ -83,11 +89,11 @@ fn encoding_a_folder(bencher: Bencher<'_, '_>, entries: u32) {
         name: format!("file-{i:06}.rs").into_bytes(),
         meta: Meta { mode: 0o644, ..Meta::default() },
         links: 1,
-        kind: Kind::File { size: 1000, blob: BlobId::of(&i.to_le_bytes()), holes: Vec::new() },
+        kind: Kind::File { size: 1000, blob: ids().blob(&i.to_le_bytes()), holes: Vec::new() },
     };
     let entries: Vec<Node> = (0..entries).map(node).collect();
     let drop_it = |_| Ok::<_, std::convert::Infallible>(());
-    bencher.bench(|| tree::encode_folder(&entries, drop_it).map_or(TreeId([0; 32]), |(id, _)| id));
+    bencher.bench(|| tree::encode_folder(&ids(), &entries, drop_it).map_or(TreeId([0; 32]), |(id, _)| id));
 }
 
 /// A store with two checkpoints of 20,000 small files, ten of which differ.
@@ -117,7 +123,7 @@ fn looking_an_object_up(bencher: Bencher<'_, '_>) {
     let mut i = 0u32;
     bencher.bench_local(|| {
         i = (i + 1) % 20_000;
-        view.locate(BlobId::of(&i.to_le_bytes()).object()).map(|found| found.is_some())
+        view.locate(ids().blob(&i.to_le_bytes()).object()).map(|found| found.is_some())
     });
 }
 

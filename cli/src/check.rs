@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use parhelia_store::check::{self, CheckOptions, CheckReport, Finding, FindingKind, RepairPlan, Touched};
+use parhelia_store::{
+    check::{self, CheckOptions, CheckReport, Finding, FindingKind, RepairPlan, Touched},
+    layout::Layout,
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -37,24 +40,24 @@ pub struct Args {
 
 /// Checks, and names what is wrong.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
-    let path = context.store_path()?;
+    let layout = Layout::new(context.store_path()?);
     let lock_timeout = context.lock_timeout()?;
     let progress = context.progress();
     if args.repair {
-        let plan = check::plan_repair(&path, &args.from, &progress)?;
+        let plan = check::plan_repair(&layout, &args.from, &progress)?;
         print_plan(context, &plan, args)?;
         if args.dry_run {
             context.out.summary(with_fields(json!({ "dry_run": true, "ok": plan.lost.is_empty() }), &plan))?;
             return Ok(if plan.changes_packs() || !plan.lost.is_empty() { Code::Corrupt } else { Code::Done });
         }
-        check::repair(&path, &plan, lock_timeout, &progress)?;
+        check::repair(&layout, &plan, lock_timeout, &progress)?;
         context.out.did("the store was repaired");
     }
     if args.rebuild_index {
-        check::rebuild_index(&path, lock_timeout, &progress)?;
+        check::rebuild_index(&layout, lock_timeout, &progress)?;
         context.out.did("the index was made anew");
     }
-    let checked = check::run(&path, &CheckOptions { read_data_percent: args.read_data }, &progress);
+    let checked = check::run(&layout, &CheckOptions { read_data_percent: args.read_data }, &progress);
     drop(progress);
     if checked.is_err() && (args.repair || args.rebuild_index) {
         let done = if args.repair { "the store was repaired" } else { "the index was made anew" };

@@ -39,10 +39,10 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     // Sessions of checkpoints and runs, of which deleted ones are in the journal alone.
     let mut sessions: HashMap<String, String> = HashMap::new();
     let mut count = 0u64;
-    for logged in Journal::new(store.layout().journal()).read(&Position::start())?.records {
+    for logged in Journal::of(store.layout()).read(&Position::start())?.records {
         let line = match logged.entry {
             Entry::Commit { record, .. } => {
-                let Ok(checkpoint) = Checkpoint::decode(logged.sequence, record) else { continue };
+                let Ok(checkpoint) = Checkpoint::decode(logged.sequence, record, store.ids()) else { continue };
                 sessions.insert(checkpoint.id(), checkpoint.record.session.clone());
                 Line::of_commit(&checkpoint)
             }

@@ -168,7 +168,7 @@ fn our_reader_reads_an_export_exactly() {
         }
         found.insert(member.path.clone(), (member, bytes));
     }
-    assert_eq!(reader.record().unwrap().id(), id);
+    assert_eq!(reader.record().unwrap().id.to_string(), id);
     assert!(found.remove(&b""[..]).is_some());
     compare(&[], &exotic(), &mut found);
     assert!(found.is_empty(), "{:?}", found.keys());

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use parhelia_store::{Result, clock, id::BlobId, name, record::Checkpoint, view::View as StoreState};
+use parhelia_store::{Result, clock, name, record::Checkpoint, view::View as StoreState};
 use ulid::Ulid;
 
 use crate::{inode::Inode, numbers::Numbers, view::Outdated};
@@ -217,7 +217,7 @@ pub fn file_name(text: &str) -> Vec<u8> {
     }
     if !name::is_valid(&out) {
         // Too long: what is cut off is told by its hash.
-        let hash = format!("%{}", &BlobId::of(text.as_bytes()).to_string()[..16]);
+        let hash = format!("%{}", &name::hash(text.as_bytes())[..16]);
         out.truncate(255 - hash.len());
         out.extend_from_slice(hash.as_bytes());
     }

@@ -12,7 +12,7 @@ use std::{
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use jiff::Timestamp;
-use parhelia_store::{id::BlobId, name};
+use parhelia_store::{keys::Ids, name};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -112,12 +112,13 @@ struct Candidate {
     last_offset: u64,
 }
 
-/// Lists the files of a session. `workspace` is absolute; the files are read as they are now.
+/// Lists the files of a session. `workspace` is absolute; the files are read as they are now, and their blobs named by `ids`.
 pub fn list(
     workspace: &Path,
     conversation: Option<&Conversation>,
     git: Option<&State>,
     settings: &config::Context,
+    ids: &Ids,
 ) -> Result<Context> {
     let mut context = Context {
         mode: settings.mode,
@@ -148,7 +149,7 @@ pub fn list(
         found.truncate(FILES_MAX);
     }
     for (path, candidate) in found {
-        context.add(workspace, &path, candidate.reasons);
+        context.add(workspace, &path, candidate.reasons, ids);
     }
     context.warn();
     Ok(context)
@@ -198,7 +199,7 @@ fn excluded(workspace: &Path, patterns: &[String]) -> Result<Gitignore> {
 }
 
 impl Context {
-    fn add(&mut self, workspace: &Path, path: &Path, reasons: Vec<Reason>) {
+    fn add(&mut self, workspace: &Path, path: &Path, reasons: Vec<Reason>, ids: &Ids) {
         let inner = path.strip_prefix(workspace).ok();
         let mut file = File {
             path: name::display(inner.unwrap_or(path).as_os_str().as_bytes()),
@@ -210,12 +211,12 @@ impl Context {
             modified_at: None,
         };
         if let Some(inner) = inner {
-            file.fit = self.look(workspace, inner, &mut file);
+            file.fit = self.look(workspace, inner, &mut file, ids);
         }
         self.files.push(file);
     }
 
-    fn look(&mut self, workspace: &Path, inner: &Path, file: &mut File) -> Fit {
+    fn look(&mut self, workspace: &Path, inner: &Path, file: &mut File, ids: &Ids) -> Fit {
         let mut opened = match open(workspace, inner) {
             Ok(opened) => opened,
             Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Fit::Missing,
@@ -242,7 +243,7 @@ impl Context {
             Ok(_) => {}
         }
         file.size_bytes = Some(content.len() as u64);
-        file.blob = Some(BlobId::of(&content).to_string());
+        file.blob = Some(ids.blob(&content).to_string());
         file.sha256 = Some(Sha256::digest(&content).iter().map(|byte| format!("{byte:02x}")).collect());
         self.total_bytes += content.len() as u64;
         Fit::Fits
@@ -328,7 +329,7 @@ mod tests {
             ("gone", 0, 1, 10),
         ]);
         let settings = config::Context { max_file_bytes: 50, max_total_bytes: 35, ..settings() };
-        let context = list(&workspace.path(), Some(&conversation), None, &settings).unwrap();
+        let context = list(&workspace.path(), Some(&conversation), None, &settings, &Ids::default()).unwrap();
         let expected = [
             "new edit Edited Fits",
             "old edit Edited Fits",
@@ -357,7 +358,9 @@ mod tests {
         symlink("..", workspace.path().join("up")).unwrap();
         rustix::fs::mknodat(rustix::fs::CWD, workspace.path().join("fifo"), rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
         let all = ["../secret", "link", "up/secret", "folder", "fifo", "a.log", "node_modules/m/x.js", "/etc/hostname"];
-        let context = list(&workspace.path(), Some(&conversation(&all.map(|path| (path, 1, 0, 0)))), None, &settings()).unwrap();
+        let context =
+            list(&workspace.path(), Some(&conversation(&all.map(|path| (path, 1, 0, 0)))), None, &settings(), &Ids::default())
+                .unwrap();
         let fits: BTreeMap<_, _> = context.files.iter().map(|file| (file.path.rsplit('/').next().unwrap(), file.fit)).collect();
         let expected = [
             ("folder", Fit::NotAFile),
@@ -377,9 +380,11 @@ mod tests {
     fn switched_off() {
         let workspace = Workspace::new(&[("f", 1)]);
         let settings = config::Context { capture_files: false, mode: Mode::Summary, ..settings() };
-        let context = list(&workspace.path(), Some(&conversation(&[("f", 1, 0, 0)])), None, &settings).unwrap();
+        let context = list(&workspace.path(), Some(&conversation(&[("f", 1, 0, 0)])), None, &settings, &Ids::default()).unwrap();
         assert!(context.files.is_empty() && context.mode == Mode::Summary);
         let bad = config::Context { exclude: vec!["a{".into()], ..self::settings() };
-        assert!(list(&workspace.path(), None, None, &bad).unwrap_err().to_string().contains("context.exclude: 'a{'"));
+        assert!(
+            list(&workspace.path(), None, None, &bad, &Ids::default()).unwrap_err().to_string().contains("context.exclude: 'a{'")
+        );
     }
 }

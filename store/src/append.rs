@@ -55,7 +55,7 @@ impl Store {
             return Ok(appended);
         }
         tell_of_lost(&tail, progress);
-        let settled = Journal::new(self.layout().journal()).append(&tail, &entries)?;
+        let settled = Journal::of(self.layout()).append(&tail, &entries)?;
         drop(lock);
         self.catch_up("what happened is recorded", &settled, &Default::default(), progress);
         Ok(appended)
@@ -64,7 +64,7 @@ impl Store {
     /// The state of the store up to the journal's very end, and that end, for appending behind it. [`Store::refresh`] goes by
     /// file names and lengths, which a network filesystem may give from a cache; what is appended is decided by what was read.
     pub(crate) fn latest(&self, _lock: &WriterLock) -> Result<(Arc<View>, Tail)> {
-        let journal = Journal::new(self.layout().journal());
+        let journal = Journal::of(self.layout());
         let mut view = self.refresh()?;
         loop {
             let tail = journal.read(view.end())?;
@@ -95,7 +95,7 @@ impl Store {
 
     /// All events behind a sequence, with theirs, in order. Reads the journal.
     pub fn events_after(&self, sequence: u64) -> Result<Vec<(u64, Event)>> {
-        let tail = Journal::new(self.layout().journal()).read(&Position::start())?;
+        let tail = Journal::of(self.layout()).read(&Position::start())?;
         let events = tail.records.into_iter().filter(|logged| logged.sequence > sequence);
         Ok(events
             .filter_map(|logged| match logged.entry {
@@ -164,7 +164,7 @@ impl<'a> Chain<'a> {
             extra: Default::default(),
         };
         let entry = Entry::Event(Box::new(event.clone()));
-        let hash = event::hash(&encode_entry(&entry, self.entries.len())?);
+        let hash = self.view.ids().event(&encode_entry(&entry, self.entries.len())?);
         self.folds.append(self.base, &event, hash.clone()).map_err(|unfit| match unfit {
             Unfit::Store(error) | Unfit::Refused(error) => error,
         })?;
@@ -288,7 +288,7 @@ mod tests {
         let event = |i: u32| NewEvent::new("note", i.to_string(), Actor { user: None, via: "test".into() });
         test.store.append_events(&[event(0), event(1), event(2)], &()).unwrap();
         test.store.append_events(&[event(3)], &()).unwrap();
-        let records = Journal::new(test.store.layout().journal()).read(&Position::start()).unwrap().records;
+        let records = Journal::of(test.store.layout()).read(&Position::start()).unwrap().records;
         let mut before = None;
         for logged in records {
             let Entry::Event(event) = logged.entry else { continue };

@@ -53,8 +53,9 @@ impl Store {
 
     /// The chunks of a blob of `size` bytes that has a recipe, in order.
     pub(crate) fn recipe(&self, blob: BlobId, size: u64) -> Result<Vec<ChunkRun>> {
-        let (level, root) =
-            self.read_object(ObjectKind::RecipeRoot, blob.recipe_root(), |bytes| recipe::decode_top(blob, bytes))?;
+        let (level, root) = self.read_object(ObjectKind::RecipeRoot, self.ids().recipe_root(blob), |bytes| {
+            recipe::decode_top(self.ids(), blob, bytes)
+        })?;
         self.check_bytes(blob, &root, size, "the tree")?;
         let mut runs = Vec::new();
         self.flatten(blob, root, level, &mut runs)?;
@@ -171,12 +172,12 @@ impl BlobReader<'_> {
 
     /// Reads all of it, checks that it hashes to its id, and calls `take` with each piece on the way.
     pub fn read_verified(&self, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        let mut hasher = blake3::Hasher::new();
+        let mut hasher = self.store.ids().blob_hasher();
         self.read_range(0..self.map.size, |piece| {
             hasher.update(piece);
             take(piece)
         })?;
-        if *hasher.finalize().as_bytes() == self.map.blob.0 {
+        if hasher.finish() == self.map.blob {
             return Ok(());
         }
         Err(Error::Corrupt {
@@ -215,7 +216,6 @@ mod tests {
     use super::*;
     use crate::{
         codec::put_uint,
-        id::RecipeId,
         recipe::Encoded,
         testing::{self, Sink, TestStore},
         tree::{self, Kind},
@@ -238,21 +238,25 @@ mod tests {
         let mut lower = sink.chunk(b"x").0;
         for level in 0..levels {
             let bytes = lines(level, &vec![(if level == 0 { 1 } else { told }, lower); times]);
-            let id = RecipeId::of(&bytes);
+            let id = crate::testing::ids().recipe_node(&bytes);
             lower = id.0;
             sink.put(Encoded { kind: ObjectKind::RecipeNode, id: id.object(), bytes, tail_bytes: times * 32 }).unwrap();
         }
         let body = lines(levels, &vec![(told, lower); times]);
-        let context = crate::format::context::RECIPE_SEAL;
-        let seal = blake3::Hasher::new_derive_key(context).update(&blob.0).update(&body).finalize();
-        let bytes = [&blob.0[..], seal.as_bytes(), &body].concat();
-        sink.put(Encoded { kind: ObjectKind::RecipeRoot, id: blob.recipe_root(), bytes, tail_bytes: times * 32 }).unwrap();
+        let bytes = [&blob.0[..], &crate::testing::ids().recipe_seal(blob, &body), &body].concat();
+        sink.put(Encoded {
+            kind: ObjectKind::RecipeRoot,
+            id: crate::testing::ids().recipe_root(blob),
+            bytes,
+            tail_bytes: times * 32,
+        })
+        .unwrap();
     }
 
     #[test]
     fn a_recipe_that_unfolds_beyond_the_file_is_refused() {
         let test = TestStore::new();
-        let blob = BlobId::of(b"whatever it may be");
+        let blob = crate::testing::blob_id(b"whatever it may be");
         // 200^8 chunks of one byte, where the sizes are taken at their word.
         let checkpoint = test.forge(|sink| {
             forge(sink, blob, 7, 200, 50_000);
@@ -271,7 +275,7 @@ mod tests {
     #[test]
     fn sizes_that_add_up_to_too_much_are_refused() {
         let test = TestStore::new();
-        let blob = BlobId::of(b"whatever it may be");
+        let blob = crate::testing::blob_id(b"whatever it may be");
         test.forge(|sink| {
             forge(sink, blob, 1, 3, u64::MAX / 2);
             sink.nodes(&[])

@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn what_was_noted_is_known_until_it_is_over() {
         let folder = tempfile::tempdir().unwrap();
-        let layout = Layout { root: folder.path().to_owned() };
+        let layout = Layout::new(folder.path());
         layout.folders().iter().for_each(|folder| fs::create_dir(folder).unwrap());
         assert!(Damaged::read(&layout).is_empty());
         note(&layout, [block(1), block(900)], |_| false);

@@ -6,8 +6,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use ulid::Ulid;
 
-use crate::{format::context, id::hex};
-
 /// Version of [`Event`] that this release writes.
 pub const EVENT_SCHEMA: u32 = 1;
 
@@ -145,11 +143,6 @@ pub struct Appended {
     pub event: Event,
     /// Whether it was there already, under the same idempotency key.
     pub existed: bool,
-}
-
-/// The hash by which the next event names this one: of its bytes as they stand in the journal.
-pub fn hash(bytes: &[u8]) -> String {
-    hex(blake3::Hasher::new_derive_key(context::EVENT).update(bytes).finalize().as_bytes())
 }
 
 /// The name of this machine.

@@ -2,6 +2,8 @@
 
 /// BLAKE3 `derive_key` contexts: equal bytes of different kinds get different ids.
 pub mod context {
+    /// Content, where ids have a key. Without one it is BLAKE3 of the bytes alone.
+    pub const BLOB: &str = "parhelia 2026-11 blob v1";
     /// Tree nodes.
     pub const TREE: &str = "parhelia 2026-11 tree node v1";
     /// Inner nodes of recipes.
@@ -16,6 +18,8 @@ pub mod context {
     pub const TABLE: &str = "parhelia 2026-11 table v1";
     /// Events, for the chain of them.
     pub const EVENT: &str = "parhelia 2026-11 event v1";
+    /// Names and paths that caches are found by, where ids have a key. Without one it is BLAKE3 of the bytes alone.
+    pub const NAME: &str = "parhelia 2026-11 name v1";
 }
 
 /// Version of the store's layout, in `store.json`.
@@ -33,7 +37,7 @@ pub const JOURNAL_MAGIC: [u8; 8] = *b"PARHJRNL";
 /// Version of the journal format.
 pub const JOURNAL_VERSION: u16 = 1;
 /// First bytes of a stat cache.
-pub const STAT_CACHE_MAGIC: [u8; 8] = *b"PARHSTA3";
+pub const STAT_CACHE_MAGIC: [u8; 8] = *b"PARHSTA4";
 /// First bytes of what is known of a file that grows.
 pub const GROWN_MAGIC: [u8; 8] = *b"PARHGRW3";
 /// First bytes of the list of damaged blocks.

@@ -1,11 +1,10 @@
-//! Identities. Content ids are BLAKE3 hashes, one type for each kind of object, so that one cannot be passed for another.
+//! Identities. Content ids are BLAKE3 hashes, one type for each kind of object, so that one cannot be passed for another; what makes
+//! them is [`crate::keys::Ids`].
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 pub use ulid::Ulid;
-
-use crate::format::context;
 
 /// Length of a content id, in bytes.
 pub const ID_BYTES: usize = 32;
@@ -115,36 +114,11 @@ impl ObjectId {
 pub type ObjectKey = [u8; 20];
 
 impl BlobId {
-    /// The id of these bytes.
-    pub fn of(bytes: &[u8]) -> Self {
-        BlobId(*blake3::hash(bytes).as_bytes())
-    }
-
-    /// Under which id the root of this blob's recipe is kept; distinct from the blob's own, which a chunk may have.
-    pub fn recipe_root(self) -> ObjectId {
-        ObjectId(blake3::derive_key(context::RECIPE_ROOT, &self.0))
-    }
-}
-
-impl TreeId {
-    /// The id of an encoded tree node.
-    pub fn of(bytes: &[u8]) -> Self {
-        TreeId(blake3::derive_key(context::TREE, bytes))
-    }
-}
-
-impl RecipeId {
-    /// The id of an encoded recipe node.
-    pub fn of(bytes: &[u8]) -> Self {
-        RecipeId(blake3::derive_key(context::RECIPE_NODE, bytes))
-    }
-}
-
-impl RecordId {
-    /// The id of a sealed record.
-    pub fn of(bytes: &[u8]) -> Self {
-        RecordId(blake3::derive_key(context::RECORD, bytes))
-    }
+    /// The id of no bytes, in every store: nothing is stored for it.
+    pub const EMPTY: BlobId = BlobId([
+        0xaf, 0x13, 0x49, 0xb9, 0xf5, 0xf9, 0xa1, 0xa6, 0xa0, 0x40, 0x4d, 0xea, 0x36, 0xdc, 0xc9, 0x49, 0x9b, 0xcb, 0x25, 0xc9,
+        0xad, 0xc1, 0x12, 0xb7, 0xcc, 0x9a, 0x93, 0xca, 0xe4, 0x1f, 0x32, 0x62,
+    ]);
 }
 
 /// One run of a program that writes packs: 48 bits of milliseconds and 48 random bits.
@@ -245,10 +219,11 @@ impl<'de> Deserialize<'de> for OpId {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{blob_id, ids};
 
     #[test]
     fn hex_round_trips_and_refuses_other_lengths() {
-        let id = BlobId::of(b"parhelia");
+        let id = blob_id(b"parhelia");
         assert_eq!(BlobId::from_hex(&id.to_string()), Some(id));
         assert_eq!(BlobId::from_hex("abcd"), None);
         assert_eq!(BlobId::from_hex(&"zz".repeat(32)), None);
@@ -263,10 +238,15 @@ mod tests {
     #[test]
     fn domains_keep_equal_bytes_apart() {
         let bytes = b"the same bytes";
-        let ids = [BlobId::of(bytes).0, TreeId::of(bytes).0, RecipeId::of(bytes).0, RecordId::of(bytes).0];
+        let ids = [ids().blob(bytes).0, ids().tree(bytes).0, ids().recipe_node(bytes).0, ids().record(bytes).0];
         for (i, a) in ids.iter().enumerate() {
             assert!(ids[i + 1..].iter().all(|b| a != b));
         }
+    }
+
+    #[test]
+    fn nothing_has_one_id() {
+        assert_eq!(BlobId::EMPTY.0, *blake3::hash(b"").as_bytes());
     }
 
     #[test]

@@ -22,10 +22,12 @@ use crate::{
     codec::Decoder,
     disk,
     error::{Error, IoContext, Result},
-    event::{self, EVENT_SCHEMA, Event},
+    event::{EVENT_SCHEMA, Event},
     files::{self, Folder, How},
     format::{JOURNAL_MAGIC, JOURNAL_RECORD_BYTES_MAX, JOURNAL_SEGMENT_BYTES, JOURNAL_VERSION},
     id::{OpId, PackId, hex, unhex},
+    keys::{Ids, Keys, Part, Seal},
+    layout::Layout,
     pack::PackInfo,
 };
 
@@ -138,6 +140,7 @@ impl Tail {
 #[derive(Clone, Debug)]
 pub struct Journal {
     folder: PathBuf,
+    keys: Keys,
 }
 
 struct SegmentHeader {
@@ -274,8 +277,8 @@ impl Frames {
     }
 
     /// What lies behind the last frame.
-    fn rest(&self, expected: u64, previous: &[u8; 32]) -> Result<Rest> {
-        Behind { file: &self.file, path: &self.path, length: self.length, at: self.at, expected, previous }.judge()
+    fn rest(&self, expected: u64, previous: &[u8; 32], seal: &Seal) -> Result<Rest> {
+        Behind { file: &self.file, path: &self.path, length: self.length, at: self.at, expected, previous, seal }.judge()
     }
 
     /// The next frame; `None` where no whole one continues the chain.
@@ -317,7 +320,7 @@ fn unknown(body: &[u8], error: serde_json::Error) -> Result<Entry, serde_json::E
     }
 }
 
-fn decode_entry(sequence: u64, body: &[u8]) -> Result<Logged, serde_json::Error> {
+fn decode_entry(sequence: u64, body: &[u8], ids: &Ids) -> Result<Logged, serde_json::Error> {
     let mut entry = match serde_json::from_slice(body) {
         // Fields of another schema may mean something else.
         Ok(Entry::Event(event)) if event.schema != EVENT_SCHEMA => Entry::Unknown(serde_json::from_slice(body)?),
@@ -334,7 +337,7 @@ fn decode_entry(sequence: u64, body: &[u8]) -> Result<Logged, serde_json::Error>
         Entry::Unknown(value) => value.get("type").is_some_and(|kind| kind == "event"),
         _ => false,
     };
-    Ok(Logged { sequence, entry, event_hash: is_event.then(|| event::hash(body)) })
+    Ok(Logged { sequence, entry, event_hash: is_event.then(|| ids.event(body)) })
 }
 
 /// The bytes of an entry, as they stand in the journal behind `joined` others of the same append.
@@ -347,9 +350,9 @@ pub(crate) fn encode_entry(entry: &Entry, joined: usize) -> Result<Vec<u8>> {
 }
 
 impl Journal {
-    /// The journal in this folder.
-    pub fn new(folder: PathBuf) -> Self {
-        Journal { folder }
+    /// The journal of a store.
+    pub fn of(layout: &Layout) -> Self {
+        Journal { folder: layout.journal(), keys: layout.keys.clone() }
     }
 
     fn segment_path(&self, first: u64) -> PathBuf {
@@ -422,7 +425,9 @@ impl Journal {
             }
             let mut offset = frames.at;
             while let Some((length, body, next)) = frames.next(at.sequence + 1, &hash)? {
-                let logged = decode_entry(at.sequence + 1, body).map_err(|e| self.corrupt(first, offset, &e.to_string()))?;
+                let body = self.keys.seal.open(Part::Journal, body).map_err(|e| self.corrupt(first, offset, &e.to_string()))?;
+                let logged = decode_entry(at.sequence + 1, &body, &self.keys.ids);
+                let logged = logged.map_err(|e| self.corrupt(first, offset, &e.to_string()))?;
                 at.sequence += 1;
                 records.push(logged);
                 hash = next;
@@ -433,7 +438,7 @@ impl Journal {
             was_cut |= frames.left() > 0;
             if i + 1 == segments.len() && frames.left() > 0 {
                 torn_bytes = frames.left();
-                rest = Some(frames.rest(at.sequence + 1, &hash)?);
+                rest = Some(frames.rest(at.sequence + 1, &hash, &self.keys.seal)?);
             }
         }
         let missing = hint.map_or(0, |hint| hint.saturating_sub(at.sequence));
@@ -526,7 +531,7 @@ impl Journal {
         let mut hash = unhex::<32>(&at.hash).unwrap_or_default();
         let mut frames = Vec::new();
         for (joined, entry) in entries.iter().enumerate() {
-            let body = encode_entry(entry, joined)?;
+            let body = self.keys.seal.seal(Part::Journal, encode_entry(entry, joined)?);
             if body.len() > JOURNAL_RECORD_BYTES_MAX {
                 return Err(Error::Invalid(format!("a journal record of {} bytes is too long", body.len())));
             }

@@ -1,4 +1,4 @@
-//! Where things are in a store's folder.
+//! Where things are in a store's folder, and by which keys.
 
 use std::{
     fs, io,
@@ -8,20 +8,28 @@ use std::{
 use crate::{
     files,
     id::{OpId, PackId},
+    keys::Keys,
     pack::PackInfo,
 };
 
 /// How an index that is being made is named in `cache/`, behind the id of the operation that makes it.
 pub(crate) const NEW_INDEX: &str = ".view.new";
 
-/// The paths of a store.
+/// The paths of a store, and its keys: what every reader and writer of its bytes needs.
 #[derive(Clone, Debug)]
 pub struct Layout {
     /// The store's folder.
     pub root: PathBuf,
+    /// Its keys.
+    pub keys: Keys,
 }
 
 impl Layout {
+    /// The paths of the store in a folder, without encryption.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Layout { root: root.into(), keys: Keys::default() }
+    }
+
     /// The folders that a store has.
     pub fn folders(&self) -> [PathBuf; 5] {
         [self.packs(), self.journal(), self.view(), self.pins(), self.cache()]

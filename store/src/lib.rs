@@ -48,6 +48,7 @@ pub mod gc;
 pub mod id;
 pub mod journal;
 mod kernel;
+pub mod keys;
 pub mod layout;
 pub mod links;
 pub mod lock;

@@ -268,7 +268,7 @@ mod tests {
             "conversation": {"turn_count": 15}, "git": {"branch": "main", "uncommitted_files": ["a"]},
             "environment": {"python_version": "3.13"}, "usage": null, "later": {"kept": true}
         });
-        Checkpoint::decode(7, record.to_string()).unwrap()
+        Checkpoint::decode(7, record.to_string(), &crate::testing::ids()).unwrap()
     }
 
     fn marks() -> Marks {

@@ -5,7 +5,7 @@ use std::{borrow::Cow, ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 use crate::{
     error::{Error, Result},
     format::NAME_BYTES_MAX,
-    id::{BlobId, unhex},
+    id::unhex,
 };
 
 /// Whether these bytes can be one entry's name in a folder.
@@ -42,8 +42,13 @@ pub(crate) fn check_session(name: &str) -> Result<()> {
 pub fn session_file(session: &str) -> Cow<'_, str> {
     match is_session(session) {
         true => Cow::Borrowed(session),
-        false => Cow::Owned(format!("_{}", BlobId::of(session.as_bytes()))),
+        false => Cow::Owned(format!("_{}", hash(session.as_bytes()))),
     }
+}
+
+/// Hex digits that stand for a name where it cannot stand itself: BLAKE3 of its bytes.
+pub fn hash(name: &[u8]) -> String {
+    blake3::hash(name).to_hex().to_string()
 }
 
 /// A path for people and for JSON: bytes that are not printable UTF-8 are shown as `\xNN`, newlines as `\n`, a backslash as `\\`.

@@ -7,11 +7,8 @@ use crate::{
     codec::{Decoder, Malformed, put_bytes, put_uint},
     create::STATE_FOLDER,
     error::{Error, Result},
-    format::context,
-    id::ObjectId,
     name,
     pack::ObjectKind,
-    recipe::Encoded,
     record::Checkpoint,
     store::Store,
     tree::Kind,
@@ -43,22 +40,22 @@ pub struct Omission {
 /// A list of omissions as it is stored.
 pub struct Listed {
     /// The table that the record refers to.
-    pub table: Encoded,
+    pub table: Vec<u8>,
     /// What is in [`OMISSIONS_FILE`], where the table only stands in for it.
     pub whole: Option<Vec<u8>>,
 }
 
 /// Encodes a list of omissions, in a table of at most `bytes_max` bytes.
 pub fn list(omissions: &[Omission], bytes_max: usize) -> Listed {
-    let table = encode(omissions);
-    match table.bytes.len() <= bytes_max {
-        true => Listed { table, whole: None },
-        false => Listed { table: stand_in(omissions, bytes_max), whole: Some(table.bytes) },
+    let bytes = encode(omissions);
+    match bytes.len() <= bytes_max {
+        true => Listed { table: bytes, whole: None },
+        false => Listed { table: stand_in(omissions, bytes_max), whole: Some(bytes) },
     }
 }
 
 /// A table of the folders that omissions lie in; where that is too long as well, of the folders that those lie in, and so on.
-fn stand_in(omissions: &[Omission], bytes_max: usize) -> Encoded {
+fn stand_in(omissions: &[Omission], bytes_max: usize) -> Vec<u8> {
     let folder = |path: &'_ [u8]| path.iter().rposition(|b| *b == b'/').unwrap_or(0);
     let spared = omissions.iter().filter(|omission| omission.reason != Reason::Changing);
     let mut folders: Vec<&[u8]> = spared.map(|omission| &omission.path[..folder(&omission.path)]).collect();
@@ -68,7 +65,7 @@ fn stand_in(omissions: &[Omission], bytes_max: usize) -> Encoded {
         let why = || format!("see {STATE_FOLDER}/{OMISSIONS_FILE}");
         let entry = |path: &&[u8]| Omission { path: path.to_vec(), reason: Reason::Excluded(why()) };
         let table = encode(&folders.iter().map(entry).collect::<Vec<_>>());
-        if table.bytes.len() <= bytes_max || folders.iter().all(|path| path.is_empty()) {
+        if table.len() <= bytes_max || folders.iter().all(|path| path.is_empty()) {
             return table;
         }
         folders.iter_mut().for_each(|path| *path = &path[..folder(path)]);
@@ -76,7 +73,7 @@ fn stand_in(omissions: &[Omission], bytes_max: usize) -> Encoded {
 }
 
 /// Encodes a list of omissions as an object.
-pub fn encode(omissions: &[Omission]) -> Encoded {
+pub fn encode(omissions: &[Omission]) -> Vec<u8> {
     let mut bytes = b"omits".to_vec();
     put_uint(&mut bytes, omissions.len() as u64);
     for omission in omissions {
@@ -89,8 +86,7 @@ pub fn encode(omissions: &[Omission]) -> Encoded {
         bytes.push(number);
         put_bytes(&mut bytes, text.as_bytes());
     }
-    let id = ObjectId(blake3::derive_key(context::TABLE, &bytes));
-    Encoded { kind: ObjectKind::Table, id, bytes, tail_bytes: 0 }
+    bytes
 }
 
 /// How much memory a list takes at least that says that it is so long.
@@ -168,7 +164,7 @@ mod tests {
             Omission { path: b"log".to_vec(), reason: Reason::Changing },
             Omission { path: b"target".to_vec(), reason: Reason::Excluded("target beside Cargo.toml".into()) },
         ];
-        assert_eq!(decode(&encode(&list).bytes), Ok(list));
+        assert_eq!(decode(&encode(&list)), Ok(list));
     }
 
     #[test]
@@ -177,12 +173,12 @@ mod tests {
         let left_out = |path: String| Omission { path: path.into_bytes(), reason: Reason::Excluded("f".into()) };
         let mut long: Vec<Omission> = names.map(left_out).collect();
         long.push(Omission { path: b"z/log".to_vec(), reason: Reason::Changing });
-        let whole = encode(&long).bytes;
+        let whole = encode(&long);
         assert!(list(&long, whole.len()).whole.is_none());
         for bytes_max in [whole.len() - 1, 4000, 100, 50] {
             let listed = list(&long, bytes_max);
-            assert!(listed.table.bytes.len() <= bytes_max, "{bytes_max}");
-            let spared = decode(&listed.table.bytes).unwrap();
+            assert!(listed.table.len() <= bytes_max, "{bytes_max}");
+            let spared = decode(&listed.table).unwrap();
             let covers =
                 |path: &[u8]| spared.iter().any(|o| o.path.is_empty() || path.starts_with(&[&o.path[..], b"/"].concat()));
             let missed = long.iter().find(|o| o.reason != Reason::Changing && !covers(&o.path));
@@ -195,7 +191,7 @@ mod tests {
     fn paths_that_lead_out_or_are_spelled_otherwise_are_refused() {
         for path in ["../x", "a/../x", "a//b", "./a", "/a", "a/", "a/.", "/", "a\0b"] {
             let list = vec![Omission { path: path.into(), reason: Reason::Changing }];
-            assert!(decode(&encode(&list).bytes).is_err(), "{path}");
+            assert!(decode(&encode(&list)).is_err(), "{path}");
         }
     }
 
@@ -203,7 +199,7 @@ mod tests {
     fn one_list_has_one_encoding() {
         let of = |path: &str, reason: Reason| Omission { path: path.into(), reason };
         let (excluded, changing) = (of("a", Reason::Excluded("x".into())), of("a", Reason::Changing));
-        let is_taken = |list: &[Omission]| decode(&encode(list).bytes).is_ok();
+        let is_taken = |list: &[Omission]| decode(&encode(list)).is_ok();
         assert!(is_taken(&[of("", Reason::Excluded("x".into())), excluded.clone(), changing.clone()]));
         assert!(!is_taken(&[changing.clone(), excluded.clone()]) && !is_taken(&[changing.clone(), changing.clone()]));
         assert!(!is_taken(&[of("b", Reason::Changing), changing.clone()]));

@@ -3,8 +3,8 @@
 
 use crate::{
     codec::{Decoder, Malformed, put_uint},
-    format::context,
     id::{BlobId, ID_BYTES, ObjectId, RecipeId},
+    keys::Ids,
     pack::ObjectKind,
 };
 
@@ -69,12 +69,8 @@ fn encode_node(level: u8, lines: &[Line], out: &mut Vec<u8>) -> usize {
     lines.len() * ID_BYTES
 }
 
-fn seal(blob: BlobId, body: &[u8]) -> [u8; 32] {
-    *blake3::Hasher::new_derive_key(context::RECIPE_SEAL).update(&blob.0).update(body).finalize().as_bytes()
-}
-
 /// Encodes the recipe of `blob`: inner nodes first, the root last.
-pub fn encode(blob: BlobId, chunks: &[ChunkRun]) -> Vec<Encoded> {
+pub fn encode(ids: &Ids, blob: BlobId, chunks: &[ChunkRun]) -> Vec<Encoded> {
     let mut objects = Vec::new();
     let mut lines: Vec<Line> =
         chunks.iter().map(|run| Line { bytes: u64::from(run.bytes), repeat: run.repeat, id: run.id.0 }).collect();
@@ -89,7 +85,7 @@ pub fn encode(blob: BlobId, chunks: &[ChunkRun]) -> Vec<Encoded> {
             .map(|node| {
                 let mut bytes = Vec::new();
                 let tail_bytes = encode_node(level, node, &mut bytes);
-                let id = RecipeId::of(&bytes);
+                let id = ids.recipe_node(&bytes);
                 objects.push(Encoded { kind: ObjectKind::RecipeNode, id: id.object(), bytes, tail_bytes });
                 let total = node.iter().map(|l| l.bytes * u64::from(l.repeat)).sum();
                 Line { bytes: total, repeat: 1, id: id.0 }
@@ -100,9 +96,9 @@ pub fn encode(blob: BlobId, chunks: &[ChunkRun]) -> Vec<Encoded> {
     let mut body = Vec::new();
     let tail_bytes = encode_node(level, &lines, &mut body);
     let mut bytes = blob.0.to_vec();
-    bytes.extend_from_slice(&seal(blob, &body));
+    bytes.extend_from_slice(&ids.recipe_seal(blob, &body));
     bytes.extend_from_slice(&body);
-    objects.push(Encoded { kind: ObjectKind::RecipeRoot, id: blob.recipe_root(), bytes, tail_bytes });
+    objects.push(Encoded { kind: ObjectKind::RecipeRoot, id: ids.recipe_root(blob), bytes, tail_bytes });
     objects
 }
 
@@ -129,11 +125,11 @@ impl<T> ChunkByEnds<T> for [T] {
 }
 
 /// Whether a stored recipe root is the one that `id` stands for, unchanged.
-pub fn root_is_sealed(id: ObjectId, bytes: &[u8]) -> bool {
+pub fn root_is_sealed(ids: &Ids, id: ObjectId, bytes: &[u8]) -> bool {
     let mut d = Decoder::new(bytes);
     let (Ok(blob), Ok(found)) = (d.array("blob"), d.array::<32>("seal")) else { return false };
     let blob = BlobId(blob);
-    blob.recipe_root() == id && seal(blob, &bytes[64..]) == found
+    ids.recipe_root(blob) == id && ids.recipe_seal(blob, &bytes[64..]) == found
 }
 
 /// A decoded node of a recipe.
@@ -146,13 +142,13 @@ pub enum Node {
 }
 
 /// Decodes a recipe's root for `blob`.
-pub fn decode_root(blob: BlobId, bytes: &[u8]) -> Result<Node, Malformed> {
-    decode_top(blob, bytes).map(|(_, node)| node)
+pub fn decode_root(ids: &Ids, blob: BlobId, bytes: &[u8]) -> Result<Node, Malformed> {
+    decode_top(ids, blob, bytes).map(|(_, node)| node)
 }
 
 /// As [`decode_root`], with the root's level.
-pub fn decode_top(blob: BlobId, bytes: &[u8]) -> Result<(u8, Node), Malformed> {
-    if !root_is_sealed(blob.recipe_root(), bytes) {
+pub fn decode_top(ids: &Ids, blob: BlobId, bytes: &[u8]) -> Result<(u8, Node), Malformed> {
+    if !root_is_sealed(ids, ids.recipe_root(blob), bytes) {
         return Err(Malformed("recipe seal"));
     }
     match decode_node(&bytes[64..])? {
@@ -223,11 +219,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::testing::{blob_id, ids};
 
     fn runs(n: usize, seed: u64) -> Vec<ChunkRun> {
         (0..n)
             .map(|i| ChunkRun {
-                id: BlobId::of(&[seed.to_le_bytes(), (i as u64).to_le_bytes()].concat()),
+                id: blob_id(&[seed.to_le_bytes(), (i as u64).to_le_bytes()].concat()),
                 bytes: 1 + i as u32,
                 repeat: 1,
             })
@@ -248,10 +245,10 @@ mod tests {
     proptest! {
         #[test]
         fn recipes_round_trip(n in 2usize..5000, seed in any::<u64>()) {
-            let (blob, chunks) = (BlobId::of(b"whole"), runs(n, seed));
-            let encoded = encode(blob, &chunks);
+            let (blob, chunks) = (blob_id(b"whole"), runs(n, seed));
+            let encoded = encode(&ids(), blob, &chunks);
             let objects: HashMap<_, _> = encoded.iter().map(|e| (e.id, e.bytes.clone())).collect();
-            let root = decode_root(blob, &encoded.last().unwrap().bytes).unwrap();
+            let root = decode_root(&ids(), blob, &encoded.last().unwrap().bytes).unwrap();
             let mut found = Vec::new();
             flatten(root, &objects, &mut found);
             prop_assert_eq!(found, chunks);
@@ -260,14 +257,14 @@ mod tests {
         #[test]
         fn any_bytes_decode_or_fail_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = decode_node(&bytes);
-            let _ = decode_root(BlobId([0; 32]), &bytes);
+            let _ = decode_root(&ids(), BlobId([0; 32]), &bytes);
         }
     }
 
     #[test]
     fn an_append_rewrites_one_path() {
-        let blob = BlobId::of(b"x");
-        let ids = |n| encode(blob, &runs(n, 1)).into_iter().map(|e| e.id).collect::<HashSet<_>>();
+        let blob = blob_id(b"x");
+        let ids = |n| encode(&ids(), blob, &runs(n, 1)).into_iter().map(|e| e.id).collect::<HashSet<_>>();
         let (before, after) = (ids(4000), ids(4003));
         assert!(before.len() > 30);
         assert!(after.difference(&before).count() <= 3);
@@ -291,8 +288,8 @@ mod tests {
             assert_eq!(decode_node(&node(level, &[])), Err(Malformed("recipe length")));
         }
         let root = |node: &[u8]| {
-            let blob = BlobId::of(b"x");
-            decode_root(blob, &[&blob.0[..], &seal(blob, node), node].concat())
+            let blob = blob_id(b"x");
+            decode_root(&ids(), blob, &[&blob.0[..], &ids().recipe_seal(blob, node), node].concat())
         };
         assert!(root(&whole).is_ok() && root(&node(0, &[(1, 9, 2)])).is_ok() && root(&node(1, &[(1, 9, 1)])).is_ok());
         assert_eq!(root(&node(0, &[(1, 9, 1)])), Err(Malformed("recipe of one chunk")));
@@ -307,7 +304,7 @@ mod tests {
 
     #[test]
     fn a_recipe_of_another_blob_is_refused() {
-        let encoded = encode(BlobId::of(b"a"), &runs(3, 1)).pop().unwrap();
-        assert!(decode_root(BlobId::of(b"b"), &encoded.bytes).is_err());
+        let encoded = encode(&ids(), blob_id(b"a"), &runs(3, 1)).pop().unwrap();
+        assert!(decode_root(&ids(), blob_id(b"b"), &encoded.bytes).is_err());
     }
 }

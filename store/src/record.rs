@@ -12,7 +12,10 @@ use serde::{
 };
 use serde_json::{Map, Value, value::RawValue};
 
-use crate::id::{BlobId, ObjectId, RecordId, TreeId, Ulid};
+use crate::{
+    id::{BlobId, ObjectId, RecordId, TreeId, Ulid},
+    keys::Ids,
+};
 
 /// Whether one part of a checkpoint is there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -225,7 +228,7 @@ pub struct Unreadable {
 impl Unreadable {
     /// Says why a record cannot be read; `None` where it can.
     pub fn of(sequence: u64, sealed: &str) -> Option<Self> {
-        let reason = Checkpoint::decode(sequence, sealed.to_owned()).err()?.to_string();
+        let reason = Record::decode(sealed).err()?.to_string();
         Some(Unreadable { sequence, id: Self::told_id(sealed), reason })
     }
 
@@ -368,12 +371,19 @@ fn is_complete(omitted: Option<&Omitted>, has_failed_part: bool) -> bool {
     !has_failed_part && omitted.is_none_or(|o| o.unreadable + o.changing == 0)
 }
 
+impl Record {
+    /// Reads a record as it was sealed. Fails with the JSON parser's words.
+    pub fn decode(sealed: &str) -> Result<Self, serde_json::Error> {
+        check_schema(sealed.as_bytes())?;
+        serde_json::from_str(sealed)
+    }
+}
+
 impl Checkpoint {
     /// Reads a sealed record. Fails with the JSON parser's words.
-    pub fn decode(sequence: u64, sealed: String) -> Result<Self, serde_json::Error> {
-        check_schema(sealed.as_bytes())?;
-        let record = serde_json::from_str(&sealed)?;
-        Ok(Checkpoint { sequence, record, digest: RecordId::of(sealed.as_bytes()), sealed })
+    pub fn decode(sequence: u64, sealed: String, ids: &Ids) -> Result<Self, serde_json::Error> {
+        let record = Record::decode(&sealed)?;
+        Ok(Checkpoint { sequence, record, digest: ids.record(sealed.as_bytes()), sealed })
     }
 
     /// The checkpoint's id as text.
@@ -394,7 +404,7 @@ impl Checkpoint {
 
 #[cfg(test)]
 mod tests {
-    use super::{Checkpoint, Outline, Part};
+    use super::{Checkpoint, Outline, Part, Record};
     use crate::{
         Store,
         delete::delete_checkpoints,
@@ -408,7 +418,7 @@ mod tests {
         let later = sealed.replace(r#""trigger":"manual""#, r#""trigger":"mood""#);
         let later = later.replace(r#""consistency":"unknown""#, r#""consistency":"trance""#);
         let later = later.replace(r#""parts":{"#, r#""parts":{"git":{"status":"deferred","until":1},"#);
-        let read = Checkpoint::decode(1, later.clone()).unwrap();
+        let read = Checkpoint::decode(1, later.clone(), &crate::testing::ids()).unwrap();
         assert_eq!((read.record.trigger.name(), read.record.consistency.name()), ("mood", "trance"));
         assert_eq!((&read.record.parts["git"], read.sealed), (&Part::Unknown, later.clone()));
         assert_eq!(Outline::decode(1, later.as_bytes()).unwrap().trigger.name(), "mood");
@@ -420,7 +430,7 @@ mod tests {
         let sealed = test.get(test.checkpoint(&files(1, 2))).sealed;
         for other in [r#""schema":0"#, r#""schema":2"#, r#""schema":4294967297"#, r#""schema":"1""#, r#""other":1"#] {
             let other = sealed.replace(r#""schema":1"#, other);
-            assert!(Checkpoint::decode(1, other.clone()).is_err() && Outline::decode(1, other.as_bytes()).is_err(), "{other}");
+            assert!(Record::decode(&other).is_err() && Outline::decode(1, other.as_bytes()).is_err(), "{other}");
         }
     }
 

@@ -25,6 +25,7 @@ use crate::{
     files::{self, How},
     format::STAT_CACHE_MAGIC,
     id::{TreeId, Ulid},
+    keys::{Part, Seal},
     layout::Layout,
     sys::Stat,
     tree::{Kind, Node, Time},
@@ -32,7 +33,12 @@ use crate::{
 
 /// Magic, where the trailer is, and a checksum of both.
 const HEADER_BYTES: usize = 20;
-const TRAILER_BYTES: usize = 84 + CLOCK_BYTES;
+/// What is sealed of the trailer; before it stands the magic, behind it a checksum of both.
+const TRAILER_BODY_BYTES: usize = 72 + CLOCK_BYTES;
+
+fn trailer_bytes(seal: &Seal) -> usize {
+    STAT_CACHE_MAGIC.len() + TRAILER_BODY_BYTES + seal.overhead() + 4
+}
 
 /// An entry as it was when its node was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,6 +143,7 @@ pub struct Trailer {
 pub struct StatCache {
     file: File,
     end: u64,
+    seal: Seal,
     /// What it says of itself.
     pub trailer: Trailer,
 }
@@ -144,8 +151,7 @@ pub struct StatCache {
 /// Where the cache of a workspace is; by the folder's canonical path.
 pub fn path_for(layout: &Layout, workspace: &Path) -> PathBuf {
     use std::os::unix::ffi::OsStrExt;
-    let hash = blake3::hash(workspace.as_os_str().as_bytes());
-    layout.cache().join(format!("{}.stat", &hash.to_hex()[..32]))
+    layout.cache().join(format!("{}.stat", layout.keys.ids.name(workspace.as_os_str().as_bytes())))
 }
 
 impl StatCache {
@@ -153,10 +159,16 @@ impl StatCache {
     pub fn open(layout: &Layout, workspace: &Path) -> Option<Self> {
         let file = files::open(&path_for(layout, workspace), How::Read).ok()?;
         let end = end_of(&file)?;
-        let mut bytes = [0; TRAILER_BYTES];
+        let seal = layout.keys.seal.clone();
+        let mut bytes = vec![0; trailer_bytes(&seal)];
         file.read_exact_at(&mut bytes, end).ok()?;
-        let mut d = Decoder::new(&bytes);
-        let magic: [u8; 8] = d.array("trailer").ok()?;
+        let (told, crc) = bytes.split_last_chunk::<4>()?;
+        let (magic, body) = told.split_first_chunk::<8>()?;
+        if *magic != STAT_CACHE_MAGIC || crc32c::crc32c(told) != u32::from_le_bytes(*crc) {
+            return None;
+        }
+        let body = seal.open(Part::Cache, body).ok()?;
+        let mut d = Decoder::new(&body);
         let trailer = Trailer {
             root_section: d.u64("trailer").ok()?,
             used_bytes: d.u64("trailer").ok()?,
@@ -165,13 +177,12 @@ impl StatCache {
             written: Clock::decode(&mut d).ok()?,
             read_all_at_secs: d.u64("trailer").ok()? as i64,
         };
-        let whole = d.u32("trailer").ok()? == crc32c::crc32c(&bytes[..TRAILER_BYTES - 4]);
-        (magic == STAT_CACHE_MAGIC && whole).then_some(StatCache { file, end, trailer })
+        Some(StatCache { file, end, seal, trailer })
     }
 
     /// The section at an offset; `None` where it does not decode.
     pub fn section(&self, offset: u64) -> Option<Section> {
-        section::read(&self.file, self.end, offset)
+        section::read(&self.file, self.end, offset, &self.seal)
     }
 }
 
@@ -198,14 +209,15 @@ fn end_of(file: &File) -> Option<u64> {
 pub struct Lookup {
     file: File,
     end: u64,
+    seal: Seal,
     root_section: u64,
     /// The folders on the way to the last path, with where they begin.
     folders: RefCell<Vec<(u64, Section)>>,
 }
 
 impl Lookup {
-    fn new(file: File, end: u64, root_section: u64) -> Self {
-        Lookup { file, end, root_section, folders: RefCell::default() }
+    fn new(file: File, end: u64, seal: Seal, root_section: u64) -> Self {
+        Lookup { file, end, seal, root_section, folders: RefCell::default() }
     }
 
     /// The entry at a path from the workspace folder.
@@ -216,7 +228,7 @@ impl Lookup {
         while let Some((depth, part)) = parts.next() {
             if folders.get(depth).is_none_or(|(at, _)| *at != offset) {
                 folders.truncate(depth);
-                folders.push((offset, section::read(&self.file, self.end, offset)?));
+                folders.push((offset, section::read(&self.file, self.end, offset, &self.seal)?));
             }
             let entries = &folders.get(depth)?.1.entries;
             let at = entries.binary_search_by(|entry| entry.node.name.as_slice().cmp(part)).ok()?;

@@ -114,7 +114,7 @@ fn count(store: &Store, progress: &dyn Progress) -> Result<Stats> {
 }
 
 fn add_growth(store: &Store, sessions: &mut BTreeMap<String, SessionStats>) -> Result<()> {
-    for logged in Journal::new(store.layout().journal()).read(&Position::start())?.records {
+    for logged in Journal::of(store.layout()).read(&Position::start())?.records {
         let Entry::Commit { record, packs, .. } = logged.entry else { continue };
         let Ok(record) = serde_json::from_str::<Record>(&record) else { continue };
         let bytes: u64 = packs.iter().map(|pack| pack.bytes).sum();
@@ -137,7 +137,7 @@ fn count_packs(store: &Store, stats: &mut Stats, progress: &dyn Progress) -> Res
         }
         stats.packs += 1;
         stats.pack_bytes += state.bytes;
-        PackFile::open(&store.layout().pack(id), id)?.scan(|location, directory| {
+        PackFile::open(store.layout(), id)?.scan(|location, directory| {
             if directory.entries.first().is_some_and(|entry| entry.kind == ObjectKind::Chunk) {
                 stats.data_block_bytes += u64::from(location.block_bytes);
             }

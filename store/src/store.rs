@@ -21,6 +21,7 @@ use crate::{
     format::{BALLAST_BYTES, DEPTH_READ_MAX, PREFIX_BYTES_MAX, STORE_VERSION},
     id::{BlobId, ObjectId, PackId, TreeId, Ulid},
     journal::{Entry, Journal, Position},
+    keys::{Ids, Keys},
     layout::Layout,
     lock::WriterLock,
     pack::{Block, BlockCache, Got, Location, ObjectKind, OnBases, PackFile, Read, Reuse},
@@ -149,13 +150,28 @@ pub struct OpenOptions {
     pub lock_timeout: Duration,
     /// How many bytes of decoded blocks are kept.
     pub cache_bytes: u64,
+    /// The store's keys; those of one without encryption, of which all are.
+    pub keys: Keys,
     /// What no checkpoint that is made through this handle takes in.
     pub secrets: Secrets,
 }
 
+impl OpenOptions {
+    /// For the store of these keys.
+    pub fn with(layout: &Layout) -> Self {
+        OpenOptions { keys: layout.keys.clone(), ..OpenOptions::default() }
+    }
+}
+
 impl Default for OpenOptions {
     fn default() -> Self {
-        OpenOptions { create: false, lock_timeout: Duration::from_secs(60), cache_bytes: 64 << 20, secrets: Secrets::default() }
+        OpenOptions {
+            create: false,
+            lock_timeout: Duration::from_secs(60),
+            cache_bytes: 64 << 20,
+            keys: Keys::default(),
+            secrets: Secrets::default(),
+        }
     }
 }
 
@@ -236,7 +252,7 @@ impl Store {
     }
 
     fn open_with(root: &Path, options: &OpenOptions, view: impl FnOnce(&Layout) -> Result<View>) -> Result<Self> {
-        let layout = Layout { root: root.to_owned() };
+        let layout = Layout { root: root.to_owned(), keys: options.keys.clone() };
         match fs::symlink_metadata(layout.config()) {
             Ok(_) => {}
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
@@ -284,6 +300,11 @@ impl Store {
     /// Where things are in it.
     pub fn layout(&self) -> &Layout {
         &self.layout
+    }
+
+    /// What makes its ids.
+    pub fn ids(&self) -> &Ids {
+        &self.layout.keys.ids
     }
 
     /// What never enters it through this handle.
@@ -357,14 +378,14 @@ impl Store {
     /// Appends to the journal. It is for the caller to refresh the view again.
     pub(crate) fn append(&self, lock: &WriterLock, entries: &[Entry]) -> Result<Position> {
         let (_, tail) = self.latest(lock)?;
-        Journal::new(self.layout.journal()).append(&tail, entries)
+        Journal::of(&self.layout).append(&tail, entries)
     }
 
     /// The state of the store, with nothing in it that somebody else may still take back or that a power cut would: whatever is not to be
     /// undone is decided by this.
     pub(crate) fn settled(&self, _lock: &WriterLock) -> Result<Arc<View>> {
         let view = self.refresh()?;
-        Journal::new(self.layout.journal()).sync()?;
+        Journal::of(&self.layout).sync()?;
         Ok(view)
     }
 
@@ -385,7 +406,7 @@ impl Store {
         if let Some(pack) = packs.get(&id) {
             return Ok(pack.clone());
         }
-        let pack = Arc::new(PackFile::open(&self.layout.pack(id), id)?);
+        let pack = Arc::new(PackFile::open(&self.layout, id)?);
         packs.put(id, pack.clone());
         Ok(pack)
     }

@@ -18,8 +18,9 @@ use crate::{
     disk,
     error::{Error, Result},
     gc,
-    id::{BlobId, ObjectId, ObjectKey, PackId, RecordId, TreeId, Ulid},
+    id::{BlobId, ObjectId, ObjectKey, PackId, TreeId, Ulid},
     journal::Entry,
+    keys::{Ids, Keys, Seal},
     pack::{BlockBuilder, ObjectKind, PackInfo, PackWriter},
     pin::Pin,
     progress::{Phase, Progress},
@@ -29,6 +30,21 @@ use crate::{
     tree::{self, Kind, Meta, Node, Time, Totals},
     view,
 };
+
+/// What makes the ids of stores that tests make.
+pub fn ids() -> Ids {
+    Keys::default().ids
+}
+
+/// How such stores are sealed.
+pub fn seal() -> Seal {
+    Keys::default().seal
+}
+
+/// The id of content in such a store.
+pub fn blob_id(bytes: &[u8]) -> BlobId {
+    ids().blob(bytes)
+}
 
 /// Paths (with `/`) and contents.
 pub type Files = BTreeMap<String, Vec<u8>>;
@@ -153,10 +169,10 @@ impl TestStore {
         let mut sink = Sink::new(self, pin.op);
         let (workspace, totals) = make(&mut sink);
         let node = folder_node("workspace", workspace, totals);
-        let (root, _) = tree::encode_folder(&[node], |e| sink.put(e)).unwrap();
+        let (root, _) = tree::encode_folder(&ids(), &[node], |e| sink.put(e)).unwrap();
         let record = record(session, root, &totals);
         let sealed = serde_json::to_string(&record).unwrap();
-        let id = RecordId::of(sealed.as_bytes()).object();
+        let id = ids().record(sealed.as_bytes()).object();
         sink.put(Encoded { kind: ObjectKind::Record, id, bytes: sealed.clone().into(), tail_bytes: 0 }).unwrap();
         let packs = sink.finish();
         let reused = sink.reused;
@@ -267,7 +283,7 @@ impl<'a> Sink<'a> {
         let id = PackId::new(op, 0);
         Sink {
             test,
-            writer: Some(PackWriter::create(test.store.layout().pack(id), id).unwrap()),
+            writer: Some(PackWriter::create(test.store.layout(), id).unwrap()),
             data: BlockBuilder::default(),
             meta: BlockBuilder::default(),
             compressor: zstd::bulk::Compressor::new(3).unwrap(),
@@ -297,14 +313,14 @@ impl<'a> Sink<'a> {
             builder.push_on(e.kind, e.id, &e.bytes, base);
             let mut context = zstd::zstd_safe::CCtx::create();
             let coded = builder.compress_on(&mut context, &prefix, 3).unwrap();
-            let (entries, block) = builder.encode_on(&coded);
+            let (entries, block) = builder.encode_on(&coded, &seal());
             self.writer.as_mut().unwrap().append(&block, &entries)?;
             return Ok(());
         }
         let (builder, target) = if e.kind == ObjectKind::Chunk { (&mut self.data, 6000) } else { (&mut self.meta, 3000) };
         builder.push(e.kind, e.id, &e.bytes, e.tail_bytes);
         if builder.raw_bytes() > target {
-            let (entries, block) = builder.encode(&mut self.compressor).unwrap();
+            let (entries, block) = builder.encode(&mut self.compressor, &seal()).unwrap();
             self.writer.as_mut().unwrap().append(&block, &entries)?;
         }
         Ok(())
@@ -332,14 +348,14 @@ impl<'a> Sink<'a> {
     }
 
     pub fn chunk(&mut self, bytes: &[u8]) -> BlobId {
-        let id = BlobId::of(bytes);
+        let id = blob_id(bytes);
         self.put(Encoded { kind: ObjectKind::Chunk, id: id.object(), bytes: bytes.to_vec(), tail_bytes: 0 }).unwrap();
         id
     }
 
     fn blob(&mut self, bytes: &[u8]) -> BlobId {
-        let (blob, cut) = (BlobId::of(bytes), self.test.cut.get());
-        if bytes.is_empty() || self.has(blob.recipe_root()) {
+        let (blob, cut) = (blob_id(bytes), self.test.cut.get());
+        if bytes.is_empty() || self.has(ids().recipe_root(blob)) {
             return blob;
         }
         if bytes.len() <= cut {
@@ -353,13 +369,13 @@ impl<'a> Sink<'a> {
                 _ => runs.push(ChunkRun { id, bytes: part.len() as u32, repeat: 1 }),
             }
         }
-        recipe::encode(blob, &runs).into_iter().for_each(|e| self.put(e).unwrap());
+        recipe::encode(&ids(), blob, &runs).into_iter().for_each(|e| self.put(e).unwrap());
         blob
     }
 
     /// Stores a folder's entries.
     pub fn nodes(&mut self, nodes: &[Node]) -> (TreeId, Totals) {
-        tree::encode_folder(nodes, |e| self.put(e)).unwrap()
+        tree::encode_folder(&ids(), nodes, |e| self.put(e)).unwrap()
     }
 
     fn folder(&mut self, files: &[(&str, &[u8])], totals: &mut Totals) -> TreeId {
@@ -388,7 +404,7 @@ impl<'a> Sink<'a> {
         let mut writer = self.writer.take().unwrap();
         for builder in [&mut self.data, &mut self.meta] {
             if !builder.is_empty() {
-                let (entries, block) = builder.encode(&mut self.compressor).unwrap();
+                let (entries, block) = builder.encode(&mut self.compressor, &seal()).unwrap();
                 writer.append(&block, &entries).unwrap();
             }
         }

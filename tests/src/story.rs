@@ -123,7 +123,7 @@ fn go_on(store: &Store, workspace: &Path, before: usize) -> Result<(), String> {
     }
     gc::run(store, &gc::GcOptions::default(), &()).map_err(|e| format!("gc: {e}"))?;
     let all = CheckOptions { read_data_percent: Some(100) };
-    let report = check::run(store.path(), &all, &()).map_err(|e| format!("check: {e}"))?;
+    let report = check::run(store.layout(), &all, &()).map_err(|e| format!("check: {e}"))?;
     if !report.is_clean() || report.checkpoints as usize != before + 1 {
         return Err(format!("check finds {:?}", report.findings));
     }

@@ -12,6 +12,7 @@ use parhelia_store::{
     OpenOptions, Store,
     check::{self, CheckOptions},
     create,
+    layout::Layout,
 };
 use parhelia_tests::{Files, allocation::largest_since, files_in, long, noise, story::files_of, write};
 
@@ -56,7 +57,7 @@ impl Lab {
     }
 
     fn check(&self) -> parhelia_store::Result<check::CheckReport> {
-        check::run(&self.path(), &CheckOptions { read_data_percent: Some(100) }, &())
+        check::run(&Layout::new(self.path()), &CheckOptions { read_data_percent: Some(100) }, &())
     }
 
     /// Reads all that can be read. Whatever comes is right. Says whether everything came.

@@ -100,7 +100,7 @@ impl Lab {
         let gc = self.run(place, Verb::Gc);
         assert!(gc.status.success(), "{context}: gc: {gc:?}");
         let store = Store::open(&self.place(place).join("store"), &OpenOptions::default()).unwrap();
-        let report = check::run(store.path(), &CheckOptions { read_data_percent: Some(100) }, &()).unwrap();
+        let report = check::run(store.layout(), &CheckOptions { read_data_percent: Some(100) }, &()).unwrap();
         assert!(report.is_clean(), "{context}: {:?}", report.findings);
         assert_eq!(leftovers(&store), Vec::<PathBuf>::new(), "{context}");
     }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use parhelia_store::{
-    id::BlobId,
+    name,
     name::{SESSION_BYTES_MAX, is_session},
 };
 
@@ -47,7 +47,7 @@ pub fn derived(workspace: &Path) -> String {
     }
     let stem = stem.trim_matches(|c: char| !c.is_ascii_alphanumeric());
     let stem = if stem.is_empty() { "workspace" } else { stem };
-    let hash = BlobId::of(workspace.as_os_str().as_bytes()).to_string();
+    let hash = name::hash(workspace.as_os_str().as_bytes());
     format!("{stem}-{}", &hash[..6])
 }
 

@@ -10,7 +10,7 @@ use std::{
 
 use parhelia_store::{
     OpenOptions, Store, clock,
-    id::{BlobId, ObjectId, OpId, PackId, RecordId, Ulid},
+    id::{OpId, PackId, Ulid},
     journal::{Entry, Journal, Position},
     links,
     omitted::{self, Omission, Reason},
@@ -176,7 +176,7 @@ impl Builder {
         let kind = match &item.what {
             What::File(content, holes) => {
                 assert!(content.len() <= 256 << 10);
-                let blob = BlobId::of(content);
+                let blob = self.store.ids().blob(content);
                 if !content.is_empty() {
                     let bytes = content.clone();
                     self.objects.push(Encoded { kind: ObjectKind::Chunk, id: blob.object(), bytes, tail_bytes: 0 });
@@ -198,7 +198,7 @@ impl Builder {
 
     /// A folder of these nodes.
     pub fn encode(&mut self, nodes: &[Node]) -> (parhelia_store::id::TreeId, parhelia_store::tree::Totals) {
-        encode_folder(nodes, |object| {
+        encode_folder(&self.store.ids().clone(), nodes, |object| {
             self.objects.push(object);
             Ok::<_, std::convert::Infallible>(())
         })
@@ -221,7 +221,7 @@ impl Builder {
         let groups: Vec<Vec<Vec<u8>>> = self.groups.values().cloned().collect();
         let table = links::encode(&links::folders_of(&groups)).map(|bytes| {
             assert!(bytes.len() <= 256 << 10);
-            let table = LinksTable { blob: BlobId::of(&bytes), bytes: bytes.len() as u64 };
+            let table = LinksTable { blob: self.store.ids().blob(&bytes), bytes: bytes.len() as u64 };
             self.objects.push(Encoded { kind: ObjectKind::Chunk, id: table.blob.object(), bytes, tail_bytes: 0 });
             table
         });
@@ -268,9 +268,9 @@ impl Builder {
     }
 
     fn omitted(&mut self, omissions: &[Omission]) -> Omitted {
-        let table = omitted::encode(omissions);
-        let id: ObjectId = table.id;
-        self.objects.push(table);
+        let bytes = omitted::encode(omissions);
+        let id = self.store.ids().table(&bytes);
+        self.objects.push(Encoded { kind: ObjectKind::Table, id, bytes, tail_bytes: 0 });
         let count = |wanted: fn(&Reason) -> bool| omissions.iter().filter(|o| wanted(&o.reason)).count() as u64;
         Omitted {
             table: id,
@@ -283,21 +283,21 @@ impl Builder {
 
     /// Commits a record with what was encoded for it.
     pub fn append(&mut self, record: String) {
-        let sealed = RecordId::of(record.as_bytes()).object();
+        let sealed = self.store.ids().record(record.as_bytes()).object();
         self.objects.push(Encoded { kind: ObjectKind::Record, id: sealed, bytes: record.clone().into(), tail_bytes: 0 });
         let op = OpId::generate();
         let id = PackId::new(op, 0);
-        let mut pack = PackWriter::create(self.store.layout().pack(id), id).unwrap();
+        let mut pack = PackWriter::create(self.store.layout(), id).unwrap();
         let mut compressor = zstd::bulk::Compressor::new(3).unwrap();
         for object in self.objects.drain(..) {
             let mut block = BlockBuilder::default();
             block.push(object.kind, object.id, &object.bytes, object.tail_bytes);
-            let (entries, bytes) = block.encode(&mut compressor).unwrap();
+            let (entries, bytes) = block.encode(&mut compressor, &self.store.layout().keys.seal).unwrap();
             pack.append(&bytes, &entries).unwrap();
         }
         let (info, file) = pack.finish().unwrap();
         file.sync_all().unwrap();
-        let journal = Journal::new(self.store.layout().journal());
+        let journal = Journal::of(self.store.layout());
         let tail = journal.read(&Position::start()).unwrap();
         journal.append(&tail, &[Entry::Commit { op, record, packs: vec![info] }]).unwrap();
     }

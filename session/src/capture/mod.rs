@@ -120,7 +120,7 @@ impl Wanted {
     ) -> Vec<String> {
         let Some((workspace, settings)) = &self.context else { return Vec::new() };
         let mut warnings = Vec::new();
-        let listed = context::list(workspace, conversation, git, settings).map(|mut listed| {
+        let listed = context::list(workspace, conversation, git, settings, seen.ids).map(|mut listed| {
             agree(&mut listed, seen);
             warnings.clone_from(&listed.warnings);
             captured.files.push(file(CONTEXT, "context.json", serde_json::to_vec_pretty(&listed).unwrap_or_default()));

@@ -254,7 +254,7 @@ fn files_that_the_session_worked_on_are_named_by_their_blobs() {
     let outcome = f.create(wanted);
     let listed: Value = serde_json::from_slice(&f.state(&outcome, "context.json")).unwrap();
     assert_eq!((&listed["files"][0]["path"], &listed["files"][0]["reasons"]), (&json!("file"), &json!(["read"])));
-    assert_eq!(listed["files"][0]["blob"], parhelia_store::id::BlobId::of(b"content").to_string());
+    assert_eq!(listed["files"][0]["blob"], parhelia_store::keys::Ids::default().blob(b"content").to_string());
     assert!(listed["files"][0]["sha256"].is_string());
     assert_eq!(outcome.checkpoint.record.parts[CONTEXT], Part::Captured);
     // What is too large is not read for the list, but the checkpoint holds it.
@@ -264,7 +264,7 @@ fn files_that_the_session_worked_on_are_named_by_their_blobs() {
         let options = Options { workspace: f.dir.path().join("work"), session: "s".into(), ..Options::default() };
         let outcome = create::run_with(&f.store, &options, &FullWalk, &mut capture, &()).unwrap();
         let listed: Value = serde_json::from_slice(&f.state(&outcome, "context.json")).unwrap();
-        assert_eq!(listed["files"][0]["blob"], parhelia_store::id::BlobId::of(b"content").to_string());
+        assert_eq!(listed["files"][0]["blob"], parhelia_store::keys::Ids::default().blob(b"content").to_string());
         assert_eq!((&listed["files"][0]["sha256"], &listed["files"][0]["size_bytes"]), (&Value::Null, &json!(7)));
         assert_eq!(json!(capture.warnings()), listed["warnings"]);
         assert!(capture.warnings()[0].contains("1 file is too large"), "{:?}", capture.warnings());

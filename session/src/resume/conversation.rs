@@ -226,7 +226,7 @@ fn write_files(
         else {
             continue;
         };
-        if is_same(&to, *blob, *size)? {
+        if is_same(store, &to, *blob, *size)? {
             continue;
         }
         if to.symlink_metadata().is_ok() {
@@ -242,14 +242,14 @@ fn write_files(
     Ok(moved)
 }
 
-fn is_same(path: &Path, blob: BlobId, size: u64) -> Result<bool> {
+fn is_same(store: &Store, path: &Path, blob: BlobId, size: u64) -> Result<bool> {
     let Ok(mut file) = regular::open(path) else { return Ok(false) };
     if file.metadata().at("look at", path)?.len() != size {
         return Ok(false);
     }
-    let mut hasher = blake3::Hasher::new();
-    hasher.update_reader(&mut file).at("read", path)?;
-    Ok(BlobId(*hasher.finalize().as_bytes()) == blob)
+    let mut hasher = store.ids().blob_hasher();
+    std::io::copy(&mut file, &mut hasher).at("read", path)?;
+    Ok(hasher.finish() == blob)
 }
 
 /// Moves a file into a folder. Returns where it is now.

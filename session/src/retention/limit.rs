@@ -107,7 +107,7 @@ fn store_bytes(store: &Store) -> Result<u64> {
 /// How many bytes each commit added.
 fn added(store: &Store) -> Result<HashMap<u64, u64>> {
     let mut added = HashMap::new();
-    for logged in Journal::new(store.layout().journal()).read(&Position::start())?.records {
+    for logged in Journal::of(store.layout()).read(&Position::start())?.records {
         if let Entry::Commit { packs, .. } = logged.entry {
             added.insert(logged.sequence, packs.iter().map(|pack| pack.bytes).sum());
         }

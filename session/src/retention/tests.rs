@@ -27,7 +27,7 @@ fn checkpoint(n: u64, minutes: i64, trigger: &str) -> Checkpoint {
         "workspace": {"path": "/w", "files": 0, "folders": 0, "entries": 0, "bytes": 0}, "rules": {"defaults": true}, "omitted": null,
         "conversation": null, "git": null, "environment": null, "usage": null
     });
-    Checkpoint::decode(n + 1, record.to_string()).unwrap()
+    Checkpoint::decode(n + 1, record.to_string(), &parhelia_store::keys::Ids::default()).unwrap()
 }
 
 fn with_message(mut checkpoint: Checkpoint, message: &str) -> Checkpoint {

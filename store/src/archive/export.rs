@@ -141,7 +141,7 @@ impl<W: Write> Writer<W> {
         self.global(key::VERSION, ARCHIVE_VERSION.as_bytes())?;
         self.global(key::RECORD, checkpoint.sealed.as_bytes())?;
         if checkpoint.record.omitted.is_some() {
-            let list = hex(&omitted::encode(&store.omissions(checkpoint)?).bytes);
+            let list = hex(&omitted::encode(&store.omissions(checkpoint)?));
             for part in list.as_bytes().chunks(GLOBAL_BYTES_MAX) {
                 self.global(key::OMITTED, part)?;
             }

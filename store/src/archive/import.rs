@@ -22,7 +22,7 @@ use crate::{
     format::TREE_DEPTH_MAX,
     name,
     omitted::{self, Omission},
-    record::Checkpoint,
+    record::Record,
 };
 
 /// How far an archive is believed.
@@ -65,7 +65,7 @@ pub struct Reader<'a> {
     pub(super) limits: Limits,
     /// What of the current member has not been read.
     pub(super) rest: Rest,
-    pub(super) record: Option<Checkpoint>,
+    pub(super) record: Option<Record>,
     pub(super) omitted_hex: Vec<u8>,
     expanded_bytes: u64,
     ended: bool,
@@ -103,7 +103,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The sealed record that the archive carries, if it was exported by parhelia. Known once the first member was read.
-    pub fn record(&self) -> Option<&Checkpoint> {
+    pub fn record(&self) -> Option<&Record> {
         self.record.as_ref()
     }
 

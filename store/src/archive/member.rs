@@ -8,7 +8,7 @@ use crate::{
     error::Result,
     format::{BLOCK_BYTES_MAX, TARGET_BYTES_MAX},
     name,
-    record::Checkpoint,
+    record::Record,
     tree::{Hole, Kind, Meta, Node, Time, Xattr, is_xattr_name},
 };
 
@@ -108,7 +108,7 @@ impl Reader<'_> {
                 key::RECORD => {
                     let broken = || self.refused(b"", "its checkpoint record does not parse");
                     let sealed = String::from_utf8(value.to_vec()).map_err(|_| broken())?;
-                    self.record = Some(Checkpoint::decode(0, sealed).map_err(|_| broken())?);
+                    self.record = Some(Record::decode(&sealed).map_err(|_| broken())?);
                 }
                 key::OMITTED => {
                     if (self.omitted_hex.len() + value.len()) as u64 > 2 * self.limits.header_bytes_max {

@@ -18,8 +18,8 @@ use crate::{
 
 /// Derives the index anew from the journal and the packs, beside the old one, and then puts it in that one's place. The writer
 /// lock is held for a moment alone, and waited for up to `lock_timeout`.
-pub fn rebuild_index(root: &Path, lock_timeout: Duration, progress: &dyn Progress) -> Result<()> {
-    let layout = Layout { root: root.to_owned() };
+pub fn rebuild_index(layout: &Layout, lock_timeout: Duration, progress: &dyn Progress) -> Result<()> {
+    let root = &layout.root;
     let config = match Config::read(&layout.config(), root) {
         Err(e) if e.is_not_found() => {
             return Err(Error::NoStore { path: root.to_owned(), hint: "there is no store.json; --store chooses another" });
@@ -57,7 +57,7 @@ fn settled_view(layout: &Layout, lock_timeout: Duration, progress: &dyn Progress
     loop {
         let known = View::from_journal(layout)?;
         let _writer = WriterLock::take(&layout.root, lock_timeout, progress)?;
-        if Journal::new(layout.journal()).confirms(known.end())? {
+        if Journal::of(layout).confirms(known.end())? {
             return Ok(known);
         }
     }

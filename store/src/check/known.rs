@@ -64,9 +64,10 @@ impl Reach<'_> {
 
     /// The nodes right below a recipe's root: of a file that only grew, all but the last few are in the new recipe, too.
     fn know_recipe(&mut self, blob: BlobId) {
-        let id = blob.recipe_root();
+        let ids = self.store.ids();
+        let id = ids.recipe_root(blob);
         let Ok(Some(_)) = self.store.view().locate(id) else { return };
-        let root = self.store.read_object(ObjectKind::RecipeRoot, id, |bytes| recipe::decode_root(blob, bytes));
+        let root = self.store.read_object(ObjectKind::RecipeRoot, id, |bytes| recipe::decode_root(ids, blob, bytes));
         if let Ok(recipe::Node::Nodes(nodes)) = root {
             self.whole_recipes.extend(nodes.into_iter().map(|(id, _)| id.object()));
         }

@@ -13,8 +13,6 @@ mod structure;
 mod tests;
 mod verify;
 
-use std::path::Path;
-
 pub(crate) use index::forget_stat_caches;
 pub use index::rebuild_index;
 pub use parts::Lack;
@@ -42,12 +40,11 @@ pub struct CheckOptions {
 
 /// Checks the store in a folder. Fails only where there is no store, where it is too new, or where the caller asked to stop; damage is
 /// in the report.
-pub fn run(root: &Path, options: &CheckOptions, progress: &dyn Progress) -> Result<CheckReport> {
-    let layout = Layout { root: root.to_owned() };
+pub fn run(layout: &Layout, options: &CheckOptions, progress: &dyn Progress) -> Result<CheckReport> {
     let mut report = CheckReport::default();
     // Keeps condemned packs where they are while they may still be read. A medium that cannot be written to has no gc either.
     let mut pin = Pin::take(&layout.pins(), true, "check").ok();
-    let Some(store) = open(root, &layout, &mut report)? else { return Ok(report) };
+    let Some(store) = open(layout, &mut report)? else { return Ok(report) };
     let view = store.view();
     let checkpoints = match view.checkpoints() {
         Ok(checkpoints) => checkpoints,
@@ -64,7 +61,7 @@ pub fn run(root: &Path, options: &CheckOptions, progress: &dyn Progress) -> Resu
     structure::check_index(&view, &packs, &mut report, progress)?;
     // Where the index is wrong, packs and journal still tell whether everything is there.
     let store = match report.rebuild_index {
-        true => Store::open_without_index(root, &OpenOptions::default()).unwrap_or(store),
+        true => Store::open_without_index(&layout.root, &OpenOptions::with(layout)).unwrap_or(store),
         false => store,
     };
     let damaged = check_reach(&store, &packs, checkpoints, &mut report, progress)?;
@@ -74,8 +71,8 @@ pub fn run(root: &Path, options: &CheckOptions, progress: &dyn Progress) -> Resu
 }
 
 /// Opens the store, without RocksDB if that does not work.
-fn open(root: &Path, layout: &Layout, report: &mut CheckReport) -> Result<Option<Store>> {
-    let options = OpenOptions::default();
+fn open(layout: &Layout, report: &mut CheckReport) -> Result<Option<Store>> {
+    let (root, options) = (&layout.root, OpenOptions::with(layout));
     let error = match Store::open_with_index(root, &options).and_then(|store| store.view().packs().map(|_| store)) {
         Ok(store) => return Ok(Some(store)),
         Err(e) => e,

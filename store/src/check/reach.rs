@@ -386,7 +386,7 @@ impl<'a> Reach<'a> {
             return Ok(false);
         }
         let may_be_chunk = size <= u64::from(self.store.config().chunking.bytes_max);
-        let has_recipe = self.is_indexed(blob.recipe_root());
+        let has_recipe = self.is_indexed(self.store.ids().recipe_root(blob));
         let mut wrong = Vec::new();
         if may_be_chunk && !has_recipe {
             if !self.is_there(ObjectKind::Chunk, blob.object()) {
@@ -416,7 +416,7 @@ impl<'a> Reach<'a> {
     /// Follows a recipe; each of its nodes once, however often it stands there.
     fn recipe(&mut self, blob: BlobId, size: u64, wrong: &mut Vec<ObjectId>) {
         let mut sums: HashMap<ObjectId, u64> = HashMap::new();
-        let mut pending = vec![(ObjectKind::RecipeRoot, blob.recipe_root(), size, 0)];
+        let mut pending = vec![(ObjectKind::RecipeRoot, self.store.ids().recipe_root(blob), size, 0)];
         while let Some((kind, id, claimed, above)) = pending.pop() {
             if self.whole_recipes.contains(&id) {
                 continue;
@@ -453,8 +453,9 @@ impl<'a> Reach<'a> {
         above: u8,
         wrong: &mut Vec<ObjectId>,
     ) -> Option<RecipePart> {
+        let ids = self.store.ids();
         let node = self.read(kind, id, |bytes| match kind {
-            ObjectKind::RecipeRoot => recipe::decode_top(blob, bytes),
+            ObjectKind::RecipeRoot => recipe::decode_top(ids, blob, bytes),
             _ => recipe::decode_below(above, bytes),
         })?;
         match node {

@@ -52,7 +52,7 @@ struct OnBases {
 
 /// The journal's chain, and whether the view shows what the journal tells.
 pub(super) fn check_journal(layout: &Layout, view: &View, checkpoints: &[Checkpoint], report: &mut CheckReport) -> Result<()> {
-    let tail = match Journal::new(layout.journal()).read(&Position::start()) {
+    let tail = match Journal::of(layout).read(&Position::start()) {
         Ok(tail) => tail,
         Err(e) => {
             report.add(FindingKind::Journal, e.to_string());
@@ -233,7 +233,7 @@ impl Pass<'_> {
     fn pack(&mut self, id: PackId, state: &PackState) -> Result<()> {
         self.report.packs += 1;
         let path = self.store.layout().pack(id);
-        let file = PackFile::open(&path, id)?;
+        let file = PackFile::open(self.store.layout(), id)?;
         let mut sampled = Vec::new();
         let info = file.scan_blocks(false, |location, directory| {
             progress::check(self.progress)?;
@@ -391,7 +391,7 @@ pub(super) fn check_index(view: &View, packs: &Packs, report: &mut CheckReport, 
 
 /// What can be checked when nothing tells which packs there should be: every pack by itself.
 pub(super) fn check_without_config(layout: &Layout, report: &mut CheckReport) -> Result<()> {
-    if let Err(e) = Journal::new(layout.journal()).read(&Position::start()) {
+    if let Err(e) = Journal::of(layout).read(&Position::start()) {
         let message = e.to_string();
         if !report.findings.iter().any(|finding| finding.message == message) {
             report.add(FindingKind::Journal, message);
@@ -401,7 +401,7 @@ pub(super) fn check_without_config(layout: &Layout, report: &mut CheckReport) ->
     for path in files {
         let Some(id) = Layout::pack_of(&path) else { continue };
         report.packs += 1;
-        if let Err(e) = PackFile::open(&path, id)
+        if let Err(e) = PackFile::open(layout, id)
             .and_then(|file| file.scan_blocks(true, |_, _| Ok(())).map(|_| file))
             .and_then(|file| file.check_copies())
         {

@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const ALL: CheckOptions = CheckOptions { read_data_percent: Some(100) };
 
 fn check(test: &TestStore, options: &CheckOptions) -> CheckReport {
-    run(test.store.path(), options, &()).unwrap()
+    run(test.store.layout(), options, &()).unwrap()
 }
 
 fn only_pack(test: &TestStore) -> std::path::PathBuf {
@@ -83,7 +83,7 @@ fn damage_is_named_with_checkpoints_and_paths() {
     let crate::tree::Kind::File { blob, size, .. } = node.kind else { panic!("no file") };
     let location = test.store.locate(crate::pack::ObjectKind::Chunk, blob.object()).unwrap();
     let path = test.store.layout().pack(location.pack);
-    let directory = PackFile::open(&path, location.pack).unwrap().read_directory(location.offset).unwrap();
+    let directory = PackFile::open(test.store.layout(), location.pack).unwrap().read_directory(location.offset).unwrap();
     let mut bytes = fs::read(&path).unwrap();
     bytes[location.offset as usize + directory.directory_end + 5] ^= 4;
     fs::write(&path, &bytes).unwrap();
@@ -136,13 +136,13 @@ fn a_damaged_index_is_said_so_and_rebuilt() {
         let report = check(&test, &CheckOptions::default());
         assert!(report.rebuild_index, "{name}: {:?}", report.findings);
         assert_eq!(report.checkpoints, 2);
-        rebuild_index(test.store.path(), PATIENCE, &()).unwrap();
+        rebuild_index(test.store.layout(), PATIENCE, &()).unwrap();
         assert!(check(&test, &ALL).is_clean(), "{name}");
         assert_eq!(crate::testing::content_of(&test.open(), &test.get(id)).unwrap(), files(1, 9));
     }
     fs::remove_dir_all(&view).unwrap();
     assert!(check(&test, &ALL).is_clean());
-    rebuild_index(test.store.path(), PATIENCE, &()).unwrap();
+    rebuild_index(test.store.layout(), PATIENCE, &()).unwrap();
     assert_eq!(test.open().checkpoints().unwrap().len(), 2);
 }
 
@@ -152,7 +152,7 @@ fn an_index_of_another_release_is_no_damage_and_the_next_commit_replaces_it() {
     let id = test.checkpoint(&files(1, 9));
     test.store.absorb().unwrap();
     let view = test.store.layout().view();
-    let db = Db::open_writer(&view).unwrap();
+    let db = Db::open_writer(&view, &test.store.layout().keys).unwrap();
     let mut batch = Batch::default();
     batch.put(Family::Meta, b"version", "another");
     db.write(batch).unwrap();
@@ -161,7 +161,7 @@ fn an_index_of_another_release_is_no_damage_and_the_next_commit_replaces_it() {
     assert!(check(&test, &ALL).is_clean());
     assert_eq!(crate::testing::content_of(&test.open(), &test.get(id)).unwrap(), files(1, 9));
     test.another().checkpoint(&files(2, 9));
-    let version = Db::open_reader(&view).unwrap().unwrap().get(Family::Meta, b"version").unwrap();
+    let version = Db::open_reader(test.store.layout()).unwrap().unwrap().get(Family::Meta, b"version").unwrap();
     assert_ne!(version.as_deref(), Some(&b"another"[..]));
     assert!(check(&test, &ALL).is_clean());
 }
@@ -180,10 +180,10 @@ fn a_lost_pack_does_not_hide_the_others() {
         let checkpoint = store.checkpoints().unwrap().into_iter().find(|c| c.record.id == b).unwrap();
         assert!(crate::testing::content_of(&store, &checkpoint).is_ok());
         assert!(!check(&test, &ALL).is_clean());
-        rebuild_index(test.store.path(), PATIENCE, &()).unwrap();
+        rebuild_index(test.store.layout(), PATIENCE, &()).unwrap();
         assert!(crate::testing::content_of(&test.open(), &checkpoint).is_ok());
         fs::rename(&moved, &lost).unwrap();
-        rebuild_index(test.store.path(), PATIENCE, &()).unwrap();
+        rebuild_index(test.store.layout(), PATIENCE, &()).unwrap();
         assert!(check(&test, &ALL).is_clean());
     }
 }
@@ -217,9 +217,9 @@ fn a_pack_of_any_length_is_repaired() {
     let path = only_pack(&test);
     fs::File::options().write(true).open(&path).unwrap().set_len(1 << 40).unwrap();
     assert!(!check(&test, &CheckOptions::default()).is_clean());
-    let plan = plan_repair(test.store.path(), &[], &()).unwrap();
+    let plan = plan_repair(test.store.layout(), &[], &()).unwrap();
     assert!(plan.lost.is_empty() && plan.damaged_packs.len() == 1, "{plan:?}");
-    repair(test.store.path(), &plan, PATIENCE, &()).unwrap();
+    repair(test.store.layout(), &plan, PATIENCE, &()).unwrap();
     let store = test.open();
     assert_eq!(crate::testing::content_of(&store, &test.get(id)).unwrap(), files(1, 9));
 }
@@ -241,20 +241,20 @@ fn a_repair_beside_gc_is_refused_where_a_good_copy_went_and_the_next_takes_it_fr
     bytes[(home.offset + u64::from(home.block_bytes)) as usize - 5] ^= 4;
     fs::write(&path, &bytes).unwrap();
 
-    let plan = plan_repair(test.store.path(), &[], &()).unwrap();
+    let plan = plan_repair(test.store.layout(), &[], &()).unwrap();
     assert!(plan.lost.is_empty() && plan.damaged_packs == [home.pack], "{plan:?}");
     // For whoever writes meanwhile, the bytes stay where they are.
     let writer = Pin::take(&test.store.layout().pins(), true, "test").unwrap();
     let report = crate::gc::run(&test.store, &crate::gc::GcOptions::no_repack(), &()).unwrap();
     assert_eq!(report.condemned_packs, 1, "{report:?}");
-    let refused = repair(test.store.path(), &plan, PATIENCE, &()).unwrap_err();
+    let refused = repair(test.store.layout(), &plan, PATIENCE, &()).unwrap_err();
     assert!(refused.to_string().contains("run the repair again"), "{refused}");
     let packs = test.store.refresh().unwrap().packs().unwrap();
     assert!(packs[&home.pack].condemned.is_none(), "the damaged pack went all the same");
 
-    let plan = plan_repair(test.store.path(), &[], &()).unwrap();
+    let plan = plan_repair(test.store.layout(), &[], &()).unwrap();
     assert!(plan.lost.is_empty() && plan.recovered_objects > 0, "{plan:?}");
-    repair(test.store.path(), &plan, PATIENCE, &()).unwrap();
+    repair(test.store.layout(), &plan, PATIENCE, &()).unwrap();
     drop(writer);
     crate::gc::run(&test.open(), &crate::gc::GcOptions::default(), &()).unwrap();
     assert!(check(&test, &ALL).is_clean());
@@ -267,14 +267,14 @@ fn making_the_index_anew_waits_as_long_as_it_is_told() {
     test.checkpoint(&files(1, 3));
     let lock = test.store.lock(&()).unwrap();
     let began = std::time::Instant::now();
-    let refused = rebuild_index(test.store.path(), Duration::from_millis(20), &());
+    let refused = rebuild_index(test.store.layout(), Duration::from_millis(20), &());
     assert!(matches!(refused, Err(Error::Locked { .. })), "{refused:?}");
-    let plan = plan_repair(test.store.path(), &[], &()).unwrap();
-    let refused = repair(test.store.path(), &plan, Duration::from_millis(20), &());
+    let plan = plan_repair(test.store.layout(), &[], &()).unwrap();
+    let refused = repair(test.store.layout(), &plan, Duration::from_millis(20), &());
     assert!(matches!(refused, Err(Error::Locked { .. })), "{refused:?}");
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     drop(lock);
-    rebuild_index(test.store.path(), PATIENCE, &()).unwrap();
+    rebuild_index(test.store.layout(), PATIENCE, &()).unwrap();
 }
 
 #[test]
@@ -291,7 +291,7 @@ fn checkpoints_are_made_while_the_index_is_made_anew() {
         crate::gc::run(&other.store, &crate::gc::GcOptions::no_repack(), &()).unwrap();
         *made.lock().unwrap() = Some(id);
     });
-    rebuild_index(test.store.path(), PATIENCE, &progress).unwrap();
+    rebuild_index(test.store.layout(), PATIENCE, &progress).unwrap();
     let made = made.lock().unwrap().unwrap();
     assert_eq!(test.another().ids(), [kept, made]);
     assert_eq!(crate::testing::content_of(&test.open(), &test.get(made)).unwrap(), files(3, 9));
@@ -343,7 +343,7 @@ fn everything_that_a_lost_object_touches_is_named() {
         ids.push(test.checkpoint(&all));
     }
     damage_first_chunk(&test, ids[0], b"dir1/file4");
-    let plan = plan_repair(test.store.path(), &[], &()).unwrap();
+    let plan = plan_repair(test.store.layout(), &[], &()).unwrap();
     let lost: Vec<&Lost> = plan.lost.iter().filter(|lost| lost.touches[0].path == "dir1/file4").collect();
     assert!(!lost.is_empty(), "{plan:?}");
     for lost in lost {
@@ -362,9 +362,9 @@ fn a_recipe_with_lost_chunks_goes_where_its_file_is_there_in_one_chunk() {
     test.cut.set(2000);
     let cut = test.checkpoint(&one);
     damage_first_chunk(&test, cut, b"a");
-    let plan = plan_repair(test.store.path(), &[], &()).unwrap();
+    let plan = plan_repair(test.store.layout(), &[], &()).unwrap();
     assert!(plan.lost.is_empty() && plan.damaged_packs.len() == 1, "{plan:?}");
-    repair(test.store.path(), &plan, PATIENCE, &()).unwrap();
+    repair(test.store.layout(), &plan, PATIENCE, &()).unwrap();
     assert!(check(&test, &ALL).is_clean());
     let store = test.open();
     crate::gc::run(&store, &crate::gc::GcOptions::default(), &()).unwrap();
@@ -416,7 +416,7 @@ fn upper(level: u8, lower: &[(&str, crate::id::TreeId, crate::tree::Totals)]) ->
     let mut bytes = vec![level, lower.len() as u8];
     put_bytes(&mut bytes, &head);
     bytes.extend_from_slice(&tail);
-    let id = crate::id::TreeId::of(&bytes).object();
+    let id = crate::testing::ids().tree(&bytes).object();
     crate::recipe::Encoded { kind: crate::pack::ObjectKind::Tree, id, tail_bytes: tail.len(), bytes }
 }
 

@@ -94,7 +94,7 @@ fn undisturbed(store: &Store, checkpoint: &Checkpoint, look: impl Fn() -> Result
             Err(e) if e.is_not_found() || e.is_damage() => {}
             _ => return found,
         }
-        if !Journal::new(store.layout().journal()).has_collected_since(&before)? {
+        if !Journal::of(store.layout()).has_collected_since(&before)? {
             return found;
         }
         if store.reopen()?.checkpoint(checkpoint.record.id)?.is_none() {

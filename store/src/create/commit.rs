@@ -12,7 +12,6 @@ use crate::{
     disk,
     error::{Error, IoContext, Result},
     files::{self, How},
-    id::RecordId,
     journal::{Entry, Journal},
     layout::Layout,
     pack::{ObjectKind, PackInfo},
@@ -125,12 +124,12 @@ fn try_commit(
     let mut entries = chain.entries;
     entries.push(Entry::Commit { op: pin.op, record: sealed.clone(), packs: infos.clone() });
     tell_of_lost(&tail, progress);
-    let end = Journal::new(layout.journal()).append(&tail, &entries)?;
+    let end = Journal::of(layout).append(&tail, &entries)?;
     let stored_bytes = infos.iter().map(|info| info.bytes).sum();
     let lock_held_ms = began.elapsed().as_millis() as u64;
     drop(lock);
     store.catch_up("the checkpoint is committed", &end, &tables, progress);
-    let checkpoint = Checkpoint::decode(end.sequence, sealed).map_err(|e| Error::Invalid(e.to_string()))?;
+    let checkpoint = Checkpoint::decode(end.sequence, sealed, store.ids()).map_err(|e| Error::Invalid(e.to_string()))?;
     Ok(Some(Committed { checkpoint, new_bytes: written.new_bytes, stored_bytes, lock_held_ms }))
 }
 
@@ -140,7 +139,7 @@ fn seal(record: &Record) -> Result<String> {
 
 fn store_record(sink: &Sink<'_>, sealed: &str) -> Result<()> {
     let bytes = sealed.as_bytes().to_vec();
-    let id = RecordId::of(&bytes).object();
+    let id = sink.ids().record(&bytes).object();
     let mut batch = Batch::new(sink)?;
     batch.meta(Encoded { kind: ObjectKind::Record, id, bytes, tail_bytes: 0 }, None)?;
     batch.finish()

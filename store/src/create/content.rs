@@ -13,6 +13,7 @@ use crate::{
     error::Result,
     format::{BLOCK_BYTES_MAX, SINGLE_CHUNK_BYTES},
     id::BlobId,
+    keys::Ids,
     progress::{self, Progress},
     recipe::ChunkRun,
     store::{Chunking, Store},
@@ -90,6 +91,7 @@ impl<'s> Earlier<'s> {
 /// Reads files; one per worker, because it keeps its buffer.
 pub struct Reader<'p> {
     chunking: Chunking,
+    ids: Ids,
     /// Asked now and then whether to stop: a file may be long, and a hole longer.
     progress: &'p dyn Progress,
     buffer: Vec<u8>,
@@ -113,9 +115,15 @@ fn read_full(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<usize, Errno> {
 }
 
 impl<'p> Reader<'p> {
-    /// A reader that cuts large files like this.
-    pub fn new(chunking: Chunking, progress: &'p dyn Progress) -> Self {
-        Reader { chunking, progress, buffer: Vec::new(), zeros: None, reported: None }
+    /// A reader of what is to be stored in a store.
+    pub fn new(store: &Store, progress: &'p dyn Progress) -> Self {
+        let (chunking, ids) = (store.config().chunking, store.ids().clone());
+        Reader { chunking, ids, progress, buffer: Vec::new(), zeros: None, reported: None }
+    }
+
+    /// What makes ids of what it reads.
+    pub fn ids(&self) -> &Ids {
+        &self.ids
     }
 
     /// Reads an open file into the sink. Reports the file, and its bytes as they are read.
@@ -184,7 +192,7 @@ impl<'p> Reader<'p> {
         }
         let filled = read_full(fd, &mut self.buffer[..want])?;
         let bytes = &self.buffer[..filled];
-        let blob = BlobId::of(bytes);
+        let blob = self.ids.blob(bytes);
         if !bytes.is_empty() {
             batch.small_chunk(blob.object(), bytes, name, earlier.small())?;
         }
@@ -200,10 +208,10 @@ impl<'p> Reader<'p> {
     ) -> Result<(BlobId, u64), Failure> {
         let before = if batch.keeps_content() { earlier.runs() } else { Vec::new() };
         let mut input = Input { fd, holes, at: 0, left: u64::MAX };
-        let mut out = Cutter::new(blake3::Hasher::new(), before, batch);
+        let mut out = Cutter::new(self.ids.blob_hasher(), before, batch);
         self.cut(&mut input, &mut out)?;
         let Cutter { hasher, runs, total, batch, .. } = out;
-        let blob = BlobId(*hasher.finalize().as_bytes());
+        let blob = hasher.finish();
         debug_assert!(!matches!(runs.as_slice(), [only] if only.repeat == 1 && only.id != blob));
         batch.recipe(blob, &runs, earlier.blob())?;
         Ok((blob, total))
@@ -221,7 +229,7 @@ impl<'p> Reader<'p> {
             }
             rustix::fs::seek(fd, SeekFrom::Start(*at))?;
             let piece = &mut self.buffer[..bytes];
-            if read_full(fd, piece)? < bytes || BlobId::of(piece) != run.id {
+            if read_full(fd, piece)? < bytes || self.ids.blob(piece) != run.id {
                 return Ok(false);
             }
             batch.large_chunk(run.id.object(), piece, None)?;
@@ -281,7 +289,7 @@ impl<'p> Reader<'p> {
                 return Ok(());
             }
             let rest = &self.buffer[start..end];
-            if let Some((id, piece)) = out.before.known(rest) {
+            if let Some((id, piece)) = out.before.known(&self.ids, rest) {
                 out.chunk(id, piece)?;
                 start += piece.len();
                 continue;
@@ -289,7 +297,7 @@ impl<'p> Reader<'p> {
             let cdc = FastCDC::new(rest, bytes_min, bytes_avg, bytes_max);
             let (_, cut) = cdc.cut(0, rest.len());
             let piece = &rest[..cut.max(1)];
-            out.chunk(BlobId::of(piece), piece)?;
+            out.chunk(self.ids.blob(piece), piece)?;
             start += piece.len();
         }
     }
@@ -309,7 +317,7 @@ impl<'p> Reader<'p> {
             return Ok(None);
         }
         let chunking = self.chunking;
-        let zeros = self.zeros.get_or_insert_with(|| Zeros::new(chunking));
+        let zeros = self.zeros.get_or_insert_with(|| Zeros::new(chunking, &self.ids));
         if !zeros.are_one_chunk {
             return Ok(None);
         }
@@ -345,12 +353,12 @@ struct Zeros {
 }
 
 impl Zeros {
-    fn new(chunking: Chunking) -> Self {
+    fn new(chunking: Chunking, ids: &Ids) -> Self {
         let Chunking { bytes_min, bytes_avg, bytes_max } = chunking;
         let bytes = vec![0; bytes_max as usize];
         let cdc = FastCDC::new(&bytes, bytes_min as usize, bytes_avg as usize, bytes_max as usize);
         let are_one_chunk = cdc.cut(0, bytes.len()).1 == bytes.len();
-        Zeros { id: BlobId::of(&bytes), bytes, are_one_chunk }
+        Zeros { id: ids.blob(&bytes), bytes, are_one_chunk }
     }
 }
 
@@ -430,13 +438,13 @@ impl Before {
 
     /// The chunk that `rest` begins with, if it does so as before: no cut is sought then. That the last chunk ended where it did was not for
     /// its content, but for the file's end.
-    fn known<'r>(&mut self, rest: &'r [u8]) -> Option<(BlobId, &'r [u8])> {
+    fn known<'r>(&mut self, ids: &Ids, rest: &'r [u8]) -> Option<(BlobId, &'r [u8])> {
         let (number, count) = self.tried.take()?;
         let run = self.runs.get(number)?;
         if number + 1 == self.runs.len() && count + 1 >= run.repeat {
             return None;
         }
-        let piece = rest.get(..run.bytes as usize).filter(|piece| BlobId::of(piece) == run.id)?;
+        let piece = rest.get(..run.bytes as usize).filter(|piece| ids.blob(piece) == run.id)?;
         self.tried = Some(if count + 1 < run.repeat { (number, count + 1) } else { (number + 1, 0) });
         Some((run.id, piece))
     }

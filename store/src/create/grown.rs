@@ -30,6 +30,7 @@ use crate::{
     filesystem::{Filesystem, FilesystemId},
     format::{GROWN_MAGIC, SINGLE_CHUNK_BYTES},
     id::{BlobId, OpId, Ulid},
+    keys::{Ids, Part},
     layout::Layout,
     recipe::ChunkRun,
     sys::Stat,
@@ -61,26 +62,23 @@ struct Settled {
 impl Grown {
     /// Where the knowledge of a file is, by the file's path.
     pub fn path(layout: &Layout, file: &Path) -> PathBuf {
-        let hash = blake3::hash(file.as_os_str().as_bytes());
-        layout.cache().join(format!("{}.grown", &hash.to_hex()[..32]))
+        layout.cache().join(format!("{}.grown", layout.keys.ids.name(file.as_os_str().as_bytes())))
     }
 
     /// What is known of a file, and the checkpoint that holds its chunks. `None` where nothing is, or it does not decode.
     pub fn read(layout: &Layout, file: &Path) -> Option<(Ulid, Self)> {
         let opened = files::open(&Self::path(layout, file), How::Read).ok()?;
         let bytes = files::read_all(&opened, opened.metadata().ok()?.len()).ok()?;
-        let (body, crc) = bytes.split_last_chunk::<4>()?;
-        if crc32c::crc32c(body) != u32::from_le_bytes(*crc) {
+        let (told, crc) = bytes.split_last_chunk::<4>()?;
+        let body = told.strip_prefix(&GROWN_MAGIC)?;
+        if crc32c::crc32c(told) != u32::from_le_bytes(*crc) {
             return None;
         }
-        Self::decode(body).ok()
+        Self::decode(&layout.keys.seal.open(Part::Cache, body).ok()?).ok()
     }
 
     fn decode(body: &[u8]) -> Result<(Ulid, Self), Malformed> {
         let mut d = Decoder::new(body);
-        if d.array::<8>("magic")? != GROWN_MAGIC {
-            return Err(Malformed("magic"));
-        }
         let base = Ulid::from_bytes(d.array("checkpoint")?);
         let (inode, bytes) = (d.uint("inode")?, d.uint("length")?);
         let settled = match d.byte("change")? {
@@ -105,8 +103,7 @@ impl Grown {
 
     /// Keeps it, tied to the checkpoint that holds the chunks. It is not synced: a torn one does not decode.
     pub fn write(&self, layout: &Layout, file: &Path, base: Ulid) -> std::io::Result<()> {
-        let mut out = GROWN_MAGIC.to_vec();
-        out.extend_from_slice(&base.to_bytes());
+        let mut out = base.to_bytes().to_vec();
         put_uint(&mut out, self.inode);
         put_uint(&mut out, self.bytes);
         out.push(u8::from(self.settled.is_some()));
@@ -124,6 +121,7 @@ impl Grown {
             put_uint(&mut out, u64::from(run.repeat));
             out.extend_from_slice(&run.id.0);
         }
+        let mut out = [&GROWN_MAGIC[..], &layout.keys.seal.seal(Part::Cache, out)].concat();
         out.extend_from_slice(&crc32c::crc32c(&out).to_le_bytes());
         let path = Self::path(layout, file);
         let temporary = path.with_extension(format!("{}.tmp", OpId::generate()));
@@ -168,7 +166,7 @@ impl Grown {
 
     /// Whether the file still holds what it held, as far as a look at some of it can tell: everything from the run `from` on, the first
     /// run and some others.
-    fn is_still_there(&self, file: &File, starts: &[u64], from: usize) -> Result<bool, Errno> {
+    fn is_still_there(&self, ids: &Ids, file: &File, starts: &[u64], from: usize) -> Result<bool, Errno> {
         let choice = self.bytes as usize;
         let probes = (1..=PROBES).map(|i| choice.wrapping_mul(i * 2 + 1) % self.runs.len().max(1));
         let looked = [0].into_iter().chain(probes).filter(|i| *i < from).chain(from..self.runs.len());
@@ -178,7 +176,7 @@ impl Grown {
             buffer.resize(run.bytes as usize, 0);
             for n in 0..u64::from(run.repeat) {
                 match file.read_exact_at(&mut buffer, starts[i] + n * u64::from(run.bytes)) {
-                    Ok(()) if BlobId::of(&buffer) == run.id => {}
+                    Ok(()) if ids.blob(&buffer) == run.id => {}
                     Ok(()) => return Ok(false),
                     Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(false),
                     Err(e) => return Err(Errno::from_io_error(&e).unwrap_or(Errno::IO)),
@@ -213,7 +211,7 @@ pub fn read(
 ) -> Result<GrownContent, Failure> {
     let inode = crate::sys::stat_fd(file)?.ino;
     if end as usize <= SINGLE_CHUNK_BYTES {
-        return read_short(batch, file, inode, end, name, earlier);
+        return read_short(reader.ids(), batch, file, inode, end, name, earlier);
     }
     let mut runs = Vec::new();
     let (mut at, mut groups, mut known) = (0, Groups::default(), Vec::new());
@@ -224,14 +222,14 @@ pub fn read(
         let from = hashed.min(before.runs.len() - 1);
         // What is not read again is not stored again either: what was lost of it has to be noticed here.
         let lost = batch.lost(&before.runs)?;
-        if before.is_still_there(file, &starts, from)? && reader.put_back(file.as_fd(), &lost, batch)? {
+        if before.is_still_there(reader.ids(), file, &starts, from)? && reader.put_back(file.as_fd(), &lost, batch)? {
             at = starts.get(from).copied().unwrap_or(before.bytes);
             runs = before.runs[..from].to_vec();
             known = before.runs[from..].to_vec();
             groups = before.groups;
         }
     }
-    let hash = RunningHash::resume(groups.clone(), groups.bytes() - at.min(groups.bytes()));
+    let hash = RunningHash::resume(reader.ids(), groups.clone(), groups.bytes() - at.min(groups.bytes()));
     let (hash, read, bytes_read) = reader.read_cut(file.as_fd(), (at, end - at), known, hash, batch)?;
     if bytes_read != end - at {
         // It became shorter while it was read.
@@ -253,6 +251,7 @@ pub fn read(
 }
 
 fn read_short(
+    ids: &Ids,
     batch: &mut Batch<'_>,
     file: &File,
     inode: u64,
@@ -262,7 +261,7 @@ fn read_short(
 ) -> Result<GrownContent, Failure> {
     let mut bytes = vec![0; end as usize];
     file.read_exact_at(&mut bytes, 0).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::AGAIN))?;
-    let blob = BlobId::of(&bytes);
+    let blob = ids.blob(&bytes);
     let mut runs = Vec::new();
     if end > 0 {
         batch.small_chunk(blob.object(), &bytes, name, earlier.small())?;
@@ -280,10 +279,10 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         let chunks = [[1; 4096], [1; 4096], [1; 4096], [2; 4096]];
         file.write_all_at(&chunks.concat(), 0).unwrap();
-        let run = |of: &[u8], repeat| ChunkRun { id: BlobId::of(of), bytes: 4096, repeat };
+        let run = |of: &[u8], repeat| ChunkRun { id: crate::testing::blob_id(of), bytes: 4096, repeat };
         let runs = vec![run(&chunks[0], 3), run(&chunks[3], 1)];
         let grown = Grown { inode: 1, bytes: 4 * 4096, settled: None, groups: Groups::default(), runs };
-        let is_there = || grown.is_still_there(&file, &grown.starts(), 1).unwrap();
+        let is_there = || grown.is_still_there(&crate::testing::ids(), &file, &grown.starts(), 1).unwrap();
         assert!(is_there());
         for chunk in 0..4 {
             file.write_all_at(&[3], chunk * 4096 + 7).unwrap();
@@ -315,7 +314,7 @@ mod tests {
         assert!(others.iter().all(|other| !is_unchanged(&settled, other)));
         // What is kept says the same.
         let dir = tempfile::tempdir().unwrap();
-        let layout = Layout { root: dir.path().to_owned() };
+        let layout = Layout::new(dir.path());
         fs::create_dir_all(layout.cache()).unwrap();
         settled.write(&layout, Path::new("/f"), Ulid::from_bytes([7; 16])).unwrap();
         assert_eq!(Grown::read(&layout, Path::new("/f")).unwrap(), (Ulid::from_bytes([7; 16]), settled));
@@ -324,12 +323,13 @@ mod tests {
     #[test]
     fn what_is_kept_and_does_not_fit_together_is_not_believed() {
         let dir = tempfile::tempdir().unwrap();
-        let layout = Layout { root: dir.path().to_owned() };
+        let layout = Layout::new(dir.path());
         fs::create_dir_all(layout.cache()).unwrap();
         let group = crate::create::running::GROUP_BYTES;
         let is_read = |bytes: u64, run_bytes: &[u32], count: u64| {
             let nodes = vec![[1; 32]; count.count_ones() as usize];
-            let runs = run_bytes.iter().map(|bytes| ChunkRun { id: BlobId::of(b"x"), bytes: *bytes, repeat: 2 }).collect();
+            let runs =
+                run_bytes.iter().map(|bytes| ChunkRun { id: crate::testing::blob_id(b"x"), bytes: *bytes, repeat: 2 }).collect();
             let grown = Grown { inode: 1, bytes, settled: None, groups: Groups { count, nodes }, runs };
             grown.write(&layout, Path::new("/f"), Ulid::from_bytes([7; 16])).unwrap();
             Grown::read(&layout, Path::new("/f")).is_some_and(|(_, read)| read == grown)

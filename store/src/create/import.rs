@@ -72,7 +72,7 @@ pub fn import(store: &Store, archive: &mut Reader<'_>, options: &ImportOptions, 
     let gathered = gather(store, archive, &sink, progress).and_then(|gathered| {
         if let Some(origin) = archive.record().filter(|_| options.session.is_none()) {
             let unfit = |e: Error| archive.refused(b"", &format!("{e}; --session gives another"));
-            name::check_session(&origin.record.session).map_err(unfit)?;
+            name::check_session(&origin.session).map_err(unfit)?;
         }
         let mut omissions = archive.omissions()?;
         omissions.extend(gathered.secrets.iter().cloned());
@@ -90,7 +90,7 @@ pub fn import(store: &Store, archive: &mut Reader<'_>, options: &ImportOptions, 
         Ok(gathered) => gathered,
         Err(e) => return Err(abandon(pin, sink, e)),
     };
-    let origin = archive.record().map(|checkpoint| checkpoint.record.clone());
+    let origin = archive.record().map(|record| record.clone());
     let totals = gathered.root.as_folder().map(|(_, totals)| *totals).unwrap_or_default();
     let created_at = clock::timestamp();
     let from = origin.as_ref();
@@ -311,7 +311,7 @@ impl Items {
 
 fn gather(store: &Store, archive: &mut Reader<'_>, sink: &Sink<'_>, progress: &dyn Progress) -> Result<Gathered> {
     let mut batch = Batch::new(sink)?;
-    let mut reader = ContentReader::new(store.config().chunking, progress);
+    let mut reader = ContentReader::new(store, progress);
     let mut items = Items::new();
     let (mut files, mut bytes) = (0, 0u64);
     let mut secrets: BTreeSet<Vec<u8>> = BTreeSet::new();
@@ -383,7 +383,7 @@ fn is_secret(store: &Store, archive: &Reader<'_>, items: &Items, left_out: &BTre
         let path = [around, &[name.as_bytes()]].concat().join(&b'/');
         !folder.is_empty() && (left_out.contains(&path) || items.find(&path).is_some())
     };
-    let workspace = archive.record().map(|checkpoint| name::parse(&checkpoint.record.workspace.path)).unwrap_or_default();
+    let workspace = archive.record().map(|record| name::parse(&record.workspace.path)).unwrap_or_default();
     let folder = Path::new("/").join(name::as_path(&workspace)).join(name::as_path(&folder.join(&b'/')));
     secrets::matches_one_of(&store.secrets().names_in(&folder, &beside), last)
 }
@@ -416,7 +416,7 @@ fn read_file(
             bytes[start..start + piece.len()].copy_from_slice(piece);
             Ok(())
         })?;
-        let blob = BlobId::of(&bytes);
+        let blob = store.ids().blob(&bytes);
         if size > 0 {
             batch.small_chunk(blob.object(), &bytes, file_name, None)?;
         }

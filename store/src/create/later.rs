@@ -190,12 +190,12 @@ impl Group {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::{BlobId, OpId, PackId};
+    use crate::id::{OpId, PackId};
 
     #[test]
     fn what_waits_in_memory_is_counted() {
         let at = Location { pack: PackId::new(OpId::generate(), 0), offset: 0, block_bytes: 1 };
-        let id = BlobId::of(b"object").object();
+        let id = crate::testing::blob_id(b"object").object();
         let later = |bytes| Later { kind: ObjectKind::Chunk, id, bytes: vec![0; bytes], base: id, instead: Instead::Large };
         let (mut one, mut other) = (LaterVersions::default(), LaterVersions::default());
         assert_eq!(one.raw_bytes(), 0);

@@ -33,7 +33,7 @@ pub(super) fn store_links(
     let Some(bytes) = links::encode(folders) else { return Ok(None) };
     let earlier = Earlier::new(store, before.map(|table| (table.blob, table.bytes)));
     let mut batch = Batch::new(sink)?;
-    let mut reader = Reader::new(store.config().chunking, progress);
+    let mut reader = Reader::new(store, progress);
     let blob = match put_bytes(&mut reader, &mut batch, &bytes, NAME, &earlier) {
         Ok(blob) => blob,
         Err(Failure::Store(error)) => return Err(error),

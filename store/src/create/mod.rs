@@ -53,8 +53,10 @@ use crate::{
     mounts::{self, Mount},
     name,
     omitted::{self, Listed, OMISSIONS_FILE, Omission, Reason},
+    pack::ObjectKind,
     pin::Pin,
     progress::{Phase, Progress},
+    recipe::Encoded,
     record::{ANOTHER_FOLDER, Checkpoint, LinksTable, Omitted, Part, RECORD_SCHEMA, Record, Rules, Trigger, Workspace},
     restore,
     statcache::{self, StatCache, Trust},
@@ -207,7 +209,7 @@ fn attempt(
         Ok(walked) => walked,
         Err(e) => return Err(abandon(pin, sink, e)),
     };
-    let mut captured = state.finish(&seen(&mut walked));
+    let mut captured = state.finish(&seen(store, &mut walked));
     let workspace = walked.root.node.clone();
     let listed = list_omissions(&walked.omissions, &mut captured);
     let root_before = head.as_ref().map(|head| head.record.root);
@@ -278,11 +280,11 @@ fn reads_all(options: &Options, cache: &StatCache, now: &Clock, progress: &dyn P
 }
 
 /// What a state may know of the captured workspace.
-fn seen(walked: &mut Walked) -> Seen<'_> {
+fn seen<'a>(store: &'a Store, walked: &'a mut Walked) -> Seen<'a> {
     let section = walked.root.section;
     let entries = walked.cache_out.as_mut().and_then(|out| out.lookup(section));
     let totals = walked.root.node.as_folder().map(|(_, totals)| *totals).unwrap_or_default();
-    Seen { totals, omissions: &walked.omissions, entries }
+    Seen { totals, omissions: &walked.omissions, ids: store.ids(), entries }
 }
 
 /// Whether a checkpoint has the same workspace, and the same conversation. A damaged one is no reason to make no other.
@@ -341,7 +343,7 @@ pub fn look<'a>(store: &'a Store, options: &Options, progress: &dyn Progress) ->
     let base = pin_base(store, pin.as_mut(), cache.as_ref())?;
     let cache = cache.filter(|_| base.is_some());
     progress.phase(Phase::Plan, None, None);
-    let sink = Sink::Look(Mutex::default());
+    let sink = Sink::Look(store, Mutex::default());
     let walk = Walk {
         store,
         sink: &sink,
@@ -359,7 +361,7 @@ pub fn look<'a>(store: &'a Store, options: &Options, progress: &dyn Progress) ->
     };
     let walked = walk.run(target.fd)?;
     let links = store_links(store, &sink, &walked.links, None, progress)?.map_or_else(Vec::new, |links| links.bytes);
-    let Sink::Look(objects) = sink else { return Err(Error::Invalid("looking stored something".into())) };
+    let Sink::Look(_, objects) = sink else { return Err(Error::Invalid("looking stored something".into())) };
     let objects: HashMap<ObjectId, Vec<u8>> = objects.into_inner().unwrap_or_default();
     Ok((walked.root.node, Looked { objects, links, store, _pin: pin }, walked.omissions))
 }
@@ -473,14 +475,15 @@ fn store_root(
 ) -> Result<Roots> {
     let mut batch = Batch::new(sink)?;
     let (tree, _) = batch.folder(nodes, before)?;
+    let omitted = listed.as_ref().map(|listed| sink.ids().table(&listed.table));
     let roots = Roots {
         tree,
         links: links.map(|links| links.table),
-        omitted: listed.as_ref().map(|listed| listed.table.id),
+        omitted,
         omitted_in_state: listed.as_ref().is_some_and(|listed| listed.whole.is_some()),
     };
-    if let Some(listed) = listed {
-        batch.meta(listed.table, None)?;
+    if let Some((listed, id)) = listed.zip(omitted) {
+        batch.meta(Encoded { kind: ObjectKind::Table, id, bytes: listed.table, tail_bytes: 0 }, None)?;
     }
     batch.finish()?;
     Ok(roots)
@@ -552,7 +555,7 @@ fn new_record(
 fn abandon(pin: Pin, sink: Sink<'_>, error: Error) -> Error {
     let whole = match sink {
         Sink::Store(packs) => packs.give_up(),
-        Sink::Look(_) => false,
+        Sink::Look(..) => false,
     };
     if whole {
         pin.leave();

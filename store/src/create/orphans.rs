@@ -77,7 +77,7 @@ pub fn adopt(store: &Store, op: OpId, progress: &dyn Progress) -> Result<Adopted
             continue;
         }
         let (mut entries, mut blocks) = (Vec::new(), Vec::new());
-        let scanned = PackFile::open(&layout.pack(pack), pack).and_then(|file| {
+        let scanned = PackFile::open(&layout, pack).and_then(|file| {
             file.scan_blocks(true, |location, directory| {
                 entries.extend(directory.entries.iter().map(|e| (e.kind, e.id, location)));
                 blocks.push(OnBases { at: location, bases: directory.bases.clone() });
@@ -168,7 +168,7 @@ fn drop_broken(
     let mut rewritten = NewPacks::new(store, op, &mut content.next_pack);
     let mut copier = Copier::new(&mut rewritten)?;
     for (pack, recipes) in &broken {
-        let file = PackFile::open(&store.layout().pack(*pack), *pack)?;
+        let file = PackFile::open(store.layout(), *pack)?;
         file.scan(|location, directory| {
             let is_kept = |id: &ObjectId| !broken_blocks.contains(&location) && !recipes.contains(id);
             let keep: Vec<bool> = directory.entries.iter().map(|entry| is_kept(&entry.id)).collect();
@@ -181,7 +181,7 @@ fn drop_broken(
     let infos = rewritten.infos();
     rewritten.keep();
     for info in &infos {
-        PackFile::open(&store.layout().pack(info.id), info.id)?.scan(|location, directory| {
+        PackFile::open(store.layout(), info.id)?.scan(|location, directory| {
             content.objects.extend(directory.entries.iter().map(|entry| (entry.id.key(), location)));
             Ok(())
         })?;
@@ -211,7 +211,7 @@ fn parts_in_store(
         packs.extend(found.map(|at| at.pack));
         Ok(found)
     };
-    let Some((_, node)) = read(store, root.at, root.id, read_recipe_root)? else { return Ok(None) };
+    let Some((_, node)) = read(store, root.at, root.id, |bytes| read_recipe_root(store.ids(), bytes))? else { return Ok(None) };
     let (mut pending, mut seen) = (vec![node], HashSet::new());
     while let Some(node) = pending.pop() {
         match node {

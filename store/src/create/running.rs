@@ -8,7 +8,10 @@ use blake3::{
     hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root},
 };
 
-use crate::id::BlobId;
+use crate::{
+    id::BlobId,
+    keys::{BlobHasher, Ids},
+};
 
 /// Bytes of a group. At most this many have to be hashed again when a hash is taken up.
 pub const GROUP_BYTES: u64 = 256 << 10;
@@ -19,7 +22,7 @@ pub trait Digest {
     fn take(&mut self, bytes: &[u8]);
 }
 
-impl Digest for Hasher {
+impl Digest for BlobHasher {
     fn take(&mut self, bytes: &[u8]) {
         self.update(bytes);
     }
@@ -45,11 +48,11 @@ impl Groups {
         self.nodes.len() == self.count.count_ones() as usize && self.count.leading_zeros() > 20
     }
 
-    fn push(&mut self, node: ChainingValue) {
+    fn push(&mut self, node: ChainingValue, mode: Mode<'_>) {
         let mut node = node;
         for _ in 0..self.count.trailing_ones() {
             if let Some(left) = self.nodes.pop() {
-                node = merge_subtrees_non_root(&left, &node, Mode::Hash);
+                node = merge_subtrees_non_root(&left, &node, mode);
             }
         }
         self.nodes.push(node);
@@ -64,30 +67,33 @@ pub struct RunningHash {
     group: Hasher,
     /// Bytes that are passed over first.
     skip: u64,
+    ids: Ids,
 }
 
-fn group_at(groups: &Groups) -> Hasher {
-    let mut hasher = Hasher::new();
+fn group_at(groups: &Groups, ids: &Ids) -> Hasher {
+    let mut hasher = ids.blob_hasher().into_inner();
     hasher.set_input_offset(groups.bytes());
     hasher
 }
 
 impl RunningHash {
     /// Goes on behind whole groups. The first `skip` bytes that are given lie before their end.
-    pub fn resume(groups: Groups, skip: u64) -> Self {
-        RunningHash { group: group_at(&groups), groups, skip }
+    pub fn resume(ids: &Ids, groups: Groups, skip: u64) -> Self {
+        RunningHash { group: group_at(&groups, ids), groups, skip, ids: ids.clone() }
     }
 
     /// The hash of everything, and the groups from which it can be taken up.
     pub fn finish(self) -> (BlobId, Groups) {
+        let mode = self.ids.blob_mode();
         let hash = match self.groups.nodes.split_first() {
+            None if self.group.count() == 0 => return (BlobId::EMPTY, self.groups),
             None => self.group.finalize(),
             Some((first, others)) => {
                 let mut right = self.group.finalize_non_root();
                 for left in others.iter().rev() {
-                    right = merge_subtrees_non_root(left, &right, Mode::Hash);
+                    right = merge_subtrees_non_root(left, &right, mode);
                 }
-                merge_subtrees_root(first, &right, Mode::Hash)
+                merge_subtrees_root(first, &right, mode)
             }
         };
         (BlobId(*hash.as_bytes()), self.groups)
@@ -102,8 +108,8 @@ impl Digest for RunningHash {
         while !bytes.is_empty() {
             let room = GROUP_BYTES - self.group.count();
             if room == 0 {
-                self.groups.push(self.group.finalize_non_root());
-                self.group = group_at(&self.groups);
+                self.groups.push(self.group.finalize_non_root(), self.ids.blob_mode());
+                self.group = group_at(&self.groups, &self.ids);
                 continue;
             }
             let (now, later) = bytes.split_at(bytes.len().min(room as usize));
@@ -118,6 +124,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::testing::{blob_id, ids};
 
     fn content(bytes: usize) -> Vec<u8> {
         (0..bytes).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
@@ -135,10 +142,10 @@ mod tests {
             for length in lengths {
                 end += length;
                 let from = groups.bytes().saturating_sub(back);
-                let mut hash = RunningHash::resume(groups.clone(), groups.bytes() - from);
+                let mut hash = RunningHash::resume(&ids(), groups.clone(), groups.bytes() - from);
                 all[from as usize..end].chunks(piece).for_each(|bytes| hash.take(bytes));
                 let (id, next) = hash.finish();
-                prop_assert_eq!(id, BlobId::of(&all[..end]));
+                prop_assert_eq!(id, blob_id(&all[..end]));
                 prop_assert!(next.is_sound() && next.bytes() < end as u64);
                 groups = next;
             }
@@ -158,10 +165,10 @@ mod tests {
         for groups in 1..=9u64 {
             for around in [-1i64, 0, 1] {
                 let length = (groups * GROUP_BYTES) as i64 + around;
-                let mut hash = RunningHash::resume(Groups::default(), 0);
+                let mut hash = RunningHash::resume(&ids(), Groups::default(), 0);
                 hash.take(&all[..length as usize]);
                 let (id, kept) = hash.finish();
-                assert_eq!(id, BlobId::of(&all[..length as usize]));
+                assert_eq!(id, blob_id(&all[..length as usize]));
                 assert_eq!(kept.count, (length as u64 - 1) / GROUP_BYTES);
             }
         }

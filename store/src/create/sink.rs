@@ -23,6 +23,7 @@ use crate::{
     error::{Error, IoContext, Result},
     format::{BLOCK_BYTES_MAX, DATA_BLOCK_BYTES, LARGE_BLOCK_BYTES, META_BLOCK_BYTES, PACK_BYTES},
     id::{BlobId, ObjectId, ObjectKey, OpId, PackId, RecipeId, TreeId},
+    keys::Ids,
     layout::Layout,
     name,
     pack::{Block, BlockBuilder, Entry, Location, ObjectKind, PackInfo, PackWriter},
@@ -61,10 +62,18 @@ pub enum Sink<'a> {
     /// Keeps the new ones in packs.
     Store(Box<PackSink<'a>>),
     /// Keeps trees and recipes in memory and drops content: for looking at a folder without storing it.
-    Look(Mutex<HashMap<ObjectId, Vec<u8>>>),
+    Look(&'a Store, Mutex<HashMap<ObjectId, Vec<u8>>>),
 }
 
 impl Sink<'_> {
+    /// What makes the ids of what it takes.
+    pub fn ids(&self) -> &Ids {
+        match self {
+            Sink::Store(packs) => packs.store.ids(),
+            Sink::Look(store, _) => store.ids(),
+        }
+    }
+
     /// Whether it took something that the store had and that is damaged there.
     pub fn heals(&self) -> bool {
         matches!(self, Sink::Store(packs) if packs.heals())
@@ -268,14 +277,14 @@ impl<'a> PackSink<'a> {
             return Ok(());
         }
         let raw_bytes = builder.raw_bytes();
-        let (entries, block) = self.compressed(builder.encode(compressor))?;
+        let (entries, block) = self.compressed(builder.encode(compressor, &self.layout.keys.seal))?;
         self.append(&entries, &block, raw_bytes)
     }
 
     /// Writes a block of objects that build on others.
     pub(super) fn write_on_bases(&self, builder: &mut BlockBuilder, coded: &[u8]) -> Result<()> {
         let raw_bytes = builder.raw_bytes();
-        let (entries, block) = builder.encode_on(coded);
+        let (entries, block) = builder.encode_on(coded, &self.layout.keys.seal);
         self.append(&entries, &block, raw_bytes)
     }
 
@@ -284,7 +293,7 @@ impl<'a> PackSink<'a> {
         if packs.current.is_none() {
             let id = PackId::new(self.op, packs.number);
             packs.number += 1;
-            packs.current = Some(PackWriter::create(self.layout.pack(id), id)?);
+            packs.current = Some(PackWriter::create(self.layout, id)?);
         }
         let Some(pack) = packs.current.as_mut() else { return Ok(()) };
         let location = pack.append(block, entries)?;
@@ -391,7 +400,7 @@ impl<'a> Batch<'a> {
                 let made = zstd::bulk::Compressor::new(packs.level);
                 Some(made.at("set up compression for", &packs.layout.root)?)
             }
-            Sink::Look(_) => None,
+            Sink::Look(..) => None,
         };
         Ok(Batch {
             sink,
@@ -514,7 +523,7 @@ impl<'a> Batch<'a> {
     pub fn lost(&self, runs: &[ChunkRun]) -> Result<Vec<(u64, ChunkRun)>> {
         match self.sink {
             Sink::Store(packs) => packs.missing(runs),
-            Sink::Look(_) => Ok(Vec::new()),
+            Sink::Look(..) => Ok(Vec::new()),
         }
     }
 
@@ -524,7 +533,7 @@ impl<'a> Batch<'a> {
             return Ok(());
         }
         let nodes = before.map_or_else(Vec::new, |before| self.recipe_nodes(before));
-        for (number, encoded) in recipe::encode(blob, runs).into_iter().enumerate() {
+        for (number, encoded) in recipe::encode(self.sink.ids(), blob, runs).into_iter().enumerate() {
             let base = match encoded.kind {
                 // Who keeps a root has to keep all of its chunks, so that nothing builds on one.
                 ObjectKind::RecipeRoot => None,
@@ -538,11 +547,12 @@ impl<'a> Batch<'a> {
     /// The nodes right below the root of a recipe that is there; none where it cannot be read.
     fn recipe_nodes(&self, blob: BlobId) -> Vec<RecipeId> {
         let Sink::Store(packs) = self.sink else { return Vec::new() };
-        let id = blob.recipe_root();
+        let ids = packs.store.ids();
+        let id = ids.recipe_root(blob);
         if !packs.find(id).is_ok_and(|found| found.is_some()) {
             return Vec::new();
         }
-        match packs.store.read_object(ObjectKind::RecipeRoot, id, |bytes| recipe::decode_root(blob, bytes)) {
+        match packs.store.read_object(ObjectKind::RecipeRoot, id, |bytes| recipe::decode_root(ids, blob, bytes)) {
             Ok(recipe::Node::Nodes(nodes)) => nodes.into_iter().map(|(id, _)| id).collect(),
             _ => Vec::new(),
         }
@@ -552,7 +562,7 @@ impl<'a> Batch<'a> {
     /// take is refused: a checkpoint with it could never be read.
     pub fn meta(&mut self, encoded: Encoded, base: Option<ObjectId>) -> Result<()> {
         let packs = match self.sink {
-            Sink::Look(objects) => {
+            Sink::Look(_, objects) => {
                 lock(objects).insert(encoded.id, encoded.bytes);
                 return Ok(());
             }
@@ -585,7 +595,7 @@ impl<'a> Batch<'a> {
     /// Takes the tree of a folder. `before` is the tree that the folder had.
     pub fn folder<T: Borrow<Node>>(&mut self, entries: &[T], before: Option<TreeId>) -> Result<(TreeId, Totals)> {
         let parts = before.map_or_else(|| Ok(HashMap::new()), |before| self.parts(before))?;
-        tree::encode_folder_parts(entries, |encoded, (level, first)| {
+        tree::encode_folder_parts(self.sink.ids(), entries, |encoded, (level, first)| {
             // The root is made of another part where the folder has grown or shrunk past a level.
             let base = parts.get(&(level, first.to_vec())).copied().or(before);
             self.meta(encoded, base.map(TreeId::object))

@@ -23,6 +23,7 @@ use crate::{
     filesystem::Filesystems,
     format::SINGLE_CHUNK_BYTES,
     id::{BlobId, TreeId, Ulid},
+    keys::Ids,
     name,
     omitted::{OMISSIONS_FILE, Omission, Reason},
     pin::Pin,
@@ -68,6 +69,8 @@ pub struct Seen<'a> {
     pub totals: Totals,
     /// What was left out.
     pub omissions: &'a [Omission],
+    /// What made the ids of what was captured.
+    pub ids: &'a Ids,
     pub(super) entries: Option<statcache::Lookup>,
 }
 
@@ -163,7 +166,7 @@ pub(super) fn take(
         pin,
         before,
         batch: Batch::new(sink)?,
-        reader: Reader::new(store.config().chunking, progress),
+        reader: Reader::new(store, progress),
         grown: Vec::new(),
         read: (0, 0),
         filesystems: Filesystems::default(),
@@ -315,7 +318,7 @@ pub(super) fn put_bytes(
     earlier: &Earlier<'_>,
 ) -> Result<BlobId, Failure> {
     if bytes.len() <= SINGLE_CHUNK_BYTES {
-        let blob = BlobId::of(bytes);
+        let blob = reader.ids().blob(bytes);
         if !bytes.is_empty() {
             batch.small_chunk(blob.object(), bytes, name.as_bytes(), earlier.small())?;
         }

@@ -563,7 +563,7 @@ fn more_is_left_out_than_a_table_holds() {
         assert!(report.is_ok(), "{report:?}");
         crate::gc::run(&f.store, &Default::default(), &()).unwrap();
     }
-    let checked = crate::check::run(f.store.path(), &Default::default(), &()).unwrap();
+    let checked = crate::check::run(f.store.layout(), &Default::default(), &()).unwrap();
     assert!(checked.is_clean(), "{:?}", checked.findings);
 
     let last = f.store.checkpoints().unwrap().pop().unwrap();
@@ -590,7 +590,7 @@ fn objects_share_a_block_where_they_fit_and_what_fits_none_is_refused() {
     let store_view = f.store.view();
     let table = |bytes: usize, seed| {
         let bytes = noise(bytes, seed);
-        let id = ObjectId(blake3::derive_key(crate::format::context::TABLE, &bytes));
+        let id = f.store.ids().table(&bytes);
         crate::recipe::Encoded { kind: crate::pack::ObjectKind::Table, id, bytes, tail_bytes: 0 }
     };
     let sink = Sink::Store(Box::new(PackSink::new(&f.store, store_view, pin.op, Default::default())));
@@ -603,7 +603,7 @@ fn objects_share_a_block_where_they_fit_and_what_fits_none_is_refused() {
     for seed in 4..30 {
         let mut other = Batch::new(&sink).unwrap();
         let chunk = noise(1_000_000, seed);
-        other.large_chunk(crate::id::BlobId::of(&chunk).object(), &chunk, None).unwrap();
+        other.large_chunk(crate::testing::blob_id(&chunk).object(), &chunk, None).unwrap();
         batch.join(other).unwrap();
     }
     batch.finish().unwrap();
@@ -612,7 +612,7 @@ fn objects_share_a_block_where_they_fit_and_what_fits_none_is_refused() {
     let mut objects = 0;
     for pack in written.packs {
         let id = pack.synced().unwrap().id;
-        let file = crate::pack::PackFile::open(&f.store.layout().pack(id), id).unwrap();
+        let file = crate::pack::PackFile::open(f.store.layout(), id).unwrap();
         file.scan_blocks(true, |location, directory| {
             objects += directory.entries.len();
             file.read_block(location).map(drop)
@@ -648,7 +648,7 @@ fn a_checkpoint_is_made_and_restored_without_another_thread() {
         let checkpoint = run(&f.store, &options, &()).unwrap().checkpoint;
         f.assert_exact(&checkpoint);
         let report =
-            crate::check::run(f.store.path(), &crate::check::CheckOptions { read_data_percent: Some(100) }, &()).unwrap();
+            crate::check::run(f.store.layout(), &crate::check::CheckOptions { read_data_percent: Some(100) }, &()).unwrap();
         assert!(report.is_clean(), "{:?}", report.findings);
         let restored = crate::restore::Options::new(f.workspace.with_file_name("restored"));
         let plan = crate::restore::plan(&f.store, &checkpoint, &restored, &()).unwrap();

@@ -39,13 +39,18 @@ pub(crate) struct Folds {
     sequence: u64,
 }
 
-fn session_key(id: &str) -> String {
-    format!("s/{id}")
+fn session_key(db: &Db, id: &str) -> String {
+    format!("s/{}", db.name(id))
+}
+
+/// What the keys of the sessions of a name begin with.
+fn names_key(db: &Db, name: &str) -> String {
+    format!("n/{}\0", db.name(name))
 }
 
 /// The key that says that a session has a name.
-fn name_key(name: &str, id: &str) -> String {
-    format!("n/{name}\0{id}")
+fn name_key(db: &Db, name: &str, id: &str) -> String {
+    names_key(db, name) + &db.name(id)
 }
 
 fn run_key(id: &str) -> String {
@@ -56,8 +61,8 @@ fn marks_key(id: Ulid) -> String {
     format!("m/{id}")
 }
 
-fn idempotency_key(key: &str) -> String {
-    format!("k/{key}")
+fn idempotency_key(db: &Db, key: &str) -> String {
+    format!("k/{}", db.name(key))
 }
 
 const LAST_EVENT: &str = "e";
@@ -69,9 +74,10 @@ fn decode<T: DeserializeOwned>(key: &[u8], bytes: &[u8]) -> Result<T> {
     })
 }
 
-fn load<T: DeserializeOwned>(base: Base<'_>, key: &str) -> Result<Option<T>> {
-    let Some(bytes) = base.map(|db| db.get(Family::Folds, key.as_bytes())).transpose()?.flatten() else { return Ok(None) };
-    decode(key.as_bytes(), &bytes).map(Some)
+fn load<T: DeserializeOwned>(base: Base<'_>, key: impl FnOnce(&Db) -> String) -> Result<Option<T>> {
+    let Some(db) = base else { return Ok(None) };
+    let key = key(db);
+    db.get(Family::Folds, key.as_bytes())?.map(|bytes| decode(key.as_bytes(), &bytes)).transpose()
 }
 
 /// All values under a prefix, by key behind it.
@@ -89,23 +95,23 @@ impl Folds {
     pub(crate) fn session(&self, base: Base<'_>, id: &str) -> Result<Option<Session>> {
         match self.sessions.get(id) {
             Some(session) => Ok(Some(session.clone())),
-            None => load(base, &session_key(id)),
+            None => load(base, |db| session_key(db, id)),
         }
     }
 
     pub(crate) fn sessions(&self, base: Base<'_>) -> Result<Vec<Session>> {
-        let mut all = load_all(base, "s/")?;
+        let stored: BTreeMap<String, Session> = load_all(base, "s/")?;
+        let mut all: BTreeMap<String, Session> = stored.into_values().map(|session| (session.id.clone(), session)).collect();
         all.extend(self.sessions.clone());
         Ok(all.into_values().collect())
     }
 
     /// The sessions of this name, by id.
     pub(crate) fn sessions_named(&self, base: Base<'_>, name: &str) -> Result<Vec<Session>> {
-        let prefix = name_key(name, "");
         let mut ids: BTreeSet<String> = self.sessions.keys().cloned().collect();
         if let Some(db) = base {
-            for entry in db.scan_prefix(Family::Folds, prefix.as_bytes())? {
-                ids.insert(String::from_utf8_lossy(&entry?.0[prefix.len()..]).into_owned());
+            for entry in db.scan_prefix(Family::Folds, names_key(db, name).as_bytes())? {
+                ids.insert(String::from_utf8_lossy(&entry?.1).into_owned());
             }
         }
         let found = ids.iter().map(|id| self.session(base, id)).collect::<Result<Vec<_>>>()?;
@@ -115,7 +121,7 @@ impl Folds {
     pub(crate) fn run(&self, base: Base<'_>, id: &str) -> Result<Option<Run>> {
         match self.runs.get(id) {
             Some(run) => Ok(Some(run.clone())),
-            None => load(base, &run_key(id)),
+            None => load(base, |_| run_key(id)),
         }
     }
 
@@ -128,7 +134,7 @@ impl Folds {
     pub(crate) fn marks(&self, base: Base<'_>, id: Ulid) -> Result<Marks> {
         match self.marks.get(&id) {
             Some(marks) => Ok(marks.clone()),
-            None => Ok(load(base, &marks_key(id))?.unwrap_or_default()),
+            None => Ok(load(base, |_| marks_key(id))?.unwrap_or_default()),
         }
     }
 
@@ -144,7 +150,7 @@ impl Folds {
     pub(crate) fn event_of_key(&self, base: Base<'_>, key: &str) -> Result<Option<Event>> {
         match self.keys.get(key) {
             Some(event) => Ok(Some(event.clone())),
-            None => load(base, &idempotency_key(key)),
+            None => load(base, |db| idempotency_key(db, key)),
         }
     }
 
@@ -152,7 +158,7 @@ impl Folds {
     pub(crate) fn last_event(&self, base: Base<'_>) -> Result<Option<String>> {
         match &self.last_event {
             Some(hash) => Ok(Some(hash.clone())),
-            None => load(base, LAST_EVENT),
+            None => load(base, |_| LAST_EVENT.to_owned()),
         }
     }
 
@@ -162,16 +168,16 @@ impl Folds {
             batch.put(Family::Folds, key, serde_json::to_vec(value).unwrap_or_default());
         }
         for (id, session) in &self.sessions {
-            let before: Option<Session> = load(Some(base), &session_key(id))?;
+            let before: Option<Session> = load(Some(base), |db| session_key(db, id))?;
             if let Some(before) = before.filter(|before| before.name != session.name) {
-                batch.delete(Family::Folds, name_key(&before.name, id));
+                batch.delete(Family::Folds, name_key(base, &before.name, id));
             }
-            batch.put(Family::Folds, name_key(&session.name, id), []);
-            put(batch, session_key(id), session);
+            batch.put(Family::Folds, name_key(base, &session.name, id), id.as_bytes());
+            put(batch, session_key(base, id), session);
         }
         self.runs.iter().for_each(|(id, run)| put(batch, run_key(id), run));
         self.marks.iter().for_each(|(id, marks)| put(batch, marks_key(*id), marks));
-        self.keys.iter().for_each(|(key, event)| put(batch, idempotency_key(key), event));
+        self.keys.iter().for_each(|(key, event)| put(batch, idempotency_key(base, key), event));
         if let Some(hash) = &self.last_event {
             put(batch, LAST_EVENT.to_owned(), hash);
         }

@@ -39,7 +39,7 @@ fn folded(test: &TestStore) -> String {
 }
 
 fn is_clean(test: &TestStore) {
-    let report = check::run(test.store.path(), &check::CheckOptions::default(), &()).unwrap();
+    let report = check::run(test.store.layout(), &check::CheckOptions::default(), &()).unwrap();
     assert!(report.is_clean(), "{:?}", report.findings);
 }
 
@@ -241,7 +241,7 @@ fn unknown_kinds_and_fields_are_kept() {
 }
 
 fn test_hash(event: &crate::event::Event) -> String {
-    crate::event::hash(&crate::journal::encode_entry(&crate::journal::Entry::Event(Box::new(event.clone())), 0).unwrap())
+    crate::testing::ids().event(&crate::journal::encode_entry(&crate::journal::Entry::Event(Box::new(event.clone())), 0).unwrap())
 }
 
 #[test]
@@ -255,7 +255,7 @@ fn a_broken_chain_of_events_is_found() {
     let lock = test.store.lock(&()).unwrap();
     test.store.append(&lock, &[crate::journal::Entry::Event(Box::new(forged))]).unwrap();
     drop(lock);
-    let report = check::run(test.store.path(), &check::CheckOptions::default(), &()).unwrap();
+    let report = check::run(test.store.layout(), &check::CheckOptions::default(), &()).unwrap();
     assert!(report.findings.iter().any(|f| f.message.contains("chain of events")), "{:?}", report.findings);
 }
 

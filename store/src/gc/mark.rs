@@ -6,6 +6,7 @@ use crate::{
     codec::Malformed,
     error::{Error, Result},
     id::{BlobId, ObjectId, ObjectKey, TreeId},
+    keys::Ids,
     pack::ObjectKind,
     progress::{self, Progress},
     recipe,
@@ -160,7 +161,7 @@ impl<'a> Marker<'a> {
     /// the chunk, and may have found it already.
     fn blob(&mut self, blob: BlobId, size: u64) -> Result<()> {
         if size <= u64::from(self.store.config().chunking.bytes_max) {
-            let has_recipe = self.view.locate(blob.recipe_root())?.is_some();
+            let has_recipe = self.view.locate(self.store.ids().recipe_root(blob))?.is_some();
             if !has_recipe || self.view.locate(blob.object())?.is_some() {
                 self.add(blob.object());
             }
@@ -173,11 +174,11 @@ impl<'a> Marker<'a> {
 
     /// Marks a blob's recipe and everything in it.
     pub(super) fn recipe(&mut self, blob: BlobId) -> Result<()> {
-        if !self.add(blob.recipe_root()) {
+        if !self.add(self.store.ids().recipe_root(blob)) {
             return Ok(());
         }
-        let read = |bytes: &[u8]| recipe::decode_root(blob, bytes);
-        let mut pending = vec![self.store.read_object(ObjectKind::RecipeRoot, blob.recipe_root(), read)?];
+        let read = |bytes: &[u8]| recipe::decode_root(self.store.ids(), blob, bytes);
+        let mut pending = vec![self.store.read_object(ObjectKind::RecipeRoot, self.store.ids().recipe_root(blob), read)?];
         while let Some(node) = pending.pop() {
             match node {
                 recipe::Node::Chunks(runs) => runs.iter().for_each(|run| {
@@ -197,9 +198,9 @@ impl<'a> Marker<'a> {
 }
 
 /// The blob whose recipe's root these bytes are, and the root itself.
-pub(crate) fn read_recipe_root(bytes: &[u8]) -> Result<(BlobId, recipe::Node), Malformed> {
+pub(crate) fn read_recipe_root(ids: &Ids, bytes: &[u8]) -> Result<(BlobId, recipe::Node), Malformed> {
     let blob = BlobId(*bytes.first_chunk().ok_or(Malformed("recipe"))?);
-    Ok((blob, recipe::decode_root(blob, bytes)?))
+    Ok((blob, recipe::decode_root(ids, blob, bytes)?))
 }
 
 #[cfg(test)]

@@ -209,7 +209,7 @@ pub(crate) fn retried<T>(store: &Store, mut work: impl FnMut() -> Result<T>) -> 
             Err(Error::Overtaken { .. }) => {}
             Err(e) if e.is_not_found() || e.kind() == ErrorKind::Corrupt => {
                 store.reopen()?;
-                if !Journal::new(store.layout().journal()).has_collected_since(&before)? {
+                if !Journal::of(store.layout()).has_collected_since(&before)? {
                     return Err(e);
                 }
             }

@@ -39,7 +39,7 @@ pub(super) fn publish(
     spare_what_is_new(survey, &mut condemned)?;
     let lock = store.lock(progress)?;
     // What was surveyed may have been taken back since, such as a deletion that could not be synced.
-    if !Journal::new(store.layout().journal()).confirms(&survey.end)? {
+    if !Journal::of(store.layout()).confirms(&survey.end)? {
         // Something as long may stand there, which does not look like a change.
         store.reopen()?;
         return Err(Error::Overtaken { tries: 1 });
@@ -86,7 +86,7 @@ fn spare_what_is_new(survey: &mut Survey<'_>, condemned: &mut BTreeSet<PackId>) 
 /// Marks what was committed since the survey was made, or since the last time.
 fn catch_up(store: &Store, survey: &mut Survey<'_>, progress: &dyn Progress) -> Result<()> {
     survey.marker.notes_fresh = true;
-    let tail = Journal::new(store.layout().journal()).read(&survey.end)?;
+    let tail = Journal::of(store.layout()).read(&survey.end)?;
     survey.marker.view = store.refresh()?;
     if survey.marker.view.end().sequence < tail.end.sequence {
         survey.marker.view = store.reopen()?;
@@ -98,7 +98,7 @@ fn catch_up(store: &Store, survey: &mut Survey<'_>, progress: &dyn Progress) -> 
     for logged in tail.records {
         match logged.entry {
             Entry::Commit { record, packs, .. } => {
-                let checkpoint = Checkpoint::decode(logged.sequence, record).map_err(|e| Error::Corrupt {
+                let checkpoint = Checkpoint::decode(logged.sequence, record, store.ids()).map_err(|e| Error::Corrupt {
                     what: format!("commit {}", logged.sequence),
                     place: store.layout().journal(),
                     reason: e.to_string(),
@@ -119,7 +119,7 @@ fn catch_up(store: &Store, survey: &mut Survey<'_>, progress: &dyn Progress) -> 
 /// again. Whatever has a copy here must stay in the index, so its home is spared; likewise what blocks here build on.
 fn take_in_pack(store: &Store, survey: &mut Survey<'_>, pack: PackId) -> Result<()> {
     let mut places = Vec::new();
-    PackFile::open(&store.layout().pack(pack), pack)?.scan(|location, directory| {
+    PackFile::open(store.layout(), pack)?.scan(|location, directory| {
         let recipes = directory.entries.iter().filter(|entry| entry.kind == ObjectKind::RecipeRoot);
         places.extend(recipes.map(|entry| (location, entry.id)));
         let objects = directory.entries.iter().map(|entry| &entry.id).chain(&directory.bases);
@@ -128,7 +128,7 @@ fn take_in_pack(store: &Store, survey: &mut Survey<'_>, pack: PackId) -> Result<
     })?;
     for (location, id) in places {
         let block = store.block(location)?;
-        if let Ok((blob, _)) = read_recipe_root(block.object(id).unwrap_or_default()) {
+        if let Ok((blob, _)) = read_recipe_root(store.ids(), block.object(id).unwrap_or_default()) {
             survey.marker.recipe(blob)?;
         }
     }

@@ -36,7 +36,7 @@ impl<'n> NewPacks<'n> {
         let id = PackId::new(self.op, *self.number);
         *self.number += 1;
         self.started.push(id);
-        PackWriter::create(self.layout.pack(id), id)
+        PackWriter::create(&self.layout, id)
     }
 
     /// Removes what was written so far.
@@ -111,7 +111,7 @@ fn copy_pack(
     copier: &mut Copier<'_, '_>,
     progress: &dyn Progress,
 ) -> Result<()> {
-    let file = PackFile::open(&store.layout().pack(id), id)?;
+    let file = PackFile::open(store.layout(), id)?;
     file.scan(|location, directory| {
         progress::check(progress)?;
         let live = &mut survey.marker.live;
@@ -200,7 +200,7 @@ impl<'a, 'n> Copier<'a, 'n> {
         if builder.is_empty() {
             return Ok(());
         }
-        let encoded: io::Result<_> = builder.encode(&mut self.compressor);
+        let encoded: io::Result<_> = builder.encode(&mut self.compressor, &self.added.layout.keys.seal);
         let (entries, bytes) = encoded.at("compress for", self.added.layout.packs())?;
         self.write(&bytes, &entries)
     }

@@ -101,7 +101,7 @@ impl<'a> Survey<'a> {
         let (mut pending, mut damaged) = (Vec::new(), HashSet::new());
         for pack in &self.packs {
             progress::check(progress)?;
-            let file = PackFile::open(&store.layout().pack(pack.id), pack.id);
+            let file = PackFile::open(store.layout(), pack.id);
             let scanned = file.and_then(|file| {
                 file.scan(|location, directory| {
                     if directory.bases.is_empty() {
@@ -158,7 +158,7 @@ impl<'a> Survey<'a> {
         }
         let mut found = Vec::new();
         for place in places {
-            let file = PackFile::open_unchecked(&store.layout().pack(place.pack), place.pack);
+            let file = PackFile::open_unchecked(store.layout(), place.pack);
             match file.and_then(|file| file.read_directory(place.offset)) {
                 Ok(directory) if directory.bases.is_empty() => {}
                 Ok(directory) => {
@@ -198,7 +198,7 @@ impl<'a> Survey<'a> {
         for (number, pack) in self.packs.iter_mut().enumerate() {
             progress::check(progress)?;
             let view = &self.view;
-            let file = PackFile::open(&store.layout().pack(pack.id), pack.id);
+            let file = PackFile::open(store.layout(), pack.id);
             let scanned = file.and_then(|file| {
                 file.scan(|location, directory| {
                     for base in directory.bases.iter().filter(|base| !live.contains_key(&base.key())) {
@@ -262,7 +262,9 @@ impl<'a> Survey<'a> {
         let mut is_broken = false;
         let mut pending = Vec::new();
         match store.block(location) {
-            Ok(block) => pending.extend(read_recipe_root(block.object(id).unwrap_or_default()).map(|(_, node)| node)),
+            Ok(block) => {
+                pending.extend(read_recipe_root(store.ids(), block.object(id).unwrap_or_default()).map(|(_, node)| node))
+            }
             Err(e) if e.is_not_found() => return Err(e),
             Err(_) => is_broken = true,
         }
@@ -385,10 +387,10 @@ fn pinned_deleted(store: &Store, view: &View, existing: &[Checkpoint]) -> Result
     }
     let broken =
         |e: serde_json::Error| Error::Corrupt { what: "a commit".into(), place: store.layout().journal(), reason: e.to_string() };
-    for logged in Journal::new(store.layout().journal()).read(&Position::start())?.records {
+    for logged in Journal::of(store.layout()).read(&Position::start())?.records {
         if let Entry::Commit { record, .. } = logged.entry {
             let told = Unreadable::told_id(&record);
-            let checkpoint = match Checkpoint::decode(logged.sequence, record) {
+            let checkpoint = match Checkpoint::decode(logged.sequence, record, store.ids()) {
                 Ok(checkpoint) => checkpoint,
                 // A later release's process may be reading it.
                 Err(e) if told.is_none_or(|id| deleted.contains(&id)) => return Err(broken(e)),

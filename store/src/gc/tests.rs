@@ -29,7 +29,7 @@ fn stored(test: &TestStore) -> BTreeMap<ObjectKey, u32> {
     let mut found = BTreeMap::new();
     for (id, state) in test.store.refresh().unwrap().packs().unwrap() {
         if state.condemned.is_none() {
-            let pack = PackFile::open(&test.store.layout().pack(id), id).unwrap();
+            let pack = PackFile::open(test.store.layout(), id).unwrap();
             let scan = pack.scan_blocks(true, |_, directory| {
                 directory.entries.iter().for_each(|e| *found.entry(e.id.key()).or_insert(0) += 1);
                 Ok(())
@@ -158,9 +158,9 @@ proptest! {
         prop_assert_eq!(indexed(&test.store), live.clone());
         prop_assert_eq!(indexed(&test.open()), live.clone());
         prop_assert_eq!(pack_files(&test), test.store.view().packs().unwrap().len());
-        crate::check::rebuild_index(test.store.path(), std::time::Duration::from_secs(60), &()).unwrap();
+        crate::check::rebuild_index(test.store.layout(), std::time::Duration::from_secs(60), &()).unwrap();
         prop_assert_eq!(indexed(&test.open()), live);
-        let report = crate::check::run(test.store.path(), &crate::check::CheckOptions { read_data_percent: Some(100) }, &()).unwrap();
+        let report = crate::check::run(test.store.layout(), &crate::check::CheckOptions { read_data_percent: Some(100) }, &()).unwrap();
         prop_assert!(report.is_clean(), "{:?}", report.findings);
     }
 }
@@ -555,7 +555,8 @@ fn creators_deleters_readers_and_gc_at_once() {
     for checkpoint in test.store.refresh().unwrap().checkpoints().unwrap() {
         assert_eq!(test.content(checkpoint).unwrap().len(), 8);
     }
-    let report = crate::check::run(test.store.path(), &crate::check::CheckOptions { read_data_percent: Some(100) }, &()).unwrap();
+    let report =
+        crate::check::run(test.store.layout(), &crate::check::CheckOptions { read_data_percent: Some(100) }, &()).unwrap();
     assert!(report.is_clean(), "{:?}", report.findings);
 }
 
@@ -584,7 +585,7 @@ fn an_object_in_several_packs_is_found_in_the_same_one_however_the_index_was_mad
     assert!(one_by_one.len() > 9);
     let from_journal = crate::Store::open_without_index(test.store.path(), &Default::default()).unwrap();
     assert_eq!(homes(&from_journal), one_by_one);
-    crate::check::rebuild_index(test.store.path(), std::time::Duration::from_secs(60), &()).unwrap();
+    crate::check::rebuild_index(test.store.layout(), std::time::Duration::from_secs(60), &()).unwrap();
     assert_eq!(homes(&test.open()), one_by_one);
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use crate::{
     error::Result,
-    id::{OpId, PackId, RecordId},
+    id::{OpId, PackId},
     journal::{Entry, Journal, Position},
     layout::Layout,
     pack::{ObjectKind, PackFile, Read},
@@ -27,7 +27,7 @@ pub(crate) fn find(layout: &Layout, unknown: &[PackId]) -> Result<Unexplained> {
     if unknown.is_empty() {
         return Ok(found);
     }
-    let tail = Journal::new(layout.journal()).read(&Position::start())?;
+    let tail = Journal::of(layout).read(&Position::start())?;
     if !tail.was_cut && tail.missing == 0 {
         return Ok(found);
     }
@@ -35,14 +35,14 @@ pub(crate) fn find(layout: &Layout, unknown: &[PackId]) -> Result<Unexplained> {
         .records
         .iter()
         .filter_map(|logged| match &logged.entry {
-            Entry::Commit { record, .. } => Some(RecordId::of(record.as_bytes()).object()),
+            Entry::Commit { record, .. } => Some(layout.keys.ids.record(record.as_bytes()).object()),
             _ => None,
         })
         .collect();
     let mut ops: HashSet<OpId> = HashSet::new();
     for pack in unknown {
         let mut records = Vec::new();
-        let scanned = PackFile::open(&layout.pack(*pack), *pack).and_then(|file| {
+        let scanned = PackFile::open(&layout, *pack).and_then(|file| {
             file.scan(|location, directory| {
                 let new =
                     directory.entries.iter().filter(|entry| entry.kind == ObjectKind::Record && !committed.contains(&entry.id));
@@ -58,7 +58,7 @@ pub(crate) fn find(layout: &Layout, unknown: &[PackId]) -> Result<Unexplained> {
             // Records build on nothing.
             let Ok(Read::Block(block)) = file.read_block(location) else { continue };
             let sealed = block.object(id).and_then(|sealed| String::from_utf8(sealed.to_vec()).ok());
-            found.checkpoints.extend(sealed.and_then(|sealed| Checkpoint::decode(0, sealed).ok()));
+            found.checkpoints.extend(sealed.and_then(|sealed| Checkpoint::decode(0, sealed, &layout.keys.ids).ok()));
         }
     }
     found.packs = unknown.iter().filter(|pack| ops.contains(&pack.op())).copied().collect();

@@ -12,6 +12,7 @@ use super::{FRAME_BYTES, PIECE_BYTES, checked_frame, whole_frame};
 use crate::{
     error::{IoContext, Result},
     format::{JOURNAL_RECORD_BYTES_MAX, JOURNAL_SEGMENT_BYTES},
+    keys::{Part, Seal},
 };
 
 /// Records are looked for up to this offset: no append begins behind [`JOURNAL_SEGMENT_BYTES`].
@@ -48,6 +49,8 @@ pub(super) struct Behind<'a> {
     pub expected: u64,
     /// Chain hash of the last record.
     pub previous: &'a [u8; 32],
+    /// How bodies are sealed.
+    pub seal: &'a Seal,
 }
 
 #[derive(Deserialize)]
@@ -145,7 +148,8 @@ impl Behind<'_> {
 
     fn is_later(&self, frame: &[u8]) -> bool {
         let Some((sequence, body)) = whole_frame(frame) else { return false };
-        let joined = serde_json::from_slice(body).map_or(0, |Joined { joined }| joined);
+        let body = self.seal.open(Part::Journal, body).unwrap_or_default();
+        let joined = serde_json::from_slice(&body).map_or(0, |Joined { joined }| joined);
         // The expected record itself, whole and at the wrong place or behind another record, is not what was appended here.
         sequence == self.expected || sequence.saturating_sub(joined) > self.expected
     }

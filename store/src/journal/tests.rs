@@ -1,6 +1,17 @@
 mod synced;
 
 use super::*;
+use crate::testing::seal;
+
+/// A frame of this body, as it is stored.
+fn frame_of(sequence: u64, previous: &[u8; 32], body: &[u8]) -> Vec<u8> {
+    encode_frame(sequence, previous, &seal().seal(Part::Journal, body)).0
+}
+
+/// The journal in a folder of its own.
+fn in_folder(folder: &Path) -> Journal {
+    Journal { folder: folder.to_owned(), keys: Keys::default() }
+}
 
 fn event(n: u32) -> Entry {
     Entry::Event(Box::new(Event {
@@ -21,7 +32,7 @@ fn event(n: u32) -> Entry {
 
 fn filled(n: u32) -> (tempfile::TempDir, Journal, Position) {
     let dir = tempfile::tempdir().unwrap();
-    let journal = Journal::new(dir.path().to_owned());
+    let journal = in_folder(dir.path());
     for i in 0..n {
         let tail = journal.read(&Position::start()).unwrap();
         journal.append(&tail, &[event(i)]).unwrap();
@@ -46,7 +57,7 @@ fn records_come_back_in_order_and_from_any_position() {
 fn a_torn_append_is_passed_over_and_never_overwritten() {
     let (dir, journal, end) = filled(3);
     let path = dir.path().join(format!("{:020}.log", 1));
-    let (frame, _) = encode_frame(4, &unhex(&end.hash).unwrap(), b"{}");
+    let frame = frame_of(4, &unhex(&end.hash).unwrap(), b"{}");
     let before = fs::read(&path).unwrap();
     let mut bytes = before.clone();
     bytes.extend_from_slice(&frame[..frame.len() - 1]);
@@ -77,7 +88,7 @@ fn a_segment_of_any_length_is_read_in_pieces() {
 #[test]
 fn records_that_reach_over_pieces_are_read_whole() {
     let dir = tempfile::tempdir().unwrap();
-    let journal = Journal::new(dir.path().to_owned());
+    let journal = in_folder(dir.path());
     let long = |n: u32| {
         let Entry::Event(mut event) = event(n) else { unreachable!() };
         event.subject = "x".repeat(n as usize * PIECE_BYTES / 3);
@@ -151,7 +162,7 @@ fn damage_before_a_whole_record_is_no_torn_append_whatever_the_hint_says() {
 #[test]
 fn one_append_of_several_records_may_be_torn_anywhere() {
     let dir = tempfile::tempdir().unwrap();
-    let journal = Journal::new(dir.path().to_owned());
+    let journal = in_folder(dir.path());
     journal.append(&journal.read(&Position::start()).unwrap(), &[event(0), event(1)]).unwrap();
     let long = |n: u32| {
         let Entry::Event(mut event) = event(n) else { unreachable!() };
@@ -250,7 +261,7 @@ fn a_long_torn_end_is_searched_quickly() {
     // A later record is found across the pieces in which the segment is read.
     for at in [whole + 1, PIECE_BYTES + whole - 20, (5 << 20) + 3] {
         let mut found = bytes.clone();
-        let (frame, _) = encode_frame(4, &[7; 32], b"{}");
+        let frame = frame_of(4, &[7; 32], b"{}");
         found[at..at + frame.len()].copy_from_slice(&frame);
         fs::write(&path, &found).unwrap();
         assert!(journal.read(&Position::start()).is_err(), "at {at}");
@@ -301,7 +312,7 @@ fn unknown_records_are_kept() {
     let (_dir, journal, _) = filled(1);
     let tail = journal.read(&Position::start()).unwrap();
     let body = br#"{"type":"of the future","x":1}"#;
-    let (frame, _) = encode_frame(2, &unhex(&tail.end.hash).unwrap(), body);
+    let frame = frame_of(2, &unhex(&tail.end.hash).unwrap(), body);
     let path = journal.segment_path(1);
     let mut bytes = fs::read(&path).unwrap();
     bytes.extend_from_slice(&frame);
@@ -321,10 +332,10 @@ fn a_record_of_a_known_type_that_does_not_decode_is_damage() {
         "\"x\"",
         "[]",
     ] {
-        assert!(decode_entry(1, body.as_bytes()).is_err(), "{body}");
+        assert!(decode_entry(1, body.as_bytes(), &crate::testing::ids()).is_err(), "{body}");
     }
     // Whoever passed over it would take what it stands for as never having been.
-    assert!(decode_entry(1, br#"{"type":"snapshot"}"#).is_err());
+    assert!(decode_entry(1, br#"{"type":"snapshot"}"#, &crate::testing::ids()).is_err());
 }
 
 #[test]
@@ -336,7 +347,7 @@ fn an_event_of_another_schema_says_nothing_and_one_of_ours_says_all() {
             Some(value) => body[name] = value,
             None => _ = body.as_object_mut().unwrap().remove(name),
         }
-        decode_entry(1, body.to_string().as_bytes()).map(|logged| logged.entry)
+        decode_entry(1, body.to_string().as_bytes(), &crate::testing::ids()).map(|logged| logged.entry)
     };
     assert!(matches!(with("more", Some(1.into())), Ok(Entry::Event(_))));
     assert!(matches!(with("schema", Some(9.into())), Ok(Entry::Unknown(_))));
@@ -352,7 +363,7 @@ fn a_journal_that_begins_behind_a_snapshot_is_named_and_one_that_lost_its_beginn
         let (_dir, journal, _) = filled(1);
         fs::remove_file(journal.segment_path(1)).unwrap();
         let header = SegmentHeader { first: 41, previous_end, previous_hash };
-        let (frame, _) = encode_frame(41, &previous_hash, br#"{"type":"snapshot"}"#);
+        let frame = frame_of(41, &previous_hash, br#"{"type":"snapshot"}"#);
         fs::write(journal.segment_path(41), [&header.encode()[..], &frame].concat()).unwrap();
         let error = journal.read(&Position::start()).unwrap_err();
         assert_eq!(matches!(error, Error::FormatNewer { .. }), is_snapshot, "{error}");
@@ -371,8 +382,10 @@ fn segments_have_one_spelling() {
 
 #[test]
 fn events_are_links_of_their_chain_and_nothing_else_is() {
-    let is_link = |body: &[u8]| decode_entry(1, body).unwrap().event_hash == Some(event::hash(body));
-    let is_none = |body: &[u8]| decode_entry(1, body).unwrap().event_hash.is_none();
+    let is_link = |body: &[u8]| {
+        decode_entry(1, body, &crate::testing::ids()).unwrap().event_hash == Some(crate::testing::ids().event(body))
+    };
+    let is_none = |body: &[u8]| decode_entry(1, body, &crate::testing::ids()).unwrap().event_hash.is_none();
     assert!(is_link(&encode_entry(&event(1), 0).unwrap()));
     // Also one of a later shape.
     assert!(is_link(br#"{"type":"event","schema":2,"of":"the future"}"#));
@@ -402,7 +415,7 @@ fn a_tail_up_to_a_settled_position_ends_there() {
 /// A journal of segments that begin with the records 1, 2 and 3.
 fn in_three_segments(first: u32) -> (tempfile::TempDir, Journal) {
     let dir = tempfile::tempdir().unwrap();
-    let journal = Journal::new(dir.path().to_owned());
+    let journal = in_folder(dir.path());
     for n in 0..3 {
         let tail = journal.read(&Position::start()).unwrap();
         journal.append(&tail, &[event(first + n)]).unwrap();
@@ -472,12 +485,12 @@ fn a_record_that_continues_another_journal_is_none_of_this_one() {
     assert!(!String::from_utf8_lossy(&body).contains("joined"));
     // Another sequence, or another record before it; its own sum is right.
     for (sequence, previous) in [(5, hash), (3, hash), (4, [1; 32])] {
-        let (frame, _) = encode_frame(sequence, &previous, &body);
+        let frame = frame_of(sequence, &previous, &body);
         fs::write(&path, [&whole[..], &frame].concat()).unwrap();
         let read = journal.read(&Position::start());
         assert!(read.is_err() || read.is_ok_and(|tail| tail.records.len() == 3 && tail.torn_bytes > 0), "{sequence}");
     }
-    let (frame, _) = encode_frame(4, &hash, &body);
+    let frame = frame_of(4, &hash, &body);
     fs::write(&path, [&whole[..], &frame].concat()).unwrap();
     assert_eq!(journal.read(&Position::start()).unwrap().records.len(), 4);
 }

@@ -21,6 +21,7 @@ use crate::{
         BLOCK_BYTES_MAX, BLOCK_MAGIC, BLOCK_OBJECTS_MAX, DATA_BLOCK_BYTES, LARGE_BLOCK_BYTES, META_BLOCK_BYTES, PAYLOAD_BYTES_MAX,
     },
     id::{ID_BYTES, ObjectId},
+    keys::{Part, Seal},
 };
 
 /// Among so many objects one is looked for in turn.
@@ -35,7 +36,7 @@ pub const HEADER_BYTES: usize = 40;
 pub enum ObjectKind {
     /// A piece of content; its id is BLAKE3 of its bytes.
     Chunk = 1,
-    /// The root of a blob's recipe; sealed inside, found by [`crate::id::BlobId::recipe_root`].
+    /// The root of a blob's recipe; sealed inside, found by [`crate::keys::Ids::recipe_root`].
     RecipeRoot = 2,
     /// An inner node of a recipe.
     RecipeNode = 3,
@@ -110,6 +111,8 @@ pub struct Directory {
     pub directory_end: usize,
     /// Length of the payload as stored, in bytes.
     pub payload_bytes: usize,
+    /// ... and of what was sealed.
+    opened_bytes: usize,
     /// CRC32C of the payload as stored.
     pub payload_crc: u32,
     heads_bytes: usize,
@@ -169,7 +172,7 @@ impl Block {
 }
 
 /// The total length of a block's header and directory, from its first [`HEADER_BYTES`] bytes.
-pub fn directory_end(header: &[u8; HEADER_BYTES]) -> Result<usize, Malformed> {
+pub fn directory_end(header: &[u8; HEADER_BYTES], seal: &Seal) -> Result<usize, Malformed> {
     let mut d = Decoder::new(header);
     if d.array::<4>("block")? != BLOCK_MAGIC {
         return Err(Malformed("block magic"));
@@ -190,7 +193,7 @@ pub fn directory_end(header: &[u8; HEADER_BYTES]) -> Result<usize, Malformed> {
     }
     // A kind, an id, and three numbers of one to five bytes each.
     let possible = objects * (ID_BYTES + 4) + bases * ID_BYTES..=objects * (ID_BYTES + 16) + bases * ID_BYTES;
-    if !possible.contains(&directory) {
+    if !directory.checked_sub(seal.overhead()).is_some_and(|bytes| possible.contains(&bytes)) {
         return Err(Malformed("block directory length"));
     }
     Ok(HEADER_BYTES + directory)
@@ -203,9 +206,9 @@ pub fn is_raw(header: &[u8; HEADER_BYTES]) -> bool {
 
 impl Directory {
     /// Reads the header and directory that `bytes` starts with. The payload need not be there.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+    pub fn decode(bytes: &[u8], seal: &Seal) -> Result<Self, Malformed> {
         let header: &[u8; HEADER_BYTES] = bytes.first_chunk().ok_or(Malformed("block header"))?;
-        let end = directory_end(header)?;
+        let end = directory_end(header, seal)?;
         let directory = bytes.get(HEADER_BYTES..end).ok_or(Malformed("block directory"))?;
         let mut d = Decoder::new(&header[4..]);
         let codec = match d.byte("block codec")? {
@@ -230,13 +233,15 @@ impl Directory {
         if heads_bytes.saturating_add(tails_bytes) > BLOCK_BYTES_MAX || payload_bytes > PAYLOAD_BYTES_MAX {
             return Err(Malformed("block length"));
         }
-        if codec == Codec::Raw && payload_bytes != heads_bytes + tails_bytes || payload_bytes < tails_bytes {
+        let opened_bytes = payload_bytes.checked_sub(seal.overhead()).ok_or(Malformed("block length"))?;
+        if codec == Codec::Raw && opened_bytes != heads_bytes + tails_bytes || opened_bytes < tails_bytes {
             return Err(Malformed("block length"));
         }
         if (codec == Codec::ZstdPrefix) != (base_count > 0) || base_count > 0 && tails_bytes > 0 {
             return Err(Malformed("block bases"));
         }
-        let mut d = Decoder::new(directory);
+        let directory = seal.open(Part::Directory, directory)?;
+        let mut d = Decoder::new(&directory);
         let mut entries = Vec::with_capacity(count);
         let (mut heads, mut tails) = (0usize, 0usize);
         let mut base_kinds = vec![None; base_count as usize];
@@ -272,6 +277,7 @@ impl Directory {
             base_kinds,
             directory_end: end,
             payload_bytes,
+            opened_bytes,
             payload_crc,
             heads_bytes,
             tails_bytes,
@@ -293,12 +299,12 @@ impl Directory {
         self.directory_end + self.payload_bytes
     }
 
-    /// The objects' bytes, from the block as it is stored. Where nothing is compressed they stay where they are, and the payload's
-    /// checksum is left to the caller, who checks every object against its id.
-    pub fn unpack_stored(&self, stored: Vec<u8>) -> Result<Block, Malformed> {
+    /// The objects' bytes, from the block as it is stored. Where nothing is compressed or sealed they stay where they are, and the
+    /// payload's checksum is left to the caller, who checks every object against its id.
+    pub fn unpack_stored(&self, stored: Vec<u8>, seal: &Seal) -> Result<Block, Malformed> {
         let payload = stored.get(self.directory_end..).ok_or(Malformed("block length"))?;
-        if self.codec != Codec::Raw || self.tails_bytes != 0 {
-            return self.unpack(payload);
+        if self.codec != Codec::Raw || self.tails_bytes != 0 || !seal.is_plain() {
+            return self.unpack(&self.open_payload(payload, seal)?);
         }
         if payload.len() != self.payload_bytes || payload.len() != self.heads_bytes {
             return Err(Malformed("block payload length"));
@@ -312,10 +318,18 @@ impl Directory {
         Ok(Block::plain(objects, stored))
     }
 
-    /// The objects' bytes, from the payload of a block without bases; checks the payload's checksum, not the ids.
+    /// The payload as it was before it was stored; checks the checksum of what is stored.
+    pub fn open_payload<'p>(&self, stored: &'p [u8], seal: &Seal) -> Result<Cow<'p, [u8]>, Malformed> {
+        if stored.len() != self.payload_bytes || crc32c::crc32c(stored) != self.payload_crc {
+            return Err(Malformed("block payload checksum"));
+        }
+        seal.open(Part::Payload, stored)
+    }
+
+    /// The objects' bytes, from the opened payload of a block without bases; the ids are left to the caller to check.
     pub fn unpack(&self, payload: &[u8]) -> Result<Block, Malformed> {
-        self.check_payload(payload)?;
-        let (coded, tails) = payload.split_at(self.payload_bytes - self.tails_bytes);
+        self.check_length(payload)?;
+        let (coded, tails) = payload.split_at(self.opened_bytes - self.tails_bytes);
         let heads = match self.codec {
             Codec::Raw => Cow::Borrowed(coded),
             Codec::Zstd => Cow::Owned(decompress(coded, self.heads_bytes).map_err(|_| Malformed("zstd frame"))?),
@@ -346,10 +360,10 @@ impl Directory {
         Ok(Block::plain(objects, bytes))
     }
 
-    /// The objects' bytes, from the payload of a block with bases. `prefix` is the bytes of all bases, `depth` how many blocks in a row
+    /// The objects' bytes, from the opened payload of a block with bases. `prefix` is the bytes of all bases, `depth` how many blocks in a row
     /// had to be decoded for them. The ids are left to the caller to check.
     pub fn unpack_on(&self, payload: &[u8], prefix: &[u8], depth: u32) -> Result<Block, Malformed> {
-        self.check_payload(payload)?;
+        self.check_length(payload)?;
         let bytes = decompress_on(prefix, payload, self.heads_bytes).map_err(|_| Malformed("zstd frame"))?;
         if bytes.len() != self.heads_bytes {
             return Err(Malformed("zstd frame length"));
@@ -366,11 +380,8 @@ impl Directory {
         Ok(block)
     }
 
-    fn check_payload(&self, payload: &[u8]) -> Result<(), Malformed> {
-        match payload.len() == self.payload_bytes && crc32c::crc32c(payload) == self.payload_crc {
-            true => Ok(()),
-            false => Err(Malformed("block payload checksum")),
-        }
+    fn check_length(&self, payload: &[u8]) -> Result<(), Malformed> {
+        if payload.len() == self.opened_bytes { Ok(()) } else { Err(Malformed("block payload length")) }
     }
 }
 
@@ -450,20 +461,6 @@ impl Drop for Block {
     }
 }
 
-/// Whether an object's bytes are those that its id stands for. A recipe root cannot be told from its id; its seal is checked
-/// where it is decoded.
-pub fn matches_id(kind: ObjectKind, id: ObjectId, bytes: &[u8]) -> bool {
-    use crate::{format::context, id::*};
-    match kind {
-        ObjectKind::Chunk => BlobId::of(bytes).object() == id,
-        ObjectKind::Tree => TreeId::of(bytes).object() == id,
-        ObjectKind::RecipeNode => RecipeId::of(bytes).object() == id,
-        ObjectKind::Record => RecordId::of(bytes).object() == id,
-        ObjectKind::Table => blake3::derive_key(context::TABLE, bytes) == id.0,
-        ObjectKind::RecipeRoot => crate::recipe::root_is_sealed(id, bytes),
-    }
-}
-
 /// Collects objects and encodes them as one block.
 #[derive(Default)]
 pub struct BlockBuilder {
@@ -520,13 +517,13 @@ impl BlockBuilder {
     }
 
     /// Encodes a block without bases and empties the builder. Data that zstd makes less than 1/32 smaller is stored raw.
-    pub fn encode(&mut self, compressor: &mut zstd::bulk::Compressor<'_>) -> std::io::Result<(Vec<Entry>, Vec<u8>)> {
+    pub fn encode(&mut self, compressor: &mut zstd::bulk::Compressor<'_>, seal: &Seal) -> std::io::Result<(Vec<Entry>, Vec<u8>)> {
         let coded = compressor.compress(&self.heads)?;
         match coded.len() + self.heads.len() / 32 < self.heads.len() {
-            true => Ok(self.assemble(Codec::Zstd, &coded)),
+            true => Ok(self.assemble(Codec::Zstd, &coded, self.heads.len(), seal)),
             false => {
                 let heads = std::mem::take(&mut self.heads);
-                Ok(self.assemble_of(Codec::Raw, &heads, heads.len()))
+                Ok(self.assemble(Codec::Raw, &heads, heads.len(), seal))
             }
         }
     }
@@ -550,20 +547,12 @@ impl BlockBuilder {
     }
 
     /// The block of what [`BlockBuilder::compress_on`] gave. Empties the builder.
-    pub fn encode_on(&mut self, coded: &[u8]) -> (Vec<Entry>, Vec<u8>) {
-        self.assemble(Codec::ZstdPrefix, coded)
+    pub fn encode_on(&mut self, coded: &[u8], seal: &Seal) -> (Vec<Entry>, Vec<u8>) {
+        self.assemble(Codec::ZstdPrefix, coded, self.heads.len(), seal)
     }
 
-    fn assemble(&mut self, codec: Codec, coded: &[u8]) -> (Vec<Entry>, Vec<u8>) {
-        let heads_bytes = self.heads.len();
-        self.assemble_of(codec, coded, heads_bytes)
-    }
-
-    fn assemble_of(&mut self, codec: Codec, coded: &[u8], heads_bytes: usize) -> (Vec<Entry>, Vec<u8>) {
-        let payload_bytes = coded.len() + self.tails.len();
-        let directory_bytes = self.entries.len() * (ID_BYTES + 8) + self.bases.len() * ID_BYTES;
-        let mut out = Vec::with_capacity(HEADER_BYTES + directory_bytes + payload_bytes);
-        out.resize(HEADER_BYTES, 0);
+    fn encode_directory(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.entries.len() * (ID_BYTES + 8) + self.bases.len() * ID_BYTES);
         for e in &self.entries {
             out.push(e.kind as u8);
             out.extend_from_slice(&e.id.0);
@@ -572,8 +561,23 @@ impl BlockBuilder {
             put_uint(&mut out, e.base.map_or(0, |base| u64::from(base) + 1));
         }
         self.bases.iter().for_each(|base| out.extend_from_slice(&base.0));
-        let directory_end = out.len();
-        let payload_crc = crc32c::crc32c_append(crc32c::crc32c(coded), &self.tails);
+        out
+    }
+
+    fn assemble(&mut self, codec: Codec, coded: &[u8], heads_bytes: usize, seal: &Seal) -> (Vec<Entry>, Vec<u8>) {
+        let directory = self.encode_directory();
+        let directory = seal.seal(Part::Directory, &directory);
+        let directory_end = HEADER_BYTES + directory.len();
+        let mut out = Vec::with_capacity(directory_end + coded.len() + self.tails.len() + seal.overhead());
+        out.resize(HEADER_BYTES, 0);
+        out.extend_from_slice(&directory);
+        match seal.is_plain() {
+            // Not joined first: most of what is written goes this way.
+            true => [coded, &self.tails].iter().for_each(|bytes| out.extend_from_slice(bytes)),
+            false => out.extend_from_slice(&seal.seal(Part::Payload, [coded, &self.tails].concat())),
+        }
+        let payload_bytes = out.len() - directory_end;
+        let payload_crc = crc32c::crc32c(&out[directory_end..]);
         let numbers = [
             self.entries.len() as u32,
             self.bases.len() as u32,
@@ -590,8 +594,6 @@ impl BlockBuilder {
         }
         let crc = crc32c::crc32c_append(crc32c::crc32c(&out[..HEADER_BYTES - 4]), &out[HEADER_BYTES..directory_end]);
         out[HEADER_BYTES - 4..HEADER_BYTES].copy_from_slice(&crc.to_le_bytes());
-        out.extend_from_slice(coded);
-        out.extend_from_slice(&self.tails);
         let entries = std::mem::take(&mut self.entries);
         *self =
             BlockBuilder { heads: std::mem::take(&mut self.heads), tails: std::mem::take(&mut self.tails), ..Self::default() };
@@ -606,7 +608,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::id::{BlobId, TreeId};
+    use crate::testing::{ids, seal};
 
     #[test]
     fn rooms_are_kept_in_the_length_of_our_blocks_alone() {
@@ -626,19 +628,19 @@ mod tests {
         let mut builder = BlockBuilder::default();
         for (i, bytes) in objects.iter().enumerate() {
             if i % 3 == 2 {
-                builder.push(ObjectKind::Tree, TreeId::of(bytes).object(), bytes, bytes.len() / 2);
+                builder.push(ObjectKind::Tree, ids().tree(bytes).object(), bytes, bytes.len() / 2);
             } else {
-                builder.push(ObjectKind::Chunk, BlobId::of(bytes).object(), bytes, 0);
+                builder.push(ObjectKind::Chunk, ids().blob(bytes).object(), bytes, 0);
             }
         }
         let mut compressor = zstd::bulk::Compressor::new(3).unwrap();
-        builder.encode(&mut compressor).unwrap().1
+        builder.encode(&mut compressor, &seal()).unwrap().1
     }
 
     /// The block with another header, whose checksum is right.
     fn with_header(bytes: &[u8], change: impl Fn(&mut [u8])) -> Vec<u8> {
         let mut bytes = bytes.to_vec();
-        let end = directory_end(bytes.first_chunk().unwrap()).unwrap();
+        let end = directory_end(bytes.first_chunk().unwrap(), &seal()).unwrap();
         change(&mut bytes);
         let crc = crc32c::crc32c_append(crc32c::crc32c(&bytes[..HEADER_BYTES - 4]), &bytes[HEADER_BYTES..end]);
         bytes[HEADER_BYTES - 4..HEADER_BYTES].copy_from_slice(&crc.to_le_bytes());
@@ -648,10 +650,10 @@ mod tests {
     #[test]
     fn what_only_a_later_release_writes_is_refused() {
         let bytes = encode(&[vec![7; 1000]]);
-        assert!(Directory::decode(&with_header(&bytes, |_| {})).is_ok());
+        assert!(Directory::decode(&with_header(&bytes, |_| {}), &seal()).is_ok());
         // The codec, the cipher, and the two bytes in which a key may be named.
         for (at, value) in [(4, 3), (5, 1), (6, 1), (7, 1)] {
-            assert!(Directory::decode(&with_header(&bytes, |bytes| bytes[at] = value)).is_err(), "byte {at}");
+            assert!(Directory::decode(&with_header(&bytes, |bytes| bytes[at] = value), &seal()).is_err(), "byte {at}");
         }
     }
 
@@ -661,7 +663,7 @@ mod tests {
         for (at, value) in [(5, 1), (6, 1), (7, 1)] {
             let mut header: [u8; HEADER_BYTES] = *bytes.first_chunk().unwrap();
             header[at] = value;
-            assert!(directory_end(&header).is_err(), "byte {at}");
+            assert!(directory_end(&header, &seal()).is_err(), "byte {at}");
         }
     }
 
@@ -676,10 +678,11 @@ mod tests {
             }
         }
         (0..bases).for_each(|base| directory.extend_from_slice(&[0x80 + base as u8; ID_BYTES]));
+        let directory = seal().seal(Part::Directory, directory);
         let mut block = BLOCK_MAGIC.to_vec();
         block.extend_from_slice(&[Codec::ZstdPrefix as u8, 0, 0, 0]);
         let heads = 3 * objects.len() as u32;
-        for number in [objects.len() as u32, bases, directory.len() as u32, 9, heads, 0, 0, 0] {
+        for number in [objects.len() as u32, bases, directory.len() as u32, 9 + seal().overhead() as u32, heads, 0, 0, 0] {
             block.extend_from_slice(&number.to_le_bytes());
         }
         block.extend_from_slice(&directory);
@@ -688,7 +691,7 @@ mod tests {
 
     #[test]
     fn each_base_is_of_an_object_and_of_its_kind() {
-        let decoded = |objects: &[(u8, u32)], bases| Directory::decode(&on_bases(objects, bases));
+        let decoded = |objects: &[(u8, u32)], bases| Directory::decode(&on_bases(objects, bases), &seal());
         let whole = decoded(&[(1, 1), (4, 2), (1, 0), (1, 1)], 2).unwrap();
         let kinds: Vec<ObjectKind> = whole.kinds_and_bases().map(|(kind, _)| kind).collect();
         assert_eq!(kinds, [ObjectKind::Chunk, ObjectKind::Tree]);
@@ -712,7 +715,7 @@ mod tests {
             })
         };
         let half = (BLOCK_BYTES_MAX / 2) as u32;
-        assert_eq!(Directory::decode(&longer(half, half + 1)), Err(Malformed("block length")));
+        assert_eq!(Directory::decode(&longer(half, half + 1), &seal()), Err(Malformed("block length")));
     }
 
     #[test]
@@ -731,14 +734,14 @@ mod tests {
         #[test]
         fn blocks_round_trip(objects in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..400), 1..20)) {
             let bytes = encode(&objects);
-            let directory = Directory::decode(&bytes).unwrap();
+            let directory = Directory::decode(&bytes, &seal()).unwrap();
             prop_assert_eq!(directory.block_bytes(), bytes.len());
-            let block = directory.unpack(&bytes[directory.directory_end..]).unwrap();
-            let stored = directory.unpack_stored(bytes).unwrap();
+            let block = directory.open_payload(&bytes[directory.directory_end..], &seal()).and_then(|payload| directory.unpack(&payload)).unwrap();
+            let stored = directory.unpack_stored(bytes, &seal()).unwrap();
             for (i, (kind, id, range)) in block.objects.iter().enumerate() {
                 prop_assert_eq!(&block.bytes[range.clone()], &objects[i][..]);
                 prop_assert_eq!(stored.object(*id).unwrap(), &objects[i][..]);
-                prop_assert!(matches_id(*kind, *id, &objects[i]));
+                prop_assert!(ids().matches(*kind, *id, &objects[i]));
             }
         }
 
@@ -748,9 +751,9 @@ mod tests {
             let mut bytes = encode(&objects);
             let at = at.index(bytes.len());
             bytes[at] ^= 1 << bit;
-            let noticed = match Directory::decode(&bytes) {
+            let noticed = match Directory::decode(&bytes, &seal()) {
                 Err(_) => true,
-                Ok(d) => bytes.get(d.directory_end..d.block_bytes()).is_none_or(|p| d.unpack(p).is_err()),
+                Ok(d) => bytes.get(d.directory_end..d.block_bytes()).is_none_or(|p| d.open_payload(p, &seal()).is_err()),
             };
             prop_assert!(noticed, "byte {at}");
         }
@@ -759,7 +762,7 @@ mod tests {
         fn any_bytes_decode_or_fail_without_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let n = bytes.len().min(4);
             bytes[..n].copy_from_slice(&BLOCK_MAGIC[..n]);
-            let _ = Directory::decode(&bytes);
+            let _ = Directory::decode(&bytes, &seal());
         }
     }
 }

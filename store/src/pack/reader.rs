@@ -4,13 +4,13 @@ use std::{
     cell::RefCell,
     fs::File,
     os::unix::fs::{FileExt, MetadataExt},
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
 use rustix::{buffer::spare_capacity, fs::SeekFrom, io::Errno};
 
 use super::{
-    block::{Block, Directory, HEADER_BYTES, ObjectKind, directory_end, is_raw, matches_id, room_for},
+    block::{Block, Directory, HEADER_BYTES, ObjectKind, directory_end, is_raw, room_for},
     writer::{Location, PACK_HEADER_BYTES, PACK_TRAILER_BYTES, PackInfo, Trailer, header},
 };
 use crate::{
@@ -19,6 +19,8 @@ use crate::{
     files::{self, How},
     format::{BLOCK_MAGIC, LARGE_BLOCK_BYTES, STORED_BLOCK_BYTES_MAX},
     id::{ObjectId, PackId, hex},
+    keys::{Ids, Keys},
+    layout::Layout,
 };
 
 /// A thread keeps at most so many bytes to read compressed blocks into: more than ours have.
@@ -51,6 +53,7 @@ pub struct OnBases {
     payload: Vec<u8>,
     location: Location,
     path: PathBuf,
+    ids: Ids,
 }
 
 impl OnBases {
@@ -70,7 +73,7 @@ impl OnBases {
         let corrupt = |what, reason| Error::Corrupt { what, place: self.path.clone(), reason };
         let decoded = self.directory.unpack_on(&self.payload, prefix, depth);
         let block = decoded.map_err(|e| corrupt(format!("block at {}", self.location.offset), e.to_string()))?;
-        match wrong_object(&block) {
+        match wrong_object(&block, &self.ids) {
             None => Ok(block),
             Some((kind, id)) => {
                 let what = format!("{} {id} in the block at {}", kind.name(), self.location.offset);
@@ -87,8 +90,8 @@ impl OnBases {
 }
 
 /// The first object of a block whose bytes are not those of its id.
-fn wrong_object(block: &Block) -> Option<(ObjectKind, ObjectId)> {
-    let wrong = block.objects.iter().find(|(kind, id, range)| !matches_id(*kind, *id, &block.bytes[range.clone()]));
+fn wrong_object(block: &Block, ids: &Ids) -> Option<(ObjectKind, ObjectId)> {
+    let wrong = block.objects.iter().find(|(kind, id, range)| !ids.matches(*kind, *id, &block.bytes[range.clone()]));
     wrong.map(|(kind, id, _)| (*kind, *id))
 }
 
@@ -99,9 +102,10 @@ pub struct PackFile {
     pub id: PackId,
     path: PathBuf,
     file: File,
+    keys: Keys,
 }
 
-/// A block's payload: decoded, or still stored, for it has bases.
+/// A block's payload: decoded, or opened alone, for it has bases.
 enum Decoded {
     Block(Result<Block, Malformed>),
     Later(Vec<u8>, Directory),
@@ -109,9 +113,8 @@ enum Decoded {
 
 impl PackFile {
     /// Opens a pack for reading. Its header is checked; its trailer is not.
-    pub fn open(path: &Path, id: PackId) -> Result<Self> {
-        let file = files::open(path, How::Read).at("open pack", path)?;
-        let pack = PackFile { id, path: path.to_owned(), file };
+    pub fn open(layout: &Layout, id: PackId) -> Result<Self> {
+        let pack = Self::open_unchecked(layout, id)?;
         let mut found = [0; PACK_HEADER_BYTES];
         pack.read_at(&mut found, 0)?;
         if found != header() {
@@ -121,9 +124,10 @@ impl PackFile {
     }
 
     /// Opens a pack of which not even the header may be right, for saving what can be saved.
-    pub(crate) fn open_unchecked(path: &Path, id: PackId) -> Result<Self> {
-        let file = files::open(path, How::Read).at("open pack", path)?;
-        Ok(PackFile { id, path: path.to_owned(), file })
+    pub(crate) fn open_unchecked(layout: &Layout, id: PackId) -> Result<Self> {
+        let path = layout.pack(id);
+        let file = files::open(&path, How::Read).at("open pack", &path)?;
+        Ok(PackFile { id, path, file, keys: layout.keys.clone() })
     }
 
     /// Whether its file has no name any more, and only whoever has it open keeps its bytes.
@@ -170,7 +174,7 @@ impl PackFile {
             // The bytes stay as they are.
             true => {
                 let stored = self.read_fresh(total, location.offset)?;
-                self.directory_of(&stored, location)?.unpack_stored(stored)
+                self.directory_of(&stored, location)?.unpack_stored(stored, &self.keys.seal)
             }
             false => {
                 let read = STORED.with_borrow_mut(|kept| {
@@ -179,11 +183,12 @@ impl PackFile {
                     }
                     let stored = &mut kept[..total];
                     self.read_at(stored, location.offset)?;
-                    let read = self.directory_of(stored, location).map(|directory| {
-                        let payload = &stored[directory.directory_end..];
+                    let read = self.directory_of(stored, location).and_then(|directory| {
+                        let payload = directory.open_payload(&stored[directory.directory_end..], &self.keys.seal);
+                        let payload = payload.map_err(|e| self.corrupt(format!("block at {}", location.offset), e))?;
                         match directory.bases.is_empty() {
-                            true => Decoded::Block(directory.unpack(payload)),
-                            false => Decoded::Later(payload.to_vec(), directory),
+                            true => Ok(Decoded::Block(directory.unpack(&payload))),
+                            false => Ok(Decoded::Later(payload.into_owned(), directory)),
                         }
                     });
                     kept.truncate(STORED_BYTES_MAX);
@@ -193,17 +198,14 @@ impl PackFile {
                 match read {
                     Decoded::Block(unpacked) => unpacked,
                     Decoded::Later(payload, directory) => {
-                        // Nothing is read for a payload that cannot be decoded.
-                        if crc32c::crc32c(&payload) != directory.payload_crc {
-                            return Err(self.corrupt(format!("block at {}", location.offset), "block payload checksum"));
-                        }
-                        return Ok(Read::OnBases(OnBases { directory, payload, location, path: self.path.clone() }));
+                        let (path, ids) = (self.path.clone(), self.keys.ids.clone());
+                        return Ok(Read::OnBases(OnBases { directory, payload, location, path, ids }));
                     }
                 }
             }
         };
         let block = block.map_err(|e| self.corrupt(format!("block at {}", location.offset), e))?;
-        if let Some((kind, id)) = wrong_object(&block) {
+        if let Some((kind, id)) = wrong_object(&block, &self.keys.ids) {
             let what = format!("{} {id} in the block at {}", kind.name(), location.offset);
             return Err(self.corrupt(what, "its bytes do not hash to its id"));
         }
@@ -212,7 +214,8 @@ impl PackFile {
 
     /// The directory of the block at a place, from the block as it is stored.
     fn directory_of(&self, stored: &[u8], location: Location) -> Result<Directory> {
-        let directory = Directory::decode(stored).map_err(|e| self.corrupt(format!("block at {}", location.offset), e))?;
+        let directory =
+            Directory::decode(stored, &self.keys.seal).map_err(|e| self.corrupt(format!("block at {}", location.offset), e))?;
         match directory.block_bytes() == stored.len() {
             true => Ok(directory),
             false => Err(self.corrupt(format!("block at {}", location.offset), "its length is not the index's")),
@@ -224,7 +227,7 @@ impl PackFile {
         let named = |e: Malformed| self.corrupt(format!("block at {}", location.offset), e);
         let mut bytes = vec![0; location.block_bytes as usize];
         self.read_at(&mut bytes, location.offset)?;
-        let directory = Directory::decode(&bytes).map_err(named)?;
+        let directory = Directory::decode(&bytes, &self.keys.seal).map_err(named)?;
         let payload = bytes.get(directory.directory_end..).unwrap_or_default();
         if directory.block_bytes() != bytes.len() || crc32c::crc32c(payload) != directory.payload_crc {
             return Err(named(Malformed("block payload checksum")));
@@ -238,10 +241,10 @@ impl PackFile {
         let mut start = vec![0; HEADER_BYTES];
         self.read_at(&mut start, offset)?;
         let header: &[u8; HEADER_BYTES] = start.first_chunk().ok_or_else(|| named(Malformed("block header")))?;
-        let end = directory_end(header).map_err(named)?;
+        let end = directory_end(header, &self.keys.seal).map_err(named)?;
         start.resize(end, 0);
         self.read_at(&mut start[HEADER_BYTES..], offset + HEADER_BYTES as u64)?;
-        Directory::decode(&start).map_err(named)
+        Directory::decode(&start, &self.keys.seal).map_err(named)
     }
 
     /// The first place from `from` on at which a block may begin, found in pieces of a bounded length.
@@ -310,8 +313,8 @@ impl PackFile {
         let end = trailer.pack_bytes - PACK_TRAILER_BYTES as u64 - trailer.directories_bytes;
         let (mut offset, mut at, mut blocks) = (PACK_HEADER_BYTES as u64, 0, 0);
         while let Some(rest) = copies.get(at..).filter(|rest| !rest.is_empty()) {
-            let directory =
-                Directory::decode(rest).map_err(|e| self.corrupt(format!("directory of the block at {offset}"), e))?;
+            let directory = Directory::decode(rest, &self.keys.seal)
+                .map_err(|e| self.corrupt(format!("directory of the block at {offset}"), e))?;
             let block_bytes = directory.block_bytes();
             visit(Location { pack: self.id, offset, block_bytes: block_bytes as u32 }, &directory)?;
             offset += block_bytes as u64;
@@ -374,12 +377,15 @@ mod tests {
 
     #[test]
     fn a_magic_is_found_wherever_it_lies() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        let pack = PackFile::open_unchecked(file.path(), PackId([0; 16])).unwrap();
+        let store = tempfile::tempdir().unwrap();
+        let (layout, id) = (Layout::new(store.path()), PackId([0; 16]));
+        std::fs::create_dir(layout.packs()).unwrap();
+        std::fs::write(layout.pack(id), "").unwrap();
+        let pack = PackFile::open_unchecked(&layout, id).unwrap();
         let places = [0, 1, MAGIC_PIECE_BYTES - 5, MAGIC_PIECE_BYTES - 2, MAGIC_PIECE_BYTES, 3 * MAGIC_PIECE_BYTES - 7];
         for place in places {
             let bytes = [vec![b'x'; place], BLOCK_MAGIC.to_vec(), vec![b'x'; 9]].concat();
-            std::fs::write(file.path(), &bytes).unwrap();
+            std::fs::write(layout.pack(id), &bytes).unwrap();
             for from in [0, place / 2, place] {
                 assert_eq!(pack.next_magic(from as u64).unwrap(), Some(place as u64), "{from}");
             }

@@ -11,6 +11,8 @@ use crate::{
     files::{self, How},
     format::{PACK_END_MAGIC, PACK_MAGIC, PACK_VERSION},
     id::{PackId, hex},
+    keys::Seal,
+    layout::Layout,
 };
 
 /// Length of a pack's header, in bytes.
@@ -103,14 +105,17 @@ pub struct PackWriter {
     blocks: u32,
     /// Copies of the blocks' headers and directories.
     directories: Vec<u8>,
+    seal: Seal,
 }
 
 impl PackWriter {
     /// Starts the pack file; it must not exist.
-    pub fn create(path: PathBuf, id: PackId) -> Result<Self> {
+    pub fn create(layout: &Layout, id: PackId) -> Result<Self> {
+        let path = layout.pack(id);
         let mut file = files::open(&path, How::New).at("create pack", &path)?;
         file.write_all(&header()).at("write pack", &path)?;
-        Ok(PackWriter { id, path, file, bytes: PACK_HEADER_BYTES as u64, blocks: 0, directories: Vec::new() })
+        let (bytes, seal) = (PACK_HEADER_BYTES as u64, layout.keys.seal.clone());
+        Ok(PackWriter { id, path, file, bytes, blocks: 0, directories: Vec::new(), seal })
     }
 
     /// Appends an encoded block and says where it lies.
@@ -118,7 +123,7 @@ impl PackWriter {
         debug_assert!(!entries.is_empty());
         let mut header = [0; HEADER_BYTES];
         header.copy_from_slice(&block[..HEADER_BYTES]);
-        let directory_end = super::block::directory_end(&header).unwrap_or(HEADER_BYTES);
+        let directory_end = super::block::directory_end(&header, &self.seal).unwrap_or(HEADER_BYTES);
         self.directories.extend_from_slice(&block[..directory_end]);
         self.file.write_all(block).at("write pack", &self.path)?;
         let location = Location { pack: self.id, offset: self.bytes, block_bytes: block.len() as u32 };

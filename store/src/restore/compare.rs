@@ -11,6 +11,7 @@ use rustix::io::{Errno, Result};
 use super::{Options, table::Action};
 use crate::{
     id::BlobId,
+    keys::Ids,
     statcache::Cached,
     sys::{self, Stat},
     tree::{Hole, Kind, Node},
@@ -21,6 +22,7 @@ pub type BeforeReading<'a> = dyn FnMut(BorrowedFd<'_>, &Stat) + 'a;
 
 /// How an entry is to become that of the checkpoint; `None` if it is already. `known` is what the stat cache vouches for.
 pub fn compare(
+    ids: &Ids,
     folder: BorrowedFd<'_>,
     node: &Node,
     options: &Options,
@@ -35,7 +37,7 @@ pub fn compare(
             if !live.is_file() {
                 return Ok(Some(Action::Exchange));
             }
-            live.size == *size && has_content(folder, node, (*blob, holes), live, known, before_reading)?
+            live.size == *size && has_content(ids, folder, node, (*blob, holes), live, known, before_reading)?
         }
         Kind::Symlink { target } => match known {
             Some(known) => known.kind == node.kind,
@@ -60,6 +62,7 @@ pub fn compare(
 }
 
 fn has_content(
+    ids: &Ids,
     folder: BorrowedFd<'_>,
     node: &Node,
     (blob, holes): (BlobId, &[Hole]),
@@ -82,16 +85,16 @@ fn has_content(
     if may_be_sparse && sys::holes(fd.as_fd(), live.size)? != holes {
         return Ok(false);
     }
-    Ok(hash(File::from(fd))? == blob)
+    Ok(hash(File::from(fd), ids)? == blob)
 }
 
 /// The id of an open file's content.
-pub fn hash(mut file: File) -> Result<BlobId> {
-    let mut hasher = blake3::Hasher::new();
+pub fn hash(mut file: File, ids: &Ids) -> Result<BlobId> {
+    let mut hasher = ids.blob_hasher();
     let mut buffer = vec![0; 128 << 10];
     loop {
         match file.read(&mut buffer) {
-            Ok(0) => return Ok(BlobId(*hasher.finalize().as_bytes())),
+            Ok(0) => return Ok(hasher.finish()),
             Ok(n) => hasher.update(&buffer[..n]),
             Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
             Err(e) => return Err(Errno::from_io_error(&e).unwrap_or(Errno::IO)),

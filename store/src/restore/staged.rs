@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn a_restore_is_alone_above_and_below_its_target() {
         let dir = tempfile::tempdir().unwrap();
-        let layout = Layout { root: dir.path().to_owned() };
+        let layout = Layout::new(dir.path());
         std::fs::create_dir(layout.pins()).unwrap();
         let mut pin = pin::Pin::take(&layout.pins(), false, "restore").unwrap();
         let is_busy = |own, target: &str| match check_alone(&layout, own, Path::new(target)) {

@@ -28,7 +28,7 @@ impl Run<'_> {
                 .dirs
                 .get(item.folder)
                 .and_then(|folder| sys::open_file_at(folder.as_fd(), &self.name_now(item.folder, item.index, &node.name)))
-                .and_then(|fd| hash(File::from(fd)))
+                .and_then(|fd| hash(File::from(fd), self.store.ids()))
                 .at("read", &path)?;
             if found != blob {
                 let reason = format!("it was written as {blob} and reads back as {found}");

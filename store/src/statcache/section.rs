@@ -7,6 +7,7 @@ use crate::{
     codec::{Decoder, Malformed, put_uint},
     filesystem::FilesystemId,
     id::TreeId,
+    keys::{Part, Seal},
     tree::{Node, Time},
 };
 
@@ -15,9 +16,8 @@ const STAT_BYTES: usize = 29;
 pub(super) const PART_ENTRIES: usize = 16 << 10;
 /// Set in a record's length if another part follows.
 const MORE: u32 = 1 << 31;
-/// Set in a record's length if it is a patch of an earlier section.
-const PATCH: u32 = 1 << 30;
-const HEAD_BYTES: usize = 8;
+/// The length, the number of patches from here to a whole section, and a checksum.
+const HEAD_BYTES: usize = 9;
 /// So many patches stand on a whole section, at most, so that reading one stays about as cheap.
 const STEPS_MAX: u8 = 8;
 /// A patch takes at most this part of what the section takes whole: with [`STEPS_MAX`], reading costs three times as many bytes at most.
@@ -87,7 +87,6 @@ struct Patch {
 impl Patch {
     fn decode(d: &mut Decoder<'_>) -> Result<Self, Malformed> {
         let base = d.u64("patch")?;
-        d.byte("patch")?;
         let removed = (0..d.count(1, "patch")?).map(|_| Ok(d.bytes("patch")?.to_vec()));
         let removed = removed.collect::<Result<_, Malformed>>()?;
         Ok(Patch { base, removed, section: Section::decode(d)? })
@@ -114,18 +113,20 @@ impl Patch {
     }
 }
 
-/// A record's bytes: its length with what it is, a checksum of both, and the body.
-fn framed(body: &[u8], what: u32) -> Vec<u8> {
-    let length = (body.len() as u32 | what).to_le_bytes();
-    let crc = crc32c::crc32c_append(crc32c::crc32c(&length), body);
-    [&length[..], &crc.to_le_bytes(), body].concat()
+/// A record's bytes: its head, and the body as it is stored. `steps` is 0 for a whole section.
+fn framed(body: &[u8], more: bool, steps: u8, seal: &Seal) -> Vec<u8> {
+    let body = seal.seal(Part::Cache, body);
+    let length = body.len() as u32 | if more { MORE } else { 0 };
+    let told = [&length.to_le_bytes()[..], &[steps]].concat();
+    let crc = crc32c::crc32c_append(crc32c::crc32c(&told), &body);
+    [&told[..], &crc.to_le_bytes(), &body].concat()
 }
 
 /// One part of a whole section.
-pub(super) fn part<T: Borrow<Cached>>(tree: TreeId, filesystem: FilesystemId, entries: &[T], more: bool) -> Vec<u8> {
+pub(super) fn part<T: Borrow<Cached>>(tree: TreeId, filesystem: FilesystemId, entries: &[T], more: bool, seal: &Seal) -> Vec<u8> {
     let mut body = Vec::new();
     Section::encode(&mut body, tree, filesystem, entries);
-    framed(&body, if more { MORE } else { 0 })
+    framed(&body, more, 0, seal)
 }
 
 /// The section as a patch of an earlier one in this file; none where that is not worth it.
@@ -135,6 +136,7 @@ pub(super) fn patch<T: Borrow<Cached>>(
     tree: TreeId,
     filesystem: FilesystemId,
     entries: &[T],
+    seal: &Seal,
 ) -> Option<Vec<u8>> {
     let steps = steps(file, base)?.checked_add(1).filter(|steps| *steps <= STEPS_MAX)?;
     let (mut removed, mut changed): (Vec<&[u8]>, Vec<&Cached>) = (Vec::new(), Vec::new());
@@ -154,31 +156,29 @@ pub(super) fn patch<T: Borrow<Cached>>(
         return None;
     }
     let mut body = base.to_le_bytes().to_vec();
-    body.push(steps);
     put_uint(&mut body, removed.len() as u64);
     for name in removed {
         put_uint(&mut body, name.len() as u64);
         body.extend_from_slice(name);
     }
     Section::encode(&mut body, tree, filesystem, &changed);
-    Some(framed(&body, PATCH))
+    Some(framed(&body, false, steps, seal))
 }
 
 /// The number of patches from a section to a whole one.
 fn steps(file: &File, offset: u64) -> Option<u8> {
-    let mut head = [0; HEAD_BYTES + 9];
+    let mut head = [0; HEAD_BYTES];
     file.read_exact_at(&mut head, offset).ok()?;
-    let length = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
-    Some(if length & PATCH != 0 { head[HEAD_BYTES + 8] } else { 0 })
+    Some(head[4])
 }
 
 /// The section at an offset of a file whose records end at `end`; `None` where it does not decode.
-pub(super) fn read(file: &File, end: u64, offset: u64) -> Option<Section> {
+pub(super) fn read(file: &File, end: u64, offset: u64, seal: &Seal) -> Option<Section> {
     let mut patches: Vec<Patch> = Vec::new();
     let mut at = offset;
     let mut section = loop {
-        match read_record(file, end, at)? {
-            (Record::Part(section), next) => break with_more(file, end, section, next)?,
+        match read_record(file, end, at, seal)? {
+            (Record::Part(section), next) => break with_more(file, end, section, next, seal)?,
             (Record::Patch(patch), _) => {
                 // What it patches stands before it, so that this ends.
                 if patch.base >= at || patches.len() >= usize::from(STEPS_MAX) {
@@ -195,9 +195,9 @@ pub(super) fn read(file: &File, end: u64, offset: u64) -> Option<Section> {
     Some(section)
 }
 
-fn with_more(file: &File, end: u64, mut section: Section, mut next: Option<u64>) -> Option<Section> {
+fn with_more(file: &File, end: u64, mut section: Section, mut next: Option<u64>, seal: &Seal) -> Option<Section> {
     while let Some(offset) = next {
-        let (Record::Part(part), after) = read_record(file, end, offset)? else { return None };
+        let (Record::Part(part), after) = read_record(file, end, offset, seal)? else { return None };
         section.entries.extend(part.entries);
         next = after;
     }
@@ -210,23 +210,24 @@ enum Record {
 }
 
 /// A record, and where the next part begins.
-fn read_record(file: &File, end: u64, offset: u64) -> Option<(Record, Option<u64>)> {
+fn read_record(file: &File, end: u64, offset: u64, seal: &Seal) -> Option<(Record, Option<u64>)> {
     let mut head = [0; HEAD_BYTES];
     let begin = offset.checked_add(HEAD_BYTES as u64).filter(|begin| offset != 0 && *begin <= end)?;
     file.read_exact_at(&mut head, offset).ok()?;
     let mut d = Decoder::new(&head);
-    let (told, crc) = (d.u32("section").ok()?, d.u32("section").ok()?);
-    let length = told & !(MORE | PATCH);
+    let (told, steps, crc) = (d.u32("section").ok()?, d.byte("section").ok()?, d.u32("section").ok()?);
+    let length = told & !MORE;
     if u64::from(length) > end - begin {
         return None;
     }
     let mut body = vec![0; length as usize];
     file.read_exact_at(&mut body, begin).ok()?;
-    if crc32c::crc32c_append(crc32c::crc32c(&head[..4]), &body) != crc {
+    if crc32c::crc32c_append(crc32c::crc32c(&head[..5]), &body) != crc {
         return None;
     }
+    let body = seal.open(Part::Cache, body).ok()?;
     let mut d = Decoder::new(&body);
-    let record = match told & PATCH == 0 {
+    let record = match steps == 0 {
         true => Record::Part(Section::decode(&mut d).ok()?),
         false => Record::Patch(Patch::decode(&mut d).ok()?),
     };

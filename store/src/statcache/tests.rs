@@ -1,7 +1,7 @@
 use std::fs;
 
 use super::{section::PART_ENTRIES, *};
-use crate::{clock::Clock, filesystem::FilesystemId, id::BlobId, sys, tree::Meta};
+use crate::{clock::Clock, filesystem::FilesystemId, sys, tree::Meta};
 
 fn section(names: &[&str], child: u64) -> Section {
     let entry = |name: &&str| Cached {
@@ -9,7 +9,7 @@ fn section(names: &[&str], child: u64) -> Section {
             name: name.as_bytes().to_vec(),
             meta: Meta::default(),
             links: 1,
-            kind: Kind::File { size: 3, blob: BlobId::of(b"abc"), holes: vec![] },
+            kind: Kind::File { size: 3, blob: crate::testing::blob_id(b"abc"), holes: vec![] },
         },
         ino: 7,
         ctime: Time { secs: 1, nanos: 2 },
@@ -22,7 +22,7 @@ fn section(names: &[&str], child: u64) -> Section {
 #[test]
 fn sections_come_back_and_survive_an_update() {
     let dir = tempfile::tempdir().unwrap();
-    let layout = Layout { root: dir.path().to_owned() };
+    let layout = Layout::new(dir.path());
     fs::create_dir(layout.cache()).unwrap();
     let workspace = Path::new("/invented/workspace");
     assert!(StatCache::open(&layout, workspace).is_none());
@@ -44,7 +44,7 @@ fn sections_come_back_and_survive_an_update() {
 #[test]
 fn a_section_of_many_parts_comes_back_whole_or_not_at_all() {
     let dir = tempfile::tempdir().unwrap();
-    let layout = Layout { root: dir.path().to_owned() };
+    let layout = Layout::new(dir.path());
     fs::create_dir(layout.cache()).unwrap();
     let workspace = Path::new("/invented/workspace");
     for count in [PART_ENTRIES - 1, PART_ENTRIES, PART_ENTRIES + 1, 3 * PART_ENTRIES] {
@@ -71,7 +71,7 @@ fn a_section_of_many_parts_comes_back_whole_or_not_at_all() {
 #[test]
 fn paths_in_order_read_each_folder_once() {
     let dir = tempfile::tempdir().unwrap();
-    let layout = Layout { root: dir.path().to_owned() };
+    let layout = Layout::new(dir.path());
     fs::create_dir(layout.cache()).unwrap();
     let mut writer = Writer::create(&layout, Path::new("/invented/workspace"), None).unwrap();
     let child = writer.append(&section(&["x", "y"], 0)).unwrap();
@@ -89,7 +89,7 @@ fn paths_in_order_read_each_folder_once() {
 #[test]
 fn a_damaged_cache_is_no_cache() {
     let dir = tempfile::tempdir().unwrap();
-    let layout = Layout { root: dir.path().to_owned() };
+    let layout = Layout::new(dir.path());
     fs::create_dir(layout.cache()).unwrap();
     let workspace = Path::new("/invented/workspace");
     let mut writer = Writer::create(&layout, workspace, None).unwrap();
@@ -114,7 +114,7 @@ fn an_entry_looks_as_it_did_only_while_nothing_of_it_is_another() {
     let stat = sys::stat_fd(File::open(&path).unwrap()).unwrap();
     let cached = |stat: &Stat| {
         let meta = Meta { mode: stat.mode & 0o7777, uid: stat.uid, gid: stat.gid, mtime: stat.mtime, ..Meta::default() };
-        let kind = Kind::File { size: 3, blob: BlobId::of(b"abc"), holes: vec![] };
+        let kind = Kind::File { size: 3, blob: crate::testing::blob_id(b"abc"), holes: vec![] };
         let node = Node { name: b"file".to_vec(), meta, links: stat.links, kind };
         Cached { node, ino: stat.ino, ctime: stat.ctime, racy: false, section: 0 }
     };
@@ -154,7 +154,7 @@ fn an_entry_looks_as_it_did_only_while_nothing_of_it_is_another() {
 #[test]
 fn a_cache_is_written_anew_once_more_than_half_of_it_is_out_of_use() {
     let dir = tempfile::tempdir().unwrap();
-    let layout = Layout { root: dir.path().to_owned() };
+    let layout = Layout::new(dir.path());
     fs::create_dir(layout.cache()).unwrap();
     let workspace = Path::new("/invented/workspace");
     let mut writer = Writer::create(&layout, workspace, None).unwrap();
@@ -204,7 +204,7 @@ fn big(layout: &Layout, workspace: &Path) -> (StatCache, Vec<String>) {
 #[test]
 fn few_changes_of_a_folder_cost_what_they_are_and_come_back_exactly() {
     let dir = tempfile::tempdir().unwrap();
-    let layout = Layout { root: dir.path().to_owned() };
+    let layout = Layout::new(dir.path());
     fs::create_dir(layout.cache()).unwrap();
     let workspace = Path::new("/invented/workspace");
     let (mut cache, names) = big(&layout, workspace);
@@ -263,7 +263,7 @@ fn few_changes_of_a_folder_cost_what_they_are_and_come_back_exactly() {
 #[test]
 fn until_an_update_is_finished_the_old_cache_holds() {
     let dir = tempfile::tempdir().unwrap();
-    let layout = Layout { root: dir.path().to_owned() };
+    let layout = Layout::new(dir.path());
     fs::create_dir(layout.cache()).unwrap();
     let workspace = Path::new("/invented/workspace");
     let (cache, _) = big(&layout, workspace);
@@ -301,7 +301,7 @@ fn until_an_update_is_finished_the_old_cache_holds() {
 #[test]
 fn a_patch_of_itself_or_of_what_follows_is_none() {
     let dir = tempfile::tempdir().unwrap();
-    let layout = Layout { root: dir.path().to_owned() };
+    let layout = Layout::new(dir.path());
     fs::create_dir(layout.cache()).unwrap();
     let workspace = Path::new("/invented/workspace");
     let (cache, _) = big(&layout, workspace);
@@ -327,7 +327,7 @@ fn a_patch_of_itself_or_of_what_follows_is_none() {
 #[test]
 fn a_cache_is_believed_as_far_as_the_clocks_agree() {
     let dir = tempfile::tempdir().unwrap();
-    let layout = Layout { root: dir.path().to_owned() };
+    let layout = Layout::new(dir.path());
     fs::create_dir(layout.cache()).unwrap();
     let workspace = Path::new("/invented/workspace");
     let mut writer = Writer::create(&layout, workspace, None).unwrap();

@@ -11,8 +11,9 @@ use std::{
 use rustix::fs::{FlockOperation, flock};
 
 use super::{
-    Cached, HEADER_BYTES, Lookup, Section, StatCache, TRAILER_BYTES, end_of, header, path_for,
+    Cached, HEADER_BYTES, Lookup, Section, StatCache, end_of, header, path_for,
     section::{self, PART_ENTRIES},
+    trailer_bytes,
 };
 use crate::{
     clock::Clock,
@@ -21,6 +22,7 @@ use crate::{
     filesystem::FilesystemId,
     format::STAT_CACHE_MAGIC,
     id::{OpId, TreeId, Ulid},
+    keys::{Part, Seal},
     layout::Layout,
 };
 
@@ -37,6 +39,7 @@ pub struct Writer {
     appended: u64,
     used_before: u64,
     is_finished: bool,
+    seal: Seal,
 }
 
 impl Writer {
@@ -64,6 +67,7 @@ impl Writer {
             appended: 0,
             used_before: kept.map_or(0, |old| old.trailer.used_bytes),
             is_finished: false,
+            seal: layout.keys.seal.clone(),
         })
     }
 
@@ -83,14 +87,14 @@ impl Writer {
     ) -> Result<u64> {
         let offset = self.end;
         let old = old.filter(|(at, old)| self.keeps_old && *at != 0 && old.filesystem == filesystem);
-        if let Some(patch) = old.and_then(|old| section::patch(self.out.get_ref(), old, tree, filesystem, entries)) {
+        if let Some(patch) = old.and_then(|old| section::patch(self.out.get_ref(), old, tree, filesystem, entries, &self.seal)) {
             self.write(&patch)?;
             return Ok(offset);
         }
         let mut rest = entries;
         loop {
             let (part, behind) = rest.split_at(rest.len().min(PART_ENTRIES));
-            self.write(&section::part(tree, filesystem, part, !behind.is_empty()))?;
+            self.write(&section::part(tree, filesystem, part, !behind.is_empty(), &self.seal))?;
             if behind.is_empty() {
                 return Ok(offset);
             }
@@ -112,21 +116,21 @@ impl Writer {
     /// Finds what has been written so far, below the folder whose section begins at `root_section`.
     pub fn lookup(&mut self, root_section: u64) -> Option<Lookup> {
         self.out.flush().ok()?;
-        Some(Lookup::new(self.out.get_ref().try_clone().ok()?, self.end, root_section))
+        Some(Lookup::new(self.out.get_ref().try_clone().ok()?, self.end, self.seal.clone(), root_section))
     }
 
     /// Completes the cache; a new one is put in the old one's place. It is not synced: a torn one does not decode. `written` are the
     /// clocks before anything was looked at.
     pub fn finish(mut self, root_section: u64, base: Ulid, root: TreeId, written: &Clock, read_all_at_secs: i64) -> Result<()> {
-        let mut out = STAT_CACHE_MAGIC.to_vec();
-        out.extend_from_slice(&root_section.to_le_bytes());
+        let mut body = root_section.to_le_bytes().to_vec();
         // Each appended section stands for one that was in use, but for new folders and patches, so the old figure is close enough.
         let used = if self.keeps_old { self.used_before.max(self.appended) } else { self.appended };
-        out.extend_from_slice(&used.to_le_bytes());
-        out.extend_from_slice(&base.to_bytes());
-        out.extend_from_slice(&root.0);
-        written.encode(&mut out);
-        out.extend_from_slice(&read_all_at_secs.to_le_bytes());
+        body.extend_from_slice(&used.to_le_bytes());
+        body.extend_from_slice(&base.to_bytes());
+        body.extend_from_slice(&root.0);
+        written.encode(&mut body);
+        body.extend_from_slice(&read_all_at_secs.to_le_bytes());
+        let mut out = [&STAT_CACHE_MAGIC[..], &self.seal.seal(Part::Cache, body)].concat();
         let crc = crc32c::crc32c(&out);
         out.extend_from_slice(&crc.to_le_bytes());
         let file = self.written().to_owned();
@@ -150,7 +154,7 @@ fn continued(path: &Path, old: &StatCache) -> Option<(File, u64)> {
     if (now.dev(), now.ino()) != (then.dev(), then.ino()) || end_of(&file) != Some(old.end) {
         return None;
     }
-    let begin = old.end + TRAILER_BYTES as u64;
+    let begin = old.end + trailer_bytes(&old.seal) as u64;
     // What somebody has left behind who died.
     file.set_len(begin).ok()?;
     file.seek(SeekFrom::Start(begin)).ok()?;

@@ -8,6 +8,7 @@ use std::borrow::Borrow;
 use crate::{
     codec::{Decoder, Malformed, put_bytes, put_uint},
     id::{ID_BYTES, TreeId},
+    keys::Ids,
     name,
     pack::ObjectKind,
     recipe::Encoded,
@@ -50,14 +51,14 @@ fn zero_bits(name: &[u8]) -> u32 {
     u64::from_le_bytes(low).trailing_zeros()
 }
 
-fn seal(kind_level: u8, count: usize, head: &[u8], tail: &[u8]) -> Encoded {
+fn encoded(ids: &Ids, kind_level: u8, count: usize, head: &[u8], tail: &[u8]) -> Encoded {
     let mut bytes = Vec::with_capacity(head.len() + tail.len() + 6);
     bytes.push(kind_level);
     put_uint(&mut bytes, count as u64);
     put_uint(&mut bytes, head.len() as u64);
     bytes.extend_from_slice(head);
     bytes.extend_from_slice(tail);
-    Encoded { kind: ObjectKind::Tree, id: TreeId::of(&bytes).object(), tail_bytes: tail.len(), bytes }
+    Encoded { kind: ObjectKind::Tree, id: ids.tree(&bytes).object(), tail_bytes: tail.len(), bytes }
 }
 
 /// Where a tree node stands in its folder: its level, and the first name that it covers.
@@ -65,15 +66,17 @@ pub type PartOf<'a> = (u8, &'a [u8]);
 
 /// As [`encode_folder_parts`], for callers that do not ask which part of the folder a tree node is.
 pub fn encode_folder<T: Borrow<Node>, E>(
+    ids: &Ids,
     entries: &[T],
     mut emit: impl FnMut(Encoded) -> Result<(), E>,
 ) -> Result<(TreeId, Totals), E> {
-    encode_folder_parts(entries, |encoded, _| emit(encoded))
+    encode_folder_parts(ids, entries, |encoded, _| emit(encoded))
 }
 
 /// Encodes a folder's entries, which must be ordered by name and distinct. Emits every tree node, lower ones first, and returns the
 /// root with the sums.
 pub fn encode_folder_parts<T: Borrow<Node>, E>(
+    ids: &Ids,
     entries: &[T],
     mut emit: impl FnMut(Encoded, PartOf<'_>) -> Result<(), E>,
 ) -> Result<(TreeId, Totals), E> {
@@ -88,7 +91,7 @@ pub fn encode_folder_parts<T: Borrow<Node>, E>(
             totals.add(node);
             node.encode(&mut head, &mut tail);
         }
-        let encoded = seal(0, part.len(), &head, &tail);
+        let encoded = encoded(ids, 0, part.len(), &head, &tail);
         let id = TreeId(encoded.id.0);
         let first = part.first().map_or(&[][..], |node| &node.borrow().name);
         emit(encoded, (0, first))?;
@@ -127,7 +130,7 @@ pub fn encode_folder_parts<T: Borrow<Node>, E>(
                     tail.extend_from_slice(&child.tree.0);
                     totals.merge(&child.totals);
                 }
-                let encoded = seal(level, part.len(), &head, &tail);
+                let encoded = encoded(ids, level, part.len(), &head, &tail);
                 let tree = TreeId(encoded.id.0);
                 emit(encoded, (level, &part[0].0.first))?;
                 upper.push((Child { tree, first: part[0].0.first.clone(), totals }, bits));

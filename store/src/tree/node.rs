@@ -158,7 +158,7 @@ pub enum Kind {
     File {
         /// Its length in bytes.
         size: u64,
-        /// Its content; [`BlobId::of`] nothing for an empty file.
+        /// Its content; [`BlobId::EMPTY`] for an empty file.
         blob: BlobId,
         /// Its holes, in order.
         holes: Vec<Hole>,
@@ -336,7 +336,7 @@ impl Node {
         let mut kind = match flags & 0x07 {
             0 => {
                 let size = head.uint("size")?;
-                let blob = if size == 0 { BlobId::of(&[]) } else { BlobId(tail.array("blob id")?) };
+                let blob = if size == 0 { BlobId::EMPTY } else { BlobId(tail.array("blob id")?) };
                 Kind::File { size, blob, holes: Vec::new() }
             }
             1 => Kind::Folder { totals: Totals::decode(head)?, tree: TreeId(tail.array("tree id")?) },

@@ -13,13 +13,13 @@ fn file(name: impl Into<Vec<u8>>, content: &[u8]) -> Node {
         name: name.into(),
         meta: Meta { mode: 0o644, mtime: Time { secs: -5, nanos: 7 }, ..Meta::default() },
         links: 1,
-        kind: Kind::File { size: content.len() as u64, blob: BlobId::of(content), holes: vec![] },
+        kind: Kind::File { size: content.len() as u64, blob: crate::testing::blob_id(content), holes: vec![] },
     }
 }
 
 fn build(entries: &[Node]) -> (TreeId, Totals, HashMap<TreeId, Vec<u8>>) {
     let mut objects = HashMap::new();
-    let (id, totals) = encode_folder(entries, |e| {
+    let (id, totals) = encode_folder(&crate::testing::ids(), entries, |e| {
         objects.insert(TreeId(e.id.0), e.bytes);
         Ok::<_, Infallible>(())
     })

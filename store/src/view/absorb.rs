@@ -44,12 +44,12 @@ fn is_passing(reason: &str) -> bool {
 /// empty one, to be derived anew.
 fn open_or_replace(layout: &Layout) -> Result<Db> {
     let broken = |reason: &str| Err(Error::Index { path: layout.view(), reason: reason.into() });
-    let opened = Db::open_writer(&layout.view()).and_then(|db| {
+    let opened = Db::open_writer(&layout.view(), &layout.keys).and_then(|db| {
         if !has_our_shape(&db)? {
             return broken("it has the shape of another release");
         }
         let base = position_of(&db)?;
-        if Journal::new(layout.journal()).confirms(&base)? { Ok(db) } else { Err(unconfirmed(layout, &base)) }
+        if Journal::of(layout).confirms(&base)? { Ok(db) } else { Err(unconfirmed(layout, &base)) }
     });
     match opened {
         Err(Error::Index { reason, .. }) if !is_passing(&reason) => {
@@ -60,7 +60,7 @@ fn open_or_replace(layout: &Layout) -> Result<Db> {
             }
             files::make_folder(&layout.view()).at("create folder", layout.view())?;
             let _ = fs::remove_dir_all(&aside);
-            Db::open_writer(&layout.view())
+            Db::open_writer(&layout.view(), &layout.keys)
         }
         other => other,
     }
@@ -81,14 +81,14 @@ pub(crate) fn absorb(layout: &Layout, tables: &HashMap<OpId, PathBuf>, settled: 
 /// Derives a RocksDB from the journal up to a settled position, as in [`absorb`], in a folder of its own.
 pub(crate) fn derive(layout: &Layout, folder: &Path, settled: &Position) -> Result<()> {
     crate::disk::make_folder(folder)?;
-    take_in(layout, Db::open_writer(folder)?, &HashMap::new(), settled)
+    take_in(layout, Db::open_writer(folder, &layout.keys)?, &HashMap::new(), settled)
 }
 
 /// Takes the journal into a database. `tables` are location tables ([`write_table`]) of packs whose directories then need not be
 /// read.
 fn take_in(layout: &Layout, db: Db, tables: &HashMap<OpId, PathBuf>, settled: &Position) -> Result<()> {
     let db = Arc::new(db);
-    let journal = Journal::new(layout.journal());
+    let journal = Journal::of(layout);
     let base = position_of(&db)?;
     // Another process may have taken in more by now.
     let settled = if base.sequence > settled.sequence { &base } else { settled };
@@ -147,7 +147,7 @@ fn take_in(layout: &Layout, db: Db, tables: &HashMap<OpId, PathBuf>, settled: &P
     for (sequence, checkpoint) in changes.checkpoints.iter().filter(|(_, c)| !changes.deleted.contains(&c.record.id)) {
         batch.put(Family::Checkpoints, sequence.to_be_bytes(), checkpoint.sealed.as_bytes());
         batch.put(Family::Folds, sequence_key(checkpoint.record.id), sequence.to_be_bytes());
-        batch.put(Family::Folds, checkpoint_key(&checkpoint.record.session, *sequence), []);
+        batch.put(Family::Folds, checkpoint_key(&db, &checkpoint.record.session, *sequence), []);
     }
     for (sequence, record) in &changes.unreadable {
         batch.put(Family::Folds, unreadable_key(*sequence), record.as_bytes());
@@ -163,8 +163,8 @@ fn take_in(layout: &Layout, db: Db, tables: &HashMap<OpId, PathBuf>, settled: &P
     for id in &changes.deleted {
         if let Some(sequence) = db.get(Family::Folds, &sequence_key(*id))? {
             if let Some(sealed) = db.get(Family::Checkpoints, &sequence)? {
-                let deleted = decode_checkpoint(&sequence, sealed)?;
-                batch.delete(Family::Folds, checkpoint_key(&deleted.record.session, deleted.sequence));
+                let deleted = decode_checkpoint(&layout.keys.ids, &sequence, sealed)?;
+                batch.delete(Family::Folds, checkpoint_key(&db, &deleted.record.session, deleted.sequence));
             }
             batch.delete(Family::Checkpoints, sequence);
             batch.delete(Family::Folds, sequence_key(*id));
@@ -184,8 +184,8 @@ fn take_in(layout: &Layout, db: Db, tables: &HashMap<OpId, PathBuf>, settled: &P
 }
 
 /// The key that says that a session has a checkpoint.
-fn checkpoint_key(session: &str, sequence: u64) -> Vec<u8> {
-    [&checkpoints_key(session)[..], &sequence.to_be_bytes()].concat()
+fn checkpoint_key(db: &Db, session: &str, sequence: u64) -> Vec<u8> {
+    [&checkpoints_key(db, session)[..], &sequence.to_be_bytes()].concat()
 }
 
 #[cfg(test)]
@@ -222,7 +222,7 @@ mod tests {
             let other = TestStore::at(test.store.path().to_owned());
             assert_eq!(other.ids(), [a, c]);
             assert!(Store::open_with_index(test.store.path(), &OpenOptions::default()).is_ok());
-            let report = check::run(test.store.path(), &CheckOptions { read_data_percent: Some(100) }, &()).unwrap();
+            let report = check::run(test.store.layout(), &CheckOptions { read_data_percent: Some(100) }, &()).unwrap();
             assert!(report.is_clean(), "{:?}", report.findings);
         }
     }

@@ -115,12 +115,12 @@ mod tests {
 
     use super::*;
     use crate::{
-        id::{BlobId, ObjectId, OpId, PackId},
+        id::{ObjectId, OpId, PackId},
         pack::{BlockBuilder, ObjectKind},
     };
 
     fn id(name: &str) -> ObjectId {
-        BlobId::of(name.as_bytes()).object()
+        crate::testing::blob_id(name.as_bytes()).object()
     }
 
     /// A block of some objects; with a base, all of them build on it.
@@ -130,14 +130,14 @@ mod tests {
             Some(base) => {
                 names.iter().for_each(|name| builder.push_on(ObjectKind::Chunk, id(name), name.as_bytes(), id(base)));
                 let coded = builder.compress_on(&mut CCtx::create(), base.as_bytes(), 3).unwrap();
-                builder.encode_on(&coded)
+                builder.encode_on(&coded, &crate::testing::seal())
             }
             None => {
                 names.iter().for_each(|name| builder.push(ObjectKind::Chunk, id(name), name.as_bytes(), 0));
-                builder.encode(&mut zstd::bulk::Compressor::new(3).unwrap()).unwrap()
+                builder.encode(&mut zstd::bulk::Compressor::new(3).unwrap(), &crate::testing::seal()).unwrap()
             }
         };
-        Directory::decode(&block).unwrap()
+        Directory::decode(&block, &crate::testing::seal()).unwrap()
     }
 
     /// The number of the block in which each object is found.

@@ -1,6 +1,7 @@
 //! The only place that knows RocksDB. What it holds can be derived from packs and journal at any time.
 
 use std::{
+    borrow::Cow,
     fs,
     path::{Path, PathBuf},
 };
@@ -17,6 +18,8 @@ use crate::{
     error::{Error, IoContext, Result},
     files,
     id::{ObjectKey, PackId},
+    keys::{Keys, Part},
+    layout::Layout,
     pack::Location,
     threads,
 };
@@ -32,7 +35,8 @@ pub enum Family {
     Checkpoints,
     /// `s/`, `r/`, `m/`, `k/`, `c/` and an id -> JSON of a session, a run, what was said of a checkpoint, the event of an idempotency
     /// key, a checkpoint's sequence. `o/`, a session's id, NUL and a sequence (big-endian) -> nothing: the session's checkpoints. `n/`, a
-    /// session's name, NUL and its id -> nothing.
+    /// session's name, NUL and its id -> the id. In a sealed index, a hash stands for an id or a name that somebody may have chosen
+    /// ([`Db::name`]).
     Folds,
     /// `position` -> place in the journal up to which all this was derived; `version` -> of what shape it is.
     Meta,
@@ -69,6 +73,7 @@ type KeyValue = (Box<[u8]>, Box<[u8]>);
 pub struct Db {
     db: DB,
     path: PathBuf,
+    keys: Keys,
 }
 
 /// Threads that RocksDB starts to read: two that do things now and then.
@@ -156,7 +161,8 @@ impl Db {
     }
 
     /// Opens for reading, beside other readers and a writer. `None` where there is no database.
-    pub fn open_reader(path: &Path) -> Result<Option<Self>> {
+    pub fn open_reader(layout: &Layout) -> Result<Option<Self>> {
+        let path = &layout.view();
         if fs::symlink_metadata(path.join("CURRENT")).is_err() {
             return Ok(None);
         }
@@ -167,7 +173,7 @@ impl Db {
         let mut tries = 0;
         loop {
             match DB::open_cf_for_read_only(&options(), path, families.clone(), false) {
-                Ok(db) => return Ok(Some(Db { db, path: path.to_owned() })),
+                Ok(db) => return Ok(Some(Db { db, path: path.to_owned(), keys: layout.keys.clone() })),
                 Err(_) if tries < 20 => {
                     tries += 1;
                     std::thread::sleep(std::time::Duration::from_millis(tries));
@@ -177,8 +183,9 @@ impl Db {
         }
     }
 
-    /// Opens for writing, making it where there is none. The caller holds the writer lock.
-    pub fn open_writer(path: &Path) -> Result<Self> {
+    /// Opens the index, or another one that is to take its place, for writing, making it where there is none. The caller holds the writer
+    /// lock.
+    pub fn open_writer(path: &Path, keys: &Keys) -> Result<Self> {
         Db::check_plain(path)?;
         Db::ensure_threads(path, WRITER_THREADS)?;
         let mut options = options();
@@ -186,7 +193,7 @@ impl Db {
         options.create_missing_column_families(true);
         let families = Family::ALL.iter().map(|f| ColumnFamilyDescriptor::new(f.name(), self::options()));
         let db = DB::open_cf_descriptors(&options, path, families).map_err(|e| failed(path, e))?;
-        Ok(Db { db, path: path.to_owned() })
+        Ok(Db { db, path: path.to_owned(), keys: keys.clone() })
     }
 
     fn error(&self, e: rocksdb::Error) -> Error {
@@ -200,9 +207,25 @@ impl Db {
         })
     }
 
+    /// A chosen name or id as keys have it.
+    pub fn name<'n>(&self, name: &'n str) -> Cow<'n, str> {
+        self.keys.seal.name(&self.keys.ids, name)
+    }
+
+    fn open(&self, value: Vec<u8>) -> Result<Vec<u8>> {
+        let opened = self.keys.seal.open(Part::View, value).map(Cow::into_owned);
+        opened.map_err(|e| Error::Index { path: self.path.clone(), reason: e.to_string() })
+    }
+
+    fn entry(&self, entry: std::result::Result<KeyValue, rocksdb::Error>) -> Result<KeyValue> {
+        let (key, value) = entry.map_err(|e| self.error(e))?;
+        Ok((key, self.open(value.into_vec())?.into_boxed_slice()))
+    }
+
     /// The value of a key.
     pub fn get(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.db.get_cf(self.family(family)?, key).map_err(|e| self.error(e))
+        let found = self.db.get_cf(self.family(family)?, key).map_err(|e| self.error(e))?;
+        found.map(|value| self.open(value)).transpose()
     }
 
     /// Where an object lies.
@@ -217,22 +240,25 @@ impl Db {
 
     /// Every key and value of a family, in order.
     pub fn scan(&self, family: Family) -> Result<impl Iterator<Item = Result<KeyValue>>> {
+        Ok(self.scan_stored(family)?.map(|entry| self.entry(entry)))
+    }
+
+    fn scan_stored(&self, family: Family) -> Result<impl Iterator<Item = std::result::Result<KeyValue, rocksdb::Error>>> {
         let mut options = ReadOptions::default();
         options.set_readahead_size(1 << 20);
-        let entries = self.db.iterator_cf_opt(self.family(family)?, options, IteratorMode::Start);
-        Ok(entries.map(|entry| entry.map_err(|e| self.error(e))))
+        Ok(self.db.iterator_cf_opt(self.family(family)?, options, IteratorMode::Start))
     }
 
     /// Every key of a family and its value, last first.
     pub fn scan_back(&self, family: Family) -> Result<impl Iterator<Item = Result<KeyValue>>> {
         let entries = self.db.iterator_cf(self.family(family)?, IteratorMode::End);
-        Ok(entries.map(|entry| entry.map_err(|e| self.error(e))))
+        Ok(entries.map(|entry| self.entry(entry)))
     }
 
     /// Every key with this prefix, and its value, in order.
     pub fn scan_prefix<'a>(&'a self, family: Family, prefix: &'a [u8]) -> Result<impl Iterator<Item = Result<KeyValue>> + 'a> {
         let from = IteratorMode::From(prefix, Direction::Forward);
-        let entries = self.db.iterator_cf(self.family(family)?, from).map(|entry| entry.map_err(|e| self.error(e)));
+        let entries = self.db.iterator_cf(self.family(family)?, from).map(|entry| self.entry(entry));
         Ok(entries.take_while(move |entry| entry.as_ref().map_or(true, |(key, _)| key.starts_with(prefix))))
     }
 
@@ -246,8 +272,9 @@ impl Db {
 
     /// Every object and where it lies, in order of keys.
     pub fn objects(&self) -> Result<impl Iterator<Item = Result<(ObjectKey, Location)>>> {
-        Ok(self.scan(Family::Objects)?.map(|entry| {
-            let (key, value) = entry?;
+        // Where an object lies is no secret: its id and its pack's name are there to be read in the folder.
+        Ok(self.scan_stored(Family::Objects)?.map(|entry| {
+            let (key, value) = entry.map_err(|e| self.error(e))?;
             let key: Option<ObjectKey> = key.as_ref().try_into().ok();
             key.zip(decode_location(&value))
                 .ok_or_else(|| Error::Index { path: self.path.clone(), reason: "an entry does not decode".into() })
@@ -266,10 +293,11 @@ impl Db {
     pub fn write(&self, batch: Batch) -> Result<()> {
         let mut out = WriteBatch::default();
         for (family, key, value) in batch.0 {
-            let family = self.family(family)?;
+            let handle = self.family(family)?;
             match value {
-                Some(value) => out.put_cf(family, key, value),
-                None => out.delete_cf(family, key),
+                Some(value) if family == Family::Objects => out.put_cf(handle, key, value),
+                Some(value) => out.put_cf(handle, key, self.keys.seal.seal(Part::View, value)),
+                None => out.delete_cf(handle, key),
             }
         }
         let mut options = WriteOptions::default();

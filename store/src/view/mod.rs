@@ -22,6 +22,7 @@ use crate::{
     fold::{Folds, Marks, Run, Session},
     id::{ObjectId, ObjectKey, OpId, PackId, Ulid},
     journal::{Journal, Position, Tail},
+    keys::Ids,
     layout::Layout,
     pack::{Directory, Location, PackFile},
     record::{Checkpoint, Outline, Unreadable},
@@ -34,7 +35,7 @@ const TAIL_RECORDS: usize = 64;
 const TAIL_BYTES: u64 = 16 << 20;
 /// What of RocksDB has another shape is derived anew. Another version it must be as well where a release reads records that one before it
 /// could not: those lie under keys of their own.
-const VERSION: &[u8] = b"5";
+const VERSION: &[u8] = b"6";
 
 /// What the view knows of a pack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,7 +75,7 @@ const GONE_ON_WITHOUT: &str = "it goes up to a record that the journal has lost,
 /// Fails because the journal does not have what RocksDB took in. All of that had been synced: the journal is told, so that it is known as
 /// lost when RocksDB is derived anew.
 fn unconfirmed(layout: &Layout, base: &Position) -> Error {
-    let journal = Journal::new(layout.journal());
+    let journal = Journal::of(layout);
     // Whoever appended where those records had been has begun a segment there, and noted the loss.
     let has_begun = |segments: Vec<u64>| segments.iter().any(|first| (base.segment + 1..=base.sequence).contains(first));
     let reason = match journal.segments().is_ok_and(has_begun) {
@@ -102,15 +103,20 @@ fn has_our_shape(db: &Db) -> Result<bool> {
 impl View {
     /// The store as it is now.
     pub fn open(layout: &Layout) -> Result<Self> {
-        match Db::open_reader(&layout.view())? {
+        match Db::open_reader(layout)? {
             Some(db) if !has_our_shape(&db)? => Ok(Self::load(layout, None)?.in_place_of_index()),
             db => Self::load(layout, db.map(Arc::new)),
         }
     }
 
+    /// What makes the ids of what is in it.
+    pub(crate) fn ids(&self) -> &Ids {
+        &self.layout.keys.ids
+    }
+
     fn load(layout: &Layout, db: Option<Arc<Db>>) -> Result<Self> {
         let base = db.as_deref().map_or_else(|| Ok(Position::start()), position_of)?;
-        let journal = Journal::new(layout.journal());
+        let journal = Journal::of(layout);
         let tail = journal.read(&base);
         // Where nothing whole follows, what RocksDB has taken in may not be there any more.
         if tail.as_ref().is_ok_and(|tail| !tail.records.is_empty() || tail.torn_bytes == 0) || journal.confirms(&base)? {
@@ -122,7 +128,7 @@ impl View {
     fn with_tail(layout: &Layout, db: Option<Arc<Db>>, tail: &Tail) -> Result<Self> {
         let (mut changes, mut folds) = (Changes::default(), Folds::default());
         for logged in &tail.records {
-            changes.apply(logged);
+            changes.apply(logged, &layout.keys.ids);
             let committed = changes.checkpoints.get(&logged.sequence).map(|c| &c.record);
             folds.apply(db.as_deref(), logged, committed)?;
         }
@@ -143,7 +149,7 @@ impl View {
 
     /// The store as the journal and the packs alone tell it, without RocksDB. Every pack's directory is read on the first look-up.
     pub fn from_journal(layout: &Layout) -> Result<Self> {
-        Self::of_journal(layout, &Journal::new(layout.journal()).read(&Position::start())?)
+        Self::of_journal(layout, &Journal::of(layout).read(&Position::start())?)
     }
 
     /// The store as the journal and the packs tell it, because RocksDB failed like this.
@@ -191,7 +197,7 @@ impl View {
             return Ok(false);
         }
         let seen = Position { offset: self.end.offset + self.torn_bytes, ..self.end.clone() };
-        Ok(!Journal::new(self.layout.journal()).ends_at(&seen)?)
+        Ok(!Journal::of(&self.layout).ends_at(&seen)?)
     }
 
     fn tail_objects(&self) -> Result<&HashMap<ObjectKey, Location>> {
@@ -280,7 +286,7 @@ impl View {
         if let Some(db) = &self.db {
             for entry in db.scan(Family::Checkpoints)? {
                 let (key, sealed) = entry?;
-                found.push(decode_checkpoint(&key, sealed.into_vec())?);
+                found.push(decode_checkpoint(self.ids(), &key, sealed.into_vec())?);
             }
         }
         found.extend(self.changes.checkpoints.values().cloned());
@@ -320,7 +326,7 @@ impl View {
         let stored = self.db.as_ref().map(|db| db.scan_back(Family::Checkpoints)).transpose()?;
         let stored = stored.into_iter().flatten().map(|entry| {
             let (key, sealed) = entry?;
-            decode_checkpoint(&key, sealed.into_vec())
+            decode_checkpoint(self.ids(), &key, sealed.into_vec())
         });
         let exists = |c: &Result<Checkpoint>| c.as_ref().map_or(true, |c| !self.changes.deleted.contains(&c.record.id));
         Ok(tail.chain(stored).filter(exists))
@@ -330,13 +336,13 @@ impl View {
     pub fn newest_first_of(&self, session: &str) -> Result<impl Iterator<Item = Result<Checkpoint>> + '_> {
         let mut sequences = Vec::new();
         if let Some(db) = &self.db {
-            for key in db.keys_back(Family::Folds, &checkpoints_key(session))? {
+            for key in db.keys_back(Family::Folds, &checkpoints_key(db, session))? {
                 sequences.push(key?.last_chunk::<8>().copied().ok_or_else(|| broken_view("a sequence does not decode".into()))?);
             }
         }
         let stored = sequences.into_iter().filter_map(|sequence| {
             let sealed = self.db.as_ref()?.get(Family::Checkpoints, &sequence).transpose()?;
-            Some(sealed.and_then(|sealed| decode_checkpoint(&sequence, sealed)))
+            Some(sealed.and_then(|sealed| decode_checkpoint(self.ids(), &sequence, sealed)))
         });
         let tail = self.changes.checkpoints.values().rev().filter(|c| c.record.session == session);
         let tail: Vec<Result<Checkpoint>> = tail.map(|c| Ok(c.clone())).collect();
@@ -347,11 +353,13 @@ impl View {
     /// The first checkpoint of a session that exists. Reads no other ones.
     pub fn oldest_of(&self, session: &str) -> Result<Option<Checkpoint>> {
         if let Some(db) = &self.db {
-            for entry in db.scan_prefix(Family::Folds, &checkpoints_key(session))? {
+            for entry in db.scan_prefix(Family::Folds, &checkpoints_key(db, session))? {
                 let (key, _) = entry?;
                 let sequence = key.last_chunk::<8>().ok_or_else(|| broken_view("a sequence does not decode".into()))?;
-                let sealed =
-                    db.get(Family::Checkpoints, sequence)?.map(|sealed| decode_checkpoint(sequence, sealed)).transpose()?;
+                let sealed = db
+                    .get(Family::Checkpoints, sequence)?
+                    .map(|sealed| decode_checkpoint(self.ids(), sequence, sealed))
+                    .transpose()?;
                 if let Some(found) = sealed.filter(|c| !self.changes.deleted.contains(&c.record.id)) {
                     return Ok(Some(found));
                 }
@@ -372,7 +380,7 @@ impl View {
         let Some(db) = &self.db else { return Ok(None) };
         let Some(sequence) = db.get(Family::Folds, &sequence_key(id))? else { return Ok(None) };
         let sealed = db.get(Family::Checkpoints, &sequence)?;
-        sealed.map(|sealed| decode_checkpoint(&sequence, sealed)).transpose()
+        sealed.map(|sealed| decode_checkpoint(self.ids(), &sequence, sealed)).transpose()
     }
 
     /// A session's head: what the next checkpoint's parent will be. Where that was deleted, the newest one that exists and is not
@@ -523,8 +531,8 @@ fn unreadable_key(sequence: u64) -> Vec<u8> {
 }
 
 /// What the keys of a session's checkpoints begin with; their sequences follow.
-fn checkpoints_key(session: &str) -> Vec<u8> {
-    format!("o/{session}\0").into_bytes()
+fn checkpoints_key(db: &Db, session: &str) -> Vec<u8> {
+    format!("o/{}\0", db.name(session)).into_bytes()
 }
 
 fn decode_pack(layout: &Layout, state: &[u8]) -> Result<PackState> {
@@ -532,10 +540,10 @@ fn decode_pack(layout: &Layout, state: &[u8]) -> Result<PackState> {
         .map_err(|e| Error::Index { path: layout.view(), reason: format!("a pack does not decode: {e}") })
 }
 
-fn decode_checkpoint(key: &[u8], sealed: Vec<u8>) -> Result<Checkpoint> {
+fn decode_checkpoint(ids: &Ids, key: &[u8], sealed: Vec<u8>) -> Result<Checkpoint> {
     let sequence = decode_sequence(key)?;
     let sealed = String::from_utf8(sealed).map_err(|e| broken_view(e.to_string()))?;
-    Checkpoint::decode(sequence, sealed).map_err(|e| broken_view(e.to_string()))
+    Checkpoint::decode(sequence, sealed, ids).map_err(|e| broken_view(e.to_string()))
 }
 
 /// Reading them takes as long as decoding them, so that it is done side by side, where there is a thread to be had.
@@ -572,7 +580,7 @@ fn broken_view(reason: String) -> Error {
 }
 
 fn scan_directories(layout: &Layout, id: PackId, visit: impl FnMut(Location, &Directory) -> Result<()>) -> Result<()> {
-    PackFile::open(&layout.pack(id), id)?.scan(visit).map(drop)
+    PackFile::open(&layout, id)?.scan(visit).map(drop)
 }
 
 /// Whether a pack was scanned to its end. A damaged or lost one must not make the others unreadable: what its directories still tell was

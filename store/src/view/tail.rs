@@ -7,6 +7,7 @@ use crate::{
     event::kind,
     id::{OpId, PackId, Ulid},
     journal::{Entry, Logged},
+    keys::Ids,
     pack::PackInfo,
     record::Checkpoint,
 };
@@ -27,12 +28,12 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    pub(super) fn apply(&mut self, logged: &Logged) {
+    pub(super) fn apply(&mut self, logged: &Logged, ids: &Ids) {
         match &logged.entry {
             Entry::Commit { record, packs, .. } => {
                 self.add_packs(packs);
                 // One checkpoint that cannot be read hides no other one.
-                match Checkpoint::decode(logged.sequence, record.clone()) {
+                match Checkpoint::decode(logged.sequence, record.clone(), ids) {
                     Ok(checkpoint) => _ = self.checkpoints.insert(logged.sequence, checkpoint),
                     Err(_) => _ = self.unreadable.insert(logged.sequence, record.clone()),
                 }

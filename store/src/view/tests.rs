@@ -232,7 +232,7 @@ fn a_record_that_does_not_decode_hides_one_checkpoint_and_nothing_else() {
             assert_eq!(unreadable.iter().map(|one| one.id).collect::<Vec<_>>(), [Some(hidden)]);
             let said = unreadable[0].to_string();
             assert!(said.contains(&hidden.to_string()) && said.contains("newer parhelia"), "{said}");
-            let report = check::run(test.store.path(), &check::CheckOptions { read_data_percent: Some(100) }, &()).unwrap();
+            let report = check::run(test.store.layout(), &check::CheckOptions { read_data_percent: Some(100) }, &()).unwrap();
             let found: Vec<_> = report.findings.iter().map(|found| (found.kind, found.touches[0].checkpoint)).collect();
             assert_eq!(found, [(check::FindingKind::Record, hidden)], "{:?}", report.findings);
             // What it needs cannot be told from garbage.
@@ -245,7 +245,7 @@ fn a_record_that_does_not_decode_hides_one_checkpoint_and_nothing_else() {
                 test.store.absorb().unwrap();
             }
             assert_eq!(test.open().view().unreadable().unwrap(), []);
-            assert!(check::run(test.store.path(), &Default::default(), &()).unwrap().is_clean());
+            assert!(check::run(test.store.layout(), &Default::default(), &()).unwrap().is_clean());
         }
         let collected = gc::run(&test.open(), &gc::GcOptions::default(), &()).unwrap();
         assert!(collected.dropped_packs > 0, "{collected:?}");
@@ -261,8 +261,7 @@ fn an_event_of_another_schema_is_named_and_nothing_else_is_lost() {
     let event = NewEvent::new("note", "n", crate::event::Actor { user: None, via: "test".into() });
     test.store.append_events(std::slice::from_ref(&event), &()).unwrap();
     let lock = test.store.lock(&()).unwrap();
-    let Entry::Event(mut later) =
-        Journal::new(test.store.layout().journal()).read(&Position::start()).unwrap().records.pop().unwrap().entry
+    let Entry::Event(mut later) = Journal::of(test.store.layout()).read(&Position::start()).unwrap().records.pop().unwrap().entry
     else {
         panic!("no event")
     };
@@ -277,7 +276,7 @@ fn an_event_of_another_schema_is_named_and_nothing_else_is_lost() {
             test.store.absorb().unwrap();
         }
         assert_eq!(test.ids(), [id]);
-        let report = check::run(test.store.path(), &Default::default(), &()).unwrap();
+        let report = check::run(test.store.layout(), &Default::default(), &()).unwrap();
         let found: Vec<_> = report.findings.iter().map(|found| found.kind).collect();
         assert_eq!(found, [check::FindingKind::Record], "{:?}", report.findings);
     }

@@ -16,6 +16,7 @@ use parhelia_store::{
     format::STAT_CACHE_MAGIC,
     id::{BlobId, PackId},
     journal::{Journal, Position},
+    keys::{Ids, Seal},
     layout::Layout,
     links::{self, Links},
     omitted,
@@ -150,7 +151,7 @@ fn make_sample() -> Result<Sample, Box<dyn std::error::Error>> {
     let layout = store.layout().clone();
     let (mut objects, mut blocks) = (Vec::new(), Vec::new());
     for id in store.view().packs()?.into_keys() {
-        let file = PackFile::open(&layout.pack(id), id)?;
+        let file = PackFile::open(&layout, id)?;
         file.scan_blocks(true, |location, _| {
             let block = store.block(location)?;
             objects.extend(block.objects.iter().map(|(kind, _, range)| (*kind, block.bytes[range.clone()].to_vec())));
@@ -173,7 +174,7 @@ fn make_sample() -> Result<Sample, Box<dyn std::error::Error>> {
 fn recipe(bytes: &[u8]) {
     let _ = recipe::decode_node(bytes);
     if let Some(blob) = bytes.first_chunk() {
-        let _ = recipe::decode_root(BlobId(*blob), bytes);
+        let _ = recipe::decode_root(&Ids::default(), BlobId(*blob), bytes);
         // The seal keeps all else out; inside it is a node.
         let _ = recipe::decode_node(&bytes[32..]);
     }
@@ -196,18 +197,20 @@ fn tables(bytes: &[u8]) {
 fn record(bytes: &[u8]) {
     if let Ok(text) = String::from_utf8(bytes.to_vec()) {
         let outline = Outline::decode(1, text.as_bytes());
-        let whole = Checkpoint::decode(1, text);
+        let whole = Checkpoint::decode(1, text, &Ids::default());
         // What lists show is never of a record that cannot be read.
         assert!(whole.is_err() || outline.is_ok());
     }
 }
 
 fn block(bytes: &[u8]) {
-    if let Ok(directory) = Directory::decode(bytes) {
-        let _ = directory.unpack_stored(bytes.to_vec());
+    let plain = Seal::default();
+    if let Ok(directory) = Directory::decode(bytes, &plain) {
+        let _ = directory.unpack_stored(bytes.to_vec(), &plain);
         // Whatever a block builds on, its frame decodes to what its directory says, or not at all.
         if let Some(payload) = bytes.get(directory.directory_end..directory.block_bytes()) {
-            let _ = directory.unpack_on(payload, "words\n".repeat(90).as_bytes(), 0);
+            let prefix = "words\n".repeat(90);
+            let _ = directory.open_payload(payload, &plain).and_then(|opened| directory.unpack_on(&opened, prefix.as_bytes(), 0));
         }
     }
 }
@@ -227,9 +230,10 @@ fn mend_block(bytes: &mut [u8]) {
 
 fn pack(bytes: &[u8]) {
     let id = PackId([7; 16]);
-    let path = sample().folder.path().join("pack");
-    fs::write(&path, bytes).unwrap();
-    let Ok(file) = PackFile::open(&path, id) else { return };
+    let layout = Layout::new(sample().folder.path().join("packed"));
+    fs::create_dir_all(layout.packs()).unwrap();
+    fs::write(layout.pack(id), bytes).unwrap();
+    let Ok(file) = PackFile::open(&layout, id) else { return };
     let _ = file.scan(|_, _| Ok(()));
     let _ = file.scan_blocks(true, |location, _| {
         let _ = file.read_block(location);
@@ -239,10 +243,10 @@ fn pack(bytes: &[u8]) {
 }
 
 fn journal(bytes: &[u8]) {
-    let folder = sample().folder.path().join("journal");
-    fs::create_dir_all(&folder).unwrap();
-    fs::write(folder.join(format!("{:020}.log", 1)), bytes).unwrap();
-    let _ = Journal::new(folder).read(&Position::start());
+    let layout = Layout::new(sample().folder.path().join("logged"));
+    fs::create_dir_all(layout.journal()).unwrap();
+    fs::write(layout.journal().join(format!("{:020}.log", 1)), bytes).unwrap();
+    let _ = Journal::of(&layout).read(&Position::start());
 }
 
 /// Mends the header, and each frame's checksum and link to the one before.
@@ -269,7 +273,7 @@ fn mend_journal(bytes: &mut [u8]) {
 }
 
 fn cache(bytes: &[u8]) {
-    let layout = Layout { root: sample().folder.path().join("cached") };
+    let layout = Layout::new(sample().folder.path().join("cached"));
     fs::create_dir_all(layout.cache()).unwrap();
     let workspace = Path::new("/w");
     fs::write(path_for(&layout, workspace), bytes).unwrap();
@@ -309,7 +313,7 @@ fn mend_cache(bytes: &mut [u8]) {
 }
 
 fn grown(bytes: &[u8]) {
-    let layout = Layout { root: sample().folder.path().join("known") };
+    let layout = Layout::new(sample().folder.path().join("known"));
     fs::create_dir_all(layout.cache()).unwrap();
     let file = Path::new("/f");
     fs::write(Grown::path(&layout, file), bytes).unwrap();
@@ -324,7 +328,7 @@ fn mend_grown(bytes: &mut [u8]) {
 
 fn config(bytes: &[u8]) {
     let root = sample().folder.path().join("configured");
-    let layout = Layout { root: root.clone() };
+    let layout = Layout::new(root.clone());
     if !root.exists() {
         layout.folders().iter().for_each(|folder| fs::create_dir_all(folder).unwrap());
     }

@@ -17,11 +17,7 @@ mod rewrite;
 mod sources;
 mod survey;
 
-use std::{
-    collections::BTreeSet,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 use serde::Serialize;
 
@@ -90,9 +86,9 @@ impl RepairPlan {
 }
 
 /// Finds out what can be repaired, and changes nothing. `from` are stores, and folders that hold what was captured once.
-pub fn plan_repair(root: &Path, from: &[PathBuf], progress: &dyn Progress) -> Result<RepairPlan> {
-    super::index::note_lost_records(&Layout { root: root.to_owned() });
-    let store = Store::open_without_index(root, &OpenOptions::default())?;
+pub fn plan_repair(layout: &Layout, from: &[PathBuf], progress: &dyn Progress) -> Result<RepairPlan> {
+    super::index::note_lost_records(layout);
+    let store = Store::open_without_index(&layout.root, &OpenOptions::with(layout))?;
     let mut pin = Pin::take(&store.layout().pins(), true, "repair").ok();
     let view = store.refresh()?;
     let checkpoints = view.checkpoints()?;
@@ -100,7 +96,7 @@ pub fn plan_repair(root: &Path, from: &[PathBuf], progress: &dyn Progress) -> Re
         pin.add(checkpoints.iter().map(|c| c.record.id))?;
     }
     let survey = Survey::take(&store, progress)?;
-    let mut need = Need::new(&store, &survey, Sources::open(from)?);
+    let mut need = Need::new(&store, &survey, Sources::open(from, layout)?);
     for checkpoint in checkpoints {
         need.follow(checkpoint, progress)?;
     }
@@ -126,17 +122,17 @@ pub fn plan_repair(root: &Path, from: &[PathBuf], progress: &dyn Progress) -> Re
 
 /// Does what a plan says, and derives the index anew. Waits for the writer lock up to `lock_timeout`, each of the two times that it is
 /// needed.
-pub fn repair(root: &Path, plan: &RepairPlan, lock_timeout: Duration, progress: &dyn Progress) -> Result<()> {
-    if let Some(uid) = files::host(root) {
-        return Err(Error::NotOwner { path: root.to_owned(), uid });
+pub fn repair(layout: &Layout, plan: &RepairPlan, lock_timeout: Duration, progress: &dyn Progress) -> Result<()> {
+    if let Some(uid) = files::host(&layout.root) {
+        return Err(Error::NotOwner { path: layout.root.clone(), uid });
     }
     if plan.changes_packs() {
-        let store = Store::open_without_index(root, &OpenOptions { lock_timeout, ..OpenOptions::default() })?;
+        let store = Store::open_without_index(&layout.root, &OpenOptions { lock_timeout, ..OpenOptions::with(layout) })?;
         rewrite::rewrite(&store, plan, progress)?;
     }
     // Also where an earlier repair has done all but this.
     if plan.changes_packs() || !plan.lost.is_empty() {
-        super::index::forget_stat_caches(&Layout { root: root.to_owned() })?;
+        super::index::forget_stat_caches(layout)?;
     }
-    super::rebuild_index(root, lock_timeout, progress)
+    super::rebuild_index(layout, lock_timeout, progress)
 }

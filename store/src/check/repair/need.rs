@@ -180,14 +180,15 @@ impl<'a> Need<'a> {
             return Ok(());
         }
         let losses = self.losses;
+        let (ids, root) = (self.store.ids(), self.store.ids().recipe_root(blob));
         let may_be_chunk = size <= u64::from(self.store.config().chunking.bytes_max);
         // Where there are both, readers prefer the chunk.
-        if may_be_chunk && (self.has(blob.object()) || !self.has(blob.recipe_root())) {
+        if may_be_chunk && (self.has(blob.object()) || !self.has(root)) {
             self.require(ObjectKind::Chunk, blob.object(), place)?;
-        } else if let Some(bytes) = self.fetch(ObjectKind::RecipeRoot, blob.recipe_root(), place)? {
-            match recipe::decode_root(blob, &bytes) {
+        } else if let Some(bytes) = self.fetch(ObjectKind::RecipeRoot, root, place)? {
+            match recipe::decode_root(ids, blob, &bytes) {
                 Ok(node) => self.parts(node, place)?,
-                Err(_) => self.lose(ObjectKind::RecipeRoot, blob.recipe_root(), place),
+                Err(_) => self.lose(ObjectKind::RecipeRoot, root, place),
             }
         }
         if self.losses == losses {

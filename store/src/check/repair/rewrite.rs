@@ -24,7 +24,7 @@ pub(super) fn rewrite(store: &Store, plan: &RepairPlan, progress: &dyn Progress)
     let mut added = NewPacks::new(store, pin.op, &mut numbers);
     let mut copier = Copier::new(&mut added)?;
     for (pack, blocks) in good_blocks(plan, &goes) {
-        let file = PackFile::open_unchecked(&store.layout().pack(pack), pack)?;
+        let file = PackFile::open_unchecked(store.layout(), pack)?;
         for location in blocks {
             progress::check(progress)?;
             let directory = file.read_directory(location.offset)?;

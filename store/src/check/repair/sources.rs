@@ -12,7 +12,9 @@ use super::need::Place;
 use crate::{
     create,
     error::{Error, IoContext, Result},
-    id::{BlobId, ObjectId, Ulid},
+    id::{ObjectId, Ulid},
+    keys::Ids,
+    layout::Layout,
     name,
     pack::ObjectKind,
     store::{OpenOptions, Store},
@@ -41,12 +43,12 @@ struct Folder {
 }
 
 impl Sources {
-    /// Opens them: what has a `store.json` is a store.
-    pub(super) fn open(from: &[PathBuf]) -> Result<Self> {
+    /// Opens them: what has a `store.json` is a store. One with other keys has other ids, and nothing to give.
+    pub(super) fn open(from: &[PathBuf], layout: &Layout) -> Result<Self> {
         let mut sources = Sources::default();
         for path in from {
             if path.join("store.json").exists() {
-                sources.stores.push(Store::open(path, &OpenOptions::default())?);
+                sources.stores.push(Store::open(path, &OpenOptions::with(layout))?);
             } else if path.is_dir() {
                 let (by_bytes, objects, captured_for, tables) = Default::default();
                 sources.folders.push(Folder { path: path.clone(), by_bytes, objects, captured_for, tables });
@@ -71,7 +73,7 @@ impl Sources {
             let found = match kind {
                 // No file has the workspace folder's path: it is one of the table of hard links.
                 ObjectKind::Chunk if place.path.is_empty() => folder.table_chunk(store, id, place),
-                ObjectKind::Chunk => folder.chunk(id, place),
+                ObjectKind::Chunk => folder.chunk(store.ids(), id, place),
                 ObjectKind::Tree | ObjectKind::RecipeRoot | ObjectKind::RecipeNode => folder.captured(store, id, place),
                 ObjectKind::Record | ObjectKind::Table => None,
             };
@@ -84,14 +86,18 @@ impl Sources {
 }
 
 impl Folder {
-    fn chunk(&mut self, id: ObjectId, place: &Place<'_>) -> Option<Vec<u8>> {
+    fn chunk(&mut self, ids: &Ids, id: ObjectId, place: &Place<'_>) -> Option<Vec<u8>> {
         let same_name = self.path.join(name::as_path(place.path));
-        if let Some(found) = read_range(&same_name, id, place) {
+        if let Some(found) = read_range(ids, &same_name, id, place) {
             return Some(found);
         }
         let by_bytes = self.by_bytes.get_or_insert_with(|| list(&self.path));
         // A chunk that is a whole file may be any file of its length; of a part, only the place in files like it is known.
-        by_bytes.get(&place.bytes).into_iter().flatten().find_map(|path| read_range(path, id, &Place { offset: 0, ..*place }))
+        by_bytes
+            .get(&place.bytes)
+            .into_iter()
+            .flatten()
+            .find_map(|path| read_range(ids, path, id, &Place { offset: 0, ..*place }))
     }
 
     /// A part of the table of hard links.
@@ -100,7 +106,7 @@ impl Folder {
         let start = usize::try_from(place.offset).ok()?;
         let end = start.checked_add(usize::try_from(place.bytes).ok()?)?;
         let mut found = self.tables.iter().filter_map(|table| table.get(start..end));
-        found.find(|bytes| BlobId::of(bytes).object() == id).map(<[u8]>::to_vec)
+        found.find(|bytes| store.ids().blob(bytes).object() == id).map(<[u8]>::to_vec)
     }
 
     fn captured(&mut self, store: &Store, id: ObjectId, place: &Place<'_>) -> Option<Vec<u8>> {
@@ -123,7 +129,7 @@ impl Folder {
                 self.objects.extend(looked.objects);
                 self.tables.push(looked.links);
                 // The root that holds the workspace is not part of the look.
-                let _ = tree::encode_folder(std::slice::from_ref(&workspace), |root| {
+                let _ = tree::encode_folder(store.ids(), std::slice::from_ref(&workspace), |root| {
                     self.objects.insert(root.id, root.bytes);
                     Ok::<_, Infallible>(())
                 });
@@ -133,13 +139,13 @@ impl Folder {
 }
 
 /// The bytes of a file at a place, if they hash to the id.
-fn read_range(path: &Path, id: ObjectId, place: &Place<'_>) -> Option<Vec<u8>> {
+fn read_range(ids: &Ids, path: &Path, id: ObjectId, place: &Place<'_>) -> Option<Vec<u8>> {
     if place.bytes > CHUNK_BYTES_MAX || !std::fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file()) {
         return None;
     }
     let mut bytes = vec![0; usize::try_from(place.bytes).ok()?];
     let read = File::open(path).at("open", path).and_then(|file| file.read_exact_at(&mut bytes, place.offset).at("read", path));
-    (read.is_ok() && BlobId::of(&bytes).object() == id).then_some(bytes)
+    (read.is_ok() && ids.blob(&bytes).object() == id).then_some(bytes)
 }
 
 /// Regular files below a folder, by length. What cannot be read is passed over.

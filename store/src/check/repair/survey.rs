@@ -134,7 +134,7 @@ impl Survey {
             return Ok(block.clone());
         }
         // Of a damaged pack not even the header may be right.
-        let file = PackFile::open_unchecked(&store.layout().pack(location.pack), location.pack)?;
+        let file = PackFile::open_unchecked(store.layout(), location.pack)?;
         let block = match file.read_block(location)? {
             Read::Block(block) => block,
             Read::OnBases(block) => {
@@ -179,7 +179,7 @@ impl Survey {
         let mut broken = BTreeSet::new();
         for root in recipes {
             let bytes = read(root)?.unwrap_or_default();
-            let Ok((blob, node)) = crate::gc::read_recipe_root(&bytes) else {
+            let Ok((blob, node)) = crate::gc::read_recipe_root(store.ids(), &bytes) else {
                 broken.insert(root);
                 continue;
             };
@@ -224,8 +224,7 @@ type Object = (ObjectKey, Location, ObjectKind, ObjectId);
 
 /// Reads a pack's blocks, also behind a place that cannot be read.
 fn read_pack(store: &Store, pack: &mut Scanned, progress: &dyn Progress) -> Result<()> {
-    let path = store.layout().pack(pack.id);
-    let scanned = PackFile::open(&path, pack.id).and_then(|file| {
+    let scanned = PackFile::open(store.layout(), pack.id).and_then(|file| {
         let mut are_whole = true;
         let info = file.scan_blocks(false, |location, _| {
             progress::check(progress)?;
@@ -246,7 +245,7 @@ fn read_pack(store: &Store, pack: &mut Scanned, progress: &dyn Progress) -> Resu
     // Directories are damaged, or the trailer is: whatever looks like a block may be one.
     pack.found.clear();
     pack.waiting.clear();
-    let Some(file) = unless_damaged(PackFile::open_unchecked(&path, pack.id))? else { return Ok(()) };
+    let Some(file) = unless_damaged(PackFile::open_unchecked(store.layout(), pack.id))? else { return Ok(()) };
     let mut at = 0;
     while let Some(offset) = unless_damaged(file.next_magic(at))?.flatten() {
         progress::check(progress)?;

@@ -132,7 +132,7 @@ fn what_lies_in_a_folder_that_was_left_out_was_left_out_too() {
         omission("c/d", Reason::Excluded("rule".into())),
         omission("e", Reason::Unreadable("no".into())),
     ];
-    let seen = Seen { totals: Default::default(), omissions: &omissions, entries: None };
+    let seen = Seen { totals: Default::default(), omissions: &omissions, ids: &crate::testing::ids(), entries: None };
     for (path, is_left_out) in [
         ("a", false),
         ("a/x", false),

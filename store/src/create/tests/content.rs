@@ -9,7 +9,6 @@ use super::*;
 use crate::{
     create::content::{Content as Read, Earlier, Failure, Reader},
     format::SINGLE_CHUNK_BYTES,
-    id::BlobId,
     recipe::ChunkRun,
     tree::Hole,
 };
@@ -49,9 +48,9 @@ fn open(path: &Path) -> OwnedFd {
 }
 
 fn read_with(store: &Store, fd: &OwnedFd, progress: &dyn Progress) -> Read {
-    let sink = Sink::Look(Mutex::default());
+    let sink = Sink::Look(store, Mutex::default());
     let mut batch = Batch::new(&sink).unwrap();
-    let mut reader = Reader::new(store.config().chunking, progress);
+    let mut reader = Reader::new(store, progress);
     match reader.read(fd, b"name", &Earlier::new(store, None), &mut batch) {
         Ok(content) => content,
         Err(Failure::Unreadable(errno)) => panic!("{errno}"),
@@ -95,7 +94,7 @@ fn a_file_that_changes_is_read_until_it_is_still_and_no_more_than_four_times() {
             let content = read_with(&f.store, &open(&path), &meddling);
             let bytes = fs::read(&path).unwrap();
             assert_eq!(meddling.asked.into_inner(), attempts, "{what} {times}");
-            assert_eq!((content.changing, content.blob), (times == 4, BlobId::of(&bytes)), "{what} {times}");
+            assert_eq!((content.changing, content.blob), (times == 4, crate::testing::blob_id(&bytes)), "{what} {times}");
             let stat = sys::stat_fd(&file).unwrap();
             assert_eq!((content.stat.size, content.stat.ctime), (stat.size, stat.ctime), "{what} {times}");
             // Where its length was another one behind the last try, the holes may be others, too.
@@ -114,7 +113,7 @@ fn a_file_of_no_length_that_holds_something_is_none_that_is_still() {
     let content = read_with(&f.store, &open(Path::new("/proc/self/stat")), &());
     let first = fs::read("/proc/self/stat").unwrap()[0];
     assert!(content.changing);
-    assert_eq!((content.stat.size, content.blob, content.holes), (1, BlobId::of(&[first]), vec![]));
+    assert_eq!((content.stat.size, content.blob, content.holes), (1, crate::testing::blob_id(&[first]), vec![]));
 }
 
 #[test]
@@ -125,10 +124,10 @@ fn every_hole_of_a_file_is_found_however_short_the_file_is() {
         File::create(&path).unwrap().set_len(bytes).unwrap();
         let content = read_with(&f.store, &open(&path), &());
         assert_eq!(content.holes, [Hole { start: 0, bytes }]);
-        assert_eq!((content.blob, content.stat.size), (BlobId::of(&vec![0; bytes as usize]), bytes));
+        assert_eq!((content.blob, content.stat.size), (crate::testing::blob_id(&vec![0; bytes as usize]), bytes));
         fs::write(&path, noise(bytes as usize, bytes)).unwrap();
         let content = read_with(&f.store, &open(&path), &());
-        assert_eq!((content.holes, content.blob), (vec![], BlobId::of(&noise(bytes as usize, bytes))));
+        assert_eq!((content.holes, content.blob), (vec![], crate::testing::blob_id(&noise(bytes as usize, bytes))));
     }
 }
 
@@ -147,7 +146,7 @@ fn holes_that_begin_and_end_anywhere_are_the_zeros_that_they_are() {
                 file.write_all_at(&bytes[..before], 0).unwrap();
                 file.write_all_at(&bytes[before + hole..], (before + hole) as u64).unwrap();
                 let content = read_with(&f.store, &open(&path), &());
-                assert!(content.blob == BlobId::of(&bytes), "{before} {hole} {behind}");
+                assert!(content.blob == crate::testing::blob_id(&bytes), "{before} {hole} {behind}");
             }
         }
     }
@@ -158,22 +157,22 @@ fn of_a_file_that_has_grown_since_it_was_looked_at_one_byte_more_is_read_and_nev
     let f = fixture();
     let bytes = noise(SINGLE_CHUNK_BYTES + 10, 1);
     f.write("file", &bytes);
-    let sink = Sink::Look(Mutex::default());
+    let sink = Sink::Look(&f.store, Mutex::default());
     let mut batch = Batch::new(&sink).unwrap();
-    let mut reader = Reader::new(f.store.config().chunking, &());
+    let mut reader = Reader::new(&f.store, &());
     for (expected, is_read) in
         [(0, 1), (10, 11), (SINGLE_CHUNK_BYTES - 1, SINGLE_CHUNK_BYTES), (SINGLE_CHUNK_BYTES, SINGLE_CHUNK_BYTES), (5, 6)]
     {
         let fd = open(&f.workspace.join("file"));
         let read = reader.read_once(fd.as_fd(), b"file", expected as u64, &[], &Earlier::new(&f.store, None), &mut batch);
-        assert!(read.is_ok_and(|read| read == (BlobId::of(&bytes[..is_read]), is_read as u64)), "{expected}");
+        assert!(read.is_ok_and(|read| read == (crate::testing::blob_id(&bytes[..is_read]), is_read as u64)), "{expected}");
     }
 }
 
 #[test]
 fn what_a_file_held_is_its_earlier_version_unless_that_was_nothing() {
     let f = fixture();
-    let blob = BlobId::of(b"x");
+    let blob = crate::testing::blob_id(b"x");
     let of = |size| {
         let earlier = Earlier::new(&f.store, Some((blob, size)));
         (earlier.blob(), earlier.small())
@@ -191,7 +190,7 @@ fn chunks_are_put_back_from_a_file_that_has_them_still_and_from_no_other() {
     f.write("file", &bytes);
     let run = |start: usize, end: usize| {
         let bytes = &bytes[start..end];
-        (start as u64, ChunkRun { id: BlobId::of(bytes), bytes: bytes.len() as u32, repeat: 1 })
+        (start as u64, ChunkRun { id: crate::testing::blob_id(bytes), bytes: bytes.len() as u32, repeat: 1 })
     };
     let lost = [run(200_000, 300_000), run(1000, 21_000), run(21_000, 21_001)];
     let put_back = |lost: &[(u64, ChunkRun)]| {
@@ -199,7 +198,7 @@ fn chunks_are_put_back_from_a_file_that_has_them_still_and_from_no_other() {
         let sink = Sink::Store(Box::new(packs));
         let mut batch = Batch::new(&sink).unwrap();
         let fd = open(&f.workspace.join("file"));
-        let mut reader = Reader::new(f.store.config().chunking, &());
+        let mut reader = Reader::new(&f.store, &());
         let Ok(is_whole) = reader.put_back(fd.as_fd(), lost, &mut batch) else { panic!("not read") };
         batch.finish().unwrap();
         let Sink::Store(packs) = sink else { panic!() };
@@ -216,11 +215,11 @@ fn chunks_are_put_back_from_a_file_that_has_them_still_and_from_no_other() {
     // It has become shorter; that what was read before ends alike does not make it whole.
     let zeros = vec![0; 50_000];
     f.write("file", &[&zeros[..], &zeros[..20_000]].concat());
-    let run = ChunkRun { id: BlobId::of(&zeros), bytes: 50_000, repeat: 1 };
+    let run = ChunkRun { id: crate::testing::blob_id(&zeros), bytes: 50_000, repeat: 1 };
     assert_eq!(put_back(&[(0, run), (50_000, run)]), (false, vec![run.id.object().key()]));
     assert!(put_back(&[(0, run), (20_000, run)]).0);
     // No chunk is as long as that.
-    let run = |bytes: usize| ChunkRun { id: BlobId::of(&vec![0; bytes]), bytes: bytes as u32, repeat: 1 };
+    let run = |bytes: usize| ChunkRun { id: crate::testing::blob_id(&vec![0; bytes]), bytes: bytes as u32, repeat: 1 };
     f.write("file", &vec![0; BLOCK_BYTES_MAX + 1]);
     assert_eq!(put_back(&[(0, run(BLOCK_BYTES_MAX + 1))]), (false, vec![]));
     assert!(put_back(&[(0, run(BLOCK_BYTES_MAX))]).0);

@@ -8,13 +8,12 @@ use crate::{
     check::{self, CheckOptions, CheckReport, FindingKind, verify},
     damaged::Damaged,
     gc::{self, GcOptions},
-    id::BlobId,
     pack::{Location, ObjectKind, PackFile},
     testing::{AtBegin, content_of},
 };
 
 fn check(f: &Fixture, read_data_percent: Option<u8>) -> CheckReport {
-    check::run(f.store.path(), &CheckOptions { read_data_percent }, &()).unwrap()
+    check::run(f.store.layout(), &CheckOptions { read_data_percent }, &()).unwrap()
 }
 
 /// The file as another process reads it from a checkpoint.
@@ -30,7 +29,7 @@ fn place(f: &Fixture, kind: ObjectKind, id: crate::id::ObjectId) -> Location {
 /// Flips a bit of what the block at a place holds.
 fn flip(f: &Fixture, at: Location) {
     let path = f.store.layout().pack(at.pack);
-    let directory = PackFile::open(&path, at.pack).unwrap().read_directory(at.offset).unwrap();
+    let directory = PackFile::open(f.store.layout(), at.pack).unwrap().read_directory(at.offset).unwrap();
     let mut bytes = fs::read(&path).unwrap();
     bytes[at.offset as usize + directory.directory_end + 5] ^= 4;
     fs::write(&path, bytes).unwrap();
@@ -48,7 +47,7 @@ fn damaged() -> (Fixture, Checkpoint, Vec<Location>) {
     let node = f.store.node_at(&first, b"large").unwrap();
     let Kind::File { blob, size, .. } = node.kind else { panic!() };
     let chunk = f.store.blob(blob, size).unwrap().runs()[2].id;
-    let small = BlobId::of(&text(200, 1)).object();
+    let small = crate::testing::blob_id(&text(200, 1)).object();
     let (tree, _) = f.store.workspace_node(&first).unwrap().as_folder().unwrap();
     let places = [(ObjectKind::Chunk, small), (ObjectKind::Chunk, chunk.object()), (ObjectKind::Tree, tree.object())];
     let mut blocks: Vec<Location> = places.iter().map(|(kind, id)| place(&f, *kind, *id)).collect();
@@ -83,11 +82,11 @@ fn what_a_check_found_damaged_is_stored_again_by_the_next_create() {
         f.create();
         assert_eq!(f.create().files_read, 0);
         // It is found where it is whole also by an index that is made anew; and what nobody needs goes, and is forgotten.
-        check::rebuild_index(f.store.path(), std::time::Duration::from_secs(60), &()).unwrap();
+        check::rebuild_index(f.store.layout(), std::time::Duration::from_secs(60), &()).unwrap();
         assert!(read(&f, &first, "large").unwrap() == noise(1 << 20, 2));
-        let plan = check::plan_repair(f.store.path(), &[], &()).unwrap();
+        let plan = check::plan_repair(f.store.layout(), &[], &()).unwrap();
         assert!(plan.lost.is_empty());
-        check::repair(f.store.path(), &plan, std::time::Duration::from_secs(60), &()).unwrap();
+        check::repair(f.store.layout(), &plan, std::time::Duration::from_secs(60), &()).unwrap();
         let report = check(&f, Some(100));
         assert!(report.is_clean(), "{:?}", report.findings);
         assert!(Damaged::read(f.store.layout()).is_empty());
@@ -120,7 +119,7 @@ fn what_builds_on_a_damaged_object_is_stored_again_as_well() {
         versions.push((f.create().checkpoint, source.clone()));
         edit(&mut source, number);
     }
-    flip(&f, place(&f, ObjectKind::Chunk, BlobId::of(&versions[0].1).object()));
+    flip(&f, place(&f, ObjectKind::Chunk, crate::testing::blob_id(&versions[0].1).object()));
     assert!(!check(&f, Some(100)).is_clean());
     let made = f.create().checkpoint;
     assert!(read(&f, &made, "main.rs").unwrap() == versions[3].1);

@@ -9,7 +9,6 @@ use crate::{
         import::{Limits, Reader},
     },
     event::{NewEvent, kind},
-    id::BlobId,
     secrets::{SecretFolder, Secrets},
 };
 
@@ -164,12 +163,12 @@ fn content_of_every_length_comes_through_an_archive() {
     assert!(was == is, "{:?}", is.keys().collect::<Vec<_>>());
     for (node, content) in is.values() {
         let Kind::File { size, blob, .. } = &node.kind else { panic!() };
-        assert_eq!((*size, *blob), (content.len() as u64, BlobId::of(content)));
+        assert_eq!((*size, *blob), (content.len() as u64, crate::testing::blob_id(content)));
     }
     assert_eq!(outcome.files_read, 8);
     assert_eq!(outcome.bytes_read, was.values().map(|(_, content)| content.len() as u64).sum::<u64>());
     assert_eq!(fs::read_dir(other.store.layout().cache()).unwrap().count(), 0, "nothing is left of what was put down");
-    assert!(crate::check::run(other.store.path(), &Default::default(), &()).unwrap().is_clean());
+    assert!(crate::check::run(other.store.layout(), &Default::default(), &()).unwrap().is_clean());
 }
 
 /// A store into which some names do not get.

@@ -158,7 +158,7 @@ fn content_place(f: &Fixture, path: &str, checkpoint: &Checkpoint) -> (PathBuf, 
     let Kind::File { blob, .. } = node.kind else { panic!() };
     let at = f.store.locate(ObjectKind::Chunk, blob.object()).unwrap();
     let pack = f.store.layout().pack(at.pack);
-    let directory = PackFile::open(&pack, at.pack).unwrap().read_directory(at.offset).unwrap();
+    let directory = PackFile::open(f.store.layout(), at.pack).unwrap().read_directory(at.offset).unwrap();
     (pack, at.offset + directory.directory_end as u64, directory.bases)
 }
 
@@ -191,7 +191,7 @@ fn damage_in_what_others_build_on_is_named_for_all_of_them_and_healed_from_elsew
     let mut bytes = fs::read(&pack).unwrap();
     bytes[payload as usize] ^= 0xff;
     fs::write(&pack, &bytes).unwrap();
-    let report = check::run(f.store.path(), &CheckOptions { read_data_percent: Some(100) }, &()).unwrap();
+    let report = check::run(f.store.layout(), &CheckOptions { read_data_percent: Some(100) }, &()).unwrap();
     let touched: Vec<_> = report.findings.iter().flat_map(|found| &found.touches).map(|touched| touched.checkpoint).collect();
     for (number, (checkpoint, _)) in versions.iter().enumerate() {
         assert_eq!(touched.contains(&checkpoint.record.id), number > 0, "version {number}: {:?}", report.findings);
@@ -207,11 +207,11 @@ fn damage_in_what_others_build_on_is_named_for_all_of_them_and_healed_from_elsew
     let made = run(&store, &f.options(), &()).unwrap().checkpoint;
     assert!(content_of(&store, &made).unwrap()["f.rs"] == last);
     // A folder that still has the last version heals that one; another store heals all.
-    let plan = check::plan_repair(f.store.path(), &[copy], &()).unwrap();
+    let plan = check::plan_repair(f.store.layout(), &[copy], &()).unwrap();
     assert_eq!(plan.lost.len(), 3, "{:?}", plan.lost);
-    let plan = check::plan_repair(f.store.path(), &[other], &()).unwrap();
+    let plan = check::plan_repair(f.store.layout(), &[other], &()).unwrap();
     assert!(plan.lost.is_empty() && plan.recovered_objects >= 4, "{plan:?}");
-    check::repair(f.store.path(), &plan, std::time::Duration::from_secs(60), &()).unwrap();
+    check::repair(f.store.layout(), &plan, std::time::Duration::from_secs(60), &()).unwrap();
     let healed = assert_sound(f.store.path());
     for (checkpoint, source) in versions.iter().chain([&(made, last)]) {
         assert!(content_of(&healed, checkpoint).unwrap()["f.rs"] == *source);
@@ -298,10 +298,10 @@ fn a_repair_decodes_with_what_lies_in_damaged_packs_whatever_the_index_says() {
         if is_index_lost {
             fs::remove_dir_all(f.store.path().join("view")).unwrap();
         }
-        let plan = check::plan_repair(f.store.path(), &[], &()).unwrap();
+        let plan = check::plan_repair(f.store.layout(), &[], &()).unwrap();
         assert!(plan.lost.is_empty(), "{:?}", plan.lost);
         assert_eq!(plan.damaged_packs.len(), 1);
-        check::repair(f.store.path(), &plan, std::time::Duration::from_secs(60), &()).unwrap();
+        check::repair(f.store.layout(), &plan, std::time::Duration::from_secs(60), &()).unwrap();
         assert!(content_of(&assert_sound(f.store.path()), last).unwrap()["f.rs"] == *content);
     }
 }
@@ -310,7 +310,7 @@ fn a_repair_decodes_with_what_lies_in_damaged_packs_whatever_the_index_says() {
 fn gc_keeps_what_blocks_build_on_that_lie_in_a_damaged_pack() {
     let f = fixture();
     let versions = five_versions(&f);
-    crate::check::rebuild_index(f.store.path(), std::time::Duration::from_secs(60), &()).unwrap();
+    crate::check::rebuild_index(f.store.layout(), std::time::Duration::from_secs(60), &()).unwrap();
     let (last, content) = &versions[4];
     let pack = content_place(&f, "f.rs", last).0;
     let whole = damage_trailer(&pack);

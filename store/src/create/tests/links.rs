@@ -4,7 +4,6 @@ use super::*;
 use crate::{
     archive::{self, import::Limits},
     check::{self, CheckOptions},
-    id::BlobId,
     pack::{ObjectKind, PackFile},
     restore,
 };
@@ -155,19 +154,19 @@ fn damage_in_the_table_is_named_and_repaired() {
     let fresh = || Store::open(f.store.path(), &OpenOptions::default()).unwrap();
     assert!(fresh().links(&checkpoint).is_err());
     let all = CheckOptions { read_data_percent: Some(100) };
-    let report = check::run(f.store.path(), &all, &()).unwrap();
+    let report = check::run(f.store.layout(), &all, &()).unwrap();
     let named = report.findings.iter().find(|finding| finding.object == Some(chunk)).unwrap();
     assert_eq!((named.touches[0].checkpoint, named.touches[0].path.as_str()), (checkpoint.record.id, ""));
     let verified = check::verify(&fresh(), &checkpoint, true, &()).unwrap();
     assert!(!verified.is_ok(), "{verified:?}");
     // Nobody else has it but the folder itself, whose table is the same.
-    let plan = check::plan_repair(f.store.path(), &[], &()).unwrap();
+    let plan = check::plan_repair(f.store.layout(), &[], &()).unwrap();
     assert!(plan.lost.iter().any(|lost| lost.object == chunk && lost.touches[0].path.is_empty()), "{:?}", plan.lost);
     drop(plan);
-    let plan = check::plan_repair(f.store.path(), std::slice::from_ref(&f.workspace), &()).unwrap();
+    let plan = check::plan_repair(f.store.layout(), std::slice::from_ref(&f.workspace), &()).unwrap();
     assert!(plan.lost.is_empty(), "{:?}", plan.lost);
-    check::repair(f.store.path(), &plan, std::time::Duration::from_secs(60), &()).unwrap();
-    let report = check::run(f.store.path(), &all, &()).unwrap();
+    check::repair(f.store.layout(), &plan, std::time::Duration::from_secs(60), &()).unwrap();
+    let report = check::run(f.store.layout(), &all, &()).unwrap();
     assert!(report.is_clean(), "{:?}", report.findings);
     assert_eq!(fresh().links(&checkpoint).unwrap().groups().len(), 6_000);
 }
@@ -177,7 +176,7 @@ fn a_table_that_says_nothing_right_is_named() {
     let test = crate::testing::TestStore::new();
     let whole = crate::testing::files(1, 3);
     let table = b"links\x01 and no more";
-    let blob = BlobId::of(table);
+    let blob = crate::testing::blob_id(table);
     let links = format!(r#""links":{{"blob":"{blob}","bytes":{}}}"#, table.len());
     let with_table: crate::testing::Files = whole.into_iter().chain([("t".to_owned(), table.to_vec())]).collect();
     let id = test.checkpoint_with(&with_table, |sealed| sealed.replace(r#""links":null"#, &links));
@@ -195,7 +194,7 @@ fn a_table_is_made_of_chunks_that_packs_have() {
     let outcome = f.create();
     let table = outcome.checkpoint.record.links.unwrap();
     let at = f.store.view().locate(table.blob.object()).unwrap().unwrap();
-    let pack = PackFile::open(&f.store.layout().pack(at.pack), at.pack).unwrap();
+    let pack = PackFile::open(f.store.layout(), at.pack).unwrap();
     let directory = pack.read_directory(at.offset).unwrap();
     assert!(directory.entries.iter().any(|entry| entry.id == table.blob.object() && entry.kind == ObjectKind::Chunk));
     assert_eq!(links_bytes(&f, &outcome.checkpoint), b"links\x01\x00\x00\x02\x01a\x00\x01b\x01\x00\x01a");

@@ -9,7 +9,6 @@ use super::{
 use crate::{
     check::{self, CheckOptions, FindingKind},
     gc::{self, GcOptions},
-    id::BlobId,
     pack::ObjectKind,
     testing::content_of,
 };
@@ -37,17 +36,17 @@ fn with_lost_pack() -> (Fixture, Vec<(Checkpoint, Vec<u8>)>) {
     }
     let depths: Vec<u32> = versions.iter().map(|(checkpoint, _)| depth(&f, "main.rs", checkpoint)).collect();
     assert_eq!(depths, [0, 1, 2, 3, 4]);
-    let lost = f.store.locate(ObjectKind::Chunk, BlobId::of(&versions[1].1).object()).unwrap().pack;
+    let lost = f.store.locate(ObjectKind::Chunk, crate::testing::blob_id(&versions[1].1).object()).unwrap().pack;
     fs::remove_file(f.store.layout().pack(lost)).unwrap();
     (f, versions)
 }
 
 fn reopened(f: Fixture, anew: Anew) -> Fixture {
-    let root = f.store.path().to_owned();
+    let (root, layout) = (f.store.path().to_owned(), f.store.layout().clone());
     let options = OpenOptions::default();
     let store = match anew {
         Anew::Rebuilt => {
-            check::rebuild_index(&root, PATIENCE, &()).unwrap();
+            check::rebuild_index(&layout, PATIENCE, &()).unwrap();
             Store::open_with_index(&root, &options).unwrap()
         }
         Anew::ByNextCommit => {
@@ -78,7 +77,7 @@ fn what_builds_on_a_lost_object_is_stored_again() {
             let store = Store::open(f.store.path(), &OpenOptions::default()).unwrap();
             assert!(content_of(&store, &made).unwrap()["copy.rs"] == versions[number].1, "{anew:?} {number}");
             // It is found where it was stored again, also by whoever makes the index once more.
-            check::rebuild_index(f.store.path(), PATIENCE, &()).unwrap();
+            check::rebuild_index(f.store.layout(), PATIENCE, &()).unwrap();
             let store = Store::open(f.store.path(), &OpenOptions::default()).unwrap();
             assert!(content_of(&store, &made).unwrap()["copy.rs"] == versions[number].1, "{anew:?} {number}");
             assert!(content_of(&store, &versions[0].0).unwrap()["main.rs"] == versions[0].1);
@@ -90,7 +89,7 @@ fn what_builds_on_a_lost_object_is_stored_again() {
 fn what_builds_on_a_lost_object_is_named_and_stays() {
     let (f, versions) = with_lost_pack();
     let f = reopened(f, Anew::Rebuilt);
-    let report = check::run(f.store.path(), &CheckOptions::default(), &()).unwrap();
+    let report = check::run(f.store.layout(), &CheckOptions::default(), &()).unwrap();
     assert!(!report.rebuild_index, "{:?}", report.findings);
     let touches = |finding: &check::Finding, number: usize| {
         finding.touches.iter().any(|touched| touched.checkpoint == versions[number].0.record.id)
@@ -107,7 +106,7 @@ fn what_builds_on_a_lost_object_is_named_and_stays() {
     let before = packs();
     assert!(gc::run(&f.store, &GcOptions::default(), &()).is_err());
     assert_eq!(packs(), before);
-    let plan = check::plan_repair(f.store.path(), &[], &()).unwrap();
+    let plan = check::plan_repair(f.store.layout(), &[], &()).unwrap();
     for (checkpoint, _) in &versions[1..] {
         let is_named = |lost: &check::Lost| lost.touches.iter().any(|touched| touched.checkpoint == checkpoint.record.id);
         assert!(plan.lost.iter().any(is_named));

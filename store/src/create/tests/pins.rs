@@ -46,7 +46,7 @@ fn a_commit_without_its_pin_takes_nothing_for_granted() {
     assert!(progress.1.into_inner());
     f.assert_exact(&made);
     gc::run(&f.store, &gc::GcOptions::default(), &()).unwrap();
-    let report = check::run(f.store.path(), &CheckOptions { read_data_percent: Some(100) }, &()).unwrap();
+    let report = check::run(f.store.layout(), &CheckOptions { read_data_percent: Some(100) }, &()).unwrap();
     assert!(report.is_clean() && report.notes.is_empty(), "{report:?}");
     assert_eq!(fs::read_dir(f.store.layout().pins()).unwrap().count(), 0);
 }

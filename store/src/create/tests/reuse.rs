@@ -7,7 +7,7 @@ use crate::{
     check::{self, CheckOptions},
     delete::delete_checkpoints,
     gc::{self, GcOptions},
-    id::{BlobId, PackId},
+    id::PackId,
     pack::{ObjectKind, PackFile},
     testing::{Files, TestStore, content, content_of, files},
     view::tests::with_cached_lengths,
@@ -37,7 +37,7 @@ pub(super) fn delete_and_collect(store: &Path, checkpoint: Ulid) {
 pub(super) fn assert_sound(store: &Path) -> Store {
     let opened = Store::open(store, &OpenOptions::default()).unwrap();
     gc::run(&opened, &GcOptions::default(), &()).unwrap();
-    let report = check::run(store, &CheckOptions { read_data_percent: Some(100) }, &()).unwrap();
+    let report = check::run(opened.layout(), &CheckOptions { read_data_percent: Some(100) }, &()).unwrap();
     assert!(report.is_clean(), "{:?}", report.findings);
     opened
 }
@@ -141,7 +141,7 @@ fn of_a_dead_run_what_can_be_read_is_taken_up_and_nothing_else() {
         let orphan = PackId::new(dead.pin.op, 0);
         dead.pin.leave();
         let (mut all, mut on_bases, mut recipes) = (HashSet::new(), HashSet::new(), HashSet::new());
-        let scanned = PackFile::open(&test.store.layout().pack(orphan), orphan).unwrap().scan(|_, directory| {
+        let scanned = PackFile::open(test.store.layout(), orphan).unwrap().scan(|_, directory| {
             for entry in &directory.entries {
                 all.insert(entry.id.key());
                 on_bases.extend((!directory.bases.is_empty()).then_some(entry.id.key()));
@@ -191,7 +191,7 @@ fn a_dead_runs_recipe_of_which_a_part_is_damaged_is_left_and_one_that_cannot_be_
         }
         match adopt(&test) {
             Ok((_, adopted)) => {
-                let root = BlobId::of(&longer).recipe_root().key();
+                let root = crate::testing::ids().recipe_root(crate::testing::blob_id(&longer)).key();
                 assert!(is_damaged && !adopted.packs.is_empty() && !adopted.content.objects.contains_key(&root));
             }
             Err(e) => assert!(!is_damaged && !e.is_damage(), "{e}"),

@@ -25,7 +25,7 @@ fn packs(sink: Sink<'_>) -> Box<PackSink<'_>> {
 fn small(seeds: std::ops::Range<u64>) -> Vec<(BlobId, Vec<u8>, String)> {
     let file = |seed: u64| {
         let bytes = noise(10_000, seed);
-        (BlobId::of(&bytes), bytes, format!("{}.{}", seed % 10, seed * 7 % 100))
+        (crate::testing::blob_id(&bytes), bytes, format!("{}.{}", seed % 10, seed * 7 % 100))
     };
     seeds.map(file).collect()
 }
@@ -58,7 +58,7 @@ fn small_files_of_several_workers_are_written_once_each_in_full_blocks() {
     let (mut found, mut lengths) = (BTreeMap::new(), Vec::new());
     for pack in written.packs {
         let pack = pack.synced().unwrap();
-        let file = PackFile::open(&f.store.layout().pack(pack.id), pack.id).unwrap();
+        let file = PackFile::open(f.store.layout(), pack.id).unwrap();
         file.scan(|location, _| {
             // Its objects hash to their ids, or reading it fails.
             let block = f.store.decode(file.read_block(location)?)?;
@@ -98,7 +98,7 @@ fn of_a_files_chunks_those_that_the_store_lacks_are_told_with_their_places() {
     let f = fixture();
     f.write("there", &noise(1000, 1));
     f.create();
-    let run = |seed, bytes: u32, repeat| ChunkRun { id: BlobId::of(&noise(bytes as usize, seed)), bytes, repeat };
+    let run = |seed, bytes: u32, repeat| ChunkRun { id: crate::testing::blob_id(&noise(bytes as usize, seed)), bytes, repeat };
     let sink = sink(&f.store);
     let batch = Batch::new(&sink).unwrap();
     let runs = [run(2, 10, 1), run(1, 1000, 3), run(3, 20, 2), run(1, 1000, 1), run(4, 30, 1)];
@@ -114,7 +114,7 @@ fn an_object_that_no_reader_would_take_is_refused_and_the_longest_one_is_not() {
     let mut batch = Batch::new(&sink).unwrap();
     let object = |bytes: usize| {
         let bytes = vec![0; bytes];
-        Encoded { kind: ObjectKind::Chunk, id: BlobId::of(&bytes).object(), bytes, tail_bytes: 0 }
+        Encoded { kind: ObjectKind::Chunk, id: crate::testing::blob_id(&bytes).object(), bytes, tail_bytes: 0 }
     };
     let longest = object(BLOCK_BYTES_MAX);
     let id = longest.id;
@@ -125,6 +125,6 @@ fn an_object_that_no_reader_would_take_is_refused_and_the_longest_one_is_not() {
     let written = packs(sink).finish().unwrap();
     let [(key, at)] = written.objects[..] else { panic!("{}", written.objects.len()) };
     assert_eq!(key, id.key());
-    let file = PackFile::open(&f.store.layout().pack(at.pack), at.pack).unwrap();
+    let file = PackFile::open(f.store.layout(), at.pack).unwrap();
     assert_eq!(f.store.decode(file.read_block(at).unwrap()).unwrap().object(id).unwrap().len(), BLOCK_BYTES_MAX);
 }

@@ -91,7 +91,7 @@ fn permissions_alone_are_noticed_whatever_the_times_say() {
         name: b"a".to_vec(),
         meta: stat.meta(Vec::new()),
         links: 1,
-        kind: Kind::File { size: 1, blob: crate::id::BlobId::of(b"1"), holes: Vec::new() },
+        kind: Kind::File { size: 1, blob: crate::testing::blob_id(b"1"), holes: Vec::new() },
     };
     let cached = statcache::Cached { node, ino: stat.ino, ctime: stat.ctime, racy: false, section: 0 };
     assert!(cached.looks_like(&stat));

@@ -74,7 +74,7 @@ fn a_state_is_stored_beside_the_workspace() {
     let checkpoint = &outcome.checkpoint;
     assert_eq!(told.begun, 1);
     let Some(Node { kind: Kind::File { blob, .. }, .. }) = &told.found[0] else { panic!("{:?}", told.found) };
-    assert_eq!(*blob, crate::id::BlobId::of(b"fn main() {}"));
+    assert_eq!(*blob, crate::testing::blob_id(b"fn main() {}"));
     assert!(told.found[1].as_ref().unwrap().as_folder().is_some() && told.found[2].is_none());
     let state = state_of(&f, checkpoint);
     let log = fs::read(&log).unwrap();
@@ -87,7 +87,7 @@ fn a_state_is_stored_beside_the_workspace() {
     assert_eq!((session.conversations[0].turn_count, session.totals.cost_usd), (Some(3), Some(0.5)));
     let report = crate::check::verify(&f.store, checkpoint, true, &()).unwrap();
     assert!(report.is_ok(), "{report:?}");
-    let checked = crate::check::run(f.store.path(), &Default::default(), &()).unwrap();
+    let checked = crate::check::run(f.store.layout(), &Default::default(), &()).unwrap();
     assert!(checked.is_clean(), "{:?}", checked.findings);
 }
 
@@ -301,7 +301,7 @@ proptest! {
             let node = f.store.entry(outcome.checkpoint.record.root, b"state").unwrap().unwrap();
             let node = f.store.entry(node.as_folder().unwrap().0, b"log").unwrap().unwrap();
             let Kind::File { blob, size, .. } = node.kind else { panic!() };
-            prop_assert_eq!((blob, size), (crate::id::BlobId::of(&content[..cut as usize]), cut));
+            prop_assert_eq!((blob, size), (crate::testing::blob_id(&content[..cut as usize]), cut));
             prop_assert!(state_of(&f, &outcome.checkpoint)["log"] == content[..cut as usize]);
         }
     }
@@ -339,8 +339,8 @@ fn what_the_store_has_lost_of_a_file_that_grew_is_stored_again() {
     File::options().append(true).open(&log).unwrap().write_all(&content[first..more]).unwrap();
     capture(&f, &log, more as u64);
     packs.iter().for_each(|pack| fs::remove_file(pack).unwrap());
-    let plan = crate::check::plan_repair(f.store.path(), &[], &()).unwrap();
-    crate::check::repair(f.store.path(), &plan, std::time::Duration::from_secs(60), &()).unwrap();
+    let plan = crate::check::plan_repair(f.store.layout(), &[], &()).unwrap();
+    crate::check::repair(f.store.layout(), &plan, std::time::Duration::from_secs(60), &()).unwrap();
     let again = Fixture { store: Store::open(f.store.path(), &OpenOptions::default()).unwrap(), ..f };
     File::options().append(true).open(&log).unwrap().write_all(&content[more..]).unwrap();
     let outcome = capture(&again, &log, content.len() as u64);

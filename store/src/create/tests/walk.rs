@@ -97,14 +97,14 @@ fn a_run_of_chunks_takes_the_memory_of_one() {
     let f = fixture();
     let zeros = vec![0; f.store.config().chunking.bytes_max as usize];
     f.write("zeros", &zeros.repeat(3));
-    let sink = Sink::Look(Mutex::default());
+    let sink = Sink::Look(&f.store, Mutex::default());
     let mut batch = Batch::new(&sink).unwrap();
-    let mut reader = Reader::new(f.store.config().chunking, &());
+    let mut reader = Reader::new(&f.store, &());
     let file = OwnedFd::from(File::open(f.workspace.join("zeros")).unwrap());
-    let run = ChunkRun { id: crate::id::BlobId::of(&zeros), bytes: zeros.len() as u32, repeat: u32::MAX };
-    let read = reader.read_cut(file.as_fd(), (0, u64::MAX), vec![run], blake3::Hasher::new(), &mut batch);
+    let run = ChunkRun { id: crate::testing::blob_id(&zeros), bytes: zeros.len() as u32, repeat: u32::MAX };
+    let read = reader.read_cut(file.as_fd(), (0, u64::MAX), vec![run], crate::testing::ids().blob_hasher(), &mut batch);
     let Ok((hasher, runs, bytes)) = read else { panic!("not read") };
-    assert_eq!(hasher.finalize(), blake3::hash(&zeros.repeat(3)));
+    assert_eq!(hasher.finish(), crate::testing::blob_id(&zeros.repeat(3)));
     assert_eq!((runs, bytes), (vec![ChunkRun { repeat: 3, ..run }], 3 * zeros.len() as u64));
 }
 

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use crate::{
     diff::{Change, ChangeKind, Fields},
     error::{Error, Result},
-    id::{BlobId, TreeId},
+    id::TreeId,
     tree::{Hole, Kind, Meta, Node, Time, TreeNode, Trees, decode, encode_folder},
 };
 
@@ -63,7 +63,7 @@ impl MemoryTrees {
     }
 
     pub fn folder(&mut self, name: &[u8], bits: u8, nodes: &[Node]) -> Node {
-        let (tree, totals) = encode_folder(nodes, |encoded| {
+        let (tree, totals) = encode_folder(&crate::testing::ids(), nodes, |encoded| {
             self.objects.insert(TreeId(encoded.id.0), encoded.bytes);
             Ok::<_, Infallible>(())
         })
@@ -89,7 +89,7 @@ impl MemoryTrees {
 
 fn file_kind(bits: u8, content: &[u8]) -> Kind {
     let holes = if bits >> 5 & 1 == 1 && !content.is_empty() { vec![Hole { start: 0, bytes: 1 }] } else { vec![] };
-    Kind::File { size: content.len() as u64, blob: BlobId::of(content), holes }
+    Kind::File { size: content.len() as u64, blob: crate::testing::blob_id(content), holes }
 }
 
 pub fn file(name: impl Into<Vec<u8>>, content: &[u8]) -> Node {

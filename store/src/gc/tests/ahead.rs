@@ -53,11 +53,11 @@ fn is_readable(store: &Store, id: Ulid) -> bool {
 #[test]
 fn nothing_goes_while_the_index_is_ahead_of_the_journal() {
     // How the index may be lost between the journal's loss and gc.
-    let rebuild = |test: &TestStore| check::rebuild_index(test.store.path(), PATIENCE, &()).unwrap();
+    let rebuild = |test: &TestStore| check::rebuild_index(test.store.layout(), PATIENCE, &()).unwrap();
     let absorb = |test: &TestStore| test.open().absorb().unwrap();
     let repair = |test: &TestStore| {
-        let plan = check::plan_repair(test.store.path(), &[], &()).unwrap();
-        check::repair(test.store.path(), &plan, PATIENCE, &()).unwrap();
+        let plan = check::plan_repair(test.store.layout(), &[], &()).unwrap();
+        check::repair(test.store.layout(), &plan, PATIENCE, &()).unwrap();
     };
     let nothing = |_: &TestStore| {};
     for before in [&nothing as &dyn Fn(&TestStore), &rebuild, &absorb, &repair] {
@@ -66,7 +66,7 @@ fn nothing_goes_while_the_index_is_ahead_of_the_journal() {
         test.put_back_journal(&first);
         before(&test);
         let other = test.another();
-        let report = check::run(test.store.path(), &CheckOptions::default(), &()).unwrap();
+        let report = check::run(test.store.layout(), &CheckOptions::default(), &()).unwrap();
         assert!(report.findings.iter().any(|f| f.kind == FindingKind::Journal && f.message.contains("are missing")));
         let said = Notices::default();
         run(&other.store, &GcOptions::default(), &said).unwrap();
@@ -76,8 +76,8 @@ fn nothing_goes_while_the_index_is_ahead_of_the_journal() {
         test.put_back_journal(&whole);
         let store = test.open();
         assert!(ids.iter().all(|id| is_readable(&store, *id)));
-        check::rebuild_index(test.store.path(), PATIENCE, &()).unwrap();
-        assert!(check::run(test.store.path(), &CheckOptions::default(), &()).unwrap().is_clean());
+        check::rebuild_index(test.store.layout(), PATIENCE, &()).unwrap();
+        assert!(check::run(test.store.layout(), &CheckOptions::default(), &()).unwrap().is_clean());
     }
 }
 
@@ -89,7 +89,7 @@ fn what_the_index_alone_told_of_stays_when_the_store_is_gone_on_with() {
     let other = test.another();
     let next = other.checkpoint(&files(9, 3));
     other.store.absorb().unwrap();
-    let report = check::run(test.store.path(), &CheckOptions::default(), &()).unwrap();
+    let report = check::run(test.store.layout(), &CheckOptions::default(), &()).unwrap();
     assert!(report.is_clean() && report.notes.iter().any(|note| note.contains("gc keeps them")), "{report:?}");
     other.delete(next);
     run(&other.store, &GcOptions::default(), &()).unwrap();
@@ -111,9 +111,9 @@ fn a_journal_without_segments_is_damaged_where_the_index_tells_of_records() {
         // A process that has the store open notices it as well.
         assert!(run(&writer.store, &GcOptions::default(), &()).is_err());
         assert!(delete_checkpoints(&writer.store, &ids[..1], None, &()).is_err());
-        assert!(check::rebuild_index(test.store.path(), PATIENCE, &()).is_err());
+        assert!(check::rebuild_index(test.store.layout(), PATIENCE, &()).is_err());
         assert_eq!((packs(&test.store), logs(&test).len()), (all.clone(), 0));
-        let report = check::run(test.store.path(), &CheckOptions::default(), &()).unwrap();
+        let report = check::run(test.store.layout(), &CheckOptions::default(), &()).unwrap();
         assert!(report.findings.iter().any(|finding| finding.kind == FindingKind::Journal));
     }
     test.put_back_journal(&whole);
@@ -129,6 +129,6 @@ fn the_index_goes_up_to_nothing_whose_name_a_power_cut_may_take() {
     std::fs::remove_file(test.store.layout().journal().join("synced")).unwrap();
     let (_, synced) = crate::disk::syncs::of(|| test.store.absorb().unwrap());
     assert!(synced.iter().any(|name| name == "journal"), "{synced:?}");
-    let db = Db::open_reader(&test.store.layout().view()).unwrap().unwrap();
+    let db = Db::open_reader(test.store.layout()).unwrap().unwrap();
     assert!(db.get(Family::Meta, b"position").unwrap().is_some());
 }

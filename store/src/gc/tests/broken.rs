@@ -11,7 +11,7 @@ use std::{
 use super::*;
 use crate::{
     check::{self, CheckOptions},
-    id::{BlobId, ObjectId},
+    id::ObjectId,
     pack::{Location, ObjectKind},
     recipe,
 };
@@ -45,7 +45,7 @@ impl Progress for Said {
 /// Flips all bits of a block's payload.
 fn damage_block(test: &TestStore, at: Location) {
     let path = test.store.layout().pack(at.pack);
-    let directory = PackFile::open(&path, at.pack).unwrap().read_directory(at.offset).unwrap();
+    let directory = PackFile::open(test.store.layout(), at.pack).unwrap().read_directory(at.offset).unwrap();
     let mut bytes = std::fs::read(&path).unwrap();
     let payload = at.offset as usize + directory.directory_end..at.offset as usize + at.block_bytes as usize;
     bytes[payload].iter_mut().for_each(|byte| *byte ^= 0xff);
@@ -70,7 +70,7 @@ fn a_pack_that_cannot_be_read_stays_and_gc_goes_on_where_it_can_tell_what_is_nee
         [first, dead].into_iter().for_each(|id| test.delete(id));
         test.store.absorb().unwrap();
         // Of the first pack, content alone is needed.
-        let pack = pack_of(&test, BlobId::of(&x.1).object());
+        let pack = pack_of(&test, crate::testing::blob_id(&x.1).object());
         let path = test.store.layout().pack(pack);
         let whole = std::fs::read(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
@@ -114,20 +114,20 @@ fn a_dead_recipe_that_cannot_be_read_goes_and_stops_nothing() {
         let kept: Files = (0..100).map(|i| file(&format!("small{i}"), format!("small{i}").as_bytes())).collect();
         let dead = test.checkpoint(&kept.clone().into_iter().chain([long.clone()]).collect());
         let id = test.checkpoint(&kept);
-        let blob = BlobId::of(&long.1);
+        let blob = crate::testing::blob_id(&long.1);
         let at = |id| test.store.view().locate(id).unwrap().unwrap();
-        let read = |bytes: &[u8]| recipe::decode_root(blob, bytes);
-        let root = test.store.read_object(ObjectKind::RecipeRoot, blob.recipe_root(), read).unwrap();
+        let read = |bytes: &[u8]| recipe::decode_root(&crate::testing::ids(), blob, bytes);
+        let root = test.store.read_object(ObjectKind::RecipeRoot, crate::testing::ids().recipe_root(blob), read).unwrap();
         let recipe::Node::Nodes(nodes) = root else { panic!("the recipe has one node alone") };
         let node = at(nodes[0].0.object());
-        assert_ne!(node, at(blob.recipe_root()));
+        assert_ne!(node, at(crate::testing::ids().recipe_root(blob)));
         test.delete(dead);
-        damage_block(&test, if is_root { at(blob.recipe_root()) } else { node });
+        damage_block(&test, if is_root { at(crate::testing::ids().recipe_root(blob)) } else { node });
         let test = test.another();
         let report = run(&test.store, &GcOptions { repack_below_percent: 1, consolidate: false }, &()).unwrap();
         assert_eq!((report.dropped_packs, report.added_packs), (1, 1));
         all_read_back(&test, &BTreeMap::from([(id, kept)]));
-        let checked = check::run(test.store.path(), &CheckOptions { read_data_percent: Some(100) }, &()).unwrap();
+        let checked = check::run(test.store.layout(), &CheckOptions { read_data_percent: Some(100) }, &()).unwrap();
         assert!(checked.is_clean(), "{:?}", checked.findings);
     }
 }
@@ -152,7 +152,7 @@ fn a_dead_block_and_what_it_builds_on_go_together_or_not_at_all() {
         write("f", &second);
         write("g", &content(2, 5));
         let also_dead = create().record.id;
-        let block = store.object_block(ObjectKind::Chunk, BlobId::of(&second).object()).unwrap();
+        let block = store.object_block(ObjectKind::Chunk, crate::testing::blob_id(&second).object()).unwrap();
         assert_eq!(block.depth, 1);
         std::fs::remove_file(workspace.join("f")).unwrap();
         create();
@@ -163,7 +163,7 @@ fn a_dead_block_and_what_it_builds_on_go_together_or_not_at_all() {
         let again = create();
         let found = content_of(&Store::open(store.path(), &Default::default()).unwrap(), &again).unwrap();
         assert_eq!(found, Files::from([file("f", &second), file("g", &content(2, 5))]));
-        let checked = check::run(store.path(), &CheckOptions { read_data_percent: Some(100) }, &()).unwrap();
+        let checked = check::run(store.layout(), &CheckOptions { read_data_percent: Some(100) }, &()).unwrap();
         assert!(checked.is_clean(), "{:?}", checked.findings);
     }
 }

@@ -1,7 +1,7 @@
 //! What is committed between the survey and the publication.
 
 use super::*;
-use crate::{id::BlobId, pack::ObjectKind, recipe, view::tests::with_cached_lengths};
+use crate::{pack::ObjectKind, recipe, view::tests::with_cached_lengths};
 
 /// Collects garbage up to the publication, with something done behind the survey. Returns how many packs were condemned.
 fn publish_behind(test: &TestStore, options: &GcOptions, meanwhile: impl FnOnce()) -> u64 {
@@ -50,9 +50,11 @@ fn a_new_recipe_keeps_its_chunks_though_its_file_was_known_whole() {
         test.commit(test.draft("test", &one)).unwrap();
     });
     assert_eq!(condemned, 0);
-    let (blob, store) = (BlobId::of(&long), test.open());
-    let read = |bytes: &[u8]| recipe::decode_root(blob, bytes);
-    let recipe::Node::Chunks(runs) = store.read_object(ObjectKind::RecipeRoot, blob.recipe_root(), read).unwrap() else {
+    let (blob, store) = (crate::testing::blob_id(&long), test.open());
+    let read = |bytes: &[u8]| recipe::decode_root(&crate::testing::ids(), blob, bytes);
+    let recipe::Node::Chunks(runs) =
+        store.read_object(ObjectKind::RecipeRoot, crate::testing::ids().recipe_root(blob), read).unwrap()
+    else {
         panic!("the recipe has more than one node")
     };
     assert_eq!(runs.len(), pieces.len());

@@ -15,7 +15,7 @@ use crate::{
 /// Collects with every option, and panics unless everything that is left is whole.
 fn collect_all(store: &Store) -> GcReport {
     let report = run(store, &everything(), &()).unwrap();
-    let checked = check::run(store.path(), &CheckOptions { read_data_percent: Some(100) }, &()).unwrap();
+    let checked = check::run(store.layout(), &CheckOptions { read_data_percent: Some(100) }, &()).unwrap();
     assert!(checked.is_clean(), "{:?}", checked.findings);
     report
 }
@@ -68,9 +68,9 @@ fn big_folders_and_long_recipes_outlive_gc() {
     let big = test.store.folder(workspace).unwrap().into_iter().find(|node| node.name == b"big"[..]).unwrap();
     let big = test.store.tree_node(big.as_folder().unwrap().0).unwrap();
     assert!(matches!(big, TreeNode::Inner(_)), "the folder has one node alone");
-    let blob = crate::id::BlobId::of(&content(1, 5));
-    let read = |bytes: &[u8]| recipe::decode_root(blob, bytes);
-    let root = test.store.read_object(ObjectKind::RecipeRoot, blob.recipe_root(), read).unwrap();
+    let blob = crate::testing::blob_id(&content(1, 5));
+    let read = |bytes: &[u8]| recipe::decode_root(&crate::testing::ids(), blob, bytes);
+    let root = test.store.read_object(ObjectKind::RecipeRoot, crate::testing::ids().recipe_root(blob), read).unwrap();
     assert!(matches!(root, recipe::Node::Nodes(_)), "the recipe has one node alone");
     test.delete(dead);
     let report = collect_all(&test.store);
@@ -132,7 +132,7 @@ fn whole_blocks_and_several_packs_are_copied() {
     let store = Store::open(store.path(), &Default::default()).unwrap();
     assert_eq!(content_of(&store, &kept).unwrap(), all);
     for dead in [noise(3, 1 << 20), content(7, 3)] {
-        assert!(store.view().locate(crate::id::BlobId::of(&dead).object()).unwrap().is_none());
+        assert!(store.view().locate(crate::testing::blob_id(&dead).object()).unwrap().is_none());
     }
     // Only what somebody needs was copied.
     let stored: u64 =
@@ -148,7 +148,7 @@ fn a_pack_that_is_missing_or_damaged_is_left_as_it_is() {
         let dead = test.checkpoint(&files(3, 9));
         test.delete(dead);
         let first = contents.keys().next().unwrap();
-        let log = crate::journal::Journal::new(test.store.layout().journal());
+        let log = crate::journal::Journal::of(test.store.layout());
         let records = log.read(&crate::journal::Position::start()).unwrap().records;
         let pack = records.iter().find_map(|logged| match &logged.entry {
             crate::journal::Entry::Commit { record, packs, .. } if record.contains(&first.to_string()) => Some(packs[0].id),
@@ -198,7 +198,7 @@ fn what_is_committed_while_gc_waits_for_the_lock_is_spared() {
     run(&test.store, &everything(), &progress).unwrap();
     assert!(progress.0.into_inner().unwrap().is_none(), "gc did not wait");
     all_read_back(&test.another(), &BTreeMap::from([(id, files(1, 9)), (kept, files(2, 9))]));
-    let checked = check::run(test.store.path(), &CheckOptions { read_data_percent: Some(100) }, &()).unwrap();
+    let checked = check::run(test.store.layout(), &CheckOptions { read_data_percent: Some(100) }, &()).unwrap();
     assert!(checked.is_clean(), "{:?}", checked.findings);
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     check::{self, CheckOptions},
-    id::{BlobId, ObjectId},
+    id::ObjectId,
     pack::ObjectKind,
     recipe::{self, ChunkRun},
 };
@@ -32,7 +32,7 @@ fn pack_of(test: &TestStore, id: ObjectId) -> PackId {
 }
 
 fn assert_clean(test: &TestStore) {
-    let checked = check::run(test.store.path(), &CheckOptions { read_data_percent: Some(100) }, &()).unwrap();
+    let checked = check::run(test.store.layout(), &CheckOptions { read_data_percent: Some(100) }, &()).unwrap();
     assert!(checked.is_clean(), "{:?}", checked.findings);
 }
 
@@ -50,13 +50,18 @@ fn what_a_dead_recipe_is_made_of_goes_with_it_or_not_at_all() {
             let both: Files = kept.clone().into_iter().chain(one("whole", &whole)).collect();
             dead.push(test.checkpoint(&both));
             let id = test.checkpoint(&kept);
-            let blob = BlobId::of(&whole);
-            let root =
-                test.store.read_object(ObjectKind::RecipeRoot, blob.recipe_root(), |b| recipe::decode_root(blob, b)).unwrap();
+            let blob = crate::testing::blob_id(&whole);
+            let root = test
+                .store
+                .read_object(ObjectKind::RecipeRoot, crate::testing::ids().recipe_root(blob), |b| {
+                    recipe::decode_root(&crate::testing::ids(), blob, b)
+                })
+                .unwrap();
             match root {
                 recipe::Node::Nodes(nodes) if is_long => {
-                    let shared =
-                        nodes.iter().filter(|(node, _)| pack_of(&test, node.object()) != pack_of(&test, blob.recipe_root()));
+                    let shared = nodes.iter().filter(|(node, _)| {
+                        pack_of(&test, node.object()) != pack_of(&test, crate::testing::ids().recipe_root(blob))
+                    });
                     assert!(shared.count() > 0);
                 }
                 recipe::Node::Chunks(_) if !is_long => {}
@@ -85,7 +90,7 @@ fn a_dead_recipe_holds_on_to_nothing_that_lives_anyway() {
     let dead = [dead, test.checkpoint(&kept.clone().into_iter().chain(one("whole", &whole)).collect())];
     let all: Files = kept.into_iter().chain(living).collect();
     let id = test.checkpoint(&all);
-    let chunks = pack_of(&test, BlobId::of(&whole[..2000]).object());
+    let chunks = pack_of(&test, crate::testing::blob_id(&whole[..2000]).object());
     dead.into_iter().for_each(|id| test.delete(id));
     let planned = plan(&test.store, &OFTEN, &()).unwrap();
     assert_eq!((planned.delete.len(), planned.repack), (0, vec![chunks]));
@@ -99,18 +104,18 @@ fn a_dead_recipe_of_which_a_part_is_missing_goes() {
     for options in [OFTEN, GcOptions { repack_below_percent: 1, consolidate: false }] {
         let test = store_with_cut(2000);
         let whole = content(1, 5);
-        let blob = BlobId::of(&whole);
+        let blob = crate::testing::blob_id(&whole);
         let kept = test.forge(|sink| {
-            let chunk = |bytes: &[u8]| ChunkRun { id: BlobId::of(bytes), bytes: bytes.len() as u32, repeat: 1 };
+            let chunk = |bytes: &[u8]| ChunkRun { id: crate::testing::blob_id(bytes), bytes: bytes.len() as u32, repeat: 1 };
             let runs: Vec<ChunkRun> = whole.chunks(2000).map(chunk).collect();
-            recipe::encode(blob, &runs).into_iter().for_each(|encoded| sink.put(encoded).unwrap());
+            recipe::encode(&crate::testing::ids(), blob, &runs).into_iter().for_each(|encoded| sink.put(encoded).unwrap());
             let content = content(2, 5);
             let kind = crate::tree::Kind::File { size: content.len() as u64, blob: sink.chunk(&content), holes: Vec::new() };
             sink.nodes(&[crate::tree::Node { name: b"f".to_vec(), meta: crate::testing::meta(), links: 1, kind }])
         });
         let report = run(&test.store, &options, &()).unwrap();
         assert_eq!((report.added_packs, report.dropped_packs), (1, 1));
-        assert!(test.store.refresh().unwrap().locate(blob.recipe_root()).unwrap().is_none());
+        assert!(test.store.refresh().unwrap().locate(crate::testing::ids().recipe_root(blob)).unwrap().is_none());
         // Written again, it is made anew.
         let again = test.checkpoint(&one("whole", &whole));
         assert_eq!(test.content(&test.get(again)).unwrap(), one("whole", &whole));

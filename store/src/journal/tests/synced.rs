@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 
 use super::*;
-use crate::disk::syncs;
+use crate::{disk::syncs, testing::seal};
 
 const FIRST: &str = "00000000000000000001.log";
 
@@ -26,7 +26,7 @@ fn tear(journal: &Journal, segment: u64) {
 #[test]
 fn an_append_syncs_what_it_writes_and_before_that_what_others_may_have_left() {
     let dir = tempfile::tempdir().unwrap();
-    let journal = Journal::new(dir.path().to_owned());
+    let journal = in_folder(dir.path());
     let append = |n| syncs::of(|| journal.append(&read(&journal), &[event(n)]).unwrap()).1;
     let folder = dir.path().file_name().unwrap().to_str().unwrap();
     // A new segment, and its name.
@@ -80,7 +80,7 @@ fn a_segment_that_cannot_be_synced_goes_again() {
     let (torn, torn_journal, _) = filled(1);
     tear(&torn_journal, 1);
     for (dir, syncs) in [(&empty, 2), (&torn, 3)] {
-        let journal = Journal::new(dir.path().to_owned());
+        let journal = in_folder(dir.path());
         let before = all_files(dir);
         for number in 0..syncs {
             let (failed, _) = syncs::failing(number, Errno::IO, || journal.append(&read(&journal), &[event(3)]));
@@ -96,7 +96,7 @@ fn a_segment_takes_appends_until_it_is_long_enough() {
         Entry::Event(event) => Entry::Event(Box::new(Event { subject: "s".repeat(length as usize), ..*event })),
         other => other,
     };
-    let empty = encode_entry(&body(0), 0).unwrap().len() as u64;
+    let empty = (encode_entry(&body(0), 0).unwrap().len() + seal().overhead()) as u64;
     for (length, segments) in [(JOURNAL_SEGMENT_BYTES - 1, vec![1]), (JOURNAL_SEGMENT_BYTES, vec![1, 3])] {
         let (_dir, journal, end) = filled(1);
         let room = length - end.offset - FRAME_BYTES as u64;
@@ -132,7 +132,7 @@ fn a_record_may_be_as_long_as_can_be_read_and_no_longer() {
         Entry::Event(event) => Entry::Event(Box::new(Event { subject: "s".repeat(length), ..*event })),
         other => other,
     };
-    let room = JOURNAL_RECORD_BYTES_MAX - encode_entry(&long(0), 0).unwrap().len();
+    let room = JOURNAL_RECORD_BYTES_MAX - encode_entry(&long(0), 0).unwrap().len() - seal().overhead();
     let before = all_files(&dir);
     for length in [room + 1, room + 1000] {
         assert!(matches!(journal.append(&read(&journal), &[event(1), long(length)]), Err(Error::Invalid(_))));

@@ -259,7 +259,7 @@ fn counts_add_up() {
     sum.merge(&of([3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41]));
     assert_eq!(sum, of([5, 8, 12, 18, 24, 30, 36, 42, 52, 60, 68, 78]));
     let node = |kind| Node { name: b"n".to_vec(), meta: testing::meta(), links: 1, kind };
-    let file = node(Kind::File { size: 5, blob: crate::id::BlobId::of(b"12345"), holes: Vec::new() });
+    let file = node(Kind::File { size: 5, blob: crate::testing::blob_id(b"12345"), holes: Vec::new() });
     for (action, node, expected) in [
         (table::Action::Create, &file, Counts { files: 1, files_created: 1, bytes: 5, ..Counts::default() }),
         (table::Action::Replace, &file, Counts { files: 1, replaced: 1, bytes: 5, ..Counts::default() }),

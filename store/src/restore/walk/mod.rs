@@ -319,7 +319,7 @@ impl Walk<'_> {
                 let mut before_reading = |file: BorrowedFd<'_>, stat: &Stat| {
                     may_change_unseen |= self.writers.may_change_unseen(file, &live.filesystem, stat);
                 };
-                match compare(live.fd.as_fd(), node, self.options, stat, known, &mut before_reading) {
+                match compare(self.store.ids(), live.fd.as_fd(), node, self.options, stat, known, &mut before_reading) {
                     Err(Errno::NOENT) => Some(Action::Create),
                     Err(e) => return Err(e).at("read", name::as_path(&node.name)),
                     Ok(action) => action,
@@ -494,7 +494,7 @@ pub fn locate(store: &Store, view: &View, blob: BlobId, size: u64) -> Result<(So
     {
         return Ok((Source::Chunk, Some(location)));
     }
-    match view.locate(blob.recipe_root())? {
+    match view.locate(store.ids().recipe_root(blob))? {
         Some(location) => Ok((Source::Recipe, Some(location))),
         None => Err(Error::Missing { kind: "chunk", id: blob.to_string() }),
     }

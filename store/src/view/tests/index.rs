@@ -18,7 +18,7 @@ fn an_index_of_another_shape_is_not_read_but_made_anew() {
     let mut batch = Batch::default();
     batch.put(Family::Meta, b"version", b"0");
     batch.delete(Family::Checkpoints, 1u64.to_be_bytes());
-    let db = Db::open_writer(&test.store.layout().view()).unwrap();
+    let db = Db::open_writer(&test.store.layout().view(), &test.store.layout().keys).unwrap();
     db.write(batch).unwrap();
     db.flush().unwrap();
     drop(db);
@@ -138,7 +138,7 @@ fn rocksdb_is_kept_where_it_is_of_use_or_somebody_else_has_it() {
     let folder = || std::fs::metadata(layout.view()).unwrap().ino();
     let before = folder();
     test.checkpoint(&files(2, 3));
-    let taken = Db::open_writer(&layout.view()).unwrap();
+    let taken = Db::open_writer(&layout.view(), &layout.keys).unwrap();
     assert!(matches!(test.store.absorb(), Err(Error::Index { .. })));
     assert_eq!(folder(), before);
     drop(taken);
@@ -183,7 +183,8 @@ fn a_link_or_a_fifo_in_the_folder_of_rocksdb_is_not_opened() {
     std::fs::rename(&current, &aside).unwrap();
     std::os::unix::fs::symlink(&aside, &current).unwrap();
     let is_refused = || {
-        let opened = [Db::open_reader(&folder).map(drop), Db::open_writer(&folder).map(drop)];
+        let layout = test.store.layout();
+        let opened = [Db::open_reader(layout).map(drop), Db::open_writer(&folder, &layout.keys).map(drop)];
         assert!(opened.iter().all(|opened| matches!(opened, Err(Error::Index { .. }))), "{opened:?}");
     };
     is_refused();
@@ -201,7 +202,7 @@ fn the_number_of_objects_is_estimated_from_what_is_stored() {
         let key: ObjectKey = *blake3::hash(&number.to_le_bytes()).as_bytes().first_chunk().unwrap();
         (key, Location { pack: pack(number), offset: number / 20 * 100_000, block_bytes: 100_000 })
     });
-    let db = Db::open_writer(&test.store.layout().view()).unwrap();
+    let db = Db::open_writer(&test.store.layout().view(), &test.store.layout().keys).unwrap();
     db.put_locations(objects).unwrap();
     db.flush().unwrap();
     drop(db);
