@@ -178,7 +178,7 @@ pub fn directory_end(header: &[u8; HEADER_BYTES], seal: &Seal) -> Result<usize, 
         return Err(Malformed("block magic"));
     }
     d.byte("block")?;
-    // A cipher has a nonce before the directory.
+    // What a cipher leaves behind the header may be anything.
     if d.byte("block")? != 0 {
         return Err(Malformed("block cipher"));
     }

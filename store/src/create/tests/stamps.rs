@@ -8,15 +8,22 @@ use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, mmap, msync, munmap};
 use super::*;
 use crate::tree::Kind;
 
-/// A shared writable mapping of a file's first page, without the file being open otherwise.
+/// A shared writable mapping of a page of a file, without the file being open otherwise.
 pub(super) struct Mapping(*mut std::ffi::c_void);
 
 impl Mapping {
+    /// Of its first page.
     pub fn of(path: &Path) -> Self {
+        Self::at(path, 0)
+    }
+
+    /// Of the page at an offset.
+    pub fn at(path: &Path, offset: u64) -> Self {
         let file = File::options().read(true).write(true).open(path).unwrap();
         // SAFETY: the kernel chooses the place; nobody else knows it.
-        let start =
-            unsafe { mmap(std::ptr::null_mut(), 4096, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &file, 0).unwrap() };
+        let start = unsafe {
+            mmap(std::ptr::null_mut(), 4096, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &file, offset).unwrap()
+        };
         Mapping(start)
     }
 

@@ -158,6 +158,24 @@ fn a_file_of_the_state_that_somebody_has_mapped_is_read_again() {
 }
 
 #[test]
+fn a_long_file_that_somebody_has_mapped_is_read_where_no_look_is_taken_otherwise() {
+    let f = fixture();
+    let path = f.workspace.with_file_name("mapped");
+    // The page that is mapped is in a chunk that is neither the first nor the last one, nor one that is looked at all the same.
+    let page = 3 << 20;
+    fs::write(&path, noise(8 << 20, 1)).unwrap();
+    let mapping = super::stamps::Mapping::at(&path, page);
+    mapping.store(b'1');
+    settle();
+    let capture = || with(&f, vec![file("mapped", Content::File { path: path.clone() })]);
+    capture();
+    // It is dirty already, so that this moves no time.
+    mapping.store(b'2');
+    assert_eq!(state_of(&f, &capture().checkpoint)["mapped"][page as usize], b'2');
+    drop(mapping);
+}
+
+#[test]
 fn unchanged_is_what_has_the_same_files_and_the_same_conversation() {
     let f = fixture();
     f.write("a", b"1");

@@ -71,6 +71,43 @@ fn a_live_file_that_two_groups_share_stays_for_one_and_is_written_anew_for_the_o
     }
 }
 
+#[test]
+fn names_are_joined_anew_in_folders_that_are_otherwise_as_they_were() {
+    let place = Place::new();
+    let join = |pairs: [(&str, &str); 2]| {
+        for (first, second) in pairs {
+            let _ = fs::remove_file(place.src(first));
+            place.write(first, "content");
+            let _ = fs::remove_file(place.src(second));
+            fs::create_dir_all(place.src(second).parent().unwrap()).unwrap();
+            fs::hard_link(place.src(first), place.src(second)).unwrap();
+        }
+        // Not by their names, as otherwise: all four files look alike.
+        for path in paths(&place.path("src")).into_iter().chain([place.path("src")]) {
+            let times = fs::FileTimes::new().set_modified(std::time::SystemTime::UNIX_EPOCH);
+            File::open(path).unwrap().set_times(times).unwrap();
+        }
+        place.capture()
+    };
+    let first = join([("1/x", "2/x"), ("3/x", "4/x")]);
+    join([("1/x", "3/x"), ("2/x", "4/x")]);
+    // Until every stamp is old enough to be believed.
+    let is_settled = || {
+        let cache = StatCache::open(place.store.layout(), &place.path("src")).unwrap();
+        let root = cache.section(cache.trailer.root_section).unwrap();
+        root.entries.iter().all(|folder| !folder.racy && cache.section(folder.section).unwrap().entries.iter().all(|e| !e.racy))
+    };
+    while !is_settled() {
+        place.capture();
+    }
+    let report = place.restore(&first, &place.in_place("src")).unwrap();
+    assert_eq!(report.skipped, []);
+    assert_eq!(inode(&place.src("1/x")), inode(&place.src("2/x")));
+    assert_eq!(inode(&place.src("3/x")), inode(&place.src("4/x")));
+    assert_ne!(inode(&place.src("1/x")), inode(&place.src("3/x")));
+    place.assert_equal("src", &first);
+}
+
 /// A file that may only be appended to, until this goes: it gets no name, and loses none. Whoever is root can say so.
 struct AppendOnly(File, IFlags);
 

@@ -354,6 +354,8 @@ fn metadata_that_a_filesystem_does_not_take_is_not_taken_for_restored() {
     let checkpoint = place.capture();
     fs::create_dir(place.path("out")).unwrap();
     let _mounted = Mounted::of(&["-t", "ramfs"], place.path("out"));
+    // A folder that is there already is not stamped anew by a renaming.
+    fs::create_dir(place.path("out/folder")).unwrap();
     let report = place.restore(&checkpoint, &place.in_place("out")).unwrap();
     let mut paths: Vec<_> = report.skipped.iter().map(|skipped| crate::name::display(&skipped.path)).collect();
     paths.sort();

@@ -135,6 +135,53 @@ fn what_is_in_the_place_of_a_new_folder_is_refused_by_the_plan() {
 }
 
 #[test]
+fn what_is_withheld_was_never_counted() {
+    let made = |has_device: bool| {
+        let place = Place::new();
+        place.write("file", "x");
+        rustix::fs::mknodat(rustix::fs::CWD, place.src("fifo"), FileType::Fifo, Mode::RUSR, 0).unwrap();
+        if has_device {
+            let null = rustix::fs::makedev(1, 3);
+            rustix::fs::mknodat(rustix::fs::CWD, place.src("null"), FileType::CharacterDevice, Mode::RUSR, null).unwrap();
+        }
+        let checkpoint = place.capture();
+        // Another user's store makes no device.
+        std::os::unix::fs::chown(place.store.layout().config(), Some(1234), None).unwrap();
+        let report = place.restore(&checkpoint, &Options::new(place.path("out"))).unwrap();
+        assert_eq!(report.skipped.len(), usize::from(has_device), "{report:?}");
+        report.counts
+    };
+    assert_eq!(made(true), made(false));
+}
+
+#[test]
+fn content_is_verified_whatever_the_stat_cache_vouches_for() {
+    let place = Place::new();
+    place.write("file", "then");
+    age(&place.path("src"));
+    let checkpoint = place.capture();
+    // The same time and length, and a cache that says that it is the same file.
+    place.write("file", "now!");
+    age(&place.path("src"));
+    let src = place.path("src");
+    let cache = StatCache::open(place.store.layout(), &src).unwrap();
+    let mut section = cache.section(cache.trailer.root_section).unwrap();
+    let stat = sys::stat_at(File::open(&src).unwrap().as_fd(), b"file").unwrap();
+    for entry in &mut section.entries {
+        (entry.ino, entry.ctime, entry.racy) = (stat.ino, stat.ctime, false);
+    }
+    let mut writer = crate::statcache::Writer::create(place.store.layout(), &src, None).unwrap();
+    let root = writer.append(&section).unwrap();
+    let (base, top) = (cache.trailer.base, cache.trailer.root);
+    writer.finish(root, base, top, &clock::Clock::now(), cache.trailer.read_all_at_secs).unwrap();
+    let replaced = |verify| {
+        let options = Options { verify, ..place.in_place("src") };
+        plan(&place.store, &checkpoint, &options, &()).unwrap().summary.counts.replaced
+    };
+    assert_eq!((replaced(false), replaced(true)), (0, 1));
+}
+
+#[test]
 fn what_is_spared_covers_what_is_in_it_and_nothing_beside_it() {
     let spared = Spared::default().and(&[b"a/bc".to_vec(), b"d".to_vec()]);
     for (path, is_covered) in [
