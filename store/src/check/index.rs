@@ -33,20 +33,20 @@ pub fn rebuild_index(layout: &Layout, lock_timeout: Duration, progress: &dyn Pro
     layout.make_missing();
     // Packs that gc condemns meanwhile stay until this is done.
     let pin = Pin::take(&layout.pins(), true, "rebuild the index")?;
-    let known = settled_view(&layout, lock_timeout, progress)?;
+    let known = settled_view(layout, lock_timeout, progress)?;
     let bytes = known.packs()?.values().map(|pack| pack.bytes).sum();
     progress.phase(Phase::Check, None, Some(bytes));
     let new = layout.cache().join(format!("{}{NEW_INDEX}", pin.op));
-    let made = view::derive(&layout, &new, known.end()).and_then(|()| put_in_place(&layout, &new));
+    let made = view::derive(layout, &new, known.end()).and_then(|()| put_in_place(layout, &new));
     if made.is_err() {
         let _ = fs::remove_dir_all(&new);
     }
     made?;
     // The new index leaves out what such a pack held.
     let is_short = |id: PackId, bytes: u64| !fs::metadata(layout.pack(id)).is_ok_and(|meta| meta.len() == bytes);
-    let packs = View::open(&layout)?.packs()?;
+    let packs = View::open(layout)?.packs()?;
     if packs.iter().any(|(id, state)| state.condemned.is_none() && is_short(*id, state.bytes)) {
-        forget_stat_caches(&layout)?;
+        forget_stat_caches(layout)?;
     }
     Ok(())
 }

@@ -56,7 +56,7 @@ pub fn run(layout: &Layout, options: &CheckOptions, progress: &dyn Progress) -> 
     if let Some(pin) = &mut pin {
         let _ = pin.add(checkpoints.iter().map(|c| c.record.id));
     }
-    structure::check_journal(&layout, &view, checkpoints, &mut report)?;
+    structure::check_journal(layout, &view, checkpoints, &mut report)?;
     let packs = structure::check_packs(&store, &view, options, &mut report, progress)?;
     structure::check_index(&view, &packs, &mut report, progress)?;
     // Where the index is wrong, packs and journal still tell whether everything is there.
@@ -66,7 +66,7 @@ pub fn run(layout: &Layout, options: &CheckOptions, progress: &dyn Progress) -> 
     };
     let damaged = check_reach(&store, &packs, checkpoints, &mut report, progress)?;
     let over = structure::over(&view, &packs, options)?;
-    damaged::note(&layout, packs.undecodable().chain(damaged), over);
+    damaged::note(layout, packs.undecodable().chain(damaged), over);
     Ok(report)
 }
 

@@ -90,7 +90,7 @@ pub fn import(store: &Store, archive: &mut Reader<'_>, options: &ImportOptions, 
         Ok(gathered) => gathered,
         Err(e) => return Err(abandon(pin, sink, e)),
     };
-    let origin = archive.record().map(|record| record.clone());
+    let origin = archive.record().cloned();
     let totals = gathered.root.as_folder().map(|(_, totals)| *totals).unwrap_or_default();
     let created_at = clock::timestamp();
     let from = origin.as_ref();

@@ -42,7 +42,7 @@ pub(crate) fn find(layout: &Layout, unknown: &[PackId]) -> Result<Unexplained> {
     let mut ops: HashSet<OpId> = HashSet::new();
     for pack in unknown {
         let mut records = Vec::new();
-        let scanned = PackFile::open(&layout, *pack).and_then(|file| {
+        let scanned = PackFile::open(layout, *pack).and_then(|file| {
             file.scan(|location, directory| {
                 let new =
                     directory.entries.iter().filter(|entry| entry.kind == ObjectKind::Record && !committed.contains(&entry.id));

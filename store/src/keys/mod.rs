@@ -11,19 +11,10 @@ pub use seal::{Cipher, Part, Seal};
 
 /// The keys of one store. The default ones are those of a store without encryption.
 #[derive(Clone, Debug)]
+#[cfg_attr(not(test), derive(Default))]
 pub struct Keys {
     /// What makes ids of bytes.
     pub ids: Ids,
     /// What makes stored bytes of bytes.
     pub seal: Seal,
-}
-
-impl Default for Keys {
-    fn default() -> Self {
-        #[cfg(test)]
-        if std::env::var_os("PARHELIA_TEST_SEALED").is_some() {
-            return tests::keys(7);
-        }
-        Keys { ids: Ids::default(), seal: Seal::default() }
-    }
 }

@@ -580,7 +580,7 @@ fn broken_view(reason: String) -> Error {
 }
 
 fn scan_directories(layout: &Layout, id: PackId, visit: impl FnMut(Location, &Directory) -> Result<()>) -> Result<()> {
-    PackFile::open(&layout, id)?.scan(visit).map(drop)
+    PackFile::open(layout, id)?.scan(visit).map(drop)
 }
 
 /// Whether a pack was scanned to its end. A damaged or lost one must not make the others unreadable: what its directories still tell was

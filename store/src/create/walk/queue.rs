@@ -45,7 +45,7 @@ impl<'a> Shared<'_, 'a> {
                 return None;
             }
         };
-        let mut worker = Worker { batch, reader: Reader::new(&self.walk.store, self.walk.progress) };
+        let mut worker = Worker { batch, reader: Reader::new(self.walk.store, self.walk.progress) };
         while let Some(task) = self.next_task() {
             let folder = match &task {
                 Task::Enter { folder, .. } | Task::Read { folder, .. } => folder.clone(),
