@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use parhelia_store::{
-    event::{Event, kind},
+    Store,
+    event::Event,
     journal::{Entry, Journal, Position},
     record::Checkpoint,
     view::View,
@@ -36,26 +37,19 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open()?;
     let view = store.view();
     let wanted = args.session.as_ref().map(|name| view.session_named(name)).transpose()?.map(|session| session.id);
-    // Sessions of checkpoints and runs, of which deleted ones are in the journal alone.
-    let mut sessions: HashMap<String, String> = HashMap::new();
+    let mut sessions = Sessions { store: &store, view: &view, after: args.after, told: HashMap::new(), before: None };
     let mut count = 0u64;
-    for logged in Journal::of(store.layout()).read(&Position::start())?.records {
+    for logged in Journal::of(store.layout()).read_after(args.after)? {
         let line = match logged.entry {
             Entry::Commit { record, .. } => {
                 let Ok(checkpoint) = Checkpoint::decode(logged.sequence, record, store.ids()) else { continue };
-                sessions.insert(checkpoint.id(), checkpoint.record.session.clone());
+                sessions.told.insert(checkpoint.id(), checkpoint.record.session.clone());
                 Line::of_commit(&checkpoint)
             }
-            Entry::Event(event) => {
-                if let (kind::RUN_STARTED, Some(session)) = (event.kind.as_str(), told_session(&event)) {
-                    sessions.insert(event.subject.clone(), session);
-                }
-                Line::of_event(logged.sequence, &event, session_of(&event, &sessions, &view)?)
-            }
+            Entry::Event(event) => Line::of_event(logged.sequence, &event, sessions.of(&event)?),
             _ => continue,
         };
-        let fits = logged.sequence > args.after
-            && args.kind.as_ref().is_none_or(|kind| line.kind.starts_with(kind.as_str()))
+        let fits = args.kind.as_ref().is_none_or(|kind| line.kind.starts_with(kind.as_str()))
             && wanted.as_ref().is_none_or(|session| line.session.as_ref() == Some(session));
         if fits {
             count += 1;
@@ -70,16 +64,48 @@ fn told_session(event: &Event) -> Option<String> {
     event.data.get("session").and_then(Value::as_str).map(str::to_owned)
 }
 
-fn session_of(event: &Event, sessions: &HashMap<String, String>, view: &View) -> Result<Option<String>> {
-    Ok(match event.kind.split_once('.') {
-        Some(("session", _)) => Some(event.subject.clone()),
-        Some(("checkpoint", _)) => sessions.get(&event.subject).cloned(),
-        Some(("run", _)) => match sessions.get(&event.subject) {
-            Some(session) => Some(session.clone()),
-            None => view.run(&event.subject)?.map(|run| run.session),
-        },
-        _ => told_session(event),
-    })
+/// Finds the session that an event is about.
+struct Sessions<'a> {
+    store: &'a Store,
+    view: &'a View,
+    after: u64,
+    /// Those of the checkpoints that were committed since.
+    told: HashMap<String, String>,
+    /// Those of the checkpoints before, read when one is asked for that does not exist any more: it is in the journal alone.
+    before: Option<HashMap<String, String>>,
+}
+
+impl Sessions<'_> {
+    fn of(&mut self, event: &Event) -> Result<Option<String>> {
+        Ok(match event.kind.split_once('.') {
+            Some(("session", _)) => Some(event.subject.clone()),
+            Some(("checkpoint", _)) => self.of_checkpoint(&event.subject)?,
+            Some(("run", _)) => match told_session(event) {
+                None => self.view.run(&event.subject)?.map(|run| run.session),
+                told => told,
+            },
+            _ => told_session(event),
+        })
+    }
+
+    fn of_checkpoint(&mut self, id: &str) -> Result<Option<String>> {
+        if let Some(session) = self.told.get(id) {
+            return Ok(Some(session.clone()));
+        }
+        if let Some(found) = id.parse().ok().map(|id| self.view.checkpoint(id)).transpose()?.flatten() {
+            return Ok(Some(found.record.session));
+        }
+        if self.before.is_none() {
+            let records = Journal::of(self.store.layout()).read(&Position::start())?.records;
+            let committed = records.into_iter().take_while(|logged| logged.sequence <= self.after).filter_map(|logged| {
+                let Entry::Commit { record, .. } = logged.entry else { return None };
+                let checkpoint = Checkpoint::decode(logged.sequence, record, self.store.ids()).ok()?;
+                Some((checkpoint.id(), checkpoint.record.session))
+            });
+            self.before = Some(committed.collect());
+        }
+        Ok(self.before.as_ref().and_then(|before| before.get(id)).cloned())
+    }
 }
 
 /// One entry of the log.

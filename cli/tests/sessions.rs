@@ -257,6 +257,10 @@ fn the_log_tells_what_happened_also_to_what_is_gone() {
     let deleted = &entries[entries.len() - 2];
     assert_eq!((&deleted["subject"], &deleted["data"]["reason"]), (&json!(id), &json!("a mistake")));
     assert!(deleted["previous"].as_str().unwrap().len() == 64 && deleted["actor"]["via"] == "cli", "{deleted}");
+    // From a cursor on, also where the checkpoint was made before it.
+    let before = (deleted["sequence"].as_u64().unwrap() - 1).to_string();
+    let since = agent.run(&["log", "--session", "fix", "--after", &before, "--json"]).json();
+    assert_eq!(since.iter().filter_map(|entry| entry["subject"].as_str()).collect::<Vec<_>>(), [id.as_str()]);
     let text = agent.run(&["log", "--kind", "checkpoint.created"]).out;
     assert_eq!(text.lines().count(), 3, "{text}");
     assert!(text.contains("manual: first"), "{text}");

@@ -11,7 +11,7 @@ use crate::{
     files,
     fold::{Folds, Unfit},
     id::OpId,
-    journal::{Entry, Journal, Position, Tail, encode_entry},
+    journal::{Entry, Journal, Logged, Position, Tail, encode_entry},
     lock::WriterLock,
     progress::Progress,
     store::Store,
@@ -93,16 +93,14 @@ impl Store {
         }
     }
 
-    /// All events behind a sequence, with theirs, in order. Reads the journal.
+    /// All events behind a sequence, with theirs, in order. Reads the journal from about there on.
     pub fn events_after(&self, sequence: u64) -> Result<Vec<(u64, Event)>> {
-        let tail = Journal::of(self.layout()).read(&Position::start())?;
-        let events = tail.records.into_iter().filter(|logged| logged.sequence > sequence);
-        Ok(events
-            .filter_map(|logged| match logged.entry {
-                Entry::Event(event) => Some((logged.sequence, *event)),
-                _ => None,
-            })
-            .collect())
+        let records = Journal::of(self.layout()).read_after(sequence)?.into_iter();
+        let event = |logged: Logged| match logged.entry {
+            Entry::Event(event) => Some((logged.sequence, *event)),
+            _ => None,
+        };
+        Ok(records.filter_map(event).collect())
     }
 }
 

@@ -392,6 +392,25 @@ impl Journal {
         }
     }
 
+    /// The records behind a sequence, in order. Segments that end before it are not read.
+    pub fn read_after(&self, sequence: u64) -> Result<Vec<Logged>> {
+        let first = self.segments()?.into_iter().rfind(|first| *first <= sequence.saturating_add(1));
+        let from = match first {
+            Some(first) if first > 1 => self.beginning_of(first)?,
+            _ => Position::start(),
+        };
+        let records = self.read(&from)?.records.into_iter();
+        Ok(records.filter(|logged| logged.sequence > sequence).collect())
+    }
+
+    /// The place before a segment's first record.
+    fn beginning_of(&self, first: u64) -> Result<Position> {
+        let (header, _) = Frames::open(&self.segment_path(first), 0)?;
+        let header = header.filter(|header| header.first == first).ok_or_else(|| self.corrupt(first, 0, "the segment's header"))?;
+        let offset = SEGMENT_HEADER_BYTES as u64;
+        Ok(Position { segment: first, offset, sequence: first - 1, hash: hex(&header.previous_hash) })
+    }
+
     fn read_once(&self, from: &Position) -> Result<Tail> {
         // Before the segments, so that an append between the two reads is not taken for a loss.
         let hint = self.hint();

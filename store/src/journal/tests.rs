@@ -509,5 +509,15 @@ fn a_long_segment_is_followed_by_another_and_that_is_no_cut() {
     }
     let all = journal.read(&Position::start()).unwrap();
     assert_eq!((all.records.len(), journal.segments().unwrap()), (5, vec![1, 5]));
+    journal.append(&all, &[event(7), event(8)]).unwrap();
+    for after in 0..9 {
+        let sequences: Vec<u64> = journal.read_after(after).unwrap().iter().map(|logged| logged.sequence).collect();
+        assert_eq!(sequences, (after + 1..=7).collect::<Vec<_>>(), "{after}");
+    }
+    assert!(journal.read_after(u64::MAX).unwrap().is_empty());
+    // What comes before is not even looked at.
+    fs::write(journal.segment_path(1), "damaged").unwrap();
+    assert_eq!(journal.read_after(4).unwrap().len(), 3);
+    assert!(journal.read_after(3).is_err());
     assert!(!all.was_cut && all.missing == 0 && all.torn_bytes == 0);
 }

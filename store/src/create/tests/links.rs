@@ -246,3 +246,36 @@ fn names_of_one_entry_that_changes_between_two_looks_show_the_first() {
     assert_eq!((owners(&again), &again.omissions[..]), ([2, 2], &changing[..]));
     assert_eq!(owners(&f.create()), [3, 3]);
 }
+
+#[test]
+fn names_of_a_file_that_is_edited_between_two_looks_show_what_was_read_first() {
+    let f = fixture();
+    f.write("a", b"then");
+    f.write("b/long", &noise(12 << 20, 1));
+    fs::create_dir(f.workspace.join("c")).unwrap();
+    link(&f, "a", "c/file");
+    let edit = || fs::write(f.workspace.join("a"), b"now!").unwrap();
+    let options = Options { threads: 1, ..f.options() };
+    let first = run(&f.store, &options, &While(edit, Default::default())).unwrap();
+    let shown = |outcome: &Outcome| {
+        let tree = f.tree(&outcome.checkpoint);
+        [&b"a"[..], b"c/file"].map(|path| tree[path].1.clone())
+    };
+    assert_eq!(shown(&first), [b"then", b"then"]);
+    assert_eq!(first.omissions, [Omission { path: b"c/file".to_vec(), reason: Reason::Changing }]);
+    let next = f.create();
+    assert_eq!((shown(&next), next.omissions.len()), ([b"now!".to_vec(), b"now!".to_vec()], 0));
+}
+
+#[test]
+fn a_further_name_of_a_file_that_did_not_change_is_not_read() {
+    let f = fixture();
+    f.write("a", b"content");
+    link(&f, "a", "b");
+    settle();
+    let rules = Rules { patterns: vec!["b".into()], ..Rules::default() };
+    assert_eq!(run(&f.store, &Options { rules, ..f.options() }, &()).unwrap().files_read, 1);
+    let whole = f.create();
+    assert_eq!(whole.files_read, 0);
+    f.assert_exact(&whole.checkpoint);
+}
