@@ -406,7 +406,8 @@ impl Journal {
     /// The place before a segment's first record.
     fn beginning_of(&self, first: u64) -> Result<Position> {
         let (header, _) = Frames::open(&self.segment_path(first), 0)?;
-        let header = header.filter(|header| header.first == first).ok_or_else(|| self.corrupt(first, 0, "the segment's header"))?;
+        let header =
+            header.filter(|header| header.first == first).ok_or_else(|| self.corrupt(first, 0, "the segment's header"))?;
         let offset = SEGMENT_HEADER_BYTES as u64;
         Ok(Position { segment: first, offset, sequence: first - 1, hash: hex(&header.previous_hash) })
     }

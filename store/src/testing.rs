@@ -309,13 +309,7 @@ impl<'a> Sink<'a> {
         let base = self.base(&e)?;
         self.test.earlier.borrow_mut().entry(e.kind).or_default().push(e.id);
         if let Some((base, prefix)) = base {
-            let mut builder = BlockBuilder::default();
-            builder.push_on(e.kind, e.id, &e.bytes, base);
-            let mut context = zstd::zstd_safe::CCtx::create();
-            let coded = builder.compress_on(&mut context, &prefix, 3).unwrap();
-            let (entries, block) = builder.encode_on(&coded, &seal());
-            self.writer.as_mut().unwrap().append(&block, &entries)?;
-            return Ok(());
+            return self.put_on(&e, base, &prefix, 1);
         }
         let (builder, target) = if e.kind == ObjectKind::Chunk { (&mut self.data, 6000) } else { (&mut self.meta, 3000) };
         builder.push(e.kind, e.id, &e.bytes, e.tail_bytes);
@@ -324,6 +318,23 @@ impl<'a> Sink<'a> {
             self.writer.as_mut().unwrap().append(&block, &entries)?;
         }
         Ok(())
+    }
+
+    fn put_on(&mut self, e: &Encoded, base: ObjectId, prefix: &[u8], version: u32) -> Result<()> {
+        let mut builder = BlockBuilder::default();
+        builder.push_on(e.kind, e.id, &e.bytes, base, version);
+        let mut context = zstd::zstd_safe::CCtx::create();
+        let coded = builder.compress_on(&mut context, prefix, 3).unwrap();
+        let (entries, block) = builder.encode_on(&coded, &seal());
+        self.writer.as_mut().unwrap().append(&block, &entries).map(drop)
+    }
+
+    /// A chunk that builds on another one, and is said to have so many versions before it.
+    pub fn chunk_on(&mut self, bytes: &[u8], base: &[u8], version: u32) -> BlobId {
+        let id = blob_id(bytes);
+        let e = Encoded { kind: ObjectKind::Chunk, id: id.object(), bytes: bytes.to_vec(), tail_bytes: 0 };
+        self.put_on(&e, blob_id(base).object(), base, version).unwrap();
+        id
     }
 
     /// An object that this one is to build on, and its bytes. About every other one builds on something that was committed before, if it may.

@@ -121,7 +121,7 @@ def block_lines(dump, store, block):
         dump.field(1, f"kind {kind}: {KINDS[kind]}")
         dump.field(32, "id")
         dump.decoded(lambda d: d.uint(), "head length {}")
-        dump.decoded(lambda d: d.uint(), "tail length {}")
+        dump.decoded(lambda d: d.uint(), "version {}" if block.codec == 2 else "tail length {}")
         dump.decoded(lambda d: d.uint(), "base {}")
     for number, _ in enumerate(block.bases, 1):
         dump.field(32, f"id of base {number}")

@@ -56,6 +56,8 @@ def block_at(data, path, offset):
     d, objects = Decoder(lines, what), []
     for _ in range(count):
         kind, id_, head, tail, base = d.byte(), d.take(32), d.uint(32), d.uint(32), d.uint(32)
+        if codec == 2:
+            tail = 0  # The number of its version stands there.
         need(1 <= kind <= 6 and base <= base_count and (base == 0 or kind in MAY_HAVE_BASE), f"{what}: object kind or base")
         objects.append((kind, id_, head, tail, base))
     bases = [d.take(32) for _ in range(base_count)]

@@ -1,6 +1,10 @@
 //! Objects that are later versions of what the store has: they are compressed with those as prefix, so that a version costs what was
 //! edited.
 //!
+//! Of its earlier versions, the n-th one builds on that whose number is n without its lowest bit that is set: the 13th on the 12th, that on the
+//! 8th, and that on the first, number 0, which is stored whole. So a chain is as long as n has bits that are set, and a step of a chain goes
+//! back over few versions mostly. (Subversion calls these skip deltas.)
+//!
 //! Objects whose bases lie in one block go into one block. So whoever reads one of them decodes a chain of blocks, not a tree of them, and
 //! at most [`DEPTH_MAX`] of them: what would come behind that builds on the first version in the chain.
 
@@ -50,7 +54,7 @@ pub(super) struct LaterVersions {
     bytes: usize,
 }
 
-/// Objects of one block, with their bases.
+/// Objects of one block, with their bases, which lie in one block.
 struct Group {
     objects: Vec<Later>,
     builder: BlockBuilder,
@@ -116,7 +120,7 @@ fn write_groups(groups: Vec<Group>, packs: &PackSink<'_>, compressor: &mut zstd:
     Ok(others)
 }
 
-/// Makes groups of objects whose bases lie in the block `at`. What has no base that can be read goes to `others`.
+/// Makes groups of objects whose last versions lie in the block `at`. What has no base that can be read goes to `others`.
 fn gather(
     packs: &PackSink<'_>,
     at: Location,
@@ -130,19 +134,21 @@ fn gather(
     };
     let mut found = Vec::with_capacity(objects.len());
     for object in objects {
-        let base = match block.depth < DEPTH_MAX {
-            true => Some((block.clone(), object.base)),
-            false => readable(first_version(packs, &block, object.kind, object.base))?,
-        };
-        match base.filter(|(block, base)| block.object(*base).is_some_and(|bytes| !bytes.is_empty())) {
-            Some((block, base)) => found.push((block, Later { base, ..object })),
+        let on = readable(base_among(packs, at, &block, object.kind, object.base))?;
+        match on.filter(|on| on.block.object(on.base).is_some_and(|bytes| !bytes.is_empty())) {
+            Some(on) => found.push((on.at, on.block, on.version, Later { base: on.base, ..object })),
             None => others.push(object),
         }
     }
     // As the bases lie in their blocks, so that what is alike stays near.
-    found.sort_by_cached_key(|(block, object)| (block.place_of(object.base), object.id));
+    found.sort_by_cached_key(|(at, block, _, object)| (*at, block.place_of(object.base), object.id));
     let mut group = Group::empty();
-    for (block, object) in found {
+    let mut group_at = at;
+    for (at, block, version, object) in found {
+        if at != group_at && !group.objects.is_empty() {
+            groups.push(std::mem::replace(&mut group, Group::empty()));
+        }
+        group_at = at;
         let base = block.object(object.base).unwrap_or_default();
         let is_new_base = group.objects.last().is_none_or(|last| last.base != object.base);
         let is_full = group.builder.raw_bytes() + object.bytes.len() > DATA_BLOCK_BYTES
@@ -153,7 +159,7 @@ fn gather(
         if is_new_base || group.objects.is_empty() {
             group.prefix.extend_from_slice(base);
         }
-        group.builder.push_on(object.kind, object.id, &object.bytes, object.base);
+        group.builder.push_on(object.kind, object.id, &object.bytes, object.base, version);
         group.objects.push(object);
     }
     if !group.objects.is_empty() {
@@ -162,14 +168,28 @@ fn gather(
     Ok(())
 }
 
-/// The first version in the chain that ends with an object of a block, and the block that holds it.
-fn first_version(packs: &PackSink<'_>, block: &Arc<Block>, kind: ObjectKind, id: ObjectId) -> Result<(Arc<Block>, ObjectId)> {
-    let (mut block, mut id) = (block.clone(), id);
-    while let Some(base) = block.base_of(id) {
-        block = packs.base_object_block(kind, base)?;
-        id = base;
+/// What a new version builds on.
+struct On {
+    base: ObjectId,
+    at: Location,
+    block: Arc<Block>,
+    /// Number of versions before the new one.
+    version: u32,
+}
+
+/// Which of the versions of an object the next one builds on. The last version, `last`, lies in the block `at`.
+fn base_among(packs: &PackSink<'_>, at: Location, block: &Arc<Block>, kind: ObjectKind, last: ObjectId) -> Result<On> {
+    let number = |block: &Block, id| block.base_of(id).map_or(0, |(_, version)| version);
+    let version = number(block, last).saturating_add(1);
+    let wanted = version & (version - 1);
+    let mut on = On { base: last, at, block: block.clone(), version };
+    // Blocks are shared, so that one may be deeper than this object's own chain.
+    let is_deep = block.depth >= DEPTH_MAX;
+    while let Some((below, _)) = on.block.base_of(on.base).filter(|(_, version)| is_deep || *version > wanted) {
+        let (at, block) = packs.base_object_block(kind, below)?;
+        on = On { base: below, at, block, version };
     }
-    Ok((block, id))
+    Ok(on)
 }
 
 /// `None` where a base is damaged or gone: then it is not built upon.

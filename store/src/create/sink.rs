@@ -245,10 +245,10 @@ impl<'a> PackSink<'a> {
         self.store.block(at)
     }
 
-    /// The block of a base by the base's id.
-    pub(super) fn base_object_block(&self, kind: ObjectKind, id: ObjectId) -> Result<Arc<Block>> {
+    /// The block of a base, and its place, by the base's id.
+    pub(super) fn base_object_block(&self, kind: ObjectKind, id: ObjectId) -> Result<(Location, Arc<Block>)> {
         match self.base(Some(id))? {
-            Some((at, _)) => self.store.block(at),
+            Some((at, _)) => Ok((at, self.store.block(at)?)),
             None => Err(Error::Missing { kind: kind.name(), id: id.to_string() }),
         }
     }

@@ -94,6 +94,8 @@ pub struct Entry {
     pub tail_bytes: usize,
     /// The object that it is a later version of, by its number among the block's bases.
     pub base: Option<u32>,
+    /// How many versions came before it since one that was stored whole; 0 where nothing is known of any.
+    pub version: u32,
 }
 
 /// A block's header and directory.
@@ -126,8 +128,8 @@ pub struct Block {
     pub objects: Vec<(ObjectKind, ObjectId, Range<usize>)>,
     /// What holds the objects' bytes.
     pub bytes: Vec<u8>,
-    /// The base of each object; empty where no object has one.
-    pub bases: Vec<Option<ObjectId>>,
+    /// The base of each object, and how many versions came before it; empty where no object has one.
+    pub bases: Vec<Option<(ObjectId, u32)>>,
     /// How many blocks in a row have to be decoded before this one.
     pub depth: u32,
     /// The numbers of the objects, ordered by id; made when an object is looked for among many.
@@ -160,8 +162,8 @@ impl Block {
         self.number_of(id).map(|number| self.objects[number].2.start)
     }
 
-    /// The base of an object, if it has one.
-    pub fn base_of(&self, id: ObjectId) -> Option<ObjectId> {
+    /// The base of an object, if it has one, and how many versions came before the object.
+    pub fn base_of(&self, id: ObjectId) -> Option<(ObjectId, u32)> {
         *self.bases.get(self.number_of(id)?)?
     }
 
@@ -249,7 +251,11 @@ impl Directory {
             let kind = ObjectKind::from_number(d.byte("object kind")?).ok_or(Malformed("object kind"))?;
             let id = ObjectId(d.array("object id")?);
             let head_bytes = d.uint32("object length")? as usize;
-            let tail_bytes = d.uint32("object length")? as usize;
+            // Where there are bases, there are no tails.
+            let (tail_bytes, version) = match (d.uint32("object length")?, codec) {
+                (version, Codec::ZstdPrefix) => (0, version),
+                (tail, _) => (tail as usize, 0),
+            };
             let base = d.uint32("object base")?.checked_sub(1);
             let may_build = matches!(kind, ObjectKind::Chunk | ObjectKind::RecipeNode | ObjectKind::Tree);
             if base.is_some_and(|base| base >= base_count || !may_build) {
@@ -262,7 +268,7 @@ impl Directory {
             }
             heads += head_bytes;
             tails += tail_bytes;
-            entries.push(Entry { kind, id, head_bytes, tail_bytes, base });
+            entries.push(Entry { kind, id, head_bytes, tail_bytes, base, version });
         }
         let bases = (0..base_count).map(|_| d.array("block base").map(ObjectId)).collect::<Result<Vec<_>, _>>()?;
         d.finish("block directory")?;
@@ -372,7 +378,7 @@ impl Directory {
         let mut at = 0;
         for e in &self.entries {
             objects.push((e.kind, e.id, at..at + e.head_bytes));
-            bases.push(e.base.and_then(|base| self.bases.get(base as usize)).copied());
+            bases.push(e.base.and_then(|base| self.bases.get(base as usize)).map(|base| (*base, e.version)));
             at += e.head_bytes;
         }
         let mut block = Block::plain(objects, bytes);
@@ -476,17 +482,17 @@ impl BlockBuilder {
         let (head, tail) = bytes.split_at(bytes.len() - tail_bytes);
         self.heads.extend_from_slice(head);
         self.tails.extend_from_slice(tail);
-        self.entries.push(Entry { kind, id, head_bytes: head.len(), tail_bytes, base: None });
+        self.entries.push(Entry { kind, id, head_bytes: head.len(), tail_bytes, base: None, version: 0 });
     }
 
-    /// Adds an object that is a later version of `base`. Those of one base stand in a row.
-    pub fn push_on(&mut self, kind: ObjectKind, id: ObjectId, bytes: &[u8], base: ObjectId) {
+    /// Adds an object that is a later version of `base`, with `version` others before it. Those of one base stand in a row.
+    pub fn push_on(&mut self, kind: ObjectKind, id: ObjectId, bytes: &[u8], base: ObjectId, version: u32) {
         if self.bases.last() != Some(&base) {
             self.bases.push(base);
         }
         self.heads.extend_from_slice(bytes);
         let base = Some(self.bases.len() as u32 - 1);
-        self.entries.push(Entry { kind, id, head_bytes: bytes.len(), tail_bytes: 0, base });
+        self.entries.push(Entry { kind, id, head_bytes: bytes.len(), tail_bytes: 0, base, version });
     }
 
     /// Takes over another builder's objects.
@@ -557,7 +563,7 @@ impl BlockBuilder {
             out.push(e.kind as u8);
             out.extend_from_slice(&e.id.0);
             put_uint(&mut out, e.head_bytes as u64);
-            put_uint(&mut out, e.tail_bytes as u64);
+            put_uint(&mut out, (e.tail_bytes as u64).max(u64::from(e.version)));
             put_uint(&mut out, e.base.map_or(0, |base| u64::from(base) + 1));
         }
         self.bases.iter().for_each(|base| out.extend_from_slice(&base.0));

@@ -192,7 +192,7 @@ impl Slots {
     fn weigh(&mut self, location: Location, block: &Block) {
         // Its slot is gone where another thread met with an error.
         if let Some(slot) = self.by_use.peek_mut(&location).filter(|slot| slot.bytes == 0) {
-            slot.bytes = (block.bytes.capacity() + block.objects.len() * 64 + block.bases.len() * 33 + 128) as u64;
+            slot.bytes = (block.bytes.capacity() + block.objects.len() * 64 + block.bases.len() * 37 + 128) as u64;
             self.bytes += slot.bytes;
         }
     }

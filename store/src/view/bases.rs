@@ -128,7 +128,7 @@ mod tests {
         let mut builder = BlockBuilder::default();
         let (_, block) = match base {
             Some(base) => {
-                names.iter().for_each(|name| builder.push_on(ObjectKind::Chunk, id(name), name.as_bytes(), id(base)));
+                names.iter().for_each(|name| builder.push_on(ObjectKind::Chunk, id(name), name.as_bytes(), id(base), 1));
                 let coded = builder.compress_on(&mut CCtx::create(), base.as_bytes(), 3).unwrap();
                 builder.encode_on(&coded, &crate::testing::seal())
             }

@@ -10,7 +10,7 @@ use crate::{
     format::{DATA_BLOCK_BYTES, DEPTH_MAX},
     gc::{self, GcOptions},
     pack::{ObjectKind, PackFile},
-    testing::content_of,
+    testing::{TestStore, content_of},
 };
 
 /// Source-like text: lines that differ, and compress as text does.
@@ -68,7 +68,8 @@ fn two_hundred_small_edits_of_a_file_cost_what_was_edited() {
     }
     let each = (before - start - records) / 200;
     assert!(each < 1024, "{each} bytes for each edit, beside its record");
-    assert!(depths.iter().all(|depth| *depth <= DEPTH_MAX) && depths.contains(&DEPTH_MAX), "{depths:?}");
+    // As many as the version's number has bits that are set.
+    assert!((1u32..).map(u32::count_ones).zip(&depths).all(|(bits, depth)| bits == *depth), "{depths:?}");
     // Another process reads them, none in the order in which they were made.
     let store = Store::open(f.store.path(), &OpenOptions::default()).unwrap();
     for (checkpoint, source) in versions.iter().rev() {
@@ -162,11 +163,44 @@ fn content_place(f: &Fixture, path: &str, checkpoint: &Checkpoint) -> (PathBuf, 
     (pack, at.offset + directory.directory_end as u64, directory.bases)
 }
 
-/// Five versions of a file, each built on the one before.
-fn five_versions(f: &Fixture) -> Vec<(Checkpoint, Vec<u8>)> {
+#[test]
+fn what_would_come_behind_the_longest_chain_builds_on_the_first_version() {
+    for blocks in [DEPTH_MAX - 1, DEPTH_MAX] {
+        let test = TestStore::new();
+        let mut source = text(300, 4);
+        let forged = test.forge(|sink| {
+            sink.chunk(&source);
+            // Numbers as no chain has them: the next version would build on the last one.
+            let mut blob = crate::testing::blob_id(&source);
+            for number in 0..blocks {
+                let base = source.clone();
+                edit(&mut source, number as usize);
+                blob = sink.chunk_on(&source, &base, 2 * number);
+            }
+            let kind = Kind::File { size: source.len() as u64, blob, holes: Vec::new() };
+            sink.nodes(&[Node { name: b"f.rs".to_vec(), meta: crate::testing::meta(), links: 1, kind }])
+        });
+        let dir = tempfile::tempdir().unwrap();
+        let workspace = dir.path().join("work");
+        // The stat cache that it leaves says what stood in the file's place.
+        let plan = restore::plan(&test.store, &forged, &restore::Options::new(&workspace), &()).unwrap();
+        restore::execute(&test.store, &forged, plan, &()).unwrap();
+        edit(&mut source, 99);
+        fs::write(workspace.join("f.rs"), &source).unwrap();
+        let options = Options { workspace, session: "forged".into(), ..Options::default() };
+        let made = run(&test.store, &options, &()).unwrap().checkpoint;
+        let blob = crate::testing::blob_id(&source);
+        let depth = test.store.object_block(ObjectKind::Chunk, blob.object()).unwrap().depth;
+        assert_eq!(depth, if blocks < DEPTH_MAX { DEPTH_MAX } else { 1 });
+        assert!(content_of(&test.store, &made).unwrap()["f.rs"] == source);
+    }
+}
+
+/// Eight versions of a file, of which the last three build on the fifth.
+fn eight_versions(f: &Fixture) -> Vec<(Checkpoint, Vec<u8>)> {
     let mut source = text(300, 4);
     f.write("beside.rs", &text(50, 50));
-    let versions = (0..5).map(|number| {
+    let versions = (0..8).map(|number| {
         edit(&mut source, number);
         f.write("f.rs", &source);
         (f.create().checkpoint, source.clone())
@@ -177,16 +211,16 @@ fn five_versions(f: &Fixture) -> Vec<(Checkpoint, Vec<u8>)> {
 #[test]
 fn damage_in_what_others_build_on_is_named_for_all_of_them_and_healed_from_elsewhere() {
     let f = fixture();
-    let versions = five_versions(&f);
-    assert_eq!(depth(&f, "f.rs", &versions[4].0), 4);
+    let versions = eight_versions(&f);
+    assert_eq!(depth(&f, "f.rs", &versions[7].0), 3);
     let copy = f._dir.path().join("copy");
     fs::create_dir(&copy).unwrap();
-    fs::write(copy.join("f.rs"), &versions[4].1).unwrap();
+    fs::write(copy.join("f.rs"), &versions[7].1).unwrap();
     let other = f._dir.path().join("other");
     let copied = std::process::Command::new("cp").arg("-a").arg(f.store.path()).arg(&other).status().unwrap();
     assert!(copied.success());
-    // The second version, on which three others build.
-    let (pack, payload, bases) = content_place(&f, "f.rs", &versions[1].0);
+    // The fifth version, on which three others build.
+    let (pack, payload, bases) = content_place(&f, "f.rs", &versions[4].0);
     assert_eq!(bases.len(), 1);
     let mut bytes = fs::read(&pack).unwrap();
     bytes[payload as usize] ^= 0xff;
@@ -194,14 +228,14 @@ fn damage_in_what_others_build_on_is_named_for_all_of_them_and_healed_from_elsew
     let report = check::run(f.store.layout(), &CheckOptions { read_data_percent: Some(100) }, &()).unwrap();
     let touched: Vec<_> = report.findings.iter().flat_map(|found| &found.touches).map(|touched| touched.checkpoint).collect();
     for (number, (checkpoint, _)) in versions.iter().enumerate() {
-        assert_eq!(touched.contains(&checkpoint.record.id), number > 0, "version {number}: {:?}", report.findings);
+        assert_eq!(touched.contains(&checkpoint.record.id), number > 3, "version {number}: {:?}", report.findings);
     }
     let store = Store::open(f.store.path(), &OpenOptions::default()).unwrap();
-    let error = content_of(&store, &versions[4].0).unwrap_err().to_string();
+    let error = content_of(&store, &versions[7].0).unwrap_err().to_string();
     assert!(error.contains("builds on the object"), "{error}");
     assert!(content_of(&store, &versions[0].0).unwrap()["f.rs"] == versions[0].1);
     // A create builds on nothing that cannot be read.
-    let mut last = versions[4].1.clone();
+    let mut last = versions[7].1.clone();
     edit(&mut last, 77);
     f.write("f.rs", &last);
     let made = run(&store, &f.options(), &()).unwrap().checkpoint;
@@ -289,9 +323,9 @@ fn damage_trailer(pack: &Path) -> Vec<u8> {
 fn a_repair_decodes_with_what_lies_in_damaged_packs_whatever_the_index_says() {
     for is_index_lost in [false, true] {
         let f = fixture();
-        let versions = five_versions(&f);
-        let (last, content) = &versions[4];
-        let gone: Vec<_> = versions[..4].iter().map(|(checkpoint, _)| checkpoint.record.id).collect();
+        let versions = eight_versions(&f);
+        let (last, content) = &versions[7];
+        let gone: Vec<_> = versions[..7].iter().map(|(checkpoint, _)| checkpoint.record.id).collect();
         delete_checkpoints(&f.store, &gone, None, &()).unwrap();
         gc::run(&f.store, &GcOptions::no_repack(), &()).unwrap();
         damage_trailer(&packs(&f.store)[0]);
@@ -309,12 +343,12 @@ fn a_repair_decodes_with_what_lies_in_damaged_packs_whatever_the_index_says() {
 #[test]
 fn gc_keeps_what_blocks_build_on_that_lie_in_a_damaged_pack() {
     let f = fixture();
-    let versions = five_versions(&f);
+    let versions = eight_versions(&f);
     crate::check::rebuild_index(f.store.layout(), std::time::Duration::from_secs(60), &()).unwrap();
-    let (last, content) = &versions[4];
+    let (last, content) = &versions[7];
     let pack = content_place(&f, "f.rs", last).0;
     let whole = damage_trailer(&pack);
-    let gone: Vec<_> = versions[..4].iter().map(|(checkpoint, _)| checkpoint.record.id).collect();
+    let gone: Vec<_> = versions[..7].iter().map(|(checkpoint, _)| checkpoint.record.id).collect();
     delete_checkpoints(&f.store, &gone, None, &()).unwrap();
     let store = Store::open(f.store.path(), &OpenOptions::default()).unwrap();
     let _ = gc::run(&store, &GcOptions::default(), &());
