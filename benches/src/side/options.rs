@@ -72,6 +72,8 @@ pub enum Case {
     InPlace,
     /// Diff of two checkpoints in which ten files differ
     Diff,
+    /// A few sources that are edited over and over, and reading the last checkpoint of them
+    Edited,
     /// Twelve releases of a project at one path
     Versions,
     /// A log that grows

@@ -1,6 +1,7 @@
 //! What is measured. Each case leaves its samples in the lab's figures.
 
 mod curve;
+mod edited;
 mod grown;
 mod many;
 mod mounts;
@@ -10,6 +11,7 @@ mod sessions;
 mod tree;
 
 pub use curve::sizes as curve_sizes;
+pub use edited::FRESH;
 
 use super::lab::Lab;
 use super::options::Case;
@@ -18,13 +20,14 @@ use crate::error::Result;
 type Run = fn(&mut Lab) -> Result<()>;
 
 /// The cases in the order in which they run: those about one tree first, as they share its stores.
-const CASES: [(Case, Run); 12] = [
+const CASES: [(Case, Run); 13] = [
     (Case::First, tree::first),
     (Case::Unchanged, tree::unchanged),
     (Case::Edits, tree::edits),
     (Case::Restore, restore::new_folder),
     (Case::InPlace, restore::in_place),
     (Case::Diff, tree::diff),
+    (Case::Edited, edited::run),
     (Case::Versions, releases::run),
     (Case::Transcript, grown::run),
     (Case::Many, many::run),

@@ -1,9 +1,12 @@
 //! One tree: first checkpoint, unchanged, ten files edited, diff.
 
+use std::path::Path;
+
 use crate::error::{Error, Result};
 use crate::side::lab::{EDITED, Lab};
 use crate::side::launch::sync_filesystem;
 use crate::side::tools::Tool;
+use crate::walk;
 
 /// How often a verb of a few milliseconds is run.
 pub const SHORT_RUNS: usize = 21;
@@ -58,7 +61,20 @@ pub fn unchanged(lab: &mut Lab) -> Result<()> {
 /// A checkpoint after ten files were edited.
 pub fn edits(lab: &mut Lab) -> Result<()> {
     lab.store_tree()?;
-    again(lab, "edits")
+    let grown = |lab: &Lab| lab.tools.parhelia.as_ref().map(|tool| growing_bytes(tool.home())).transpose();
+    let before = grown(lab)?;
+    again(lab, "edits")?;
+    if let Some((before, after)) = before.zip(grown(lab)?) {
+        // One round is thrown away, but not its checkpoint.
+        let each = after.saturating_sub(before) as f64 / f64::from(lab.options.rounds() + 1);
+        lab.figures.set("edits/growth_bytes", each);
+    }
+    Ok(())
+}
+
+/// Bytes of what a checkpoint adds to: packs, journal and stat caches. The index is written now and then, for many at once.
+fn growing_bytes(store: &Path) -> Result<u64> {
+    ["packs", "journal", "cache"].iter().map(|part| Ok(walk::count(&store.join(part))?.bytes)).sum()
 }
 
 fn again(lab: &mut Lab, case: &str) -> Result<()> {

@@ -1,6 +1,6 @@
 //! What is demanded of parhelia, held against what was measured.
 
-use crate::side::cases::curve_sizes;
+use crate::side::cases::{FRESH, curve_sizes};
 use crate::side::figures::Figures;
 use crate::side::tables::{Unit, thousands};
 
@@ -54,6 +54,7 @@ impl Row {
 pub fn rows(figures: &Figures) -> Vec<Row> {
     let mut rows = first(figures);
     rows.extend(sizes(figures));
+    rows.extend(edited(figures));
     rows.extend(releases(figures));
     rows.extend(transcript(figures));
     rows.extend(restores(figures));
@@ -111,6 +112,41 @@ fn sizes(figures: &Figures) -> Vec<Row> {
     ]
 }
 
+fn edited(figures: &Figures) -> Vec<Row> {
+    let edits = figures.value("edited/edits").map_or_else(String::new, thousands);
+    let record = figures.value("edited/record_bytes");
+    let mut rows = vec![
+        row(
+            "ten files edited: packs, journal and stat cache grow by",
+            Unit::Kib,
+            figures.value("edits/growth_bytes"),
+            "20 KiB",
+            Some(20.0 * 1024.0),
+        ),
+        row(
+            format!("a source of 40 KiB, {edits} edits: packs grow by, each"),
+            Unit::Kib,
+            figures.value("edited/packs_each_bytes"),
+            "1 KiB and the sealed record",
+            record.map(|bytes| bytes + 1024.0),
+        ),
+    ];
+    for (what, case, factor) in [
+        ("cold `grep -r`", "edited-grep", 1.15),
+        ("cold `cat` of all files", "edited-cat", 1.15),
+        ("restore", "edited-restore", 1.1),
+    ] {
+        rows.push(row(
+            format!("200 sources, ten of them edited {edits} times: {what}"),
+            Unit::Millis,
+            millis(figures.wall_s(case, SELF)),
+            format!("{factor} × the same tree in a fresh store"),
+            times(factor, figures.wall_s(case, FRESH)),
+        ));
+    }
+    rows
+}
+
 fn releases(figures: &Figures) -> Vec<Row> {
     let size = |tool: &str| figures.value(&format!("versions/store_bytes/{tool}"));
     let later: Vec<String> =
@@ -128,8 +164,8 @@ fn releases(figures: &Figures) -> Vec<Row> {
             format!("{} versions at one path: store", later.len() + 1),
             Unit::Mib,
             size(SELF),
-            "0.7 × restic",
-            times(0.7, size(RESTIC)),
+            "0.35 × restic",
+            times(0.35, size(RESTIC)),
         ),
         row(
             "… each further version (the slowest beside restic)",
