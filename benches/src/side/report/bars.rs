@@ -141,7 +141,7 @@ fn edited(figures: &Figures) -> Vec<Row> {
             Unit::Millis,
             millis(figures.wall_s(case, SELF)),
             format!("{factor} × the same tree in a fresh store"),
-            times(factor, figures.wall_s(case, FRESH)),
+            times(factor, millis(figures.wall_s(case, FRESH))),
         ));
     }
     rows
