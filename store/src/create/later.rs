@@ -1,9 +1,9 @@
 //! Objects that are later versions of what the store has: they are compressed with those as prefix, so that a version costs what was
 //! edited.
 //!
-//! Of its earlier versions, the n-th one builds on that whose number is n without its lowest bit that is set: the 13th on the 12th, that on the
-//! 8th, and that on the first, number 0, which is stored whole. So a chain is as long as n has bits that are set, and a step of a chain goes
-//! back over few versions mostly. (Subversion calls these skip deltas.)
+//! Of its earlier versions, the n-th one builds on that whose number is one less in the lowest of n's digits, in base 4, that is not 0: the
+//! 21st (111 in base 4) on the 20th (110), that on the 16th (100), and that on the first, number 0, which is stored whole. So a chain is as
+//! long as the sum of n's digits, and most steps of a chain go back by one version. (Subversion has such skip deltas in base 2.)
 //!
 //! Objects whose bases lie in one block go into one block. So whoever reads one of them decodes a chain of blocks, not a tree of them, and
 //! at most [`DEPTH_MAX`] of them: what would come behind that builds on the first version in the chain.
@@ -181,7 +181,8 @@ struct On {
 fn base_among(packs: &PackSink<'_>, at: Location, block: &Arc<Block>, kind: ObjectKind, last: ObjectId) -> Result<On> {
     let number = |block: &Block, id| block.base_of(id).map_or(0, |(_, version)| version);
     let version = number(block, last).saturating_add(1);
-    let wanted = version & (version - 1);
+    // Two bits a digit.
+    let wanted = version - (1 << (version.trailing_zeros() & !1));
     let mut on = On { base: last, at, block: block.clone(), version };
     // Blocks are shared, so that one may be deeper than this object's own chain.
     let is_deep = block.depth >= DEPTH_MAX;

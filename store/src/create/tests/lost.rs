@@ -38,7 +38,7 @@ fn with_lost_pack() -> (Fixture, Vec<(Checkpoint, Vec<u8>)>) {
         edit(&mut source, number);
     }
     let depths: Vec<u32> = versions.iter().map(|(checkpoint, _)| depth(&f, "main.rs", checkpoint)).collect();
-    assert_eq!(depths, [0, 1, 1, 2, 1, 2, 2, 3]);
+    assert_eq!(depths, [0, 1, 2, 3, 1, 2, 3, 4]);
     let lost = f.store.locate(ObjectKind::Chunk, crate::testing::blob_id(&versions[LOST].1).object()).unwrap().pack;
     fs::remove_file(f.store.layout().pack(lost)).unwrap();
     (f, versions)
