@@ -22,12 +22,13 @@ fn another_checkpoint_with_the_same_content_takes_the_place_of_one_that_is_gone(
     let (first, second) = (f.create().checkpoint, f.create().checkpoint);
     assert_eq!(first.record.root, second.record.root);
     let cache = f.cache().unwrap();
+    // The second one finds nothing to write anew, unless so much time went by that the file has settled.
+    let (first, second) = if cache.trailer.base == first.record.id { (first, second) } else { (second, first) };
     f.write("file", b"other");
     f.create();
     let base = || pin_base(&f.store, None, Some(&cache)).unwrap().map(|base| base.record.id);
     let excluder = Excluder::new(Rules::default(), None).unwrap();
     let follows = |base: &Checkpoint| continues(Some(base), Some(&cache), &excluder, &f.options());
-    // The second one found nothing to write anew.
     assert_eq!((base(), follows(&first)), (Some(first.record.id), true));
     delete_checkpoints(&f.store, &[first.record.id], None, &()).unwrap();
     // What that one left out, this one may have.
