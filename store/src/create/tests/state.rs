@@ -55,7 +55,7 @@ fn a_state_is_stored_beside_the_workspace() {
     f.write("src/main.rs", b"fn main() {}");
     let log = f.workspace.with_file_name("log");
     fs::write(&log, noise(300_000, 3)).unwrap();
-    let large = noise(200_000, 4);
+    let large = noise(300_000, 4);
     let mut told = Told { wanted: vec![b"src/main.rs".to_vec(), b"src".to_vec(), b"nothing".to_vec()], ..Told::default() };
     told.captured = Captured {
         files: vec![
