@@ -1,4 +1,4 @@
-//! Where things are in a store's folder, and by which keys.
+//! The paths in a store's folder, and the store's keys.
 
 use std::{
     fs, io,

@@ -33,7 +33,7 @@ use crate::{
 
 /// Magic, where the trailer is, and a checksum of both.
 const HEADER_BYTES: usize = 20;
-/// What is sealed of the trailer; before it stands the magic, behind it a checksum of both.
+/// Length of the sealed part of the trailer, unsealed. Before it stands the magic, behind it a checksum of both.
 const TRAILER_BODY_BYTES: usize = 72 + CLOCK_BYTES;
 
 fn trailer_bytes(seal: &Seal) -> usize {

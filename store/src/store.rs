@@ -302,7 +302,7 @@ impl Store {
         &self.layout
     }
 
-    /// What makes its ids.
+    /// Makes its ids.
     pub fn ids(&self) -> &Ids {
         &self.layout.keys.ids
     }

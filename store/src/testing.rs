@@ -31,12 +31,12 @@ use crate::{
     view,
 };
 
-/// What makes the ids of stores that tests make.
+/// The ids of stores that tests make.
 pub fn ids() -> Ids {
     Keys::default().ids
 }
 
-/// How such stores are sealed.
+/// The seal of such stores.
 pub fn seal() -> Seal {
     Keys::default().seal
 }

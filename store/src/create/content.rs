@@ -121,7 +121,7 @@ impl<'p> Reader<'p> {
         Reader { chunking, ids, progress, buffer: Vec::new(), zeros: None, reported: None }
     }
 
-    /// What makes ids of what it reads.
+    /// The ids that it gives to content.
     pub fn ids(&self) -> &Ids {
         &self.ids
     }

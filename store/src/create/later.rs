@@ -168,7 +168,7 @@ fn gather(
     Ok(())
 }
 
-/// What a new version builds on.
+/// A version that a new one builds on.
 struct On {
     base: ObjectId,
     at: Location,
@@ -177,7 +177,7 @@ struct On {
     version: u32,
 }
 
-/// Which of the versions of an object the next one builds on. The last version, `last`, lies in the block `at`.
+/// The version of an object that the next one builds on. The last version, `last`, lies in the block `at`.
 fn base_among(packs: &PackSink<'_>, at: Location, block: &Arc<Block>, kind: ObjectKind, last: ObjectId) -> Result<On> {
     let number = |block: &Block, id| block.base_of(id).map_or(0, |(_, version)| version);
     let version = number(block, last).saturating_add(1);

@@ -66,7 +66,7 @@ pub enum Sink<'a> {
 }
 
 impl Sink<'_> {
-    /// What makes the ids of what it takes.
+    /// The ids that it gives to objects.
     pub fn ids(&self) -> &Ids {
         match self {
             Sink::Store(packs) => packs.store.ids(),

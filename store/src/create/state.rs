@@ -69,7 +69,7 @@ pub struct Seen<'a> {
     pub totals: Totals,
     /// What was left out.
     pub omissions: &'a [Omission],
-    /// What made the ids of what was captured.
+    /// The maker of the ids of captured objects.
     pub ids: &'a Ids,
     pub(super) entries: Option<statcache::Lookup>,
 }

@@ -43,7 +43,7 @@ fn session_key(db: &Db, id: &str) -> String {
     format!("s/{}", db.name(id))
 }
 
-/// What the keys of the sessions of a name begin with.
+/// The beginning of the keys of a name's sessions.
 fn names_key(db: &Db, name: &str) -> String {
     format!("n/{}\0", db.name(name))
 }

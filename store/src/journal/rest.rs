@@ -49,7 +49,7 @@ pub(super) struct Behind<'a> {
     pub expected: u64,
     /// Chain hash of the last record.
     pub previous: &'a [u8; 32],
-    /// How bodies are sealed.
+    /// The seal of bodies.
     pub seal: &'a Seal,
 }
 

@@ -45,7 +45,7 @@ impl Domain {
         }
     }
 
-    /// Whether BLAKE3 is taken without a context where there is no key, as by everybody else.
+    /// True if BLAKE3 is taken without a context where there is no key, as by everybody else.
     fn is_bare(self) -> bool {
         matches!(self, Domain::Blob | Domain::Name)
     }
@@ -90,7 +90,7 @@ impl Ids {
         BlobHasher(self.key(Domain::Blob).map_or_else(Hasher::new, Hasher::new_keyed))
     }
 
-    /// How nodes of the hash of a blob are joined.
+    /// The mode in which nodes of a blob's hash are joined.
     pub(crate) fn blob_mode(&self) -> Mode<'_> {
         self.key(Domain::Blob).map_or(Mode::Hash, Mode::KeyedHash)
     }
@@ -110,7 +110,7 @@ impl Ids {
         ObjectId(self.hash(Domain::RecipeRoot, &blob.0))
     }
 
-    /// What stands in the root of a blob's recipe, as that cannot be told from its id.
+    /// The seal inside the root of a blob's recipe, which cannot be checked against its id.
     pub(crate) fn recipe_seal(&self, blob: BlobId, body: &[u8]) -> [u8; 32] {
         let hasher = match self.key(Domain::RecipeSeal) {
             Some(key) => Hasher::new_keyed(key),
@@ -134,12 +134,12 @@ impl Ids {
         hex(&self.hash(Domain::Event, bytes))
     }
 
-    /// What stands for a name or a path where it is not to be read: in hex.
+    /// Hex digits that stand for a name or a path where it is not to be read.
     pub fn name(&self, name: &[u8]) -> String {
         hex(&self.hash(Domain::Name, name)[..16])
     }
 
-    /// Whether an object's bytes are those that its id stands for. A recipe's root cannot be told from its id; its seal is checked.
+    /// True if an object's bytes are those that its id stands for. A recipe's root cannot be told from its id; its seal is checked.
     pub fn matches(&self, kind: ObjectKind, id: ObjectId, bytes: &[u8]) -> bool {
         match kind {
             ObjectKind::Chunk => self.blob(bytes).object() == id,

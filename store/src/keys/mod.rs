@@ -1,5 +1,5 @@
-//! What a store's ids and its stored bytes depend on besides the content: nothing, in the stores of this release. Encryption will be keys
-//! and a cipher in their place.
+//! The keys of a store: its ids and its stored bytes depend on them and on the content. In the stores of this release they are none.
+//! Encryption will be keys and a cipher in their place.
 
 mod ids;
 mod seal;
@@ -13,8 +13,8 @@ pub use seal::{Cipher, Part, Seal};
 #[derive(Clone, Debug)]
 #[cfg_attr(not(test), derive(Default))]
 pub struct Keys {
-    /// What makes ids of bytes.
+    /// Makes ids of bytes.
     pub ids: Ids,
-    /// What makes stored bytes of bytes.
+    /// Makes stored bytes of bytes.
     pub seal: Seal,
 }

@@ -1,12 +1,13 @@
 //! The one place through which a store's content goes on its way to the disk and back. What it does not see are magic numbers, versions,
-//! lengths, checksums of what is stored, and where things lie.
+//! lengths, checksums of what is stored, and where things lie. Large files of an archive that is imported are put down for the time in a
+//! file without a name, which does not pass it.
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
 use super::Ids;
 use crate::codec::Malformed;
 
-/// What some stored bytes are. Those of one part are never taken for those of another.
+/// A kind of stored bytes. Those of one part are never taken for those of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Part {
     /// The directory of a block: kinds, ids and lengths of its objects.
@@ -15,7 +16,7 @@ pub enum Part {
     Payload,
     /// The body of a journal record.
     Journal,
-    /// What is known of the files of a workspace: stat caches, and the state of files that grow.
+    /// Knowledge of the files of a workspace: stat caches, and the state of files that grow.
     Cache,
     /// A value of the index.
     View,
@@ -31,7 +32,7 @@ pub trait Cipher: Send + Sync {
     fn open(&self, part: Part, stored: &[u8]) -> Option<Vec<u8>>;
 }
 
-/// How a store's bytes are sealed: as they are, or by a cipher.
+/// The seal of a store's bytes: none, or a cipher.
 #[derive(Clone, Default)]
 pub struct Seal(Option<Arc<dyn Cipher>>);
 
@@ -47,7 +48,7 @@ impl Seal {
         Seal(Some(cipher))
     }
 
-    /// Whether bytes are stored as they are.
+    /// True if bytes are stored as they are.
     pub fn is_plain(&self) -> bool {
         self.0.is_none()
     }

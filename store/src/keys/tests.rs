@@ -61,7 +61,7 @@ pub(super) fn keys(number: u8) -> Keys {
 }
 
 impl Default for Keys {
-    /// Where this is asked for, every test of the crate is one of a sealed store.
+    /// The keys of a sealed store, in every test of the crate, if that is asked for.
     fn default() -> Self {
         if std::env::var_os("PARHELIA_TEST_SEALED").is_some() { keys(7) } else { plain_keys() }
     }
@@ -72,7 +72,7 @@ fn plain_keys() -> Keys {
     Keys { ids: Ids::default(), seal: Seal::default() }
 }
 
-/// What stands in every name, path, content, message and event of the story, and nowhere in the store's files.
+/// A word in every name, path, content, message and event of the story, and nowhere in the store's files.
 const MARK: &str = "unmistakable";
 
 fn mark(what: &str) -> String {
@@ -210,11 +210,8 @@ fn story(place: &Place) -> (Store, Vec<Checkpoint>) {
         place.write(&format!("{}/{number}", mark("many")), text(500, 1000 + number as u64));
         fs::write(place.path("log"), text(400_000 + 10_000 * number, 10)).unwrap();
         // By whoever has it open, and whoever opens it anew.
-        checkpoints.push(place.create(&if number % 2 == 0 {
-            place.open()
-        } else {
-            store.refresh().map(|_| place.open()).unwrap()
-        }));
+        let anew = place.open();
+        checkpoints.push(place.create(if number % 2 == 0 { &anew } else { &store }));
     }
     let renamed = NewEvent::new(kind::SESSION_CHANGED, mark("session"), Actor::default()).with("name", mark("name"));
     store.append_events(&[renamed.once(mark("key"))], &()).unwrap();
@@ -279,7 +276,7 @@ fn a_sealed_store_is_used_as_any_other() {
     let kept = store.workspace_node(last).unwrap();
     let sides = [Side::new(&store, &kept), Side::new(&looked, &live)];
     assert_eq!(compare(sides[0], sides[1], DiffOptions::default()).unwrap(), []);
-    // Rebuilt from packs and journal alone, and repaired from a copy.
+    // Rebuilt from packs and journal alone.
     check::rebuild_index(store.layout(), Duration::from_secs(60), &()).unwrap();
     let store = place.open();
     place.assert_clean(&store);

@@ -94,7 +94,7 @@ pub struct Entry {
     pub tail_bytes: usize,
     /// The object that it is a later version of, by its number among the block's bases.
     pub base: Option<u32>,
-    /// How many versions came before it since one that was stored whole; 0 where nothing is known of any.
+    /// Number of versions before it since one that was stored whole; 0 where nothing is known of any.
     pub version: u32,
 }
 

@@ -109,7 +109,7 @@ impl View {
         }
     }
 
-    /// What makes the ids of what is in it.
+    /// The ids of its objects.
     pub(crate) fn ids(&self) -> &Ids {
         &self.layout.keys.ids
     }

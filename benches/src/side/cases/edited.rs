@@ -13,14 +13,14 @@ use crate::side::tools::{Parhelia, Tool};
 use crate::text::Text;
 use crate::walk;
 
-/// How the store is called that holds the last tree alone.
+/// The name, in tables, of the store that holds the last tree alone.
 pub const FRESH: &str = "fresh store";
 const FILES: usize = 200;
 const FILE_BYTES: usize = 40 << 10;
 const EDITS: usize = 200;
 const QUICK_EDITS: usize = 10;
 
-/// What is done with a cold mount of a project.
+/// Acts on a cold mount of a project: the case, and the command.
 const ACTS: [(&str, &str); 2] = [
     ("edited-cat", "find . -type f -print0 | xargs -0 cat > /dev/null"),
     // Nothing may be found, or grep would stop early: it sees where its output goes.
@@ -66,7 +66,7 @@ impl Project {
     }
 }
 
-/// What edits cost in one file, and what reading costs after edits of ten.
+/// The cost of edits in one file, and of reading after edits of ten.
 pub fn run(lab: &mut Lab) -> Result<()> {
     let Some(tool) = lab.tools.parhelia.clone() else { return Ok(()) };
     process::need(&["find", "xargs", "grep", "umount"])?;

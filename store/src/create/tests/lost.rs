@@ -13,7 +13,7 @@ use crate::{
     testing::content_of,
 };
 
-/// Which version is lost.
+/// The number of the lost version.
 const LOST: usize = 4;
 
 const PATIENCE: Duration = Duration::from_secs(60);
