@@ -69,6 +69,7 @@ pub mod statcache;
 pub mod stats;
 pub mod store;
 pub mod sys;
+mod tasks;
 #[cfg(test)]
 mod testing;
 pub mod threads;

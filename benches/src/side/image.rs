@@ -22,8 +22,8 @@ pub struct Place {
 }
 
 impl Place {
-    /// Makes and mounts an image of `gib` GiB (the file is sparse) in the folder `dir`.
-    pub fn image(dir: &Path, gib: u64) -> Result<Self> {
+    /// Makes and mounts an image of `gib` GiB (the file is sparse), with room for so many `inodes`, in the folder `dir`.
+    pub fn image(dir: &Path, gib: u64, inodes: Option<u64>) -> Result<Self> {
         if !rustix::process::geteuid().is_root() {
             return Err(Error::new(
                 "mounting the image needs root; run as root, or try the harness with --no-image \
@@ -39,7 +39,12 @@ impl Place {
         file.set_len(gib << 30).context(|| format!("size {}", image.display()))?;
         // From here on, dropping `place` cleans up.
         let place = Self { root, image: Some(image.clone()), _lock: lock };
-        run(Command::new("mkfs.ext4").args(["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"]).arg(&image))?;
+        let mut mkfs = Command::new("mkfs.ext4");
+        mkfs.args(["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"]);
+        if let Some(inodes) = inodes {
+            mkfs.args(["-N", &inodes.to_string()]);
+        }
+        run(mkfs.arg(&image))?;
         run(Command::new("mount").args(["-o", "loop,noatime"]).arg(&image).arg(&place.root))?;
         Ok(place)
     }

@@ -22,7 +22,11 @@ pub fn run(options: Options) -> Result<()> {
     let json = std::path::absolute(json).context(|| "find the place of the raw figures")?;
     let interrupted = handle_interrupts()?;
 
-    let place = if options.no_image { Place::folder(&bench_dir)? } else { Place::image(&bench_dir, options.image_gib())? };
+    let place = if options.no_image {
+        Place::folder(&bench_dir)?
+    } else {
+        Place::image(&bench_dir, options.image_gib(), options.image_inodes())?
+    };
     let tools = Toolbox::new(&options, &place.root.join("stores"))?;
     let setting = setting(&options, &tools, &place)?;
     // Outside of the image, so that writing there changes nothing in it.

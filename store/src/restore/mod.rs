@@ -15,7 +15,6 @@ mod medium;
 mod meta;
 mod opened;
 mod plan;
-mod pool;
 mod remove;
 mod run;
 mod seed;

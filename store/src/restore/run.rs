@@ -21,7 +21,6 @@ use super::{
     medium::{self, Medium},
     meta::{self, Current, Handle, Refused},
     plan::Plan,
-    pool,
     remove::remove,
     select::Spared,
     settle::Settled,
@@ -37,6 +36,7 @@ use crate::{
     progress::{self, Progress},
     store::Store,
     sys,
+    tasks::{self, Tasks},
     tree::Meta,
 };
 
@@ -305,7 +305,8 @@ impl Run<'_> {
         if folders.first().is_some_and(|top| top.is_new) {
             first.extend(folders[0].children.clone());
         }
-        pool::spread(self.threads(), first, |folder, more| {
+        let new = Tasks::new(first);
+        new.each(self.threads(), |folder| {
             let line = &folders[folder as usize];
             if !line.wanted {
                 return Ok(());
@@ -320,7 +321,7 @@ impl Run<'_> {
                 }
             });
             made.at("create folder", self.path(line.parent, &line.name))?;
-            more.extend(line.children.clone());
+            new.add(line.children.clone().rev());
             Ok(())
         })
     }
@@ -338,7 +339,7 @@ impl Run<'_> {
         let (open, closed): (Vec<u32>, Vec<u32>) =
             all.into_iter().partition(|i| is_root || folders[*i as usize].meta.mode & 0o700 == 0o700);
         let set = |list: &[u32], threads: usize| {
-            pool::in_order(threads, list.len(), |i, done: &mut Done| self.finish_folder(list[i], done))
+            tasks::in_order(threads, list.len(), |i, done: &mut Done| self.finish_folder(list[i], done))
         };
         let mut done = Done::sum(set(&open, self.threads())?);
         done.add(Done::sum(set(&closed, 1)?));

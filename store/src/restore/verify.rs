@@ -2,11 +2,11 @@
 
 use std::{fs::File, os::fd::AsFd};
 
-use super::{compare::hash, pool, run::Run, table::Action};
+use super::{compare::hash, run::Run, table::Action};
 use crate::{
     error::{Error, IoContext, Result},
     progress::{self, Phase},
-    sys,
+    sys, tasks,
     tree::Kind,
 };
 
@@ -15,7 +15,7 @@ impl Run<'_> {
     pub fn verify(&self) -> Result<()> {
         let counts = &self.plan.summary.counts;
         self.progress.phase(Phase::Verify, Some(self.plan.items.len() as u64), Some(counts.bytes));
-        pool::in_order(self.threads(), self.plan.items.len(), |i, _: &mut ()| {
+        tasks::in_order(self.threads(), self.plan.items.len(), |i, _: &mut ()| {
             let item = &self.plan.items[i];
             if item.action == Action::Meta || self.is_skipped(item.folder, item.index) {
                 return Ok(());

@@ -13,7 +13,6 @@ use rustix::{
 
 use super::{
     meta::{self, Current, Handle, Refused},
-    pool,
     run::{Done, Run},
     table::{Action, Item, Source, Stamp},
 };
@@ -22,7 +21,7 @@ use crate::{
     id::BlobId,
     name,
     pack::{Block, ObjectKind},
-    progress, sys,
+    progress, sys, tasks,
     tree::{Hole, Kind, Node},
 };
 
@@ -87,7 +86,8 @@ impl Run<'_> {
     /// Writes every file, symlink and special file, links to others excepted.
     pub fn write_entries(&self) -> Result<Done> {
         let groups = self.groups();
-        let parts = pool::in_order(self.threads(), groups.len(), |i, done: &mut Done| self.write_group(groups[i].clone(), done))?;
+        let parts =
+            tasks::in_order(self.threads(), groups.len(), |i, done: &mut Done| self.write_group(groups[i].clone(), done))?;
         Ok(Done::sum(parts))
     }
 

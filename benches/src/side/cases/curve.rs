@@ -5,12 +5,20 @@ use crate::error::Result;
 use crate::process;
 use crate::side::lab::Lab;
 use crate::side::launch::sync_filesystem;
+use crate::side::options::Options;
 
 const ROUNDS_MAX: u32 = 3;
 
-/// How many files the trees have.
-pub fn sizes(quick: bool) -> &'static [u64] {
-    if quick { &[1_000, 10_000] } else { &[10_000, 100_000, 1_000_000] }
+/// How many files the trees of any run have.
+pub const SIZES: [u64; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
+
+/// How many files the trees of this run have.
+pub fn sizes(options: &Options) -> &'static [u64] {
+    match (options.quick, options.huge) {
+        (true, _) => &SIZES[..2],
+        (false, false) => &SIZES[1..4],
+        (false, true) => &SIZES[1..],
+    }
 }
 
 /// First and unchanged checkpoints of trees of growing size.
@@ -18,7 +26,7 @@ pub fn run(lab: &mut Lab) -> Result<()> {
     lab.stored = false;
     let rounds = lab.options.rounds;
     lab.options.rounds = rounds.min(ROUNDS_MAX);
-    let outcome = sizes(lab.options.quick).iter().try_for_each(|&files| one(lab, files));
+    let outcome = sizes(&lab.options).iter().try_for_each(|&files| one(lab, files));
     lab.options.rounds = rounds;
     outcome
 }

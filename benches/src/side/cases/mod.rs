@@ -10,7 +10,7 @@ mod restore;
 mod sessions;
 mod tree;
 
-pub use curve::sizes as curve_sizes;
+pub use curve::SIZES as CURVE_SIZES;
 pub use edited::FRESH;
 
 use super::lab::Lab;

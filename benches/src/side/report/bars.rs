@@ -1,6 +1,6 @@
 //! What is demanded of parhelia, held against what was measured.
 
-use crate::side::cases::{FRESH, curve_sizes};
+use crate::side::cases::{CURVE_SIZES, FRESH};
 use crate::side::figures::Figures;
 use crate::side::tables::{Unit, thousands};
 
@@ -271,15 +271,19 @@ fn memory(figures: &Figures) -> Vec<Row> {
         "400 MiB",
         Some(400.0 * MIB),
     ));
+    rows.push(row(
+        "peak memory at 10,000,000 files",
+        Unit::Mib,
+        largest(&["scale-first-10000000", "scale-unchanged-10000000"]),
+        "1 GiB",
+        Some(1024.0 * MIB),
+    ));
     rows
 }
 
 fn curve(figures: &Figures) -> Vec<Row> {
-    let measured: Vec<u64> = [true, false]
-        .iter()
-        .flat_map(|quick| curve_sizes(*quick).iter().copied())
-        .filter(|files| !figures.of(&format!("scale-first-{files}"), SELF).is_empty())
-        .collect();
+    let measured: Vec<u64> =
+        CURVE_SIZES.into_iter().filter(|files| !figures.of(&format!("scale-first-{files}"), SELF).is_empty()).collect();
     let (Some(&small), Some(&large)) = (measured.iter().min(), measured.iter().max()) else {
         return Vec::new();
     };

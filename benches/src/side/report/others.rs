@@ -1,6 +1,6 @@
 //! The tools beside each other.
 
-use crate::side::cases::curve_sizes;
+use crate::side::cases::CURVE_SIZES;
 use crate::side::figures::Figures;
 use crate::side::launch::Outcome;
 use crate::side::tables::{maybe, table, thousands};
@@ -92,10 +92,7 @@ pub fn curve(figures: &Figures) -> Option<String> {
 }
 
 fn curve_rows(figures: &Figures, case: &str, what: &str, tool: &str) -> Vec<Vec<String>> {
-    let mut sizes = [curve_sizes(true), curve_sizes(false)].concat();
-    sizes.sort_unstable();
-    sizes.dedup();
-    sizes
+    CURVE_SIZES
         .into_iter()
         .filter_map(|files| {
             let case = format!("{case}-{files}");

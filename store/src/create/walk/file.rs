@@ -84,7 +84,7 @@ impl Shared<'_, '_> {
     /// Reads files of a folder, one after the other.
     pub(super) fn read_slots(&self, folder: &Arc<Folder>, fd: &OwnedFd, slots: &[usize], worker: &mut Worker<'_>) -> Result<()> {
         for &i in slots {
-            if self.stopped.load(Ordering::Relaxed) {
+            if self.tasks.is_stopped() {
                 return Ok(());
             }
             let (reading, entry_name) = {

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, atomic::AtomicUsize, atomic::Ordering},
 };
 
-use super::{Folder, Looked, Now, Shared, Slot, State, Worker, file::Reading, lock, queue::Task};
+use super::{Folder, Looked, Now, Shared, Slot, State, Task, Worker, file::Reading, lock};
 use crate::{
     clock,
     create::{
@@ -322,7 +322,7 @@ impl Shared<'_, '_> {
         let entered = folders.into_iter().rev().map(|below| Task::Enter { folder: Arc::new(below), parent: fd.clone() });
         let reads =
             batches.into_iter().rev().map(|slots| Task::Read { folder: folder.clone(), fd: fd.clone(), slots: slots.to_vec() });
-        self.push(entered.chain(reads));
+        self.tasks.add(entered.chain(reads));
         self.read_slots(folder, fd, inline, worker)
     }
 }

@@ -4,7 +4,6 @@
 mod file;
 mod finish;
 mod folder;
-mod queue;
 mod scoped;
 
 use std::{
@@ -19,10 +18,7 @@ use std::{
 
 use rustix::io::Errno;
 
-use self::{
-    finish::CacheOut,
-    queue::{Queue, Task},
-};
+use self::finish::CacheOut;
 use super::{
     content::Reader,
     exclude::{Excluder, Repository},
@@ -36,11 +32,11 @@ use crate::{
     links::LinkedFolder,
     name,
     omitted::{Omission, Reason},
-    progress::Progress,
+    progress::{self, Progress},
     statcache::{self, Cached, Section, StatCache, Trust},
     store::Store,
     sys::{self, Stat},
-    threads,
+    tasks::Tasks,
     tree::{self, Time},
     writers::Writers,
 };
@@ -198,11 +194,17 @@ type Inodes = HashMap<(u64, u64), Arc<Mutex<Option<Cached>>>>;
 /// A folder and its path.
 type Entered = (Arc<Folder>, Arc<Vec<u8>>);
 
+/// A part of the walk that one worker does.
+enum Task {
+    /// Open a folder and look at its entries.
+    Enter { folder: Arc<Folder>, parent: Arc<OwnedFd> },
+    /// Read some of a folder's files.
+    Read { folder: Arc<Folder>, fd: Arc<OwnedFd>, slots: Vec<usize> },
+}
+
 struct Shared<'w, 'a> {
     walk: &'w Walk<'a>,
-    queue: Queue,
-    stopped: AtomicBool,
-    failure: Mutex<Option<Error>>,
+    tasks: Tasks<Task>,
     omissions: Mutex<Vec<Omission>>,
     inodes: Mutex<Inodes>,
     filesystems: Filesystems,
@@ -225,6 +227,17 @@ struct Worker<'a> {
     reader: Reader<'a>,
 }
 
+impl<'a> Worker<'a> {
+    fn new(walk: &Walk<'a>) -> Result<Self> {
+        Ok(Worker { batch: Batch::new(walk.sink)?, reader: Reader::new(walk.store, walk.progress) })
+    }
+
+    /// What was not handed on to the sink yet. All workers come to this point together, and share the work of the last blocks.
+    fn finish(self) -> Result<Batch<'a>> {
+        self.batch.write_whole_blocks()
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -235,11 +248,20 @@ impl Walk<'_> {
         let root_stat = sys::stat_fd(&root).map_err(|e| self.root_error(e))?;
         let cache_out = self.cache_out.take();
         let keeps_old = cache_out.as_ref().is_some_and(|out| lock(out).keeps_old);
+        let folder = Arc::new(Folder {
+            parent: None,
+            depth: 0,
+            name: b"workspace".to_vec(),
+            repository: Repository::around(self.workspace),
+            only_tracked: false,
+            is_full: false,
+            old: None,
+            pending: AtomicUsize::new(1),
+            state: Mutex::default(),
+        });
         let shared = Shared {
             walk: &self,
-            queue: Queue::default(),
-            stopped: AtomicBool::new(false),
-            failure: Mutex::default(),
+            tasks: Tasks::new(vec![Task::Enter { folder, parent: Arc::new(root) }]),
             omissions: Mutex::default(),
             inodes: Mutex::default(),
             filesystems: Filesystems::default(),
@@ -254,25 +276,11 @@ impl Walk<'_> {
             root_section: self.cache.map_or(0, |cache| cache.trailer.root_section),
             secret_files: self.store.secrets().identities(),
         };
-        let folder = Arc::new(Folder {
-            parent: None,
-            depth: 0,
-            name: b"workspace".to_vec(),
-            repository: Repository::around(self.workspace),
-            only_tracked: false,
-            is_full: false,
-            old: None,
-            pending: AtomicUsize::new(1),
-            state: Mutex::default(),
-        });
         let outs = CacheOut { writer: cache_out, keeps_old };
-        shared.push([Task::Enter { folder, parent: Arc::new(root) }]);
+        let begin = || Worker::new(&self);
+        let work = |worker: &mut Worker<'_>, task| shared.work(task, worker, &outs);
         let mut first: Option<Batch<'_>> = None;
-        let batches = threads::together(self.threads.max(1) - 1, || shared.work(&outs)).into_iter().flatten();
-        if let Some(error) = lock(&shared.failure).take() {
-            return Err(error);
-        }
-        for batch in batches {
+        for batch in shared.tasks.run(self.threads, begin, work, Worker::finish)? {
             match &mut first {
                 Some(first) => first.join(batch)?,
                 None => first = Some(batch),
@@ -300,6 +308,21 @@ impl Walk<'_> {
 }
 
 impl Shared<'_, '_> {
+    fn work(&self, task: Task, worker: &mut Worker<'_>, out: &CacheOut) -> Result<()> {
+        progress::check(self.walk.progress)?;
+        let folder = match task {
+            Task::Enter { folder, parent } => {
+                self.enter(&folder, &parent, worker)?;
+                folder
+            }
+            Task::Read { folder, fd, slots } => {
+                self.read_slots(&folder, &fd, &slots, worker)?;
+                folder
+            }
+        };
+        self.complete(folder, worker, out)
+    }
+
     /// The path of a folder that is entered.
     fn path_entered(&self, folder: &Arc<Folder>) -> Arc<Vec<u8>> {
         let above = match (&folder.parent, &*lock(&self.entered)) {

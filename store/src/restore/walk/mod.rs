@@ -20,7 +20,6 @@ use super::{
     compare::compare,
     entries::Entries,
     frozen::Frozen,
-    pool,
     remove::{Removed, foresee},
     select::{Filter, Spared},
     summary::Counts,
@@ -38,6 +37,7 @@ use crate::{
     statcache::{StatCache, Trust},
     store::Store,
     sys::{self, Stat},
+    tasks::Tasks,
     tree::{Kind, Node},
     view::View,
     writers::Writers,
@@ -135,7 +135,13 @@ impl Walk<'_> {
         let live = dirs.is_some();
         let device = self.lock().folders.first().map_or(0, |top| top.device);
         let first = Job { folder: 0, tree, links, section, live, included: !self.filter.has_include(), device };
-        pool::spread(self.options.threads.max(1), vec![first], |job, more| self.folder(job, dirs.as_ref(), more))
+        let jobs = Tasks::new(vec![first]);
+        jobs.each(self.options.threads, |job| {
+            let mut more = Vec::new();
+            self.folder(job, dirs.as_ref(), &mut more)?;
+            jobs.add(more.into_iter().rev());
+            Ok(())
+        })
     }
 
     fn folder(&self, job: Job, dirs: Option<&Dirs<'_>>, more: &mut Vec<Job>) -> Result<()> {
