@@ -45,6 +45,7 @@ pub mod filesystem;
 pub mod fold;
 pub mod format;
 pub mod gc;
+mod graph;
 pub mod id;
 pub mod journal;
 mod kernel;

@@ -141,6 +141,16 @@ pub enum Node {
     Nodes(Vec<(RecipeId, u64)>),
 }
 
+impl Node {
+    /// How many bytes it makes, at most 2^64 - 1.
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Node::Chunks(runs) => runs.iter().fold(0, |sum, run| run.run_bytes().saturating_add(sum)),
+            Node::Nodes(nodes) => nodes.iter().fold(0, |sum, (_, bytes)| bytes.saturating_add(sum)),
+        }
+    }
+}
+
 /// Decodes a recipe's root for `blob`.
 pub fn decode_root(ids: &Ids, blob: BlobId, bytes: &[u8]) -> Result<Node, Malformed> {
     decode_top(ids, blob, bytes).map(|(_, node)| node)

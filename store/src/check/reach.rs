@@ -12,13 +12,15 @@ use crate::{
     damaged::Damaged,
     error::{Error, Result},
     format::DEPTH_READ_MAX,
-    id::{BlobId, ObjectId, ObjectKey, PackId, RecipeId, TreeId},
+    graph::{self, Content, Item, Place, RecipePart, Visitor},
+    id::{BlobId, ObjectId, ObjectKey, PackId, TreeId},
+    omitted,
     pack::{Location, ObjectKind},
-    progress::{self, Phase, Progress},
+    progress::{Phase, Progress},
     recipe,
     record::{Checkpoint, LinksTable},
     store::Store,
-    tree::{self, Child, DEPTH_MAX, Kind, Node, Totals, TreeNode},
+    tree::{self, Child, DEPTH_MAX, Kind, Totals, TreeNode},
 };
 
 /// What is wrong with an object.
@@ -47,26 +49,12 @@ struct Ends {
     last: Option<Vec<u8>>,
 }
 
-/// A node of a recipe: how many bytes it makes, the nodes below with theirs, and its level.
-struct RecipePart {
-    bytes: u64,
-    lower: Vec<(RecipeId, u64)>,
-    level: u8,
-}
-
 /// More levels than a split folder has.
 const LEVELS_MAX: usize = 10;
 
-enum Item {
-    Entry(Node),
-    Part(Child),
-}
-
-struct Frame {
-    id: TreeId,
-    items: std::vec::IntoIter<Item>,
-    /// The item whose tree is being followed.
-    waiting: Option<Item>,
+/// What is known so far of a tree node that is being followed.
+#[derive(Default)]
+pub(super) struct Sums {
     totals: Totals,
     is_dirty: bool,
 }
@@ -102,6 +90,9 @@ pub(super) struct Reach<'a> {
     pub(super) whole_blobs: HashSet<BlobId>,
     /// Nodes of recipes that are known to be whole.
     pub(super) whole_recipes: HashSet<ObjectId>,
+    /// Of the blob that is being followed: what is wrong, and how many bytes each node of its recipe makes.
+    wrong: Vec<ObjectId>,
+    made: HashMap<ObjectId, u64>,
 }
 
 impl<'a> Reach<'a> {
@@ -118,6 +109,8 @@ impl<'a> Reach<'a> {
             bad_blobs: HashMap::new(),
             whole_blobs: HashSet::new(),
             whole_recipes: HashSet::new(),
+            wrong: Vec::new(),
+            made: HashMap::new(),
         }
     }
 
@@ -137,29 +130,14 @@ impl<'a> Reach<'a> {
     /// Follows one checkpoint.
     pub(super) fn checkpoint(&mut self, checkpoint: &Checkpoint, progress: &dyn Progress) -> Result<()> {
         progress.phase(Phase::Check, Some(checkpoint.record.workspace.entries), None);
-        for (kind, id) in own_objects(checkpoint) {
-            let read = |bytes: &[u8]| match kind {
-                ObjectKind::Record => bytes == checkpoint.sealed.as_bytes(),
-                _ => crate::omitted::decode(bytes).is_ok(),
-            };
-            if self.read(kind, id, read) == Some(false) {
-                self.blame(FindingKind::Damaged, id, None, format!("{} does not decode", describe(kind, id)));
-            }
-        }
-        if let Some(table) = checkpoint.record.links {
-            self.links(checkpoint, table)?;
-        }
-        self.tree(checkpoint.record.root, progress)
-    }
-
-    /// Follows the table of hard links. Once for all checkpoints that have it.
-    fn links(&mut self, checkpoint: &Checkpoint, table: LinksTable) -> Result<()> {
-        let is_known = self.whole_blobs.contains(&table.blob);
+        let is_known = |reach: &Self, table: LinksTable| reach.whole_blobs.contains(&table.blob);
+        let new_links = checkpoint.record.links.filter(|table| !is_known(self, *table));
+        graph::follow(self, self.store.ids(), checkpoint, progress)?;
         // Of a checkpoint that was made just now, no content is read.
-        if !self.blob(table.blob, table.bytes)? || is_known || matches!(self.trust, Trust::Index(_)) {
-            return Ok(());
-        }
-        if let Err(e) = self.store.links(checkpoint) {
+        if let Some(table) = new_links.filter(|table| is_known(self, *table))
+            && !matches!(self.trust, Trust::Index(_))
+            && let Err(e) = self.store.links(checkpoint)
+        {
             let id = table.blob.object();
             self.blame(FindingKind::Damaged, id, None, e.to_string());
             self.whole_blobs.remove(&table.blob);
@@ -261,60 +239,6 @@ impl<'a> Reach<'a> {
         }
     }
 
-    fn tree(&mut self, root: TreeId, progress: &dyn Progress) -> Result<()> {
-        let mut stack: Vec<Frame> = Vec::new();
-        self.enter(root, &mut stack);
-        while let Some(frame) = stack.last_mut() {
-            let Some(item) = frame.waiting.take().or_else(|| frame.items.next()) else {
-                let Some(frame) = stack.pop() else { break };
-                self.followed.insert(frame.id.object().key(), Followed { totals: Some(frame.totals), is_dirty: frame.is_dirty });
-                continue;
-            };
-            progress::check(progress)?;
-            let (lower, claimed) = match &item {
-                Item::Part(child) => (child.tree, child.totals),
-                Item::Entry(node) => match node.kind {
-                    Kind::Folder { tree, totals } => (tree, totals),
-                    Kind::File { size, blob, .. } if size > 0 => {
-                        frame.totals.add(node);
-                        progress.advance(1, size);
-                        let whole = self.blob(blob, size)?;
-                        if let Some(frame) = stack.last_mut() {
-                            frame.is_dirty |= !whole;
-                        }
-                        continue;
-                    }
-                    _ => {
-                        frame.totals.add(node);
-                        continue;
-                    }
-                },
-            };
-            if let Some(followed) = self.followed.get(&lower.object().key()).copied() {
-                let fits = followed.totals.is_none_or(|totals| totals == claimed);
-                match &item {
-                    Item::Part(child) => frame.totals.merge(&child.totals),
-                    Item::Entry(node) => frame.totals.add(node),
-                }
-                frame.is_dirty |= followed.is_dirty || !fits;
-                if !fits {
-                    let id = lower.object();
-                    self.blame(
-                        FindingKind::Totals,
-                        id,
-                        None,
-                        format!("{}: sums above it differ from it", describe(ObjectKind::Tree, id)),
-                    );
-                    self.followed.entry(id.key()).and_modify(|followed| followed.is_dirty = true);
-                }
-            } else {
-                frame.waiting = Some(item);
-                self.enter(lower, &mut stack);
-            }
-        }
-        Ok(())
-    }
-
     /// Whether the nodes below an upper one are of the next lower level, begin with the names that it says, and leave the entries in order. What
     /// cannot be read is named where it is followed.
     fn fits_together(&mut self, level: u8, children: &[Child]) -> bool {
@@ -348,135 +272,153 @@ impl<'a> Reach<'a> {
         Some(ends)
     }
 
-    /// Starts to follow a tree node; one that cannot be read is done at once.
-    fn enter(&mut self, id: TreeId, stack: &mut Vec<Frame>) {
-        if self.followed.contains_key(&id.object().key()) {
-            return;
-        }
-        let node = match stack.len() {
-            0..DEPTH_MAX => self.read(ObjectKind::Tree, id.object(), levelled),
-            _ => None,
+    /// Reads a tree node; what is wrong with it is noted.
+    fn tree_node(&mut self, id: TreeId) -> Option<TreeNode> {
+        let node = match self.read(ObjectKind::Tree, id.object(), levelled)? {
+            Ok((level, TreeNode::Inner(children))) if !self.fits_together(level, &children) => Err(Malformed(UNORDERED)),
+            node => node.map(|(_, node)| node),
         };
-        let node = match node {
-            Some(Ok((level, TreeNode::Inner(children)))) if !self.fits_together(level, &children) => {
-                Some(Err(Malformed(UNORDERED)))
-            }
-            node => node.map(|read| read.map(|(_, node)| node)),
-        };
-        let items: Vec<Item> = match node {
-            Some(Ok(TreeNode::Leaf(nodes))) => nodes.into_iter().map(Item::Entry).collect(),
-            Some(Ok(TreeNode::Inner(children))) => children.into_iter().map(Item::Part).collect(),
-            failed => {
-                let reason = failed.and_then(Result::err).map_or("folders nest too deep".to_owned(), |e| e.to_string());
-                let message = format!("{}: {reason}", describe(ObjectKind::Tree, id.object()));
-                self.blame(FindingKind::Damaged, id.object(), None, message);
-                self.followed.insert(id.object().key(), Followed { totals: None, is_dirty: true });
-                return;
-            }
-        };
-        stack.push(Frame { id, items: items.into_iter(), waiting: None, totals: Totals::default(), is_dirty: false });
+        node.map_err(|e| self.blame_bytes(ObjectKind::Tree, id.object(), &e.to_string())).ok()
     }
 
-    /// Whether a blob has all it needs.
-    fn blob(&mut self, blob: BlobId, size: u64) -> Result<bool> {
-        if self.whole_blobs.contains(&blob) {
-            return Ok(true);
+    fn blame_bytes(&mut self, kind: ObjectKind, id: ObjectId, reason: &str) {
+        self.blame(FindingKind::Damaged, id, None, format!("{}: {reason}", describe(kind, id)));
+    }
+}
+
+impl Visitor for Reach<'_> {
+    type Open = Sums;
+
+    fn record(&mut self, checkpoint: &Checkpoint, _place: &Place<'_>) -> Result<()> {
+        let id = checkpoint.digest.object();
+        if self.read(ObjectKind::Record, id, |bytes| bytes == checkpoint.sealed.as_bytes()) == Some(false) {
+            self.blame(FindingKind::Damaged, id, None, format!("{} does not decode", describe(ObjectKind::Record, id)));
         }
-        if self.bad_blobs.contains_key(&blob) {
-            return Ok(false);
-        }
-        let may_be_chunk = size <= u64::from(self.store.config().chunking.bytes_max);
-        let has_recipe = self.is_indexed(self.store.ids().recipe_root(blob));
-        let mut wrong = Vec::new();
-        if may_be_chunk && !has_recipe {
-            if !self.is_there(ObjectKind::Chunk, blob.object()) {
-                wrong.push(blob.object());
+        Ok(())
+    }
+
+    fn object(&mut self, kind: ObjectKind, id: ObjectId, _place: &Place<'_>) -> Result<()> {
+        if kind != ObjectKind::Table {
+            if !self.is_there(kind, id) {
+                self.wrong.push(id);
             }
-        } else {
-            self.recipe(blob, size, &mut wrong);
+        } else if self.read(kind, id, |bytes| omitted::decode(bytes).is_ok()) == Some(false) {
+            self.blame(FindingKind::Damaged, id, None, format!("{} does not decode", describe(kind, id)));
         }
-        if matches!(self.trust, Trust::Bytes) && wrong.is_empty() {
-            match self.store.blob(blob, size).and_then(|reader| reader.read_verified(|_| Ok(()))) {
+        Ok(())
+    }
+
+    fn tree(&mut self, id: TreeId, depth: usize, _place: &Place<'_>) -> Result<Option<(TreeNode, Sums)>> {
+        if self.followed.contains_key(&id.object().key()) {
+            return Ok(None);
+        }
+        let node = match depth {
+            0..DEPTH_MAX => self.tree_node(id),
+            _ => {
+                self.blame_bytes(ObjectKind::Tree, id.object(), "folders nest too deep");
+                None
+            }
+        };
+        if node.is_none() {
+            self.followed.insert(id.object().key(), Followed { totals: None, is_dirty: true });
+        }
+        Ok(node.map(|node| (node, Sums::default())))
+    }
+
+    fn visited(&mut self, above: &mut Sums, item: &Item) {
+        let (lower, claimed) = match item {
+            Item::Part(child) => {
+                above.totals.merge(&child.totals);
+                (child.tree, child.totals)
+            }
+            Item::Entry(node) => {
+                above.totals.add(node);
+                match node.kind {
+                    Kind::Folder { tree, totals } => (tree, totals),
+                    Kind::File { size, blob, .. } => {
+                        above.is_dirty |= size > 0 && !self.whole_blobs.contains(&blob);
+                        return;
+                    }
+                    _ => return,
+                }
+            }
+        };
+        let id = lower.object();
+        let Some(followed) = self.followed.get_mut(&id.key()) else { return };
+        if followed.totals.is_some_and(|totals| totals != claimed) {
+            followed.is_dirty = true;
+            self.blame(
+                FindingKind::Totals,
+                id,
+                None,
+                format!("{}: sums above it differ from it", describe(ObjectKind::Tree, id)),
+            );
+        }
+        above.is_dirty |= self.followed.get(&id.key()).is_some_and(|followed| followed.is_dirty);
+    }
+
+    fn leave(&mut self, id: TreeId, sums: Sums) {
+        self.followed.insert(id.object().key(), Followed { totals: Some(sums.totals), is_dirty: sums.is_dirty });
+    }
+
+    fn blob(&mut self, blob: BlobId, bytes: u64, _place: &Place<'_>) -> Result<Option<Content>> {
+        if self.whole_blobs.contains(&blob) || self.bad_blobs.contains_key(&blob) {
+            return Ok(None);
+        }
+        self.wrong.clear();
+        self.made.clear();
+        let may_be_chunk = bytes <= u64::from(self.store.config().chunking.bytes_max);
+        let has_recipe = self.is_indexed(self.store.ids().recipe_root(blob));
+        Ok(Some(if may_be_chunk && !has_recipe { Content::Chunk } else { Content::Recipe }))
+    }
+
+    /// Reads each node once, however often it stands there.
+    fn recipe(&mut self, blob: BlobId, part: &RecipePart, _place: &Place<'_>) -> Result<Option<(u8, recipe::Node)>> {
+        if self.whole_recipes.contains(&part.id) {
+            return Ok(None);
+        }
+        let (mut made, mut node) = (self.made.get(&part.id).copied(), None);
+        if made.is_none() {
+            let ids = self.store.ids();
+            match self.read(part.kind, part.id, |bytes| part.decode(ids, blob, bytes)) {
+                Some(Ok(decoded)) => {
+                    made = Some(decoded.1.bytes());
+                    node = Some(decoded);
+                }
+                failed => {
+                    if let Some(Err(e)) = failed {
+                        self.blame_bytes(part.kind, part.id, &e.to_string());
+                    }
+                    self.wrong.push(part.id);
+                }
+            }
+        }
+        let made = made.unwrap_or(part.bytes);
+        self.made.insert(part.id, made);
+        if made != part.bytes {
+            let reason = format!("{} makes {made} bytes, what refers to it says {}", describe(part.kind, part.id), part.bytes);
+            self.blame(FindingKind::Damaged, part.id, None, reason);
+            self.wrong.push(part.id);
+        }
+        Ok(node)
+    }
+
+    fn leave_blob(&mut self, blob: BlobId, bytes: u64) -> Result<()> {
+        if matches!(self.trust, Trust::Bytes) && self.wrong.is_empty() {
+            match self.store.blob(blob, bytes).and_then(|reader| reader.read_verified(|_| Ok(()))) {
                 Ok(()) => {}
                 Err(Error::Cancelled) => return Err(Error::Cancelled),
                 Err(e) => {
                     self.blame(FindingKind::Damaged, blob.object(), None, e.to_string());
-                    wrong.push(blob.object());
+                    self.wrong.push(blob.object());
                 }
             }
         }
-        if wrong.is_empty() {
-            self.whole_blobs.insert(blob);
-            return Ok(true);
+        match self.wrong.is_empty() {
+            true => _ = self.whole_blobs.insert(blob),
+            false => _ = self.bad_blobs.insert(blob, std::mem::take(&mut self.wrong)),
         }
-        self.bad_blobs.insert(blob, wrong);
-        Ok(false)
-    }
-
-    /// Follows a recipe; each of its nodes once, however often it stands there.
-    fn recipe(&mut self, blob: BlobId, size: u64, wrong: &mut Vec<ObjectId>) {
-        let mut sums: HashMap<ObjectId, u64> = HashMap::new();
-        let mut pending = vec![(ObjectKind::RecipeRoot, self.store.ids().recipe_root(blob), size, 0)];
-        while let Some((kind, id, claimed, above)) = pending.pop() {
-            if self.whole_recipes.contains(&id) {
-                continue;
-            }
-            let sum = match sums.get(&id) {
-                Some(sum) => *sum,
-                None => match self.recipe_node(kind, id, blob, above, wrong) {
-                    Some(RecipePart { bytes, lower, level }) => {
-                        sums.insert(id, bytes);
-                        pending.extend(lower.into_iter().map(|(id, bytes)| (ObjectKind::RecipeNode, id.object(), bytes, level)));
-                        bytes
-                    }
-                    None => {
-                        wrong.push(id);
-                        sums.insert(id, claimed);
-                        continue;
-                    }
-                },
-            };
-            if sum != claimed {
-                let message = format!("{} makes {sum} bytes, what refers to it says {claimed}", describe(kind, id));
-                self.blame(FindingKind::Damaged, id, None, message);
-                wrong.push(id);
-            }
-        }
-    }
-
-    /// A node of a recipe. `above` is the level of the node above.
-    fn recipe_node(
-        &mut self,
-        kind: ObjectKind,
-        id: ObjectId,
-        blob: BlobId,
-        above: u8,
-        wrong: &mut Vec<ObjectId>,
-    ) -> Option<RecipePart> {
-        let ids = self.store.ids();
-        let node = self.read(kind, id, |bytes| match kind {
-            ObjectKind::RecipeRoot => recipe::decode_top(ids, blob, bytes),
-            _ => recipe::decode_below(above, bytes),
-        })?;
-        match node {
-            Ok((level, recipe::Node::Chunks(runs))) => {
-                let mut sum = 0u64;
-                for run in runs {
-                    sum = sum.saturating_add(run.run_bytes());
-                    if !self.is_there(ObjectKind::Chunk, run.id.object()) {
-                        wrong.push(run.id.object());
-                    }
-                }
-                Some(RecipePart { bytes: sum, lower: Vec::new(), level })
-            }
-            Ok((level, recipe::Node::Nodes(lower))) => {
-                Some(RecipePart { bytes: lower.iter().fold(0, |sum, (_, bytes)| bytes.saturating_add(sum)), lower, level })
-            }
-            Err(e) => {
-                self.blame(FindingKind::Damaged, id, None, format!("{}: {e}", describe(kind, id)));
-                None
-            }
-        }
+        Ok(())
     }
 }
 
@@ -486,13 +428,4 @@ const UNORDERED: &str = "split folder: levels, first names or order";
 /// A tree node with its level.
 fn levelled(bytes: &[u8]) -> Result<(u8, TreeNode), Malformed> {
     Ok((bytes.first().copied().unwrap_or_default(), tree::decode(bytes)?))
-}
-
-/// What a checkpoint needs beside its trees and the table of hard links.
-pub(super) fn own_objects(checkpoint: &Checkpoint) -> Vec<(ObjectKind, ObjectId)> {
-    let record = &checkpoint.record;
-    let tables = record.omitted.iter().map(|omitted| omitted.table);
-    let mut objects = vec![(ObjectKind::Record, checkpoint.digest.object())];
-    objects.extend(tables.map(|id| (ObjectKind::Table, id)));
-    objects
 }

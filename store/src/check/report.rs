@@ -2,7 +2,10 @@
 
 use serde::Serialize;
 
-use crate::id::{ObjectId, PackId, Ulid};
+use crate::{
+    id::{ObjectId, PackId, Ulid},
+    name,
+};
 
 /// Findings beyond this many are only counted.
 const FINDINGS_MAX: usize = 1000;
@@ -36,6 +39,17 @@ pub struct Touched {
     pub checkpoint: Ulid,
     /// The path in its workspace, as [`crate::name::display`] shows it; empty for the checkpoint as a whole.
     pub path: String,
+}
+
+/// Of one object, at most this many touched places are named.
+const TOUCHED_MAX: usize = 20;
+
+/// Notes a place that something touches, or counts it.
+pub(super) fn touch(touches: &mut Vec<Touched>, more: &mut u64, checkpoint: Ulid, path: &[u8]) {
+    match touches.len() < TOUCHED_MAX {
+        true => touches.push(Touched { checkpoint, path: name::display(path) }),
+        false => *more += 1,
+    }
 }
 
 /// One thing that is wrong.

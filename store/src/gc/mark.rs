@@ -5,14 +5,15 @@ use std::{collections::HashMap, sync::Arc};
 use crate::{
     codec::Malformed,
     error::{Error, Result},
+    graph::{self, Content, Place, RecipePart, Visitor},
     id::{BlobId, ObjectId, ObjectKey, TreeId},
     keys::Ids,
     pack::ObjectKind,
-    progress::{self, Progress},
+    progress::Progress,
     recipe,
     record::Checkpoint,
     store::Store,
-    tree::{Kind, TreeNode},
+    tree::TreeNode,
     view::View,
 };
 
@@ -98,15 +99,7 @@ impl<'a> Marker<'a> {
 
     /// Marks everything that a checkpoint needs.
     pub(super) fn checkpoint(&mut self, checkpoint: &Checkpoint, progress: &dyn Progress) -> Result<()> {
-        let record = &checkpoint.record;
-        self.add(checkpoint.digest.object());
-        if let Some(omitted) = &record.omitted {
-            self.add(omitted.table);
-        }
-        if let Some(links) = record.links.filter(|links| links.bytes > 0) {
-            self.blob(links.blob, links.bytes)?;
-        }
-        self.tree(record.root, progress)
+        graph::follow(self, self.store.ids(), checkpoint, progress)
     }
 
     /// As [`Marker::checkpoint`], for a deleted checkpoint that is pinned. False where parts of it are gone already: then it was pinned
@@ -129,71 +122,51 @@ impl<'a> Marker<'a> {
         Ok(is_whole)
     }
 
-    fn tree(&mut self, root: TreeId, progress: &dyn Progress) -> Result<()> {
-        let mut pending = vec![root];
-        while let Some(id) = pending.pop() {
-            progress::check(progress)?;
-            if !self.add(id.object()) {
-                continue;
-            }
-            let nodes = match self.store.tree_node(id)? {
-                TreeNode::Leaf(nodes) => nodes,
-                TreeNode::Inner(children) => {
-                    pending.extend(children.iter().rev().map(|child| child.tree));
-                    continue;
-                }
-            };
-            let folders = pending.len();
-            for node in &nodes {
-                match node.kind {
-                    Kind::File { size, blob, .. } if size > 0 => self.blob(blob, size)?,
-                    Kind::Folder { tree, .. } => pending.push(tree),
-                    _ => {}
-                }
-            }
-            pending[folders..].reverse();
-            progress.advance(nodes.len() as u64, 0);
-        }
+    /// Marks a blob's recipe and everything in it.
+    pub(super) fn recipe_of(&mut self, blob: BlobId) -> Result<()> {
+        let place = Place { path: b"", offset: 0, bytes: 0 };
+        graph::follow_recipe(self, self.store.ids(), blob, &place)
+    }
+}
+
+impl Visitor for Marker<'_> {
+    type Open = ();
+
+    fn record(&mut self, checkpoint: &Checkpoint, _place: &Place<'_>) -> Result<()> {
+        self.add(checkpoint.digest.object());
         Ok(())
     }
 
-    /// Marks what a reader of this blob may read. Where there are both, that is its recipe and the chunk of the same id: readers prefer
-    /// the chunk, and may have found it already.
-    fn blob(&mut self, blob: BlobId, size: u64) -> Result<()> {
-        if size <= u64::from(self.store.config().chunking.bytes_max) {
+    fn object(&mut self, _kind: ObjectKind, id: ObjectId, _place: &Place<'_>) -> Result<()> {
+        self.add(id);
+        Ok(())
+    }
+
+    fn tree(&mut self, id: TreeId, _depth: usize, _place: &Place<'_>) -> Result<Option<(TreeNode, ())>> {
+        self.add(id.object()).then(|| Ok((self.store.tree_node(id)?, ()))).transpose()
+    }
+
+    /// What a reader of this blob may read. Where there are both, that is its recipe and the chunk of the same id: readers prefer the
+    /// chunk, and may have found it already.
+    fn blob(&mut self, blob: BlobId, bytes: u64, _place: &Place<'_>) -> Result<Option<Content>> {
+        if bytes <= u64::from(self.store.config().chunking.bytes_max) {
             let has_recipe = self.view.locate(self.store.ids().recipe_root(blob))?.is_some();
-            if !has_recipe || self.view.locate(blob.object())?.is_some() {
+            if !has_recipe {
+                return Ok(Some(Content::Chunk));
+            }
+            if self.view.locate(blob.object())?.is_some() {
                 self.add(blob.object());
             }
-            if !has_recipe {
-                return Ok(());
-            }
         }
-        self.recipe(blob)
+        Ok(Some(Content::Recipe))
     }
 
-    /// Marks a blob's recipe and everything in it.
-    pub(super) fn recipe(&mut self, blob: BlobId) -> Result<()> {
-        if !self.add(self.store.ids().recipe_root(blob)) {
-            return Ok(());
+    fn recipe(&mut self, blob: BlobId, part: &RecipePart, _place: &Place<'_>) -> Result<Option<(u8, recipe::Node)>> {
+        let read = |bytes: &[u8]| part.decode(self.store.ids(), blob, bytes);
+        match self.add(part.id) {
+            true => self.store.read_object(part.kind, part.id, read).map(Some),
+            false => Ok(None),
         }
-        let read = |bytes: &[u8]| recipe::decode_root(self.store.ids(), blob, bytes);
-        let mut pending = vec![self.store.read_object(ObjectKind::RecipeRoot, self.store.ids().recipe_root(blob), read)?];
-        while let Some(node) = pending.pop() {
-            match node {
-                recipe::Node::Chunks(runs) => runs.iter().for_each(|run| {
-                    self.add(run.id.object());
-                }),
-                recipe::Node::Nodes(nodes) => {
-                    for (id, _) in nodes {
-                        if self.add(id.object()) {
-                            pending.push(self.store.read_object(ObjectKind::RecipeNode, id.object(), recipe::decode_node)?);
-                        }
-                    }
-                }
-            }
-        }
-        Ok(())
     }
 }
 

@@ -129,7 +129,7 @@ fn take_in_pack(store: &Store, survey: &mut Survey<'_>, pack: PackId) -> Result<
     for (location, id) in places {
         let block = store.block(location)?;
         if let Ok((blob, _)) = read_recipe_root(store.ids(), block.object(id).unwrap_or_default()) {
-            survey.marker.recipe(blob)?;
+            survey.marker.recipe_of(blob)?;
         }
     }
     Ok(())

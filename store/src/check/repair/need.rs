@@ -2,43 +2,19 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::{Found, Lost, Touched, sources::Sources, survey::Survey};
+use super::{Found, Lost, sources::Sources, survey::Survey};
 use crate::{
-    check::reach::own_objects,
+    check::report::touch,
     error::Result,
+    graph::{self, Content, Place, RecipePart, Visitor},
     id::{BlobId, ObjectId, ObjectKey, TreeId},
-    name,
     pack::ObjectKind,
-    progress::{self, Progress},
+    progress::Progress,
     recipe,
     record::Checkpoint,
     store::Store,
-    tree::{self, Kind, Node, TreeNode},
+    tree::{self, TreeNode},
 };
-
-/// Of one lost object, at most this many places are named.
-const TOUCHED_MAX: usize = 20;
-
-/// Where in a checkpoint something is needed.
-#[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
-    pub(super) checkpoint: &'a Checkpoint,
-    /// From the workspace folder. Empty for the folder itself, and for what belongs to the checkpoint as a whole.
-    pub(super) path: &'a [u8],
-    /// Of a file, or of the table of hard links, the bytes that are needed.
-    pub(super) offset: u64,
-    pub(super) bytes: u64,
-}
-
-/// What is still to be done.
-enum Step {
-    /// Follow a tree, and where it is.
-    Follow(TreeId, Option<Vec<u8>>),
-    /// All below a tree was followed; so many losses had been come upon before it.
-    Done(TreeId, u64),
-}
-
-type Pending = Vec<Step>;
 
 /// Follows checkpoints.
 pub(super) struct Need<'a> {
@@ -49,14 +25,16 @@ pub(super) struct Need<'a> {
     whole: HashSet<ObjectKey>,
     /// How often something lost was come upon. An object that is lost once counts again with everything that needs it.
     losses: u64,
+    /// What that was before the blob that is being followed.
+    losses_before: u64,
     recovered: HashMap<ObjectKey, Found>,
     lost: BTreeMap<ObjectId, Lost>,
 }
 
 impl<'a> Need<'a> {
     pub(super) fn new(store: &'a Store, survey: &'a Survey, sources: Sources) -> Self {
-        let (whole, losses, recovered, lost) = Default::default();
-        Need { store, survey, sources, whole, losses, recovered, lost }
+        let (whole, losses, losses_before, recovered, lost) = Default::default();
+        Need { store, survey, sources, whole, losses, losses_before, recovered, lost }
     }
 
     /// What was found in the sources, and what was not.
@@ -66,163 +44,122 @@ impl<'a> Need<'a> {
 
     /// Follows one checkpoint to all that it needs.
     pub(super) fn follow(&mut self, checkpoint: &Checkpoint, progress: &dyn Progress) -> Result<()> {
-        let top = Place { checkpoint, path: b"", offset: 0, bytes: 0 };
-        for (kind, id) in own_objects(checkpoint) {
-            if kind == ObjectKind::Record && !self.has(id) {
-                // The journal has every record, byte for byte.
-                let bytes = checkpoint.sealed.as_bytes().to_vec();
-                self.recovered.insert(id.key(), Found { kind, id, bytes });
-            } else {
-                self.require(kind, id, &top)?;
-            }
-        }
-        if let Some(table) = checkpoint.record.links {
-            self.blob(table.blob, table.bytes, &Place { bytes: table.bytes, ..top })?;
-        }
-        let mut pending: Pending = vec![Step::Follow(checkpoint.record.root, None)];
-        while let Some(step) = pending.pop() {
-            progress::check(progress)?;
-            let (id, folder) = match step {
-                Step::Follow(id, folder) => (id, folder),
-                Step::Done(id, losses) => {
-                    if self.losses == losses {
-                        self.whole.insert(id.object().key());
-                    }
-                    continue;
-                }
-            };
-            if self.whole.contains(&id.object().key()) {
-                continue;
-            }
-            // Comes up again when all that is below was followed.
-            pending.push(Step::Done(id, self.losses));
-            let path = folder.clone().unwrap_or_default();
-            let Some(bytes) = self.fetch(ObjectKind::Tree, id.object(), &Place { path: &path, ..top })? else { continue };
-            match tree::decode(&bytes) {
-                Ok(TreeNode::Inner(children)) => pending.extend(children.iter().map(|c| Step::Follow(c.tree, folder.clone()))),
-                Ok(TreeNode::Leaf(nodes)) => {
-                    for node in &nodes {
-                        self.entry(node, folder.as_deref(), &top, &mut pending)?;
-                    }
-                }
-                Err(_) => self.lose(ObjectKind::Tree, id.object(), &Place { path: &path, ..top }),
-            }
-        }
-        Ok(())
-    }
-
-    /// Follows an entry of a folder; `None` is the root, whose parts are no paths of the workspace.
-    fn entry(&mut self, node: &Node, folder: Option<&[u8]>, top: &Place<'_>, pending: &mut Pending) -> Result<()> {
-        let path = match folder {
-            None if node.name == b"workspace" => Vec::new(),
-            None => node.name.clone(),
-            Some(folder) => name::join(folder, &node.name),
-        };
-        match node.kind {
-            Kind::Folder { tree, .. } => pending.push(Step::Follow(tree, Some(path))),
-            Kind::File { size, blob, .. } if size > 0 => {
-                self.blob(blob, size, &Place { path: &path, offset: 0, bytes: size, ..*top })?;
-            }
-            _ => {}
-        }
-        Ok(())
+        let ids = self.store.ids();
+        graph::follow(&mut Following { need: self, checkpoint }, ids, checkpoint, progress)
     }
 
     fn has(&self, id: ObjectId) -> bool {
         self.survey.good.contains_key(&id.key()) || self.recovered.contains_key(&id.key())
     }
+}
 
+/// A checkpoint that is being followed.
+struct Following<'n, 'a, 'c> {
+    need: &'n mut Need<'a>,
+    checkpoint: &'c Checkpoint,
+}
+
+impl Following<'_, '_, '_> {
     fn lose(&mut self, kind: ObjectKind, id: ObjectId, place: &Place<'_>) {
         let none = || Lost { object: id, kind: kind.name(), touches: Vec::new(), touches_more: 0 };
-        let lost = self.lost.entry(id).or_insert_with(none);
-        self.losses += 1;
-        let touched = Touched { checkpoint: place.checkpoint.record.id, path: name::display(place.path) };
-        if lost.touches.len() < TOUCHED_MAX {
-            lost.touches.push(touched);
-        } else {
-            lost.touches_more += 1;
-        }
+        let lost = self.need.lost.entry(id).or_insert_with(none);
+        self.need.losses += 1;
+        touch(&mut lost.touches, &mut lost.touches_more, self.checkpoint.record.id, place.path);
     }
 
     /// Sees that an object is there, or takes it from a condemned pack or a source. False where it is lost.
     fn require(&mut self, kind: ObjectKind, id: ObjectId, place: &Place<'_>) -> Result<bool> {
-        if self.has(id) {
+        if self.need.has(id) {
             return Ok(true);
         }
-        let found = match self.survey.read_condemned(self.store, id)? {
-            None => self.sources.find(self.store, kind, id, place)?,
+        let found = match self.need.survey.read_condemned(self.need.store, id)? {
+            None => self.need.sources.find(self.need.store, kind, id, self.checkpoint, place)?,
             found => found,
         };
+        let is_found = found.is_some();
         match found {
-            Some(bytes) => {
-                self.recovered.insert(id.key(), Found { kind, id, bytes });
-                Ok(true)
-            }
-            None => {
-                self.lose(kind, id, place);
-                Ok(false)
-            }
+            Some(bytes) => _ = self.need.recovered.insert(id.key(), Found { kind, id, bytes }),
+            None => self.lose(kind, id, place),
         }
+        Ok(is_found)
     }
 
-    fn fetch(&mut self, kind: ObjectKind, id: ObjectId, place: &Place<'_>) -> Result<Option<Vec<u8>>> {
+    /// Reads an object. `None` where it is lost, or does not decode.
+    fn fetch<T, E>(
+        &mut self,
+        kind: ObjectKind,
+        id: ObjectId,
+        place: &Place<'_>,
+        decode: impl FnOnce(&[u8]) -> Result<T, E>,
+    ) -> Result<Option<T>> {
         if !self.require(kind, id, place)? {
             return Ok(None);
         }
-        match self.recovered.get(&id.key()) {
-            Some(found) => Ok(Some(found.bytes.clone())),
-            None => self.survey.read(self.store, id),
+        let decoded = match self.need.recovered.get(&id.key()) {
+            Some(found) => decode(&found.bytes),
+            None => match self.need.survey.read(self.need.store, id)? {
+                Some(bytes) => decode(&bytes),
+                None => return Ok(None),
+            },
+        };
+        if decoded.is_err() {
+            self.lose(kind, id, place);
         }
+        Ok(decoded.ok())
     }
+}
 
-    fn blob(&mut self, blob: BlobId, size: u64, place: &Place<'_>) -> Result<()> {
-        if self.whole.contains(&blob.object().key()) {
-            return Ok(());
-        }
-        let losses = self.losses;
-        let (ids, root) = (self.store.ids(), self.store.ids().recipe_root(blob));
-        let may_be_chunk = size <= u64::from(self.store.config().chunking.bytes_max);
-        // Where there are both, readers prefer the chunk.
-        if may_be_chunk && (self.has(blob.object()) || !self.has(root)) {
-            self.require(ObjectKind::Chunk, blob.object(), place)?;
-        } else if let Some(bytes) = self.fetch(ObjectKind::RecipeRoot, root, place)? {
-            match recipe::decode_root(ids, blob, &bytes) {
-                Ok(node) => self.parts(node, place)?,
-                Err(_) => self.lose(ObjectKind::RecipeRoot, root, place),
-            }
-        }
-        if self.losses == losses {
-            self.whole.insert(blob.object().key());
+impl Visitor for Following<'_, '_, '_> {
+    /// How many losses there were before.
+    type Open = u64;
+
+    /// The journal has every record, byte for byte.
+    fn record(&mut self, checkpoint: &Checkpoint, _place: &Place<'_>) -> Result<()> {
+        let (kind, id) = (ObjectKind::Record, checkpoint.digest.object());
+        if !self.need.has(id) {
+            let bytes = checkpoint.sealed.as_bytes().to_vec();
+            self.need.recovered.insert(id.key(), Found { kind, id, bytes });
         }
         Ok(())
     }
 
-    /// Sees that all chunks of a recipe are there, in the order of the file.
-    fn parts(&mut self, root: recipe::Node, place: &Place<'_>) -> Result<()> {
-        let mut pending = vec![(root, 0u64)];
-        while let Some((node, start)) = pending.pop() {
-            let mut at = start;
-            match node {
-                recipe::Node::Chunks(runs) => {
-                    for run in runs {
-                        let here = Place { offset: at, bytes: run.bytes.into(), ..*place };
-                        self.require(ObjectKind::Chunk, run.id.object(), &here)?;
-                        at = at.saturating_add(run.run_bytes());
-                    }
-                }
-                recipe::Node::Nodes(nodes) => {
-                    for (id, bytes) in nodes {
-                        let here = Place { offset: at, bytes, ..*place };
-                        if let Some(found) = self.fetch(ObjectKind::RecipeNode, id.object(), &here)? {
-                            match recipe::decode_node(&found) {
-                                Ok(node) => pending.push((node, at)),
-                                Err(_) => self.lose(ObjectKind::RecipeNode, id.object(), &here),
-                            }
-                        }
-                        at = at.saturating_add(bytes);
-                    }
-                }
-            }
+    fn object(&mut self, kind: ObjectKind, id: ObjectId, place: &Place<'_>) -> Result<()> {
+        self.require(kind, id, place).map(drop)
+    }
+
+    fn tree(&mut self, id: TreeId, _depth: usize, place: &Place<'_>) -> Result<Option<(TreeNode, u64)>> {
+        if self.need.whole.contains(&id.object().key()) {
+            return Ok(None);
+        }
+        let before = self.need.losses;
+        Ok(self.fetch(ObjectKind::Tree, id.object(), place, tree::decode)?.map(|node| (node, before)))
+    }
+
+    fn leave(&mut self, id: TreeId, before: u64) {
+        if self.need.losses == before {
+            self.need.whole.insert(id.object().key());
+        }
+    }
+
+    fn blob(&mut self, blob: BlobId, bytes: u64, _place: &Place<'_>) -> Result<Option<Content>> {
+        if self.need.whole.contains(&blob.object().key()) {
+            return Ok(None);
+        }
+        self.need.losses_before = self.need.losses;
+        let may_be_chunk = bytes <= u64::from(self.need.store.config().chunking.bytes_max);
+        // Where there are both, readers prefer the chunk.
+        let is_chunk = may_be_chunk && (self.need.has(blob.object()) || !self.need.has(self.need.store.ids().recipe_root(blob)));
+        Ok(Some(if is_chunk { Content::Chunk } else { Content::Recipe }))
+    }
+
+    fn recipe(&mut self, blob: BlobId, part: &RecipePart, place: &Place<'_>) -> Result<Option<(u8, recipe::Node)>> {
+        let ids = self.need.store.ids();
+        self.fetch(part.kind, part.id, place, |bytes| part.decode(ids, blob, bytes))
+    }
+
+    fn leave_blob(&mut self, blob: BlobId, _bytes: u64) -> Result<()> {
+        if self.need.losses == self.need.losses_before {
+            self.need.whole.insert(blob.object().key());
         }
         Ok(())
     }

@@ -8,15 +8,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::need::Place;
 use crate::{
     create,
     error::{Error, IoContext, Result},
+    graph::Place,
     id::{ObjectId, Ulid},
     keys::Ids,
     layout::Layout,
     name,
     pack::ObjectKind,
+    record::Checkpoint,
     store::{OpenOptions, Store},
     tree,
 };
@@ -60,7 +61,14 @@ impl Sources {
     }
 
     /// The bytes of an object, if some source has them. They hash to its id.
-    pub(super) fn find(&mut self, store: &Store, kind: ObjectKind, id: ObjectId, place: &Place<'_>) -> Result<Option<Vec<u8>>> {
+    pub(super) fn find(
+        &mut self,
+        store: &Store,
+        kind: ObjectKind,
+        id: ObjectId,
+        checkpoint: &Checkpoint,
+        place: &Place<'_>,
+    ) -> Result<Option<Vec<u8>>> {
         for other in &self.stores {
             // A block is only given out after all of it was hashed.
             if let Ok(block) = other.object_block(kind, id)
@@ -72,9 +80,9 @@ impl Sources {
         for folder in &mut self.folders {
             let found = match kind {
                 // No file has the workspace folder's path: it is one of the table of hard links.
-                ObjectKind::Chunk if place.path.is_empty() => folder.table_chunk(store, id, place),
+                ObjectKind::Chunk if place.path.is_empty() => folder.table_chunk(store, id, checkpoint, place),
                 ObjectKind::Chunk => folder.chunk(store.ids(), id, place),
-                ObjectKind::Tree | ObjectKind::RecipeRoot | ObjectKind::RecipeNode => folder.captured(store, id, place),
+                ObjectKind::Tree | ObjectKind::RecipeRoot | ObjectKind::RecipeNode => folder.captured(store, id, checkpoint),
                 ObjectKind::Record | ObjectKind::Table => None,
             };
             if found.is_some() {
@@ -101,22 +109,22 @@ impl Folder {
     }
 
     /// A part of the table of hard links.
-    fn table_chunk(&mut self, store: &Store, id: ObjectId, place: &Place<'_>) -> Option<Vec<u8>> {
-        self.capture(store, place);
+    fn table_chunk(&mut self, store: &Store, id: ObjectId, checkpoint: &Checkpoint, place: &Place<'_>) -> Option<Vec<u8>> {
+        self.capture(store, checkpoint);
         let start = usize::try_from(place.offset).ok()?;
         let end = start.checked_add(usize::try_from(place.bytes).ok()?)?;
         let mut found = self.tables.iter().filter_map(|table| table.get(start..end));
         found.find(|bytes| store.ids().blob(bytes).object() == id).map(<[u8]>::to_vec)
     }
 
-    fn captured(&mut self, store: &Store, id: ObjectId, place: &Place<'_>) -> Option<Vec<u8>> {
-        self.capture(store, place);
+    fn captured(&mut self, store: &Store, id: ObjectId, checkpoint: &Checkpoint) -> Option<Vec<u8>> {
+        self.capture(store, checkpoint);
         self.objects.get(&id).cloned()
     }
 
     /// Looks at the folder as it would be captured for a checkpoint, once for each.
-    fn capture(&mut self, store: &Store, place: &Place<'_>) {
-        let record = &place.checkpoint.record;
+    fn capture(&mut self, store: &Store, checkpoint: &Checkpoint) {
+        let record = &checkpoint.record;
         if self.captured_for.insert(record.id) {
             let options = create::Options {
                 workspace: self.path.clone(),
