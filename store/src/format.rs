@@ -30,6 +30,8 @@ pub const PACK_MAGIC: [u8; 8] = *b"PARHPACK";
 pub const PACK_END_MAGIC: [u8; 8] = *b"PARHPEND";
 /// Version of the pack format.
 pub const PACK_VERSION: u16 = 1;
+/// A pack whose header and blocks have no more bytes than this is written without copies of its directories.
+pub const SMALL_PACK_BYTES: u64 = 64 << 10;
 /// First bytes of a block.
 pub const BLOCK_MAGIC: [u8; 4] = *b"PHBK";
 /// First bytes of a journal segment.

@@ -97,12 +97,14 @@ def pack(store, id_):
     dump.field(4, "CRC of the 12 bytes before")
     for block in (block for block in store.objects.blocks if id_ in block.path):
         block_lines(dump, store, block)
-    dump.field(len(dump.data) - TRAILER_BYTES - dump.at, "the copies of all headers and directories")
+    copies = len(dump.data) - TRAILER_BYTES - dump.at
+    if copies:
+        dump.field(copies, "the copies of all headers and directories")
     dump.field(8, '"PARHPEND"')
     dump.number(4, "blocks")
     dump.number(8, "length of the copies")
     dump.number(8, "length of the pack")
-    dump.field(32, "BLAKE3 of the copies")
+    dump.field(32, "BLAKE3 of all headers and directories, in order")
     dump.field(4, "CRC of the 60 bytes before")
     return dump.lines
 

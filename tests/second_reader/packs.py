@@ -69,7 +69,7 @@ def block_at(data, path, offset):
 
 
 def scan(path, wanted_bytes, wanted_digest, notes):
-    """All blocks of a pack, from the copies before its trailer; where those are damaged, which is noted, from the blocks themselves."""
+    """All blocks of a pack, from the copies before its trailer, where it has some. If those are damaged, which is noted, from the blocks."""
     name = os.path.basename(path)
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
@@ -86,7 +86,9 @@ def scan(path, wanted_bytes, wanted_digest, notes):
         need(digest == wanted_digest, f"{name}: its digest is not the journal's")
         file.seek(end)
         copies = file.read(copies_bytes)
-        if plain_hash(copies) == digest:
+        if not copies:
+            blocks = from_blocks(file, path, end, digest)
+        elif plain_hash(copies) == digest:
             blocks = from_copies(copies, path)
         else:
             notes.append(f"{name}: the copies of its directories are damaged")

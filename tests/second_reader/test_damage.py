@@ -7,6 +7,7 @@ import tempfile
 import unittest
 
 import journal
+import packs
 from check import check
 from encoding import Damage
 from explain import unpacked
@@ -70,10 +71,23 @@ class Damaged(unittest.TestCase):
     def test_blocks_are_read_where_their_copies_are_damaged(self):
         path = next(path for path in self.example if path.startswith("packs"))
         whole = self.read(path)
-        at = len(whole) - 64 - 10  # in the copies, which stand before the trailer
-        self.write(path, whole[:at] + b"\xff" + whole[at + 1 :])
-        store = Store(self.store)
-        self.assertEqual((check(store)["checkpoints"], len(store.objects.notes)), (2, 1))
+        blocks, trailer = whole[: -packs.TRAILER_BYTES], whole[-packs.TRAILER_BYTES :]
+        digest, file = trailer[28:60], os.path.join(self.store, path)
+
+        def scanned(copies):
+            size = len(whole) + len(copies)
+            lengths = trailer[:12] + len(copies).to_bytes(8, "little") + size.to_bytes(8, "little") + digest
+            self.write(path, blocks + copies + lengths + journal.crc(lengths).to_bytes(4, "little"))
+            notes = []
+            return packs.scan(file, size, digest, notes), len(notes)
+
+        # The example's packs are so small that they have none.
+        found, notes = scanned(b"")
+        ends = [block.offset + packs.BLOCK_HEADER_BYTES + block.directory_bytes for block in found]
+        copies = b"".join(whole[block.offset : end] for block, end in zip(found, ends))
+        self.assertEqual((len(found), notes), (4, 0))
+        self.assertEqual(scanned(copies), (found, 0))
+        self.assertEqual(scanned(copies[:-10] + b"\xff" + copies[-9:]), (found, 1))
 
     def test_an_append_that_was_cut_off_is_no_damage(self):
         whole, last = self.read(self.segment), self.last_record()

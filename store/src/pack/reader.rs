@@ -17,7 +17,7 @@ use crate::{
     codec::Malformed,
     error::{Error, IoContext, Result},
     files::{self, How},
-    format::{BLOCK_MAGIC, LARGE_BLOCK_BYTES, STORED_BLOCK_BYTES_MAX},
+    format::{BLOCK_MAGIC, LARGE_BLOCK_BYTES, SMALL_PACK_BYTES, STORED_BLOCK_BYTES_MAX},
     id::{ObjectId, PackId, hex},
     keys::{Ids, Keys},
     layout::Layout,
@@ -302,17 +302,38 @@ impl PackFile {
         }
     }
 
-    /// Calls `visit` with the place and directory of every block, in order. What is read are the copies before the trailer; where these are
-    /// damaged, the blocks themselves.
+    /// The headers and directories of a small pack's blocks, from one read of them all.
+    fn small(&self, trailer: &Trailer) -> Result<Vec<u8>> {
+        let end = trailer.pack_bytes - PACK_TRAILER_BYTES as u64;
+        let blocks = self.read_fresh(end as usize - PACK_HEADER_BYTES, PACK_HEADER_BYTES as u64)?;
+        let (mut directories, mut at) = (Vec::new(), 0);
+        while let Some(rest) = blocks.get(at..).filter(|rest| !rest.is_empty()) {
+            let directory = Directory::decode(rest, &self.keys.seal).map_err(|e| self.corrupt("block".into(), e))?;
+            directories.extend_from_slice(&rest[..directory.directory_end]);
+            at += directory.block_bytes();
+        }
+        match *blake3::hash(&directories).as_bytes() == trailer.digest {
+            true => Ok(directories),
+            false => Err(self.corrupt("directories of the pack's blocks".into(), "their digest is not the trailer's")),
+        }
+    }
+
+    /// Calls `visit` with the place and directory of every block, in order. What is read are the copies before the trailer, of a small pack
+    /// all of it; where these are damaged, the blocks one by one.
     pub fn scan(&self, mut visit: impl FnMut(Location, &Directory) -> Result<()>) -> Result<PackInfo> {
         let trailer = self.trailer()?;
-        let copies = match self.copies(&trailer) {
+        let directories = match trailer.directories_bytes {
+            0 if trailer.pack_bytes <= SMALL_PACK_BYTES + PACK_TRAILER_BYTES as u64 => self.small(&trailer),
+            0 => return self.scan_blocks(false, visit),
+            _ => self.copies(&trailer),
+        };
+        let directories = match directories {
             Err(Error::Corrupt { .. }) => return self.scan_blocks(false, visit),
             other => other?,
         };
         let end = trailer.pack_bytes - PACK_TRAILER_BYTES as u64 - trailer.directories_bytes;
         let (mut offset, mut at, mut blocks) = (PACK_HEADER_BYTES as u64, 0, 0);
-        while let Some(rest) = copies.get(at..).filter(|rest| !rest.is_empty()) {
+        while let Some(rest) = directories.get(at..).filter(|rest| !rest.is_empty()) {
             let directory = Directory::decode(rest, &self.keys.seal)
                 .map_err(|e| self.corrupt(format!("directory of the block at {offset}"), e))?;
             let block_bytes = directory.block_bytes();
@@ -361,9 +382,13 @@ impl PackFile {
         Ok(self.info(&trailer))
     }
 
-    /// Checks the copies of the directories, without which a reader reads every block's own.
+    /// Checks the copies of the directories, where there are any. Without them a reader reads every block's own.
     pub fn check_copies(&self) -> Result<()> {
-        self.copies(&self.trailer()?).map(drop)
+        let trailer = self.trailer()?;
+        match trailer.directories_bytes {
+            0 => Ok(()),
+            _ => self.copies(&trailer).map(drop),
+        }
     }
 
     fn info(&self, trailer: &Trailer) -> PackInfo {

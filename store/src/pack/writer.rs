@@ -1,4 +1,5 @@
-//! Writes one pack: header, blocks, the blocks' directories once more, trailer. The copies let a reader index a pack with two reads.
+//! Writes one pack: header, blocks, the blocks' directories once more, trailer. The copies let a reader index a pack with two reads. A small
+//! pack has none, because one read is all of it.
 
 use std::{fs::File, io::Write, path::PathBuf};
 
@@ -9,7 +10,7 @@ use crate::{
     codec::{Decoder, Malformed},
     error::{IoContext, Result},
     files::{self, How},
-    format::{PACK_END_MAGIC, PACK_MAGIC, PACK_VERSION},
+    format::{PACK_END_MAGIC, PACK_MAGIC, PACK_VERSION, SMALL_PACK_BYTES},
     id::{PackId, hex},
     keys::Seal,
     layout::Layout,
@@ -38,7 +39,7 @@ pub struct PackInfo {
     pub id: PackId,
     /// Its length, in bytes.
     pub bytes: u64,
-    /// BLAKE3 of the copies of its blocks' headers and directories, in hex; also in its trailer.
+    /// BLAKE3 of its blocks' headers and directories, in hex; also in its trailer.
     pub digest: String,
 }
 
@@ -57,11 +58,11 @@ pub fn header() -> [u8; PACK_HEADER_BYTES] {
 pub struct Trailer {
     /// Number of blocks.
     pub blocks: u32,
-    /// Length of the copies of the blocks' headers and directories, which stand right before the trailer, in bytes.
+    /// Length of the copies of the blocks' headers and directories, which stand right before the trailer, in bytes; 0 where there are none.
     pub directories_bytes: u64,
     /// Length of the pack, in bytes.
     pub pack_bytes: u64,
-    /// BLAKE3 of the copies.
+    /// BLAKE3 of the blocks' headers and directories.
     pub digest: [u8; 32],
 }
 
@@ -103,7 +104,7 @@ pub struct PackWriter {
     file: File,
     bytes: u64,
     blocks: u32,
-    /// Copies of the blocks' headers and directories.
+    /// The blocks' headers and directories.
     directories: Vec<u8>,
     seal: Seal,
 }
@@ -140,6 +141,9 @@ impl PackWriter {
     /// Writes the copies and the trailer. The file is whole but not yet synced; the caller syncs it before anything refers to it.
     pub fn finish(mut self) -> Result<(PackInfo, File)> {
         let digest = *blake3::hash(&self.directories).as_bytes();
+        if self.bytes <= SMALL_PACK_BYTES {
+            self.directories.clear();
+        }
         let directories_bytes = self.directories.len() as u64;
         self.bytes += directories_bytes + PACK_TRAILER_BYTES as u64;
         let trailer = Trailer { blocks: self.blocks, directories_bytes, pack_bytes: self.bytes, digest };
