@@ -13,6 +13,7 @@ use std::{
 };
 
 use parhelia_fuse::{Options, What, clear_stale};
+use parhelia_session::manifest::Manifest;
 use parhelia_store::{
     OpenOptions, Store, clock,
     files::{self, How},
@@ -78,7 +79,8 @@ fn foreground(context: &mut Context, args: &Args, what: Option<&OsString>, mount
     let log = Arc::new(|line: &str| tell!("{} {line}", clock::timestamp()));
     // By this name the program is found even where it has been replaced or removed.
     let guard = ["/proc/self/exe", "mount-guard", "--"].map(OsString::from).into();
-    let options = Options { allow_other: args.allow_other, guard, log, ..Options::default() };
+    let options =
+        Options { allow_other: args.allow_other, guard, log, manifest: |of| Manifest::of(of).to_text(), ..Options::default() };
     let mounted = parhelia_fuse::mount(store, what, mountpoint, &options)?;
     let (stopper, cancel) = (mounted.stopper(), context.cancel());
     let stopping = thread::Builder::new().spawn(move || {

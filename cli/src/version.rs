@@ -1,6 +1,7 @@
 //! `version`: what this is, and what it reads and writes.
 
-use parhelia_store::{format::STORE_VERSION, manifest::MANIFEST_VERSION, record::RECORD_SCHEMA};
+use parhelia_session::manifest::MANIFEST_VERSION;
+use parhelia_store::{format::STORE_VERSION, record::RECORD_SCHEMA};
 use serde_json::json;
 
 use crate::{

@@ -54,7 +54,7 @@ mod view;
 pub use counts::Counts;
 pub use error::{Error, Holder, Result};
 pub use guard::guard;
-pub use mount::{Log, Mounted, Options, Stopper, What, mount};
+pub use mount::{Log, Manifest, Mounted, Options, Stopper, What, mount};
 pub use mountinfo::holders;
 pub use state::{FoundMount, MountText, clear_stale, list, shown_at};
 pub use unmount::{detach, unmount};

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use parhelia_store::{Store, name};
+use parhelia_store::{Store, name, record::Checkpoint};
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use ulid::Ulid;
 
@@ -78,11 +78,28 @@ pub struct Options {
     pub guard: Vec<OsString>,
     /// Where damage is reported.
     pub log: Log,
+    /// What a checkpoint's `manifest.json` holds in a mounted store.
+    pub manifest: Manifest,
+}
+
+/// Renders what a checkpoint says of itself.
+pub type Manifest = fn(&Checkpoint) -> Vec<u8>;
+
+/// The sealed record, as it is stored.
+fn sealed(checkpoint: &Checkpoint) -> Vec<u8> {
+    checkpoint.sealed.clone().into()
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { allow_other: false, threads: 0, tree_cache_bytes: 16 << 20, guard: Vec::new(), log: Arc::new(|_| {}) }
+        Options {
+            allow_other: false,
+            threads: 0,
+            tree_cache_bytes: 16 << 20,
+            guard: Vec::new(),
+            log: Arc::new(|_| {}),
+            manifest: sealed,
+        }
     }
 }
 
@@ -159,7 +176,7 @@ pub fn mount(store: Arc<Store>, what: What, mountpoint: &Path, options: &Options
             let found = store.refresh()?.checkpoint(checkpoint)?.ok_or(none)?;
             Arc::new(OneTree::new(&store, found, &path, options.tree_cache_bytes, acls, pin)?)
         }
-        What::Store => Arc::new(RootView::new(&store, options.tree_cache_bytes, acls)?),
+        What::Store => Arc::new(RootView::new(&store, options.tree_cache_bytes, acls, options.manifest)?),
     };
     let counters = Arc::new(Counters::default());
     let mut notes = Notes::default();

@@ -4,7 +4,7 @@
 //! [`capture`] takes what a checkpoint keeps beside the workspace, of [`transcript`], [`git`], [`environment`] and [`tmux`]. [`run`] begins
 //! and ends a session's runs, [`resume`] and [`rollback`] go back to a checkpoint. [`agent`] knows the agent's command line and files,
 //! [`hooks`] its events and settings, [`inject`] what it is told when it is resumed, [`process`] which processes belong to a run.
-//! [`overview`] tells how a session is.
+//! [`overview`] tells how a session is, [`manifest`] what a checkpoint says of itself to other programs.
 
 pub mod agent;
 pub mod capture;
@@ -15,6 +15,7 @@ pub mod error;
 pub mod git;
 pub mod hooks;
 pub mod inject;
+pub mod manifest;
 pub mod overview;
 pub mod overwrite;
 pub mod process;

@@ -53,7 +53,6 @@ pub mod keys;
 pub mod layout;
 pub mod links;
 pub mod lock;
-pub mod manifest;
 pub mod mounts;
 pub mod name;
 pub mod omitted;

@@ -1,9 +1,9 @@
 //! `checkpoint show`: everything about one checkpoint.
 
+use parhelia_session::manifest::Manifest;
 use parhelia_store::{
     Error, clock,
     fold::{Marks, VerifyLevel},
-    manifest::Manifest,
     omitted::{Omission, Reason},
     record::{Checkpoint, Consistency, Part, Rules},
 };

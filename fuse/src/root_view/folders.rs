@@ -4,7 +4,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use fuser::{FileAttr, FileType, INodeNo};
 use parhelia_store::{
-    manifest::Manifest,
     record::{Checkpoint, Part},
     tree::Time,
 };
@@ -76,14 +75,8 @@ impl RootView {
         }
     }
 
-    pub(super) fn manifest(&self, checkpoint: &Checkpoint) -> Vec<u8> {
-        let mut text = serde_json::to_vec_pretty(&Manifest::of(checkpoint).to_json()).unwrap_or_default();
-        text.push(b'\n');
-        text
-    }
-
     pub(super) fn manifest_shown(&self, number: u64, checkpoint: &Checkpoint) -> Shown {
-        let bytes = self.manifest(checkpoint).len() as u64;
+        let bytes = (self.manifest)(checkpoint).len() as u64;
         let inode = Inode::Manifest(number);
         shown_of(checkpoint, self.virtual_attr(inode, FileType::RegularFile, bytes, 1, created(checkpoint)))
     }

@@ -23,10 +23,9 @@ use std::{
 use lru::LruCache;
 use parhelia_store::{
     Error, Result, Store,
-    manifest::WORKSPACE_FOLDER,
     pin::Pin,
     record::Checkpoint,
-    tree::{Kind, Meta, Node, Time, Totals, TreeNode},
+    tree::{Kind, Meta, Node, Time, Totals, TreeNode, WORKSPACE_FOLDER},
 };
 
 use crate::{
@@ -36,6 +35,7 @@ use crate::{
     entry,
     errno::Fault,
     inode::Inode,
+    mount::Manifest,
     numbers::Numbers,
     parts::{Parts, positions_of},
     tree_view::{Found, TreeView},
@@ -71,6 +71,7 @@ pub struct RootView {
     open: Mutex<LruCache<u64, Arc<Open>>>,
     owner: (u32, u32),
     acls: bool,
+    manifest: Manifest,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -79,7 +80,7 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 impl RootView {
     /// Shows a store.
-    pub fn new(store: &Arc<Store>, parts_bytes: u64, acls: bool) -> Result<Self> {
+    pub fn new(store: &Arc<Store>, parts_bytes: u64, acls: bool, manifest: Manifest) -> Result<Self> {
         let mut renewing = Renewing::default();
         let state = store.refresh()?;
         let catalogue = Catalogue::new(state, None, &mut renewing.numbers)?;
@@ -92,6 +93,7 @@ impl RootView {
             open: Mutex::new(LruCache::new(OPEN_MAX)),
             owner: (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()),
             acls,
+            manifest,
         })
     }
 
@@ -309,7 +311,7 @@ impl View for RootView {
     fn read(&self, ino: u64, offset: u64, bytes: u64, take: &mut dyn FnMut(&[u8])) -> Result<(), Fault> {
         if let Inode::Manifest(number) = self.inode(ino)? {
             let catalogue = self.fresh()?;
-            let text = self.manifest(catalogue.checkpoint(number).ok_or(Fault::Stale)?);
+            let text = (self.manifest)(catalogue.checkpoint(number).ok_or(Fault::Stale)?);
             let from = usize::try_from(offset).unwrap_or(usize::MAX).min(text.len());
             let until = from.saturating_add(usize::try_from(bytes).unwrap_or(usize::MAX)).min(text.len());
             take(&text[from..until]);

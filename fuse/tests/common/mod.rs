@@ -16,7 +16,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parhelia_fuse::{Mounted, Options, What, mount};
+use parhelia_fuse::{Log, Mounted, Options, What, mount};
+use parhelia_session::manifest::Manifest;
 use parhelia_store::{OpenOptions, Store, create, record::Checkpoint};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, makedev, mknodat, utimensat};
 
@@ -61,7 +62,8 @@ impl Fixture {
 
     pub fn options(&self) -> Options {
         let log = self.log.clone();
-        Options { log: Arc::new(move |line| log.lock().unwrap().push(line.to_owned())), ..Options::default() }
+        let log: Log = Arc::new(move |line| log.lock().unwrap().push(line.to_owned()));
+        Options { log, manifest: |checkpoint| Manifest::of(checkpoint).to_text(), ..Options::default() }
     }
 
     pub fn mount(&self, what: What) -> Mounted {

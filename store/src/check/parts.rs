@@ -7,10 +7,9 @@ use serde::Serialize;
 use crate::{
     create::STATE_FOLDER,
     error::Result,
-    manifest::WORKSPACE_FOLDER,
     record::{Checkpoint, Part},
     store::Store,
-    tree::Kind,
+    tree::{Kind, WORKSPACE_FOLDER},
 };
 
 /// A part that a checkpoint lacks.

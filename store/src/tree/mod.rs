@@ -10,3 +10,6 @@ mod tests;
 pub use encoding::{Child, ENTRIES_UNSPLIT, TreeNode, decode, encode_folder, encode_folder_parts};
 pub use node::{Hole, Kind, Meta, Node, Time, Totals, Xattr, features, is_xattr_name};
 pub use read::{DEPTH_MAX, Trees};
+
+/// The folder of a checkpoint that holds the workspace's files.
+pub const WORKSPACE_FOLDER: &str = "workspace";

@@ -1,19 +1,16 @@
 //! `manifest.json`, schema 1.2: what a checkpoint says of itself to other programs. It is rendered from the sealed record and from what
 //! events said of it since, never stored; `docs/manifest.schema.json` describes it.
 
+use parhelia_store::{
+    fold::Marks,
+    record::{Checkpoint, Consistency, Part, Rules, Trigger},
+    tree::WORKSPACE_FOLDER,
+};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::{
-    fold::Marks,
-    record::{Checkpoint, Consistency, Part, Rules, Trigger},
-};
-
 /// Version of the schema that [`Manifest`] follows.
 pub const MANIFEST_VERSION: &str = "1.2";
-
-/// The folder of a checkpoint that holds the workspace's files.
-pub const WORKSPACE_FOLDER: &str = "workspace";
 
 /// A rendered manifest. What is not known is null; nothing is made up.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -247,6 +244,13 @@ impl Manifest {
         }
     }
 
+    /// The manifest as the text of a file.
+    pub fn to_text(&self) -> Vec<u8> {
+        let mut text = serde_json::to_vec_pretty(&self.to_json()).unwrap_or_default();
+        text.push(b'\n');
+        text
+    }
+
     /// The manifest as a JSON object.
     pub fn to_json(&self) -> Value {
         serde_json::to_value(self).unwrap_or_else(|_| json!({ "version": self.version, "id": self.id }))
@@ -255,6 +259,8 @@ impl Manifest {
 
 #[cfg(test)]
 mod tests {
+    use parhelia_store::keys::Ids;
+
     use super::*;
 
     fn checkpoint() -> Checkpoint {
@@ -268,7 +274,7 @@ mod tests {
             "conversation": {"turn_count": 15}, "git": {"branch": "main", "uncommitted_files": ["a"]},
             "environment": {"python_version": "3.13"}, "usage": null, "later": {"kept": true}
         });
-        Checkpoint::decode(7, record.to_string(), &crate::testing::ids()).unwrap()
+        Checkpoint::decode(7, record.to_string(), &Ids::default()).unwrap()
     }
 
     fn marks() -> Marks {
