@@ -18,7 +18,7 @@ impl Reach<'_> {
     pub(super) fn know(&mut self, verified: &Checkpoint, new: &Checkpoint) {
         if let (Some(old), Some(new)) = (verified.record.links, new.record.links) {
             match old == new {
-                true => _ = self.whole_blobs.insert(old.blob),
+                true => _ = self.whole_blobs.insert(old.blob.object().key()),
                 false => self.know_recipe(old.blob),
             }
         }
@@ -46,7 +46,7 @@ impl Reach<'_> {
                             }
                             (Some(Kind::Folder { tree: old, .. }), Kind::Folder { tree, .. }) => pending.push((*old, *tree)),
                             (Some(Kind::File { blob: old, .. }), Kind::File { blob, .. }) if old == blob => {
-                                self.whole_blobs.insert(*blob);
+                                self.whole_blobs.insert(blob.object().key());
                             }
                             (Some(Kind::File { blob: old, .. }), Kind::File { .. }) => self.know_recipe(*old),
                             _ => {}

@@ -87,7 +87,7 @@ pub(super) struct Reach<'a> {
     pub(super) bad: BTreeMap<ObjectId, Bad>,
     /// Blobs that need something bad, and what.
     pub(super) bad_blobs: HashMap<BlobId, Vec<ObjectId>>,
-    pub(super) whole_blobs: HashSet<BlobId>,
+    pub(super) whole_blobs: HashSet<ObjectKey>,
     /// Nodes of recipes that are known to be whole.
     pub(super) whole_recipes: HashSet<ObjectId>,
     /// Of the blob that is being followed: what is wrong, and how many bytes each node of its recipe makes.
@@ -130,7 +130,7 @@ impl<'a> Reach<'a> {
     /// Follows one checkpoint.
     pub(super) fn checkpoint(&mut self, checkpoint: &Checkpoint, progress: &dyn Progress) -> Result<()> {
         progress.phase(Phase::Check, Some(checkpoint.record.workspace.entries), None);
-        let is_known = |reach: &Self, table: LinksTable| reach.whole_blobs.contains(&table.blob);
+        let is_known = |reach: &Self, table: LinksTable| reach.whole_blobs.contains(&table.blob.object().key());
         let new_links = checkpoint.record.links.filter(|table| !is_known(self, *table));
         graph::follow(self, self.store.ids(), checkpoint, progress)?;
         // Of a checkpoint that was made just now, no content is read.
@@ -140,7 +140,7 @@ impl<'a> Reach<'a> {
         {
             let id = table.blob.object();
             self.blame(FindingKind::Damaged, id, None, e.to_string());
-            self.whole_blobs.remove(&table.blob);
+            self.whole_blobs.remove(&id.key());
             self.bad_blobs.insert(table.blob, vec![id]);
         }
         Ok(())
@@ -189,16 +189,22 @@ impl<'a> Reach<'a> {
 
     /// Whether an object is there, without reading it where the packs' directories have shown it.
     fn is_there(&mut self, kind: ObjectKind, id: ObjectId) -> bool {
+        // Looking there once more takes no memory.
+        if self.has_all_keys() && self.damaged.is_empty() && self.is_indexed(id) {
+            return true;
+        }
         if let Some(good) = self.seen.get(&id.key()) {
             return *good;
         }
-        let shown = match &self.trust {
-            Trust::Index(Some(_)) if self.damaged.is_empty() => self.is_indexed(id),
-            _ => self.store.view().locate(id).ok().flatten().is_some_and(|location| self.is_shown(id, location)),
-        };
+        let location = self.store.view().locate(id).ok().flatten();
+        let shown = location.is_some_and(|location| self.is_shown(id, location));
         let good = shown || self.read(kind, id, |_| ()).is_some();
         self.seen.insert(id.key(), good);
         good
+    }
+
+    fn has_all_keys(&self) -> bool {
+        matches!(self.trust, Trust::Index(Some(_)))
     }
 
     fn is_indexed(&self, id: ObjectId) -> bool {
@@ -336,7 +342,7 @@ impl Visitor for Reach<'_> {
                 match node.kind {
                     Kind::Folder { tree, totals } => (tree, totals),
                     Kind::File { size, blob, .. } => {
-                        above.is_dirty |= size > 0 && !self.whole_blobs.contains(&blob);
+                        above.is_dirty |= size > 0 && self.bad_blobs.contains_key(&blob);
                         return;
                     }
                     _ => return,
@@ -362,7 +368,7 @@ impl Visitor for Reach<'_> {
     }
 
     fn blob(&mut self, blob: BlobId, bytes: u64, _place: &Place<'_>) -> Result<Option<Content>> {
-        if self.whole_blobs.contains(&blob) || self.bad_blobs.contains_key(&blob) {
+        if self.whole_blobs.contains(&blob.object().key()) || self.bad_blobs.contains_key(&blob) {
             return Ok(None);
         }
         self.wrong.clear();
@@ -414,9 +420,11 @@ impl Visitor for Reach<'_> {
                 }
             }
         }
-        match self.wrong.is_empty() {
-            true => _ = self.whole_blobs.insert(blob),
-            false => _ = self.bad_blobs.insert(blob, std::mem::take(&mut self.wrong)),
+        if !self.wrong.is_empty() {
+            self.bad_blobs.insert(blob, std::mem::take(&mut self.wrong));
+        } else if !(self.made.is_empty() && self.has_all_keys()) {
+            // A single chunk is looked up again instead.
+            self.whole_blobs.insert(blob.object().key());
         }
         Ok(())
     }

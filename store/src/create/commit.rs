@@ -83,8 +83,8 @@ fn try_commit(
     let written = packs.finish()?;
     let table = TableFile(layout.table(pin.op));
     let mut tables = HashMap::new();
-    if written.objects.len() >= TABLE_OBJECTS && adopted.is_empty() && files::host(&layout.root).is_none() {
-        view::write_table(&table.0, &written.objects)?;
+    if written.objects_count() >= TABLE_OBJECTS && adopted.is_empty() && files::host(&layout.root).is_none() {
+        view::write_table(&table.0, written.objects())?;
         tables.insert(pin.op, table.0.clone());
     }
     let own = sync(store, written.packs, &adopted)?;

@@ -97,7 +97,7 @@ pub struct PackSink<'a> {
     /// Packs in which dedup found something.
     reused: Mutex<HashSet<PackId>>,
     packs: Mutex<Packs>,
-    placed: Mutex<Vec<(ObjectKey, Location)>>,
+    placed: Mutex<Vec<Placed>>,
     new_bytes: AtomicU64,
 }
 
@@ -164,14 +164,46 @@ impl Drop for Finished {
 pub struct Written {
     /// The packs, whole and being synced.
     pub packs: Vec<Finished>,
-    /// Every new object and where it lies, ordered by key.
-    pub objects: Vec<(ObjectKey, Location)>,
+    op: OpId,
+    placed: Vec<Placed>,
     /// Packs in which dedup found something.
     pub reused: HashSet<PackId>,
     /// Raw bytes of the new objects.
     pub new_bytes: u64,
     /// Number of the operation's next pack.
     pub next_pack: u32,
+}
+
+impl Written {
+    /// How many new objects there are.
+    pub fn objects_count(&self) -> usize {
+        self.placed.len()
+    }
+
+    /// Every new object and where it lies, ordered by key.
+    pub fn objects(&self) -> impl Iterator<Item = (ObjectKey, Location)> {
+        self.placed.iter().map(|placed| (placed.key, placed.location(self.op)))
+    }
+}
+
+/// A new object and where it lies in one of the operation's packs. Of ten million objects, a key and a [`Location`] would take 200 MB more.
+#[derive(Clone, Copy)]
+struct Placed {
+    key: ObjectKey,
+    pack: u32,
+    offset: u32,
+    block_bytes: u32,
+}
+
+impl Placed {
+    /// In an operation's pack of this number. No pack is 4 GiB long: it ends with the block that takes it to [`PACK_BYTES`].
+    fn new(key: ObjectKey, pack: u32, at: Location) -> Self {
+        Placed { key, pack, offset: at.offset as u32, block_bytes: at.block_bytes }
+    }
+
+    fn location(&self, op: OpId) -> Location {
+        Location { pack: PackId::new(op, self.pack), offset: self.offset.into(), block_bytes: self.block_bytes }
+    }
 }
 
 impl<'a> PackSink<'a> {
@@ -295,6 +327,7 @@ impl<'a> PackSink<'a> {
             packs.number += 1;
             packs.current = Some(PackWriter::create(self.layout, id)?);
         }
+        let number = packs.number - 1;
         let Some(pack) = packs.current.as_mut() else { return Ok(()) };
         let location = pack.append(block, entries)?;
         if pack.bytes() >= PACK_BYTES
@@ -305,7 +338,7 @@ impl<'a> PackSink<'a> {
         }
         drop(packs);
         self.new_bytes.fetch_add(raw_bytes as u64, Ordering::Relaxed);
-        lock(&self.placed).extend(entries.iter().map(|e| (e.id.key(), location)));
+        lock(&self.placed).extend(entries.iter().map(|e| Placed::new(e.id.key(), number, location)));
         Ok(())
     }
 
@@ -332,12 +365,12 @@ impl<'a> PackSink<'a> {
         if let Some(pack) = packs.current.take() {
             packs.finished.push(Finished::new(self.layout, pack.finish()?));
         }
-        let mut objects = self.placed.into_inner().unwrap_or_else(PoisonError::into_inner);
-        objects.sort_unstable_by_key(|(key, _)| *key);
-        objects.dedup_by_key(|(key, _)| *key);
+        let mut placed = self.placed.into_inner().unwrap_or_else(PoisonError::into_inner);
+        placed.sort_unstable_by_key(|object| object.key);
+        placed.dedup_by_key(|object| object.key);
         let reused = self.reused.into_inner().unwrap_or_else(PoisonError::into_inner);
         let new_bytes = self.new_bytes.into_inner();
-        Ok(Written { packs: packs.finished, objects, reused, new_bytes, next_pack: packs.number })
+        Ok(Written { packs: packs.finished, op: self.op, placed, reused, new_bytes, next_pack: packs.number })
     }
 }
 

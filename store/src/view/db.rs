@@ -346,13 +346,13 @@ impl Db {
 }
 
 /// Writes a table of locations that a database can take in whole. The objects must be ordered by key and distinct.
-pub fn write_table(path: &Path, objects: &[(ObjectKey, Location)]) -> Result<()> {
+pub fn write_table(path: &Path, objects: impl Iterator<Item = (ObjectKey, Location)>) -> Result<()> {
     let error = |e: rocksdb::Error| failed(path, e);
     let options = options();
     let mut writer = SstFileWriter::create(&options);
     writer.open(path).map_err(error)?;
     for (key, location) in objects {
-        writer.put(key, encode_location(location)).map_err(error)?;
+        writer.put(key, encode_location(&location)).map_err(error)?;
     }
     writer.finish().map_err(error)
 }

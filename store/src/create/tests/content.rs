@@ -202,7 +202,7 @@ fn chunks_are_put_back_from_a_file_that_has_them_still_and_from_no_other() {
         let Ok(is_whole) = reader.put_back(fd.as_fd(), lost, &mut batch) else { panic!("not read") };
         batch.finish().unwrap();
         let Sink::Store(packs) = sink else { panic!() };
-        let stored: Vec<_> = packs.finish().unwrap().objects.into_iter().map(|(key, _)| key).collect();
+        let stored: Vec<_> = packs.finish().unwrap().objects().map(|(key, _)| key).collect();
         (is_whole, stored)
     };
     let mut keys: Vec<_> = lost.iter().map(|(_, run)| run.id.object().key()).collect();

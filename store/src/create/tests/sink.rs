@@ -54,7 +54,7 @@ fn small_files_of_several_workers_are_written_once_each_in_full_blocks() {
     let [batch, ..] = batches;
     batch.finish().unwrap();
     let written = packs(sink).finish().unwrap();
-    assert_eq!((written.objects.len(), written.new_bytes), (1160, 11_600_000));
+    assert_eq!((written.objects_count(), written.new_bytes), (1160, 11_600_000));
     let (mut found, mut lengths) = (BTreeMap::new(), Vec::new());
     for pack in written.packs {
         let pack = pack.synced().unwrap();
@@ -123,7 +123,8 @@ fn an_object_that_no_reader_would_take_is_refused_and_the_longest_one_is_not() {
     assert!(refused.is_err_and(|e| e.to_string().contains("the list of a file's chunks")));
     batch.finish().unwrap();
     let written = packs(sink).finish().unwrap();
-    let [(key, at)] = written.objects[..] else { panic!("{}", written.objects.len()) };
+    let objects: Vec<_> = written.objects().collect();
+    let [(key, at)] = objects[..] else { panic!("{}", objects.len()) };
     assert_eq!(key, id.key());
     let file = PackFile::open(f.store.layout(), at.pack).unwrap();
     assert_eq!(f.store.decode(file.read_block(at).unwrap()).unwrap().object(id).unwrap().len(), BLOCK_BYTES_MAX);

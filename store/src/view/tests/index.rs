@@ -163,7 +163,7 @@ fn the_table_of_a_run_is_taken_in_once_and_one_that_nobody_needs_goes() {
     drop(lock);
     let tables: HashMap<OpId, PathBuf> =
         [op, other].into_iter().map(|op| (op, test.store.layout().cache().join(format!("{op}.table")))).collect();
-    tables.values().for_each(|path| write_table(path, &objects).unwrap());
+    tables.values().for_each(|path| write_table(path, objects.iter().copied()).unwrap());
     absorb(test.store.layout(), &tables, &settled).unwrap();
     assert!(tables.values().all(|path| !path.exists()));
     let store = test.open();
