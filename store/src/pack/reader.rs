@@ -10,7 +10,8 @@ use std::{
 use rustix::{buffer::spare_capacity, fs::SeekFrom, io::Errno};
 
 use super::{
-    block::{Block, Directory, HEADER_BYTES, ObjectKind, directory_end, is_raw, room_for},
+    block::{Block, ObjectKind, room_for},
+    directory::{Directory, HEADER_BYTES, directory_end, is_raw},
     writer::{Location, PACK_HEADER_BYTES, PACK_TRAILER_BYTES, PackInfo, Trailer, header},
 };
 use crate::{

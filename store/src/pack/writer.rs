@@ -5,7 +5,7 @@ use std::{fs::File, io::Write, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::block::{Entry, HEADER_BYTES};
+use super::directory::{Entry, HEADER_BYTES, directory_end};
 use crate::{
     codec::{Decoder, Malformed},
     error::{IoContext, Result},
@@ -124,7 +124,7 @@ impl PackWriter {
         debug_assert!(!entries.is_empty());
         let mut header = [0; HEADER_BYTES];
         header.copy_from_slice(&block[..HEADER_BYTES]);
-        let directory_end = super::block::directory_end(&header, &self.seal).unwrap_or(HEADER_BYTES);
+        let directory_end = directory_end(&header, &self.seal).unwrap_or(HEADER_BYTES);
         self.directories.extend_from_slice(&block[..directory_end]);
         self.file.write_all(block).at("write pack", &self.path)?;
         let location = Location { pack: self.id, offset: self.bytes, block_bytes: block.len() as u32 };

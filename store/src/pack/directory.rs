@@ -1,0 +1,332 @@
+//! A block as it is stored: objects compressed together, behind a header and a directory of their ids and lengths.
+//!
+//! ```text
+//! header (40 bytes) | directory | payload
+//! ```
+//! A block may name bases: objects of other blocks whose bytes are its zstd frame's prefix. An object that is a later version of its base
+//! then takes what was edited. The layout stands in `docs/format/store.md`, section "Blocks".
+
+use std::{borrow::Cow, cell::RefCell};
+
+use zstd::zstd_safe;
+
+use super::block::{Block, ObjectKind, room_for};
+use crate::{
+    codec::{Decoder, Malformed},
+    format::{BLOCK_BYTES_MAX, BLOCK_MAGIC, BLOCK_OBJECTS_MAX, PAYLOAD_BYTES_MAX},
+    id::{ID_BYTES, ObjectId},
+    keys::{Part, Seal},
+};
+
+/// Length of a block's header, in bytes.
+pub const HEADER_BYTES: usize = 40;
+
+/// How a block's payload is coded. The numbers are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Codec {
+    /// As it is.
+    Raw = 0,
+    /// All objects' heads as one zstd frame, then all tails raw. Tails are ids, which do not compress.
+    Zstd = 1,
+    /// All objects as one zstd frame with a prefix: the bytes of the block's bases, in order. There are no tails, because most ids of a
+    /// tree node are those of its base.
+    ZstdPrefix = 2,
+}
+
+/// One object's line in a block's directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// What it is.
+    pub kind: ObjectKind,
+    /// Its id.
+    pub id: ObjectId,
+    /// Bytes of it that are compressed with the others'.
+    pub head_bytes: usize,
+    /// Bytes at its end that are stored raw behind the compressed heads.
+    pub tail_bytes: usize,
+    /// The object that it is a later version of, by its number among the block's bases.
+    pub base: Option<u32>,
+    /// Number of versions before it since one that was stored whole; 0 where nothing is known of any.
+    pub version: u32,
+}
+
+/// A block's header and directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Directory {
+    /// How the payload is coded.
+    pub codec: Codec,
+    /// The objects, in order.
+    pub entries: Vec<Entry>,
+    /// Objects of other blocks without which this one cannot be decoded.
+    pub bases: Vec<ObjectId>,
+    /// The kind of each base: that of the objects that are later versions of it.
+    base_kinds: Vec<ObjectKind>,
+    /// Length of the header and directory, in bytes.
+    pub directory_end: usize,
+    /// Length of the payload as stored, in bytes.
+    pub payload_bytes: usize,
+    /// ... and of what was sealed.
+    opened_bytes: usize,
+    /// CRC32C of the payload as stored.
+    pub payload_crc: u32,
+    heads_bytes: usize,
+    tails_bytes: usize,
+}
+
+/// The total length of a block's header and directory, from its first [`HEADER_BYTES`] bytes.
+pub fn directory_end(header: &[u8; HEADER_BYTES], seal: &Seal) -> Result<usize, Malformed> {
+    let mut d = Decoder::new(header);
+    if d.array::<4>("block")? != BLOCK_MAGIC {
+        return Err(Malformed("block magic"));
+    }
+    d.byte("block")?;
+    // What a cipher leaves behind the header may be anything.
+    if d.byte("block")? != 0 {
+        return Err(Malformed("block cipher"));
+    }
+    if d.take(2, "block")? != [0; 2] {
+        return Err(Malformed("key of a block"));
+    }
+    let objects = d.u32("block")? as usize;
+    let bases = d.u32("block")? as usize;
+    let directory = d.u32("block")? as usize;
+    if objects > BLOCK_OBJECTS_MAX || bases > objects {
+        return Err(Malformed("block directory length"));
+    }
+    // A kind, an id, and three numbers of one to five bytes each.
+    let possible = objects * (ID_BYTES + 4) + bases * ID_BYTES..=objects * (ID_BYTES + 16) + bases * ID_BYTES;
+    if !directory.checked_sub(seal.overhead()).is_some_and(|bytes| possible.contains(&bytes)) {
+        return Err(Malformed("block directory length"));
+    }
+    Ok(HEADER_BYTES + directory)
+}
+
+/// Whether the block with this header is stored as it is.
+pub fn is_raw(header: &[u8; HEADER_BYTES]) -> bool {
+    header[4] == Codec::Raw as u8
+}
+
+impl Directory {
+    /// Reads the header and directory that `bytes` starts with. The payload need not be there.
+    pub fn decode(bytes: &[u8], seal: &Seal) -> Result<Self, Malformed> {
+        let header: &[u8; HEADER_BYTES] = bytes.first_chunk().ok_or(Malformed("block header"))?;
+        let end = directory_end(header, seal)?;
+        let directory = bytes.get(HEADER_BYTES..end).ok_or(Malformed("block directory"))?;
+        let mut d = Decoder::new(&header[4..]);
+        let codec = match d.byte("block codec")? {
+            0 => Codec::Raw,
+            1 => Codec::Zstd,
+            2 => Codec::ZstdPrefix,
+            _ => return Err(Malformed("block codec")),
+        };
+        // Cipher and key were looked at with the directory's length.
+        d.take(3, "block header")?;
+        let count = d.u32("block header")? as usize;
+        let base_count = d.u32("block header")?;
+        d.u32("block header")?;
+        let payload_bytes = d.u32("block header")? as usize;
+        let heads_bytes = d.u32("block header")? as usize;
+        let tails_bytes = d.u32("block header")? as usize;
+        let payload_crc = d.u32("block header")?;
+        let header_crc = d.u32("block header")?;
+        if crc32c::crc32c_append(crc32c::crc32c(&header[..HEADER_BYTES - 4]), directory) != header_crc {
+            return Err(Malformed("block header checksum"));
+        }
+        if heads_bytes.saturating_add(tails_bytes) > BLOCK_BYTES_MAX || payload_bytes > PAYLOAD_BYTES_MAX {
+            return Err(Malformed("block length"));
+        }
+        let opened_bytes = payload_bytes.checked_sub(seal.overhead()).ok_or(Malformed("block length"))?;
+        if codec == Codec::Raw && opened_bytes != heads_bytes + tails_bytes || opened_bytes < tails_bytes {
+            return Err(Malformed("block length"));
+        }
+        if (codec == Codec::ZstdPrefix) != (base_count > 0) || base_count > 0 && tails_bytes > 0 {
+            return Err(Malformed("block bases"));
+        }
+        let directory = seal.open(Part::Directory, directory)?;
+        let mut d = Decoder::new(&directory);
+        let mut entries = Vec::with_capacity(count);
+        let (mut heads, mut tails) = (0usize, 0usize);
+        let mut base_kinds = vec![None; base_count as usize];
+        for _ in 0..count {
+            let kind = ObjectKind::from_number(d.byte("object kind")?).ok_or(Malformed("object kind"))?;
+            let id = ObjectId(d.array("object id")?);
+            let head_bytes = d.uint32("object length")? as usize;
+            // Where there are bases, there are no tails.
+            let (tail_bytes, version) = match (d.uint32("object length")?, codec) {
+                (version, Codec::ZstdPrefix) => (0, version),
+                (tail, _) => (tail as usize, 0),
+            };
+            let base = d.uint32("object base")?.checked_sub(1);
+            let may_build = matches!(kind, ObjectKind::Chunk | ObjectKind::RecipeNode | ObjectKind::Tree);
+            if base.is_some_and(|base| base >= base_count || !may_build) {
+                return Err(Malformed("object base"));
+            }
+            if let Some(known) = base.and_then(|base| base_kinds.get_mut(base as usize))
+                && known.replace(kind).is_some_and(|other| other != kind)
+            {
+                return Err(Malformed("kind of a base"));
+            }
+            heads += head_bytes;
+            tails += tail_bytes;
+            entries.push(Entry { kind, id, head_bytes, tail_bytes, base, version });
+        }
+        let bases = (0..base_count).map(|_| d.array("block base").map(ObjectId)).collect::<Result<Vec<_>, _>>()?;
+        d.finish("block directory")?;
+        let base_kinds = base_kinds.into_iter().collect::<Option<Vec<_>>>().ok_or(Malformed("base of no object"))?;
+        if heads != heads_bytes || tails != tails_bytes {
+            return Err(Malformed("block directory"));
+        }
+        Ok(Directory {
+            codec,
+            entries,
+            bases,
+            base_kinds,
+            directory_end: end,
+            payload_bytes,
+            opened_bytes,
+            payload_crc,
+            heads_bytes,
+            tails_bytes,
+        })
+    }
+
+    /// The raw length of all objects, in bytes.
+    pub fn raw_bytes(&self) -> usize {
+        self.heads_bytes + self.tails_bytes
+    }
+
+    /// The bases with their kinds.
+    pub fn kinds_and_bases(&self) -> impl Iterator<Item = (ObjectKind, ObjectId)> {
+        self.base_kinds.iter().copied().zip(self.bases.iter().copied())
+    }
+
+    /// Length of the whole block, in bytes.
+    pub fn block_bytes(&self) -> usize {
+        self.directory_end + self.payload_bytes
+    }
+
+    /// The objects' bytes, from the block as it is stored. Where nothing is compressed or sealed they stay where they are, and the
+    /// payload's checksum is left to the caller, who checks every object against its id.
+    pub fn unpack_stored(&self, stored: Vec<u8>, seal: &Seal) -> Result<Block, Malformed> {
+        let payload = stored.get(self.directory_end..).ok_or(Malformed("block length"))?;
+        if self.codec != Codec::Raw || self.tails_bytes != 0 || !seal.is_plain() {
+            return self.unpack(&self.open_payload(payload, seal)?);
+        }
+        if payload.len() != self.payload_bytes || payload.len() != self.heads_bytes {
+            return Err(Malformed("block payload length"));
+        }
+        let mut objects = Vec::with_capacity(self.entries.len());
+        let mut at = self.directory_end;
+        for e in &self.entries {
+            objects.push((e.kind, e.id, at..at + e.head_bytes));
+            at += e.head_bytes;
+        }
+        Ok(Block::plain(objects, stored))
+    }
+
+    /// The payload as it was before it was stored; checks the checksum of what is stored.
+    pub fn open_payload<'p>(&self, stored: &'p [u8], seal: &Seal) -> Result<Cow<'p, [u8]>, Malformed> {
+        if stored.len() != self.payload_bytes || crc32c::crc32c(stored) != self.payload_crc {
+            return Err(Malformed("block payload checksum"));
+        }
+        seal.open(Part::Payload, stored)
+    }
+
+    /// The objects' bytes, from the opened payload of a block without bases; the ids are left to the caller to check.
+    pub fn unpack(&self, payload: &[u8]) -> Result<Block, Malformed> {
+        self.check_length(payload)?;
+        let (coded, tails) = payload.split_at(self.opened_bytes - self.tails_bytes);
+        let heads = match self.codec {
+            Codec::Raw => Cow::Borrowed(coded),
+            Codec::Zstd => Cow::Owned(decompress(coded, self.heads_bytes).map_err(|_| Malformed("zstd frame"))?),
+            Codec::ZstdPrefix => return Err(Malformed("block bases")),
+        };
+        if heads.len() != self.heads_bytes {
+            return Err(Malformed("zstd frame length"));
+        }
+        let mut objects = Vec::with_capacity(self.entries.len());
+        if self.tails_bytes == 0 {
+            let mut at = 0;
+            for e in &self.entries {
+                objects.push((e.kind, e.id, at..at + e.head_bytes));
+                at += e.head_bytes;
+            }
+            return Ok(Block::plain(objects, heads.into_owned()));
+        }
+        let mut bytes = room_for(self.heads_bytes + self.tails_bytes);
+        let (mut head_at, mut tail_at) = (0, 0);
+        for e in &self.entries {
+            let start = bytes.len();
+            bytes.extend_from_slice(&heads[head_at..head_at + e.head_bytes]);
+            bytes.extend_from_slice(&tails[tail_at..tail_at + e.tail_bytes]);
+            head_at += e.head_bytes;
+            tail_at += e.tail_bytes;
+            objects.push((e.kind, e.id, start..bytes.len()));
+        }
+        Ok(Block::plain(objects, bytes))
+    }
+
+    /// The objects' bytes, from the opened payload of a block with bases. `prefix` is the bytes of all bases, `depth` how many blocks in a row
+    /// had to be decoded for them. The ids are left to the caller to check.
+    pub fn unpack_on(&self, payload: &[u8], prefix: &[u8], depth: u32) -> Result<Block, Malformed> {
+        self.check_length(payload)?;
+        let bytes = decompress_on(prefix, payload, self.heads_bytes).map_err(|_| Malformed("zstd frame"))?;
+        if bytes.len() != self.heads_bytes {
+            return Err(Malformed("zstd frame length"));
+        }
+        let (mut objects, mut bases) = (Vec::with_capacity(self.entries.len()), Vec::with_capacity(self.entries.len()));
+        let mut at = 0;
+        for e in &self.entries {
+            objects.push((e.kind, e.id, at..at + e.head_bytes));
+            bases.push(e.base.and_then(|base| self.bases.get(base as usize)).map(|base| (*base, e.version)));
+            at += e.head_bytes;
+        }
+        let mut block = Block::plain(objects, bytes);
+        (block.bases, block.depth) = (bases, depth + 1);
+        Ok(block)
+    }
+
+    fn check_length(&self, payload: &[u8]) -> Result<(), Malformed> {
+        if payload.len() == self.opened_bytes { Ok(()) } else { Err(Malformed("block payload length")) }
+    }
+}
+
+thread_local! {
+    /// Kept, because making one costs as much as decompressing a small block.
+    static DECOMPRESSOR: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
+}
+
+/// Fails where there is not one frame and nothing else: zstd itself takes several, and skips some.
+fn ensure_one_frame(coded: &[u8]) -> std::io::Result<()> {
+    let is_frame = coded.starts_with(&zstd_safe::MAGICNUMBER.to_le_bytes());
+    let length = zstd_safe::find_frame_compressed_size(coded).map_err(zstd_error)?;
+    if is_frame && length == coded.len() { Ok(()) } else { Err(std::io::Error::other("it is not one frame")) }
+}
+
+pub(super) fn decompress(coded: &[u8], bytes_max: usize) -> std::io::Result<Vec<u8>> {
+    ensure_one_frame(coded)?;
+    DECOMPRESSOR.with_borrow_mut(|kept| {
+        let decompressor = match kept {
+            Some(decompressor) => decompressor,
+            None => kept.insert(zstd::bulk::Decompressor::new()?),
+        };
+        let mut bytes = room_for(bytes_max);
+        decompressor.decompress_to_buffer(coded, &mut bytes)?;
+        Ok(bytes)
+    })
+}
+
+/// Decompresses a frame whose prefix is `prefix`. The context is made anew, because it borrows the prefix.
+pub(super) fn decompress_on(prefix: &[u8], coded: &[u8], bytes_max: usize) -> std::io::Result<Vec<u8>> {
+    ensure_one_frame(coded)?;
+    let mut context = zstd_safe::DCtx::try_create().ok_or(std::io::ErrorKind::OutOfMemory)?;
+    context.ref_prefix(prefix).map_err(zstd_error)?;
+    let mut bytes = room_for(bytes_max);
+    context.decompress(&mut bytes, coded).map_err(zstd_error)?;
+    Ok(bytes)
+}
+
+pub(super) fn zstd_error(code: zstd_safe::ErrorCode) -> std::io::Error {
+    std::io::Error::other(zstd_safe::get_error_name(code))
+}
