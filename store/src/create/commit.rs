@@ -5,7 +5,8 @@ use std::{collections::HashMap, path::PathBuf, time::Instant};
 use super::{
     belonging::{Belonging, settle},
     orphans::AdoptedContent,
-    sink::{Batch, Finished, PackSink, Sink},
+    packs::{Finished, PackSink},
+    sink::{Batch, Sink},
 };
 use crate::{
     append::{Chain, tell_of_lost},

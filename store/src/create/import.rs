@@ -14,7 +14,8 @@ use super::{
     count_omissions,
     links::store_links,
     list_omissions, new_id, orphans,
-    sink::{Batch, PackSink, Sink},
+    packs::PackSink,
+    sink::{Batch, Sink},
     state, store_root,
 };
 use crate::{

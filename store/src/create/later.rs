@@ -10,7 +10,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use super::sink::PackSink;
+use super::packs::PackSink;
 use crate::{
     error::Result,
     format::{DATA_BLOCK_BYTES, DEPTH_MAX, PREFIX_BYTES_MAX},

@@ -10,6 +10,7 @@ mod import;
 mod later;
 mod links;
 mod orphans;
+mod packs;
 mod running;
 mod sink;
 mod source;
@@ -38,7 +39,8 @@ use self::{
     belonging::Belonging,
     exclude::Excluder,
     links::{StoredLinks, store_links},
-    sink::{Batch, PackSink, Sink},
+    packs::PackSink,
+    sink::{Batch, Sink},
     walk::{Walk, Walked},
 };
 use crate::{

@@ -4,7 +4,8 @@ use super::*;
 use crate::{
     create::{
         orphans::AdoptedContent,
-        sink::{Batch, PackSink, Sink},
+        packs::PackSink,
+        sink::{Batch, Sink},
     },
     format::{BLOCK_BYTES_MAX, DATA_BLOCK_BYTES},
     id::{BlobId, OpId},

@@ -1,0 +1,352 @@
+//! New objects on their way into packs: which of them the store has, and where the others lie.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fs::{self, File},
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread::JoinHandle,
+};
+
+use zstd::zstd_safe::CCtx;
+
+use super::{orphans::AdoptedContent, sink::lock};
+use crate::{
+    damaged::Damaged,
+    error::{Error, IoContext, Result},
+    format::PACK_BYTES,
+    id::{ObjectId, ObjectKey, OpId, PackId},
+    layout::Layout,
+    pack::{Block, BlockBuilder, Entry, Location, ObjectKind, PackInfo, PackWriter},
+    recipe::ChunkRun,
+    store::Store,
+    threads,
+    view::View,
+};
+
+const SHARDS: usize = 16;
+
+/// Writes new objects into packs.
+pub struct PackSink<'a> {
+    pub(super) store: &'a Store,
+    pub(super) layout: &'a Layout,
+    view: Arc<View>,
+    /// What is in these counts as lost.
+    damaged: Damaged,
+    /// Something was stored that is damaged elsewhere.
+    heals: AtomicBool,
+    op: OpId,
+    level: i32,
+    claimed: [Mutex<HashSet<ObjectKey>>; SHARDS],
+    adopted: HashMap<ObjectKey, Location>,
+    has_adopted: bool,
+    /// Packs in which dedup found something.
+    reused: Mutex<HashSet<PackId>>,
+    packs: Mutex<Packs>,
+    placed: Mutex<Vec<Placed>>,
+    new_bytes: AtomicU64,
+}
+
+#[derive(Default)]
+struct Packs {
+    current: Option<PackWriter>,
+    number: u32,
+    finished: Vec<Finished>,
+}
+
+/// A whole pack, on its way to the disk. One that does not get there is removed: what can still be read of it may be gone later, and the
+/// next run would take it up.
+pub struct Finished {
+    info: PackInfo,
+    path: PathBuf,
+    syncing: Option<Syncing>,
+}
+
+/// A sync that is under way, or is over.
+enum Syncing {
+    Beside(JoinHandle<std::io::Result<()>>),
+    Over(std::io::Result<()>),
+}
+
+impl Finished {
+    /// Begins to sync a pack, while others are still being written. Where there is no thread to be had, it is synced here.
+    fn new(layout: &Layout, (info, file): (PackInfo, File)) -> Self {
+        let path = layout.pack(info.id);
+        let file = Arc::new(file);
+        let beside = file.clone();
+        let syncing = match threads::apart(move || beside.sync_data()) {
+            Some(thread) => Syncing::Beside(thread),
+            None => Syncing::Over(file.sync_data()),
+        };
+        Finished { info, path, syncing: Some(syncing) }
+    }
+
+    /// Waits until the pack is synced.
+    pub fn synced(mut self) -> Result<PackInfo> {
+        self.wait()?;
+        Ok(self.info.clone())
+    }
+
+    fn wait(&mut self) -> Result<()> {
+        let Some(syncing) = self.syncing.take() else { return Ok(()) };
+        let synced = match syncing {
+            Syncing::Beside(thread) => thread.join().unwrap_or_else(|_| Err(std::io::Error::other("the syncing thread failed"))),
+            Syncing::Over(synced) => synced,
+        };
+        if synced.is_err() {
+            let _ = fs::remove_file(&self.path);
+        }
+        synced.at("sync pack", &self.path)
+    }
+}
+
+impl Drop for Finished {
+    fn drop(&mut self) {
+        let _ = self.wait();
+    }
+}
+
+/// What a [`PackSink`] wrote.
+pub struct Written {
+    /// The packs, whole and being synced.
+    pub packs: Vec<Finished>,
+    op: OpId,
+    placed: Vec<Placed>,
+    /// Packs in which dedup found something.
+    pub reused: HashSet<PackId>,
+    /// Raw bytes of the new objects.
+    pub new_bytes: u64,
+    /// Number of the operation's next pack.
+    pub next_pack: u32,
+}
+
+impl Written {
+    /// How many new objects there are.
+    pub fn objects_count(&self) -> usize {
+        self.placed.len()
+    }
+
+    /// Every new object and where it lies, ordered by key.
+    pub fn objects(&self) -> impl Iterator<Item = (ObjectKey, Location)> {
+        self.placed.iter().map(|placed| (placed.key, placed.location(self.op)))
+    }
+}
+
+/// A new object and where it lies in one of the operation's packs. Of ten million objects, a key and a [`Location`] would take 200 MB more.
+#[derive(Clone, Copy)]
+struct Placed {
+    key: ObjectKey,
+    pack: u32,
+    offset: u32,
+    block_bytes: u32,
+}
+
+impl Placed {
+    /// In an operation's pack of this number. No pack is 4 GiB long: it ends with the block that takes it to [`PACK_BYTES`].
+    fn new(key: ObjectKey, pack: u32, at: Location) -> Self {
+        Placed { key, pack, offset: at.offset as u32, block_bytes: at.block_bytes }
+    }
+
+    fn location(&self, op: OpId) -> Location {
+        Location { pack: PackId::new(op, self.pack), offset: self.offset.into(), block_bytes: self.block_bytes }
+    }
+}
+
+impl<'a> PackSink<'a> {
+    /// A sink for the operation `op`, which may have taken up packs of an interrupted run.
+    pub fn new(store: &'a Store, view: Arc<View>, op: OpId, adopted: AdoptedContent) -> Self {
+        let AdoptedContent { objects, leans_on, next_pack } = adopted;
+        PackSink {
+            has_adopted: !objects.is_empty(),
+            store,
+            layout: store.layout(),
+            view,
+            damaged: Damaged::read(store.layout()),
+            heals: AtomicBool::new(false),
+            op,
+            level: store.config().compression_level,
+            claimed: Default::default(),
+            adopted: objects,
+            reused: Mutex::new(leans_on),
+            packs: Mutex::new(Packs { number: next_pack, ..Packs::default() }),
+            placed: Mutex::default(),
+            new_bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// Where an object lies that can be reused.
+    pub(super) fn find(&self, id: ObjectId) -> Result<Option<Location>> {
+        Ok(self.view.locate(id)?.filter(|at| !self.damaged.has(*at)))
+    }
+
+    /// Whether the caller must store this object: nobody has, and nobody else was told to.
+    pub(super) fn claim(&self, id: ObjectId) -> Result<bool> {
+        let key = id.key();
+        if !lock(&self.claimed[usize::from(key[0]) % SHARDS]).insert(key) || self.adopted.contains_key(&key) {
+            return Ok(false);
+        }
+        match self.view.locate(id)? {
+            Some(location) if !self.damaged.has(location) => {
+                lock(&self.reused).insert(location.pack);
+                Ok(false)
+            }
+            damaged => {
+                self.heals.fetch_or(damaged.is_some(), Ordering::Relaxed);
+                Ok(true)
+            }
+        }
+    }
+
+    /// Those of a file's chunks that the store does not have, and where in the file they begin.
+    pub(super) fn missing(&self, runs: &[ChunkRun]) -> Result<Vec<(u64, ChunkRun)>> {
+        let (mut missing, mut at) = (Vec::new(), 0u64);
+        for run in runs {
+            if self.find(run.id.object())?.is_none() {
+                missing.push((at, *run));
+            }
+            at = at.saturating_add(run.run_bytes());
+        }
+        Ok(missing)
+    }
+
+    /// Where the object lies that a new one is a later version of, if it can be built upon. As anything that is reused, it has to be there
+    /// still when the run commits.
+    pub(super) fn base(&self, base: Option<ObjectId>) -> Result<Option<(Location, ObjectId)>> {
+        let Some(base) = base else { return Ok(None) };
+        let Some(location) = self.find(base)? else { return Ok(None) };
+        lock(&self.reused).insert(location.pack);
+        Ok(Some((location, base)))
+    }
+
+    /// The block at the place of a base.
+    pub(super) fn base_block(&self, at: Location) -> Result<Arc<Block>> {
+        self.store.block(at)
+    }
+
+    /// The block of a base, and its place, by the base's id.
+    pub(super) fn base_object_block(&self, kind: ObjectKind, id: ObjectId) -> Result<(Location, Arc<Block>)> {
+        match self.base(Some(id))? {
+            Some((at, _)) => Ok((at, self.store.block(at)?)),
+            None => Err(Error::Missing { kind: kind.name(), id: id.to_string() }),
+        }
+    }
+
+    /// Whether something was stored that is damaged elsewhere in the store.
+    pub(super) fn heals(&self) -> bool {
+        self.heals.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn level(&self) -> i32 {
+        self.level
+    }
+
+    /// A compression context for frames that have a prefix.
+    pub(super) fn compression_context<'p>(&self) -> Result<CCtx<'p>> {
+        self.compressed(CCtx::try_create().ok_or_else(|| std::io::ErrorKind::OutOfMemory.into()))
+    }
+
+    /// Names the store that something could not be compressed for.
+    pub(super) fn compressed<T>(&self, compressed: std::io::Result<T>) -> Result<T> {
+        compressed.at("compress for", &self.layout.root)
+    }
+
+    pub(super) fn write_block(&self, builder: &mut BlockBuilder, compressor: &mut zstd::bulk::Compressor<'_>) -> Result<()> {
+        if builder.is_empty() {
+            return Ok(());
+        }
+        let raw_bytes = builder.raw_bytes();
+        let (entries, block) = self.compressed(builder.encode(compressor, &self.layout.keys.seal))?;
+        self.append(&entries, &block, raw_bytes)
+    }
+
+    /// Writes a block of objects that build on others.
+    pub(super) fn write_on_bases(&self, builder: &mut BlockBuilder, coded: &[u8]) -> Result<()> {
+        let raw_bytes = builder.raw_bytes();
+        let (entries, block) = builder.encode_on(coded, &self.layout.keys.seal);
+        self.append(&entries, &block, raw_bytes)
+    }
+
+    fn append(&self, entries: &[Entry], block: &[u8], raw_bytes: usize) -> Result<()> {
+        let mut packs = lock(&self.packs);
+        if packs.current.is_none() {
+            let id = PackId::new(self.op, packs.number);
+            packs.number += 1;
+            packs.current = Some(PackWriter::create(self.layout, id)?);
+        }
+        let number = packs.number - 1;
+        let Some(pack) = packs.current.as_mut() else { return Ok(()) };
+        let location = pack.append(block, entries)?;
+        if pack.bytes() >= PACK_BYTES
+            && let Some(pack) = packs.current.take()
+        {
+            let finished = pack.finish()?;
+            packs.finished.push(Finished::new(self.layout, finished));
+        }
+        drop(packs);
+        self.new_bytes.fetch_add(raw_bytes as u64, Ordering::Relaxed);
+        lock(&self.placed).extend(entries.iter().map(|e| Placed::new(e.id.key(), number, location)));
+        Ok(())
+    }
+
+    /// Drops the unfinished pack and keeps the whole ones; says whether there are any.
+    pub fn give_up(self) -> bool {
+        let mut packs = self.packs.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if packs.current.take().is_some() {
+            let _ = fs::remove_file(self.layout.pack(PackId::new(self.op, packs.number - 1)));
+        }
+        !packs.finished.is_empty() || self.has_adopted
+    }
+
+    /// Removes all packs that were written.
+    pub fn discard(self, layout: &Layout) {
+        let packs = self.packs.into_inner().unwrap_or_else(PoisonError::into_inner);
+        for number in 0..packs.number {
+            let _ = fs::remove_file(layout.pack(PackId::new(self.op, number)));
+        }
+    }
+
+    /// Completes the last pack and gives up everything.
+    pub fn finish(self) -> Result<Written> {
+        let mut packs = self.packs.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pack) = packs.current.take() {
+            packs.finished.push(Finished::new(self.layout, pack.finish()?));
+        }
+        let mut placed = self.placed.into_inner().unwrap_or_else(PoisonError::into_inner);
+        placed.sort_unstable_by_key(|object| object.key);
+        placed.dedup_by_key(|object| object.key);
+        let reused = self.reused.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let new_bytes = self.new_bytes.into_inner();
+        Ok(Written { packs: packs.finished, op: self.op, placed, reused, new_bytes, next_pack: packs.number })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pack_that_cannot_be_synced_goes_whether_it_is_waited_for_or_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pack");
+        let failed = || Err(std::io::Error::other("no such luck"));
+        for beside in [true, false] {
+            for is_waited_for in [true, false] {
+                fs::write(&path, "pack").unwrap();
+                let info = PackInfo { id: PackId::new(OpId::generate(), 0), bytes: 4, digest: String::new() };
+                let syncing = match beside {
+                    true => Syncing::Beside(std::thread::spawn(failed)),
+                    false => Syncing::Over(failed()),
+                };
+                let finished = Finished { info, path: path.clone(), syncing: Some(syncing) };
+                match is_waited_for {
+                    true => assert!(finished.synced().is_err_and(|e| e.to_string().contains("sync pack"))),
+                    false => drop(finished),
+                }
+                assert!(!path.exists(), "{beside} {is_waited_for}");
+            }
+        }
+    }
+}
