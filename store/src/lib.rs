@@ -33,6 +33,7 @@ pub mod blob;
 pub mod check;
 pub mod clock;
 pub mod codec;
+pub mod config;
 pub mod create;
 mod damaged;
 pub mod delete;

@@ -9,17 +9,14 @@ use std::{
     time::Duration,
 };
 
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-
 use crate::{
-    clock,
     codec::Malformed,
+    config::Config,
     disk,
     error::{Error, IoContext, Result},
     files::{self, Folder, How},
-    format::{BALLAST_BYTES, DEPTH_READ_MAX, PREFIX_BYTES_MAX, STORE_VERSION},
-    id::{BlobId, ObjectId, PackId, TreeId, Ulid},
+    format::{BALLAST_BYTES, DEPTH_READ_MAX, PREFIX_BYTES_MAX},
+    id::{BlobId, ObjectId, PackId, TreeId},
     journal::{Entry, Journal, Position},
     keys::{Ids, Keys},
     layout::Layout,
@@ -31,115 +28,6 @@ use crate::{
     tree::{self, TreeNode},
     view::{self, View},
 };
-
-/// The longest `store.json`.
-const CONFIG_BYTES_MAX: u64 = 1 << 20;
-
-/// How large files are cut, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Chunking {
-    /// No chunk but a file's last is shorter.
-    pub bytes_min: u32,
-    /// What FastCDC aims at.
-    pub bytes_avg: u32,
-    /// No chunk is longer.
-    pub bytes_max: u32,
-}
-
-/// `store.json`: what is fixed for a store.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Config {
-    /// Version of the layout.
-    pub parhelia_store: u32,
-    /// The store's own id.
-    pub id: Ulid,
-    /// When it was made.
-    pub created_at: String,
-    /// Features that an older release may ignore.
-    pub compatible: Vec<String>,
-    /// Features with which an older release may read, not write.
-    pub read_compatible: Vec<String>,
-    /// Features without which nothing can be done.
-    pub incompatible: Vec<String>,
-    /// How large files are cut.
-    pub chunking: Chunking,
-    /// zstd level.
-    pub compression_level: i32,
-    /// CRC32C of this file without this line, in hex.
-    pub checksum: String,
-}
-
-impl Config {
-    fn new() -> Self {
-        let mut config = Config {
-            parhelia_store: STORE_VERSION,
-            id: Ulid::generate(),
-            created_at: clock::timestamp().to_string(),
-            compatible: Vec::new(),
-            read_compatible: Vec::new(),
-            incompatible: Vec::new(),
-            chunking: Chunking { bytes_min: 16 << 10, bytes_avg: 64 << 10, bytes_max: 256 << 10 },
-            compression_level: 3,
-            checksum: String::new(),
-        };
-        config.checksum = config.computed_checksum();
-        config
-    }
-
-    fn computed_checksum(&self) -> String {
-        let unsigned = Config { checksum: String::new(), ..self.clone() };
-        format!("{:08x}", crc32c::crc32c(&serde_json::to_vec(&unsigned).unwrap_or_default()))
-    }
-
-    pub(crate) fn read(path: &Path, root: &Path) -> Result<Self> {
-        let read = files::open_top(path, How::Read).and_then(|file| files::read_all(&file, CONFIG_BYTES_MAX));
-        let bytes = read.at("read", path)?;
-        let broken = |reason: String| Error::Corrupt { what: "store.json".into(), place: path.to_owned(), reason };
-        let value: Value = serde_json::from_slice(&bytes).map_err(|e| broken(e.to_string()))?;
-        let newer = |needs: String| Error::FormatNewer { path: root.to_owned(), needs };
-        match value.get("parhelia_store").and_then(Value::as_u64) {
-            Some(version) if version > u64::from(STORE_VERSION) => return Err(newer(format!("store format {version}"))),
-            Some(_) => {}
-            None => return Err(broken("it has no parhelia_store version".into())),
-        }
-        let config: Config = serde_json::from_value(value).map_err(|e| broken(e.to_string()))?;
-        if config.checksum != config.computed_checksum() {
-            return Err(broken("its checksum does not fit".into()));
-        }
-        if let Some(feature) = config.incompatible.first() {
-            return Err(newer(needed(feature)));
-        }
-        let c = config.chunking;
-        let in_order = c.bytes_min <= c.bytes_avg && c.bytes_avg <= c.bytes_max;
-        // What FastCDC is defined for.
-        let in_range = c.bytes_min >= 64 && c.bytes_min <= 1 << 20 && c.bytes_avg >= 256 && c.bytes_max >= 1024;
-        let is_even = [c.bytes_min, c.bytes_avg, c.bytes_max].iter().all(|bytes| bytes % 2 == 0);
-        let sane = in_order && in_range && is_even && c.bytes_max <= 4 << 20;
-        if !sane || !(1..=22).contains(&config.compression_level) {
-            return Err(broken("its settings are out of range".into()));
-        }
-        Ok(config)
-    }
-}
-
-impl Config {
-    /// Fails where there is a feature with which this release must not write to the store.
-    pub(crate) fn check_writable(&self, root: &Path) -> Result<()> {
-        let needs = |feature: &String| format!("for writing {}", needed(feature));
-        match self.read_compatible.first() {
-            Some(feature) => Err(Error::FormatNewer { path: root.to_owned(), needs: needs(feature) }),
-            None => Ok(()),
-        }
-    }
-}
-
-/// A feature flag in words: its name and the first release that has it.
-fn needed(flag: &str) -> String {
-    match flag.split_once('@') {
-        Some((name, version)) => format!("the feature '{name}' of parhelia {version}"),
-        None => format!("the feature '{flag}'"),
-    }
-}
 
 /// How to open a store.
 #[derive(Clone, Debug)]
@@ -696,38 +584,4 @@ pub(crate) fn make_ballast(layout: &Layout) {
 /// The default store: `$XDG_DATA_HOME/parhelia` as the caller has resolved it.
 pub fn default_path(data_folder: &Path) -> PathBuf {
     data_folder.join("parhelia")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_chunk_lengths_that_can_be_cut_are_taken() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("store.json");
-        let read = |bytes_min, bytes_avg, bytes_max| {
-            let mut config = Config { chunking: Chunking { bytes_min, bytes_avg, bytes_max }, ..Config::new() };
-            config.checksum = config.computed_checksum();
-            std::fs::write(&path, serde_json::to_vec(&config).unwrap()).unwrap();
-            Config::read(&path, dir.path()).is_ok()
-        };
-        for (min, avg, max) in [(16 << 10, 64 << 10, 256 << 10), (64, 256, 1024), (1 << 20, 4 << 20, 4 << 20)] {
-            assert!(read(min, avg, max), "{min} {avg} {max}");
-        }
-        for (min, avg, max) in [
-            (62, 256, 1024),
-            (64, 254, 1024),
-            (64, 256, 1022),
-            (65, 256, 1024),
-            (64, 257, 1024),
-            (64, 256, 1025),
-            (512, 256, 1024),
-            (64, 2048, 1024),
-            ((1 << 20) + 2, 4 << 20, 4 << 20),
-            (64, 256, (4 << 20) + 2),
-        ] {
-            assert!(!read(min, avg, max), "{min} {avg} {max}");
-        }
-    }
 }

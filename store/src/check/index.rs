@@ -3,6 +3,7 @@
 use std::{fs, path::Path, time::Duration};
 
 use crate::{
+    config::Config,
     disk,
     error::{Error, IoContext, Result},
     files,
@@ -12,7 +13,6 @@ use crate::{
     lock::{IndexLock, WriterLock},
     pin::Pin,
     progress::{Phase, Progress},
-    store::Config,
     view::{self, View},
 };
 

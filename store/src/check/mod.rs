@@ -21,6 +21,7 @@ pub use report::{CheckReport, Finding, FindingKind, Touched};
 pub use verify::{Problem, VerifyReport, verify, verify_new};
 
 use crate::{
+    config::Config,
     damaged,
     error::{Error, Result},
     layout::Layout,
@@ -28,7 +29,7 @@ use crate::{
     pin::Pin,
     progress::Progress,
     record::Checkpoint,
-    store::{Config, OpenOptions, Store},
+    store::{OpenOptions, Store},
 };
 
 /// How much to check.

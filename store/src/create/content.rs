@@ -10,13 +10,14 @@ use rustix::{fs::SeekFrom, io::Errno};
 
 use super::{running::Digest, sink::Batch};
 use crate::{
+    config::Chunking,
     error::Result,
     format::{BLOCK_BYTES_MAX, SINGLE_CHUNK_BYTES},
     id::BlobId,
     keys::Ids,
     progress::{self, Progress},
     recipe::ChunkRun,
-    store::{Chunking, Store},
+    store::Store,
     sys::{self, Stat},
     tree::Hole,
 };
