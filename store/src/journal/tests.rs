@@ -1,6 +1,6 @@
 mod synced;
 
-use super::*;
+use super::{frames::*, *};
 use crate::testing::seal;
 
 /// A frame of this body, as it is stored.
