@@ -1,5 +1,5 @@
-//! Blocks that a check or a verification has found damaged. A create takes what is in them for lost, and so stores it again where it comes
-//! upon the same content. The list is derived data, in `cache/`: one that is lost, or does not decode, is made anew by the next check.
+//! Blocks that a check or a verification has found damaged, and packs that are gone or cannot be followed. A create takes what is in them for
+//! lost, and so stores it again where it comes upon the same content. The list is derived data, in `cache/`: one that is lost, or does not decode, is made anew by the next check.
 
 use std::{collections::BTreeSet, fs, io::Write, path::PathBuf};
 
@@ -13,6 +13,11 @@ use crate::{
     lock::IndexLock,
     pack::Location,
 };
+
+/// Stands in the list for a pack as a whole: no block begins at 0.
+pub(crate) fn whole(pack: PackId) -> Location {
+    Location { pack, offset: 0, block_bytes: 0 }
+}
 
 /// Blocks that are known to be damaged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,9 +69,9 @@ impl Damaged {
         self.0.is_empty()
     }
 
-    /// Whether the block at a place is.
+    /// True if the block at a place is, or its pack as a whole.
     pub fn has(&self, at: Location) -> bool {
-        self.0.contains(&at)
+        self.0.contains(&at) || self.0.contains(&whole(at.pack))
     }
 
     fn write(&self, layout: &Layout) -> std::io::Result<()> {
@@ -129,6 +134,9 @@ mod tests {
         assert!(cache.exists() && !Damaged::read(&layout).has(block(1)));
         note(&layout, [block(8)], |_| false);
         assert!(!cache.exists() && Damaged::read(&layout).has(block(8)));
+        // A pack as a whole has all its blocks.
+        note(&layout, [whole(block(1).pack)], |_| false);
+        assert!(Damaged::read(&layout).has(block(77)) && !Damaged::read(&layout).has(whole(PackId([9; 16]))));
         // A damaged list is none.
         let sound = fs::read(path(&layout)).unwrap();
         for at in 0..sound.len() {

@@ -97,6 +97,11 @@ pub(crate) trait Visitor {
     /// A file's content, or the table of hard links. It is never empty.
     fn blob(&mut self, blob: BlobId, bytes: u64, place: &Place<'_>) -> Result<Option<Content>>;
 
+    /// How many bytes an entry of so many counts for in the progress; `None` where entries do not count.
+    fn progress_bytes(&self, _bytes: u64) -> Option<u64> {
+        None
+    }
+
     /// A node of a recipe, with its level.
     fn recipe(&mut self, blob: BlobId, part: &RecipePart, place: &Place<'_>) -> Result<Option<(u8, RecipeNode)>>;
 
@@ -118,7 +123,7 @@ struct Frame<T> {
 }
 
 /// Follows everything that a checkpoint needs: what it has of its own, the table of hard links, and its trees in order, each node before
-/// what it refers to. Progress counts entries, and the bytes of files.
+/// what it refers to.
 pub(crate) fn follow<V: Visitor>(visitor: &mut V, ids: &Ids, checkpoint: &Checkpoint, progress: &dyn Progress) -> Result<()> {
     let record = &checkpoint.record;
     let top = Place { path: b"", offset: 0, bytes: 0 };
@@ -171,7 +176,9 @@ fn follow_tree<V: Visitor>(visitor: &mut V, ids: &Ids, root: TreeId, progress: &
                 bytes = size;
                 follow_blob(visitor, ids, blob, &Place { path: inside(&path), offset: 0, bytes })?;
             }
-            progress.advance(1, bytes);
+            if let Some(bytes) = visitor.progress_bytes(bytes) {
+                progress.advance(1, bytes);
+            }
         }
         next = item.tree();
         frame.item = Some(item);

@@ -8,7 +8,7 @@ use std::{
 use serde::Serialize;
 
 use crate::{
-    error::Result,
+    error::{Error, Result},
     gc,
     id::{ObjectKey, Ulid},
     journal::{Entry, Journal, Position},
@@ -137,7 +137,7 @@ fn count_packs(store: &Store, stats: &mut Stats, progress: &dyn Progress) -> Res
         }
         stats.packs += 1;
         stats.pack_bytes += state.bytes;
-        PackFile::open(store.layout(), id)?.scan(|location, directory| {
+        let scanned = PackFile::open(store.layout(), id)?.scan(|location, directory| {
             if directory.entries.first().is_some_and(|entry| entry.kind == ObjectKind::Chunk) {
                 stats.data_block_bytes += u64::from(location.block_bytes);
             }
@@ -147,7 +147,12 @@ fn count_packs(store: &Store, stats: &mut Stats, progress: &dyn Progress) -> Res
                 stats.objects += 1;
             }
             Ok(())
-        })?;
+        });
+        match scanned {
+            // Its other blocks are counted.
+            Err(e @ Error::Corrupt { .. }) => progress.notice(&format!("{e}; run `parhelia check`")),
+            scanned => _ = scanned?,
+        }
         progress.advance(0, state.bytes);
     }
     Ok(())

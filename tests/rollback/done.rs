@@ -385,3 +385,23 @@ fn whatever_is_pruned_a_rollback_can_be_undone() {
     work.scratch.expect(0, &["checkpoint", "delete", &head]);
     work.scratch.expect(0, &["checkpoint", "undo", &work.session, "--yes"]);
 }
+
+#[test]
+fn an_undo_reaches_behind_no_restore_in_place() {
+    let work = Work::new(false);
+    work.spoil();
+    work.rollback(&[]);
+    fs::write(work.workspace.join("precious"), "since the rollback").unwrap();
+    let to = work.workspace.to_str().unwrap();
+    let restore = |id: &str| work.scratch.expect(0, &["checkpoint", "restore", id, "--to", to, "--in-place", "--delete"]);
+    restore(&work.target);
+    assert!(!work.workspace.join("precious").exists());
+    fs::write(work.workspace.join("newer"), "since the restore").unwrap();
+    let made = safeties(&work);
+    let (before_rollback, before_restore) = (&made[0], &made[1]);
+    let text = work.scratch.expect(2, &["checkpoint", "undo", &work.session, "--yes"]);
+    assert!(text.contains(before_rollback) && text.contains(before_restore), "{text}");
+    assert!(work.workspace.join("newer").exists());
+    restore(before_restore);
+    assert_eq!(fs::read_to_string(work.workspace.join("precious")).unwrap(), "since the rollback");
+}

@@ -243,6 +243,8 @@ fn turn(context: &mut Context, store: &Store, session: &str) -> Result<Option<Tu
 
 /// So many names are tried for a session whose own was imported.
 const NAMES_MAX: usize = 100;
+/// At most this many damaged paths of a new checkpoint are named.
+const PROBLEMS_SHOWN: usize = 20;
 
 /// The run that this process belongs to, by its environment.
 fn own_run(store: &Store) -> Result<Option<Run>> {
@@ -351,8 +353,14 @@ fn report(
             context.out.remark(format!("Left out {} (`checkpoint show -v` names them).", human::count(excluded, "entry")))?;
         }
     }
-    for problem in verified.iter().flat_map(|report| &report.problems) {
-        tell!("parhelia: {}: {}", problem.path, problem.error);
+    if let Some(report) = verified {
+        for problem in report.problems.iter().take(PROBLEMS_SHOWN) {
+            tell!("parhelia: {}: {}", problem.path, problem.error);
+        }
+        let more = report.problems_more + report.problems.len().saturating_sub(PROBLEMS_SHOWN) as u64;
+        if more > 0 {
+            tell!("parhelia: and {more} more; `parhelia checkpoint verify {}` lists them", checkpoint.id());
+        }
     }
     if record.fenced {
         tell!(

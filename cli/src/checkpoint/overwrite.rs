@@ -171,6 +171,15 @@ fn hint_text(is_interrupted: bool, made: Option<&str>) -> Option<String> {
     }
 }
 
+/// How the message of a safety checkpoint begins that a restore in place has made.
+const BEFORE_RESTORE: &str = "before the restore of ";
+
+/// The newest safety checkpoint that a restore in place has made of a session, behind a place in the order of commits.
+pub fn restored_since(store: &Store, session: &str, before: u64) -> Option<Checkpoint> {
+    let is_restore = |found: &Checkpoint| found.record.message.as_ref().is_some_and(|text| text.starts_with(BEFORE_RESTORE));
+    made_since(store, session, before).filter(is_restore)
+}
+
 /// The newest safety checkpoint of a session behind a place in the order of commits.
 fn made_since(store: &Store, session: &str, before: u64) -> Option<Checkpoint> {
     let view = store.refresh().ok()?;
@@ -233,7 +242,7 @@ impl Overwritten {
         let wanted = Wanted {
             session,
             workspace: &self.folder.path,
-            message: format!("before the restore of {}", restored.id()),
+            message: format!("{BEFORE_RESTORE}{}", restored.id()),
             rules: None,
             conversation: Conversation::of(Some(session), None, config_of(store, session)?.map(|config| config.path)),
             environment: env::request_for_safety(context, store, &self.folder.path, session)?,

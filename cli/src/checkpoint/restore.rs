@@ -173,7 +173,15 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         plan.guard(since);
     }
     let done = limits::by_umask(|| restore::execute(&store, &checkpoint, plan, &progress));
-    let report = done.inspect_err(|_| safeties.iter().for_each(|safety| tell!("parhelia: {}", safety.remark())))?;
+    let report = done.inspect_err(|error| {
+        safeties.iter().for_each(|safety| tell!("parhelia: {}", safety.remark()));
+        if error.is_damage() {
+            tell!(
+                "parhelia: `parhelia checkpoint verify {} --deep` lists what is damaged; --exclude restores the rest, a mount shows it",
+                checkpoint.id()
+            );
+        }
+    })?;
     context.out.did(format!("checkpoint {} is restored to {}", checkpoint.id(), shown(&target)));
     safeties.iter().for_each(|safety| context.out.did(safety.made()));
     told(context, args, (&checkpoint, &target), &report, (&safeties, &live, unsecured), progress)?;

@@ -17,7 +17,7 @@ use parhelia_store::{
 };
 use serde_json::json;
 
-use super::spared;
+use super::{overwrite, spared};
 use crate::{
     ask,
     context::{Context, current_folder},
@@ -122,6 +122,14 @@ pub fn undo(context: &mut Context, args: &UndoArgs) -> Result<Code> {
     }
     let last = session.as_ref().and_then(rollback::last).ok_or_else(none)?;
     let (target, _pin) = context.pinned(&store, &last.safety.to_string(), "undo")?;
+    if let Some(newer) = overwrite::restored_since(&store, &id, target.sequence) {
+        return Err(Failure::Usage(format!(
+            "since session {id} was rolled back, a restore in place has changed its folder: `parhelia checkpoint restore {} --to . --in-place \
+             --delete` takes that back, `parhelia checkpoint rollback {}` the rollback and all since",
+            newer.id(),
+            target.id()
+        )));
+    }
     let how = How { files_only: args.how.files_only || !last.with_conversation, ..args.how.clone() };
     let rolled = roll_in_turn(context, &store, turn.as_ref(), &target, Some(&last), &how)?;
     said(context, &target, rolled)

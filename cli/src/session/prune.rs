@@ -94,7 +94,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         told(context, "removed", checkpoint, json!(why), why.text())?;
     }
     if report.removed.is_empty() {
-        context.out.remark("Nothing to remove.")?;
+        context.out.remark("Nothing to remove; with --dry-run, each checkpoint is listed with what keeps it.")?;
     } else if report.freed_bytes == 0 {
         context.out.remark("`parhelia gc` frees what nothing else needs.")?;
     }

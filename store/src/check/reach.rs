@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     codec::Malformed,
-    damaged::Damaged,
+    damaged::{self, Damaged},
     error::{Error, Result},
     format::DEPTH_READ_MAX,
     graph::{self, Content, Item, Place, RecipePart, Visitor},
@@ -114,12 +114,15 @@ impl<'a> Reach<'a> {
         }
     }
 
-    /// The blocks that were found damaged on the way. What lies in a pack that is gone is among them.
+    /// The blocks that were found damaged on the way, and the packs that are gone.
     pub(super) fn damaged_blocks(&self) -> Vec<Location> {
         let view = self.store.view();
         let located = self.bad.keys().filter_map(|id| view.locate(*id).ok().flatten());
         let blocks: BTreeSet<Location> = located.collect();
-        blocks.into_iter().filter(|at| self.store.block(*at).is_err_and(|e| e.is_damage())).collect()
+        let damaged = blocks.into_iter().filter(|at| self.store.block(*at).is_err_and(|e| e.is_damage()));
+        // What else lay in a pack that is gone was not come upon where a tree above it lay there, too.
+        let is_there = |pack| self.store.layout().pack(pack).exists();
+        damaged.map(|at| if is_there(at.pack) { at } else { damaged::whole(at.pack) }).collect()
     }
 
     /// How many different tree nodes were followed.
@@ -134,7 +137,7 @@ impl<'a> Reach<'a> {
         let new_links = checkpoint.record.links.filter(|table| !is_known(self, *table));
         graph::follow(self, self.store.ids(), checkpoint, progress)?;
         // Of a checkpoint that was made just now, no content is read.
-        if let Some(table) = new_links.filter(|table| is_known(self, *table))
+        if let Some(table) = new_links.filter(|table| table.bytes == 0 || is_known(self, *table))
             && !matches!(self.trust, Trust::Index(_))
             && let Err(e) = self.store.links(checkpoint)
         {
@@ -376,6 +379,10 @@ impl Visitor for Reach<'_> {
         let may_be_chunk = bytes <= u64::from(self.store.config().chunking.bytes_max);
         let has_recipe = self.is_indexed(self.store.ids().recipe_root(blob));
         Ok(Some(if may_be_chunk && !has_recipe { Content::Chunk } else { Content::Recipe }))
+    }
+
+    fn progress_bytes(&self, bytes: u64) -> Option<u64> {
+        Some(bytes)
     }
 
     /// Reads each node once, however often it stands there.

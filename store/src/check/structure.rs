@@ -11,6 +11,7 @@ use std::{
 
 use super::{CheckOptions, CheckReport, Finding, FindingKind, Touched};
 use crate::{
+    damaged,
     error::{Error, Result},
     files, gc,
     id::{ObjectId, ObjectKey, PackId, hex},
@@ -33,6 +34,8 @@ pub(super) struct Packs {
     pub(super) bad_blocks: BTreeSet<Location>,
     /// Packs that could not be read to the end.
     pub(super) damaged: BTreeSet<PackId>,
+    /// Those of them that are gone or torn, so that not all blocks in them can be found.
+    lost: BTreeSet<PackId>,
     /// Blocks that cannot be decoded for want of what they build on.
     without_base: BTreeSet<Location>,
     /// Blocks that build on others.
@@ -170,6 +173,9 @@ pub(super) fn check_packs(
                 Error::Cancelled => return Err(e),
                 e => {
                     packs.damaged.insert(*id);
+                    if e.is_damage() {
+                        packs.lost.insert(*id);
+                    }
                     report.push(Finding { pack: Some(*id), ..Finding::new(FindingKind::Pack, e.to_string()) });
                 }
             }
@@ -185,9 +191,10 @@ pub(super) fn check_packs(
 }
 
 impl Packs {
-    /// Blocks of which nothing can be read.
+    /// Blocks of which nothing can be read, and packs whose blocks cannot all be found.
     pub(super) fn undecodable(&self) -> impl Iterator<Item = Location> + '_ {
-        self.bad_blocks.union(&self.without_base).copied()
+        let packs = self.lost.iter().map(|pack| damaged::whole(*pack));
+        self.bad_blocks.union(&self.without_base).copied().chain(packs)
     }
 
     /// Takes back that objects were confirmed which cannot be decoded, because a base of their block is not there, or damaged.
@@ -324,7 +331,8 @@ pub(super) fn over<'p>(view: &View, packs: &'p Packs, options: &CheckOptions) ->
     Ok(move |at: Location| {
         let is_gone = known.get(&at.pack).is_none_or(|state| state.condemned.is_some());
         let is_bad = packs.damaged.contains(&at.pack) || packs.bad_blocks.contains(&at) || packs.without_base.contains(&at);
-        is_gone || is_sampled(at, percent) && !is_bad
+        let is_looked_at = at == damaged::whole(at.pack) || is_sampled(at, percent);
+        is_gone || is_looked_at && !is_bad
     })
 }
 

@@ -161,6 +161,10 @@ impl Visitor for Marker<'_> {
         Ok(Some(Content::Recipe))
     }
 
+    fn progress_bytes(&self, _bytes: u64) -> Option<u64> {
+        Some(0)
+    }
+
     fn recipe(&mut self, blob: BlobId, part: &RecipePart, _place: &Place<'_>) -> Result<Option<(u8, recipe::Node)>> {
         let read = |bytes: &[u8]| part.decode(self.store.ids(), blob, bytes);
         match self.add(part.id) {

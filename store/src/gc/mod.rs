@@ -302,7 +302,8 @@ fn make_plan(store: &Store, survey: &Survey, choice: &Choice, own: Option<OpId>)
         plan.condemned_bytes += state.bytes;
     }
     plan.total_bytes += plan.condemned_bytes + plan.orphan_bytes;
-    plan.dead_bytes = plan.total_bytes - plan.live_bytes;
+    // What a forged directory says of its block's length may be more than its pack has.
+    plan.dead_bytes = plan.total_bytes.saturating_sub(plan.live_bytes);
     let goes = plan.delete_bytes + plan.repack_bytes + plan.condemned_bytes + plan.orphan_bytes;
     plan.freed_bytes = goes.saturating_sub(plan.copy_bytes);
     Ok(plan)

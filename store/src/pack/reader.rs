@@ -303,28 +303,20 @@ impl PackFile {
         }
     }
 
-    /// The headers and directories of a small pack's blocks, from one read of them all.
+    /// The blocks of a small pack, whole.
     fn small(&self, trailer: &Trailer) -> Result<Vec<u8>> {
-        let end = trailer.pack_bytes - PACK_TRAILER_BYTES as u64;
-        let blocks = self.read_fresh(end as usize - PACK_HEADER_BYTES, PACK_HEADER_BYTES as u64)?;
-        let (mut directories, mut at) = (Vec::new(), 0);
-        while let Some(rest) = blocks.get(at..).filter(|rest| !rest.is_empty()) {
-            let directory = Directory::decode(rest, &self.keys.seal).map_err(|e| self.corrupt("block".into(), e))?;
-            directories.extend_from_slice(&rest[..directory.directory_end]);
-            at += directory.block_bytes();
-        }
-        match *blake3::hash(&directories).as_bytes() == trailer.digest {
-            true => Ok(directories),
-            false => Err(self.corrupt("directories of the pack's blocks".into(), "their digest is not the trailer's")),
-        }
+        let blocks_bytes = trailer.pack_bytes - (PACK_HEADER_BYTES + PACK_TRAILER_BYTES) as u64;
+        self.read_fresh(blocks_bytes as usize, PACK_HEADER_BYTES as u64)
     }
 
     /// Calls `visit` with the place and directory of every block, in order. What is read are the copies before the trailer, of a small pack
     /// all of it; where these are damaged, the blocks one by one.
     pub fn scan(&self, mut visit: impl FnMut(Location, &Directory) -> Result<()>) -> Result<PackInfo> {
         let trailer = self.trailer()?;
+        if trailer.directories_bytes == 0 && trailer.pack_bytes <= SMALL_PACK_BYTES + PACK_TRAILER_BYTES as u64 {
+            return self.scan_small(&trailer, visit);
+        }
         let directories = match trailer.directories_bytes {
-            0 if trailer.pack_bytes <= SMALL_PACK_BYTES + PACK_TRAILER_BYTES as u64 => self.small(&trailer),
             0 => return self.scan_blocks(false, visit),
             _ => self.copies(&trailer),
         };
@@ -338,6 +330,9 @@ impl PackFile {
             let directory = Directory::decode(rest, &self.keys.seal)
                 .map_err(|e| self.corrupt(format!("directory of the block at {offset}"), e))?;
             let block_bytes = directory.block_bytes();
+            if offset + block_bytes as u64 > end {
+                break;
+            }
             visit(Location { pack: self.id, offset, block_bytes: block_bytes as u32 }, &directory)?;
             offset += block_bytes as u64;
             at += directory.directory_end;
@@ -347,6 +342,46 @@ impl PackFile {
             true => Ok(self.info(&trailer)),
             false => Err(self.corrupt("pack trailer".into(), "it does not fit the blocks before it")),
         }
+    }
+
+    /// As [`PackFile::scan`], of a small pack without copies. Where a directory is damaged, the blocks behind it are visited, too.
+    fn scan_small(&self, trailer: &Trailer, mut visit: impl FnMut(Location, &Directory) -> Result<()>) -> Result<PackInfo> {
+        let bytes = self.small(trailer)?;
+        let at = |place: usize| (PACK_HEADER_BYTES + place) as u64;
+        let mut visit = |(place, directory): &(usize, Directory)| {
+            visit(Location { pack: self.id, offset: at(*place), block_bytes: directory.block_bytes() as u32 }, directory)
+        };
+        let (before, end) = self.chain(&bytes, 0);
+        before.iter().try_for_each(&mut visit)?;
+        if end < bytes.len() {
+            // What looks like a block may be a file's content. It is one if blocks follow from there to the end, and no more than there are.
+            let starts = (end + 1..bytes.len()).filter(|start| bytes[*start..].starts_with(&BLOCK_MAGIC));
+            let mut chains = starts.map(|start| self.chain(&bytes, start));
+            let behind =
+                chains.find(|(blocks, end)| *end == bytes.len() && before.len() + blocks.len() < trailer.blocks as usize);
+            behind.iter().flat_map(|(blocks, _)| blocks).try_for_each(&mut visit)?;
+            return Err(self.corrupt(format!("block at {}", at(end)), "its header or directory"));
+        }
+        let mut digest = blake3::Hasher::new();
+        before.iter().for_each(|(place, directory)| _ = digest.update(&bytes[*place..place + directory.directory_end]));
+        match *digest.finalize().as_bytes() == trailer.digest && before.len() == trailer.blocks as usize {
+            true => Ok(self.info(trailer)),
+            false => Err(self.corrupt("pack trailer".into(), "it does not fit the blocks before it")),
+        }
+    }
+
+    /// The blocks that follow each other from a place on, and where they end.
+    fn chain(&self, bytes: &[u8], from: usize) -> (Vec<(usize, Directory)>, usize) {
+        let (mut blocks, mut at) = (Vec::new(), from);
+        while let Some(Ok(directory)) =
+            bytes.get(at..).filter(|rest| !rest.is_empty()).map(|rest| Directory::decode(rest, &self.keys.seal))
+            && directory.block_bytes() <= bytes.len() - at
+        {
+            let block_bytes = directory.block_bytes();
+            blocks.push((at, directory));
+            at += block_bytes;
+        }
+        (blocks, at)
     }
 
     /// As [`PackFile::scan`], from the blocks themselves, and then checks the copies and the trailer. With `payloads`, the stored bytes of
@@ -458,6 +493,13 @@ mod tests {
             std::fs::write(layout.pack(pack.id), &damaged).unwrap();
             assert_eq!(scanned(&pack, false).is_ok(), has_copies);
             assert!(scanned(&pack, true).is_err());
+            let mut visited = Vec::new();
+            let _ = pack.scan(|location, _| {
+                visited.push(location);
+                Ok(())
+            });
+            let others = found.iter().filter(|at| has_copies || **at != found[1]).copied();
+            assert_eq!(visited, others.collect::<Vec<_>>(), "the other blocks are found all the same");
             // A pack that was not committed as it is has another digest.
             let mut longer = whole.clone();
             longer.truncate(found[3].offset as usize);

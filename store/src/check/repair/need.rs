@@ -27,14 +27,16 @@ pub(super) struct Need<'a> {
     losses: u64,
     /// What that was before the blob that is being followed.
     losses_before: u64,
+    /// Nodes of its recipe. One that stands there twice is followed once.
+    nodes: HashSet<ObjectKey>,
     recovered: HashMap<ObjectKey, Found>,
     lost: BTreeMap<ObjectId, Lost>,
 }
 
 impl<'a> Need<'a> {
     pub(super) fn new(store: &'a Store, survey: &'a Survey, sources: Sources) -> Self {
-        let (whole, losses, losses_before, recovered, lost) = Default::default();
-        Need { store, survey, sources, whole, losses, losses_before, recovered, lost }
+        let (whole, losses, losses_before, nodes, recovered, lost) = Default::default();
+        Need { store, survey, sources, whole, losses, losses_before, nodes, recovered, lost }
     }
 
     /// What was found in the sources, and what was not.
@@ -146,6 +148,7 @@ impl Visitor for Following<'_, '_, '_> {
             return Ok(None);
         }
         self.need.losses_before = self.need.losses;
+        self.need.nodes.clear();
         let may_be_chunk = bytes <= u64::from(self.need.store.config().chunking.bytes_max);
         // Where there are both, readers prefer the chunk.
         let is_chunk = may_be_chunk && (self.need.has(blob.object()) || !self.need.has(self.need.store.ids().recipe_root(blob)));
@@ -153,6 +156,9 @@ impl Visitor for Following<'_, '_, '_> {
     }
 
     fn recipe(&mut self, blob: BlobId, part: &RecipePart, place: &Place<'_>) -> Result<Option<(u8, recipe::Node)>> {
+        if !self.need.nodes.insert(part.id.key()) {
+            return Ok(None);
+        }
         let ids = self.need.store.ids();
         self.fetch(part.kind, part.id, place, |bytes| part.decode(ids, blob, bytes))
     }

@@ -144,3 +144,31 @@ fn a_stat_cache_is_not_written_by_a_create_during_which_damage_was_found() {
     assert!(made.files_read >= 4, "{}", made.files_read);
     assert_eq!(read(&f, &made.checkpoint, "small").unwrap(), text(200, 1));
 }
+
+/// What lies below a tree that is lost is not come upon, and may be lost as well.
+#[test]
+fn what_lay_in_a_lost_or_torn_pack_is_stored_again_by_the_next_create() {
+    for is_torn in [false, true] {
+        let f = fixture();
+        for n in 0..30 {
+            f.write(&format!("folder/{}/{n}", n % 5), &text(200, n));
+        }
+        let first = f.create().checkpoint;
+        f.write("new", b"new");
+        settle();
+        f.create();
+        let (tree, _) = f.store.workspace_node(&first).unwrap().as_folder().unwrap();
+        let pack = f.store.layout().pack(place(&f, ObjectKind::Tree, tree.object()).pack);
+        match is_torn {
+            true => fs::write(&pack, &fs::read(&pack).unwrap()[..100]).unwrap(),
+            false => fs::remove_file(&pack).unwrap(),
+        }
+        assert!(!check(&f, None).is_clean());
+        let made = f.create();
+        assert!(made.new_bytes > 0);
+        let store = Store::open(f.store.path(), &OpenOptions::default()).unwrap();
+        let found = verify(&store, &made.checkpoint, true, &()).unwrap();
+        assert!(found.is_ok(), "{is_torn}: {:?}", found.problems);
+        assert_eq!(read(&f, &made.checkpoint, "folder/3/13").unwrap(), text(200, 13));
+    }
+}
