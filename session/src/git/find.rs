@@ -3,7 +3,10 @@
 use std::{
     ffi::OsString,
     fs, io,
-    os::unix::ffi::{OsStrExt, OsStringExt},
+    os::unix::{
+        ffi::{OsStrExt, OsStringExt},
+        fs::MetadataExt,
+    },
     path::{Path, PathBuf},
 };
 
@@ -103,6 +106,13 @@ impl Repository {
     /// Whether it is a worktree of a repository that lies elsewhere.
     pub fn is_linked_worktree(&self) -> bool {
         self.git.join("commondir").exists()
+    }
+
+    /// The other worktree that it belongs to: in a copy of a linked worktree, `.git` names the folder of the one that was copied.
+    pub fn copied_from(&self) -> Option<PathBuf> {
+        let named = self.git.join(read(&self.git.join("gitdir"))?.trim_end());
+        let (there, here) = (fs::metadata(&named).ok()?, fs::metadata(self.root.join(".git")).ok()?);
+        ((there.dev(), there.ino()) != (here.dev(), here.ino())).then(|| named.parent().unwrap_or(&named).to_owned())
     }
 
     /// What git is in the middle of.

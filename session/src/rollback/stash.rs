@@ -128,6 +128,12 @@ fn outside(workspace: &Path) -> Result<Stash> {
 
 fn try_make(workspace: &Path, message: &str, cache: &Path) -> Result<Stash> {
     let Some(repository) = Repository::at(workspace)? else { return outside(workspace) };
+    if let Some(other) = repository.copied_from() {
+        return Ok(Stash::Not(format!(
+            "its .git is a copy of that of the worktree {}, whose stash this is not",
+            other.display()
+        )));
+    }
     let environment = environment(workspace, cache);
     let git = Git::of(workspace, &repository, &environment)?;
     if git.is_unborn()? {

@@ -187,3 +187,25 @@ fn only_the_entry_that_is_named_is_dropped() {
     assert_eq!(left().len(), 1);
     super::super::stash::drop_entry(Path::new("/"), &oldest, &place.cache()).unwrap();
 }
+
+#[test]
+fn a_copy_of_a_linked_worktree_leaves_the_stash_of_the_original_alone() {
+    let place = Place::new();
+    let (linked, copy) = (place.folder.path().join("linked"), place.folder.path().join("copy"));
+    place.git(&["worktree", "add", "-q", linked.to_str().unwrap()]);
+    fs::create_dir(&copy).unwrap();
+    for name in [".git", "changed", "staged", "gone", "kept"] {
+        fs::copy(linked.join(name), copy.join(name)).unwrap();
+    }
+    for folder in [&linked, &copy] {
+        fs::write(folder.join("changed"), "2").unwrap();
+    }
+    assert!(matches!(make(&copy, "m", &place.cache()), Stash::Not(why) if why.contains("linked")));
+    assert_eq!(place.git(&["stash", "list"]), "");
+    assert!(matches!(make(&linked, "m", &place.cache()), Stash::Made(_)));
+    // One that was moved, which git has not been told, is still itself.
+    let moved = place.folder.path().join("moved");
+    fs::rename(&linked, &moved).unwrap();
+    fs::write(moved.join("changed"), "3").unwrap();
+    assert!(matches!(make(&moved, "m", &place.cache()), Stash::Made(_)));
+}
