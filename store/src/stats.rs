@@ -150,7 +150,7 @@ fn count_packs(store: &Store, stats: &mut Stats, progress: &dyn Progress) -> Res
         });
         match scanned {
             // Its other blocks are counted.
-            Err(e @ Error::Corrupt { .. }) => progress.notice(&format!("{e}; run `parhelia check`")),
+            Err(e @ Error::Corrupt { .. }) => progress.notice(&e.to_string()),
             scanned => _ = scanned?,
         }
         progress.advance(0, state.bytes);

@@ -351,8 +351,9 @@ impl Store {
         budget.held_bytes += block.payload_bytes();
         for (kind, id) in block.bases() {
             budget.check().map_err(|reason| block.lacks(id, &reason))?;
-            let base =
-                self.object_block_within(kind, id, budget).map_err(|e| if e.is_damage() { block.lacks(id, &e) } else { e })?;
+            let base = self
+                .object_block_within(kind, id, budget)
+                .map_err(|e| if e.is_damage() { block.lacks_for(id, &e) } else { e })?;
             let bytes = base.object(id).unwrap_or_default();
             prefix.extend_from_slice(bytes);
             budget.held_bytes += bytes.len();

@@ -27,6 +27,9 @@ use crate::{
 /// A thread keeps at most so many bytes to read compressed blocks into: more than ours have.
 const STORED_BYTES_MAX: usize = 2 * LARGE_BLOCK_BYTES;
 
+/// Stands before the reason.
+const UNREADABLE_BASE: &str = ", which cannot be read: ";
+
 /// Blocks are looked for in pieces of this many bytes.
 const MAGIC_PIECE_BYTES: usize = 64 << 10;
 
@@ -83,9 +86,19 @@ impl OnBases {
         }
     }
 
+    /// Names a base that an error keeps from being read. Where that base lacks one in turn, the last one's reason is given.
+    pub fn lacks_for(&self, base: ObjectId, error: &Error) -> Error {
+        match error {
+            Error::Corrupt { reason, .. } => {
+                self.lacks(base, &reason.rsplit_once(UNREADABLE_BASE).map_or(&**reason, |(_, why)| why))
+            }
+            other => self.lacks(base, other),
+        }
+    }
+
     /// Names a base that cannot be read.
     pub fn lacks(&self, base: ObjectId, reason: &impl std::fmt::Display) -> Error {
-        let reason = format!("it builds on the object {base}, which cannot be read: {reason}");
+        let reason = format!("it builds on the object {base}{UNREADABLE_BASE}{reason}");
         Error::Corrupt { what: format!("block at {}", self.location.offset), place: self.path.clone(), reason }
     }
 }
