@@ -78,7 +78,7 @@ pub struct Options {
     pub guard: Vec<OsString>,
     /// Where damage is reported.
     pub log: Log,
-    /// What a checkpoint's `manifest.json` holds in a mounted store.
+    /// The content of a checkpoint's `manifest.json` in a mounted store.
     pub manifest: Manifest,
 }
 

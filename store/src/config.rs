@@ -16,12 +16,12 @@ use crate::{
 /// The longest `store.json`.
 const CONFIG_BYTES_MAX: u64 = 1 << 20;
 
-/// How large files are cut, in bytes.
+/// The lengths of a large file's chunks, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chunking {
     /// No chunk but a file's last is shorter.
     pub bytes_min: u32,
-    /// What FastCDC aims at.
+    /// The length that FastCDC aims at.
     pub bytes_avg: u32,
     /// No chunk is longer.
     pub bytes_max: u32,
@@ -34,7 +34,7 @@ pub struct Config {
     pub parhelia_store: u32,
     /// The store's own id.
     pub id: Ulid,
-    /// When it was made.
+    /// The time at which it was made.
     pub created_at: String,
     /// Features that an older release may ignore.
     pub compatible: Vec<String>,
@@ -42,7 +42,7 @@ pub struct Config {
     pub read_compatible: Vec<String>,
     /// Features without which nothing can be done.
     pub incompatible: Vec<String>,
-    /// How large files are cut.
+    /// The lengths of chunks.
     pub chunking: Chunking,
     /// zstd level.
     pub compression_level: i32,

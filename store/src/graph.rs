@@ -15,7 +15,7 @@ use crate::{
     tree::{Child, Kind, Node, TreeNode},
 };
 
-/// Where in a checkpoint something is needed.
+/// A place in a checkpoint at which something is needed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'a> {
     /// The path in the workspace, or in the checkpoint for what is beside it. Empty for the workspace itself, and for what belongs to the
@@ -23,7 +23,7 @@ pub(crate) struct Place<'a> {
     pub(crate) path: &'a [u8],
     /// Of a file, or of the table of hard links, the first byte that is needed.
     pub(crate) offset: u64,
-    /// How many bytes from there.
+    /// The number of bytes from there.
     pub(crate) bytes: u64,
 }
 
@@ -46,11 +46,11 @@ impl Item {
 
 /// A reference to a node of a recipe.
 pub(crate) struct RecipePart {
-    /// Whether it is the root.
+    /// Its kind: a root, or a node below one.
     pub(crate) kind: ObjectKind,
-    /// Where it is found.
+    /// The id under which it is found.
     pub(crate) id: ObjectId,
-    /// How many bytes it makes, by what refers to it.
+    /// The number of bytes that it makes, by what refers to it.
     pub(crate) bytes: u64,
     /// The level of the node that refers to it; the root has none above it.
     above: u8,
@@ -66,7 +66,7 @@ impl RecipePart {
     }
 }
 
-/// How a blob's bytes are kept.
+/// The form in which a blob's bytes are kept.
 pub(crate) enum Content {
     /// As one chunk, which has the blob's id.
     Chunk,
@@ -74,9 +74,9 @@ pub(crate) enum Content {
     Recipe,
 }
 
-/// What is done with each object on the way. A method that gives no node or no content is not asked about anything below.
+/// The work on each object on the way. A method that gives no node or no content is not asked about anything below.
 pub(crate) trait Visitor {
-    /// What is kept of a tree node while all below it is visited.
+    /// A visitor's notes on a tree node while all below it is visited.
     type Open;
 
     /// The checkpoint's own record.
@@ -97,7 +97,7 @@ pub(crate) trait Visitor {
     /// A file's content, or the table of hard links. It is never empty.
     fn blob(&mut self, blob: BlobId, bytes: u64, place: &Place<'_>) -> Result<Option<Content>>;
 
-    /// How many bytes an entry of so many counts for in the progress; `None` where entries do not count.
+    /// The bytes that an entry of so many counts for in the progress; `None` where entries do not count.
     fn progress_bytes(&self, _bytes: u64) -> Option<u64> {
         None
     }
@@ -118,7 +118,7 @@ struct Frame<T> {
     items: vec::IntoIter<Item>,
     /// The item that is being visited.
     item: Option<Item>,
-    /// How much of the path is the node's.
+    /// The length of the node's part of the path.
     path_bytes: usize,
 }
 

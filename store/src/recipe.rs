@@ -142,7 +142,7 @@ pub enum Node {
 }
 
 impl Node {
-    /// How many bytes it makes, at most 2^64 - 1.
+    /// The number of bytes that it makes, at most 2^64 - 1.
     pub fn bytes(&self) -> u64 {
         match self {
             Node::Chunks(runs) => runs.iter().fold(0, |sum, run| run.run_bytes().saturating_add(sum)),

@@ -59,7 +59,7 @@ impl<T> Tasks<T> {
         self.changed.notify_all();
     }
 
-    /// Whether a task has failed, so that the others are done for nothing.
+    /// True if a task has failed, so that the others are done for nothing.
     pub fn is_stopped(&self) -> bool {
         self.is_stopped.load(Ordering::Relaxed)
     }

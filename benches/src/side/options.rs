@@ -44,7 +44,7 @@ pub struct Options {
     #[arg(long)]
     pub scale: bool,
 
-    /// Also measure the cost per file at 10,000,000 files (with --scale; needs 70 GiB of disk)
+    /// Also measure the cost per file at 10,000,000 files (with --scale; needs 80 GiB of disk)
     #[arg(long, requires = "scale")]
     pub huge: bool,
 

@@ -171,19 +171,26 @@ fn hint_text(is_interrupted: bool, made: Option<&str>) -> Option<String> {
     }
 }
 
-/// How the message of a safety checkpoint begins that a restore in place has made.
+/// The beginning of the message of a safety checkpoint that a restore in place has made.
 const BEFORE_RESTORE: &str = "before the restore of ";
 
 /// The newest safety checkpoint that a restore in place has made of a session, behind a place in the order of commits.
 pub fn restored_since(store: &Store, session: &str, before: u64) -> Option<Checkpoint> {
-    let is_restore = |found: &Checkpoint| found.record.message.as_ref().is_some_and(|text| text.starts_with(BEFORE_RESTORE));
-    made_since(store, session, before).filter(is_restore)
+    safety_since(store, session, before, |message| message.starts_with(BEFORE_RESTORE))
 }
 
 /// The newest safety checkpoint of a session behind a place in the order of commits.
 fn made_since(store: &Store, session: &str, before: u64) -> Option<Checkpoint> {
+    safety_since(store, session, before, |_| true)
+}
+
+fn safety_since(store: &Store, session: &str, before: u64, fits: impl Fn(&str) -> bool) -> Option<Checkpoint> {
     let view = store.refresh().ok()?;
-    let is_it = |found: &&Checkpoint| found.sequence > before && found.record.session == session && found.record.is_safety();
+    let is_it = |found: &&Checkpoint| {
+        let record = &found.record;
+        let is_safety = found.sequence > before && record.session == session && record.is_safety();
+        is_safety && fits(record.message.as_deref().unwrap_or_default())
+    };
     view.checkpoints().ok()?.iter().rev().find(is_it).cloned()
 }
 

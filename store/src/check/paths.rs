@@ -75,7 +75,7 @@ impl Visitor for Touching<'_, '_> {
         Ok(block.and_then(|block| Some((tree::decode(block.object(id)?).ok()?, ()))))
     }
 
-    /// What is wrong with a blob is known by now.
+    /// Everything that is wrong with a blob is known by now.
     fn blob(&mut self, blob: BlobId, _bytes: u64, place: &Place<'_>) -> Result<Option<Content>> {
         for id in self.reach.bad_blobs.get(&blob).cloned().unwrap_or_default() {
             self.touch(id, place);

@@ -52,7 +52,7 @@ struct Ends {
 /// More levels than a split folder has.
 const LEVELS_MAX: usize = 10;
 
-/// What is known so far of a tree node that is being followed.
+/// The sums so far of a tree node that is being followed.
 #[derive(Default)]
 pub(super) struct Sums {
     totals: Totals,

@@ -34,7 +34,7 @@ pub struct PackSink<'a> {
     pub(super) store: &'a Store,
     pub(super) layout: &'a Layout,
     view: Arc<View>,
-    /// What is in these counts as lost.
+    /// Blocks whose objects count as lost.
     damaged: Damaged,
     /// Something was stored that is damaged elsewhere.
     heals: AtomicBool,
@@ -109,7 +109,7 @@ impl Drop for Finished {
     }
 }
 
-/// What a [`PackSink`] wrote.
+/// The packs and objects that a [`PackSink`] wrote.
 pub struct Written {
     /// The packs, whole and being synced.
     pub packs: Vec<Finished>,
@@ -124,7 +124,7 @@ pub struct Written {
 }
 
 impl Written {
-    /// How many new objects there are.
+    /// The number of new objects.
     pub fn objects_count(&self) -> usize {
         self.placed.len()
     }
@@ -177,12 +177,12 @@ impl<'a> PackSink<'a> {
         }
     }
 
-    /// Where an object lies that can be reused.
+    /// The place of an object that can be reused.
     pub(super) fn find(&self, id: ObjectId) -> Result<Option<Location>> {
         Ok(self.view.locate(id)?.filter(|at| !self.damaged.has(*at)))
     }
 
-    /// Whether the caller must store this object: nobody has, and nobody else was told to.
+    /// True if the caller must store this object: nobody has, and nobody else was told to.
     pub(super) fn claim(&self, id: ObjectId) -> Result<bool> {
         let key = id.key();
         if !lock(&self.claimed[usize::from(key[0]) % SHARDS]).insert(key) || self.adopted.contains_key(&key) {
@@ -212,7 +212,7 @@ impl<'a> PackSink<'a> {
         Ok(missing)
     }
 
-    /// Where the object lies that a new one is a later version of, if it can be built upon. As anything that is reused, it has to be there
+    /// The place of the object that a new one is a later version of, if it can be built upon. As anything that is reused, it has to be there
     /// still when the run commits.
     pub(super) fn base(&self, base: Option<ObjectId>) -> Result<Option<(Location, ObjectId)>> {
         let Some(base) = base else { return Ok(None) };
@@ -234,7 +234,7 @@ impl<'a> PackSink<'a> {
         }
     }
 
-    /// Whether something was stored that is damaged elsewhere in the store.
+    /// True if something was stored that is damaged elsewhere in the store.
     pub(super) fn heals(&self) -> bool {
         self.heals.load(Ordering::Relaxed)
     }

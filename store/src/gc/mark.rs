@@ -146,7 +146,7 @@ impl Visitor for Marker<'_> {
         self.add(id.object()).then(|| Ok((self.store.tree_node(id)?, ()))).transpose()
     }
 
-    /// What a reader of this blob may read. Where there are both, that is its recipe and the chunk of the same id: readers prefer the
+    /// Everything that a reader of this blob may read. Where there are both, that is its recipe and the chunk of the same id: readers prefer the
     /// chunk, and may have found it already.
     fn blob(&mut self, blob: BlobId, bytes: u64, _place: &Place<'_>) -> Result<Option<Content>> {
         if bytes <= u64::from(self.store.config().chunking.bytes_max) {

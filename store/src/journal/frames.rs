@@ -109,7 +109,7 @@ pub(super) struct Frames {
     pub(super) path: PathBuf,
     /// The file's length.
     pub(super) length: u64,
-    /// Where the bytes that were read and not yet taken begin in the file.
+    /// The offset in the file of the bytes that were read and not yet taken.
     pub(super) at: u64,
     bytes: Vec<u8>,
     taken: usize,
@@ -156,7 +156,7 @@ impl Frames {
         Ok(())
     }
 
-    /// What lies behind the last frame.
+    /// The bytes behind the last frame, judged.
     pub(super) fn rest(&self, expected: u64, previous: &[u8; 32], seal: &Seal) -> Result<Rest> {
         Behind { file: &self.file, path: &self.path, length: self.length, at: self.at, expected, previous, seal }.judge()
     }

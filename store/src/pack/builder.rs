@@ -53,12 +53,12 @@ impl BlockBuilder {
         self.heads.len() + self.tails.len()
     }
 
-    /// Whether the block stays one that a reader takes, with so many more raw bytes in it.
+    /// True if the block stays one that a reader takes, with so many more raw bytes in it.
     pub fn has_room_for(&self, bytes: usize) -> bool {
         self.raw_bytes() + bytes <= BLOCK_BYTES_MAX && self.entries.len() < BLOCK_OBJECTS_MAX
     }
 
-    /// Whether nothing was added.
+    /// True if nothing was added.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -93,7 +93,7 @@ impl BlockBuilder {
         Ok(coded)
     }
 
-    /// How many bytes the objects take as one zstd frame without a prefix.
+    /// The bytes that the objects take as one zstd frame without a prefix.
     pub fn compressed_bytes(&self, compressor: &mut zstd::bulk::Compressor<'_>) -> std::io::Result<usize> {
         Ok(compressor.compress(&self.heads)?.len())
     }

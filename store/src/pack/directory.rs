@@ -21,7 +21,7 @@ use crate::{
 /// Length of a block's header, in bytes.
 pub const HEADER_BYTES: usize = 40;
 
-/// How a block's payload is coded. The numbers are stored.
+/// The coding of a block's payload. The numbers are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Codec {
@@ -37,7 +37,7 @@ pub enum Codec {
 /// One object's line in a block's directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// What it is.
+    /// Its kind.
     pub kind: ObjectKind,
     /// Its id.
     pub id: ObjectId,
@@ -54,7 +54,7 @@ pub struct Entry {
 /// A block's header and directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directory {
-    /// How the payload is coded.
+    /// The coding of the payload.
     pub codec: Codec,
     /// The objects, in order.
     pub entries: Vec<Entry>,
@@ -102,7 +102,7 @@ pub fn directory_end(header: &[u8; HEADER_BYTES], seal: &Seal) -> Result<usize, 
     Ok(HEADER_BYTES + directory)
 }
 
-/// Whether the block with this header is stored as it is.
+/// True if the block with this header is stored as it is.
 pub fn is_raw(header: &[u8; HEADER_BYTES]) -> bool {
     header[4] == Codec::Raw as u8
 }

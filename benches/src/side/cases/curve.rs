@@ -9,10 +9,10 @@ use crate::side::options::Options;
 
 const ROUNDS_MAX: u32 = 3;
 
-/// How many files the trees of any run have.
+/// The trees' numbers of files, over all kinds of runs.
 pub const SIZES: [u64; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
-/// How many files the trees of this run have.
+/// The trees' numbers of files in this run.
 pub fn sizes(options: &Options) -> &'static [u64] {
     match (options.quick, options.huge) {
         (true, _) => &SIZES[..2],

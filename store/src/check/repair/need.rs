@@ -25,7 +25,7 @@ pub(super) struct Need<'a> {
     whole: HashSet<ObjectKey>,
     /// How often something lost was come upon. An object that is lost once counts again with everything that needs it.
     losses: u64,
-    /// What that was before the blob that is being followed.
+    /// The number of losses before the blob that is being followed.
     losses_before: u64,
     /// Nodes of its recipe. One that stands there twice is followed once.
     nodes: HashSet<ObjectKey>,
@@ -112,7 +112,7 @@ impl Following<'_, '_, '_> {
 }
 
 impl Visitor for Following<'_, '_, '_> {
-    /// How many losses there were before.
+    /// The number of losses before it.
     type Open = u64;
 
     /// The journal has every record, byte for byte.

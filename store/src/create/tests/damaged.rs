@@ -145,7 +145,7 @@ fn a_stat_cache_is_not_written_by_a_create_during_which_damage_was_found() {
     assert_eq!(read(&f, &made.checkpoint, "small").unwrap(), text(200, 1));
 }
 
-/// What lies below a tree that is lost is not come upon, and may be lost as well.
+/// Objects below a tree that is lost are not come upon, and may be lost as well.
 #[test]
 fn what_lay_in_a_lost_or_torn_pack_is_stored_again_by_the_next_create() {
     for is_torn in [false, true] {

@@ -232,7 +232,7 @@ impl<'a> Worker<'a> {
         Ok(Worker { batch: Batch::new(walk.sink)?, reader: Reader::new(walk.store, walk.progress) })
     }
 
-    /// What was not handed on to the sink yet. All workers come to this point together, and share the work of the last blocks.
+    /// The objects that were not handed on to the sink yet. All workers come to this point together, and share the work of the last blocks.
     fn finish(self) -> Result<Batch<'a>> {
         self.batch.write_whole_blocks()
     }
