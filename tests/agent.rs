@@ -9,8 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parhelia_session::transcript::{
-    Conversation, Format, Located,
+use parhelia_agent::transcript::{
+    Activity, Conversation, Format, Located,
     conversation::Captured,
     files::TRANSCRIPT,
     index::{Origin, Phase},
@@ -18,7 +18,6 @@ use parhelia_session::transcript::{
     prefix::Check,
     update,
 };
-use parhelia_store::record::Consistency;
 use parhelia_tests::agent::{
     Agent, Api, Reply,
     recorded::{Run, SESSION},
@@ -213,7 +212,7 @@ fn a_conversation_is_captured_as_the_api_saw_it() {
     compare_raw(&run, &resumed);
     compare_files(&run, &resumed);
     compare_stream(&run);
-    assert_eq!(Conversation::consistency(&whole.conversation, &resumed.conversation), Consistency::TurnBoundary);
+    assert_eq!(Conversation::activity(&whole.conversation, &resumed.conversation), Activity::BetweenTurns);
 }
 
 #[test]
@@ -276,7 +275,7 @@ fn a_turn_is_captured_in_its_middle_and_after_the_agent_was_killed() {
     let call = &summary.pending_tool_calls[0];
     assert_eq!((call.id.as_str(), call.name.as_str()), (api.exchanges()[0].calls()[0].0.as_str(), "Bash"));
     assert!(call.input.as_deref().unwrap().contains("cat release"));
-    assert_eq!(Conversation::consistency(&captured.conversation, &captured.conversation), Consistency::MidTool);
+    assert_eq!(Conversation::activity(&captured.conversation, &captured.conversation), Activity::InTool);
     child.kill().unwrap();
     child.wait().unwrap();
     // The tool's shell lives on.

@@ -6,7 +6,7 @@ use std::{
     process::{Child, Command, Output, Stdio},
 };
 
-use parhelia_session::process::Identity;
+use parhelia_agent::process::Identity;
 use parhelia_tests::{
     Scratch,
     live::{shown, wait},

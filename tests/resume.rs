@@ -7,10 +7,8 @@ use std::{
     process::{Command, Stdio},
 };
 
-use parhelia_session::{
-    process::{Owner, found},
-    run::{Current, WATCHED, renew},
-};
+use parhelia_agent::process::{Owner, found};
+use parhelia_session::run::{Current, WATCHED, renew};
 use parhelia_store::{
     Store,
     event::{Actor, NewEvent, kind},

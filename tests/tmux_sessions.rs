@@ -6,7 +6,7 @@ use std::{
     process::{Child, Command, Output, Stdio},
 };
 
-use parhelia_session::tmux::{State, geometry};
+use parhelia_agent::tmux::{State, geometry};
 use parhelia_tests::{
     Scratch,
     agent::{Agent, Reply, tool},
@@ -67,8 +67,8 @@ fn newest_run(scratch: &Scratch) -> Value {
 
 /// What two sessions must have in common to look the same.
 fn looks(state: &State) -> Vec<Value> {
-    let pane = |pane: &parhelia_session::tmux::Pane| json!([pane.index, pane.folder, pane.active, pane.title]);
-    let window = |window: &parhelia_session::tmux::Window| {
+    let pane = |pane: &parhelia_agent::tmux::Pane| json!([pane.index, pane.folder, pane.active, pane.title]);
+    let window = |window: &parhelia_agent::tmux::Window| {
         let panes: Vec<Value> = window.panes.iter().map(pane).collect();
         json!([window.index, window.active, window.zoomed, geometry(&window.layout), panes])
     };

@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use parhelia_session::process::Identity;
+use parhelia_agent::process::Identity;
 use parhelia_tests::{
     Scratch,
     agent::{Reply, tool},

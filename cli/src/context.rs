@@ -8,10 +8,8 @@ use std::{
     time::Duration,
 };
 
-use parhelia_session::{
-    agent,
-    config::{self, Config, Places},
-};
+use parhelia_session::config::{self, Config, Places};
+use parhelia_session::secrets::secrets;
 use parhelia_store::{
     OpenOptions, Store, event::Actor, pin::Pin, progress::Progress, record::Checkpoint, selector, store::default_path,
 };
@@ -73,7 +71,7 @@ impl Context {
 
     /// Opens the store, making it where `create` says so and there is none. The agent's credentials never enter it.
     pub fn open_with(&self, create: bool) -> Result<Store> {
-        let secrets = agent::secrets(environment);
+        let secrets = secrets(environment);
         let options = OpenOptions { create, lock_timeout: self.lock_timeout()?, secrets, ..OpenOptions::default() };
         let store = Store::open(&self.store_path()?, &options)?;
         for unreadable in store.view().unreadable()? {

@@ -56,6 +56,9 @@ pub enum Failure {
     /// A session's part of it failed.
     #[error(transparent)]
     Session(#[from] parhelia_session::Error),
+    /// The agent's part of it failed.
+    #[error(transparent)]
+    Agent(#[from] parhelia_agent::Error),
     /// A mount failed.
     #[error(transparent)]
     Mount(#[from] parhelia_fuse::Error),
@@ -100,10 +103,12 @@ impl Failure {
         match self {
             Failure::Store(error) => of_kind(error.kind()),
             Failure::Session(error) => of_kind(error.kind()),
-            Failure::Usage(_) | Failure::Mount(parhelia_fuse::Error::Mountpoint { .. }) => Code::Usage,
+            Failure::Usage(_)
+            | Failure::Agent(parhelia_agent::Error::Invalid(_))
+            | Failure::Mount(parhelia_fuse::Error::Mountpoint { .. }) => Code::Usage,
             Failure::Mount(parhelia_fuse::Error::Store(error)) => of_kind(error.kind()),
             Failure::Mount(parhelia_fuse::Error::NotMounted { .. }) | Failure::NotFound(_) => Code::NotFound,
-            Failure::Mount(_) => Code::Failed,
+            Failure::Mount(_) | Failure::Agent(_) => Code::Failed,
             Failure::Background { code, .. } => *code,
             // A path that was to be read. Where something cannot be made or started, more is missing than that.
             Failure::File { action: "open" | "read" | OPEN_WORKSPACE, source, .. } if source.kind() == IoKind::NotFound => {

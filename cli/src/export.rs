@@ -100,7 +100,7 @@ fn to_file(store: &Store, checkpoint: &Checkpoint, path: &Path, progress: &dyn P
         out.flush().map_err(failed("write"))?;
         out.get_ref().sync_all().map_err(failed("sync"))?;
         fs::rename(&partial, path).map_err(failed("rename the finished archive to"))?;
-        parhelia_store::disk::sync_names(path.parent().unwrap_or(Path::new(".")))?;
+        parhelia_agent::durable::sync_names(path.parent().unwrap_or(Path::new(".")))?;
         Ok(report)
     })();
     if written.is_err() {

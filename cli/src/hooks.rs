@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
-use parhelia_session::hooks::{self, Change, HookCommand};
+use parhelia_agent::claude::hooks::{self, Change, HookCommand};
 use serde_json::json;
 
 use crate::{

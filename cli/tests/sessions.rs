@@ -190,7 +190,7 @@ fn a_headless_agents_output_is_a_conversation() {
 #[test]
 fn what_a_conversation_got_later_is_kept_aside_by_a_rollback_and_brought_back_by_undo() {
     let mut agent = Agent::new();
-    let slug = parhelia_session::agent::slug(&work(&agent.home));
+    let slug = parhelia_agent::claude::slug(&work(&agent.home));
     let project = agent.home.folder.path().join(".claude/projects").join(slug);
     agent.transcript = project.join(format!("{AGENT_SESSION}.jsonl"));
     let side = |name: &str| project.join(AGENT_SESSION).join("tool-results").join(name);

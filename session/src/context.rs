@@ -19,6 +19,8 @@ use sha2::{Digest, Sha256};
 use crate::{
     config::{self, Mode},
     error::{Error, Result},
+};
+use parhelia_agent::{
     git::State,
     transcript::{Conversation, index::FileUse},
 };
@@ -282,7 +284,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
-    use crate::transcript::Index;
+    use parhelia_agent::transcript::Index;
 
     fn settings() -> config::Context {
         config::load(&config::Places::default(), &|_| None).unwrap().config.context

@@ -11,6 +11,9 @@ pub enum Error {
     /// The store said so.
     #[error(transparent)]
     Store(#[from] parhelia_store::Error),
+    /// The agent, its files or its processes.
+    #[error(transparent)]
+    Agent(#[from] parhelia_agent::Error),
     /// A system call failed.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
@@ -20,54 +23,6 @@ pub enum Error {
         path: PathBuf,
         /// The system's answer.
         source: io::Error,
-    },
-    /// A program could not be started.
-    #[error("cannot run {program}: {source}")]
-    Start {
-        /// The program.
-        program: String,
-        /// The system's answer.
-        source: io::Error,
-    },
-    /// A program ended badly.
-    #[error("`{command}` failed: {reason}")]
-    Program {
-        /// What was run.
-        command: String,
-        /// Its own words, or how it ended.
-        reason: String,
-    },
-    /// A program did not end in time, and was ended.
-    #[error("`{command}` did not answer within {waited_ms} ms")]
-    Slow {
-        /// What was run.
-        command: String,
-        /// How long was waited.
-        waited_ms: u128,
-    },
-    /// A settings file that must not be touched.
-    #[error("{}: {reason}; nothing was changed", path.display())]
-    Settings {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// A signal could not be sent.
-    #[error("cannot stop process {process}: {source}")]
-    Signal {
-        /// The process.
-        process: i32,
-        /// The system's answer.
-        source: io::Error,
-    },
-    /// A conversation that is not where the agent keeps them.
-    #[error("no transcript of conversation {agent_session} below {}; name it with --transcript, or check the agent's configuration folder", projects.display())]
-    NoTranscript {
-        /// The agent's id of the conversation.
-        agent_session: String,
-        /// Where it was looked for.
-        projects: PathBuf,
     },
     /// A configuration that cannot be used.
     #[error("{place}: {reason}")]
@@ -129,7 +84,7 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Error::Store(error) => error.kind(),
-            Error::Config { .. } | Error::Invalid(_) => ErrorKind::Usage,
+            Error::Config { .. } | Error::Invalid(_) | Error::Agent(parhelia_agent::Error::Invalid(_)) => ErrorKind::Usage,
             Error::Damaged(_) => ErrorKind::Corrupt,
             Error::Busy(_) => ErrorKind::Locked,
             // Nothing is half done: who interrupted it has what was asked for.

@@ -6,27 +6,20 @@
 //! [`hooks`] its events and settings, [`inject`] what it is told when it is resumed, [`process`] which processes belong to a run.
 //! [`overview`] tells how a session is, [`manifest`] what a checkpoint says of itself to other programs.
 
-pub mod agent;
 pub mod capture;
 pub mod config;
 pub mod context;
-pub mod environment;
 pub mod error;
-pub mod git;
-pub mod hooks;
+pub mod hook;
 pub mod inject;
 pub mod manifest;
 pub mod overview;
 pub mod overwrite;
-pub mod process;
-mod program;
-mod regular;
 pub mod resume;
 pub mod retention;
 pub mod rollback;
 pub mod run;
-pub mod tmux;
-pub mod transcript;
+pub mod secrets;
 pub mod verification;
 
 pub use error::{Error, Result};

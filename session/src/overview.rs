@@ -12,13 +12,15 @@ use parhelia_store::{
 use serde::Serialize;
 
 use crate::{
-    agent::{Agent, live, said_by},
     capture::summary_now,
     error::Result,
-    process::{Identity, boot_id},
     resume::{Standing, state_json},
     rollback,
     run::{self, Failing, Life},
+};
+use parhelia_agent::{
+    claude::{Agent, live, said_by},
+    process::{Identity, boot_id},
     transcript::Located,
 };
 

@@ -27,11 +27,11 @@ use serde::Serialize;
 
 use crate::{
     config::Config,
-    environment,
     error::{Error, Result},
     resume::Standing,
     run::{self, Conversation, Life},
 };
+use parhelia_agent::environment;
 
 /// A folder that sessions work in.
 #[derive(Clone, Debug, PartialEq)]

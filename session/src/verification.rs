@@ -16,8 +16,8 @@ use crate::{
     Result,
     capture::CONVERSATION,
     resume::{files_below, state_bytes, state_file},
-    transcript::files::TRANSCRIPT,
 };
+use parhelia_agent::transcript::files::TRANSCRIPT;
 
 /// Verifies a checkpoint: its bytes, and whether what it says it has of the session is there.
 pub fn verify(store: &Store, checkpoint: &Checkpoint, deep: bool, progress: &dyn Progress) -> Result<VerifyReport> {

@@ -1,7 +1,7 @@
 //! Durable writing: what is synced, and in which order.
 
 use std::{
-    fs::{self, DirBuilder, File},
+    fs::{DirBuilder, File},
     io,
     os::unix::fs::DirBuilderExt,
     path::Path,
@@ -21,45 +21,6 @@ pub(crate) fn sync_file(file: &File, action: &'static str, path: &Path) -> Resul
     #[cfg(test)]
     syncs::note(path).at(action, path)?;
     file.sync_data().at(action, path)
-}
-
-/// As [`sync_folder`], for a folder that is the user's: one that may not be listed, or lies where folders cannot be synced, is none to fail
-/// for once the work is done.
-pub fn sync_names(folder: &Path) -> Result<()> {
-    use rustix::io::Errno;
-    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    match sync_folder(folder) {
-        Err(Error::Io { source, .. })
-            if Errno::from_io_error(&source)
-                .is_some_and(|e| matches!(e, Errno::ACCESS | Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS)) =>
-        {
-            Ok(())
-        }
-        other => other,
-    }
-}
-
-/// Moves an entry to a name that nothing has, and syncs both names. A file that goes to another filesystem is copied, and removed once its
-/// copy is synced.
-pub fn move_durable(from: &Path, to: &Path) -> Result<()> {
-    match fs::rename(from, to) {
-        Err(e) if e.kind() == io::ErrorKind::CrossesDevices && from.is_file() => copy_durable(from, to)?,
-        other => other.at("move aside", from)?,
-    }
-    [to, from].into_iter().filter_map(Path::parent).try_for_each(sync_names)
-}
-
-fn copy_durable(from: &Path, to: &Path) -> Result<()> {
-    let copied = (|| {
-        fs::copy(from, to).at("copy", from)?;
-        sync_file(&File::open(to).at("open", to)?, "sync", to)?;
-        to.parent().map_or(Ok(()), sync_names)
-    })();
-    if copied.is_err() {
-        let _ = fs::remove_file(to);
-    }
-    copied?;
-    fs::remove_file(from).at("remove", from)
 }
 
 /// Makes a folder that its owner alone may enter, and the folders above it, and syncs their names.
@@ -132,54 +93,14 @@ pub(crate) mod syncs {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use rustix::io::Errno;
 
     use super::*;
 
     fn name(path: &Path) -> String {
         path.file_name().unwrap().to_string_lossy().into_owned()
-    }
-
-    #[test]
-    fn a_file_is_moved_whole_also_to_another_filesystem() {
-        let here = tempfile::tempdir().unwrap();
-        for (elsewhere, is_copied) in [(here.path(), false), (Path::new("/dev/shm"), true)] {
-            let folder = tempfile::tempdir_in(elsewhere).unwrap();
-            let (from, to) = (here.path().join("file"), folder.path().join("moved"));
-            fs::write(&from, "content").unwrap();
-            let names = [name(folder.path()), name(here.path())];
-            let copied = if is_copied { vec!["moved".to_owned(), names[0].clone()] } else { Vec::new() };
-            if is_copied {
-                let (failed, _) = syncs::failing(0, Errno::IO, || move_durable(&from, &to));
-                assert!(failed.is_err() && from.exists() && !to.exists());
-            }
-            let (moved, synced) = syncs::of(|| move_durable(&from, &to));
-            moved.unwrap();
-            assert_eq!(synced, [copied, names.to_vec()].concat());
-            assert_eq!(fs::read(&to).unwrap(), b"content");
-            assert!(!from.exists());
-        }
-        // A folder does not go to another filesystem.
-        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
-        let refused = move_durable(folder.path(), &here.path().join("folder")).unwrap_err();
-        assert!(refused.to_string().starts_with("cannot move aside"), "{refused}");
-        let nowhere = move_durable(&here.path().join("none"), &here.path().join("moved")).unwrap_err();
-        assert!(nowhere.to_string().starts_with("cannot move aside") && nowhere.to_string().contains("none"), "{nowhere}");
-    }
-
-    #[test]
-    fn a_sync_fails_unless_the_folder_is_one_that_cannot_be_synced() {
-        let dir = tempfile::tempdir().unwrap();
-        assert_eq!(syncs::of(|| sync_names(dir.path()).unwrap()).1, [name(dir.path())]);
-        assert_eq!(syncs::of(|| sync_names(Path::new("")).unwrap()).1, ["."]);
-        for with in [Errno::ACCESS, Errno::INVAL, Errno::OPNOTSUPP, Errno::NOSYS] {
-            assert!(syncs::failing(0, with, || sync_names(dir.path())).0.is_ok(), "{with}");
-            assert!(syncs::failing(0, with, || sync_folder(dir.path())).0.is_err(), "{with}");
-        }
-        for with in [Errno::IO, Errno::NOSPC] {
-            assert!(syncs::failing(0, with, || sync_names(dir.path())).0.is_err(), "{with}");
-        }
-        assert!(sync_names(&dir.path().join("none")).is_err());
     }
 
     #[test]

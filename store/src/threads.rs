@@ -34,33 +34,6 @@ pub fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Op
     Builder::new().spawn(work).ok()
 }
 
-/// What another thread gives, or what was done here because there was none.
-#[derive(Debug)]
-pub enum Later<'scope, T> {
-    /// It is being done.
-    Beside(ScopedJoinHandle<'scope, T>),
-    /// It was done here.
-    Done(T),
-}
-
-impl<T> Later<'_, T> {
-    /// Waits for it. A panic in the other thread is an error.
-    pub fn join(self) -> thread::Result<T> {
-        match self {
-            Later::Beside(thread) => thread.join(),
-            Later::Done(done) => Ok(done),
-        }
-    }
-}
-
-/// Does something on another thread, or else here and now.
-pub fn beside_or_here<'scope, T: Send + 'scope>(
-    scope: &'scope Scope<'scope, '_>,
-    work: impl Fn() -> T + Copy + Send + 'scope,
-) -> Later<'scope, T> {
-    beside(scope, work).map_or_else(|| Later::Done(work()), Later::Beside)
-}
-
 /// Fails unless so many threads can be started. For a library that ends the whole process where it cannot start its own.
 pub fn ensure(number: usize) -> io::Result<()> {
     let gate = Mutex::new(());

@@ -7,8 +7,8 @@ use std::{
     time::Duration,
 };
 
+use parhelia_agent::process::{Found, found, stop};
 use parhelia_session::{
-    process::{Found, found, stop},
     rollback::{STOPPED, held},
     run::{Begin, Current, begin, end, roots_of},
 };

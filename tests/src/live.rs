@@ -8,10 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parhelia_session::{
-    process::{Found, Owner, found},
-    resume::state_bytes,
-};
+use parhelia_agent::process::{Found, Owner, found};
+use parhelia_session::resume::state_bytes;
 use parhelia_store::{Store, record::Checkpoint, selector::find};
 use serde_json::Value;
 

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, process::Command, time::Duration};
 
-use parhelia_session::tmux::{Captured, Limits, Server, capture};
+use parhelia_agent::tmux::{Captured, Limits, Server, capture};
 
 use crate::live::{kill, wait};
 

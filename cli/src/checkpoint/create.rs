@@ -10,8 +10,8 @@ use std::{
 };
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use parhelia_agent::process::canonical;
 use parhelia_session::{
-    process::canonical,
     resume::Standing,
     retention,
     rollback::{self, Turn},

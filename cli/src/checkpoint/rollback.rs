@@ -2,8 +2,8 @@
 
 use std::{io::IsTerminal, os::unix::ffi::OsStrExt, path::PathBuf, time::Duration};
 
+use parhelia_agent::process;
 use parhelia_session::{
-    process,
     rollback::{self, Done, Last, Look, Spoken, Stash, Turn, Wanted},
     run,
 };

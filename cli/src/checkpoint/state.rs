@@ -6,13 +6,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use parhelia_agent::{claude, environment::Request, git, transcript::Located};
 use parhelia_session::{
-    agent,
     capture::{Capture, Source, Wanted, environment_job, git_job, session_state},
     config::Config,
-    environment::Request,
-    git, run,
-    transcript::Located,
+    run,
 };
 use parhelia_store::{
     Store,
@@ -77,7 +75,7 @@ pub fn prepare(
     let mut spooled = None;
     let conversation = match (&args.transcript, &args.agent_session, &args.stream_json) {
         (Some(transcript), ..) => Some(Ok(Source::Transcript(Located::from_hook(&absolute(transcript)?)?))),
-        (_, Some(id), _) => Some(Ok(by_id(id, agent::config_folder(env))?)),
+        (_, Some(id), _) => Some(Ok(by_id(id, claude::config_folder(env))?)),
         (.., Some(log)) if log.as_os_str() == "-" => {
             let path = spool(store)?;
             spooled = Some(Spooled(path.clone()));
@@ -111,7 +109,7 @@ fn absolute(path: &Path) -> Result<PathBuf> {
 }
 
 fn by_id(id: &str, config: Option<PathBuf>) -> parhelia_session::Result<Source> {
-    Located::by_session(&config.unwrap_or_default(), id).map(Source::Transcript)
+    Ok(Located::by_session(&config.unwrap_or_default(), id).map(Source::Transcript)?)
 }
 
 /// The conversation that the session had last: where it was, or where the agent keeps it by now. Not finding one that had turns is no reason
@@ -124,7 +122,11 @@ fn last_conversation(session: &Session, config: Option<PathBuf>) -> Option<Resul
         Some(located) => Some(Ok(Source::Transcript(located))),
         None => match by_id(&conversation.id, config) {
             // The agent has not begun to write it.
-            Err(parhelia_session::Error::NoTranscript { .. }) if conversation.turn_count.unwrap_or(0) == 0 => None,
+            Err(parhelia_session::Error::Agent(parhelia_agent::Error::NoTranscript { .. }))
+                if conversation.turn_count.unwrap_or(0) == 0 =>
+            {
+                None
+            }
             found => {
                 Some(found.map_err(|e| format!("{e}; name it with --transcript or --stream-json, or give --no-conversation")))
             }

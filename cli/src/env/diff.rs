@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use parhelia_session::environment::diff::{Change, diff};
+use parhelia_agent::environment::diff::{Change, diff};
 use serde_json::{Value, json};
 
 use crate::{

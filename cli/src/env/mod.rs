@@ -6,12 +6,11 @@ mod show;
 use std::{ffi::OsString, path::Path};
 
 use clap::Subcommand;
-use parhelia_session::{
-    agent::Agent,
+use parhelia_agent::{
+    claude::Agent,
     environment::{self, Cache, Request, Snapshot, recorded},
-    resume::state_bytes,
-    run,
 };
+use parhelia_session::{resume::state_bytes, run};
 use parhelia_store::{
     Store, clock,
     fold::{Run, Session},

@@ -2,10 +2,9 @@
 
 use std::{io::Write, path::PathBuf, time::Duration};
 
+use parhelia_agent::{claude::hooks::Event, process::RUN_MARKER};
 use parhelia_session::{
-    hooks::Event,
     inject::{Budget, Input, Why, render},
-    process::RUN_MARKER,
     resume::{self, Telling},
     rollback,
     run::{self, Current, Sender},

@@ -16,8 +16,9 @@ use std::{
     time::Duration,
 };
 
+use parhelia_agent::claude::hooks::Event;
 use parhelia_session::{
-    hooks::Event,
+    hook::meaning,
     inject::Budget,
     run::{Sender, is_nested},
 };
@@ -63,7 +64,7 @@ fn take(context: &Context, event: Event) {
         return log::line(&format!("{}: left to the agent that has started this one", event.hook_event_name));
     }
     // Which of them it is only matters to whoever makes the checkpoint.
-    let meaning = event.meaning(false);
+    let meaning = meaning(&event, false);
     let sender = Sender::here(&variable);
     if meaning.tells {
         let (asked, store, sender) = (event.clone(), context.store_path(), sender.clone());

@@ -7,12 +7,15 @@ use std::{
     time::{Duration, Instant},
 };
 
+use parhelia_agent::{
+    claude::Agent,
+    claude::hooks::{Event, Kind},
+    transcript::has_answer,
+};
 use parhelia_session::{
-    agent::Agent,
-    hooks::{Event, Kind},
+    hook::meaning,
     retention, rollback,
     run::{self, Conversation, Current, Sender, Wanted, hook_actor},
-    transcript::has_answer,
 };
 use parhelia_store::{
     Store,
@@ -99,7 +102,7 @@ fn work(context: &Context, event: &Event) -> crate::exit::Result<String> {
     let launched = launched.map(|current| store.view().run(&current.run)).transpose()?.flatten();
     // Where whoever waited for the agent is gone, nobody else makes the last checkpoint and records the run's end.
     let is_launched = launched.is_some_and(|run| !run::is_orphaned(&run));
-    let meaning = event.meaning(is_launched);
+    let meaning = meaning(event, is_launched);
     let Some(current) = run::run_of(&store, event, meaning.checkpoint.is_some(), &sender, &variable)? else {
         return Ok("belongs to no session".into());
     };

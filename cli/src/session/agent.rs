@@ -6,12 +6,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use parhelia_session::{
-    agent::{self, Agent, ConfigFolder},
-    hooks::{self, HookCommand},
+use parhelia_agent::{
+    claude::hooks::{self, HookCommand},
+    claude::{self, Agent, ConfigFolder},
     process::{Ended, Found, Owner, RUN_MARKER, SESSION_MARKER, Stopped},
-    run::{self, Current},
 };
+use parhelia_session::run::{self, Current};
 use parhelia_store::{Store, event::Actor, fold::Session};
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ pub fn actor() -> Actor {
 
 /// The agent's own folder.
 pub fn config_folder() -> Option<PathBuf> {
-    agent::config_folder(variable)
+    claude::config_folder(variable)
 }
 
 /// The folder in which the agent of a session keeps its conversations: the recorded one, else that of this process's environment.

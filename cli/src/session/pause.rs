@@ -1,7 +1,7 @@
 //! `session pause` and `session end`: a session is set aside, or over for good.
 
+use parhelia_agent::claude::Agent;
 use parhelia_session::{
-    agent::Agent,
     rollback,
     run::{self, Current, Life, Made},
 };

@@ -7,9 +7,11 @@ mod start;
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-use parhelia_session::{
-    agent::{Agent, Bypass, ConfigFolder},
+use parhelia_agent::{
+    claude::{Agent, Bypass, ConfigFolder},
     environment::missing,
+};
+use parhelia_session::{
     resume::{self, Choice, Restored, Workspace},
     rollback::{self, Turn},
     run::{self, Begin},

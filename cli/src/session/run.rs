@@ -6,8 +6,8 @@ use std::{
     time::Duration,
 };
 
+use parhelia_agent::claude::{Agent, ConfigFolder, holders, new_conversation_id};
 use parhelia_session::{
-    agent::{Agent, ConfigFolder, holders, new_conversation_id},
     rollback,
     run::{self, Begin},
 };

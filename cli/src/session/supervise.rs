@@ -17,13 +17,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parhelia_session::{
-    agent::{ConfigFolder, Trouble, does_not_know, trouble},
-    config::Config,
+use parhelia_agent::{
+    claude::{ConfigFolder, Trouble, does_not_know, trouble},
     environment::Request,
     process::{self, Identity},
-    run::{self, Current},
     tmux::{Detaches, Server},
+};
+use parhelia_session::{
+    config::Config,
+    run::{self, Current},
 };
 use parhelia_store::{
     Store,
@@ -328,7 +330,7 @@ fn renew(store: &Store, current: &Current) -> bool {
 }
 
 fn detaches(here: Tmux) -> parhelia_session::Result<Detaches> {
-    Detaches::of(Server::new(Some(here.socket.into()), TMUX_LIMIT), &here.pane)
+    Ok(Detaches::of(Server::new(Some(here.socket.into()), TMUX_LIMIT), &here.pane)?)
 }
 
 /// Fails where there is no such program: a session that nothing was ever done in would stay behind.

@@ -18,9 +18,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{CONVERSATION, file};
-use crate::{
-    Result,
-    transcript::{Conversation, Located, Summary, conversation, files::RawSet, index::Turn, prefix::Check},
+use crate::Result;
+use parhelia_agent::transcript::{
+    Activity, Conversation, Located, Summary, conversation, files::RawSet, index::Turn, prefix::Check,
 };
 
 /// Version of `conversation.json`.
@@ -53,8 +53,8 @@ impl Source {
 
     fn capture(&self, previous: Option<Conversation>) -> Result<conversation::Captured> {
         match self {
-            Source::Transcript(located) => Conversation::capture(previous, located, Check::Seam),
-            Source::Stream { log, .. } => Conversation::capture_stream(previous, log, Check::Seam),
+            Source::Transcript(located) => Ok(Conversation::capture(previous, located, Check::Seam)?),
+            Source::Stream { log, .. } => Ok(Conversation::capture_stream(previous, log, Check::Seam)?),
         }
     }
 
@@ -69,8 +69,8 @@ impl Source {
     /// What of it there is now.
     fn extent(&self) -> Result<RawSet> {
         match self {
-            Source::Transcript(located) => RawSet::find(located),
-            Source::Stream { log, .. } => RawSet::of_stream(log),
+            Source::Transcript(located) => Ok(RawSet::find(located)?),
+            Source::Stream { log, .. } => Ok(RawSet::of_stream(log)?),
         }
     }
 
@@ -105,6 +105,14 @@ pub struct Conversing {
     source: Source,
 }
 
+fn consistency(activity: Activity) -> Consistency {
+    match activity {
+        Activity::BetweenTurns => Consistency::TurnBoundary,
+        Activity::InTool => Consistency::MidTool,
+        Activity::Unknown => Consistency::Unknown,
+    }
+}
+
 impl Conversing {
     /// Cuts it at a record boundary, and brings its index up to that.
     pub fn look(source: &Source, cache: &Path) -> Result<Self> {
@@ -120,10 +128,10 @@ impl Conversing {
         self.found.files.update(now);
         let before = &self.found.conversation;
         if is_unchanged {
-            return Ok((Conversation::consistency(before, before), None));
+            return Ok((consistency(Conversation::activity(before, before)), None));
         }
         let after = source.capture(Some(before.clone()))?.conversation;
-        Ok((Conversation::consistency(before, &after), Some(after)))
+        Ok((consistency(Conversation::activity(before, &after)), Some(after)))
     }
 
     /// Gives everything to a checkpoint, and the index back.

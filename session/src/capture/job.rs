@@ -13,7 +13,7 @@ use parhelia_store::create::Captured;
 use serde_json::{Value, json};
 
 use super::{file, settle};
-use crate::{environment, git};
+use parhelia_agent::{environment, git};
 
 /// What a look at a part found.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -20,7 +20,6 @@ use parhelia_store::{
     fold::Session,
     name,
     record::{Consistency, Part},
-    threads,
     tree::Kind,
 };
 use serde_json::{Value, json};
@@ -29,9 +28,8 @@ use self::{conversation::Conversing, job::Running};
 use crate::{
     config,
     context::{self, Fit},
-    git,
-    transcript::Conversation,
 };
+use parhelia_agent::{git, threads, transcript::Conversation};
 
 /// The part that holds the conversation.
 pub const CONVERSATION: &str = "conversation";

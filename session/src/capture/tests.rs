@@ -8,7 +8,7 @@ use parhelia_store::{
 use serde_json::json;
 
 use super::*;
-use crate::transcript::Located;
+use parhelia_agent::transcript::Located;
 
 struct Fixture {
     dir: tempfile::TempDir,

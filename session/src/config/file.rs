@@ -13,10 +13,8 @@ use toml::{
 };
 
 use super::options::{self, Level, OPTIONS, Opt};
-use crate::{
-    error::{Error, IoContext, Result},
-    regular,
-};
+use crate::error::{Error, IoContext, Result};
+use parhelia_agent::regular;
 
 /// A setting of a file.
 pub(super) struct Setting {

@@ -2,15 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The prompt of an agent that answers a single one, where a person resumes it without another.
-pub const GO_ON: &str = "Continue from where you left off.";
-
-/// Whether a prompt is one of ours, and says nothing of what was asked for.
-pub fn is_ours(prompt: &str) -> bool {
-    let prompt = prompt.trim();
-    prompt == GO_ON || prompt.starts_with("You are resuming a previous session (")
-}
-
 /// Why something is said at all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -8,5 +8,5 @@ mod render;
 mod tests;
 
 pub use budget::{Budget, characters, tokens};
-pub use input::{Changed, File, GO_ON, Input, Pending, Why, is_ours};
+pub use input::{Changed, File, Input, Pending, Why};
 pub use render::{Injection, LeftOut, render};

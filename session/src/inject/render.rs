@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use parhelia_agent::briefing::NEW_CONVERSATION;
 use parhelia_store::name;
 use serde::Serialize;
 
@@ -268,7 +269,7 @@ fn head(input: &Input) -> String {
         Why::Resumed if input.interrupted => format!("This session ({session}) was interrupted and is resumed{from}."),
         Why::Resumed => format!("This session ({session}) is resumed{from}."),
         Why::Replaced => format!(
-            "You are resuming a previous session ({session}) in a new conversation: the earlier one could not be opened. The workspace is \
+            "{NEW_CONVERSATION}{session}) in a new conversation: the earlier one could not be opened. The workspace is \
              continued{from}. Wait for the user before you go on with it."
         ),
         Why::Forgotten => format!("Context of this session ({session}) that may have been lost{from}:"),

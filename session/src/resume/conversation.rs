@@ -7,10 +7,11 @@ use std::{
     io::Read,
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
 use parhelia_store::{
-    Store, disk,
+    Store, clock,
     id::{BlobId, OpId},
     name::{is_session, session_file},
     record::{Checkpoint, Part},
@@ -19,11 +20,13 @@ use parhelia_store::{
 
 use super::read::{files_below, state_file};
 use crate::{
-    agent::{Repaired, gather, repair, slug, whole_bytes},
     capture::STREAM,
     error::{Error, IoContext, Result},
-    regular,
     run::CONVERSATION_FOLDER,
+};
+use parhelia_agent::{
+    claude::{Repaired, gather, repair, slug, whole_bytes},
+    durable, regular,
     transcript::{
         Located,
         files::{RawSet, TRANSCRIPT, destination},
@@ -103,7 +106,7 @@ pub fn put_back(
         Some(checkpoint) => state_file(store, checkpoint, CONVERSATION_FOLDER)?,
         None => None,
     };
-    let mut copies = crate::agent::copies(config, conversation)?;
+    let mut copies = parhelia_agent::claude::copies(config, conversation)?;
     // The one that was written to last goes on, or one that goes further.
     copies.sort_by_key(|path| fs::metadata(path).and_then(|m| m.modified()).ok());
     let mut live = copies.pop();
@@ -144,7 +147,7 @@ pub fn put_back(
     if !place.is_file() {
         return Ok(done);
     }
-    done.moved.extend(gather(config, conversation, &place, aside)?);
+    done.moved.extend(gather(config, conversation, &place, aside, SystemTime::from(clock::timestamp()))?);
     done.repaired = repair(&place, aside)?;
     done.transcript = Some(place);
     Ok(done)
@@ -257,7 +260,7 @@ fn keep(path: &Path, aside: &Path) -> Result<PathBuf> {
     fs::create_dir_all(aside).at("create folder", aside)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let to = aside.join(format!("{name}.{}", OpId::generate()));
-    disk::move_durable(path, &to)?;
+    durable::move_durable(path, &to)?;
     Ok(to)
 }
 
@@ -279,7 +282,7 @@ fn write_with(path: &Path, write: impl FnOnce(&mut File) -> Result<()>) -> Resul
         write(&mut file)?;
         file.sync_all().at("sync", &temporary)?;
         fs::rename(&temporary, path).at("rename into place", path)?;
-        Ok(path.parent().map_or(Ok(()), disk::sync_names)?)
+        Ok(path.parent().map_or(Ok(()), durable::sync_names)?)
     })();
     if written.is_err() {
         let _ = fs::remove_file(&temporary);

@@ -21,10 +21,8 @@ use parhelia_store::{
 use serde_json::Value;
 
 use super::{files, read::state_json};
-use crate::{
-    capture::summary_now,
-    context::plain,
-    error::Result,
+use crate::{capture::summary_now, context::plain, error::Result};
+use parhelia_agent::{
     git::{self, State},
     transcript::Located,
 };

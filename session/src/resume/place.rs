@@ -23,9 +23,9 @@ use serde_json::json;
 
 use crate::{
     error::{Error, IoContext, Result},
-    process::canonical,
     rollback,
 };
+use parhelia_agent::process::canonical;
 
 /// The field of a session with the paths that its workspace had before, oldest first.
 const MOVED_FROM: &str = "moved_from";

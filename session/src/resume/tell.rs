@@ -25,11 +25,10 @@ use super::{
 use crate::{
     config::Mode,
     error::Result,
-    git,
-    inject::{Input, Pending, Why, is_ours},
+    inject::{Input, Pending, Why},
     rollback, run,
-    transcript::Located,
 };
+use parhelia_agent::{briefing::is_ours, git, transcript::Located};
 
 /// How much of the last reply is told, in characters.
 const REPLY_CHARACTERS_MAX: usize = 600;

@@ -8,8 +8,8 @@ use super::read::{state_bytes, state_json};
 use crate::{
     error::{IoContext, Result},
     run::{AGENT_PANE, TMUX_FILE, TMUX_FOLDER},
-    tmux::{Pane, State},
 };
+use parhelia_agent::tmux::{Pane, State};
 
 /// So many checkpoints are looked at; more would be days of work without tmux.
 const DEPTH_MAX: usize = 500;

@@ -26,12 +26,12 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    git::Repository,
     overwrite,
     resume::{aside, ensure_place, move_to, put_back},
     retention::SAFETY,
     run::{self, Conversation, config_of_session, life, strangers_in, unseen_in},
 };
+use parhelia_agent::git::Repository;
 
 /// What was done.
 #[derive(Debug)]

@@ -22,14 +22,11 @@ use serde::Serialize;
 use crate::{
     capture::summary_now,
     config::Config,
-    environment,
     error::{Error, Result},
-    git,
-    process::canonical,
     resume::{ensure_place, held, position, state_json},
     run::{self, Life},
-    transcript::Located,
 };
+use parhelia_agent::{environment, git, process::canonical, transcript::Located};
 
 const GIT_LIMIT: Duration = Duration::from_secs(30);
 

@@ -13,8 +13,8 @@ use std::{
 
 use parhelia_store::name;
 
-use crate::{
-    error::{Error, IoContext, Result},
+use crate::error::{Error, IoContext, Result};
+use parhelia_agent::{
     git::{Environment, Repository, Shadow},
     program,
 };
@@ -78,7 +78,7 @@ impl<'a> Git<'a> {
     }
 
     fn run(&self, arguments: &[&str]) -> Result<Vec<u8>> {
-        program::run(&mut self.command(arguments)?, LIMIT)
+        Ok(program::run(&mut self.command(arguments)?, LIMIT)?)
     }
 
     fn line(&self, arguments: &[&str]) -> Result<String> {
@@ -96,7 +96,7 @@ impl<'a> Git<'a> {
         let path = self.shadow.folder().join("paths");
         fs::write(&path, paths).at("write", &path)?;
         let input = File::open(&path).at("read", &path)?;
-        program::run_on(&mut self.command(arguments)?, Stdio::from(input), LIMIT)
+        Ok(program::run_on(&mut self.command(arguments)?, Stdio::from(input), LIMIT)?)
     }
 
     /// The first of some paths that has a filter.

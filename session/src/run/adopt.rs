@@ -19,9 +19,12 @@ use super::{
     life::{HOOKED_AGENT, agent_of, hooked_agent_of, life},
 };
 use crate::{
-    agent::{Agent, ConfigFolder},
     error::{Error, Result},
-    hooks::{Event, Kind},
+    hook::meaning,
+};
+use parhelia_agent::{
+    claude::hooks::{Event, Kind},
+    claude::{Agent, ConfigFolder},
     process::{Identity, canonical},
 };
 
@@ -57,7 +60,7 @@ pub fn run_of(
     let known = of_conversation(store, &event.session_id)?;
     if let Some((session, Some(run))) = &known {
         // The end of an agent is that of its own run, not of one that was begun in its place.
-        if event.meaning(false).ends && sender.is_stranger_to(run) {
+        if meaning(event, false).ends && sender.is_stranger_to(run) {
             return earlier(store, session, sender);
         }
         let current = Current::of(run, Some(session));
@@ -70,7 +73,7 @@ pub fn run_of(
         && !above.as_ref().is_some_and(|(agent, _)| agent.is_alive())
         && let Some(run) = session.run.as_deref().map(|id| view.run(id)).transpose()?.flatten()
     {
-        return match event.meaning(false).ends && sender.is_stranger_to(&run) {
+        return match meaning(event, false).ends && sender.is_stranger_to(&run) {
             true => earlier(store, session, sender),
             false => Ok(Some(Current::of(&run, Some(session)))),
         };

@@ -19,9 +19,9 @@ use super::{
     lease,
     life::{LAUNCHER, MACHINE, PID_NAMESPACE},
 };
-use crate::{
-    agent::ConfigFolder,
-    error::{Error, Result},
+use crate::error::{Error, Result};
+use parhelia_agent::{
+    claude::ConfigFolder,
     process::{Identity, boot_id, host_name, machine, pid_namespace},
 };
 

@@ -20,13 +20,14 @@ use serde_json::{Value, json};
 use crate::{
     capture::{self, Capture, Job, Looked, Source, environment_job, git_job, session_state},
     config::Config,
-    environment,
-    error::{Error, Result},
-    git,
+    error::Result,
     resume::Standing,
+    verification,
+};
+use parhelia_agent::{
+    environment, git,
     tmux::{self, Limits, Server},
     transcript::Located,
-    verification,
 };
 
 /// The folder of `state` with the conversation's files.
@@ -202,7 +203,7 @@ fn source(wanted: &Wanted<'_>, session: Option<&Session>) -> Option<Result<Sourc
         Conversation::Transcript(path) => {
             let id = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
             let projects = path.parent().unwrap_or(Path::new("")).to_owned();
-            let gone = Error::NoTranscript { agent_session: id.clone(), projects };
+            let gone = parhelia_agent::Error::NoTranscript { agent_session: id.clone(), projects };
             (if path.exists() { Located::from_hook(path) } else { Err(gone) }, id)
         }
         Conversation::Of { config, id } => (Located::by_session(config, id), id.clone()),
@@ -210,7 +211,7 @@ fn source(wanted: &Wanted<'_>, session: Option<&Session>) -> Option<Result<Sourc
     let had_turns =
         session.is_some_and(|session| session.conversations.iter().any(|known| known.id == id && known.turn_count > Some(0)));
     match located {
-        Err(Error::NoTranscript { .. }) if !had_turns => None,
+        Err(parhelia_agent::Error::NoTranscript { .. }) if !had_turns => None,
         located => Some(located.map(Source::Transcript).map_err(|e| e.to_string())),
     }
 }

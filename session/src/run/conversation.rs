@@ -5,9 +5,9 @@ use std::path::Path;
 use parhelia_store::{Store, fold::Session};
 
 use super::life::{agent_of, hooked_agent_of, life, roots_in};
-use crate::{
-    agent::{Holder, holders, unseen},
-    error::Result,
+use crate::error::Result;
+use parhelia_agent::{
+    claude::{Holder, holders, unseen},
     process::{Identity, Owner, found},
 };
 

@@ -17,9 +17,9 @@ use super::{
     adopt::Agents,
     life::{LAUNCHER, Life, UNKNOWN, life, roots_of},
 };
-use crate::{
-    agent::{Agent, ConfigFolder},
-    error::Result,
+use crate::error::Result;
+use parhelia_agent::{
+    claude::{Agent, ConfigFolder},
     process::{Identity, RUN_MARKER, ancestors, canonical, command_of, has_terminal, parent},
 };
 

@@ -11,7 +11,8 @@ use parhelia_store::{
 };
 
 use super::find::Current;
-use crate::{error::Result, process::host_name};
+use crate::error::Result;
+use parhelia_agent::process::host_name;
 
 /// For how long a run that a process of ours watches is taken for alive.
 pub const WATCHED: Duration = Duration::from_secs(180);

@@ -8,10 +8,8 @@ use parhelia_store::{
 };
 
 use super::life::{launcher_of, life, roots_in};
-use crate::{
-    error::Result,
-    process::{Found, Identity, Owner, Stopped, found, stop},
-};
+use crate::error::Result;
+use parhelia_agent::process::{Found, Identity, Owner, Stopped, found, stop};
 
 /// Processes that are proven to be of a dead run, for whoever starts an agent without us, which stops none.
 pub fn left_behind(store: &Store, run: &Run, workspace: &Path) -> Result<Vec<Found>> {

@@ -10,11 +10,9 @@ use parhelia_store::{
 };
 
 use super::lease;
-use crate::{
-    error::Result,
-    process::{
-        Identity, RUN_MARKER, Roots, ancestors, boot_id, canonical, host_name, is_here, machine, sees_all, within_container,
-    },
+use crate::error::Result;
+use parhelia_agent::process::{
+    Identity, RUN_MARKER, Roots, ancestors, boot_id, canonical, host_name, is_here, machine, sees_all, within_container,
 };
 
 /// The field of a run that names the process which started the agent and waits for it.
@@ -273,7 +271,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::process::pid_namespace;
+    use parhelia_agent::process::pid_namespace;
 
     /// A run with a lease that holds.
     fn run(fields: Value) -> Run {

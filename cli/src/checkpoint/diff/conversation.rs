@@ -1,6 +1,6 @@
 //! `checkpoint diff --conversation`: what was said between two checkpoints.
 
-use parhelia_session::transcript::messages::{self, Message, Role};
+use parhelia_agent::transcript::messages::{self, Message, Role};
 use parhelia_store::{
     Store,
     blob::BlobReader,

@@ -1,6 +1,6 @@
 //! What two checkpoints have to say of themselves side by side: when, how far the conversation was, the environment, the approval.
 
-use parhelia_session::environment::diff as environment;
+use parhelia_agent::environment::diff as environment;
 use parhelia_store::{Store, fold::Marks, record::Checkpoint};
 use serde_json::{Value, json};
 

@@ -3,7 +3,8 @@
 use std::process::{Command, Stdio};
 
 use jiff::Timestamp;
-use parhelia_session::{agent::Agent, overview};
+use parhelia_agent::claude::Agent;
+use parhelia_session::overview;
 use parhelia_store::{Store, fold::Session};
 use serde_json::{Value, json};
 

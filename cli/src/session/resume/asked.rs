@@ -2,7 +2,9 @@
 
 use std::{ffi::OsString, io::IsTerminal};
 
-use parhelia_session::{agent::Agent, inject::GO_ON, run};
+use parhelia_agent::briefing::GO_ON;
+use parhelia_agent::claude::Agent;
+use parhelia_session::run;
 use parhelia_store::fold::{Run, Session};
 
 use super::Args;

@@ -3,13 +3,16 @@
 
 use std::{ffi::OsString, io::IsTerminal, time::Duration};
 
-use parhelia_session::{
-    agent::{Agent, Resume, new_conversation_id, resume_argv, trouble},
+use parhelia_agent::briefing::GO_ON;
+use parhelia_agent::{
+    claude::{Agent, Resume, new_conversation_id, resume_argv, trouble},
     environment::Request,
-    inject::{Budget, GO_ON, Why, render},
+    transcript::Located,
+};
+use parhelia_session::{
+    inject::{Budget, Why, render},
     resume::{self, Telling},
     rollback, run,
-    transcript::Located,
 };
 use parhelia_store::{Store, fold::Status, id::Ulid};
 

@@ -2,7 +2,7 @@
 
 use std::os::unix::{ffi::OsStrExt, process::CommandExt};
 
-use parhelia_session::tmux::Server;
+use parhelia_agent::tmux::Server;
 
 use super::super::{agent::variable, supervise::tmux_here};
 use crate::{exit::Failure, human};

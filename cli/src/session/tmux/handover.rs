@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parhelia_session::{
+use parhelia_agent::{
     process::{Identity, RUN_MARKER, SESSION_MARKER},
     tmux::Server,
 };

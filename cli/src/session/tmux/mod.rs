@@ -13,8 +13,8 @@ use std::{
     time::Duration,
 };
 
-use parhelia_session::{
-    agent::Agent,
+use parhelia_agent::{
+    claude::Agent,
     process::Identity,
     tmux::{PaneStatus, Server, session_of},
 };

@@ -2,10 +2,8 @@
 
 use std::ffi::OsString;
 
-use parhelia_session::{
-    resume::{SavedTmux, saved_tmux},
-    tmux::{Restored, Server, Wanted, restore, session_name},
-};
+use parhelia_agent::tmux::{Restored, Server, Wanted, restore, session_name};
+use parhelia_session::resume::{SavedTmux, saved_tmux};
 use parhelia_store::{Store, clock, fold::Run};
 
 use super::{Flags, Pane, go, handover::Handover, own_words};

@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, path::Path};
 
-use parhelia_session::{agent::Agent, tmux::session_name};
+use parhelia_agent::{claude::Agent, tmux::session_name};
 use parhelia_store::Store;
 use parhelia_store::clock;
 

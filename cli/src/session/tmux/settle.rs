@@ -6,12 +6,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parhelia_session::{
-    agent::{Open, Trouble, open, open_in, trouble},
+use parhelia_agent::{
+    claude::{Open, Trouble, open, open_in, trouble},
     process::Identity,
-    run::{Life, launcher_of, life},
     tmux::PaneStatus,
 };
+use parhelia_session::run::{Life, launcher_of, life};
 use parhelia_store::{Store, fold::Run};
 
 use super::{Pane, failed};

@@ -13,10 +13,10 @@ use super::{Fixture, actor, fixture, wanted};
 use crate::{
     config::Config,
     error::{Error, Result},
-    process::{Identity, RUN_MARKER},
     rollback::{Look, Wanted, look},
     run::{Begin, Current, begin, end},
 };
+use parhelia_agent::process::{Identity, RUN_MARKER};
 
 fn me() -> Identity {
     Identity::of(std::process::id() as i32).unwrap()

@@ -7,11 +7,11 @@ use serde_json::json;
 
 use super::{Fixture, actor, fixture, wanted};
 use crate::{
-    agent::slug,
     config::Config,
     rollback::{Spoken, Wanted, execute, last, look},
     run::{self, Conversation},
 };
+use parhelia_agent::claude::slug;
 
 const ID: &str = "11111111-2222-4333-8444-555555555555";
 const OTHER: &str = "11111111-2222-4333-8444-666666666666";

@@ -1,0 +1,339 @@
+//! Our entries in the agent's settings: putting them in, taking them out, saying whether they are there. Whatever else the file holds
+//! stays as it is, byte for byte; a file that is not understood is not touched.
+
+use std::{
+    fs::{self, File, Permissions},
+    io::{self, Write},
+    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Value, json};
+
+use super::{
+    command::{HookCommand, is_ours},
+    edit::{self, Edited},
+};
+use crate::{
+    error::{Error, IoContext, Result},
+    regular,
+};
+
+/// No file of settings is longer.
+const SETTINGS_BYTES_MAX: u64 = 64 << 20;
+
+/// The events that come here, and for how many seconds the agent waits at most. Every one is answered in well under a second; the rest
+/// is room for a machine under load.
+pub const EVENTS: [(&str, u64); 7] = [
+    ("SessionStart", 20),
+    ("UserPromptSubmit", 20),
+    ("Stop", 20),
+    ("StopFailure", 20),
+    ("PreCompact", 20),
+    ("SubagentStop", 20),
+    ("SessionEnd", 10),
+];
+
+/// What was done to a settings file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// The file itself, behind symlinks.
+    pub path: PathBuf,
+    /// Whether anything in it is different now.
+    pub changed: bool,
+}
+
+/// Which of our entries a settings file has.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Status {
+    /// The file itself, behind symlinks.
+    pub path: PathBuf,
+    /// Events with an entry of ours.
+    pub installed: Vec<String>,
+    /// Events that lack one.
+    pub missing: Vec<String>,
+    /// The commands of our entries, each once.
+    pub commands: Vec<String>,
+    /// Whether all hooks are turned off in it.
+    pub disabled: bool,
+}
+
+/// The settings file in a folder `.claude`.
+pub fn settings_path(config: &Path) -> PathBuf {
+    config.join("settings.json")
+}
+
+/// Our hooks as settings by themselves, for one start of the agent.
+pub fn settings_json(command: &HookCommand) -> Value {
+    let groups = EVENTS.iter().map(|(event, seconds)| ((*event).to_owned(), json!([{ "hooks": [entry(command, *seconds)] }])));
+    json!({ "hooks": groups.collect::<serde_json::Map<_, _>>() })
+}
+
+fn entry(command: &HookCommand, seconds: u64) -> Value {
+    json!({ "type": "command", "command": command.text(), "timeout": seconds })
+}
+
+/// Puts our entries into a settings file, which is made where there is none. Entries of ours with another command are replaced.
+pub fn install(path: &Path, command: &HookCommand) -> Result<Change> {
+    change(path, &|text| edit::install(text, &command.text(), &EVENTS))
+}
+
+/// Takes all entries of ours out of a settings file.
+pub fn uninstall(path: &Path) -> Result<Change> {
+    if !real_path(path)?.exists() {
+        return Ok(Change { path: real_path(path)?, changed: false });
+    }
+    change(path, &edit::uninstall)
+}
+
+/// Looks whether our entries are in a settings file.
+pub fn status(path: &Path) -> Result<Status> {
+    let path = real_path(path)?;
+    let text = read(&path)?.unwrap_or_default();
+    let value: Value = match text.trim().is_empty() {
+        true => json!({}),
+        false => serde_json::from_str(&text).map_err(|e| refused(&path, format!("it is not JSON: {e}")))?,
+    };
+    let disabled = value.get("disableAllHooks").and_then(Value::as_bool).unwrap_or_default();
+    let mut status = Status { path, disabled, ..Status::default() };
+    for (event, _) in EVENTS {
+        let groups = value["hooks"][event].as_array().cloned().unwrap_or_default();
+        let commands =
+            groups.iter().filter_map(|group| group["hooks"].as_array()).flatten().filter_map(|hook| hook["command"].as_str());
+        let ours: Vec<String> = commands.filter(|command| is_ours(command)).map(str::to_owned).collect();
+        match ours.is_empty() {
+            true => status.missing.push(event.into()),
+            false => status.installed.push(event.into()),
+        }
+        status.commands.extend(ours);
+    }
+    status.commands.sort();
+    status.commands.dedup();
+    Ok(status)
+}
+
+/// Reads, edits and replaces a file; again from the start where somebody else has changed it meanwhile.
+fn change(path: &Path, edit: &dyn Fn(&str) -> Result<Edited, String>) -> Result<Change> {
+    const TRIES: u32 = 3;
+    let path = real_path(path)?;
+    for _ in 0..TRIES {
+        let before = read(&path)?;
+        let edited = edit(before.as_deref().unwrap_or_default()).map_err(|reason| refused(&path, reason))?;
+        let Edited::Changed(text) = edited else { return Ok(Change { path, changed: false }) };
+        if replace(&path, before.as_deref(), &text)? {
+            return Ok(Change { path, changed: true });
+        }
+    }
+    Err(refused(&path, "another program keeps changing it".into()))
+}
+
+fn refused(path: &Path, reason: String) -> Error {
+    Error::Settings { path: path.to_owned(), reason }
+}
+
+/// The file that a path leads to, also where that does not exist yet: a symlink stays one.
+fn real_path(path: &Path) -> Result<PathBuf> {
+    const LINKS_MAX: u32 = 40;
+    let mut path = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        match fs::read_link(&path) {
+            Ok(target) => path = path.parent().map_or_else(|| target.clone(), |parent| parent.join(&target)),
+            Err(_) => return Ok(path),
+        }
+    }
+    Err(refused(&path, "its symlinks lead in a circle".into()))
+}
+
+/// The file's text; `None` where there is no file.
+fn read(path: &Path) -> Result<Option<String>> {
+    let bytes = match regular::read(path, SETTINGS_BYTES_MAX) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        other => other.at("read", path)?,
+    };
+    String::from_utf8(bytes).map(Some).map_err(|_| refused(path, "it is not UTF-8".into()))
+}
+
+/// Replaces a file by rename, its mode and owner kept. `false` where its content is no longer `before`.
+fn replace(path: &Path, before: Option<&str>, text: &str) -> Result<bool> {
+    let folder = path.parent().ok_or_else(|| Error::Invalid(format!("{} has no folder", path.display())))?;
+    fs::create_dir_all(folder).at("create folder", folder)?;
+    let temporary = path.with_extension(format!("{}.tmp", uuid::Uuid::new_v4().simple()));
+    let written = (|| {
+        let mut file = File::options().write(true).create_new(true).mode(0o644).open(&temporary).at("create", &temporary)?;
+        if let Ok(old) = fs::metadata(path) {
+            file.set_permissions(Permissions::from_mode(old.mode() & 0o7777)).at("set the mode of", &temporary)?;
+            if let Ok(new) = file.metadata()
+                && (new.uid(), new.gid()) != (old.uid(), old.gid())
+            {
+                // Only root can give files away; otherwise it becomes ours, as any editor does it.
+                let _ = std::os::unix::fs::fchown(&file, Some(old.uid()), Some(old.gid()));
+            }
+        }
+        file.write_all(text.as_bytes()).at("write", &temporary)?;
+        file.sync_all().at("sync", &temporary)?;
+        if read(path)?.as_deref() != before {
+            fs::remove_file(&temporary).at("remove", &temporary)?;
+            return Ok(false);
+        }
+        fs::rename(&temporary, path).at("rename into place", path)?;
+        crate::durable::sync_names(folder)?;
+        Ok(true)
+    })();
+    if written.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const OTHERS: &str = r#"{
+    "model": "x",   "permissions": {"allow": ["Bash(ls)" , "Read"]},
+    "hooks": {
+        "Stop": [
+            {"matcher": "", "hooks": [{"type": "command", "command": "other hook", "timeout": 5}]}
+        ],
+        "PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "http", "url": "http://127.0.0.1:1/"}]}]
+    },
+    "big": 12345678901234567890123, "unknown": {"b": 1.50, "a": "é"}
+}
+"#;
+
+    struct Folder(tempfile::TempDir);
+
+    impl Folder {
+        fn with(text: &[u8]) -> (Self, PathBuf) {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("settings.json");
+            fs::write(&path, text).unwrap();
+            (Folder(folder), path)
+        }
+
+        fn names(&self) -> Vec<String> {
+            let mut names: Vec<String> =
+                fs::read_dir(self.0.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+            names.sort();
+            names
+        }
+    }
+
+    fn command(program: &str) -> HookCommand {
+        HookCommand { program: program.into(), store: None }
+    }
+
+    #[test]
+    fn what_else_is_there_keeps_its_bytes() {
+        let (_folder, path) = Folder::with(OTHERS.as_bytes());
+        assert!(install(&path, &command("parhelia")).unwrap().changed);
+        let text = fs::read_to_string(&path).unwrap();
+        for line in OTHERS.lines().filter(|line| !line.trim().is_empty() && !matches!(line.trim(), "]," | "}" | "},")) {
+            let line = line.trim_end_matches(',');
+            let kept = text.contains(line) || line.contains("PreToolUse") || line.ends_with("}]}");
+            assert!(kept, "{line}\n--\n{text}");
+        }
+        assert!(text.contains(r#"[{"matcher": "Bash", "hooks": [{"type": "http", "url": "http://127.0.0.1:1/"}]}]"#), "{text}");
+        let found = status(&path).unwrap();
+        assert_eq!(found.missing, [""; 0]);
+        assert_eq!(found.commands, ["parhelia hook"]);
+        assert!(!install(&path, &command("parhelia")).unwrap().changed, "a second time changes nothing");
+        assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        assert!(uninstall(&path).unwrap().changed);
+        let value = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+        assert_eq!(value(&fs::read_to_string(&path).unwrap()), value(OTHERS));
+        assert!(!uninstall(&path).unwrap().changed);
+        assert_eq!(status(&path).unwrap().installed, [""; 0]);
+    }
+
+    #[test]
+    fn another_command_of_ours_is_replaced_in_its_place() {
+        let (_folder, path) = Folder::with(b"{}");
+        install(&path, &command("/old/parhelia")).unwrap();
+        assert!(install(&path, &command("/new/parhelia")).unwrap().changed);
+        assert_eq!(status(&path).unwrap().commands, ["/new/parhelia hook"]);
+        assert!(uninstall(&path).unwrap().changed);
+        assert_eq!(serde_json::from_str::<Value>(&fs::read_to_string(&path).unwrap()).unwrap(), json!({}));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_not_touched() {
+        let bad: [&[u8]; 9] = [
+            b"{",
+            b"[]",
+            b"{\"hooks\": []}",
+            b"{\"hooks\": {\"Stop\": {}}}",
+            b"{\"a\": 1,}",
+            b"{\"a\": 1} // comment",
+            b"\xff\xfe{}",
+            b"{\"hooks\": {}, \"hooks\": {}}",
+            b"{\"hooks\": {\"Stop\": [], \"Stop\": []}}",
+        ];
+        for text in bad {
+            let (folder, path) = Folder::with(text);
+            let error = install(&path, &command("parhelia")).unwrap_err();
+            assert!(matches!(error, Error::Settings { .. }), "{error}");
+            assert_eq!(fs::read(&path).unwrap(), text);
+            assert_eq!(folder.names(), ["settings.json"]);
+        }
+    }
+
+    #[test]
+    fn mode_and_symlink_stay_and_a_missing_file_is_made() {
+        let (folder, path) = Folder::with(b"");
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        let real = folder.0.path().join("real.json");
+        fs::rename(&path, &real).unwrap();
+        std::os::unix::fs::symlink("real.json", &path).unwrap();
+        let change = install(&path, &command("parhelia")).unwrap();
+        assert!(change.changed && change.path.ends_with("real.json"));
+        assert_eq!(fs::read_link(&path).unwrap(), Path::new("real.json"));
+        assert_eq!(fs::metadata(&real).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(folder.names(), ["real.json", "settings.json"]);
+        let new = folder.0.path().join("new/.claude/settings.json");
+        assert!(!uninstall(&new).unwrap().changed && !new.exists());
+        assert!(install(&new, &command("parhelia")).unwrap().changed);
+        assert_eq!(status(&new).unwrap().missing, [""; 0]);
+    }
+
+    #[test]
+    fn settings_for_one_start_say_the_same() {
+        let (_folder, path) = Folder::with(b"{}");
+        install(&path, &command("parhelia")).unwrap();
+        let written: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        assert_eq!(written, settings_json(&command("parhelia")));
+    }
+
+    fn any_json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i32>().prop_map(Value::from),
+            "[ -~é]{0,12}".prop_map(Value::from)
+        ];
+        leaf.prop_recursive(3, 24, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::vec(("[a-z]{1,6}", inner), 0..4).prop_map(|f| Value::Object(f.into_iter().collect()))
+            ]
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(60))]
+        #[test]
+        fn in_and_out_again_changes_no_meaning(fields in prop::collection::vec(("[a-z]{1,6}", any_json()), 0..6), pretty: bool) {
+            let fields: serde_json::Map<String, Value> = fields.into_iter().filter(|(name, _)| name != "hooks").collect();
+            let before = Value::Object(fields);
+            let text = if pretty { serde_json::to_string_pretty(&before).unwrap() } else { before.to_string() };
+            let (_folder, path) = Folder::with(text.as_bytes());
+            install(&path, &command("parhelia")).unwrap();
+            prop_assert_eq!(status(&path).unwrap().missing, Vec::<String>::new());
+            uninstall(&path).unwrap();
+            let after: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+            prop_assert_eq!(after, before);
+        }
+    }
+}

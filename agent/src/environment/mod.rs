@@ -1,0 +1,204 @@
+//! The environment of a session at one moment: the agent's program, its plugins and MCP servers, Python and its packages, and the
+//! environment variables that are no secrets.
+//!
+//! The parts are looked at side by side, and each is kept in a cache by what it depends on, so that an unchanged environment costs a
+//! few `stat`s. A part that fails is named in [`Snapshot::failed`], and the others go on.
+
+mod agent;
+pub mod cache;
+pub mod diff;
+mod launched;
+mod mcp;
+mod plugins;
+mod python;
+pub mod redact;
+mod variables;
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::BTreeMap,
+    ffi::{OsStr, OsString},
+    fs,
+    io::ErrorKind,
+    path::{Path, PathBuf},
+};
+
+use crate::threads::{self, Later};
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+pub use agent::Agent;
+pub use cache::Cache;
+pub use mcp::{Server, Source};
+pub use plugins::Plugin;
+pub use python::{Python, versions};
+pub use variables::{missing, recorded};
+
+use crate::regular;
+
+/// Longest JSON file of the agent's that is read.
+const JSON_BYTES_MAX: u64 = 64 << 20;
+
+/// What is looked at, and with what.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The workspace folder, absolute.
+    pub workspace: PathBuf,
+    /// The environment variables of the session.
+    pub variables: Vec<(OsString, OsString)>,
+    /// The agent's program: a name on the search path, or a path.
+    pub agent: OsString,
+    /// Files that the agent was given with `--mcp-config`.
+    pub mcp_config: Vec<PathBuf>,
+    /// Variables to keep besides the usual ones.
+    pub also: Vec<String>,
+    /// Variables never to keep.
+    pub never: Vec<String>,
+    /// Python packages that are named one by one.
+    pub packages: Vec<String>,
+    /// What was found out before.
+    pub cache: Cache,
+    /// The time of the capture.
+    pub now: Timestamp,
+}
+
+/// An environment at one moment. Its fields are those of a manifest's `environment`, and more.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Snapshot {
+    /// The agent's program; null where there is none.
+    pub claude_code: Option<Agent>,
+    /// Plugins by name; null where the agent has no list of them.
+    pub plugins: Option<BTreeMap<String, Plugin>>,
+    /// MCP servers by name.
+    pub mcp_servers: Option<BTreeMap<String, Server>>,
+    /// Python's version; null where there is none.
+    pub python_version: Option<String>,
+    /// Python's program.
+    pub python_executable: Option<String>,
+    /// Versions of the packages that were asked for, by name.
+    pub python_packages: Option<BTreeMap<String, String>>,
+    /// `sha256:` and the digest of [`Snapshot::pip_freeze`].
+    pub pip_freeze_hash: Option<String>,
+    /// Environment variables.
+    pub variables: BTreeMap<String, String>,
+    /// When (RFC 3339, UTC).
+    pub captured_at: String,
+    /// Parts that could not be looked at, with the reason.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub failed: BTreeMap<&'static str, String>,
+    /// All packages as `pip freeze` lists them, one a line; kept beside the record, which has its hash.
+    #[serde(skip)]
+    pub pip_freeze: Option<String>,
+}
+
+/// Looks at everything.
+pub fn capture(request: &Request) -> Snapshot {
+    let variable = |name: &str| variable(&request.variables, name);
+    let (path, home) = (variable("PATH"), variable("HOME"));
+    let (path, home) = (path.as_deref(), home.as_deref());
+    let mut failed = BTreeMap::new();
+    let (agent, extensions, python) = std::thread::scope(|scope| {
+        let agent = threads::beside_or_here(scope, || {
+            agent::look(&request.agent, path, home, &request.workspace, &request.cache).map_err(|e| e.to_string())
+        });
+        let python = threads::beside_or_here(scope, || look_at_python(request, path, home).map_err(|e| e.to_string()));
+        // Which packages there are says which version of a server runs.
+        let python = ended(python);
+        let extensions = look_at_extensions(request, path, home, python.as_ref().ok().and_then(Option::as_ref));
+        (ended(agent), extensions, python)
+    });
+    let claude_code = kept(agent, "claude_code", &mut failed);
+    let plugins = kept(extensions.0, "plugins", &mut failed);
+    let mcp_servers = kept(extensions.1.map(Some), "mcp_servers", &mut failed);
+    let python = kept(python, "python", &mut failed);
+    let pip_freeze = python.as_ref().map(|python| python.freeze.iter().map(|line| format!("{line}\n")).collect::<String>());
+    Snapshot {
+        claude_code,
+        plugins,
+        mcp_servers,
+        python_packages: python.as_ref().map(|python| named(python, &request.packages)),
+        python_executable: python.as_ref().map(|python| python.executable.clone()),
+        python_version: python.map(|python| python.version),
+        pip_freeze_hash: pip_freeze.as_ref().map(|text| format!("sha256:{}", hex(&Sha256::digest(text.as_bytes())))),
+        variables: variables::kept(&request.variables, &request.also, &request.never),
+        captured_at: request.now.to_string(),
+        failed,
+        pip_freeze,
+    }
+}
+
+fn ended<T>(thread: Later<'_, Result<T, String>>) -> Result<T, String> {
+    thread.join().unwrap_or_else(|_| Err("its thread ended".into()))
+}
+
+fn kept<T>(found: Result<Option<T>, String>, part: &'static str, failed: &mut BTreeMap<&'static str, String>) -> Option<T> {
+    found.unwrap_or_else(|reason| {
+        failed.insert(part, reason);
+        None
+    })
+}
+
+type Plugins = Result<Option<BTreeMap<String, Plugin>>, String>;
+type Servers = Result<BTreeMap<String, Server>, String>;
+
+/// Plugins, and the MCP servers, some of which plugins bring.
+fn look_at_extensions(
+    request: &Request,
+    path: Option<&OsStr>,
+    home: Option<&OsStr>,
+    python: Option<&Python>,
+) -> (Plugins, Servers) {
+    let own = variable(&request.variables, "CLAUDE_CONFIG_DIR").filter(|folder| !folder.is_empty()).map(PathBuf::from);
+    let config = own.clone().or_else(|| home.map(|home| Path::new(home).join(".claude")));
+    let settings = own.or_else(|| home.map(PathBuf::from)).map(|folder| folder.join(".claude.json"));
+    let plugins = config.map_or(Ok(None), |config| plugins::look(&config));
+    let installed = plugins.iter().flatten().flatten();
+    let folders =
+        installed.filter_map(|(name, plugin)| Some((name.clone(), PathBuf::from(plugin.install_path.as_ref()?)))).collect();
+    let (arguments, cache) = (&request.mcp_config[..], request.cache.clone());
+    let places = mcp::Places { workspace: &request.workspace, settings, home, path, plugins: folders, arguments, python, cache };
+    let servers = mcp::look(&places);
+    (plugins, servers)
+}
+
+fn look_at_python(request: &Request, path: Option<&OsStr>, home: Option<&OsStr>) -> crate::Result<Option<Python>> {
+    let variable = |name: &str| variable(&request.variables, name).filter(|value| !value.is_empty());
+    let (virtual_env, pyenv_version) = (variable("VIRTUAL_ENV"), variable("PYENV_VERSION"));
+    let places = python::Places { workspace: &request.workspace, path, home, virtual_env, pyenv_version };
+    python::look(&places, &request.cache)
+}
+
+fn variable(variables: &[(OsString, OsString)], name: &str) -> Option<OsString> {
+    variables.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.clone())
+}
+
+/// The versions of some packages.
+fn named(python: &Python, packages: &[String]) -> BTreeMap<String, String> {
+    let all = versions(python.freeze.iter().map(String::as_str));
+    let found =
+        packages.iter().filter_map(|name| all.get(&python::normalised(name)).map(|version| (name.clone(), version.clone())));
+    found.collect()
+}
+
+/// A JSON file; none where there is none.
+fn read_json(path: &Path) -> Result<Option<Value>, String> {
+    let shown = path.display();
+    match fs::metadata(path) {
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
+        Err(e) => return Err(format!("cannot read {shown}: {e}")),
+        Ok(metadata) if !metadata.is_file() || metadata.len() > JSON_BYTES_MAX => {
+            return Err(format!("{shown} is no file of settings"));
+        }
+        Ok(_) => {}
+    }
+    let bytes = regular::read(path, JSON_BYTES_MAX).map_err(|e| format!("cannot read {shown}: {e}"))?;
+    serde_json::from_slice(&bytes).map(Some).map_err(|e| format!("{shown} is not valid JSON: {e}"))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,85 @@
+//! The one error type of this crate. Every variant names the thing, the cause and, where there is one, the next step.
+
+use std::{io, path::Path, path::PathBuf};
+
+/// The reasons why something could not be done with an agent, its files or its processes.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A system call failed.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was being done, as an infinitive ("read", "create folder").
+        action: &'static str,
+        /// What it was done to.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// A program could not be started.
+    #[error("cannot run {program}: {source}")]
+    Start {
+        /// The program.
+        program: String,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// A program ended badly.
+    #[error("`{command}` failed: {reason}")]
+    Program {
+        /// What was run.
+        command: String,
+        /// Its own words, or how it ended.
+        reason: String,
+    },
+    /// A program did not end in time, and was ended.
+    #[error("`{command}` did not answer within {waited_ms} ms")]
+    Slow {
+        /// What was run.
+        command: String,
+        /// How long was waited.
+        waited_ms: u128,
+    },
+    /// A settings file that must not be touched.
+    #[error("{}: {reason}; nothing was changed", path.display())]
+    Settings {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A signal could not be sent.
+    #[error("cannot stop process {process}: {source}")]
+    Signal {
+        /// The process.
+        process: i32,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// A conversation that is not where the agent keeps them.
+    #[error("no transcript of conversation {agent_session} below {}; name it with --transcript, or check the agent's configuration folder", projects.display())]
+    NoTranscript {
+        /// The agent's id of the conversation.
+        agent_session: String,
+        /// Where it was looked for.
+        projects: PathBuf,
+    },
+    /// The request makes no sense as put.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+/// Results of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Adds to a system error what was being done, to what.
+pub trait IoContext<T> {
+    /// `action` is an infinitive.
+    fn at(self, action: &'static str, path: &Path) -> Result<T>;
+}
+
+impl<T, E: Into<io::Error>> IoContext<T> for Result<T, E> {
+    fn at(self, action: &'static str, path: &Path) -> Result<T> {
+        self.map_err(|source| Error::Io { action, path: path.to_owned(), source: source.into() })
+    }
+}

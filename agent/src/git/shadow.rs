@@ -1,0 +1,272 @@
+//! A git folder of our own in place of a repository's: it has the repository's references, index and objects, but of its settings only
+//! those that name no program.
+//!
+//! A repository may name programs in many of its settings (filters, `core.fsmonitor`, hooks, `diff.external`, transports of a partial
+//! clone, files that it includes, ...), and each release of git adds some. Hence none is overridden here: git never reads the repository's
+//! settings or the user's, and finds no hooks. A file whose attributes name a filter is compared as it is, because a filter without a
+//! program does nothing.
+
+use std::{
+    fs, io,
+    os::unix::fs::{DirBuilderExt, symlink},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use super::{Environment, Repository, find::read};
+use crate::{
+    error::{Error, IoContext, Result},
+    program::Printed,
+};
+
+/// Runs a command line of git, for as long as it may take.
+pub type Run<'a> = &'a dyn Fn(&mut Command) -> Result<Printed>;
+
+/// Settings that decide how files and references are read, by section, subsection (`*` where there is any) and name.
+const KEPT: [(&str, &str, &[&str]); 8] = [
+    (
+        "core",
+        "",
+        &[
+            "autocrlf",
+            "checkstat",
+            "eol",
+            "excludesfile",
+            "filemode",
+            "ignorecase",
+            "precomposeunicode",
+            "sharedrepository",
+            "sparsecheckout",
+            "sparsecheckoutcone",
+            "symlinks",
+            "trustctime",
+        ],
+    ),
+    ("extensions", "", &["objectformat", "refstorage"]),
+    ("branch", "*", &["merge", "remote"]),
+    ("remote", "*", &["fetch"]),
+    ("user", "", &["email", "name"]),
+    ("author", "", &["email", "name"]),
+    ("committer", "", &["email", "name"]),
+    ("index", "", &["sparse"]),
+];
+
+/// What of a repository's own folder is to be seen in ours, and of the folder that worktrees share.
+const OWN: [&str; 2] = ["info/sparse-checkout", "reftable"];
+const SHARED: [&str; 6] = ["info/attributes", "info/exclude", "logs", "packed-refs", "refs", "shallow"];
+
+/// A setting of git's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    section: String,
+    subsection: String,
+    name: String,
+    value: String,
+}
+
+impl Setting {
+    /// Reads what `git config --list -z` prints.
+    fn parse(printed: &[u8]) -> Vec<Self> {
+        let printed = String::from_utf8_lossy(printed);
+        let entries = printed.split('\0').filter(|entry| !entry.is_empty());
+        let parsed = entries.filter_map(|entry| {
+            // A name without a value is a switch that is on.
+            let (key, value) = entry.split_once('\n').unwrap_or((entry, "true"));
+            let (section, rest) = key.split_once('.')?;
+            let (subsection, name) = rest.rsplit_once('.').unwrap_or(("", rest));
+            let [section, subsection, name, value] = [section, subsection, name, value].map(str::to_owned);
+            Some(Setting { section, subsection, name, value })
+        });
+        parsed.collect()
+    }
+
+    fn is(&self, section: &str, name: &str) -> bool {
+        self.section == section && self.name == name
+    }
+
+    /// Whether it is on, or says something.
+    fn is_on(&self) -> bool {
+        !matches!(self.value.to_ascii_lowercase().as_str(), "" | "0" | "false" | "no" | "off")
+    }
+
+    fn is_kept(&self) -> bool {
+        KEPT.iter().any(|(section, subsection, names)| {
+            self.section == *section && (*subsection == "*") != self.subsection.is_empty() && names.contains(&self.name.as_str())
+        })
+    }
+
+    /// As a file of settings has it. A subsection cannot hold the end of a line; no setting of git's that is read has one in it.
+    fn line(&self) -> String {
+        let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
+        let subsection = match self.subsection.is_empty() {
+            true => String::new(),
+            false => format!(" \"{}\"", quoted(&self.subsection)),
+        };
+        let value = quoted(&self.value).replace('\n', "\\n");
+        format!("[{}{subsection}]\n\t{} = \"{value}\"\n", self.section, self.name)
+    }
+}
+
+/// The user's settings: what is in `HOME` and of the whole machine, with the files that those include.
+pub(super) fn user_settings(env: &Environment, run: Run<'_>) -> Result<Vec<Setting>> {
+    let mut command = env.command(Path::new("/"))?;
+    // Of no repository.
+    command.env("GIT_DIR", "/dev/null").args(["config", "--includes", "-z", "--list"]);
+    Ok(Setting::parse(&run(&mut command)?))
+}
+
+/// A repository's own settings. What it includes from elsewhere is not read.
+fn own_settings(repository: &Repository, env: &Environment, run: Run<'_>) -> Result<Vec<Setting>> {
+    let mut settings = Vec::new();
+    for path in [repository.common().join("config"), repository.git().join("config.worktree")] {
+        if read(&path).is_none() {
+            continue;
+        }
+        let mut command = env.command(Path::new("/"))?;
+        command.env("GIT_DIR", "/dev/null").args(["config", "--no-includes", "-z", "--list", "--file"]).arg(&path);
+        settings.extend(Setting::parse(&run(&mut command)?));
+    }
+    Ok(settings)
+}
+
+/// A folder for git in place of a repository's; it is removed with this.
+#[derive(Debug)]
+pub struct Shadow<'a> {
+    env: &'a Environment,
+    repository: Repository,
+    folder: PathBuf,
+    is_partial_clone: bool,
+    has_identity: bool,
+}
+
+impl<'a> Shadow<'a> {
+    /// Makes one. `user` are the user's own settings.
+    pub fn new(repository: &Repository, env: &'a Environment, user: &[Setting], run: Run<'_>) -> Result<Self> {
+        let own = own_settings(repository, env, run)?;
+        let is_on =
+            |section: &str, name: &str| own.iter().rev().find(|setting| setting.is(section, name)).is_some_and(Setting::is_on);
+        if is_on("core", "bare") && !repository.is_linked_worktree() {
+            return Err(refused(repository, "it is bare, and has no files"));
+        }
+        if is_on("extensions", "refstorage") && repository.is_linked_worktree() && repository.git().join("reftable").exists() {
+            return Err(refused(repository, "it is a linked worktree whose references are in a reftable"));
+        }
+        let kept: Vec<&Setting> = user.iter().chain(&own).filter(|setting| setting.is_kept()).collect();
+        let has = |name: &str| kept.iter().any(|setting| setting.is("user", name) && !setting.value.is_empty());
+        let shadow = Shadow {
+            env,
+            repository: repository.clone(),
+            folder: env.scratch()?,
+            is_partial_clone: is_on("extensions", "partialclone") || own.iter().any(|setting| setting.is("remote", "promisor")),
+            has_identity: has("name") && has("email"),
+        };
+        shadow.fill(&kept).at("make git folder", &shadow.folder)?;
+        Ok(shadow)
+    }
+
+    fn fill(&self, settings: &[&Setting]) -> io::Result<()> {
+        let (git, common) = (self.repository.git(), self.repository.common());
+        let version = u8::from(settings.iter().any(|setting| setting.section == "extensions"));
+        let mut config = format!("[core]\n\trepositoryformatversion = {version}\n\tbare = false\n");
+        config.extend(settings.iter().map(|setting| setting.line()));
+        fs::write(self.folder.join("config"), config)?;
+        let head =
+            read(&git.join("HEAD")).ok_or_else(|| io::Error::other(format!("{} is unreadable", git.join("HEAD").display())))?;
+        fs::write(self.folder.join("HEAD"), head)?;
+        fs::create_dir(self.folder.join("info"))?;
+        let own = OWN.iter().map(|name| (git.join(name), *name));
+        for (path, name) in own.chain(SHARED.iter().map(|name| (common.join(name), *name))) {
+            // A fifo would keep git waiting.
+            if path.metadata().is_ok_and(|metadata| metadata.is_file() || metadata.is_dir()) {
+                symlink(path, self.folder.join(name))?;
+            }
+        }
+        for entry in fs::read_dir(git)? {
+            let entry = entry?;
+            if entry.file_name().as_encoded_bytes().starts_with(b"sharedindex.") {
+                symlink(entry.path(), self.folder.join(entry.file_name()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the folder of the references' logs where there is none, as git does when it writes one.
+    pub fn make_logs(&self) -> Result<()> {
+        let (logs, link) = (self.repository.common().join("logs"), self.folder.join("logs"));
+        if link.exists() {
+            return Ok(());
+        }
+        fs::create_dir(&logs).at("create folder", &logs)?;
+        symlink(&logs, &link).at("make link", &link)
+    }
+
+    /// Our folder, in which files may be put for as long as this lives.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The repository's index.
+    pub fn index(&self) -> PathBuf {
+        self.repository.git().join("index")
+    }
+
+    /// Whether git knows who commits.
+    pub fn has_identity(&self) -> bool {
+        self.has_identity
+    }
+
+    /// A git command line in a folder of the repository.
+    pub fn command(&self, folder: &Path) -> Result<Command> {
+        let mut command = self.env.command(folder)?;
+        command.env("GIT_DIR", &self.folder).env("GIT_WORK_TREE", self.repository.root()).env("GIT_INDEX_FILE", self.index());
+        command.env("GIT_OBJECT_DIRECTORY", self.repository.common().join("objects"));
+        command.envs([("GIT_CONFIG_NOSYSTEM", "1"), ("GIT_CONFIG_GLOBAL", "/dev/null"), ("GIT_ATTR_NOSYSTEM", "1")]);
+        // Contents that a partial clone has not fetched cannot be compared.
+        let renames = if self.is_partial_clone { "status.renames=false" } else { "status.renames=true" };
+        command.args(["-c", renames]);
+        Ok(command)
+    }
+}
+
+impl Drop for Shadow<'_> {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn refused(repository: &Repository, reason: &str) -> Error {
+    Error::Program { command: format!("git status in {}", repository.root().display()), reason: reason.to_owned() }
+}
+
+/// Makes a folder of our own below the first of these places where that can be done.
+pub(super) fn make_folder(places: &[PathBuf]) -> Result<PathBuf> {
+    let mut made = Err(Error::Invalid("cannot make a temporary folder: no place for it is known".into()));
+    for place in places {
+        let folder = place.join(format!("parhelia-{}.tmp", uuid::Uuid::new_v4().simple()));
+        made = fs::DirBuilder::new().mode(0o700).create(&folder).at("create folder", &folder).map(|()| folder);
+        if made.is_ok() {
+            break;
+        }
+    }
+    made
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_that_name_programs_are_dropped_and_others_survive_quoting() {
+        let printed =
+            b"core.autocrlf\ninput\0core.fsmonitor\n./evil\0filter.a.b.clean\nevil\0branch.a\"\\.b.merge\nrefs/heads/x\n y\0\
+            core.filemode\0include.path\nevil\0core.a.eol\nlf\0branch.remote\nno\0alias.status\n!evil\0";
+        let kept: Vec<Setting> = Setting::parse(printed).into_iter().filter(Setting::is_kept).collect();
+        let lines: Vec<String> = kept.iter().map(Setting::line).collect();
+        let expected = [
+            "[core]\n\tautocrlf = \"input\"\n",
+            "[branch \"a\\\"\\\\.b\"]\n\tmerge = \"refs/heads/x\\n y\"\n",
+            "[core]\n\tfilemode = \"true\"\n",
+        ];
+        assert_eq!(lines, expected);
+    }
+}

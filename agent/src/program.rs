@@ -1,0 +1,162 @@
+//! Running other programs for a bounded time: a hook must never hang because tmux does.
+
+use std::{
+    ffi::{OsStr, OsString},
+    io::{self, Read},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{Pid, PidfdFlags, pidfd_open},
+};
+
+use crate::error::{Error, Result};
+
+/// What a program that ended well has printed.
+pub type Printed = Vec<u8>;
+
+/// Whether a path, links followed, lies in a workspace. What is there is captured and never run. In `/` lies everything, this program
+/// included, so that it says nothing of a program.
+pub fn is_in(workspace: &Path, path: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let workspace = real(workspace);
+    workspace.parent().is_some() && real(path).starts_with(&workspace)
+}
+
+/// The folders of a search path that a program may be run from on behalf of a workspace: absolute ones outside the workspace. A relative one
+/// is looked up in the folder where the program runs.
+pub fn search_path(path: Option<&OsStr>, workspace: &Path) -> Option<OsString> {
+    let folders = std::env::split_paths(path?).filter(|folder| folder.is_absolute() && !is_in(workspace, folder));
+    std::env::join_paths(folders).ok()
+}
+
+/// The program of a name on a search path, or of a path.
+pub fn locate(name: &OsStr, path: Option<&OsStr>) -> Option<PathBuf> {
+    let is_program = |path: &PathBuf| path.metadata().is_ok_and(|m| m.is_file() && m.mode() & 0o111 != 0);
+    if Path::new(name).components().count() > 1 {
+        return Some(PathBuf::from(name)).filter(is_program);
+    }
+    let folders = std::env::split_paths(path?).filter(|folder| folder.is_absolute());
+    folders.map(|folder| folder.join(name)).find(is_program)
+}
+
+/// The first program of a name on a search path that does not lie in a workspace, links followed.
+pub fn outside(name: &str, path: Option<&OsStr>, workspace: &Path) -> Option<PathBuf> {
+    let folders = std::env::split_paths(path?);
+    folders.filter_map(|folder| locate(OsStr::new(name), Some(folder.as_os_str()))).find(|found| !is_in(workspace, found))
+}
+
+/// Runs a program to its end, at most for so long. Fails with its own words where it fails.
+pub fn run(command: &mut Command, limit: Duration) -> Result<Printed> {
+    run_on(command, Stdio::null(), limit)
+}
+
+/// As [`run`], with something to read.
+pub fn run_on(command: &mut Command, input: Stdio, limit: Duration) -> Result<Printed> {
+    let began = Instant::now();
+    let shown = shown(command);
+    command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|source| Error::Start { program: program(command), source })?;
+    let readers = reader(child.stdout.take()).and_then(|out| Ok((out, reader(child.stderr.take())?)));
+    let (out, err) = readers.map_err(|source| {
+        let _ = child.kill();
+        let _ = child.wait();
+        Error::Start { program: format!("{} (a thread that reads what it prints)", program(command)), source }
+    })?;
+    if !has_ended_within(&child, limit) {
+        let _ = child.kill();
+        let _ = child.wait();
+        return Err(Error::Slow { command: shown, waited_ms: began.elapsed().as_millis() });
+    }
+    let status = child.wait().map_err(|source| Error::Start { program: program(command), source })?;
+    let printed = out.join().unwrap_or_default();
+    if status.success() {
+        return Ok(printed);
+    }
+    let words = err.join().unwrap_or_default();
+    let words = String::from_utf8_lossy(&words).trim().to_owned();
+    Err(Error::Program { command: shown, reason: if words.is_empty() { status.to_string() } else { words } })
+}
+
+/// Whether a child ends within some time.
+pub fn has_ended_within(child: &Child, limit: Duration) -> bool {
+    let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else { return false };
+    // It is our child and was not waited for, so that its number cannot be another's.
+    pidfd_open(pid, PidfdFlags::empty()).is_ok_and(|fd| is_readable_within(&fd, limit))
+}
+
+/// Whether a descriptor has something to read (of a process: its end) within some time.
+pub fn is_readable_within(fd: &impl std::os::fd::AsFd, limit: Duration) -> bool {
+    let until = Instant::now() + limit;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+        match poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&left)) {
+            Ok(ready) => return ready > 0,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return false,
+        }
+    }
+}
+
+/// Reads a pipe to its end, so that the program never waits for us.
+fn reader(pipe: Option<impl Read + Send + 'static>) -> io::Result<JoinHandle<Vec<u8>>> {
+    thread::Builder::new().spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            let _ = pipe.read_to_end(&mut bytes);
+        }
+        bytes
+    })
+}
+
+fn program(command: &Command) -> String {
+    command.get_program().to_string_lossy().into_owned()
+}
+
+/// The first words of a command line, for messages.
+fn shown(command: &Command) -> String {
+    let mut words = vec![program(command)];
+    words.extend(command.get_args().map(|word| word.to_string_lossy().into_owned()));
+    let text = words.join(" ");
+    match text.char_indices().nth(120) {
+        Some((at, _)) => format!("{}...", &text[..at]),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sh(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn what_it_prints_comes_back_whole() {
+        let printed = run(&mut sh("head -c 300000 /dev/zero"), Duration::from_secs(20)).unwrap();
+        assert_eq!(printed.len(), 300_000);
+    }
+
+    #[test]
+    fn a_failure_has_the_programs_words() {
+        let error = run(&mut sh("echo oops >&2; exit 3"), Duration::from_secs(20)).unwrap_err();
+        assert!(matches!(&error, Error::Program { reason, .. } if reason == "oops"), "{error}");
+        let error = run(&mut Command::new("/no/such/program"), Duration::from_secs(20)).unwrap_err();
+        assert!(matches!(error, Error::Start { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_program_that_hangs_is_ended() {
+        let error = run(&mut sh("exec sleep 1000"), Duration::from_millis(30)).unwrap_err();
+        assert!(matches!(error, Error::Slow { .. }), "{error}");
+    }
+}

@@ -1,0 +1,276 @@
+//! A whole conversation: the agent's own transcript and those of the agents that it started, brought up to date together.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{
+    decisions::{asked, questions},
+    facts,
+    files::RawSet,
+    index::{Format, Index, Origin, Phase, Todo, ToolCall, update},
+    limits::FILES_MAX,
+    locate::Located,
+    prefix::Check,
+    usage::Usage,
+};
+use crate::error::Result;
+
+/// Most transcripts of subagents that are indexed.
+const SUBAGENTS_MAX: usize = 1_000;
+
+/// The indexes of a conversation. This is what a cache keeps from one capture to the next.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Conversation {
+    /// The agent's own transcript.
+    pub main: Index,
+    /// Transcripts of subagents, by the name of their file.
+    pub subagents: BTreeMap<String, Index>,
+}
+
+/// A conversation as it was captured.
+#[derive(Clone, Debug)]
+pub struct Captured {
+    /// Its indexes.
+    pub conversation: Conversation,
+    /// Its raw files; what is indexed is what of them is kept.
+    pub files: RawSet,
+    /// Where the index of the transcript came from.
+    pub origin: Origin,
+    /// Bytes that were parsed.
+    pub bytes_parsed: u64,
+}
+
+/// What a conversation amounts to, subagents included.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// The agent's id of the conversation.
+    pub agent_session_id: Option<String>,
+    /// Whether the agent can take it up again by that id.
+    pub has_resume_token: bool,
+    /// Turns so far.
+    pub turn_count: u64,
+    /// Messages of the user, tool results included, and lines of the model.
+    pub message_count: u64,
+    /// The API's id of the model's last message.
+    pub last_message_id: Option<String>,
+    /// Id of the transcript's last message record.
+    pub last_record_id: Option<String>,
+    /// Bytes of the transcript that are whole records.
+    pub transcript_bytes: u64,
+    /// All tokens, those from the cache included.
+    pub tokens_used: u64,
+    /// Tokens by kind.
+    pub usage: Usage,
+    /// Tokens in the model's context at its last message.
+    pub context_tokens: Option<u64>,
+    /// Dollars, where the agent reported them.
+    pub cost_estimate_usd: Option<f64>,
+    /// Who reported them: `transcript` or `stream_json`.
+    pub cost_source: Option<&'static str>,
+    /// Tools that were called, most often first.
+    pub tools_invoked: Vec<String>,
+    /// Files that tools changed.
+    pub files_modified: Vec<String>,
+    /// Files that tools read.
+    pub files_read: Vec<String>,
+    /// Files whose content is in the model's context.
+    pub loaded_files: Vec<String>,
+    /// Tool calls without a result.
+    pub pending_tool_calls: Vec<ToolCall>,
+    /// The to-do list.
+    pub todos: Vec<Todo>,
+    /// What the user decided when asked, and the plans that it approved, newest first.
+    pub decisions: Vec<String>,
+    /// What the agent asked and has no answer to.
+    pub open_questions: Vec<String>,
+    /// The end of what the model said since the last prompt.
+    pub last_reply: Option<String>,
+    /// The system prompt, or its beginning, where a record holds it.
+    pub system_prompt: Option<String>,
+    /// The first prompt, or its beginning.
+    pub first_prompt: Option<String>,
+    /// The last prompt, or its beginning.
+    pub last_prompt: Option<String>,
+    /// Prompts that were typed while the agent worked, and that it has not taken up.
+    pub queued_prompts: Vec<String>,
+    /// The model.
+    pub model: Option<String>,
+    /// The agent's version.
+    pub agent_version: Option<String>,
+    /// The permission mode.
+    pub permission_mode: Option<String>,
+    /// The working directory.
+    pub cwd: Option<String>,
+    /// What the agent was doing.
+    pub phase: Phase,
+    /// Lines of the transcript that could not be understood.
+    pub damaged_lines: u64,
+    /// Whether some list is not whole.
+    pub truncated: bool,
+}
+
+/// An agent's activity during a capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activity {
+    /// It waited for a prompt all the while.
+    BetweenTurns,
+    /// A tool ran.
+    InTool,
+    /// Neither is certain.
+    Unknown,
+}
+
+impl Conversation {
+    /// Finds, cuts and indexes everything of a conversation, going on from an earlier capture.
+    pub fn capture(previous: Option<Conversation>, located: &Located, check: Check) -> Result<Captured> {
+        let files = RawSet::find(located)?;
+        let (main, mut subagents) = previous.map_or_else(Default::default, |known| (Some(known.main), known.subagents));
+        let end = files.files.first().map_or(0, |file| file.bytes);
+        let updated = update(main, &located.transcript, end, Format::Transcript, check)?;
+        let mut captured = Captured {
+            conversation: Conversation { main: updated.index, subagents: BTreeMap::new() },
+            origin: updated.origin,
+            bytes_parsed: updated.bytes_parsed,
+            files: RawSet::default(),
+        };
+        for (name, file) in files.subagents().take(SUBAGENTS_MAX) {
+            let updated = update(subagents.remove(&name), &file.source, file.bytes, Format::Subagent, check)?;
+            captured.bytes_parsed += updated.bytes_parsed;
+            captured.conversation.subagents.insert(name, updated.index);
+        }
+        captured.conversation.main.truncated |= files.subagents().count() > SUBAGENTS_MAX;
+        // The agent takes a conversation up by the name of its file. Its first records need not say it, and those of a copy say another.
+        if captured.conversation.main.prefix.bytes > 0 {
+            captured.conversation.main.facts.agent_session = Some(located.agent_session.clone());
+        }
+        captured.files = files;
+        Ok(captured)
+    }
+
+    /// Indexes what a headless agent printed with `--output-format stream-json`.
+    pub fn capture_stream(previous: Option<Conversation>, log: &Path, check: Check) -> Result<Captured> {
+        let files = RawSet::of_stream(log)?;
+        let end = files.files.first().map_or(0, |file| file.bytes);
+        let updated = update(previous.map(|previous| previous.main), log, end, Format::StreamJson, check)?;
+        Ok(Captured {
+            conversation: Conversation { main: updated.index, subagents: BTreeMap::new() },
+            files,
+            origin: updated.origin,
+            bytes_parsed: updated.bytes_parsed,
+        })
+    }
+
+    /// What it amounts to.
+    pub fn summary(&self) -> Summary {
+        let main = &self.main;
+        let usage = self.all().fold(Usage::default(), |sum, index| sum.plus(index.usage.total));
+        let text = |snippet: &Option<super::index::Snippet>| snippet.as_ref().map(|snippet| snippet.text.clone());
+        Summary {
+            agent_session_id: main.facts.agent_session.clone(),
+            has_resume_token: main.facts.agent_session.is_some() && main.counts.user_messages + main.counts.results > 0,
+            turn_count: main.turn_count(),
+            message_count: main.counts.user_messages + main.counts.assistant_records,
+            last_message_id: main.facts.last_message.clone(),
+            last_record_id: main.facts.last_record.clone(),
+            transcript_bytes: main.prefix.bytes,
+            tokens_used: usage.total(),
+            usage,
+            context_tokens: main.context_tokens,
+            cost_estimate_usd: main.cost.map(|cost| cost.usd()),
+            cost_source: main.cost.map(|_| if main.format == Format::StreamJson { "stream_json" } else { "transcript" }),
+            tools_invoked: self.tools(),
+            files_modified: self.files(|used| used.edits > 0),
+            files_read: self.files(|used| used.reads > 0),
+            loaded_files: main.loaded.iter().cloned().collect(),
+            pending_tool_calls: main.pending_calls().cloned().collect(),
+            todos: main.todos.clone(),
+            decisions: main.decisions.iter().rev().cloned().collect(),
+            open_questions: main
+                .pending_calls()
+                .flat_map(asked)
+                .chain(main.last_reply.iter().filter(|_| main.phase == Phase::Idle).flat_map(|reply| questions(reply)))
+                .collect(),
+            last_reply: main.last_reply.clone(),
+            system_prompt: text(&main.system_prompt),
+            first_prompt: text(&main.first_prompt),
+            last_prompt: text(&main.last_prompt),
+            queued_prompts: main.queued.iter().filter(|text| facts::is_prompt(text)).cloned().collect(),
+            model: main.facts.model.clone(),
+            agent_version: main.facts.version.clone(),
+            permission_mode: main.facts.permission_mode.clone(),
+            cwd: main.facts.cwd.clone(),
+            phase: main.phase,
+            damaged_lines: self.all().map(|index| index.counts.malformed + index.counts.oversized).sum(),
+            truncated: self.all().any(|index| index.truncated),
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Index> {
+        std::iter::once(&self.main).chain(self.subagents.values())
+    }
+
+    fn tools(&self) -> Vec<String> {
+        let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+        for (name, count) in self.all().flat_map(|index| &index.tools) {
+            *counts.entry(name).or_default() += count;
+        }
+        let mut tools: Vec<_> = counts.into_iter().collect();
+        tools.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        tools.into_iter().map(|(name, _)| name.to_owned()).collect()
+    }
+
+    fn files(&self, wanted: impl Fn(&super::index::FileUse) -> bool) -> Vec<String> {
+        let paths = self.all().flat_map(|index| &index.files).filter(|(_, used)| wanted(used)).map(|(path, _)| path);
+        paths.collect::<BTreeSet<_>>().into_iter().take(FILES_MAX).cloned().collect()
+    }
+
+    /// The agent's activity while something else was captured, from indexes before and after.
+    pub fn activity(before: &Conversation, after: &Conversation) -> Activity {
+        let calls = |conversation: &Conversation| conversation.all().map(|index| index.counts.tool_calls).sum::<u64>();
+        let phases = [before.main.phase, after.main.phase];
+        if phases.contains(&Phase::InTool) || calls(before) != calls(after) {
+            Activity::InTool
+        } else if phases == [Phase::Idle; 2] && before.main.prefix.bytes == after.main.prefix.bytes {
+            Activity::BetweenTurns
+        } else {
+            Activity::Unknown
+        }
+    }
+}
+
+impl Summary {
+    /// What a checkpoint's record says of the conversation.
+    pub fn record_conversation(&self) -> Value {
+        json!({
+            "agent_session_id": self.agent_session_id,
+            "has_resume_token": self.has_resume_token,
+            "turn_count": self.turn_count,
+            "message_count": self.message_count,
+            "last_message_id": self.last_message_id,
+            "last_record_id": self.last_record_id,
+            "transcript_bytes": self.transcript_bytes,
+            "tokens_used": self.tokens_used,
+            "context_tokens": self.context_tokens,
+            "pending_tool_calls_count": self.pending_tool_calls.len(),
+            "phase": self.phase,
+        })
+    }
+
+    /// What a checkpoint's record says of what the session used and did.
+    pub fn record_usage(&self) -> Value {
+        json!({
+            "cost_estimate_usd": self.cost_estimate_usd,
+            "cost_source": self.cost_source,
+            "tokens": self.usage,
+            "tools_invoked": self.tools_invoked,
+            "files_modified_count": self.files_modified.len(),
+            "model": self.model,
+        })
+    }
+}

@@ -1,0 +1,409 @@
+//! How one record changes an index.
+
+use std::collections::BTreeMap;
+
+use super::{
+    decisions::decided,
+    facts::{self, Effect, UserText},
+    index::{Cost, Format, Index, Phase, Snippet, Todo, ToolCall, Turn},
+    json::{Object, clipped, end_of},
+    limits::{
+        DECISIONS_MAX, FILES_MAX, INPUT_BYTES_MAX, NAME_BYTES_MAX, NAMES_MAX, PATH_BYTES_MAX, PENDING_MAX, PROMPT_BYTES_MAX,
+        QUEUED_MAX, REPLY_BYTES_MAX, SYSTEM_PROMPT_BYTES_MAX, TODOS_MAX, TURN_BYTES_MAX, TURNS_MAX,
+    },
+    usage::Usage,
+};
+use crate::briefing::is_ours;
+
+/// What every handler needs to know of a record.
+struct Context {
+    offset: u64,
+    at: Option<String>,
+    id: Option<String>,
+    /// Whether it is a subagent's, in the file of the agent that started it.
+    is_foreign: bool,
+}
+
+impl Index {
+    /// Takes in one line.
+    pub(super) fn apply(&mut self, line: &[u8], offset: u64) {
+        if line.iter().all(u8::is_ascii_whitespace) {
+            return;
+        }
+        let record = Object::parse(line);
+        let kind = record.as_ref().and_then(|record| record.name("type", NAME_BYTES_MAX));
+        let (Some(record), Some(kind)) = (record, kind) else {
+            self.counts.malformed += 1;
+            return;
+        };
+        self.counts.records += 1;
+        self.truncated |= !bump(&mut self.counts.by_type, &kind);
+        let context = self.context(&record, offset);
+        self.note_facts(&record, &context);
+        match kind.as_str() {
+            "user" => self.user(&record, &context),
+            "assistant" => self.assistant(&record, &context),
+            "system" => self.system(&record, &context),
+            "attachment" if !context.is_foreign => self.attachment(&record, &context),
+            "result" => self.result(&record),
+            "queue-operation" => self.queue(&record),
+            "cost-state" => self.reported_cost(record.number("totalCostUSD")),
+            _ => {}
+        }
+    }
+
+    fn context(&self, record: &Object, offset: u64) -> Context {
+        let is_foreign = match self.format {
+            Format::Transcript => record.is_true("isSidechain"),
+            Format::Subagent => false,
+            Format::StreamJson => !record.is_null_or_absent("parent_tool_use_id"),
+        };
+        let name = |name| record.name(name, NAME_BYTES_MAX);
+        Context { offset, at: name("timestamp"), id: name("uuid"), is_foreign }
+    }
+
+    fn note_facts(&mut self, record: &Object, context: &Context) {
+        if context.is_foreign {
+            return;
+        }
+        let facts = &mut self.facts;
+        let fields = [
+            (&mut facts.agent_session, ["sessionId", "session_id"]),
+            (&mut facts.version, ["version", "claude_code_version"]),
+            (&mut facts.git_branch, ["gitBranch", "gitBranch"]),
+            (&mut facts.permission_mode, ["permissionMode", "permissionMode"]),
+        ];
+        for (fact, names) in fields {
+            if let Some(value) = names.into_iter().find_map(|name| record.name(name, NAME_BYTES_MAX)) {
+                *fact = Some(value);
+            }
+        }
+        if let Some(cwd) = record.name("cwd", PATH_BYTES_MAX) {
+            facts.cwd = Some(cwd);
+        }
+        if context.at.is_some() {
+            facts.last_at.clone_from(&context.at);
+        }
+    }
+
+    fn user(&mut self, record: &Object, context: &Context) {
+        let Some(message) = record.object("message") else { return };
+        let mut has_results = false;
+        for block in message.list("content").into_iter().filter_map(Object::of) {
+            if block.text("type").as_deref() == Some("tool_result") {
+                has_results = true;
+                self.tool_result(record, &block, context);
+            }
+        }
+        if context.is_foreign {
+            return;
+        }
+        self.counts.user_messages += 1;
+        self.note_last(context);
+        let text = facts::content_text(&message);
+        match facts::user_text(record, &text) {
+            UserText::Interruption => {
+                self.counts.interruptions += 1;
+                self.phase = Phase::Idle;
+            }
+            UserText::Prompt if !has_results => self.prompt(&text, context),
+            _ if !has_results => _ = self.taken_up(&text),
+            _ => {}
+        }
+    }
+
+    fn prompt(&mut self, text: &str, context: &Context) {
+        let before = self.pending.len();
+        self.pending.retain(|call| call.is_subagents);
+        self.counts.tool_calls_abandoned += (before - self.pending.len()) as u64;
+        self.counts.prompts += 1;
+        self.phase = Phase::Thinking;
+        self.last_reply = None;
+        let is_out = self.taken_out > 0;
+        // One that was typed behind everything in the queue ends it: who typed that goes on without what was lost.
+        if !(self.taken_up(text) && is_out || is_ours(text)) {
+            self.queued.clear();
+            self.taken_out = 0;
+        }
+        let snippet = snippet(text, PROMPT_BYTES_MAX);
+        // A prompt of ours says nothing of what is to be done.
+        if !is_ours(text) {
+            self.first_prompt.get_or_insert_with(|| snippet.clone());
+            self.last_prompt = Some(snippet);
+        }
+        if self.turns.len() == TURNS_MAX {
+            self.turns.pop_front();
+            self.truncated = true;
+        }
+        let prompt = clipped(text.trim(), TURN_BYTES_MAX).to_owned();
+        self.turns.push_back(Turn { record: context.id.clone(), offset: context.offset, at: context.at.clone(), prompt });
+    }
+
+    fn assistant(&mut self, record: &Object, context: &Context) {
+        let Some(message) = record.object("message") else { return };
+        let model = message.name("model", NAME_BYTES_MAX).filter(|model| model != "<synthetic>");
+        self.count_usage(&message, model.as_deref(), context);
+        for block in message.list("content").into_iter().filter_map(Object::of) {
+            if block.text("type").as_deref() == Some("tool_use") {
+                self.tool_use(&block, context);
+            }
+        }
+        if context.is_foreign {
+            return;
+        }
+        self.counts.assistant_records += 1;
+        self.note_last(context);
+        if record.is_true("isApiErrorMessage") || (self.format == Format::StreamJson && !record.is_null_or_absent("error")) {
+            self.counts.api_errors += 1;
+        }
+        if model.is_some() {
+            let text = facts::content_text(&message);
+            if !text.trim().is_empty() {
+                self.last_reply = Some(end_of(text.trim(), REPLY_BYTES_MAX).to_owned());
+            }
+            self.facts.model = model;
+            self.facts.last_message = message.name("id", NAME_BYTES_MAX).or(self.facts.last_message.take());
+        }
+        self.phase = match message.text("stop_reason").as_deref() {
+            _ if self.pending_calls().next().is_some() => Phase::InTool,
+            None | Some("tool_use" | "pause_turn") => Phase::Thinking,
+            Some(_) => Phase::Idle,
+        };
+    }
+
+    fn count_usage(&mut self, message: &Object, model: Option<&str>, context: &Context) {
+        let (Some(usage), Some(model)) = (message.object("usage"), model) else { return };
+        let usage = Usage::of(&usage);
+        let id = message.name("id", NAME_BYTES_MAX).or_else(|| context.id.clone());
+        self.usage.count(&id.unwrap_or_else(|| context.offset.to_string()), model, usage);
+        if !context.is_foreign {
+            self.context_tokens = Some(usage.total());
+        }
+    }
+
+    fn tool_use(&mut self, block: &Object, context: &Context) {
+        let (Some(id), Some(name)) = (block.name("id", NAME_BYTES_MAX), block.name("name", NAME_BYTES_MAX)) else { return };
+        if self.pending.iter().any(|call| call.id == id) {
+            return;
+        }
+        self.counts.tool_calls += 1;
+        self.truncated |= !bump(&mut self.tools, &name);
+        let path = block.object("input").and_then(|input| facts::path_of(&name, &input, PATH_BYTES_MAX));
+        let input = block.get("input").map(|raw| raw.get()).filter(|raw| raw.len() <= INPUT_BYTES_MAX).map(str::to_owned);
+        if self.pending.len() == PENDING_MAX {
+            self.pending.remove(0);
+            self.counts.tool_calls_abandoned += 1;
+            self.truncated = true;
+        }
+        let (offset, at) = (context.offset, context.at.clone());
+        self.pending.push(ToolCall { id, name, input, path, offset, at, is_subagents: context.is_foreign });
+    }
+
+    fn tool_result(&mut self, record: &Object, block: &Object, context: &Context) {
+        let id = block.name("tool_use_id", NAME_BYTES_MAX);
+        let Some(at) = self.pending.iter().position(|call| Some(&call.id) == id.as_ref()) else {
+            self.counts.orphan_results += 1;
+            return;
+        };
+        let call = self.pending.remove(at);
+        if block.is_true("is_error") {
+            self.counts.tool_errors += 1;
+        } else {
+            self.used_file(&call, context);
+            self.used_todos(&call, record);
+            self.note_decisions(&call, record);
+        }
+        if !call.is_subagents && self.pending_calls().next().is_none() {
+            self.phase = Phase::Thinking;
+        }
+    }
+
+    fn used_file(&mut self, call: &ToolCall, context: &Context) {
+        let Some(path) = &call.path else { return };
+        if !self.files.contains_key(path) && self.files.len() == FILES_MAX {
+            self.truncated = true;
+            return;
+        }
+        let used = self.files.entry(path.clone()).or_default();
+        match facts::effect(&call.name) {
+            Effect::Reads => used.reads += 1,
+            _ => used.edits += 1,
+        }
+        used.last_offset = context.offset;
+        if !call.is_subagents {
+            self.load(path.clone());
+        }
+    }
+
+    fn load(&mut self, path: String) {
+        if self.loaded.len() < FILES_MAX {
+            self.loaded.insert(path);
+        } else {
+            self.truncated = true;
+        }
+    }
+
+    /// Keeps the queue of prompts. What is taken out to be edited is named; what the agent takes out is named by a later record
+    /// ([`Index::taken_up`]). At the queue's beginning may lie what an earlier process has lost.
+    fn queue(&mut self, record: &Object) {
+        let content = record.text("content").map(|text| clipped(text.trim(), TURN_BYTES_MAX).to_owned());
+        match (record.text("operation").as_deref(), content) {
+            (Some("enqueue"), content) => {
+                if self.queued.len() == QUEUED_MAX {
+                    self.queued.pop_front();
+                    self.truncated = true;
+                }
+                // What is no text keeps its place.
+                self.queued.push_back(content.unwrap_or_default());
+            }
+            (Some("popAll" | "popOne"), Some(content)) => self.queued.retain(|queued| *queued != content),
+            (Some("popAll" | "popOne"), None) => drop(self.queued.pop_back()),
+            (Some("dequeue" | "remove"), _) => self.taken_out = self.taken_out.saturating_add(1),
+            _ => {}
+        }
+    }
+
+    /// Removes from the queue what the agent has taken up, and what was typed before: the next process does not take that up. Returns
+    /// whether it was there.
+    fn taken_up(&mut self, text: &str) -> bool {
+        let Some(at) = self.queued.iter().rposition(|queued| facts::is_typed_as(text, queued)) else { return false };
+        self.queued.drain(..=at);
+        self.taken_out = self.taken_out.saturating_sub(1);
+        true
+    }
+
+    /// Keeps the to-do list: written whole by `TodoWrite`, or entry by entry by `TaskCreate` and `TaskUpdate`.
+    fn used_todos(&mut self, call: &ToolCall, record: &Object) {
+        if call.is_subagents || !matches!(call.name.as_str(), "TodoWrite" | "TaskCreate" | "TaskUpdate") {
+            return;
+        }
+        let Some(input) = call.input.as_deref().and_then(|input| Object::parse(input.as_bytes())) else { return };
+        let status = |object: &Object| object.name("status", NAME_BYTES_MAX);
+        let content = |object: &Object, name: &str| object.name(name, PATH_BYTES_MAX).unwrap_or_default();
+        match call.name.as_str() {
+            "TodoWrite" => {
+                let entries = input.list("todos");
+                self.truncated |= entries.len() > TODOS_MAX;
+                let entries = entries.into_iter().filter_map(Object::of).take(TODOS_MAX);
+                self.todos = entries
+                    .map(|entry| Todo {
+                        id: entry.name("id", NAME_BYTES_MAX),
+                        content: content(&entry, "content"),
+                        status: status(&entry).unwrap_or_default(),
+                    })
+                    .collect();
+            }
+            "TaskCreate" if self.todos.len() < TODOS_MAX => {
+                let result = record.object("toolUseResult").or_else(|| record.object("tool_use_result"));
+                let id = result.and_then(|result| result.object("task")?.name("id", NAME_BYTES_MAX));
+                self.todos.push(Todo { id, content: content(&input, "subject"), status: "pending".into() });
+            }
+            _ => {
+                let id = input.name("taskId", NAME_BYTES_MAX);
+                match status(&input) {
+                    Some(status) if status == "deleted" => self.todos.retain(|todo| todo.id != id),
+                    status => {
+                        for todo in self.todos.iter_mut().filter(|todo| todo.id == id && id.is_some()) {
+                            todo.status = status.clone().unwrap_or(std::mem::take(&mut todo.status));
+                            todo.content = input.name("subject", PATH_BYTES_MAX).unwrap_or(std::mem::take(&mut todo.content));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn note_decisions(&mut self, call: &ToolCall, record: &Object) {
+        self.decisions.extend(decided(call, record));
+        let surplus = self.decisions.len().saturating_sub(DECISIONS_MAX);
+        self.decisions.drain(..surplus);
+        self.truncated |= surplus > 0;
+    }
+
+    fn system(&mut self, record: &Object, context: &Context) {
+        if context.is_foreign {
+            return;
+        }
+        match record.text("subtype").as_deref() {
+            Some("compact_boundary") => {
+                self.counts.compactions += 1;
+                self.loaded.clear();
+            }
+            Some("turn_duration") if self.pending_calls().next().is_none() => self.phase = Phase::Idle,
+            Some("init") => self.facts.model = record.name("model", NAME_BYTES_MAX).or(self.facts.model.take()),
+            _ => {}
+        }
+    }
+
+    /// Files that the user attached or the agent loaded by itself, system prompts, and prompts that were typed while the agent worked.
+    fn attachment(&mut self, record: &Object, context: &Context) {
+        match facts::queued_text(record) {
+            Some((UserText::Prompt, text)) => {
+                self.note_last(context);
+                self.prompt(&text, context);
+            }
+            Some((_, text)) => _ = self.taken_up(&text),
+            None => {}
+        }
+        let Some(attachment) = record.object("attachment") else { return };
+        match attachment.text("type").as_deref() {
+            Some("file" | "nested_memory" | "already_read_file" | "edited_text_file") => {
+                let path = attachment.name("filename", PATH_BYTES_MAX).or_else(|| attachment.name("path", PATH_BYTES_MAX));
+                path.into_iter().for_each(|path| self.load(path));
+            }
+            Some("prompt_snapshot") => {
+                let parts = attachment.list("systemPrompt");
+                let parts: Vec<_> = parts.into_iter().filter_map(super::json::text).collect();
+                if !parts.is_empty() {
+                    self.system_prompt = Some(snippet(&parts.join("\n\n"), SYSTEM_PROMPT_BYTES_MAX));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The end of a run in a stream.
+    fn result(&mut self, record: &Object) {
+        self.counts.results += 1;
+        self.phase = Phase::Idle;
+        self.reported_cost(record.number("total_cost_usd"));
+        if let Some(usage) = record.object("usage") {
+            // Messages in a stream carry what was known when they began.
+            self.usage.settle(self.usage_settled, Usage::of(&usage));
+            self.usage_settled = self.usage.total;
+        }
+    }
+
+    /// What a process says that it cost so far; less than before means that it is another process.
+    fn reported_cost(&mut self, usd: Option<f64>) {
+        let Some(usd) = usd.filter(|usd| (0.0..1e9).contains(usd)) else { return };
+        let current = (usd * 1e9).round() as u64;
+        let known = self.cost.unwrap_or_default();
+        let is_another = current < known.current;
+        let before = if is_another { known.before.saturating_add(known.current) } else { known.before };
+        self.cost = Some(Cost { before, current });
+    }
+
+    fn note_last(&mut self, context: &Context) {
+        if context.id.is_some() {
+            self.facts.last_record.clone_from(&context.id);
+        }
+    }
+}
+
+/// Counts a name; says whether there was room for it.
+fn bump(counts: &mut BTreeMap<String, u64>, name: &str) -> bool {
+    if let Some(count) = counts.get_mut(name) {
+        *count += 1;
+        return true;
+    }
+    let has_room = counts.len() < NAMES_MAX;
+    if has_room {
+        counts.insert(name.to_owned(), 1);
+    }
+    has_room
+}
+
+fn snippet(text: &str, bytes_max: usize) -> Snippet {
+    Snippet { text: clipped(text, bytes_max).to_owned(), bytes: text.len() as u64 }
+}

@@ -1,0 +1,35 @@
+//! The conversation: an agent's transcript, kept byte for byte, and an index over it.
+//!
+//! The transcript's format is the agent's own and changes with its releases. So nothing here is needed to read one back: the raw
+//! files ([`files`]) are what is kept, cut at a record boundary ([`cut`](mod@cut)), and the [`Index`] holds only counters, ids and
+//! byte ranges over them. Records of unknown kinds, torn lines and lines that are no JSON are counted and passed over.
+//!
+//! An index goes on where it stopped, so that a turn costs its own bytes however long the transcript is. What it stands on is proven
+//! by [`prefix`]; a transcript that was rewritten is indexed anew.
+
+mod answer;
+pub mod conversation;
+pub mod cut;
+mod decisions;
+mod facts;
+pub mod files;
+mod fold;
+pub mod index;
+mod json;
+pub mod limits;
+mod line;
+pub mod locate;
+pub mod messages;
+pub mod prefix;
+pub mod usage;
+
+#[cfg(test)]
+mod tests;
+
+pub use answer::has_answer;
+pub use conversation::{Activity, Conversation, Summary};
+pub use cut::cut;
+pub use index::{Format, Index, Phase, Updated, update};
+pub use locate::Located;
+
+use crate::regular::open;
