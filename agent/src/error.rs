@@ -57,12 +57,12 @@ pub enum Error {
         source: io::Error,
     },
     /// A conversation that is not where the agent keeps them.
-    #[error("no transcript of conversation {agent_session} below {}; name it with --transcript, or check the agent's configuration folder", projects.display())]
+    #[error("no transcript of conversation {agent_session} below {}; name it with --transcript, or check the agent's configuration folder", config.display())]
     NoTranscript {
         /// The agent's id of the conversation.
         agent_session: String,
         /// Where it was looked for.
-        projects: PathBuf,
+        config: PathBuf,
     },
     /// The request makes no sense as put.
     #[error("{0}")]

@@ -1,17 +1,25 @@
 //! Coding agents: their command lines, conversations, hooks and settings, and the processes, terminals, repositories and programs that they
-//! work with. Nothing here knows a store.
+//! work with. Nothing here knows a store. What is true of one kind of agent alone stands behind [`kind::AgentKind`].
 
 pub mod briefing;
 pub mod claude;
+pub mod codex;
+pub mod command;
 pub mod durable;
 pub mod environment;
 pub mod error;
+pub mod folder;
 pub mod git;
+pub mod hooks;
+pub mod kind;
+pub mod open;
 pub mod process;
 pub mod program;
 pub mod regular;
+pub mod secrets;
 pub mod threads;
 pub mod tmux;
 pub mod transcript;
+pub mod trouble;
 
 pub use error::{Error, Result};

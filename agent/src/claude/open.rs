@@ -1,149 +1,73 @@
-//! Which conversation a live agent has open: by the file that it keeps of itself, by its command line, by the files that it has open.
+//! The files that Claude Code's processes keep of themselves: which conversation each has open.
 
 use std::{
-    fs, iter,
+    fs,
     path::{Path, PathBuf},
+    time::{Duration, SystemTime},
 };
 
 use serde_json::Value;
 
-use super::{Agent, copies};
 use crate::{
-    process::{Identity, all, canonical, command_of, folder_of, parent, within_container, writes_to},
+    open::{Open, Said, Unseen},
+    process::{Identity, boot_time, sees_all, within_container},
     regular,
 };
 
 /// The folder, in the agent's own, with a file for each of its processes.
 const SESSIONS: &str = "sessions";
-/// Processes are looked for so far above one.
-const ANCESTORS_MAX: usize = 64;
 /// No such file is longer.
 const SAID_BYTES_MAX: u64 = 1 << 20;
-/// No command line is shown further.
-const COMMAND_CHARACTERS_MAX: usize = 200;
-
-/// What an agent says of a conversation that it has open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Open {
-    /// It goes on with it.
-    Ready,
-    /// It is asked to; of one that it does not know it says so for a moment, too. One without a terminal never says more.
-    Asked,
-}
-
-/// What live processes of the agent say of a conversation. One that died may have left its file behind.
-pub fn open(config: &Path, conversation: &str) -> Option<Open> {
-    live(config, conversation).into_iter().next().map(|said| said.open)
-}
-
-/// What a process of the agent says of the conversation that it has open, whichever that is.
-pub fn open_in(config: &Path, process: i32) -> Option<Open> {
-    said_by(config, process).map(|said| said.open)
-}
 
 /// The words of a live process of the agent.
-pub fn said_by(config: &Path, process: i32) -> Option<Said> {
+pub(super) fn said_by(config: &Path, process: i32) -> Option<Said> {
     Kept::read(&config.join(SESSIONS).join(format!("{process}.json")))?.live()
 }
 
-/// A live process of the agent that says what it does.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Said {
-    /// Which process.
-    pub process: Identity,
-    /// The conversation that it has open.
-    pub conversation: String,
-    /// Whether it has.
-    pub open: Open,
-    /// What it is doing, in its own word: `busy`, `idle`, `waiting`.
-    pub status: Option<String>,
-    /// What it waits for, where it says so.
-    pub waits_for: Option<String>,
-    /// Whether it says when its process began: otherwise the number may have become another's.
-    pub is_certain: bool,
-}
-
-/// A process that has a conversation open.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holder {
-    /// Which process.
-    pub process: Identity,
-    /// Its command line, shortened.
-    pub command: String,
-    /// The folder that it works in.
-    pub folder: Option<PathBuf>,
-}
-
 /// The words of the live processes of the agent that have a conversation open.
-pub fn live(config: &Path, conversation: &str) -> Vec<Said> {
+pub(super) fn live(config: &Path, conversation: &str) -> Vec<Said> {
     let kept = files(config).filter_map(|path| Kept::read(&path)).filter(|kept| kept.conversation == conversation);
     // To look for one in a container takes a look at all processes.
     kept.filter_map(Kept::live).collect()
 }
 
-/// The live processes that have a conversation open: those of the agent that say so, or were started with it, and any that has its
-/// transcript open for writing. A second agent in it would write between the first one's lines.
-pub fn holders(config: &Path, conversation: &str) -> Vec<Holder> {
-    let said = live(config, conversation);
-    let is_agent = |process: &Identity| Agent::of(&command_of(process.process)).is_some();
-    let says = |process: &Identity| {
-        let mut all = said.iter().filter(|said| said.process.is_same(process));
-        all.any(|said| said.is_certain || is_agent(process))
-    };
-    let transcripts: Vec<PathBuf> = copies(config, conversation).unwrap_or_default().iter().map(|path| canonical(path)).collect();
-    let has_it = |process: &Identity| {
-        says(process)
-            || Agent::of(&command_of(process.process)).and_then(|agent| agent.conversation()).as_deref() == Some(conversation)
-            || writes_to(process.process, &transcripts)
-    };
-    let found = all().into_iter().filter(|process| process.process != std::process::id() as i32 && has_it(process));
-    let found: Vec<Identity> = found.collect();
-    // A shell or `timeout` that was started with the agent's words waits for it, and has nothing open itself.
-    let waits = |process: &Identity| {
-        let is_below = |other: &Identity| {
-            let mut above = iter::successors(parent(other.process), |above| parent(*above)).take(ANCESTORS_MAX);
-            above.any(|above| above == process.process)
-        };
-        !says(process) && !writes_to(process.process, &transcripts) && found.iter().any(is_below)
-    };
-    let holders = found.iter().filter(|process| !waits(process)).cloned();
-    holders
-        .map(|process| {
-            let words: Vec<_> = command_of(process.process).iter().map(|word| word.to_string_lossy().into_owned()).collect();
-            let command = words.join(" ").chars().take(COMMAND_CHARACTERS_MAX).collect();
-            Holder { folder: folder_of(process.process), command, process }
-        })
-        .collect()
-}
-
-impl Holder {
-    /// The process in a few words, for messages.
-    pub fn text(&self) -> String {
-        let folder = self.folder.as_ref().map(|folder| format!(" in {}", folder.display())).unwrap_or_default();
-        format!("process {} ({}){folder}", self.process.process, self.command)
+/// Agents that have said since the machine was started that they have a conversation open, and of which it cannot be known from here whether
+/// they live. Where all of the machine's processes are seen there are none.
+pub(super) fn unseen(config: &Path, conversation: &str) -> Vec<Unseen> {
+    if sees_all() {
+        return Vec::new();
     }
+    let booted = boot_time().unwrap_or(SystemTime::UNIX_EPOCH);
+    // The kernel counts boots in whole seconds.
+    let is_of_this_boot = |path: &Path| {
+        let modified = fs::metadata(path).and_then(|found| found.modified());
+        modified.is_ok_and(|modified| modified + Duration::from_secs(1) >= booted)
+    };
+    let kept = files(config).filter(|path| is_of_this_boot(path)).filter_map(|path| Kept::read(&path));
+    let found = kept.filter(|kept| kept.conversation == conversation);
+    let found = found.map(|kept| (Unseen { process: kept.process, start_time: kept.start_time }, kept.live()));
+    found.filter(|(_, live)| live.is_none()).map(|(unseen, _)| unseen).collect()
 }
-
 /// The files that the agent's processes keep of themselves.
-pub(super) fn files(config: &Path) -> impl Iterator<Item = PathBuf> {
+fn files(config: &Path) -> impl Iterator<Item = PathBuf> {
     let entries = fs::read_dir(config.join(SESSIONS)).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "json"))
 }
 
 /// The file of an agent's process, whether that lives or not.
-pub(super) struct Kept {
+struct Kept {
     /// The process, as it is numbered in the namespace that it is in.
-    pub process: i32,
+    process: i32,
     /// Its start, in clock ticks since boot, where it says so.
-    pub start_time: Option<u64>,
+    start_time: Option<u64>,
     /// The conversation that it had open.
-    pub conversation: String,
+    conversation: String,
     status: Option<String>,
     waits_for: Option<String>,
 }
 
 impl Kept {
-    pub(super) fn read(path: &Path) -> Option<Self> {
+    fn read(path: &Path) -> Option<Self> {
         let said: Value = serde_json::from_slice(&regular::read(path, SAID_BYTES_MAX).ok()?).ok()?;
         let text = |name: &str| said[name].as_str().map(str::to_owned);
         Some(Kept {
@@ -157,7 +81,7 @@ impl Kept {
 
     /// The words of the process, where it lives and can be seen from here. A release that does not say when its process began is believed; of
     /// one that does, the process is known also by the number that it has in a container.
-    pub(super) fn live(self) -> Option<Said> {
+    fn live(self) -> Option<Said> {
         let own = Identity::of(self.process).ok();
         let own = own.filter(|own| self.start_time.is_none_or(|start| start == own.start_time)).filter(Identity::is_alive);
         let process = own.or_else(|| within_container(self.process, self.start_time?))?;
@@ -184,71 +108,14 @@ mod tests {
             fs::write(&path, said.to_string()).unwrap();
         };
         write(me.start_time, None);
-        assert_eq!((open(folder.path(), "one"), open(folder.path(), "two")), (Some(Open::Asked), None));
+        assert_eq!((crate::open::open(folder.path(), "one"), crate::open::open(folder.path(), "two")), (Some(Open::Asked), None));
         write(me.start_time, Some("idle"));
-        assert_eq!(open(folder.path(), "one"), Some(Open::Ready));
-        assert_eq!(open_in(folder.path(), me.process), Some(Open::Ready));
+        assert_eq!(crate::open::open(folder.path(), "one"), Some(Open::Ready));
+        assert_eq!(crate::open::open_in(folder.path(), me.process), Some(Open::Ready));
         write(me.start_time + 1, Some("idle"));
-        assert_eq!((open(folder.path(), "one"), open_in(folder.path(), me.process)), (None, None));
+        assert_eq!((crate::open::open(folder.path(), "one"), crate::open::open_in(folder.path(), me.process)), (None, None));
         fs::write(&path, "{").unwrap();
-        assert_eq!(open(folder.path(), "one"), None);
-        assert_eq!(open(&folder.path().join("nothing"), "one"), None);
-    }
-
-    #[test]
-    fn whoever_has_a_conversation_open_is_found_by_any_of_its_signs() {
-        use std::{
-            os::unix::process::CommandExt,
-            process::{Child, Command, Stdio},
-        };
-        const ID: &str = "7b0e0f3c-5d0c-4a52-9c0e-0d6a4a1f0c11";
-        let folder = tempfile::tempdir().unwrap();
-        let config = folder.path().canonicalize().unwrap();
-        let transcript = config.join("projects/-w").join(format!("{ID}.jsonl"));
-        fs::create_dir_all(transcript.parent().unwrap()).unwrap();
-        fs::write(&transcript, "{}\n").unwrap();
-        let found = || -> Vec<i32> { holders(&config, ID).iter().map(|holder| holder.process.process).collect() };
-        let sleeping = |command: &mut Command| -> Child {
-            let child = command.current_dir(&config).spawn().unwrap();
-            let began = std::time::Instant::now();
-            while fs::read_to_string(format!("/proc/{}/comm", child.id())).unwrap().trim() != "sleep" {
-                assert!(began.elapsed() < std::time::Duration::from_secs(60));
-            }
-            child
-        };
-        // Reading it, a backup has it open as well.
-        let mut reader = sleeping(Command::new("sleep").arg("1000").stdin(fs::File::open(&transcript).unwrap()));
-        let mut stranger = sleeping(Command::new("sleep").arg0("claude").args(["1000"]));
-        assert_eq!(found(), [0; 0]);
-        let append = fs::File::options().append(true).open(&transcript).unwrap();
-        let mut writer = sleeping(Command::new("sleep").arg("1000").stdout(Stdio::from(append)));
-        assert_eq!(found(), [writer.id() as i32]);
-        assert!(holders(&config, ID)[0].text().contains(&format!("(sleep 1000) in {}", config.display())));
-        writer.kill().unwrap();
-        writer.wait().unwrap();
-        let said = json!({ "pid": stranger.id(), "sessionId": ID, "status": "waiting", "waitingFor": "permission" });
-        fs::create_dir(config.join(SESSIONS)).unwrap();
-        fs::write(config.join(SESSIONS).join(format!("{}.json", stranger.id())), said.to_string()).unwrap();
-        assert_eq!(found(), [stranger.id() as i32]);
-        let said = live(&config, ID).remove(0);
-        assert_eq!((said.status.as_deref(), said.waits_for.as_deref()), (Some("waiting"), Some("permission")));
-        for child in [&mut reader, &mut stranger] {
-            child.kill().unwrap();
-            child.wait().unwrap();
-        }
-        assert_eq!(found(), [0; 0]);
-        // By its command line: a shell that is called as the agent is, and waits for its input's end.
-        let mut command = Command::new("sh");
-        command.arg0("claude").args(["-c", "read line", "--resume", ID]).stdin(Stdio::piped());
-        let mut by_name = command.spawn().unwrap();
-        let began = std::time::Instant::now();
-        while command_of(by_name.id() as i32).len() != 5 {
-            assert!(began.elapsed() < std::time::Duration::from_secs(60));
-        }
-        let agent = Agent::of(&command_of(by_name.id() as i32)).unwrap();
-        assert_eq!(agent.conversation().as_deref(), Some(ID), "{agent:?}");
-        assert_eq!(found(), [by_name.id() as i32]);
-        drop(by_name.stdin.take());
-        by_name.wait().unwrap();
+        assert_eq!(crate::open::open(folder.path(), "one"), None);
+        assert_eq!(crate::open::open(&folder.path().join("nothing"), "one"), None);
     }
 }

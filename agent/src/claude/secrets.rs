@@ -6,29 +6,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::config_folder;
-
-/// Files with credentials, which no checkpoint takes in.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SecretFiles {
-    /// Names of entries, in any folder. One `*` in a name stands for any bytes.
-    pub names: Vec<String>,
-    /// More names, in some folders only.
-    pub folders: Vec<SecretFolder>,
-    /// Files that are left out under any name.
-    pub files: Vec<PathBuf>,
-}
-
-/// Folders in which some names are secret.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SecretFolder {
-    /// The end of the folder's absolute path, by whole names.
-    pub path_end: PathBuf,
-    /// Names one of which lies beside the folder; no matter where there are none.
-    pub beside: Vec<String>,
-    /// Names of entries in it, as in [`SecretFiles::names`].
-    pub names: Vec<String>,
-}
+use super::Claude;
+use crate::{
+    folder::ConfigFolder,
+    secrets::{SecretFiles, SecretFolder},
+};
 
 /// The agent's settings, with keys and the account, in the home folder or in its configuration folder.
 const SETTINGS: &str = ".claude.json";
@@ -40,8 +22,9 @@ const COPIES: [&str; 4] = ["", ".backup*", ".corrupted.*", ".tmp.*"];
 const KEYS: (&str, &str) = ("sessions", "*.key");
 
 /// The agent's credentials, wherever a workspace is: by name, and for the agent that the environment tells of, by the files themselves.
-pub fn secrets(variable: impl Fn(&str) -> Option<OsString>) -> SecretFiles {
-    let config = config_folder(&variable).map(|folder| folder.canonicalize().unwrap_or(folder));
+pub(super) fn secrets(variable: &dyn Fn(&str) -> Option<OsString>) -> SecretFiles {
+    let config =
+        ConfigFolder::of(&Claude, variable).map(|found| found.path).map(|folder| folder.canonicalize().unwrap_or(folder));
     let home = variable("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
     let names = [SETTINGS, CREDENTIALS];
     let (folder, key) = KEYS;
@@ -80,7 +63,7 @@ mod tests {
         fs::write(config.join("sessions/1.key"), "").unwrap();
         fs::write(config.join("sessions/1.json"), "").unwrap();
         let (at_home, in_config) = (home.path().as_os_str().to_owned(), config.as_os_str().to_owned());
-        let secrets = secrets(|name| match name {
+        let secrets = secrets(&|name| match name {
             "HOME" => Some(at_home.clone()),
             "CLAUDE_CONFIG_DIR" => Some(in_config.clone()),
             _ => None,

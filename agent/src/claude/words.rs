@@ -1,19 +1,6 @@
 //! The agent's words: which of its flags takes how many of them.
 
-use std::ffi::OsString;
-
-/// What an argument of the agent's takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Takes {
-    /// Nothing.
-    Nothing,
-    /// The next word.
-    One,
-    /// The next word, unless that is a flag.
-    Optional,
-    /// All words up to the next flag.
-    Many,
-}
+use crate::command::Takes;
 
 /// Flags that take something, by name. Whatever is in neither table takes nothing if it stands last or before a flag, else one word.
 const TAKE: &[(&str, Takes)] = &[
@@ -94,73 +81,11 @@ const TAKE_NOTHING: &[&str] = &[
     "--verbose",
 ];
 
-/// A piece of a command line: a flag with its words, or words by themselves.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Piece {
-    /// A flag.
-    Flag {
-        /// As it is written.
-        name: String,
-        /// What it takes.
-        words: Vec<OsString>,
-    },
-    /// A prompt.
-    Word(OsString),
-}
-
-impl Piece {
-    /// Writes it again.
-    pub(super) fn write(&self, argv: &mut Vec<OsString>) {
-        match self {
-            Piece::Flag { name, words } => {
-                argv.push(name.into());
-                argv.extend(words.iter().cloned());
-            }
-            Piece::Word(word) => argv.push(word.clone()),
-        }
-    }
-}
-
-/// Takes the agent's words apart. Everything behind `--` is prompt.
-pub(super) fn pieces(words: &[OsString]) -> Vec<Piece> {
-    let mut out = Vec::new();
-    let mut rest = words;
-    while let Some((word, behind)) = rest.split_first() {
-        rest = behind;
-        let text = word.to_string_lossy();
-        if text == "--" {
-            out.extend(rest.iter().cloned().map(Piece::Word));
-            break;
-        }
-        if !text.starts_with('-') || text.len() < 2 {
-            out.push(Piece::Word(word.clone()));
-            continue;
-        }
-        if let Some((name, value)) = text.split_once('=').filter(|_| text.starts_with("--")) {
-            out.push(Piece::Flag { name: name.to_owned(), words: vec![value.into()] });
-            continue;
-        }
-        let values = match takes(&text) {
-            Takes::Nothing => 0,
-            Takes::One => rest.len().min(1),
-            Takes::Optional => rest.iter().take(1).take_while(|word| !is_flag(word)).count(),
-            Takes::Many => rest.iter().take_while(|word| !is_flag(word)).count(),
-        };
-        let (values, behind) = rest.split_at(values);
-        out.push(Piece::Flag { name: text.into_owned(), words: values.to_vec() });
-        rest = behind;
-    }
-    out
-}
-
-fn takes(name: &str) -> Takes {
+/// The number of words that a flag of the agent takes.
+pub(super) fn takes(name: &str) -> Takes {
     match TAKE.iter().find(|(known, _)| *known == name) {
         Some((_, takes)) => *takes,
         None if TAKE_NOTHING.contains(&name) => Takes::Nothing,
         None => Takes::Optional,
     }
-}
-
-fn is_flag(word: &OsString) -> bool {
-    word.to_string_lossy().starts_with('-')
 }

@@ -22,10 +22,16 @@ pub fn has_answer(transcript: &Path, said: &str) -> io::Result<bool> {
     // A record that is being written has no end, and so does not parse.
     let records = tail.rsplit(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
     for record in records {
-        let content = &record["message"]["content"];
-        match record["type"].as_str() {
+        let payload = &record["payload"];
+        // A rollout has messages in its payloads.
+        let (content, role) = match payload["type"].as_str() {
+            Some("message") => (&payload["content"], payload["role"].as_str()),
+            Some("task_started") => return Ok(false),
+            _ => (&record["message"]["content"], record["type"].as_str()),
+        };
+        match role {
             Some("assistant") if texts(content).any(|text| is_of(text, said)) => return Ok(true),
-            Some("user") if is_prompt(&record) => return Ok(false),
+            Some("user") if payload.is_null() && is_prompt(&record) => return Ok(false),
             _ => {}
         }
     }
@@ -71,6 +77,11 @@ mod tests {
         let result = json!([{ "type": "tool_result", "tool_use_id": "t", "content": "done" }]);
         let asked = [user(&json!("one")), assistant("Done."), user(&json!("two"))].concat();
         let answered = [&asked, &user(&result), &assistant("Done."), "{\"type\":\"system\"}\n"].concat();
+        let rollout = concat!(
+            "{\"type\":\"event_msg\",\"payload\":{\"type\":\"task_started\"}}\n",
+            "{\"type\":\"response_item\",\"payload\":{\"type\":\"message\",\"role\":\"assistant\",\"content\":[{\"text\":\"Done.\"}]}}\n",
+        );
+        let begun = [rollout, "{\"type\":\"event_msg\",\"payload\":{\"type\":\"task_started\"}}\n"].concat();
         let torn = format!("{asked}{}", &assistant("Done.")[..60]);
         let other = format!("{asked}{}", assistant("Not yet."));
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -78,6 +89,8 @@ mod tests {
             (&asked, "Done.", false),
             (&answered, "Done.\n", true),
             (&answered, "Do", true),
+            (&rollout.to_owned(), "Done.", true),
+            (&begun, "Done.", false),
             (&answered, "First.\n\nDone.", true),
             (&answered, "Otherwise.", false),
             (&torn, "Done.", false),

@@ -132,7 +132,7 @@ impl Conversation {
         let files = RawSet::find(located)?;
         let (main, mut subagents) = previous.map_or_else(Default::default, |known| (Some(known.main), known.subagents));
         let end = files.files.first().map_or(0, |file| file.bytes);
-        let updated = update(main, &located.transcript, end, Format::Transcript, check)?;
+        let updated = update(main, &located.transcript, end, located.kind.format(), check)?;
         let mut captured = Captured {
             conversation: Conversation { main: updated.index, subagents: BTreeMap::new() },
             origin: updated.origin,

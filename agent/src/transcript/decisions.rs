@@ -13,7 +13,7 @@ const ASKS: &str = "AskUserQuestion";
 const PLANS: &str = "ExitPlanMode";
 
 /// What a call decided that has had its result: answers of the user, a plan that was approved.
-pub(super) fn decided(call: &ToolCall, record: &Object) -> Vec<String> {
+pub(crate) fn decided(call: &ToolCall, record: &Object) -> Vec<String> {
     let input = call.input.as_deref().and_then(|input| Object::parse(input.as_bytes())).unwrap_or_default();
     let result = record.object("toolUseResult").or_else(|| record.object("tool_use_result")).unwrap_or_default();
     let decided: Vec<_> = match call.name.as_str() {
@@ -32,7 +32,7 @@ pub(super) fn decided(call: &ToolCall, record: &Object) -> Vec<String> {
 }
 
 /// What a call asks that has no result yet.
-pub(super) fn asked(call: &ToolCall) -> Vec<String> {
+pub(crate) fn asked(call: &ToolCall) -> Vec<String> {
     if call.name != ASKS {
         return Vec::new();
     }
@@ -43,7 +43,7 @@ pub(super) fn asked(call: &ToolCall) -> Vec<String> {
 }
 
 /// The sentences of a reply that are questions, code left out; of many the last.
-pub(super) fn questions(reply: &str) -> Vec<String> {
+pub(crate) fn questions(reply: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut is_code = false;
     for line in reply.lines() {

@@ -11,7 +11,7 @@ use super::{
 
 /// What the text of a user's record is.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum UserText {
+pub(crate) enum UserText {
     /// Somebody's prompt.
     Prompt,
     /// The note that the user interrupted.
@@ -22,7 +22,7 @@ pub(super) enum UserText {
 
 /// Tells prompts from what else stands in a user's records: the agent writes slash commands that it answers itself, their output and
 /// shell input and notices of background tasks there too, each in a tag of its own.
-pub(super) fn user_text(record: &Object, text: &str) -> UserText {
+pub(crate) fn user_text(record: &Object, text: &str) -> UserText {
     let is_aside =
         ["isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "isSynthetic"].iter().any(|flag| record.is_true(flag));
     if text.trim_start().starts_with("[Request interrupted by user") {
@@ -35,7 +35,7 @@ pub(super) fn user_text(record: &Object, text: &str) -> UserText {
 }
 
 /// Whether a text is somebody's, and not in a tag of the agent's own.
-pub(super) fn is_prompt(text: &str) -> bool {
+pub(crate) fn is_prompt(text: &str) -> bool {
     let text = text.trim_start();
     let tags = ["<local-command-", "<command-name>", "<bash-", "<task-notification>"];
     !text.is_empty() && !tags.iter().any(|tag| text.starts_with(tag))
@@ -43,7 +43,7 @@ pub(super) fn is_prompt(text: &str) -> bool {
 
 /// The text of an attachment that the agent has taken out of its queue while it worked, and what it is: what a person typed meanwhile
 /// stands nowhere else in the transcript.
-pub(super) fn queued_text(record: &Object) -> Option<(UserText, String)> {
+pub(crate) fn queued_text(record: &Object) -> Option<(UserText, String)> {
     let attachment = record.object("attachment")?;
     let prompt = attachment.get("prompt").filter(|_| attachment.text("type").as_deref() == Some("queued_command"))?;
     let text = text_of(prompt);
@@ -55,7 +55,7 @@ pub(super) fn queued_text(record: &Object) -> Option<(UserText, String)> {
 }
 
 /// Whether a text of a user's record is what was typed as `typed`: the agent puts shell input and slash commands into tags.
-pub(super) fn is_typed_as(text: &str, typed: &str) -> bool {
+pub(crate) fn is_typed_as(text: &str, typed: &str) -> bool {
     let inner = |tag: &str| Some(text.split_once(&format!("<{tag}>"))?.1.split_once(&format!("</{tag}>"))?.0.trim());
     let is_command = inner("command-name").is_some_and(|name| typed.split_whitespace().next() == Some(name));
     is_command || typed == clipped(inner("bash-input").unwrap_or(text.trim()), TURN_BYTES_MAX)
@@ -63,14 +63,14 @@ pub(super) fn is_typed_as(text: &str, typed: &str) -> bool {
 
 /// What a tool does to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Effect {
+pub(crate) enum Effect {
     Reads,
     Edits,
     None,
 }
 
 /// What a tool does, by its name.
-pub(super) fn effect(tool: &str) -> Effect {
+pub(crate) fn effect(tool: &str) -> Effect {
     match tool {
         "Read" | "NotebookRead" => Effect::Reads,
         "Write" | "Edit" | "MultiEdit" | "NotebookEdit" => Effect::Edits,
@@ -79,7 +79,7 @@ pub(super) fn effect(tool: &str) -> Effect {
 }
 
 /// The file that a tool call names, where the tool is one that works on a file.
-pub(super) fn path_of(tool: &str, input: &Object, bytes_max: usize) -> Option<String> {
+pub(crate) fn path_of(tool: &str, input: &Object, bytes_max: usize) -> Option<String> {
     if effect(tool) == Effect::None {
         return None;
     }
@@ -87,7 +87,7 @@ pub(super) fn path_of(tool: &str, input: &Object, bytes_max: usize) -> Option<St
 }
 
 /// The text of a message's content.
-pub(super) fn content_text(message: &Object) -> String {
+pub(crate) fn content_text(message: &Object) -> String {
     message.get("content").map(text_of).unwrap_or_default()
 }
 

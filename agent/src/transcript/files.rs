@@ -1,13 +1,7 @@
 //! The raw files of a conversation: which there are, how much of each is kept, and where each goes when it is brought back.
 //!
-//! | name in a checkpoint | file |
-//! |---|---|
-//! | `transcript.jsonl` | the transcript |
-//! | `session/…` | the folder beside it: `subagents/`, `tool-results/` |
-//! | `tasks/…`, `file-history/…`, `image-cache/…` | `<config>/<name>/<id>/…`: task lists, backups of edited files, images |
-//! | `todos/…` | `<config>/todos/<id>*.json`: to-do lists of older releases |
-//!
-//! Settings, credentials and keys lie elsewhere and are never taken.
+//! The transcript is `transcript.jsonl` in a checkpoint; the names of others are their kind's. Settings, credentials and keys lie elsewhere
+//! and are never taken.
 
 use std::{
     collections::BTreeMap,
@@ -25,11 +19,8 @@ use crate::error::{IoContext, Result};
 
 /// The transcript's name.
 pub const TRANSCRIPT: &str = "transcript.jsonl";
-/// The name of the folder beside it.
-const SESSION: &str = "session";
-/// Folders of the configuration folder with one folder a conversation.
-const BY_ID: [&str; 3] = ["tasks", "file-history", "image-cache"];
-const TODOS: &str = "todos";
+/// The name of the folder beside it, where an agent has one.
+pub(crate) const BESIDE: &str = "session";
 
 /// Most files that are taken beside the transcript.
 const FILES_MAX: usize = 20_000;
@@ -85,13 +76,7 @@ impl RawSet {
         let at = cut(&located.transcript)?;
         let (source, name) = (located.transcript.clone(), TRANSCRIPT.into());
         set.files.push(RawFile { name, source, bytes: at.bytes, torn_bytes: at.torn_bytes });
-        set.walk(&located.folder(), Path::new(SESSION), 0);
-        if let Some(config) = &located.config {
-            for kind in BY_ID {
-                set.walk(&config.join(kind).join(&located.agent_session), Path::new(kind), 0);
-            }
-            set.todos(&config.join(TODOS), &located.agent_session);
-        }
+        located.kind.beside(located, &mut set);
         Ok(set)
     }
 
@@ -113,6 +98,11 @@ impl RawSet {
             }
             None => false,
         });
+    }
+
+    /// Takes all files of a folder, under this name.
+    pub(crate) fn folder(&mut self, folder: &Path, name: &Path) {
+        self.walk(folder, name, 0);
     }
 
     fn walk(&mut self, folder: &Path, name: &Path, depth: usize) {
@@ -151,13 +141,9 @@ impl RawSet {
         }
     }
 
-    fn todos(&mut self, folder: &Path, id: &str) {
-        for path in entries(folder).unwrap_or_default() {
-            let name = path.file_name().unwrap_or_default().to_owned();
-            if name.as_bytes().starts_with(id.as_bytes()) {
-                self.take(&path, Path::new(TODOS).join(name), 0);
-            }
-        }
+    /// Takes one file, under this name.
+    pub(crate) fn file(&mut self, path: &Path, name: PathBuf) {
+        self.take(path, name, 0);
     }
 
     fn leave_out(&mut self, path: &Path, reason: impl ToString) {
@@ -166,7 +152,7 @@ impl RawSet {
 
     /// The transcripts of subagents, by the name of their file.
     pub fn subagents(&self) -> impl Iterator<Item = (String, &RawFile)> {
-        let folder = Path::new(SESSION).join("subagents");
+        let folder = Path::new(BESIDE).join("subagents");
         self.files.iter().filter_map(move |file| {
             let name = file.name.strip_prefix(&folder).ok()?;
             (name.extension() == Some(OsStr::new("jsonl"))).then(|| (name.to_string_lossy().into_owned(), file))
@@ -183,76 +169,7 @@ fn extent(path: &Path, metadata: &fs::Metadata) -> Result<(u64, u64)> {
     Ok((metadata.len(), 0))
 }
 
-/// Where a file of a conversation goes, by its name in a checkpoint: below a configuration folder, in a project's folder of the given
-/// slug. None for a name that is none of ours, or leads out.
-pub fn destination(name: &Path, config: &Path, slug: &str, agent_session: &str) -> Option<PathBuf> {
-    let is_plain = name.components().all(|part| matches!(part, Component::Normal(_)));
-    if !is_plain || slug.contains('/') || slug.starts_with('.') || slug.is_empty() {
-        return None;
-    }
-    let project = config.join("projects").join(slug);
-    let mut parts = name.components();
-    let first = parts.next()?.as_os_str().to_str()?;
-    let rest = parts.as_path();
-    let has_rest = !rest.as_os_str().is_empty();
-    match first {
-        TRANSCRIPT if !has_rest => Some(project.join(format!("{agent_session}.jsonl"))),
-        SESSION if has_rest => Some(project.join(agent_session).join(rest)),
-        TODOS if has_rest => Some(config.join(TODOS).join(rest)),
-        kind if BY_ID.contains(&kind) && has_rest => Some(config.join(kind).join(agent_session).join(rest)),
-        _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn everything_of_one_conversation_and_nothing_else() {
-        let home = tempfile::tempdir().unwrap();
-        let config = home.path().join(".claude");
-        let write = |path: &str, text: &str| {
-            let path = config.join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        };
-        write("projects/-w/a1.jsonl", "{}\n{\"to");
-        write("projects/-w/a1/subagents/agent-x.jsonl", "{}\n{}\nt");
-        write("projects/-w/a1/subagents/agent-x.meta.json", "{}");
-        write("projects/-w/a1/tool-results/b.txt", "result");
-        write("projects/-w/a2/tool-results/b.txt", "another's");
-        write("tasks/a1/1.json", "{}");
-        write("tasks/a1/.lock", "");
-        write("todos/a1-agent-a1.json", "[]");
-        write("todos/a2.json", "[]");
-        write(".claude.json", "secret");
-        std::os::unix::fs::symlink("/etc/passwd", config.join("projects/-w/a1/link")).unwrap();
-        let located = Located::by_session(&config, "a1").unwrap();
-        let set = RawSet::find(&located).unwrap();
-        let found: Vec<_> = set.files.iter().map(|f| (f.name.to_str().unwrap(), f.bytes, f.torn_bytes)).collect();
-        let expected = [
-            ("transcript.jsonl", 3, 4),
-            ("session/subagents/agent-x.jsonl", 6, 1),
-            ("session/subagents/agent-x.meta.json", 2, 0),
-            ("session/tool-results/b.txt", 6, 0),
-            ("tasks/1.json", 2, 0),
-            ("todos/a1-agent-a1.json", 2, 0),
-        ];
-        assert_eq!(found, expected);
-        assert_eq!(set.left_out.len(), 1);
-        assert_eq!(set.subagents().map(|(name, _)| name).collect::<Vec<_>>(), ["agent-x.jsonl"]);
-        for file in &set.files {
-            assert_eq!(destination(&file.name, &config, "-w", "a1").as_ref(), Some(&file.source));
-        }
-    }
-
-    #[test]
-    fn names_that_lead_out_have_no_destination() {
-        for bad in ["", "/etc/x", "../x", "session/../../x", "session", "transcript.jsonl/x", "other/x", "./session"] {
-            let to = destination(Path::new(bad), Path::new("/c"), "-w", "a");
-            assert!(to.as_ref().is_none_or(|to| to.starts_with("/c/projects/-w/a")), "{bad}: {to:?}");
-        }
-        assert_eq!(destination(Path::new("session/x"), Path::new("/c"), "../..", "a"), None);
-    }
+/// True if a file's name in a checkpoint leads nowhere else.
+pub(crate) fn is_plain(name: &Path) -> bool {
+    name.components().all(|part| matches!(part, Component::Normal(_)))
 }

@@ -34,6 +34,8 @@ pub enum Format {
     Subagent,
     /// What the agent prints with `--output-format stream-json`.
     StreamJson,
+    /// A rollout of Codex.
+    Rollout,
 }
 
 /// What the agent was doing where the index ends.
@@ -310,6 +312,14 @@ impl Index {
         }
         self.prefix = input.into_inner().prefix();
         Ok(())
+    }
+
+    /// Takes in one line.
+    pub(super) fn apply(&mut self, line: &[u8], offset: u64) {
+        match self.format {
+            Format::Transcript | Format::Subagent | Format::StreamJson => self.apply_claude(line, offset),
+            Format::Rollout => self.apply_codex(line, offset),
+        }
     }
 
     /// Turns so far.

@@ -15,7 +15,7 @@ struct Str<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// The fields of an object, in their order.
 #[derive(Default)]
-pub(super) struct Object<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+pub(crate) struct Object<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'a> Deserialize<'a> for Object<'a> {
     fn deserialize<D: Deserializer<'a>>(deserializer: D) -> Result<Self, D::Error> {
@@ -93,7 +93,7 @@ impl<'a> Object<'a> {
 }
 
 /// The elements of a list; none of what is no list.
-pub(super) fn list(raw: &RawValue) -> Vec<&RawValue> {
+pub(crate) fn list(raw: &RawValue) -> Vec<&RawValue> {
     if !raw.get().starts_with('[') {
         return Vec::new();
     }
@@ -102,7 +102,7 @@ pub(super) fn list(raw: &RawValue) -> Vec<&RawValue> {
 
 /// A string; none of what is no string. Half a surrogate pair, as it is left where a program cuts its output in the middle of a
 /// character, becomes U+FFFD.
-pub(super) fn text(raw: &RawValue) -> Option<Cow<'_, str>> {
+pub(crate) fn text(raw: &RawValue) -> Option<Cow<'_, str>> {
     let raw = raw.get();
     if !raw.starts_with('"') {
         return None;
@@ -138,12 +138,12 @@ fn without_half_pairs(raw: &str) -> String {
 }
 
 /// The beginning of a text, of at most so many bytes, cut between characters.
-pub(super) fn clipped(text: &str, bytes_max: usize) -> &str {
+pub(crate) fn clipped(text: &str, bytes_max: usize) -> &str {
     &text[..text.floor_char_boundary(bytes_max.min(text.len()))]
 }
 
 /// The end of a text, of at most so many bytes, cut between characters.
-pub(super) fn end_of(text: &str, bytes_max: usize) -> &str {
+pub(crate) fn end_of(text: &str, bytes_max: usize) -> &str {
     &text[text.ceil_char_boundary(text.len().saturating_sub(bytes_max))..]
 }
 

@@ -1,26 +1,27 @@
-//! Where a conversation lies: `<config>/projects/<slug>/<id>.jsonl`, with more of it in a folder beside it and in others by its id.
-//!
-//! The slug is made from the working directory in a way that loses information, so that it is never taken apart here; the id is what
-//! names a conversation.
+//! Where a conversation lies, whichever agent's it is. Its id is what names it.
 
 use std::{
-    ffi::OsStr,
     fs,
     io::ErrorKind,
     path::{Path, PathBuf},
     time::SystemTime,
 };
 
-use crate::error::{Error, IoContext, Result};
+use crate::{
+    error::{Error, IoContext, Result},
+    kind::{KINDS, Kind},
+};
 
 /// A conversation's transcript.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Located {
+    /// The kind of agent whose conversation it is.
+    pub kind: Kind,
     /// The transcript.
     pub transcript: PathBuf,
     /// The agent's id of the conversation.
     pub agent_session: String,
-    /// The agent's configuration folder, where the transcript lies in one.
+    /// The agent's own folder, where the transcript lies in one.
     pub config: Option<PathBuf>,
     /// Other transcripts of the same id, which were changed before this one.
     pub others: Vec<PathBuf>,
@@ -29,55 +30,49 @@ pub struct Located {
 impl Located {
     /// From the path that a hook named. The file need not exist yet.
     pub fn from_hook(transcript: &Path) -> Result<Self> {
-        let id = transcript.file_stem().and_then(OsStr::to_str).filter(|_| transcript.extension() == Some(OsStr::new("jsonl")));
-        let id = id.filter(|id| is_session_id(id) && transcript.is_absolute());
-        let Some(id) = id else {
+        let found = KINDS.into_iter().rev().find_map(|kind| kind.located(transcript)).filter(|_| transcript.is_absolute());
+        found.ok_or_else(|| {
             let shown = transcript.display();
-            return Err(Error::Invalid(format!("{shown} is no transcript: give the absolute path of an `<id>.jsonl` file")));
-        };
-        let projects =
-            transcript.parent().and_then(Path::parent).filter(|folder| folder.file_name() == Some(OsStr::new("projects")));
-        let config = projects.and_then(Path::parent).map(Path::to_owned);
-        Ok(Located { transcript: transcript.to_owned(), agent_session: id.to_owned(), config, others: Vec::new() })
+            Error::Invalid(format!("{shown} is no transcript: give the absolute path of an `<id>.jsonl` file"))
+        })
     }
 
-    /// By the agent's id of the conversation, in all projects of a configuration folder. Of several the one that was changed last.
+    /// By the agent's id of the conversation, in its own folder. Of several the one that was changed last.
     pub fn by_session(config: &Path, agent_session: &str) -> Result<Self> {
         if !is_session_id(agent_session) {
             return Err(Error::Invalid(format!("'{agent_session}' is no id of a conversation")));
         }
-        let projects = config.join("projects");
         let mut found: Vec<(SystemTime, PathBuf)> = Vec::new();
-        for project in entries(&projects)? {
-            let path = project.join(format!("{agent_session}.jsonl"));
-            if let Ok(metadata) = fs::symlink_metadata(&path)
-                && metadata.is_file()
-            {
-                found.push((metadata.modified().at("read", &path)?, path));
-            }
+        for path in copies(config, agent_session)? {
+            let modified = fs::symlink_metadata(&path).and_then(|metadata| metadata.modified()).at("read", &path)?;
+            found.push((modified, path));
         }
         found.sort();
         let Some((_, transcript)) = found.pop() else {
-            return Err(Error::NoTranscript { agent_session: agent_session.to_owned(), projects });
+            return Err(Error::NoTranscript { agent_session: agent_session.to_owned(), config: config.to_owned() });
         };
         let others = found.into_iter().rev().map(|(_, path)| path).collect();
-        Ok(Located { transcript, agent_session: agent_session.to_owned(), config: Some(config.to_owned()), others })
-    }
-
-    /// The folder beside the transcript: subagents, and results of tools that were too long for it.
-    pub fn folder(&self) -> PathBuf {
-        self.transcript.with_extension("")
+        Ok(Located { config: Some(config.to_owned()), others, ..Located::from_hook(&transcript)? })
     }
 }
 
-/// Whether a text can be the name of a conversation, and of a file.
+/// All transcripts of a conversation in an agent's own folder, ordered.
+pub fn copies(config: &Path, conversation: &str) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for kind in KINDS {
+        found.extend(kind.copies(config, conversation)?);
+    }
+    Ok(found)
+}
+
+/// True if a text can be the name of a conversation, and of a file.
 pub fn is_session_id(text: &str) -> bool {
     let is_plain = text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'));
     !text.is_empty() && text.len() <= 128 && is_plain && !text.starts_with('.')
 }
 
 /// The entries of a folder, sorted; none where there is no folder.
-pub(super) fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     let found = match fs::read_dir(folder) {
         Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(Vec::new()),
         found => found.at("read folder", folder)?,
@@ -96,7 +91,6 @@ mod tests {
     fn by_a_hooks_path() {
         let found = Located::from_hook(Path::new("/h/.claude/projects/-w/0a-1.jsonl")).unwrap();
         assert_eq!((found.agent_session.as_str(), found.config.as_deref()), ("0a-1", Some(Path::new("/h/.claude"))));
-        assert_eq!(found.folder(), Path::new("/h/.claude/projects/-w/0a-1"));
         assert_eq!(Located::from_hook(Path::new("/elsewhere/0a-1.jsonl")).unwrap().config, None);
         for bad in ["", "relative.jsonl", "/a/b.txt", "/a/.jsonl", "/a/b c.jsonl"] {
             assert!(Located::from_hook(Path::new(bad)).is_err(), "{bad}");

@@ -10,6 +10,7 @@ use super::{
     limits::{NAME_BYTES_MAX, PATH_BYTES_MAX},
     line::{self, Line},
 };
+use crate::codex;
 
 /// Who says something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -75,6 +76,9 @@ fn messages(record: &Object, bytes_max: usize, each: &mut impl FnMut(Message)) {
         calls: Vec::new(),
         is_error: false,
     };
+    if let Some(payload) = record.object("payload") {
+        return codex::message(record, &payload, bytes_max).into_iter().for_each(each);
+    }
     if let Some((UserText::Prompt, text)) = facts::queued_text(record) {
         return each(message(Role::User, &text));
     }

@@ -8,19 +8,21 @@
 //! by [`prefix`]; a transcript that was rewritten is indexed anew.
 
 mod answer;
+pub(crate) mod changes;
 pub mod conversation;
 pub mod cut;
-mod decisions;
-mod facts;
+pub(crate) mod decisions;
+pub(crate) mod facts;
 pub mod files;
-mod fold;
+mod gather;
 pub mod index;
-mod json;
+pub(crate) mod json;
 pub mod limits;
 mod line;
 pub mod locate;
 pub mod messages;
 pub mod prefix;
+mod repair;
 pub mod usage;
 
 #[cfg(test)]
@@ -29,7 +31,9 @@ mod tests;
 pub use answer::has_answer;
 pub use conversation::{Activity, Conversation, Summary};
 pub use cut::cut;
+pub use gather::gather;
 pub use index::{Format, Index, Phase, Updated, update};
-pub use locate::Located;
+pub use locate::{Located, copies};
+pub use repair::{Repaired, repair, whole_bytes};
 
 use crate::regular::open;

@@ -24,7 +24,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    pub(super) fn of(usage: &Object) -> Self {
+    pub(crate) fn of(usage: &Object) -> Self {
         let count = |name| usage.count(name).unwrap_or(0);
         Usage {
             input_tokens: count("input_tokens"),
@@ -74,7 +74,7 @@ pub struct Ledger {
 
 impl Ledger {
     /// Counts a message's usage, or corrects what an earlier line of the same message said.
-    pub(super) fn count(&mut self, message: &str, model: &str, usage: Usage) {
+    pub(crate) fn count(&mut self, message: &str, model: &str, usage: Usage) {
         if message.len() > NAME_BYTES_MAX || model.len() > NAME_BYTES_MAX {
             return self.add(model, usage);
         }
@@ -105,7 +105,7 @@ impl Ledger {
     }
 
     /// Takes what was reported for everything since the last report in place of what was counted.
-    pub(super) fn settle(&mut self, counted_before: Usage, reported: Usage) {
+    pub(crate) fn settle(&mut self, counted_before: Usage, reported: Usage) {
         self.total = counted_before.plus(reported);
         self.recent.clear();
     }

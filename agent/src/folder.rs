@@ -7,14 +7,13 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::process::canonical;
+use crate::{
+    kind::{KINDS, Kind},
+    process::canonical,
+};
 
-/// Names the folder itself.
-const CONFIG: &str = "CLAUDE_CONFIG_DIR";
-/// Names the folder in which it is otherwise.
+/// Names the folder in which an agent's own is, unless another variable names that itself.
 const HOME: &str = "HOME";
-/// What it is called there.
-const IN_HOME: &str = ".claude";
 
 /// The agent's own folder, and the variable that names it: which files the agent looks for beside it depends on that.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,31 +21,38 @@ pub struct ConfigFolder {
     /// The folder.
     #[serde(with = "parhelia_name::shown")]
     pub path: PathBuf,
-    /// `CLAUDE_CONFIG_DIR`, or `HOME`.
+    /// Such as `CLAUDE_CONFIG_DIR`, or `HOME`.
     pub variable: String,
 }
 
-/// The agent's own folder, as its environment names it: `CLAUDE_CONFIG_DIR`, or `.claude` in the home folder.
-pub fn config_folder(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    ConfigFolder::of(variable).map(|found| found.path)
-}
-
 impl ConfigFolder {
-    /// The one that an environment names.
-    pub fn of(variable: impl Fn(&str) -> Option<OsString>) -> Option<Self> {
+    /// The one of a kind of agent that an environment names.
+    pub fn of(kind: Kind, variable: impl Fn(&str) -> Option<OsString>) -> Option<Self> {
+        let names = kind.folder_names();
         let set = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let named = |path: PathBuf, variable: &str| ConfigFolder { path, variable: variable.to_owned() };
-        set(CONFIG).map(|path| named(path, CONFIG)).or_else(|| set(HOME).map(|home| named(home.join(IN_HOME), HOME)))
+        let own = set(names.variable).map(|path| named(path, names.variable));
+        own.or_else(|| set(HOME).map(|home| named(home.join(names.in_home), HOME)))
     }
 
     /// The one that a transcript lies in.
     pub fn of_transcript(path: &Path) -> Option<Self> {
-        let folder = path.parent()?.parent().filter(|projects| projects.ends_with("projects"))?.parent()?;
-        let variable = if folder.ends_with(IN_HOME) { HOME } else { CONFIG };
-        Some(ConfigFolder { path: folder.to_owned(), variable: variable.to_owned() })
+        let (kind, folder) = KINDS.into_iter().find_map(|kind| Some((kind, kind.located(path)?.config?)))?;
+        let names = kind.folder_names();
+        let variable = if folder.ends_with(names.in_home) { HOME } else { names.variable };
+        Some(ConfigFolder { path: folder, variable: variable.to_owned() })
     }
 
-    /// Whether it is the same folder, found in the same way.
+    /// The kind of agent whose folder it is.
+    pub fn kind(&self) -> Kind {
+        let is_of = |kind: &Kind| {
+            let names = kind.folder_names();
+            self.variable == names.variable || self.variable == HOME && self.path.ends_with(names.in_home)
+        };
+        KINDS.into_iter().find(is_of).unwrap_or(KINDS[0])
+    }
+
+    /// True if it is the same folder, found in the same way.
     pub fn is_same(&self, other: &Self) -> bool {
         self.variable == other.variable && canonical(&self.path) == canonical(&other.path)
     }
@@ -56,10 +62,11 @@ impl ConfigFolder {
         if here.is_some_and(|here| here.is_same(self)) {
             return Vec::new();
         }
-        let home = self.path.parent().filter(|_| self.variable == HOME && self.path.ends_with(IN_HOME));
+        let names = self.kind().folder_names();
+        let home = self.path.parent().filter(|_| self.variable == HOME && self.path.ends_with(names.in_home));
         match home {
-            Some(home) => vec![(CONFIG.into(), None), (HOME.into(), Some(home.into()))],
-            None => vec![(CONFIG.into(), Some(self.path.clone().into()))],
+            Some(home) => vec![(names.variable.into(), None), (HOME.into(), Some(home.into()))],
+            None => vec![(names.variable.into(), Some(self.path.clone().into()))],
         }
     }
 }
@@ -69,7 +76,7 @@ mod tests {
     use super::*;
 
     fn of(pairs: &[(&str, &str)]) -> Option<ConfigFolder> {
-        ConfigFolder::of(|name| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| OsString::from(v)))
+        ConfigFolder::of(KINDS[0], |name| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| OsString::from(v)))
     }
 
     #[test]

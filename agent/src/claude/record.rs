@@ -1,19 +1,17 @@
-//! How one record changes an index.
+//! Records of Claude Code's transcripts and of its stream, and how each changes an index.
 
-use std::collections::BTreeMap;
-
-use super::{
+use crate::transcript::{
+    changes::snippet,
     decisions::decided,
     facts::{self, Effect, UserText},
-    index::{Cost, Format, Index, Phase, Snippet, Todo, ToolCall, Turn},
+    index::{Cost, Format, Index, Phase, Todo, ToolCall},
     json::{Object, clipped, end_of},
     limits::{
-        DECISIONS_MAX, FILES_MAX, INPUT_BYTES_MAX, NAME_BYTES_MAX, NAMES_MAX, PATH_BYTES_MAX, PENDING_MAX, PROMPT_BYTES_MAX,
-        QUEUED_MAX, REPLY_BYTES_MAX, SYSTEM_PROMPT_BYTES_MAX, TODOS_MAX, TURN_BYTES_MAX, TURNS_MAX,
+        DECISIONS_MAX, INPUT_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX, QUEUED_MAX, REPLY_BYTES_MAX, SYSTEM_PROMPT_BYTES_MAX,
+        TODOS_MAX, TURN_BYTES_MAX,
     },
     usage::Usage,
 };
-use crate::briefing::is_ours;
 
 /// What every handler needs to know of a record.
 struct Context {
@@ -26,18 +24,8 @@ struct Context {
 
 impl Index {
     /// Takes in one line.
-    pub(super) fn apply(&mut self, line: &[u8], offset: u64) {
-        if line.iter().all(u8::is_ascii_whitespace) {
-            return;
-        }
-        let record = Object::parse(line);
-        let kind = record.as_ref().and_then(|record| record.name("type", NAME_BYTES_MAX));
-        let (Some(record), Some(kind)) = (record, kind) else {
-            self.counts.malformed += 1;
-            return;
-        };
-        self.counts.records += 1;
-        self.truncated |= !bump(&mut self.counts.by_type, &kind);
+    pub(crate) fn apply_claude(&mut self, line: &[u8], offset: u64) {
+        let Some((record, kind)) = self.note_record(line) else { return };
         let context = self.context(&record, offset);
         self.note_facts(&record, &context);
         match kind.as_str() {
@@ -55,7 +43,7 @@ impl Index {
     fn context(&self, record: &Object, offset: u64) -> Context {
         let is_foreign = match self.format {
             Format::Transcript => record.is_true("isSidechain"),
-            Format::Subagent => false,
+            Format::Subagent | Format::Rollout => false,
             Format::StreamJson => !record.is_null_or_absent("parent_tool_use_id"),
         };
         let name = |name| record.name(name, NAME_BYTES_MAX);
@@ -113,30 +101,7 @@ impl Index {
     }
 
     fn prompt(&mut self, text: &str, context: &Context) {
-        let before = self.pending.len();
-        self.pending.retain(|call| call.is_subagents);
-        self.counts.tool_calls_abandoned += (before - self.pending.len()) as u64;
-        self.counts.prompts += 1;
-        self.phase = Phase::Thinking;
-        self.last_reply = None;
-        let is_out = self.taken_out > 0;
-        // One that was typed behind everything in the queue ends it: who typed that goes on without what was lost.
-        if !(self.taken_up(text) && is_out || is_ours(text)) {
-            self.queued.clear();
-            self.taken_out = 0;
-        }
-        let snippet = snippet(text, PROMPT_BYTES_MAX);
-        // A prompt of ours says nothing of what is to be done.
-        if !is_ours(text) {
-            self.first_prompt.get_or_insert_with(|| snippet.clone());
-            self.last_prompt = Some(snippet);
-        }
-        if self.turns.len() == TURNS_MAX {
-            self.turns.pop_front();
-            self.truncated = true;
-        }
-        let prompt = clipped(text.trim(), TURN_BYTES_MAX).to_owned();
-        self.turns.push_back(Turn { record: context.id.clone(), offset: context.offset, at: context.at.clone(), prompt });
+        self.began(text, context.id.clone(), context.offset, context.at.clone());
     }
 
     fn assistant(&mut self, record: &Object, context: &Context) {
@@ -183,29 +148,14 @@ impl Index {
 
     fn tool_use(&mut self, block: &Object, context: &Context) {
         let (Some(id), Some(name)) = (block.name("id", NAME_BYTES_MAX), block.name("name", NAME_BYTES_MAX)) else { return };
-        if self.pending.iter().any(|call| call.id == id) {
-            return;
-        }
-        self.counts.tool_calls += 1;
-        self.truncated |= !bump(&mut self.tools, &name);
         let path = block.object("input").and_then(|input| facts::path_of(&name, &input, PATH_BYTES_MAX));
         let input = block.get("input").map(|raw| raw.get()).filter(|raw| raw.len() <= INPUT_BYTES_MAX).map(str::to_owned);
-        if self.pending.len() == PENDING_MAX {
-            self.pending.remove(0);
-            self.counts.tool_calls_abandoned += 1;
-            self.truncated = true;
-        }
         let (offset, at) = (context.offset, context.at.clone());
-        self.pending.push(ToolCall { id, name, input, path, offset, at, is_subagents: context.is_foreign });
+        self.called(ToolCall { id, name, input, path, offset, at, is_subagents: context.is_foreign });
     }
 
     fn tool_result(&mut self, record: &Object, block: &Object, context: &Context) {
-        let id = block.name("tool_use_id", NAME_BYTES_MAX);
-        let Some(at) = self.pending.iter().position(|call| Some(&call.id) == id.as_ref()) else {
-            self.counts.orphan_results += 1;
-            return;
-        };
-        let call = self.pending.remove(at);
+        let Some(call) = self.answered(block.name("tool_use_id", NAME_BYTES_MAX)) else { return };
         if block.is_true("is_error") {
             self.counts.tool_errors += 1;
         } else {
@@ -220,26 +170,12 @@ impl Index {
 
     fn used_file(&mut self, call: &ToolCall, context: &Context) {
         let Some(path) = &call.path else { return };
-        if !self.files.contains_key(path) && self.files.len() == FILES_MAX {
-            self.truncated = true;
-            return;
-        }
-        let used = self.files.entry(path.clone()).or_default();
-        match facts::effect(&call.name) {
-            Effect::Reads => used.reads += 1,
-            _ => used.edits += 1,
-        }
-        used.last_offset = context.offset;
-        if !call.is_subagents {
+        let is_known = match facts::effect(&call.name) {
+            Effect::Reads => self.read_file(path, context.offset),
+            _ => self.edited(path, context.offset),
+        };
+        if is_known && !call.is_subagents {
             self.load(path.clone());
-        }
-    }
-
-    fn load(&mut self, path: String) {
-        if self.loaded.len() < FILES_MAX {
-            self.loaded.insert(path);
-        } else {
-            self.truncated = true;
         }
     }
 
@@ -261,15 +197,6 @@ impl Index {
             (Some("dequeue" | "remove"), _) => self.taken_out = self.taken_out.saturating_add(1),
             _ => {}
         }
-    }
-
-    /// Removes from the queue what the agent has taken up, and what was typed before: the next process does not take that up. Returns
-    /// whether it was there.
-    fn taken_up(&mut self, text: &str) -> bool {
-        let Some(at) = self.queued.iter().rposition(|queued| facts::is_typed_as(text, queued)) else { return false };
-        self.queued.drain(..=at);
-        self.taken_out = self.taken_out.saturating_sub(1);
-        true
     }
 
     /// Keeps the to-do list: written whole by `TodoWrite`, or entry by entry by `TaskCreate` and `TaskUpdate`.
@@ -353,7 +280,7 @@ impl Index {
             }
             Some("prompt_snapshot") => {
                 let parts = attachment.list("systemPrompt");
-                let parts: Vec<_> = parts.into_iter().filter_map(super::json::text).collect();
+                let parts: Vec<_> = parts.into_iter().filter_map(crate::transcript::json::text).collect();
                 if !parts.is_empty() {
                     self.system_prompt = Some(snippet(&parts.join("\n\n"), SYSTEM_PROMPT_BYTES_MAX));
                 }
@@ -389,21 +316,4 @@ impl Index {
             self.facts.last_record.clone_from(&context.id);
         }
     }
-}
-
-/// Counts a name; says whether there was room for it.
-fn bump(counts: &mut BTreeMap<String, u64>, name: &str) -> bool {
-    if let Some(count) = counts.get_mut(name) {
-        *count += 1;
-        return true;
-    }
-    let has_room = counts.len() < NAMES_MAX;
-    if has_room {
-        counts.insert(name.to_owned(), 1);
-    }
-    has_room
-}
-
-fn snippet(text: &str, bytes_max: usize) -> Snippet {
-    Snippet { text: clipped(text, bytes_max).to_owned(), bytes: text.len() as u64 }
 }

@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::place::make_folders;
+use super::gather::make_folders;
 use crate::{
     error::{Error, IoContext, Result},
     regular,

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::kind::Kind;
+
 /// Why the agent does not go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -14,6 +16,8 @@ pub enum Trouble {
     Login,
     /// It asks whether the folder is trusted.
     Trust,
+    /// It asks whether hooks may run.
+    HookTrust,
     /// It asks whether a key from the environment may be used.
     ApiKey,
     /// It asks whether permission checks may really be off.
@@ -24,40 +28,19 @@ pub enum Trouble {
     Picker,
 }
 
-/// What is looked for, all in lower case with single spaces. What ends the agent comes first.
-const SIGNS: &[(Trouble, &[&str])] = &[
-    (Trouble::NoConversation, &["no conversation found with session id", "no conversation found to continue"]),
-    (Trouble::AlreadyInUse, &["is already in use", "currently running as a background agent"]),
-    (
-        Trouble::Trust,
-        &["do you trust the files in this folder", "is this a project you created or one you trust", "quick safety check"],
-    ),
-    (Trouble::ApiKey, &["detected a custom api key in your environment", "do you want to use this api key"]),
-    (Trouble::BypassWarning, &["running in bypass permissions mode"]),
-    (
-        Trouble::Login,
-        &[
-            "select login method",
-            "please run /login",
-            "not logged in",
-            "login successful. press enter",
-            "paste code here if prompted",
-        ],
-    ),
-    (Trouble::FirstStart, &["choose the text style that looks best", "let's get started", "choose an option to begin"]),
-    (Trouble::Picker, &["resume session", "resume a conversation"]),
-];
+/// Signs of each trouble, all in lower case with single spaces. Signs of what ends the agent come first.
+pub type Signs = &'static [(Trouble, &'static [&'static str])];
 
 /// What keeps the agent from going on, as its screen or its standard error shows.
-pub fn trouble(printed: &str) -> Option<Trouble> {
+pub fn trouble(kind: Kind, printed: &str) -> Option<Trouble> {
     let plain = plain(printed);
-    SIGNS.iter().find(|(_, signs)| signs.iter().any(|sign| plain.contains(sign))).map(|(trouble, _)| *trouble)
+    kind.signs().iter().find(|(_, signs)| signs.iter().any(|sign| plain.contains(sign))).map(|(trouble, _)| *trouble)
 }
 
 /// Whether the agent says on a screen that it does not know this conversation. Older text may stand there too.
-pub fn does_not_know(screen: &str, conversation: &str) -> bool {
+pub fn does_not_know(kind: Kind, screen: &str, conversation: &str) -> bool {
     let together = |text: &str| plain(text).replace(' ', "");
-    together(screen).contains(&together(&format!("No conversation found with session ID: {conversation}")))
+    together(screen).contains(&together(&kind.unknown_conversation(conversation)))
 }
 
 impl Trouble {
@@ -68,6 +51,7 @@ impl Trouble {
             Trouble::AlreadyInUse => "another process of the agent has the conversation open; end that first",
             Trouble::Login => "the agent waits for a login; log in there",
             Trouble::Trust => "the agent asks whether it may trust the folder; answer there",
+            Trouble::HookTrust => "the agent asks whether it may run the hooks by which checkpoints are made; answer there",
             Trouble::ApiKey => "the agent asks whether it may use the API key of the environment; answer there",
             Trouble::BypassWarning => "the agent asks whether permission checks may be off; answer there",
             Trouble::FirstStart => "the agent waits for its first settings; answer there",
@@ -114,6 +98,15 @@ fn skip_escape(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::claude::Claude;
+
+    fn trouble(printed: &str) -> Option<Trouble> {
+        super::trouble(&Claude, printed)
+    }
+
+    fn does_not_know(screen: &str, conversation: &str) -> bool {
+        super::does_not_know(&Claude, screen, conversation)
+    }
 
     #[test]
     fn signs_are_seen_through_frames_colours_and_wrapped_lines() {

@@ -1,0 +1,413 @@
+//! Command lines of agents: the program, its flags and words, and the kind of agent that understands them.
+
+use std::{
+    ffi::{OsStr, OsString},
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    error::Result,
+    hooks::HookCommand,
+    kind::{KINDS, Kind},
+};
+
+/// Words before an agent's program are looked at so far.
+const LAUNCHERS_MAX: usize = 8;
+
+/// A way around the agent's permission checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bypass {
+    /// All checks are off.
+    On,
+    /// The user may turn them off.
+    Offered,
+}
+
+/// The words that a flag takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takes {
+    /// Nothing.
+    Nothing,
+    /// The next word.
+    One,
+    /// The next word, unless that is a flag.
+    Optional,
+    /// All words up to the next flag.
+    Many,
+}
+
+/// A piece of a command line: a flag with its words, or words by themselves.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Piece {
+    /// A flag.
+    Flag {
+        /// As it is written.
+        name: String,
+        /// What it takes.
+        words: Vec<OsString>,
+    },
+    /// A prompt.
+    Word(OsString),
+}
+
+impl Piece {
+    /// Writes it again.
+    pub fn write(&self, argv: &mut Vec<OsString>) {
+        match self {
+            Piece::Flag { name, words } => {
+                argv.push(name.into());
+                argv.extend(words.iter().cloned());
+            }
+            Piece::Word(word) => argv.push(word.clone()),
+        }
+    }
+}
+
+/// Takes the agent's words apart. Everything behind `--` is prompt.
+fn pieces(words: &[OsString], takes: impl Fn(&str) -> Takes) -> Vec<Piece> {
+    let mut out = Vec::new();
+    let mut rest = words;
+    while let Some((word, behind)) = rest.split_first() {
+        rest = behind;
+        let text = word.to_string_lossy();
+        if text == "--" {
+            out.extend(rest.iter().cloned().map(Piece::Word));
+            break;
+        }
+        if !text.starts_with('-') || text.len() < 2 {
+            out.push(Piece::Word(word.clone()));
+            continue;
+        }
+        if let Some((name, value)) = text.split_once('=').filter(|_| text.starts_with("--")) {
+            out.push(Piece::Flag { name: name.to_owned(), words: vec![value.into()] });
+            continue;
+        }
+        let values = match takes(&text) {
+            Takes::Nothing => 0,
+            Takes::One => rest.len().min(1),
+            Takes::Optional => rest.iter().take(1).take_while(|word| !is_flag(word)).count(),
+            Takes::Many => rest.iter().take_while(|word| !is_flag(word)).count(),
+        };
+        let (values, behind) = rest.split_at(values);
+        out.push(Piece::Flag { name: text.into_owned(), words: values.to_vec() });
+        rest = behind;
+    }
+    out
+}
+
+fn is_flag(word: &OsString) -> bool {
+    word.to_string_lossy().starts_with('-')
+}
+
+/// The words behind an agent's program.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Words(pub Vec<Piece>);
+
+impl Words {
+    /// The words of the first of these flags that stands there.
+    pub fn flag(&self, names: &[&str]) -> Option<&[OsString]> {
+        self.0.iter().find_map(|piece| match piece {
+            Piece::Flag { name, words } if names.contains(&name.as_str()) => Some(words.as_slice()),
+            _ => None,
+        })
+    }
+
+    /// True if one of these flags stands there.
+    pub fn has(&self, names: &[&str]) -> bool {
+        self.flag(names).is_some()
+    }
+
+    /// The value of the first of these flags that stands there.
+    pub fn value(&self, names: &[&str]) -> Option<String> {
+        self.flag(names)?.first().map(|word| word.to_string_lossy().into_owned())
+    }
+
+    /// The words that belong to no flag, in order.
+    pub fn plain(&self) -> impl Iterator<Item = &OsString> {
+        self.0.iter().filter_map(|piece| match piece {
+            Piece::Word(word) => Some(word),
+            Piece::Flag { .. } => None,
+        })
+    }
+
+    /// The first word, if no flag stands before it.
+    pub fn command(&self) -> Option<&OsString> {
+        match self.0.first() {
+            Some(Piece::Word(word)) => Some(word),
+            _ => None,
+        }
+    }
+}
+
+/// A command line of an agent, understood.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Agent {
+    kind: Kind,
+    program: Vec<OsString>,
+    words: Words,
+}
+
+/// The way in which a conversation is resumed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Resume {
+    /// The conversation to go on with; without one a new conversation begins.
+    pub conversation: Option<String>,
+    /// The id of a new conversation, where one begins.
+    pub new_conversation: Option<String>,
+    /// The permission mode in which it was last; the recorded one may have been changed since the launch.
+    pub permission_mode: Option<String>,
+    /// The first prompt. A headless agent needs one.
+    pub prompt: Option<String>,
+    /// Arguments that bring hooks.
+    pub hooks: Vec<OsString>,
+}
+
+fn name_of(word: &OsStr) -> String {
+    Path::new(word).file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// The kind of agent that a word of a command line starts.
+fn kind_of(word: &OsStr) -> Option<Kind> {
+    KINDS.into_iter().find(|kind| kind.is_program(word))
+}
+
+impl Agent {
+    /// Understands a command line: an agent's program by its name, directly or behind `env`, `npx` and the like. `None` for any other
+    /// program, and for an agent's own management commands.
+    pub fn of(argv: &[OsString]) -> Option<Self> {
+        let (at, kind) = argv.iter().take(LAUNCHERS_MAX).enumerate().find_map(|(at, word)| Some((at, kind_of(word)?)))?;
+        // A limit or a priority stands between these and what they start.
+        let takes_more = argv.first().is_some_and(|word| matches!(&*name_of(word), "timeout" | "nice" | "ionice" | "stdbuf"));
+        let is_launcher = |word: &OsString| {
+            let name = name_of(word);
+            takes_more && name.starts_with(|c: char| c == '-' || c.is_ascii_digit())
+                || matches!(&*name, "timeout" | "ionice" | "stdbuf" | "setsid" | "env" | "npx" | "nice" | "bunx" | "pnpm" | "dlx")
+                || matches!(&*name, "exec" | "node" | "nohup" | "-y" | "--yes")
+                || name.contains('=')
+        };
+        if !argv[..at].iter().all(is_launcher) {
+            return None;
+        }
+        let words = Words(pieces(&argv[at + 1..], |flag| kind.takes(flag)));
+        kind.is_conversing(&words).then(|| Agent { kind, program: argv[..=at].to_vec(), words })
+    }
+
+    /// True if a command line that starts no agent itself names one, as `bash -c claude` does: the conversation is not known by it.
+    pub fn is_wrapped(argv: &[OsString]) -> bool {
+        let has = |word: &OsString| word.to_string_lossy().split_whitespace().any(|part| kind_of(part.as_ref()).is_some());
+        Agent::of(argv).is_none() && argv.iter().any(has)
+    }
+
+    /// The kind of the agent.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// True if it answers one prompt, printing to standard output.
+    pub fn is_headless(&self) -> bool {
+        self.kind.is_headless(&self.words)
+    }
+
+    /// True if the conversation is kept on disk.
+    pub fn is_persistent(&self) -> bool {
+        self.kind.is_persistent(&self.words)
+    }
+
+    /// True if it runs hooks.
+    pub fn has_hooks(&self) -> bool {
+        self.kind.has_hooks(&self.words)
+    }
+
+    /// The permission mode that the command line asks for.
+    pub fn permission_mode(&self) -> Option<String> {
+        self.kind.permission_mode(&self.words)
+    }
+
+    /// The way around permission checks that the command line takes.
+    pub fn bypass(&self) -> Option<Bypass> {
+        self.kind.bypass(&self.words)
+    }
+
+    /// The conversation that the command line pins.
+    pub fn conversation(&self) -> Option<String> {
+        self.kind.conversation(&self.words)
+    }
+
+    /// True if the command line leaves the choice of the conversation to the agent.
+    pub fn chooses_itself(&self) -> bool {
+        self.kind.chooses_itself(&self.words)
+    }
+
+    /// The id of a new conversation, where the command line names none and can be given one.
+    pub fn new_conversation(&self) -> Option<String> {
+        let is_free = self.conversation().is_none() && !self.chooses_itself();
+        (is_free && self.kind.abilities().pins_conversation).then(new_conversation_id)
+    }
+
+    /// The agent's own program; none where a launcher is given a package.
+    pub fn program(&self) -> Option<&OsString> {
+        self.program.last().filter(|word| !word.as_encoded_bytes().starts_with(b"@"))
+    }
+
+    /// Files with MCP servers that the command line adds. Servers that stand in the command line itself are in no file.
+    pub fn mcp_config(&self) -> Vec<PathBuf> {
+        self.kind.mcp_config(&self.words)
+    }
+
+    /// Arguments that bring our hooks for one start, beside what the command line says of hooks itself.
+    pub fn hook_arguments(&self, command: &HookCommand) -> Result<Vec<OsString>> {
+        self.kind.hook_arguments(&self.words, command)
+    }
+
+    /// The command line with the conversation pinned where it can be, and with the arguments of [`Agent::hook_arguments`].
+    pub fn launch_argv(&self, conversation: Option<&str>, hooks: &[OsString]) -> Vec<OsString> {
+        [self.program.clone(), self.kind.launch(&self.words, conversation, hooks)].concat()
+    }
+
+    /// The command line that resumes what this one began.
+    pub fn resume_argv(&self, resume: &Resume) -> Vec<OsString> {
+        [self.program.clone(), self.kind.resume(&self.words, resume)].concat()
+    }
+}
+
+/// A new conversation's id.
+pub fn new_conversation_id() -> String {
+    uuid::Uuid::new_v4().to_string()
+}
+
+/// True if a text can be a conversation's id.
+pub(crate) fn is_conversation_id(text: &str) -> bool {
+    uuid::Uuid::try_parse(text).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "11111111-2222-4333-8444-555555555555";
+
+    fn argv(text: &str) -> Vec<OsString> {
+        text.split_whitespace().map(OsString::from).collect()
+    }
+
+    fn agent(text: &str) -> Agent {
+        Agent::of(&argv(text)).unwrap()
+    }
+
+    fn resumed(text: &str, resume: &Resume) -> String {
+        let words: Vec<_> = agent(text).resume_argv(resume).iter().map(|w| w.to_string_lossy().into_owned()).collect();
+        words.join(" ")
+    }
+
+    fn of(id: &str) -> Resume {
+        Resume { conversation: Some(id.into()), ..Resume::default() }
+    }
+
+    #[test]
+    fn the_agent_is_known_by_its_name() {
+        for text in ["claude", "/opt/x/claude -p hi", "npx -y @anthropic-ai/claude-code", "env A=1 claude"] {
+            assert!(Agent::of(&argv(text)).is_some(), "{text}");
+        }
+        for text in ["bash -c claude", "vim", "claude mcp list", "", "sleep 1 claude", "claude doctor"] {
+            assert!(Agent::of(&argv(text)).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_launch_pins_the_conversation_once() {
+        let launch = |text: &str| agent(text).launch_argv(Some(ID), &[]);
+        assert_eq!(launch("claude --model x"), argv(&format!("claude --session-id {ID} --model x")));
+        for own in ["claude --session-id 99999999-2222-4333-8444-555555555555", "claude -c", "claude -r", "claude --resume name"]
+        {
+            assert_eq!(launch(own), argv(own));
+        }
+        assert!(agent("claude -c").chooses_itself());
+        assert_eq!(agent(&format!("claude -r {ID}")).conversation().as_deref(), Some(ID));
+        assert_eq!(agent(&format!("claude --resume={ID} --fork-session")).conversation(), None);
+        let with = agent("claude --settings mine --model x hello").launch_argv(Some(ID), &["--settings".into(), "{}".into()]);
+        assert_eq!(with, argv(&format!("claude --session-id {ID} --settings {{}} --model x hello")));
+    }
+
+    #[test]
+    fn a_resume_says_everything_again_but_the_conversation_and_the_prompt() {
+        let text = "claude --session-id x --mcp-config a.json b.json --add-dir /a /b --permission-mode plan --new-flag --verbose -- do it";
+        assert_eq!(
+            resumed(text, &of(ID)),
+            format!(
+                "claude --resume {ID} --mcp-config a.json b.json --add-dir /a /b --permission-mode plan --new-flag --verbose"
+            )
+        );
+        assert_eq!(resumed("claude -c --fork-session --model x prompt", &of(ID)), format!("claude --resume {ID} --model x"));
+        let prompt = Resume { prompt: Some("go on".into()), ..of(ID) };
+        assert_eq!(
+            resumed("claude -p --allowedTools Bash Write", &prompt),
+            format!("claude --resume {ID} -p --allowedTools Bash Write -- go on")
+        );
+        let fresh = Resume { new_conversation: Some(ID.into()), prompt: Some("x".into()), ..Resume::default() };
+        assert_eq!(resumed("npx claude first", &fresh), format!("npx claude --session-id {ID} -- x"));
+    }
+
+    #[test]
+    fn the_permission_mode_is_the_last_one() {
+        let now = |mode: &str| Resume { permission_mode: Some(mode.into()), ..of(ID) };
+        assert_eq!(
+            resumed("claude --permission-mode plan", &now("acceptEdits")),
+            format!("claude --resume {ID} --permission-mode acceptEdits")
+        );
+        assert_eq!(
+            resumed("claude --permission-mode plan", &now("plan")),
+            format!("claude --resume {ID} --permission-mode plan")
+        );
+        assert_eq!(
+            resumed("claude --dangerously-skip-permissions", &now("default")),
+            format!("claude --resume {ID} --allow-dangerously-skip-permissions --permission-mode default")
+        );
+        assert_eq!(
+            resumed("claude --dangerously-skip-permissions", &of(ID)),
+            format!("claude --resume {ID} --dangerously-skip-permissions")
+        );
+        assert_eq!(agent("claude --dangerously-skip-permissions").bypass(), Some(Bypass::On));
+        assert_eq!(agent("claude --permission-mode=bypassPermissions").bypass(), Some(Bypass::On));
+        assert_eq!(agent("claude --allow-dangerously-skip-permissions").bypass(), Some(Bypass::Offered));
+        assert_eq!(agent("claude --permission-mode plan").bypass(), None);
+    }
+
+    #[test]
+    fn program_and_files_of_servers() {
+        let of = |text: &str| {
+            let agent = agent(text);
+            let files: Vec<_> = agent.mcp_config().iter().map(|path| path.to_string_lossy().into_owned()).collect();
+            (agent.program().map(|program| program.to_string_lossy().into_owned()), files.join(" "))
+        };
+        assert_eq!(of("/opt/claude --mcp-config a.json b.json -p x"), (Some("/opt/claude".into()), "a.json b.json".into()));
+        let twice = "env A=1 claude --mcp-config=a.json --mcp-config {\"mcpServers\":{}} c.json";
+        assert_eq!(of(twice), (Some("claude".into()), "a.json c.json".into()));
+        assert_eq!(of("npx -y @anthropic-ai/claude-code"), (None, String::new()));
+    }
+
+    #[test]
+    fn ids_are_uuids() {
+        assert!(is_conversation_id(&new_conversation_id()));
+        assert_ne!(new_conversation_id(), new_conversation_id());
+    }
+
+    #[test]
+    fn an_agent_behind_another_program_is_seen_or_said_not_to_be() {
+        let words = |line: &[&str]| -> Vec<OsString> { line.iter().map(OsString::from).collect() };
+        for line in [
+            &["timeout", "1h", "claude", "-p", "x"][..],
+            &["timeout", "-s", "9", "3600", "claude", "-p", "x"],
+            &["setsid", "claude", "-p", "x"],
+        ] {
+            assert!(Agent::of(&words(line)).is_some_and(|agent| agent.is_headless()), "{line:?}");
+            assert!(!Agent::is_wrapped(&words(line)));
+        }
+        for line in
+            [&["bash", "-c", "claude"][..], &["sh", "-c", "cd x && /opt/bin/claude --continue"], &["bwrap", "--", "claude"]]
+        {
+            assert!(Agent::of(&words(line)).is_none() && Agent::is_wrapped(&words(line)), "{line:?}");
+        }
+        assert!(!Agent::is_wrapped(&words(&["sh", "-c", "make test"])));
+        assert!(!Agent::is_wrapped(&words(&["claude"])));
+    }
+}

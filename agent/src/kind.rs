@@ -1,0 +1,169 @@
+//! Kinds of coding agents: what is true of one of them alone stands behind [`AgentKind`].
+
+use std::{
+    ffi::{OsStr, OsString},
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    claude::Claude,
+    codex::Codex,
+    command::{Bypass, Resume, Takes, Words},
+    error::Result,
+    hooks::HookCommand,
+    open::{Said, Unseen},
+    secrets::SecretFiles,
+    transcript::{Format, Located, files::RawSet},
+    trouble::Signs,
+};
+
+/// A known kind of agent.
+pub type Kind = &'static dyn AgentKind;
+
+/// All known kinds. A conversation or a folder that nothing says more of is the first one's.
+pub const KINDS: [Kind; 2] = [&Claude, &Codex];
+
+/// The abilities of a kind of agent. What it cannot do is made up for with what there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Abilities {
+    /// Its command line can give a new conversation its id. Else the id is learned from its first hook, or from the file that appears.
+    pub pins_conversation: bool,
+    /// Its command line can bring hooks for one start that run without anybody's consent. Else a person has to trust them once.
+    pub trusts_given_hooks: bool,
+}
+
+/// The names by which an agent finds its own folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FolderNames {
+    /// The variable that names the folder.
+    pub variable: &'static str,
+    /// Its name in the home folder, where that variable is not set.
+    pub in_home: &'static str,
+}
+
+/// Everything that is true of one kind of agent.
+pub trait AgentKind: fmt::Debug + Sync {
+    /// Its name in records, such as `claude-code`.
+    fn name(&self) -> &'static str;
+
+    /// Its name for people.
+    fn title(&self) -> &'static str;
+
+    /// Its abilities.
+    fn abilities(&self) -> Abilities;
+
+    // The command line.
+
+    /// True if a word of a command line starts it.
+    fn is_program(&self, word: &OsStr) -> bool;
+
+    /// The number of words that a flag takes.
+    fn takes(&self, flag: &str) -> Takes;
+
+    /// False for its own management commands, such as those that log in.
+    fn is_conversing(&self, words: &Words) -> bool;
+
+    /// True if it answers one prompt, printing to standard output.
+    fn is_headless(&self, words: &Words) -> bool;
+
+    /// True if the conversation is kept on disk.
+    fn is_persistent(&self, words: &Words) -> bool;
+
+    /// True if it runs hooks.
+    fn has_hooks(&self, words: &Words) -> bool;
+
+    /// The permission mode that the command line asks for.
+    fn permission_mode(&self, words: &Words) -> Option<String>;
+
+    /// The way around permission checks that the command line takes.
+    fn bypass(&self, words: &Words) -> Option<Bypass>;
+
+    /// The conversation that the command line pins.
+    fn conversation(&self, words: &Words) -> Option<String>;
+
+    /// True if the command line leaves the choice of the conversation to the agent.
+    fn chooses_itself(&self, words: &Words) -> bool;
+
+    /// Files with MCP servers that the command line adds.
+    fn mcp_config(&self, words: &Words) -> Vec<PathBuf>;
+
+    /// The words that begin a conversation: pinned where it can be, with the arguments of [`AgentKind::hook_arguments`].
+    fn launch(&self, words: &Words, conversation: Option<&str>, hooks: &[OsString]) -> Vec<OsString>;
+
+    /// The words that resume what recorded ones began. Everything recorded is said again, but for which conversation and the prompt.
+    fn resume(&self, words: &Words, resume: &Resume) -> Vec<OsString>;
+
+    /// Arguments that bring our hooks for one start, beside what the command line says of hooks itself.
+    fn hook_arguments(&self, words: &Words, command: &HookCommand) -> Result<Vec<OsString>>;
+
+    /// The file of settings with hooks in its own folder, or in its folder of a project, which has the name of the one in the home folder.
+    fn hook_file(&self, folder: &Path) -> PathBuf;
+
+    // The agent's own folder.
+
+    /// The names by which it finds its own folder.
+    fn folder_names(&self) -> FolderNames;
+
+    /// Its credentials, which no checkpoint takes in.
+    fn secrets(&self, variable: &dyn Fn(&str) -> Option<OsString>) -> SecretFiles;
+
+    /// The variable that it gives to its tools.
+    fn tool_variable(&self) -> Option<&'static str>;
+
+    // Live agents.
+
+    /// The words of one of its live processes of the conversation that it has open, where its processes leave word of that.
+    fn said_by(&self, _config: &Path, _process: i32) -> Option<Said> {
+        None
+    }
+
+    /// The words of its live processes that have a conversation open.
+    fn live(&self, _config: &Path, _conversation: &str) -> Vec<Said> {
+        Vec::new()
+    }
+
+    /// Its processes that have left word that they have a conversation open, and that may live where they cannot be seen from here.
+    fn unseen(&self, _config: &Path, _conversation: &str) -> Vec<Unseen> {
+        Vec::new()
+    }
+
+    // Conversations.
+
+    /// The format of its transcripts.
+    fn format(&self) -> Format;
+
+    /// A conversation by the path of its transcript; none where this is no transcript of this kind.
+    fn located(&self, transcript: &Path) -> Option<Located>;
+
+    /// All transcripts of a conversation in its own folder, ordered.
+    fn copies(&self, config: &Path, conversation: &str) -> Result<Vec<PathBuf>>;
+
+    /// The place of a conversation's transcript, for an agent that works in `folder`.
+    fn place(&self, config: &Path, folder: &Path, conversation: &str) -> PathBuf;
+
+    /// Adds the files of a conversation beside its transcript.
+    fn beside(&self, located: &Located, found: &mut RawSet);
+
+    /// The place of a conversation's file, by its name in a checkpoint; none for a name that is none of its, or leads out.
+    fn destination(&self, name: &Path, config: &Path, folder: &Path, conversation: &str) -> Option<PathBuf>;
+
+    /// The signs by which its output tells that it does not go on.
+    fn signs(&self) -> Signs;
+
+    /// The sentence with which it says that it does not know a conversation.
+    fn unknown_conversation(&self, conversation: &str) -> String;
+}
+
+impl PartialEq for dyn AgentKind {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for dyn AgentKind {}
+
+/// The kind of a name, as records have it.
+pub fn named(name: &str) -> Option<Kind> {
+    KINDS.into_iter().find(|kind| kind.name() == name)
+}
