@@ -4,6 +4,7 @@ use std::{
     ffi::{OsStr, OsString},
     fmt,
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
 use crate::{
@@ -11,7 +12,7 @@ use crate::{
     codex::Codex,
     command::{Bypass, Resume, Takes, Words},
     error::Result,
-    hooks::HookCommand,
+    hooks::{Events, HookCommand},
     open::{Said, Unseen},
     secrets::SecretFiles,
     transcript::{Format, Located, files::RawSet},
@@ -97,6 +98,9 @@ pub trait AgentKind: fmt::Debug + Sync {
     /// Arguments that bring our hooks for one start, beside what the command line says of hooks itself.
     fn hook_arguments(&self, words: &Words, command: &HookCommand) -> Result<Vec<OsString>>;
 
+    /// The events that come to our hooks.
+    fn events(&self) -> Events;
+
     /// The file of settings with hooks in its own folder, or in its folder of a project, which has the name of the one in the home folder.
     fn hook_file(&self, folder: &Path) -> PathBuf;
 
@@ -138,6 +142,11 @@ pub trait AgentKind: fmt::Debug + Sync {
 
     /// All transcripts of a conversation in its own folder, ordered.
     fn copies(&self, config: &Path, conversation: &str) -> Result<Vec<PathBuf>>;
+
+    /// Transcripts of conversations that began in a folder at this time or later: for an agent whose conversation cannot be pinned.
+    fn begun_since(&self, _config: &Path, _since: SystemTime, _folder: &Path) -> Result<Vec<Located>> {
+        Ok(Vec::new())
+    }
 
     /// The place of a conversation's transcript, for an agent that works in `folder`.
     fn place(&self, config: &Path, folder: &Path, conversation: &str) -> PathBuf;

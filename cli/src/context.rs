@@ -71,7 +71,7 @@ impl Context {
 
     /// Opens the store, making it where `create` says so and there is none. The agent's credentials never enter it.
     pub fn open_with(&self, create: bool) -> Result<Store> {
-        let secrets = secrets(environment);
+        let secrets = secrets(&environment);
         let options = OpenOptions { create, lock_timeout: self.lock_timeout()?, secrets, ..OpenOptions::default() };
         let store = Store::open(&self.store_path()?, &options)?;
         for unreadable in store.view().unreadable()? {

@@ -3,7 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
-use parhelia_agent::claude::hooks::{self, Change, HookCommand};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use parhelia_agent::{
+    hooks::{self, Change, Events, HookCommand},
+    kind::{self, KINDS, Kind},
+};
 use serde_json::json;
 
 use crate::{
@@ -24,12 +28,19 @@ pub enum Verb {
     Status(Place),
 }
 
+fn kind_parser() -> impl TypedValueParser<Value = Kind> {
+    PossibleValuesParser::new(KINDS.map(|kind| kind.name())).map(|name| kind::named(&name).unwrap_or(KINDS[0]))
+}
+
 /// Which settings.
 #[derive(Debug, clap::Args)]
 pub struct Place {
     /// The user's own settings (default)
     #[arg(long, conflicts_with = "project")]
     user: bool,
+    /// The kind of agent
+    #[arg(long, value_name = "AGENT", default_value = KINDS[0].name(), value_parser = kind_parser())]
+    agent: Kind,
     /// The settings of the project in a folder
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = ".")]
     project: Option<PathBuf>,
@@ -40,12 +51,13 @@ impl Place {
         match &self.project {
             Some(folder) => {
                 workspace(folder)?;
-                Ok(hooks::settings_path(&folder.join(".claude")))
+                Ok(self.agent.hook_file(&folder.join(self.agent.folder_names().in_home)))
             }
             None => {
+                let name = self.agent.folder_names().variable;
                 let folder =
-                    config_folder().ok_or_else(|| Failure::Usage("no settings: set HOME or CLAUDE_CONFIG_DIR".into()))?;
-                Ok(hooks::settings_path(&folder))
+                    config_folder(self.agent).ok_or_else(|| Failure::Usage(format!("no settings: set HOME or {name}")))?;
+                Ok(self.agent.hook_file(&folder))
             }
         }
     }
@@ -62,10 +74,10 @@ impl Verb {
                 };
                 let store = context.global.store.as_ref().map(absolute).transpose()?;
                 let command = HookCommand { program: program(place)?, store };
-                report(context, "install", &hooks::install(&place.path()?, &command)?)
+                report(context, "install", &hooks::install(&place.path()?, &command, place.agent.events())?)
             }
             Verb::Uninstall(place) => report(context, "uninstall", &hooks::uninstall(&place.path()?)?),
-            Verb::Status(place) => status(context, &place.path()?),
+            Verb::Status(place) => status(context, &place.path()?, place.agent.events()),
         }
     }
 }
@@ -94,8 +106,8 @@ fn report(context: &mut Context, verb: &str, change: &Change) -> Result<Code> {
     Ok(Code::Done)
 }
 
-fn status(context: &mut Context, path: &Path) -> Result<Code> {
-    let status = hooks::status(path)?;
+fn status(context: &mut Context, path: &Path, events: Events) -> Result<Code> {
+    let status = hooks::status(path, events)?;
     let shown = status.path.display().to_string();
     match (status.installed.is_empty(), status.missing.is_empty()) {
         (true, _) => context.out.line(format!("No hooks in {shown}; `parhelia hooks install` puts them there."))?,

@@ -190,9 +190,9 @@ fn a_headless_agents_output_is_a_conversation() {
 #[test]
 fn what_a_conversation_got_later_is_kept_aside_by_a_rollback_and_brought_back_by_undo() {
     let mut agent = Agent::new();
-    let slug = parhelia_agent::claude::slug(&work(&agent.home));
-    let project = agent.home.folder.path().join(".claude/projects").join(slug);
-    agent.transcript = project.join(format!("{AGENT_SESSION}.jsonl"));
+    let config = agent.home.folder.path().join(".claude");
+    agent.transcript = parhelia_agent::kind::KINDS[0].place(&config, &work(&agent.home), AGENT_SESSION);
+    let project = agent.transcript.parent().unwrap().to_owned();
     let side = |name: &str| project.join(AGENT_SESSION).join("tool-results").join(name);
     fs::create_dir_all(side("")).unwrap();
     agent.turn(1);

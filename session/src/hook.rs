@@ -1,6 +1,6 @@
 //! The meaning of an agent's events for its session.
 
-use parhelia_agent::claude::hooks::{Event, Kind};
+use parhelia_agent::hooks::{Event, Kind};
 use parhelia_store::record::Trigger;
 
 /// The consequences of an event.

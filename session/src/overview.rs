@@ -19,7 +19,8 @@ use crate::{
     run::{self, Failing, Life},
 };
 use parhelia_agent::{
-    claude::{Agent, live, said_by},
+    command::Agent,
+    open::{live, said_by},
     process::{Identity, boot_id},
     transcript::Located,
 };

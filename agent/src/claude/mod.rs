@@ -19,7 +19,7 @@ use serde_json::Value;
 use crate::{
     command::{Bypass, Resume, Takes, Words},
     error::{Error, IoContext, Result},
-    hooks::{HookCommand, settings_json},
+    hooks::{Events, HookCommand, settings_json},
     kind::{Abilities, AgentKind, FolderNames},
     open::{Said, Unseen},
     secrets::SecretFiles,
@@ -52,6 +52,16 @@ const SIGNS: Signs = &[
     ),
     (Trouble::FirstStart, &["choose the text style that looks best", "let's get started", "choose an option to begin"]),
     (Trouble::Picker, &["resume session", "resume a conversation"]),
+];
+
+const EVENTS: Events = &[
+    ("SessionStart", 20),
+    ("UserPromptSubmit", 20),
+    ("Stop", 20),
+    ("StopFailure", 20),
+    ("PreCompact", 20),
+    ("SubagentStop", 20),
+    ("SessionEnd", 10),
 ];
 
 /// Claude Code.
@@ -125,12 +135,16 @@ impl AgentKind for Claude {
 
     /// It takes one `--settings`: the user's own have our hooks behind theirs.
     fn hook_arguments(&self, words: &Words, command: &HookCommand) -> Result<Vec<OsString>> {
-        let ours = settings_json(command);
+        let ours = settings_json(command, EVENTS);
         let settings = match words.value(&["--settings"]) {
             None => ours.to_string(),
             Some(own) => merged(&own, ours)?,
         };
         Ok(vec!["--settings".into(), settings.into()])
+    }
+
+    fn events(&self) -> Events {
+        EVENTS
     }
 
     fn hook_file(&self, folder: &Path) -> PathBuf {

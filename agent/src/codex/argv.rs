@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::{
     command::{Piece, Resume, Takes, Words, is_conversation_id},
-    hooks::HookCommand,
+    hooks::{Events, HookCommand},
 };
 
 /// Flags that take one word, each.
@@ -72,9 +72,8 @@ const COMMANDS: &[&str] = &[
 ];
 /// The command that answers one prompt.
 const EXEC: [&str; 2] = ["exec", "e"];
-/// Events that come to our hooks, and for how many seconds the agent waits at most.
-const EVENTS: [(&str, u64); 5] =
-    [("SessionStart", 20), ("UserPromptSubmit", 20), ("Stop", 20), ("PreCompact", 20), ("SessionEnd", 10)];
+pub(super) const EVENTS: Events =
+    &[("SessionStart", 20), ("UserPromptSubmit", 20), ("Stop", 20), ("PreCompact", 20), ("SessionEnd", 10)];
 
 pub(super) fn is_program(word: &OsStr) -> bool {
     let name = Path::new(word).file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -163,8 +162,8 @@ pub(super) fn resume(words: &Words, resume: &Resume) -> Vec<OsString> {
 /// A table of the agent's configuration for each event: `-c hooks.EVENT=[…]`. A JSON string is a string of TOML.
 pub(super) fn hook_arguments(command: &HookCommand) -> Vec<OsString> {
     let command = json!(command.text()).to_string();
-    let argument = |(event, seconds): (&str, u64)| {
+    let argument = |(event, seconds): &(&str, u64)| {
         format!("hooks.{event}=[{{hooks=[{{type=\"command\",command={command},timeout={seconds}}}]}}]")
     };
-    EVENTS.into_iter().flat_map(|event| ["-c".to_owned(), argument(event)]).map(OsString::from).collect()
+    EVENTS.iter().flat_map(|event| ["-c".to_owned(), argument(event)]).map(OsString::from).collect()
 }

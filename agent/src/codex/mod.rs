@@ -12,13 +12,14 @@ pub(crate) use record::message;
 use std::{
     ffi::{OsStr, OsString},
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
 use crate::{
     command::{Bypass, Resume, Takes, Words},
     error::Result,
     folder::ConfigFolder,
-    hooks::HookCommand,
+    hooks::{Events, HookCommand},
     kind::{Abilities, AgentKind, FolderNames},
     secrets::{SecretFiles, SecretFolder},
     transcript::{
@@ -116,6 +117,10 @@ impl AgentKind for Codex {
         Ok(argv::hook_arguments(command))
     }
 
+    fn events(&self) -> Events {
+        argv::EVENTS
+    }
+
     fn hook_file(&self, folder: &Path) -> PathBuf {
         folder.join("hooks.json")
     }
@@ -155,6 +160,11 @@ impl AgentKind for Codex {
 
     fn copies(&self, config: &Path, conversation: &str) -> Result<Vec<PathBuf>> {
         rollout::copies(config, conversation)
+    }
+
+    fn begun_since(&self, config: &Path, since: SystemTime, folder: &Path) -> Result<Vec<Located>> {
+        let begun = rollout::begun_since(config, since, folder)?;
+        Ok(begun.iter().filter_map(|path| self.located(path)).collect())
     }
 
     fn place(&self, config: &Path, _folder: &Path, conversation: &str) -> PathBuf {

@@ -10,7 +10,7 @@ use super::{variables::is_beside_the_session, versions};
 /// One difference.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
-    /// Which part: `claude_code`, `plugins`, `mcp_servers`, `python`, `packages`, `variables`.
+    /// The part: `claude_code`, `agent`, `plugins`, `mcp_servers`, `python`, `packages`, `variables`.
     pub section: &'static str,
     /// Of what: a plugin, a server, a package, a variable; none where the part is one thing.
     pub name: Option<String>,
@@ -43,12 +43,14 @@ pub fn diff(before: Option<&Value>, after: Option<&Value>, freezes: (Option<&str
         return diff;
     }
     let failed = |of: Option<&Value>, name: &str| of.and_then(|value| value.get("failed")?.get(name)).is_some();
-    for section in ["claude_code", "plugins", "mcp_servers", "python"] {
+    for section in ["claude_code", "agent", "plugins", "mcp_servers", "python"] {
         if failed(before, section) || failed(after, section) {
             diff.unknown.push(section);
         }
     }
-    diff.fields("claude_code", None, &both("claude_code"));
+    for agent in ["claude_code", "agent"] {
+        diff.fields(agent, None, &both(agent));
+    }
     for section in ["plugins", "mcp_servers"] {
         let (before, after) = both(section);
         diff.named(section, &map(before), &map(after));

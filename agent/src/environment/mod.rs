@@ -38,7 +38,10 @@ pub use plugins::Plugin;
 pub use python::{Python, versions};
 pub use variables::{missing, recorded};
 
-use crate::regular;
+use crate::{
+    kind::{KINDS, Kind},
+    regular,
+};
 
 /// Longest JSON file of the agent's that is read.
 const JSON_BYTES_MAX: u64 = 64 << 20;
@@ -50,6 +53,8 @@ pub struct Request {
     pub workspace: PathBuf,
     /// The environment variables of the session.
     pub variables: Vec<(OsString, OsString)>,
+    /// The kind of agent.
+    pub kind: Kind,
     /// The agent's program: a name on the search path, or a path.
     pub agent: OsString,
     /// Files that the agent was given with `--mcp-config`.
@@ -69,8 +74,11 @@ pub struct Request {
 /// An environment at one moment. Its fields are those of a manifest's `environment`, and more.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Snapshot {
-    /// The agent's program; null where there is none.
+    /// The agent's program, if it is Claude Code; null where there is none.
     pub claude_code: Option<Agent>,
+    /// The agent's program, if it is another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<OtherAgent>,
     /// Plugins by name; null where the agent has no list of them.
     pub plugins: Option<BTreeMap<String, Plugin>>,
     /// MCP servers by name.
@@ -95,7 +103,17 @@ pub struct Snapshot {
     pub pip_freeze: Option<String>,
 }
 
-/// Looks at everything.
+/// The program of an agent that is not Claude Code.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OtherAgent {
+    /// The kind of agent.
+    pub kind: &'static str,
+    /// Its program.
+    #[serde(flatten)]
+    pub program: Agent,
+}
+
+/// Looks at everything. Plugins and MCP servers are those of Claude Code.
 pub fn capture(request: &Request) -> Snapshot {
     let variable = |name: &str| variable(&request.variables, name);
     let (path, home) = (variable("PATH"), variable("HOME"));
@@ -111,13 +129,16 @@ pub fn capture(request: &Request) -> Snapshot {
         let extensions = look_at_extensions(request, path, home, python.as_ref().ok().and_then(Option::as_ref));
         (ended(agent), extensions, python)
     });
-    let claude_code = kept(agent, "claude_code", &mut failed);
+    let is_claude = request.kind == KINDS[0];
+    let program = kept(agent, if is_claude { "claude_code" } else { "agent" }, &mut failed);
+    let (claude_code, other) = if is_claude { (program, None) } else { (None, program) };
     let plugins = kept(extensions.0, "plugins", &mut failed);
-    let mcp_servers = kept(extensions.1.map(Some), "mcp_servers", &mut failed);
+    let mcp_servers = kept(extensions.1.map(|servers| is_claude.then_some(servers)), "mcp_servers", &mut failed);
     let python = kept(python, "python", &mut failed);
     let pip_freeze = python.as_ref().map(|python| python.freeze.iter().map(|line| format!("{line}\n")).collect::<String>());
     Snapshot {
         claude_code,
+        agent: other.map(|program| OtherAgent { kind: request.kind.name(), program }),
         plugins,
         mcp_servers,
         python_packages: python.as_ref().map(|python| named(python, &request.packages)),
@@ -152,6 +173,9 @@ fn look_at_extensions(
     home: Option<&OsStr>,
     python: Option<&Python>,
 ) -> (Plugins, Servers) {
+    if request.kind != KINDS[0] {
+        return (Ok(None), Ok(BTreeMap::new()));
+    }
     let own = variable(&request.variables, "CLAUDE_CONFIG_DIR").filter(|folder| !folder.is_empty()).map(PathBuf::from);
     let config = own.clone().or_else(|| home.map(|home| Path::new(home).join(".claude")));
     let settings = own.or_else(|| home.map(PathBuf::from)).map(|folder| folder.join(".claude.json"));

@@ -39,6 +39,7 @@ impl Place {
         let path = std::env::join_paths([self.path("bin"), "/usr/bin".into(), "/bin".into()]).unwrap();
         let variables = [("PATH", path), ("HOME", self.path("home").into()), ("LANG", "C".into()), ("MY_TOKEN", "secret".into())];
         Request {
+            kind: crate::kind::KINDS[0],
             workspace: self.path("work"),
             variables: variables.map(|(name, value)| (name.into(), value)).to_vec(),
             agent: "claude".into(),

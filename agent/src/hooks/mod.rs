@@ -1,4 +1,4 @@
-//! The agent's hooks: what an event means, and the entries in its settings that bring events here.
+//! Hooks: events, and the entries in an agent's settings that bring them here. Codex has taken over the format of Claude Code.
 
 mod command;
 mod edit;
@@ -8,4 +8,4 @@ mod settings;
 pub use command::{HookCommand, is_ours, store_of};
 pub use edit::Edited;
 pub use event::{Event, Kind};
-pub use settings::{Change, EVENTS, Status, install, settings_json, settings_path, status, uninstall};
+pub use settings::{Change, Events, Status, install, settings_json, status, uninstall};

@@ -22,17 +22,9 @@ use crate::{
 /// No file of settings is longer.
 const SETTINGS_BYTES_MAX: u64 = 64 << 20;
 
-/// The events that come here, and for how many seconds the agent waits at most. Every one is answered in well under a second; the rest
+/// Events that come to our hooks, and for how many seconds the agent waits at most. Every one is answered in well under a second; the rest
 /// is room for a machine under load.
-pub const EVENTS: [(&str, u64); 7] = [
-    ("SessionStart", 20),
-    ("UserPromptSubmit", 20),
-    ("Stop", 20),
-    ("StopFailure", 20),
-    ("PreCompact", 20),
-    ("SubagentStop", 20),
-    ("SessionEnd", 10),
-];
+pub type Events = &'static [(&'static str, u64)];
 
 /// What was done to a settings file.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,14 +50,9 @@ pub struct Status {
     pub disabled: bool,
 }
 
-/// The settings file in a folder `.claude`.
-pub fn settings_path(config: &Path) -> PathBuf {
-    config.join("settings.json")
-}
-
 /// Our hooks as settings by themselves, for one start of the agent.
-pub fn settings_json(command: &HookCommand) -> Value {
-    let groups = EVENTS.iter().map(|(event, seconds)| ((*event).to_owned(), json!([{ "hooks": [entry(command, *seconds)] }])));
+pub fn settings_json(command: &HookCommand, events: Events) -> Value {
+    let groups = events.iter().map(|(event, seconds)| ((*event).to_owned(), json!([{ "hooks": [entry(command, *seconds)] }])));
     json!({ "hooks": groups.collect::<serde_json::Map<_, _>>() })
 }
 
@@ -74,8 +61,8 @@ fn entry(command: &HookCommand, seconds: u64) -> Value {
 }
 
 /// Puts our entries into a settings file, which is made where there is none. Entries of ours with another command are replaced.
-pub fn install(path: &Path, command: &HookCommand) -> Result<Change> {
-    change(path, &|text| edit::install(text, &command.text(), &EVENTS))
+pub fn install(path: &Path, command: &HookCommand, events: Events) -> Result<Change> {
+    change(path, &|text| edit::install(text, &command.text(), events))
 }
 
 /// Takes all entries of ours out of a settings file.
@@ -87,7 +74,7 @@ pub fn uninstall(path: &Path) -> Result<Change> {
 }
 
 /// Looks whether our entries are in a settings file.
-pub fn status(path: &Path) -> Result<Status> {
+pub fn status(path: &Path, events: Events) -> Result<Status> {
     let path = real_path(path)?;
     let text = read(&path)?.unwrap_or_default();
     let value: Value = match text.trim().is_empty() {
@@ -96,14 +83,14 @@ pub fn status(path: &Path) -> Result<Status> {
     };
     let disabled = value.get("disableAllHooks").and_then(Value::as_bool).unwrap_or_default();
     let mut status = Status { path, disabled, ..Status::default() };
-    for (event, _) in EVENTS {
+    for (event, _) in events {
         let groups = value["hooks"][event].as_array().cloned().unwrap_or_default();
         let commands =
             groups.iter().filter_map(|group| group["hooks"].as_array()).flatten().filter_map(|hook| hook["command"].as_str());
         let ours: Vec<String> = commands.filter(|command| is_ours(command)).map(str::to_owned).collect();
         match ours.is_empty() {
-            true => status.missing.push(event.into()),
-            false => status.installed.push(event.into()),
+            true => status.missing.push((*event).into()),
+            false => status.installed.push((*event).into()),
         }
         status.commands.extend(ours);
     }
@@ -190,6 +177,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::kind::KINDS;
+
+    fn events() -> Events {
+        KINDS[0].events()
+    }
 
     const OTHERS: &str = r#"{
     "model": "x",   "permissions": {"allow": ["Bash(ls)" , "Read"]},
@@ -228,7 +220,7 @@ mod tests {
     #[test]
     fn what_else_is_there_keeps_its_bytes() {
         let (_folder, path) = Folder::with(OTHERS.as_bytes());
-        assert!(install(&path, &command("parhelia")).unwrap().changed);
+        assert!(install(&path, &command("parhelia"), events()).unwrap().changed);
         let text = fs::read_to_string(&path).unwrap();
         for line in OTHERS.lines().filter(|line| !line.trim().is_empty() && !matches!(line.trim(), "]," | "}" | "},")) {
             let line = line.trim_end_matches(',');
@@ -236,24 +228,24 @@ mod tests {
             assert!(kept, "{line}\n--\n{text}");
         }
         assert!(text.contains(r#"[{"matcher": "Bash", "hooks": [{"type": "http", "url": "http://127.0.0.1:1/"}]}]"#), "{text}");
-        let found = status(&path).unwrap();
+        let found = status(&path, events()).unwrap();
         assert_eq!(found.missing, [""; 0]);
         assert_eq!(found.commands, ["parhelia hook"]);
-        assert!(!install(&path, &command("parhelia")).unwrap().changed, "a second time changes nothing");
+        assert!(!install(&path, &command("parhelia"), events()).unwrap().changed, "a second time changes nothing");
         assert_eq!(fs::read_to_string(&path).unwrap(), text);
         assert!(uninstall(&path).unwrap().changed);
         let value = |text: &str| serde_json::from_str::<Value>(text).unwrap();
         assert_eq!(value(&fs::read_to_string(&path).unwrap()), value(OTHERS));
         assert!(!uninstall(&path).unwrap().changed);
-        assert_eq!(status(&path).unwrap().installed, [""; 0]);
+        assert_eq!(status(&path, events()).unwrap().installed, [""; 0]);
     }
 
     #[test]
     fn another_command_of_ours_is_replaced_in_its_place() {
         let (_folder, path) = Folder::with(b"{}");
-        install(&path, &command("/old/parhelia")).unwrap();
-        assert!(install(&path, &command("/new/parhelia")).unwrap().changed);
-        assert_eq!(status(&path).unwrap().commands, ["/new/parhelia hook"]);
+        install(&path, &command("/old/parhelia"), events()).unwrap();
+        assert!(install(&path, &command("/new/parhelia"), events()).unwrap().changed);
+        assert_eq!(status(&path, events()).unwrap().commands, ["/new/parhelia hook"]);
         assert!(uninstall(&path).unwrap().changed);
         assert_eq!(serde_json::from_str::<Value>(&fs::read_to_string(&path).unwrap()).unwrap(), json!({}));
     }
@@ -273,7 +265,7 @@ mod tests {
         ];
         for text in bad {
             let (folder, path) = Folder::with(text);
-            let error = install(&path, &command("parhelia")).unwrap_err();
+            let error = install(&path, &command("parhelia"), events()).unwrap_err();
             assert!(matches!(error, Error::Settings { .. }), "{error}");
             assert_eq!(fs::read(&path).unwrap(), text);
             assert_eq!(folder.names(), ["settings.json"]);
@@ -287,23 +279,23 @@ mod tests {
         let real = folder.0.path().join("real.json");
         fs::rename(&path, &real).unwrap();
         std::os::unix::fs::symlink("real.json", &path).unwrap();
-        let change = install(&path, &command("parhelia")).unwrap();
+        let change = install(&path, &command("parhelia"), events()).unwrap();
         assert!(change.changed && change.path.ends_with("real.json"));
         assert_eq!(fs::read_link(&path).unwrap(), Path::new("real.json"));
         assert_eq!(fs::metadata(&real).unwrap().mode() & 0o777, 0o600);
         assert_eq!(folder.names(), ["real.json", "settings.json"]);
         let new = folder.0.path().join("new/.claude/settings.json");
         assert!(!uninstall(&new).unwrap().changed && !new.exists());
-        assert!(install(&new, &command("parhelia")).unwrap().changed);
-        assert_eq!(status(&new).unwrap().missing, [""; 0]);
+        assert!(install(&new, &command("parhelia"), events()).unwrap().changed);
+        assert_eq!(status(&new, events()).unwrap().missing, [""; 0]);
     }
 
     #[test]
     fn settings_for_one_start_say_the_same() {
         let (_folder, path) = Folder::with(b"{}");
-        install(&path, &command("parhelia")).unwrap();
+        install(&path, &command("parhelia"), events()).unwrap();
         let written: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
-        assert_eq!(written, settings_json(&command("parhelia")));
+        assert_eq!(written, settings_json(&command("parhelia"), events()));
     }
 
     fn any_json() -> impl Strategy<Value = Value> {
@@ -329,8 +321,8 @@ mod tests {
             let before = Value::Object(fields);
             let text = if pretty { serde_json::to_string_pretty(&before).unwrap() } else { before.to_string() };
             let (_folder, path) = Folder::with(text.as_bytes());
-            install(&path, &command("parhelia")).unwrap();
-            prop_assert_eq!(status(&path).unwrap().missing, Vec::<String>::new());
+            install(&path, &command("parhelia"), events()).unwrap();
+            prop_assert_eq!(status(&path, events()).unwrap().missing, Vec::<String>::new());
             uninstall(&path).unwrap();
             let after: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
             prop_assert_eq!(after, before);

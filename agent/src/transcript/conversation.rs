@@ -49,6 +49,8 @@ pub struct Captured {
 /// What a conversation amounts to, subagents included.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
+    /// The kind of agent.
+    pub agent: &'static str,
     /// The agent's id of the conversation.
     pub agent_session_id: Option<String>,
     /// Whether the agent can take it up again by that id.
@@ -172,6 +174,7 @@ impl Conversation {
         let usage = self.all().fold(Usage::default(), |sum, index| sum.plus(index.usage.total));
         let text = |snippet: &Option<super::index::Snippet>| snippet.as_ref().map(|snippet| snippet.text.clone());
         Summary {
+            agent: main.format.kind().name(),
             agent_session_id: main.facts.agent_session.clone(),
             has_resume_token: main.facts.agent_session.is_some() && main.counts.user_messages + main.counts.results > 0,
             turn_count: main.turn_count(),
@@ -248,6 +251,7 @@ impl Summary {
     /// What a checkpoint's record says of the conversation.
     pub fn record_conversation(&self) -> Value {
         json!({
+            "agent": self.agent,
             "agent_session_id": self.agent_session_id,
             "has_resume_token": self.has_resume_token,
             "turn_count": self.turn_count,

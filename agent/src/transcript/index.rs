@@ -16,7 +16,12 @@ use super::{
     prefix::{Check, Hashing, Prefix},
     usage::{Ledger, Usage},
 };
-use crate::error::{IoContext, Result};
+use crate::{
+    claude::Claude,
+    codex::Codex,
+    error::{IoContext, Result},
+    kind::Kind,
+};
 
 /// Version of [`Index`]; one of another version is made anew.
 pub const INDEX_VERSION: u32 = 4;
@@ -36,6 +41,16 @@ pub enum Format {
     StreamJson,
     /// A rollout of Codex.
     Rollout,
+}
+
+impl Format {
+    /// The kind of agent that writes it.
+    pub fn kind(self) -> Kind {
+        match self {
+            Format::Transcript | Format::Subagent | Format::StreamJson => &Claude,
+            Format::Rollout => &Codex,
+        }
+    }
 }
 
 /// What the agent was doing where the index ends.

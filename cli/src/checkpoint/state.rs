@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use parhelia_agent::{claude, environment::Request, git, transcript::Located};
+use parhelia_agent::{environment::Request, folder::ConfigFolder, git, kind::KINDS, transcript::Located};
 use parhelia_session::{
     capture::{Capture, Source, Wanted, environment_job, git_job, session_state},
     config::Config,
@@ -75,7 +75,7 @@ pub fn prepare(
     let mut spooled = None;
     let conversation = match (&args.transcript, &args.agent_session, &args.stream_json) {
         (Some(transcript), ..) => Some(Ok(Source::Transcript(Located::from_hook(&absolute(transcript)?)?))),
-        (_, Some(id), _) => Some(Ok(by_id(id, claude::config_folder(env))?)),
+        (_, Some(id), _) => Some(Ok(by_id(id, KINDS.into_iter().filter_map(|kind| Some(ConfigFolder::of(kind, env)?.path)))?)),
         (.., Some(log)) if log.as_os_str() == "-" => {
             let path = spool(store)?;
             spooled = Some(Spooled(path.clone()));
@@ -108,8 +108,13 @@ fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).map_err(|source| Failure::File { action: "find", path: path.to_owned(), source })
 }
 
-fn by_id(id: &str, config: Option<PathBuf>) -> parhelia_session::Result<Source> {
-    Ok(Located::by_session(&config.unwrap_or_default(), id).map(Source::Transcript)?)
+/// A conversation by its id, in the first of these folders that has it.
+fn by_id(id: &str, configs: impl IntoIterator<Item = PathBuf>) -> parhelia_session::Result<Source> {
+    let mut found = Located::by_session(Path::new(""), id);
+    for config in configs {
+        found = found.or_else(|_| Located::by_session(&config, id));
+    }
+    Ok(Source::Transcript(found?))
 }
 
 /// The conversation that the session had last: where it was, or where the agent keeps it by now. Not finding one that had turns is no reason

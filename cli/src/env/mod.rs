@@ -7,8 +7,9 @@ use std::{ffi::OsString, path::Path};
 
 use clap::Subcommand;
 use parhelia_agent::{
-    claude::Agent,
+    command::Agent,
     environment::{self, Cache, Request, Snapshot, recorded},
+    kind::KINDS,
 };
 use parhelia_session::{resume::state_bytes, run};
 use parhelia_store::{
@@ -74,8 +75,10 @@ pub fn request(context: &Context, workspace: &Path, argv: &[OsString]) -> Result
         0 | 1 => program.clone(),
         _ => workspace.join(program).into_os_string(),
     });
+    let kind = agent.as_ref().map_or(KINDS[0], Agent::kind);
     let files = agent.map(|agent| agent.mcp_config()).unwrap_or_default();
     Ok(Request {
+        kind,
         workspace: workspace.to_owned(),
         variables: std::env::vars_os().collect(),
         agent: program.unwrap_or_else(|| "claude".into()),

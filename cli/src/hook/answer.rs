@@ -2,7 +2,7 @@
 
 use std::{io::Write, path::PathBuf, time::Duration};
 
-use parhelia_agent::{claude::hooks::Event, process::RUN_MARKER};
+use parhelia_agent::{hooks::Event, process::RUN_MARKER};
 use parhelia_session::{
     inject::{Budget, Input, Why, render},
     resume::{self, Telling},
@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::{
     exit::Result,
-    session::agent::{config_folder, variable},
+    session::agent::{config_of, variable},
 };
 
 /// How long a commit may be waited for.
@@ -97,7 +97,7 @@ fn told(
     (why, but): (Why, Option<&str>),
 ) -> Result<Input> {
     let run = (session.id == current.session).then_some(current.run.as_str());
-    let config = config_folder();
+    let config = config_of(store, session)?.map(|config| config.path);
     let (workspace, config) = (current.workspace.as_path(), config.as_deref());
     let telling = Telling { session, checkpoint, workspace, why, run, but, config, variable: &variable };
     let mut input = resume::tell(store, &telling)?;

@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use parhelia_agent::claude::hooks::Event;
+use parhelia_agent::hooks::Event;
 use parhelia_session::{
     hook::meaning,
     inject::Budget,

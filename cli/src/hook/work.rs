@@ -8,8 +8,8 @@ use std::{
 };
 
 use parhelia_agent::{
-    claude::Agent,
-    claude::hooks::{Event, Kind},
+    command::Agent,
+    hooks::{Event, Kind},
     transcript::has_answer,
 };
 use parhelia_session::{

@@ -7,13 +7,14 @@ use std::{
 };
 
 use parhelia_agent::{
-    claude::hooks::{self, HookCommand},
-    claude::{self, Agent, ConfigFolder},
+    command::Agent,
+    folder::ConfigFolder,
+    hooks::{self, HookCommand},
+    kind::{KINDS, Kind},
     process::{Ended, Found, Owner, RUN_MARKER, SESSION_MARKER, Stopped},
 };
 use parhelia_session::run::{self, Current};
 use parhelia_store::{Store, event::Actor, fold::Session};
-use serde_json::Value;
 
 use crate::exit::{Failure, Result};
 
@@ -28,19 +29,28 @@ pub fn actor() -> Actor {
     Actor { user, via: "cli".into() }
 }
 
-/// The agent's own folder.
-pub fn config_folder() -> Option<PathBuf> {
-    claude::config_folder(variable)
+/// The agent's own folder, by this process's environment.
+pub fn config_folder(kind: Kind) -> Option<PathBuf> {
+    ConfigFolder::of(kind, variable).map(|found| found.path)
+}
+
+/// The kind of agent of a session: that of its newest run's program.
+pub fn kind_of(store: &Store, session: &Session) -> Result<Kind> {
+    let run = session.run.as_deref().map(|id| store.view().run(id)).transpose()?.flatten();
+    Ok(run.and_then(|run| Agent::of(&run.command())).map_or(KINDS[0], |agent| agent.kind()))
 }
 
 /// The folder in which the agent of a session keeps its conversations: the recorded one, else that of this process's environment.
 pub fn config_of(store: &Store, session: &Session) -> Result<Option<ConfigFolder>> {
-    Ok(run::config_of_session(store, session)?.or_else(|| ConfigFolder::of(variable)))
+    if let Some(found) = run::config_of_session(store, session)? {
+        return Ok(Some(found));
+    }
+    Ok(ConfigFolder::of(kind_of(store, session)?, variable))
 }
 
 /// Says so where the agent's own folder is not the one that it would find here.
 pub fn other_folder(config: &ConfigFolder) -> Option<String> {
-    let here = ConfigFolder::of(variable);
+    let here = ConfigFolder::of(config.kind(), variable);
     if here.as_ref().is_some_and(|here| here.is_same(config)) {
         return None;
     }
@@ -111,13 +121,14 @@ pub fn leftovers(stopped: &Stopped) -> Vec<String> {
     ended.chain(others).collect()
 }
 
-/// The agent's settings with our hooks, for one start: nothing where they are installed already, or the agent runs none.
-pub fn settings(agent: &Agent, config: Option<&ConfigFolder>, workspace: &Path, store: &Store) -> Result<Option<String>> {
+/// Arguments with our hooks, for one start: none where they are installed already, or the agent runs none.
+pub fn hooks_for(agent: &Agent, config: Option<&ConfigFolder>, workspace: &Path, store: &Store) -> Result<Vec<OsString>> {
     if !agent.has_hooks() {
         tell!("parhelia: the agent is started without hooks, so that checkpoints are made every few minutes only");
-        return Ok(None);
+        return Ok(Vec::new());
     }
-    let places = [config.map(|config| config.path.clone()), Some(workspace.join(".claude"))];
+    let kind = agent.kind();
+    let places = [config.map(|config| config.path.clone()), Some(workspace.join(kind.folder_names().in_home))];
     let own = fs::canonicalize(store.path()).ok();
     // Hooks that name another store keep what they capture there.
     // What only a shell can tell is taken for this one: two sets of hooks would do everything twice.
@@ -126,41 +137,20 @@ pub fn settings(agent: &Agent, config: Option<&ConfigFolder>, workspace: &Path, 
         hooks::store_of(command).is_none_or(|named| needs_shell(&named) || own.is_some() && fs::canonicalize(named).ok() == own)
     };
     let is_installed = |folder: PathBuf| {
-        let status = hooks::status(&hooks::settings_path(&folder));
+        let status = hooks::status(&kind.hook_file(&folder), kind.events());
         status.is_ok_and(|status| status.missing.is_empty() && !status.disabled && status.commands.iter().all(is_of_store))
     };
     if places.into_iter().flatten().any(is_installed) {
-        return Ok(None);
+        return Ok(Vec::new());
     }
     let program =
         std::env::current_exe().map_err(|source| Failure::File { action: "find", path: "the program itself".into(), source })?;
-    let ours = hooks::settings_json(&HookCommand { program, store: None });
-    let Some(own) = agent.settings() else { return Ok(Some(ours.to_string())) };
-    merged(&own, ours).map(Some)
-}
-
-/// The user's own settings with our hooks behind theirs.
-fn merged(own: &str, ours: Value) -> Result<String> {
-    let text = match own.trim_start().starts_with('{') {
-        true => own.to_owned(),
-        false => fs::read_to_string(own).map_err(|source| Failure::File { action: "read", path: own.into(), source })?,
-    };
-    let bad = |reason: String| Failure::Usage(format!("the agent's --settings cannot be used: {reason}"));
-    let mut settings: Value = serde_json::from_str(&text).map_err(|e| bad(e.to_string()))?;
-    let Some(fields) = settings.as_object_mut() else { return Err(bad("they are no JSON object".into())) };
-    let hooks = fields.entry("hooks").or_insert_with(|| Value::Object(Default::default()));
-    let Some(hooks) = hooks.as_object_mut() else { return Err(bad("'hooks' is no object".into())) };
-    for (event, groups) in ours["hooks"].as_object().cloned().unwrap_or_default() {
-        let list = hooks.entry(event).or_insert_with(|| Value::Array(Vec::new()));
-        let Some(list) = list.as_array_mut() else { return Err(bad("an event of 'hooks' is no list".into())) };
-        list.extend(groups.as_array().cloned().unwrap_or_default());
-    }
-    Ok(settings.to_string())
+    Ok(agent.hook_arguments(&HookCommand { program, store: None })?)
 }
 
 /// The variables by which the agent finds its own folder, where this process's name another one.
 pub fn own_folder(config: Option<&ConfigFolder>) -> Vec<(String, Option<OsString>)> {
-    config.map(|config| config.environment(ConfigFolder::of(variable).as_ref())).unwrap_or_default()
+    config.map(|config| config.environment(ConfigFolder::of(config.kind(), variable).as_ref())).unwrap_or_default()
 }
 
 /// These variables, as an agent has them that works with its own folder.

@@ -1,6 +1,6 @@
 //! `session pause` and `session end`: a session is set aside, or over for good.
 
-use parhelia_agent::claude::Agent;
+use parhelia_agent::command::Agent;
 use parhelia_session::{
     rollback,
     run::{self, Current, Life, Made},

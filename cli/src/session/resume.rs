@@ -8,8 +8,9 @@ mod start;
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use parhelia_agent::{
-    claude::{Agent, Bypass, ConfigFolder},
+    command::{Agent, Bypass},
     environment::missing,
+    folder::ConfigFolder,
 };
 use parhelia_session::{
     resume::{self, Choice, Restored, Workspace},

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use parhelia_agent::claude::{Agent, ConfigFolder, holders, new_conversation_id};
+use parhelia_agent::{command::Agent, folder::ConfigFolder, kind::KINDS, open::holders};
 use parhelia_session::{
     rollback,
     run::{self, Begin},
@@ -15,7 +15,7 @@ use parhelia_store::{Store, fold::Goal};
 use serde_json::json;
 
 use super::{
-    agent::{actor, environment, settings, variable},
+    agent::{actor, environment, hooks_for, variable},
     list::interrupted_text,
     supervise::{self, Supervised},
     tmux,
@@ -69,20 +69,20 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         tell!("parhelia: {}", interrupted_text(&other.id, intent.target));
     }
     let name = args.name.clone().or_else(|| workspace.file_name().map(|name| name.to_string_lossy().into_owned()));
-    if let Some(conversation) = agent.as_ref().and_then(Agent::conversation) {
-        ensure_free(&store, &conversation)?;
+    if let Some((agent, conversation)) = agent.as_ref().and_then(|agent| Some((agent, agent.conversation()?))) {
+        ensure_free(&store, agent, &conversation)?;
     }
     if args.tmux.tmux {
         let words = in_pane(args, name.as_deref(), &workspace);
         return tmux::run(context, &store, &args.tmux, name.as_deref().unwrap_or_default(), &workspace, &words, agent.as_ref());
     }
-    let new = agent.as_ref().filter(|agent| !agent.chooses_itself()).map(|_| new_conversation_id());
+    let new = agent.as_ref().and_then(Agent::new_conversation);
     let conversation = agent.as_ref().and_then(Agent::conversation).or(new);
-    let config_folder = ConfigFolder::of(variable);
+    let config_folder = ConfigFolder::of(agent.as_ref().map_or(KINDS[0], Agent::kind), variable);
     let argv = match &agent {
         Some(agent) => {
-            let settings = settings(agent, config_folder.as_ref(), &workspace, &store)?;
-            agent.launch_argv(conversation.as_deref(), settings.as_deref())
+            let hooks = hooks_for(agent, config_folder.as_ref(), &workspace, &store)?;
+            agent.launch_argv(conversation.as_deref(), &hooks)
         }
         None => args.command.clone(),
     };
@@ -126,6 +126,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
             current: &current,
             argv: &argv,
             environment: environment(&store, &current),
+            kind: agent.as_ref().map(Agent::kind),
             config_folder,
             folder: workspace,
             conversation,
@@ -146,14 +147,14 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
 }
 
 /// Fails where somebody has a conversation open that the command line names: two agents in one would spoil it.
-fn ensure_free(store: &Store, conversation: &str) -> Result<()> {
+fn ensure_free(store: &Store, agent: &Agent, conversation: &str) -> Result<()> {
     if let Some((other, _)) = run::sessions_in(store, conversation, "")?.iter().find(|(_, is_alive)| *is_alive) {
         return Err(Failure::Usage(format!(
             "conversation {conversation} is session {id}'s, whose agent is alive; go on there, or end it first",
             id = other.id
         )));
     }
-    let config = ConfigFolder::of(variable).map(|config| config.path).unwrap_or_default();
+    let config = ConfigFolder::of(agent.kind(), variable).map(|config| config.path).unwrap_or_default();
     match holders(&config, conversation).first() {
         None => Ok(()),
         Some(holder) => Err(Failure::Usage(format!(

@@ -18,10 +18,12 @@ use std::{
 };
 
 use parhelia_agent::{
-    claude::{ConfigFolder, Trouble, does_not_know, trouble},
     environment::Request,
+    folder::ConfigFolder,
+    kind::Kind,
     process::{self, Identity},
     tmux::{Detaches, Server},
+    trouble::{Trouble, does_not_know, trouble},
 };
 use parhelia_session::{
     config::Config,
@@ -76,6 +78,8 @@ pub struct Supervised<'a> {
     pub argv: &'a [OsString],
     /// Variables that are added.
     pub environment: Vec<(String, OsString)>,
+    /// The kind of agent; none for a program that is no agent.
+    pub kind: Option<Kind>,
     /// The agent's own folder.
     pub config_folder: Option<ConfigFolder>,
     /// Where it starts.
@@ -181,8 +185,8 @@ pub fn supervise(store: &Store, wanted: &Supervised<'_>) -> Result<Ended> {
     let mut ended = Ended { code: u8::try_from(code).unwrap_or(1), has_failed, ran, said: String::new(), is_unknown: false };
     if let Some(conversation) = wanted.resumes.filter(|_| has_failed) {
         (ended.said, ended.is_unknown) = match said {
-            Some(said) => (said.clone(), trouble(&said) == Some(Trouble::NoConversation)),
-            None => on_screen(conversation, ran),
+            Some(said) => (said.clone(), wanted.kind.and_then(|kind| trouble(kind, &said)) == Some(Trouble::NoConversation)),
+            None => on_screen(wanted.kind, conversation, ran),
         };
     }
     if !ended.is_unknown {
@@ -237,14 +241,14 @@ fn renewed(store: &Store, current: &Current, renewal: Option<Instant>) -> Option
 
 /// What the pane of tmux shows in which this process is, and whether the agent says there that it does not know the conversation. It shows
 /// what was said before as well, so that the conversation must be named.
-fn on_screen(conversation: &str, ran: Duration) -> (String, bool) {
+fn on_screen(kind: Option<Kind>, conversation: &str, ran: Duration) -> (String, bool) {
     let Some(here) = tmux_here().filter(|_| ran < EARLY) else { return Default::default() };
     let server = Server::new(Some(here.socket.into()), TMUX_LIMIT);
     let until = Instant::now() + SCREEN_LIMIT;
     loop {
         // tmux may not yet have shown everything that was said.
         let screen = server.screen(&here.pane).unwrap_or_default();
-        let is_unknown = does_not_know(&screen, conversation);
+        let is_unknown = kind.is_some_and(|kind| does_not_know(kind, &screen, conversation));
         if is_unknown || Instant::now() > until {
             return (screen, is_unknown);
         }

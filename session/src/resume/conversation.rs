@@ -25,11 +25,13 @@ use crate::{
     run::CONVERSATION_FOLDER,
 };
 use parhelia_agent::{
-    claude::{Repaired, gather, repair, slug, whole_bytes},
-    durable, regular,
+    durable,
+    kind::{self, KINDS},
+    regular,
     transcript::{
-        Located,
-        files::{RawSet, TRANSCRIPT, destination},
+        Located, Repaired, copies,
+        files::{RawSet, TRANSCRIPT},
+        gather, repair, whole_bytes,
     },
 };
 
@@ -58,6 +60,12 @@ pub fn aside(config: &Path, session: &str) -> PathBuf {
 pub fn held(checkpoint: &Checkpoint) -> Option<String> {
     let record = checkpoint.record.conversation.as_ref().filter(|record| record.get(STREAM).is_none());
     record.and_then(|record| record.get("agent_session_id")?.as_str().map(str::to_owned))
+}
+
+/// The kind of agent whose conversation a checkpoint holds. Records without its name are of the first one.
+fn kind_of(checkpoint: &Checkpoint) -> kind::Kind {
+    let record = checkpoint.record.conversation.as_ref();
+    record.and_then(|record| kind::named(record.get("agent")?.as_str()?)).unwrap_or(KINDS[0])
 }
 
 /// How long the conversation is in a checkpoint, in bytes.
@@ -100,13 +108,12 @@ pub fn put_back(
     if !is_session(conversation) {
         return Ok(done);
     }
-    let place = config.join("projects").join(slug(folder)).join(format!("{conversation}.jsonl"));
     let holding = checkpoint.map(|checkpoint| holding(store, checkpoint, conversation, exactly)).transpose()?.flatten();
     let kept = match &holding {
         Some(checkpoint) => state_file(store, checkpoint, CONVERSATION_FOLDER)?,
         None => None,
     };
-    let mut copies = parhelia_agent::claude::copies(config, conversation)?;
+    let mut copies = copies(config, conversation)?;
     // The one that was written to last goes on, or one that goes further.
     copies.sort_by_key(|path| fs::metadata(path).and_then(|m| m.modified()).ok());
     let mut live = copies.pop();
@@ -115,6 +122,9 @@ pub fn put_back(
             live = Some(other);
         }
     }
+    let kind = live.as_ref().and_then(|live| Some(Located::from_hook(live).ok()?.kind)).or(holding.as_ref().map(kind_of));
+    let kind = kind.unwrap_or(KINDS[0]);
+    let place = kind.place(config, folder, conversation);
     // What a crash has left of it may be less than the checkpoint has.
     let is_less = match (&live, &kept) {
         (Some(live), Some(kept)) if !exactly => is_less(store, live, kept)?,
@@ -139,7 +149,7 @@ pub fn put_back(
             let is_whole = |held: &Checkpoint| held.record.parts.get(CONVERSATION_FOLDER) == Some(&Part::Captured);
             let is_whole = exactly && holding.as_ref().is_some_and(is_whole);
             let what = if is_less { What::Transcript } else { What::All { is_whole } };
-            done.moved = write_files(store, kept, what, conversation, config, folder, aside)?;
+            done.moved = write_files(store, kept, what, (kind, conversation), config, folder, aside)?;
             done.from_checkpoint = true;
         }
         (_, None) => return Ok(done),
@@ -202,30 +212,28 @@ fn write_files(
     store: &Store,
     kept: &Node,
     what: What,
-    conversation: &str,
+    (kind, conversation): (kind::Kind, &str),
     config: &Path,
     folder: &Path,
     aside: &Path,
 ) -> Result<Vec<PathBuf>> {
     let Some((tree, _)) = kept.as_folder() else { return Ok(Vec::new()) };
-    let slug = slug(folder);
     let mut files = files_below(store, tree)?;
     // The transcript last: once it is there, everything is.
     files.sort_by_key(|(path, _)| path == TRANSCRIPT);
     let mut moved = Vec::new();
     if what == (What::All { is_whole: true }) {
         let names: HashSet<&Path> = files.iter().map(|(path, _)| Path::new(path)).collect();
-        let transcript = config.join("projects").join(&slug).join(format!("{conversation}.jsonl"));
-        let located =
-            Located { transcript, agent_session: conversation.to_owned(), config: Some(config.to_owned()), others: Vec::new() };
-        let there = RawSet::find(&located).map(|set| set.files).unwrap_or_default();
+        let located = Located::from_hook(&kind.place(config, folder, conversation));
+        let there = located.and_then(|located| RawSet::find(&located)).map(|set| set.files).unwrap_or_default();
         // What has a name that no checkpoint holds is left.
         for later in there.iter().filter(|file| !names.contains(&*file.name) && file.name.to_str().is_some()) {
             moved.push(keep(&later.source, &aside.join(later.name.parent().unwrap_or(Path::new(""))))?);
         }
     }
     for (path, node) in files {
-        let (Kind::File { blob, size, .. }, Some(to)) = (&node.kind, destination(Path::new(&path), config, &slug, conversation))
+        let (Kind::File { blob, size, .. }, Some(to)) =
+            (&node.kind, kind.destination(Path::new(&path), config, folder, conversation))
         else {
             continue;
         };
@@ -311,7 +319,7 @@ mod tests {
         let store = Store::open(&store, &OpenOptions { create: true, ..OpenOptions::default() }).unwrap();
         let (config, work) = (folder.path().join("config"), folder.path().join("work"));
         let of = |slug: &str| config.join("projects").join(slug).join(format!("{CONVERSATION}.jsonl"));
-        let (place, other) = (of(&slug(&work)), of("-copied"));
+        let (place, other) = (KINDS[0].place(&config, &work, CONVERSATION), of("-copied"));
         for (path, text, age) in [(&place, here, 100), (&other, elsewhere, 10)] {
             make_parent(path).unwrap();
             fs::write(path, text).unwrap();

@@ -23,8 +23,10 @@ use crate::{
     hook::meaning,
 };
 use parhelia_agent::{
-    claude::hooks::{Event, Kind},
-    claude::{Agent, ConfigFolder},
+    command::Agent,
+    folder::ConfigFolder,
+    hooks::{Event, Kind},
+    kind::KINDS,
     process::{Identity, canonical},
 };
 
@@ -113,7 +115,9 @@ fn adopt(
     let place = known.as_ref().and_then(|session| session.workspace.as_ref()).map(Place::folder);
     let workspace = place.filter(|place| place.is_dir()).unwrap_or_else(|| folder.clone());
     let argv = above.as_ref().map(|(_, argv)| argv.clone()).unwrap_or_default();
-    let from_argv = Agent::of(&argv).and_then(|agent| agent.permission_mode());
+    let agent = Agent::of(&argv);
+    let from_argv = agent.as_ref().and_then(Agent::permission_mode);
+    let kind = agent.map_or(KINDS[0], |agent| agent.kind());
     begin(
         store,
         &Begin {
@@ -128,7 +132,11 @@ fn adopt(
             seen_epoch: known.as_ref().map(|session| session.epoch),
             tmux: tmux(variable),
             agent: above.map(|(agent, _)| agent),
-            config: event.transcript_path.as_deref().and_then(ConfigFolder::of_transcript).or_else(|| ConfigFolder::of(variable)),
+            config: event
+                .transcript_path
+                .as_deref()
+                .and_then(ConfigFolder::of_transcript)
+                .or_else(|| ConfigFolder::of(kind, variable)),
             actor: hook_actor(),
             ..Begin::default()
         },

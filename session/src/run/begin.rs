@@ -21,7 +21,7 @@ use super::{
 };
 use crate::error::{Error, Result};
 use parhelia_agent::{
-    claude::ConfigFolder,
+    folder::ConfigFolder,
     process::{Identity, boot_id, host_name, machine, pid_namespace},
 };
 

@@ -202,8 +202,8 @@ fn source(wanted: &Wanted<'_>, session: Option<&Session>) -> Option<Result<Sourc
         Conversation::None => return None,
         Conversation::Transcript(path) => {
             let id = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-            let projects = path.parent().unwrap_or(Path::new("")).to_owned();
-            let gone = parhelia_agent::Error::NoTranscript { agent_session: id.clone(), projects };
+            let config = path.parent().unwrap_or(Path::new("")).to_owned();
+            let gone = parhelia_agent::Error::NoTranscript { agent_session: id.clone(), config };
             (if path.exists() { Located::from_hook(path) } else { Err(gone) }, id)
         }
         Conversation::Of { config, id } => (Located::by_session(config, id), id.clone()),

@@ -2,13 +2,18 @@
 
 use std::path::Path;
 
-use parhelia_store::{Store, fold::Session};
+use parhelia_store::{Store, event::Actor, fold::Session, name};
 
-use super::life::{agent_of, hooked_agent_of, life, roots_in};
+use super::{
+    begin::seen,
+    find::Current,
+    life::{agent_of, hooked_agent_of, life, roots_in},
+};
 use crate::error::Result;
 use parhelia_agent::{
-    claude::{Holder, holders, unseen},
-    process::{Identity, Owner, found},
+    kind::Kind,
+    open::{Holder, holders, unseen},
+    process::{Identity, Owner, canonical, found, writes_to},
 };
 
 /// A folder in which nothing works.
@@ -47,6 +52,33 @@ pub fn unseen_in(store: &Store, session: &Session, config: &Path, conversation: 
             one.process
         )
     }))
+}
+
+/// The conversation of a run whose agent's command line names none, and of which no hook has told: the one that began in the run's folder since
+/// the run did. Of several it is the one that a process of the run writes to. It is recorded.
+pub fn learn(store: &Store, current: &Current, kind: Kind, config: &Path, actor: Actor) -> Result<Option<String>> {
+    let view = store.refresh()?;
+    let Some(run) = view.run(&current.run)? else { return Ok(None) };
+    let folder = run.cwd.as_ref().map(|path| name::as_path(&name::parse(path)).to_owned());
+    let folder = folder.unwrap_or_else(|| current.workspace.clone());
+    let mut begun = kind.begun_since(config, run.started_at.into(), &folder)?;
+    if begun.len() > 1 {
+        let own = found(&current.run, &roots_in(store, &run)?, &current.workspace)?;
+        begun.retain(|located| {
+            let transcript = [canonical(&located.transcript)];
+            own.iter().any(|one| writes_to(one.identity.process, &transcript))
+        });
+    }
+    let [located] = begun.as_slice() else { return Ok(None) };
+    let (id, transcript) = (&located.agent_session, Some(located.transcript.as_path()));
+    if !sessions_in(store, id, &current.session)?.is_empty() {
+        return Ok(None);
+    }
+    let seen = seen(id, &current.session, Some(&current.run), transcript, actor).in_epoch(current.epoch);
+    match store.append_events(&[seen], &()) {
+        Ok(_) | Err(parhelia_store::Error::Fenced { .. }) => Ok(Some(id.clone())),
+        Err(e) => Err(e.into()),
+    }
 }
 
 /// Other sessions that were in a conversation, and whether each may still act.

@@ -19,7 +19,9 @@ use super::{
 };
 use crate::error::Result;
 use parhelia_agent::{
-    claude::{Agent, ConfigFolder},
+    command::Agent,
+    folder::ConfigFolder,
+    kind::KINDS,
     process::{Identity, RUN_MARKER, ancestors, canonical, command_of, has_terminal, parent},
 };
 
@@ -166,9 +168,6 @@ pub fn conversation_of(session: &Session, run: &str) -> Option<String> {
     found.map(|found| found.id.clone())
 }
 
-/// The variable that an agent gives to its tools.
-const IN_A_TOOL: &[u8] = b"CLAUDECODE=";
-
 /// Whether the agent that started this process was itself started by another one, in one of its tools. What it says of its conversation is
 /// not said of that one's.
 pub fn is_nested() -> bool {
@@ -176,7 +175,7 @@ pub fn is_nested() -> bool {
     let Some((agent, _)) = agent_above() else { return false };
     let variables = fs::read(format!("/proc/{}/environ", agent.process)).unwrap_or_default();
     // Without it, what stands above an agent is what started it, such as `npx`.
-    if !variables.split(|byte| *byte == 0).any(|variable| variable.starts_with(IN_A_TOOL)) {
+    if !is_in_a_tool(&variables) {
         return false;
     }
     let mut process = agent.process;
@@ -198,8 +197,14 @@ pub fn is_nested() -> bool {
 /// it nor a terminal. What somebody starts in a terminal that inherits that, such as a tmux pane, is itself.
 fn is_left_by_a_tool(agent: &Identity) -> bool {
     let variables = fs::read(format!("/proc/{}/environ", agent.process)).unwrap_or_default();
-    let is_in_a_tool = variables.split(|byte| *byte == 0).any(|variable| variable.starts_with(IN_A_TOOL));
-    is_in_a_tool && !has_terminal(agent.process)
+    is_in_a_tool(&variables) && !has_terminal(agent.process)
+}
+
+/// True if an environment, as the kernel has it, is that of an agent's tool.
+fn is_in_a_tool(environment: &[u8]) -> bool {
+    let names = environment.split(|byte| *byte == 0).filter_map(|variable| variable.split(|byte| *byte == b'=').next());
+    let tools: Vec<&str> = KINDS.into_iter().filter_map(|kind| kind.tool_variable()).collect();
+    names.into_iter().any(|name| tools.iter().any(|tool| tool.as_bytes() == name))
 }
 
 /// The agent's process above this one, with its command line.

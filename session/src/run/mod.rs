@@ -15,7 +15,7 @@ pub use adopt::{Agents, hook_actor, incomplete, run_of, tmux};
 pub(crate) use begin::seen;
 pub use begin::{Begin, begin, end, new_session_id, started, taken_on};
 pub use checkpoint::{AGENT_PANE, CONVERSATION_FOLDER, Conversation, Made, TMUX_FILE, TMUX_FOLDER, Wanted, make, tmux_job};
-pub use conversation::{sessions_in, strangers_in, unseen_in};
+pub use conversation::{learn, sessions_in, strangers_in, unseen_in};
 pub use failing::{FAILING, Failing, failing, note_checkpoint};
 pub use find::{
     CONFIG_FOLDER, Current, Sender, config_of, config_of_session, conversation_of, current, is_nested, last_of, of_conversation,

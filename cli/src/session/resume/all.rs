@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use jiff::Timestamp;
-use parhelia_agent::claude::Agent;
+use parhelia_agent::command::Agent;
 use parhelia_session::overview;
 use parhelia_store::{Store, fold::Session};
 use serde_json::{Value, json};

@@ -3,7 +3,7 @@
 use std::{ffi::OsString, io::IsTerminal};
 
 use parhelia_agent::briefing::GO_ON;
-use parhelia_agent::claude::Agent;
+use parhelia_agent::command::Agent;
 use parhelia_session::run;
 use parhelia_store::fold::{Run, Session};
 

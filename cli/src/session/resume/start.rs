@@ -5,9 +5,10 @@ use std::{ffi::OsString, io::IsTerminal, time::Duration};
 
 use parhelia_agent::briefing::GO_ON;
 use parhelia_agent::{
-    claude::{Agent, Resume, new_conversation_id, resume_argv, trouble},
+    command::{Agent, Resume, new_conversation_id},
     environment::Request,
     transcript::Located,
+    trouble::trouble,
 };
 use parhelia_session::{
     inject::{Budget, Why, render},
@@ -23,7 +24,7 @@ use crate::{
     exit::{Code, Failure, Result},
     hook::mounted_at,
     session::{
-        agent::{actor, environment, settings, variable, with_own_folder},
+        agent::{actor, environment, hooks_for, variable, with_own_folder},
         supervise::{self, EARLY, Supervised, say, tmux_here},
     },
 };
@@ -41,17 +42,17 @@ pub(super) fn start(
         std::process::exit(i32::from(ended.code));
     };
     let seen = state(store, &current.session)?;
-    let settings = settings(&agent, prepared.config.as_ref(), &prepared.workspace, store)?;
-    let resume = Resume { permission_mode: prepared.permission_mode.clone(), settings, ..Resume::default() };
+    let hooks = hooks_for(&agent, prepared.config.as_ref(), &prepared.workspace, store)?;
+    let resume = Resume { permission_mode: prepared.permission_mode.clone(), hooks, ..Resume::default() };
     let mut code = 1;
     if let Some(conversation) = prepared.conversation.clone().filter(|_| !args.new_conversation) {
         let prompt = args.prompt.clone().or_else(|| agent.is_headless().then(|| GO_ON.to_owned()));
         let with = Resume { conversation: Some(conversation.clone()), prompt, ..resume.clone() };
-        let argv = resume_argv(&agent, &with);
+        let argv = agent.resume_argv(&with);
         let with = Conversation { id: Some(conversation.clone()), is_resumed: true };
         let ended = supervised(context, store, prepared, current, args, &argv, with)?;
         if !ended.is_unknown {
-            if let Some(trouble) = trouble(&ended.said) {
+            if let Some(trouble) = trouble(agent.kind(), &ended.said) {
                 say(trouble.text());
             }
             // What it says on a plain terminal cannot be seen from here; without a transcript it cannot know its conversation.
@@ -93,12 +94,12 @@ pub(super) fn start(
         }
         prompt => prompt.clone(),
     };
-    let new = new_conversation_id();
-    let argv = resume_argv(&agent, &Resume { new_conversation: Some(new.clone()), prompt, ..resume });
-    let current = take_over(store, prepared, Some(new.clone()), current.epoch, tmux_here())?;
+    let new = agent.kind().abilities().pins_conversation.then(new_conversation_id);
+    let argv = agent.resume_argv(&Resume { new_conversation: new.clone(), prompt, ..resume });
+    let current = take_over(store, prepared, new.clone(), current.epoch, tmux_here())?;
     drop(turn);
     note_notices(store, prepared, &current)?;
-    let ended = supervised(context, store, prepared, &current, args, &argv, Conversation { id: Some(new), is_resumed: false })?;
+    let ended = supervised(context, store, prepared, &current, args, &argv, Conversation { id: new, is_resumed: false })?;
     std::process::exit(i32::from(ended.code))
 }
 
@@ -178,6 +179,7 @@ fn supervised(
         current,
         argv,
         environment,
+        kind: prepared.agent.as_ref().map(Agent::kind),
         config_folder: prepared.config.clone(),
         folder: prepared.workspace.clone(),
         resumes: conversation.id.as_deref().filter(|_| conversation.is_resumed),

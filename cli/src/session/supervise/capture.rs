@@ -119,7 +119,10 @@ fn checkpoint(
     }
     let session = store.view().session(&wanted.current.session)?;
     let current = session.as_ref().and_then(|session| run::conversation_of(session, &wanted.current.run));
-    let id = current.or_else(|| wanted.conversation.clone());
+    let id = match current.or_else(|| wanted.conversation.clone()) {
+        None => learn(store, wanted),
+        known => known,
+    };
     let conversation = match &id {
         Some(id) => Conversation::of(session.as_ref(), Some(id), wanted.config_folder.as_ref().map(|config| config.path.clone())),
         None => Conversation::None,
@@ -175,4 +178,13 @@ fn checkpoint(
 pub(super) fn is_open(store: &Store, wanted: &Supervised<'_>) -> bool {
     let run = store.refresh().and_then(|view| view.run(&wanted.current.run));
     run.is_ok_and(|run| run.is_some_and(|run| run.is_open()))
+}
+
+/// The conversation of an agent that names none. Not to learn of it is no reason to make no checkpoint.
+fn learn(store: &Store, wanted: &Supervised<'_>) -> Option<String> {
+    let (kind, config) = (wanted.kind?, wanted.config_folder.as_ref()?);
+    run::learn(store, wanted.current, kind, &config.path, actor()).unwrap_or_else(|e| {
+        say(format_args!("the agent's conversation was not found: {e}"));
+        None
+    })
 }

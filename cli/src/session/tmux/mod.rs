@@ -14,7 +14,7 @@ use std::{
 };
 
 use parhelia_agent::{
-    claude::Agent,
+    command::Agent,
     process::Identity,
     tmux::{PaneStatus, Server, session_of},
 };
@@ -200,7 +200,7 @@ fn settled(
     let PaneStatus { process, .. } = pane.server.pane(pane.id)?.ok_or_else(|| failed("the pane has closed".into()))?;
     let launcher = Identity::of(process)?;
     handover.open()?;
-    Watch { store, pane, launcher, is_agent: agent.is_some(), config, cancel }.wait()
+    Watch { store, pane, launcher, kind: agent.map(Agent::kind), config, cancel }.wait()
 }
 
 fn failed(message: String) -> Failure {

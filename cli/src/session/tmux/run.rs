@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, path::Path};
 
-use parhelia_agent::{claude::Agent, tmux::session_name};
+use parhelia_agent::{command::Agent, tmux::session_name};
 use parhelia_store::Store;
 use parhelia_store::clock;
 
@@ -32,5 +32,12 @@ pub fn run(
     let session = server.free_name(&session_name(name, clock::timestamp()))?;
     let command = handover.command()?;
     let id = limits::for_others(|| server.new_session(&session, workspace, &command))?;
-    go(context, store, flags, Pane { server: &server, session: &session, id: &id }, handover, (agent, config_folder()))
+    go(
+        context,
+        store,
+        flags,
+        Pane { server: &server, session: &session, id: &id },
+        handover,
+        (agent, agent.and_then(|agent| config_folder(agent.kind()))),
+    )
 }

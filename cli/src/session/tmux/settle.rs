@@ -7,9 +7,11 @@ use std::{
 };
 
 use parhelia_agent::{
-    claude::{Open, Trouble, open, open_in, trouble},
+    kind::Kind,
+    open::{Open, open, open_in},
     process::Identity,
     tmux::PaneStatus,
+    trouble::{Trouble, trouble},
 };
 use parhelia_session::run::{Life, launcher_of, life};
 use parhelia_store::{Store, fold::Run};
@@ -52,8 +54,8 @@ pub struct Watch<'a> {
     pub pane: Pane<'a>,
     /// The process in the pane that starts it.
     pub launcher: Identity,
-    /// Whether it is an agent.
-    pub is_agent: bool,
+    /// The kind of agent; none for a program that is no agent.
+    pub kind: Option<Kind>,
     /// The agent's folder.
     pub config: Option<PathBuf>,
     /// Set when the user has had enough.
@@ -106,9 +108,7 @@ impl Watch<'_> {
     /// `asked` is the run whose agent was found asked for its conversation, and when it was.
     fn look(&self, run: &Run, asked: &mut Option<(String, Instant)>) -> Option<Settled> {
         let Life::Agent(agent) = life(run) else { return None };
-        if !self.is_agent {
-            return Some(Settled::Alive);
-        }
+        let Some(kind) = self.kind else { return Some(Settled::Alive) };
         let said = match (&self.config, &run.conversation) {
             (None, _) => None,
             (Some(config), Some(conversation)) => open(config, conversation),
@@ -118,10 +118,10 @@ impl Watch<'_> {
         let screen = self.pane.server.screen(self.pane.id).unwrap_or_default();
         if said == Some(Open::Ready) {
             // By now it shows the conversation, in which anything may stand; below that is what it has to say itself.
-            let needs_login = trouble(&end_of(&screen)) == Some(Trouble::Login);
+            let needs_login = trouble(kind, &end_of(&screen)) == Some(Trouble::Login);
             return Some(if needs_login { Settled::Waits(Trouble::Login) } else { Settled::Alive });
         }
-        if let Some(trouble) = trouble(&screen).filter(|trouble| trouble.waits_for_someone()) {
+        if let Some(trouble) = trouble(kind, &screen).filter(|trouble| trouble.waits_for_someone()) {
             return Some(Settled::Waits(trouble));
         }
         asked.take_if(|(id, _)| said.is_none() || *id != run.id);

@@ -11,7 +11,7 @@ use crate::{
     rollback::{Spoken, Wanted, execute, last, look},
     run::{self, Conversation},
 };
-use parhelia_agent::claude::slug;
+use parhelia_agent::kind::KINDS;
 
 const ID: &str = "11111111-2222-4333-8444-555555555555";
 const OTHER: &str = "11111111-2222-4333-8444-666666666666";
@@ -21,7 +21,7 @@ fn config(f: &Fixture) -> PathBuf {
 }
 
 fn transcript(f: &Fixture) -> PathBuf {
-    config(f).join("projects").join(slug(&f.workspace)).join(format!("{ID}.jsonl"))
+    KINDS[0].place(&config(f), &f.workspace, ID)
 }
 
 /// A conversation that consists of these prompts, with their answers.
