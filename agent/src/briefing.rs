@@ -4,9 +4,42 @@
 pub const GO_ON: &str = "Continue from where you left off.";
 /// The beginning of a briefing in a new conversation; the session's name follows.
 pub const NEW_CONVERSATION: &str = "You are resuming a previous session (";
+/// The beginning of a briefing in the same conversation; the session's name follows.
+pub const SAME_CONVERSATION: &str = "This session (";
+/// The variable that names the run whose agent is briefed by its prompt, so that its hooks do not do so again.
+pub const BRIEFED: &str = "PARHELIA_BRIEFED";
+/// The line between a briefing and the prompt behind it, for an agent that can be told something by a prompt alone.
+const PROMPT_FOLLOWS: &str = "\n--- end of the notes on this session; the prompt follows ---\n";
+
+/// A briefing and a prompt, as one prompt.
+pub fn with_prompt(briefing: &str, prompt: &str) -> String {
+    format!("{}{PROMPT_FOLLOWS}{prompt}", briefing.trim_end())
+}
+
+/// A prompt without the briefing that stands before it.
+pub fn without_briefing(prompt: &str) -> &str {
+    let is_briefed = [NEW_CONVERSATION, SAME_CONVERSATION].iter().any(|start| prompt.starts_with(start));
+    prompt.split_once(PROMPT_FOLLOWS).filter(|_| is_briefed).map_or(prompt, |(_, prompt)| prompt)
+}
 
 /// True if a prompt is one of ours, and says nothing of what was asked for.
 pub fn is_ours(prompt: &str) -> bool {
     let prompt = prompt.trim();
     prompt == GO_ON || prompt.starts_with(NEW_CONVERSATION)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prompt_is_told_from_the_briefing_before_it() {
+        for start in [NEW_CONVERSATION, SAME_CONVERSATION] {
+            let told = with_prompt(&format!("{start}s) is resumed.\n\n"), "fix it");
+            assert_eq!(without_briefing(&told), "fix it");
+            assert!(is_ours(without_briefing(&with_prompt(&format!("{start}s)"), GO_ON))));
+        }
+        let own = with_prompt("Look at this:", "x");
+        assert_eq!(without_briefing(&own), own);
+    }
 }

@@ -32,6 +32,8 @@ pub struct Abilities {
     pub pins_conversation: bool,
     /// Its command line can bring hooks for one start that run without anybody's consent. Else a person has to trust them once.
     pub trusts_given_hooks: bool,
+    /// Its live processes leave word of the conversation that they have open ([`AgentKind::live`]).
+    pub leaves_word: bool,
 }
 
 /// The names by which an agent finds its own folder.

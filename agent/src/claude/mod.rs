@@ -78,7 +78,7 @@ impl AgentKind for Claude {
     }
 
     fn abilities(&self) -> Abilities {
-        Abilities { pins_conversation: true, trusts_given_hooks: true }
+        Abilities { pins_conversation: true, trusts_given_hooks: true, leaves_word: true }
     }
 
     fn is_program(&self, word: &OsStr) -> bool {

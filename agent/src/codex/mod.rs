@@ -37,7 +37,7 @@ const CREDENTIALS: &str = "auth.json";
 const SIGNS: Signs = &[
     (Trouble::NoConversation, &["no rollout found for thread id", "no saved session found"]),
     (Trouble::HookTrust, &["hooks need review"]),
-    (Trouble::Trust, &["do you trust the contents of this directory"]),
+    (Trouble::Trust, &["trust this folder?", "do you trust the contents of this directory"]),
     (Trouble::Login, &["sign in with chatgpt", "not logged in"]),
     (Trouble::Picker, &["resume a previous session"]),
 ];
@@ -56,7 +56,7 @@ impl AgentKind for Codex {
     }
 
     fn abilities(&self) -> Abilities {
-        Abilities { pins_conversation: false, trusts_given_hooks: false }
+        Abilities { pins_conversation: false, trusts_given_hooks: false, leaves_word: false }
     }
 
     fn is_program(&self, word: &OsStr) -> bool {
@@ -239,6 +239,20 @@ mod tests {
         assert_eq!(of(other, Some("go")), format!("codex exec -c hooks.Stop=[] --json resume {ID} -- go"));
         let fresh = Resume { prompt: Some("go".into()), ..Resume::default() };
         assert_eq!(agent("codex -m x old").resume_argv(&fresh), argv("codex -m x -- go"));
+    }
+
+    #[test]
+    fn its_screen_tells_what_it_waits_for() {
+        use crate::trouble::trouble;
+        let seen = |screen: &str| trouble(&Codex, screen);
+        assert_eq!(seen("  Folder access\n  /w\n  Trust this folder? Codex can read"), Some(Trouble::Trust));
+        assert_eq!(seen("  Hooks need review\n  5 hooks are new or changed."), Some(Trouble::HookTrust));
+        assert_eq!(
+            seen("Error: thread/resume failed: no rollout found for thread id 1-2 (code -32600)"),
+            Some(Trouble::NoConversation)
+        );
+        assert_eq!(seen("  >_ OpenAI Codex (v0.169.0)\n› Ask Codex to do anything"), None);
+        assert!(crate::trouble::does_not_know(&Codex, "failed: no rollout found for\nthread id 1-2 (code", "1-2"));
     }
 
     #[test]

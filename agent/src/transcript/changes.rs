@@ -8,7 +8,7 @@ use super::{
     json::{Object, clipped},
     limits::{FILES_MAX, NAME_BYTES_MAX, NAMES_MAX, PENDING_MAX, PROMPT_BYTES_MAX, TURN_BYTES_MAX, TURNS_MAX},
 };
-use crate::briefing::is_ours;
+use crate::briefing::{is_ours, without_briefing};
 
 impl Index {
     /// Counts a line. Returns the record and its type; none where it is no record.
@@ -29,6 +29,7 @@ impl Index {
 
     /// A prompt begins a turn.
     pub(crate) fn began(&mut self, text: &str, record: Option<String>, offset: u64, at: Option<String>) {
+        let text = without_briefing(text);
         let before = self.pending.len();
         self.pending.retain(|call| call.is_subagents);
         self.counts.tool_calls_abandoned += (before - self.pending.len()) as u64;

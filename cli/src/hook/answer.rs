@@ -2,7 +2,7 @@
 
 use std::{io::Write, path::PathBuf, time::Duration};
 
-use parhelia_agent::{hooks::Event, process::RUN_MARKER};
+use parhelia_agent::{briefing::BRIEFED, hooks::Event, process::RUN_MARKER};
 use parhelia_session::{
     inject::{Budget, Input, Why, render},
     resume::{self, Telling},
@@ -36,6 +36,10 @@ pub fn answer(store: Result<PathBuf>, event: &Event, sender: &Sender, budget: Bu
     let Some(current) = run::run_of(&store, event, true, sender, &variable)? else { return Ok(None) };
     mark(&current, sender);
     let is_new = before.run(&current.run)?.is_none();
+    let begins = matches!(event.source.as_deref(), None | Some("startup" | "resume"));
+    if begins && variable(BRIEFED).is_some_and(|run| *run == *current.run) {
+        return Ok(None);
+    }
     let Some(input) = input(&store, &current, is_new, event)? else { return Ok(None) };
     let said = render(&input, budget);
     let output = json!({ "hookEventName": event.hook_event_name, "additionalContext": said.text });

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use parhelia_agent::briefing::NEW_CONVERSATION;
+use parhelia_agent::briefing::{NEW_CONVERSATION, SAME_CONVERSATION};
 use parhelia_store::name;
 use serde::Serialize;
 
@@ -266,8 +266,8 @@ fn head(input: &Input) -> String {
     let (session, checkpoint) = (&input.session, &input.checkpoint);
     let from = if checkpoint.is_empty() { String::new() } else { format!(" from checkpoint {checkpoint}{age}") };
     let text = match input.why {
-        Why::Resumed if input.interrupted => format!("This session ({session}) was interrupted and is resumed{from}."),
-        Why::Resumed => format!("This session ({session}) is resumed{from}."),
+        Why::Resumed if input.interrupted => format!("{SAME_CONVERSATION}{session}) was interrupted and is resumed{from}."),
+        Why::Resumed => format!("{SAME_CONVERSATION}{session}) is resumed{from}."),
         Why::Replaced => format!(
             "{NEW_CONVERSATION}{session}) in a new conversation: the earlier one could not be opened. The workspace is \
              continued{from}. Wait for the user before you go on with it."

@@ -174,6 +174,12 @@ fn answer(request: &Request, output: &mut TcpStream, shared: &Shared) -> io::Res
             let events = reply::events(&exchange.reply, exchange.number, &exchange.request["model"]);
             http::respond(output, 200, "text/event-stream", &id, &events)
         }
+        ("GET", _) => http::respond(output, 200, json, "req_get", r#"{"data":[],"models":[]}"#),
+        ("POST", "/v1/responses") => {
+            let exchange = shared.next(request, serde_json::from_slice(&request.body).unwrap_or_default());
+            let id = format!("req_{:04}", exchange.number);
+            http::respond(output, 200, "text/event-stream", &id, &reply::responses(&exchange.reply, exchange.number))
+        }
         ("POST", "/v1/messages/count_tokens") => http::respond(output, 200, json, "req_count", r#"{"input_tokens":1}"#),
         _ => http::respond(
             output,

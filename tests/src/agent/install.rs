@@ -1,4 +1,4 @@
-//! Getting the agent CLI: once, by npm, into the user's cache folder. It is not ours to give away, so it is in no repository of ours.
+//! Getting the agents' CLIs: once, by npm, into the user's cache folder. They are not ours to give away, so they are in no repository of ours.
 
 use std::{
     fs::{self, File},
@@ -10,53 +10,104 @@ use std::{
 /// The release that is tested against: the newest that runs beside Debian 12's Node.
 pub const VERSION: &str = "2.1.197";
 
-const PACKAGE: &str = "@anthropic-ai/claude-code";
+/// The release of Codex that is tested against.
+const CODEX_VERSION: &str = "0.169.0";
 
-/// The program. Installs it where it is not yet, or says why that failed. `PARHELIA_AGENT` names another one.
-pub fn executable() -> Result<PathBuf, String> {
-    static FOUND: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    FOUND.get_or_init(find).clone()
+/// A package of npm whose program for this machine lies in a package of its own.
+struct Package {
+    name: &'static str,
+    version: &'static str,
+    /// The folder of that package, and what its name begins with.
+    native: (&'static str, &'static str),
+    /// The program in it; `*` is any folder.
+    program: &'static [&'static str],
+    /// The variable that names another program.
+    variable: &'static str,
 }
 
-fn find() -> Result<PathBuf, String> {
-    if let Some(program) = std::env::var_os("PARHELIA_AGENT") {
-        return checked(Path::new(&program));
-    }
+const CLAUDE: Package = Package {
+    name: "@anthropic-ai/claude-code",
+    version: VERSION,
+    native: ("@anthropic-ai", "claude-code-linux"),
+    program: &["claude"],
+    variable: "PARHELIA_AGENT",
+};
+
+const CODEX: Package = Package {
+    name: "@openai/codex",
+    version: CODEX_VERSION,
+    native: ("@openai", "codex-linux"),
+    program: &["vendor", "*", "bin", "codex"],
+    variable: "PARHELIA_CODEX",
+};
+
+/// Claude Code. Installs it where it is not yet, or says why that failed. `PARHELIA_AGENT` names another one.
+pub fn executable() -> Result<PathBuf, String> {
+    static FOUND: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    FOUND.get_or_init(|| CLAUDE.find()).clone()
+}
+
+/// Codex, in the same way. `PARHELIA_CODEX` names another one.
+pub fn codex() -> Result<PathBuf, String> {
+    static FOUND: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    FOUND.get_or_init(|| CODEX.find()).clone()
+}
+
+/// The folder of this project's tests in the user's cache folder.
+pub fn cache() -> Result<PathBuf, String> {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = cache.or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache")));
     let folder = cache.ok_or("neither HOME nor XDG_CACHE_HOME is set")?.join("parhelia/agent");
     fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    // Several test programs may want it at once.
-    let lock = File::create(folder.join("lock")).map_err(|e| format!("{}: {e}", folder.display()))?;
-    lock.lock().map_err(|e| format!("{}: {e}", folder.display()))?;
-    let place = folder.join(VERSION);
-    if let Some(program) = native(&place) {
-        return checked(&program);
-    }
-    install(&place)?;
-    checked(&native(&place).ok_or_else(|| format!("{PACKAGE}@{VERSION} has no program for this machine"))?)
+    Ok(folder)
 }
 
-fn install(place: &Path) -> Result<(), String> {
-    let unfinished = place.with_extension("unfinished");
-    let _ = fs::remove_dir_all(&unfinished);
-    fs::create_dir_all(&unfinished).map_err(|e| format!("{}: {e}", unfinished.display()))?;
-    let mut npm = Command::new("npm");
-    npm.args(["install", "--no-save", "--no-fund", "--no-audit", "--ignore-scripts", "--prefix"]).arg(&unfinished);
-    npm.arg(format!("{PACKAGE}@{VERSION}")).stdin(Stdio::null());
-    let output = npm.output().map_err(|e| format!("cannot run npm: {e}"))?;
-    if !output.status.success() {
-        return Err(format!("npm install {PACKAGE}@{VERSION} failed: {}", String::from_utf8_lossy(&output.stderr).trim()));
+impl Package {
+    fn find(&self) -> Result<PathBuf, String> {
+        if let Some(program) = std::env::var_os(self.variable) {
+            return checked(Path::new(&program));
+        }
+        let folder = cache()?;
+        // Several test programs may want it at once.
+        let lock = File::create(folder.join("lock")).map_err(|e| format!("{}: {e}", folder.display()))?;
+        lock.lock().map_err(|e| format!("{}: {e}", folder.display()))?;
+        let place = folder.join(self.version);
+        if let Some(program) = self.program(&place) {
+            return checked(&program);
+        }
+        self.install(&place)?;
+        checked(&self.program(&place).ok_or_else(|| format!("{}@{} has no program for this machine", self.name, self.version))?)
     }
-    let _ = fs::remove_dir_all(place);
-    fs::rename(&unfinished, place).map_err(|e| format!("{}: {e}", place.display()))
-}
 
-/// The program itself, which lies in a package of its own for each kind of machine.
-fn native(place: &Path) -> Option<PathBuf> {
-    let packages = fs::read_dir(place.join("node_modules/@anthropic-ai")).ok()?.flatten();
-    let programs = packages.filter(|package| package.file_name().to_string_lossy().starts_with("claude-code-linux"));
-    programs.map(|package| package.path().join("claude")).find(|program| program.is_file())
+    fn install(&self, place: &Path) -> Result<(), String> {
+        let unfinished = place.with_extension("unfinished");
+        let _ = fs::remove_dir_all(&unfinished);
+        fs::create_dir_all(&unfinished).map_err(|e| format!("{}: {e}", unfinished.display()))?;
+        let mut npm = Command::new("npm");
+        npm.args(["install", "--no-save", "--no-fund", "--no-audit", "--ignore-scripts", "--prefix"]).arg(&unfinished);
+        npm.arg(format!("{}@{}", self.name, self.version)).stdin(Stdio::null());
+        let output = npm.output().map_err(|e| format!("cannot run npm: {e}"))?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("npm install {}@{} failed: {}", self.name, self.version, said.trim()));
+        }
+        let _ = fs::remove_dir_all(place);
+        fs::rename(&unfinished, place).map_err(|e| format!("{}: {e}", place.display()))
+    }
+
+    /// The program itself.
+    fn program(&self, place: &Path) -> Option<PathBuf> {
+        let (folder, begins) = self.native;
+        let packages = fs::read_dir(place.join("node_modules").join(folder)).ok()?.flatten();
+        let package = packages
+            .map(|package| package.path())
+            .find(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(begins)))?;
+        let program = self.program.iter().try_fold(package, |folder, part| match *part {
+            "*" => Some(fs::read_dir(folder).ok()?.flatten().next()?.path()),
+            part => Some(folder.join(part)),
+        })?;
+        program.is_file().then_some(program)
+    }
 }
 
 fn checked(program: &Path) -> Result<PathBuf, String> {

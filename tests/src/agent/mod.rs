@@ -17,6 +17,7 @@
 //! ```
 
 mod api;
+mod codex;
 mod http;
 mod install;
 pub mod recorded;
@@ -32,6 +33,7 @@ use std::{
 use serde_json::json;
 
 pub use api::{Api, Exchange};
+pub use codex::Codex;
 pub use install::{VERSION, executable};
 pub use reply::{Block, Reply, text, tool};
 

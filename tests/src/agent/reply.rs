@@ -107,3 +107,27 @@ pub(super) fn events(reply: &Reply, number: usize, model: &Value) -> String {
     event(json!({"type": "message_stop"}));
     out
 }
+
+/// The events of an answer of the Responses API.
+pub(super) fn responses(reply: &Reply, number: usize) -> String {
+    let id = format!("resp_{number}");
+    let mut events = vec![json!({ "type": "response.created", "response": { "id": id } })];
+    for (index, block) in reply.blocks.iter().enumerate() {
+        let item = match block {
+            Block::Text(words) => json!({
+                "type": "message", "role": "assistant", "id": format!("msg_{number}_{index}"),
+                "content": [{ "type": "output_text", "text": words }],
+            }),
+            Block::Tool { name, input } => json!({
+                "type": "function_call", "id": format!("fc_{number}_{index}"), "call_id": tool_id(number, index), "name": name,
+                "arguments": input.to_string(),
+            }),
+        };
+        events.push(json!({ "type": "response.output_item.done", "item": item }));
+    }
+    let usage = json!({
+        "input_tokens": 10, "input_tokens_details": null, "output_tokens": 3, "output_tokens_details": null, "total_tokens": 13,
+    });
+    events.push(json!({ "type": "response.completed", "response": { "id": id, "usage": usage } }));
+    events.iter().map(|event| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap_or_default())).collect()
+}

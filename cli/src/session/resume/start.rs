@@ -3,7 +3,7 @@
 
 use std::{ffi::OsString, io::IsTerminal, time::Duration};
 
-use parhelia_agent::briefing::GO_ON;
+use parhelia_agent::briefing::{BRIEFED, GO_ON, with_prompt};
 use parhelia_agent::{
     command::{Agent, Resume, new_conversation_id},
     environment::Request,
@@ -47,6 +47,13 @@ pub(super) fn start(
     let mut code = 1;
     if let Some(conversation) = prepared.conversation.clone().filter(|_| !args.new_conversation) {
         let prompt = args.prompt.clone().or_else(|| agent.is_headless().then(|| GO_ON.to_owned()));
+        // Its hooks may not be trusted, and nothing tells that before it starts.
+        let prompt = match prompt {
+            Some(prompt) if !agent.kind().abilities().trusts_given_hooks => {
+                Some(with_prompt(&briefing(context, store, prepared, Some(current))?, &prompt))
+            }
+            prompt => prompt,
+        };
         let with = Resume { conversation: Some(conversation.clone()), prompt, ..resume.clone() };
         let argv = agent.resume_argv(&with);
         let with = Conversation { id: Some(conversation.clone()), is_resumed: true };
@@ -86,7 +93,9 @@ pub(super) fn start(
     let is_idle = args.prompt.is_none();
     say(format_args!("a new conversation begins{}", if is_idle { ", and waits for you" } else { "" }));
     let prompt = match &args.prompt {
-        Some(prompt) if !agent.has_hooks() => Some(format!("{}\n{prompt}", briefing(context, store, prepared)?)),
+        Some(prompt) if !agent.has_hooks() || !agent.kind().abilities().trusts_given_hooks => {
+            Some(with_prompt(&briefing(context, store, prepared, None)?, prompt))
+        }
         None if !agent.has_hooks() => {
             let show = format!("parhelia session show {}", current.session);
             say(format_args!("it runs no hooks, and so is told nothing of the earlier one; `{show}` says what is known"));
@@ -132,16 +141,16 @@ fn may_begin(agent: &Agent, args: &Args) -> Result<(), &'static str> {
     }
 }
 
-/// What is known of the earlier conversation, for an agent without hooks.
-fn briefing(context: &Context, store: &Store, prepared: &Prepared) -> Result<String> {
+/// The words for an agent that hooks may not tell: of the earlier conversation, or with a run of what happened to the same one before that.
+fn briefing(context: &Context, store: &Store, prepared: &Prepared, run: Option<&run::Current>) -> Result<String> {
     let checkpoint = prepared.choice.checkpoint.as_ref();
     let config = prepared.config.as_ref().map(|config| config.path.as_path());
     let telling = Telling {
         session: &prepared.session,
         checkpoint,
         workspace: &prepared.workspace,
-        why: Why::Replaced,
-        run: None,
+        why: if run.is_some() { Why::Resumed } else { Why::Replaced },
+        run: run.map(|run| run.run.as_str()),
         but: None,
         config,
         variable: &variable,
@@ -171,6 +180,9 @@ fn supervised(
 ) -> Result<supervise::Ended> {
     let mut environment = environment(store, current);
     environment.extend(prepared.environment());
+    let is_told =
+        prepared.agent.as_ref().is_some_and(|agent| !agent.kind().abilities().trusts_given_hooks && agent.is_headless());
+    environment.extend(is_told.then(|| (BRIEFED.to_owned(), current.run.clone().into())));
     let looked_at = prepared.agent.as_ref().map(|_| env::request(context, &prepared.workspace, argv)).transpose();
     let looked_at = looked_at.map(|request| request.map(|request| as_started(request, prepared)));
     let (request, config) =

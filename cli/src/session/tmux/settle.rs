@@ -124,8 +124,12 @@ impl Watch<'_> {
         if let Some(trouble) = trouble(kind, &screen).filter(|trouble| trouble.waits_for_someone()) {
             return Some(Settled::Waits(trouble));
         }
-        asked.take_if(|(id, _)| said.is_none() || *id != run.id);
-        said?;
+        // One that leaves no word is taken for well where it lives and asks for nobody.
+        let is_heard = said.is_some() || !kind.abilities().leaves_word;
+        asked.take_if(|(id, _)| !is_heard || *id != run.id);
+        if !is_heard {
+            return None;
+        }
         let (_, since) = asked.get_or_insert_with(|| (run.id.clone(), Instant::now()));
         (since.elapsed() > ASKED_LIMIT).then_some(Settled::Alive)
     }
