@@ -1,4 +1,4 @@
-//! What `./dev package` makes is installed into a bare Debian 12, where an ordinary user runs README's example with it.
+//! The packages of `./dev package`, installed into a bare Debian 12, where an ordinary user runs README's example.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use parhelia_tests::{
     example::{self, plain, repository},
 };
 
-/// A file that `./dev package` has put into the build folder.
+/// A file in the build folder, made by `./dev package`.
 fn built(name: &str) -> PathBuf {
     let path = binary().ancestors().nth(2).unwrap().join(name);
     assert!(path.exists(), "{} is missing: make it with `./dev package`", path.display());
