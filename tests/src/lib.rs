@@ -4,6 +4,7 @@
 pub mod allocation;
 pub mod clock;
 pub mod editor;
+pub mod example;
 pub mod filesystems;
 pub mod recorder;
 pub mod story;
