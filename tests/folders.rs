@@ -118,7 +118,6 @@ fn latest_overwrites_and_deletes_nothing_where_no_session_works() {
     let said = two.expect(&elsewhere, 2, &[&IN_PLACE[..], &["--delete"]].concat());
     assert!(said.contains(&text(&elsewhere)) && said.contains("b@latest") && said.contains(&text(&two.b)), "{said}");
     two.expect(&elsewhere, 2, &["checkpoint", "delete", "latest"]);
-    two.expect(&elsewhere, 2, &["checkpoint", "restore", "latest", "--yes"]);
     assert_eq!(files_in(&elsewhere), before);
     // The folder that is changed says which is meant, wherever the command is given.
     write(&two.a.join("work"), b"edited").unwrap();

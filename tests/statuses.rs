@@ -230,7 +230,6 @@ fn the_end_of_a_session_is_for_good_and_its_checkpoints_stay() {
         &["session", "resume", id.as_str()][..],
         &["session", "resume", &id, "--from", &first, "--yes"],
         &["session", "resume", &id, "--force"],
-        &["checkpoint", "restore", &first, "--yes"],
     ] {
         let refused = work.scratch.expect(2, arguments);
         assert!(refused.contains("has ended, which is for good"), "{arguments:?}: {refused}");
@@ -429,8 +428,8 @@ fn a_session_goes_on_from_an_earlier_checkpoint() {
         assert!(output.status.success(), "{}", shown(&output));
         text(&work.checkpoints()[0], "id").to_owned()
     };
-    let restore = ["checkpoint", "restore", first.as_str()];
-    for arguments in [&["session", "resume", "work", "--from", &first][..], &restore] {
+    let resume = ["session", "resume", "work", "--from", first.as_str()];
+    for arguments in [&resume[..], &resume] {
         let later = work.create("two\n");
         let refused = work.scratch.expect(2, arguments);
         assert!(refused.contains("--yes"), "{refused}");
@@ -449,6 +448,8 @@ fn a_session_goes_on_from_an_earlier_checkpoint() {
     }
     let refused = work.scratch.expect(2, &["checkpoint", "restore", &format!("{first}:file")]);
     assert!(refused.contains("--to DIR"), "{refused}");
+    let refused = work.scratch.expect(2, &["checkpoint", "restore", &first]);
+    assert!(refused.contains("session resume") && refused.contains(&format!("--from {first}")), "{refused}");
     // Where there is nothing to put back, nobody needs to be asked about that.
     let later = work.create("three\n");
     fs::remove_dir_all(&work.workspace).unwrap();

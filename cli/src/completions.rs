@@ -1,6 +1,5 @@
 //! `completions`: a completion script for a shell.
 
-use clap::CommandFactory;
 use clap_complete::Shell;
 use serde_json::json;
 
@@ -19,7 +18,7 @@ pub struct Args {
 /// Prints the script.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut crate::args::Args::command(), "parhelia", &mut script);
+    clap_complete::generate(args.shell, &mut crate::args::command(), "parhelia", &mut script);
     if context.out.json {
         context.out.object("script", json!({ "shell": args.shell.to_string(), "text": String::from_utf8_lossy(&script) }))?;
         context.out.summary(json!({ "shell": args.shell.to_string() }))?;

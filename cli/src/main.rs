@@ -20,6 +20,7 @@ mod hook;
 mod hooks;
 mod human;
 mod import;
+mod init;
 mod interrupt;
 mod limits;
 mod log;
@@ -31,18 +32,18 @@ mod progress;
 mod selector;
 mod session;
 mod stats;
+mod status;
+mod suggest;
 mod umount;
 mod version;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use exit::Code;
 
 fn main() -> ExitCode {
     limits::set();
-    let args = match args::Args::try_parse() {
+    let args = match args::Args::of_process() {
         Ok(args) => args,
         Err(error) if hook::is_called() => return hook::excuse(&error),
         Err(error) => return exit::of_arguments(&error),

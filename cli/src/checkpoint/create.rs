@@ -1,5 +1,7 @@
 //! `checkpoint create`: captures a folder.
 
+mod dry_run;
+
 use std::{
     fs,
     io::{BufRead, BufReader, Read},
@@ -78,6 +80,9 @@ pub struct Args {
     /// Make no checkpoint where nothing has changed since the session's last one
     #[arg(long)]
     skip_if_unchanged: bool,
+    /// Only say what would be captured, and what has changed since the session's last checkpoint
+    #[arg(short = 'n', long)]
+    dry_run: bool,
 }
 
 /// Which entries to leave out.
@@ -133,13 +138,17 @@ impl RuleArgs {
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let began = Instant::now();
     let workspace = session::workspace(args.workspace.as_deref().unwrap_or(Path::new(".")))?;
-    let named = args.session.as_deref().map(session::checked).transpose()?;
+    let named = args.session.as_deref().map(|name| named(name, args.workspace.is_some())).transpose()?;
     let config = context.config(&workspace)?;
     let listed = args.files_from.as_deref().map(|file| listed(file, &workspace)).transpose()?;
     let rules = args.rules.rules(config.capture.rules(), listed.is_some())?;
-    let store = context.open_with(true)?;
+    let (store, _empty) = if args.dry_run { context.open_or_empty()? } else { (context.open_with(true)?, None) };
     let run = own_run(&store)?;
     let session = session_of(&store, named, run.as_ref(), &workspace)?;
+    if args.dry_run {
+        let thorough = args.thorough || args.deep;
+        return dry_run::run(context, &store, &Options { workspace, session, rules, listed, thorough, ..Options::default() });
+    }
     let _turn = turn(context, &store, &session)?;
     let progress = context.progress();
     context.warn_of_network(&store, &progress);
@@ -228,6 +237,20 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     }
     report(context, &outcome, verified.as_ref(), pruned.as_ref(), began)?;
     Ok(code)
+}
+
+/// A name for a session, checked. Who gives a folder instead is told how that is captured.
+fn named(name: &str, has_workspace: bool) -> Result<String> {
+    session::checked(name).map_err(|failure| {
+        let is_path = !has_workspace && (name.contains('/') || Path::new(name).is_dir());
+        match is_path {
+            true => Failure::Usage(format!(
+                "'{name}' is no session's name; `parhelia checkpoint create --workspace {}` captures that folder",
+                human::shell(name.as_bytes())
+            )),
+            false => failure,
+        }
+    })
 }
 
 /// What is half rolled back is no state that anybody was in: a rollback that was interrupted is finished, and none begins until the turn is
@@ -340,6 +363,9 @@ fn report(
     let checkpoint = &outcome.checkpoint;
     let record = &checkpoint.record;
     let id = context.out.styled(Style::Bold, checkpoint.id());
+    if context.global.quiet {
+        context.out.line(checkpoint.id())?;
+    }
     if outcome.skipped {
         context.out.remark(format!("Nothing has changed in {} since checkpoint {id}; none was made.", record.workspace.path))?;
     } else {

@@ -1,6 +1,6 @@
 //! `checkpoint rollback` and `checkpoint undo`: a session's files and conversation as they were at a checkpoint, and back again.
 
-use std::{io::IsTerminal, os::unix::ffi::OsStrExt, path::PathBuf, time::Duration};
+use std::{io::IsTerminal, os::unix::ffi::OsStrExt, time::Duration};
 
 use parhelia_agent::process;
 use parhelia_session::{
@@ -10,14 +10,13 @@ use parhelia_session::{
 use parhelia_store::{
     Store,
     fold::{Goal, Session, Status},
-    name,
     record::Checkpoint,
     restore::{Change, Why},
     selector::sessions_at,
 };
 use serde_json::json;
 
-use super::{overwrite, spared};
+use super::{changed::workspace_of, overwrite, spared};
 use crate::{
     ask,
     context::{Context, current_folder},
@@ -25,7 +24,7 @@ use crate::{
     exit::{Code, Failure, Result},
     human,
     output::Style,
-    session::agent::{actor, config_of, leftovers, other_folder, stranger_in_newest, variable},
+    session::agent::{actor, config_of, has_agent, leftovers, other_folder, stranger_in_newest, variable},
 };
 
 /// Flags of both.
@@ -293,14 +292,6 @@ fn changes(context: &Context, store: &Store, look: &Look, wanted: &Wanted<'_>) -
     Ok((changes, spared::of(store, omitted, wanted.target)?))
 }
 
-/// Where the session of a checkpoint works.
-fn workspace_of(store: &Store, checkpoint: &Checkpoint) -> Result<PathBuf> {
-    let session = store.view().session(&checkpoint.record.session)?;
-    let place = session.and_then(|session| session.workspace);
-    let recorded = || name::as_path(&name::parse(&checkpoint.record.workspace.path)).to_owned();
-    Ok(place.map_or_else(recorded, |place| place.folder()))
-}
-
 /// What became of an earlier rollback is said whatever else is not.
 pub fn told(text: &str) {
     tell!("parhelia: {text}");
@@ -445,7 +436,7 @@ fn report(context: &mut Context, store: &Store, look: &Look, done: &Done, spared
     if done.moved.len() > NAMED_MAX {
         context.out.remark(format!("Kept aside of the conversation: {} more", done.moved.len() - NAMED_MAX))?;
     }
-    let can_go_on = !how.resumes && look.session.status != Status::Ended;
+    let can_go_on = !how.resumes && look.session.status != Status::Ended && has_agent(&look.session);
     let next = can_go_on.then(|| format!("parhelia session resume {}", look.session.id));
     // An agent that was started by hand may live beside files that went back alone.
     let stranger = next.as_ref().map(|_| stranger_in_newest(store, &look.session)).transpose()?.flatten();

@@ -38,6 +38,11 @@ pub fn config_of(store: &Store, session: &Session) -> Result<Option<ConfigFolder
     Ok(run::config_of_session(store, session)?.or_else(|| ConfigFolder::of(variable)))
 }
 
+/// True of a session that some program was started or seen in. Others are folders of which checkpoints are made.
+pub fn has_agent(session: &Session) -> bool {
+    !session.runs.is_empty() || !session.conversations.is_empty()
+}
+
 /// Says so where the agent's own folder is not the one that it would find here.
 pub fn other_folder(config: &ConfigFolder) -> Option<String> {
     let here = ConfigFolder::of(variable);

@@ -63,23 +63,8 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     }
     print(context, &listed)?;
     for one in &listed {
-        for text in failing_texts(&one.session.id, &one.overview) {
+        for text in warnings(&one.session, &one.overview) {
             tell!("parhelia: {text}");
-        }
-        if let Some(process) = one.overview.open_in {
-            tell!("parhelia: {}", open_text(&one.session.id, process));
-        }
-        if let Some(text) = &one.overview.unseen {
-            tell!("parhelia: {}", unseen_text(&one.session.id, text));
-        }
-        if let Some(found) = &one.overview.unsupervised {
-            tell!("parhelia: {}", unsupervised_text(&one.session, found));
-        }
-        if let Some(text) = &one.overview.another_folder {
-            tell!("parhelia: {text}");
-        }
-        if let Some(target) = one.overview.interrupted_rollback {
-            tell!("parhelia: {}", interrupted_text(&one.session.id, target));
         }
     }
     Ok(Code::Done)
@@ -101,16 +86,27 @@ impl Listed {
         }
         object
     }
+}
 
-    /// What it is doing, in a word: of one that shall not run, what was asked for.
-    fn state(&self) -> &'static str {
-        match (self.overview.observed, self.overview.wanted) {
-            (Observed::Dead, Some(Goal::Paused)) => "paused",
-            _ if self.session.status == Status::Ended => "ended",
-            (Observed::None, _) => "–",
-            (observed, _) => observed.name(),
-        }
+/// The state of a session in a word: of one that shall not run, what was asked for.
+pub fn state(session: &Session, overview: &Overview) -> &'static str {
+    match (overview.observed, overview.wanted) {
+        (Observed::Dead, Some(Goal::Paused)) => "paused",
+        _ if session.status == Status::Ended => "ended",
+        (Observed::None, _) => "–",
+        (observed, _) => observed.name(),
     }
+}
+
+/// Sentences about all that is wrong with a session.
+pub fn warnings(session: &Session, overview: &Overview) -> Vec<String> {
+    let mut texts = failing_texts(&session.id, overview);
+    texts.extend(overview.open_in.map(|process| open_text(&session.id, process)));
+    texts.extend(overview.unseen.as_ref().map(|text| unseen_text(&session.id, text)));
+    texts.extend(overview.unsupervised.as_ref().map(|found| unsupervised_text(session, found)));
+    texts.extend(overview.another_folder.clone());
+    texts.extend(overview.interrupted_rollback.map(|target| interrupted_text(&session.id, target)));
+    texts
 }
 
 /// Lines about checkpoints that fail.
@@ -168,7 +164,7 @@ fn print(context: &mut Context, listed: &[Listed]) -> Result<()> {
     rows.extend(listed.iter().map(|one| {
         let (session, overview) = (&one.session, &one.overview);
         let name = if session.name == session.id { String::new() } else { format!(" ({})", session.name) };
-        let mut state = one.state().to_owned();
+        let mut state = state(session, overview).to_owned();
         let is_failing = overview.failing.is_some() || overview.store_is_read_only;
         for (is_so, mark) in [(is_failing, ", FAILING"), (overview.unsupervised.is_some(), ", UNSUPERVISED")] {
             state.push_str(if is_so { mark } else { "" });

@@ -2,14 +2,14 @@
 
 pub mod agent;
 mod checkpoint;
-mod list;
+pub mod list;
 pub mod moved;
 mod pause;
 pub mod prune;
 mod recover;
 pub mod resume;
 mod run;
-mod show;
+pub mod show;
 mod supervise;
 mod terminal;
 mod tmux;
