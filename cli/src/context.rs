@@ -191,7 +191,7 @@ impl Context {
         let (found, here) =
             (selector::find(&view, selector)?, folders.last().map(|folder| human::path(folder.as_os_str().as_bytes())));
         let (id, record) = (found.id(), &found.record);
-        Err(Failure::Usage(format!(
+        Err(Failure::Refused(format!(
             "no session works in {}, so that '{selector}' names nothing here; the newest of the store is {id}, of session {session} in {}: \
              give {session}@{selector} if that is meant",
             here.as_deref().unwrap_or("this folder"),

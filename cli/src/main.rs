@@ -36,6 +36,7 @@ mod status;
 mod suggest;
 mod umount;
 mod version;
+mod when;
 
 use std::process::ExitCode;
 

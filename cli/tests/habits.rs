@@ -37,7 +37,7 @@ fn verbs_of_checkpoint_work_alone_and_by_their_names_elsewhere() {
     home.run(&["restore", "latest", "--target", "copy"]).expect(0);
     assert_eq!(fs::read(home.folder.path().join("copy/a")).unwrap(), b"one\n");
     assert!(home.run(&["forget", &id, "--dry-run"]).expect(0).out.starts_with(&format!("Would delete {id}")));
-    assert!(home.run(&["undo"]).expect(2).err.contains("was rolled back"));
+    assert!(home.run(&["undo"]).expect(4).err.contains("was rolled back"));
     home.run(&["rm", &id]).expect(0);
     home.run(&["show", &id]).expect(10);
 }
@@ -252,4 +252,89 @@ fn status_without_a_store_says_how_to_begin() {
     let run = home.run(&["status"]).expect(0);
     assert!(run.out.contains("has no checkpoint yet"), "{run:?}");
     assert!(!home.store().exists());
+}
+
+#[test]
+fn lists_and_the_log_are_cut_by_number_and_by_time() {
+    let (home, id) = work();
+    run_in(&home, "work", &["backup", "-m", "second"]).expect(0);
+    assert_eq!(last(&home.run(&["list", "--since", "1h", "--json"]).expect(0))["checkpoints"], 2);
+    assert_eq!(last(&home.run(&["list", "--since", "2999-01-01", "--json"]).expect(0))["checkpoints"], 0);
+    assert!(
+        home.run(&["list", "--since", "2999-01-01"]).expect(0).out.starts_with("No checkpoints since 2999-01-01 00:00:00 in ")
+    );
+    let run = home.run(&["list", "--since", "whenever"]).expect(2);
+    assert!(run.err.contains("give a time such as"), "{run:?}");
+    let run = home.run(&["log", "-n", "1", "--kind", "checkpoint.created"]).expect(0);
+    assert!(run.out.lines().count() == 1 && run.out.contains("second") && !run.out.contains(&id), "{run:?}");
+    assert_eq!(home.run(&["log", "--since", "2999-01-01"]).expect(0).out, "");
+    assert_eq!(last(&home.run(&["session", "list", "-n", "0", "--json"]).expect(0))["sessions"], 0);
+}
+
+#[test]
+fn the_log_is_followed_until_ctrl_c() {
+    use std::{
+        io::{BufRead, BufReader},
+        process::Stdio,
+    };
+    let (home, id) = work();
+    let mut follow =
+        home.command(&["log", "--follow", "-n", "1", "--kind", "checkpoint.created"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(follow.stdout.take().unwrap()).lines();
+    assert!(lines.next().unwrap().unwrap().contains(&id));
+    run_in(&home, "work", &["backup", "-m", "second"]).expect(0);
+    assert!(lines.next().unwrap().unwrap().contains("second"));
+    rustix::process::kill_process(rustix::process::Pid::from_child(&follow), rustix::process::Signal::INT).unwrap();
+    assert_eq!(follow.wait().unwrap().code(), Some(0));
+}
+
+/// A session whose program sleeps, and the process that waits for it.
+fn sleeping(home: &Home) -> std::process::Child {
+    let child = home.command(&["session", "run", "-w", "work", "--name", "busy", "--", "sleep", "600"]).spawn().unwrap();
+    for _ in 0..400 {
+        let run = home.run(&["session", "show", "busy", "--json"]);
+        if run.code == 0 && run.json()[0]["observed"] == "live" {
+            return child;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    panic!("the session does not start");
+}
+
+fn busy(home: &Home) -> serde_json::Value {
+    home.run(&["session", "show", "busy", "--json"]).expect(0).json()[0].clone()
+}
+
+#[test]
+fn stop_ends_the_agent_and_says_what_is_wanted() {
+    let (home, _) = work();
+    let mut child = sleeping(&home);
+    let refused = home.run(&["session", "end", "busy"]).expect(4);
+    assert!(refused.err.contains("is alive; `parhelia session stop ") && refused.err.contains("--leave-agent"), "{refused:?}");
+    let run = home.run(&["session", "attach", "busy"]).expect(4);
+    assert!(run.err.contains("is not in tmux"), "{run:?}");
+    let run = home.run(&["session", "stop", "busy", "--keep-wanted"]).expect(0);
+    assert!(run.out.contains("has ended. The session is still wanted"), "{run:?}");
+    child.wait().unwrap();
+    assert_eq!((busy(&home)["observed"].as_str(), busy(&home)["wanted"].as_str()), (Some("dead"), Some("running")));
+    let run = home.run(&["session", "stop", "busy"]).expect(0);
+    assert!(run.out.contains("was not alive. The session is set aside"), "{run:?}");
+    assert_eq!(busy(&home)["wanted"], "paused");
+    let run = home.run(&["session", "attach", "busy"]).expect(4);
+    assert!(run.err.contains("it has no live agent\n"), "{run:?}");
+}
+
+#[test]
+fn pause_makes_a_checkpoint_and_ends_the_agent_unless_it_is_to_be_left() {
+    let (home, _) = work();
+    let mut child = sleeping(&home);
+    fs::write(home.folder.path().join("work/a"), "later\n").unwrap();
+    let left = home.run(&["session", "pause", "busy", "--leave-agent"]).expect(0);
+    assert!(left.out.contains("was left alone") && busy(&home)["observed"] == "live", "{left:?}");
+    let run = home.run(&["session", "pause", "busy", "--json"]).expect(0);
+    let summary = last(&run);
+    assert_eq!((summary["status"].as_str(), summary["alive"].as_bool()), (Some("paused"), Some(false)));
+    child.wait().unwrap();
+    assert_eq!((busy(&home)["observed"].as_str(), busy(&home)["wanted"].as_str()), (Some("dead"), Some("paused")));
+    assert_eq!(home.run(&["cat", &format!("{}:a", summary["checkpoint"].as_str().unwrap())]).expect(0).out, "later\n");
 }

@@ -136,7 +136,7 @@ fn restore_to_a_new_folder_and_in_place() {
     let same =
         || Command::new("diff").args(["-r", "--no-dereference"]).arg(&folder).arg(home.folder.path().join("copy")).status();
     assert!(same().unwrap().success());
-    home.run(&["checkpoint", "restore", &a, "--to", "copy"]).expect(2);
+    home.run(&["checkpoint", "restore", &a, "--to", "copy"]).expect(4);
     home.run(&["checkpoint", "restore", &a, "--to", "other", "--delete"]).expect(2);
     home.run(&["checkpoint", "restore", &a]).expect(2);
     home.run(&["checkpoint", "restore", "latest:no/such", "--to", "other"]).expect(10);

@@ -309,7 +309,7 @@ fn session_of(store: &Store, named: Option<String>, run: Option<&Run>, workspace
             let is_gone = place.is_some_and(|place| !place.folder().is_dir());
             let hint = match is_gone {
                 true => format!(
-                    "that folder is gone; if it is {folder} by now, `parhelia session move {} {word} --force` says so, else give another name",
+                    "that folder is gone; if it is {folder} by now, `parhelia session move {} {word} --other-folder` says so, else give another name",
                     other.id,
                     folder = human::path(workspace.as_os_str().as_bytes()),
                     word = human::shell(workspace.as_os_str().as_bytes()),
@@ -317,7 +317,7 @@ fn session_of(store: &Store, named: Option<String>, run: Option<&Run>, workspace
                 false => "give another name, or that id to make a checkpoint of that one".into(),
             };
             let path = place.map_or("no folder", |place| place.path.as_str());
-            Err(Failure::Usage(format!("'{name}' is the name of session {}, in {path}; {hint}", other.id)))
+            Err(Failure::Refused(format!("'{name}' is the name of session {}, in {path}; {hint}", other.id)))
         }
         (None, None) => Ok(name),
     }
@@ -335,7 +335,7 @@ fn named_after(view: &View, workspace: &Path) -> Result<String> {
             return Ok(name);
         }
     }
-    Err(Failure::Usage(format!("session {derived} was imported; give this folder's checkpoints the name of another session")))
+    Err(Failure::Refused(format!("session {derived} was imported; give this folder's checkpoints the name of another session")))
 }
 
 /// Prints the outcome.

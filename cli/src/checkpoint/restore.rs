@@ -223,7 +223,7 @@ fn ensure_whole(selector: &str, checkpoint: &Checkpoint, to: &Path) -> Result<()
     let workspace = name::as_path(&name::parse(&checkpoint.record.workspace.path)).to_owned();
     let (Ok(folder), Ok(workspace)) = (to.canonicalize(), workspace.canonicalize()) else { return Ok(()) };
     match folder.strip_prefix(&workspace) {
-        Ok(inside) if !inside.as_os_str().is_empty() => Err(Failure::Usage(format!(
+        Ok(inside) if !inside.as_os_str().is_empty() => Err(Failure::Refused(format!(
             "'{selector}' is of all of {}, and {} is a folder in it: give {} to restore that folder alone, or the checkpoint's id to \
              put everything there",
             shown(&workspace),

@@ -2,7 +2,6 @@
 
 use std::{io::IsTerminal, os::unix::ffi::OsStrExt, time::Duration};
 
-use parhelia_agent::process;
 use parhelia_session::{
     rollback::{self, Done, Last, Look, Spoken, Stash, Turn, Wanted},
     run,
@@ -24,7 +23,10 @@ use crate::{
     exit::{Code, Failure, Result},
     human,
     output::Style,
-    session::agent::{actor, config_of, has_agent, leftovers, other_folder, stranger_in_newest, variable},
+    session::{
+        agent::{actor, config_of, has_agent, leftovers, other_folder, stranger_in_newest, variable},
+        stop::end_agent,
+    },
 };
 
 /// Flags of both.
@@ -45,10 +47,12 @@ pub struct How {
     /// End a live agent first
     #[arg(long, conflicts_with = "files_only")]
     pub stop: bool,
-    /// Also in the middle of a merge or rebase, on another branch than the checkpoint's, where git cannot be asked, and while another machine
-    /// may still have the session
+    /// Also in the middle of a merge or rebase, on another branch than the checkpoint's, and where git cannot be asked
     #[arg(long)]
-    pub force: bool,
+    pub any_git_state: bool,
+    /// Also while another machine or container may still have the session
+    #[arg(long)]
+    pub take_over: bool,
     /// The session is resumed from there at once.
     #[arg(skip)]
     pub resumes: bool,
@@ -104,7 +108,7 @@ pub fn undo(context: &mut Context, args: &UndoArgs) -> Result<Code> {
         Some(name) => store.view().session_named(name)?,
         None => last_rolled_back(&store)?,
     };
-    let none = || Failure::Usage(format!("session {} was not rolled back", session.id));
+    let none = || Failure::Refused(format!("session {} was not rolled back", session.id));
     if rollback::last(&session).is_none() && rollback::open(&session).is_none() {
         return Err(none());
     }
@@ -113,7 +117,7 @@ pub fn undo(context: &mut Context, args: &UndoArgs) -> Result<Code> {
     let turn = begin(context, &store, &id, &args.how, ("undo", &format!("checkpoint undo {id} --dry-run")))?;
     let session = store.refresh()?.session(&id)?;
     if let Some(intent) = session.as_ref().and_then(rollback::open).filter(|_| !args.how.dry_run) {
-        return Err(Failure::Usage(format!(
+        return Err(Failure::Refused(format!(
             "a rollback of session {id} to {} was interrupted, and is not finished while an agent has its conversation open or works in its \
              folder; end that first",
             intent.target
@@ -122,7 +126,7 @@ pub fn undo(context: &mut Context, args: &UndoArgs) -> Result<Code> {
     let last = session.as_ref().and_then(rollback::last).ok_or_else(none)?;
     let (target, _pin) = context.pinned(&store, &last.safety.to_string(), "undo")?;
     if let Some(newer) = overwrite::restored_since(&store, &id, target.sequence) {
-        return Err(Failure::Usage(format!(
+        return Err(Failure::Refused(format!(
             "since session {id} was rolled back, a restore in place has changed its folder: `parhelia checkpoint restore {} --to . --in-place \
              --delete` takes that back, `parhelia checkpoint rollback {}` the rollback and all since",
             newer.id(),
@@ -143,7 +147,7 @@ fn last_rolled_back(store: &Store) -> Result<Session> {
         return Ok(session);
     }
     let here = folder.map_or_else(|| "this folder".into(), |folder| human::path(folder.as_os_str().as_bytes()));
-    Err(Failure::Usage(match rollback::last_rolled_back(store, view.sessions()?)? {
+    Err(Failure::Refused(match rollback::last_rolled_back(store, view.sessions()?)? {
         None => "no session was rolled back".into(),
         Some(other) => {
             let place = other.workspace.as_ref().map(|place| format!(" in {}", place.path)).unwrap_or_default();
@@ -176,7 +180,7 @@ pub enum Rolled {
 fn roll(context: &mut Context, store: &Store, target: &Checkpoint, how: &How) -> Result<Rolled> {
     let (id, session) = (target.id(), &target.record.session);
     if store.view().session(session)?.is_some_and(|known| known.workspace.is_none()) {
-        return Err(Failure::Usage(format!(
+        return Err(Failure::Refused(format!(
             "session {session} has no folder that could be rolled back; `parhelia checkpoint restore {id} --to DIR` takes the checkpoint out"
         )));
     }
@@ -231,7 +235,8 @@ pub fn roll_in_turn(
     let wanted = Wanted {
         target,
         files_only: how.files_only,
-        force: how.force,
+        any_git_state: how.any_git_state,
+        take_over: how.take_over,
         stop: how.stop,
         dry_run: how.dry_run,
         recreate: how.recreate_workspace,
@@ -268,7 +273,7 @@ pub fn roll_in_turn(
         if how.yes {
             rollback::foresee(store, &look, &wanted, &context.progress())?;
         }
-        stop(store, &look, run)?;
+        end_agent(store, &look.session, run, PATIENCE, (rollback::STOPPED, Some(Goal::Paused)))?;
     }
     end_leftovers(store, &look)?;
     let progress = context.progress();
@@ -301,16 +306,6 @@ pub fn told(text: &str) {
 pub fn finish_earlier(context: &Context, store: &Store, session: &str) -> Result<()> {
     let Some(session) = store.refresh()?.session(session)? else { return Ok(()) };
     Ok(rollback::finish(store, &session, &actor(), &told, &context.progress())?)
-}
-
-fn stop(store: &Store, look: &Look, run: &parhelia_store::fold::Run) -> Result<()> {
-    let stopped = process::stop(&run.id, &run::roots_in(store, run)?, &look.workspace, PATIENCE)?;
-    if !stopped.is_clean() || run::life(run).is_alive() && matches!(run::life(run), run::Life::Agent(_)) {
-        return Err(Failure::Usage(format!("the agent of session {} does not end; nothing was changed", look.session.id)));
-    }
-    let current = run::Current::of(run, Some(&look.session));
-    run::end(store, &current, rollback::STOPPED, (Status::Paused, Some(Goal::Paused)), actor())?;
-    Ok(())
 }
 
 /// Processes that a dead run has left behind would go on changing what is restored.

@@ -62,15 +62,15 @@ pub fn others_in(store: &Store, session: &Session, config: &Path, conversation: 
         let named =
             format!("conversation {conversation} is also session {}'s, in {}", other.id, crate::human::path(place.as_bytes()));
         if is_alive {
-            return Err(Failure::Usage(format!("{named}, whose agent is alive; end that first")));
+            return Err(Failure::Refused(format!("{named}, whose agent is alive; end that first")));
         }
         said.push(format!("{named}; whichever goes on, both have it"));
     }
     match stranger_in(store, session, config, conversation)? {
         None => Ok(said),
-        Some(open) => {
-            Err(Failure::Usage(format!("{open}; end that first, or go on there: two agents in one conversation would spoil it")))
-        }
+        Some(open) => Err(Failure::Refused(format!(
+            "{open}; end that first, or go on there: two agents in one conversation would spoil it"
+        ))),
     }
 }
 

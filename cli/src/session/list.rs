@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use jiff::Timestamp;
 use parhelia_session::{
     overview::{Observed, Overview, Unsupervised},
     run::Failing,
@@ -19,6 +20,7 @@ use crate::{
     exit::{Code, Result},
     human,
     output::Style,
+    when,
 };
 
 /// So much of a prompt is shown in a table, in characters.
@@ -32,15 +34,23 @@ pub struct Args {
     /// Leave out sessions that have ended
     #[arg(long)]
     open: bool,
+    /// Only the N that changed last
+    #[arg(short = 'n', long, value_name = "N")]
+    limit: Option<usize>,
+    /// Only those that changed since then: a time such as 2026-01-16, or an age such as 2h or 3d
+    #[arg(long, value_name = "WHEN", value_parser = when::parse)]
+    since: Option<Timestamp>,
 }
 
 /// Prints the list.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open()?;
     let view = store.view();
-    let mut sessions: Vec<Session> =
-        view.sessions()?.into_iter().filter(|session| !args.open || session.status != Status::Ended).collect();
+    let mut sessions = view.sessions()?;
+    sessions.retain(|session| !args.open || session.status != Status::Ended);
+    sessions.retain(|session| args.since.is_none_or(|since| session.changed_at >= since));
     sessions.sort_by_key(|session| std::cmp::Reverse(session.changed_sequence));
+    sessions.truncate(args.limit.unwrap_or(usize::MAX));
     let mut counts: HashMap<String, u64> = HashMap::new();
     for outline in view.outlines()? {
         *counts.entry(outline.session).or_default() += 1;
@@ -128,7 +138,7 @@ pub fn open_text(session: &str, process: i32) -> String {
 
 /// A sentence about somebody outside of this container who may have the conversation of a dead session open.
 pub fn unseen_text(session: &str, text: &str) -> String {
-    format!("session {session}: {text}; nothing is resumed in here without --force")
+    format!("session {session}: {text}; nothing is resumed in here without --take-over")
 }
 
 /// A sentence about a rollback that was interrupted, and the next step.

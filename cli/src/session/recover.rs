@@ -141,7 +141,7 @@ fn dead(store: &Store) -> Result<Session> {
     found
         .into_iter()
         .next()
-        .ok_or_else(|| Failure::Usage("no session needs to be recovered; `parhelia session list` shows all".into()))
+        .ok_or_else(|| Failure::Refused("no session needs to be recovered; `parhelia session list` shows all".into()))
 }
 
 fn life(store: &Store, session: &Session) -> Result<Life> {
@@ -203,7 +203,7 @@ fn describe(
         Life::Agent(process) => format!("its agent is alive (process {})", process.process),
         Life::Starting(_) => "its agent is being started".into(),
         Life::Elsewhere { host, until } => format!(
-            "its agent is taken for alive on {host} until {until}; if that is over, `parhelia session resume {} --force` does not wait for it",
+            "its agent is taken for alive on {host} until {until}; if that is over, `parhelia session resume {} --take-over` does not wait for it",
             session.id
         ),
         Life::Over if session.run.is_none() => "no agent was started in it".into(),
