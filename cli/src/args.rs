@@ -9,7 +9,8 @@ use crate::{
     context::Context,
     env,
     exit::{Code, Result},
-    export, gc, hook, hooks, import, init, log, mount, mount_guard, mounts, session, stats, status, suggest, umount, version,
+    export, gc, hook, hooks, import, init, log, man, mount, mount_guard, mounts, session, stats, status, suggest, umount,
+    version,
 };
 
 /// Everything on the command line.
@@ -141,6 +142,8 @@ pub enum Verb {
     Mounts,
     /// Print a completion script for a shell
     Completions(completions::Args),
+    /// Write man pages to a folder
+    Man(man::Args),
     /// Print the version, and what it reads and writes
     Version,
 }
@@ -178,6 +181,7 @@ impl Verb {
             Verb::MountGuard(args) => mount_guard::run(args),
             Verb::Mounts => mounts::run(context),
             Verb::Completions(args) => completions::run(context, args),
+            Verb::Man(args) => man::run(context, args),
             Verb::Version => version::run(context),
         }
     }

@@ -18,6 +18,7 @@ use parhelia_store::{
 use serde_json::{Value, json};
 
 use crate::{
+    complete,
     context::Context,
     exit::{Code, Result},
     human,
@@ -29,7 +30,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Only what concerns this session
-    #[arg(long, value_name = "SESSION")]
+    #[arg(long, value_name = "SESSION", add = complete::sessions())]
     session: Option<String>,
     /// Only events whose kind begins so, such as `checkpoint.` or `run.started`; commits are `checkpoint.created`
     #[arg(long, value_name = "KIND")]
@@ -55,6 +56,9 @@ const FOLLOW_EVERY: Duration = Duration::from_millis(500);
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open()?;
     let wanted = args.session.as_ref().map(|name| store.view().session_named(name)).transpose()?.map(|session| session.id);
+    if !args.follow {
+        context.out.page()?;
+    }
     let (mut after, mut count, mut limit) = (args.after, 0u64, args.limit.unwrap_or(usize::MAX));
     loop {
         let (lines, last) = lines(&store, args, wanted.as_deref(), after)?;

@@ -9,6 +9,7 @@ mod args;
 mod ask;
 mod check;
 mod checkpoint;
+mod complete;
 mod completions;
 mod config;
 mod context;
@@ -24,10 +25,12 @@ mod init;
 mod interrupt;
 mod limits;
 mod log;
+mod man;
 mod mount;
 mod mount_guard;
 mod mounts;
 mod output;
+mod pager;
 mod progress;
 mod selector;
 mod session;
@@ -40,9 +43,12 @@ mod when;
 
 use std::process::ExitCode;
 
+use clap_complete::CompleteEnv;
+
 use exit::Code;
 
 fn main() -> ExitCode {
+    CompleteEnv::with_factory(args::command).var(complete::VARIABLE).complete();
     limits::set();
     let args = match args::Args::of_process() {
         Ok(args) => args,

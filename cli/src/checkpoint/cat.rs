@@ -6,6 +6,7 @@ use parhelia_store::{Error, tree::Kind};
 use serde_json::json;
 
 use crate::{
+    complete,
     context::Context,
     exit::{Code, Failure, Result},
     human,
@@ -20,7 +21,7 @@ const PIECE_BYTES: usize = 48 << 10;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The checkpoint and the file in it
-    #[arg(value_name = "CHECKPOINT:PATH")]
+    #[arg(value_name = "CHECKPOINT:PATH", add = complete::checkpoints())]
     place: OsString,
 }
 

@@ -34,6 +34,7 @@ use serde_json::json;
 
 use super::{rollback::finish_earlier, session, show, state};
 use crate::{
+    complete,
     context::Context,
     env,
     exit::{Code, Failure, Result},
@@ -51,6 +52,7 @@ use crate::{
 pub struct Args {
     /// The session that it belongs to, by its id, or by its name in this folder [default: that of the run in which this is called, else from
     /// the workspace folder's name and path]
+    #[arg(add = complete::sessions())]
     session: Option<String>,
     /// The folder to capture [default: .]
     #[arg(short, long, value_name = "DIR")]

@@ -26,6 +26,7 @@ use super::{
     session,
 };
 use crate::{
+    complete,
     context::Context,
     exit::{Code, Failure, Result},
     human,
@@ -36,10 +37,10 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The older side
-    #[arg(value_name = "CHECKPOINT", default_value = "latest")]
+    #[arg(value_name = "CHECKPOINT", default_value = "latest", add = complete::checkpoints())]
     old: String,
     /// The newer side; a path with a slash in it, or `.`, is a folder [default: the folder of the checkpoint's session as it is now]
-    #[arg(value_name = "CHECKPOINT|DIR", conflicts_with = "workspace")]
+    #[arg(value_name = "CHECKPOINT|DIR", conflicts_with = "workspace", add = complete::checkpoints())]
     new: Option<OsString>,
     /// Compare with a folder as it is now, by the exclude rules of the checkpoint
     #[arg(short, long, value_name = "DIR")]
@@ -126,6 +127,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
             _new_pin = pin;
             if args.conversation {
                 drop(progress);
+                context.out.page()?;
                 return conversation::print(context, &store, &old, &new);
             }
             let (old_node, node) = (store.workspace_node(&old)?, store.workspace_node(&new)?);
@@ -136,6 +138,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     };
     let new_id = newer.as_ref().map(Checkpoint::id);
     drop(progress);
+    context.out.page()?;
     let comparison = Comparison { store: &store, changes, read_new };
     if let Some(path) = &args.file {
         return comparison.print_file(&mut context.out, path, (&old, newer.as_ref()));

@@ -13,17 +13,17 @@ use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
 use crate::{
+    complete,
     context::Context,
     exit::{Code, Result},
-    human,
-    output::Style,
-    when,
+    human, when,
 };
 
 /// Flags of `checkpoint list`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Only those of the session with this id or name
+    #[arg(add = complete::sessions())]
     session: Option<String>,
     /// Show what is known of each beyond its files: epoch, parent, turns, tokens, cost, approval, when it was verified, tags
     #[arg(short, long)]
@@ -61,6 +61,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         context.out.remark(format!("No checkpoints{of}{since} in {}.", store.path().display()))?;
         return Ok(Code::Done);
     }
+    context.out.page()?;
     print(context, &checkpoints, &marks, args.detailed)?;
     Ok(Code::Done)
 }
@@ -99,11 +100,7 @@ fn print(context: &mut Context, checkpoints: &[Outline], marks: &BTreeMap<Ulid, 
         row.push(human::path(checkpoint.message.as_deref().unwrap_or_default().lines().next().unwrap_or_default().as_bytes()));
         rows.push(row);
     }
-    for (i, line) in human::table(&rows, &right).iter().enumerate() {
-        let line = if i == 0 { context.out.styled(Style::Bold, line) } else { line.clone() };
-        context.out.line(line)?;
-    }
-    Ok(())
+    context.out.table(&rows, &right)
 }
 
 /// What details show of a conversation.

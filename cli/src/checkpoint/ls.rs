@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::entry;
 use crate::{
+    complete,
     context::Context,
     exit::{Code, Failure, Result},
     human,
@@ -21,7 +22,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The checkpoint, and the folder or file in it: ID or ID:path
-    #[arg(value_name = "CHECKPOINT[:PATH]", default_value = "latest")]
+    #[arg(value_name = "CHECKPOINT[:PATH]", default_value = "latest", add = complete::checkpoints())]
     place: OsString,
     /// List what is in folders, too
     #[arg(short = 'R', long)]

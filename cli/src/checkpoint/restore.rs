@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 
 use super::overwrite::{self, Safety, Unsecured};
 use crate::{
+    complete,
     context::Context,
     exit::{Code, Failure, Result},
     human, limits,
@@ -32,7 +33,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The checkpoint, and what of it: ID or ID:path
-    #[arg(value_name = "CHECKPOINT[:PATH]")]
+    #[arg(value_name = "CHECKPOINT[:PATH]", add = complete::checkpoints())]
     place: OsString,
     /// The folder to make; with --in-place, the folder to change
     #[arg(long, alias = "target", value_name = "DIR")]

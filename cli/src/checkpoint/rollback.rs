@@ -17,7 +17,7 @@ use serde_json::json;
 
 use super::{changed::workspace_of, overwrite, spared};
 use crate::{
-    ask,
+    ask, complete,
     context::{Context, current_folder},
     env,
     exit::{Code, Failure, Result},
@@ -62,6 +62,7 @@ pub struct How {
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The checkpoint to go back to
+    #[arg(add = complete::checkpoints())]
     checkpoint: String,
     #[command(flatten)]
     how: How,
@@ -71,6 +72,7 @@ pub struct Args {
 #[derive(Debug, clap::Args)]
 pub struct UndoArgs {
     /// The session whose last rollback is undone, by id or name [default: the one of this folder that was rolled back last]
+    #[arg(add = complete::sessions())]
     session: Option<String>,
     #[command(flatten)]
     how: How,

@@ -10,6 +10,7 @@ use parhelia_store::{
 use serde_json::{Value, json};
 
 use crate::{
+    complete,
     context::Context,
     exit::{Code, Failure, Result},
     human,
@@ -24,7 +25,7 @@ const OMISSIONS_SHOWN: usize = 10;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The checkpoint, or a session by its id or name
-    #[arg(default_value = "latest", value_name = "CHECKPOINT|SESSION")]
+    #[arg(default_value = "latest", value_name = "CHECKPOINT|SESSION", add = complete::checkpoints_and_sessions())]
     checkpoint: String,
 }
 
@@ -58,6 +59,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         context.out.summary(json!({ "id": checkpoint.id(), "omissions": omissions.len() }))?;
         return Ok(Code::Done);
     }
+    context.out.page()?;
     for (label, value) in facts(checkpoint).into_iter().chain(said(&marks)) {
         let label = context.out.styled(Style::Bold, format!("{label:<12}"));
         context.out.line(format!("{label}{value}"))?;

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::tmux;
 use crate::{
+    complete,
     context::Context,
     exit::{Code, Failure, Result},
 };
@@ -15,6 +16,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The session, by id or name
+    #[arg(add = complete::sessions())]
     session: String,
 }
 

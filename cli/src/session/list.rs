@@ -18,9 +18,7 @@ use serde_json::{Value, json};
 use crate::{
     context::Context,
     exit::{Code, Result},
-    human,
-    output::Style,
-    when,
+    human, when,
 };
 
 /// So much of a prompt is shown in a table, in characters.
@@ -191,11 +189,7 @@ fn print(context: &mut Context, listed: &[Listed]) -> Result<()> {
         row.extend(has_many_places.then(|| place(one).unwrap_or_else(none)));
         row
     }));
-    for (i, line) in human::table(&rows, &[3, 4]).iter().enumerate() {
-        let line = if i == 0 { context.out.styled(Style::Bold, line) } else { line.clone() };
-        context.out.line(line)?;
-    }
-    Ok(())
+    context.out.table(&rows, &[3, 4])
 }
 
 /// A text on one line, with everything escaped that steers a terminal.

@@ -17,6 +17,7 @@ use serde_json::json;
 use super::agent::actor;
 use crate::{
     checkpoint::session::workspace,
+    complete,
     context::Context,
     exit::{Code, Failure, Result},
     human,
@@ -26,6 +27,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The session, by id or name
+    #[arg(add = complete::sessions())]
     session: String,
     /// The folder that is its workspace by now [default: where the folder is found, by a process that works in it, near its old place or elsewhere on its disk]
     path: Option<PathBuf>,

@@ -20,6 +20,7 @@ use super::{
     stop::end_agent,
 };
 use crate::{
+    complete,
     context::Context,
     exit::{Code, Failure, Result},
 };
@@ -28,6 +29,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub struct PauseArgs {
     /// The session, by id or name
+    #[arg(add = complete::sessions())]
     session: String,
     /// Leave the agent alone; its next prompt takes the session up again
     #[arg(long)]
@@ -38,6 +40,7 @@ pub struct PauseArgs {
 #[derive(Debug, clap::Args)]
 pub struct EndArgs {
     /// The session, by id or name
+    #[arg(add = complete::sessions())]
     session: String,
     /// Also while its agent is alive: a last checkpoint is made, and the agent is left alone
     #[arg(long)]

@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     ask::ask,
+    complete,
     context::Context,
     exit::{Code, Failure, Result},
     human,
@@ -36,9 +37,10 @@ const SHOWN: usize = 9;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The session, by id or name [default: the one whose agent died last]
+    #[arg(add = complete::sessions())]
     session: Option<String>,
     /// Go on from this checkpoint instead of the newest one that may be resumed
-    #[arg(long, value_name = "CHECKPOINT", conflicts_with = "end")]
+    #[arg(long, value_name = "CHECKPOINT", conflicts_with = "end", add = complete::checkpoints())]
     from: Option<String>,
     /// Resume it without asking
     #[arg(short, long, conflicts_with = "end")]

@@ -38,6 +38,7 @@ use super::{
 };
 use crate::{
     checkpoint::rollback::{How, Rolled, finish_earlier, is_askable, roll_in_turn},
+    complete,
     context::Context,
     exit::{Code, Failure, Result},
     human,
@@ -48,13 +49,13 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The session, by id or name
-    #[arg(required_unless_present = "all")]
+    #[arg(required_unless_present = "all", add = complete::sessions())]
     session: Option<String>,
     /// Every session whose agent has died though nobody wanted that, each in a tmux session of its own in the background
     #[arg(long, conflicts_with_all = ["session", "from", "no_tmux", "run"])]
     all: bool,
     /// Go on from this checkpoint instead of the newest one that may be resumed
-    #[arg(long, value_name = "CHECKPOINT")]
+    #[arg(long, value_name = "CHECKPOINT", add = complete::checkpoints())]
     from: Option<String>,
     /// What to say to the agent first; one that answers a single prompt needs it where no terminal is
     #[arg(long, value_name = "TEXT")]

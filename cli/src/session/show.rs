@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::list::{failing_texts, interrupted_text, open_text, unseen_text, unsupervised_text};
 use crate::{
+    complete,
     context::Context,
     exit::{Code, Result},
     human,
@@ -19,6 +20,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Its id, or its name where only one session has it
+    #[arg(add = complete::sessions())]
     session: String,
 }
 
@@ -47,6 +49,7 @@ pub fn print(context: &mut Context, store: &Store, session: &Session) -> Result<
         context.out.summary(json!({ "id": session.id, "runs": runs.len(), "checkpoints": checkpoints }))?;
         return Ok(Code::Done);
     }
+    context.out.page()?;
     for (label, value) in facts(session, &overview, checkpoints) {
         let label = context.out.styled(Style::Bold, format!("{label:<14}"));
         context.out.line(format!("{label}{value}"))?;

@@ -13,6 +13,7 @@ use serde_json::json;
 
 use super::agent::{actor, variable};
 use crate::{
+    complete,
     context::Context,
     exit::{Code, Failure, Result},
 };
@@ -21,6 +22,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The session, by id or name
+    #[arg(add = complete::sessions())]
     session: String,
     /// Keep the session wanted, so that `session resume --all` and `session recover` bring it back
     #[arg(long)]
