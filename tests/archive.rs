@@ -66,7 +66,7 @@ fn an_import_joins_no_session_that_works_in_a_folder() {
     for _ in 0..2 {
         assert_eq!(s.summary(&["import", &archive])["session"], "work-imported");
     }
-    let said = s.expect(2, &["import", &archive, "--session", "work"]);
+    let said = s.expect(4, &["import", &archive, "--session", "work"]);
     assert!(said.contains("session work works in") && said.contains(&*work.to_string_lossy()), "{said}");
     assert_eq!(s.summary(&["checkpoint", "show", "work@latest"])["id"], json!(id));
     assert_eq!(s.summary(&["import", &archive, "--session", "mine"])["session"], "mine");

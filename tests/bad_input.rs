@@ -79,7 +79,7 @@ fn selectors_that_match_nothing_or_several() {
 fn restores_that_would_harm() {
     let (s, id) = with_checkpoint();
     write(&s.path("full/mine"), b"keep").unwrap();
-    let refused = s.expect(2, &["checkpoint", "restore", &id, "--to", &text(&s, "full")]);
+    let refused = s.expect(4, &["checkpoint", "restore", &id, "--to", &text(&s, "full")]);
     assert!(refused.contains("--in-place"), "{refused}");
     assert_eq!(fs::read(s.path("full/mine")).unwrap(), b"keep");
     s.expect(2, &["checkpoint", "restore", &id, "--to", &s.store().join("packs/x").to_string_lossy()]);
@@ -88,7 +88,7 @@ fn restores_that_would_harm() {
     s.expect(0, &["checkpoint", "restore", &id, "--to", &text(&s, "full"), "--in-place", "--quiet"]);
     assert_eq!(fs::read(s.path("full/mine")).unwrap(), b"keep");
     let delete = ["checkpoint", "restore", &id, "--to", &text(&s, "full"), "--in-place", "--delete", "--quiet"];
-    assert!(s.expect(2, &delete).contains("--other-folder") && s.path("full/mine").exists());
+    assert!(s.expect(4, &delete).contains("--other-folder") && s.path("full/mine").exists());
     s.expect(0, &[&delete[..], &["--other-folder"]].concat());
     assert!(!s.path("full/mine").exists());
 }

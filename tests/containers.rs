@@ -71,7 +71,7 @@ impl Work {
     fn refused_inside(&self, arguments: &[&str], what: &str) {
         let output = self.contained(arguments);
         let said = shown(&output);
-        assert!(output.status.code() == Some(2) && said.contains(what) && said.contains(&self.conversation), "{said}");
+        assert!(output.status.code() == Some(4) && said.contains(what) && said.contains(&self.conversation), "{said}");
     }
 }
 
@@ -97,11 +97,11 @@ fn an_agent_that_cannot_be_seen_from_a_container_may_be_alive() {
     work.refused_inside(&["checkpoint", "rollback", "it@latest", "--yes"], &what);
     for verb in [&["session", "list"][..], &["session", "show", "it"]] {
         let said = shown(&work.contained(verb));
-        assert!(said.contains(&what) && said.contains("nothing is resumed in here without --force"), "{said}");
+        assert!(said.contains(&what) && said.contains("nothing is resumed in here without --take-over"), "{said}");
     }
     assert_eq!(work.session()["epoch"], 1);
     // Whoever sees all processes knows.
-    let said = work.scratch.expect(2, &["session", "resume", "it"]);
+    let said = work.scratch.expect(4, &["session", "resume", "it"]);
     assert!(said.contains(&format!("is open in process {} (sleep 100000)", identity.process)), "{said}");
     let listed = work.scratch.expect(0, &["session", "list"]);
     assert!(
@@ -116,7 +116,7 @@ fn an_agent_that_cannot_be_seen_from_a_container_may_be_alive() {
     drop(other);
     assert_eq!(work.session()["open_in"], Value::Null);
     work.scratch.expect(0, &["session", "resume", "it"]);
-    let forced = work.contained(&["session", "resume", "it", "--force"]);
+    let forced = work.contained(&["session", "resume", "it", "--take-over"]);
     assert!(forced.status.success() && shown(&forced).contains(&what), "{}", shown(&forced));
     assert_eq!(work.session()["epoch"], 3);
 }
@@ -150,7 +150,7 @@ fn an_agent_in_a_container_is_known_from_outside_by_the_number_that_it_has_there
     let process: i32 = wait(|| fs::read_to_string(&children).ok()?.trim().parse().ok());
     let kept = work.says(1, Identity::of(process).unwrap().start_time);
     for arguments in [&["session", "resume", "it"][..], &["checkpoint", "rollback", "it@latest", "--yes"]] {
-        let said = work.scratch.expect(2, arguments);
+        let said = work.scratch.expect(4, arguments);
         assert!(said.contains(&format!("is open in process {process} (")), "{said}");
     }
     // Another process has had that number there.

@@ -115,17 +115,16 @@ fn latest_overwrites_and_deletes_nothing_where_no_session_works() {
     let elsewhere = two.scratch.path("elsewhere");
     write(&elsewhere.join("work"), b"of nobody").unwrap();
     let before = files_in(&elsewhere);
-    let said = two.expect(&elsewhere, 2, &[&IN_PLACE[..], &["--delete"]].concat());
+    let said = two.expect(&elsewhere, 4, &[&IN_PLACE[..], &["--delete"]].concat());
     assert!(said.contains(&text(&elsewhere)) && said.contains("b@latest") && said.contains(&text(&two.b)), "{said}");
-    two.expect(&elsewhere, 2, &["checkpoint", "delete", "latest"]);
-    two.expect(&elsewhere, 2, &["checkpoint", "restore", "latest", "--yes"]);
+    two.expect(&elsewhere, 4, &["checkpoint", "delete", "latest"]);
     assert_eq!(files_in(&elsewhere), before);
     // The folder that is changed says which is meant, wherever the command is given.
     write(&two.a.join("work"), b"edited").unwrap();
     two.expect(&elsewhere, 0, &["checkpoint", "restore", "latest", "--to", &text(&two.a), "--in-place"]);
     assert_eq!(fs::read(two.a.join("work")).unwrap(), b"of a");
     let named = ["checkpoint", "restore", "b@latest", "--to", ".", "--in-place"];
-    assert!(two.expect(&elsewhere, 2, &named).contains("--other-folder"));
+    assert!(two.expect(&elsewhere, 4, &named).contains("--other-folder"));
     assert_eq!(files_in(&elsewhere), before);
     two.expect(&elsewhere, 0, &[&named[..], &["--other-folder"]].concat());
     assert_eq!(fs::read(elsewhere.join("other")).unwrap(), b"of b alone");
@@ -137,7 +136,7 @@ fn rollback_of_latest_leaves_other_folders_alone() {
     write(&two.b.join("work"), b"edited").unwrap();
     let elsewhere = two.scratch.path("elsewhere");
     fs::create_dir(&elsewhere).unwrap();
-    let said = two.expect(&elsewhere, 2, &["checkpoint", "rollback", "latest", "--yes"]);
+    let said = two.expect(&elsewhere, 4, &["checkpoint", "rollback", "latest", "--yes"]);
     assert!(said.contains("b@latest") && said.contains(&text(&two.b)), "{said}");
     write(&two.a.join("work"), b"edited in a").unwrap();
     let said = two.expect(&two.a, 0, &["checkpoint", "rollback", "latest", "--yes"]);
@@ -165,7 +164,7 @@ fn undo_is_of_the_folder_in_which_it_is_said() {
     );
     let elsewhere = two.scratch.path("elsewhere");
     fs::create_dir(&elsewhere).unwrap();
-    let said = two.expect(&elsewhere, 2, &["checkpoint", "undo", "--yes"]);
+    let said = two.expect(&elsewhere, 4, &["checkpoint", "undo", "--yes"]);
     assert!(said.contains("checkpoint undo a") && said.contains(&text(&two.a)), "{said}");
     assert_eq!(fs::read(two.b.join("work")).unwrap(), b"of b");
 }
@@ -196,13 +195,13 @@ fn another_folders_checkpoint_overwrites_a_sessions_folder_by_its_flag_alone() {
     let to = text(&two.a);
     let restore = ["checkpoint", "restore", &two.of_b, "--to", &to, "--in-place", "--delete"];
     for more in [&[][..], &["-n"], &["--no-safety"]] {
-        let said = two.expect(&two.a, 2, &[&restore[..], more].concat());
+        let said = two.expect(&two.a, 4, &[&restore[..], more].concat());
         assert!(said.contains(&to) && said.contains(&text(&two.b)) && said.contains("--other-folder"), "{said}");
         assert!(said.contains("a@latest") && said.contains("session b"), "{said}");
     }
     // What `latest` is in one folder is not meant for another one.
     let latest = ["checkpoint", "restore", "latest", "--to", &to, "--in-place"];
-    two.expect(&two.b, 2, &latest);
+    two.expect(&two.b, 4, &latest);
     assert_eq!(files_in(&two.a), before);
     // A folder around it is not changed without that either.
     let around = text(two.a.parent().unwrap());
@@ -210,7 +209,7 @@ fn another_folders_checkpoint_overwrites_a_sessions_folder_by_its_flag_alone() {
     write(&work.join("a/work"), b"of another a").unwrap();
     let other = two.scratch.create("around", &work);
     let around_it = ["checkpoint", "restore", &other, "--to", &around, "--in-place"];
-    two.expect(&work, 2, &around_it);
+    two.expect(&work, 4, &around_it);
     assert_eq!(files_in(&two.a), before);
     let done = two.summary(&work, &[&around_it[..], &["--other-folder"]].concat());
     assert_eq!(fs::read(two.a.join("work")).unwrap(), b"of another a");
@@ -305,7 +304,7 @@ fn what_cannot_be_read_is_not_overwritten_without_a_word() {
     let restore = ["checkpoint", "restore", &first, "--to", &to, "--in-place", "--delete"];
     let refused = user.run(&restore);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert_eq!(refused.status.code(), Some(4), "{said}");
     assert!(said.contains("locked: ") && said.contains("--no-safety"), "{said}");
     assert!(work.join("locked").exists());
     user.expect(&[&restore[..], &["--no-safety"]].concat());
@@ -345,7 +344,7 @@ fn latest_is_not_put_whole_into_a_folder_of_its_workspace() {
     let sub = two.a.join("sub");
     fs::write(sub.join("deep"), "changed").unwrap();
     let in_place = ["--to", ".", "--in-place", "--delete"];
-    let said = two.expect(&sub, 2, &[&["checkpoint", "restore", "latest"], &in_place[..]].concat());
+    let said = two.expect(&sub, 4, &[&["checkpoint", "restore", "latest"], &in_place[..]].concat());
     assert!(said.contains("latest:sub"), "{said}");
     assert_eq!(fs::read(sub.join("deep")).unwrap(), b"changed");
     two.expect(&sub, 0, &[&["checkpoint", "restore", "latest:sub"], &in_place[..]].concat());

@@ -294,7 +294,7 @@ fn a_prompt_takes_up_a_session_that_was_set_aside() {
     };
     let name = wait(|| session()?["id"].as_str().map(str::to_owned));
     // What looks like an agent says no version.
-    scratch.expect(3, &["session", "pause", &name]);
+    scratch.expect(3, &["session", "pause", "--leave-agent", &name]);
     assert_eq!(session().unwrap()["wanted"], "paused");
     agent.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
     wait(|| (session()?["wanted"] == "running").then_some(()));

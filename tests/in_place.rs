@@ -30,7 +30,7 @@ fn another_folders_checkpoint_overwrites_nothing_inside_a_sessions_folder_either
     let parts = [(of_b.clone(), text(&sub)), (format!("{of_b}:sub"), text(&sub)), (format!("{of_b}:work"), text(&sub))];
     for (what, to) in &parts {
         for more in [&[][..], &["-n"], &["--no-safety"]] {
-            let said = s.expect(2, &[&["checkpoint", "restore", what, "--to", to, "--in-place"], more].concat());
+            let said = s.expect(4, &[&["checkpoint", "restore", what, "--to", to, "--in-place"], more].concat());
             assert!(said.contains("session b") && said.contains("--other-folder"), "{said}");
             let place = format!("the folder of session a, {}", text(&a));
             assert!(said.contains(&place) && said.contains("a@latest:sub"), "{said}");
@@ -39,7 +39,7 @@ fn another_folders_checkpoint_overwrites_nothing_inside_a_sessions_folder_either
     assert_eq!(files_in(&a), before);
     // One file, into the folder itself.
     let file = format!("{of_b}:work");
-    assert!(s.expect(2, &["checkpoint", "restore", &file, "--to", &text(&a), "--in-place"]).contains("a@latest:work"));
+    assert!(s.expect(4, &["checkpoint", "restore", &file, "--to", &text(&a), "--in-place"]).contains("a@latest:work"));
     // Where nothing is overwritten, nothing is refused.
     s.expect(0, &["checkpoint", "restore", &format!("{of_b}:sub"), "--to", &text(&a.join("copy")), "--in-place"]);
     fs::remove_dir_all(a.join("copy")).unwrap();
@@ -55,7 +55,7 @@ fn another_folders_checkpoint_overwrites_nothing_inside_a_sessions_folder_either
     let of_sub = s.create("inner", &sub);
     s.expect(0, &["checkpoint", "restore", &format!("{of_a}:sub"), "--to", &text(&sub), "--in-place"]);
     assert_eq!(fs::read(sub.join("work")).unwrap(), b"deep in a");
-    s.expect(2, &["checkpoint", "restore", &of_a, "--to", &text(&sub), "--in-place"]);
+    s.expect(4, &["checkpoint", "restore", &of_a, "--to", &text(&sub), "--in-place"]);
     s.expect(0, &["checkpoint", "restore", &of_sub, "--to", &text(&sub), "--in-place"]);
     assert_eq!(fs::read(sub.join("work")).unwrap(), b"of a");
 }

@@ -167,7 +167,7 @@ fn a_live_agent_is_ended_and_files_and_conversation_go_back_and_forth() {
     let in_tool = work.transcript();
     assert!(String::from_utf8_lossy(&in_tool).contains(SECOND));
 
-    for (flag, code) in [("--yes", 2), ("--dry-run", 0)] {
+    for (flag, code) in [("--yes", 4), ("--dry-run", 0)] {
         let output = work.rollback(&[flag]);
         let text = shown(&output);
         assert_eq!(output.status.code(), Some(code), "{text}");
@@ -305,7 +305,7 @@ fn where_a_file_cannot_be_written_everything_is_as_before() {
     assert!(text.contains("Read-only file system"), "the cause is named: {text}");
     assert_eq!((work.files(), work.transcript()), (files.clone(), transcript.clone()));
     let undo = work.live.run(&["checkpoint", "undo", &work.session, "--yes"]);
-    assert_eq!(undo.status.code(), Some(2), "{}", shown(&undo));
+    assert_eq!(undo.status.code(), Some(4), "{}", shown(&undo));
     assert!(shown(&undo).contains("was not rolled back"), "{}", shown(&undo));
 
     let output = work.rollback(&["--yes"]);

@@ -42,10 +42,10 @@ impl Ended {
 
     /// What is said of it, which is what resuming would do.
     fn recover(&self) -> String {
-        let told = self.scratch.expect(2, &["session", "recover", &self.session, "--json"]);
+        let told = self.scratch.expect(4, &["session", "recover", &self.session, "--json"]);
         let line: Value = serde_json::from_str(told.lines().next().unwrap()).unwrap();
         assert_eq!(line["workspace_fate"], "refused", "{line}");
-        let said = self.scratch.expect(2, &["session", "recover", &self.session]);
+        let said = self.scratch.expect(4, &["session", "recover", &self.session]);
         assert!(!said.contains("is restored"), "{said}");
         said
     }
@@ -220,14 +220,14 @@ fn a_copy_is_another_folder_and_needs_to_be_meant() {
     let copy = ended.scratch.path("copy");
     system("cp", &["-a", &text(&workspace), &text(&copy)]);
     let to = ["session", "move", ended.session.as_str(), &text(&copy)].map(str::to_owned);
-    let refused = ended.scratch.expect(2, &to);
-    assert!(refused.contains("which is still there") && refused.contains("--force"), "{refused}");
-    assert!(ended.scratch.expect(2, &["session", "move", &ended.session]).contains("which is there"));
+    let refused = ended.scratch.expect(4, &to);
+    assert!(refused.contains("which is still there") && refused.contains("--other-folder"), "{refused}");
+    assert!(ended.scratch.expect(4, &["session", "move", &ended.session]).contains("which is there"));
     fs::remove_dir_all(&workspace).unwrap();
-    let refused = ended.scratch.expect(2, &to);
+    let refused = ended.scratch.expect(4, &to);
     assert!(refused.contains("is not the folder that session") && refused.contains("recorded: inode"), "{refused}");
     assert_eq!(ended.workspace_is(), text(&workspace));
-    ended.scratch.expect(0, &[&to[..], &["--force".into()]].concat());
+    ended.scratch.expect(0, &[&to[..], &["--other-folder".into()]].concat());
     fs::write(copy.join("src/file"), "later").unwrap();
     ended.rollback(0, &[]);
     assert_eq!(fs::read(copy.join("src/file")).unwrap(), b"worked on");
@@ -273,7 +273,7 @@ fn a_moved_folder_is_its_sessions_for_whoever_restores_into_it_before_the_move_i
     write(&new.join("inside/file"), b"inside").unwrap();
     for to in [&new, &new.join("inside"), &scratch.path("album")] {
         for more in [&[][..], &["-n"], &["--no-safety"]] {
-            let said = scratch.expect(2, &restore(&of_other, to, more));
+            let said = scratch.expect(4, &restore(&of_other, to, more));
             assert!(said.contains("the folder of session s") && said.contains("--other-folder"), "{said}");
         }
     }
@@ -327,7 +327,7 @@ fn nothing_is_restored_over_another_folder_in_a_workspaces_place_unless_that_is_
     write(&work.workspace.join("other"), b"something else").unwrap();
     let restore = ["checkpoint", "restore", &id, "--to", &text(&work.workspace), "--in-place", "--delete"];
     for more in [&["-n"][..], &[], &["--no-safety"]] {
-        let said = work.scratch.expect(2, &[&restore[..], more].concat());
+        let said = work.scratch.expect(4, &[&restore[..], more].concat());
         assert!(said.contains("is another folder than session") && said.contains(&text(&aside)), "{said}");
         assert!(said.contains("--other-folder"), "{said}");
     }

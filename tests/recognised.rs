@@ -80,7 +80,7 @@ fn a_session_that_never_ran_keeps_nobody_from_its_folder() {
     // That an interpreter is not there is known only when it is started.
     write_program(&s.path("w/script"), "#!/no/such/interpreter\n");
     run_without_checkpoints(&s, "w", &["./script"]);
-    assert!(s.expect(2, &restore(&id, &s.path("w"), &[])).contains("no session works in "));
+    assert!(s.expect(4, &restore(&id, &s.path("w"), &[])).contains("no session works in "));
     s.expect(0, &restore(&id, &s.path("w"), &["--other-folder"]));
     assert_eq!(read(s.path("w/f")), "of another folder");
 }
@@ -89,7 +89,7 @@ fn a_session_that_never_ran_keeps_nobody_from_its_folder() {
 fn a_session_whose_agent_has_worked_keeps_its_folder_also_where_no_checkpoint_could_be_made() {
     let (s, id) = with(&["o/f", "w/f"]);
     run_without_checkpoints(&s, "w", &["sh", "-c", "echo hours > f; exit 1"]);
-    let said = s.expect(2, &restore(&id, &s.path("w"), &[]));
+    let said = s.expect(4, &restore(&id, &s.path("w"), &[]));
     assert!(said.contains("--other-folder"), "{said}");
     assert_eq!(read(s.path("w/f")), "hours\n");
 }
@@ -107,7 +107,7 @@ fn a_folder_below_the_target_is_its_sessions_through_a_bind_mount_too() {
     let sub = format!("{id}:w/sub");
     for (what, to) in [(&id, &x), (&sub, &y)] {
         for more in [&[][..], &["-n"], &["--no-safety"]] {
-            let said = s.expect(2, &restore(what, to, more));
+            let said = s.expect(4, &restore(what, to, more));
             assert!(said.contains("--other-folder"), "{said}");
         }
     }
@@ -136,7 +136,7 @@ fn a_folder_is_its_sessions_where_another_disk_is_at_its_old_mount_point() {
     s.create("s", &disk);
     drop(mounted);
     let _other = in_memory(&disk);
-    let said = s.expect(2, &restore(&id, &s.path("p"), &[]));
+    let said = s.expect(4, &restore(&id, &s.path("p"), &[]));
     assert!(said.contains("the folder of session s") && said.contains("--other-folder"), "{said}");
 }
 
@@ -158,7 +158,7 @@ fn a_rollback_keeps_a_folder_that_was_moved_into_its_workspace() {
     let _live = Live::start(&s, "live", &s.path("live"));
     fs::rename(s.path("live"), outer.join("live2")).unwrap();
     write(&outer.join("later"), b"later").unwrap();
-    let said = s.expect(2, &rollback);
+    let said = s.expect(4, &rollback);
     assert!(said.contains("is alive in the same workspace"), "{said}");
     assert!(outer.join("later").exists() && outer.join("live2/f").exists());
 }
@@ -246,7 +246,7 @@ fn a_folders_first_checkpoint_joins_no_session_that_was_imported() {
     assert_eq!((&first["session"], &first["parent"]), (&json!(format!("{name}-2")), &Value::Null));
     assert_eq!((&second["session"], &second["parent"]), (&first["session"], &first["id"]));
     // Wherever it says that it was captured, it is of the session alone.
-    let said = s.expect(2, &restore(imported["id"].as_str().unwrap(), &work, &[]));
+    let said = s.expect(4, &restore(imported["id"].as_str().unwrap(), &work, &[]));
     assert!(said.contains("--other-folder"), "{said}");
     assert_eq!(read(work.join("f")), "here");
 }

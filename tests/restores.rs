@@ -302,7 +302,7 @@ fn a_partial_restore_changes_nothing_but_its_path_below_the_folder() {
     assert_eq!(fs::read(work.join("docs/never captured")).unwrap(), b"mine");
     assert!(work.join("docs/other.md").exists());
     // Without --in-place, nothing that is there is replaced.
-    s.expect(2, &["checkpoint", "restore", &place, "--to", &docs]);
+    s.expect(4, &["checkpoint", "restore", &place, "--to", &docs]);
     fs::remove_file(work.join("docs/cli.md")).unwrap();
     s.expect(0, &["checkpoint", "restore", &place, "--to", &docs]);
     assert_eq!(fs::read(work.join("docs/cli.md")).unwrap(), b"then");

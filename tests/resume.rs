@@ -234,16 +234,16 @@ fn a_session_that_another_machine_has_is_left_to_it_until_its_lease_runs_out() {
     let goes_on = ["session", "resume", run.session.as_str()];
     let latest = format!("{}@latest", run.session);
     for arguments in [&goes_on[..], &["checkpoint", "rollback", &latest, "--yes"]] {
-        let text = scratch.expect(2, arguments);
-        assert!(text.contains("alive on elsewhere until") && text.contains("--force"), "{text}");
+        let text = scratch.expect(4, arguments);
+        assert!(text.contains("alive on elsewhere until") && text.contains("--take-over"), "{text}");
     }
-    let forced = ["checkpoint", "rollback", &latest, "--dry-run", "--files-only", "--force"];
+    let forced = ["checkpoint", "rollback", &latest, "--dry-run", "--files-only", "--take-over"];
     assert!(scratch.expect(0, &forced).contains("elsewhere may still have the session"));
     // Not even when it is dead: that cannot be seen from here.
     child.kill().unwrap();
     child.wait().unwrap();
     kill(i32::try_from(run.pid.unwrap()).unwrap());
-    scratch.expect(2, &goes_on);
+    scratch.expect(4, &goes_on);
     let store = Store::open(&scratch.store(), &Default::default()).unwrap();
     let over = NewEvent::new(kind::RUN_LEASE, &run.id, Actor::default()).in_epoch(run.epoch).with("ttl_seconds", 0);
     store.append_events(&[over], &()).unwrap();
@@ -390,6 +390,6 @@ fn what_a_run_captures_by_itself_belongs_to_its_session() {
     // In another folder a session of that id would hide this one.
     write(&scratch.path("other/file"), b"work").unwrap();
     let other = scratch.path("other").to_string_lossy().into_owned();
-    let refused = scratch.expect(2, &["checkpoint", "create", "mine", "--workspace", &other]);
+    let refused = scratch.expect(4, &["checkpoint", "create", "mine", "--workspace", &other]);
     assert!(refused.contains("'mine' is the name of session work-"), "{refused}");
 }

@@ -132,13 +132,13 @@ fn a_session_is_paused_and_resumed_and_active_again() {
     work.has_started(1);
     wait(|| (work.status() == "active").then_some(()));
     parhelia_tests::write(&work.workspace.join("changed"), b"since the start").unwrap();
-    let paused = work.scratch.expect(0, &["session", "pause", "work"]);
+    let paused = work.scratch.expect(0, &["session", "pause", "--leave-agent", "work"]);
     assert!(paused.contains("is paused at checkpoint") && paused.contains("is alive, and was left alone"), "{paused}");
     assert_eq!(work.status(), "paused");
     let newest = work.checkpoints().remove(0);
     assert_eq!((text(&newest, "trigger"), text(&newest, "trigger_detail")), ("periodic", "pause"));
     assert!(work.scratch.expect(0, &["session", "list"]).contains("paused: it is not resumed if it dies"));
-    assert!(work.scratch.expect(0, &["session", "pause", "work"]).contains("is alive, and was left alone"));
+    assert!(work.scratch.expect(0, &["session", "pause", "--leave-agent", "work"]).contains("is alive, and was left alone"));
     assert!(work.scratch.expect(0, &["session", "resume", "work"]).contains("is alive already"));
     work.has_started(1);
     work.go();
@@ -146,7 +146,7 @@ fn a_session_is_paused_and_resumed_and_active_again() {
     assert!(output.status.success(), "{}", shown(&output));
     assert_eq!(work.status(), "paused");
     let before = work.checkpoints().len();
-    assert!(work.scratch.expect(0, &["session", "pause", "work"]).contains("is paused already"));
+    assert!(work.scratch.expect(0, &["session", "pause", "--leave-agent", "work"]).contains("is paused already"));
     assert_eq!(work.checkpoints().len(), before);
 
     fs::remove_file(work.scratch.path("go")).unwrap();
@@ -189,7 +189,7 @@ fn a_program_that_fails_leaves_an_error_and_can_be_resumed() {
         assert_eq!(work.cat(text(&newest, "id")), "two\n");
     }
     assert_eq!(text(&work.session(), "wanted"), "running", "nobody has asked it to be done");
-    work.scratch.expect(0, &["session", "pause", "work"]);
+    work.scratch.expect(0, &["session", "pause", "--leave-agent", "work"]);
     assert_eq!((text(&work.session(), "status"), text(&work.session(), "wanted")), ("paused", "paused"));
     fs::write(&again, "").unwrap();
     work.scratch.expect(0, &["session", "resume", "work"]);
@@ -203,11 +203,11 @@ fn the_end_of_a_session_is_for_good_and_its_checkpoints_stay() {
     work.has_started(1);
     wait(|| (work.status() == "active").then_some(()));
     let first = work.create("two\n");
-    let refused = work.scratch.expect(2, &["session", "end", "work"]);
-    assert!(refused.contains("is alive") && refused.contains("--force"), "{refused}");
+    let refused = work.scratch.expect(4, &["session", "end", "work"]);
+    assert!(refused.contains("is alive") && refused.contains("--leave-agent"), "{refused}");
     assert_eq!(work.status(), "active");
     fs::write(work.workspace.join("file"), "three\n").unwrap();
-    let ended = work.scratch.expect(0, &["session", "end", "work", "--force"]);
+    let ended = work.scratch.expect(0, &["session", "end", "work", "--leave-agent"]);
     assert!(ended.contains("its checkpoints stay") && ended.contains("from here on no checkpoint is made of it"), "{ended}");
     assert_eq!(work.status(), "ended");
     let kept = work.checkpoints();
@@ -229,13 +229,12 @@ fn the_end_of_a_session_is_for_good_and_its_checkpoints_stay() {
     for arguments in [
         &["session", "resume", id.as_str()][..],
         &["session", "resume", &id, "--from", &first, "--yes"],
-        &["session", "resume", &id, "--force"],
-        &["checkpoint", "restore", &first, "--yes"],
+        &["session", "resume", &id, "--take-over"],
     ] {
-        let refused = work.scratch.expect(2, arguments);
+        let refused = work.scratch.expect(4, arguments);
         assert!(refused.contains("has ended, which is for good"), "{arguments:?}: {refused}");
     }
-    work.scratch.expect(2, &["session", "pause", &id]);
+    work.scratch.expect(4, &["session", "pause", "--leave-agent", &id]);
     work.has_started(1);
     assert_eq!((work.status().as_str(), work.checkpoints().len()), ("ended", kept.len()));
     assert!(work.objects(&["session", "list", "--open"], "session").is_empty());
@@ -292,9 +291,9 @@ fn recover_says_how_it_is_and_does_what_it_is_told() {
     let alive = work.scratch.expect(0, &["session", "recover", "work", "--yes"]);
     assert!(alive.contains(&format!("is alive (process {process})")), "{alive}");
     // From another folder, whose latest is another one.
-    let hint = work.scratch.expect(2, &["session", "resume", "work", "--from", "latest", "--yes"]);
+    let hint = work.scratch.expect(4, &["session", "resume", "work", "--from", "latest", "--yes"]);
     assert!(hint.contains("checkpoint rollback work") && hint.contains("@latest --stop"), "{hint}");
-    assert!(work.scratch.expect(2, &["session", "recover"]).contains("no session needs to be recovered"));
+    assert!(work.scratch.expect(4, &["session", "recover"]).contains("no session needs to be recovered"));
 
     // As after a crash: nobody is left to write down how it ended.
     child.kill().unwrap();
@@ -319,7 +318,7 @@ fn recover_says_how_it_is_and_does_what_it_is_told() {
     assert!(resumed.contains("the workspace was gone, and was restored"), "{resumed}");
     work.has_started(2);
     assert_eq!((work.file().as_str(), work.status().as_str(), &work.session()["epoch"]), ("two\n", "paused", &2.into()));
-    assert!(work.scratch.expect(2, &["session", "recover"]).contains("no session needs to be recovered"));
+    assert!(work.scratch.expect(4, &["session", "recover"]).contains("no session needs to be recovered"));
 
     let ended = work.scratch.expect(0, &["session", "recover", "work", "--end"]);
     assert!(ended.contains("has ended; its checkpoints stay"), "{ended}");
@@ -429,8 +428,8 @@ fn a_session_goes_on_from_an_earlier_checkpoint() {
         assert!(output.status.success(), "{}", shown(&output));
         text(&work.checkpoints()[0], "id").to_owned()
     };
-    let restore = ["checkpoint", "restore", first.as_str()];
-    for arguments in [&["session", "resume", "work", "--from", &first][..], &restore] {
+    let resume = ["session", "resume", "work", "--from", first.as_str()];
+    for arguments in [&resume[..], &resume] {
         let later = work.create("two\n");
         let refused = work.scratch.expect(2, arguments);
         assert!(refused.contains("--yes"), "{refused}");
@@ -449,6 +448,8 @@ fn a_session_goes_on_from_an_earlier_checkpoint() {
     }
     let refused = work.scratch.expect(2, &["checkpoint", "restore", &format!("{first}:file")]);
     assert!(refused.contains("--to DIR"), "{refused}");
+    let refused = work.scratch.expect(2, &["checkpoint", "restore", &first]);
+    assert!(refused.contains("session resume") && refused.contains(&format!("--from {first}")), "{refused}");
     // Where there is nothing to put back, nobody needs to be asked about that.
     let later = work.create("three\n");
     fs::remove_dir_all(&work.workspace).unwrap();
@@ -475,9 +476,9 @@ fn what_was_rejected_or_made_for_safety_is_passed_over_and_that_is_said() {
     assert!(notices.contains(&passed_over(&third, "was rejected by ann")), "{notices}");
     assert_eq!(work.file(), "three\n", "a live workspace is kept as it is");
 
-    let refused = work.scratch.expect(2, &["session", "resume", "work", "--from", &third, "--yes"]);
-    assert!(refused.contains("was rejected by ann") && refused.contains("--force"), "{refused}");
-    work.scratch.expect(0, &["session", "resume", "work", "--from", &third, "--yes", "--force"]);
+    let refused = work.scratch.expect(4, &["session", "resume", "work", "--from", &third, "--yes"]);
+    assert!(refused.contains("was rejected by ann") && refused.contains("--from-rejected"), "{refused}");
+    work.scratch.expect(0, &["session", "resume", "work", "--from", &third, "--yes", "--from-rejected"]);
     assert_eq!(text(&work.last_run(), "resumed_from"), third);
 
     work.scratch.expect(0, &["checkpoint", "rollback", &second, "--yes"]);

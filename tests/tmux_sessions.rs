@@ -162,7 +162,7 @@ fn windows_panes_and_text_come_back_and_no_other_pane_runs_what_it_ran() {
     furnish(&tmux, &session, &folder);
     let before = tmux.capture(&session);
     assert_eq!(before.state.windows[0].panes.len(), 3);
-    scratch.expect(0, &["session", "pause", &id]);
+    scratch.expect(0, &["session", "pause", "--leave-agent", &id]);
     let first = fs::read_to_string(folder.join("ran.txt")).unwrap();
     tmux.kill();
     // What the run still had to say is without tmux.
@@ -223,7 +223,7 @@ fn of_two_resumes_at_once_one_has_a_tmux_session() {
     tmux.start(&[]);
     run_script(&scratch, &tmux, "exec sleep 100000");
     let id = id_of(&scratch);
-    scratch.expect(0, &["session", "pause", &id]);
+    scratch.expect(0, &["session", "pause", "--leave-agent", &id]);
     let process = newest_run(&scratch)["pid"].as_i64().unwrap();
     kill(i32::try_from(process).unwrap());
     wait(|| tmux.sessions().is_empty().then_some(()));
@@ -243,7 +243,7 @@ fn without_tmux_it_goes_on_in_this_terminal() {
     run_script(&scratch, &tmux, "test -e second && echo here again && exit 0; touch second; exec sleep 100000");
     let id = id_of(&scratch);
     wait(|| scratch.path("work/second").exists().then_some(()));
-    scratch.expect(0, &["session", "pause", &id]);
+    scratch.expect(0, &["session", "pause", "--leave-agent", &id]);
     tmux.kill();
     wait(|| (newest_run(&scratch)["ended_at"] != Value::Null).then_some(()));
     let text = scratch.expect(0, &["session", "resume", "--no-tmux", &id]);
@@ -334,7 +334,7 @@ fn an_agent_on_a_terminal_comes_back_with_its_conversation_and_its_windows() {
     let id = talked(&live, &tmux);
     let (session, conversation) = (tmux.session(), conversation_of(&live));
     let before = tmux.capture(&session);
-    live.expect(&["session", "pause", &id]);
+    live.expect(&["session", "pause", "--leave-agent", &id]);
     kill(i32::try_from(run_of(&live)["pid"].as_i64().unwrap()).unwrap());
     tmux.kill();
     wait(|| (!run_of(&live)["ended_at"].is_null()).then_some(()));
@@ -373,7 +373,7 @@ fn a_conversation_that_the_agent_does_not_know_is_told_anew_in_the_same_pane() {
     let (Some(live), tmux) = (Live::new(), Tmux::new()) else { return };
     let id = talked(&live, &tmux);
     let conversation = conversation_of(&live);
-    live.expect(&["session", "pause", &id]);
+    live.expect(&["session", "pause", "--leave-agent", &id]);
     tmux.kill();
     wait(|| (!run_of(&live)["ended_at"].is_null()).then_some(()));
     for project in fs::read_dir(live.agent.config().join("projects")).unwrap().flatten() {

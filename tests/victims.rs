@@ -108,7 +108,7 @@ fn what_a_tmux_server_took_along_is_found_and_resumed_and_nothing_else() {
     let (folder, agent) = (work.folder("done"), work.agent());
     let output = work.output(&["session", "run", "--name", "done", "-w", &folder, "--", &agent]);
     assert!(output.status.success(), "{}", shown(&output));
-    work.scratch.expect(0, &["session", "pause", "aside"]);
+    work.scratch.expect(0, &["session", "pause", "--leave-agent", "aside"]);
     for name in victims {
         work.scratch.expect(0, &["checkpoint", "create", name, "-w", &work.folder(name)]);
     }
@@ -203,7 +203,7 @@ fn what_is_no_agent_or_answers_one_prompt_is_not_started_again_unasked() {
     assert_eq!(fs::read_to_string(&starts).unwrap(), "start\n");
     let refused = work.scratch.expect(2, &["session", "resume", "program", "--detach"]);
     assert!(refused.contains("--detach needs --tmux"), "{refused}");
-    work.scratch.expect(0, &["session", "pause", "program"]);
+    work.scratch.expect(0, &["session", "pause", "--leave-agent", "program"]);
     assert_eq!(work.is("program"), found("paused", "dead", 1));
 }
 
@@ -276,14 +276,14 @@ fn a_run_in_a_container_of_the_same_name_is_not_taken_for_dead() {
     let alive = work.scratch.expect(0, &["session", "resume", "inside"]);
     assert!(alive.contains("is alive already"), "{alive}");
     let refused = contained(&work, &["session", "resume", "outside"]).output().unwrap();
-    assert!(refused.status.code() == Some(2) && shown(&refused).contains("taken for alive"), "{}", shown(&refused));
+    assert!(refused.status.code() == Some(4) && shown(&refused).contains("taken for alive"), "{}", shown(&refused));
     container.kill().unwrap();
     container.wait().unwrap();
     // That it is gone cannot be seen from here; its lease runs out.
     assert_eq!(work.is("inside").1, "elsewhere");
-    work.scratch.expect(2, &["session", "resume", "inside"]);
+    work.scratch.expect(4, &["session", "resume", "inside"]);
     let id = work.session("inside")["id"].as_str().unwrap().to_owned();
-    let go_on = format!("parhelia session resume {id} --force");
+    let go_on = format!("parhelia session resume {id} --take-over");
     let all = work.scratch.expect(0, &["session", "resume", "--all"]);
     for part in [&*go_on, "another machine or container may have it", " until 2", "No session was resumed."] {
         assert!(all.contains(part), "{part}: {all}");
@@ -295,7 +295,7 @@ fn a_run_in_a_container_of_the_same_name_is_not_taken_for_dead() {
         assert!(said.contains(&go_on), "{said}");
     }
     // Whoever says that it is over is not told to say so.
-    let forced = work.scratch.expect(0, &["session", "resume", "--all", "--force"]);
+    let forced = work.scratch.expect(0, &["session", "resume", "--all", "--take-over"]);
     assert!(forced.contains("is no agent") && !forced.contains("may have it"), "{forced}");
     let store = Store::open(&work.scratch.store(), &Default::default()).unwrap();
     let run = store.view().runs().unwrap().into_values().find(|run| run.cwd.as_deref() == Some(&*inside)).unwrap();
@@ -328,7 +328,7 @@ fn a_conversation_that_somebody_has_open_is_not_gone_on_with() {
         // One without a conversation, of before the agent was started.
         &["checkpoint", "rollback", "it@latest~1", "--yes"],
     ] {
-        let refused = work.scratch.expect(2, arguments);
+        let refused = work.scratch.expect(4, arguments);
         assert!(refused.contains(&format!("process {} (sleep 100000) in /", other.id())), "{arguments:?}: {refused}");
         assert!(refused.contains(&id), "{refused}");
     }
@@ -337,14 +337,14 @@ fn a_conversation_that_somebody_has_open_is_not_gone_on_with() {
         planned.contains(&format!("process {} (sleep 100000) in /, which is not the session's agent", other.id())),
         "{planned}"
     );
-    let told = work.scratch.expect(2, &["session", "recover", "it"]);
+    let told = work.scratch.expect(4, &["session", "recover", "it"]);
     assert!(told.contains("cannot be resumed as it is") && told.contains("(sleep 100000) in /"), "{told}");
     // Active again, as of an agent that was killed.
     let store = Store::open(&work.scratch.store(), &Default::default()).unwrap();
     let session = store.view().session_named("it").unwrap().id;
     let active = NewEvent::new(kind::SESSION_STATUS, &session, Actor::default()).with("status", "active");
     store.append_events(&[active], &()).unwrap();
-    let paused = work.scratch.expect(0, &["session", "pause", "it"]);
+    let paused = work.scratch.expect(0, &["session", "pause", "--leave-agent", "it"]);
     assert!(paused.contains("(sleep 100000) in /, which is not the session's agent"), "{paused}");
     assert_eq!((fs::read(&transcript).unwrap(), work.is("it").2), (before, 1));
     other.kill().unwrap();
@@ -388,7 +388,8 @@ fn an_agent_that_outlives_its_supervisor_tells_of_its_own_end() {
         work.wait_for("it", "dead");
         assert_eq!(work.is("it"), found(wanted, "dead", 1), "{reason}");
         work.scratch.expect(0, &["checkpoint", "cat", "it@latest:last"]);
-        let recover = work.scratch.expect(2, &["session", "recover"]);
+        let code = if wanted == "paused" { 4 } else { 2 };
+        let recover = work.scratch.expect(code, &["session", "recover"]);
         assert_eq!(recover.contains("no session needs to be recovered"), wanted == "paused", "{recover}");
     }
 }
@@ -478,13 +479,13 @@ fn a_conversation_that_is_open_is_begun_nowhere_else_and_its_agent_is_nobodys_to
     let checkpoint = checkpoint["id"].as_str().unwrap();
     let agent = work.agent();
     let second = ["session", "run", "--name", "two", "-w", &folder, "--", &agent, "--resume", &conversation];
-    let refused = work.scratch.expect(2, &second);
+    let refused = work.scratch.expect(4, &second);
     assert!(refused.contains("whose agent is alive"), "{refused}");
     assert_eq!(work.sessions().len(), 1);
 
     // A session that was ended, whose agent was left alone.
-    work.scratch.expect(0, &["session", "end", "one", "--force"]);
-    let refused = work.scratch.expect(2, &["checkpoint", "rollback", checkpoint, "--yes"]);
+    work.scratch.expect(0, &["session", "end", "one", "--leave-agent"]);
+    let refused = work.scratch.expect(4, &["checkpoint", "rollback", checkpoint, "--yes"]);
     assert!(refused.contains("is alive"), "{refused}");
     assert!(Path::new(&format!("/proc/{process}")).exists());
 }

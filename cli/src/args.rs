@@ -2,24 +2,29 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{Args as ClapArgs, Parser, Subcommand};
+use clap::{Args as ClapArgs, Command, CommandFactory, FromArgMatches, Parser, Subcommand, builder::Resettable};
 
 use crate::{
     check, checkpoint, completions, config,
     context::Context,
     env,
     exit::{Code, Result},
-    export, gc, hook, hooks, import, log, mount, mount_guard, mounts, session, stats, umount, version,
+    export, gc, hook, hooks, import, init, log, man, mount, mount_guard, mounts, session, stats, status, suggest, umount,
+    version,
 };
 
 /// Everything on the command line.
 #[derive(Debug, Parser)]
-#[command(name = "parhelia", version, about, disable_help_subcommand = true, propagate_version = true, max_term_width = 110)]
-#[command(after_help = "CHECKPOINT is `latest`, `latest~2`, `SESSION@latest`, an id, or a unique beginning or end of one (4 \
+#[command(name = "parhelia", version, about, propagate_version = true, max_term_width = 110)]
+#[command(
+    after_help = "The verbs of `checkpoint` work without that word: `parhelia diff` is `parhelia checkpoint diff`. `backup` is \
+                        `create`, `snapshots` is `list`, and `forget` is `delete`.\n\n\
+                        CHECKPOINT is `latest`, `latest~2`, `SESSION@latest`, an id, or a unique beginning or end of one (4 \
                         characters or more). `latest` is of this folder's sessions. Where a path is expected it follows a colon: \
                         `latest:src/main.rs`.\n\n\
-                        Exit codes: 0 done, 1 failed, 2 usage, 3 partly done, 10 no such store, checkpoint or path, 11 locked, \
-                        12 corrupt, 130 interrupted.")]
+                        Exit codes: 0 done, 1 failed, 2 usage, 3 partly done, 4 refused because of a state, 10 no such store, checkpoint or path, 11 locked, \
+                        12 corrupt, 130 interrupted."
+)]
 pub struct Args {
     /// Flags of every verb.
     #[command(flatten)]
@@ -27,6 +32,34 @@ pub struct Args {
     /// What to do.
     #[command(subcommand)]
     pub verb: Verb,
+}
+
+impl Args {
+    /// The arguments of this process.
+    pub fn of_process() -> Result<Self, clap::Error> {
+        let command = command();
+        let parsed = command.clone().try_get_matches().and_then(|found| {
+            let parsed = Args::from_arg_matches(&found);
+            parsed.map_err(|error| error.format(&mut command.clone()))
+        });
+        // Clap takes a flag that the environment sets for one that was given, and has it in the usage line.
+        parsed.map_err(|error| match without_environment(command).try_get_matches() {
+            Err(same) if same.kind() == error.kind() => suggest::better(same),
+            _ => suggest::better(error),
+        })
+    }
+}
+
+/// The whole command. Verbs of `checkpoint` are known without that word as well, and listed there alone.
+pub fn command() -> Command {
+    let verbs = checkpoint::Verb::augment_subcommands(Command::new("checkpoint"));
+    verbs.get_subcommands().fold(Args::command(), |command, verb| command.mut_subcommand(verb.get_name(), |verb| verb.hide(true)))
+}
+
+fn without_environment(command: Command) -> Command {
+    ["store", "config", "lock_timeout"]
+        .into_iter()
+        .fold(command, |command, flag| command.mut_arg(flag, |arg| arg.env(Resettable::Reset)))
 }
 
 /// Flags of every verb.
@@ -64,9 +97,13 @@ pub enum Verb {
     /// Make checkpoints and look at them
     #[command(subcommand)]
     Checkpoint(checkpoint::Verb),
+    #[command(flatten)]
+    Short(checkpoint::Verb),
     /// Start agents, bring their sessions back to life, and look at them
     #[command(subcommand)]
     Session(session::Verb),
+    /// Show this folder: its last checkpoint, what has changed since, and its sessions
+    Status(status::Args),
     /// Say what happened, in order
     Log(log::Args),
     /// Look at the environment of an agent, and compare two
@@ -80,7 +117,11 @@ pub enum Verb {
     Hooks(hooks::Verb),
     /// Take in an event of the agent from standard input
     Hook(hook::Args),
+    /// Say that no store has to be made first, and make it all the same
+    #[command(hide = true)]
+    Init,
     /// Free what no checkpoint needs
+    #[command(alias = "compact")]
     Gc(gc::Args),
     /// Check that everything in the store is what was written
     Check(check::Args),
@@ -101,6 +142,8 @@ pub enum Verb {
     Mounts,
     /// Print a completion script for a shell
     Completions(completions::Args),
+    /// Write man pages to a folder
+    Man(man::Args),
     /// Print the version, and what it reads and writes
     Version,
 }
@@ -110,7 +153,6 @@ impl Verb {
     pub fn has_own_signals(&self) -> bool {
         match self {
             Verb::Session(verb) => verb.has_own_signals(),
-            Verb::Checkpoint(verb) => verb.has_own_signals(),
             // A guard is ended by a signal like any other process.
             Verb::MountGuard(_) => true,
             _ => false,
@@ -120,13 +162,15 @@ impl Verb {
     /// Does it.
     pub fn run(&self, context: &mut Context) -> Result<Code> {
         match self {
-            Verb::Checkpoint(verb) => verb.run(context),
+            Verb::Checkpoint(verb) | Verb::Short(verb) => verb.run(context),
             Verb::Session(verb) => verb.run(context),
+            Verb::Status(args) => status::run(context, args),
             Verb::Log(args) => log::run(context, args),
             Verb::Env(verb) => verb.run(context),
             Verb::Config(verb) => verb.run(context),
             Verb::Hooks(verb) => verb.run(context),
             Verb::Hook(args) => hook::run(context, args),
+            Verb::Init => init::run(context),
             Verb::Gc(args) => gc::run(context, args),
             Verb::Check(args) => check::run(context, args),
             Verb::Stats => stats::run(context),
@@ -137,6 +181,7 @@ impl Verb {
             Verb::MountGuard(args) => mount_guard::run(args),
             Verb::Mounts => mounts::run(context),
             Verb::Completions(args) => completions::run(context, args),
+            Verb::Man(args) => man::run(context, args),
             Verb::Version => version::run(context),
         }
     }
@@ -144,13 +189,12 @@ impl Verb {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
     fn the_arguments_are_consistent() {
-        Args::command().debug_assert();
+        command().debug_assert();
+        without_environment(command()).debug_assert();
     }
 
     #[test]

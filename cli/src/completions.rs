@@ -1,12 +1,12 @@
-//! `completions`: a completion script for a shell.
+//! `completions`: a script by which a shell asks this program for completions.
 
-use clap::CommandFactory;
-use clap_complete::Shell;
+use clap_complete::{Shell, env::Shells};
 use serde_json::json;
 
 use crate::{
+    complete,
     context::Context,
-    exit::{Code, Result},
+    exit::{Code, Failure, Result},
 };
 
 /// Flags of `completions`.
@@ -18,11 +18,13 @@ pub struct Args {
 
 /// Prints the script.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
-    let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut crate::args::Args::command(), "parhelia", &mut script);
+    let (mut script, shell) = (Vec::new(), args.shell.to_string());
+    let shells = Shells::builtins();
+    let known = shells.completer(&shell).ok_or_else(|| Failure::Usage(format!("there are no completions for {shell}")))?;
+    known.write_registration(complete::VARIABLE, "parhelia", "parhelia", "parhelia", &mut script).map_err(Failure::Output)?;
     if context.out.json {
-        context.out.object("script", json!({ "shell": args.shell.to_string(), "text": String::from_utf8_lossy(&script) }))?;
-        context.out.summary(json!({ "shell": args.shell.to_string() }))?;
+        context.out.object("script", json!({ "shell": shell, "text": String::from_utf8_lossy(&script) }))?;
+        context.out.summary(json!({ "shell": shell }))?;
     } else {
         context.out.bytes(&script)?;
     }

@@ -11,8 +11,9 @@ use std::{
 use parhelia_session::config::{self, Config, Places};
 use parhelia_session::secrets::secrets;
 use parhelia_store::{
-    OpenOptions, Store, event::Actor, pin::Pin, progress::Progress, record::Checkpoint, selector, store::default_path,
+    Error, OpenOptions, Store, event::Actor, pin::Pin, progress::Progress, record::Checkpoint, selector, store::default_path,
 };
+use tempfile::TempDir;
 
 use crate::{
     args::Global,
@@ -67,6 +68,19 @@ impl Context {
     /// Opens the store; it must exist.
     pub fn open(&self) -> Result<Store> {
         self.open_with(false)
+    }
+
+    /// Opens the store for a look. Where there is none, it is an empty one, which goes with the folder beside it.
+    pub fn open_or_empty(&self) -> Result<(Store, Option<TempDir>)> {
+        match self.open() {
+            Err(Failure::Store(Error::NoStore { .. })) => {
+                let failed = |source| Failure::File { action: "create a folder in", path: std::env::temp_dir(), source };
+                let folder = tempfile::tempdir().map_err(failed)?;
+                let options = OpenOptions { create: true, ..OpenOptions::default() };
+                Ok((Store::open(&folder.path().join("store"), &options)?, Some(folder)))
+            }
+            opened => Ok((opened?, None)),
+        }
     }
 
     /// Opens the store, making it where `create` says so and there is none. The agent's credentials never enter it.
@@ -177,7 +191,7 @@ impl Context {
         let (found, here) =
             (selector::find(&view, selector)?, folders.last().map(|folder| human::path(folder.as_os_str().as_bytes())));
         let (id, record) = (found.id(), &found.record);
-        Err(Failure::Usage(format!(
+        Err(Failure::Refused(format!(
             "no session works in {}, so that '{selector}' names nothing here; the newest of the store is {id}, of session {session} in {}: \
              give {session}@{selector} if that is meant",
             here.as_deref().unwrap_or("this folder"),
@@ -197,7 +211,7 @@ impl Context {
         // It may have been deleted before it was pinned.
         match store.refresh()?.checkpoint(found.record.id)? {
             Some(found) => Ok((found, pin)),
-            None => Err(parhelia_store::Error::NoCheckpoint { selector: found.id() }.into()),
+            None => Err(Error::NoCheckpoint { selector: found.id() }.into()),
         }
     }
 }

@@ -22,6 +22,8 @@ pub enum Code {
     Usage = 2,
     /// Done, but for what was named.
     Partly = 3,
+    /// Refused because of a state, as of a live agent.
+    Refused = 4,
     /// No such store or checkpoint.
     NotFound = 10,
     /// Another process holds the store's lock, or what was asked for.
@@ -36,7 +38,7 @@ impl Code {
     /// The code that a process of ours ended with.
     pub fn of_process(status: std::process::ExitStatus) -> Self {
         use Code::*;
-        let all = [Done, Failed, Usage, Partly, NotFound, Locked, Corrupt, Interrupted];
+        let all = [Done, Failed, Usage, Partly, Refused, NotFound, Locked, Corrupt, Interrupted];
         all.into_iter().find(|code| status.code() == Some(i32::from(*code as u8))).unwrap_or(Failed)
     }
 }
@@ -73,6 +75,9 @@ pub enum Failure {
     /// The command line makes no sense.
     #[error("{0}")]
     Usage(String),
+    /// The command makes sense, and a state is against it.
+    #[error("{0}")]
+    Refused(String),
     /// Something that was asked for is not there.
     #[error("{0}")]
     NotFound(String),
@@ -108,6 +113,7 @@ impl Failure {
             | Failure::Mount(parhelia_fuse::Error::Mountpoint { .. }) => Code::Usage,
             Failure::Mount(parhelia_fuse::Error::Store(error)) => of_kind(error.kind()),
             Failure::Mount(parhelia_fuse::Error::NotMounted { .. }) | Failure::NotFound(_) => Code::NotFound,
+            Failure::Refused(_) => Code::Refused,
             Failure::Mount(_) | Failure::Agent(_) => Code::Failed,
             Failure::Background { code, .. } => *code,
             // A path that was to be read. Where something cannot be made or started, more is missing than that.
@@ -142,6 +148,7 @@ fn of_kind(kind: ErrorKind) -> Code {
     match kind {
         ErrorKind::Failed => Code::Failed,
         ErrorKind::Usage => Code::Usage,
+        ErrorKind::Refused => Code::Refused,
         ErrorKind::NotFound => Code::NotFound,
         ErrorKind::Locked => Code::Locked,
         ErrorKind::Corrupt => Code::Corrupt,

@@ -12,6 +12,7 @@ use parhelia_store::{Store, archive, archive::Report, progress::Progress, record
 use serde_json::json;
 
 use crate::{
+    complete,
     context::Context,
     exit::{Code, Failure, Result},
     human, selector,
@@ -21,6 +22,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The checkpoint
+    #[arg(add = complete::checkpoints())]
     checkpoint: OsString,
     /// The archive to write; `-` is standard output
     #[arg(short, long, value_name = "FILE", default_value = "-")]

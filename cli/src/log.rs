@@ -1,7 +1,13 @@
 //! `log`: what happened, in order.
 
-use std::collections::HashMap;
+use std::{
+    collections::HashMap,
+    sync::atomic::Ordering,
+    thread,
+    time::{Duration, Instant},
+};
 
+use jiff::Timestamp;
 use parhelia_store::{
     Store,
     event::Event,
@@ -12,17 +18,19 @@ use parhelia_store::{
 use serde_json::{Value, json};
 
 use crate::{
+    complete,
     context::Context,
     exit::{Code, Result},
     human,
     output::Style,
+    when,
 };
 
 /// Flags of `log`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Only what concerns this session
-    #[arg(long, value_name = "SESSION")]
+    #[arg(long, value_name = "SESSION", add = complete::sessions())]
     session: Option<String>,
     /// Only events whose kind begins so, such as `checkpoint.` or `run.started`; commits are `checkpoint.created`
     #[arg(long, value_name = "KIND")]
@@ -30,16 +38,60 @@ pub struct Args {
     /// Only what was recorded behind this sequence
     #[arg(long, value_name = "SEQUENCE", default_value_t = 0)]
     after: u64,
+    /// Only the last N
+    #[arg(short = 'n', long, value_name = "N")]
+    limit: Option<usize>,
+    /// Only what was recorded since then: a time such as 2026-01-16, or an age such as 2h or 3d
+    #[arg(long, value_name = "WHEN", value_parser = when::parse)]
+    since: Option<Timestamp>,
+    /// Wait for more, until Ctrl-C
+    #[arg(short, long)]
+    follow: bool,
 }
+
+/// With `--follow`, so often it is looked whether there is more.
+const FOLLOW_EVERY: Duration = Duration::from_millis(500);
 
 /// Prints the journal's commits and events, oldest first.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open()?;
+    let wanted = args.session.as_ref().map(|name| store.view().session_named(name)).transpose()?.map(|session| session.id);
+    if !args.follow {
+        context.out.page()?;
+    }
+    let (mut after, mut count, mut limit) = (args.after, 0u64, args.limit.unwrap_or(usize::MAX));
+    loop {
+        let (lines, last) = lines(&store, args, wanted.as_deref(), after)?;
+        for line in &lines[lines.len().saturating_sub(limit)..] {
+            count += 1;
+            line.print(context)?;
+        }
+        // The limit is of what there was at the beginning.
+        (after, limit) = (last, usize::MAX);
+        if !args.follow {
+            break;
+        }
+        context.out.flush()?;
+        let until = Instant::now() + FOLLOW_EVERY;
+        while Instant::now() < until && !context.cancel().load(Ordering::SeqCst) {
+            thread::sleep(Duration::from_millis(50));
+        }
+        if context.cancel().load(Ordering::SeqCst) {
+            break;
+        }
+        store.refresh()?;
+    }
+    context.out.summary(json!({ "entries": count }))?;
+    Ok(Code::Done)
+}
+
+/// The lines behind a sequence that are asked for, and the sequence of the journal's last entry.
+fn lines(store: &Store, args: &Args, wanted: Option<&str>, after: u64) -> Result<(Vec<Line>, u64)> {
     let view = store.view();
-    let wanted = args.session.as_ref().map(|name| view.session_named(name)).transpose()?.map(|session| session.id);
-    let mut sessions = Sessions { store: &store, view: &view, after: args.after, told: HashMap::new(), before: None };
-    let mut count = 0u64;
-    for logged in Journal::of(store.layout()).read_after(args.after)? {
+    let mut sessions = Sessions { store, view: &view, after, told: HashMap::new(), before: None };
+    let (mut lines, mut last) = (Vec::new(), after);
+    for logged in Journal::of(store.layout()).read_after(after)? {
+        last = last.max(logged.sequence);
         let line = match logged.entry {
             Entry::Commit { record, .. } => {
                 let Ok(checkpoint) = Checkpoint::decode(logged.sequence, record, store.ids()) else { continue };
@@ -50,14 +102,13 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
             _ => continue,
         };
         let fits = args.kind.as_ref().is_none_or(|kind| line.kind.starts_with(kind.as_str()))
-            && wanted.as_ref().is_none_or(|session| line.session.as_ref() == Some(session));
+            && args.since.is_none_or(|since| line.at >= since)
+            && wanted.is_none_or(|session| line.session.as_deref() == Some(session));
         if fits {
-            count += 1;
-            line.print(context)?;
+            lines.push(line);
         }
     }
-    context.out.summary(json!({ "entries": count }))?;
-    Ok(Code::Done)
+    Ok((lines, last))
 }
 
 fn told_session(event: &Event) -> Option<String> {
@@ -112,7 +163,7 @@ impl Sessions<'_> {
 struct Line {
     kind: String,
     session: Option<String>,
-    at: jiff::Timestamp,
+    at: Timestamp,
     user: Option<String>,
     subject: String,
     more: String,

@@ -9,6 +9,7 @@ mod args;
 mod ask;
 mod check;
 mod checkpoint;
+mod complete;
 mod completions;
 mod config;
 mod context;
@@ -20,29 +21,36 @@ mod hook;
 mod hooks;
 mod human;
 mod import;
+mod init;
 mod interrupt;
 mod limits;
 mod log;
+mod man;
 mod mount;
 mod mount_guard;
 mod mounts;
 mod output;
+mod pager;
 mod progress;
 mod selector;
 mod session;
 mod stats;
+mod status;
+mod suggest;
 mod umount;
 mod version;
+mod when;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap_complete::CompleteEnv;
 
 use exit::Code;
 
 fn main() -> ExitCode {
+    CompleteEnv::with_factory(args::command).var(complete::VARIABLE).complete();
     limits::set();
-    let args = match args::Args::try_parse() {
+    let args = match args::Args::of_process() {
         Ok(args) => args,
         Err(error) if hook::is_called() => return hook::excuse(&error),
         Err(error) => return exit::of_arguments(&error),

@@ -72,8 +72,8 @@ fn foreground(context: &mut Context, args: &Args, what: Option<&OsString>, mount
         None => What::Store,
         Some(text) => {
             let place = selector::parse(text)?;
-            let checkpoint = context.find(&store, &place.checkpoint)?.record.id;
-            What::Tree { checkpoint, path: place.path.unwrap_or_default() }
+            let checkpoint = context.find(&store, &place.checkpoint)?;
+            What::Tree { checkpoint: checkpoint.record.id, path: place.path_in(&checkpoint) }
         }
     };
     let log = Arc::new(|line: &str| tell!("{} {line}", clock::timestamp()));

@@ -5,12 +5,16 @@ use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 use parhelia_store::name;
 use serde_json::{Map, Value};
 
-use crate::exit::{Failure, Result};
+use crate::{
+    exit::{Failure, Result},
+    human,
+    pager::Pager,
+};
 
 /// Where a verb's results go.
 #[derive(Debug)]
 pub struct Output {
-    out: BufWriter<Stdout>,
+    out: BufWriter<Sink>,
     /// Whether to print JSON Lines.
     pub json: bool,
     quiet: bool,
@@ -20,6 +24,29 @@ pub struct Output {
     deeds: Vec<String>,
     /// Why the report of a deed could not be written.
     unreported: Option<String>,
+}
+
+/// The place to which results go in the end.
+#[derive(Debug)]
+enum Sink {
+    Stdout(Stdout),
+    Pager(Pager),
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Sink::Stdout(out) => out.write(bytes),
+            Sink::Pager(pager) => pager.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Sink::Stdout(out) => out.flush(),
+            Sink::Pager(pager) => pager.flush(),
+        }
+    }
 }
 
 /// How a piece of text stands out.
@@ -42,7 +69,7 @@ pub enum Style {
 impl Output {
     /// Results of this process.
     pub fn new(json: bool, quiet: bool) -> Self {
-        let out = BufWriter::with_capacity(64 << 10, io::stdout());
+        let out = BufWriter::with_capacity(64 << 10, Sink::Stdout(io::stdout()));
         let terminal = io::stdout().is_terminal();
         let colours = !json && terminal && colours_wanted();
         Output { out, json, quiet, colours, terminal, deeds: Vec::new(), unreported: None }
@@ -59,6 +86,28 @@ impl Output {
         if let Some(why) = &self.unreported {
             self.deeds.drain(..).for_each(|deed| tell!("parhelia: {deed}, but {why}"));
         }
+    }
+
+    /// Shows what is printed from here on in a pager, where it goes to a terminal and there is one.
+    pub fn page(&mut self) -> Result<()> {
+        if self.json || !self.terminal {
+            return Ok(());
+        }
+        self.flush()?;
+        if let Some(pager) = Pager::start() {
+            *self.out.get_mut() = Sink::Pager(pager);
+        }
+        Ok(())
+    }
+
+    /// Prints a table with a heading. On a terminal, it is as wide as that: the widest columns behind the first are cut.
+    pub fn table(&mut self, rows: &[Vec<String>], right: &[usize]) -> Result<()> {
+        let width = self.terminal.then(terminal_size::terminal_size).flatten().map(|(width, _)| usize::from(width.0));
+        for (i, line) in human::table(rows, right, width).iter().enumerate() {
+            let line = if i == 0 { self.styled(Style::Bold, line) } else { line.clone() };
+            self.line(line)?;
+        }
+        Ok(())
     }
 
     /// Prints a line of text, with what steers a terminal escaped. Nothing under `--json`.
@@ -113,7 +162,11 @@ impl Output {
 
     /// Writes what is left. False where the report of something that was done could not be written.
     pub fn finish(&mut self) -> Result<bool> {
-        self.flush().map(|()| self.unreported.is_none())
+        let flushed = self.flush();
+        if let Sink::Pager(pager) = self.out.get_mut() {
+            pager.wait();
+        }
+        flushed.map(|()| self.unreported.is_none())
     }
 
     /// A write that fails is the verb's failure, unless the verb has done something before.

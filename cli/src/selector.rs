@@ -2,6 +2,8 @@
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
+use parhelia_store::{name, record::Checkpoint};
+
 use crate::exit::{Failure, Result};
 
 /// A checkpoint, and a path in it where one was given.
@@ -11,6 +13,16 @@ pub struct Place {
     pub checkpoint: String,
     /// The path behind the colon.
     pub path: Option<Vec<u8>>,
+}
+
+impl Place {
+    /// The path from the workspace folder of the checkpoint. An absolute path may begin with the folder that was captured.
+    pub fn path_in(&self, checkpoint: &Checkpoint) -> Vec<u8> {
+        let path = name::as_path(self.path.as_deref().unwrap_or_default());
+        let workspace = name::parse(&checkpoint.record.workspace.path);
+        let inside = path.strip_prefix(name::as_path(&workspace)).unwrap_or(path);
+        name::components(inside.as_os_str().as_bytes()).collect::<Vec<_>>().join(&b'/')
+    }
 }
 
 /// Splits `ID` or `ID:path` at the first colon.

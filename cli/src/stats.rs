@@ -70,9 +70,5 @@ fn print(context: &mut Context, stats: &stats::Stats) -> Result<()> {
         ]
     }));
     context.out.line("")?;
-    for (i, line) in human::table(&rows, &[1, 2, 3, 4, 5]).iter().enumerate() {
-        let line = if i == 0 { context.out.styled(Style::Bold, line) } else { line.clone() };
-        context.out.line(line)?;
-    }
-    Ok(())
+    context.out.table(&rows, &[1, 2, 3, 4, 5])
 }

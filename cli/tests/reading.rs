@@ -209,7 +209,7 @@ fn what_steers_a_terminal_is_escaped_wherever_text_comes_from() {
         (0, &["checkpoint", "find", "*.txt"]),
         (0, &["checkpoint", "diff", "latest", "-w", folder]),
         (0, &["checkpoint", "restore", "latest", "-n", "-v", "--to", &out]),
-        (2, &["checkpoint", "restore", "latest", "--to", folder]),
+        (4, &["checkpoint", "restore", "latest", "--to", folder]),
         (10, &["checkpoint", "cat", &inside]),
         (10, &["checkpoint", "show", evil]),
         (10, &["checkpoint", "create", "-w", &nowhere]),

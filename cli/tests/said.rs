@@ -67,7 +67,7 @@ fn a_file_in_the_way_is_not_said_to_be_full() {
     let home = work();
     home.run(&["checkpoint", "create", "s", "-w", "work"]).expect(0);
     fs::write(home.folder.path().join("e"), "").unwrap();
-    let run = home.run(&["checkpoint", "restore", "s@latest:a", "--to", "e"]).expect(2);
+    let run = home.run(&["checkpoint", "restore", "s@latest:a", "--to", "e"]).expect(4);
     assert!(run.err.contains("exists and is not an empty folder; use --in-place"), "{run:?}");
 }
 
@@ -82,11 +82,11 @@ fn the_name_of_a_session_goes_along_with_its_folder() {
     assert_eq!(made["session"], id.as_str());
     // Another folder is not taken for it.
     fs::create_dir(at("other")).unwrap();
-    let refused = home.run(&["checkpoint", "create", "quick", "-w", "other"]).expect(2);
+    let refused = home.run(&["checkpoint", "create", "quick", "-w", "other"]).expect(4);
     assert!(refused.err.contains("or that id to make a checkpoint of that one"), "{refused:?}");
     fs::remove_dir_all(at("moved")).unwrap();
-    let refused = home.run(&["checkpoint", "create", "quick", "-w", "other"]).expect(2);
-    let command = format!("session move {id} {} --force", at("other").canonicalize().unwrap().display());
+    let refused = home.run(&["checkpoint", "create", "quick", "-w", "other"]).expect(4);
+    let command = format!("session move {id} {} --other-folder", at("other").canonicalize().unwrap().display());
     assert!(refused.err.contains(&command), "{refused:?}");
     home.run(&command.split(' ').collect::<Vec<_>>()).expect(0);
     home.run(&["checkpoint", "create", "quick", "-w", "other"]).expect(0);
@@ -139,7 +139,7 @@ fn a_restore_in_place_says_of_what_no_safety_checkpoint_is_made() {
     let entries = "no safety checkpoint is made of 2 entries that are overwritten or removed";
     let restore = ["checkpoint", "restore", "s@latest", "--to", "other", "--in-place", "--delete"];
     for more in [&[][..], &["-n"], &["--no-safety"]] {
-        let refused = home.run(&[&restore[..], more].concat()).expect(2);
+        let refused = home.run(&[&restore[..], more].concat()).expect(4);
         assert!(refused.err.contains(entries) && refused.err.contains("give --other-folder"), "{refused:?}");
     }
     assert_eq!(fs::read(other.join("more")).unwrap(), b"precious");
@@ -183,7 +183,7 @@ fn a_session_is_found_though_another_folder_is_where_it_was() {
     let home = work();
     let at = |name: &str| home.folder.path().join(name);
     home.run(&["checkpoint", "create", "s", "-w", "work"]).expect(0);
-    let refused = home.run(&["session", "move", "s"]).expect(2);
+    let refused = home.run(&["session", "move", "s"]).expect(4);
     assert!(refused.err.contains("which is there; give the folder to go on in"), "{refused:?}");
     fs::rename(at("work"), at("moved")).unwrap();
     fs::create_dir(at("work")).unwrap();
@@ -191,7 +191,7 @@ fn a_session_is_found_though_another_folder_is_where_it_was() {
     assert!(moved.out.contains(&format!("works in {} from here on", at("moved").canonicalize().unwrap().display())), "{moved:?}");
     fs::remove_dir_all(at("moved")).unwrap();
     fs::create_dir(at("moved")).unwrap();
-    let refused = home.run(&["session", "move", "s"]).expect(2);
+    let refused = home.run(&["session", "move", "s"]).expect(4);
     assert!(refused.err.contains("give the folder"), "{refused:?}");
 }
 
@@ -208,7 +208,7 @@ fn a_session_without_a_folder_is_not_rolled_back() {
     let listed = at_other(&["checkpoint", "list", "--json"]).expect(0).json();
     let id = listed[0]["id"].as_str().unwrap();
     for how in ["--yes", "--dry-run"] {
-        let refused = at_other(&["checkpoint", "rollback", id, how]).expect(2);
+        let refused = at_other(&["checkpoint", "rollback", id, how]).expect(4);
         assert!(refused.err.contains("has no folder that could be rolled back"), "{refused:?}");
         assert!(refused.err.contains(&format!("`parhelia checkpoint restore {id} --to DIR`")), "{refused:?}");
     }
@@ -229,7 +229,7 @@ fn a_refused_verb_says_why_and_what_fits() {
     fs::create_dir(at("work/same")).unwrap();
     home.run(&["checkpoint", "create", "same", "-w", "other"]).expect(0);
     let here = |args: &[&str]| Run::of(home.command(args).current_dir(at("work")).output().unwrap());
-    let refused = here(&["checkpoint", "create", "same"]).expect(2);
+    let refused = here(&["checkpoint", "create", "same"]).expect(4);
     assert!(refused.err.contains("which is another folder than") && !refused.err.contains("is captured"), "{refused:?}");
     fs::create_dir(at("work/new")).unwrap();
     let made = here(&["checkpoint", "create", "new"]).expect(0);

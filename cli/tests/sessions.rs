@@ -354,7 +354,7 @@ fn a_session_stays_in_its_workspace() {
     let agent = Agent::new();
     agent.create(&[]).expect(0);
     fs::create_dir(agent.home.folder.path().join("elsewhere")).unwrap();
-    let refused = agent.home.run(&["checkpoint", "create", "fix", "-w", "elsewhere"]).expect(2);
+    let refused = agent.home.run(&["checkpoint", "create", "fix", "-w", "elsewhere"]).expect(4);
     assert!(refused.err.contains("session fix works in") && refused.err.contains("elsewhere"), "{refused:?}");
     let listed = agent.run(&["session", "list"]).out;
     assert!(listed.contains("fix") && !listed.contains("elsewhere"), "{listed}");

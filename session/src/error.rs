@@ -74,6 +74,9 @@ pub enum Error {
         /// Why taking it back failed.
         back: Box<Error>,
     },
+    /// The request makes sense, and a state is against it.
+    #[error("{0}")]
+    Refused(String),
     /// The request makes no sense as put.
     #[error("{0}")]
     Invalid(String),
@@ -85,6 +88,7 @@ impl Error {
         match self {
             Error::Store(error) => error.kind(),
             Error::Config { .. } | Error::Invalid(_) | Error::Agent(parhelia_agent::Error::Invalid(_)) => ErrorKind::Usage,
+            Error::Refused(_) => ErrorKind::Refused,
             Error::Damaged(_) => ErrorKind::Corrupt,
             Error::Busy(_) => ErrorKind::Locked,
             // Nothing is half done: who interrupted it has what was asked for.

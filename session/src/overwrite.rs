@@ -344,7 +344,7 @@ pub fn secure(store: &Store, wanted: Wanted<'_>, paths: &[PathBuf], progress: &d
     });
     match unreadable {
         None => Ok(vec![whole, rest]),
-        Some((path, why)) => Err(Error::Invalid(format!(
+        Some((path, why)) => Err(Error::Refused(format!(
             "{}: it would be overwritten, and cannot be read for a safety checkpoint ({why}); nothing was changed",
             name::display(&path)
         ))),

@@ -201,6 +201,9 @@ pub enum Error {
     /// The request makes no sense as put.
     #[error("{0}")]
     Invalid(String),
+    /// The request makes sense, and a state is against it.
+    #[error("{0}")]
+    Refused(String),
     /// The target of a restore is in the way.
     #[error("{} exists and is not an empty folder; use --in-place to change it into the checkpoint, or another --to", path.display())]
     TargetNotEmpty {
@@ -234,6 +237,8 @@ pub enum ErrorKind {
     Failed,
     /// The request was wrong.
     Usage,
+    /// The request makes sense, and a state is against it.
+    Refused,
     /// No such store, checkpoint or path.
     NotFound,
     /// Locked by another process; try again.
@@ -257,7 +262,8 @@ impl Error {
             Error::Locked { .. } | Error::Raced { .. } | Error::TargetBusy { .. } => ErrorKind::Locked,
             Error::Corrupt { .. } | Error::Missing { .. } | Error::Index { .. } | Error::Archive { .. } => ErrorKind::Corrupt,
             Error::At { source, .. } => source.kind(),
-            Error::Invalid(_) | Error::TargetNotEmpty { .. } => ErrorKind::Usage,
+            Error::Invalid(_) => ErrorKind::Usage,
+            Error::Refused(_) | Error::TargetNotEmpty { .. } => ErrorKind::Refused,
             Error::Cancelled => ErrorKind::Cancelled,
             Error::Io { .. }
             | Error::NoMatch { .. }

@@ -224,7 +224,7 @@ impl World {
         match (verb, code) {
             (_, Some(0)) => true,
             (Verb::Restore { killed_after, .. }, None) => killed_after.is_some(),
-            (Verb::Restore { .. } | Verb::Rollback { .. }, Some(1..=3 | 11)) => Self::is_disturbed(n, ended),
+            (Verb::Restore { .. } | Verb::Rollback { .. }, Some(1..=4 | 11)) => Self::is_disturbed(n, ended),
             // Another create of the session may be under way; files come and go.
             (Verb::Create { session, .. }, Some(3 | 11)) => session == "contended",
             _ => false,

@@ -129,7 +129,7 @@ fn a_new_session_hides_no_other_one_behind_its_id() {
     }
     let [one, two] = ["one", "two"].map(|name| scratch.path(name).to_string_lossy().into_owned());
     scratch.expect(0, &["session", "run", "--name", "api", "-w", &one, "--", "true"]);
-    let refused = scratch.expect(2, &["checkpoint", "create", "api", "-w", &two]);
+    let refused = scratch.expect(4, &["checkpoint", "create", "api", "-w", &two]);
     assert!(refused.contains("'api' is the name of session one-") && refused.contains("/one"), "{refused}");
     scratch.expect(0, &["checkpoint", "create", "api", "-w", &one]);
     assert!(scratch.expect(0, &["session", "show", "api"]).contains("one-"));

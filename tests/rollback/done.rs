@@ -106,7 +106,7 @@ fn a_dry_run_changes_nothing_and_without_a_terminal_nothing_is_done_unasked() {
     let text = work.scratch.expect(2, &["checkpoint", "rollback", &work.target]);
     assert!(text.contains("--yes"), "{text}");
     assert_equal(&before, &work.copy("after"));
-    assert!(work.scratch.expect(2, &["checkpoint", "undo", &work.session]).contains("not rolled back"));
+    assert!(work.scratch.expect(4, &["checkpoint", "undo", &work.session]).contains("not rolled back"));
 }
 
 #[test]
@@ -157,14 +157,14 @@ fn git_gets_a_stash_entry_and_is_not_touched_otherwise() {
 fn it_is_refused_in_the_middle_of_a_merge_and_on_another_branch() {
     let work = Work::new(true);
     git(&work.workspace, &["checkout", "-q", "-b", "other"]);
-    let text = work.scratch.expect(2, &["checkpoint", "rollback", &work.target, "--yes"]);
-    assert!(text.contains("branch main") && text.contains("--force"), "{text}");
+    let text = work.scratch.expect(4, &["checkpoint", "rollback", &work.target, "--yes"]);
+    assert!(text.contains("branch main") && text.contains("--any-git-state"), "{text}");
     git(&work.workspace, &["checkout", "-q", "main"]);
     fs::write(work.workspace.join(".git/MERGE_HEAD"), git(&work.workspace, &["rev-parse", "HEAD"])).unwrap();
-    let text = work.scratch.expect(2, &["checkpoint", "rollback", &work.target, "--yes"]);
+    let text = work.scratch.expect(4, &["checkpoint", "rollback", &work.target, "--yes"]);
     assert!(text.contains("merge"), "{text}");
     fs::write(work.workspace.join("src/m1/f1.rs"), "spoiled").unwrap();
-    work.rollback(&["--force"]);
+    work.rollback(&["--any-git-state"]);
     assert!(fs::read(work.workspace.join("src/m1/f1.rs")).unwrap() == noise(3_000, 1));
 }
 
@@ -184,14 +184,14 @@ fn files_that_are_unmerged_go_back_when_forced_and_undo_gives_the_conflict_back(
     let git_folder = work.workspace.join(".git");
     let facts = || ["index", "HEAD", "MERGE_HEAD"].map(|name| fs::read(git_folder.join(name)).unwrap());
     let before = facts();
-    let text = work.scratch.expect(2, &["checkpoint", "rollback", &work.target, "--yes"]);
-    assert!(text.contains("merge") && text.contains("--force"), "{text}");
-    let text = work.rollback(&["--force"]);
+    let text = work.scratch.expect(4, &["checkpoint", "rollback", &work.target, "--yes"]);
+    assert!(text.contains("merge") && text.contains("--any-git-state"), "{text}");
+    let text = work.rollback(&["--any-git-state"]);
     assert!(text.contains("no stash entry was made"), "git stashes nothing that is unmerged: {text}");
     assert_eq!(fs::read(&file).unwrap(), b"[package]\n");
-    let text = work.scratch.expect(2, &["checkpoint", "undo", &work.session, "--yes"]);
-    assert!(text.contains("merge") && text.contains("--force"), "{text}");
-    work.scratch.expect(0, &["checkpoint", "undo", &work.session, "--yes", "--force"]);
+    let text = work.scratch.expect(4, &["checkpoint", "undo", &work.session, "--yes"]);
+    assert!(text.contains("merge") && text.contains("--any-git-state"), "{text}");
+    work.scratch.expect(0, &["checkpoint", "undo", &work.session, "--yes", "--any-git-state"]);
     assert_eq!(fs::read_to_string(&file).unwrap(), conflict);
     assert_eq!(facts(), before);
 }
@@ -201,7 +201,7 @@ fn without_a_branch_a_rollback_is_refused_to_one_and_goes_to_a_checkpoint_that_h
     let mut work = Work::new(true);
     let head = git(&work.workspace, &["rev-parse", "HEAD"]);
     git(&work.workspace, &["checkout", "-q", "--detach"]);
-    let text = work.scratch.expect(2, &["checkpoint", "rollback", &work.target, "--yes"]);
+    let text = work.scratch.expect(4, &["checkpoint", "rollback", &work.target, "--yes"]);
     assert!(text.contains("branch main") && text.contains("no branch"), "{text}");
     let workspace = work.workspace.to_string_lossy().into_owned();
     let made = work.scratch.summary(&["checkpoint", "create", &work.session, "--workspace", &workspace]);
@@ -257,7 +257,8 @@ fn whoever_asks_to_stop_behind_the_intent_gets_everything_back() {
     let wanted = rollback::Wanted {
         target: &target,
         files_only: false,
-        force: false,
+        any_git_state: false,
+        take_over: false,
         recreate: false,
         stop: false,
         dry_run: false,
@@ -355,10 +356,10 @@ fn repositories_that_git_does_not_tell_of_are_kept_and_one_that_is_gone_comes_ba
 fn where_git_cannot_be_asked_it_is_refused() {
     let work = Work::new(true);
     fs::write(work.workspace.join(".git/config"), "[broken").unwrap();
-    let text = work.scratch.expect(2, &["checkpoint", "rollback", &work.target, "--yes"]);
-    assert!(text.contains("git could not be asked") && text.contains("--force"), "{text}");
+    let text = work.scratch.expect(4, &["checkpoint", "rollback", &work.target, "--yes"]);
+    assert!(text.contains("git could not be asked") && text.contains("--any-git-state"), "{text}");
     work.spoil();
-    work.rollback(&["--force"]);
+    work.rollback(&["--any-git-state"]);
     work.assert_is_target();
 }
 
@@ -399,7 +400,7 @@ fn an_undo_reaches_behind_no_restore_in_place() {
     fs::write(work.workspace.join("newer"), "since the restore").unwrap();
     let made = safeties(&work);
     let (before_rollback, before_restore) = (&made[0], &made[1]);
-    let text = work.scratch.expect(2, &["checkpoint", "undo", &work.session, "--yes"]);
+    let text = work.scratch.expect(4, &["checkpoint", "undo", &work.session, "--yes"]);
     assert!(text.contains(before_rollback) && text.contains(before_restore), "{text}");
     assert!(work.workspace.join("newer").exists());
     restore(before_restore);

@@ -131,7 +131,7 @@ fn one_that_was_interrupted_is_not_finished_under_an_agent_that_was_started_by_h
     let agent = Killed(Command::new("sleep").arg("100000").current_dir(&work.workspace).stdout(log).spawn().unwrap());
     let now = work.copy("now");
     for verb in [&["checkpoint", "undo", &work.session, "--yes"][..], &["checkpoint", "rollback", &work.target, "--yes"]] {
-        let text = work.scratch.expect(2, verb);
+        let text = work.scratch.expect(4, verb);
         assert!(text.contains("is open in process") || text.contains("is not finished while"), "{text}");
         assert_equal(&now, &work.copy("after"));
     }
@@ -194,7 +194,7 @@ fn one_that_was_interrupted_is_finished_where_the_workspace_was_moved_to() {
     fs::rename(&work.workspace, &moved).unwrap();
     // This filesystem gives folders nothing that they could be known by.
     let to = moved.to_string_lossy().into_owned();
-    work.scratch.expect(0, &["session", "move", &work.session, &to, "--force"]);
+    work.scratch.expect(0, &["session", "move", &work.session, &to, "--other-folder"]);
     let text = work.scratch.expect(0, &["checkpoint", "create", &work.session, "--workspace", &to]);
     assert!(text.contains("is finished now"), "{text}");
     assert!(!work.workspace.exists());

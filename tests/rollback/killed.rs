@@ -80,7 +80,7 @@ fn killed_at_any_step_the_next_command_finishes_it(state: State) {
     let at = |name: &str| recorder.path().join(name);
     let mut work = Work::at(Scratch::with_store(at("store")), at("work"), state != State::None);
     state.enter(&mut work);
-    let force: &[&str] = if state == State::Unmerged { &["--force"] } else { &[] };
+    let force: &[&str] = if state == State::Unmerged { &["--any-git-state"] } else { &[] };
     state.spoil(&work);
     recorder.arm(Trap::new(Trap::CHANGES, u64::MAX, Fault::Kill));
     work.rollback(force);

@@ -232,7 +232,7 @@ fn a_resume_from_another_owner_s_store_brings_no_privileges() {
         fs::remove_dir_all(&work).unwrap();
         let said = match by_checkpoint {
             false => s.expect(0, &["session", "resume", &session, "--yes"]),
-            true => s.expect(0, &["checkpoint", "restore", &id, "--yes"]),
+            true => s.expect(0, &["session", "resume", &session, "--from", &id, "--yes"]),
         };
         assert!(said.contains("somebody else") && said.contains("null") && said.contains(CAPABILITY), "{said}");
         assert_is_plain(&work);

@@ -6,6 +6,7 @@ use parhelia_store::{Error, tree::Kind};
 use serde_json::json;
 
 use crate::{
+    complete,
     context::Context,
     exit::{Code, Failure, Result},
     human,
@@ -20,18 +21,19 @@ const PIECE_BYTES: usize = 48 << 10;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The checkpoint and the file in it
-    #[arg(value_name = "CHECKPOINT:PATH")]
+    #[arg(value_name = "CHECKPOINT:PATH", add = complete::checkpoints())]
     place: OsString,
 }
 
 /// Prints the file.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let place = selector::parse(&args.place)?;
-    let Some(path) = place.path.filter(|path| !path.is_empty()) else {
+    if place.path.as_ref().is_none_or(Vec::is_empty) {
         return Err(Failure::Usage(format!("'{0}' names no file: give {0}:PATH", args.place.display())));
-    };
+    }
     let store = context.open()?;
     let (checkpoint, _pin) = context.pinned(&store, &place.checkpoint, "cat")?;
+    let path = place.path_in(&checkpoint);
     let node = store.node_at(&checkpoint, &path)?;
     let shown = human::path(&path);
     let (size, blob) = match &node.kind {

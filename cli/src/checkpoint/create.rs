@@ -1,5 +1,7 @@
 //! `checkpoint create`: captures a folder.
 
+mod dry_run;
+
 use std::{
     fs,
     io::{BufRead, BufReader, Read},
@@ -32,6 +34,7 @@ use serde_json::json;
 
 use super::{rollback::finish_earlier, session, show, state};
 use crate::{
+    complete,
     context::Context,
     env,
     exit::{Code, Failure, Result},
@@ -49,6 +52,7 @@ use crate::{
 pub struct Args {
     /// The session that it belongs to, by its id, or by its name in this folder [default: that of the run in which this is called, else from
     /// the workspace folder's name and path]
+    #[arg(add = complete::sessions())]
     session: Option<String>,
     /// The folder to capture [default: .]
     #[arg(short, long, value_name = "DIR")]
@@ -78,6 +82,9 @@ pub struct Args {
     /// Make no checkpoint where nothing has changed since the session's last one
     #[arg(long)]
     skip_if_unchanged: bool,
+    /// Only say what would be captured, and what has changed since the session's last checkpoint
+    #[arg(short = 'n', long)]
+    dry_run: bool,
 }
 
 /// Which entries to leave out.
@@ -133,13 +140,17 @@ impl RuleArgs {
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let began = Instant::now();
     let workspace = session::workspace(args.workspace.as_deref().unwrap_or(Path::new(".")))?;
-    let named = args.session.as_deref().map(session::checked).transpose()?;
+    let named = args.session.as_deref().map(|name| named(name, args.workspace.is_some())).transpose()?;
     let config = context.config(&workspace)?;
     let listed = args.files_from.as_deref().map(|file| listed(file, &workspace)).transpose()?;
     let rules = args.rules.rules(config.capture.rules(), listed.is_some())?;
-    let store = context.open_with(true)?;
+    let (store, _empty) = if args.dry_run { context.open_or_empty()? } else { (context.open_with(true)?, None) };
     let run = own_run(&store)?;
     let session = session_of(&store, named, run.as_ref(), &workspace)?;
+    if args.dry_run {
+        let thorough = args.thorough || args.deep;
+        return dry_run::run(context, &store, &Options { workspace, session, rules, listed, thorough, ..Options::default() });
+    }
     let _turn = turn(context, &store, &session)?;
     let progress = context.progress();
     context.warn_of_network(&store, &progress);
@@ -230,6 +241,20 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     Ok(code)
 }
 
+/// A name for a session, checked. Who gives a folder instead is told how that is captured.
+fn named(name: &str, has_workspace: bool) -> Result<String> {
+    session::checked(name).map_err(|failure| {
+        let is_path = !has_workspace && (name.contains('/') || Path::new(name).is_dir());
+        match is_path {
+            true => Failure::Usage(format!(
+                "'{name}' is no session's name; `parhelia checkpoint create --workspace {}` captures that folder",
+                human::shell(name.as_bytes())
+            )),
+            false => failure,
+        }
+    })
+}
+
 /// What is half rolled back is no state that anybody was in: a rollback that was interrupted is finished, and none begins until the turn is
 /// over. A session without checkpoints has none.
 fn turn(context: &mut Context, store: &Store, session: &str) -> Result<Option<Turn>> {
@@ -286,7 +311,7 @@ fn session_of(store: &Store, named: Option<String>, run: Option<&Run>, workspace
             let is_gone = place.is_some_and(|place| !place.folder().is_dir());
             let hint = match is_gone {
                 true => format!(
-                    "that folder is gone; if it is {folder} by now, `parhelia session move {} {word} --force` says so, else give another name",
+                    "that folder is gone; if it is {folder} by now, `parhelia session move {} {word} --other-folder` says so, else give another name",
                     other.id,
                     folder = human::path(workspace.as_os_str().as_bytes()),
                     word = human::shell(workspace.as_os_str().as_bytes()),
@@ -294,7 +319,7 @@ fn session_of(store: &Store, named: Option<String>, run: Option<&Run>, workspace
                 false => "give another name, or that id to make a checkpoint of that one".into(),
             };
             let path = place.map_or("no folder", |place| place.path.as_str());
-            Err(Failure::Usage(format!("'{name}' is the name of session {}, in {path}; {hint}", other.id)))
+            Err(Failure::Refused(format!("'{name}' is the name of session {}, in {path}; {hint}", other.id)))
         }
         (None, None) => Ok(name),
     }
@@ -312,7 +337,7 @@ fn named_after(view: &View, workspace: &Path) -> Result<String> {
             return Ok(name);
         }
     }
-    Err(Failure::Usage(format!("session {derived} was imported; give this folder's checkpoints the name of another session")))
+    Err(Failure::Refused(format!("session {derived} was imported; give this folder's checkpoints the name of another session")))
 }
 
 /// Prints the outcome.
@@ -340,6 +365,9 @@ fn report(
     let checkpoint = &outcome.checkpoint;
     let record = &checkpoint.record;
     let id = context.out.styled(Style::Bold, checkpoint.id());
+    if context.global.quiet {
+        context.out.line(checkpoint.id())?;
+    }
     if outcome.skipped {
         context.out.remark(format!("Nothing has changed in {} since checkpoint {id}; none was made.", record.workspace.path))?;
     } else {

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::list;
 use crate::{
+    complete,
     context::Context,
     exit::{Code, Result},
     human,
@@ -15,7 +16,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The checkpoints
-    #[arg(value_name = "CHECKPOINT", required = true)]
+    #[arg(value_name = "CHECKPOINT", required = true, add = complete::checkpoints())]
     checkpoints: Vec<String>,
     /// Why, for the log
     #[arg(long, value_name = "TEXT")]

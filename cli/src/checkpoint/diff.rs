@@ -4,15 +4,15 @@ mod conversation;
 mod report;
 
 use std::{
+    ffi::OsString,
     fs::File,
     io::Read,
-    os::unix::fs::OpenOptionsExt,
+    os::unix::{ffi::OsStrExt, fs::OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
 use parhelia_store::{
     Error, Store,
-    create::{self, Options},
     diff::{Change, ChangeKind, DiffOptions, Side, Summary, Text, TextOptions, compare, file_diff, line_counts, store_content},
     name,
     record::Checkpoint,
@@ -21,8 +21,12 @@ use parhelia_store::{
 use serde_json::{Value, json};
 
 use self::report::{Report, Told};
-use super::{entry, session};
+use super::{
+    changed::{self, mark, shown_path},
+    session,
+};
 use crate::{
+    complete,
     context::Context,
     exit::{Code, Failure, Result},
     human,
@@ -33,22 +37,22 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The older side
-    #[arg(value_name = "CHECKPOINT")]
+    #[arg(value_name = "CHECKPOINT", default_value = "latest", add = complete::checkpoints())]
     old: String,
-    /// The newer side
-    #[arg(value_name = "CHECKPOINT", required_unless_present = "workspace", conflicts_with = "workspace")]
-    new: Option<String>,
+    /// The newer side; a path with a slash in it, or `.`, is a folder [default: the folder of the checkpoint's session as it is now]
+    #[arg(value_name = "CHECKPOINT|DIR", conflicts_with = "workspace", add = complete::checkpoints())]
+    new: Option<OsString>,
     /// Compare with a folder as it is now, by the exclude rules of the checkpoint
     #[arg(short, long, value_name = "DIR")]
     workspace: Option<PathBuf>,
-    /// With --workspace: read every file, also those whose times say that they did not change
-    #[arg(long, requires = "workspace")]
+    /// Of a folder, read every file, also those whose times say that they did not change
+    #[arg(long)]
     thorough: bool,
     /// Show how the lines of one file differ
     #[arg(long, value_name = "PATH", conflicts_with_all = ["stat", "name_only"])]
     file: Option<String>,
     /// Show what was said between the two
-    #[arg(long, conflicts_with_all = ["stat", "name_only", "file", "workspace"])]
+    #[arg(long, conflicts_with_all = ["stat", "name_only", "file", "workspace", "thorough"])]
     conversation: bool,
     /// Files alone, with the lines that were added and removed
     #[arg(long, conflicts_with = "name_only")]
@@ -66,44 +70,75 @@ const PATH_WIDTH_MAX: usize = 60;
 /// Reads the content of one side.
 type ReadSide<'a> = Box<dyn Fn(&[u8], &Node) -> Result<Vec<u8>, Error> + 'a>;
 
+/// The newer side of a comparison.
+enum Newer {
+    Checkpoint(String),
+    Folder(PathBuf),
+}
+
+impl Args {
+    fn newer(&self, store: &Store, old: &Checkpoint) -> Result<Newer> {
+        if let Some(folder) = &self.workspace {
+            return Ok(Newer::Folder(session::workspace(folder)?));
+        }
+        let Some(new) = &self.new else {
+            let folder = changed::workspace_of(store, old)?;
+            let missing = |_| {
+                let folder = human::path(folder.as_os_str().as_bytes());
+                Failure::NotFound(format!(
+                    "{folder}, the folder of checkpoint {}, is not there; give another checkpoint, or --workspace DIR",
+                    old.id()
+                ))
+            };
+            return session::workspace(&folder).map(Newer::Folder).map_err(missing);
+        };
+        let is_path = matches!(new.as_bytes(), b"." | b"..") || new.as_bytes().contains(&b'/');
+        match new.to_str().filter(|_| !is_path) {
+            Some(selector) => Ok(Newer::Checkpoint(selector.to_owned())),
+            None => Ok(Newer::Folder(session::workspace(Path::new(new))?)),
+        }
+    }
+}
+
 /// Compares and prints.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open()?;
     let (old, _old_pin) = context.pinned(&store, &args.old, "diff")?;
-    let old_node = store.workspace_node(&old)?;
-    if args.conversation {
-        let (new, _new_pin) = context.pinned(&store, args.new.as_deref().unwrap_or_default(), "diff")?;
-        return conversation::print(context, &store, &old, &new);
-    }
+    let new = args.newer(&store, &old)?;
     let progress = context.progress();
     let mut _new_pin = None;
-    let mut newer = None;
-    let options = DiffOptions::default();
-    let (changes, new_id, read_new): (Vec<Change>, Option<String>, ReadSide<'_>) = if let Some(folder) = &args.workspace {
-        let workspace = session::workspace(folder)?;
-        let look = Options {
-            workspace: workspace.clone(),
-            rules: old.record.rules.clone(),
-            thorough: args.thorough,
-            ..Options::default()
-        };
-        if old.record.rules.listed_only {
-            let reason = format!("checkpoint {} holds listed paths alone; compare it with another checkpoint", old.id());
-            return Err(Failure::Usage(reason));
+    let (mut newer, mut folder) = (None, None);
+    let (changes, read_new): (Vec<Change>, ReadSide<'_>) = match new {
+        Newer::Folder(_) if args.conversation => {
+            return Err(Failure::Usage("--conversation compares two checkpoints; a folder has no conversation".into()));
         }
-        let (node, trees, _) = create::look(&store, &look, &progress)?;
-        let changes = compare(Side::new(&store, &old_node), Side::new(&trees, &node), options)?;
-        (changes, None, Box::new(move |path, node| read_live(&workspace, path, node)))
-    } else {
-        let (new, pin) = context.pinned(&store, args.new.as_deref().unwrap_or_default(), "diff")?;
-        _new_pin = pin;
-        let node = store.workspace_node(&new)?;
-        let changes = compare(Side::new(&store, &old_node), Side::new(&store, &node), options)?;
-        let id = new.id();
-        newer = Some(new);
-        (changes, Some(id), Box::new(store_content(&store)))
+        Newer::Folder(workspace) => {
+            folder = Some(human::path(workspace.as_os_str().as_bytes()));
+            let live = changed::since(&store, &old, workspace.clone(), args.thorough, &progress)?;
+            (live.changes, Box::new(move |path, node| read_live(&workspace, path, node)))
+        }
+        Newer::Checkpoint(_) if args.thorough => {
+            return Err(Failure::Usage(
+                "--thorough reads the files of a folder; two checkpoints are compared without them".into(),
+            ));
+        }
+        Newer::Checkpoint(selector) => {
+            let (new, pin) = context.pinned(&store, &selector, "diff")?;
+            _new_pin = pin;
+            if args.conversation {
+                drop(progress);
+                context.out.page()?;
+                return conversation::print(context, &store, &old, &new);
+            }
+            let (old_node, node) = (store.workspace_node(&old)?, store.workspace_node(&new)?);
+            newer = Some(new);
+            let changes = compare(Side::new(&store, &old_node), Side::new(&store, &node), DiffOptions::default())?;
+            (changes, Box::new(store_content(&store)))
+        }
     };
+    let new_id = newer.as_ref().map(Checkpoint::id);
     drop(progress);
+    context.out.page()?;
     let comparison = Comparison { store: &store, changes, read_new };
     if let Some(path) = &args.file {
         return comparison.print_file(&mut context.out, path, (&old, newer.as_ref()));
@@ -128,19 +163,15 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
             summary.added, summary.deleted, summary.modified, summary.renamed, summary.type_changed, summary.metadata
         );
         context.out.remark(if comparison.changes.is_empty() { "No difference.".to_owned() } else { text })?;
+        if let Some(folder) = folder.as_ref().filter(|_| args.workspace.is_none()) {
+            context.out.remark(format!("Compared checkpoint {old_id} with {folder} as it is now."))?;
+        }
     }
-    context.out.summary(json!({
-        "old": old_id,
-        "new": new_id,
-        "added": summary.added,
-        "deleted": summary.deleted,
-        "modified": summary.modified,
-        "renamed": summary.renamed,
-        "type_changed": summary.type_changed,
-        "metadata": summary.metadata,
-        "bytes_added": summary.bytes_added,
-        "bytes_removed": summary.bytes_removed,
-    }))?;
+    let mut fields = json!({ "old": old_id, "new": new_id, "workspace": folder });
+    if let (Some(fields), Value::Object(numbers)) = (fields.as_object_mut(), changed::summary_json(&summary)) {
+        fields.extend(numbers);
+    }
+    context.out.summary(fields)?;
     Ok(Code::Done)
 }
 
@@ -159,17 +190,15 @@ impl Comparison<'_> {
                 false => None,
             };
             if out.json {
-                let object = change_json(change, lines.as_ref());
+                let object = changed::to_json(change, lines.as_ref());
                 out.object("change", object)?;
                 continue;
             }
-            let path = shown_path(change);
             if args.name_only {
-                out.line(path)?;
+                out.line(shown_path(change))?;
                 continue;
             }
-            let (mark, style) = mark(&change.kind);
-            let mut line = format!("{} {path}", out.styled(style, mark));
+            let mut line = changed::line(out, change);
             if let Some(lines) = &lines {
                 line = match lines {
                     Text::Lines((added, removed)) => {
@@ -180,10 +209,6 @@ impl Comparison<'_> {
                     Text::TooLarge => format!("{:>15} {line}", "too large"),
                 };
             }
-            if let ChangeKind::Metadata(fields) = &change.kind {
-                let names: Vec<&str> = fields.names().collect();
-                line.push_str(&out.styled(Style::Dim, format!("  ({})", names.join(", "))));
-            }
             out.line(line)?;
         }
         Ok(())
@@ -192,7 +217,7 @@ impl Comparison<'_> {
     /// Files with line counts, as a report shows them. Of very many the lines are not counted.
     fn print_files(&self, out: &mut Output) -> Result<()> {
         if out.json {
-            return self.changes.iter().try_for_each(|change| out.object("change", change_json(change, None)));
+            return self.changes.iter().try_for_each(|change| out.object("change", changed::to_json(change, None)));
         }
         if self.changes.is_empty() {
             return out.line("  No changes");
@@ -252,7 +277,7 @@ impl Comparison<'_> {
             Text::TooLarge => (None, "too_large"),
         };
         if out.json {
-            let mut object = change_json(change, None);
+            let mut object = changed::to_json(change, None);
             object["content"] = json!(kind);
             object["diff"] = json!(text.map(|text| String::from_utf8_lossy(&text).into_owned()));
             out.object("change", object)?;
@@ -300,51 +325,6 @@ fn print_unified(out: &mut Output, text: &[u8]) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn mark(kind: &ChangeKind) -> (char, Style) {
-    match kind {
-        ChangeKind::Added => ('A', Style::Green),
-        ChangeKind::Deleted => ('D', Style::Red),
-        ChangeKind::Modified => ('M', Style::Yellow),
-        ChangeKind::Metadata(_) => ('m', Style::Dim),
-        ChangeKind::TypeChanged => ('T', Style::Yellow),
-        ChangeKind::Renamed { .. } => ('R', Style::Cyan),
-    }
-}
-
-fn shown_path(change: &Change) -> String {
-    let mut path = if change.path.is_empty() { ".".to_owned() } else { human::path(&change.path) };
-    if change.new.as_ref().or(change.old.as_ref()).is_some_and(|node| node.as_folder().is_some()) {
-        path.push('/');
-    }
-    match &change.kind {
-        ChangeKind::Renamed { from } => format!("{} -> {path}", human::path(from)),
-        _ => path,
-    }
-}
-
-fn change_json(change: &Change, lines: Option<&Text<(u64, u64)>>) -> Value {
-    let side = |node: &Option<Node>, path: &[u8]| node.as_ref().map(|node| entry::to_json(path, node));
-    let fields: Vec<&str> = change.fields().names().collect();
-    let mut object = json!({
-        "path": human::path(&change.path),
-        "change": change.kind.name(),
-        "from": match &change.kind { ChangeKind::Renamed { from } => Some(human::path(from)), _ => None },
-        "metadata": fields,
-        "old": side(&change.old, change.old_path()),
-        "new": side(&change.new, &change.path),
-    });
-    match lines {
-        Some(Text::Lines((added, removed))) => {
-            object["lines_added"] = json!(added);
-            object["lines_removed"] = json!(removed);
-        }
-        Some(Text::Binary) => object["content"] = json!("binary"),
-        Some(Text::TooLarge) => object["content"] = json!("too_large"),
-        None => {}
-    }
-    object
 }
 
 /// A file's content as it is now. Never through a symlink, and no more than is compared.

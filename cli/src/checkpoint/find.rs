@@ -15,6 +15,7 @@ use serde_json::json;
 
 use super::entry;
 use crate::{
+    complete,
     context::Context,
     exit::{Code, Failure, Result},
     human,
@@ -30,6 +31,7 @@ pub struct Args {
     /// A glob: without a slash it is matched against names, with one against paths (`src/**/*.rs`)
     pattern: String,
     /// Only in checkpoints of the session with this id or name
+    #[arg(add = complete::sessions())]
     session: Option<String>,
     /// Take upper and lower case for the same
     #[arg(short, long)]

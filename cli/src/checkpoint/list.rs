@@ -13,16 +13,17 @@ use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
 use crate::{
+    complete,
     context::Context,
     exit::{Code, Result},
-    human,
-    output::Style,
+    human, when,
 };
 
 /// Flags of `checkpoint list`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Only those of the session with this id or name
+    #[arg(add = complete::sessions())]
     session: Option<String>,
     /// Show what is known of each beyond its files: epoch, parent, turns, tokens, cost, approval, when it was verified, tags
     #[arg(short, long)]
@@ -30,6 +31,9 @@ pub struct Args {
     /// Only the newest N
     #[arg(short = 'n', long, value_name = "N")]
     limit: Option<usize>,
+    /// Only those made since then: a time such as 2026-01-16, or an age such as 2h or 3d
+    #[arg(long, value_name = "WHEN", value_parser = when::parse)]
+    since: Option<Timestamp>,
 }
 
 /// Prints the list.
@@ -38,7 +42,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let view = store.view();
     let marks = view.all_marks()?;
     let session = args.session.as_ref().map(|name| view.session_id(name)).transpose()?;
-    let wanted = |outline: &Outline| session.as_ref().is_none_or(|id| outline.session == *id);
+    let wanted = |outline: &Outline| {
+        session.as_ref().is_none_or(|id| outline.session == *id) && args.since.is_none_or(|since| outline.created_at >= since)
+    };
     let newest_first = view.outlines()?.into_iter().rev().filter(wanted);
     let checkpoints: Vec<Outline> = newest_first.take(args.limit.unwrap_or(usize::MAX)).collect();
     if context.out.json {
@@ -51,9 +57,11 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     }
     if checkpoints.is_empty() {
         let of = args.session.as_ref().map(|session| format!(" of session {session}")).unwrap_or_default();
-        context.out.remark(format!("No checkpoints{of} in {}.", store.path().display()))?;
+        let since = args.since.map(|since| format!(" since {}", human::local(since))).unwrap_or_default();
+        context.out.remark(format!("No checkpoints{of}{since} in {}.", store.path().display()))?;
         return Ok(Code::Done);
     }
+    context.out.page()?;
     print(context, &checkpoints, &marks, args.detailed)?;
     Ok(Code::Done)
 }
@@ -92,11 +100,7 @@ fn print(context: &mut Context, checkpoints: &[Outline], marks: &BTreeMap<Ulid, 
         row.push(human::path(checkpoint.message.as_deref().unwrap_or_default().lines().next().unwrap_or_default().as_bytes()));
         rows.push(row);
     }
-    for (i, line) in human::table(&rows, &right).iter().enumerate() {
-        let line = if i == 0 { context.out.styled(Style::Bold, line) } else { line.clone() };
-        context.out.line(line)?;
-    }
-    Ok(())
+    context.out.table(&rows, &right)
 }
 
 /// What details show of a conversation.

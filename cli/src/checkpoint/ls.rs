@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::entry;
 use crate::{
+    complete,
     context::Context,
     exit::{Code, Failure, Result},
     human,
@@ -21,7 +22,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The checkpoint, and the folder or file in it: ID or ID:path
-    #[arg(value_name = "CHECKPOINT[:PATH]")]
+    #[arg(value_name = "CHECKPOINT[:PATH]", default_value = "latest", add = complete::checkpoints())]
     place: OsString,
     /// List what is in folders, too
     #[arg(short = 'R', long)]
@@ -44,7 +45,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let place = selector::parse(&args.place)?;
     let store = context.open()?;
     let (checkpoint, _pin) = context.pinned(&store, &place.checkpoint, "ls")?;
-    let path: Vec<u8> = name::components(&place.path.unwrap_or_default()).collect::<Vec<_>>().join(&b'/');
+    let path = place.path_in(&checkpoint);
     let node = store.node_at(&checkpoint, &path)?;
     let mut listing = Listing { out: &mut context.out, long: args.long, entries: 0, bytes: 0, failed: None };
     match (&node.kind, args.recursive) {

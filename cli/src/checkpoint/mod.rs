@@ -1,12 +1,13 @@
 //! `checkpoint`: one file per verb.
 
 mod cat;
+pub mod changed;
 mod create;
 mod delete;
 mod diff;
 mod entry;
 mod find;
-mod list;
+pub mod list;
 mod ls;
 mod overwrite;
 mod restore;
@@ -28,20 +29,23 @@ use crate::{
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Capture a folder
+    #[command(alias = "backup")]
     Create(Box<create::Args>),
     /// List checkpoints, newest first
+    #[command(alias = "snapshots")]
     List(list::Args),
     /// Show everything about one checkpoint
     Show(show::Args),
     /// List the files of a checkpoint
     Ls(ls::Args),
     /// Print a file of a checkpoint
+    #[command(alias = "dump")]
     Cat(cat::Args),
     /// Find paths in all checkpoints
     Find(find::Args),
     /// Compare two checkpoints, or one with a folder as it is now
     Diff(diff::Args),
-    /// Make a folder what it is in a checkpoint
+    /// Restore a checkpoint, or a part of it, to a folder
     Restore(restore::Args),
     /// Put a session's files and conversation back to a checkpoint; can be undone
     Rollback(rollback::Args),
@@ -50,15 +54,11 @@ pub enum Verb {
     /// Verify that a checkpoint is whole
     Verify(verify::Args),
     /// Delete checkpoints
+    #[command(aliases = ["forget", "remove", "rm"])]
     Delete(delete::Args),
 }
 
 impl Verb {
-    /// Whether the verb sees to signals itself.
-    pub fn has_own_signals(&self) -> bool {
-        matches!(self, Verb::Restore(args) if args.resumes())
-    }
-
     /// Does it.
     pub fn run(&self, context: &mut Context) -> Result<Code> {
         match self {

@@ -76,7 +76,7 @@ pub fn refuse_another(
     let target = plan.target();
     for found in reached.iter().filter(|found| !found.paths.is_empty()) {
         if let Some((text, true)) = found.folder.standing(restored) {
-            return Err(Failure::Usage(format!(
+            return Err(Failure::Refused(format!(
                 "{text}. There, {} would be overwritten or removed; give --other-folder to restore {} there all the same",
                 human::count(found.paths.len() as u64, "entry"),
                 restored.id()
@@ -98,7 +98,7 @@ pub fn refuse_another(
     let colon: &[u8] = if inside.is_empty() { b"" } else { b":" };
     let newest = human::shell(&[own.as_bytes(), b"@latest", colon, inside].concat());
     let folder = if inside.is_empty() { String::new() } else { format!(", {}", found.folder.shown()) };
-    Err(Failure::Usage(format!(
+    Err(Failure::Refused(format!(
         "checkpoint {id} is of {} (session {}), and {place} the folder of session {own}{folder}, where {} would be overwritten or removed: \
          {newest} is the newest checkpoint of that; give --other-folder to restore {id} there all the same",
         record.workspace.path,
@@ -112,7 +112,7 @@ fn refuse_unsecured(plan: &Plan, reached: &[Overwritten], restored: &Checkpoint)
     let unsecured = unsecured(plan, reached, false)?;
     let Some(text) = unsecured.text(&plan.target()) else { return Ok(()) };
     let (id, record) = (restored.id(), &restored.record);
-    Err(Failure::Usage(format!(
+    Err(Failure::Refused(format!(
         "checkpoint {id} is of {} (session {}), and {text}; give --other-folder to restore {id} there all the same",
         record.workspace.path, record.session,
     )))

@@ -8,7 +8,7 @@ use std::{
 
 use parhelia_session::overwrite::LiveAgent;
 use parhelia_store::{
-    clock, name,
+    Store, clock, name,
     progress::Progress,
     record::Checkpoint,
     restore::{self, Change, Counts, Options, Plan, Report, Skipped},
@@ -19,27 +19,25 @@ use serde_json::{Value, json};
 
 use super::overwrite::{self, Safety, Unsecured};
 use crate::{
+    complete,
     context::Context,
     exit::{Code, Failure, Result},
     human, limits,
     output::Style,
     progress::Bar,
-    selector,
-    session::resume,
+    selector::{self, Place},
+    session::agent::has_agent,
 };
 
 /// Flags of `checkpoint restore`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The checkpoint, and what of it: ID or ID:path
-    #[arg(value_name = "CHECKPOINT[:PATH]")]
+    #[arg(value_name = "CHECKPOINT[:PATH]", add = complete::checkpoints())]
     place: OsString,
-    /// The folder to make; with --in-place, the folder to change. Without it, the checkpoint's session is resumed from there
-    #[arg(long, value_name = "DIR")]
+    /// The folder to make; with --in-place, the folder to change
+    #[arg(long, alias = "target", value_name = "DIR")]
     to: Option<PathBuf>,
-    /// When its session is resumed, put a live workspace back without asking; a safety checkpoint is made first
-    #[arg(short, long, conflicts_with = "to")]
-    yes: bool,
     /// Change an existing folder, touching only what differs
     #[arg(long, requires = "to")]
     in_place: bool,
@@ -69,32 +67,17 @@ pub struct Args {
     verify: bool,
 }
 
-impl Args {
-    /// Whether an agent is started, and waited for.
-    pub fn resumes(&self) -> bool {
-        self.to.is_none()
-    }
-}
-
 /// Plans, and does it.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let place = selector::parse(&args.place)?;
     let store = context.open()?;
-    let Some(to) = &args.to else {
-        if place.path.is_some() {
-            return Err(Failure::Usage("a path of a checkpoint is restored to a folder: give --to DIR".into()));
-        }
-        let checkpoint = context.find_to_overwrite(&store, &place.checkpoint, None)?;
-        drop(store);
-        let args = resume::Args::from_checkpoint(checkpoint.record.session.clone(), checkpoint.id(), args.yes);
-        return resume::run(context, &args);
-    };
+    let Some(to) = &args.to else { return Err(without_target(context, &store, &place)) };
     let found = match args.in_place {
         true => context.find_to_overwrite(&store, &place.checkpoint, Some(to))?,
         false => context.find(&store, &place.checkpoint)?,
     };
     let (checkpoint, _pin) = context.pin(&store, &found, "restore")?;
-    let subpath: Vec<u8> = name::components(&place.path.unwrap_or_default()).collect::<Vec<_>>().join(&b'/');
+    let subpath = place.path_in(&checkpoint);
     if args.in_place && subpath.is_empty() && is_relative(&place.checkpoint) {
         ensure_whole(&place.checkpoint, &checkpoint, to)?;
     }
@@ -108,6 +91,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         verify: args.verify,
         ..Options::new(to)
     };
+    into_new_folder(&store, &checkpoint, &mut options)?;
     let progress = context.progress();
     let mut plan = restore::plan(&store, &checkpoint, &options, &progress)?;
     let mut reached = if args.in_place { overwrite::reached(&store, &plan)? } else { Vec::new() };
@@ -188,6 +172,49 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     Ok(if report.skipped.is_empty() { Code::Done } else { Code::Partly })
 }
 
+/// A single file goes into the folder that is named with a slash at its end, also where that is to be made: it is then the folder that holds
+/// the file, with the file alone.
+fn into_new_folder(store: &Store, checkpoint: &Checkpoint, options: &mut Options) -> Result<()> {
+    let is_new_folder = options.target.as_os_str().as_bytes().ends_with(b"/") && !options.target.exists();
+    if !is_new_folder || !options.include.is_empty() || store.node_at(checkpoint, &options.subpath)?.as_folder().is_some() {
+        return Ok(());
+    }
+    let (folder, file) = match options.subpath.iter().rposition(|byte| *byte == b'/') {
+        Some(slash) => (options.subpath[..slash].to_vec(), options.subpath[slash + 1..].to_vec()),
+        None => (Vec::new(), options.subpath.clone()),
+    };
+    let Ok(file) = String::from_utf8(file) else {
+        return Err(Failure::Usage(format!("{}: make the folder first to restore this name into it", shown(&options.target))));
+    };
+    options.subpath = folder;
+    options.include = vec![format!("/{}", escaped(&file))];
+    Ok(())
+}
+
+/// A name as a pattern that matches it alone.
+fn escaped(name: &str) -> String {
+    let special = |c: char| matches!(c, '\\' | '*' | '?' | '[' | ']' | '{' | '}' | '!' | '#' | ' ');
+    name.chars().flat_map(|c| special(c).then_some('\\').into_iter().chain([c])).collect()
+}
+
+/// The error where no folder is given, with what may have been meant. A path alone can only be restored to a folder.
+fn without_target(context: &Context, store: &Store, place: &Place) -> Failure {
+    let found = match context.find(store, &place.checkpoint) {
+        Ok(found) => found,
+        Err(failure) => return failure,
+    };
+    let (id, session) = (found.id(), &found.record.session);
+    let mut text = format!("cannot restore checkpoint {id}: no folder is given; give --to DIR");
+    if place.path.is_none() {
+        text.push_str(&format!("\n`parhelia checkpoint rollback {id}` puts the folder of session {session} back to it"));
+        let known = store.view().session(session).ok().flatten();
+        if known.as_ref().is_some_and(has_agent) {
+            text.push_str(&format!("\n`parhelia session resume {session} --from {id}` has its agent go on from it"));
+        }
+    }
+    Failure::Usage(text)
+}
+
 fn shown(path: &Path) -> String {
     human::path(path.as_os_str().as_bytes())
 }
@@ -197,7 +224,7 @@ fn ensure_whole(selector: &str, checkpoint: &Checkpoint, to: &Path) -> Result<()
     let workspace = name::as_path(&name::parse(&checkpoint.record.workspace.path)).to_owned();
     let (Ok(folder), Ok(workspace)) = (to.canonicalize(), workspace.canonicalize()) else { return Ok(()) };
     match folder.strip_prefix(&workspace) {
-        Ok(inside) if !inside.as_os_str().is_empty() => Err(Failure::Usage(format!(
+        Ok(inside) if !inside.as_os_str().is_empty() => Err(Failure::Refused(format!(
             "'{selector}' is of all of {}, and {} is a folder in it: give {} to restore that folder alone, or the checkpoint's id to \
              put everything there",
             shown(&workspace),

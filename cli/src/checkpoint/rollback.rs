@@ -1,8 +1,7 @@
 //! `checkpoint rollback` and `checkpoint undo`: a session's files and conversation as they were at a checkpoint, and back again.
 
-use std::{io::IsTerminal, os::unix::ffi::OsStrExt, path::PathBuf, time::Duration};
+use std::{io::IsTerminal, os::unix::ffi::OsStrExt, time::Duration};
 
-use parhelia_agent::process;
 use parhelia_session::{
     rollback::{self, Done, Last, Look, Spoken, Stash, Turn, Wanted},
     run,
@@ -10,22 +9,24 @@ use parhelia_session::{
 use parhelia_store::{
     Store,
     fold::{Goal, Session, Status},
-    name,
     record::Checkpoint,
     restore::{Change, Why},
     selector::sessions_at,
 };
 use serde_json::json;
 
-use super::{overwrite, spared};
+use super::{changed::workspace_of, overwrite, spared};
 use crate::{
-    ask,
+    ask, complete,
     context::{Context, current_folder},
     env,
     exit::{Code, Failure, Result},
     human,
     output::Style,
-    session::agent::{actor, config_of, leftovers, other_folder, stranger_in_newest, variable},
+    session::{
+        agent::{actor, config_of, has_agent, leftovers, other_folder, stranger_in_newest, variable},
+        stop::end_agent,
+    },
 };
 
 /// Flags of both.
@@ -46,10 +47,12 @@ pub struct How {
     /// End a live agent first
     #[arg(long, conflicts_with = "files_only")]
     pub stop: bool,
-    /// Also in the middle of a merge or rebase, on another branch than the checkpoint's, where git cannot be asked, and while another machine
-    /// may still have the session
+    /// Also in the middle of a merge or rebase, on another branch than the checkpoint's, and where git cannot be asked
     #[arg(long)]
-    pub force: bool,
+    pub any_git_state: bool,
+    /// Also while another machine or container may still have the session
+    #[arg(long)]
+    pub take_over: bool,
     /// The session is resumed from there at once.
     #[arg(skip)]
     pub resumes: bool,
@@ -59,6 +62,7 @@ pub struct How {
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The checkpoint to go back to
+    #[arg(add = complete::checkpoints())]
     checkpoint: String,
     #[command(flatten)]
     how: How,
@@ -68,6 +72,7 @@ pub struct Args {
 #[derive(Debug, clap::Args)]
 pub struct UndoArgs {
     /// The session whose last rollback is undone, by id or name [default: the one of this folder that was rolled back last]
+    #[arg(add = complete::sessions())]
     session: Option<String>,
     #[command(flatten)]
     how: How,
@@ -105,7 +110,7 @@ pub fn undo(context: &mut Context, args: &UndoArgs) -> Result<Code> {
         Some(name) => store.view().session_named(name)?,
         None => last_rolled_back(&store)?,
     };
-    let none = || Failure::Usage(format!("session {} was not rolled back", session.id));
+    let none = || Failure::Refused(format!("session {} was not rolled back", session.id));
     if rollback::last(&session).is_none() && rollback::open(&session).is_none() {
         return Err(none());
     }
@@ -114,7 +119,7 @@ pub fn undo(context: &mut Context, args: &UndoArgs) -> Result<Code> {
     let turn = begin(context, &store, &id, &args.how, ("undo", &format!("checkpoint undo {id} --dry-run")))?;
     let session = store.refresh()?.session(&id)?;
     if let Some(intent) = session.as_ref().and_then(rollback::open).filter(|_| !args.how.dry_run) {
-        return Err(Failure::Usage(format!(
+        return Err(Failure::Refused(format!(
             "a rollback of session {id} to {} was interrupted, and is not finished while an agent has its conversation open or works in its \
              folder; end that first",
             intent.target
@@ -123,7 +128,7 @@ pub fn undo(context: &mut Context, args: &UndoArgs) -> Result<Code> {
     let last = session.as_ref().and_then(rollback::last).ok_or_else(none)?;
     let (target, _pin) = context.pinned(&store, &last.safety.to_string(), "undo")?;
     if let Some(newer) = overwrite::restored_since(&store, &id, target.sequence) {
-        return Err(Failure::Usage(format!(
+        return Err(Failure::Refused(format!(
             "since session {id} was rolled back, a restore in place has changed its folder: `parhelia checkpoint restore {} --to . --in-place \
              --delete` takes that back, `parhelia checkpoint rollback {}` the rollback and all since",
             newer.id(),
@@ -144,7 +149,7 @@ fn last_rolled_back(store: &Store) -> Result<Session> {
         return Ok(session);
     }
     let here = folder.map_or_else(|| "this folder".into(), |folder| human::path(folder.as_os_str().as_bytes()));
-    Err(Failure::Usage(match rollback::last_rolled_back(store, view.sessions()?)? {
+    Err(Failure::Refused(match rollback::last_rolled_back(store, view.sessions()?)? {
         None => "no session was rolled back".into(),
         Some(other) => {
             let place = other.workspace.as_ref().map(|place| format!(" in {}", place.path)).unwrap_or_default();
@@ -177,7 +182,7 @@ pub enum Rolled {
 fn roll(context: &mut Context, store: &Store, target: &Checkpoint, how: &How) -> Result<Rolled> {
     let (id, session) = (target.id(), &target.record.session);
     if store.view().session(session)?.is_some_and(|known| known.workspace.is_none()) {
-        return Err(Failure::Usage(format!(
+        return Err(Failure::Refused(format!(
             "session {session} has no folder that could be rolled back; `parhelia checkpoint restore {id} --to DIR` takes the checkpoint out"
         )));
     }
@@ -232,7 +237,8 @@ pub fn roll_in_turn(
     let wanted = Wanted {
         target,
         files_only: how.files_only,
-        force: how.force,
+        any_git_state: how.any_git_state,
+        take_over: how.take_over,
         stop: how.stop,
         dry_run: how.dry_run,
         recreate: how.recreate_workspace,
@@ -269,7 +275,7 @@ pub fn roll_in_turn(
         if how.yes {
             rollback::foresee(store, &look, &wanted, &context.progress())?;
         }
-        stop(store, &look, run)?;
+        end_agent(store, &look.session, run, PATIENCE, (rollback::STOPPED, Some(Goal::Paused)))?;
     }
     end_leftovers(store, &look)?;
     let progress = context.progress();
@@ -293,14 +299,6 @@ fn changes(context: &Context, store: &Store, look: &Look, wanted: &Wanted<'_>) -
     Ok((changes, spared::of(store, omitted, wanted.target)?))
 }
 
-/// Where the session of a checkpoint works.
-fn workspace_of(store: &Store, checkpoint: &Checkpoint) -> Result<PathBuf> {
-    let session = store.view().session(&checkpoint.record.session)?;
-    let place = session.and_then(|session| session.workspace);
-    let recorded = || name::as_path(&name::parse(&checkpoint.record.workspace.path)).to_owned();
-    Ok(place.map_or_else(recorded, |place| place.folder()))
-}
-
 /// What became of an earlier rollback is said whatever else is not.
 pub fn told(text: &str) {
     tell!("parhelia: {text}");
@@ -310,16 +308,6 @@ pub fn told(text: &str) {
 pub fn finish_earlier(context: &Context, store: &Store, session: &str) -> Result<()> {
     let Some(session) = store.refresh()?.session(session)? else { return Ok(()) };
     Ok(rollback::finish(store, &session, &actor(), &told, &context.progress())?)
-}
-
-fn stop(store: &Store, look: &Look, run: &parhelia_store::fold::Run) -> Result<()> {
-    let stopped = process::stop(&run.id, &run::roots_in(store, run)?, &look.workspace, PATIENCE)?;
-    if !stopped.is_clean() || run::life(run).is_alive() && matches!(run::life(run), run::Life::Agent(_)) {
-        return Err(Failure::Usage(format!("the agent of session {} does not end; nothing was changed", look.session.id)));
-    }
-    let current = run::Current::of(run, Some(&look.session));
-    run::end(store, &current, rollback::STOPPED, (Status::Paused, Some(Goal::Paused)), actor())?;
-    Ok(())
 }
 
 /// Processes that a dead run has left behind would go on changing what is restored.
@@ -445,7 +433,7 @@ fn report(context: &mut Context, store: &Store, look: &Look, done: &Done, spared
     if done.moved.len() > NAMED_MAX {
         context.out.remark(format!("Kept aside of the conversation: {} more", done.moved.len() - NAMED_MAX))?;
     }
-    let can_go_on = !how.resumes && look.session.status != Status::Ended;
+    let can_go_on = !how.resumes && look.session.status != Status::Ended && has_agent(&look.session);
     let next = can_go_on.then(|| format!("parhelia session resume {}", look.session.id));
     // An agent that was started by hand may live beside files that went back alone.
     let stranger = next.as_ref().map(|_| stranger_in_newest(store, &look.session)).transpose()?.flatten();

@@ -10,10 +10,12 @@ use parhelia_store::{
 use serde_json::{Value, json};
 
 use crate::{
+    complete,
     context::Context,
-    exit::{Code, Result},
+    exit::{Code, Failure, Result},
     human,
     output::Style,
+    session,
 };
 
 /// Omissions that are shown without `--verbose`.
@@ -22,8 +24,8 @@ const OMISSIONS_SHOWN: usize = 10;
 /// Flags of `checkpoint show`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The checkpoint
-    #[arg(default_value = "latest")]
+    /// The checkpoint, or a session by its id or name
+    #[arg(default_value = "latest", value_name = "CHECKPOINT|SESSION", add = complete::checkpoints_and_sessions())]
     checkpoint: String,
 }
 
@@ -31,7 +33,16 @@ pub struct Args {
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open()?;
     let view = store.view();
-    let checkpoint = &context.find(&store, &args.checkpoint)?;
+    let checkpoint = &match context.find(&store, &args.checkpoint) {
+        Err(Failure::Store(none)) if matches!(none, Error::NoCheckpoint { .. } | Error::Invalid(_)) => {
+            return match view.session_named(&args.checkpoint) {
+                Ok(session) => session::show::print(context, &store, &session),
+                Err(Error::NoSession { .. }) => Err(none.into()),
+                Err(e) => Err(e.into()),
+            };
+        }
+        found => found?,
+    };
     let marks = view.marks(checkpoint.record.id)?;
     let omissions = match store.omissions(checkpoint) {
         // Deleted meanwhile, and collected.
@@ -48,6 +59,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         context.out.summary(json!({ "id": checkpoint.id(), "omissions": omissions.len() }))?;
         return Ok(Code::Done);
     }
+    context.out.page()?;
     for (label, value) in facts(checkpoint).into_iter().chain(said(&marks)) {
         let label = context.out.styled(Style::Bold, format!("{label:<12}"));
         context.out.line(format!("{label}{value}"))?;

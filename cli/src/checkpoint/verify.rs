@@ -5,6 +5,7 @@ use parhelia_store::fold::VerifyLevel;
 use serde_json::json;
 
 use crate::{
+    complete,
     context::Context,
     exit::{Code, Result},
     human,
@@ -14,7 +15,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The checkpoint
-    #[arg(default_value = "latest")]
+    #[arg(default_value = "latest", add = complete::checkpoints())]
     checkpoint: String,
     /// Read and hash every file's content, too
     #[arg(long)]

@@ -48,6 +48,11 @@ pub fn config_of(store: &Store, session: &Session) -> Result<Option<ConfigFolder
     Ok(ConfigFolder::of(kind_of(store, session)?, variable))
 }
 
+/// True of a session that some program was started or seen in. Others are folders of which checkpoints are made.
+pub fn has_agent(session: &Session) -> bool {
+    !session.runs.is_empty() || !session.conversations.is_empty()
+}
+
 /// Says so where the agent's own folder is not the one that it would find here.
 pub fn other_folder(config: &ConfigFolder) -> Option<String> {
     let here = ConfigFolder::of(config.kind(), variable);
@@ -67,15 +72,15 @@ pub fn others_in(store: &Store, session: &Session, config: &Path, conversation: 
         let named =
             format!("conversation {conversation} is also session {}'s, in {}", other.id, crate::human::path(place.as_bytes()));
         if is_alive {
-            return Err(Failure::Usage(format!("{named}, whose agent is alive; end that first")));
+            return Err(Failure::Refused(format!("{named}, whose agent is alive; end that first")));
         }
         said.push(format!("{named}; whichever goes on, both have it"));
     }
     match stranger_in(store, session, config, conversation)? {
         None => Ok(said),
-        Some(open) => {
-            Err(Failure::Usage(format!("{open}; end that first, or go on there: two agents in one conversation would spoil it")))
-        }
+        Some(open) => Err(Failure::Refused(format!(
+            "{open}; end that first, or go on there: two agents in one conversation would spoil it"
+        ))),
     }
 }
 

@@ -32,7 +32,7 @@ pub fn of_session(
     progress: &dyn Progress,
 ) -> Result<Made> {
     let place = session.workspace.as_ref().map(Place::folder);
-    let workspace = place.ok_or_else(|| Failure::Usage(format!("session {} has no workspace", session.id)))?;
+    let workspace = place.ok_or_else(|| Failure::Refused(format!("session {} has no workspace", session.id)))?;
     let turn = rollback::settle(store, &session.id, store.lock_timeout(), &actor(), &told, progress)?;
     if turn.is_none() {
         return Err(rollback::busy(&session.id).into());

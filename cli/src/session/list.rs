@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use jiff::Timestamp;
 use parhelia_session::{
     overview::{Observed, Overview, Unsupervised},
     run::Failing,
@@ -17,8 +18,7 @@ use serde_json::{Value, json};
 use crate::{
     context::Context,
     exit::{Code, Result},
-    human,
-    output::Style,
+    human, when,
 };
 
 /// So much of a prompt is shown in a table, in characters.
@@ -32,15 +32,23 @@ pub struct Args {
     /// Leave out sessions that have ended
     #[arg(long)]
     open: bool,
+    /// Only the N that changed last
+    #[arg(short = 'n', long, value_name = "N")]
+    limit: Option<usize>,
+    /// Only those that changed since then: a time such as 2026-01-16, or an age such as 2h or 3d
+    #[arg(long, value_name = "WHEN", value_parser = when::parse)]
+    since: Option<Timestamp>,
 }
 
 /// Prints the list.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open()?;
     let view = store.view();
-    let mut sessions: Vec<Session> =
-        view.sessions()?.into_iter().filter(|session| !args.open || session.status != Status::Ended).collect();
+    let mut sessions = view.sessions()?;
+    sessions.retain(|session| !args.open || session.status != Status::Ended);
+    sessions.retain(|session| args.since.is_none_or(|since| session.changed_at >= since));
     sessions.sort_by_key(|session| std::cmp::Reverse(session.changed_sequence));
+    sessions.truncate(args.limit.unwrap_or(usize::MAX));
     let mut counts: HashMap<String, u64> = HashMap::new();
     for outline in view.outlines()? {
         *counts.entry(outline.session).or_default() += 1;
@@ -63,23 +71,8 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     }
     print(context, &listed)?;
     for one in &listed {
-        for text in failing_texts(&one.session.id, &one.overview) {
+        for text in warnings(&one.session, &one.overview) {
             tell!("parhelia: {text}");
-        }
-        if let Some(process) = one.overview.open_in {
-            tell!("parhelia: {}", open_text(&one.session.id, process));
-        }
-        if let Some(text) = &one.overview.unseen {
-            tell!("parhelia: {}", unseen_text(&one.session.id, text));
-        }
-        if let Some(found) = &one.overview.unsupervised {
-            tell!("parhelia: {}", unsupervised_text(&one.session, found));
-        }
-        if let Some(text) = &one.overview.another_folder {
-            tell!("parhelia: {text}");
-        }
-        if let Some(target) = one.overview.interrupted_rollback {
-            tell!("parhelia: {}", interrupted_text(&one.session.id, target));
         }
     }
     Ok(Code::Done)
@@ -101,16 +94,27 @@ impl Listed {
         }
         object
     }
+}
 
-    /// What it is doing, in a word: of one that shall not run, what was asked for.
-    fn state(&self) -> &'static str {
-        match (self.overview.observed, self.overview.wanted) {
-            (Observed::Dead, Some(Goal::Paused)) => "paused",
-            _ if self.session.status == Status::Ended => "ended",
-            (Observed::None, _) => "–",
-            (observed, _) => observed.name(),
-        }
+/// The state of a session in a word: of one that shall not run, what was asked for.
+pub fn state(session: &Session, overview: &Overview) -> &'static str {
+    match (overview.observed, overview.wanted) {
+        (Observed::Dead, Some(Goal::Paused)) => "paused",
+        _ if session.status == Status::Ended => "ended",
+        (Observed::None, _) => "–",
+        (observed, _) => observed.name(),
     }
+}
+
+/// Sentences about all that is wrong with a session.
+pub fn warnings(session: &Session, overview: &Overview) -> Vec<String> {
+    let mut texts = failing_texts(&session.id, overview);
+    texts.extend(overview.open_in.map(|process| open_text(&session.id, process)));
+    texts.extend(overview.unseen.as_ref().map(|text| unseen_text(&session.id, text)));
+    texts.extend(overview.unsupervised.as_ref().map(|found| unsupervised_text(session, found)));
+    texts.extend(overview.another_folder.clone());
+    texts.extend(overview.interrupted_rollback.map(|target| interrupted_text(&session.id, target)));
+    texts
 }
 
 /// Lines about checkpoints that fail.
@@ -132,7 +136,7 @@ pub fn open_text(session: &str, process: i32) -> String {
 
 /// A sentence about somebody outside of this container who may have the conversation of a dead session open.
 pub fn unseen_text(session: &str, text: &str) -> String {
-    format!("session {session}: {text}; nothing is resumed in here without --force")
+    format!("session {session}: {text}; nothing is resumed in here without --take-over")
 }
 
 /// A sentence about a rollback that was interrupted, and the next step.
@@ -168,7 +172,7 @@ fn print(context: &mut Context, listed: &[Listed]) -> Result<()> {
     rows.extend(listed.iter().map(|one| {
         let (session, overview) = (&one.session, &one.overview);
         let name = if session.name == session.id { String::new() } else { format!(" ({})", session.name) };
-        let mut state = one.state().to_owned();
+        let mut state = state(session, overview).to_owned();
         let is_failing = overview.failing.is_some() || overview.store_is_read_only;
         for (is_so, mark) in [(is_failing, ", FAILING"), (overview.unsupervised.is_some(), ", UNSUPERVISED")] {
             state.push_str(if is_so { mark } else { "" });
@@ -185,11 +189,7 @@ fn print(context: &mut Context, listed: &[Listed]) -> Result<()> {
         row.extend(has_many_places.then(|| place(one).unwrap_or_else(none)));
         row
     }));
-    for (i, line) in human::table(&rows, &[3, 4]).iter().enumerate() {
-        let line = if i == 0 { context.out.styled(Style::Bold, line) } else { line.clone() };
-        context.out.line(line)?;
-    }
-    Ok(())
+    context.out.table(&rows, &[3, 4])
 }
 
 /// A text on one line, with everything escaped that steers a terminal.

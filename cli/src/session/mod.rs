@@ -1,15 +1,17 @@
 //! `session`: one file per verb.
 
 pub mod agent;
+mod attach;
 mod checkpoint;
-mod list;
+pub mod list;
 pub mod moved;
 mod pause;
 pub mod prune;
 mod recover;
 pub mod resume;
 mod run;
-mod show;
+pub mod show;
+pub mod stop;
 mod supervise;
 mod terminal;
 mod tmux;
@@ -39,7 +41,11 @@ pub enum Verb {
     Unit(unit::Args),
     /// Say what is the matter with a session, and resume or end it
     Recover(recover::Args),
-    /// Make a checkpoint, and set a session aside; its agent is left alone
+    /// Show the tmux session in which a session's agent works
+    Attach(attach::Args),
+    /// End the agent of a session
+    Stop(stop::Args),
+    /// Make a checkpoint, end the agent, and set the session aside
     Pause(pause::PauseArgs),
     /// Take over what another process of ours does in a new pane of tmux; started by it
     #[command(hide = true)]
@@ -62,6 +68,8 @@ impl Verb {
             Verb::Unit(args) => unit::run(context, args),
             Verb::Recover(args) => recover::run(context, args),
             Verb::InPane(args) => tmux::handover::take(context, args),
+            Verb::Attach(args) => attach::run(context, args),
+            Verb::Stop(args) => stop::run(context, args),
             Verb::Pause(args) => pause::pause(context, args),
             Verb::Move(args) => moved::run(context, args),
             Verb::End(args) => pause::end(context, args),

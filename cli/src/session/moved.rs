@@ -17,6 +17,7 @@ use serde_json::json;
 use super::agent::actor;
 use crate::{
     checkpoint::session::workspace,
+    complete,
     context::Context,
     exit::{Code, Failure, Result},
     human,
@@ -26,12 +27,13 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The session, by id or name
+    #[arg(add = complete::sessions())]
     session: String,
     /// The folder that is its workspace by now [default: where the folder is found, by a process that works in it, near its old place or elsewhere on its disk]
     path: Option<PathBuf>,
     /// Also where that is another folder, such as a copy on another disk
     #[arg(long)]
-    force: bool,
+    other_folder: bool,
 }
 
 /// Records it. Nothing is moved, and no file is changed.
@@ -45,7 +47,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         None => found(&session)?,
     };
     let from = session.workspace.as_ref().map(|place| place.path.clone());
-    let place = resume::move_to(&store, &session, &to, args.force, &actor())?;
+    let place = resume::move_to(&store, &session, &to, args.other_folder, &actor())?;
     context.out.did(format!("session {id} works in {} from here on", place.path));
     for (other, _) in run::live_in(&store, &place.folder(), &id)? {
         tell!("parhelia: session {} is alive there, too", other.id);
@@ -60,7 +62,7 @@ fn found(session: &Session) -> Result<PathBuf> {
     // Another folder may have taken its place meanwhile.
     let is_there = |place: &&Place| Place::of(&place.folder()).is_ok_and(|now| !place.is_another_folder(&now));
     if let Some(place) = place.filter(is_there) {
-        return Err(Failure::Usage(format!(
+        return Err(Failure::Refused(format!(
             "session {} works in {}, which is there; give the folder to go on in",
             session.id, place.path
         )));
@@ -69,7 +71,7 @@ fn found(session: &Session) -> Result<PathBuf> {
         let path = place.map_or("its workspace", |place| place.path.as_str());
         let is_there = place.is_some_and(|place| place.folder().is_dir());
         let was = if is_there { " is another folder by now, and the session's own" } else { "" };
-        Failure::Usage(format!("{path}{was} was not found; give the folder that it is by now"))
+        Failure::Refused(format!("{path}{was} was not found; give the folder that it is by now"))
     })
 }
 

@@ -1,5 +1,7 @@
 //! `session pause` and `session end`: a session is set aside, or over for good.
 
+use std::time::Duration;
+
 use parhelia_agent::command::Agent;
 use parhelia_session::{
     rollback,
@@ -8,15 +10,17 @@ use parhelia_session::{
 use parhelia_store::{
     Store,
     event::{NewEvent, kind},
-    fold::{Goal, Session, Status},
+    fold::{Goal, Run, Session, Status},
 };
 use serde_json::json;
 
 use super::{
-    agent::{actor, stranger_in_newest},
+    agent::{actor, stranger_in_newest, variable},
     list::interrupted_text,
+    stop::end_agent,
 };
 use crate::{
+    complete,
     context::Context,
     exit::{Code, Failure, Result},
 };
@@ -25,35 +29,47 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub struct PauseArgs {
     /// The session, by id or name
+    #[arg(add = complete::sessions())]
     session: String,
+    /// Leave the agent alone; its next prompt takes the session up again
+    #[arg(long)]
+    leave_agent: bool,
 }
 
 /// Flags of `session end`.
 #[derive(Debug, clap::Args)]
 pub struct EndArgs {
     /// The session, by id or name
+    #[arg(add = complete::sessions())]
     session: String,
-    /// Also while its agent is alive: a last checkpoint is made, and the agent is not stopped
+    /// Also while its agent is alive: a last checkpoint is made, and the agent is left alone
     #[arg(long)]
-    force: bool,
+    leave_agent: bool,
 }
 
 impl EndArgs {
     /// To end a session.
     pub fn of(session: String) -> Self {
-        EndArgs { session, force: false }
+        EndArgs { session, leave_agent: false }
     }
 }
 
-/// Makes a checkpoint, and sets the session aside. A live agent is left alone.
+/// So long an agent may take to end, before and after it is killed.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Makes a checkpoint, ends a live agent, and sets the session aside.
 pub fn pause(context: &mut Context, args: &PauseArgs) -> Result<Code> {
     let store = context.open()?;
     let session = store.view().session_named(&args.session)?;
     if session.status == Status::Ended {
-        return Err(Failure::Usage(format!("session {} has ended, which is for good", session.id)));
+        return Err(Failure::Refused(format!("session {} has ended, which is for good", session.id)));
     }
     let last = session.run.as_deref().map(|id| store.view().run(id)).transpose()?.flatten();
     let alive = last.as_ref().is_some_and(|run| run::life(run).is_alive());
+    let ends = last.as_ref().filter(|_| alive && !args.leave_agent);
+    if let Some(run) = ends {
+        ensure_within_reach(&session, run)?;
+    }
     // One whose agent has died may be wanted running: setting it aside keeps it from being recovered.
     if session.goal() == Goal::Paused && !alive {
         context.out.remark(format!("Session {} is paused already.", session.id))?;
@@ -66,9 +82,13 @@ pub fn pause(context: &mut Context, args: &PauseArgs) -> Result<Code> {
     let progress = context.progress();
     let made = super::checkpoint::of_session(context, &store, &session, last.as_ref(), "pause", &progress)?;
     drop(progress);
-    let paused =
-        NewEvent::new(kind::SESSION_STATUS, &session.id, actor()).with("status", Status::Paused.name()).with("reason", "paused");
-    store.append_events(&[paused], &())?;
+    match ends {
+        Some(run) => end_agent(&store, &session, run, PATIENCE, ("paused", Some(Goal::Paused)))?,
+        None => {
+            let paused = NewEvent::new(kind::SESSION_STATUS, &session.id, actor()).with("status", Status::Paused.name());
+            store.append_events(&[paused.with("reason", "paused")], &())?;
+        }
+    }
     let id = made.outcome.checkpoint.id();
     context.out.did(format!("session {} is paused at checkpoint {id}", session.id));
     context.out.remark(format!("Session {} is paused at checkpoint {id}.", session.id))?;
@@ -76,7 +96,9 @@ pub fn pause(context: &mut Context, args: &PauseArgs) -> Result<Code> {
     for failure in &failed {
         tell!("parhelia: {failure}");
     }
-    if alive {
+    if ends.is_some() {
+        context.out.remark(format!("Its agent has ended; `parhelia session resume {}` goes on.", session.id))?;
+    } else if alive {
         context.out.remark("Its agent is alive, and was left alone.")?;
         if last.as_ref().and_then(|run| Agent::of(&run.command())).is_some_and(|agent| agent.has_hooks()) {
             context.out.remark("The next prompt in it takes the session up again.")?;
@@ -85,8 +107,21 @@ pub fn pause(context: &mut Context, args: &PauseArgs) -> Result<Code> {
     let stranger = tell_stranger(&store, &session)?;
     context
         .out
-        .summary(json!({ "session": session.id, "status": "paused", "checkpoint": id, "alive": alive, "open_in": stranger, "failed": failed }))?;
+        .summary(json!({ "session": session.id, "status": "paused", "checkpoint": id, "alive": alive && ends.is_none(), "open_in": stranger, "failed": failed }))?;
     Ok(code)
+}
+
+/// Fails where the agent of a run cannot be ended from here: on another machine, and by itself.
+fn ensure_within_reach(session: &Session, run: &Run) -> Result<()> {
+    let why = match run::life(run) {
+        Life::Elsewhere { host, .. } => format!("its agent may be alive on {host}"),
+        _ if run::is_inside(run, &variable) => "this command is its agent's own".to_owned(),
+        _ => return Ok(()),
+    };
+    let id = &session.id;
+    Err(Failure::Refused(format!(
+        "cannot pause session {id}: {why}\n`parhelia session pause {id} --leave-agent` leaves the agent alone"
+    )))
 }
 
 /// Says who has a session's newest conversation open and is not its agent.
@@ -109,8 +144,11 @@ pub fn end(context: &mut Context, args: &EndArgs) -> Result<Code> {
     let life = last.as_ref().map_or(Life::Over, run::life);
     // A checkpoint takes the turn itself.
     let _turn = Some(turn).filter(|_| !life.is_alive());
-    if life.is_alive() && !args.force {
-        return Err(Failure::Usage(format!("the agent of session {} is alive; end it first, or give --force", session.id)));
+    if life.is_alive() && !args.leave_agent {
+        return Err(Failure::Refused(format!(
+            "the agent of session {id} is alive; `parhelia session stop {id}` ends it, and --leave-agent leaves it alone",
+            id = session.id
+        )));
     }
     let made = matches!(life, Life::Agent(_) | Life::Starting(_)).then(|| {
         let progress = context.progress();

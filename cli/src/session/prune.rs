@@ -7,6 +7,7 @@ use parhelia_store::{clock, event::Actor, record::Checkpoint};
 use serde_json::{Value, json};
 
 use crate::{
+    complete,
     context::Context,
     exit::{Code, Result},
     human,
@@ -16,6 +17,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Only this session's checkpoints
+    #[arg(add = complete::sessions())]
     session: Option<String>,
     /// Keep the newest of each session, so many; remove what no rule keeps
     #[arg(short = 'l', long, value_name = "NUMBER")]

@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     ask::ask,
+    complete,
     context::Context,
     exit::{Code, Failure, Result},
     human,
@@ -36,9 +37,10 @@ const SHOWN: usize = 9;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The session, by id or name [default: the one whose agent died last]
+    #[arg(add = complete::sessions())]
     session: Option<String>,
     /// Go on from this checkpoint instead of the newest one that may be resumed
-    #[arg(long, value_name = "CHECKPOINT", conflicts_with = "end")]
+    #[arg(long, value_name = "CHECKPOINT", conflicts_with = "end", add = complete::checkpoints())]
     from: Option<String>,
     /// Resume it without asking
     #[arg(short, long, conflicts_with = "end")]
@@ -141,7 +143,7 @@ fn dead(store: &Store) -> Result<Session> {
     found
         .into_iter()
         .next()
-        .ok_or_else(|| Failure::Usage("no session needs to be recovered; `parhelia session list` shows all".into()))
+        .ok_or_else(|| Failure::Refused("no session needs to be recovered; `parhelia session list` shows all".into()))
 }
 
 fn life(store: &Store, session: &Session) -> Result<Life> {
@@ -203,7 +205,7 @@ fn describe(
         Life::Agent(process) => format!("its agent is alive (process {})", process.process),
         Life::Starting(_) => "its agent is being started".into(),
         Life::Elsewhere { host, until } => format!(
-            "its agent is taken for alive on {host} until {until}; if that is over, `parhelia session resume {} --force` does not wait for it",
+            "its agent is taken for alive on {host} until {until}; if that is over, `parhelia session resume {} --take-over` does not wait for it",
             session.id
         ),
         Life::Over if session.run.is_none() => "no agent was started in it".into(),

@@ -39,6 +39,7 @@ use super::{
 };
 use crate::{
     checkpoint::rollback::{How, Rolled, finish_earlier, is_askable, roll_in_turn},
+    complete,
     context::Context,
     exit::{Code, Failure, Result},
     human,
@@ -49,13 +50,13 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The session, by id or name
-    #[arg(required_unless_present = "all")]
+    #[arg(required_unless_present = "all", add = complete::sessions())]
     session: Option<String>,
     /// Every session whose agent has died though nobody wanted that, each in a tmux session of its own in the background
     #[arg(long, conflicts_with_all = ["session", "from", "no_tmux", "run"])]
     all: bool,
     /// Go on from this checkpoint instead of the newest one that may be resumed
-    #[arg(long, value_name = "CHECKPOINT")]
+    #[arg(long, value_name = "CHECKPOINT", add = complete::checkpoints())]
     from: Option<String>,
     /// What to say to the agent first; one that answers a single prompt needs it where no terminal is
     #[arg(long, value_name = "TEXT")]
@@ -69,10 +70,15 @@ pub struct Args {
     /// Do not ask: run a finished command again; with --from, put a live workspace back to that checkpoint, after a safety checkpoint
     #[arg(short, long)]
     yes: bool,
-    /// Also go on from a checkpoint that was rejected, in the middle of a merge or on another branch, and while another machine or container
-    /// may still have the session
+    /// Also while another machine or container may still have the session
     #[arg(long)]
-    force: bool,
+    take_over: bool,
+    /// With --from, also go on from a checkpoint that was rejected
+    #[arg(long, requires = "from")]
+    from_rejected: bool,
+    /// With --from, also in the middle of a merge or rebase, on another branch than the checkpoint's, and where git cannot be asked
+    #[arg(long, requires = "from")]
+    any_git_state: bool,
     /// Restore the workspace where it was, even if its disk is not mounted, or it was moved
     #[arg(long)]
     recreate_workspace: bool,
@@ -97,7 +103,9 @@ impl Args {
             new_conversation: false,
             interval: 300,
             yes: false,
-            force: false,
+            take_over: false,
+            from_rejected: false,
+            any_git_state: false,
             recreate_workspace: false,
             no_tmux: false,
             tmux: tmux::Flags::default(),
@@ -161,7 +169,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         return go_on(context, &store, args, session, run);
     }
     if session.status == Status::Ended {
-        return Err(Failure::Usage(format!(
+        return Err(Failure::Refused(format!(
             "session {} has ended, which is for good; `parhelia session run` begins another",
             session.id
         )));
@@ -272,7 +280,7 @@ fn in_pane(args: &Args, current: &run::Current) -> Vec<OsString> {
 /// Starts the agent of a run that another process has begun, in the pane that it made for that. Everything else is done.
 fn go_on(context: &Context, store: &Store, args: &Args, session: Session, run: &str) -> Result<Code> {
     let found = store.view().run(run)?.filter(|run| session.run.as_ref() == Some(&run.id) && run.is_open() && run.pid.is_none());
-    let Some(run) = found else { return Err(Failure::Usage(format!("run {run} does not wait for its agent"))) };
+    let Some(run) = found else { return Err(Failure::Refused(format!("run {run} does not wait for its agent"))) };
     let current = run::Current::of(&run, Some(&session));
     if let Some(launcher) = supervise::this_process()? {
         run::taken_on(store, &current, &launcher, tmux_here().as_ref(), actor())?;
@@ -310,8 +318,14 @@ fn put_back(context: &mut Context, store: &Store, turn: &Turn, prepared: &mut Pr
     if !is_there {
         return Ok(Rolled::Shown { spares: false });
     }
-    let how =
-        How { yes: args.yes, force: args.force, recreate_workspace: args.recreate_workspace, resumes: true, ..How::default() };
+    let how = How {
+        yes: args.yes,
+        any_git_state: args.any_git_state,
+        take_over: args.take_over,
+        recreate_workspace: args.recreate_workspace,
+        resumes: true,
+        ..How::default()
+    };
     if !how.yes {
         is_askable("roll back", &format!("checkpoint rollback {} --dry-run", target.id()))?;
     }
@@ -338,13 +352,13 @@ fn note_notices(store: &Store, prepared: &Prepared, current: &run::Current) -> R
 }
 
 fn taken_over(session: &str) -> Failure {
-    Failure::Usage(format!("somebody else has just resumed session {session}; `parhelia session show {session}` says who"))
+    Failure::Refused(format!("somebody else has just resumed session {session}; `parhelia session show {session}` says who"))
 }
 
 /// Finds out what there is to go on with. Changes nothing.
 fn prepare(store: &Store, args: &Args, session: Session, last: Option<&Run>) -> Result<Prepared> {
     let from = args.from.as_ref().map(|text| chosen(store, &session, text)).transpose()?;
-    let choice = resume::choose(store, &session, from, args.force)?;
+    let choice = resume::choose(store, &session, from, args.from_rejected)?;
     let mut notices: Vec<String> =
         choice.skipped.iter().map(|(id, why)| format!("checkpoint {id} is newer, and was passed over: it {why}")).collect();
     notices.extend(old(&choice, args.from.is_some()));
@@ -352,10 +366,10 @@ fn prepare(store: &Store, args: &Args, session: Session, last: Option<&Run>) -> 
         notices.push("the session has no checkpoint to go on from; the workspace is taken as it is".into());
     }
     let place = session.workspace.as_ref().map(Place::folder);
-    let workspace = place.ok_or_else(|| Failure::Usage(format!("session {} has no workspace", session.id)))?;
+    let workspace = place.ok_or_else(|| Failure::Refused(format!("session {} has no workspace", session.id)))?;
     let argv: Vec<OsString> = last.map(Run::command).unwrap_or_default();
     if argv.is_empty() {
-        return Err(Failure::Usage(format!(
+        return Err(Failure::Refused(format!(
             "it is not known how session {} was started; start it with `parhelia session run`",
             session.id
         )));
@@ -372,7 +386,7 @@ fn prepare(store: &Store, args: &Args, session: Session, last: Option<&Run>) -> 
     }
     let config = config_of(store, &session)?;
     if agent.is_some() {
-        notices.extend(others(store, &session, &choice, args.from.is_some(), args.force)?);
+        notices.extend(others(store, &session, &choice, args.from.is_some(), args.take_over)?);
     }
     notices.extend(config.as_ref().filter(|_| agent.is_some()).and_then(other_folder));
     let mut prepared = Prepared {
@@ -405,14 +419,16 @@ fn goes_on_with(session: &Session, choice: &Choice, is_chosen: bool) -> Option<S
 }
 
 /// Fails where somebody else has the conversation open that a session would go on with, and where somebody may have it out of sight, unless
-/// that is over by `force`. Other sessions that were in it are said.
-pub(super) fn others(store: &Store, session: &Session, choice: &Choice, is_chosen: bool, force: bool) -> Result<Vec<String>> {
+/// that is over by `take_over`. Other sessions that were in it are said.
+pub(super) fn others(store: &Store, session: &Session, choice: &Choice, is_chosen: bool, take_over: bool) -> Result<Vec<String>> {
     let Some(id) = goes_on_with(session, choice, is_chosen) else { return Ok(Vec::new()) };
     let config = config_of(store, session)?.map(|config| config.path).unwrap_or_default();
     let mut said = others_in(store, session, &config, &id)?;
-    match (run::unseen_in(store, session, &config, &id)?, force) {
+    match (run::unseen_in(store, session, &config, &id)?, take_over) {
         (Some(text), true) => said.push(text),
-        (Some(text), false) => return Err(Failure::Usage(format!("{text}; end that first, or give --force if it is over"))),
+        (Some(text), false) => {
+            return Err(Failure::Refused(format!("{text}; end that first, or give --take-over if it is over")));
+        }
         (None, _) => {}
     }
     Ok(said)

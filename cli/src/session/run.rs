@@ -149,7 +149,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
 /// Fails where somebody has a conversation open that the command line names: two agents in one would spoil it.
 fn ensure_free(store: &Store, agent: &Agent, conversation: &str) -> Result<()> {
     if let Some((other, _)) = run::sessions_in(store, conversation, "")?.iter().find(|(_, is_alive)| *is_alive) {
-        return Err(Failure::Usage(format!(
+        return Err(Failure::Refused(format!(
             "conversation {conversation} is session {id}'s, whose agent is alive; go on there, or end it first",
             id = other.id
         )));
@@ -157,7 +157,7 @@ fn ensure_free(store: &Store, agent: &Agent, conversation: &str) -> Result<()> {
     let config = ConfigFolder::of(agent.kind(), variable).map(|config| config.path).unwrap_or_default();
     match holders(&config, conversation).first() {
         None => Ok(()),
-        Some(holder) => Err(Failure::Usage(format!(
+        Some(holder) => Err(Failure::Refused(format!(
             "conversation {conversation} is open in {}; go on there, or end that first: two agents in one conversation would spoil it",
             holder.text()
         ))),

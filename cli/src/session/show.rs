@@ -1,12 +1,15 @@
 //! `session show`: everything about one session.
 
 use parhelia_session::overview::Overview;
-use parhelia_store::clock;
-use parhelia_store::fold::{Run, Session};
+use parhelia_store::{
+    Store, clock,
+    fold::{Run, Session},
+};
 use serde_json::{Value, json};
 
 use super::list::{failing_texts, interrupted_text, open_text, unseen_text, unsupervised_text};
 use crate::{
+    complete,
     context::Context,
     exit::{Code, Result},
     human,
@@ -17,16 +20,22 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Its id, or its name where only one session has it
+    #[arg(add = complete::sessions())]
     session: String,
 }
 
 /// Prints it.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open()?;
+    let session = store.view().session_named(&args.session)?;
+    print(context, &store, &session)
+}
+
+/// Prints everything about a session.
+pub fn print(context: &mut Context, store: &Store, session: &Session) -> Result<Code> {
     let view = store.view();
-    let session = view.session_named(&args.session)?;
     let runs: Vec<Run> = session.runs.iter().filter_map(|id| view.run(id).transpose()).collect::<Result<_, _>>()?;
-    let overview = Overview::of(&store, &session)?;
+    let overview = Overview::of(store, session)?;
     let checkpoints = view.newest_first_of(&session.id)?.count() as u64;
     if context.out.json {
         let mut object = json!(session);
@@ -40,7 +49,8 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         context.out.summary(json!({ "id": session.id, "runs": runs.len(), "checkpoints": checkpoints }))?;
         return Ok(Code::Done);
     }
-    for (label, value) in facts(&session, &overview, checkpoints) {
+    context.out.page()?;
+    for (label, value) in facts(session, &overview, checkpoints) {
         let label = context.out.styled(Style::Bold, format!("{label:<14}"));
         context.out.line(format!("{label}{value}"))?;
     }

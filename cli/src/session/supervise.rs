@@ -144,7 +144,7 @@ pub fn or_ended<T>(store: &Store, current: &Current, started: Result<T>) -> Resu
 pub fn supervise(store: &Store, wanted: &Supervised<'_>) -> Result<Ended> {
     let signals = Signals::install()?;
     if !is_open(store, wanted) {
-        return Err(Failure::Usage(format!("run {} was ended before its agent could be started", wanted.current.run)));
+        return Err(Failure::Refused(format!("run {} was ended before its agent could be started", wanted.current.run)));
     }
     capture_first(store, wanted, &signals).inspect_err(|failure| {
         let (status, goal) = match wanted.before {

@@ -41,7 +41,7 @@ pub fn choose(store: &Store, session: &Session, from: Option<Ulid>, override_rej
             return Err(Error::Invalid(format!("checkpoint {id} is of session {other}, not of {this}")));
         }
         if let Some(why) = rejected(store, id)?.filter(|_| !override_rejection) {
-            return Err(Error::Invalid(format!("checkpoint {id} {why}; choose another one, or give --force")));
+            return Err(Error::Refused(format!("checkpoint {id} {why}; choose another one, or give --from-rejected")));
         }
         return Ok(Choice { checkpoint: Some(found), skipped: Vec::new() });
     }

@@ -59,7 +59,7 @@ pub fn ensure_place(store: &Store, session: &Session) -> Result<()> {
         (true, false) => "gone",
     };
     if let Some(lost) = place.lost() {
-        return Err(Error::Invalid(format!(
+        return Err(Error::Refused(format!(
             "the workspace {path} of session {id} is {how}, and {lost} ({}). Mount it, and try again; `parhelia session move {id} FOLDER` \
              records another folder, and with --recreate-workspace `session resume` restores the checkpoint's files there all the same",
             recorded(place)
@@ -71,7 +71,7 @@ pub fn ensure_place(store: &Store, session: &Session) -> Result<()> {
     }
     let Some(to) = moved_to(place) else { return Ok(()) };
     let (to, word) = (name::display(to.as_os_str().as_bytes()), name::shell(to.as_os_str().as_bytes()));
-    Err(Error::Invalid(format!(
+    Err(Error::Refused(format!(
         "the workspace {path} of session {id} is {how}; the same folder is {to} by now. `parhelia session move {id} {word}` records that, and \
          everything goes on there; with --recreate-workspace `session resume` goes on at the old path, where it restores a copy if nothing is there"
     )))
@@ -248,20 +248,20 @@ pub fn moved_from(session: &Session) -> Vec<String> {
 }
 
 /// Records that a session works in another folder by now. Another one than it was recorded with, as a copy on another disk is, needs
-/// `force`, and so does one while the old one is still there. A rollback under way goes on there. The caller holds the session's turn.
-pub fn move_to(store: &Store, session: &Session, to: &Path, force: bool, actor: &Actor) -> Result<Place> {
+/// `other_folder`, and so does one while the old one is still there. A rollback under way goes on there. The caller holds the session's turn.
+pub fn move_to(store: &Store, session: &Session, to: &Path, other_folder: bool, actor: &Actor) -> Result<Place> {
     let path = to.canonicalize().at("open the workspace", to)?;
     let place = Place::of(&path)?;
     let Some(old) = &session.workspace else {
-        return Err(Error::Invalid(format!("session {} has no workspace that could have been moved", session.id)));
+        return Err(Error::Refused(format!("session {} has no workspace that could have been moved", session.id)));
     };
     let is_same = old.is_same_folder(&place);
-    if !is_same && !force {
+    if !is_same && !other_folder {
         let why = match old.folder().is_dir() {
             true => format!("session {} works in {}, which is still there", session.id, old.path),
             false => format!("{} is not the folder that session {} worked in ({})", place.path, session.id, recorded(old)),
         };
-        return Err(Error::Invalid(format!("{why}; give --force to have it go on in {} all the same", place.path)));
+        return Err(Error::Refused(format!("{why}; give --other-folder to have it go on in {} all the same", place.path)));
     }
     let mut changed = NewEvent::new(kind::SESSION_CHANGED, &session.id, actor.clone()).with("workspace", json!(place));
     if old.path != place.path {

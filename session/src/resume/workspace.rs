@@ -47,7 +47,7 @@ pub fn foresee(store: &Store, session: &Session, checkpoint: Option<&Checkpoint>
     ensure_place(store, session)?;
     match &session.workspace {
         Some(place) => fate(store, checkpoint, &place.folder()),
-        None => Err(Error::Invalid(format!("session {} has no workspace", session.id))),
+        None => Err(Error::Refused(format!("session {} has no workspace", session.id))),
     }
 }
 
@@ -58,7 +58,7 @@ fn fate(store: &Store, checkpoint: Option<&Checkpoint>, workspace: &Path) -> Res
         return match checkpoint {
             _ if is_empty && workspace.is_dir() => Ok(Fate::Keep),
             Some(_) => Ok(Fate::Restore),
-            None => Err(Error::Invalid(format!(
+            None => Err(Error::Refused(format!(
                 "{} is gone, and the session has no checkpoint to restore it from",
                 workspace.display()
             ))),

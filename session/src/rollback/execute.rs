@@ -274,7 +274,7 @@ pub fn finish(store: &Store, session: &Session, actor: &Actor, tell: &dyn Fn(&st
         return Ok(());
     }
     if let Some((other, _)) = run::live_in(store, &intent.workspace, &session.id)?.first() {
-        return Err(Error::Invalid(format!(
+        return Err(Error::Refused(format!(
             "a rollback of session {} to {} was interrupted, and cannot be finished while session {} is alive in the same workspace, or in \
              one below or above it; end that first",
             session.id, intent.target, other.id

@@ -36,8 +36,10 @@ pub struct Wanted<'a> {
     pub target: &'a Checkpoint,
     /// Whether the conversation stays where it is.
     pub files_only: bool,
-    /// Whether what speaks against it is passed over.
-    pub force: bool,
+    /// True if git may be in any state: in the middle of something, on another branch, or out of order.
+    pub any_git_state: bool,
+    /// True if another machine or container that may still have the session is not waited for.
+    pub take_over: bool,
     /// Whether a live agent is stopped.
     pub stop: bool,
     /// Whether nothing will be done, so that a live agent is only named.
@@ -153,7 +155,7 @@ pub(super) fn sessions_below(store: &Store, workspace: &Path, session: &str) -> 
 }
 
 fn refuse<T>(reason: String) -> Result<T> {
-    Err(Error::Invalid(reason))
+    Err(Error::Refused(reason))
 }
 
 /// Looks at everything but the checkpoint's own content ([`whole`]). Changes nothing.
@@ -216,12 +218,12 @@ impl Look {
         let left = run::left_alive(&run).filter(|_| !wanted.stop);
         match left.map_or_else(|| run::life(&run), Life::Agent) {
             Life::Over => {}
-            Life::Elsewhere { host, .. } if wanted.force => {
+            Life::Elsewhere { host, .. } if wanted.take_over => {
                 self.notices.push(format!("{host} may still have the session, and is not told"));
             }
             Life::Elsewhere { host, until } if wanted.dry_run => {
                 self.notices.push(format!(
-                    "the session is taken for alive on {host} until {until}; that must end first, or --force be given"
+                    "the session is taken for alive on {host} until {until}; that must end first, or --take-over be given"
                 ));
             }
             Life::Starting(process) if wanted.dry_run => {
@@ -229,7 +231,7 @@ impl Look {
             }
             Life::Elsewhere { host, until } => {
                 return refuse(format!(
-                    "session {} is taken for alive on {host} until {until}; end it there, or give --force if that is over",
+                    "session {} is taken for alive on {host} until {until}; end it there, or give --take-over if that is over",
                     self.session.id
                 ));
             }
@@ -290,20 +292,22 @@ impl Look {
         let state = match git::state(&self.workspace, &environment, GIT_LIMIT) {
             Ok(Some(state)) => state,
             Ok(None) => return Ok(()),
-            Err(e) if wanted.force => {
+            Err(e) if wanted.any_git_state => {
                 self.notices.push(format!("git could not be asked: {e}"));
                 return Ok(());
             }
             Err(e) => {
                 return refuse(format!(
-                    "git could not be asked whether it is in the middle of something: {e}; give --force to roll the files back all the same \
+                    "git could not be asked whether it is in the middle of something: {e}; give --any-git-state to roll the files back all the same \
                      (git itself is not touched)"
                 ));
             }
         };
-        let against = |reason: String| match wanted.force {
+        let against = |reason: String| match wanted.any_git_state {
             true => Ok(()),
-            false => refuse(format!("{reason}; give --force to roll the files back all the same (git itself is not touched)")),
+            false => {
+                refuse(format!("{reason}; give --any-git-state to roll the files back all the same (git itself is not touched)"))
+            }
         };
         if let Some(operation) = state.operation {
             let text =
@@ -351,11 +355,11 @@ impl Look {
             });
             let unseen =
                 wanted.config.as_ref().map(|config| run::unseen_in(store, &self.session, config, id)).transpose()?.flatten();
-            let unseen = unseen.map(|text| format!("{text}; give --files-only, or --force if that is over"));
+            let unseen = unseen.map(|text| format!("{text}; give --files-only, or --take-over if that is over"));
             match (open, unseen) {
                 (Some(text), _) | (None, Some(text)) if wanted.dry_run => self.notices.push(text),
                 (Some(text), _) => return refuse(text),
-                (None, Some(text)) if wanted.force => self.notices.push(text),
+                (None, Some(text)) if wanted.take_over => self.notices.push(text),
                 (None, Some(text)) => return refuse(text),
                 (None, None) => {}
             }

@@ -106,7 +106,8 @@ fn wanted<'a>(target: &'a Checkpoint, settings: &'a Config) -> Wanted<'a> {
     Wanted {
         target,
         files_only: false,
-        force: false,
+        any_git_state: false,
+        take_over: false,
         stop: false,
         dry_run: false,
         recreate: false,

@@ -174,7 +174,7 @@ fn is_this_boot(run: &Run) -> bool {
     boot_id().is_ok_and(|own| run.boot_id.as_ref() == Some(&own))
 }
 
-/// The agent of a run that was ended while it lived, as `session end --force` does.
+/// The agent of a run that was ended while it lived, as `session end --leave-agent` does.
 pub fn left_alive(run: &Run) -> Option<Identity> {
     live_agent_of(run).filter(|_| !run.is_open())
 }

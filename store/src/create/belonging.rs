@@ -33,7 +33,7 @@ impl Belonging {
             && is_empty(&known)
             && let Some(lost) = known.lost()
         {
-            return Err(Error::Invalid(format!(
+            return Err(Error::Refused(format!(
                 "{} is empty, and {lost}: mount that, or record with `parhelia session move` where session {session} works now",
                 known.path
             )));
@@ -44,7 +44,7 @@ impl Belonging {
         if known.path == place.path || was_moved || there == folder(&place.path) {
             return Ok(());
         }
-        Err(Error::Invalid(format!(
+        Err(Error::Refused(format!(
             "session {session} works in {}, which is another folder than {}; give this folder's checkpoints a session of their own",
             known.path, place.path
         )))
@@ -75,7 +75,7 @@ impl Belonging {
 
 /// Why nothing is imported into a session.
 pub fn works_in(session: &str, place: &Place) -> Error {
-    Error::Invalid(format!(
+    Error::Refused(format!(
         "session {session} works in {}, and what is imported would be its latest checkpoint; --session gives another name",
         place.path
     ))

@@ -173,7 +173,7 @@ fn free_session(store: &Store, exported: &str) -> Result<String> {
             return Ok(name);
         }
     }
-    Err(Error::Invalid(format!(
+    Err(Error::Refused(format!(
         "session {exported} works in a folder here, and what is imported needs another name: give it with --session"
     )))
 }

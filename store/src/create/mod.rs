@@ -409,7 +409,7 @@ impl Target {
             return Ok(());
         }
         let path = self.path.display();
-        Err(Error::Invalid(format!(
+        Err(Error::Refused(format!(
             "{path} shows a mounted checkpoint, which is not what session {session} works on; unmount it with `parhelia umount`, \
              or give a checkpoint of what it shows a session of its own"
         )))

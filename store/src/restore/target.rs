@@ -135,7 +135,7 @@ pub fn find(store: &Store, path: &Path, entry: Option<&[u8]>, in_place: bool) ->
         None if is_folder => Ok(Target::Fresh { parent, name, exists: false }),
         Some(_) if !is_folder && !in_place => Err(Error::TargetNotEmpty { path }),
         _ if !is_folder => Ok(Target::Entry { parent, name, replace: in_place }),
-        Some(found) if !found.is_dir() => Err(Error::Invalid(format!("{} exists and is no folder", path.display()))),
+        Some(found) if !found.is_dir() => Err(Error::Refused(format!("{} exists and is no folder", path.display()))),
         Some(_) if in_place => Ok(Target::InPlace(path)),
         Some(_) if !is_empty(&path)? => Err(Error::TargetNotEmpty { path }),
         Some(found) => {

@@ -56,8 +56,23 @@ impl<'a> Report<'a> {
         out.line("Files Changed:")
     }
 
-    /// Prints what stands behind the files.
+    /// Prints what stands behind the files: nothing of folders in which no agent works.
     pub fn print_after(&self, out: &mut Output) -> Result<()> {
+        let (old, new) = (&self.old.checkpoint.record, &self.new.checkpoint.record);
+        let is_agents = [old, new].iter().any(|record| record.conversation.is_some() || record.environment.is_some());
+        if is_agents {
+            self.print_environment(out)?;
+        }
+        if is_agents || [self.old, self.new].iter().any(|told| told.marks.approval.is_some()) {
+            out.line("\nApproval:")?;
+            for told in [self.old, self.new] {
+                out.line(format!("  {}: {}", told.checkpoint.id(), decided(&told.marks)))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn print_environment(&self, out: &mut Output) -> Result<()> {
         let (old, new) = (&self.old.checkpoint.record, &self.new.checkpoint.record);
         out.line("\nEnvironment:")?;
         let environment = &self.environment;
@@ -72,10 +87,6 @@ impl<'a> Report<'a> {
         }
         if old.environment.is_some() && new.environment.is_some() && !environment.unknown.is_empty() {
             out.line(format!("  Not captured in both: {}", environment.unknown.join(", ")))?;
-        }
-        out.line("\nApproval:")?;
-        for told in [self.old, self.new] {
-            out.line(format!("  {}: {}", told.checkpoint.id(), decided(&told.marks)))?;
         }
         Ok(())
     }

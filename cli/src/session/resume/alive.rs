@@ -19,10 +19,10 @@ use crate::{
 pub(super) fn if_alive(context: &mut Context, store: &Store, args: &Args, session: &Session, run: &Run) -> Result<Option<Code>> {
     match run::life(run) {
         Life::Over => Ok(None),
-        Life::Elsewhere { .. } if args.force => Ok(None),
-        Life::Elsewhere { host, until } => Err(Failure::Usage(format!(
+        Life::Elsewhere { .. } if args.take_over => Ok(None),
+        Life::Elsewhere { host, until } => Err(Failure::Refused(format!(
             "session {} is taken for alive on {host} until {until}, as its processes cannot be looked at from here; end it there, or give \
-             --force if that machine is gone",
+             --take-over if that machine is gone",
             session.id
         ))),
         Life::Agent(process) | Life::Starting(process) => {
@@ -35,7 +35,7 @@ pub(super) fn if_alive(context: &mut Context, store: &Store, args: &Args, sessio
 fn already_alive(context: &mut Context, store: &Store, args: &Args, session: &Session, run: &Run, process: i32) -> Result<Code> {
     if let Some(from) = &args.from {
         let from = meant(session, from);
-        return Err(Failure::Usage(format!(
+        return Err(Failure::Refused(format!(
             "session {} is alive (process {process}); `parhelia checkpoint rollback {from} --stop` ends it and goes back",
             session.id
         )));
@@ -46,8 +46,8 @@ fn already_alive(context: &mut Context, store: &Store, args: &Args, session: &Se
         context.out.did(format!("session {} is active again", session.id));
     }
     context.out.remark(format!("Session {} is alive already (process {process}); nothing was done.", session.id))?;
-    if let Some(command) = tmux::where_to_look(run) {
-        context.out.remark(format!("To look at it: {command}"))?;
+    if let Some(shown) = tmux::Shown::of(run) {
+        context.out.remark(format!("To look at it: {}", shown.command()))?;
     }
     context.out.summary(json!({ "session": session.id, "alive": true, "process": process }))?;
     Ok(Code::Done)

@@ -22,7 +22,7 @@ pub(super) fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open()?;
     let (mut resumed, mut failed, mut left) = (Vec::new(), Vec::new(), Vec::new());
     let mut missing = overview::missing(&store)?;
-    if args.force {
+    if args.take_over {
         missing.dead.extend(std::mem::take(&mut missing.elsewhere).into_iter().map(|(session, ..)| session));
     }
     for session in missing.dead {
@@ -63,7 +63,7 @@ pub(super) fn run(context: &mut Context, args: &Args) -> Result<Code> {
 pub fn tell_elsewhere(session: &Session, host: &str, until: Timestamp) {
     tell!(
         "parhelia: session {id} is not resumed: another machine or container may have it, {host}, until {until}; if that is over, \
-         `parhelia session resume {id} --force` does not wait for it",
+         `parhelia session resume {id} --take-over` does not wait for it",
         id = session.id
     );
 }
@@ -93,7 +93,7 @@ fn resume(context: &mut Context, args: &Args, session: &Session) -> Result<bool>
     if let Some(socket) = &args.tmux.tmux_socket {
         command.arg("--tmux-socket").arg(socket);
     }
-    command.args(args.force.then_some("--force"));
+    command.args(args.take_over.then_some("--take-over"));
     command.args(args.prompt.as_ref().map(|prompt| format!("--prompt={prompt}")));
     command.args(["--", &session.id]).stdin(Stdio::null());
     context.out.flush()?;

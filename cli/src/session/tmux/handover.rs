@@ -139,7 +139,7 @@ pub fn take(_context: &mut Context, args: &Args) -> Result<Code> {
     let mut said = Vec::new();
     (&gate).read_to_end(&mut said).map_err(failed)?;
     if said != OPEN {
-        return Err(Failure::Usage("whoever made this pane has given up".into()));
+        return Err(Failure::Refused("whoever made this pane has given up".into()));
     }
     let bytes = fs::read(args.folder.join(WORDS)).map_err(failed)?;
     let mut words = bytes.strip_suffix(b"\0").unwrap_or(&bytes).split(|byte| *byte == 0);

@@ -96,12 +96,30 @@ impl Pane<'_> {
     }
 }
 
-/// The command that shows a live run, where that is in tmux.
-pub fn where_to_look(run: &Run) -> Option<String> {
-    let tmux = run.tmux.as_ref()?;
-    let server = Server::new(Some(tmux.socket.clone().into()), CALL_LIMIT);
-    let session = session_of(&server, &tmux.pane).ok()?;
-    Some(attach::command_text(&server, &session))
+/// The tmux session in which a live run is.
+pub struct Shown {
+    server: Server,
+    session: String,
+}
+
+impl Shown {
+    /// Of a run, where that is in tmux.
+    pub fn of(run: &Run) -> Option<Self> {
+        let tmux = run.tmux.as_ref()?;
+        let server = Server::new(Some(tmux.socket.clone().into()), CALL_LIMIT);
+        let session = session_of(&server, &tmux.pane).ok()?;
+        Some(Shown { server, session })
+    }
+
+    /// The command that attaches.
+    pub fn command(&self) -> String {
+        attach::command_text(&self.server, &self.session)
+    }
+
+    /// Becomes that command. Returns where that fails.
+    pub fn attach(&self) -> Failure {
+        attach::attach(&self.server, &self.session)
+    }
 }
 
 /// The command line of this program with its global flags; relative paths are not, because a pane has another folder.

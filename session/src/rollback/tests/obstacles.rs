@@ -50,7 +50,7 @@ fn looked(f: &Fixture, target: &Checkpoint, change: impl FnOnce(&mut Wanted<'_>)
 
 fn is_refused(looked: Result<Look>, reason: &str) {
     match looked {
-        Err(Error::Invalid(text)) => assert!(text.contains(reason), "{text}"),
+        Err(Error::Refused(text)) => assert!(text.contains(reason), "{text}"),
         other => panic!("{other:?} in place of {reason}"),
     }
 }
@@ -108,8 +108,8 @@ fn a_session_that_is_elsewhere_or_just_begins_is_waited_for() {
     changed(&f, &starting, "pid_namespace", "pid:[1]");
     is_refused(looked(&f, &first, |_| {}), "is taken for alive on");
     let shown = looked(&f, &first, |wanted| wanted.dry_run = true).unwrap();
-    assert!(is_told(&shown, "must end first, or --force be given"), "{:?}", shown.notices);
-    let forced = looked(&f, &first, |wanted| wanted.force = true).unwrap();
+    assert!(is_told(&shown, "must end first, or --take-over be given"), "{:?}", shown.notices);
+    let forced = looked(&f, &first, |wanted| wanted.take_over = true).unwrap();
     assert!(is_told(&forced, "may still have the session, and is not told"), "{:?}", forced.notices);
 }
 
@@ -149,9 +149,9 @@ fn git_stands_against_a_rollback_where_it_is_elsewhere_or_in_the_middle_of_somet
     let then = git(&f, &["rev-parse", "HEAD"]);
     first.record.git = Some(json!({ "branch": "main", "head": then }));
     let path = |name: &str| std::env::var_os(name);
-    let looked = |target: &Checkpoint, force: bool| {
+    let looked = |target: &Checkpoint, any_git_state: bool| {
         let settings = Config::default();
-        look(&f.store, &Wanted { force, variable: &path, ..wanted(target, &settings) })
+        look(&f.store, &Wanted { any_git_state, variable: &path, ..wanted(target, &settings) })
     };
     let same = looked(&first, false).unwrap();
     assert!(!is_told(&same, "HEAD") && same.nested.is_empty(), "{:?}", same.notices);
@@ -173,7 +173,7 @@ fn git_stands_against_a_rollback_where_it_is_elsewhere_or_in_the_middle_of_somet
     let nested = looked(&first, false).unwrap();
     assert!(is_told(&nested, "made: a repository that the checkpoint does not have") && nested.nested == [b"made"], "{nested:?}");
     fs::write(f.workspace.join(".git/MERGE_HEAD"), &now).unwrap();
-    is_refused(looked(&first, false), "git is in the middle of a merge; give --force");
+    is_refused(looked(&first, false), "git is in the middle of a merge; give --any-git-state");
     looked(&first, true).unwrap();
     fs::remove_file(f.workspace.join(".git/MERGE_HEAD")).unwrap();
     git(&f, &["checkout", "-b", "other"]);
@@ -184,7 +184,8 @@ fn git_stands_against_a_rollback_where_it_is_elsewhere_or_in_the_middle_of_somet
     // Without git nobody can tell.
     let settings = Config::default();
     let nowhere = |name: &str| (name == "PATH").then(|| OsString::from("/nonexistent"));
-    let without = |force: bool| look(&f.store, &Wanted { force, variable: &nowhere, ..wanted(&first, &settings) });
+    let without =
+        |any_git_state: bool| look(&f.store, &Wanted { any_git_state, variable: &nowhere, ..wanted(&first, &settings) });
     is_refused(without(false), "git could not be asked whether");
     assert!(is_told(&without(true).unwrap(), "git could not be asked: "));
 }

@@ -47,7 +47,7 @@ fn captured(f: &Fixture, detail: Option<&str>, patterns: &[&str]) -> Checkpoint 
 
 /// A rollback that does not ask for git.
 fn forced<'a>(target: &'a Checkpoint, settings: &'a Config) -> Wanted<'a> {
-    Wanted { force: true, ..wanted(target, settings) }
+    Wanted { any_git_state: true, ..wanted(target, settings) }
 }
 
 fn rolled_back(f: &Fixture, target: &Checkpoint, settings: &Config) -> Result<Done, Error> {

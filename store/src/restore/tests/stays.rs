@@ -118,7 +118,7 @@ fn targets_are_folders_that_are_free_or_are_named_as_ones_to_change() {
         let refused = find(&place.path(name), None, false);
         assert!(matches!(&refused, Err(Error::Io { .. })), "{name}: {:?}", refused.err());
     }
-    assert!(matches!(find(&place.src("file"), None, true), Err(Error::Invalid(text)) if text.contains("is no folder")));
+    assert!(matches!(find(&place.src("file"), None, true), Err(Error::Refused(text)) if text.contains("is no folder")));
     assert!(matches!(find(&place.path("src"), None, false), Err(Error::TargetNotEmpty { .. })));
     // An empty one is replaced as a whole, unless something is mounted there.
     fs::create_dir(place.path("empty")).unwrap();

@@ -130,7 +130,7 @@ fn what_is_in_the_place_of_a_new_folder_is_refused_by_the_plan() {
     assert!(matches!(full, Err(Error::TargetNotEmpty { .. })), "{full:?}");
     for options in [Options::new(place.path("full/mine")), place.in_place("full/mine")] {
         let file = planned(&options);
-        assert!(matches!(file, Err(Error::Invalid(_))), "{file:?}");
+        assert!(matches!(file, Err(Error::Refused(_))), "{file:?}");
     }
 }
 

@@ -1,0 +1,173 @@
+//! The entries of a folder as it is now that differ from a checkpoint, and changes as they are shown.
+
+use std::path::PathBuf;
+
+use parhelia_store::{
+    Store,
+    create::{self, Options},
+    diff::{Change, ChangeKind, DiffOptions, Side, Summary, Text, compare},
+    fold::Place,
+    name,
+    omitted::Omission,
+    progress::Progress,
+    record::Checkpoint,
+    tree::{Node, Totals},
+};
+use serde_json::{Value, json};
+
+use super::entry;
+use crate::{
+    context::Context,
+    exit::{Failure, Result},
+    human,
+    output::{Output, Style},
+};
+
+/// A folder as it is now, beside a checkpoint.
+pub struct Live {
+    /// The captured entries, in numbers.
+    pub totals: Totals,
+    /// The differences from the checkpoint; none where there is no checkpoint.
+    pub changes: Vec<Change>,
+    /// The entries that are left out.
+    pub omissions: Vec<Omission>,
+}
+
+/// Looks at a folder by the rules of `options`, and compares it with a checkpoint.
+pub fn look(store: &Store, options: &Options, old: Option<&Checkpoint>, progress: &dyn Progress) -> Result<Live> {
+    let (node, trees, omissions) = create::look(store, options, progress)?;
+    let changes = match old {
+        None => Vec::new(),
+        Some(old) => {
+            let old = store.workspace_node(old)?;
+            compare(Side::new(store, &old), Side::new(&trees, &node), DiffOptions::default())?
+        }
+    };
+    let totals = node.as_folder().map(|(_, totals)| *totals).unwrap_or_default();
+    Ok(Live { totals, changes, omissions })
+}
+
+/// Looks at a folder by the rules of a checkpoint, and compares it with that.
+pub fn since(store: &Store, old: &Checkpoint, workspace: PathBuf, thorough: bool, progress: &dyn Progress) -> Result<Live> {
+    if old.record.rules.listed_only {
+        let id = old.id();
+        return Err(Failure::Usage(format!("checkpoint {id} holds listed paths alone; compare it with another checkpoint")));
+    }
+    let options = Options { workspace, rules: old.record.rules.clone(), thorough, ..Options::default() };
+    look(store, &options, Some(old), progress)
+}
+
+/// The folder in which the session of a checkpoint works; that of the checkpoint where no session is known.
+pub fn workspace_of(store: &Store, checkpoint: &Checkpoint) -> Result<PathBuf> {
+    let session = store.view().session(&checkpoint.record.session)?;
+    let place = session.and_then(|session| session.workspace);
+    let recorded = || name::as_path(&name::parse(&checkpoint.record.workspace.path)).to_owned();
+    Ok(place.as_ref().map_or_else(recorded, Place::folder))
+}
+
+/// The mark of a change, and how it stands out.
+pub fn mark(kind: &ChangeKind) -> (char, Style) {
+    match kind {
+        ChangeKind::Added => ('A', Style::Green),
+        ChangeKind::Deleted => ('D', Style::Red),
+        ChangeKind::Modified => ('M', Style::Yellow),
+        ChangeKind::Metadata(_) => ('m', Style::Dim),
+        ChangeKind::TypeChanged => ('T', Style::Yellow),
+        ChangeKind::Renamed { .. } => ('R', Style::Cyan),
+    }
+}
+
+/// The path of a change; of a folder with a slash, of what was renamed with both names.
+pub fn shown_path(change: &Change) -> String {
+    let mut path = if change.path.is_empty() { ".".to_owned() } else { human::path(&change.path) };
+    if change.new.as_ref().or(change.old.as_ref()).is_some_and(|node| node.as_folder().is_some()) {
+        path.push('/');
+    }
+    match &change.kind {
+        ChangeKind::Renamed { from } => format!("{} -> {path}", human::path(from)),
+        _ => path,
+    }
+}
+
+/// A change for programs.
+pub fn to_json(change: &Change, lines: Option<&Text<(u64, u64)>>) -> Value {
+    let side = |node: &Option<Node>, path: &[u8]| node.as_ref().map(|node| entry::to_json(path, node));
+    let fields: Vec<&str> = change.fields().names().collect();
+    let mut object = json!({
+        "path": human::path(&change.path),
+        "change": change.kind.name(),
+        "from": match &change.kind { ChangeKind::Renamed { from } => Some(human::path(from)), _ => None },
+        "metadata": fields,
+        "old": side(&change.old, change.old_path()),
+        "new": side(&change.new, &change.path),
+    });
+    match lines {
+        Some(Text::Lines((added, removed))) => {
+            object["lines_added"] = json!(added);
+            object["lines_removed"] = json!(removed);
+        }
+        Some(Text::Binary) => object["content"] = json!("binary"),
+        Some(Text::TooLarge) => object["content"] = json!("too_large"),
+        None => {}
+    }
+    object
+}
+
+/// Numbers of changes for programs.
+pub fn summary_json(summary: &Summary) -> Value {
+    json!({
+        "added": summary.added,
+        "deleted": summary.deleted,
+        "modified": summary.modified,
+        "renamed": summary.renamed,
+        "type_changed": summary.type_changed,
+        "metadata": summary.metadata,
+        "bytes_added": summary.bytes_added,
+        "bytes_removed": summary.bytes_removed,
+    })
+}
+
+/// The numbers of changes that are not zero: `2 added, 1 modified`.
+pub fn counts_text(summary: &Summary) -> String {
+    let counts = [
+        (summary.added, "added"),
+        (summary.modified, "modified"),
+        (summary.deleted, "deleted"),
+        (summary.renamed, "renamed"),
+        (summary.type_changed, "of another type"),
+        (summary.metadata, "with other metadata"),
+    ];
+    let counts =
+        counts.iter().filter(|(number, _)| *number > 0).map(|(number, what)| format!("{} {what}", human::number(*number)));
+    counts.collect::<Vec<_>>().join(", ")
+}
+
+/// So many paths are named without -v.
+const NAMED_MAX: usize = 20;
+
+/// Prints changes, one a line; without -v the first of them.
+pub fn print(context: &mut Context, changes: &[Change]) -> Result<()> {
+    let most = if context.global.verbose { usize::MAX } else { NAMED_MAX };
+    for (i, change) in changes.iter().enumerate() {
+        if context.out.json {
+            context.out.object("change", to_json(change, None))?;
+        } else if i < most {
+            let line = line(&context.out, change);
+            context.out.line(format!("  {line}"))?;
+        }
+    }
+    match changes.len().checked_sub(most).filter(|more| *more > 0) {
+        Some(more) => context.out.line(format!("  and {} more; -v names them", human::number(more as u64))),
+        None => Ok(()),
+    }
+}
+
+/// A change as a line.
+pub fn line(out: &Output, change: &Change) -> String {
+    let (mark, style) = mark(&change.kind);
+    let fields = match &change.kind {
+        ChangeKind::Metadata(fields) => out.styled(Style::Dim, format!("  ({})", fields.names().collect::<Vec<_>>().join(", "))),
+        _ => String::new(),
+    };
+    format!("{} {}{fields}", out.styled(style, mark), shown_path(change))
+}

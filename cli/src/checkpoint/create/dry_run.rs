@@ -1,0 +1,79 @@
+//! `checkpoint create --dry-run`: the checkpoint that would be made, and how it differs from the session's last one.
+
+use std::os::unix::ffi::OsStrExt;
+
+use parhelia_session::rollback;
+use parhelia_store::{Store, create::Options, diff::Summary, omitted::Reason};
+use serde_json::{Value, json};
+
+use crate::{
+    checkpoint::{changed, show},
+    context::Context,
+    exit::{Code, Result},
+    human,
+};
+
+/// So many entries that are left out are named without -v.
+const LEFT_OUT_MAX: usize = 10;
+
+/// Looks, and prints. Writes nothing.
+pub fn run(context: &mut Context, store: &Store, options: &Options) -> Result<Code> {
+    let view = store.view();
+    let known = view.session(&options.session)?;
+    let head = view.head(&options.session)?;
+    if let Some(intent) = known.as_ref().and_then(rollback::open) {
+        tell!("parhelia: a rollback to {} was interrupted, and would be finished first", intent.target);
+    }
+    let progress = context.progress();
+    let live = changed::look(store, options, head.as_ref(), &progress)?;
+    drop(progress);
+    let (excluded, unread): (Vec<_>, Vec<_>) =
+        live.omissions.iter().partition(|omission| matches!(omission.reason, Reason::Excluded(_)));
+    for omission in &live.omissions {
+        context.out.object("omission", show::omission_json(omission))?;
+    }
+    let workspace = human::path(options.workspace.as_os_str().as_bytes());
+    let (files, size) = (human::count(live.totals.files, "file"), human::size(live.totals.bytes));
+    context.out.line(format!("Would capture {files}, {size}, of {workspace} (session {}).", options.session))?;
+    let summary = Summary::of(&live.changes);
+    match &head {
+        None => context.out.line("It would be the session's first checkpoint.")?,
+        Some(head) if live.changes.is_empty() => {
+            context.out.line(format!("No file has changed since checkpoint {}.", head.id()))?
+        }
+        Some(head) => {
+            context.out.line(format!("Changed since checkpoint {}: {}.", head.id(), changed::counts_text(&summary)))?;
+        }
+    }
+    changed::print(context, &live.changes)?;
+    if !excluded.is_empty() {
+        context.out.line(format!("Would leave out {}:", human::count(excluded.len() as u64, "entry")))?;
+        let most = if context.global.verbose { usize::MAX } else { LEFT_OUT_MAX };
+        for omission in excluded.iter().take(most) {
+            context.out.line(format!("  {}", show::omission_text(omission)))?;
+        }
+        if excluded.len() > most {
+            context.out.line(format!("  and {} more; -v names them", human::number((excluded.len() - most) as u64)))?;
+        }
+    }
+    for omission in &unread {
+        tell!("parhelia: {}", show::omission_text(omission));
+    }
+    let mut fields = json!({
+        "dry_run": true,
+        "session": options.session,
+        "workspace": workspace,
+        "since": head.map(|head| head.id()),
+        "files": live.totals.files,
+        "entries": live.totals.entries,
+        "bytes": live.totals.bytes,
+        "excluded": excluded.len(),
+        "unreadable": unread.iter().filter(|omission| matches!(omission.reason, Reason::Unreadable(_))).count(),
+        "changing": unread.iter().filter(|omission| matches!(omission.reason, Reason::Changing)).count(),
+    });
+    if let (Some(fields), Value::Object(numbers)) = (fields.as_object_mut(), changed::summary_json(&summary)) {
+        fields.extend(numbers);
+    }
+    context.out.summary(fields)?;
+    Ok(if unread.is_empty() { Code::Done } else { Code::Partly })
+}

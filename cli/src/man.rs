@@ -1,0 +1,31 @@
+//! `man`: man pages, made of the same definitions as the help.
+
+use std::{fs, path::PathBuf};
+
+use serde_json::json;
+
+use crate::{
+    args,
+    context::Context,
+    exit::{Code, Failure, Result},
+};
+
+/// Flags of `man`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The folder, such as ~/.local/share/man/man1; it is made where it is not there
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+}
+
+/// Writes a page of each verb.
+pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
+    let failed = |action: &'static str| move |source| Failure::File { action, path: args.folder.clone(), source };
+    fs::create_dir_all(&args.folder).map_err(failed("create folder"))?;
+    clap_mangen::generate_to(args::command(), &args.folder).map_err(failed("write man pages to"))?;
+    let shown = args.folder.display().to_string();
+    context.out.did(format!("man pages are written to {shown}"));
+    context.out.remark(format!("Wrote man pages to {shown}; parhelia.1 is the first."))?;
+    context.out.summary(json!({ "folder": shown }))?;
+    Ok(Code::Done)
+}

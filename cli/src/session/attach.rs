@@ -1,0 +1,49 @@
+//! `session attach`: shows the tmux session in which a session's agent works.
+
+use std::io::IsTerminal;
+
+use parhelia_session::run;
+use serde_json::json;
+
+use super::tmux;
+use crate::{
+    complete,
+    context::Context,
+    exit::{Code, Failure, Result},
+};
+
+/// Flags of `session attach`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The session, by id or name
+    #[arg(add = complete::sessions())]
+    session: String,
+}
+
+/// Becomes tmux. Where there is no terminal, the command that attaches is printed.
+pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
+    let store = context.open()?;
+    let session = store.view().session_named(&args.session)?;
+    let id = &session.id;
+    let last = session.run.as_deref().map(|run| store.view().run(run)).transpose()?.flatten();
+    let Some(run) = last.filter(|run| run::life(run).is_alive()) else {
+        let text = format!(
+            "cannot attach to session {id}: it has no live agent\n`parhelia session resume {id} --tmux` starts it in tmux"
+        );
+        return Err(Failure::Refused(text));
+    };
+    let Some(place) = tmux::Shown::of(&run) else {
+        return Err(Failure::Refused(format!(
+            "cannot attach to session {id}: its agent is not in tmux, but in another terminal"
+        )));
+    };
+    let is_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    if is_terminal && !context.out.json {
+        context.out.flush()?;
+        drop(store);
+        return Err(place.attach());
+    }
+    context.out.line(place.command())?;
+    context.out.summary(json!({ "session": id, "attach": place.command() }))?;
+    Ok(Code::Done)
+}

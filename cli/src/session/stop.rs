@@ -1,0 +1,97 @@
+//! `session stop`: ends the agent of a session.
+
+use std::time::Duration;
+
+use parhelia_agent::process;
+use parhelia_session::run::{self, Current, Life};
+use parhelia_store::{
+    Store,
+    event::{NewEvent, kind},
+    fold::{Goal, Place, Run, Session, Status},
+};
+use serde_json::json;
+
+use super::agent::{actor, variable};
+use crate::{
+    complete,
+    context::Context,
+    exit::{Code, Failure, Result},
+};
+
+/// Flags of `session stop`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The session, by id or name
+    #[arg(add = complete::sessions())]
+    session: String,
+    /// Keep the session wanted, so that `session resume --all` and `session recover` bring it back
+    #[arg(long)]
+    keep_wanted: bool,
+    /// Seconds that the agent may take to end, before and after it is killed
+    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    patience: u64,
+}
+
+/// Ends the agent. What supervises it makes a last checkpoint.
+pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
+    let store = context.open()?;
+    let session = store.view().session_named(&args.session)?;
+    let id = &session.id;
+    if session.status == Status::Ended {
+        return Err(Failure::Refused(format!("session {id} has ended, which is for good")));
+    }
+    let last = session.run.as_deref().map(|run| store.view().run(run)).transpose()?.flatten();
+    let goal = if args.keep_wanted { Goal::Running } else { Goal::Paused };
+    let stopped = match &last {
+        Some(run) if run::life(run).is_alive() => {
+            end_agent(&store, &session, run, Duration::from_secs(args.patience), ("stopped", Some(goal)))?;
+            true
+        }
+        _ => {
+            if session.goal() != goal {
+                let status = if goal == Goal::Paused { Status::Paused } else { session.status };
+                let changed = NewEvent::new(kind::SESSION_STATUS, id, actor()).with("status", status.name());
+                store.append_events(&[changed.with("wanted", goal.name()).with("reason", "stopped")], &())?;
+            }
+            false
+        }
+    };
+    context.out.did(format!("the agent of session {id} {}", if stopped { "has ended" } else { "was not alive" }));
+    let (was, next) = match stopped {
+        true => ("has ended", "brings it back"),
+        false => ("was not alive", "starts it"),
+    };
+    let wanted = match goal {
+        Goal::Running => "is still wanted: `session resume --all` resumes it",
+        _ => "is set aside: `session resume --all` leaves it alone",
+    };
+    context
+        .out
+        .remark(format!("The agent of session {id} {was}. The session {wanted}; `parhelia session resume {id}` {next}."))?;
+    context.out.summary(json!({ "session": id, "stopped": stopped, "wanted": goal }))?;
+    Ok(Code::Done)
+}
+
+/// Ends the agent of a session, and its run. Fails where it does not end, or is out of reach.
+pub fn end_agent(
+    store: &Store,
+    session: &Session,
+    run: &Run,
+    patience: Duration,
+    (reason, goal): (&str, Option<Goal>),
+) -> Result<()> {
+    let id = &session.id;
+    if let Life::Elsewhere { host, .. } = run::life(run) {
+        return Err(Failure::Refused(format!("the agent of session {id} may be alive on {host}; stop it there")));
+    }
+    if run::is_inside(run, &variable) {
+        return Err(Failure::Refused(format!("cannot end the agent of session {id}: this command is its own")));
+    }
+    let workspace = session.workspace.as_ref().map(Place::folder).unwrap_or_default();
+    let stopped = process::stop(&run.id, &run::roots_in(store, run)?, &workspace, patience)?;
+    if !stopped.is_clean() || matches!(run::life(run), Life::Agent(_)) {
+        return Err(Failure::Refused(format!("the agent of session {id} does not end; nothing was changed")));
+    }
+    run::end(store, &Current::of(run, Some(session)), reason, (Status::Paused, goal), actor())?;
+    Ok(())
+}

@@ -1,0 +1,138 @@
+//! `status`: the sessions of this folder, its last checkpoint, and the changes since.
+
+use std::{
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+use parhelia_session::overview::Overview;
+use parhelia_store::{
+    Error, Store, clock,
+    diff::Summary,
+    fold::{Session, Status},
+    record::Checkpoint,
+    selector::{find_among, workspace_at},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    checkpoint::{changed, list as checkpoints, session::workspace},
+    context::Context,
+    exit::{Code, Result},
+    human,
+    output::Style,
+    session::{
+        agent::has_agent,
+        list::{state, warnings},
+    },
+};
+
+/// Flags of `status`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The folder
+    #[arg(short, long, value_name = "DIR", default_value = ".")]
+    workspace: PathBuf,
+    /// Read every file, also those whose times say that they did not change
+    #[arg(long)]
+    thorough: bool,
+}
+
+/// A session that an agent works in, and how it is.
+struct Seen {
+    session: Session,
+    overview: Overview,
+}
+
+/// Prints it.
+pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
+    let folder = workspace(&args.workspace)?;
+    let (store, _empty) = context.open_or_empty()?;
+    let view = store.view();
+    let (at, sessions) = workspace_at(&view, &folder)?.unwrap_or_else(|| (folder, Vec::new()));
+    let seen = sessions.iter().map(|session| Ok(Seen { session: session.clone(), overview: Overview::of(&store, session)? }));
+    let seen = seen.collect::<Result<Vec<_>>>()?;
+    // Those that are over say nothing about the folder as it is.
+    let open: Vec<&Seen> = seen.iter().filter(|one| one.session.status != Status::Ended && has_agent(&one.session)).collect();
+    let last = match find_among(&view, "latest", &sessions) {
+        _ if sessions.is_empty() => None,
+        Err(Error::NoCheckpoint { .. }) => None,
+        found => Some(found?),
+    };
+    let shown = human::path(at.as_os_str().as_bytes());
+    for one in &open {
+        context.out.object("session", one.json())?;
+        let (id, state) = (human::path(one.session.id.as_bytes()), state(&one.session, &one.overview));
+        let why = one.overview.why.as_ref().map(|why| format!(" ({})", human::path(why.as_bytes()))).unwrap_or_default();
+        context.out.line(format!("Session {id}: {state}{why}"))?;
+    }
+    let summary = match &last {
+        None => {
+            context.out.line(format!("{shown} has no checkpoint yet; `parhelia checkpoint create` makes one."))?;
+            None
+        }
+        Some(last) => {
+            let id = context.out.styled(Style::Bold, last.id());
+            context.out.line(format!("Last checkpoint of {shown}: {id}, {}", made(last)))?;
+            changes(context, &store, last, &at, args.thorough)?
+        }
+    };
+    let mut told = Vec::new();
+    for one in &seen {
+        told.extend(warnings(&one.session, &one.overview));
+    }
+    for text in &told {
+        tell!("parhelia: {text}");
+    }
+    let mut fields = json!({
+        "workspace": shown,
+        "sessions": sessions.iter().map(|session| session.id.as_str()).collect::<Vec<_>>(),
+        "checkpoint": last.as_ref().map(|last| Ok::<_, Error>(checkpoints::to_json(&last.into(), &view.marks(last.record.id)?))).transpose()?,
+        "warnings": told,
+        "compared": summary.is_some(),
+    });
+    let numbers = changed::summary_json(&summary.unwrap_or_default());
+    if let (Some(fields), Value::Object(numbers)) = (fields.as_object_mut(), numbers) {
+        fields.extend(numbers);
+    }
+    context.out.summary(fields)?;
+    Ok(Code::Done)
+}
+
+/// When and why a checkpoint was made.
+fn made(last: &Checkpoint) -> String {
+    let (trigger, ago) = (last.record.trigger.name(), human::ago(last.record.created_at, clock::timestamp()));
+    let message = last.record.message.as_deref().and_then(|message| message.lines().next()).map(|line| format!(": {line}"));
+    human::path(format!("{ago} ({trigger}){}", message.unwrap_or_default()).as_bytes())
+}
+
+/// Prints the changes since a checkpoint; none where the folder cannot be compared with it.
+fn changes(context: &mut Context, store: &Store, last: &Checkpoint, folder: &Path, thorough: bool) -> Result<Option<Summary>> {
+    if last.record.rules.listed_only {
+        context.out.line("It holds listed paths alone, so that the folder is not compared with it.")?;
+        return Ok(None);
+    }
+    let (last, _pin) = context.pin(store, last, "status")?;
+    let progress = context.progress();
+    let live = changed::since(store, &last, folder.to_owned(), thorough, &progress)?;
+    drop(progress);
+    let summary = Summary::of(&live.changes);
+    match live.changes.is_empty() {
+        true => context.out.line("Nothing has changed since.")?,
+        false => context.out.line(format!("Changed since: {}", changed::counts_text(&summary)))?,
+    }
+    changed::print(context, &live.changes)?;
+    Ok(Some(summary))
+}
+
+impl Seen {
+    fn json(&self) -> Value {
+        json!({
+            "id": self.session.id,
+            "name": self.session.name,
+            "wanted": self.overview.wanted,
+            "observed": self.overview.observed,
+            "why": self.overview.why,
+        })
+    }
+}
