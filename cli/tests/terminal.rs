@@ -34,7 +34,7 @@ fn completed(home: &Home, words: &[&str]) -> Vec<String> {
 fn checkpoints_and_sessions_are_completed() {
     let (home, id) = work();
     assert!(completed(&home, &["ls", ""]).contains(&id));
-    assert_eq!(completed(&home, &["ls", &id[..20].to_lowercase()]), [id.clone()]);
+    assert_eq!(completed(&home, &["ls", &id[..20].to_lowercase()]), std::slice::from_ref(&id));
     assert!(completed(&home, &["checkpoint", "diff", "latest", &id[..3]]).contains(&id));
     assert_eq!(completed(&home, &["session", "show", "na"]), ["named"]);
     assert!(completed(&home, &["show", "na"]).contains(&"named".to_owned()));
