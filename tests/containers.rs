@@ -167,7 +167,7 @@ fn a_sessions_own_agent_in_a_container_is_that_from_outside() {
     let _container = Ended(resume.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
     wait(|| work.scratch.path("home/.claude/sessions").read_dir().ok()?.next()?.ok());
     wait(|| (work.session()["observed"] == "idle").then_some(()));
-    for (code, arguments) in [(0, &["session", "resume", "it"][..]), (2, &["checkpoint", "rollback", "it@latest", "--yes"])] {
+    for (code, arguments) in [(0, &["session", "resume", "it"][..]), (4, &["checkpoint", "rollback", "it@latest", "--yes"])] {
         let said = work.scratch.expect(code, arguments);
         assert!(said.contains("alive") && !said.contains("not the session's agent"), "{said}");
     }

@@ -88,7 +88,7 @@ fn a_workspace_on_a_disk_that_is_not_mounted_is_not_made_again_below_the_mount_p
     let mounted = bind();
     let ended = ended(scratch, disk.join("work"));
     drop(mounted);
-    for refused in [ended.resume(2, &[]), ended.rollback(2, &[]), ended.recover()] {
+    for refused in [ended.resume(4, &[]), ended.rollback(4, &[]), ended.recover()] {
         assert!(refused.contains(&format!("nothing is mounted at {}", text(&disk))), "{refused}");
         assert!(refused.contains("recorded: inode ") && refused.contains(" on filesystem "), "{refused}");
         assert!(refused.contains("--recreate-workspace"), "{refused}");
@@ -115,12 +115,12 @@ fn a_workspace_that_is_a_disk_is_neither_filled_nor_captured_while_that_is_not_m
     let ended = ended(scratch, workspace.clone());
     drop(mounted);
     let nothing = format!("nothing is mounted at {}", text(&workspace));
-    for refused in [ended.resume(2, &[]), ended.rollback(2, &[]), ended.create(2), ended.recover()] {
+    for refused in [ended.resume(4, &[]), ended.rollback(4, &[]), ended.create(4), ended.recover()] {
         assert!(refused.contains("is empty") && refused.contains(&nothing), "{refused}");
     }
     // Another disk in its place is not it, either.
     let other = in_memory(&workspace);
-    for refused in [ended.resume(2, &[]), ended.rollback(2, &[]), ended.create(2)] {
+    for refused in [ended.resume(4, &[]), ended.rollback(4, &[]), ended.create(4)] {
         assert!(refused.contains("is empty") && refused.contains("another filesystem is mounted at"), "{refused}");
     }
     assert_eq!(entries(&workspace), 0);
@@ -138,10 +138,10 @@ fn a_workspace_that_was_moved_is_offered_and_no_old_copy_is_restored() {
     fs::create_dir_all(moved.parent().unwrap()).unwrap();
     system("mv", &[&text(&workspace), &text(&moved)]);
     fs::write(moved.join("src/file"), "later").unwrap();
-    let refused = ended.resume(2, &[]);
+    let refused = ended.resume(4, &[]);
     let offer = format!("parhelia session move {} {}", ended.session, text(&moved));
     assert!(refused.contains("is gone; the same folder is") && refused.contains(&offer), "{refused}");
-    assert!(ended.rollback(2, &[]).contains(&offer));
+    assert!(ended.rollback(4, &[]).contains(&offer));
     assert!(ended.recover().contains(&offer));
     assert!(!workspace.exists());
     let told = ended.scratch.expect(0, &["session", "move", &ended.session]);
@@ -168,11 +168,11 @@ fn a_workspace_that_was_moved_far_is_known_by_a_process_that_works_in_it_and_fou
     fs::create_dir_all(far.parent().unwrap()).unwrap();
     fs::rename(&workspace, &far).unwrap();
     let mut shell = Command::new("sleep").arg("600").current_dir(far.join("src")).spawn().unwrap();
-    let refused = ended.resume(2, &[]);
+    let refused = ended.resume(4, &[]);
     shell.kill().unwrap();
     shell.wait().unwrap();
     assert!(refused.contains(&text(&far)), "{refused}");
-    assert!(ended.resume(2, &[]).contains(&text(&far)) && !workspace.exists());
+    assert!(ended.resume(4, &[]).contains(&text(&far)) && !workspace.exists());
     // One that was deleted is restored as ever, whichever folder has its inode number by now.
     fs::remove_dir_all(&far).unwrap();
     for i in 0..50 {
@@ -359,7 +359,7 @@ fn another_folder_at_the_old_place_is_not_taken_for_a_workspace_that_was_moved()
     let aside = work.scratch.path("aside");
     fs::rename(&work.workspace, &aside).unwrap();
     write(&work.workspace.join("other"), b"something else").unwrap();
-    for said in [work.resume(2, &[]), work.rollback(2, &[])] {
+    for said in [work.resume(4, &[]), work.rollback(4, &[])] {
         assert!(said.contains("is another folder now") && said.contains(&text(&aside)), "{said}");
     }
     assert_eq!(fs::read(work.workspace.join("other")).unwrap(), b"something else");
@@ -387,7 +387,7 @@ fn another_folder_in_a_workspaces_place_is_captured_and_said_and_stays_another_o
         assert!(shown.contains(&warning), "{shown}");
     }
     // It is still no place for the session.
-    for said in [work.resume(2, &[]), work.rollback(2, &[])] {
+    for said in [work.resume(4, &[]), work.rollback(4, &[])] {
         assert!(said.contains("is another folder now"), "{said}");
     }
     // Once the session's own is gone for good, this one is it; that is said once.

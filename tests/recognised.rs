@@ -211,15 +211,15 @@ fn what_is_captured_of_another_folder_in_a_workspaces_place_is_not_the_sessions_
     // Its own checkpoint does not go over the other folder, also where that has got a session of its own.
     s.create("clones", &p);
     let back = |what: &str, to: &Path, code| s.expect(code, &restore(what, to, &["--delete"]));
-    let said = back(first, &p, 2);
+    let said = back(first, &p, 4);
     assert!(said.contains("is another folder than session") && said.contains("--other-folder"), "{said}");
     // The other one goes where it was captured, and not over the session's own.
     write(&p.join("clone"), b"changed").unwrap();
     back(other, &p, 0);
     assert_eq!(read(p.join("clone")), "of a clone");
-    assert!(back(other, &own, 2).contains("--other-folder"));
+    assert!(back(other, &own, 4).contains("--other-folder"));
     s.expect(0, &["session", "move", session, &text(&own)]);
-    assert!(back(other, &own, 2).contains("--other-folder"));
+    assert!(back(other, &own, 4).contains("--other-folder"));
     let said = s.expect(0, &["session", "resume", session, "--yes"]);
     assert!(said.contains(&format!("checkpoint {other} is newer, and was passed over: it was made of another folder")), "{said}");
     write(&own.join("f"), b"changed").unwrap();

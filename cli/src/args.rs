@@ -22,8 +22,8 @@ use crate::{
                         CHECKPOINT is `latest`, `latest~2`, `SESSION@latest`, an id, or a unique beginning or end of one (4 \
                         characters or more). `latest` is of this folder's sessions. Where a path is expected it follows a colon: \
                         `latest:src/main.rs`.\n\n\
-                        Exit codes: 0 done, 1 failed, 2 usage, 3 partly done, 4 refused because of a state, 10 no such store, checkpoint or path, 11 locked, \
-                        12 corrupt, 130 interrupted."
+                        Exit codes: 0 done, 1 failed, 2 usage, 3 partly done, 4 refused because of a state, 10 no such store, checkpoint \
+                        or path, 11 locked, 12 corrupt, 130 interrupted."
 )]
 pub struct Args {
     /// Flags of every verb.

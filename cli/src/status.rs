@@ -99,7 +99,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     Ok(Code::Done)
 }
 
-/// When and why a checkpoint was made.
+/// The time and the reason of a checkpoint.
 fn made(last: &Checkpoint) -> String {
     let (trigger, ago) = (last.record.trigger.name(), human::ago(last.record.created_at, clock::timestamp()));
     let message = last.record.message.as_deref().and_then(|message| message.lines().next()).map(|line| format!(": {line}"));

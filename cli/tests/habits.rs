@@ -326,6 +326,19 @@ fn stop_ends_the_agent_and_says_what_is_wanted() {
 }
 
 #[test]
+fn an_agent_that_was_left_alone_at_the_end_can_be_stopped() {
+    let (home, _) = work();
+    let mut child = sleeping(&home);
+    home.run(&["session", "end", "busy", "--leave-agent"]).expect(0);
+    let run = home.run(&["session", "stop", "busy"]).expect(0);
+    assert!(run.out.contains("has ended, as the session had before"), "{run:?}");
+    child.wait().unwrap();
+    assert_eq!(busy(&home)["status"], "ended");
+    let run = home.run(&["session", "stop", "busy"]).expect(4);
+    assert!(run.err.contains("no agent of it is alive"), "{run:?}");
+}
+
+#[test]
 fn pause_makes_a_checkpoint_and_ends_the_agent_unless_it_is_to_be_left() {
     let (home, _) = work();
     let mut child = sleeping(&home);

@@ -1,4 +1,4 @@
-//! Where a conversation lies, whichever agent's it is. Its id is what names it.
+//! The place of a conversation, whichever agent's it is. Its id is what names it.
 
 use std::{
     fs,

@@ -37,17 +37,19 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open()?;
     let session = store.view().session_named(&args.session)?;
     let id = &session.id;
-    if session.status == Status::Ended {
-        return Err(Failure::Refused(format!("session {id} has ended, which is for good")));
-    }
     let last = session.run.as_deref().map(|run| store.view().run(run)).transpose()?.flatten();
+    let is_alive = |run: &&Run| run::left_alive(run).is_some() || run::life(run).is_alive();
+    let alive = last.as_ref().filter(is_alive);
+    if session.status == Status::Ended {
+        return stop_ended(context, &store, &session, alive, Duration::from_secs(args.patience));
+    }
     let goal = if args.keep_wanted { Goal::Running } else { Goal::Paused };
-    let stopped = match &last {
-        Some(run) if run::life(run).is_alive() => {
+    let stopped = match alive {
+        Some(run) => {
             end_agent(&store, &session, run, Duration::from_secs(args.patience), ("stopped", Some(goal)))?;
             true
         }
-        _ => {
+        None => {
             if session.goal() != goal {
                 let status = if goal == Goal::Paused { Status::Paused } else { session.status };
                 let changed = NewEvent::new(kind::SESSION_STATUS, id, actor()).with("status", status.name());
@@ -69,6 +71,18 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         .out
         .remark(format!("The agent of session {id} {was}. The session {wanted}; `parhelia session resume {id}` {next}."))?;
     context.out.summary(json!({ "session": id, "stopped": stopped, "wanted": goal }))?;
+    Ok(Code::Done)
+}
+
+/// Ends an agent that was left alone when its session ended.
+fn stop_ended(context: &mut Context, store: &Store, session: &Session, alive: Option<&Run>, patience: Duration) -> Result<Code> {
+    let id = &session.id;
+    let run = alive
+        .ok_or_else(|| Failure::Refused(format!("session {id} has ended, which is for good, and no agent of it is alive")))?;
+    end_agent(store, session, run, patience, ("stopped", None))?;
+    context.out.did(format!("the agent of session {id} has ended"));
+    context.out.remark(format!("The agent of session {id} has ended, as the session had before."))?;
+    context.out.summary(json!({ "session": id, "stopped": true, "wanted": Goal::Ended }))?;
     Ok(Code::Done)
 }
 

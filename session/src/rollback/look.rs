@@ -366,6 +366,8 @@ impl Look {
         }
         match (held, &wanted.config, position(store, wanted.target)?) {
             (Some(id), Some(config), Some(_)) => self.conversation = Some((id, config.clone())),
+            // Where no agent has worked, nobody expects one.
+            _ if self.session.runs.is_empty() && self.session.conversations.is_empty() => {}
             _ => self.notices.push("the checkpoint has no conversation; files alone go back".into()),
         }
         Ok(())

@@ -89,7 +89,7 @@ impl Codex {
         self.command(&[&start, &[free][..], flags, &[prompt]].concat())
     }
 
-    /// What a command of ours printed. Panics where it failed.
+    /// The output of a command of ours. Panics where it failed.
     pub fn expect(&self, arguments: &[&str]) -> String {
         let output: Output = self.command(arguments).output().unwrap_or_else(|e| panic!("cannot run it: {e}"));
         assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
