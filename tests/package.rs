@@ -123,6 +123,7 @@ fn what_is_packaged_runs_in_a_bare_root() {
     ] {
         assert!(installed.lines().any(|line| line == format!("/usr/{path}")), "{path} is not in {installed}");
     }
+    assert!(installed.contains("/usr/share/man/man1/parhelia-checkpoint-create.1"), "{installed}");
     // What the unit runs at boot, as systemd would.
     let unit = fs::read_to_string(folder.join("usr/lib/systemd/user/parhelia-resume.service")).unwrap();
     let command = unit.lines().find_map(|line| line.strip_prefix("ExecStart=-")).unwrap();
