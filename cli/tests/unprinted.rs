@@ -145,7 +145,7 @@ fn what_is_done_to_a_session_is_named() {
     let session = home.run(&["session", "show", "s", "--json"]).expect(0).json()[0]["id"].as_str().unwrap().to_owned();
     let latest = format!("{session}@latest");
     let newest = || home.run(&["checkpoint", "show", &latest, "--json"]).expect(0).json()[0]["id"].as_str().unwrap().to_owned();
-    let paused = unprinted(&home, &["session", "pause", "s"]);
+    let paused = unprinted(&home, &["session", "pause", "s", "--leave-agent"]);
     let first = newest();
     let resumed = unprinted(&home, &["session", "resume", "s"]);
     rustix::process::kill_process(rustix::process::Pid::from_child(&running), rustix::process::Signal::TERM).unwrap();
