@@ -43,9 +43,13 @@ pub enum Piece {
     Flag {
         /// As it is written.
         name: String,
-        /// What it takes.
+        /// The words that it takes.
         words: Vec<OsString>,
+        /// True if its word stands behind a `=`.
+        is_joined: bool,
     },
+    /// `--`: all words behind it are prompt.
+    End,
     /// A prompt.
     Word(OsString),
 }
@@ -54,10 +58,16 @@ impl Piece {
     /// Writes it again.
     pub fn write(&self, argv: &mut Vec<OsString>) {
         match self {
-            Piece::Flag { name, words } => {
+            Piece::Flag { name, words, is_joined: true } => {
+                let mut joined = OsString::from(format!("{name}="));
+                words.iter().for_each(|word| joined.push(word));
+                argv.push(joined);
+            }
+            Piece::Flag { name, words, .. } => {
                 argv.push(name.into());
                 argv.extend(words.iter().cloned());
             }
+            Piece::End => argv.push("--".into()),
             Piece::Word(word) => argv.push(word.clone()),
         }
     }
@@ -71,6 +81,7 @@ fn pieces(words: &[OsString], takes: impl Fn(&str) -> Takes) -> Vec<Piece> {
         rest = behind;
         let text = word.to_string_lossy();
         if text == "--" {
+            out.push(Piece::End);
             out.extend(rest.iter().cloned().map(Piece::Word));
             break;
         }
@@ -79,7 +90,7 @@ fn pieces(words: &[OsString], takes: impl Fn(&str) -> Takes) -> Vec<Piece> {
             continue;
         }
         if let Some((name, value)) = text.split_once('=').filter(|_| text.starts_with("--")) {
-            out.push(Piece::Flag { name: name.to_owned(), words: vec![value.into()] });
+            out.push(Piece::Flag { name: name.to_owned(), words: vec![value.into()], is_joined: true });
             continue;
         }
         let values = match takes(&text) {
@@ -89,7 +100,7 @@ fn pieces(words: &[OsString], takes: impl Fn(&str) -> Takes) -> Vec<Piece> {
             Takes::Many => rest.iter().take_while(|word| !is_flag(word)).count(),
         };
         let (values, behind) = rest.split_at(values);
-        out.push(Piece::Flag { name: text.into_owned(), words: values.to_vec() });
+        out.push(Piece::Flag { name: text.into_owned(), words: values.to_vec(), is_joined: false });
         rest = behind;
     }
     out
@@ -107,7 +118,7 @@ impl Words {
     /// The words of the first of these flags that stands there.
     pub fn flag(&self, names: &[&str]) -> Option<&[OsString]> {
         self.0.iter().find_map(|piece| match piece {
-            Piece::Flag { name, words } if names.contains(&name.as_str()) => Some(words.as_slice()),
+            Piece::Flag { name, words, .. } if names.contains(&name.as_str()) => Some(words.as_slice()),
             _ => None,
         })
     }
@@ -126,7 +137,7 @@ impl Words {
     pub fn plain(&self) -> impl Iterator<Item = &OsString> {
         self.0.iter().filter_map(|piece| match piece {
             Piece::Word(word) => Some(word),
-            Piece::Flag { .. } => None,
+            Piece::Flag { .. } | Piece::End => None,
         })
     }
 
@@ -211,6 +222,11 @@ impl Agent {
     /// True if the conversation is kept on disk.
     pub fn is_persistent(&self) -> bool {
         self.kind.is_persistent(&self.words)
+    }
+
+    /// The flag by which it is told to work in another folder than that in which it is started; none where it is not.
+    pub fn works_elsewhere(&self) -> Option<&'static str> {
+        self.kind.works_elsewhere(&self.words)
     }
 
     /// True if it runs hooks.
@@ -326,6 +342,17 @@ mod tests {
         assert_eq!(agent(&format!("claude --resume={ID} --fork-session")).conversation(), None);
         let with = agent("claude --settings mine --model x hello").launch_argv(Some(ID), &["--settings".into(), "{}".into()]);
         assert_eq!(with, argv(&format!("claude --session-id {ID} --settings {{}} --model x hello")));
+    }
+
+    #[test]
+    fn a_launch_leaves_the_words_as_they_are() {
+        for text in
+            ["claude -p --allowedTools Bash Write -- do it", "claude -p -- -v fails", "claude --model=x --mcp-config=a.json hi"]
+        {
+            let rest = text.strip_prefix("claude ").unwrap();
+            let launched = agent(text).launch_argv(Some(ID), &[]);
+            assert_eq!(launched, argv(&format!("claude --session-id {ID} {rest}")), "{text}");
+        }
     }
 
     #[test]

@@ -73,6 +73,11 @@ pub trait AgentKind: fmt::Debug + Sync {
     /// True if the conversation is kept on disk.
     fn is_persistent(&self, words: &Words) -> bool;
 
+    /// The flag by which it is told to work in another folder than that in which it is started; none where it is not.
+    fn works_elsewhere(&self, _words: &Words) -> Option<&'static str> {
+        None
+    }
+
     /// True if it runs hooks.
     fn has_hooks(&self, words: &Words) -> bool;
 

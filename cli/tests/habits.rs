@@ -307,6 +307,21 @@ fn busy(home: &Home) -> serde_json::Value {
 }
 
 #[test]
+fn stop_keeps_what_was_done_last_also_where_nobody_waits_for_the_agent() {
+    let (home, _) = work();
+    let mut child = sleeping(&home);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    std::fs::write(home.folder.path().join("work/late"), "late").unwrap();
+    let run = home.run(&["session", "stop", "busy"]).expect(0);
+    assert!(run.out.contains("has ended. The session is set aside"), "{run:?}");
+    let id = busy(&home)["id"].as_str().unwrap().to_owned();
+    assert!(home.run(&["ls", &format!("{id}@latest")]).expect(0).out.contains("late"));
+    let refused = home.run(&["session", "stop", "work"]);
+    assert!(refused.code != 0 && !refused.out.contains("set aside"), "{refused:?}");
+}
+
+#[test]
 fn stop_ends_the_agent_and_says_what_is_wanted() {
     let (home, _) = work();
     let mut child = sleeping(&home);
@@ -317,6 +332,9 @@ fn stop_ends_the_agent_and_says_what_is_wanted() {
     let run = home.run(&["session", "stop", "busy", "--keep-wanted"]).expect(0);
     assert!(run.out.contains("has ended. The session is still wanted"), "{run:?}");
     child.wait().unwrap();
+    // That is no failure of the agent's.
+    let listed = home.run(&["list", busy(&home)["id"].as_str().unwrap(), "--json"]).expect(0).out;
+    assert!(listed.contains("\"trigger\"") && !listed.contains("\"trigger\":\"error\""), "{listed}");
     assert_eq!((busy(&home)["observed"].as_str(), busy(&home)["wanted"].as_str()), (Some("dead"), Some("running")));
     let run = home.run(&["session", "stop", "busy"]).expect(0);
     assert!(run.out.contains("was not alive. The session is set aside"), "{run:?}");

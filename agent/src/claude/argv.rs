@@ -86,7 +86,7 @@ pub(super) fn chooses_itself(words: &Words) -> bool {
 
 pub(super) fn mcp_config(words: &Words) -> Vec<PathBuf> {
     let values = words.0.iter().filter_map(|piece| match piece {
-        Piece::Flag { name, words } if name == "--mcp-config" => Some(words),
+        Piece::Flag { name, words, .. } if name == "--mcp-config" => Some(words),
         _ => None,
     });
     let is_file = |word: &&OsString| !word.to_string_lossy().trim_start().starts_with('{');
@@ -131,7 +131,7 @@ pub(super) fn resume(words: &Words, resume: &Resume) -> Vec<OsString> {
                 }
             }
             Piece::Flag { .. } => piece.write(&mut argv),
-            Piece::Word(_) => {}
+            Piece::Word(_) | Piece::End => {}
         }
     }
     if let Some(mode) = mode {

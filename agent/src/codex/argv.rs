@@ -41,6 +41,9 @@ const TAKE_ONE: &[&str] = &[
 ];
 /// Flags that belong to one start only.
 const OF_ONE_START: &[&str] = &["-i", "--image", "--last", "--all", "--include-non-interactive", "--worktree", "--thread-source"];
+/// Flags that stand before `exec` alone.
+const OF_ROOT: &[&str] =
+    &["-a", "--ask-for-approval", "--search", "--remote", "--remote-auth-token-env", "--no-alt-screen", "--no-daemon"];
 /// Its own management commands.
 const COMMANDS: &[&str] = &[
     "agents",
@@ -116,6 +119,22 @@ pub(super) fn chooses_itself(words: &Words) -> bool {
     conversation(words).is_none() && inner(words).next().is_some_and(|word| word == "resume" || word == "fork")
 }
 
+/// The flag by which it is told to work in another folder than that in which it is started.
+pub(super) fn works_elsewhere(words: &Words) -> Option<&'static str> {
+    ["-C", "--cd", "--worktree"].into_iter().find(|flag| words.has(&[flag]))
+}
+
+pub(super) fn has_hooks(words: &Words) -> bool {
+    !words.0.iter().any(|piece| match piece {
+        Piece::Flag { name, words, .. } => {
+            let value = words.first().map(|word| word.to_string_lossy()).unwrap_or_default();
+            name == "--disable" && value == "hooks"
+                || matches!(name.as_str(), "-c" | "--config") && value.replace(' ', "") == "features.hooks=false"
+        }
+        _ => false,
+    })
+}
+
 pub(super) fn launch(words: &Words, hooks: &[OsString]) -> Vec<OsString> {
     let mut argv = Vec::new();
     let mut is_first = true;
@@ -136,6 +155,12 @@ pub(super) fn launch(words: &Words, hooks: &[OsString]) -> Vec<OsString> {
 pub(super) fn resume(words: &Words, resume: &Resume) -> Vec<OsString> {
     let mut argv: Vec<OsString> = Vec::new();
     let is_headless = is_headless(words);
+    let is_of_root = |name: &str| is_headless && OF_ROOT.contains(&name);
+    for piece in &words.0 {
+        if matches!(piece, Piece::Flag { name, .. } if is_of_root(name)) {
+            piece.write(&mut argv);
+        }
+    }
     if is_headless {
         argv.push("exec".into());
     } else if resume.conversation.is_some() {
@@ -144,9 +169,9 @@ pub(super) fn resume(words: &Words, resume: &Resume) -> Vec<OsString> {
     argv.extend_from_slice(&resume.hooks);
     for piece in &words.0 {
         match piece {
-            Piece::Flag { name, .. } if OF_ONE_START.contains(&name.as_str()) => {}
+            Piece::Flag { name, .. } if OF_ONE_START.contains(&name.as_str()) || is_of_root(name) => {}
             Piece::Flag { .. } => piece.write(&mut argv),
-            Piece::Word(_) => {}
+            Piece::Word(_) | Piece::End => {}
         }
     }
     if let Some(id) = &resume.conversation {

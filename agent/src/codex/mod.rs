@@ -80,7 +80,11 @@ impl AgentKind for Codex {
     }
 
     fn has_hooks(&self, words: &Words) -> bool {
-        words.value(&["--disable"]).as_deref() != Some("hooks")
+        argv::has_hooks(words)
+    }
+
+    fn works_elsewhere(&self, words: &Words) -> Option<&'static str> {
+        argv::works_elsewhere(words)
     }
 
     /// Approval policy and sandbox are given again as they were recorded.
@@ -213,6 +217,13 @@ mod tests {
         }
         assert!(agent("codex exec x").is_headless() && agent("codex -m x e y").is_headless() && !agent("codex x").is_headless());
         assert!(!agent("codex exec --ephemeral x").is_persistent());
+        for text in ["codex --disable apps --disable hooks", "codex -c features.hooks=false x"] {
+            assert!(!agent(text).has_hooks(), "{text}");
+        }
+        assert!(agent("codex --disable apps x").has_hooks());
+        assert_eq!(agent("codex exec -C /w x").works_elsewhere(), Some("-C"));
+        let images = agent("codex exec -i a.png -- RUN").launch_argv(None, &[]);
+        assert_eq!(images, argv("codex exec -i a.png -- RUN"));
         assert_eq!(agent(&format!("codex exec resume {ID} go")).conversation().as_deref(), Some(ID));
         assert!(agent("codex resume --last").chooses_itself() && agent(&format!("codex fork {ID}")).chooses_itself());
         assert!(agent("codex x").new_conversation().is_none(), "it cannot be pinned");
@@ -232,8 +243,14 @@ mod tests {
             format!("codex resume -c hooks.Stop=[] -m x -s read-only {ID}")
         );
         assert_eq!(
-            of("npx @openai/codex exec --skip-git-repo-check -C /w -o last.txt fix", Some("go on")),
-            format!("npx @openai/codex exec -c hooks.Stop=[] --skip-git-repo-check -C /w -o last.txt resume {ID} -- go on")
+            of(
+                "npx @openai/codex -a never --search exec --skip-git-repo-check --output-last-message=last.txt fix",
+                Some("go on")
+            ),
+            format!(
+                "npx @openai/codex -a never --search exec -c hooks.Stop=[] --skip-git-repo-check --output-last-message=last.txt \
+                 resume {ID} -- go on"
+            )
         );
         let other = "codex exec --json resume --last first";
         assert_eq!(of(other, Some("go")), format!("codex exec -c hooks.Stop=[] --json resume {ID} -- go"));

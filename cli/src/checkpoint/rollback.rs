@@ -275,7 +275,7 @@ pub fn roll_in_turn(
         if how.yes {
             rollback::foresee(store, &look, &wanted, &context.progress())?;
         }
-        end_agent(store, &look.session, run, PATIENCE, (rollback::STOPPED, Some(Goal::Paused)))?;
+        end_agent(store, &look.session, run, PATIENCE, (rollback::STOPPED, Some(Goal::Paused)), || Ok(()))?;
     }
     end_leftovers(store, &look)?;
     let progress = context.progress();

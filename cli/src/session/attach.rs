@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use parhelia_session::run;
 use serde_json::json;
 
-use super::tmux;
+use super::{agent::has_agent, tmux};
 use crate::{
     complete,
     context::Context,
@@ -27,6 +27,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let id = &session.id;
     let last = session.run.as_deref().map(|run| store.view().run(run)).transpose()?.flatten();
     let Some(run) = last.filter(|run| run::life(run).is_alive()) else {
+        if !has_agent(&session) {
+            return Err(Failure::Refused(format!("cannot attach to session {id}: no agent has worked in it")));
+        }
         let text = format!(
             "cannot attach to session {id}: it has no live agent\n`parhelia session resume {id} --tmux` starts it in tmux"
         );

@@ -1,8 +1,9 @@
 //! A checkpoint of a session from outside its run.
 
+use parhelia_agent::command::Agent;
 use parhelia_session::{
     retention, rollback,
-    run::{self, Conversation, Made, Wanted},
+    run::{self, Conversation, Current, Made, Wanted},
 };
 use parhelia_store::{
     Store,
@@ -37,7 +38,14 @@ pub fn of_session(
     if turn.is_none() {
         return Err(rollback::busy(&session.id).into());
     }
-    let session = &store.view().session(&session.id)?.unwrap_or_else(|| session.clone());
+    let mut session = store.view().session(&session.id)?.unwrap_or_else(|| session.clone());
+    if let Some(run) = run.filter(|run| run::conversation_of(&session, &run.id).is_none())
+        && let (Some(agent), Some(config)) = (Agent::of(&run.command()), config_of(store, &session)?)
+        && run::learn(store, &Current::of(run, Some(&session)), agent.kind(), &config.path, actor())?.is_some()
+    {
+        session = store.refresh()?.session(&session.id)?.unwrap_or(session);
+    }
+    let session = &session;
     let conversation = Conversation::of(Some(session), None, config_of(store, session)?.map(|config| config.path));
     let config = context.config(&workspace)?;
     let wanted = Wanted {

@@ -16,6 +16,7 @@ use serde_json::json;
 
 use super::{
     agent::{actor, stranger_in_newest, variable},
+    checkpoint::of_session,
     list::interrupted_text,
     stop::end_agent,
 };
@@ -80,15 +81,18 @@ pub fn pause(context: &mut Context, args: &PauseArgs) -> Result<Code> {
         return Ok(Code::Done);
     }
     let progress = context.progress();
-    let made = super::checkpoint::of_session(context, &store, &session, last.as_ref(), "pause", &progress)?;
-    drop(progress);
+    let capture = || of_session(context, &store, &session, last.as_ref(), "pause", &progress);
+    // An agent that cannot be captured is not ended.
+    let mut made = capture()?;
     match ends {
-        Some(run) => end_agent(&store, &session, run, PATIENCE, ("paused", Some(Goal::Paused)))?,
+        // What it did until it ended.
+        Some(run) => made = end_agent(&store, &session, run, PATIENCE, ("paused", Some(Goal::Paused)), capture)?,
         None => {
             let paused = NewEvent::new(kind::SESSION_STATUS, &session.id, actor()).with("status", Status::Paused.name());
             store.append_events(&[paused.with("reason", "paused")], &())?;
         }
     }
+    drop(progress);
     let id = made.outcome.checkpoint.id();
     context.out.did(format!("session {} is paused at checkpoint {id}", session.id));
     context.out.remark(format!("Session {} is paused at checkpoint {id}.", session.id))?;
@@ -203,7 +207,7 @@ pub fn end(context: &mut Context, args: &EndArgs) -> Result<Code> {
 }
 
 /// Parts that a checkpoint lacks, which are said as well.
-fn last_checkpoint(made: &Made) -> (Code, Vec<String>) {
+pub(super) fn last_checkpoint(made: &Made) -> (Code, Vec<String>) {
     let id = made.outcome.checkpoint.id();
     if made.is_damaged() {
         tell!("parhelia: checkpoint {id} is damaged; `parhelia checkpoint verify {id}` says where");

@@ -52,8 +52,14 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let agent = Agent::of(&args.command);
     if agent.as_ref().is_some_and(|agent| !agent.is_persistent()) {
         return Err(Failure::Usage(
-            "the agent is asked to keep no conversation (--no-session-persistence), so that nothing could be resumed".into(),
+            "the agent is asked to keep no conversation, so that nothing could be resumed; leave that flag of its out".into(),
         ));
+    }
+    if let Some(flag) = agent.as_ref().and_then(Agent::works_elsewhere) {
+        return Err(Failure::Usage(format!(
+            "the agent is told to work in another folder ({flag}), which would be in no checkpoint; give `--workspace DIR` to \
+             `session run` in its place"
+        )));
     }
     if Agent::is_wrapped(&args.command) {
         tell!(

@@ -11,7 +11,11 @@ use parhelia_store::{
 };
 use serde_json::json;
 
-use super::agent::{actor, variable};
+use super::{
+    agent::{actor, has_agent, variable},
+    checkpoint::of_session,
+    pause::last_checkpoint,
+};
 use crate::{
     complete,
     context::Context,
@@ -32,7 +36,7 @@ pub struct Args {
     patience: u64,
 }
 
-/// Ends the agent. What supervises it makes a last checkpoint.
+/// Ends the agent, and makes a last checkpoint.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open()?;
     let session = store.view().session_named(&args.session)?;
@@ -43,10 +47,17 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     if session.status == Status::Ended {
         return stop_ended(context, &store, &session, alive, Duration::from_secs(args.patience));
     }
+    if !has_agent(&session) {
+        return Err(Failure::Refused(format!("cannot stop session {id}: no agent has worked in it")));
+    }
     let goal = if args.keep_wanted { Goal::Running } else { Goal::Paused };
     let stopped = match alive {
         Some(run) => {
-            end_agent(&store, &session, run, Duration::from_secs(args.patience), ("stopped", Some(goal)))?;
+            let progress = context.progress();
+            let last = || of_session(context, &store, &session, Some(run), "stop", &progress);
+            let made = end_agent(&store, &session, run, Duration::from_secs(args.patience), ("stopped", Some(goal)), last)?;
+            drop(progress);
+            last_checkpoint(&made).1.iter().for_each(|failure| tell!("parhelia: {failure}"));
             true
         }
         None => {
@@ -79,21 +90,23 @@ fn stop_ended(context: &mut Context, store: &Store, session: &Session, alive: Op
     let id = &session.id;
     let run = alive
         .ok_or_else(|| Failure::Refused(format!("session {id} has ended, which is for good, and no agent of it is alive")))?;
-    end_agent(store, session, run, patience, ("stopped", None))?;
+    end_agent(store, session, run, patience, ("stopped", None), || Ok(()))?;
     context.out.did(format!("the agent of session {id} has ended"));
     context.out.remark(format!("The agent of session {id} has ended, as the session had before."))?;
     context.out.summary(json!({ "session": id, "stopped": true, "wanted": Goal::Ended }))?;
     Ok(Code::Done)
 }
 
-/// Ends the agent of a session, and its run. Fails where it does not end, or is out of reach.
-pub fn end_agent(
+/// Ends the agent of a session, and its run; `between` is done when the agent has ended and its run has not. Fails where the agent does not end,
+/// or is out of reach.
+pub fn end_agent<T>(
     store: &Store,
     session: &Session,
     run: &Run,
     patience: Duration,
     (reason, goal): (&str, Option<Goal>),
-) -> Result<()> {
+    between: impl FnOnce() -> Result<T>,
+) -> Result<T> {
     let id = &session.id;
     if let Life::Elsewhere { host, .. } = run::life(run) {
         return Err(Failure::Refused(format!("the agent of session {id} may be alive on {host}; stop it there")));
@@ -101,11 +114,16 @@ pub fn end_agent(
     if run::is_inside(run, &variable) {
         return Err(Failure::Refused(format!("cannot end the agent of session {id}: this command is its own")));
     }
+    // Whoever waits for the agent does not take its end for a failure.
+    let stopping = NewEvent::new(kind::RUN_CHANGED, &run.id, actor()).in_epoch(run.epoch).with(run::STOPPING, reason);
+    store.append_events(&[stopping], &())?;
     let workspace = session.workspace.as_ref().map(Place::folder).unwrap_or_default();
     let stopped = process::stop(&run.id, &run::roots_in(store, run)?, &workspace, patience)?;
     if !stopped.is_clean() || matches!(run::life(run), Life::Agent(_)) {
         return Err(Failure::Refused(format!("the agent of session {id} does not end; nothing was changed")));
     }
+    store.refresh()?;
+    let done = between();
     run::end(store, &Current::of(run, Some(session)), reason, (Status::Paused, goal), actor())?;
-    Ok(())
+    done
 }

@@ -402,10 +402,11 @@ fn watch(child: &mut Child) -> Result<(Option<Said>, Identity, OwnedFd)> {
 fn finish(store: &Store, wanted: &Supervised<'_>, status: ExitStatus, asked: Option<Signal>) {
     let how = how(status);
     // Whoever ends this process has not asked the agent to be done: that may be a machine that shuts down, or a terminal that dies.
-    let (trigger, session, goal, reason) = match (asked, status.code()) {
-        (Some(_), _) => (Trigger::Shutdown, Status::Paused, None, format!("asked to end; {how}")),
-        (None, Some(0)) if wanted.is_headless => (Trigger::Complete, Status::Paused, Some(Goal::Paused), how),
-        (None, Some(0)) => (Trigger::Shutdown, Status::Paused, Some(Goal::Paused), how),
+    let (trigger, session, goal, reason) = match (asked, stopping(store, wanted), status.code()) {
+        (Some(_), ..) => (Trigger::Shutdown, Status::Paused, None, format!("asked to end; {how}")),
+        (None, Some(why), _) => (Trigger::Shutdown, Status::Paused, None, format!("{why}; {how}")),
+        (None, None, Some(0)) if wanted.is_headless => (Trigger::Complete, Status::Paused, Some(Goal::Paused), how),
+        (None, None, Some(0)) => (Trigger::Shutdown, Status::Paused, Some(Goal::Paused), how),
         _ => (Trigger::Error, Status::Error, None, how),
     };
     let has_failed = trigger == Trigger::Error;
@@ -444,6 +445,12 @@ fn finish(store: &Store, wanted: &Supervised<'_>, status: ExitStatus, asked: Opt
     for left in processes(wanted).filter(|found| !found.is_hook_work()) {
         say(format_args!("left behind by the agent: {}", left.text()));
     }
+}
+
+/// The reason for which somebody ends the agent.
+fn stopping(store: &Store, wanted: &Supervised<'_>) -> Option<String> {
+    let run = store.refresh().ok()?.run(&wanted.current.run).ok()??;
+    run.extra.get(run::STOPPING)?.as_str().map(str::to_owned)
 }
 
 /// What still lives and carries the run's marker.

@@ -55,19 +55,23 @@ pub fn unseen_in(store: &Store, session: &Session, config: &Path, conversation: 
 }
 
 /// The conversation of a run whose agent's command line names none, and of which no hook has told: the one that began in the run's folder since
-/// the run did. Of several it is the one that a process of the run writes to. It is recorded.
+/// the run did, and that a process of the run writes to; where none is alive any more, the only one that no other process has open. It is recorded.
 pub fn learn(store: &Store, current: &Current, kind: Kind, config: &Path, actor: Actor) -> Result<Option<String>> {
     let view = store.refresh()?;
     let Some(run) = view.run(&current.run)? else { return Ok(None) };
     let folder = run.cwd.as_ref().map(|path| name::as_path(&name::parse(path)).to_owned());
     let folder = folder.unwrap_or_else(|| current.workspace.clone());
     let mut begun = kind.begun_since(config, run.started_at.into(), &folder)?;
-    if begun.len() > 1 {
-        let own = found(&current.run, &roots_in(store, &run)?, &current.workspace)?;
+    let own = found(&current.run, &roots_in(store, &run)?, &current.workspace)?;
+    let is_own = |process: &Identity| own.iter().any(|one| one.identity.is_same(process));
+    if life(&run).is_alive() {
         begun.retain(|located| {
             let transcript = [canonical(&located.transcript)];
             own.iter().any(|one| writes_to(one.identity.process, &transcript))
         });
+    } else {
+        // It is over by now. What another process has open is that one's.
+        begun.retain(|located| holders(config, &located.agent_session).iter().all(|holder| is_own(&holder.process)));
     }
     let [located] = begun.as_slice() else { return Ok(None) };
     let (id, transcript) = (&located.agent_session, Some(located.transcript.as_path()));

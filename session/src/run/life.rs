@@ -15,6 +15,9 @@ use parhelia_agent::process::{
     Identity, RUN_MARKER, Roots, ancestors, boot_id, canonical, host_name, is_here, machine, sees_all, within_container,
 };
 
+/// The field of a run that says why somebody ends its agent.
+pub const STOPPING: &str = "stopping";
+
 /// The field of a run that names the process which started the agent and waits for it.
 pub const LAUNCHER: &str = "launcher";
 

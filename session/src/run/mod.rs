@@ -23,6 +23,6 @@ pub use find::{
 pub use lease::{HOOKED, RENEWAL, WATCHED, renew};
 pub use leftovers::{left_behind, stop_leftovers};
 pub use life::{
-    BY_ITSELF, HOOKED_AGENT, LAUNCHER, Life, UNKNOWN, agent_of, has_finished, hooked_agent_of, is_inside, is_orphaned,
+    BY_ITSELF, HOOKED_AGENT, LAUNCHER, Life, STOPPING, UNKNOWN, agent_of, has_finished, hooked_agent_of, is_inside, is_orphaned,
     launcher_of, left_alive, life, live_in, roots_in, roots_of, tmux_of, variables_of, was_killed, why_unheard, works_in,
 };
