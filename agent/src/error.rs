@@ -9,9 +9,9 @@ pub enum Error {
     /// A system call failed.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was being done, as an infinitive ("read", "create folder").
+        /// The action, as an infinitive ("read", "create folder").
         action: &'static str,
-        /// What it was done to.
+        /// The file or folder.
         path: PathBuf,
         /// The system's answer.
         source: io::Error,
@@ -27,7 +27,7 @@ pub enum Error {
     /// A program ended badly.
     #[error("`{command}` failed: {reason}")]
     Program {
-        /// What was run.
+        /// The command line.
         command: String,
         /// Its own words, or how it ended.
         reason: String,
@@ -35,9 +35,9 @@ pub enum Error {
     /// A program did not end in time, and was ended.
     #[error("`{command}` did not answer within {waited_ms} ms")]
     Slow {
-        /// What was run.
+        /// The command line.
         command: String,
-        /// How long was waited.
+        /// The time that was waited.
         waited_ms: u128,
     },
     /// A settings file that must not be touched.
@@ -45,7 +45,7 @@ pub enum Error {
     Settings {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         reason: String,
     },
     /// A signal could not be sent.
@@ -61,7 +61,7 @@ pub enum Error {
     NoTranscript {
         /// The agent's id of the conversation.
         agent_session: String,
-        /// Where it was looked for.
+        /// The agent's own folder, in which it was looked for.
         config: PathBuf,
     },
     /// The request makes no sense as put.

@@ -2,7 +2,7 @@
 
 use std::thread::{self, Builder, Scope, ScopedJoinHandle};
 
-/// What another thread gives, or what was done here because there was none.
+/// The result of another thread, or of this one where there was no other.
 #[derive(Debug)]
 pub enum Later<'scope, T> {
     /// It is being done.

@@ -47,7 +47,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Whether a character is invisible and changes how a terminal shows what is around it: control characters, marks of writing direction,
+/// True of a character that is invisible and changes how a terminal shows what is around it: control characters, marks of writing direction,
 /// zero-width characters, separators of lines and paragraphs, tags.
 fn steers(c: char) -> bool {
     let is_format = |c| {

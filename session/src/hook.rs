@@ -8,11 +8,11 @@ use parhelia_store::record::Trigger;
 pub struct Meaning {
     /// A checkpoint to make.
     pub checkpoint: Option<Wanted>,
-    /// Whether a run of this conversation begins, or goes on.
+    /// True if a run of this conversation begins, or goes on.
     pub begins: bool,
-    /// Whether it ends.
+    /// True if it ends.
     pub ends: bool,
-    /// Whether the agent may be told something.
+    /// True if the agent may be told something.
     pub tells: bool,
 }
 
@@ -21,9 +21,9 @@ pub struct Meaning {
 pub struct Wanted {
     /// Its trigger, one of the closed set.
     pub trigger: Trigger,
-    /// What it was more exactly.
+    /// More about why.
     pub detail: String,
-    /// Whether none is made where nothing has changed.
+    /// True if none is made where nothing has changed.
     pub skip_if_unchanged: bool,
 }
 

@@ -30,7 +30,6 @@ use crate::{
 /// The folder of its conversations, in its own.
 const PROJECTS: &str = "projects";
 
-/// What is looked for, all in lower case with single spaces. What ends the agent comes first.
 const SIGNS: Signs = &[
     (Trouble::NoConversation, &["no conversation found with session id", "no conversation found to continue"]),
     (Trouble::AlreadyInUse, &["is already in use", "currently running as a background agent"]),

@@ -62,6 +62,9 @@ pub fn learn(store: &Store, current: &Current, kind: Kind, config: &Path, actor:
     let folder = run.cwd.as_ref().map(|path| name::as_path(&name::parse(path)).to_owned());
     let folder = folder.unwrap_or_else(|| current.workspace.clone());
     let mut begun = kind.begun_since(config, run.started_at.into(), &folder)?;
+    if begun.is_empty() {
+        return Ok(None);
+    }
     let own = found(&current.run, &roots_in(store, &run)?, &current.workspace)?;
     let is_own = |process: &Identity| own.iter().any(|one| one.identity.is_same(process));
     if life(&run).is_alive() {
