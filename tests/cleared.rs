@@ -6,7 +6,7 @@ use std::{
     process::{Child, Stdio},
 };
 
-use parhelia_session::resume::state_bytes;
+use parhelia_session::state::state_bytes;
 use parhelia_store::{Store, selector::find};
 use parhelia_tests::{
     Scratch, binary,

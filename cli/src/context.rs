@@ -18,6 +18,7 @@ use tempfile::TempDir;
 use crate::{
     args::Global,
     exit::{Failure, Result},
+    host::{Shell, actor},
     human,
     interrupt::Cancel,
     limits,
@@ -94,11 +95,19 @@ impl Context {
         Ok(store)
     }
 
-    /// Who is at the command line.
+    /// This process as the host of workflows.
+    pub fn host(&self) -> Result<Shell> {
+        Ok(Shell::new(self.named_config()?))
+    }
+
+    /// The same for a hook.
+    pub fn hook_host(&self) -> Result<Shell> {
+        Ok(Shell::of_hook(self.named_config()?))
+    }
+
+    /// The person at the command line.
     pub fn actor(&self) -> Actor {
-        let named = ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok().filter(|user| !user.is_empty()));
-        let user = named.unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()));
-        Actor { user: Some(user), via: "cli".into() }
+        actor()
     }
 
     /// The configuration in force for a workspace.
@@ -136,16 +145,14 @@ impl Context {
         }
     }
 
-    /// Where what can be found out again is kept; none without a home.
-    pub fn cache_folder(&self) -> Option<PathBuf> {
-        let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let cache = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
-        cache.map(|cache| cache.join("parhelia"))
-    }
-
     /// Set once the user asked to stop.
     pub fn cancel(&self) -> Cancel {
         self.cancel.clone()
+    }
+
+    /// Shows progress to whoever looks on as an agent is started, also under `--json`.
+    pub fn supervisor(&self) -> Bar {
+        Bar::new(true, self.global.quiet, Cancel::default())
     }
 
     /// Shows progress of what takes long.

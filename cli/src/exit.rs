@@ -8,7 +8,7 @@ use std::{
 use parhelia_store::{Error, ErrorKind};
 use serde_json::json;
 
-use crate::limits;
+use crate::{limits, words};
 
 /// Exit codes. Any code that is not listed means failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,11 +52,11 @@ impl From<Code> for ExitCode {
 /// Why a verb did not do what it should.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// The store said so.
+    /// The store's answer.
     #[error(transparent)]
     Store(#[from] Error),
     /// A session's part of it failed.
-    #[error(transparent)]
+    #[error("{}", words::error(.0))]
     Session(#[from] parhelia_session::Error),
     /// The agent's part of it failed.
     #[error(transparent)]

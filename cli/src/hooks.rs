@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 use clap::Subcommand;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use parhelia_agent::{
+    folder::ConfigFolder,
     hooks::{self, Change, Events, HookCommand},
     kind::{self, KINDS, Kind},
 };
 use serde_json::json;
 
 use crate::{
-    checkpoint::session::workspace,
+    checkpoint::folder::workspace,
     context::Context,
     exit::{Code, Failure, Result},
-    session::agent::config_folder,
 };
 
 /// What to do with the hooks.
@@ -55,8 +55,9 @@ impl Place {
             }
             None => {
                 let name = self.agent.folder_names().variable;
-                let folder =
-                    config_folder(self.agent).ok_or_else(|| Failure::Usage(format!("no settings: set HOME or {name}")))?;
+                let folder = ConfigFolder::of(self.agent, |name| std::env::var_os(name))
+                    .map(|found| found.path)
+                    .ok_or_else(|| Failure::Usage(format!("no settings: set HOME or {name}")))?;
                 Ok(self.agent.hook_file(&folder))
             }
         }

@@ -19,6 +19,7 @@ mod export;
 mod gc;
 mod hook;
 mod hooks;
+mod host;
 mod human;
 mod import;
 mod init;
@@ -40,6 +41,7 @@ mod suggest;
 mod umount;
 mod version;
 mod when;
+mod words;
 
 use std::process::ExitCode;
 

@@ -34,6 +34,14 @@ impl Bar {
         Bar { bar, is_watched, files: Arc::default(), quiet, cancel }
     }
 
+    /// Does something that prints, with the bar out of the way.
+    pub fn beside(&self, print: impl FnOnce()) {
+        match &self.bar {
+            Some(bar) => bar.suspend(print),
+            None => print(),
+        }
+    }
+
     /// Prints a line on what was done.
     pub fn step(&self, text: &str) {
         if self.is_watched {
@@ -106,11 +114,7 @@ impl Progress for Bar {
         if self.quiet {
             return;
         }
-        let print = || tell!("parhelia: note: {text}");
-        match &self.bar {
-            Some(bar) => bar.suspend(print),
-            None => print(),
-        }
+        self.beside(|| tell!("parhelia: note: {text}"));
     }
 
     fn is_cancelled(&self) -> bool {

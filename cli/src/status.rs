@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use parhelia_session::overview::Overview;
+use parhelia_session::{overview::Overview, run::has_agent};
 use parhelia_store::{
     Error, Store, clock,
     diff::Summary,
@@ -16,15 +16,12 @@ use parhelia_store::{
 use serde_json::{Value, json};
 
 use crate::{
-    checkpoint::{changed, list as checkpoints, session::workspace},
+    checkpoint::{changed, folder::workspace, list as checkpoints},
     context::Context,
     exit::{Code, Result},
     human,
     output::Style,
-    session::{
-        agent::has_agent,
-        list::{state, warnings},
-    },
+    session::list::{state, warnings},
 };
 
 /// Flags of `status`.

@@ -1,8 +1,13 @@
 //! The one error type of this crate. Every variant names the thing, the cause and, where there is one, the next step.
 
-use std::{io, os::unix::ffi::OsStrExt, path::Path, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
-use parhelia_store::{ErrorKind, id::Ulid, name};
+use parhelia_store::{ErrorKind, id::Ulid};
+
+pub use crate::refusal::Refusal;
 
 /// What went wrong with a session.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +37,9 @@ pub enum Error {
         /// What is wrong with it, and what would be right.
         reason: String,
     },
+    /// A program in the background ended before it answered; its own words.
+    #[error("{0}")]
+    Background(String),
     /// Stored bytes that this needs are damaged.
     #[error("{0}")]
     Damaged(String),
@@ -58,9 +66,8 @@ pub enum Error {
     },
     /// A rollback failed, and could not be taken back.
     #[error(
-        "the rollback to {target} failed: {why}; and so did going back to the safety checkpoint {safety}: {back}. \
-         `parhelia checkpoint restore {safety} --to {} --in-place --delete` brings it back",
-        name::shell(workspace.as_os_str().as_bytes())
+        "the rollback of {} to {target} failed: {why}; and so did going back to the safety checkpoint {safety}: {back}",
+        workspace.display()
     )]
     HalfRolledBack {
         /// The checkpoint that was gone back to.
@@ -74,9 +81,9 @@ pub enum Error {
         /// Why taking it back failed.
         back: Box<Error>,
     },
-    /// The request makes sense, and a state is against it.
-    #[error("{0}")]
-    Refused(String),
+    /// A state is against it, or it makes no sense as put.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
     /// The request makes no sense as put.
     #[error("{0}")]
     Invalid(String),
@@ -88,7 +95,7 @@ impl Error {
         match self {
             Error::Store(error) => error.kind(),
             Error::Config { .. } | Error::Invalid(_) | Error::Agent(parhelia_agent::Error::Invalid(_)) => ErrorKind::Usage,
-            Error::Refused(_) => ErrorKind::Refused,
+            Error::Refused(refusal) => refusal.kind(),
             Error::Damaged(_) => ErrorKind::Corrupt,
             Error::Busy(_) => ErrorKind::Locked,
             // Nothing is half done: who interrupted it has what was asked for.

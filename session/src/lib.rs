@@ -1,24 +1,40 @@
 //! Sessions of a coding agent on a [store](parhelia_store): what is captured beside the workspace, what a checkpoint means, and how a
 //! session lives again.
 //!
-//! [`capture`] takes what a checkpoint keeps beside the workspace. [`run`] begins and ends a session's runs, [`resume`] and [`rollback`] go
-//! back to a checkpoint. [`hook`] says what an agent's event means, [`inject`] what an agent is told when it is resumed. [`overview`] tells
-//! how a session is, [`manifest`] what a checkpoint says of itself to other programs. Agents themselves are [`parhelia_agent`]'s.
+//! A workflow takes a request, a [`Host`](host::Host) that stands for the caller, and an [`Observer`](host::Observer); it prints nothing, asks
+//! nothing and returns a typed outcome. [`checkpoint`] makes checkpoints, [`supervise`] starts an agent and watches over it, [`resume`] brings a
+//! session back to life, [`rollback`] and [`overwrite`] put files back, [`ending`] stops, pauses and ends, [`retention`] thins, [`hook`] takes in
+//! an agent's events.
+//!
+//! Below them, [`capture`] takes what a checkpoint keeps beside the workspace, [`run`] knows a session's runs, [`briefing`] has the words for a
+//! resumed agent, [`overview`] tells how a session is, and [`manifest`] what a checkpoint says of itself to other programs. Agents themselves are
+//! [`parhelia_agent`]'s.
 
+pub mod briefing;
 pub mod capture;
+pub mod checkpoint;
 pub mod config;
 pub mod context;
+pub mod ending;
+pub mod environment;
 pub mod error;
 pub mod hook;
-pub mod inject;
+pub mod host;
 pub mod manifest;
+pub mod notice;
 pub mod overview;
 pub mod overwrite;
+mod refusal;
 pub mod resume;
 pub mod retention;
 pub mod rollback;
 pub mod run;
 pub mod secrets;
+pub mod state;
+pub mod supervise;
+#[cfg(test)]
+mod testing;
+pub mod tmux;
 pub mod verification;
 
-pub use error::{Error, Result};
+pub use error::{Error, Refusal, Result};

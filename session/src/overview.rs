@@ -14,9 +14,10 @@ use serde::Serialize;
 use crate::{
     capture::summary_now,
     error::Result,
-    resume::{Standing, state_json},
+    resume::Standing,
     rollback,
     run::{self, Failing, Life},
+    state::state_json,
 };
 use parhelia_agent::{
     command::Agent,
@@ -128,7 +129,7 @@ impl Overview {
     /// Looks at a session.
     pub fn of(store: &Store, session: &Session) -> Result<Self> {
         let view = store.view();
-        let run = session.run.as_deref().map(|id| view.run(id)).transpose()?.flatten();
+        let run = view.newest_run(&session)?;
         let (observed, why) = observed(store, session, run.as_ref())?;
         let head = view.head(&session.id)?;
         // One that was made since, by whomever, is as good.
@@ -220,7 +221,7 @@ pub fn missing(store: &Store) -> Result<Missing> {
     let view = store.refresh()?;
     let mut found = Missing::default();
     for session in view.sessions()?.into_iter().filter(|session| session.goal() == Goal::Running) {
-        let Some(run) = session.run.as_deref().map(|id| view.run(id)).transpose()?.flatten() else { continue };
+        let Some(run) = view.newest_run(&session)? else { continue };
         match run::life(&run) {
             Life::Over => found.dead.push(session),
             Life::Elsewhere { host, until } => found.elsewhere.push((session, host, until)),

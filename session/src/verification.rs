@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::{
     Result,
     capture::CONVERSATION,
-    resume::{files_below, state_bytes, state_file},
+    state::{files_below, state_bytes, state_file},
 };
 use parhelia_agent::transcript::files::TRANSCRIPT;
 

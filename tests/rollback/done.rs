@@ -2,13 +2,16 @@
 
 use std::{fs, process::Stdio, time::Duration};
 
-use parhelia_session::{config::Config, rollback};
+use parhelia_session::{
+    host::Observer,
+    rollback::{self, Options, Rollback},
+};
 use parhelia_store::{
     Store,
     event::{Actor, NewEvent, kind},
     progress::Progress,
 };
-use parhelia_tests::{assert_equal, noise, write};
+use parhelia_tests::{assert_equal, host::Caller, noise, write};
 use serde_json::Value;
 
 use crate::work::{Work, git, git_command, opened, safeties};
@@ -248,27 +251,14 @@ fn whoever_asks_to_stop_behind_the_intent_gets_everything_back() {
             rollback::open(&session).is_some()
         }
     }
+    impl Observer for Stops<'_> {}
     let work = Work::new(false);
     work.spoil();
     let before = work.copy("before");
     let store = Store::open(&work.scratch.store(), &Default::default()).unwrap();
     let target = store.view().checkpoint(work.target.parse().unwrap()).unwrap().unwrap();
-    let settings = Config::default();
-    let wanted = rollback::Wanted {
-        target: &target,
-        files_only: false,
-        any_git_state: false,
-        take_over: false,
-        recreate: false,
-        stop: false,
-        dry_run: false,
-        config: None,
-        environment: None,
-        settings: &settings,
-        variable: &|_| None,
-    };
-    let look = rollback::look(&store, &wanted).unwrap();
-    let failed = rollback::execute(&store, &look, &wanted, None, &Actor::default(), &Stops(&work)).unwrap_err();
+    let rollback = Rollback::plan(&store, &Caller, &target, None, Options::default()).unwrap();
+    let failed = rollback.execute(&Stops(&work)).unwrap_err();
     assert!(failed.to_string().contains("everything is as it was before"), "{failed}");
     assert_equal(&before, &work.copy("after"));
     let session = store.refresh().unwrap().session(&work.session).unwrap().unwrap();

@@ -6,6 +6,7 @@ pub mod clock;
 pub mod editor;
 pub mod example;
 pub mod filesystems;
+pub mod host;
 pub mod recorder;
 pub mod story;
 pub mod tree;

@@ -9,7 +9,7 @@ use std::{
 };
 
 use parhelia_agent::process::{Found, Owner, found};
-use parhelia_session::resume::state_bytes;
+use parhelia_session::state::state_bytes;
 use parhelia_store::{Store, record::Checkpoint, selector::find};
 use serde_json::Value;
 

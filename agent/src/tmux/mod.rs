@@ -16,6 +16,6 @@ mod tests;
 pub use capture::{Captured, Limits, Scrollback, capture, session_of};
 pub use detach::Detaches;
 pub use pane::{PaneStatus, session_name};
-pub use restore::{Restored, Wanted, restore};
+pub use restore::{RestoreRequest, Restored, restore};
 pub use server::Server;
 pub use state::{Pane, State, Window, geometry};

@@ -14,7 +14,7 @@ use super::{
 use crate::error::{Error, Result};
 
 /// What to make of a captured session.
-pub struct Wanted<'a> {
+pub struct RestoreRequest<'a> {
     /// The new session's name; none of that name may exist.
     pub name: &'a str,
     /// The folder for panes whose own is gone.
@@ -27,9 +27,9 @@ pub struct Wanted<'a> {
     pub scrollback: &'a dyn Fn(&Pane) -> Option<PathBuf>,
 }
 
-impl Debug for Wanted<'_> {
+impl Debug for RestoreRequest<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Wanted({})", self.name)
+        write!(f, "RestoreRequest({})", self.name)
     }
 }
 
@@ -56,7 +56,7 @@ const SHOW_AND_RUN: &str =
     r#"cat -- "$1" 2>/dev/null; rm -f -- "$1"; shift; [ $# -gt 0 ] && exec "$@"; exec "${SHELL:-/bin/sh}""#;
 
 /// Makes a session. Where that fails, what was made of it is taken away again.
-pub fn restore(server: &Server, state: &State, wanted: &Wanted<'_>) -> Result<Restored> {
+pub fn restore(server: &Server, state: &State, wanted: &RestoreRequest<'_>) -> Result<Restored> {
     if state.windows.iter().all(|window| window.panes.is_empty()) {
         return Err(Error::Invalid("the captured tmux session has no window".into()));
     }
@@ -75,7 +75,7 @@ pub fn restore(server: &Server, state: &State, wanted: &Wanted<'_>) -> Result<Re
 
 struct Work<'a> {
     server: &'a Server,
-    wanted: &'a Wanted<'a>,
+    wanted: &'a RestoreRequest<'a>,
     done: Restored,
 }
 

@@ -57,8 +57,8 @@ impl Drop for Private {
     }
 }
 
-fn wanted<'a>(name: &'a str, folder: &'a Path, environment: &'a [(String, OsString)]) -> Wanted<'a> {
-    Wanted { name, folder, environment, command: &|_| None, scrollback: &|_| None }
+fn wanted<'a>(name: &'a str, folder: &'a Path, environment: &'a [(String, OsString)]) -> RestoreRequest<'a> {
+    RestoreRequest { name, folder, environment, command: &|_| None, scrollback: &|_| None }
 }
 
 /// What must be equal before and after, without ids, processes and text.
@@ -141,7 +141,7 @@ fn text_program_and_environment_come_back() {
     let environment = [("PARHELIA_RESUMED_FROM".to_owned(), OsString::from("01ABC = é"))];
     let run = |_: &Pane| Some(["sh", "-c", "echo from=$PARHELIA_RESUMED_FROM; exec sleep 1000"].map(OsString::from).to_vec());
     let show = |_: &Pane| Some(file.clone());
-    let wanted = Wanted { command: &run, scrollback: &show, ..wanted("again", folder, &environment) };
+    let wanted = RestoreRequest { command: &run, scrollback: &show, ..wanted("again", folder, &environment) };
     let restored = restore(&tmux.server, &captured.state, &wanted).unwrap();
     let new = restored.pane(&pane.id).unwrap();
     tmux.wait_for(new, "from=01ABC = é");

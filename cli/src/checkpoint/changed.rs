@@ -6,8 +6,6 @@ use parhelia_store::{
     Store,
     create::{self, Options},
     diff::{Change, ChangeKind, DiffOptions, Side, Summary, Text, compare},
-    fold::Place,
-    name,
     omitted::Omission,
     progress::Progress,
     record::Checkpoint,
@@ -55,14 +53,6 @@ pub fn since(store: &Store, old: &Checkpoint, workspace: PathBuf, thorough: bool
     }
     let options = Options { workspace, rules: old.record.rules.clone(), thorough, ..Options::default() };
     look(store, &options, Some(old), progress)
-}
-
-/// The folder in which the session of a checkpoint works; that of the checkpoint where no session is known.
-pub fn workspace_of(store: &Store, checkpoint: &Checkpoint) -> Result<PathBuf> {
-    let session = store.view().session(&checkpoint.record.session)?;
-    let place = session.and_then(|session| session.workspace);
-    let recorded = || name::as_path(&name::parse(&checkpoint.record.workspace.path)).to_owned();
-    Ok(place.as_ref().map_or_else(recorded, Place::folder))
 }
 
 /// The mark of a change, and how it stands out.

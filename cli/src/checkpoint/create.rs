@@ -5,46 +5,36 @@ mod dry_run;
 use std::{
     fs,
     io::{BufRead, BufReader, Read},
-    iter,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     time::Instant,
 };
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use parhelia_agent::process::canonical;
 use parhelia_session::{
-    resume::Standing,
-    retention,
-    rollback::{self, Turn},
-    verification,
+    checkpoint::{self, CheckpointRequest, Conversation, Made, Target, checked_name},
+    environment, run,
 };
 use parhelia_store::{
-    Store,
     check::VerifyReport,
-    create::{self, FullWalk, Options, Outcome},
-    fold::{Place, Run, Session, Status},
+    create::Options,
+    fold::Status,
     name,
     omitted::Reason,
     progress::Progress,
     record::{Checkpoint, Part, Rules, Trigger},
-    view::View,
 };
 use serde_json::json;
 
-use super::{rollback::finish_earlier, session, show, state};
+use super::{folder::workspace, show, state};
 use crate::{
     complete,
     context::Context,
-    env,
     exit::{Code, Failure, Result},
     human,
     output::Style,
     progress::Bar,
-    session::{
-        moved::{is_named_after_earlier_folder, moved_here},
-        prune,
-    },
+    session::prune,
 };
 
 /// Flags of `checkpoint create`.
@@ -136,218 +126,107 @@ impl RuleArgs {
     }
 }
 
-/// Captures, and says what came of it.
+/// Captures, and prints the outcome.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let began = Instant::now();
-    let workspace = session::workspace(args.workspace.as_deref().unwrap_or(Path::new(".")))?;
+    let workspace = workspace(args.workspace.as_deref().unwrap_or(Path::new(".")))?;
     let named = args.session.as_deref().map(|name| named(name, args.workspace.is_some())).transpose()?;
+    let host = context.host()?;
     let config = context.config(&workspace)?;
     let listed = args.files_from.as_deref().map(|file| listed(file, &workspace)).transpose()?;
     let rules = args.rules.rules(config.capture.rules(), listed.is_some())?;
     let (store, _empty) = if args.dry_run { context.open_or_empty()? } else { (context.open_with(true)?, None) };
-    let run = own_run(&store)?;
-    let session = session_of(&store, named, run.as_ref(), &workspace)?;
+    let target = checkpoint::target(&store, &host, named, &workspace)?;
     if args.dry_run {
-        let thorough = args.thorough || args.deep;
+        let (session, thorough) = (target.session, args.thorough || args.deep);
         return dry_run::run(context, &store, &Options { workspace, session, rules, listed, thorough, ..Options::default() });
     }
-    let _turn = turn(context, &store, &session)?;
+    let _turn = target.turn(&store, &host, &context.progress())?;
     let progress = context.progress();
     context.warn_of_network(&store, &progress);
-    let ambiguous = args.session.as_ref().filter(|name| args.workspace.is_none() && workspace.join(name).is_dir()).map(|name| {
-        let folder = name::display(workspace.as_os_str().as_bytes());
-        format!(
-            "{folder} is captured, as session {session}; `--workspace {}` captures the folder {name} in it",
-            human::shell(name.as_bytes())
-        )
-    });
-    let run = run.filter(|run| run.session == session);
-    let known = store.view().session(&session)?;
-    if known.is_none() {
-        moved_here(&store, &workspace)?.iter().for_each(|text| progress.notice(text));
-    }
-    if known.as_ref().is_some_and(|known| known.status == Status::Ended) {
-        progress.notice(&format!("session {session} has ended: the checkpoint is kept, and nothing goes on from it"));
-    }
-    let standing = Standing::of_captured(known.as_ref(), &workspace);
-    let options = Options {
-        workspace,
-        run: run.as_ref().map(|run| run.id.clone()),
-        epoch: run.map_or(0, |run| run.epoch),
-        session,
-        actor: context.actor(),
+    let is_ambiguous = |name: &&String| args.workspace.is_none() && workspace.join(name).is_dir();
+    hints(&target, &workspace, args.session.as_ref().filter(is_ambiguous)).iter().for_each(|text| progress.notice(text));
+    let known = store.view().session(&target.session)?;
+    let (conversation, _spooled) = state::conversation(&args.state, &store, &host, known.as_ref())?;
+    let is_agents = conversation != Conversation::None || known.as_ref().is_some_and(|known| known.run.is_some());
+    let environment = is_agents.then(|| environment::request_for(&host, &store, &workspace, &target.session)).transpose()?;
+    let request = CheckpointRequest {
+        run: target.run.as_ref().map(|run| (run.id.as_str(), run.epoch)),
         trigger: args.trigger,
-        trigger_detail: args.trigger_detail.clone(),
+        detail: args.trigger_detail.clone(),
         message: args.message.clone(),
-        rules,
-        listed,
         skip_if_unchanged: args.skip_if_unchanged,
-        thorough: args.thorough || args.deep,
-        read_all_after_secs: config.capture.read_all_after_secs(),
-        keeps_place: standing.is_another(),
-        of_another_folder: standing.is_another(),
-        ..Options::default()
+        rules: Some(rules),
+        listed,
+        thorough: args.thorough,
+        deep: args.deep,
+        conversation,
+        tmux: known.as_ref().map(|known| run::tmux_of(&store, known)).transpose()?.flatten(),
+        environment,
+        ..CheckpointRequest::new(&target.session, &workspace, &config)
     };
-    let environment = env::request_for(context, &store, &options.workspace, &options.session)?;
-    let mut prepared = state::prepare(&args.state, &store, &options.session, &options.workspace, &config, environment)?;
-    let mut outcome = create::run_with(&store, &options, &FullWalk, &mut prepared.capture, &progress)?;
-    let warnings = prepared.capture.warnings().iter().filter(|_| !outcome.skipped);
-    let of_place = known.as_ref().and_then(|known| standing.text(known)).filter(|_| !outcome.skipped);
-    ambiguous.iter().chain(&outcome.notices).chain(&of_place).chain(warnings).for_each(|notice| progress.notice(notice));
-    let verify = |outcome: &Outcome| match outcome.skipped {
-        true => Ok(None),
-        false => verification::of_new(&store, &outcome.checkpoint, args.deep, &context.actor(), &progress).map(Some),
-    };
-    let mut verified = verify(&outcome);
-    if args.deep && verified.as_ref().is_ok_and(|report| report.as_ref().is_some_and(|report| !report.is_ok())) {
-        // It is known by now what is damaged.
-        let id = outcome.checkpoint.id();
-        progress
-            .notice(&format!("checkpoint {id} reuses what is damaged in the store; another one is made that stores it again"));
-        match create::run_with(&store, &options, &FullWalk, &mut prepared.capture, &progress) {
-            Ok(again) if again.skipped => {}
-            Ok(again) => (verified, outcome) = (verify(&again), again),
-            Err(e) => progress.notice(&format!("no other checkpoint was made: {e}; the next one stores again what is damaged")),
-        }
-    }
-    // It is committed, whether it could be verified or not.
-    let (verified, unverified) = match verified {
-        Ok(verified) => (verified, None),
-        Err(e) => (None, Some(e)),
-    };
-    let is_damaged = verified.as_ref().is_some_and(|report| !report.is_ok());
-    // Nothing older goes in favour of what may be damaged, or is of another folder.
-    let pruned = match is_damaged || unverified.is_some() || standing.is_another() {
-        true => None,
-        false => retention::after(&store, &outcome, &config.retention, &context.actor(), &progress),
-    };
+    let made = checkpoint::make(&store, &host, &request, &progress)?;
     drop(progress);
-    let id = outcome.checkpoint.id();
-    if let Some(e) = &unverified {
+    let id = made.outcome.checkpoint.id();
+    if let Some(e) = made.unverified() {
         tell!("parhelia: checkpoint {id} is made, but could not be verified: {e}");
     }
-    let complete = outcome.checkpoint.is_complete() && verified.as_ref().is_none_or(VerifyReport::is_complete);
-    let code = match (is_damaged, complete && unverified.is_none()) {
+    let code = match (made.is_damaged(), made.is_complete()) {
         (true, _) => Code::Corrupt,
         (_, false) => Code::Partly,
         _ => Code::Done,
     };
-    let made = if outcome.skipped { "is as the workspace" } else { "is made" };
-    context.out.did(format!("checkpoint {id} {made}"));
-    if let Some(removed) = pruned.as_ref().and_then(prune::removed_text) {
+    context.out.did(format!("checkpoint {id} {}", if made.outcome.skipped { "is as the workspace" } else { "is made" }));
+    if let Some(removed) = made.thinned.as_ref().and_then(prune::removed_text) {
         context.out.did(removed);
     }
-    report(context, &outcome, verified.as_ref(), pruned.as_ref(), began)?;
+    report(context, &made, began)?;
     Ok(code)
+}
+
+/// Sentences about what may not be what was meant.
+fn hints(target: &Target, workspace: &Path, ambiguous: Option<&String>) -> Vec<String> {
+    let bytes = workspace.as_os_str().as_bytes();
+    let (session, folder, word) = (&target.session, human::path(bytes), human::shell(bytes));
+    let ambiguous = ambiguous.map(|name| {
+        let other = human::shell(name.as_bytes());
+        format!("{folder} is captured, as session {session}; `--workspace {other}` captures the folder {name} in it")
+    });
+    let moved = target.moved_from.as_ref().map(|earlier| {
+        let (id, was) = (&earlier.id, earlier.workspace.as_ref().map_or("elsewhere", |place| place.path.as_str()));
+        format!(
+            "{folder} is the folder of session {id}, which was {was}: `parhelia session move {id} {word}` has that go on here, and this \
+             checkpoint begins another session"
+        )
+    });
+    let ended = target
+        .known
+        .as_ref()
+        .filter(|known| known.status == Status::Ended)
+        .map(|_| format!("session {session} has ended: the checkpoint is kept, and nothing goes on from it"));
+    ambiguous.into_iter().chain(moved).chain(ended).collect()
 }
 
 /// A name for a session, checked. Who gives a folder instead is told how that is captured.
 fn named(name: &str, has_workspace: bool) -> Result<String> {
-    session::checked(name).map_err(|failure| {
+    checked_name(name).map_err(|refused| {
         let is_path = !has_workspace && (name.contains('/') || Path::new(name).is_dir());
         match is_path {
             true => Failure::Usage(format!(
                 "'{name}' is no session's name; `parhelia checkpoint create --workspace {}` captures that folder",
                 human::shell(name.as_bytes())
             )),
-            false => failure,
+            false => refused.into(),
         }
     })
 }
 
-/// What is half rolled back is no state that anybody was in: a rollback that was interrupted is finished, and none begins until the turn is
-/// over. A session without checkpoints has none.
-fn turn(context: &mut Context, store: &Store, session: &str) -> Result<Option<Turn>> {
-    let Some(known) = store.view().session(session)? else { return Ok(None) };
-    if rollback::open(&known).is_some() {
-        let _alone = rollback::held(store, session, &context.progress())?;
-        finish_earlier(context, store, session)?;
-    }
-    Ok(Some(rollback::shared(store, session, &context.progress())?))
-}
-
-/// So many names are tried for a session whose own was imported.
-const NAMES_MAX: usize = 100;
 /// At most this many damaged paths of a new checkpoint are named.
 const PROBLEMS_SHOWN: usize = 20;
 
-/// The run that this process belongs to, by its environment.
-fn own_run(store: &Store) -> Result<Option<Run>> {
-    let Some(id) = std::env::var("PARHELIA_RUN_ID").ok().filter(|id| !id.is_empty()) else { return Ok(None) };
-    Ok(store.view().run(&id)?)
-}
-
-/// The session that has this id, or else the one of this workspace that has this name; where there is none, the name is a new session's id.
-/// Without a name it is the session of the run that this process belongs to, or else the one that is named after the workspace.
-fn session_of(store: &Store, named: Option<String>, run: Option<&Run>, workspace: &Path) -> Result<String> {
-    let view = store.view();
-    let own = Place::of(workspace)?;
-    // A folder that was moved is still the session's.
-    let is_here = |session: &Session| {
-        let place = session.workspace.as_ref();
-        place.is_some_and(|place| canonical(&place.folder()) == workspace || place.is_same_folder(&own))
-    };
-    let Some(name) = named else {
-        let own = run.map(|run| view.session(&run.session)).transpose()?.flatten();
-        if let Some(session) = own.filter(is_here) {
-            return Ok(session.id);
-        }
-        let is_moved = |session: &Session| is_here(session) && is_named_after_earlier_folder(session, &session::derived);
-        let moved = view.sessions()?.into_iter().find(is_moved);
-        return moved.map_or_else(|| named_after(&view, workspace), |session| Ok(session.id));
-    };
-    if view.session(&name)?.is_some() {
-        return Ok(name);
-    }
-    let (here, elsewhere): (Vec<_>, Vec<_>) =
-        view.sessions()?.into_iter().filter(|session| session.name == name).partition(is_here);
-    let goes_on = |session: &Session| session.status != Status::Ended;
-    let here = here.into_iter().max_by_key(|session| (goes_on(session), session.changed_sequence));
-    match (here, elsewhere.iter().find(|session| goes_on(session))) {
-        (Some(session), _) => Ok(session.id),
-        // Whoever said the name would get the new session from then on.
-        (None, Some(other)) => {
-            let place = other.workspace.as_ref();
-            let is_gone = place.is_some_and(|place| !place.folder().is_dir());
-            let hint = match is_gone {
-                true => format!(
-                    "that folder is gone; if it is {folder} by now, `parhelia session move {} {word} --other-folder` says so, else give another name",
-                    other.id,
-                    folder = human::path(workspace.as_os_str().as_bytes()),
-                    word = human::shell(workspace.as_os_str().as_bytes()),
-                ),
-                false => "give another name, or that id to make a checkpoint of that one".into(),
-            };
-            let path = place.map_or("no folder", |place| place.path.as_str());
-            Err(Failure::Refused(format!("'{name}' is the name of session {}, in {path}; {hint}", other.id)))
-        }
-        (None, None) => Ok(name),
-    }
-}
-
-/// The session that is named after a folder. What was imported under that name is of another machine's folder, and not joined: then it is a name
-/// beside it.
-fn named_after(view: &View, workspace: &Path) -> Result<String> {
-    let derived = session::derived(workspace);
-    let names = iter::once(derived.clone()).chain((2..).map(|n| format!("{derived}-{n}")));
-    for name in names.take(NAMES_MAX) {
-        let is_imported = view.session(&name)?.is_some_and(|session| session.workspace.is_none())
-            && view.head(&name)?.is_some_and(|head| head.record.is_imported());
-        if !is_imported {
-            return Ok(name);
-        }
-    }
-    Err(Failure::Refused(format!("session {derived} was imported; give this folder's checkpoints the name of another session")))
-}
-
 /// Prints the outcome.
-fn report(
-    context: &mut Context,
-    outcome: &Outcome,
-    verified: Option<&VerifyReport>,
-    pruned: Option<&retention::Report>,
-    began: Instant,
-) -> Result<()> {
+fn report(context: &mut Context, made: &Made, began: Instant) -> Result<()> {
+    let (outcome, verified, pruned) = (&made.outcome, made.report(), made.thinned.as_ref());
     let (mut excluded, mut unreadable, mut changing) = (0u64, 0u64, 0u64);
     for omission in &outcome.omissions {
         match omission.reason {
@@ -413,7 +292,6 @@ fn report(
     if let Some(pruned) = pruned {
         prune::announce(context, pruned)?;
     }
-    let complete = checkpoint.is_complete() && verified.is_none_or(VerifyReport::is_complete);
     context.out.summary(json!({
         "id": checkpoint.id(),
         "session": record.session,
@@ -436,7 +314,7 @@ fn report(
         "unreadable": unreadable,
         "changing": changing,
         "parts": record.parts,
-        "complete": complete,
+        "complete": made.is_complete(),
         "verified": verified.map(VerifyReport::is_ok),
         "removed": pruned.map_or(0, |report| report.removed.len()),
         "lock_held_ms": outcome.lock_held_ms,

@@ -11,6 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use parhelia_session::overwrite::workspace_of;
 use parhelia_store::{
     Error, Store,
     diff::{Change, ChangeKind, DiffOptions, Side, Summary, Text, TextOptions, compare, file_diff, line_counts, store_content},
@@ -23,7 +24,7 @@ use serde_json::{Value, json};
 use self::report::{Report, Told};
 use super::{
     changed::{self, mark, shown_path},
-    session,
+    folder::workspace,
 };
 use crate::{
     complete,
@@ -79,10 +80,10 @@ enum Newer {
 impl Args {
     fn newer(&self, store: &Store, old: &Checkpoint) -> Result<Newer> {
         if let Some(folder) = &self.workspace {
-            return Ok(Newer::Folder(session::workspace(folder)?));
+            return Ok(Newer::Folder(workspace(folder)?));
         }
         let Some(new) = &self.new else {
-            let folder = changed::workspace_of(store, old)?;
+            let folder = workspace_of(store, old)?;
             let missing = |_| {
                 let folder = human::path(folder.as_os_str().as_bytes());
                 Failure::NotFound(format!(
@@ -90,12 +91,12 @@ impl Args {
                     old.id()
                 ))
             };
-            return session::workspace(&folder).map(Newer::Folder).map_err(missing);
+            return workspace(&folder).map(Newer::Folder).map_err(missing);
         };
         let is_path = matches!(new.as_bytes(), b"." | b"..") || new.as_bytes().contains(&b'/');
         match new.to_str().filter(|_| !is_path) {
             Some(selector) => Ok(Newer::Checkpoint(selector.to_owned())),
-            None => Ok(Newer::Folder(session::workspace(Path::new(new))?)),
+            None => Ok(Newer::Folder(workspace(Path::new(new))?)),
         }
     }
 }

@@ -7,14 +7,12 @@ mod delete;
 mod diff;
 mod entry;
 mod find;
+pub mod folder;
 pub mod list;
 mod ls;
-mod overwrite;
 mod restore;
 pub mod rollback;
-pub mod session;
 mod show;
-mod spared;
 mod state;
 mod verify;
 

@@ -6,27 +6,30 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use parhelia_session::overwrite::LiveAgent;
+use parhelia_session::{
+    notice::Notice,
+    overwrite::{InPlace, Planned, RestoreRequest, Restored, Safety},
+    run::has_agent,
+};
 use parhelia_store::{
-    Store, clock, name,
+    Store, name,
     progress::Progress,
     record::Checkpoint,
-    restore::{self, Change, Counts, Options, Plan, Report, Skipped},
+    restore::{Change, Counts, Options, Plan, Skipped},
     selector::is_relative,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::overwrite::{self, Safety, Unsecured};
 use crate::{
     complete,
     context::Context,
     exit::{Code, Failure, Result},
-    human, limits,
+    human,
     output::Style,
     progress::Bar,
     selector::{self, Place},
-    session::agent::has_agent,
+    words,
 };
 
 /// Flags of `checkpoint restore`.
@@ -92,84 +95,50 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         ..Options::new(to)
     };
     into_new_folder(&store, &checkpoint, &mut options)?;
+    let in_place = args.in_place.then(|| InPlace {
+        other_folder: args.other_folder,
+        no_safety: args.no_safety,
+        is_relative: is_relative(&place.checkpoint),
+    });
+    let host = context.host()?;
     let progress = context.progress();
-    let mut plan = restore::plan(&store, &checkpoint, &options, &progress)?;
-    let mut reached = if args.in_place { overwrite::reached(&store, &plan)? } else { Vec::new() };
-    if args.in_place && !args.other_folder {
-        let restored = (&checkpoint, &*options.subpath);
-        overwrite::refuse_another(&store, &reached, &plan, restored, is_relative(&place.checkpoint))?;
-        options.spare = overwrite::kept(&store, &plan, &checkpoint, &progress)?;
-        if !options.spare.is_empty() {
-            plan = restore::plan(&store, &checkpoint, &options, &progress)?;
-            reached = overwrite::reached(&store, &plan)?;
-        }
-    }
-    let live = if args.in_place { overwrite::live_agents(&store, &plan)? } else { Vec::new() };
-    for text in overwrite::standings(&reached, &checkpoint) {
-        progress.notice(&text);
-    }
-    let unsecured = if args.in_place { overwrite::unsecured(&plan, &reached, args.no_safety)? } else { Unsecured::default() };
-    if let Some(text) = unsecured.text(&plan.target()).filter(|_| !args.no_safety) {
-        progress.notice(&text);
-    }
-    for agent in &live {
-        progress.notice(&format!("{}; it is not told that its files change", agent.text()));
-    }
-    if args.no_safety {
-        reached.clear();
-    }
+    let request = RestoreRequest { checkpoint: &checkpoint, options, in_place };
+    let mut planned = Planned::new(&store, &host, request, &progress)?;
     if args.dry_run {
         drop(progress);
-        print_changes(context, &plan)?;
-        let skipped: Vec<Skipped> = plan.blocked().collect();
-        print_skipped(context, &skipped)?;
-        let counts = counts_text(&plan.summary.counts, "to write");
-        context.out.remark(format!("Would restore {} to {}: {counts}.", checkpoint.id(), shown(&plan.target())))?;
-        for folder in reached.iter().filter_map(|found| found.shown(&checkpoint)) {
-            context.out.remark(format!("Would first make a safety checkpoint of {folder}."))?;
-        }
-        let mut would = summary(&checkpoint.id(), true, &plan.summary);
-        would["skipped"] = json!(skipped.len());
-        would["live_agents"] = json!(live);
-        would["unsecured"] = json!(unsecured.entries);
-        context.out.summary(would)?;
-        return Ok(if skipped.is_empty() { Code::Done } else { Code::Partly });
+        return dry_run(context, &checkpoint, &planned);
     }
-    let turns = overwrite::turns(&store, &reached, &checkpoint, &progress)?;
-    // While they were waited for, others may have changed the folders.
-    if turns.are_held() {
-        plan = restore::plan(&store, &checkpoint, &options, &progress)?;
-        reached = overwrite::reached(&store, &plan)?;
-    }
+    let _turns = planned.take_turns(&store, &host, &progress)?;
     if context.global.verbose {
-        print_changes(context, &plan)?;
+        print_changes(context, planned.plan())?;
         context.out.flush()?;
     }
-    let target = plan.target();
-    let mut safeties: Vec<Safety> = Vec::new();
-    let since = clock::next();
-    for found in &reached {
-        let made = found.secure(context, &store, &checkpoint, &progress);
-        safeties.extend(made.inspect_err(|_| safeties.iter().for_each(|safety| tell!("parhelia: {}", safety.made())))?);
+    let done = planned.execute(&store, &host, &progress)?;
+    context.out.did(format!("checkpoint {} is restored to {}", checkpoint.id(), shown(&done.target)));
+    for safety in &done.safeties {
+        context.out.did(Notice::SafetyMade(safety.clone()).to_string());
     }
-    if !safeties.is_empty() {
-        // What is changed from here on is in none of them.
-        plan.guard(since);
+    told(context, args, &checkpoint, &done, progress)?;
+    Ok(if done.report.skipped.is_empty() { Code::Done } else { Code::Partly })
+}
+
+/// Prints what would be done.
+fn dry_run(context: &mut Context, checkpoint: &Checkpoint, planned: &Planned<'_>) -> Result<Code> {
+    let plan = planned.plan();
+    print_changes(context, plan)?;
+    let skipped: Vec<Skipped> = plan.blocked().collect();
+    print_skipped(context, &skipped)?;
+    let counts = counts_text(&plan.summary.counts, "to write");
+    context.out.remark(format!("Would restore {} to {}: {counts}.", checkpoint.id(), shown(&plan.target())))?;
+    for (folder, session) in planned.secured() {
+        context.out.remark(format!("Would first make a safety checkpoint of {} (session {session}).", shown(folder)))?;
     }
-    let done = limits::by_umask(|| restore::execute(&store, &checkpoint, plan, &progress));
-    let report = done.inspect_err(|error| {
-        safeties.iter().for_each(|safety| tell!("parhelia: {}", safety.remark()));
-        if error.is_damage() {
-            tell!(
-                "parhelia: `parhelia checkpoint verify {} --deep` lists what is damaged; --exclude restores the rest, a mount shows it",
-                checkpoint.id()
-            );
-        }
-    })?;
-    context.out.did(format!("checkpoint {} is restored to {}", checkpoint.id(), shown(&target)));
-    safeties.iter().for_each(|safety| context.out.did(safety.made()));
-    told(context, args, (&checkpoint, &target), &report, (&safeties, &live, unsecured), progress)?;
-    Ok(if report.skipped.is_empty() { Code::Done } else { Code::Partly })
+    let mut would = summary(&checkpoint.id(), true, &plan.summary);
+    would["skipped"] = json!(skipped.len());
+    would["live_agents"] = json!(planned.live());
+    would["unsecured"] = json!(planned.unsecured().entries);
+    context.out.summary(would)?;
+    Ok(if skipped.is_empty() { Code::Done } else { Code::Partly })
 }
 
 /// A single file goes into the folder that is named with a slash at its end, also where that is to be made: it is then the folder that holds
@@ -247,14 +216,8 @@ fn named(paths: &[String]) -> String {
 }
 
 /// Says what was done.
-fn told(
-    context: &mut Context,
-    args: &Args,
-    (checkpoint, target): (&Checkpoint, &Path),
-    report: &Report,
-    (safeties, live, unsecured): (&[Safety], &[LiveAgent], Unsecured),
-    progress: Bar,
-) -> Result<()> {
+fn told(context: &mut Context, args: &Args, checkpoint: &Checkpoint, restored: &Restored, progress: Bar) -> Result<()> {
+    let Restored { target, report, safeties, live, unsecured } = restored;
     for parted in report.parted.iter().take(PARTED_MAX) {
         let others = if parted.outside.len() == 1 {
             "its other name in the checkpoint lies"
@@ -277,7 +240,7 @@ fn told(
     drop(progress);
     print_skipped(context, &report.skipped)?;
     for safety in safeties {
-        context.out.remark(safety.remark())?;
+        context.out.remark(words::safety_remark(safety))?;
     }
     let counts = counts_text(&report.counts, "written");
     context.out.remark(format!("Restored {} to {}: {counts}.", checkpoint.id(), shown(target)))?;
@@ -285,11 +248,15 @@ fn told(
     done["target"] = json!(target.display().to_string());
     done["skipped"] = json!(report.skipped.len());
     done["verified"] = json!(args.verify);
-    done["safety"] = json!(safeties.first().map(Safety::id));
+    done["safety"] = json!(safeties.first().map(|safety| &safety.id));
     done["live_agents"] = json!(live);
     done["unsecured"] = json!(unsecured.entries);
-    done["safeties"] = safeties.iter().map(Safety::to_json).collect();
+    done["safeties"] = safeties.iter().map(safety_json).collect();
     context.out.summary(done)
+}
+
+fn safety_json(safety: &Safety) -> Value {
+    json!({ "id": safety.id, "session": safety.session, "workspace": shown(&safety.folder) })
 }
 
 fn summary(id: &str, dry_run: bool, fields: &impl Serialize) -> Value {

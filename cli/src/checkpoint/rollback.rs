@@ -1,32 +1,23 @@
 //! `checkpoint rollback` and `checkpoint undo`: a session's files and conversation as they were at a checkpoint, and back again.
 
-use std::{io::IsTerminal, os::unix::ffi::OsStrExt, time::Duration};
+use std::io::IsTerminal;
 
 use parhelia_session::{
-    rollback::{self, Done, Last, Look, Spoken, Stash, Turn, Wanted},
-    run,
+    Refusal,
+    host::Host,
+    rollback::{self, Look, Options, Preview, Rollback, Rolled, Stash, Turn},
+    run::{has_agent, stranger_in_newest},
 };
-use parhelia_store::{
-    Store,
-    fold::{Goal, Session, Status},
-    record::Checkpoint,
-    restore::{Change, Why},
-    selector::sessions_at,
-};
+use parhelia_store::{Store, fold::Status, record::Checkpoint, restore::Change};
 use serde_json::json;
 
-use super::{changed::workspace_of, overwrite, spared};
 use crate::{
     ask, complete,
-    context::{Context, current_folder},
-    env,
+    context::Context,
     exit::{Code, Failure, Result},
     human,
     output::Style,
-    session::{
-        agent::{actor, config_of, has_agent, leftovers, other_folder, stranger_in_newest, variable},
-        stop::end_agent,
-    },
+    words,
 };
 
 /// Flags of both.
@@ -78,117 +69,54 @@ pub struct UndoArgs {
     how: How,
 }
 
-/// How long an agent may take to end, before and after it is forced.
-const PATIENCE: Duration = Duration::from_secs(5);
 /// So many paths are named without -v.
 const NAMED_MAX: usize = 20;
+
+impl How {
+    fn options(&self) -> Options {
+        Options {
+            files_only: self.files_only,
+            stop: self.stop,
+            any_git_state: self.any_git_state,
+            take_over: self.take_over,
+            recreate_workspace: self.recreate_workspace,
+            dry_run: self.dry_run,
+        }
+    }
+}
 
 /// Rolls back.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open()?;
     let (target, _pin) = context.pin(&store, &context.find_to_overwrite(&store, &args.checkpoint, None)?, "rollback")?;
-    let rolled = roll(context, &store, &target, &args.how)?;
+    let shows = format!("checkpoint rollback {} --dry-run", target.id());
+    let _turn = begin(context, &store, &target.record.session, &args.how, ("roll back", &shows))?;
+    let host = context.host()?;
+    let rollback = Rollback::plan(&store, &host, &target, None, args.how.options())?;
+    let rolled = roll(context, rollback, &target, &args.how)?;
     said(context, &target, rolled)
-}
-
-/// What was not done is said, too.
-fn said(context: &mut Context, target: &Checkpoint, rolled: Rolled) -> Result<Code> {
-    if rolled == Rolled::Refused {
-        context.out.remark("Nothing was changed.")?;
-        context.out.summary(json!({ "target": target.id(), "changed": false }))?;
-    }
-    Ok(match rolled {
-        Rolled::Done { spares: true } | Rolled::Shown { spares: true } => Code::Partly,
-        _ => Code::Done,
-    })
 }
 
 /// Undoes the last rollback.
 pub fn undo(context: &mut Context, args: &UndoArgs) -> Result<Code> {
     let store = context.open()?;
+    let host = context.host()?;
     let session = match &args.session {
         Some(name) => store.view().session_named(name)?,
-        None => last_rolled_back(&store)?,
+        None => rollback::session_to_undo(&store, &host)?,
     };
-    let none = || Failure::Refused(format!("session {} was not rolled back", session.id));
     if rollback::last(&session).is_none() && rollback::open(&session).is_none() {
-        return Err(none());
+        return Err(parhelia_session::Error::from(Refusal::NotRolledBack { session: session.id }).into());
     }
-    let id = session.id.clone();
+    let id = session.id;
     // One that was interrupted is finished first, and is then the one that is undone.
-    let turn = begin(context, &store, &id, &args.how, ("undo", &format!("checkpoint undo {id} --dry-run")))?;
-    let session = store.refresh()?.session(&id)?;
-    if let Some(intent) = session.as_ref().and_then(rollback::open).filter(|_| !args.how.dry_run) {
-        return Err(Failure::Refused(format!(
-            "a rollback of session {id} to {} was interrupted, and is not finished while an agent has its conversation open or works in its \
-             folder; end that first",
-            intent.target
-        )));
-    }
-    let last = session.as_ref().and_then(rollback::last).ok_or_else(none)?;
-    let (target, _pin) = context.pinned(&store, &last.safety.to_string(), "undo")?;
-    if let Some(newer) = overwrite::restored_since(&store, &id, target.sequence) {
-        return Err(Failure::Refused(format!(
-            "since session {id} was rolled back, a restore in place has changed its folder: `parhelia checkpoint restore {} --to . --in-place \
-             --delete` takes that back, `parhelia checkpoint rollback {}` the rollback and all since",
-            newer.id(),
-            target.id()
-        )));
-    }
+    let _turn = begin(context, &store, &id, &args.how, ("undo", &format!("checkpoint undo {id} --dry-run")))?;
+    let (last, target) = rollback::to_undo(&store, &id, args.how.dry_run)?;
+    let (target, _pin) = context.pin(&store, &target, "undo")?;
     let how = How { files_only: args.how.files_only || !last.with_conversation, ..args.how.clone() };
-    let rolled = roll_in_turn(context, &store, turn.as_ref(), &target, Some(&last), &how)?;
+    let rollback = Rollback::plan(&store, &host, &target, Some(last), how.options())?;
+    let rolled = roll(context, rollback, &target, &how)?;
     said(context, &target, rolled)
-}
-
-/// The session of the current folder that was rolled back last.
-fn last_rolled_back(store: &Store) -> Result<Session> {
-    let view = store.view();
-    let folder = current_folder();
-    let here = folder.as_ref().map(|folder| sessions_at(&view, folder)).transpose()?.unwrap_or_default();
-    if let Some(session) = rollback::last_rolled_back(store, here)? {
-        return Ok(session);
-    }
-    let here = folder.map_or_else(|| "this folder".into(), |folder| human::path(folder.as_os_str().as_bytes()));
-    Err(Failure::Refused(match rollback::last_rolled_back(store, view.sessions()?)? {
-        None => "no session was rolled back".into(),
-        Some(other) => {
-            let place = other.workspace.as_ref().map(|place| format!(" in {}", place.path)).unwrap_or_default();
-            format!(
-                "no session of {here} was rolled back; the last one that was is session {id}{place}: `parhelia checkpoint undo {id}` undoes that",
-                id = other.id
-            )
-        }
-    }))
-}
-
-/// What became of a rollback.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rolled {
-    /// It was done.
-    Done {
-        /// True if something was left as it is that could not be read.
-        spares: bool,
-    },
-    /// It was only shown.
-    Shown {
-        /// True if something would be left as it is that cannot be read.
-        spares: bool,
-    },
-    /// The user did not want it.
-    Refused,
-}
-
-/// Looks, asks, and does it.
-fn roll(context: &mut Context, store: &Store, target: &Checkpoint, how: &How) -> Result<Rolled> {
-    let (id, session) = (target.id(), &target.record.session);
-    if store.view().session(session)?.is_some_and(|known| known.workspace.is_none()) {
-        return Err(Failure::Refused(format!(
-            "session {session} has no folder that could be rolled back; `parhelia checkpoint restore {id} --to DIR` takes the checkpoint out"
-        )));
-    }
-    let shows = format!("checkpoint rollback {} --dry-run", target.id());
-    let turn = begin(context, store, &target.record.session, how, ("roll back", &shows))?;
-    roll_in_turn(context, store, turn.as_ref(), target, None, how)
 }
 
 /// Fails where there is nobody to be asked.
@@ -206,117 +134,65 @@ fn begin(context: &Context, store: &Store, session: &str, how: &How, (verb, comm
     if !how.yes && !how.dry_run {
         is_askable(verb, command)?;
     }
-    let turn = match rollback::held(store, session, &context.progress()) {
-        // Whoever may not write to the store may look all the same.
-        Err(parhelia_session::Error::Io { .. }) if how.dry_run => None,
-        turn => Some(turn?),
-    };
-    if !how.dry_run {
-        finish_earlier(context, store, session)?;
-    } else if let Some(intent) = store.refresh()?.session(session)?.as_ref().and_then(rollback::open) {
-        tell!("parhelia: a rollback to {} was interrupted, and would be finished first", intent.target);
-    }
-    Ok(turn)
+    Ok(rollback::begin(store, &context.host()?, session, how.dry_run, &context.progress())?)
 }
 
-/// Looks, asks, and does it, where nothing earlier is left to be finished.
-pub fn roll_in_turn(
-    context: &mut Context,
-    store: &Store,
-    _turn: Option<&Turn>,
-    target: &Checkpoint,
-    undone: Option<&Last>,
-    how: &How,
-) -> Result<Rolled> {
-    let workspace = workspace_of(store, target)?;
-    let settings = context.config(&workspace)?;
-    let session = store.view().session(&target.record.session)?;
-    let config = session.as_ref().map(|session| config_of(store, session)).transpose()?.flatten();
-    // As it is before an agent is stopped.
-    let environment = session.map(|session| env::request_for_safety(context, store, &workspace, &session)).transpose()?.flatten();
-    let wanted = Wanted {
-        target,
-        files_only: how.files_only,
-        any_git_state: how.any_git_state,
-        take_over: how.take_over,
-        stop: how.stop,
-        dry_run: how.dry_run,
-        recreate: how.recreate_workspace,
-        config: config.as_ref().map(|config| config.path.clone()),
-        environment,
-        settings: &settings,
-        variable: &variable,
-    };
-    let mut look = rollback::look(store, &wanted)?;
-    // Before somebody is asked, or an agent is ended, it must be known what would come of it. Else what is done looks for itself.
-    if how.dry_run || !how.yes || look.stops.is_some() {
-        let progress = context.progress();
-        rollback::whole(store, target, None, &progress)?;
+/// The fate of a rollback.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It was done.
+    Done {
+        /// True if something was left as it is that could not be read.
+        spares: bool,
+    },
+    /// It was only shown.
+    Shown {
+        /// True if something would be left as it is that cannot be read.
+        spares: bool,
+    },
+    /// The user did not want it.
+    Refused,
+}
+
+/// Prints that nothing was done, where that is so.
+fn said(context: &mut Context, target: &Checkpoint, fate: Fate) -> Result<Code> {
+    if fate == Fate::Refused {
+        context.out.remark("Nothing was changed.")?;
+        context.out.summary(json!({ "target": target.id(), "changed": false }))?;
     }
-    look.notices.extend(config.as_ref().filter(|_| look.conversation.is_some()).and_then(other_folder));
-    for notice in &look.notices {
-        tell!("parhelia: {notice}");
+    Ok(match fate {
+        Fate::Done { spares: true } | Fate::Shown { spares: true } => Code::Partly,
+        _ => Code::Done,
+    })
+}
+
+/// Shows, asks, and does it.
+pub fn roll(context: &mut Context, mut rollback: Rollback<'_>, target: &Checkpoint, how: &How) -> Result<Fate> {
+    if how.dry_run || !how.yes || rollback.look().stops.is_some() {
+        rollback.ensure_whole(&context.progress())?;
     }
-    if how.dry_run {
-        let (changes, spared) = changes(context, store, &look, &wanted)?;
-        dry_run(context, store, target, &look, &changes, &spared)?;
-        return Ok(Rolled::Shown { spares: !spared.is_empty() });
+    for notice in &rollback.look().notices {
+        tell!("parhelia: {}", words::notice(notice));
     }
-    if !how.yes {
-        if !is_agreed(context, store, &look, &wanted)? {
-            return Ok(Rolled::Refused);
+    if how.dry_run || !how.yes {
+        let preview = rollback.preview(&context.progress())?;
+        print_all(context, &preview)?;
+        if how.dry_run {
+            dry_run(context, target, rollback.look(), &preview)?;
+            return Ok(Fate::Shown { spares: !preview.spared.is_empty() });
         }
-        // An agent may have been started while the question stood there.
-        store.refresh()?;
-        look = rollback::look(store, &wanted)?;
-    }
-    if let Some(run) = &look.stops {
-        // Who was asked has seen it planned.
-        if how.yes {
-            rollback::foresee(store, &look, &wanted, &context.progress())?;
+        context.out.flush()?;
+        let shown = rollback.look().shown();
+        if !ask::is_agreed(context, &format!("Put {shown} back to {}? A safety checkpoint is made first.", target.id()))? {
+            return Ok(Fate::Refused);
         }
-        end_agent(store, &look.session, run, PATIENCE, (rollback::STOPPED, Some(Goal::Paused)), || Ok(()))?;
     }
-    end_leftovers(store, &look)?;
-    let progress = context.progress();
-    let done = rollback::execute(store, &look, &wanted, undone, &actor(), &progress)?;
-    drop(progress);
-    let spared = spared::by(store, done.safety, target);
-    report(context, store, &look, &done, spared.as_deref().unwrap_or_default(), how)?;
-    let is_whole = spared?.is_empty() && !done.report.skipped.iter().any(|skipped| skipped.why == Why::Changed);
-    Ok(Rolled::Done { spares: !is_whole })
-}
-
-/// Changes with their paths.
-type Changes = Vec<(Change, Vec<u8>)>;
-
-/// The changes that would be made, and the paths that would be left as they are for want of reading them.
-fn changes(context: &Context, store: &Store, look: &Look, wanted: &Wanted<'_>) -> Result<(Changes, Vec<Vec<u8>>)> {
-    let progress = context.progress();
-    let (plan, omitted) = rollback::foresee(store, look, wanted, &progress)?;
-    let mut changes = Vec::new();
-    plan.each_change(&mut |change, path| changes.push((change, path.to_vec())))?;
-    Ok((changes, spared::of(store, omitted, wanted.target)?))
-}
-
-/// What became of an earlier rollback is said whatever else is not.
-pub fn told(text: &str) {
-    tell!("parhelia: {text}");
-}
-
-/// A rollback that a dead process has begun is finished first.
-pub fn finish_earlier(context: &Context, store: &Store, session: &str) -> Result<()> {
-    let Some(session) = store.refresh()?.session(session)? else { return Ok(()) };
-    Ok(rollback::finish(store, &session, &actor(), &told, &context.progress())?)
-}
-
-/// Processes that a dead run has left behind would go on changing what is restored.
-fn end_leftovers(store: &Store, look: &Look) -> Result<()> {
-    let stopped = run::stop_leftovers(store, &look.session, &look.workspace, PATIENCE)?;
-    for notice in leftovers(&stopped) {
-        tell!("parhelia: {notice}");
-    }
-    Ok(())
+    let (store, host) = (rollback.store(), context.host()?);
+    let rolled = rollback.execute(&context.progress())?;
+    report(context, store, &host, &rolled, how)?;
+    let spares = !rolled.is_whole();
+    rolled.spared?;
+    Ok(Fate::Done { spares })
 }
 
 fn mark(change: Change) -> (char, &'static str, Style) {
@@ -348,68 +224,57 @@ fn print_changes(context: &mut Context, changes: &[(Change, Vec<u8>)]) -> Result
     Ok(())
 }
 
-/// What becomes of files and conversation.
-fn print_all(context: &mut Context, spoken: Option<&Spoken>, changes: &[(Change, Vec<u8>)], spared: &[Vec<u8>]) -> Result<()> {
-    print_changes(context, changes)?;
-    spared::tell(spared, "would be left as it is");
-    if changes.is_empty() && spared.is_empty() {
+/// Prints what becomes of files and conversation.
+fn print_all(context: &mut Context, preview: &Preview) -> Result<()> {
+    print_changes(context, &preview.changes)?;
+    tell_spared(&preview.spared, "would be left as it is");
+    if preview.changes.is_empty() && preview.spared.is_empty() {
         context.out.line("  the files are as they are in the checkpoint")?;
     }
-    match spoken {
+    match &preview.spoken {
         Some(spoken) => context.out.line(format!("  the conversation {}", spoken.text())),
         None => Ok(()),
     }
 }
 
-fn dry_run(
-    context: &mut Context,
-    store: &Store,
-    target: &Checkpoint,
-    look: &Look,
-    changes: &[(Change, Vec<u8>)],
-    spared: &[Vec<u8>],
-) -> Result<()> {
-    let spoken = look.spoken(store, target)?;
-    print_all(context, spoken.as_ref(), changes, spared)?;
+/// Names files that stay as they are.
+fn tell_spared(spared: &[Vec<u8>], stays: &str) {
+    for path in spared {
+        tell!("parhelia: {}: {stays}, since it cannot be read for the safety checkpoint", human::path(path));
+    }
+}
+
+fn dry_run(context: &mut Context, target: &Checkpoint, look: &Look, preview: &Preview) -> Result<()> {
     let what = if look.conversation.is_some() { "files and conversation" } else { "files" };
     context.out.remark(format!("Would put {what} of {} back to {}.", look.shown(), target.id()))?;
     context.out.summary(json!({
         "target": target.id(),
         "dry_run": true,
         "session": look.session.id,
-        "changes": changes.len(),
+        "changes": preview.changes.len(),
         "with_conversation": look.conversation.is_some(),
-        "conversation": spoken,
-        "notices": look.notices,
-        "spared": shown(spared),
+        "conversation": preview.spoken,
+        "notices": look.notices.iter().map(words::notice).collect::<Vec<_>>(),
+        "spared": shown(&preview.spared),
     }))
-}
-
-fn is_agreed(context: &mut Context, store: &Store, look: &Look, wanted: &Wanted<'_>) -> Result<bool> {
-    let ((changes, spared), target) = (changes(context, store, look, wanted)?, wanted.target);
-    print_all(context, look.spoken(store, target)?.as_ref(), &changes, &spared)?;
-    context.out.flush()?;
-    ask::is_agreed(context, &format!("Put {} back to {}? A safety checkpoint is made first.", look.shown(), target.id()))
 }
 
 fn shown(paths: &[Vec<u8>]) -> Vec<String> {
     paths.iter().map(|path| human::path(path)).collect()
 }
 
-fn report(context: &mut Context, store: &Store, look: &Look, done: &Done, spared: &[Vec<u8>], how: &How) -> Result<()> {
-    context.out.did(format!(
-        "{} is rolled back to checkpoint {}; safety checkpoint {} is made",
-        look.shown(),
-        done.target,
-        done.safety
-    ));
-    context.out.remark(format!("Rolled back {} to checkpoint {}.", look.shown(), done.target))?;
+fn report(context: &mut Context, store: &Store, host: &dyn Host, rolled: &Rolled, how: &How) -> Result<()> {
+    let Rolled { session, workspace, done, spared } = rolled;
+    let spared = spared.as_deref().unwrap_or_default();
+    context
+        .out
+        .did(format!("{} is rolled back to checkpoint {}; safety checkpoint {} is made", workspace, done.target, done.safety));
+    context.out.remark(format!("Rolled back {workspace} to checkpoint {}.", done.target))?;
     print_changes(context, &done.changes)?;
-    spared::tell(spared, "left as it is");
-    context.out.remark(format!(
-        "Safety checkpoint: {} (`parhelia checkpoint undo {}` goes back to it).",
-        done.safety, look.session.id
-    ))?;
+    tell_spared(spared, "left as it is");
+    context
+        .out
+        .remark(format!("Safety checkpoint: {} (`parhelia checkpoint undo {}` goes back to it).", done.safety, session.id))?;
     let stash = match &done.stash {
         Stash::Made(commit) => {
             context.out.remark(format!(
@@ -433,10 +298,10 @@ fn report(context: &mut Context, store: &Store, look: &Look, done: &Done, spared
     if done.moved.len() > NAMED_MAX {
         context.out.remark(format!("Kept aside of the conversation: {} more", done.moved.len() - NAMED_MAX))?;
     }
-    let can_go_on = !how.resumes && look.session.status != Status::Ended && has_agent(&look.session);
-    let next = can_go_on.then(|| format!("parhelia session resume {}", look.session.id));
+    let can_go_on = !how.resumes && session.status != Status::Ended && has_agent(session);
+    let next = can_go_on.then(|| format!("parhelia session resume {}", session.id));
     // An agent that was started by hand may live beside files that went back alone.
-    let stranger = next.as_ref().map(|_| stranger_in_newest(store, &look.session)).transpose()?.flatten();
+    let stranger = next.as_ref().map(|_| stranger_in_newest(store, host, session)).transpose()?.flatten();
     match (&next, &stranger) {
         (Some(next), None) => context.out.remark(format!("To go on from here: {next}"))?,
         (Some(next), Some(open)) => {
@@ -447,7 +312,7 @@ fn report(context: &mut Context, store: &Store, look: &Look, done: &Done, spared
     context.out.summary(json!({
         "target": done.target.to_string(),
         "safety": done.safety.to_string(),
-        "session": look.session.id,
+        "session": session.id,
         "stash": stash,
         "changes": done.changes.len(),
         "files": done.report.counts.files,

@@ -6,7 +6,7 @@ use parhelia_session::config::Origin;
 use serde_json::{Value, json};
 
 use crate::{
-    checkpoint::session,
+    checkpoint::folder::workspace,
     context::Context,
     exit::{Code, Result},
     output::Style,
@@ -22,8 +22,8 @@ pub struct Args {
 
 /// Prints them.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
-    let workspace = session::workspace(&args.workspace)?;
-    let loaded = context.loaded_config(&workspace)?;
+    let folder = workspace(&args.workspace)?;
+    let loaded = context.loaded_config(&folder)?;
     let width = loaded.effective.iter().map(|option| option.key.len()).max().unwrap_or(0);
     for option in &loaded.effective {
         let fields = json!({ "key": option.key, "value": option.value, "origin": option.origin });

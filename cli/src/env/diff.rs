@@ -6,7 +6,7 @@ use parhelia_agent::environment::diff::{Change, diff};
 use serde_json::{Value, json};
 
 use crate::{
-    checkpoint::session,
+    checkpoint::folder::workspace,
     context::Context,
     exit::{Code, Result},
     human,
@@ -34,7 +34,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         Some(new) => (new.record.environment.clone(), super::packages(&store, new)),
         None => {
             let argv = super::last_argv(&store, &old.record.session)?;
-            let now = super::now(context, &session::workspace(&args.workspace)?, &argv)?;
+            let now = super::now(context, &workspace(&args.workspace)?, &argv)?;
             (Some(json!(now)), now.pip_freeze)
         }
     };

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use crate::{
-    checkpoint::session,
+    checkpoint::folder::workspace,
     context::Context,
     exit::{Code, Result},
     human,
@@ -29,7 +29,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
             let store = context.open()?;
             context.find(&store, selector)?.record.environment
         }
-        None => Some(json!(super::now(context, &session::workspace(&args.workspace)?, &[])?)),
+        None => Some(json!(super::now(context, &workspace(&args.workspace)?, &[])?)),
     };
     let Some(Value::Object(parts)) = environment else {
         context.out.line("The checkpoint has no environment.")?;

@@ -1,6 +1,7 @@
 //! Where hooks leave word of what went wrong: nobody reads what they print.
 
-use parhelia_store::clock;
+use parhelia_session::{host::Observer, notice::Notice};
+use parhelia_store::{clock, progress::Progress};
 use std::{
     fs::{self, File},
     io::Write,
@@ -26,6 +27,17 @@ pub fn open() -> Option<File> {
         let _ = fs::rename(&path, path.with_extension("log.1"));
     }
     File::options().append(true).create(true).mode(0o600).open(&path).ok()
+}
+
+/// Warnings of a workflow as lines that begin with the event's name.
+pub struct Log<'a>(pub &'a str);
+
+impl Progress for Log<'_> {}
+
+impl Observer for Log<'_> {
+    fn warn(&self, notice: &Notice) {
+        line(&format!("{}: {notice}", self.0));
+    }
 }
 
 /// Writes a line.

@@ -1,11 +1,8 @@
 //! `hook`: takes in an event of the agent. It never harms the agent: standard output is empty or one JSON object, every wait is bounded,
 //! and whatever goes wrong ends in a line in a log, and exit code 0.
 
-mod answer;
+mod hand_over;
 pub mod log;
-mod work;
-
-pub use answer::mounted_at;
 
 use std::{
     io::{Read, Write},
@@ -18,15 +15,16 @@ use std::{
 
 use parhelia_agent::hooks::Event;
 use parhelia_session::{
-    hook::meaning,
-    inject::Budget,
+    briefing::Budget,
+    hook::{Answer, answer, meaning},
     run::{Sender, is_nested},
 };
+use parhelia_store::{OpenOptions, Store};
 
 use crate::{
     context::Context,
     exit::{Code, Result},
-    session::agent::variable,
+    host::Shell,
 };
 
 /// Flags of `hook`.
@@ -41,11 +39,13 @@ pub struct Args {
 const INPUT_LIMIT: Duration = Duration::from_secs(5);
 /// What the agent waits for is answered by then, or not at all.
 const ANSWER_LIMIT: Duration = Duration::from_secs(3);
+/// How long a commit may be waited for meanwhile.
+const LOCK_LIMIT: Duration = Duration::from_secs(2);
 
 /// Takes an event in.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     if args.work {
-        work::run(context);
+        hand_over::run(context);
         return Ok(Code::Done);
     }
     let Some(event) = within(INPUT_LIMIT, || Event::read(std::io::stdin().lock())) else {
@@ -65,12 +65,12 @@ fn take(context: &Context, event: Event) {
     }
     // Which of them it is only matters to whoever makes the checkpoint.
     let meaning = meaning(&event, false);
-    let sender = Sender::here(&variable);
+    let sender = Sender::here(&|name| std::env::var_os(name));
     if meaning.tells {
-        let (asked, store, sender) = (event.clone(), context.store_path(), sender.clone());
+        let (asked, store, host, sender) = (event.clone(), context.store_path(), context.hook_host(), sender.clone());
         let workspace = event.cwd.clone().unwrap_or_else(|| PathBuf::from("."));
         let budget = context.config(&workspace).map_or_else(|_| Budget::default(), |config| Budget::from(&config.inject));
-        match within(ANSWER_LIMIT, move || answer::answer(store, &asked, &sender, budget)) {
+        match within(ANSWER_LIMIT, move || answered(store, host, &asked, &sender, budget)) {
             Some(Ok(Some(answer))) => {
                 // The agent may be gone by now.
                 let _ = writeln!(std::io::stdout(), "{}", answer.text);
@@ -82,10 +82,21 @@ fn take(context: &Context, event: Event) {
         }
     }
     if (meaning.checkpoint.is_some() || meaning.ends)
-        && let Err(e) = work::hand_over(context, &event, &sender)
+        && let Err(e) = hand_over::hand_over(context, &event, &sender)
     {
         log::line(&format!("{}: cannot start what makes checkpoints: {e}", event.hook_event_name));
     }
+}
+
+fn answered(
+    store: Result<PathBuf>,
+    host: Result<Shell>,
+    event: &Event,
+    sender: &Sender,
+    budget: Budget,
+) -> Result<Option<Answer>> {
+    let options = OpenOptions { create: true, lock_timeout: LOCK_LIMIT, ..OpenOptions::default() };
+    Ok(answer(&Store::open(&store?, &options)?, &host?, event, sender, budget)?)
 }
 
 /// What something gives, if it does so in time. What takes longer is left behind, and ends with this process.

@@ -2,10 +2,13 @@
 
 use std::io::IsTerminal;
 
-use parhelia_session::run;
+use parhelia_session::{
+    Refusal,
+    run::{self, has_agent},
+};
 use serde_json::json;
 
-use super::{agent::has_agent, tmux};
+use super::tmux;
 use crate::{
     complete,
     context::Context,
@@ -25,10 +28,11 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open()?;
     let session = store.view().session_named(&args.session)?;
     let id = &session.id;
-    let last = session.run.as_deref().map(|run| store.view().run(run)).transpose()?.flatten();
+    let last = store.view().newest_run(&session)?;
     let Some(run) = last.filter(|run| run::life(run).is_alive()) else {
         if !has_agent(&session) {
-            return Err(Failure::Refused(format!("cannot attach to session {id}: no agent has worked in it")));
+            let refusal = Refusal::NoAgent { action: "attach to", session: id.clone() };
+            return Err(parhelia_session::Error::from(refusal).into());
         }
         let text = format!(
             "cannot attach to session {id}: it has no live agent\n`parhelia session resume {id} --tmux` starts it in tmux"

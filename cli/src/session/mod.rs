@@ -1,8 +1,6 @@
 //! `session`: one file per verb.
 
-pub mod agent;
 mod attach;
-mod checkpoint;
 pub mod list;
 pub mod moved;
 mod pause;
@@ -11,9 +9,9 @@ mod recover;
 pub mod resume;
 mod run;
 pub mod show;
+mod signals;
 pub mod stop;
-mod supervise;
-mod terminal;
+pub mod terminal;
 mod tmux;
 mod unit;
 

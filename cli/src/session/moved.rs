@@ -1,26 +1,16 @@
 //! `session move`: the workspace of a session is another folder by now.
 
-use std::{
-    os::unix::ffi::OsStrExt,
-    path::{Path, PathBuf},
-};
+use std::path::PathBuf;
 
-use parhelia_session::{resume, rollback, run};
-use parhelia_store::{
-    Store,
-    fold::{Place, Session},
-    place::known_among,
-    selector::sessions_with_work,
-};
+use parhelia_session::{Error, Refusal, resume, rollback, run};
+use parhelia_store::fold::{Place, Session};
 use serde_json::json;
 
-use super::agent::actor;
 use crate::{
-    checkpoint::session::workspace,
+    checkpoint::folder::workspace,
     complete,
     context::Context,
-    exit::{Code, Failure, Result},
-    human,
+    exit::{Code, Result},
 };
 
 /// Flags of `session move`.
@@ -47,7 +37,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         None => found(&session)?,
     };
     let from = session.workspace.as_ref().map(|place| place.path.clone());
-    let place = resume::move_to(&store, &session, &to, args.other_folder, &actor())?;
+    let place = resume::move_to(&store, &session, &to, args.other_folder, &context.actor())?;
     context.out.did(format!("session {id} works in {} from here on", place.path));
     for (other, _) in run::live_in(&store, &place.folder(), &id)? {
         tell!("parhelia: session {} is alive there, too", other.id);
@@ -62,44 +52,12 @@ fn found(session: &Session) -> Result<PathBuf> {
     // Another folder may have taken its place meanwhile.
     let is_there = |place: &&Place| Place::of(&place.folder()).is_ok_and(|now| !place.is_another_folder(&now));
     if let Some(place) = place.filter(is_there) {
-        return Err(Failure::Refused(format!(
-            "session {} works in {}, which is there; give the folder to go on in",
-            session.id, place.path
-        )));
+        let (session, path) = (session.id.clone(), place.path.clone());
+        return Err(Error::from(Refusal::HasNotMoved { session, path }).into());
     }
     place.and_then(resume::moved_to).ok_or_else(|| {
         let path = place.map_or("its workspace", |place| place.path.as_str());
         let is_there = place.is_some_and(|place| place.folder().is_dir());
-        let was = if is_there { " is another folder by now, and the session's own" } else { "" };
-        Failure::Refused(format!("{path}{was} was not found; give the folder that it is by now"))
+        Error::from(Refusal::NotFound { path: path.to_owned(), is_there }).into()
     })
-}
-
-/// Whether a session was named after a folder that its workspace was before it was moved.
-pub fn is_named_after_earlier_folder(session: &Session, derived: &dyn Fn(&Path) -> String) -> bool {
-    let folder = |path: String| Place { path, ..Place::default() }.folder();
-    let is_it = |name: String| match session.id.strip_prefix(&name) {
-        // Beside one that was imported.
-        Some(rest) => rest.is_empty() || rest.strip_prefix('-').is_some_and(|number| number.parse::<u32>().is_ok()),
-        None => false,
-    };
-    resume::moved_from(session).into_iter().any(|path| is_it(derived(&folder(path))))
-}
-
-/// A hint where a folder that gets a new session is another one's, moved.
-pub fn moved_here(store: &Store, workspace: &Path) -> Result<Option<String>> {
-    let sessions = sessions_with_work(&store.view())?;
-    let earlier = known_among(&sessions, std::iter::once(workspace))
-        .into_iter()
-        .map(|(_, session)| session)
-        .filter(|session| session.workspace.as_ref().is_some_and(|place| place.folder() != workspace));
-    Ok(earlier.max_by_key(|session| session.changed_sequence).map(|session| {
-        let bytes = workspace.as_os_str().as_bytes();
-        let (id, folder, word) = (&session.id, human::path(bytes), human::shell(bytes));
-        let was = session.workspace.as_ref().map_or("elsewhere", |place| place.path.as_str());
-        format!(
-            "{folder} is the folder of session {id}, which was {was}: `parhelia session move {id} {word}` has that go on here, and this checkpoint \
-             begins another session"
-        )
-    }))
 }

@@ -3,8 +3,9 @@
 use std::io::IsTerminal;
 
 use parhelia_session::{
+    Refusal,
     overview::{self, Overview},
-    resume::{self, Choice, Fate},
+    resume::{self, Choice, Fate, Foreseen},
     run::{self, Life},
 };
 use parhelia_store::{
@@ -27,7 +28,7 @@ use crate::{
     complete,
     context::Context,
     exit::{Code, Failure, Result},
-    human,
+    human, words,
 };
 
 /// How many checkpoints are shown to choose from.
@@ -57,19 +58,20 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         Some(name) => store.view().session_named(name)?,
         None => dead(&store)?,
     };
-    let mut from = args.from.as_ref().map(|text| resume_verb::chosen(&store, &session, text)).transpose()?;
+    let mut from = args.from.as_ref().map(|text| resume::chosen(&store, &session, text)).transpose()?;
+    let host = context.host()?;
     let choice = resume::choose_ahead(&store, &session, from)?;
     let overview = Overview::of(&store, &session)?;
     let life = life(&store, &session)?;
     let is_resumable = !life.is_alive() && session.status != Status::Ended;
-    let fate = is_resumable.then(|| Foreseen::of(&store, &session, &choice, from.is_some()));
+    let fate = is_resumable.then(|| Foreseen::of(&store, &host, &session, &choice, from.is_some()));
     describe(context, &session, &choice, &life, fate.as_ref(), &overview)?;
     if args.end {
         return pause::end(context, &EndArgs::of(session.id));
     }
     match fate {
         None => return Ok(Code::Done),
-        Some(Foreseen::Refused(why)) => return Err(why),
+        Some(Foreseen::Refused(why)) => return Err(why.into()),
         Some(_) => {}
     }
     if !args.yes {
@@ -113,7 +115,7 @@ fn choose_earlier(context: &mut Context, store: &Store, session: &Session) -> Re
             Some(checkpoint) => Ok(Some(checkpoint.record.id)),
             None => Err(Failure::Usage(format!("{number} is none of the numbers above"))),
         },
-        Err(_) => resume_verb::chosen(store, session, &answer).map(Some),
+        Err(_) => Ok(Some(resume::chosen(store, session, &answer)?)),
     }
 }
 
@@ -140,56 +142,24 @@ fn dead(store: &Store) -> Result<Session> {
         };
         tell!("parhelia: also dead: {}; {hint}", all.join(", "));
     }
-    found
-        .into_iter()
-        .next()
-        .ok_or_else(|| Failure::Refused("no session needs to be recovered; `parhelia session list` shows all".into()))
+    found.into_iter().next().ok_or_else(|| parhelia_session::Error::from(Refusal::NothingToRecover).into())
 }
 
 fn life(store: &Store, session: &Session) -> Result<Life> {
-    let run = session.run.as_deref().map(|id| store.view().run(id)).transpose()?.flatten();
+    let run = store.view().newest_run(&session)?;
     Ok(run.map_or(Life::Over, |run| run::left_alive(&run).map_or_else(|| run::life(&run), Life::Agent)))
 }
 
-/// The effect that resuming would have on a workspace.
-enum Foreseen {
-    Fate(Fate),
-    /// It is put back to the checkpoint that was chosen.
-    PutBack,
-    Refused(Failure),
-}
-
-impl Foreseen {
-    fn of(store: &Store, session: &Session, choice: &Choice, is_chosen: bool) -> Self {
-        let foreseen = resume::foresee(store, session, choice.checkpoint.as_ref()).map_err(Failure::from);
-        match foreseen.and_then(|fate| resume_verb::others(store, session, choice, is_chosen, false).map(|_| fate)) {
-            Ok(Fate::Keep | Fate::RestoreGit) if is_chosen => Foreseen::PutBack,
-            Ok(fate) => Foreseen::Fate(fate),
-            Err(why) => Foreseen::Refused(why),
-        }
-    }
-
-    /// Its name in JSON.
-    fn name(&self) -> &'static str {
-        match self {
-            Foreseen::Fate(Fate::Keep) => "kept",
-            Foreseen::Fate(Fate::Restore) => "restored",
-            Foreseen::Fate(Fate::RestoreGit) => "git_restored",
-            Foreseen::PutBack => "put_back",
-            Foreseen::Refused(_) => "refused",
-        }
-    }
-
-    fn text(&self, is_there: bool) -> &'static str {
-        match self {
-            Foreseen::Fate(Fate::Keep) => "there; it is kept as it is",
-            Foreseen::Fate(Fate::Restore) if is_there => "empty; it is restored",
-            Foreseen::Fate(Fate::Restore) => "gone; it is restored",
-            Foreseen::Fate(Fate::RestoreGit) => "there, without a usable .git; that is restored, and the rest is kept as it is",
-            Foreseen::PutBack => "there; it is put back to the checkpoint",
-            Foreseen::Refused(_) if is_there => "there; the session cannot be resumed as it is",
-            Foreseen::Refused(_) => "not there; the session cannot be resumed as it is",
-        }
+/// The effect that resuming would have on a workspace, in words.
+fn fate_text(fate: &Foreseen, is_there: bool) -> &'static str {
+    match fate {
+        Foreseen::Fate(Fate::Keep) => "there; it is kept as it is",
+        Foreseen::Fate(Fate::Restore) if is_there => "empty; it is restored",
+        Foreseen::Fate(Fate::Restore) => "gone; it is restored",
+        Foreseen::Fate(Fate::RestoreGit) => "there, without a usable .git; that is restored, and the rest is kept as it is",
+        Foreseen::PutBack => "there; it is put back to the checkpoint",
+        Foreseen::Refused(_) if is_there => "there; the session cannot be resumed as it is",
+        Foreseen::Refused(_) => "not there; the session cannot be resumed as it is",
     }
 }
 
@@ -229,12 +199,12 @@ fn describe(
     let interrupted = overview.interrupted_rollback;
     let state = match fate {
         Some(Foreseen::Fate(Fate::Keep)) if interrupted.is_some() => "there",
-        Some(fate) => fate.text(is_there),
+        Some(fate) => fate_text(fate, is_there),
         None if is_there => "there",
         None => "gone",
     };
     let refused = match fate {
-        Some(Foreseen::Refused(why)) => Some(why.to_string()),
+        Some(Foreseen::Refused(why)) => Some(words::error(why)),
         _ => None,
     };
     context.out.line(format!("Workspace {}: {state}.", human::path(workspace.as_bytes())))?;

@@ -11,7 +11,8 @@ const STTY: [&str; 2] = ["/usr/bin/stty", "/bin/stty"];
 /// Ends what programs turn on beside the kernel's settings: mouse, focus, bracketed paste, another keyboard protocol, a hidden cursor.
 const PLAIN: &str = "\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[?2004l\x1b[<u\x1b[?25h";
 
-/// How the terminal of this process was set.
+/// The settings of this process's terminal.
+#[derive(Debug)]
 pub struct Terminal {
     settings: String,
 }

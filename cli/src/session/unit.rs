@@ -7,7 +7,6 @@ use std::{
 
 use serde_json::json;
 
-use super::agent::variable;
 use crate::{
     context::Context,
     exit::{Code, Failure, Result},
@@ -30,7 +29,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let program = std::env::current_exe().map_err(failed)?;
     let store = context.store_path()?;
     let store = absolute(&store).map_err(|source| Failure::File { action: "use", path: store.clone(), source })?;
-    let path = variable("PATH").unwrap_or_default().to_string_lossy().into_owned();
+    let path = std::env::var_os("PATH").unwrap_or_default().to_string_lossy().into_owned();
     let text = unit(&program, &store, &path);
     if !args.install {
         context.out.line(text.trim_end())?;
@@ -51,7 +50,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
 }
 
 fn folder() -> Result<PathBuf> {
-    let set = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let set = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let config = set("XDG_CONFIG_HOME").or_else(|| set("HOME").map(|home| home.join(".config")));
     let config = config.ok_or_else(|| Failure::Usage("no folder for units: set HOME or XDG_CONFIG_HOME".into()))?;
     Ok(config.join("systemd/user"))

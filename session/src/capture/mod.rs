@@ -6,6 +6,7 @@ mod conversation;
 mod job;
 #[cfg(test)]
 mod tests;
+mod tmux;
 
 use std::{
     collections::BTreeMap,
@@ -23,6 +24,7 @@ use parhelia_store::{
     tree::Kind,
 };
 use serde_json::{Value, json};
+pub use tmux::{AGENT_PANE, TMUX_FILE, TMUX_FOLDER, tmux_job};
 
 use self::{conversation::Conversing, job::Running};
 use crate::{

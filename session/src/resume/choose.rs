@@ -11,7 +11,7 @@ use parhelia_store::{
 };
 
 use crate::{
-    error::{Error, Result},
+    error::{Refusal, Result},
     rollback,
 };
 
@@ -38,10 +38,10 @@ pub fn choose(store: &Store, session: &Session, from: Option<Ulid>, override_rej
         };
         if found.record.session != session.id {
             let (other, this) = (&found.record.session, &session.id);
-            return Err(Error::Invalid(format!("checkpoint {id} is of session {other}, not of {this}")));
+            return Err(Refusal::OtherSession { checkpoint: id, of: other.clone(), session: this.clone() }.into());
         }
         if let Some(why) = rejected(store, id)?.filter(|_| !override_rejection) {
-            return Err(Error::Refused(format!("checkpoint {id} {why}; choose another one, or give --from-rejected")));
+            return Err(Refusal::Rejected { checkpoint: id, why }.into());
         }
         return Ok(Choice { checkpoint: Some(found), skipped: Vec::new() });
     }

@@ -18,11 +18,10 @@ use parhelia_store::{
     tree::{Kind, Node},
 };
 
-use super::read::{files_below, state_file};
+use crate::state::{files_below, state_file};
 use crate::{
-    capture::STREAM,
+    capture::{CONVERSATION, STREAM},
     error::{Error, IoContext, Result},
-    run::CONVERSATION_FOLDER,
 };
 use parhelia_agent::{
     durable,
@@ -70,7 +69,7 @@ fn kind_of(checkpoint: &Checkpoint) -> kind::Kind {
 
 /// How long the conversation is in a checkpoint, in bytes.
 pub fn position(store: &Store, checkpoint: &Checkpoint) -> Result<Option<u64>> {
-    let found = state_file(store, checkpoint, &format!("{CONVERSATION_FOLDER}/{TRANSCRIPT}"))?;
+    let found = state_file(store, checkpoint, &format!("{CONVERSATION}/{TRANSCRIPT}"))?;
     Ok(found.map(|node| node.size()))
 }
 
@@ -110,7 +109,7 @@ pub fn put_back(
     }
     let holding = checkpoint.map(|checkpoint| holding(store, checkpoint, conversation, exactly)).transpose()?.flatten();
     let kept = match &holding {
-        Some(checkpoint) => state_file(store, checkpoint, CONVERSATION_FOLDER)?,
+        Some(checkpoint) => state_file(store, checkpoint, CONVERSATION)?,
         None => None,
     };
     let mut copies = copies(config, conversation)?;
@@ -146,7 +145,7 @@ pub fn put_back(
             }
         }
         (_, Some(kept)) => {
-            let is_whole = |held: &Checkpoint| held.record.parts.get(CONVERSATION_FOLDER) == Some(&Part::Captured);
+            let is_whole = |held: &Checkpoint| held.record.parts.get(CONVERSATION) == Some(&Part::Captured);
             let is_whole = exactly && holding.as_ref().is_some_and(is_whole);
             let what = if is_less { What::Transcript } else { What::All { is_whole } };
             done.moved = write_files(store, kept, what, (kind, conversation), config, folder, aside)?;

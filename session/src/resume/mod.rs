@@ -1,20 +1,26 @@
 //! A dead session lives again: from which checkpoint, with which workspace and conversation, and what the agent is told.
 
+mod alive;
+mod begin;
 mod choose;
+mod consent;
 mod conversation;
-mod files;
-mod now;
+mod foreseen;
 mod place;
-mod read;
-mod tell;
-mod tmux;
+mod plan;
+mod request;
+mod start;
 mod workspace;
+
+pub use alive::{Alive, if_alive};
+pub use begin::{Begun, take_on};
+pub use consent::{Consent, Unasked, consent, unasked};
+pub use foreseen::Foreseen;
+use plan::meant;
+pub use plan::{Prepared, Resume, chosen, old, others, rollback_first};
+pub use request::ResumeRequest;
 
 pub use choose::{Choice, candidates, choose, choose_ahead, is_safety};
 pub use conversation::{Restored, aside, held, position, put_back};
 pub use place::{Standing, ensure_place, move_to, moved_from, moved_to};
-pub(crate) use read::files_below;
-pub use read::{state_bytes, state_file, state_json};
-pub use tell::{Telling, age, tell};
-pub use tmux::{SavedTmux, saved_tmux};
 pub use workspace::{Fate, Workspace, bring_back, foresee};

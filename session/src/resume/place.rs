@@ -22,7 +22,7 @@ use parhelia_store::{
 use serde_json::json;
 
 use crate::{
-    error::{Error, IoContext, Result},
+    error::{Error, IoContext, Refusal, Result},
     rollback,
 };
 use parhelia_agent::process::canonical;
@@ -59,22 +59,15 @@ pub fn ensure_place(store: &Store, session: &Session) -> Result<()> {
         (true, false) => "gone",
     };
     if let Some(lost) = place.lost() {
-        return Err(Error::Refused(format!(
-            "the workspace {path} of session {id} is {how}, and {lost} ({}). Mount it, and try again; `parhelia session move {id} FOLDER` \
-             records another folder, and with --recreate-workspace `session resume` restores the checkpoint's files there all the same",
-            recorded(place)
-        )));
+        let (path, session, recorded) = (path.clone(), id.clone(), recorded(place));
+        return Err(Refusal::NotMounted { path, session, how, lost: lost.to_string(), recorded }.into());
     }
     // One that was emptied is where it was.
     if is_same {
         return Ok(());
     }
     let Some(to) = moved_to(place) else { return Ok(()) };
-    let (to, word) = (name::display(to.as_os_str().as_bytes()), name::shell(to.as_os_str().as_bytes()));
-    Err(Error::Refused(format!(
-        "the workspace {path} of session {id} is {how}; the same folder is {to} by now. `parhelia session move {id} {word}` records that, and \
-         everything goes on there; with --recreate-workspace `session resume` goes on at the old path, where it restores a copy if nothing is there"
-    )))
+    Err(Refusal::WasMoved { path: path.clone(), session: id.clone(), how, to }.into())
 }
 
 /// The folder at a session's path, compared with the one that the session was last seen in.
@@ -253,7 +246,7 @@ pub fn move_to(store: &Store, session: &Session, to: &Path, other_folder: bool, 
     let path = to.canonicalize().at("open the workspace", to)?;
     let place = Place::of(&path)?;
     let Some(old) = &session.workspace else {
-        return Err(Error::Refused(format!("session {} has no workspace that could have been moved", session.id)));
+        return Err(Refusal::NothingToMove { session: session.id.clone() }.into());
     };
     let is_same = old.is_same_folder(&place);
     if !is_same && !other_folder {
@@ -261,7 +254,7 @@ pub fn move_to(store: &Store, session: &Session, to: &Path, other_folder: bool, 
             true => format!("session {} works in {}, which is still there", session.id, old.path),
             false => format!("{} is not the folder that session {} worked in ({})", place.path, session.id, recorded(old)),
         };
-        return Err(Error::Refused(format!("{why}; give --other-folder to have it go on in {} all the same", place.path)));
+        return Err(Refusal::NotItsFolder { why, to: place.path }.into());
     }
     let mut changed = NewEvent::new(kind::SESSION_CHANGED, &session.id, actor.clone()).with("workspace", json!(place));
     if old.path != place.path {

@@ -12,7 +12,7 @@ use parhelia_store::{
 };
 
 use super::place::{ensure_place, is_gone};
-use crate::error::{Error, IoContext, Result};
+use crate::error::{IoContext, Refusal, Result};
 
 /// What became of the workspace.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ pub fn foresee(store: &Store, session: &Session, checkpoint: Option<&Checkpoint>
     ensure_place(store, session)?;
     match &session.workspace {
         Some(place) => fate(store, checkpoint, &place.folder()),
-        None => Err(Error::Refused(format!("session {} has no workspace", session.id))),
+        None => Err(Refusal::NoWorkspace { session: session.id.clone() }.into()),
     }
 }
 
@@ -58,10 +58,7 @@ fn fate(store: &Store, checkpoint: Option<&Checkpoint>, workspace: &Path) -> Res
         return match checkpoint {
             _ if is_empty && workspace.is_dir() => Ok(Fate::Keep),
             Some(_) => Ok(Fate::Restore),
-            None => Err(Error::Refused(format!(
-                "{} is gone, and the session has no checkpoint to restore it from",
-                workspace.display()
-            ))),
+            None => Err(Refusal::NothingToRestore { path: workspace.to_owned() }.into()),
         };
     }
     let git = workspace.join(".git");

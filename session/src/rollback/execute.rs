@@ -20,16 +20,19 @@ use serde_json::{Value, json};
 
 use super::{
     intent::{self, GoesBack, Intent, Last, Turn},
-    look::{Look, Wanted, hex, sessions_below, whole},
+    look::{Look, RollbackRequest, hex, sessions_below, whole},
     since::{newer_of_another, worked_on},
     stash::{self, Stash},
 };
 use crate::{
-    error::{Error, Result},
-    overwrite,
+    checkpoint::Conversation,
+    error::{Error, Refusal, Result},
+    host::{Host, Observer},
+    notice::Notice,
+    overwrite::{self, SafetyRequest},
     resume::{aside, ensure_place, move_to, put_back},
     retention::SAFETY,
-    run::{self, Conversation, config_of_session, life, strangers_in, unseen_in},
+    run::{self, config_of_session, life, strangers_in, unseen_in},
 };
 use parhelia_agent::git::Repository;
 
@@ -76,7 +79,12 @@ pub fn plan(
 
 /// The plan as [`execute`] makes it, behind a look at the workspace in place of a safety checkpoint: what that would leave out is spared.
 /// Obstacles to the rollback fail here as well. With the plan comes what a safety checkpoint would leave out.
-pub fn foresee(store: &Store, look: &Look, wanted: &Wanted<'_>, progress: &dyn Progress) -> Result<(Plan, Vec<Omission>)> {
+pub fn foresee(
+    store: &Store,
+    look: &Look,
+    wanted: &RollbackRequest<'_>,
+    progress: &dyn Progress,
+) -> Result<(Plan, Vec<Omission>)> {
     let mut omitted = Vec::new();
     if look.workspace.is_dir() {
         let rules = rules(&wanted.target.record.rules, &wanted.settings.capture.rules());
@@ -102,18 +110,18 @@ fn ensure_unblocked(planned: &Plan, target: &Checkpoint) -> Result<()> {
 pub fn execute(
     store: &Store,
     look: &Look,
-    wanted: &Wanted<'_>,
+    wanted: &RollbackRequest<'_>,
     undone: Option<&Last>,
-    actor: &Actor,
-    progress: &dyn Progress,
+    progress: &dyn Observer,
 ) -> Result<Done> {
-    let target = wanted.target;
-    if wanted.recreate {
+    let (target, host) = (wanted.target, wanted.host);
+    let actor = &host.actor();
+    if wanted.options.recreate_workspace {
         // Somebody has said that this is the workspace by now, whatever it was before.
         move_to(store, &look.session, &look.workspace, true, actor)?;
     }
     let since = clock::next();
-    let safety = safety(store, look, wanted, actor, progress)?;
+    let safety = safety(store, look, wanted, progress)?;
     whole(store, target, Some(&safety), progress)?;
     let omitted = store.omissions(&safety)?.into_iter().filter(|omission| omission.reason != Reason::Changing);
     let spare = look.spare(omitted.map(|omission| omission.path));
@@ -121,7 +129,7 @@ pub fn execute(
     let planned = plan(store, target, &look.workspace, unhex(&spare), Some(since), progress)?;
     ensure_unblocked(&planned, target)?;
     let message = format!("parhelia: before the rollback to {}", target.id());
-    let stash = stash::make(&look.workspace, &message, &store.layout().cache());
+    let stash = stash::make(host, &look.workspace, &message, &store.layout().cache());
     let intent = Intent {
         target: target.record.id,
         safety: safety.record.id,
@@ -146,12 +154,12 @@ pub fn execute(
     };
     if let Err(e) = intent::commit(store, &look.session.id, &intent, actor) {
         if let Some(commit) = &intent.stash {
-            let _ = stash::drop_entry(&intent.workspace, commit, &store.layout().cache());
+            let _ = stash::drop_entry(host, &intent.workspace, commit, &store.layout().cache());
         }
         progress.notice(&format!("nothing was changed; safety checkpoint {} stays", safety.id()));
         return Err(e);
     }
-    match carry_out(store, &look.session.id, &intent, planned, actor, progress) {
+    match carry_out(store, host, &look.session.id, &intent, planned, progress) {
         Ok(out) => Ok(Done {
             target: intent.target,
             safety: intent.safety,
@@ -161,14 +169,14 @@ pub fn execute(
             with_conversation: intent.conversation.is_some(),
             moved: out.moved,
         }),
-        Err(e) => Err(revert(store, &look.session.id, &intent, actor, e)),
+        Err(e) => Err(revert(store, host, &look.session.id, &intent, e)),
     }
 }
 
-fn safety(store: &Store, look: &Look, wanted: &Wanted<'_>, actor: &Actor, progress: &dyn Progress) -> Result<Checkpoint> {
+fn safety(store: &Store, look: &Look, wanted: &RollbackRequest<'_>, progress: &dyn Observer) -> Result<Checkpoint> {
     // What goes back is what is kept; another conversation that the session is in by now is not touched.
     let goes_back = look.conversation.as_ref().map(|(id, _)| id.as_str());
-    let of_all = overwrite::Wanted {
+    let of_all = SafetyRequest {
         session: &look.session,
         workspace: &look.workspace,
         message: format!("before the rollback to {}", wanted.target.id()),
@@ -176,10 +184,8 @@ fn safety(store: &Store, look: &Look, wanted: &Wanted<'_>, actor: &Actor, progre
         conversation: Conversation::of(Some(&look.session), goes_back, wanted.config.clone()),
         environment: wanted.environment.clone(),
         settings: wanted.settings,
-        actor,
-        variable: wanted.variable,
     };
-    overwrite::safety(store, of_all, progress)
+    overwrite::safety(store, wanted.host, of_all, progress)
 }
 
 /// What is left out of a safety checkpoint, and so is spared: what was left out then, and what is left out now. Of patterns that
@@ -203,7 +209,7 @@ struct Out {
 }
 
 /// Everything behind the intent. May be done again, whatever was done of it before.
-fn carry_out(store: &Store, session: &str, intent: &Intent, plan: Plan, actor: &Actor, progress: &dyn Progress) -> Result<Out> {
+fn carry_out(store: &Store, host: &dyn Host, session: &str, intent: &Intent, plan: Plan, progress: &dyn Progress) -> Result<Out> {
     let target = checkpoint(store, intent.target)?;
     let mut changes = Vec::new();
     plan.each_change(&mut |change, path| {
@@ -221,7 +227,7 @@ fn carry_out(store: &Store, session: &str, intent: &Intent, plan: Plan, actor: &
         progress.notice(&format!("{}: {}", parhelia_store::name::display(&skipped.path), skipped.error));
     }
     let moved = conversation(store, session, intent, &target)?;
-    intent::clear(store, session, intent, true, actor)?;
+    intent::clear(store, session, intent, true, &host.actor())?;
     Ok(Out { report, changes, moved })
 }
 
@@ -232,18 +238,18 @@ fn conversation(store: &Store, session: &str, intent: &Intent, target: &Checkpoi
 }
 
 /// Back to what was before. Returns the error that led here, with what came of going back.
-fn revert(store: &Store, session: &str, intent: &Intent, actor: &Actor, why: Error) -> Error {
+fn revert(store: &Store, host: &dyn Host, session: &str, intent: &Intent, why: Error) -> Error {
     let intent = Intent { goes_back: true, ..intent.clone() };
     // Whoever finishes it if this process cannot takes it back as well. Where that cannot be noted, going back is tried all the same.
-    let _ = intent::commit(store, session, &intent, actor);
+    let _ = intent::commit(store, session, &intent, &host.actor());
     let (target, safety, why) = (intent.target, intent.safety, Box::new(why));
-    match go_back(store, session, &intent, actor) {
+    match go_back(store, host, session, &intent) {
         Ok(()) => Error::RollbackFailed { target, why },
         Err(e) => Error::HalfRolledBack { target, safety, workspace: intent.workspace, why, back: Box::new(e) },
     }
 }
 
-fn go_back(store: &Store, session: &str, intent: &Intent, actor: &Actor) -> Result<()> {
+fn go_back(store: &Store, host: &dyn Host, session: &str, intent: &Intent) -> Result<()> {
     let safety = checkpoint(store, intent.safety)?;
     // Whoever asked to stop has been heard; going back is not stopped.
     let plan = plan(store, &safety, &intent.workspace, unhex(&intent.spare), None, &())?;
@@ -254,9 +260,9 @@ fn go_back(store: &Store, session: &str, intent: &Intent, actor: &Actor) -> Resu
     }
     conversation(store, session, intent, &safety)?;
     if let Some(commit) = &intent.stash {
-        stash::drop_entry(&intent.workspace, commit, &store.layout().cache())?;
+        stash::drop_entry(host, &intent.workspace, commit, &store.layout().cache())?;
     }
-    intent::clear(store, session, intent, false, actor)
+    intent::clear(store, session, intent, false, &host.actor())
 }
 
 fn not_restored(skipped: &Skipped, entries: usize) -> Error {
@@ -266,19 +272,17 @@ fn not_restored(skipped: &Skipped, entries: usize) -> Error {
 /// Finishes a rollback that was begun by a process which is dead, or takes it back where it cannot be finished. Where work has gone on since,
 /// it is given up: that work is worth more. What was done is told. The caller holds the session's turn. Nothing is done while the
 /// session's agent may be alive, or another one in its conversation, whose work would be overwritten.
-pub fn finish(store: &Store, session: &Session, actor: &Actor, tell: &dyn Fn(&str), progress: &dyn Progress) -> Result<()> {
+pub fn finish(store: &Store, host: &dyn Host, session: &Session, observer: &dyn Observer) -> Result<()> {
+    let actor = &host.actor();
     let Some(mut intent) = intent::open(session) else { return Ok(()) };
     let view = store.view();
-    let run = session.run.as_deref().map(|id| view.run(id)).transpose()?.flatten();
+    let run = view.newest_run(&session)?;
     if run.is_some_and(|run| life(&run).is_alive()) || is_open_elsewhere(store, session, &intent)? {
         return Ok(());
     }
     if let Some((other, _)) = run::live_in(store, &intent.workspace, &session.id)?.first() {
-        return Err(Error::Refused(format!(
-            "a rollback of session {} to {} was interrupted, and cannot be finished while session {} is alive in the same workspace, or in \
-             one below or above it; end that first",
-            session.id, intent.target, other.id
-        )));
+        let (session, target, other) = (session.id.clone(), intent.target, other.id.clone());
+        return Err(Refusal::CannotFinish { session, target, other }.into());
     }
     if session.workspace.as_ref().is_some_and(|place| place.folder() == intent.workspace) {
         ensure_place(store, session)?;
@@ -286,26 +290,18 @@ pub fn finish(store: &Store, session: &Session, actor: &Actor, tell: &dyn Fn(&st
     let (target, safety) = (existing(store, intent.target)?, existing(store, intent.safety)?);
     if let Some(reason) = gone_on(store, session, &intent, safety.as_ref())? {
         intent::clear(store, &session.id, &intent, false, actor)?;
-        tell(&format!(
-            "a rollback to {} was interrupted, and is not finished: {reason}. `parhelia checkpoint rollback {}` begins it anew; what was \
-             there before it is in safety checkpoint {}",
-            intent.target, intent.target, intent.safety
-        ));
+        observer.warn(&Notice::RollbackGivenUp { target: intent.target, safety: intent.safety, why: reason });
         return Ok(());
     }
     let Some(known) = safety.as_ref().or(target.as_ref()) else {
         intent::clear(store, &session.id, &intent, false, actor)?;
-        tell(&format!(
-            "a rollback to {} was interrupted, and is not finished: neither that checkpoint nor {}, which has what was there before, is in \
-             the store any more; the workspace is left as it is",
-            intent.target, intent.safety
-        ));
+        observer.warn(&Notice::RollbackLost { target: intent.target, safety: intent.safety });
         return Ok(());
     };
     let since = clock::next();
     if intent.workspace.is_dir() {
-        let made = before_finishing(store, session, &intent, known, actor, progress)?;
-        tell(&format!("what is there now, after a rollback that was interrupted, is in safety checkpoint {}", made.id()));
+        let made = before_finishing(store, session, &intent, known, actor, observer)?;
+        observer.warn(&Notice::SavedBeforeFinishing { safety: made.record.id });
         let omitted = store.omissions(&made)?.into_iter().filter(|omission| omission.reason != Reason::Changing);
         let below = sessions_below(store, &intent.workspace, &session.id)?.into_iter().map(|(path, _)| path);
         let worked_on = match (&target, &safety) {
@@ -313,22 +309,22 @@ pub fn finish(store: &Store, session: &Session, actor: &Actor, tell: &dyn Fn(&st
             _ => Vec::new(),
         };
         if !worked_on.is_empty() {
-            tell(&format!("left as it is, for it was changed since the rollback was interrupted: {}", named(&worked_on)));
+            observer.warn(&Notice::ChangedSince { paths: named(&worked_on) });
         }
         intent.spare.extend(hex(omitted.map(|omission| omission.path).chain(below).chain(worked_on)));
     }
     if intent.goes_back {
-        go_back(store, &session.id, &intent, actor)?;
-        tell(&format!("a rollback to {} that had failed is taken back now; everything is as it was before", intent.target));
+        go_back(store, host, &session.id, &intent)?;
+        observer.warn(&Notice::RollbackTakenBack { target: intent.target });
         return Ok(());
     }
     let done = match target {
-        Some(target) => plan(store, &target, &intent.workspace, unhex(&intent.spare), Some(since), progress)
-            .and_then(|plan| carry_out(store, &session.id, &intent, plan, actor, progress)),
+        Some(target) => plan(store, &target, &intent.workspace, unhex(&intent.spare), Some(since), observer)
+            .and_then(|plan| carry_out(store, host, &session.id, &intent, plan, observer)),
         None => Err(parhelia_store::Error::NoCheckpoint { selector: intent.target.to_string() }.into()),
     };
-    done.map_err(|e| revert(store, &session.id, &intent, actor, e))?;
-    tell(&format!("a rollback to {} that was interrupted is finished now", intent.target));
+    done.map_err(|e| revert(store, host, &session.id, &intent, e))?;
+    observer.warn(&Notice::RollbackFinished { target: intent.target });
     Ok(())
 }
 
@@ -412,19 +408,20 @@ fn before_finishing(
 
 /// Waits, at most so long, until nobody else makes a checkpoint of the session or rolls it back, and finishes what a dead process has begun.
 /// Where somebody else goes on for longer, there is no turn to be had.
-pub fn settle(
-    store: &Store,
-    session: &str,
-    limit: Duration,
-    actor: &Actor,
-    tell: &dyn Fn(&str),
-    progress: &dyn Progress,
-) -> Result<Option<Turn>> {
-    let turn = intent::turn(store, session, limit, progress)?;
-    if let Some(known) = store.refresh()?.session(session)?.filter(|_| turn.is_some()) {
-        finish(store, &known, actor, tell, progress)?;
+pub fn settle(store: &Store, host: &dyn Host, session: &str, limit: Duration, observer: &dyn Observer) -> Result<Option<Turn>> {
+    let turn = intent::turn(store, session, limit, observer)?;
+    if turn.is_some() {
+        finish_earlier(store, host, session, observer)?;
     }
     Ok(turn)
+}
+
+/// Finishes a rollback of a session that a dead process has begun. The caller holds the session's turn.
+pub fn finish_earlier(store: &Store, host: &dyn Host, session: &str, observer: &dyn Observer) -> Result<()> {
+    match store.refresh()?.session(session)? {
+        Some(session) => finish(store, host, &session, observer),
+        None => Ok(()),
+    }
 }
 
 fn existing(store: &Store, id: Ulid) -> Result<Option<Checkpoint>> {

@@ -1,7 +1,6 @@
 //! Looking before a rollback: what stands against it, and what it would do.
 
 use std::{
-    ffi::OsString,
     iter,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
@@ -19,41 +18,35 @@ use parhelia_store::{
 
 use serde::Serialize;
 
+use super::Options;
 use crate::{
     capture::summary_now,
     config::Config,
-    error::{Error, Result},
-    resume::{ensure_place, held, position, state_json},
+    error::{Error, Refusal, Result},
+    host::Host,
+    notice::Notice,
+    resume::{ensure_place, held, position},
     run::{self, Life},
+    state::state_json,
 };
 use parhelia_agent::{environment, git, process::canonical, transcript::Located};
 
 const GIT_LIMIT: Duration = Duration::from_secs(30);
 
-/// What is asked for.
-pub struct Wanted<'a> {
+/// A rollback that is asked for.
+pub struct RollbackRequest<'a> {
     /// The checkpoint.
     pub target: &'a Checkpoint,
-    /// Whether the conversation stays where it is.
-    pub files_only: bool,
-    /// True if git may be in any state: in the middle of something, on another branch, or out of order.
-    pub any_git_state: bool,
-    /// True if another machine or container that may still have the session is not waited for.
-    pub take_over: bool,
-    /// Whether a live agent is stopped.
-    pub stop: bool,
-    /// Whether nothing will be done, so that a live agent is only named.
-    pub dry_run: bool,
-    /// Whether a workspace that is empty is filled, though its disk seems not to be mounted, or it seems to have been moved.
-    pub recreate: bool,
+    /// The extent, and the safeties that are switched off.
+    pub options: Options,
     /// The agent's folder, where there is one.
     pub config: Option<PathBuf>,
-    /// What has to be looked at to tell the agent's environment, for the safety checkpoint; none where no agent has worked in the session.
+    /// The places to look at for the agent's environment, for the safety checkpoint; none where no agent has worked in the session.
     pub environment: Option<environment::Request>,
-    /// What is configured for the session's workspace.
+    /// The configuration in force for the session's workspace.
     pub settings: &'a Config,
-    /// The environment.
-    pub variable: &'a dyn Fn(&str) -> Option<OsString>,
+    /// The caller.
+    pub host: &'a dyn Host,
 }
 
 /// What was found.
@@ -71,8 +64,8 @@ pub struct Look {
     pub stops: Option<Run>,
     /// Repositories below the workspace that the checkpoint does not have, and what other sessions work in; they are kept.
     pub nested: Vec<Vec<u8>>,
-    /// What the user should know.
-    pub notices: Vec<String>,
+    /// Things that the user should know.
+    pub notices: Vec<Notice>,
 }
 
 /// How a conversation goes back.
@@ -154,17 +147,17 @@ pub(super) fn sessions_below(store: &Store, workspace: &Path, session: &str) -> 
     Ok(found)
 }
 
-fn refuse<T>(reason: String) -> Result<T> {
-    Err(Error::Refused(reason))
+fn refuse<T>(refusal: Refusal) -> Result<T> {
+    Err(refusal.into())
 }
 
 /// Looks at everything but the checkpoint's own content ([`whole`]). Changes nothing.
-pub fn look(store: &Store, wanted: &Wanted<'_>) -> Result<Look> {
+pub fn look(store: &Store, wanted: &RollbackRequest<'_>) -> Result<Look> {
     let target = wanted.target;
     let Some(session) = store.view().session(&target.record.session)? else {
-        return refuse(format!("checkpoint {} belongs to no session", target.id()));
+        return refuse(Refusal::OfNoSession { checkpoint: target.record.id });
     };
-    if !wanted.recreate {
+    if !wanted.options.recreate_workspace {
         ensure_place(store, &session)?;
     }
     let place = session.workspace.as_ref().map(Place::folder).unwrap_or_default();
@@ -172,14 +165,14 @@ pub fn look(store: &Store, wanted: &Wanted<'_>) -> Result<Look> {
     let mut look = Look {
         session,
         workspace,
-        files_only: wanted.files_only,
+        files_only: wanted.options.files_only,
         conversation: None,
         stops: None,
         nested: Vec::new(),
         notices: Vec::new(),
     };
     look.agent(store, wanted)?;
-    look.others(store, wanted.dry_run)?;
+    look.others(store, wanted.options.dry_run)?;
     look.git(store, wanted)?;
     look.conversation(store, wanted)?;
     Ok(look)
@@ -204,58 +197,47 @@ pub fn whole(store: &Store, target: &Checkpoint, now: Option<&Checkpoint>, progr
 
 impl Look {
     /// A live agent would go on with what it remembers, and overwrite what is restored.
-    fn agent(&mut self, store: &Store, wanted: &Wanted<'_>) -> Result<()> {
+    fn agent(&mut self, store: &Store, wanted: &RollbackRequest<'_>) -> Result<()> {
         let view = store.view();
-        let run = self.session.run.as_deref().map(|id| view.run(id)).transpose()?.flatten();
+        let run = view.newest_run(&self.session)?;
         let Some(run) = run else { return Ok(()) };
-        if run::is_inside(&run, wanted.variable) {
+        if run::is_inside(&run, &|name| wanted.host.variable(name)) {
             if !self.files_only {
-                self.notices.push("called from inside the agent: files alone go back, the conversation goes on".into());
+                self.notices.push(Notice::CalledInside);
             }
             self.files_only = true;
             return Ok(());
         }
-        let left = run::left_alive(&run).filter(|_| !wanted.stop);
+        let left = run::left_alive(&run).filter(|_| !wanted.options.stop);
         match left.map_or_else(|| run::life(&run), Life::Agent) {
             Life::Over => {}
-            Life::Elsewhere { host, .. } if wanted.take_over => {
-                self.notices.push(format!("{host} may still have the session, and is not told"));
+            Life::Elsewhere { host, .. } if wanted.options.take_over => {
+                self.notices.push(Notice::MayStillHave { host });
             }
-            Life::Elsewhere { host, until } if wanted.dry_run => {
-                self.notices.push(format!(
-                    "the session is taken for alive on {host} until {until}; that must end first, or --take-over be given"
-                ));
+            Life::Elsewhere { host, until } if wanted.options.dry_run => {
+                let session = self.session.id.clone();
+                self.notices.push(Notice::WouldRefuse(Refusal::LiveElsewhere { session, host, until }));
             }
-            Life::Starting(process) if wanted.dry_run => {
-                self.notices.push(format!("the session is just being started (process {})", process.process));
+            Life::Starting(process) if wanted.options.dry_run => {
+                let session = self.session.id.clone();
+                self.notices.push(Notice::WouldRefuse(Refusal::Starting { session, process: process.process }));
             }
             Life::Elsewhere { host, until } => {
-                return refuse(format!(
-                    "session {} is taken for alive on {host} until {until}; end it there, or give --take-over if that is over",
-                    self.session.id
-                ));
+                return refuse(Refusal::LiveElsewhere { session: self.session.id.clone(), host, until });
             }
             Life::Starting(process) => {
-                return refuse(format!(
-                    "session {} is just being started (process {}); try again when its agent runs",
-                    self.session.id, process.process
-                ));
+                return refuse(Refusal::Starting { session: self.session.id.clone(), process: process.process });
             }
-            Life::Agent(_) if wanted.stop => self.stops = Some(run),
+            Life::Agent(_) if wanted.options.stop => self.stops = Some(run),
             Life::Agent(_) if self.files_only => {
-                self.notices.push("the agent is alive; it is not told that its files change".into());
+                self.notices.push(Notice::AgentNotTold);
             }
-            Life::Agent(process) if wanted.dry_run => {
-                self.notices.push(format!(
-                    "the agent is alive (process {}); --stop ends it first, --files-only leaves it and the conversation alone",
-                    process.process
-                ));
+            Life::Agent(process) if wanted.options.dry_run => {
+                let session = self.session.id.clone();
+                self.notices.push(Notice::WouldRefuse(Refusal::MustStop { session, process: process.process }));
             }
             Life::Agent(process) => {
-                return refuse(format!(
-                    "the agent of session {} is alive (process {}); give --stop to end it, or --files-only to leave the conversation alone",
-                    self.session.id, process.process
-                ));
+                return refuse(Refusal::MustStop { session: self.session.id.clone(), process: process.process });
             }
         }
         Ok(())
@@ -266,48 +248,38 @@ impl Look {
         match run::live_in(store, &self.workspace, &self.session.id)?.first() {
             None => Ok(()),
             Some((other, _)) if is_shown => {
-                self.notices.push(format!(
-                    "session {id} is alive in the same workspace, or in one below or above it; its agent must end first",
-                    id = other.id
-                ));
+                self.notices.push(Notice::WouldRefuse(Refusal::OtherAlive { session: other.id.clone() }));
                 Ok(())
             }
-            Some((other, _)) => {
-                refuse(format!("session {} is alive in the same workspace, or in one below or above it; end it first", other.id))
-            }
+            Some((other, _)) => refuse(Refusal::OtherAlive { session: other.id.clone() }),
         }
     }
 
     /// What another session works in is that session's.
     fn spare_sessions_below(&mut self, store: &Store) -> Result<()> {
         for (path, other) in sessions_below(store, &self.workspace, &self.session.id)? {
-            self.notices.push(format!("{}: session {other} works there; it is kept as it is", name::display(&path)));
+            self.notices.push(Notice::OtherWorksThere { path: name::display(&path), session: other });
             self.nested.push(path);
         }
         Ok(())
     }
 
-    fn git(&mut self, store: &Store, wanted: &Wanted<'_>) -> Result<()> {
-        let environment = git::Environment::new(wanted.variable, &self.workspace, &store.layout().cache());
+    fn git(&mut self, store: &Store, wanted: &RollbackRequest<'_>) -> Result<()> {
+        let environment = git::Environment::new(&|name| wanted.host.variable(name), &self.workspace, &store.layout().cache());
         let state = match git::state(&self.workspace, &environment, GIT_LIMIT) {
             Ok(Some(state)) => state,
             Ok(None) => return Ok(()),
-            Err(e) if wanted.any_git_state => {
-                self.notices.push(format!("git could not be asked: {e}"));
+            Err(e) if wanted.options.any_git_state => {
+                self.notices.push(Notice::GitSilent { why: e.to_string() });
                 return Ok(());
             }
             Err(e) => {
-                return refuse(format!(
-                    "git could not be asked whether it is in the middle of something: {e}; give --any-git-state to roll the files back all the same \
-                     (git itself is not touched)"
-                ));
+                return refuse(Refusal::GitUnknown { why: e.to_string() });
             }
         };
-        let against = |reason: String| match wanted.any_git_state {
+        let against = |reason: String| match wanted.options.any_git_state {
             true => Ok(()),
-            false => {
-                refuse(format!("{reason}; give --any-git-state to roll the files back all the same (git itself is not touched)"))
-            }
+            false => refuse(Refusal::GitState { why: reason }),
         };
         if let Some(operation) = state.operation {
             let text =
@@ -324,21 +296,20 @@ impl Look {
             && let Some(relation) = git::compared(&self.workspace, &environment, then, now, GIT_LIMIT)
         {
             let (then, now) = (&then[..then.len().min(12)], &now[..now.len().min(12)]);
-            self.notices.push(format!(
-                "HEAD ({now}) is {relation} the checkpoint's ({then}), and stays: files go back, branches and commits do not"
-            ));
+            let (now, then, relation) = (now.to_owned(), then.to_owned(), relation.to_string());
+            self.notices.push(Notice::HeadStays { now, then, relation });
         }
         for below in state.below.iter().filter(|below| below.kind == git::Kind::Nested) {
             let path = name::parse(&below.path);
             if store.node_at(wanted.target, &path).is_err() {
-                self.notices.push(format!("{}: a repository that the checkpoint does not have; it is kept", below.path));
+                self.notices.push(Notice::RepositoryKept { path: below.path.clone() });
                 self.nested.push(path);
             }
         }
         Ok(())
     }
 
-    fn conversation(&mut self, store: &Store, wanted: &Wanted<'_>) -> Result<()> {
+    fn conversation(&mut self, store: &Store, wanted: &RollbackRequest<'_>) -> Result<()> {
         if self.files_only {
             return Ok(());
         }
@@ -347,20 +318,19 @@ impl Look {
         let newest = self.session.conversations.last().map(|newest| newest.id.clone());
         for id in held.iter().chain(newest.iter().filter(|newest| held.as_ref() != Some(newest))) {
             let holders = wanted.config.as_ref().map(|config| run::strangers_in(store, &self.session, config, id)).transpose()?;
-            let open = holders.unwrap_or_default().first().map(|holder| {
-                let held = holder.text();
-                format!(
-                    "conversation {id} is open in {held}, which is not the session's agent; end that first, or give --files-only"
-                )
-            });
+            let open = holders
+                .unwrap_or_default()
+                .first()
+                .map(|holder| Refusal::OpenInStranger { conversation: id.clone(), holder: holder.text() });
             let unseen =
                 wanted.config.as_ref().map(|config| run::unseen_in(store, &self.session, config, id)).transpose()?.flatten();
-            let unseen = unseen.map(|text| format!("{text}; give --files-only, or --take-over if that is over"));
-            match (open, unseen) {
-                (Some(text), _) | (None, Some(text)) if wanted.dry_run => self.notices.push(text),
-                (Some(text), _) => return refuse(text),
-                (None, Some(text)) if wanted.take_over => self.notices.push(text),
-                (None, Some(text)) => return refuse(text),
+            match (open, unseen.map(|text| Refusal::MayBeOpen { text })) {
+                (Some(refusal), _) | (None, Some(refusal)) if wanted.options.dry_run => {
+                    self.notices.push(Notice::WouldRefuse(refusal))
+                }
+                (Some(refusal), _) => return refuse(refusal),
+                (None, Some(refusal)) if wanted.options.take_over => self.notices.push(Notice::WouldRefuse(refusal)),
+                (None, Some(refusal)) => return refuse(refusal),
                 (None, None) => {}
             }
         }
@@ -368,7 +338,7 @@ impl Look {
             (Some(id), Some(config), Some(_)) => self.conversation = Some((id, config.clone())),
             // Where no agent has worked, nobody expects one.
             _ if self.session.runs.is_empty() && self.session.conversations.is_empty() => {}
-            _ => self.notices.push("the checkpoint has no conversation; files alone go back".into()),
+            _ => self.notices.push(Notice::FilesAlone),
         }
         Ok(())
     }

@@ -10,14 +10,17 @@ mod execute;
 mod intent;
 mod look;
 mod since;
+mod spared;
 mod stash;
+mod workflow;
 
-pub use execute::{Done, execute, finish, foresee, plan, settle};
+pub use execute::{Done, execute, finish, finish_earlier, foresee, plan, settle};
 pub use intent::{GoesBack, Intent, Last, Turn, busy, held, last, last_rolled_back, needed, open, shared};
 pub(crate) use intent::{INTENT, moved_with};
-pub use look::{Look, Spoken, Wanted, look, whole};
+pub use look::{Look, RollbackRequest, Spoken, look, whole};
 pub use since::{interrupted, interrupted_in};
 pub use stash::Stash;
+pub use workflow::{Options, Preview, Rollback, Rolled, begin, session_to_undo, to_undo};
 
 /// Why a run has ended whose agent was stopped for a rollback. What its hooks have still to do is not done any more.
 pub const STOPPED: &str = "stopped for a rollback";

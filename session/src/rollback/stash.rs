@@ -13,7 +13,10 @@ use std::{
 
 use parhelia_store::name;
 
-use crate::error::{Error, IoContext, Result};
+use crate::{
+    error::{Error, IoContext, Result},
+    host::Host,
+};
 use parhelia_agent::{
     git::{Environment, Repository, Shadow},
     program,
@@ -34,13 +37,14 @@ pub enum Stash {
 
 /// A workspace's git. What it writes of the index goes into a copy.
 struct Git<'a> {
+    host: &'a dyn Host,
     workspace: &'a Path,
     shadow: Shadow<'a>,
     index: PathBuf,
 }
 
-fn environment(workspace: &Path, cache: &Path) -> Environment {
-    Environment::new(&|name| std::env::var_os(name), workspace, cache)
+fn environment(host: &dyn Host, workspace: &Path, cache: &Path) -> Environment {
+    Environment::new(&|name| host.variable(name), workspace, cache)
 }
 
 /// Git looks closely at files that were changed at the time of the index or later, as their stamps alone may hide that.
@@ -51,13 +55,13 @@ fn copy_with_time(from: &Path, to: &Path) -> std::io::Result<()> {
 }
 
 impl<'a> Git<'a> {
-    fn of(workspace: &'a Path, repository: &Repository, environment: &'a Environment) -> Result<Self> {
+    fn of(host: &'a dyn Host, workspace: &'a Path, repository: &Repository, environment: &'a Environment) -> Result<Self> {
         let shadow = environment.shadow(repository, &|command| program::run(command, LIMIT))?;
         let index = shadow.folder().join("index");
         if shadow.index().exists() {
             copy_with_time(&shadow.index(), &index).at("copy", &shadow.index())?;
         }
-        Ok(Git { workspace, shadow, index })
+        Ok(Git { host, workspace, shadow, index })
     }
 
     fn command(&self, arguments: &[&str]) -> Result<Command> {
@@ -66,7 +70,7 @@ impl<'a> Git<'a> {
         for role in ["AUTHOR", "COMMITTER"] {
             for (field, other) in [("NAME", "parhelia"), ("EMAIL", "parhelia@localhost")] {
                 let variable = format!("GIT_{role}_{field}");
-                match std::env::var_os(&variable) {
+                match self.host.variable(&variable) {
                     Some(value) => command.env(variable, value),
                     // Whoever has given no name is somebody, too.
                     None if !self.shadow.has_identity() => command.env(variable, other),
@@ -109,8 +113,8 @@ impl<'a> Git<'a> {
 }
 
 /// Puts uncommitted changes of tracked files into a stash entry. `cache` is the store's folder for what can be found out again.
-pub(super) fn make(workspace: &Path, message: &str, cache: &Path) -> Stash {
-    match try_make(workspace, message, cache) {
+pub(super) fn make(host: &dyn Host, workspace: &Path, message: &str, cache: &Path) -> Stash {
+    match try_make(host, workspace, message, cache) {
         Ok(stash) => stash,
         Err(e) => Stash::Not(e.to_string()),
     }
@@ -126,7 +130,7 @@ fn outside(workspace: &Path) -> Result<Stash> {
     Ok(Stash::Nothing)
 }
 
-fn try_make(workspace: &Path, message: &str, cache: &Path) -> Result<Stash> {
+fn try_make(host: &dyn Host, workspace: &Path, message: &str, cache: &Path) -> Result<Stash> {
     let Some(repository) = Repository::at(workspace)? else { return outside(workspace) };
     if let Some(other) = repository.copied_from() {
         return Ok(Stash::Not(format!(
@@ -134,8 +138,8 @@ fn try_make(workspace: &Path, message: &str, cache: &Path) -> Result<Stash> {
             other.display()
         )));
     }
-    let environment = environment(workspace, cache);
-    let git = Git::of(workspace, &repository, &environment)?;
+    let environment = environment(host, workspace, cache);
+    let git = Git::of(host, workspace, &repository, &environment)?;
     if git.is_unborn()? {
         return Ok(Stash::Not("the repository has no commit yet".into()));
     }
@@ -163,10 +167,10 @@ fn try_make(workspace: &Path, message: &str, cache: &Path) -> Result<Stash> {
 }
 
 /// Takes the entry away again, if it is there still.
-pub(super) fn drop_entry(workspace: &Path, commit: &str, cache: &Path) -> Result<()> {
+pub(super) fn drop_entry(host: &dyn Host, workspace: &Path, commit: &str, cache: &Path) -> Result<()> {
     let Some(repository) = Repository::at(workspace)? else { return Ok(()) };
-    let environment = environment(workspace, cache);
-    let git = Git::of(workspace, &repository, &environment)?;
+    let environment = environment(host, workspace, cache);
+    let git = Git::of(host, workspace, &repository, &environment)?;
     let list = git.line(&["stash", "list", "--format=%H"])?;
     if let Some(at) = list.lines().position(|found| found == commit) {
         git.run(&["stash", "drop", &format!("stash@{{{at}}}")])?;

@@ -1,5 +1,4 @@
 use std::{
-    cell::RefCell,
     fs,
     path::PathBuf,
     sync::atomic::{AtomicUsize, Ordering},
@@ -7,8 +6,7 @@ use std::{
 };
 
 use parhelia_store::{
-    OpenOptions, Store,
-    create::{self, Options},
+    OpenOptions, Store, create,
     delete::delete_checkpoints,
     error::ErrorKind,
     event::{Actor, NewEvent, kind},
@@ -20,7 +18,13 @@ use parhelia_store::{
 };
 
 use super::*;
-use crate::{config::Config, error::Error, retention::SAFETY};
+use crate::{
+    config::Config,
+    error::Error,
+    host::Observer,
+    retention::SAFETY,
+    testing::{NOBODY, Warned},
+};
 
 mod obstacles;
 mod since;
@@ -48,12 +52,12 @@ impl Fixture {
     /// A checkpoint of a workspace in which one file holds this.
     fn create(&self, content: &str, detail: Option<&str>) -> Checkpoint {
         fs::write(self.workspace.join("file"), content).unwrap();
-        let options = Options {
+        let options = create::Options {
             workspace: self.workspace.clone(),
             session: "s".into(),
             trigger: Trigger::Manual,
             trigger_detail: detail.map(str::to_owned),
-            ..Options::default()
+            ..create::Options::default()
         };
         create::run(&self.store, &options, &()).unwrap().checkpoint
     }
@@ -85,10 +89,9 @@ impl Fixture {
 
     /// What whoever comes next does, and what it tells.
     fn settle(&self) -> (Result<(), Error>, String) {
-        let told = RefCell::new(String::new());
-        let tell = |text: &str| told.borrow_mut().push_str(text);
-        let settled = settle(&self.store, "s", Duration::ZERO, &actor(), &tell, &());
-        (settled.map(|turn| assert!(turn.is_some())), told.into_inner())
+        let warned = Warned::default();
+        let settled = settle(&self.store, &NOBODY, "s", Duration::ZERO, &warned);
+        (settled.map(|turn| assert!(turn.is_some())), warned.text())
     }
 
     fn deleted(&self, checkpoints: &[&Checkpoint]) {
@@ -102,20 +105,8 @@ fn actor() -> Actor {
 }
 
 /// A rollback to a checkpoint, with nothing out of the ordinary.
-fn wanted<'a>(target: &'a Checkpoint, settings: &'a Config) -> Wanted<'a> {
-    Wanted {
-        target,
-        files_only: false,
-        any_git_state: false,
-        take_over: false,
-        stop: false,
-        dry_run: false,
-        recreate: false,
-        config: None,
-        environment: None,
-        settings,
-        variable: &|_| None,
-    }
+fn wanted<'a>(target: &'a Checkpoint, settings: &'a Config) -> RollbackRequest<'a> {
+    RollbackRequest { target, options: Options::default(), config: None, environment: None, settings, host: &NOBODY }
 }
 
 /// A session with two states of its workspace, a safety checkpoint of the second, and a rollback to the first that was interrupted.
@@ -211,8 +202,8 @@ fn a_workspace_goes_back_and_forth_and_what_was_left_out_stays() {
     let looked = look(&f.store, &back).unwrap();
     assert_eq!((&looked.workspace, looked.conversation.is_none()), (&f.workspace, true));
     // No agent has worked there, so that nothing is said of a conversation.
-    assert!(!looked.notices.iter().any(|notice| notice.contains("conversation")), "{:?}", looked.notices);
-    let done = execute(&f.store, &looked, &back, None, &actor(), &()).unwrap();
+    assert!(!looked.notices.iter().any(|notice| notice.to_string().contains("conversation")), "{:?}", looked.notices);
+    let done = execute(&f.store, &looked, &back, None, &()).unwrap();
     assert_eq!((f.content().as_str(), done.target, done.stash), ("first", first.record.id, Stash::Nothing));
     assert_eq!((done.changes.len(), done.with_conversation), (1, false));
     assert_eq!((f.session().head, open(&f.session())), (Some(first.record.id), None));
@@ -222,12 +213,14 @@ fn a_workspace_goes_back_and_forth_and_what_was_left_out_stays() {
     let safety = f.store.view().checkpoint(done.safety).unwrap().unwrap();
     let forth = wanted(&safety);
     let looked = look(&f.store, &forth).unwrap();
-    execute(&f.store, &looked, &forth, Some(&undone), &actor(), &()).unwrap();
+    execute(&f.store, &looked, &forth, Some(&undone), &()).unwrap();
     assert_eq!((f.content().as_str(), f.session().head), ("second", Some(safety.record.id)));
 }
 
 /// Does something each time that a checkpoint, or a restore, is about to be committed, with how often that was.
 struct AtCommit<F: Fn(usize) + Sync>(AtomicUsize, F);
+
+impl<F: Fn(usize) + Sync> Observer for AtCommit<F> {}
 
 impl<F: Fn(usize) + Sync> Progress for AtCommit<F> {
     fn phase(&self, phase: Phase, _: Option<u64>, _: Option<u64>) {
@@ -253,7 +246,7 @@ fn what_is_saved_behind_the_safety_checkpoint_stays_and_is_named() {
         let name = ["file", "unread/new"].get(times);
         name.into_iter().for_each(|name| fs::write(f.workspace.join(name), "saved meanwhile").unwrap());
     });
-    let done = execute(&f.store, &looked, &wanted, None, &actor(), &save).unwrap();
+    let done = execute(&f.store, &looked, &wanted, None, &save).unwrap();
     let read = |name: &str| fs::read_to_string(f.workspace.join(name)).ok();
     let saved = Some("saved meanwhile".to_owned());
     assert_eq!((read("file"), read("unread/new"), read("before"), read("unread/before")), (saved.clone(), saved, None, None));
@@ -263,6 +256,8 @@ fn what_is_saved_behind_the_safety_checkpoint_stays_and_is_named() {
 
 /// Somebody has asked to stop.
 struct Stopped;
+
+impl Observer for Stopped {}
 
 impl Progress for Stopped {
     fn is_cancelled(&self) -> bool {
@@ -279,12 +274,11 @@ fn a_turn_is_had_alone_unless_all_share_it() {
     nobody(held(&f.store, "s", &()));
     nobody(shared(&f.store, "s", &()));
     held(&f.store, "another", &()).unwrap();
-    let told = |_: &str| panic!("there is nothing to finish");
     // Whoever waits does so for as long as he has said, or until he is asked to stop.
     let (began, limit) = (Instant::now(), Duration::from_millis(30));
-    assert!(settle(&f.store, "s", limit, &actor(), &told, &()).unwrap().is_none());
+    assert!(settle(&f.store, &NOBODY, "s", limit, &()).unwrap().is_none());
     assert!(began.elapsed() >= limit);
-    let stopped = settle(&f.store, "s", Duration::from_secs(600), &actor(), &told, &Stopped).unwrap_err();
+    let stopped = settle(&f.store, &NOBODY, "s", Duration::from_secs(600), &Stopped).unwrap_err();
     assert_eq!(stopped.kind(), ErrorKind::Cancelled);
     drop(alone);
     let both = [(); 2].map(|()| shared(&f.store, "s", &()).unwrap());

@@ -73,7 +73,7 @@ pub fn run_of(
     if let Some((session, None)) = &known
         && event.kind() != Kind::SessionStart
         && !above.as_ref().is_some_and(|(agent, _)| agent.is_alive())
-        && let Some(run) = session.run.as_deref().map(|id| view.run(id)).transpose()?.flatten()
+        && let Some(run) = view.newest_run(&session)?
     {
         return match meaning(event, false).ends && sender.is_stranger_to(&run) {
             true => earlier(store, session, sender),
@@ -201,7 +201,7 @@ pub fn incomplete(store: &Store, workspace: &Path, but: &str) -> Result<Vec<Sess
     let is_here = |session: &Session| session.workspace.as_ref().is_some_and(|place| canonical(&place.folder()) == workspace);
     let mut found = Vec::new();
     for session in view.sessions()?.into_iter().filter(|s| s.id != but && s.head.is_some() && is_here(s)) {
-        let run = session.run.as_deref().map(|id| view.run(id)).transpose()?.flatten();
+        let run = view.newest_run(&session)?;
         if session.goal() == Goal::Running && run.is_some_and(|run| !life(&run).is_alive()) {
             found.push(session);
         }

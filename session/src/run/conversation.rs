@@ -94,7 +94,7 @@ pub fn sessions_in(store: &Store, conversation: &str, but: &str) -> Result<Vec<(
     let knows = |session: &Session| session.id != but && session.conversations.iter().any(|known| known.id == conversation);
     let mut found = Vec::new();
     for session in view.sessions()?.into_iter().filter(knows) {
-        let run = session.run.as_deref().map(|id| view.run(id)).transpose()?.flatten();
+        let run = view.newest_run(&session)?;
         let is_alive = run.is_some_and(|run| life(&run).is_alive());
         found.push((session, is_alive));
     }

@@ -118,7 +118,7 @@ pub fn of_conversation(store: &Store, conversation: &str) -> Result<Option<(Sess
     let mut sessions: Vec<Session> = view.sessions()?.into_iter().filter(knows).collect();
     sessions.sort_by_key(|session| session.changed_sequence);
     let Some(session) = sessions.pop() else { return Ok(None) };
-    let run = session.run.as_deref().map(|id| view.run(id)).transpose()?.flatten();
+    let run = view.newest_run(&session)?;
     // Of a run whose process nobody knows it is not known that it is dead; another machine's is not the one that is asked about here.
     let may_live = |run: &Run| match life(run) {
         Life::Agent(_) | Life::Starting(_) => true,
@@ -205,6 +205,11 @@ fn is_in_a_tool(environment: &[u8]) -> bool {
     let names = environment.split(|byte| *byte == 0).filter_map(|variable| variable.split(|byte| *byte == b'=').next());
     let tools: Vec<&str> = KINDS.into_iter().filter_map(|kind| kind.tool_variable()).collect();
     names.into_iter().any(|name| tools.iter().any(|tool| tool.as_bytes() == name))
+}
+
+/// This process, as the launcher of a run.
+pub fn this_process() -> Result<Identity> {
+    Ok(Identity::of(std::process::id() as i32)?)
 }
 
 /// The agent's process above this one, with its command line.

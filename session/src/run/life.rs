@@ -230,7 +230,7 @@ pub fn why_unheard(run: &Run) -> Option<String> {
 
 /// Where in tmux a session's agent is, while it lives on this machine.
 pub fn tmux_of(store: &Store, session: &Session) -> Result<Option<Tmux>> {
-    let run = session.run.as_deref().map(|id| store.view().run(id)).transpose()?.flatten();
+    let run = store.view().newest_run(&session)?;
     // In a container, the socket's path may be another server's.
     let is_here = |run: &Run| matches!(place(run), Place::Here) && matches!(life(run), Life::Agent(_));
     Ok(run.filter(is_here).and_then(|run| run.tmux))
@@ -241,7 +241,7 @@ pub fn live_in(store: &Store, workspace: &Path, but: &str) -> Result<Vec<(Sessio
     let view = store.refresh()?;
     let mut live = Vec::new();
     for session in view.sessions()?.into_iter().filter(|session| session.id != but && session.workspace.is_some()) {
-        if let Some(run) = session.run.as_deref().map(|id| view.run(id)).transpose()?.flatten()
+        if let Some(run) = view.newest_run(&session)?
             && life(&run).is_alive()
         {
             live.push((session, run));

@@ -2,8 +2,8 @@
 //! epoch of the one before, and only one can.
 
 mod adopt;
+mod agent;
 mod begin;
-mod checkpoint;
 mod conversation;
 mod failing;
 mod find;
@@ -12,13 +12,14 @@ mod leftovers;
 mod life;
 
 pub use adopt::{Agents, hook_actor, incomplete, run_of, tmux};
+pub use agent::{config_for, environment_of, has_agent, hooks_for, kind_of, other_folder, others_in, stranger_in_newest};
 pub(crate) use begin::seen;
 pub use begin::{Begin, begin, end, new_session_id, started, taken_on};
-pub use checkpoint::{AGENT_PANE, CONVERSATION_FOLDER, Conversation, Made, TMUX_FILE, TMUX_FOLDER, Wanted, make, tmux_job};
 pub use conversation::{learn, sessions_in, strangers_in, unseen_in};
 pub use failing::{FAILING, Failing, failing, note_checkpoint};
 pub use find::{
     CONFIG_FOLDER, Current, Sender, config_of, config_of_session, conversation_of, current, is_nested, last_of, of_conversation,
+    this_process,
 };
 pub use lease::{HOOKED, RENEWAL, WATCHED, renew};
 pub use leftovers::{left_behind, stop_leftovers};

@@ -436,6 +436,11 @@ impl View {
         self.folds.run(self.db.as_deref(), id)
     }
 
+    /// The newest run of a session; none where no program was started or seen in it.
+    pub fn newest_run(&self, session: &Session) -> Result<Option<Run>> {
+        Ok(session.run.as_deref().map(|id| self.run(id)).transpose()?.flatten())
+    }
+
     /// All runs, by id.
     pub fn runs(&self) -> Result<BTreeMap<String, Run>> {
         self.folds.runs(self.db.as_deref())

@@ -3,15 +3,13 @@
 use std::process::{Command, Stdio};
 
 use jiff::Timestamp;
-use parhelia_agent::command::Agent;
-use parhelia_session::overview;
+use parhelia_session::{overview, resume::unasked};
 use parhelia_store::{Store, fold::Session};
 use serde_json::{Value, json};
 
 use super::Args;
 use crate::{
     context::Context,
-    env,
     exit::{Code, Failure, Result},
     human, limits,
     session::tmux::own_words,
@@ -26,8 +24,8 @@ pub(super) fn run(context: &mut Context, args: &Args) -> Result<Code> {
         missing.dead.extend(std::mem::take(&mut missing.elsewhere).into_iter().map(|(session, ..)| session));
     }
     for session in missing.dead {
-        let run = session.run.as_deref().map(|id| store.view().run(id)).transpose()?.flatten();
-        if let Some(why) = unasked(&Agent::of(&env::argv(run.as_ref())), args.prompt.as_deref()) {
+        let run = store.view().newest_run(&session)?;
+        if let Some(why) = unasked(run.as_ref(), args.prompt.as_deref()) {
             tell!("parhelia: session {} is left alone: {why}; `parhelia session resume {}` does it", session.id, session.id);
             left.push(session.id);
             continue;
@@ -68,19 +66,10 @@ pub fn tell_elsewhere(session: &Session, host: &str, until: Timestamp) {
     );
 }
 
-/// Why a session is not resumed by somebody who does not look at it: what would run would act without having been asked to.
-fn unasked(agent: &Option<Agent>, prompt: Option<&str>) -> Option<&'static str> {
-    match agent {
-        None => Some("its program is no agent, and would do everything again"),
-        Some(agent) if agent.is_headless() && prompt.is_none() => Some("its agent answers one prompt, and none is given"),
-        Some(_) => None,
-    }
-}
-
 /// True if `resume --all` leaves a session alone, where no prompt is given.
 pub fn is_left_alone(store: &Store, session: &Session) -> Result<bool> {
-    let run = session.run.as_deref().map(|id| store.view().run(id)).transpose()?.flatten();
-    Ok(unasked(&Agent::of(&env::argv(run.as_ref())), None).is_some())
+    let run = store.view().newest_run(&session)?;
+    Ok(unasked(run.as_ref(), None).is_some())
 }
 
 /// A process of its own does it, as if somebody had given the command.

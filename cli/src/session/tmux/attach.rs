@@ -4,7 +4,7 @@ use std::os::unix::{ffi::OsStrExt, process::CommandExt};
 
 use parhelia_agent::tmux::Server;
 
-use super::super::{agent::variable, supervise::tmux_here};
+use super::tmux_here;
 use crate::{exit::Failure, human};
 
 /// The command line that attaches.
@@ -22,7 +22,7 @@ pub fn attach(server: &Server, session: &str) -> Failure {
     match is_inside {
         true => {
             for name in ["TMUX", "TMUX_PANE"] {
-                command.env(name, variable(name).unwrap_or_default());
+                command.env(name, std::env::var_os(name).unwrap_or_default());
             }
             command.arg("switch-client")
         }

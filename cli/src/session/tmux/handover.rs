@@ -21,7 +21,7 @@ use parhelia_agent::{
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
-use super::{super::supervise::tmux_here, CALL_LIMIT};
+use super::{CALL_LIMIT, tmux_here};
 use crate::{
     context::Context,
     exit::{Code, Failure, Result},

@@ -4,7 +4,6 @@ mod attach;
 pub mod handover;
 mod resume;
 mod run;
-mod settle;
 
 use std::{
     ffi::OsString,
@@ -18,17 +17,17 @@ use parhelia_agent::{
     process::Identity,
     tmux::{PaneStatus, Server, session_of},
 };
+use parhelia_session::{
+    run as session_run,
+    tmux::{Pane, Place, Started, Watch},
+};
 use parhelia_store::{
     Store,
     fold::{Run, Tmux},
 };
 use serde_json::json;
 
-use self::{
-    handover::Handover,
-    settle::{Settled, Watch},
-};
-use super::agent::variable;
+use self::handover::Handover;
 use crate::{
     context::Context,
     exit::{Code, Failure, Result},
@@ -36,7 +35,7 @@ use crate::{
 };
 
 pub use self::{
-    resume::{Place, place, resume},
+    resume::{place, resume},
     run::run,
 };
 
@@ -60,7 +59,7 @@ pub struct Flags {
 impl Flags {
     /// The server that the flags or the environment name, or the one of the socket `earlier`, where its folder is there.
     fn server(&self, earlier: Option<&str>) -> Result<Server> {
-        let inside = || variable("TMUX").and_then(|tmux| Server::of_variable(tmux.to_str()?, CALL_LIMIT));
+        let inside = || std::env::var_os("TMUX").and_then(|tmux| Server::of_variable(tmux.to_str()?, CALL_LIMIT));
         let usable = |socket: &&str| Path::new(socket).parent().is_some_and(Path::is_dir);
         let earlier = || earlier.filter(usable).map(|socket| Server::new(Some(socket.into()), CALL_LIMIT));
         let server = match &self.tmux_socket {
@@ -77,22 +76,6 @@ impl Flags {
     /// Whether this terminal becomes one of the tmux session's.
     fn attaches(&self, context: &Context) -> bool {
         !self.detach && !context.global.json && std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
-    }
-}
-
-/// The pane where something of a session runs.
-#[derive(Clone, Copy)]
-struct Pane<'a> {
-    server: &'a Server,
-    session: &'a str,
-    id: &'a str,
-}
-
-impl Pane<'_> {
-    /// Where in tmux that is, as a run has it.
-    fn tmux(&self) -> Result<Tmux> {
-        let socket = self.server.ask(["display-message", "-p", "-t", self.id, "#{socket_path}"])?;
-        Ok(Tmux { socket, pane: self.id.to_owned() })
     }
 }
 
@@ -122,6 +105,11 @@ impl Shown {
     }
 }
 
+/// The pane of tmux in which this process is.
+pub fn tmux_here() -> Option<Tmux> {
+    session_run::tmux(&|name| std::env::var_os(name))
+}
+
 /// The command line of this program with its global flags; relative paths are not, because a pane has another folder.
 pub fn own_words(context: &Context) -> Result<Vec<OsString>> {
     let mut words = vec!["--store".into(), absolute_of(&context.store_path()?)?];
@@ -141,7 +129,7 @@ fn absolute_of(path: &Path) -> Result<OsString> {
     Ok(found.into_os_string())
 }
 
-/// Lets the process in a pane go on, and waits until it is known what has come of it. Whatever fails takes the tmux session along.
+/// Lets the process in a pane go on, and waits until it is known whether its agent lives. Whatever fails takes the tmux session along.
 fn go(
     context: &mut Context,
     store: &Store,
@@ -150,8 +138,7 @@ fn go(
     handover: Handover,
     (agent, config): (Option<&Agent>, Option<PathBuf>),
 ) -> Result<Code> {
-    let settled = settled(context.cancel(), store, pane, &handover, (agent, config));
-    let (run, settled) = match settled {
+    let (run, started) = match started(&context.cancel(), store, pane, &handover, (agent, config)) {
         Ok(found) => found,
         Err(failure) => {
             let _ = pane.server.end_session(pane.session);
@@ -165,22 +152,22 @@ fn go(
         let _ = pane.server.call(["kill-pane", "-t", pane.id]);
     }
     let attach = attach::command_text(pane.server, pane.session);
-    context.out.did(match &settled {
-        Settled::Ended => format!("session {} has run to its end in tmux", run.session),
+    context.out.did(match &started {
+        Started::Ended => format!("session {} has run to its end in tmux", run.session),
         _ => format!("session {} runs in tmux session {} (`{attach}` shows it)", run.session, pane.session),
     });
-    context.out.remark(match &settled {
-        Settled::Ended => format!("Session {} has run to its end in tmux.", run.session),
+    context.out.remark(match &started {
+        Started::Ended => format!("Session {} has run to its end in tmux.", run.session),
         _ => format!("Session {} runs in tmux session {}. To look at it: {attach}", run.session, pane.session),
     })?;
-    let waits = match &settled {
-        Settled::Waits(trouble) => Some(*trouble),
+    let waits = match &started {
+        Started::Waits(trouble) => Some(*trouble),
         _ => None,
     };
     if let Some(trouble) = waits {
         tell!("parhelia: {}", trouble.text());
     }
-    if settled == Settled::Silent {
+    if started == Started::Silent {
         tell!("parhelia: the agent is alive, but has not said that it has its conversation open; look at it");
     }
     context.out.object(
@@ -193,34 +180,31 @@ fn go(
             "session": run.session,
             "run": run.id,
             "conversation": run.conversation,
-            "alive": settled != Settled::Ended,
+            "alive": started != Started::Ended,
             "waits": waits,
         }),
     )?;
     context.out.flush()?;
     // The files of the handover go before this process becomes another.
     handover.finish();
-    if settled != Settled::Ended && flags.attaches(context) {
+    if started != Started::Ended && flags.attaches(context) {
         return Err(attach::attach(pane.server, pane.session));
     }
     Ok(Code::Done)
 }
 
-fn settled(
-    cancel: Cancel,
+fn started(
+    cancel: &Cancel,
     store: &Store,
     pane: Pane<'_>,
     handover: &Handover,
     (agent, config): (Option<&Agent>, Option<PathBuf>),
-) -> Result<(Run, Settled)> {
-    let _signals = interrupt::install(&cancel)?;
+) -> Result<(Run, Started)> {
+    let _signals = interrupt::install(cancel)?;
     pane.server.keep_dead(pane.id, true)?;
-    let PaneStatus { process, .. } = pane.server.pane(pane.id)?.ok_or_else(|| failed("the pane has closed".into()))?;
+    let closed = || parhelia_session::Error::Background("the pane has closed".into());
+    let PaneStatus { process, .. } = pane.server.pane(pane.id)?.ok_or_else(closed)?;
     let launcher = Identity::of(process)?;
     handover.open()?;
-    Watch { store, pane, launcher, kind: agent.map(Agent::kind), config, cancel }.wait()
-}
-
-fn failed(message: String) -> Failure {
-    Failure::Background { message, code: Code::Failed }
+    Ok(Watch { store, pane, launcher, kind: agent.map(Agent::kind), config, cancel }.wait()?)
 }

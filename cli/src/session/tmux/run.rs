@@ -3,15 +3,14 @@
 use std::{ffi::OsString, path::Path};
 
 use parhelia_agent::{command::Agent, tmux::session_name};
-use parhelia_store::Store;
-use parhelia_store::clock;
+use parhelia_session::host::Host;
+use parhelia_store::{Store, clock};
 
 use super::{Flags, Pane, go, handover::Handover, own_words};
 use crate::{
     context::Context,
     exit::{Code, Result},
     limits,
-    session::agent::config_folder,
 };
 
 /// Makes a tmux session in whose pane `arguments` (what stands behind `session run`) run.
@@ -24,7 +23,7 @@ pub fn run(
     arguments: &[OsString],
     agent: Option<&Agent>,
 ) -> Result<Code> {
-    let server = flags.server(None)?;
+    let (server, host) = (flags.server(None)?, context.host()?);
     let mut words = own_words(context)?;
     words.extend(["session", "run"].map(OsString::from));
     words.extend_from_slice(arguments);
@@ -38,6 +37,6 @@ pub fn run(
         flags,
         Pane { server: &server, session: &session, id: &id },
         handover,
-        (agent, agent.and_then(|agent| config_folder(agent.kind()))),
+        (agent, agent.and_then(|agent| (&host as &dyn Host).config_folder(agent.kind())).map(|config| config.path)),
     )
 }

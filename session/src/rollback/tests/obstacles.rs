@@ -3,7 +3,7 @@
 use std::{ffi::OsString, fs, process::Command};
 
 use parhelia_store::{
-    create::{self, Options},
+    create::{self, Options as CreateOptions},
     event::{NewEvent, kind},
     record::Checkpoint,
 };
@@ -13,8 +13,9 @@ use super::{Fixture, actor, fixture, wanted};
 use crate::{
     config::Config,
     error::{Error, Result},
-    rollback::{Look, Wanted, look},
+    rollback::{Look, Options, RollbackRequest, look},
     run::{Begin, Current, begin, end},
+    testing::Caller,
 };
 use parhelia_agent::process::{Identity, RUN_MARKER};
 
@@ -41,7 +42,7 @@ fn changed(f: &Fixture, run: &Current, field: &str, value: &str) {
 }
 
 /// Looks with what is wanted changed by hand.
-fn looked(f: &Fixture, target: &Checkpoint, change: impl FnOnce(&mut Wanted<'_>)) -> Result<Look> {
+fn looked(f: &Fixture, target: &Checkpoint, change: impl FnOnce(&mut RollbackRequest<'_>)) -> Result<Look> {
     let settings = Config::default();
     let mut wanted = wanted(target, &settings);
     change(&mut wanted);
@@ -50,13 +51,13 @@ fn looked(f: &Fixture, target: &Checkpoint, change: impl FnOnce(&mut Wanted<'_>)
 
 fn is_refused(looked: Result<Look>, reason: &str) {
     match looked {
-        Err(Error::Refused(text)) => assert!(text.contains(reason), "{text}"),
+        Err(Error::Refused(text)) => assert!(text.to_string().contains(reason), "{text}"),
         other => panic!("{other:?} in place of {reason}"),
     }
 }
 
 fn is_told(look: &Look, text: &str) -> bool {
-    look.notices.iter().any(|notice| notice.contains(text))
+    look.notices.iter().any(|notice| notice.to_string().contains(text))
 }
 
 #[test]
@@ -66,17 +67,17 @@ fn a_live_agent_is_stopped_left_alone_or_in_the_way() {
     let run = begun(&f, "s", |_| {});
     let alive = format!("alive (process {})", me().process);
     is_refused(looked(&f, &first, |_| {}), &alive);
-    let shown = looked(&f, &first, |wanted| wanted.dry_run = true).unwrap();
+    let shown = looked(&f, &first, |wanted| wanted.options.dry_run = true).unwrap();
     assert!(is_told(&shown, &alive) && is_told(&shown, "--stop ends it first") && shown.stops.is_none());
-    let alone = looked(&f, &first, |wanted| wanted.files_only = true).unwrap();
+    let alone = looked(&f, &first, |wanted| wanted.options.files_only = true).unwrap();
     assert!(is_told(&alone, "it is not told that its files change") && alone.stops.is_none() && alone.files_only);
-    let stopped = looked(&f, &first, |wanted| wanted.stop = true).unwrap();
+    let stopped = looked(&f, &first, |wanted| wanted.options.stop = true).unwrap();
     assert_eq!(stopped.stops.map(|run| run.id), Some(run.run.clone()));
     // Its process may outlive its run.
     end(&f.store, &run, "lost", (parhelia_store::fold::Status::Paused, None), actor()).unwrap();
     f.store.refresh().unwrap();
     is_refused(looked(&f, &first, |_| {}), &alive);
-    assert!(looked(&f, &first, |wanted| wanted.stop = true).unwrap().stops.is_none());
+    assert!(looked(&f, &first, |wanted| wanted.options.stop = true).unwrap().stops.is_none());
 }
 
 #[test]
@@ -87,7 +88,11 @@ fn from_inside_the_agent_files_alone_go_back() {
     let variable = |name: &str| (name == RUN_MARKER).then(|| OsString::from(&run.run));
     for files_only in [false, true] {
         let settings = Config::default();
-        let wanted = Wanted { files_only, variable: &variable, ..wanted(&first, &settings) };
+        let wanted = RollbackRequest {
+            options: Options { files_only, ..Options::default() },
+            host: &Caller(variable),
+            ..wanted(&first, &settings)
+        };
         let looked = look(&f.store, &wanted).unwrap();
         // Who has asked for that need not be told.
         assert_eq!((looked.files_only, is_told(&looked, "called from inside the agent")), (true, !files_only));
@@ -104,12 +109,12 @@ fn a_session_that_is_elsewhere_or_just_begins_is_waited_for() {
     let starting = begun(&f, "s", |begin| (begin.agent, begin.launcher) = (None, Some(me())));
     let begins = format!("just being started (process {})", me().process);
     is_refused(looked(&f, &first, |_| {}), &begins);
-    assert!(is_told(&looked(&f, &first, |wanted| wanted.dry_run = true).unwrap(), &begins));
+    assert!(is_told(&looked(&f, &first, |wanted| wanted.options.dry_run = true).unwrap(), &begins));
     changed(&f, &starting, "pid_namespace", "pid:[1]");
     is_refused(looked(&f, &first, |_| {}), "is taken for alive on");
-    let shown = looked(&f, &first, |wanted| wanted.dry_run = true).unwrap();
+    let shown = looked(&f, &first, |wanted| wanted.options.dry_run = true).unwrap();
     assert!(is_told(&shown, "must end first, or --take-over be given"), "{:?}", shown.notices);
-    let forced = looked(&f, &first, |wanted| wanted.take_over = true).unwrap();
+    let forced = looked(&f, &first, |wanted| wanted.options.take_over = true).unwrap();
     assert!(is_told(&forced, "may still have the session, and is not told"), "{:?}", forced.notices);
 }
 
@@ -119,13 +124,13 @@ fn other_sessions_keep_their_folders_and_end_first_where_they_are_alive() {
     let first = f.create("first", None);
     let below = f.workspace.join("below");
     fs::create_dir(&below).unwrap();
-    let options = |workspace| Options { workspace, session: "t".into(), ..Options::default() };
+    let options = |workspace| CreateOptions { workspace, session: "t".into(), ..CreateOptions::default() };
     create::run(&f.store, &options(below.clone()), &()).unwrap();
     let kept = looked(&f, &first, |_| {}).unwrap();
     assert!(is_told(&kept, "below: session t works there") && kept.nested == [b"below"], "{kept:?}");
     let run = begun(&f, "t", |_| {});
     is_refused(looked(&f, &first, |_| {}), "session t is alive in the same workspace");
-    assert!(is_told(&looked(&f, &first, |wanted| wanted.dry_run = true).unwrap(), "session t is alive"));
+    assert!(is_told(&looked(&f, &first, |wanted| wanted.options.dry_run = true).unwrap(), "session t is alive"));
     end(&f.store, &run, "done", (parhelia_store::fold::Status::Ended, None), actor()).unwrap();
     f.store.refresh().unwrap();
     let ended = looked(&f, &first, |_| {}).unwrap();
@@ -151,7 +156,14 @@ fn git_stands_against_a_rollback_where_it_is_elsewhere_or_in_the_middle_of_somet
     let path = |name: &str| std::env::var_os(name);
     let looked = |target: &Checkpoint, any_git_state: bool| {
         let settings = Config::default();
-        look(&f.store, &Wanted { any_git_state, variable: &path, ..wanted(target, &settings) })
+        look(
+            &f.store,
+            &RollbackRequest {
+                options: Options { any_git_state, ..Options::default() },
+                host: &Caller(path),
+                ..wanted(target, &settings)
+            },
+        )
     };
     let same = looked(&first, false).unwrap();
     assert!(!is_told(&same, "HEAD") && same.nested.is_empty(), "{:?}", same.notices);
@@ -184,8 +196,16 @@ fn git_stands_against_a_rollback_where_it_is_elsewhere_or_in_the_middle_of_somet
     // Without git nobody can tell.
     let settings = Config::default();
     let nowhere = |name: &str| (name == "PATH").then(|| OsString::from("/nonexistent"));
-    let without =
-        |any_git_state: bool| look(&f.store, &Wanted { any_git_state, variable: &nowhere, ..wanted(&first, &settings) });
+    let without = |any_git_state: bool| {
+        look(
+            &f.store,
+            &RollbackRequest {
+                options: Options { any_git_state, ..Options::default() },
+                host: &Caller(nowhere),
+                ..wanted(&first, &settings)
+            },
+        )
+    };
     is_refused(without(false), "git could not be asked whether");
     assert!(is_told(&without(true).unwrap(), "git could not be asked: "));
 }

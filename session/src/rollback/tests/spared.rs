@@ -4,7 +4,7 @@ use std::{ffi::OsString, fs, path::PathBuf, process::Command};
 
 use parhelia_store::{
     OpenOptions, Store,
-    create::{self, Options},
+    create::{self, Options as CreateOptions},
     record::{Checkpoint, Rules, Trigger},
 };
 use serde_json::json;
@@ -15,10 +15,11 @@ use crate::{
     error::Error,
     retention::SAFETY,
     rollback::{
-        Done, Stash, Wanted, execute,
+        Done, Options, RollbackRequest, Stash, execute,
         execute::{has_moved, rules},
         foresee, intent, last, look, open, whole,
     },
+    testing::Caller,
 };
 
 fn write(f: &Fixture, files: &[&str]) {
@@ -34,25 +35,26 @@ fn is_there(f: &Fixture, name: &str) -> bool {
 }
 
 fn captured(f: &Fixture, detail: Option<&str>, patterns: &[&str]) -> Checkpoint {
-    let options = Options {
+    let options = CreateOptions {
         workspace: f.workspace.clone(),
         session: "s".into(),
         trigger: Trigger::Manual,
         trigger_detail: detail.map(str::to_owned),
         rules: Rules { patterns: patterns.iter().map(|&pattern| pattern.to_owned()).collect(), ..Rules::default() },
-        ..Options::default()
+        ..CreateOptions::default()
     };
     create::run(&f.store, &options, &()).unwrap().checkpoint
 }
 
 /// A rollback that does not ask for git.
-fn forced<'a>(target: &'a Checkpoint, settings: &'a Config) -> Wanted<'a> {
-    Wanted { any_git_state: true, ..wanted(target, settings) }
+fn forced<'a>(target: &'a Checkpoint, settings: &'a Config) -> RollbackRequest<'a> {
+    let options = Options { any_git_state: true, ..Options::default() };
+    RollbackRequest { options, ..wanted(target, settings) }
 }
 
 fn rolled_back(f: &Fixture, target: &Checkpoint, settings: &Config) -> Result<Done, Error> {
     let wanted = forced(target, settings);
-    execute(&f.store, &look(&f.store, &wanted)?, &wanted, None, &actor(), &())
+    execute(&f.store, &look(&f.store, &wanted)?, &wanted, None, &())
 }
 
 #[test]
@@ -159,7 +161,7 @@ fn another_folder_in_the_place_of_the_workspace_is_not_rolled_back() {
     look(&f.store, &wanted).unwrap_err();
     assert!(is_there(&f, "somebody else's") && open(&f.session()).is_some());
     // Unless somebody has said that this is the workspace by now.
-    wanted.recreate = true;
+    wanted.options.recreate_workspace = true;
     look(&f.store, &wanted).unwrap();
 }
 
@@ -221,13 +223,14 @@ fn the_intent_knows_the_stash_entry_and_taking_back_drops_it() {
         std::env::var_os(name).filter(|_| name == "PATH").or_else(|| Some(OsString::from("/")).filter(|_| name == "HOME"))
     };
     let mut wanted = wanted(&first, &settings);
-    wanted.variable = &path;
+    let caller = Caller(path);
+    wanted.host = &caller;
     let seen = std::sync::Mutex::new(None);
     let note = AtCommit(std::sync::atomic::AtomicUsize::new(0), |_: usize| {
         let noted = open(&f.session()).and_then(|intent| intent.stash);
         noted.into_iter().for_each(|commit| *seen.lock().unwrap() = Some(commit));
     });
-    let done = execute(&f.store, &look(&f.store, &wanted).unwrap(), &wanted, None, &actor(), &note).unwrap();
+    let done = execute(&f.store, &look(&f.store, &wanted).unwrap(), &wanted, None, &note).unwrap();
     let Stash::Made(commit) = done.stash else { panic!("{:?}", done.stash) };
     assert_eq!(seen.into_inner().unwrap().as_ref(), Some(&commit));
     assert_eq!((git(&f, &["stash", "list", "--format=%H"]), f.content().as_str()), (commit.clone(), "first"));

@@ -7,9 +7,11 @@ use serde_json::json;
 
 use super::{Fixture, actor, fixture, wanted};
 use crate::{
+    checkpoint::{CheckpointRequest, Conversation, make},
     config::Config,
-    rollback::{Spoken, Wanted, execute, last, look},
-    run::{self, Conversation},
+    rollback::{Options, RollbackRequest, Spoken, execute, last, look},
+    run,
+    testing::NOBODY,
 };
 use parhelia_agent::kind::KINDS;
 
@@ -40,23 +42,13 @@ fn say(f: &Fixture, prompts: &[&str]) {
 }
 
 fn made(f: &Fixture, settings: &Config) -> Checkpoint {
-    let wanted = run::Wanted {
-        session: "s",
-        run: None,
-        workspace: &f.workspace,
+    let request = CheckpointRequest {
         trigger: Trigger::Manual,
-        detail: None,
-        message: None,
-        skip_if_unchanged: false,
-        rules: None,
         conversation: Conversation::Of { config: config(f), id: ID.into() },
-        tmux: None,
-        environment: None,
-        config: settings,
-        actor: actor(),
-        variable: &|_| None,
+        thins: false,
+        ..CheckpointRequest::new("s", &f.workspace, settings)
     };
-    run::make(&f.store, &wanted, &()).unwrap().outcome.checkpoint
+    make(&f.store, &NOBODY, &request, &()).unwrap().outcome.checkpoint
 }
 
 fn speaks(f: &Fixture, id: &str) {
@@ -71,7 +63,7 @@ fn a_conversation_goes_back_and_forth_with_the_files() {
     say(&f, &["one"]);
     let first = made(&f, &settings);
     speaks(&f, ID);
-    let to = |target| Wanted { config: Some(config(&f)), ..wanted(target, &settings) };
+    let to = |target| RollbackRequest { config: Some(config(&f)), ..wanted(target, &settings) };
     let looked = look(&f.store, &to(&first)).unwrap();
     let same = Spoken { turns: Some(1), turns_then: 1, prompt_then: Some("one".into()), ..Spoken::default() };
     assert_eq!(looked.spoken(&f.store, &first).unwrap(), Some(same.clone()));
@@ -81,24 +73,25 @@ fn a_conversation_goes_back_and_forth_with_the_files() {
     assert_eq!(looked.conversation, Some((ID.to_owned(), config(&f))));
     let newer = Spoken { turns: Some(3), prompt: Some("three".into()), ..same.clone() };
     assert_eq!(looked.spoken(&f.store, &first).unwrap(), Some(newer));
-    let done = execute(&f.store, &looked, &to(&first), None, &actor(), &()).unwrap();
+    let done = execute(&f.store, &looked, &to(&first), None, &()).unwrap();
     let said = || fs::read_to_string(transcript(&f)).unwrap();
     assert!(done.with_conversation && done.moved.len() == 1 && !said().contains("two"), "{done:?}");
     let undone = last(&f.session()).unwrap();
     assert_eq!((undone.with_conversation, undone.conversation.as_deref()), (true, Some(ID)));
     let safety = f.store.view().checkpoint(done.safety).unwrap().unwrap();
     let forth = look(&f.store, &to(&safety)).unwrap();
-    execute(&f.store, &forth, &to(&safety), Some(&undone), &actor(), &()).unwrap();
+    execute(&f.store, &forth, &to(&safety), Some(&undone), &()).unwrap();
     assert!(said().contains("three"));
     // The session is in another conversation by now.
     speaks(&f, OTHER);
     fs::remove_file(transcript(&f)).unwrap();
     let looked = look(&f.store, &to(&first)).unwrap();
     assert_eq!(looked.spoken(&f.store, &first).unwrap(), Some(Spoken { turns: None, is_another: true, ..same }));
-    execute(&f.store, &looked, &to(&first), None, &actor(), &()).unwrap();
+    execute(&f.store, &looked, &to(&first), None, &()).unwrap();
     let current = || f.session().conversations.last().unwrap().id.clone();
     assert!(said().contains("one") && !said().contains("two") && current() == ID, "{}", current());
     // With the files alone neither goes back.
-    let alone = look(&f.store, &Wanted { files_only: true, ..to(&safety) }).unwrap();
+    let alone =
+        look(&f.store, &RollbackRequest { options: Options { files_only: true, ..Options::default() }, ..to(&safety) }).unwrap();
     assert_eq!((alone.conversation.is_none(), alone.spoken(&f.store, &safety).unwrap()), (true, None));
 }

@@ -7,6 +7,7 @@ use std::{
 };
 
 use super::super::stash::{Stash, drop_entry, make};
+use crate::testing::PROCESS;
 
 struct Place {
     folder: tempfile::TempDir,
@@ -57,7 +58,7 @@ impl Place {
     }
 
     fn make(&self, message: &str) -> Stash {
-        make(&self.path(), message, &self.cache())
+        make(&PROCESS, &self.path(), message, &self.cache())
     }
 
     fn made(&self, message: &str) -> String {
@@ -145,7 +146,7 @@ fn whoever_has_no_name_has_an_entry_too() {
 
 #[test]
 fn where_no_entry_can_be_made_the_reason_is_told() {
-    let not = |place: &Place, reason: &str| match make(&place.path(), "m", &place.cache()) {
+    let not = |place: &Place, reason: &str| match make(&PROCESS, &place.path(), "m", &place.cache()) {
         Stash::Not(why) => assert!(why.contains(reason), "{why}"),
         other => panic!("{other:?} in place of {reason}"),
     };
@@ -156,8 +157,8 @@ fn where_no_entry_can_be_made_the_reason_is_told() {
     let inner = place.path().join("inner");
     fs::create_dir(&inner).unwrap();
     let within = format!("inside the repository {}", place.path().display());
-    assert!(matches!(make(&inner, "m", &place.cache()), Stash::Not(why) if why.contains(&within)));
-    assert_eq!(make(place.folder.path(), "m", &place.cache()), Stash::Nothing);
+    assert!(matches!(make(&PROCESS, &inner, "m", &place.cache()), Stash::Not(why) if why.contains(&within)));
+    assert_eq!(make(&PROCESS, place.folder.path(), "m", &place.cache()), Stash::Nothing);
     // A filter's program is not run, and without it the content would be another one.
     let place = Place::new();
     let attributes = "changed filter=large\nstaged -filter\nkept filter=large\ngone filter\n";
@@ -176,7 +177,7 @@ fn only_the_entry_that_is_named_is_dropped() {
         place.made(content)
     };
     let [oldest, middle, newest] = ["a", "b", "c"].map(make);
-    let drop_entry = |commit: &str| drop_entry(&place.path(), commit, &place.cache()).unwrap();
+    let drop_entry = |commit: &str| drop_entry(&PROCESS, &place.path(), commit, &place.cache()).unwrap();
     let left = || place.entries().iter().map(|entry| entry.split(' ').next().unwrap().to_owned()).collect::<Vec<_>>();
     drop_entry(&middle);
     assert_eq!(left(), [newest.clone(), oldest.clone()]);
@@ -185,7 +186,7 @@ fn only_the_entry_that_is_named_is_dropped() {
     assert_eq!(left(), [newest, oldest.clone()]);
     drop_entry(&oldest);
     assert_eq!(left().len(), 1);
-    super::super::stash::drop_entry(Path::new("/"), &oldest, &place.cache()).unwrap();
+    super::super::stash::drop_entry(&PROCESS, Path::new("/"), &oldest, &place.cache()).unwrap();
 }
 
 #[test]
@@ -200,12 +201,12 @@ fn a_copy_of_a_linked_worktree_leaves_the_stash_of_the_original_alone() {
     for folder in [&linked, &copy] {
         fs::write(folder.join("changed"), "2").unwrap();
     }
-    assert!(matches!(make(&copy, "m", &place.cache()), Stash::Not(why) if why.contains("linked")));
+    assert!(matches!(make(&PROCESS, &copy, "m", &place.cache()), Stash::Not(why) if why.contains("linked")));
     assert_eq!(place.git(&["stash", "list"]), "");
-    assert!(matches!(make(&linked, "m", &place.cache()), Stash::Made(_)));
+    assert!(matches!(make(&PROCESS, &linked, "m", &place.cache()), Stash::Made(_)));
     // One that was moved, which git has not been told, is still itself.
     let moved = place.folder.path().join("moved");
     fs::rename(&linked, &moved).unwrap();
     fs::write(moved.join("changed"), "3").unwrap();
-    assert!(matches!(make(&moved, "m", &place.cache()), Stash::Made(_)));
+    assert!(matches!(make(&PROCESS, &moved, "m", &place.cache()), Stash::Made(_)));
 }

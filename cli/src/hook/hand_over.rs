@@ -1,0 +1,101 @@
+//! Handing an event over to a process of its own, which makes the checkpoint and outlives the agent.
+
+use std::{
+    io::{self, Write},
+    os::unix::process::CommandExt,
+    process::{Command, Stdio},
+    time::Instant,
+};
+
+use parhelia_agent::hooks::Event;
+use parhelia_session::{
+    hook::{Taken, work},
+    run::Sender,
+};
+use serde_json::json;
+
+use super::log::{self, Log};
+use crate::{context::Context, exit::Result, session::prune::removed_text};
+
+/// The first words of that process's command line.
+const WORDS: [&str; 2] = ["hook", "--work"];
+/// The field of a handed-over event that tells of the process that it comes from: the one that does the work has no agent above it.
+const SENDER: &str = "parhelia_sender";
+
+/// Starts the process that does it, and gives it the event.
+pub fn hand_over(context: &Context, event: &Event, sender: &Sender) -> io::Result<()> {
+    let program = std::env::current_exe()?;
+    let mut command = Command::new(program);
+    command.args(WORDS);
+    if let Some(store) = &context.global.store {
+        command.arg("--store").arg(store);
+    }
+    let log = || log::open().map_or_else(Stdio::null, Stdio::from);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(log())
+        .current_dir("/")
+        // Signals that end the agent's group do not reach it.
+        .process_group(0)
+        .spawn()?;
+    // No more than it needs: a tool's whole output may be in an event.
+    let short = json!({
+        "hook_event_name": event.hook_event_name,
+        "session_id": event.session_id,
+        "transcript_path": event.transcript_path,
+        "cwd": event.cwd,
+        "permission_mode": event.permission_mode,
+        "source": event.source,
+        "prompt": event.prompt.as_ref().map(|text| text.chars().take(4_000).collect::<String>()),
+        "trigger": event.trigger,
+        "reason": event.reason,
+        "last_assistant_message": event.last_assistant_message.as_ref().map(|text| text.chars().take(4_000).collect::<String>()),
+        "agent_id": event.agent_id,
+        "error": event.error,
+        SENDER: sender,
+    });
+    match child.stdin.take() {
+        Some(mut pipe) => pipe.write_all(short.to_string().as_bytes()),
+        None => Ok(()),
+    }
+}
+
+/// Reads the event, and does what it asks for.
+pub fn run(context: &Context) {
+    let began = Instant::now();
+    // Its own session: a terminal that closes does not take it along.
+    let _ = rustix::process::setsid();
+    let event = match Event::read(io::stdin().lock()) {
+        Ok(event) => event,
+        Err(e) => return log::line(&format!("the event cannot be read: {e}")),
+    };
+    match take(context, &event) {
+        Ok(done) => log::line(&format!("{}: {done} in {} ms", event.hook_event_name, began.elapsed().as_millis())),
+        Err(e) => log::line(&format!("{}: {e}", event.hook_event_name)),
+    }
+}
+
+fn take(context: &Context, event: &Event) -> Result<String> {
+    let store = context.open_with(true)?;
+    let sender: Sender = event.more.get(SENDER).and_then(|value| serde_json::from_value(value.clone()).ok()).unwrap_or_default();
+    let made = match work(&store, &context.hook_host()?, event, &sender, &Log(&event.hook_event_name))? {
+        Taken::OfNoSession => return Ok("belongs to no session".into()),
+        Taken::Busy => {
+            return Ok("nothing was captured: another process still captures the session, or rolls it back".into());
+        }
+        Taken::StoppedForRollback => {
+            return Ok("nothing was captured: the run was stopped for a rollback meanwhile".into());
+        }
+        Taken::Noted => return Ok("noted".into()),
+        Taken::Made(made) => made,
+    };
+    let what = match (made.outcome.skipped, made.is_damaged()) {
+        (true, _) => "nothing has changed since",
+        (false, true) => "made a checkpoint that is DAMAGED:",
+        (false, false) => "made checkpoint",
+    };
+    let more = made.notice.clone().into_iter().chain(made.failed()).chain(made.thinned.as_ref().and_then(removed_text));
+    let more: String = more.map(|text| format!("; {text}")).collect();
+    Ok(format!("{what} {}{more}", made.outcome.checkpoint.id()))
+}

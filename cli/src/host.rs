@@ -1,0 +1,118 @@
+//! This process as the host of workflows: its environment, its person, its terminal.
+
+use std::{
+    ffi::OsString,
+    io::{self, IsTerminal},
+    path::PathBuf,
+    process::{Child, Command},
+    sync::{Mutex, PoisonError},
+};
+
+use parhelia_session::{
+    host::{Host, Observer},
+    notice::Notice,
+    run::hook_actor,
+};
+use parhelia_store::{Store, event::Actor, record::Checkpoint};
+
+use crate::{context::current_folder, limits, progress::Bar, session::terminal::Terminal, words};
+
+/// This process as a host.
+#[derive(Debug, Default)]
+pub struct Shell {
+    named_config: Option<PathBuf>,
+    is_hook: bool,
+    /// The terminal as it was before an agent was started.
+    terminal: Mutex<Option<Terminal>>,
+}
+
+impl Shell {
+    /// The host of a verb, with the configuration file that its flags name.
+    pub fn new(named_config: Option<PathBuf>) -> Self {
+        Shell { named_config, ..Shell::default() }
+    }
+
+    /// The host of a hook.
+    pub fn of_hook(named_config: Option<PathBuf>) -> Self {
+        Shell { named_config, is_hook: true, ..Shell::default() }
+    }
+
+    /// Keeps the terminal's settings, to be restored when an agent has ended.
+    pub fn keep_terminal(&self) {
+        *self.terminal.lock().unwrap_or_else(PoisonError::into_inner) = Terminal::here();
+    }
+}
+
+/// The person at the command line.
+pub fn actor() -> Actor {
+    let named = ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok().filter(|user| !user.is_empty()));
+    let user = named.unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()));
+    Actor { user: Some(user), via: "cli".into() }
+}
+
+impl Host for Shell {
+    fn variable(&self, name: &str) -> Option<OsString> {
+        std::env::var_os(name)
+    }
+
+    fn variables(&self) -> Vec<(OsString, OsString)> {
+        std::env::vars_os().collect()
+    }
+
+    fn actor(&self) -> Actor {
+        if self.is_hook { hook_actor() } else { actor() }
+    }
+
+    fn named_config(&self) -> Option<PathBuf> {
+        self.named_config.clone()
+    }
+
+    fn folder(&self) -> Option<PathBuf> {
+        current_folder()
+    }
+
+    fn program(&self) -> io::Result<PathBuf> {
+        std::env::current_exe()
+    }
+
+    fn start(&self, command: &mut Command) -> io::Result<Child> {
+        limits::for_others(|| command.spawn())
+    }
+
+    fn with_own_limits(&self, work: &mut dyn FnMut()) {
+        limits::for_others(work);
+    }
+
+    fn by_umask(&self, work: &mut dyn FnMut()) {
+        limits::by_umask(work);
+    }
+
+    fn is_attended(&self) -> bool {
+        io::stdin().is_terminal() && io::stdout().is_terminal()
+    }
+
+    fn mounted_at(&self, store: &Store, checkpoint: &Checkpoint) -> Option<String> {
+        parhelia_fuse::shown_at(store, checkpoint).ok().flatten().and_then(|path| path.into_os_string().into_string().ok())
+    }
+
+    fn agent_ended(&self) -> bool {
+        match self.terminal.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(terminal) if terminal.is_there() => {
+                terminal.restore();
+                true
+            }
+            Some(_) => false,
+            None => true,
+        }
+    }
+}
+
+impl Observer for Bar {
+    fn warn(&self, notice: &Notice) {
+        self.beside(|| tell!("parhelia: {}", words::notice(notice)));
+    }
+
+    fn note(&self, notice: &Notice) {
+        parhelia_store::progress::Progress::notice(self, &words::notice(notice));
+    }
+}

@@ -1,0 +1,134 @@
+//! Sentences of the library with the flag or the command that leads further: the library knows neither.
+
+use std::os::unix::ffi::OsStrExt;
+
+use parhelia_agent::briefing::GO_ON;
+use parhelia_session::{
+    Error, Refusal,
+    notice::{Idle, Notice},
+    overwrite::Safety,
+};
+
+use crate::human;
+
+/// An error, and the next step.
+pub fn error(error: &Error) -> String {
+    match error {
+        Error::Refused(refusal) => self::refusal(refusal),
+        Error::HalfRolledBack { safety, workspace, .. } => {
+            let workspace = human::shell(workspace.as_os_str().as_bytes());
+            format!("{error}. `parhelia checkpoint restore {safety} --to {workspace} --in-place --delete` brings it back")
+        }
+        error => error.to_string(),
+    }
+}
+
+/// A notice, and the next step.
+pub fn notice(notice: &Notice) -> String {
+    let next = match notice {
+        Notice::WouldRefuse(refusal) => return self::refusal(refusal),
+        Notice::SafetyHolds(safety) => return safety_remark(safety),
+        Notice::Damaged { checkpoint } => format!("; `parhelia checkpoint verify {checkpoint}` says where"),
+        Notice::ThinnedMeanwhile { .. } => " (`parhelia log --kind checkpoint.deleted`)".into(),
+        Notice::AgentEnded { session, .. } => format!(". To go on: parhelia session resume {session}"),
+        Notice::ConversationOf { session } => format!("; `parhelia session resume {session}` goes on with that"),
+        Notice::RollbackInterrupted { target, .. } => format!("; `parhelia checkpoint rollback {target}` finishes it"),
+        Notice::RollbackGivenUp { target, .. } => format!(". `parhelia checkpoint rollback {target}` begins it anew"),
+        Notice::FolderKept { .. } => " (--other-folder changes it as well)".into(),
+        Notice::NotSecured { is_interrupted: false, .. } => "; --no-safety restores without one".into(),
+        Notice::RestoreMetDamage { checkpoint } => format!(
+            "; `parhelia checkpoint verify {checkpoint} --deep` lists what is damaged, --exclude restores the rest, a mount shows it"
+        ),
+        Notice::ConversationGone { session } => {
+            format!("; `parhelia session resume {session} --new-conversation` begins one that is told what is known")
+        }
+        Notice::NoNewConversation(Idle::NoPrompt) => "; give --prompt TEXT".into(),
+        Notice::NoNewConversation(Idle::NoTerminal) => "; resume the session in one, or with --tmux".into(),
+        Notice::NotBriefed { session } => format!("; `parhelia session show {session}` says what is known"),
+        _ => String::new(),
+    };
+    format!("{notice}{next}")
+}
+
+/// A refusal, and the next step.
+pub fn refusal(refusal: &Refusal) -> String {
+    format!("{refusal}{}", next_step(refusal))
+}
+
+fn next_step(refusal: &Refusal) -> String {
+    match refusal {
+        Refusal::NameIsTaken { session, is_gone: true, workspace, .. } => {
+            let (folder, word) = (human::path(workspace.as_os_str().as_bytes()), human::shell(workspace.as_os_str().as_bytes()));
+            format!(
+                "; that folder is gone; if it is {folder} by now, `parhelia session move {session} {word} --other-folder` says so, else give \
+                 another name"
+            )
+        }
+        Refusal::NameIsTaken { .. } => "; give another name, or that id to make a checkpoint of that one".into(),
+        Refusal::HasEnded { .. } => "; `parhelia session run` begins another".into(),
+        Refusal::OutOfReach { action: "pause", session, .. } => {
+            format!("\n`parhelia session pause {session} --leave-agent` leaves the agent alone")
+        }
+        Refusal::AgentAlive { session } => {
+            format!("; `parhelia session stop {session}` ends it, and --leave-agent leaves it alone")
+        }
+        Refusal::WorksElsewhere { .. } => "; give `--workspace DIR` to `session run` in its place".into(),
+        Refusal::ConversationUnseen { .. } => ", or give --take-over if it is over".into(),
+        Refusal::AliveElsewhere { .. } => ", or give --take-over if that machine is gone".into(),
+        Refusal::AliveHere { from, .. } => format!("; `parhelia checkpoint rollback {from} --stop` ends it and goes back"),
+        Refusal::TakenOver { session } => format!("; `parhelia session show {session}` says who"),
+        Refusal::UnknownCommand { .. } => "; start it with `parhelia session run`".into(),
+        Refusal::Rejected { .. } => ", or give --from-rejected".into(),
+        Refusal::NotMounted { session, .. } => format!(
+            ". Mount it, and try again; `parhelia session move {session} FOLDER` records another folder, and with --recreate-workspace \
+             `session resume` restores the checkpoint's files there all the same"
+        ),
+        Refusal::WasMoved { session, to, .. } => format!(
+            ". `parhelia session move {session} {}` records that, and everything goes on there; with --recreate-workspace `session resume` goes \
+             on at the old path, where it restores a copy if nothing is there",
+            human::shell(to.as_os_str().as_bytes())
+        ),
+        Refusal::NotItsFolder { to, .. } => format!("; give --other-folder to have it go on in {to} all the same"),
+        Refusal::NewNeedsPrompt => "; give --prompt TEXT".into(),
+        Refusal::NobodyAsked { .. } => format!("; say what it is to do, such as --prompt '{GO_ON}'"),
+        Refusal::HasFinished { .. } => "; give --yes to run it again".into(),
+        Refusal::NoneRolledBack { last: Some((session, place)), .. } => {
+            let place = place.as_ref().map(|place| format!(" in {place}")).unwrap_or_default();
+            format!("; the last one that was is session {session}{place}: `parhelia checkpoint undo {session}` undoes that")
+        }
+        Refusal::RestoredSince { newer, safety, .. } => format!(
+            ": `parhelia checkpoint restore {newer} --to . --in-place --delete` takes that back, `parhelia checkpoint rollback {safety}` the \
+             rollback and all since"
+        ),
+        Refusal::NothingToRollBack { target, .. } => {
+            format!("; `parhelia checkpoint restore {target} --to DIR` takes the checkpoint out")
+        }
+        Refusal::LiveElsewhere { .. } => ", or give --take-over if that is over".into(),
+        Refusal::MustStop { .. } => "; give --stop to end it, or --files-only to leave the conversation alone".into(),
+        Refusal::GitUnknown { .. } | Refusal::GitState { .. } => {
+            "; give --any-git-state to roll the files back all the same (git itself is not touched)".into()
+        }
+        Refusal::OpenInStranger { .. } => ", or give --files-only".into(),
+        Refusal::MayBeOpen { .. } => "; give --files-only, or --take-over if that is over".into(),
+        Refusal::OtherFolder { checkpoint, .. } => {
+            format!("; give --other-folder to restore {checkpoint} there all the same")
+        }
+        Refusal::NothingToRecover => "; `parhelia session list` shows all".into(),
+        _ => String::new(),
+    }
+}
+
+/// A safety checkpoint, and how to get back to it.
+pub fn safety_remark(safety: &Safety) -> String {
+    let bytes = safety.folder.as_os_str().as_bytes();
+    let (id, folder, to) = (&safety.id, human::path(bytes), human::shell(bytes));
+    match safety.is_rest {
+        false => format!(
+            "Safety checkpoint of {folder} (session {}): {id}; `parhelia checkpoint restore {id} --to {to} --in-place --delete` goes back to it.",
+            safety.session
+        ),
+        true => format!(
+            "What that leaves out and was overwritten: {id}; `parhelia checkpoint restore {id} --to {to} --in-place` brings it back."
+        ),
+    }
+}

@@ -1,0 +1,16 @@
+//! Words for a resumed agent: summary, task, next steps, decisions, then what has changed, then files, within a budget. What does not
+//! fit is named with the command that reads it.
+
+mod budget;
+mod files;
+mod gather;
+mod input;
+mod now;
+mod render;
+#[cfg(test)]
+mod tests;
+
+pub use budget::{Budget, characters, tokens};
+pub use gather::{BriefingRequest, age, gather};
+pub use input::{Changed, File, Input, Pending, Why};
+pub use render::{Injection, LeftOut, render};

@@ -1,0 +1,152 @@
+//! Capturing a workspace with the session's state of the same moment, verifying it, and thinning older checkpoints.
+
+use parhelia_agent::git;
+use parhelia_store::{
+    Store,
+    check::VerifyReport,
+    create::{self, FullWalk, Options, Outcome},
+    fold::Session,
+    record::{Part, SAFETY},
+};
+
+use super::CheckpointRequest;
+use crate::{
+    capture::{self, Capture, environment_job, git_job, session_state, tmux_job},
+    error::Result,
+    host::{Host, Observer},
+    notice::Notice,
+    resume::Standing,
+    retention, verification,
+};
+
+/// A checkpoint that was made, and whether it is whole.
+#[derive(Debug)]
+pub struct Made {
+    /// The checkpoint, or where nothing had changed the last one.
+    pub outcome: Outcome,
+    /// The finding of its verification, or why it could not be verified; it is committed all the same. None where nothing had changed, and
+    /// nothing was made.
+    pub verified: Option<Result<VerifyReport>>,
+    /// The captured folder, compared with the session's own.
+    pub standing: Standing,
+    /// A sentence about that, where there is something to say; the observer has been told.
+    pub notice: Option<String>,
+    /// The older checkpoints that retention has removed.
+    pub thinned: Option<retention::Report>,
+}
+
+impl Made {
+    /// The parts that could not be captured, each with why.
+    pub fn failed(&self) -> impl Iterator<Item = String> {
+        let parts = (!self.outcome.skipped).then_some(&self.outcome.checkpoint.record.parts);
+        let parts = parts.into_iter().flatten().filter_map(|(name, part)| match part {
+            Part::Failed { error } => Some(format!("{name} could not be captured: {error}")),
+            _ => None,
+        });
+        parts.chain(self.unverified().map(|e| format!("it could not be verified: {e}")))
+    }
+
+    /// The report of its verification.
+    pub fn report(&self) -> Option<&VerifyReport> {
+        self.verified.as_ref()?.as_ref().ok()
+    }
+
+    /// The reason why it could not be verified.
+    pub fn unverified(&self) -> Option<&crate::Error> {
+        self.verified.as_ref()?.as_ref().err()
+    }
+
+    /// Whether something was made that is damaged.
+    pub fn is_damaged(&self) -> bool {
+        self.report().is_some_and(|report| !report.is_ok())
+    }
+
+    /// Whether everything is there that belongs to it, and was verified.
+    pub fn is_complete(&self) -> bool {
+        let is_complete = self.outcome.checkpoint.is_complete() && self.unverified().is_none();
+        is_complete && self.report().is_none_or(VerifyReport::is_complete)
+    }
+
+    /// Whether older checkpoints may go in its favour: it is whole, and of the session's own folder.
+    pub fn is_sound(&self) -> bool {
+        !self.standing.is_another() && !self.is_damaged() && self.unverified().is_none()
+    }
+}
+
+/// Makes a checkpoint, and verifies it. What could not be captured beside the workspace is a failed part of it.
+///
+/// Where another folder has taken the place of the session's, that is captured and said, and the session's recorded folder stays: resuming and
+/// rolling back go on to refuse it.
+pub fn make(store: &Store, host: &dyn Host, request: &CheckpointRequest<'_>, observer: &dyn Observer) -> Result<Made> {
+    let known = store.view().session(request.session)?;
+    let standing = Standing::of_captured(known.as_ref(), request.workspace);
+    let options = options(host, request, known.as_ref(), &standing);
+    let mut capture = Capture::new(captured(store, host, request, known.as_ref()));
+    let mut outcome = create::run_with(store, &options, &FullWalk, &mut capture, observer)?;
+    let notice = known.as_ref().and_then(|session| standing.text(session)).filter(|_| !outcome.skipped);
+    let warnings = capture.warnings().iter().filter(|_| !outcome.skipped);
+    outcome.notices.iter().chain(&notice).chain(warnings).for_each(|text| observer.notice(text));
+    let verify = |outcome: &Outcome| match outcome.skipped {
+        true => None,
+        false => Some(verification::of_new(store, &outcome.checkpoint, request.deep, &host.actor(), observer)),
+    };
+    let mut verified = verify(&outcome);
+    if request.deep && verified.as_ref().is_some_and(|found| found.as_ref().is_ok_and(|report| !report.is_ok())) {
+        // It is known by now what is damaged.
+        observer.notice(&Notice::ReusesDamage { checkpoint: outcome.checkpoint.record.id }.to_string());
+        match create::run_with(store, &options, &FullWalk, &mut capture, observer) {
+            Ok(again) if again.skipped => {}
+            Ok(again) => (verified, outcome) = (verify(&again), again),
+            Err(e) => observer.notice(&Notice::NotStoredAgain { why: e.to_string() }.to_string()),
+        }
+    }
+    let mut made = Made { outcome, verified, standing, notice, thinned: None };
+    if request.thins && made.is_sound() {
+        made.thinned = retention::after(store, &made.outcome, &request.config.retention, &host.actor(), observer);
+    }
+    Ok(made)
+}
+
+fn options(host: &dyn Host, request: &CheckpointRequest<'_>, known: Option<&Session>, standing: &Standing) -> Options {
+    // Somebody who restores into a workspace that was moved has not said that the session goes on there.
+    let is_elsewhere = known.and_then(|known| known.workspace.as_ref()).is_some_and(|place| place.folder() != request.workspace);
+    let is_safety = request.detail.as_deref() == Some(SAFETY);
+    Options {
+        workspace: request.workspace.to_owned(),
+        session: request.session.to_owned(),
+        run: request.run.map(|(run, _)| run.to_owned()),
+        epoch: request.run.map_or(0, |(_, epoch)| epoch),
+        actor: host.actor(),
+        trigger: request.trigger,
+        trigger_detail: request.detail.clone(),
+        message: request.message.clone(),
+        rules: request.rules.clone().unwrap_or_else(|| request.config.capture.rules()),
+        listed: request.listed.clone(),
+        skip_if_unchanged: request.skip_if_unchanged,
+        thorough: request.thorough || request.deep,
+        read_all_after_secs: request.config.capture.read_all_after_secs(),
+        keeps_place: standing.is_another() || (is_safety && is_elsewhere),
+        of_another_folder: standing.is_another(),
+        ..Options::default()
+    }
+}
+
+/// What is captured beside the workspace.
+fn captured(store: &Store, host: &dyn Host, request: &CheckpointRequest<'_>, known: Option<&Session>) -> capture::Wanted {
+    let (workspace, cache) = (request.workspace, store.layout().cache());
+    let git = git::Environment::new(&|name| host.variable(name), workspace, &cache);
+    let mut jobs = vec![git_job(workspace.to_owned(), git, request.config.capture.git_timeout())];
+    jobs.extend(request.environment.clone().map(environment_job));
+    jobs.extend(request.tmux.clone().map(|place| tmux_job(place, workspace)));
+    let conversation = request.conversation.source(known);
+    // Of a folder that no agent works in there is nothing to say.
+    let is_agents = conversation.is_some() || request.run.is_some() || known.is_some_and(|known| known.run.is_some());
+    let last = known.and_then(|known| Some((known.run.as_deref()?, known.epoch)));
+    capture::Wanted {
+        conversation,
+        session_state: is_agents.then(|| session_state(request.session, workspace, request.run.or(last), known)),
+        jobs,
+        context: request.environment.as_ref().map(|_| (workspace.to_owned(), request.config.context.clone())),
+        cache,
+    }
+}

@@ -1,0 +1,52 @@
+//! Ending a session for good.
+
+use parhelia_store::{
+    Store,
+    event::{NewEvent, kind},
+    fold::{Goal, Session, Status},
+};
+
+use crate::{
+    checkpoint::{Made, of_session},
+    error::{Refusal, Result},
+    host::{Host, Observer},
+    notice::Notice,
+    rollback,
+    run::{self, Current, Life},
+};
+
+/// A session that has ended.
+#[derive(Debug)]
+pub struct Over {
+    /// The last checkpoint, or why none was made; none where no agent was alive.
+    pub made: Option<Result<Made>>,
+    /// Whether its agent is alive, and was left alone.
+    pub is_alive: bool,
+}
+
+/// Ends a session. A live agent is refused, unless it is left alone, and captured once more.
+pub fn end(store: &Store, host: &dyn Host, session: &Session, leave_agent: bool, observer: &dyn Observer) -> Result<Over> {
+    // Whoever brings it back to life or rolls it back is done before it is over.
+    let turn = rollback::shared(store, &session.id, observer)?;
+    let session = store.refresh()?.session(&session.id)?.unwrap_or_else(|| session.clone());
+    let newest = store.view().newest_run(&session)?;
+    let life = newest.as_ref().map_or(Life::Over, run::life);
+    // A checkpoint takes the turn itself.
+    let _turn = Some(turn).filter(|_| !life.is_alive());
+    if life.is_alive() && !leave_agent {
+        return Err(Refusal::AgentAlive { session: session.id }.into());
+    }
+    let is_here = matches!(life, Life::Agent(_) | Life::Starting(_));
+    let made = is_here.then(|| of_session(store, host, &session, newest.as_ref(), "end", observer));
+    if let Some(run) = newest.as_ref().filter(|run| run.is_open()) {
+        let over = (Status::Ended, Some(Goal::Ended));
+        run::end(store, &Current::of(run, Some(&session)), "the session was ended", over, host.actor())?;
+    } else {
+        let ended = NewEvent::new(kind::SESSION_STATUS, &session.id, host.actor()).with("status", Status::Ended.name());
+        store.append_events(&[ended.with("reason", "ended")], &())?;
+    }
+    if let Some(intent) = rollback::open(&session) {
+        observer.warn(&Notice::RollbackInterrupted { session: session.id, target: intent.target });
+    }
+    Ok(Over { made, is_alive: life.is_alive() })
+}

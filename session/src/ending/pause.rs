@@ -1,0 +1,75 @@
+//! Setting a session aside.
+
+use std::time::Duration;
+
+use parhelia_agent::command::Agent;
+use parhelia_store::{
+    Store,
+    event::{NewEvent, kind},
+    fold::{Goal, Run, Session, Status},
+};
+
+use super::end_agent;
+use crate::{
+    checkpoint::{Made, of_session},
+    error::{Refusal, Result},
+    host::{Host, Observer},
+    run::{self, Life},
+};
+
+/// How long an agent may take to end, before and after it is killed.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A session that was set aside.
+#[derive(Debug)]
+pub struct Paused {
+    /// The checkpoint; none where the session was set aside before.
+    pub made: Option<Made>,
+    /// Whether its agent has ended with it.
+    pub has_ended_agent: bool,
+    /// Whether its agent is alive, and was left alone.
+    pub is_alive: bool,
+    /// Whether a prompt in that agent takes the session up again.
+    pub has_hooks: bool,
+}
+
+/// Makes a checkpoint, ends a live agent unless `leave_agent`, and sets the session aside.
+pub fn pause(store: &Store, host: &dyn Host, session: &Session, leave_agent: bool, observer: &dyn Observer) -> Result<Paused> {
+    if session.status == Status::Ended {
+        return Err(Refusal::HasEnded { session: session.id.clone() }.into());
+    }
+    let newest = store.view().newest_run(session)?;
+    let alive = newest.as_ref().is_some_and(|run| run::life(run).is_alive());
+    let ends = newest.as_ref().filter(|_| alive && !leave_agent);
+    if let Some(run) = ends {
+        ensure_within_reach(host, session, run)?;
+    }
+    let agent = newest.as_ref().and_then(|run| Agent::of(&run.command()));
+    let has_hooks = agent.is_some_and(|agent| agent.has_hooks());
+    // One whose agent has died may be wanted running: setting it aside keeps it from being recovered.
+    if session.goal() == Goal::Paused && !alive {
+        return Ok(Paused { made: None, has_ended_agent: false, is_alive: false, has_hooks });
+    }
+    let capture = || of_session(store, host, session, newest.as_ref(), "pause", observer);
+    // An agent that cannot be captured is not ended.
+    let mut made = capture()?;
+    match ends {
+        // What it did until it ended.
+        Some(run) => made = end_agent(store, host, session, run, PATIENCE, ("paused", Some(Goal::Paused)), capture)?,
+        None => {
+            let paused = NewEvent::new(kind::SESSION_STATUS, &session.id, host.actor()).with("status", Status::Paused.name());
+            store.append_events(&[paused.with("reason", "paused")], &())?;
+        }
+    }
+    Ok(Paused { made: Some(made), has_ended_agent: ends.is_some(), is_alive: alive && ends.is_none(), has_hooks })
+}
+
+/// Fails where the agent of a run cannot be ended from here: on another machine, and by itself.
+fn ensure_within_reach(host: &dyn Host, session: &Session, run: &Run) -> Result<()> {
+    let why = match run::life(run) {
+        Life::Elsewhere { host, .. } => format!("its agent may be alive on {host}"),
+        _ if run::is_inside(run, &|name| host.variable(name)) => "this command is its agent's own".to_owned(),
+        _ => return Ok(()),
+    };
+    Err(Refusal::OutOfReach { action: "pause", session: session.id.clone(), why }.into())
+}

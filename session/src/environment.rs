@@ -1,0 +1,85 @@
+//! The places to look at for the environment of a session's agent.
+
+use std::{ffi::OsString, path::Path};
+
+use parhelia_agent::{
+    command::Agent,
+    environment::{Cache, Request, recorded},
+    folder::ConfigFolder,
+    kind::KINDS,
+};
+use parhelia_store::{
+    Store,
+    fold::{Run, Session},
+};
+
+use crate::{error::Result, host::Host, run};
+
+/// The command line of a run; empty where it is not known.
+pub fn argv(run: Option<&Run>) -> Vec<OsString> {
+    run.map(Run::command).unwrap_or_default()
+}
+
+/// The environment of a workspace, for the agent that a command line starts: its own program, and the servers that it is given. Of a command
+/// line that starts no agent nothing is run, and the agent is the one on the search path.
+pub fn request(host: &dyn Host, workspace: &Path, argv: &[OsString]) -> Result<Request> {
+    let settings = host.config(workspace)?.environment;
+    let agent = Agent::of(argv);
+    let program = agent.as_ref().and_then(Agent::program).map(|program| match Path::new(program).components().count() {
+        0 | 1 => program.clone(),
+        _ => workspace.join(program).into_os_string(),
+    });
+    let kind = agent.as_ref().map_or(KINDS[0], Agent::kind);
+    let files = agent.map(|agent| agent.mcp_config()).unwrap_or_default();
+    Ok(Request {
+        kind,
+        workspace: workspace.to_owned(),
+        variables: host.variables(),
+        agent: program.unwrap_or_else(|| "claude".into()),
+        mcp_config: files.iter().map(|file| workspace.join(file)).collect(),
+        also: settings.variables,
+        never: settings.deny_variables,
+        packages: settings.packages,
+        cache: Cache::new(host.cache_folder().map(|folder| folder.join("environment"))),
+        now: host.now(),
+    })
+}
+
+/// The same for a checkpoint that is made from outside of a session: its variables are not the caller's, but those that its live agent was
+/// started with. Where no agent can be seen, the work's are as they were last.
+pub fn request_for(host: &dyn Host, store: &Store, workspace: &Path, session: &str) -> Result<Request> {
+    let view = store.view();
+    let known = view.session(session)?;
+    let run = known.as_ref().map(|known| view.newest_run(known)).transpose()?.flatten();
+    let request = request(host, workspace, &argv(run.as_ref()))?;
+    if let Some(variables) = run.as_ref().and_then(run::variables_of) {
+        return Ok(Request { variables, ..request });
+    }
+    let config = known.as_ref().map(|known| run::config_of_session(store, known)).transpose()?.flatten();
+    let last = view.head(session)?.and_then(|head| head.record.environment);
+    let variables = recorded(with_own_folder(host, request.variables, config.as_ref()), last.as_ref(), &request.also);
+    Ok(Request { variables, ..request })
+}
+
+/// The same for a safety checkpoint; none where no agent has worked in the session.
+pub fn request_for_safety(host: &dyn Host, store: &Store, workspace: &Path, session: &Session) -> Result<Option<Request>> {
+    session.run.as_ref().map(|_| request_for(host, store, workspace, &session.id)).transpose()
+}
+
+/// The variables by which an agent finds its own folder, where the caller's name another one.
+pub fn own_folder(host: &dyn Host, config: Option<&ConfigFolder>) -> Vec<(String, Option<OsString>)> {
+    config.map(|config| config.environment(host.config_folder(config.kind()).as_ref())).unwrap_or_default()
+}
+
+/// These variables, as an agent has them that works with its own folder.
+pub fn with_own_folder(
+    host: &dyn Host,
+    mut variables: Vec<(OsString, OsString)>,
+    config: Option<&ConfigFolder>,
+) -> Vec<(OsString, OsString)> {
+    for (name, value) in own_folder(host, config) {
+        variables.retain(|(known, _)| *known != *name);
+        variables.extend(value.map(|value| (name.into(), value)));
+    }
+    variables
+}

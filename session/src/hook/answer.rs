@@ -1,0 +1,133 @@
+//! What a conversation is told when it begins or goes on.
+
+use std::{io::Write, path::PathBuf};
+
+use parhelia_agent::{briefing::BRIEFED, hooks::Event, process::RUN_MARKER};
+use parhelia_store::{Store, fold::Session, id::Ulid, record::Checkpoint};
+use serde_json::json;
+
+use crate::{
+    briefing::{BriefingRequest, Budget, Input, Why, gather, render},
+    error::Result,
+    host::Host,
+    rollback,
+    run::{self, Current, Sender},
+};
+
+/// The words for an agent.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The agent's JSON.
+    pub text: String,
+    /// Its share of the budget, for the log.
+    pub measured: String,
+}
+
+/// Notes that a conversation begins, and says what it should know. Nothing where there is nothing to say.
+pub fn answer(store: &Store, host: &dyn Host, event: &Event, sender: &Sender, budget: Budget) -> Result<Option<Answer>> {
+    let before = store.view();
+    let Some(current) = run::run_of(store, event, true, sender, &|name| host.variable(name))? else { return Ok(None) };
+    mark(host, &current, sender);
+    let is_new = before.run(&current.run)?.is_none();
+    let begins = matches!(event.source.as_deref(), None | Some("startup" | "resume"));
+    if begins && host.variable(BRIEFED).is_some_and(|run| *run == *current.run) {
+        return Ok(None);
+    }
+    let Some(input) = input(store, host, &current, is_new, event)? else { return Ok(None) };
+    let said = render(&input, budget);
+    let output = json!({ "hookEventName": event.hook_event_name, "additionalContext": said.text });
+    let measured = format!(
+        "told {} tokens of {}, {} characters of {}, {} files; {} not included",
+        said.tokens,
+        budget.tokens_max,
+        said.characters,
+        budget.characters_max,
+        said.files,
+        said.left_out.len()
+    );
+    Ok(Some(Answer { text: json!({ "hookSpecificOutput": output }).to_string(), measured }))
+}
+
+/// Lets commands of an agent that was started by hand carry the run's marker, so that they are known when the agent is dead.
+fn mark(host: &dyn Host, current: &Current, sender: &Sender) {
+    let is_marked = sender.marker.as_ref() == Some(&current.run);
+    let Some(path) = host.variable("CLAUDE_ENV_FILE").filter(|_| !is_marked) else { return };
+    if let Ok(mut file) = std::fs::File::options().append(true).create(true).open(PathBuf::from(path)) {
+        let _ = writeln!(file, "export {RUN_MARKER}={}", current.run);
+    }
+}
+
+/// The words for a conversation that begins or goes on. `is_new` is true if the run begins with it, as one does that is started by hand.
+fn input(store: &Store, host: &dyn Host, current: &Current, is_new: bool, event: &Event) -> Result<Option<Input>> {
+    let view = store.view();
+    let Some(session) = view.session(&current.session)? else { return Ok(None) };
+    let source = event.source.as_deref().unwrap_or("startup");
+    let run = view.run(&current.run)?;
+    let from = run.as_ref().and_then(|run| run.resumed_from.clone()).and_then(|id| id.parse::<Ulid>().ok());
+    // An agent that was resumed and begins a conversation does not know the old one.
+    let why = match source {
+        "resume" => Some(Why::Resumed),
+        "startup" => Some(Why::Replaced),
+        _ => None,
+    };
+    if let (Some(from), Some(why)) = (from, why) {
+        let but = (why == Why::Replaced).then_some(event.session_id.as_str());
+        let mut input = input_for(store, host, &session, view.checkpoint(from)?.as_ref(), current, (why, but))?;
+        let notices = run.and_then(|run| run.extra.get("notices").cloned());
+        input.notices.extend(notices.and_then(|list| serde_json::from_value::<Vec<String>>(list).ok()).unwrap_or_default());
+        return Ok(Some(input));
+    }
+    match source {
+        "resume" if is_new => by_hand(store, host, &session, current),
+        "startup" => unfinished(store, host, current),
+        "compact" => {
+            Ok(Some(input_for(store, host, &session, view.head(&session.id)?.as_ref(), current, (Why::Forgotten, None))?))
+        }
+        // Who clears a conversation wants to begin afresh.
+        _ => Ok(None),
+    }
+}
+
+fn input_for(
+    store: &Store,
+    host: &dyn Host,
+    session: &Session,
+    checkpoint: Option<&Checkpoint>,
+    current: &Current,
+    (why, but): (Why, Option<&str>),
+) -> Result<Input> {
+    let run = (session.id == current.session).then_some(current.run.as_str());
+    let config = run::config_for(store, host, session)?.map(|config| config.path);
+    let (workspace, config) = (current.workspace.as_path(), config.as_deref());
+    let request = BriefingRequest { session, checkpoint, workspace, why, run, but, config, host };
+    let mut input = gather(store, &request)?;
+    input.mount = checkpoint.and_then(|checkpoint| host.mounted_at(store, checkpoint));
+    Ok(input)
+}
+
+/// The words for a session that somebody goes on with without us; none where it was left as it is.
+fn by_hand(store: &Store, host: &dyn Host, session: &Session, current: &Current) -> Result<Option<Input>> {
+    let head = store.view().head(&session.id)?;
+    let killed = run::last_of(store, session, Some(&current.run))?.filter(run::was_killed);
+    let is_back = rollback::last(session).is_some_and(|last| head.as_ref().is_some_and(|head| head.record.id == last.target));
+    if killed.is_none() && !is_back {
+        return Ok(None);
+    }
+    let mut input = input_for(store, host, session, head.as_ref(), current, (Why::Resumed, None))?;
+    for found in killed.map(|run| run::left_behind(store, &run, &current.workspace)).transpose()?.unwrap_or_default() {
+        input.notices.push(format!("process {} of the run before is still alive, and may be at work here", found.text()));
+    }
+    Ok(Some(input))
+}
+
+/// Earlier work in this folder that was not finished: named, with the command that goes on with it; the user decides.
+fn unfinished(store: &Store, host: &dyn Host, current: &Current) -> Result<Option<Input>> {
+    let Some(session) = run::incomplete(store, &current.workspace, &current.session)?.into_iter().next() else { return Ok(None) };
+    let head = store.view().head(&session.id)?;
+    let mut input = input_for(store, host, &session, head.as_ref(), current, (Why::Incomplete, None))?;
+    let command = format!("parhelia session resume {}", session.id);
+    input
+        .notices
+        .insert(0, format!("Ask the user whether to go on with that work; if so, it is resumed in a terminal with `{command}`."));
+    Ok(Some(input))
+}

@@ -1,0 +1,89 @@
+//! The meaning of an agent's events for its session.
+
+use parhelia_agent::hooks::{Event, Kind};
+use parhelia_store::record::Trigger;
+
+/// The consequences of an event.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Meaning {
+    /// A checkpoint to make.
+    pub checkpoint: Option<EventCheckpoint>,
+    /// True if a run of this conversation begins, or goes on.
+    pub begins: bool,
+    /// True if it ends.
+    pub ends: bool,
+    /// True if the agent may be told something.
+    pub tells: bool,
+}
+
+/// A checkpoint that an event asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EventCheckpoint {
+    /// Its trigger, one of the closed set.
+    pub trigger: Trigger,
+    /// More about why.
+    pub detail: String,
+    /// True if none is made where nothing has changed.
+    pub skip_if_unchanged: bool,
+}
+
+/// The meaning of an event. `is_launched`: whether `session run` waits for the agent, and makes the last checkpoint itself.
+pub fn meaning(event: &Event, is_launched: bool) -> Meaning {
+    let periodic = |detail: &str| EventCheckpoint { trigger: Trigger::Periodic, detail: detail.into(), skip_if_unchanged: true };
+    let checkpoint = match event.kind() {
+        Kind::Prompt => Some(periodic("prompt")),
+        Kind::Stop => Some(periodic("turn_end")),
+        Kind::PreCompact => Some(periodic("pre_compact")),
+        Kind::SubagentStop => Some(periodic("subagent")),
+        Kind::StopFailure => Some(EventCheckpoint { trigger: Trigger::Error, detail: event.failure(), skip_if_unchanged: false }),
+        Kind::SessionEnd => ending(event, is_launched),
+        _ => None,
+    };
+    let begins = event.kind() == Kind::SessionStart;
+    Meaning { checkpoint, begins, ends: event.kind() == Kind::SessionEnd && !event.is_followed_by_another(), tells: begins }
+}
+
+fn ending(event: &Event, is_launched: bool) -> Option<EventCheckpoint> {
+    let reason = event.reason.as_deref().unwrap_or("other");
+    if event.is_followed_by_another() {
+        return Some(EventCheckpoint { trigger: Trigger::Periodic, detail: reason.into(), skip_if_unchanged: true });
+    }
+    let detail = format!("session_end: {reason}");
+    (!is_launched).then_some(EventCheckpoint { trigger: Trigger::Shutdown, detail, skip_if_unchanged: false })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(text: &str) -> Event {
+        Event::parse(text.as_bytes()).unwrap()
+    }
+
+    fn wanted(text: &str) -> Option<(Trigger, String)> {
+        meaning(&event(text), false).checkpoint.map(|c| (c.trigger, c.detail))
+    }
+
+    #[test]
+    fn each_event_has_its_trigger() {
+        use Trigger::*;
+        let cases: [(&str, Option<(Trigger, &str)>); 8] = [
+            (r#"{"hook_event_name":"Stop"}"#, Some((Periodic, "turn_end"))),
+            (r#"{"hook_event_name":"UserPromptSubmit","prompt":"x"}"#, Some((Periodic, "prompt"))),
+            (r#"{"hook_event_name":"PreCompact","trigger":"auto"}"#, Some((Periodic, "pre_compact"))),
+            (r#"{"hook_event_name":"SubagentStop"}"#, Some((Periodic, "subagent"))),
+            (r#"{"hook_event_name":"StopFailure","error":"overloaded"}"#, Some((Error, "api_error: overloaded"))),
+            (r#"{"hook_event_name":"SessionEnd","reason":"clear"}"#, Some((Periodic, "clear"))),
+            (r#"{"hook_event_name":"SessionEnd","reason":"other"}"#, Some((Shutdown, "session_end: other"))),
+            (r#"{"hook_event_name":"PreToolUse"}"#, None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(wanted(text), expected.map(|(t, d)| (t, d.to_owned())), "{text}");
+        }
+        let end = event(r#"{"hook_event_name":"SessionEnd","reason":"prompt_input_exit"}"#);
+        assert_eq!(meaning(&end, true), Meaning { ends: true, ..Meaning::default() });
+        assert!(!meaning(&event(r#"{"hook_event_name":"SessionEnd","reason":"clear"}"#), true).ends);
+        assert!(meaning(&event(r#"{"hook_event_name":"SessionStart","source":"resume"}"#), true).begins);
+        assert_eq!(meaning(&event(r#"{"hook_event_name":"FromTheFuture"}"#), false), Meaning::default());
+    }
+}

@@ -1,0 +1,192 @@
+//! Everything that an event asks for and the agent need not wait for: a checkpoint, the permission mode, the first prompt, the run's end.
+
+use std::time::{Duration, Instant};
+
+use parhelia_agent::{
+    command::Agent,
+    hooks::{Event, Kind},
+    transcript::has_answer,
+};
+use parhelia_store::{
+    Store,
+    event::{NewEvent, kind},
+    fold::{Goal, Status},
+    record::Trigger,
+};
+
+use super::{EventCheckpoint, meaning};
+use crate::{
+    checkpoint::{self, CheckpointRequest, Conversation, Made},
+    environment,
+    error::Result,
+    host::{Host, Observer},
+    notice::Notice,
+    rollback,
+    run::{self, Current, Sender, hook_actor},
+};
+
+/// Another checkpoint of the same session is waited for, but not longer.
+const TURN_LIMIT: Duration = Duration::from_secs(300);
+/// The time that an agent may take to write down its last message, once it has told its hooks.
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+
+/// The result of an event.
+#[derive(Debug)]
+pub enum Taken {
+    /// It belongs to no session.
+    OfNoSession,
+    /// Another process captures the session for too long, or rolls it back.
+    Busy,
+    /// The run was stopped for a rollback meanwhile.
+    StoppedForRollback,
+    /// It asked for no checkpoint.
+    Noted,
+    /// The checkpoint that it asked for.
+    Made(Box<Made>),
+}
+
+/// Takes an event in, from the process that `sender` describes.
+pub fn work(store: &Store, host: &dyn Host, event: &Event, sender: &Sender, observer: &dyn Observer) -> Result<Taken> {
+    let launched = run::current(store, sender, event.cwd.as_deref())?;
+    let launched = launched.map(|current| store.view().run(&current.run)).transpose()?.flatten();
+    // Where whoever waited for the agent is gone, nobody else makes the last checkpoint and records the run's end.
+    let is_launched = launched.is_some_and(|run| !run::is_orphaned(&run));
+    let meaning = meaning(event, is_launched);
+    let variable = |name: &str| host.variable(name);
+    let Some(current) = run::run_of(store, event, meaning.checkpoint.is_some(), sender, &variable)? else {
+        return Ok(Taken::OfNoSession);
+    };
+    // As it was before anything was waited for.
+    let is_set_aside = store.view().session(&current.session)?.is_some_and(|session| session.goal() == Goal::Paused);
+    if meaning.checkpoint.is_some() && !is_answered(event) {
+        observer.warn(&Notice::NoLastMessage);
+    }
+    let turn = rollback::settle(store, host, &current.session, TURN_LIMIT, observer)?;
+    if turn.is_none() {
+        return Ok(Taken::Busy);
+    }
+    if store.view().run(&current.run)?.is_some_and(|run| run.exit_reason.as_deref() == Some(rollback::STOPPED)) {
+        return Ok(Taken::StoppedForRollback);
+    }
+    note_permission_mode(store, &current, event)?;
+    if event.kind() == Kind::Prompt {
+        first_prompt(store, &current, event)?;
+        if is_set_aside {
+            take_up(store, &current)?;
+        }
+    }
+    let taken = match meaning.checkpoint {
+        None => Taken::Noted,
+        Some(asked) => {
+            let made = make(store, host, &current, event, (asked, sender), observer);
+            noted(store, &current, made.as_ref().err(), observer);
+            Taken::Made(Box::new(made?))
+        }
+    };
+    if is_launched {
+        return Ok(taken);
+    }
+    if meaning.ends {
+        let reason = event.reason.as_deref().unwrap_or("other");
+        // The agent says `other` of a signal, and one that answers a single prompt says so of every end.
+        let is_headless = sender.above().and_then(|(_, argv)| Agent::of(&argv)).is_some_and(|agent| agent.is_headless());
+        let goal = if reason == "other" && !is_headless { None } else { Some(Goal::Paused) };
+        run::end(store, &current, &format!("session end: {reason}"), (Status::Paused, goal), hook_actor())?;
+    } else if let Err(e) = run::renew(store, &current, run::HOOKED, hook_actor()) {
+        observer.warn(&Notice::NotRecorded { what: "the run's lease was not renewed", why: e.to_string() });
+    }
+    Ok(taken)
+}
+
+/// Makes the checkpoint that an event asks for.
+fn make(
+    store: &Store,
+    host: &dyn Host,
+    current: &Current,
+    event: &Event,
+    (asked, sender): (EventCheckpoint, &Sender),
+    observer: &dyn Observer,
+) -> Result<Made> {
+    let config = host.config(&current.workspace)?;
+    let argv = match sender.above() {
+        Some((_, argv)) => argv,
+        None => environment::argv(store.view().run(&current.run)?.as_ref()),
+    };
+    let trigger = match asked.trigger {
+        // One that answers a single prompt ends when that is done, or because of an error, which was an event of its own.
+        Trigger::Shutdown if Agent::of(&argv).is_some_and(|agent| agent.is_headless()) => {
+            let head = store.view().head(&current.session)?;
+            let has_failed = head.is_some_and(|head| head.record.trigger == Trigger::Error);
+            if has_failed { Trigger::Shutdown } else { Trigger::Complete }
+        }
+        trigger => trigger,
+    };
+    let request = CheckpointRequest {
+        run: Some((&current.run, current.epoch)),
+        trigger,
+        detail: Some(asked.detail),
+        skip_if_unchanged: asked.skip_if_unchanged,
+        conversation: event.transcript_path.clone().map_or(Conversation::None, Conversation::Transcript),
+        tmux: host.tmux(),
+        environment: Some(environment::request(host, &current.workspace, &argv)?),
+        ..CheckpointRequest::new(&current.session, &current.workspace, &config)
+    };
+    checkpoint::make(store, host, &request, observer)
+}
+
+/// Waits until the transcript has what the agent said last, of which the event of a turn's end tells before that. False if it does not come.
+fn is_answered(event: &Event) -> bool {
+    let (Some(said), Some(transcript)) = (&event.last_assistant_message, &event.transcript_path) else { return true };
+    if said.trim().is_empty() {
+        return true;
+    }
+    let until = Instant::now() + ANSWER_LIMIT;
+    loop {
+        match has_answer(transcript, said) {
+            Ok(true) => return true,
+            _ if Instant::now() > until => return false,
+            _ => std::thread::sleep(Duration::from_millis(20)),
+        }
+    }
+}
+
+/// Keeps with the session whether a checkpoint failed: nobody reads what a hook has to say.
+fn noted(store: &Store, current: &Current, failed: Option<&crate::Error>, observer: &dyn Observer) {
+    let failed = failed.map(ToString::to_string);
+    if let Err(e) = run::note_checkpoint(store, &current.session, failed.as_deref(), hook_actor()) {
+        observer.warn(&Notice::NotRecorded { what: "whether checkpoints fail was not recorded", why: e.to_string() });
+    }
+}
+
+/// The agent is resumed in the mode that it was in last.
+fn note_permission_mode(store: &Store, current: &Current, event: &Event) -> Result<()> {
+    let known = store.view().run(&current.run)?.and_then(|run| run.permission_mode);
+    if let Some(mode) = event.permission_mode.as_ref().filter(|mode| Some(*mode) != known.as_ref()) {
+        let changed = NewEvent::new(kind::RUN_CHANGED, &current.run, hook_actor()).in_epoch(current.epoch);
+        store.append_events(&[changed.with("permission_mode", mode.clone())], &())?;
+    }
+    Ok(())
+}
+
+/// A session that was set aside while its agent lived is wanted running again by whoever tells that something.
+fn take_up(store: &Store, current: &Current) -> Result<()> {
+    let view = store.refresh()?;
+    let is_open = view.run(&current.run)?.is_some_and(|run| run.is_open());
+    if is_open && view.session(&current.session)?.is_some_and(|session| session.goal() == Goal::Paused) {
+        let active = NewEvent::new(kind::SESSION_STATUS, &current.session, hook_actor()).in_epoch(current.epoch);
+        store.append_events(&[active.with("status", Status::Active.name()).with("reason", "a prompt")], &())?;
+    }
+    Ok(())
+}
+
+/// What the session is about, as its user put it first.
+fn first_prompt(store: &Store, current: &Current, event: &Event) -> Result<()> {
+    let known = store.view().session(&current.session)?;
+    if let Some(prompt) = &event.prompt
+        && known.is_some_and(|session| session.first_prompt.is_none())
+    {
+        let changed = NewEvent::new(kind::SESSION_CHANGED, &current.session, hook_actor()).with("first_prompt", prompt.clone());
+        store.append_events(&[changed.once(format!("{}/first_prompt", current.session))], &())?;
+    }
+    Ok(())
+}

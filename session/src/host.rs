@@ -1,0 +1,117 @@
+//! The caller of a workflow: its environment, its person, and its way of starting programs.
+//!
+//! A workflow reads nothing of the process that it runs in: a daemon acts for callers whose environment is another one.
+
+use std::{
+    ffi::OsString,
+    io,
+    path::{Path, PathBuf},
+    process::{Child, Command},
+};
+
+use jiff::Timestamp;
+use parhelia_agent::{folder::ConfigFolder, kind::Kind};
+use parhelia_store::{Store, clock, event::Actor, fold::Tmux, progress::Progress, record::Checkpoint};
+
+use crate::{
+    config::{self, Config, Places},
+    error::Result,
+    notice::Notice,
+    run,
+};
+
+/// The caller of a workflow.
+pub trait Host: Sync {
+    /// An environment variable; none where it is not set.
+    fn variable(&self, name: &str) -> Option<OsString>;
+
+    /// All environment variables.
+    fn variables(&self) -> Vec<(OsString, OsString)>;
+
+    /// The person or program that acts, as events name it.
+    fn actor(&self) -> Actor;
+
+    /// The configuration file that is named beside the usual ones.
+    fn named_config(&self) -> Option<PathBuf> {
+        None
+    }
+
+    /// The current folder, symlinks resolved; none where it is gone.
+    fn folder(&self) -> Option<PathBuf> {
+        None
+    }
+
+    /// This program, as hooks start it.
+    fn program(&self) -> io::Result<PathBuf>;
+
+    /// Starts a program that is not ours, with the limits and the umask of the caller.
+    fn start(&self, command: &mut Command) -> io::Result<Child>;
+
+    /// Does something that starts programs which are not ours, with the limits and the umask of the caller.
+    fn with_own_limits(&self, work: &mut dyn FnMut()) {
+        work();
+    }
+
+    /// Does something by the umask of the caller: what is restored is theirs to share.
+    fn by_umask(&self, work: &mut dyn FnMut()) {
+        work();
+    }
+
+    /// Whether a person looks on: input and output are a terminal.
+    fn is_attended(&self) -> bool {
+        false
+    }
+
+    /// The path at which a checkpoint is mounted, as text.
+    fn mounted_at(&self, _store: &Store, _checkpoint: &Checkpoint) -> Option<String> {
+        None
+    }
+
+    /// Puts right what an agent that has ended has left of the caller's terminal. False where the terminal is gone.
+    fn agent_ended(&self) -> bool {
+        true
+    }
+
+    /// The time.
+    fn now(&self) -> Timestamp {
+        clock::timestamp()
+    }
+}
+
+impl dyn Host + '_ {
+    /// The configuration in force for a workspace.
+    pub fn config(&self, workspace: &Path) -> Result<Config> {
+        let variable = |name: &str| self.variable(name);
+        Ok(config::load(&Places::usual(&variable, workspace, self.named_config()), &variable)?.config)
+    }
+
+    /// The folder for what can be found out again; none without a home.
+    pub fn cache_folder(&self) -> Option<PathBuf> {
+        let absolute = |name: &str| self.variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let cache = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
+        cache.map(|cache| cache.join("parhelia"))
+    }
+
+    /// The pane of tmux in which the caller is.
+    pub fn tmux(&self) -> Option<Tmux> {
+        run::tmux(&|name| self.variable(name))
+    }
+
+    /// The folder in which an agent of a kind that the caller starts keeps its own.
+    pub fn config_folder(&self, kind: Kind) -> Option<ConfigFolder> {
+        ConfigFolder::of(kind, |name| self.variable(name))
+    }
+}
+
+/// Receives what a workflow has to say, beside its progress.
+pub trait Observer: Progress {
+    /// Something that the user should hear of, whatever else is not said.
+    fn warn(&self, _notice: &Notice) {}
+
+    /// Something that is good to know.
+    fn note(&self, notice: &Notice) {
+        self.notice(&notice.to_string());
+    }
+}
+
+impl Observer for () {}

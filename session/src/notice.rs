@@ -1,0 +1,501 @@
+//! Things that a workflow has to say, as data. A face adds the flag or the command that leads further.
+
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use parhelia_agent::{
+    folder::ConfigFolder,
+    process::{Ended, Found, Owner, RUN_MARKER, Stopped},
+    trouble::Trouble,
+};
+use parhelia_store::{ErrorKind, id::Ulid, record::Checkpoint};
+
+use crate::{
+    briefing::age,
+    error::Error,
+    overwrite::{Safety, display},
+    refusal::Refusal,
+};
+
+/// Something that the caller of a workflow should know and that is no failure. It displays as a sentence without a full stop.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Notice {
+    /// A new checkpoint shares damaged bytes with older ones.
+    #[error("checkpoint {checkpoint} reuses what is damaged in the store; another one is made that stores it again")]
+    ReusesDamage {
+        /// The checkpoint.
+        checkpoint: Ulid,
+    },
+    /// The damaged bytes were not stored again.
+    #[error("no other checkpoint was made: {why}; the next one stores again what is damaged")]
+    NotStoredAgain {
+        /// The reason.
+        why: String,
+    },
+    /// No checkpoint was made beside an agent.
+    #[error("no checkpoint was made: {why}")]
+    NoCheckpoint {
+        /// The reason.
+        why: String,
+    },
+    /// A checkpoint that was made beside an agent is damaged.
+    #[error("checkpoint {checkpoint} is damaged")]
+    Damaged {
+        /// The checkpoint.
+        checkpoint: Ulid,
+    },
+    /// Something about a checkpoint that was made beside an agent, such as a part that failed.
+    #[error("checkpoint {checkpoint}: {text}")]
+    OfCheckpoint {
+        /// The checkpoint.
+        checkpoint: Ulid,
+        /// The sentence.
+        text: String,
+    },
+    /// A transcript does not have the message that its event tells of.
+    #[error("the transcript does not have the turn's last message")]
+    NoLastMessage,
+    /// Something beside the agent went wrong, and does it no harm.
+    #[error("{what}: {why}")]
+    NotRecorded {
+        /// The thing that failed, as a sentence.
+        what: &'static str,
+        /// The reason.
+        why: String,
+    },
+    /// Detaching from tmux is not heard of.
+    #[error("no checkpoint is made when you detach from tmux: {why}")]
+    NoDetach {
+        /// The reason.
+        why: String,
+    },
+    /// Another run has taken the session over.
+    #[error("another run has taken over session {session}; checkpoints of this one are kept beside its history")]
+    TakenOver {
+        /// The session.
+        session: String,
+    },
+    /// Retention has removed checkpoints while an agent had the terminal.
+    #[error("retention removed {} meanwhile", count(*checkpoints, "older checkpoint"))]
+    ThinnedMeanwhile {
+        /// Their number.
+        checkpoints: u64,
+    },
+    /// The agent has ended.
+    #[error("the agent {reason}")]
+    AgentEnded {
+        /// The session.
+        session: String,
+        /// The end, as a predicate.
+        reason: String,
+    },
+    /// The agent has ended, and its session had before.
+    #[error("the agent {reason}. Session {session} had ended before, so that no last checkpoint was made")]
+    EndedAfterSession {
+        /// The session.
+        session: String,
+        /// The end, as a predicate.
+        reason: String,
+    },
+    /// An agent ran inside a program that is none.
+    #[error(
+        "an agent ran in it, in conversation {conversation}; resuming the session runs the program again, and not that conversation"
+    )]
+    AgentInside {
+        /// The conversation.
+        conversation: String,
+    },
+    /// A process of the run is alive behind the agent's end.
+    #[error("left behind by the agent: {process}")]
+    LeftBehind {
+        /// The process.
+        process: String,
+    },
+    /// A process of an earlier run was stopped.
+    #[error("process {process} of an earlier run was stopped")]
+    ProcessStopped {
+        /// The process.
+        process: String,
+    },
+    /// A process of an earlier run could not be stopped.
+    #[error("process {process} of an earlier run could not be stopped")]
+    ProcessNotStopped {
+        /// The process.
+        process: String,
+    },
+    /// A process has the marker of an earlier run, and is not proven to be that run's.
+    #[error(
+        "process {process} has {RUN_MARKER} of an earlier run, but neither descends from its agent nor works in the workspace on its own; it \
+         was left alone"
+    )]
+    ProcessMarked {
+        /// The process.
+        process: String,
+    },
+    /// A process works in the workspace that is not the run's.
+    #[error("process {process} works in the workspace, and was left alone")]
+    ProcessInWorkspace {
+        /// The process.
+        process: String,
+    },
+    /// The agent runs no hooks.
+    #[error("the agent is started without hooks, so that checkpoints are made every few minutes only")]
+    WithoutHooks,
+    /// The agent's own folder is not the one of the caller's environment.
+    #[error("the agent's own folder is {} ({}), as it was; this shell {}", theirs.path.display(), theirs.variable, shown(here.as_ref()))]
+    OtherConfigFolder {
+        /// The agent's.
+        theirs: ConfigFolder,
+        /// The one that it would find.
+        here: Option<ConfigFolder>,
+    },
+    /// Another session was in the conversation as well.
+    #[error("conversation {conversation} is also session {session}'s, in {place}; whichever goes on, both have it")]
+    ConversationShared {
+        /// The conversation.
+        conversation: String,
+        /// The other session.
+        session: String,
+        /// Its folder.
+        place: String,
+    },
+    /// The conversation of a new session is another session's.
+    #[error("the conversation is also session {session}'s")]
+    ConversationOf {
+        /// The other session.
+        session: String,
+    },
+    /// A conversation may be open where it cannot be seen.
+    #[error("{text}")]
+    MayBeOpen {
+        /// The sentence.
+        text: String,
+    },
+    /// A rollback was interrupted.
+    #[error("session {session}: a rollback to {target} was interrupted, and files of two states are in its workspace")]
+    RollbackInterrupted {
+        /// The session.
+        session: String,
+        /// The checkpoint that was gone back to.
+        target: Ulid,
+    },
+    /// A rollback that was interrupted would be finished first.
+    #[error("a rollback to {target} was interrupted, and would be finished first")]
+    FinishedFirst {
+        /// The checkpoint that was gone back to.
+        target: Ulid,
+    },
+    /// A rollback that was interrupted is given up, as work has gone on since.
+    #[error(
+        "a rollback to {target} was interrupted, and is not finished: {why}; what was there before it is in safety checkpoint {safety}"
+    )]
+    RollbackGivenUp {
+        /// The checkpoint that was gone back to.
+        target: Ulid,
+        /// The checkpoint of what was there before.
+        safety: Ulid,
+        /// The reason.
+        why: String,
+    },
+    /// A rollback that was interrupted cannot be finished, as its checkpoints are gone.
+    #[error(
+        "a rollback to {target} was interrupted, and is not finished: neither that checkpoint nor {safety}, which has what was there before, is \
+         in the store any more; the workspace is left as it is"
+    )]
+    RollbackLost {
+        /// The checkpoint that was gone back to.
+        target: Ulid,
+        /// The checkpoint of what was there before.
+        safety: Ulid,
+    },
+    /// The workspace as an interrupted rollback has left it was captured.
+    #[error("what is there now, after a rollback that was interrupted, is in safety checkpoint {safety}")]
+    SavedBeforeFinishing {
+        /// The checkpoint.
+        safety: Ulid,
+    },
+    /// Files that were changed behind an interrupted rollback are left.
+    #[error("left as it is, for it was changed since the rollback was interrupted: {paths}")]
+    ChangedSince {
+        /// The first of them.
+        paths: String,
+    },
+    /// A rollback that had failed is taken back.
+    #[error("a rollback to {target} that had failed is taken back now; everything is as it was before")]
+    RollbackTakenBack {
+        /// The checkpoint that was gone back to.
+        target: Ulid,
+    },
+    /// A rollback that was interrupted is finished.
+    #[error("a rollback to {target} that was interrupted is finished now")]
+    RollbackFinished {
+        /// The checkpoint that was gone back to.
+        target: Ulid,
+    },
+    /// The rollback was asked for from inside the agent.
+    #[error("called from inside the agent: files alone go back, the conversation goes on")]
+    CalledInside,
+    /// Another machine may have the session that is rolled back.
+    #[error("{host} may still have the session, and is not told")]
+    MayStillHave {
+        /// The machine.
+        host: String,
+    },
+    /// The agent is alive, and its files change.
+    #[error("the agent is alive; it is not told that its files change")]
+    AgentNotTold,
+    /// An obstacle that a rollback would meet, or that it passes over because that was asked for.
+    #[error("{0}")]
+    WouldRefuse(Refusal),
+    /// Another session works in a folder inside; it is kept.
+    #[error("{path}: session {session} works there; it is kept as it is")]
+    OtherWorksThere {
+        /// The folder, from the workspace.
+        path: String,
+        /// The session.
+        session: String,
+    },
+    /// Another session works in a folder below a restore's target; it is kept.
+    #[error("{path}: session {session} works there; it is kept as it is")]
+    FolderKept {
+        /// The folder, from the target.
+        path: String,
+        /// The session.
+        session: String,
+    },
+    /// Git could not be asked.
+    #[error("git could not be asked: {why}")]
+    GitSilent {
+        /// The reason.
+        why: String,
+    },
+    /// HEAD is at another commit than in the checkpoint, and stays there.
+    #[error("HEAD ({now}) is {relation} the checkpoint's ({then}), and stays: files go back, branches and commits do not")]
+    HeadStays {
+        /// The commit now.
+        now: String,
+        /// The commit in the checkpoint.
+        then: String,
+        /// How the one lies to the other.
+        relation: String,
+    },
+    /// A repository that the checkpoint does not have is kept.
+    #[error("{path}: a repository that the checkpoint does not have; it is kept")]
+    RepositoryKept {
+        /// The folder, from the workspace.
+        path: String,
+    },
+    /// The checkpoint has no conversation.
+    #[error("the checkpoint has no conversation; files alone go back")]
+    FilesAlone,
+    /// No safety checkpoint could be made, so that nothing was restored.
+    #[error("{}", not_secured(*is_interrupted, *made))]
+    NotSecured {
+        /// Whether somebody asked to stop.
+        is_interrupted: bool,
+        /// A safety checkpoint that was committed before that.
+        made: Option<Ulid>,
+    },
+    /// A safety checkpoint was made, and the next one could not be.
+    #[error("safety checkpoint {} of {} is made", .0.id, display(&.0.folder))]
+    SafetyMade(Safety),
+    /// A restore has failed behind a safety checkpoint.
+    #[error("safety checkpoint {} holds what was in {} before", .0.id, display(&.0.folder))]
+    SafetyHolds(Safety),
+    /// A restore has met damage.
+    #[error("checkpoint {checkpoint} is damaged")]
+    RestoreMetDamage {
+        /// The checkpoint.
+        checkpoint: Ulid,
+    },
+    /// A newer checkpoint was passed over.
+    #[error("checkpoint {checkpoint} is newer, and was passed over: it {why}")]
+    PassedOver {
+        /// The checkpoint.
+        checkpoint: Ulid,
+        /// The reason, as a predicate.
+        why: String,
+    },
+    /// There is no checkpoint to go on from.
+    #[error("the session has no checkpoint to go on from; the workspace is taken as it is")]
+    NothingToGoOnFrom,
+    /// The checkpoint is not of just now.
+    #[error("checkpoint {checkpoint} was made {}", age(*made, *now))]
+    Old {
+        /// The checkpoint.
+        checkpoint: Ulid,
+        /// The time at which it was made.
+        made: Timestamp,
+        /// The time at which this was said.
+        now: Timestamp,
+    },
+    /// The checkpoint is of a folder that was in the place of the session's.
+    #[error("checkpoint {checkpoint} was made of another folder, which was in the place of the session's")]
+    OfAnotherFolder {
+        /// The checkpoint.
+        checkpoint: Ulid,
+    },
+    /// The agent asks for no permissions.
+    #[error("the agent is started {}, as it was", if *is_on { "without permission checks" } else { "with the choice to turn permission checks off" })]
+    BypassesPermissions {
+        /// Whether checks are off from the start.
+        is_on: bool,
+    },
+    /// Variables of the checkpoint are set.
+    #[error("set as they were, because they are not set here: {}", names.join(", "))]
+    VariablesSet {
+        /// Their names.
+        names: Vec<String>,
+    },
+    /// The workspace was put back to the checkpoint that was chosen.
+    #[error("the workspace was put back to checkpoint {checkpoint}; later changes are gone from it")]
+    PutBack {
+        /// The checkpoint.
+        checkpoint: Ulid,
+    },
+    /// The workspace was gone.
+    #[error("the workspace was gone, and was restored: {files} files")]
+    WorkspaceRestored {
+        /// The number of files.
+        files: u64,
+    },
+    /// The workspace's repository was gone or broken.
+    #[error("the workspace had no usable .git any more; it was restored{}", aside.as_ref().map(|path| format!("; what was left of it is in {}", path.display())).unwrap_or_default())]
+    GitRestored {
+        /// The place of what was left of it.
+        aside: Option<PathBuf>,
+    },
+    /// Entries could not be restored.
+    #[error("{} could not be restored, such as {path}: {why}", count(*entries, "entry"))]
+    NotRestored {
+        /// Their number.
+        entries: u64,
+        /// The first of them.
+        path: String,
+        /// The reason for that one.
+        why: String,
+    },
+    /// Files of the conversation were moved aside.
+    #[error("kept aside of the conversation: {}, such as {}", count(*files as u64, "file"), first.display())]
+    ConversationKeptAside {
+        /// Their number.
+        files: usize,
+        /// The first of them.
+        first: PathBuf,
+    },
+    /// The last record of the conversation was torn.
+    #[error("the conversation's last record was torn; {bytes} bytes were moved to {}", aside.as_ref().map(|path| path.display().to_string()).unwrap_or_default())]
+    ConversationRepaired {
+        /// The length of what was torn.
+        bytes: u64,
+        /// The file that has it.
+        aside: Option<PathBuf>,
+    },
+    /// The agent has said that it does not know the conversation.
+    #[error("the agent does not know conversation {conversation}")]
+    UnknownConversation {
+        /// The conversation.
+        conversation: String,
+    },
+    /// The same, for the agent that begins another one.
+    #[error("the earlier conversation ({conversation}) is not known to the agent any more")]
+    ConversationForgotten {
+        /// The conversation.
+        conversation: String,
+    },
+    /// Something keeps the agent from going on.
+    #[error("{}", .0.text())]
+    Trouble(Trouble),
+    /// The agent has ended early, and its conversation is not there.
+    #[error("its conversation is not there")]
+    ConversationGone {
+        /// The session.
+        session: String,
+    },
+    /// No new conversation was begun.
+    #[error("no new conversation was begun: {0}")]
+    NoNewConversation(Idle),
+    /// A new conversation begins.
+    #[error("a new conversation begins{}", if *waits { ", and waits for you" } else { "" })]
+    NewConversation {
+        /// Whether it has no prompt.
+        waits: bool,
+    },
+    /// The agent runs no hooks, so that nothing tells it of the earlier conversation.
+    #[error("it runs no hooks, and so is told nothing of the earlier one")]
+    NotBriefed {
+        /// The session.
+        session: String,
+    },
+    /// Something of a tmux session could not be made as it was.
+    #[error("{text}")]
+    TmuxNote {
+        /// The sentence.
+        text: String,
+    },
+    /// The tmux session of the run before is still there.
+    #[error("tmux session {name} is still there, and was left alone")]
+    TmuxLeft {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// The reason for which no new conversation begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Idle {
+    /// Somebody else has changed the session.
+    #[error("the session was rolled back, resumed or ended meanwhile")]
+    ChangedMeanwhile,
+    /// The agent answers one prompt, and there is none.
+    #[error("an agent that answers a single prompt would act on one that nobody gave")]
+    NoPrompt,
+    /// Nobody would see it.
+    #[error("an interactive agent needs a terminal")]
+    NoTerminal,
+}
+
+impl Notice {
+    /// The fate of processes that dead runs have left behind.
+    pub fn of_leftovers(stopped: &Stopped) -> Vec<Notice> {
+        let ended = stopped.ended.iter().map(|(found, how)| match how {
+            Ended::Not => Notice::ProcessNotStopped { process: found.text() },
+            _ => Notice::ProcessStopped { process: found.text() },
+        });
+        // A shell is where its user works.
+        let is_named = |found: &&Found| found.owner == Owner::Marked || !found.is_shell();
+        let others = stopped.others.iter().filter(is_named).map(|found| match found.owner {
+            Owner::Marked => Notice::ProcessMarked { process: found.text() },
+            _ => Notice::ProcessInWorkspace { process: found.text() },
+        });
+        ended.chain(others).collect()
+    }
+
+    /// The failure of a safety checkpoint. `made` is one that was committed before that.
+    pub(crate) fn not_secured(failed: &Error, made: Option<Checkpoint>) -> Notice {
+        Notice::NotSecured { is_interrupted: failed.kind() == ErrorKind::Cancelled, made: made.map(|made| made.record.id) }
+    }
+}
+
+fn not_secured(is_interrupted: bool, made: Option<Ulid>) -> String {
+    match (is_interrupted, made) {
+        (true, None) => "nothing was restored, and no file was changed".into(),
+        (true, Some(made)) => format!("safety checkpoint {made} is made; nothing was restored, and no file was changed"),
+        (false, None) => "no safety checkpoint could be made, and nothing was changed".into(),
+        (false, Some(made)) => format!("safety checkpoint {made} is made, but does not do, and no file was changed"),
+    }
+}
+
+fn shown(here: Option<&ConfigFolder>) -> String {
+    here.map_or_else(|| "has none".to_owned(), |here| format!("has {} ({})", here.path.display(), here.variable))
+}
+
+/// A number of things.
+fn count(number: u64, noun: &str) -> String {
+    match (number, noun) {
+        (1, noun) => format!("1 {noun}"),
+        (number, "entry") => format!("{number} entries"),
+        (number, noun) => format!("{number} {noun}s"),
+    }
+}

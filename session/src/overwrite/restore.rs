@@ -1,0 +1,257 @@
+//! A restore from its plan to its end. In place, what is replaced in a session's folder is in a safety checkpoint first.
+
+use std::{
+    os::unix::ffi::OsStringExt,
+    path::{Path, PathBuf},
+};
+
+use parhelia_store::{
+    Store, clock,
+    fold::Session,
+    record::Checkpoint,
+    restore::{self, Options, Plan, Report},
+};
+
+use super::{
+    LiveAgent, SafetyRequest, Unsecured, display, folders, live_agents, others_below, overwritten,
+    refuse::{Overwritten, refuse_another, unsecured},
+    secure,
+};
+use crate::{
+    checkpoint::Conversation,
+    environment::request_for_safety,
+    error::Result,
+    host::{Host, Observer},
+    notice::Notice,
+    rollback::{self, Turn},
+    run,
+};
+
+/// A restore that is asked for.
+pub struct RestoreRequest<'a> {
+    /// The checkpoint. The caller keeps it readable.
+    pub checkpoint: &'a Checkpoint,
+    /// The target, and the extent.
+    pub options: Options,
+    /// The safeties of a restore in place; none for one into a new folder.
+    pub in_place: Option<InPlace>,
+}
+
+/// The safeties of a restore in place.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct InPlace {
+    /// Whether a folder may be overwritten with a checkpoint of another one.
+    pub other_folder: bool,
+    /// Whether no safety checkpoint is made.
+    pub no_safety: bool,
+    /// Whether the selector named no session: then a session's folder takes its own checkpoints alone.
+    pub is_relative: bool,
+}
+
+/// A restore that is planned.
+pub struct Planned<'a> {
+    request: RestoreRequest<'a>,
+    plan: Plan,
+    reached: Vec<Overwritten>,
+    live: Vec<LiveAgent>,
+    unsecured: Unsecured,
+}
+
+/// A restore that was done.
+#[derive(Debug)]
+pub struct Restored {
+    /// The folder.
+    pub target: PathBuf,
+    /// Everything that was restored.
+    pub report: Report,
+    /// The safety checkpoints that were made.
+    pub safeties: Vec<Safety>,
+    /// Agents that are alive in folders that were changed.
+    pub live: Vec<LiveAgent>,
+    /// Entries that were overwritten and that no safety checkpoint holds.
+    pub unsecured: Unsecured,
+}
+
+/// A safety checkpoint that was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Safety {
+    /// Its id.
+    pub id: String,
+    /// The session that has it.
+    pub session: String,
+    /// The folder.
+    pub folder: PathBuf,
+    /// Whether it holds only what the one of the whole folder leaves out.
+    pub is_rest: bool,
+}
+
+/// The beginning of the message of a safety checkpoint that a restore in place has made.
+const BEFORE_RESTORE: &str = "before the restore of ";
+
+impl<'a> Planned<'a> {
+    /// Plans. Changes nothing. What is refused is refused here.
+    pub fn new(store: &Store, host: &dyn Host, mut request: RestoreRequest<'a>, observer: &dyn Observer) -> Result<Self> {
+        let checkpoint = request.checkpoint;
+        let mut plan = restore::plan(store, checkpoint, &request.options, observer)?;
+        let Some(safeties) = request.in_place else {
+            let (reached, live, unsecured) = Default::default();
+            return Ok(Planned { request, plan, reached, live, unsecured });
+        };
+        let mut found = reached(store, &plan)?;
+        if !safeties.other_folder {
+            let restored = (checkpoint, &*request.options.subpath);
+            refuse_another(store, &found, &plan, restored, safeties.is_relative)?;
+            request.options.spare = kept(store, &plan, checkpoint, observer)?;
+            if !request.options.spare.is_empty() {
+                plan = restore::plan(store, checkpoint, &request.options, observer)?;
+                found = reached(store, &plan)?;
+            }
+        }
+        let live = live_agents(store, host, &plan.base(), &overwritten(&plan)?)?;
+        let changed = found.iter().filter(|found| !found.paths.is_empty());
+        for (text, _) in changed.filter_map(|found| found.folder.standing(checkpoint)) {
+            observer.notice(&text);
+        }
+        let unsecured = unsecured(&plan, &found, safeties.no_safety)?;
+        if let Some(text) = unsecured.text(&plan.target()).filter(|_| !safeties.no_safety) {
+            observer.notice(&text);
+        }
+        for agent in &live {
+            observer.notice(&format!("{}; it is not told that its files change", agent.text()));
+        }
+        if safeties.no_safety {
+            found.clear();
+        }
+        Ok(Planned { request, plan, reached: found, live, unsecured })
+    }
+
+    /// The changes.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Agents that are alive in folders that are changed.
+    pub fn live(&self) -> &[LiveAgent] {
+        &self.live
+    }
+
+    /// Entries that are overwritten and that no safety checkpoint will hold.
+    pub fn unsecured(&self) -> Unsecured {
+        self.unsecured
+    }
+
+    /// The folders of which safety checkpoints will be made, each with the session that gets it.
+    pub fn secured(&self) -> impl Iterator<Item = (&Path, &str)> {
+        let changed = self.reached.iter().filter(|found| !found.paths.is_empty());
+        changed.map(|found| (found.folder.path.as_path(), found.session(self.request.checkpoint)))
+    }
+
+    /// Waits for the turn of the sessions whose folders are changed, and plans once more where it has one: others may have changed the folders
+    /// meanwhile. The turns are held until the value is dropped.
+    pub fn take_turns(&mut self, store: &Store, host: &dyn Host, observer: &dyn Observer) -> Result<Vec<Turn>> {
+        let mut turns = Vec::new();
+        let changed = self.reached.iter().filter(|found| !found.paths.is_empty());
+        for session in changed.filter_map(|found| found.folder.keeper(self.request.checkpoint)) {
+            let turn = rollback::settle(store, host, &session.id, store.lock_timeout(), observer)
+                .inspect_err(|e| observer.warn(&Notice::not_secured(e, None)))?;
+            turns.push(turn.ok_or_else(|| rollback::busy(&session.id))?);
+        }
+        if !turns.is_empty() {
+            self.plan = restore::plan(store, self.request.checkpoint, &self.request.options, observer)?;
+            self.reached = reached(store, &self.plan)?;
+        }
+        Ok(turns)
+    }
+
+    /// Makes the safety checkpoints, and restores.
+    pub fn execute(self, store: &Store, host: &dyn Host, observer: &dyn Observer) -> Result<Restored> {
+        let Planned { request, mut plan, reached, live, unsecured } = self;
+        let (checkpoint, target) = (request.checkpoint, plan.target());
+        let mut safeties: Vec<Safety> = Vec::new();
+        let since = clock::next();
+        let say = |safeties: &[Safety]| safeties.iter().for_each(|safety| observer.warn(&Notice::SafetyMade(safety.clone())));
+        for found in &reached {
+            safeties.extend(found.secure(store, host, checkpoint, observer).inspect_err(|_| say(&safeties))?);
+        }
+        if !safeties.is_empty() {
+            // What is changed from here on is in none of them.
+            plan.guard(since);
+        }
+        let (mut plan, mut done) = (Some(plan), None);
+        host.by_umask(&mut || done = plan.take().map(|plan| restore::execute(store, checkpoint, plan, observer)));
+        let report = done.unwrap_or_else(|| Err(parhelia_store::Error::Cancelled)).inspect_err(|error| {
+            safeties.iter().for_each(|safety| observer.warn(&Notice::SafetyHolds(safety.clone())));
+            if error.is_damage() {
+                observer.warn(&Notice::RestoreMetDamage { checkpoint: checkpoint.record.id });
+            }
+        })?;
+        Ok(Restored { target, report, safeties, live, unsecured })
+    }
+}
+
+/// The part of each session's folder that a plan reaches.
+fn reached(store: &Store, plan: &Plan) -> Result<Vec<Overwritten>> {
+    let paths = overwritten(plan)?;
+    let folders = folders(&store.view(), &plan.base(), &paths)?;
+    Ok(folders.into_iter().map(|folder| Overwritten { paths: folder.paths(&paths), folder }).collect())
+}
+
+/// The folders below a plan's target that it would change and in which other sessions work, as paths from the target. They are kept as they are,
+/// which is said.
+fn kept(store: &Store, plan: &Plan, restored: &Checkpoint, observer: &dyn Observer) -> Result<Vec<Vec<u8>>> {
+    if plan.base() != plan.target() {
+        return Ok(Vec::new());
+    }
+    let others = others_below(&store.view(), &plan.base(), &overwritten(plan)?, restored)?;
+    for (path, session) in &others {
+        observer.note(&Notice::FolderKept { path: display(path), session: session.clone() });
+    }
+    Ok(others.into_iter().map(|(path, _)| path.into_os_string().into_vec()).collect())
+}
+
+impl Overwritten {
+    /// Makes safety checkpoints that hold what is overwritten; none where nothing is.
+    fn secure(&self, store: &Store, host: &dyn Host, restored: &Checkpoint, observer: &dyn Observer) -> Result<Vec<Safety>> {
+        let Some(session) = self.folder.keeper(restored).filter(|_| !self.paths.is_empty()) else { return Ok(Vec::new()) };
+        let settings = host.config(&self.folder.path)?;
+        let request = SafetyRequest {
+            session,
+            workspace: &self.folder.path,
+            message: format!("{BEFORE_RESTORE}{}", restored.id()),
+            rules: None,
+            conversation: Conversation::of(Some(session), None, run::config_for(store, host, session)?.map(|config| config.path)),
+            environment: request_for_safety(host, store, &self.folder.path, session)?,
+            settings: &settings,
+        };
+        let before = store.view().newest_first()?.next().transpose()?.map_or(0, |newest| newest.sequence);
+        let made = secure(store, host, request, &self.paths, observer)
+            .inspect_err(|e| observer.warn(&Notice::not_secured(e, made_since(store, session, before))))?;
+        let safety = |(i, made): (usize, &Checkpoint)| Safety {
+            id: made.id(),
+            session: session.id.clone(),
+            folder: self.folder.path.clone(),
+            is_rest: i > 0,
+        };
+        Ok(made.iter().enumerate().map(safety).collect())
+    }
+}
+
+/// The newest safety checkpoint that a restore in place has made of a session, behind a place in the order of commits.
+pub fn restored_since(store: &Store, session: &str, before: u64) -> Option<Checkpoint> {
+    safety_since(store, session, before, |message| message.starts_with(BEFORE_RESTORE))
+}
+
+/// The newest safety checkpoint of a session behind a place in the order of commits.
+fn made_since(store: &Store, session: &Session, before: u64) -> Option<Checkpoint> {
+    safety_since(store, &session.id, before, |_| true)
+}
+
+fn safety_since(store: &Store, session: &str, before: u64, fits: impl Fn(&str) -> bool) -> Option<Checkpoint> {
+    let view = store.refresh().ok()?;
+    let is_it = |found: &&Checkpoint| {
+        let record = &found.record;
+        let is_safety = found.sequence > before && record.session == session && record.is_safety();
+        is_safety && fits(record.message.as_deref().unwrap_or_default())
+    };
+    view.checkpoints().ok()?.iter().rev().find(is_it).cloned()
+}

@@ -1,0 +1,432 @@
+//! Reasons for which a workflow is refused, as data. A face adds the flag or the command that leads further.
+
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use parhelia_store::{ErrorKind, id::Ulid, name};
+
+/// The reason for which a workflow is refused: a state that is against it, or a request that makes no sense as put.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The name cannot be a session's.
+    #[error(
+        "'{name}' cannot be a session's name: give letters, digits, '.', '_' and '-', a letter or digit first, at most {}",
+        name::SESSION_BYTES_MAX
+    )]
+    NoSessionName {
+        /// The name.
+        name: String,
+    },
+    /// The name is that of another folder's session.
+    #[error("'{name}' is the name of session {session}, in {}", place.as_deref().unwrap_or("no folder"))]
+    NameIsTaken {
+        /// The name.
+        name: String,
+        /// The session that has it.
+        session: String,
+        /// The folder of that session, for messages.
+        place: Option<String>,
+        /// Whether that folder is gone.
+        is_gone: bool,
+        /// The folder that was to be captured.
+        workspace: PathBuf,
+    },
+    /// The name that the folder's session would get is that of an imported one.
+    #[error("session {session} was imported; give this folder's checkpoints the name of another session")]
+    WasImported {
+        /// The imported session.
+        session: String,
+    },
+    /// The session has no folder.
+    #[error("session {session} has no workspace")]
+    NoWorkspace {
+        /// The session.
+        session: String,
+    },
+    /// The session has ended for good.
+    #[error("session {session} has ended, which is for good")]
+    HasEnded {
+        /// The session.
+        session: String,
+    },
+    /// The session has ended, and there is no agent of it to be stopped.
+    #[error("session {session} has ended, which is for good, and no agent of it is alive")]
+    EndedWithoutAgent {
+        /// The session.
+        session: String,
+    },
+    /// No agent has worked in the session.
+    #[error("cannot {action} session {session}: no agent has worked in it")]
+    NoAgent {
+        /// The action, such as "stop" or "attach to".
+        action: &'static str,
+        /// The session.
+        session: String,
+    },
+    /// The agent must be ended first, or left alone on purpose.
+    #[error("the agent of session {session} is alive")]
+    AgentAlive {
+        /// The session.
+        session: String,
+    },
+    /// The agent cannot be ended from here.
+    #[error("cannot {action} session {session}: {why}")]
+    OutOfReach {
+        /// The action, such as "pause" or "end the agent of".
+        action: &'static str,
+        /// The session.
+        session: String,
+        /// The reason.
+        why: String,
+    },
+    /// The agent does not end, though it was killed.
+    #[error("the agent of session {session} does not end; nothing was changed")]
+    DoesNotEnd {
+        /// The session.
+        session: String,
+    },
+    /// Somebody has ended the run before its agent was started.
+    #[error("run {run} was ended before its agent could be started")]
+    RunEnded {
+        /// The run.
+        run: String,
+    },
+    /// The run does not wait for somebody to start its agent.
+    #[error("run {run} does not wait for its agent")]
+    RunDoesNotWait {
+        /// The run.
+        run: String,
+    },
+    /// The agent is told to keep no conversation.
+    #[error("the agent is asked to keep no conversation, so that nothing could be resumed; leave that flag of its out")]
+    KeepsNoConversation,
+    /// The agent is told to work in a folder that is not the workspace.
+    #[error("the agent is told to work in another folder ({flag}), which would be in no checkpoint")]
+    WorksElsewhere {
+        /// The agent's flag.
+        flag: String,
+    },
+    /// A conversation is another live session's.
+    #[error("conversation {conversation} is session {session}'s, whose agent is alive; go on there, or end it first")]
+    ConversationTaken {
+        /// The conversation.
+        conversation: String,
+        /// The session.
+        session: String,
+    },
+    /// A conversation that a resume would go on with is also another live session's.
+    #[error("conversation {conversation} is also session {session}'s, in {place}, whose agent is alive; end that first")]
+    ConversationShared {
+        /// The conversation.
+        conversation: String,
+        /// The other session.
+        session: String,
+        /// Its folder, for messages.
+        place: String,
+    },
+    /// A conversation is open in a process that is not the session's agent.
+    #[error(
+        "conversation {conversation} is open in {holder}; end that first, or go on there: two agents in one conversation would spoil it"
+    )]
+    ConversationOpen {
+        /// The conversation.
+        conversation: String,
+        /// The process, for messages.
+        holder: String,
+    },
+    /// A conversation may be open where it cannot be seen from here.
+    #[error("{text}; end that first")]
+    ConversationUnseen {
+        /// The sentence about that.
+        text: String,
+    },
+    /// Another machine or container may have the session.
+    #[error(
+        "session {session} is taken for alive on {host} until {until}, as its processes cannot be looked at from here; end it there"
+    )]
+    AliveElsewhere {
+        /// The session.
+        session: String,
+        /// The machine.
+        host: String,
+        /// The end of its lease.
+        until: Timestamp,
+    },
+    /// A live session cannot go on from a checkpoint.
+    #[error("session {session} is alive (process {process})")]
+    AliveHere {
+        /// The session.
+        session: String,
+        /// Its agent's process.
+        process: i32,
+        /// The checkpoint that it was to go on from, as a selector.
+        from: String,
+    },
+    /// Somebody else was faster.
+    #[error("somebody else has just resumed session {session}")]
+    TakenOver {
+        /// The session.
+        session: String,
+    },
+    /// The command line of the session's agent is not known.
+    #[error("it is not known how session {session} was started")]
+    UnknownCommand {
+        /// The session.
+        session: String,
+    },
+    /// The checkpoint is of another session.
+    #[error("checkpoint {checkpoint} is of session {of}, not of {session}")]
+    OtherSession {
+        /// The checkpoint.
+        checkpoint: Ulid,
+        /// Its session.
+        of: String,
+        /// The session that was meant.
+        session: String,
+    },
+    /// The checkpoint was rejected.
+    #[error("checkpoint {checkpoint} {why}; choose another one")]
+    Rejected {
+        /// The checkpoint.
+        checkpoint: Ulid,
+        /// The decision, as a predicate.
+        why: String,
+    },
+    /// The workspace's disk is not mounted.
+    #[error("the workspace {path} of session {session} is {how}, and {lost} ({recorded})")]
+    NotMounted {
+        /// The workspace, for messages.
+        path: String,
+        /// The session.
+        session: String,
+        /// What is there: "gone", "empty", or another folder.
+        how: &'static str,
+        /// The sentence about its disk.
+        lost: String,
+        /// The identity of the folder that is missed.
+        recorded: String,
+    },
+    /// The workspace was moved.
+    #[error("the workspace {path} of session {session} is {how}; the same folder is {} by now", name::display(as_bytes(to)))]
+    WasMoved {
+        /// The workspace, for messages.
+        path: String,
+        /// The session.
+        session: String,
+        /// What is there: "gone", "empty", or another folder.
+        how: &'static str,
+        /// The folder that it is by now.
+        to: PathBuf,
+    },
+    /// The session has no folder that could have been moved.
+    #[error("session {session} has no workspace that could have been moved")]
+    NothingToMove {
+        /// The session.
+        session: String,
+    },
+    /// A session cannot go on in a folder that is another one than its own.
+    #[error("{why}")]
+    NotItsFolder {
+        /// The reason.
+        why: String,
+        /// The folder, for messages.
+        to: String,
+    },
+    /// The session's folder is where it was.
+    #[error("session {session} works in {path}, which is there; give the folder to go on in")]
+    HasNotMoved {
+        /// The session.
+        session: String,
+        /// Its folder, for messages.
+        path: String,
+    },
+    /// The session's folder was not found.
+    #[error("{path}{} was not found; give the folder that it is by now", if *is_there { " is another folder by now, and the session's own" } else { "" })]
+    NotFound {
+        /// The folder, for messages.
+        path: String,
+        /// Whether another folder has taken its place.
+        is_there: bool,
+    },
+    /// There is nothing to restore the workspace from.
+    #[error("{} is gone, and the session has no checkpoint to restore it from", path.display())]
+    NothingToRestore {
+        /// The workspace.
+        path: PathBuf,
+    },
+    /// An agent that answers one prompt begins a new conversation with one alone.
+    #[error("an agent that answers a single prompt begins a new conversation with a prompt alone")]
+    NewNeedsPrompt,
+    /// An agent that answers one prompt would act at once, unasked.
+    #[error("the agent of session {session} answers a single prompt, would act at once, and nobody is at a terminal here")]
+    NobodyAsked {
+        /// The session.
+        session: String,
+    },
+    /// The command of the session has done its work.
+    #[error("the command of session {session} has come to its end")]
+    HasFinished {
+        /// The session.
+        session: String,
+    },
+    /// A rollback that was interrupted cannot be finished beside another live session.
+    #[error(
+        "a rollback of session {session} to {target} was interrupted, and cannot be finished while session {other} is alive in the same \
+         workspace, or in one below or above it; end that first"
+    )]
+    CannotFinish {
+        /// The session.
+        session: String,
+        /// The checkpoint that was gone back to.
+        target: Ulid,
+        /// The other session.
+        other: String,
+    },
+    /// A rollback that was interrupted must be finished before it is undone.
+    #[error(
+        "a rollback of session {session} to {target} was interrupted, and is not finished while an agent has its conversation open or works in \
+         its folder; end that first"
+    )]
+    NotFinished {
+        /// The session.
+        session: String,
+        /// The checkpoint that was gone back to.
+        target: Ulid,
+    },
+    /// The session was not rolled back.
+    #[error("session {session} was not rolled back")]
+    NotRolledBack {
+        /// The session.
+        session: String,
+    },
+    /// No session of the folder was rolled back.
+    #[error("no session of {folder} was rolled back")]
+    NoneRolledBack {
+        /// The folder, for messages.
+        folder: String,
+        /// The session that was rolled back last, and its folder.
+        last: Option<(String, Option<String>)>,
+    },
+    /// A restore in place has changed the folder since.
+    #[error("since session {session} was rolled back, a restore in place has changed its folder")]
+    RestoredSince {
+        /// The session.
+        session: String,
+        /// The safety checkpoint of that restore.
+        newer: Ulid,
+        /// The safety checkpoint of the rollback.
+        safety: Ulid,
+    },
+    /// The checkpoint belongs to no session that is known.
+    #[error("checkpoint {checkpoint} belongs to no session")]
+    OfNoSession {
+        /// The checkpoint.
+        checkpoint: Ulid,
+    },
+    /// The session has no folder that could be rolled back.
+    #[error("session {session} has no folder that could be rolled back")]
+    NothingToRollBack {
+        /// The session.
+        session: String,
+        /// The checkpoint that was to be gone back to.
+        target: Ulid,
+    },
+    /// Another machine may have the session that is rolled back.
+    #[error("session {session} is taken for alive on {host} until {until}; end it there")]
+    LiveElsewhere {
+        /// The session.
+        session: String,
+        /// The machine.
+        host: String,
+        /// The end of its lease.
+        until: Timestamp,
+    },
+    /// The session is being started.
+    #[error("session {session} is just being started (process {process}); try again when its agent runs")]
+    Starting {
+        /// The session.
+        session: String,
+        /// The process that starts it.
+        process: i32,
+    },
+    /// The agent is alive, and was not to be stopped.
+    #[error("the agent of session {session} is alive (process {process})")]
+    MustStop {
+        /// The session.
+        session: String,
+        /// The agent's process.
+        process: i32,
+    },
+    /// Another session works in the same folder.
+    #[error("session {session} is alive in the same workspace, or in one below or above it; end it first")]
+    OtherAlive {
+        /// The other session.
+        session: String,
+    },
+    /// Git could not be asked.
+    #[error("git could not be asked whether it is in the middle of something: {why}")]
+    GitUnknown {
+        /// The reason.
+        why: String,
+    },
+    /// Git is in a state in which files had better not change.
+    #[error("{why}")]
+    GitState {
+        /// The state.
+        why: String,
+    },
+    /// The conversation that would go back is open in a process that is not the session's agent.
+    #[error("conversation {conversation} is open in {holder}, which is not the session's agent; end that first")]
+    OpenInStranger {
+        /// The conversation.
+        conversation: String,
+        /// The process, for messages.
+        holder: String,
+    },
+    /// The conversation that would go back may be open where it cannot be seen from here.
+    #[error("{text}")]
+    MayBeOpen {
+        /// The sentence about that.
+        text: String,
+    },
+    /// What would be overwritten cannot be kept.
+    #[error("{path}: it would be overwritten, and cannot be read for a safety checkpoint ({why}); nothing was changed")]
+    CannotKeep {
+        /// The path, for messages.
+        path: String,
+        /// The reason.
+        why: String,
+    },
+    /// A restore would overwrite a folder that is not the checkpoint's.
+    #[error("{why}")]
+    OtherFolder {
+        /// The reason.
+        why: String,
+        /// The checkpoint.
+        checkpoint: String,
+    },
+    /// No session needs to be recovered.
+    #[error("no session needs to be recovered")]
+    NothingToRecover,
+}
+
+fn as_bytes(path: &std::path::Path) -> &[u8] {
+    std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str())
+}
+
+impl Refusal {
+    /// The class of this refusal: a request that makes no sense as put, or a state that is against it.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Refusal::NoSessionName { .. }
+            | Refusal::KeepsNoConversation
+            | Refusal::WorksElsewhere { .. }
+            | Refusal::OtherSession { .. }
+            | Refusal::NewNeedsPrompt
+            | Refusal::NobodyAsked { .. }
+            | Refusal::HasFinished { .. } => ErrorKind::Usage,
+            _ => ErrorKind::Refused,
+        }
+    }
+}

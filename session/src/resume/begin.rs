@@ -1,0 +1,207 @@
+//! Taking a session over, and bringing back what is missing of it.
+
+use std::time::Duration;
+
+use parhelia_store::{
+    Store,
+    event::{NewEvent, kind},
+    fold::{Goal, Session, Tmux},
+    restore::Report,
+};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{Choice, Prepared, Restored, Resume, ResumeRequest, Workspace, aside, bring_back, choose, move_to, put_back};
+use crate::{
+    error::{Error, Refusal, Result},
+    host::{Host, Observer},
+    notice::Notice,
+    rollback::Turn,
+    run::{self, Begin, Current},
+    supervise,
+};
+
+/// How long processes of a dead run may take to end, before and after they are forced.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// The field of a run that says what was wanted of the session before, for the process that starts its agent.
+const GOAL_BEFORE: &str = "goal_before";
+/// The field of a run with what its agent should know.
+const NOTICES: &str = "notices";
+
+/// A resumed run: taken over, everything is back, and its agent is not started yet.
+pub struct Begun {
+    /// The run.
+    pub current: Current,
+    /// Everything that was known before.
+    pub prepared: Prepared,
+    /// The place of the conversation.
+    pub restored: Restored,
+    /// Things that were noticed by a process that has begun the run before, as sentences.
+    pub(super) told_before: Vec<String>,
+}
+
+impl Resume {
+    /// Begins the new run, and brings workspace and conversation back. `tmux` is the pane in which the caller will start the agent itself.
+    pub fn begin(
+        self,
+        store: &Store,
+        host: &dyn Host,
+        request: &ResumeRequest,
+        tmux: Option<Tmux>,
+        observer: &dyn Observer,
+    ) -> Result<Begun> {
+        let Resume { prepared, turn, went_back } = self;
+        let conversation = prepared.conversation.clone();
+        let current = take_over(store, host, &prepared, conversation, prepared.seen_epoch, tmux)?;
+        let begun = back(store, host, prepared, current.clone(), (turn, went_back), request, observer);
+        supervise::or_ended(store, host, &current, observer, begun)
+    }
+}
+
+fn back(
+    store: &Store,
+    host: &dyn Host,
+    mut prepared: Prepared,
+    current: Current,
+    (turn, went_back): (Turn, bool),
+    request: &ResumeRequest,
+    observer: &dyn Observer,
+) -> Result<Begun> {
+    if let Some(target) = prepared.choice.checkpoint.as_ref().filter(|_| request.from.is_some() && !went_back) {
+        // What comes next follows the one that was chosen, as after a rollback.
+        let head = NewEvent::new(kind::SESSION_HEAD, &current.session, host.actor()).in_epoch(current.epoch);
+        store.append_events(&[head.with("checkpoint", target.id())], &())?;
+    }
+    // Whoever waited for the turn sees a session that has been taken over.
+    drop(turn);
+    let restored = everything_back(store, host, &mut prepared, request, observer)?;
+    prepared.notices.iter().for_each(|notice| observer.warn(notice));
+    note_notices(store, host, &prepared, &current)?;
+    Ok(Begun { current, prepared, restored, told_before: Vec::new() })
+}
+
+/// Takes a run over that another process has begun, in the pane that it made for that. Everything but the start is done.
+pub fn take_on(store: &Store, host: &dyn Host, session: Session, run: &str) -> Result<Begun> {
+    let found = store.view().run(run)?.filter(|run| session.run.as_ref() == Some(&run.id) && run.is_open() && run.pid.is_none());
+    let run = found.ok_or_else(|| Refusal::RunDoesNotWait { run: run.to_owned() })?;
+    let current = Current::of(&run, Some(&session));
+    run::taken_on(store, &current, &run::this_process()?, host.tmux().as_ref(), host.actor())?;
+    let from = run.resumed_from.as_ref().and_then(|id| id.parse().ok());
+    let choice = choose(store, &session, from, true)?;
+    let told_before = run.extra.get(NOTICES).and_then(|list| serde_json::from_value(list.clone()).ok()).unwrap_or_default();
+    let argv = run.command();
+    let prepared = Prepared {
+        agent: parhelia_agent::command::Agent::of(&argv),
+        argv,
+        choice: Choice { checkpoint: choice.checkpoint.filter(|_| from.is_some()), skipped: Vec::new() },
+        workspace: current.workspace.clone(),
+        conversation: run.conversation.clone(),
+        permission_mode: run.permission_mode.clone(),
+        config: run::config_of(&run),
+        seen_epoch: run.epoch,
+        before: run.extra.get(GOAL_BEFORE).and_then(|goal| Goal::deserialize(goal).ok()).unwrap_or(Goal::Running),
+        notices: Vec::new(),
+        pin: None,
+        session,
+    };
+    // It lies where it should by now; this finds it.
+    let restored = conversation(store, &prepared, false);
+    let restored = supervise::or_ended(store, host, &current, &(), restored)?;
+    Ok(Begun { current, prepared, restored, told_before })
+}
+
+/// Records what happened around a resume, for the agent's session-start hook.
+pub(super) fn note_notices(store: &Store, host: &dyn Host, prepared: &Prepared, current: &Current) -> Result<()> {
+    let notices: Vec<String> = prepared.notices.iter().map(ToString::to_string).collect();
+    let noted = NewEvent::new(kind::RUN_CHANGED, &current.run, host.actor()).in_epoch(current.epoch);
+    store.append_events(&[noted.with(NOTICES, notices).with(GOAL_BEFORE, json!(prepared.before))], &())?;
+    Ok(())
+}
+
+/// Begins the new run: from here on every earlier one is fenced, and of two who try, one fails.
+pub(super) fn take_over(
+    store: &Store,
+    host: &dyn Host,
+    prepared: &Prepared,
+    conversation: Option<String>,
+    seen_epoch: u64,
+    tmux: Option<Tmux>,
+) -> Result<Current> {
+    let begun = run::begin(
+        store,
+        &Begin {
+            session: prepared.session.id.clone(),
+            workspace: prepared.workspace.clone(),
+            argv: prepared.argv.clone(),
+            folder: prepared.workspace.clone(),
+            conversation,
+            permission_mode: prepared.permission_mode.clone(),
+            config: prepared.config.clone(),
+            resumed_from: prepared.choice.checkpoint.as_ref().map(|c| c.record.id),
+            seen_epoch: Some(seen_epoch),
+            tmux,
+            launcher: Some(run::this_process()?),
+            actor: host.actor(),
+            ..Begin::default()
+        },
+    );
+    match begun {
+        Err(Error::Store(parhelia_store::Error::Fenced { .. })) => {
+            Err(Refusal::TakenOver { session: prepared.session.id.clone() }.into())
+        }
+        other => other,
+    }
+}
+
+/// Stops what the dead run has left behind, and sees to workspace and conversation.
+fn everything_back(
+    store: &Store,
+    host: &dyn Host,
+    prepared: &mut Prepared,
+    request: &ResumeRequest,
+    observer: &dyn Observer,
+) -> Result<Restored> {
+    let stopped = run::stop_leftovers(store, &prepared.session, &prepared.workspace, PATIENCE)?;
+    prepared.notices.extend(Notice::of_leftovers(&stopped));
+    let checkpoint = prepared.choice.checkpoint.as_ref();
+    let workspace = bring_back(store, checkpoint, &prepared.workspace, observer)?;
+    let is_made_anew = matches!(workspace, Workspace::Restored(_));
+    match workspace {
+        Workspace::Kept => {}
+        Workspace::Restored(report) => {
+            prepared.notices.push(Notice::WorkspaceRestored { files: report.counts.files });
+            prepared.notices.extend(skipped(&report));
+        }
+        Workspace::GitRestored { report, aside } => {
+            prepared.notices.push(Notice::GitRestored { aside });
+            prepared.notices.extend(skipped(&report));
+        }
+    }
+    if is_made_anew || request.recreate_workspace {
+        // It is this folder by now, whatever the session's was before.
+        move_to(store, &prepared.session, &prepared.workspace, true, &host.actor())?;
+    }
+    let restored = conversation(store, prepared, request.from.is_some())?;
+    if let Some(first) = restored.moved.first() {
+        prepared.notices.push(Notice::ConversationKeptAside { files: restored.moved.len(), first: first.clone() });
+    }
+    if restored.repaired.cut_bytes > 0 {
+        let (bytes, aside) = (restored.repaired.cut_bytes, restored.repaired.aside.clone());
+        prepared.notices.push(Notice::ConversationRepaired { bytes, aside });
+    }
+    Ok(restored)
+}
+
+fn skipped(report: &Report) -> Option<Notice> {
+    let first = report.skipped.first()?;
+    let path = parhelia_store::name::display(&first.path);
+    Some(Notice::NotRestored { entries: report.skipped.len() as u64, path, why: first.error.clone() })
+}
+
+/// Sees to it that the agent finds its conversation, `exactly` as it is in the checkpoint or as it goes on on disk.
+fn conversation(store: &Store, prepared: &Prepared, exactly: bool) -> Result<Restored> {
+    let (Some(id), Some(config)) = (&prepared.conversation, &prepared.config) else { return Ok(Restored::default()) };
+    let config = config.path.as_path();
+    let (aside, checkpoint) = (aside(config, &prepared.session.id), prepared.choice.checkpoint.as_ref());
+    put_back(store, checkpoint, id, config, &prepared.workspace, &aside, exactly)
+}

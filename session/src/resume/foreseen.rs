@@ -1,0 +1,40 @@
+//! The effect that resuming would have on a workspace.
+
+use parhelia_store::{Store, fold::Session};
+
+use super::{Choice, Fate, foresee, others};
+use crate::{error::Error, host::Host};
+
+/// The effect that resuming would have on a workspace.
+#[derive(Debug)]
+pub enum Foreseen {
+    /// It is kept or restored.
+    Fate(Fate),
+    /// It is put back to the checkpoint that was chosen.
+    PutBack,
+    /// Resuming would be refused.
+    Refused(Error),
+}
+
+impl Foreseen {
+    /// Of a session and the checkpoint that it would go on from; `is_chosen` is true where somebody has chosen that. Changes nothing.
+    pub fn of(store: &Store, host: &dyn Host, session: &Session, choice: &Choice, is_chosen: bool) -> Self {
+        let fate = foresee(store, session, choice.checkpoint.as_ref());
+        match fate.and_then(|fate| others(store, host, session, choice, is_chosen, false).map(|_| fate)) {
+            Ok(Fate::Keep | Fate::RestoreGit) if is_chosen => Foreseen::PutBack,
+            Ok(fate) => Foreseen::Fate(fate),
+            Err(why) => Foreseen::Refused(why),
+        }
+    }
+
+    /// Its name for programs.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Foreseen::Fate(Fate::Keep) => "kept",
+            Foreseen::Fate(Fate::Restore) => "restored",
+            Foreseen::Fate(Fate::RestoreGit) => "git_restored",
+            Foreseen::PutBack => "put_back",
+            Foreseen::Refused(_) => "refused",
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! A resume up to the point at which nothing has changed yet: what to go on with, and what stands against it.
+
+use std::{ffi::OsString, path::PathBuf};
+
+use parhelia_agent::{
+    command::{Agent, Bypass},
+    environment::missing,
+    folder::ConfigFolder,
+};
+use parhelia_store::{
+    Store,
+    fold::{Goal, Place, Run, Session},
+    id::Ulid,
+    pin::Pin,
+    selector::{find, is_relative},
+};
+
+use super::{Choice, ResumeRequest, choose, ensure_place, held};
+use crate::{
+    error::{Refusal, Result},
+    host::{Host, Observer},
+    notice::Notice,
+    rollback::{self, Rollback, Turn},
+    run,
+};
+
+/// The variable that names the checkpoint from which something goes on.
+const RESUMED_FROM: &str = "PARHELIA_RESUMED_FROM";
+/// A checkpoint that is older than this is said to be.
+const OLD_SECONDS: i64 = 300;
+
+/// Everything that is known before the agent starts.
+pub struct Prepared {
+    /// The session.
+    pub session: Session,
+    /// The agent; none for a program that is no agent.
+    pub agent: Option<Agent>,
+    /// The checkpoint to go on from.
+    pub choice: Choice,
+    /// The workspace.
+    pub workspace: PathBuf,
+    /// The conversation to go on with.
+    pub conversation: Option<String>,
+    /// The agent's own folder.
+    pub config: Option<ConfigFolder>,
+    /// Things that the user and the agent should know.
+    pub notices: Vec<Notice>,
+    pub(super) argv: Vec<OsString>,
+    pub(super) permission_mode: Option<String>,
+    pub(super) seen_epoch: u64,
+    /// The goal of the session before.
+    pub(super) before: Goal,
+    /// Keeps the checkpoint there until everything is back.
+    pub(super) pin: Option<Pin>,
+}
+
+/// A resume that is planned. It has the session's turn.
+pub struct Resume {
+    pub(super) prepared: Prepared,
+    pub(super) turn: Turn,
+    pub(super) went_back: bool,
+}
+
+impl Prepared {
+    /// Variables that everything gets which is started again: those of the checkpoint that the caller has not, and the checkpoint itself.
+    pub fn environment(&self, host: &dyn Host) -> Vec<(String, OsString)> {
+        let Some(checkpoint) = &self.choice.checkpoint else { return Vec::new() };
+        let mut found = missing(checkpoint.record.environment.as_ref(), &|name| host.variable(name).is_some());
+        found.push((RESUMED_FROM.into(), checkpoint.id().into()));
+        found
+    }
+}
+
+impl Resume {
+    /// Waits for the session's turn, finishes a rollback that was interrupted, and finds out what there is to go on with.
+    pub fn plan(
+        store: &Store,
+        host: &dyn Host,
+        session: Session,
+        request: &ResumeRequest,
+        observer: &dyn Observer,
+    ) -> Result<Self> {
+        let newest = store.view().newest_run(&session)?;
+        let turn = rollback::held(store, &session.id, observer)?;
+        let seen_epoch = session.epoch;
+        if !request.recreate_workspace {
+            ensure_place(store, &session)?;
+        }
+        rollback::finish_earlier(store, host, &session.id, observer)?;
+        // That may have taken it to another conversation; and whoever had the turn before may have brought it back to life.
+        let session = store.refresh()?.session(&session.id)?.unwrap_or(session);
+        if session.epoch != seen_epoch {
+            return Err(Refusal::TakenOver { session: session.id }.into());
+        }
+        let mut prepared = prepare(store, host, session, newest.as_ref(), request)?;
+        if let Some(chosen) = &prepared.choice.checkpoint {
+            let id = chosen.record.id;
+            prepared.pin = store.pin_for_reading([id], "resume", |text| observer.notice(text));
+            // It may have been deleted before it was pinned.
+            if store.refresh()?.checkpoint(id)?.is_none() {
+                return Err(parhelia_store::Error::NoCheckpoint { selector: id.to_string() }.into());
+            }
+        }
+        Ok(Resume { prepared, turn, went_back: false })
+    }
+
+    /// Everything that is known.
+    pub fn prepared(&self) -> &Prepared {
+        &self.prepared
+    }
+
+    /// The checkpoint to which a workspace that is there must be rolled back first, because somebody has chosen it.
+    pub fn rollback_target(&self, request: &ResumeRequest) -> Option<parhelia_store::record::Checkpoint> {
+        let target = self.prepared.choice.checkpoint.clone().filter(|_| request.from.is_some())?;
+        let is_there = std::fs::read_dir(&self.prepared.workspace).is_ok_and(|mut entries| entries.next().is_some());
+        is_there.then_some(target)
+    }
+
+    /// Notes that the workspace was rolled back to the checkpoint that was chosen.
+    pub fn went_back(&mut self, target: Ulid) {
+        self.went_back = true;
+        self.prepared.notices.push(Notice::PutBack { checkpoint: target });
+    }
+}
+
+/// The rollback with which a resume from a chosen checkpoint begins.
+pub fn rollback_first<'a>(
+    store: &'a Store,
+    host: &'a dyn Host,
+    target: &'a parhelia_store::record::Checkpoint,
+    request: &ResumeRequest,
+    any_git_state: bool,
+) -> Result<Rollback<'a>> {
+    let options = rollback::Options {
+        any_git_state,
+        take_over: request.take_over,
+        recreate_workspace: request.recreate_workspace,
+        ..rollback::Options::default()
+    };
+    Rollback::plan(store, host, target, None, options)
+}
+
+/// Finds out what there is to go on with. Changes nothing.
+fn prepare(store: &Store, host: &dyn Host, session: Session, newest: Option<&Run>, request: &ResumeRequest) -> Result<Prepared> {
+    let from = request.from.as_ref().map(|text| chosen(store, &session, text)).transpose()?;
+    let choice = choose(store, &session, from, request.from_rejected)?;
+    let passed = choice.skipped.iter().map(|(id, why)| Notice::PassedOver { checkpoint: *id, why: why.clone() });
+    let mut notices: Vec<Notice> = passed.collect();
+    notices.extend(old(host, &choice, request.from.is_some()));
+    if choice.checkpoint.is_none() {
+        notices.push(Notice::NothingToGoOnFrom);
+    }
+    let place = session.workspace.as_ref().map(Place::folder);
+    let workspace = place.ok_or_else(|| Refusal::NoWorkspace { session: session.id.clone() })?;
+    let argv: Vec<OsString> = newest.map(Run::command).unwrap_or_default();
+    if argv.is_empty() {
+        return Err(Refusal::UnknownCommand { session: session.id }.into());
+    }
+    let agent = Agent::of(&argv);
+    let conversation = goes_on_with(&session, &choice, request.from.is_some());
+    let (seen_epoch, before) = (session.epoch, session.goal());
+    let permission_mode = newest.and_then(|run| run.permission_mode.clone());
+    let mode_bypasses = || permission_mode.as_deref().filter(|mode| *mode == "bypassPermissions").map(|_| Bypass::On);
+    if let Some(bypass) = agent.as_ref().and_then(|agent| agent.bypass().or_else(mode_bypasses)) {
+        notices.push(Notice::BypassesPermissions { is_on: bypass == Bypass::On });
+    }
+    let config = run::config_for(store, host, &session)?;
+    if agent.is_some() {
+        notices.extend(others(store, host, &session, &choice, request.from.is_some(), request.take_over)?);
+    }
+    notices.extend(config.as_ref().filter(|_| agent.is_some()).and_then(|config| run::other_folder(host, config)));
+    let mut prepared = Prepared {
+        session,
+        agent,
+        choice,
+        workspace,
+        conversation,
+        config,
+        notices,
+        argv,
+        permission_mode,
+        seen_epoch,
+        before,
+        pin: None,
+    };
+    let names = prepared.environment(host).into_iter().map(|(name, _)| name).filter(|name| name != RESUMED_FROM);
+    let names: Vec<String> = names.collect();
+    if !names.is_empty() {
+        prepared.notices.push(Notice::VariablesSet { names });
+    }
+    Ok(prepared)
+}
+
+/// The conversation that a session goes on with: that of a checkpoint that was chosen, else its newest.
+fn goes_on_with(session: &Session, choice: &Choice, is_chosen: bool) -> Option<String> {
+    let of_checkpoint = choice.checkpoint.as_ref().and_then(held);
+    let newest = session.conversations.last().map(|conversation| conversation.id.clone());
+    if is_chosen { of_checkpoint.or(newest) } else { newest.or(of_checkpoint) }
+}
+
+/// Fails where somebody else has the conversation open that a session would go on with, and where somebody may have it out of sight, unless
+/// that is over by `take_over`. Other sessions that were in it are told.
+pub fn others(
+    store: &Store,
+    host: &dyn Host,
+    session: &Session,
+    choice: &Choice,
+    is_chosen: bool,
+    take_over: bool,
+) -> Result<Vec<Notice>> {
+    let Some(id) = goes_on_with(session, choice, is_chosen) else { return Ok(Vec::new()) };
+    let config = run::config_for(store, host, session)?.map(|config| config.path).unwrap_or_default();
+    let mut notices = run::others_in(store, session, &config, &id)?;
+    match (run::unseen_in(store, session, &config, &id)?, take_over) {
+        (Some(text), true) => notices.push(Notice::MayBeOpen { text }),
+        (Some(text), false) => return Err(Refusal::ConversationUnseen { text }.into()),
+        (None, _) => {}
+    }
+    Ok(notices)
+}
+
+/// The checkpoint that somebody means who speaks of this session.
+pub fn chosen(store: &Store, session: &Session, text: &str) -> Result<Ulid> {
+    Ok(find(&store.view(), &meant(session, text))?.record.id)
+}
+
+/// The same as a selector that means it anywhere: the latest of this session, not of another folder or of the store.
+pub(super) fn meant(session: &Session, text: &str) -> String {
+    if is_relative(text) { format!("{}@{text}", session.id) } else { text.to_owned() }
+}
+
+/// A notice of how much may be missing, where the checkpoint is not of just now; of one that was chosen, that it is of another folder.
+pub fn old(host: &dyn Host, choice: &Choice, is_chosen: bool) -> Option<Notice> {
+    let checkpoint = choice.checkpoint.as_ref()?;
+    let (id, record) = (checkpoint.record.id, &checkpoint.record);
+    if is_chosen {
+        return record.is_of_another_folder().then_some(Notice::OfAnotherFolder { checkpoint: id });
+    }
+    let is_old = host.now().duration_since(record.created_at).as_secs() >= OLD_SECONDS;
+    is_old.then_some(Notice::Old { checkpoint: id, made: record.created_at, now: host.now() })
+}

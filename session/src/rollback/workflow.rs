@@ -1,0 +1,235 @@
+//! A rollback from the first look to its end: planned, previewed, and done.
+
+use std::time::Duration;
+
+use parhelia_agent::{environment::Request, folder::ConfigFolder};
+use parhelia_store::{
+    Store,
+    fold::{Goal, Session},
+    record::Checkpoint,
+    restore::{Change, Why},
+    selector::sessions_at,
+};
+
+use super::{
+    Done, Last, Look, RollbackRequest, STOPPED, Spoken, Turn, execute, foresee, held, last, last_rolled_back, look, open, spared,
+    whole,
+};
+use crate::{
+    config::Config,
+    ending::end_agent,
+    environment::request_for_safety,
+    error::{Error, Refusal, Result},
+    host::{Host, Observer},
+    notice::Notice,
+    overwrite, run,
+};
+
+/// How long an agent may take to end, before and after it is forced.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The safeties of a rollback that are switched off, and the extent of it.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Whether the conversation stays where it is.
+    pub files_only: bool,
+    /// Whether a live agent is ended first.
+    pub stop: bool,
+    /// Whether git may be in any state: in the middle of something, on another branch, or out of order.
+    pub any_git_state: bool,
+    /// Whether another machine or container that may still have the session is not waited for.
+    pub take_over: bool,
+    /// Whether a workspace that is empty is filled, though its disk seems not to be mounted, or it seems to have been moved.
+    pub recreate_workspace: bool,
+    /// Whether nothing will be done, so that obstacles are only named.
+    pub dry_run: bool,
+}
+
+/// A rollback that is planned. The caller holds the session's turn.
+pub struct Rollback<'a> {
+    store: &'a Store,
+    host: &'a dyn Host,
+    target: &'a Checkpoint,
+    undone: Option<Last>,
+    options: Options,
+    settings: Config,
+    config: Option<ConfigFolder>,
+    environment: Option<Request>,
+    is_previewed: bool,
+    look: Look,
+}
+
+/// The effect of a rollback.
+#[derive(Debug)]
+pub struct Preview {
+    /// Changes with their paths.
+    pub changes: Vec<(Change, Vec<u8>)>,
+    /// Paths that would be left as they are for want of reading them.
+    pub spared: Vec<Vec<u8>>,
+    /// The place to which the conversation goes back.
+    pub spoken: Option<Spoken>,
+}
+
+/// A rollback that was done.
+#[derive(Debug)]
+pub struct Rolled {
+    /// The session, as it was before.
+    pub session: Session,
+    /// The workspace, for messages.
+    pub workspace: String,
+    /// Everything that was done.
+    pub done: Done,
+    /// Paths that were left as they are for want of reading them, or why that is not known.
+    pub spared: Result<Vec<Vec<u8>>>,
+}
+
+impl Rolled {
+    /// Whether everything is as it is in the checkpoint.
+    pub fn is_whole(&self) -> bool {
+        let is_spared = self.spared.as_ref().is_ok_and(|spared| !spared.is_empty());
+        !is_spared && !self.done.report.skipped.iter().any(|skipped| skipped.why == Why::Changed)
+    }
+}
+
+/// Waits for a session's turn, and finishes an earlier rollback that was interrupted. With `dry_run` that one is only named, and a store that
+/// cannot be written to has no turn.
+pub fn begin(store: &Store, host: &dyn Host, session: &str, dry_run: bool, observer: &dyn Observer) -> Result<Option<Turn>> {
+    let turn = match held(store, session, observer) {
+        // Whoever may not write to the store may look all the same.
+        Err(Error::Io { .. }) if dry_run => None,
+        turn => Some(turn?),
+    };
+    if !dry_run {
+        super::finish_earlier(store, host, session, observer)?;
+    } else if let Some(intent) = store.refresh()?.session(session)?.as_ref().and_then(open) {
+        observer.warn(&Notice::FinishedFirst { target: intent.target });
+    }
+    Ok(turn)
+}
+
+/// The session whose last rollback somebody at the caller's folder means who wants it undone.
+pub fn session_to_undo(store: &Store, host: &dyn Host) -> Result<Session> {
+    let view = store.view();
+    let folder = host.folder();
+    let here = folder.as_ref().map(|folder| sessions_at(&view, folder)).transpose()?.unwrap_or_default();
+    if let Some(session) = last_rolled_back(store, here)? {
+        return Ok(session);
+    }
+    let folder = folder.map_or_else(|| "this folder".into(), |folder| overwrite::display(&folder));
+    let last = last_rolled_back(store, view.sessions()?)?;
+    let last = last.map(|other| (other.id, other.workspace.map(|place| place.path)));
+    Err(Refusal::NoneRolledBack { folder, last }.into())
+}
+
+/// The last rollback of a session, which is to be undone, and the safety checkpoint to go back to. Fails where one that was interrupted is not
+/// finished, and where a restore in place has changed the folder since. The caller holds the session's turn.
+pub fn to_undo(store: &Store, session: &str, dry_run: bool) -> Result<(Last, Checkpoint)> {
+    let view = store.refresh()?;
+    let known = view.session(session)?;
+    if let Some(intent) = known.as_ref().and_then(open).filter(|_| !dry_run) {
+        return Err(Refusal::NotFinished { session: session.to_owned(), target: intent.target }.into());
+    }
+    let none = || Refusal::NotRolledBack { session: session.to_owned() };
+    let last = known.as_ref().and_then(last).ok_or_else(none)?;
+    let gone = || parhelia_store::Error::NoCheckpoint { selector: last.safety.to_string() };
+    let safety = view.checkpoint(last.safety)?.ok_or_else(gone)?;
+    match overwrite::restored_since(store, session, safety.sequence) {
+        None => Ok((last, safety)),
+        Some(newer) => {
+            let (newer, safety) = (newer.record.id, safety.record.id);
+            Err(Refusal::RestoredSince { session: session.to_owned(), newer, safety }.into())
+        }
+    }
+}
+
+impl<'a> Rollback<'a> {
+    /// Looks at everything that is against it. Changes nothing. `undone` is the rollback that this one undoes.
+    pub fn plan(
+        store: &'a Store,
+        host: &'a dyn Host,
+        target: &'a Checkpoint,
+        undone: Option<Last>,
+        options: Options,
+    ) -> Result<Self> {
+        let workspace = overwrite::workspace_of(store, target)?;
+        let settings = host.config(&workspace)?;
+        let session = store.view().session(&target.record.session)?;
+        if session.as_ref().is_some_and(|known| known.workspace.is_none()) {
+            let session = target.record.session.clone();
+            return Err(Refusal::NothingToRollBack { session, target: target.record.id }.into());
+        }
+        let config = session.as_ref().map(|session| run::config_for(store, host, session)).transpose()?.flatten();
+        // As it is before an agent is stopped.
+        let environment = session.map(|session| request_for_safety(host, store, &workspace, &session)).transpose()?.flatten();
+        let request = RollbackRequest {
+            target,
+            options: options.clone(),
+            config: config.as_ref().map(|config| config.path.clone()),
+            environment: environment.clone(),
+            settings: &settings,
+            host,
+        };
+        let mut look = look(store, &request)?;
+        let goes_back = config.as_ref().filter(|_| look.conversation.is_some());
+        look.notices.extend(goes_back.and_then(|config| run::other_folder(host, config)));
+        Ok(Rollback { store, host, target, undone, options, settings, config, environment, is_previewed: false, look })
+    }
+
+    /// The store.
+    pub fn store(&self) -> &'a Store {
+        self.store
+    }
+
+    /// Obstacles and consequences that were found.
+    pub fn look(&self) -> &Look {
+        &self.look
+    }
+
+    /// Fails where the checkpoint is damaged. To be called before somebody is asked or an agent is ended; [`Rollback::execute`] looks for itself.
+    pub fn ensure_whole(&self, observer: &dyn Observer) -> Result<()> {
+        whole(self.store, self.target, None, observer)
+    }
+
+    /// Finds out what would be done. Fails where [`Rollback::execute`] would.
+    pub fn preview(&mut self, observer: &dyn Observer) -> Result<Preview> {
+        let (plan, omitted) = foresee(self.store, &self.look, &self.request(), observer)?;
+        self.is_previewed = true;
+        let mut changes = Vec::new();
+        plan.each_change(&mut |change, path| changes.push((change, path.to_vec())))?;
+        let spoken = self.look.spoken(self.store, self.target)?;
+        Ok(Preview { changes, spared: spared::of(self.store, omitted, self.target)?, spoken })
+    }
+
+    /// Rolls back: ends the agent where that is wanted, makes a safety checkpoint, and puts files and conversation back.
+    pub fn execute(mut self, observer: &dyn Observer) -> Result<Rolled> {
+        if self.is_previewed {
+            // An agent may have been started while somebody looked at the preview.
+            self.store.refresh()?;
+            self.look = look(self.store, &self.request())?;
+        }
+        if let Some(run) = &self.look.stops {
+            // Before an agent is ended, it must be known what would come of it.
+            if !self.is_previewed {
+                foresee(self.store, &self.look, &self.request(), observer)?;
+            }
+            end_agent(self.store, self.host, &self.look.session, run, PATIENCE, (STOPPED, Some(Goal::Paused)), || Ok(()))?;
+        }
+        // Processes that a dead run has left behind would go on changing what is restored.
+        let stopped = run::stop_leftovers(self.store, &self.look.session, &self.look.workspace, PATIENCE)?;
+        Notice::of_leftovers(&stopped).iter().for_each(|notice| observer.warn(notice));
+        let done = execute(self.store, &self.look, &self.request(), self.undone.as_ref(), observer)?;
+        let spared = spared::by(self.store, done.safety, self.target);
+        Ok(Rolled { workspace: self.look.shown(), session: self.look.session, done, spared })
+    }
+
+    fn request(&self) -> RollbackRequest<'_> {
+        RollbackRequest {
+            target: self.target,
+            options: self.options.clone(),
+            config: self.config.as_ref().map(|config| config.path.clone()),
+            environment: self.environment.clone(),
+            settings: &self.settings,
+            host: self.host,
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Launching an agent in a new session.
+
+use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+use parhelia_agent::{command::Agent, environment::Request, folder::ConfigFolder, kind::KINDS, open::holders};
+use parhelia_store::{Store, fold::Goal};
+
+use super::{Ended, Stops, Supervised, ensure_startable, or_ended, supervise};
+use crate::{
+    config::Config,
+    environment,
+    error::{Refusal, Result},
+    host::{Host, Observer},
+    notice::Notice,
+    rollback,
+    run::{self, Begin, Current},
+};
+
+/// An agent that is to be launched in a new session.
+#[derive(Clone, Debug)]
+pub struct LaunchRequest {
+    /// The session's name; none for the folder's.
+    pub name: Option<String>,
+    /// The workspace: an absolute path, symlinks resolved.
+    pub workspace: PathBuf,
+    /// The agent's command line.
+    pub command: Vec<OsString>,
+    /// How often a checkpoint is made where something has changed; none for never.
+    pub interval: Option<Duration>,
+    /// Whether nothing is said of a good end.
+    pub is_quiet: bool,
+}
+
+/// An agent that may be launched.
+pub struct Launch {
+    request: LaunchRequest,
+    agent: Option<Agent>,
+}
+
+/// A launched agent's run, begun and not yet started.
+pub struct Begun {
+    /// The run.
+    pub current: Current,
+    /// The agent's conversation, where its kind pins one.
+    pub conversation: Option<String>,
+    argv: Vec<OsString>,
+    environment: Option<Request>,
+    config: Config,
+    config_folder: Option<ConfigFolder>,
+}
+
+/// Fails where a command line cannot be launched, whatever store there is.
+pub fn ensure_launchable(command: &[OsString]) -> Result<()> {
+    let Some(agent) = Agent::of(command) else { return Ok(()) };
+    if !agent.is_persistent() {
+        return Err(Refusal::KeepsNoConversation.into());
+    }
+    match agent.works_elsewhere() {
+        None => Ok(()),
+        Some(flag) => Err(Refusal::WorksElsewhere { flag: flag.to_string() }.into()),
+    }
+}
+
+impl Launch {
+    /// Looks at everything that is against it. Changes nothing.
+    pub fn new(store: &Store, host: &dyn Host, mut request: LaunchRequest, observer: &dyn Observer) -> Result<Self> {
+        ensure_launchable(&request.command)?;
+        for (other, intent) in rollback::interrupted_in(store, &request.workspace)? {
+            observer.warn(&Notice::RollbackInterrupted { session: other.id, target: intent.target });
+        }
+        let folder_name = || request.workspace.file_name().map(|name| name.to_string_lossy().into_owned());
+        request.name = request.name.clone().or_else(folder_name);
+        let agent = Agent::of(&request.command);
+        if let Some((agent, conversation)) = agent.as_ref().and_then(|agent| Some((agent, agent.conversation()?))) {
+            ensure_free(store, host, agent, &conversation)?;
+        }
+        Ok(Launch { request, agent })
+    }
+
+    /// The agent; none for a program that is no agent.
+    pub fn agent(&self) -> Option<&Agent> {
+        self.agent.as_ref()
+    }
+
+    /// The session's name.
+    pub fn name(&self) -> Option<&str> {
+        self.request.name.as_deref()
+    }
+
+    /// Begins the run.
+    pub fn begin(&self, store: &Store, host: &dyn Host, observer: &dyn Observer) -> Result<Begun> {
+        let (agent, workspace) = (self.agent.as_ref(), &self.request.workspace);
+        let new = agent.and_then(Agent::new_conversation);
+        let conversation = agent.and_then(Agent::conversation).or(new);
+        let config_folder = host.config_folder(agent.map_or(KINDS[0], Agent::kind));
+        let argv = match agent {
+            Some(agent) => {
+                let hooks = run::hooks_for(store, host, agent, config_folder.as_ref(), workspace, observer)?;
+                agent.launch_argv(conversation.as_deref(), &hooks)
+            }
+            None => self.request.command.clone(),
+        };
+        for (other, _) in conversation.iter().flat_map(|id| run::sessions_in(store, id, "")).flatten() {
+            observer.warn(&Notice::ConversationOf { session: other.id });
+        }
+        ensure_startable(host, &argv, workspace)?;
+        let environment = agent.map(|_| environment::request(host, workspace, &argv)).transpose()?;
+        let config = host.config(workspace)?;
+        let begin = Begin {
+            session: run::new_session_id(workspace),
+            name: self.request.name.clone(),
+            workspace: workspace.clone(),
+            argv: self.request.command.clone(),
+            folder: workspace.clone(),
+            conversation: conversation.clone(),
+            permission_mode: agent.and_then(Agent::permission_mode),
+            tmux: host.tmux(),
+            config: config_folder.clone(),
+            launcher: Some(run::this_process()?),
+            actor: host.actor(),
+            ..Begin::default()
+        };
+        let current = run::begin(store, &begin)?;
+        Ok(Begun { current, conversation, argv, environment, config, config_folder })
+    }
+
+    /// Starts the agent, and waits for its end.
+    pub fn supervise(
+        self,
+        store: &Store,
+        host: &dyn Host,
+        begun: Begun,
+        stops: &Stops,
+        observer: &dyn Observer,
+    ) -> Result<Ended> {
+        let Begun { current, conversation, argv, environment, config, config_folder } = begun;
+        let supervised = Supervised {
+            host,
+            current: &current,
+            argv: &argv,
+            environment: run::environment_of(store, &current),
+            kind: self.agent.as_ref().map(Agent::kind),
+            config_folder,
+            folder: self.request.workspace,
+            conversation,
+            is_headless: self.agent.as_ref().is_some_and(Agent::is_headless),
+            resumes: None,
+            interval: self.request.interval,
+            request: environment,
+            config,
+            // A session that never began is over.
+            before: Goal::Ended,
+            is_quiet: self.request.is_quiet,
+            removed: Default::default(),
+        };
+        or_ended(store, host, &current, observer, supervise(store, &supervised, stops, observer))
+    }
+}
+
+/// Fails where somebody has a conversation open that the command line names: two agents in one would spoil it.
+fn ensure_free(store: &Store, host: &dyn Host, agent: &Agent, conversation: &str) -> Result<()> {
+    let conversation = conversation.to_owned();
+    if let Some((other, _)) = run::sessions_in(store, &conversation, "")?.into_iter().find(|(_, is_alive)| *is_alive) {
+        return Err(Refusal::ConversationTaken { conversation, session: other.id }.into());
+    }
+    let config = host.config_folder(agent.kind()).map(|config| config.path).unwrap_or_default();
+    match holders(&config, &conversation).first() {
+        None => Ok(()),
+        Some(holder) => Err(Refusal::ConversationOpen { conversation, holder: holder.text() }.into()),
+    }
+}

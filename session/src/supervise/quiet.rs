@@ -1,0 +1,60 @@
+//! Observers for a time in which the agent has the terminal, and for one in which the start can be called off.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parhelia_store::progress::{Phase, Progress};
+
+use crate::{host::Observer, notice::Notice};
+
+/// Passes on warnings alone.
+pub(super) struct Quiet<'a>(pub &'a dyn Observer);
+
+impl Progress for Quiet<'_> {}
+
+impl Observer for Quiet<'_> {
+    fn warn(&self, notice: &Notice) {
+        self.0.warn(notice);
+    }
+}
+
+/// Passes on everything, and can be told to stop.
+pub(super) struct Cancellable<'a> {
+    observer: &'a dyn Observer,
+    is_cancelled: AtomicBool,
+}
+
+impl<'a> Cancellable<'a> {
+    /// One that goes on.
+    pub fn new(observer: &'a dyn Observer) -> Self {
+        Cancellable { observer, is_cancelled: AtomicBool::new(false) }
+    }
+
+    /// Has the work stop as soon as it is safe.
+    pub fn cancel(&self) {
+        self.is_cancelled.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Progress for Cancellable<'_> {
+    fn phase(&self, phase: Phase, files_total: Option<u64>, bytes_total: Option<u64>) {
+        self.observer.phase(phase, files_total, bytes_total);
+    }
+
+    fn advance(&self, files: u64, bytes: u64) {
+        self.observer.advance(files, bytes);
+    }
+
+    fn notice(&self, text: &str) {
+        self.observer.notice(text);
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.is_cancelled.load(Ordering::Relaxed) || self.observer.is_cancelled()
+    }
+}
+
+impl Observer for Cancellable<'_> {
+    fn warn(&self, notice: &Notice) {
+        self.observer.warn(notice);
+    }
+}
