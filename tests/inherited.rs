@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use parhelia_store::{Store, fold::Run};
+use parhelia_store::{Store, projection::Run};
 use parhelia_tests::{
     Scratch,
     live::{kill, kill_noted, lives, shown, wait},

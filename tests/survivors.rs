@@ -8,7 +8,7 @@ use std::{
 use parhelia_store::{
     Store,
     event::{Actor, NewEvent, kind},
-    fold::{Run, Session},
+    projection::{Run, Session},
 };
 use parhelia_tests::{
     Scratch,

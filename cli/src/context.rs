@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use parhelia_session::config::{self, Config, Places};
+use parhelia_session::config::{self, Config, ConfigFiles};
 use parhelia_session::secrets::secrets;
 use parhelia_store::{
     Error, OpenOptions, Store, event::Actor, pin::Pin, progress::Progress, record::Checkpoint, selector, store::default_path,
@@ -117,13 +117,13 @@ impl Context {
 
     /// The configuration in force for a workspace, and where each value came from.
     pub fn loaded_config(&self, workspace: &Path) -> Result<config::Loaded> {
-        Ok(config::load(&Places::usual(&environment, workspace, self.named_config()?), &environment)?)
+        Ok(config::load(&ConfigFiles::usual(&environment, workspace, self.named_config()?), &environment)?)
     }
 
     /// The user's own configuration. No project has a say in it, so that a broken file in a workspace stands in no verb's way.
     fn own_config(&self) -> Result<Config> {
-        let places = Places::usual(&environment, Path::new("/"), self.named_config()?);
-        Ok(config::load(&Places { project: None, ..places }, &environment)?.config)
+        let places = ConfigFiles::usual(&environment, Path::new("/"), self.named_config()?);
+        Ok(config::load(&ConfigFiles { project: None, ..places }, &environment)?.config)
     }
 
     /// The configuration file that the flags name; it must be there.

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use parhelia_store::{Store, archive, archive::Report, progress::Progress, record::Checkpoint};
+use parhelia_store::{Store, archive, archive::ExportReport, progress::Progress, record::Checkpoint};
 use serde_json::json;
 
 use crate::{
@@ -85,7 +85,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
 }
 
 /// Writes the archive whole or not at all.
-fn to_file(store: &Store, checkpoint: &Checkpoint, path: &Path, progress: &dyn Progress) -> Result<Report> {
+fn to_file(store: &Store, checkpoint: &Checkpoint, path: &Path, progress: &dyn Progress) -> Result<ExportReport> {
     let failed = |action: &'static str| move |source: io::Error| Failure::File { action, path: path.to_owned(), source };
     // Devices and pipes are written to as they are.
     if fs::metadata(path).is_ok_and(|meta| !meta.is_file() && !meta.is_dir()) {

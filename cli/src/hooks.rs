@@ -6,7 +6,7 @@ use clap::Subcommand;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use parhelia_agent::{
     folder::ConfigFolder,
-    hooks::{self, Change, Events, HookCommand},
+    hooks::{self, Events, HookCommand, SettingsEdit},
     kind::{self, KINDS, Kind},
 };
 use serde_json::json;
@@ -21,11 +21,11 @@ use crate::{
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Put them into the agent's settings
-    Install(Place),
+    Install(SettingsArgs),
     /// Take them out of the agent's settings
-    Uninstall(Place),
+    Uninstall(SettingsArgs),
     /// Say where they are
-    Status(Place),
+    Status(SettingsArgs),
 }
 
 fn kind_parser() -> impl TypedValueParser<Value = Kind> {
@@ -34,7 +34,7 @@ fn kind_parser() -> impl TypedValueParser<Value = Kind> {
 
 /// Which settings.
 #[derive(Debug, clap::Args)]
-pub struct Place {
+pub struct SettingsArgs {
     /// The user's own settings (default)
     #[arg(long, conflicts_with = "project")]
     user: bool,
@@ -46,7 +46,7 @@ pub struct Place {
     project: Option<PathBuf>,
 }
 
-impl Place {
+impl SettingsArgs {
     fn path(&self) -> Result<PathBuf> {
         match &self.project {
             Some(folder) => {
@@ -84,14 +84,14 @@ impl Verb {
 }
 
 /// The program by its path; in a project's settings, which other machines read too, by its name.
-fn program(place: &Place) -> Result<PathBuf> {
+fn program(place: &SettingsArgs) -> Result<PathBuf> {
     if place.project.is_some() {
         return Ok("parhelia".into());
     }
     std::env::current_exe().map_err(|source| Failure::File { action: "find", path: "the program itself".into(), source })
 }
 
-fn report(context: &mut Context, verb: &str, change: &Change) -> Result<Code> {
+fn report(context: &mut Context, verb: &str, change: &SettingsEdit) -> Result<Code> {
     let path = change.path.display().to_string();
     let text = match (verb, change.changed) {
         ("install", true) => format!("Hooks were put into {path}. Agents that are started from now on use them."),

@@ -8,14 +8,14 @@ use crate::exit::{Failure, Result};
 
 /// A checkpoint, and a path in it where one was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Selected {
     /// Which checkpoint.
     pub checkpoint: String,
     /// The path behind the colon.
     pub path: Option<Vec<u8>>,
 }
 
-impl Place {
+impl Selected {
     /// The path from the workspace folder of the checkpoint. An absolute path may begin with the folder that was captured.
     pub fn path_in(&self, checkpoint: &Checkpoint) -> Vec<u8> {
         let path = name::as_path(self.path.as_deref().unwrap_or_default());
@@ -26,7 +26,7 @@ impl Place {
 }
 
 /// Splits `ID` or `ID:path` at the first colon.
-pub fn parse(text: &OsStr) -> Result<Place> {
+pub fn parse(text: &OsStr) -> Result<Selected> {
     let bytes = text.as_bytes();
     let (id, path) = match bytes.iter().position(|&b| b == b':') {
         Some(colon) => (&bytes[..colon], Some(&bytes[colon + 1..])),
@@ -37,7 +37,7 @@ pub fn parse(text: &OsStr) -> Result<Place> {
     if path.is_some_and(|path| path.contains(&0) || path.split(|&b| b == b'/').any(|part| part == b"..")) {
         return Err(Failure::Usage(format!("'{}': the path must not contain '..'", text.display())));
     }
-    Ok(Place { checkpoint, path: path.map(<[u8]>::to_vec) })
+    Ok(Selected { checkpoint, path: path.map(<[u8]>::to_vec) })
 }
 
 #[cfg(test)]
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn the_first_colon_splits() {
-        let place = |id: &str, path: Option<&[u8]>| Place { checkpoint: id.into(), path: path.map(<[u8]>::to_vec) };
+        let place = |id: &str, path: Option<&[u8]>| Selected { checkpoint: id.into(), path: path.map(<[u8]>::to_vec) };
         assert_eq!(parse(OsStr::new("latest~2")).unwrap(), place("latest~2", None));
         assert_eq!(parse(OsStr::from_bytes(b"01AB:a:\xff")).unwrap(), place("01AB", Some(b"a:\xff")));
         assert_eq!(parse(OsStr::new("s@latest:")).unwrap(), place("s@latest", Some(b"")));

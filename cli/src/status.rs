@@ -9,7 +9,7 @@ use parhelia_session::{overview::Overview, run::has_agent};
 use parhelia_store::{
     Error, Store, clock,
     diff::Summary,
-    fold::{Session, Status},
+    projection::{Session, Status},
     record::Checkpoint,
     selector::{find_among, workspace_at},
 };

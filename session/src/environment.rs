@@ -10,7 +10,7 @@ use parhelia_agent::{
 };
 use parhelia_store::{
     Store,
-    fold::{Run, Session},
+    projection::{Run, Session},
 };
 
 use crate::{error::Result, host::Host, run};

@@ -11,10 +11,10 @@ use std::{
 
 use jiff::Timestamp;
 use parhelia_agent::{folder::ConfigFolder, kind::Kind};
-use parhelia_store::{Store, clock, event::Actor, fold::Tmux, progress::Progress, record::Checkpoint};
+use parhelia_store::{Store, clock, event::Actor, progress::Progress, projection::Tmux, record::Checkpoint};
 
 use crate::{
-    config::{self, Config, Places},
+    config::{self, Config, ConfigFiles},
     error::Result,
     notice::Notice,
     run,
@@ -82,7 +82,7 @@ impl dyn Host + '_ {
     /// The configuration in force for a workspace.
     pub fn config(&self, workspace: &Path) -> Result<Config> {
         let variable = |name: &str| self.variable(name);
-        Ok(config::load(&Places::usual(&variable, workspace, self.named_config()), &variable)?.config)
+        Ok(config::load(&ConfigFiles::usual(&variable, workspace, self.named_config()), &variable)?.config)
     }
 
     /// The folder for what can be found out again; none without a home.

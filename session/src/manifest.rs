@@ -2,7 +2,7 @@
 //! events said of it since, never stored; `docs/manifest.schema.json` describes it.
 
 use parhelia_store::{
-    fold::Marks,
+    projection::Marks,
     record::{Checkpoint, Consistency, Part, Rules, Trigger},
     tree::WORKSPACE_FOLDER,
 };

@@ -5,8 +5,8 @@ use std::{ffi::OsString, fs, os::unix::net::UnixStream};
 use jiff::Timestamp;
 use parhelia_store::{
     Store,
-    fold::{Conversation, Goal, Run, Session, Status},
     id::Ulid,
+    projection::{Conversation, Goal, Run, Session, Status},
     record::Checkpoint,
 };
 use serde::Serialize;

@@ -22,14 +22,14 @@ use parhelia_store::{
     create::Outcome,
     delete::delete_chosen,
     event::Actor,
-    fold::{Marks, Session},
     id::Ulid,
     pin,
     progress::Progress,
+    projection::{Marks, Session},
     record::Checkpoint,
     view::View,
 };
-pub use report::Report;
+pub use report::RetentionReport;
 
 use crate::{Result, config, rollback};
 
@@ -221,7 +221,7 @@ pub fn after(
     config: &config::Retention,
     actor: &Actor,
     progress: &dyn Progress,
-) -> Option<Report> {
+) -> Option<RetentionReport> {
     if outcome.skipped || !config.automatic {
         return None;
     }
@@ -244,9 +244,9 @@ pub fn prune(
     actor: &Actor,
     now: Timestamp,
     progress: &dyn Progress,
-) -> Result<Report> {
+) -> Result<RetentionReport> {
     let planned = plan(store, policy, session, now)?;
-    let mut report = Report::new(&planned, policy);
+    let mut report = RetentionReport::new(&planned, policy);
     let pruned =
         remove(store, session, &planned.remove, actor, progress, &mut report).and_then(|()| match policy.max_store_bytes {
             0 => Ok(()),
@@ -266,7 +266,7 @@ fn remove(
     gone: &[(Checkpoint, Removed)],
     actor: &Actor,
     progress: &dyn Progress,
-    report: &mut Report,
+    report: &mut RetentionReport,
 ) -> Result<()> {
     let mut by_reason: BTreeMap<&str, Vec<Ulid>> = BTreeMap::new();
     for (checkpoint, reason) in gone {

@@ -9,11 +9,11 @@ use crate::{
     error::{Error, Result},
     event::{self, Appended, EVENT_SCHEMA, Event, NewEvent, kind},
     files,
-    fold::{Folds, Unfit},
     id::OpId,
     journal::{Entry, Journal, Logged, Position, Tail, encode_entry},
     lock::WriterLock,
     progress::Progress,
+    projection::{Projections, Unfit},
     store::Store,
     view::{self, Db, View},
 };
@@ -117,7 +117,7 @@ pub(crate) fn tell_of_lost(tail: &Tail, progress: &dyn Progress) {
 /// Events on their way into the journal, behind what a view shows. The caller holds the writer lock.
 pub(crate) struct Chain<'a> {
     view: &'a View,
-    folds: Folds,
+    projections: Projections,
     base: Option<&'a Db>,
     last: Option<String>,
     /// What is to be appended.
@@ -126,14 +126,14 @@ pub(crate) struct Chain<'a> {
 
 impl<'a> Chain<'a> {
     pub(crate) fn new(view: &'a View) -> Result<Self> {
-        let (folds, base) = view.folds();
-        Ok(Chain { view, last: folds.last_event(base)?, folds, base, entries: Vec::new() })
+        let (projections, base) = view.projections();
+        Ok(Chain { view, last: projections.last_event(base)?, projections, base, entries: Vec::new() })
     }
 
     /// Adds an event, unless it is there already.
     pub(crate) fn add(&mut self, new: &NewEvent) -> Result<Appended> {
         if let Some(key) = &new.idempotency_key
-            && let Some(event) = self.folds.event_of_key(self.base, key)?
+            && let Some(event) = self.projections.event_of_key(self.base, key)?
         {
             if (&event.kind, &event.subject) != (&new.kind, &new.subject) {
                 return Err(Error::Invalid(format!(
@@ -163,7 +163,7 @@ impl<'a> Chain<'a> {
         };
         let entry = Entry::Event(Box::new(event.clone()));
         let hash = self.view.ids().event(&encode_entry(&entry, self.entries.len())?);
-        self.folds.append(self.base, &event, hash.clone()).map_err(|unfit| match unfit {
+        self.projections.append(self.base, &event, hash.clone()).map_err(|unfit| match unfit {
             Unfit::Store(error) | Unfit::Refused(error) => error,
         })?;
         self.last = Some(hash);
@@ -184,7 +184,7 @@ impl<'a> Chain<'a> {
     /// The epoch that the event is recorded with, if it may be recorded.
     fn epoch(&self, new: &NewEvent) -> Result<u64> {
         let Some(id) = self.session_of(new)? else { return Ok(new.epoch.unwrap_or(0)) };
-        let current = self.folds.session(self.base, &id)?.map_or(0, |session| session.epoch);
+        let current = self.projections.session(self.base, &id)?.map_or(0, |session| session.epoch);
         let fenced = |epoch| Err(Error::Fenced { action: new.kind.clone(), session: id.clone(), epoch, current });
         match new.epoch {
             None if new.kind == kind::RUN_STARTED => Ok(current + 1),
@@ -201,7 +201,7 @@ impl<'a> Chain<'a> {
         match new.kind.split_once('.') {
             Some(("session", _)) => Ok(Some(new.subject.clone())),
             Some(("run", _)) if new.kind == kind::RUN_STARTED => Ok(told()),
-            Some(("run", _)) => Ok(self.folds.run(self.base, &new.subject)?.map(|run| run.session)),
+            Some(("run", _)) => Ok(self.projections.run(self.base, &new.subject)?.map(|run| run.session)),
             Some(("checkpoint", _)) => {
                 let found = new.subject.parse().map(|id| self.view.checkpoint(id));
                 let none = || Error::NoCheckpoint { selector: new.subject.clone() };

@@ -9,9 +9,9 @@ use ulid::Ulid;
 /// Version of [`Event`] that this release writes.
 pub const EVENT_SCHEMA: u32 = 1;
 
-/// The kinds that this release folds into what it shows. Any other kind is kept, and listed by `log`.
+/// The kinds that this release knows how to project into sessions, runs and marks. Any other kind is kept, and listed by `log`.
 pub mod kind {
-    /// A session exists. Subject: its id. Data: fields of [`crate::fold::Session`].
+    /// A session exists. Subject: its id. Data: fields of [`crate::projection::Session`].
     pub const SESSION_CREATED: &str = "session.created";
     /// Fields of a session changed. Data: those fields.
     pub const SESSION_CHANGED: &str = "session.changed";
@@ -19,11 +19,11 @@ pub mod kind {
     pub const SESSION_STATUS: &str = "session.status";
     /// A session's head was moved to an older checkpoint. Data: `checkpoint`.
     pub const SESSION_HEAD: &str = "session.head";
-    /// A run began. Subject: its id. Data: `session` and fields of [`crate::fold::Run`]. Its epoch is above the session's.
+    /// A run began. Subject: its id. Data: `session` and fields of [`crate::projection::Run`]. Its epoch is above the session's.
     pub const RUN_STARTED: &str = "run.started";
     /// Fields of a run changed. Data: those fields.
     pub const RUN_CHANGED: &str = "run.changed";
-    /// A run's lease was renewed. Data: fields of [`crate::fold::Lease`].
+    /// A run's lease was renewed. Data: fields of [`crate::projection::Lease`].
     pub const RUN_LEASE: &str = "run.lease";
     /// A run is over. Data: `exit_reason`.
     pub const RUN_ENDED: &str = "run.ended";

@@ -17,7 +17,7 @@ use crate::{
 
 /// A place in a checkpoint at which something is needed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place<'a> {
+pub(crate) struct GraphPath<'a> {
     /// The path in the workspace, or in the checkpoint for what is beside it. Empty for the workspace itself, and for what belongs to the
     /// checkpoint as a whole.
     pub(crate) path: &'a [u8],
@@ -67,7 +67,7 @@ impl RecipePart {
 }
 
 /// The form in which a blob's bytes are kept.
-pub(crate) enum Content {
+pub(crate) enum GraphContent {
     /// As one chunk, which has the blob's id.
     Chunk,
     /// By a recipe.
@@ -80,13 +80,13 @@ pub(crate) trait Visitor {
     type Open;
 
     /// The checkpoint's own record.
-    fn record(&mut self, checkpoint: &Checkpoint, place: &Place<'_>) -> Result<()>;
+    fn record(&mut self, checkpoint: &Checkpoint, place: &GraphPath<'_>) -> Result<()>;
 
     /// A table or a chunk: what refers to nothing.
-    fn object(&mut self, kind: ObjectKind, id: ObjectId, place: &Place<'_>) -> Result<()>;
+    fn object(&mut self, kind: ObjectKind, id: ObjectId, place: &GraphPath<'_>) -> Result<()>;
 
     /// A tree node, so many nodes below the root.
-    fn tree(&mut self, id: TreeId, depth: usize, place: &Place<'_>) -> Result<Option<(TreeNode, Self::Open)>>;
+    fn tree(&mut self, id: TreeId, depth: usize, place: &GraphPath<'_>) -> Result<Option<(TreeNode, Self::Open)>>;
 
     /// An item of a node that was given; all below the item was visited.
     fn visited(&mut self, _above: &mut Self::Open, _item: &Item) {}
@@ -95,7 +95,7 @@ pub(crate) trait Visitor {
     fn leave(&mut self, _id: TreeId, _open: Self::Open) {}
 
     /// A file's content, or the table of hard links. It is never empty.
-    fn blob(&mut self, blob: BlobId, bytes: u64, place: &Place<'_>) -> Result<Option<Content>>;
+    fn blob(&mut self, blob: BlobId, bytes: u64, place: &GraphPath<'_>) -> Result<Option<GraphContent>>;
 
     /// The bytes that an entry of so many counts for in the progress; `None` where entries do not count.
     fn progress_bytes(&self, _bytes: u64) -> Option<u64> {
@@ -103,7 +103,7 @@ pub(crate) trait Visitor {
     }
 
     /// A node of a recipe, with its level.
-    fn recipe(&mut self, blob: BlobId, part: &RecipePart, place: &Place<'_>) -> Result<Option<(u8, RecipeNode)>>;
+    fn recipe(&mut self, blob: BlobId, part: &RecipePart, place: &GraphPath<'_>) -> Result<Option<(u8, RecipeNode)>>;
 
     /// All of a content that was given was visited.
     fn leave_blob(&mut self, _blob: BlobId, _bytes: u64) -> Result<()> {
@@ -126,13 +126,13 @@ struct Frame<T> {
 /// what it refers to.
 pub(crate) fn follow<V: Visitor>(visitor: &mut V, ids: &Ids, checkpoint: &Checkpoint, progress: &dyn Progress) -> Result<()> {
     let record = &checkpoint.record;
-    let top = Place { path: b"", offset: 0, bytes: 0 };
+    let top = GraphPath { path: b"", offset: 0, bytes: 0 };
     visitor.record(checkpoint, &top)?;
     if let Some(omitted) = &record.omitted {
         visitor.object(ObjectKind::Table, omitted.table, &top)?;
     }
     if let Some(links) = record.links.filter(|links| links.bytes > 0) {
-        follow_blob(visitor, ids, links.blob, &Place { bytes: links.bytes, ..top })?;
+        follow_blob(visitor, ids, links.blob, &GraphPath { bytes: links.bytes, ..top })?;
     }
     follow_tree(visitor, ids, record.root, progress)
 }
@@ -145,7 +145,7 @@ fn follow_tree<V: Visitor>(visitor: &mut V, ids: &Ids, root: TreeId, progress: &
     loop {
         progress::check(progress)?;
         if let Some(id) = next.take()
-            && let Some((node, open)) = visitor.tree(id, stack.len(), &Place { path: inside(&path), offset: 0, bytes: 0 })?
+            && let Some((node, open)) = visitor.tree(id, stack.len(), &GraphPath { path: inside(&path), offset: 0, bytes: 0 })?
         {
             let items: Vec<Item> = match node {
                 TreeNode::Leaf(nodes) => nodes.into_iter().map(Item::Entry).collect(),
@@ -174,7 +174,7 @@ fn follow_tree<V: Visitor>(visitor: &mut V, ids: &Ids, root: TreeId, progress: &
                 && size > 0
             {
                 bytes = size;
-                follow_blob(visitor, ids, blob, &Place { path: inside(&path), offset: 0, bytes })?;
+                follow_blob(visitor, ids, blob, &GraphPath { path: inside(&path), offset: 0, bytes })?;
             }
             if let Some(bytes) = visitor.progress_bytes(bytes) {
                 progress.advance(1, bytes);
@@ -194,27 +194,27 @@ fn inside(path: &[u8]) -> &[u8] {
     }
 }
 
-fn follow_blob<V: Visitor>(visitor: &mut V, ids: &Ids, blob: BlobId, place: &Place<'_>) -> Result<()> {
+fn follow_blob<V: Visitor>(visitor: &mut V, ids: &Ids, blob: BlobId, place: &GraphPath<'_>) -> Result<()> {
     match visitor.blob(blob, place.bytes, place)? {
         None => return Ok(()),
-        Some(Content::Chunk) => visitor.object(ObjectKind::Chunk, blob.object(), place)?,
-        Some(Content::Recipe) => follow_recipe(visitor, ids, blob, place)?,
+        Some(GraphContent::Chunk) => visitor.object(ObjectKind::Chunk, blob.object(), place)?,
+        Some(GraphContent::Recipe) => follow_recipe(visitor, ids, blob, place)?,
     }
     visitor.leave_blob(blob, place.bytes)
 }
 
 /// Follows a blob's recipe, in the order of the bytes.
-pub(crate) fn follow_recipe<V: Visitor>(visitor: &mut V, ids: &Ids, blob: BlobId, place: &Place<'_>) -> Result<()> {
+pub(crate) fn follow_recipe<V: Visitor>(visitor: &mut V, ids: &Ids, blob: BlobId, place: &GraphPath<'_>) -> Result<()> {
     let root = RecipePart { kind: ObjectKind::RecipeRoot, id: ids.recipe_root(blob), bytes: place.bytes, above: 0 };
     let mut pending = vec![(root, place.offset)];
     while let Some((part, offset)) = pending.pop() {
-        let here = Place { offset, bytes: part.bytes, ..*place };
+        let here = GraphPath { offset, bytes: part.bytes, ..*place };
         let Some((level, node)) = visitor.recipe(blob, &part, &here)? else { continue };
         let mut at = offset;
         match node {
             RecipeNode::Chunks(runs) => {
                 for run in runs {
-                    let here = Place { offset: at, bytes: run.bytes.into(), ..*place };
+                    let here = GraphPath { offset: at, bytes: run.bytes.into(), ..*place };
                     visitor.object(ObjectKind::Chunk, run.id.object(), &here)?;
                     at = at.saturating_add(run.run_bytes());
                 }

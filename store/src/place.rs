@@ -17,9 +17,9 @@ use rustix::fs::{AtFlags, StatxFlags};
 
 use crate::{
     error::{IoContext, Result},
-    filesystem,
-    fold::{Place, Session},
-    mounts, name, sys,
+    filesystem, mounts, name,
+    projection::{Place, Session},
+    sys,
 };
 
 /// A workspace's filesystem that is not where it was.

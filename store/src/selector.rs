@@ -14,9 +14,9 @@ use std::{
 
 use crate::{
     error::{Error, Result},
-    fold::{Place, Run, Session, Status},
     id::Ulid,
     place,
+    projection::{Place, Run, Session, Status},
     record::Checkpoint,
     view::View,
 };

@@ -116,7 +116,7 @@ impl Trust {
     }
 
     /// Whether an entry that is being read, and looked like `cached` when the cache was written, has settled.
-    pub fn has_settled(&self, cached: &Cached, stat: &Stat) -> bool {
+    pub fn is_past_doubt(&self, cached: &Cached, stat: &Stat) -> bool {
         self.is_aged && cached.looks_like(stat)
     }
 }

@@ -271,7 +271,7 @@ impl Store {
 
     /// The state of the store, with nothing in it that somebody else may still take back or that a power cut would: whatever is not to be
     /// undone is decided by this.
-    pub(crate) fn settled(&self, _lock: &WriterLock) -> Result<Arc<View>> {
+    pub(crate) fn view_under(&self, _lock: &WriterLock) -> Result<Arc<View>> {
         let view = self.refresh()?;
         Journal::of(&self.layout).sync()?;
         Ok(view)

@@ -14,7 +14,7 @@ use parhelia_session::{
 };
 use parhelia_store::{
     event::Actor,
-    fold::{Goal, Status},
+    projection::{Goal, Status},
 };
 use parhelia_tests::{Scratch, live::wait, tmux::Tmux, write};
 use serde_json::json;

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use parhelia_store::{OpenOptions, Store, fold::Session};
+use parhelia_store::{OpenOptions, Store, projection::Session};
 use parhelia_tests::{
     Files, Scratch, clock, files_in,
     live::{kill, wait},

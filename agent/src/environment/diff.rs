@@ -9,7 +9,7 @@ use super::{variables::is_beside_the_session, versions};
 
 /// One difference.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Change {
+pub struct EnvironmentChange {
     /// The part: `claude_code`, `agent`, `plugins`, `mcp_servers`, `python`, `packages`, `variables`.
     pub section: &'static str,
     /// Of what: a plugin, a server, a package, a variable; none where the part is one thing.
@@ -26,7 +26,7 @@ pub struct Change {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Diff {
     /// The differences, by section and name.
-    pub changes: Vec<Change>,
+    pub changes: Vec<EnvironmentChange>,
     /// Parts that one of the two did not capture, so that nothing can be said of them.
     pub unknown: Vec<&'static str>,
 }
@@ -125,7 +125,13 @@ impl Diff {
         after: Option<&Value>,
     ) {
         let (name, field) = (name.map(str::to_owned), field.map(str::to_owned));
-        self.changes.push(Change { section, name, field, before: before.and_then(shown), after: after.and_then(shown) });
+        self.changes.push(EnvironmentChange {
+            section,
+            name,
+            field,
+            before: before.and_then(shown),
+            after: after.and_then(shown),
+        });
     }
 }
 
@@ -161,8 +167,9 @@ mod tests {
 
     fn lines(diff: &Diff) -> Vec<String> {
         let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".into());
-        let line =
-            |c: &Change| format!("{} {} {}: {} > {}", c.section, text(&c.name), text(&c.field), text(&c.before), text(&c.after));
+        let line = |c: &EnvironmentChange| {
+            format!("{} {} {}: {} > {}", c.section, text(&c.name), text(&c.field), text(&c.before), text(&c.after))
+        };
         diff.changes.iter().map(line).collect()
     }
 

@@ -33,7 +33,7 @@ use crate::{
 pub use facts::Facts;
 pub use find::{Operation, Repository};
 pub use shadow::{Run, Setting, Shadow};
-pub use status::Change;
+pub use status::GitChange;
 
 /// Repositories that are looked at below the workspace's own.
 const BELOW_MAX: usize = 100;
@@ -149,7 +149,7 @@ pub struct State {
     pub unmerged: u64,
     /// What differs, tracked files first. Paths are from the workspace folder. All repositories of a workspace together list at most
     /// [`LISTED_MAX`].
-    pub changes: Vec<Change>,
+    pub changes: Vec<GitChange>,
     /// How many paths of this repository differ, those included that are not listed.
     pub change_count: u64,
     /// Whether something is not listed.
@@ -173,8 +173,8 @@ pub struct Failed {
 
 impl State {
     /// Paths that differ from the commit, those of submodules and nested repositories included.
-    pub fn uncommitted(&self) -> impl Iterator<Item = &Change> {
-        let below: Box<dyn Iterator<Item = &Change>> = Box::new(self.below.iter().flat_map(State::uncommitted));
+    pub fn uncommitted(&self) -> impl Iterator<Item = &GitChange> {
+        let below: Box<dyn Iterator<Item = &GitChange>> = Box::new(self.below.iter().flat_map(State::uncommitted));
         self.changes.iter().chain(below)
     }
 
@@ -370,7 +370,12 @@ impl Look<'_> {
         match self.listed.checked_sub(1) {
             Some(left) => {
                 self.listed = left;
-                state.changes.push(Change { path: name::display(path), bytes: path.to_vec(), status: ".M".into(), from: None });
+                state.changes.push(GitChange {
+                    path: name::display(path),
+                    bytes: path.to_vec(),
+                    status: ".M".into(),
+                    from: None,
+                });
             }
             None => state.truncated = true,
         }

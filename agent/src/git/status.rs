@@ -7,7 +7,7 @@ use serde::Serialize;
 
 /// A path that differs from the commit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Change {
+pub struct GitChange {
     /// The path, from the workspace folder, for people.
     pub path: String,
     /// Its bytes.
@@ -19,7 +19,7 @@ pub struct Change {
     pub from: Option<String>,
 }
 
-impl Change {
+impl GitChange {
     /// The path, from the workspace folder.
     pub fn as_path(&self) -> &Path {
         Path::new(OsStr::from_bytes(&self.bytes))
@@ -47,7 +47,7 @@ pub(super) struct Parsed {
     pub behind: Option<u64>,
     pub stash_count: u64,
     /// At most as many as were asked for.
-    pub changes: Vec<Change>,
+    pub changes: Vec<GitChange>,
     /// How many there are.
     pub change_count: u64,
     /// How many of them have conflicts.
@@ -116,10 +116,10 @@ impl Parsed {
 
     fn push(&mut self, bytes: Vec<u8>, status: String, from: Option<String>) {
         self.change_count += 1;
-        let change = Change { path: String::new(), bytes, status, from };
+        let change = GitChange { path: String::new(), bytes, status, from };
         self.unmerged += u64::from(change.is_unmerged());
         if self.changes.len() < self.listed_max {
-            self.changes.push(Change { path: name::display(&change.bytes), ..change });
+            self.changes.push(GitChange { path: name::display(&change.bytes), ..change });
         }
     }
 }

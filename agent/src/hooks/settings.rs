@@ -28,7 +28,7 @@ pub type Events = &'static [(&'static str, u64)];
 
 /// What was done to a settings file.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Change {
+pub struct SettingsEdit {
     /// The file itself, behind symlinks.
     pub path: PathBuf,
     /// Whether anything in it is different now.
@@ -61,14 +61,14 @@ fn entry(command: &HookCommand, seconds: u64) -> Value {
 }
 
 /// Puts our entries into a settings file, which is made where there is none. Entries of ours with another command are replaced.
-pub fn install(path: &Path, command: &HookCommand, events: Events) -> Result<Change> {
+pub fn install(path: &Path, command: &HookCommand, events: Events) -> Result<SettingsEdit> {
     change(path, &|text| edit::install(text, &command.text(), events))
 }
 
 /// Takes all entries of ours out of a settings file.
-pub fn uninstall(path: &Path) -> Result<Change> {
+pub fn uninstall(path: &Path) -> Result<SettingsEdit> {
     if !real_path(path)?.exists() {
-        return Ok(Change { path: real_path(path)?, changed: false });
+        return Ok(SettingsEdit { path: real_path(path)?, changed: false });
     }
     change(path, &edit::uninstall)
 }
@@ -100,15 +100,15 @@ pub fn status(path: &Path, events: Events) -> Result<Status> {
 }
 
 /// Reads, edits and replaces a file; again from the start where somebody else has changed it meanwhile.
-fn change(path: &Path, edit: &dyn Fn(&str) -> Result<Edited, String>) -> Result<Change> {
+fn change(path: &Path, edit: &dyn Fn(&str) -> Result<Edited, String>) -> Result<SettingsEdit> {
     const TRIES: u32 = 3;
     let path = real_path(path)?;
     for _ in 0..TRIES {
         let before = read(&path)?;
         let edited = edit(before.as_deref().unwrap_or_default()).map_err(|reason| refused(&path, reason))?;
-        let Edited::Changed(text) = edited else { return Ok(Change { path, changed: false }) };
+        let Edited::Changed(text) = edited else { return Ok(SettingsEdit { path, changed: false }) };
         if replace(&path, before.as_deref(), &text)? {
-            return Ok(Change { path, changed: true });
+            return Ok(SettingsEdit { path, changed: true });
         }
     }
     Err(refused(&path, "another program keeps changing it".into()))

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use parhelia_store::{
     Store,
     create::{self, Options},
-    diff::{Change, ChangeKind, DiffOptions, Side, Summary, Text, compare},
+    diff::{ChangeKind, DiffOptions, Side, Summary, Text, TreeChange, compare},
     omitted::Omission,
     progress::Progress,
     record::Checkpoint,
@@ -26,7 +26,7 @@ pub struct Live {
     /// The captured entries, in numbers.
     pub totals: Totals,
     /// The differences from the checkpoint; none where there is no checkpoint.
-    pub changes: Vec<Change>,
+    pub changes: Vec<TreeChange>,
     /// The entries that are left out.
     pub omissions: Vec<Omission>,
 }
@@ -68,7 +68,7 @@ pub fn mark(kind: &ChangeKind) -> (char, Style) {
 }
 
 /// The path of a change; of a folder with a slash, of what was renamed with both names.
-pub fn shown_path(change: &Change) -> String {
+pub fn shown_path(change: &TreeChange) -> String {
     let mut path = if change.path.is_empty() { ".".to_owned() } else { human::path(&change.path) };
     if change.new.as_ref().or(change.old.as_ref()).is_some_and(|node| node.as_folder().is_some()) {
         path.push('/');
@@ -80,7 +80,7 @@ pub fn shown_path(change: &Change) -> String {
 }
 
 /// A change for programs.
-pub fn to_json(change: &Change, lines: Option<&Text<(u64, u64)>>) -> Value {
+pub fn to_json(change: &TreeChange, lines: Option<&Text<(u64, u64)>>) -> Value {
     let side = |node: &Option<Node>, path: &[u8]| node.as_ref().map(|node| entry::to_json(path, node));
     let fields: Vec<&str> = change.fields().names().collect();
     let mut object = json!({
@@ -136,7 +136,7 @@ pub fn counts_text(summary: &Summary) -> String {
 const NAMED_MAX: usize = 20;
 
 /// Prints changes, one a line; without -v the first of them.
-pub fn print(context: &mut Context, changes: &[Change]) -> Result<()> {
+pub fn print(context: &mut Context, changes: &[TreeChange]) -> Result<()> {
     let most = if context.global.verbose { usize::MAX } else { NAMED_MAX };
     for (i, change) in changes.iter().enumerate() {
         if context.out.json {
@@ -153,7 +153,7 @@ pub fn print(context: &mut Context, changes: &[Change]) -> Result<()> {
 }
 
 /// A change as a line.
-pub fn line(out: &Output, change: &Change) -> String {
+pub fn line(out: &Output, change: &TreeChange) -> String {
     let (mark, style) = mark(&change.kind);
     let fields = match &change.kind {
         ChangeKind::Metadata(fields) => out.styled(Style::Dim, format!("  ({})", fields.names().collect::<Vec<_>>().join(", "))),

@@ -18,10 +18,10 @@ use parhelia_session::{
 use parhelia_store::{
     check::VerifyReport,
     create::Options,
-    fold::Status,
     name,
     omitted::Reason,
     progress::Progress,
+    projection::Status,
     record::{Checkpoint, Part, Rules, Trigger},
 };
 use serde_json::json;

@@ -14,14 +14,16 @@ use std::{
 use parhelia_session::overwrite::workspace_of;
 use parhelia_store::{
     Error, Store,
-    diff::{Change, ChangeKind, DiffOptions, Side, Summary, Text, TextOptions, compare, file_diff, line_counts, store_content},
+    diff::{
+        ChangeKind, DiffOptions, Side, Summary, Text, TextOptions, TreeChange, compare, file_diff, line_counts, store_content,
+    },
     name,
     record::Checkpoint,
     tree::{Kind, Node},
 };
 use serde_json::{Value, json};
 
-use self::report::{Report, Told};
+use self::report::{DiffReport, Told};
 use super::{
     changed::{self, mark, shown_path},
     folder::workspace,
@@ -109,7 +111,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let progress = context.progress();
     let mut _new_pin = None;
     let (mut newer, mut folder) = (None, None);
-    let (changes, read_new): (Vec<Change>, ReadSide<'_>) = match new {
+    let (changes, read_new): (Vec<TreeChange>, ReadSide<'_>) = match new {
         Newer::Folder(_) if args.conversation => {
             return Err(Failure::Usage("--conversation compares two checkpoints; a folder has no conversation".into()));
         }
@@ -147,7 +149,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let told =
         |checkpoint: Checkpoint| -> Result<Told> { Ok(Told { marks: store.view().marks(checkpoint.record.id)?, checkpoint }) };
     let (old_id, old, new) = (old.id(), told(old)?, newer.map(told).transpose()?);
-    let report = new.as_ref().filter(|_| !args.stat && !args.name_only).map(|new| Report::new(&store, &old, new));
+    let report = new.as_ref().filter(|_| !args.stat && !args.name_only).map(|new| DiffReport::new(&store, &old, new));
     match &report {
         Some(report) => {
             context.out.object("comparison", report.to_json())?;
@@ -178,7 +180,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
 
 struct Comparison<'a> {
     store: &'a Store,
-    changes: Vec<Change>,
+    changes: Vec<TreeChange>,
     read_new: ReadSide<'a>,
 }
 

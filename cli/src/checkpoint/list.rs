@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use parhelia_store::{
     clock,
-    fold::{Marks, VerifyLevel},
     id::Ulid,
+    projection::{Marks, VerifyLevel},
     record::Outline,
 };
 use serde::Deserialize;

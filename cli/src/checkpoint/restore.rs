@@ -15,7 +15,7 @@ use parhelia_store::{
     Store, name,
     progress::Progress,
     record::Checkpoint,
-    restore::{Change, Counts, Options, Plan, Skipped},
+    restore::{Counts, Options, Plan, RestoreChange, Skipped},
     selector::is_relative,
 };
 use serde::Serialize;
@@ -28,7 +28,7 @@ use crate::{
     human,
     output::Style,
     progress::Bar,
-    selector::{self, Place},
+    selector::{self, Selected},
     words,
 };
 
@@ -41,7 +41,7 @@ pub struct Args {
     /// The folder to make; with --in-place, the folder to change
     #[arg(long, alias = "target", value_name = "DIR")]
     to: Option<PathBuf>,
-    /// Change an existing folder, touching only what differs
+    /// RestoreChange an existing folder, touching only what differs
     #[arg(long, requires = "to")]
     in_place: bool,
     /// Remove what the checkpoint does not have, but for what its capture left out
@@ -167,7 +167,7 @@ fn escaped(name: &str) -> String {
 }
 
 /// The error where no folder is given, with what may have been meant. A path alone can only be restored to a folder.
-fn without_target(context: &Context, store: &Store, place: &Place) -> Failure {
+fn without_target(context: &Context, store: &Store, place: &Selected) -> Failure {
     let found = match context.find(store, &place.checkpoint) {
         Ok(found) => found,
         Err(failure) => return failure,
@@ -269,17 +269,17 @@ fn summary(id: &str, dry_run: bool, fields: &impl Serialize) -> Value {
 
 /// Every path that something happens to, deletions first: they cannot be undone by restoring again.
 fn print_changes(context: &mut Context, plan: &Plan) -> Result<()> {
-    let mut changes: Vec<(bool, Vec<u8>, Change)> = Vec::new();
-    plan.each_change(&mut |change, path| changes.push((change != Change::Delete, path.to_vec(), change)))?;
+    let mut changes: Vec<(bool, Vec<u8>, RestoreChange)> = Vec::new();
+    plan.each_change(&mut |change, path| changes.push((change != RestoreChange::Delete, path.to_vec(), change)))?;
     changes.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
     for (_, path, change) in changes {
         let (mark, style) = match change {
-            Change::Create => ('A', Style::Green),
-            Change::Replace => ('M', Style::Yellow),
-            Change::Metadata => ('m', Style::Dim),
-            Change::Link => ('L', Style::Cyan),
-            Change::Delete => ('D', Style::Red),
-            Change::Keep => ('K', Style::Dim),
+            RestoreChange::Create => ('A', Style::Green),
+            RestoreChange::Replace => ('M', Style::Yellow),
+            RestoreChange::Metadata => ('m', Style::Dim),
+            RestoreChange::Link => ('L', Style::Cyan),
+            RestoreChange::Delete => ('D', Style::Red),
+            RestoreChange::Keep => ('K', Style::Dim),
         };
         let path = if path.is_empty() { ".".to_owned() } else { human::path(&path) };
         let mark = context.out.styled(style, mark);

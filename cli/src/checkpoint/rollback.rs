@@ -8,7 +8,7 @@ use parhelia_session::{
     rollback::{self, Look, Options, Preview, Rollback, Rolled, Stash, Turn},
     run::{has_agent, stranger_in_newest},
 };
-use parhelia_store::{Store, fold::Status, record::Checkpoint, restore::Change};
+use parhelia_store::{Store, projection::Status, record::Checkpoint, restore::RestoreChange};
 use serde_json::json;
 
 use crate::{
@@ -195,18 +195,18 @@ pub fn roll(context: &mut Context, mut rollback: Rollback<'_>, target: &Checkpoi
     Ok(Fate::Done { spares })
 }
 
-fn mark(change: Change) -> (char, &'static str, Style) {
+fn mark(change: RestoreChange) -> (char, &'static str, Style) {
     match change {
-        Change::Create => ('A', "made again", Style::Green),
-        Change::Replace => ('M', "restored", Style::Yellow),
-        Change::Metadata => ('m', "metadata restored", Style::Dim),
-        Change::Link => ('L', "joined again", Style::Cyan),
-        Change::Delete => ('D', "removed; the safety checkpoint has it", Style::Red),
-        Change::Keep => ('K', "kept", Style::Dim),
+        RestoreChange::Create => ('A', "made again", Style::Green),
+        RestoreChange::Replace => ('M', "restored", Style::Yellow),
+        RestoreChange::Metadata => ('m', "metadata restored", Style::Dim),
+        RestoreChange::Link => ('L', "joined again", Style::Cyan),
+        RestoreChange::Delete => ('D', "removed; the safety checkpoint has it", Style::Red),
+        RestoreChange::Keep => ('K', "kept", Style::Dim),
     }
 }
 
-fn print_changes(context: &mut Context, changes: &[(Change, Vec<u8>)]) -> Result<()> {
+fn print_changes(context: &mut Context, changes: &[(RestoreChange, Vec<u8>)]) -> Result<()> {
     let most = if context.global.verbose { usize::MAX } else { NAMED_MAX };
     for (change, path) in changes {
         let path = if path.is_empty() { ".".to_owned() } else { human::path(path) };

@@ -3,8 +3,8 @@
 use parhelia_session::manifest::Manifest;
 use parhelia_store::{
     Error, clock,
-    fold::{Marks, VerifyLevel},
     omitted::{Omission, Reason},
+    projection::{Marks, VerifyLevel},
     record::{Checkpoint, Consistency, Part, Rules},
 };
 use serde_json::{Value, json};

@@ -10,7 +10,7 @@ use parhelia_session::{
     host::Host,
     run,
 };
-use parhelia_store::{Store, fold::Session};
+use parhelia_store::{Store, projection::Session};
 
 use crate::exit::{Failure, Result};
 

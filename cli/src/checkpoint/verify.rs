@@ -1,7 +1,7 @@
 //! `checkpoint verify`: is one checkpoint whole?
 
 use parhelia_session::verification;
-use parhelia_store::fold::VerifyLevel;
+use parhelia_store::projection::VerifyLevel;
 use serde_json::json;
 
 use crate::{

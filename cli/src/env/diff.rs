@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use parhelia_agent::environment::diff::{Change, diff};
+use parhelia_agent::environment::diff::{EnvironmentChange, diff};
 use serde_json::{Value, json};
 
 use crate::{
@@ -61,7 +61,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
 }
 
 /// A difference for people, without the name of its section.
-pub fn line(change: &Change) -> String {
+pub fn line(change: &EnvironmentChange) -> String {
     let shown = |text: &Option<String>| text.as_ref().map_or_else(|| "(none)".into(), |text| human::path(text.as_bytes()));
     let names: Vec<String> =
         [&change.name, &change.field].into_iter().flatten().map(|name| human::path(name.as_bytes())).collect();

@@ -9,9 +9,9 @@ use parhelia_session::{
 };
 use parhelia_store::{
     clock,
-    fold::{Goal, Session, Status},
     id::Ulid,
     name,
+    projection::{Goal, Session, Status},
 };
 use serde_json::{Value, json};
 

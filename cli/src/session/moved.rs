@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use parhelia_session::{Error, Refusal, resume, rollback, run};
-use parhelia_store::fold::{Place, Session};
+use parhelia_store::projection::{Place, Session};
 use serde_json::json;
 
 use crate::{

@@ -6,7 +6,7 @@ use parhelia_session::{
     host::Host,
     run,
 };
-use parhelia_store::{Store, fold::Session};
+use parhelia_store::{Store, projection::Session};
 use serde_json::json;
 
 use crate::{

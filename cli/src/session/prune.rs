@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use parhelia_session::retention::{self, Calendar, Forecast, Policy, Removed, Report};
+use parhelia_session::retention::{self, Calendar, Forecast, Policy, Removed, RetentionReport};
 use parhelia_store::{clock, event::Actor, record::Checkpoint};
 use serde_json::{Value, json};
 
@@ -173,7 +173,7 @@ fn told(context: &mut Context, action: &str, checkpoint: &Checkpoint, reason: Va
 const NAMED_MAX: usize = 10;
 
 /// The checkpoints that retention removed, in one line; `None` where it removed none.
-pub fn removed_text(report: &Report) -> Option<String> {
+pub fn removed_text(report: &RetentionReport) -> Option<String> {
     let named: Vec<String> = (report.removed.iter().take(NAMED_MAX))
         .map(|(checkpoint, why)| format!("{} ({})", checkpoint.id(), why.text()))
         .collect();
@@ -184,7 +184,7 @@ pub fn removed_text(report: &Report) -> Option<String> {
 }
 
 /// Says which checkpoints retention removed after another verb's own work.
-pub fn announce(context: &mut Context, report: &Report) -> Result<()> {
+pub fn announce(context: &mut Context, report: &RetentionReport) -> Result<()> {
     for (checkpoint, why) in &report.removed {
         context.out.object("checkpoint", entry("removed", checkpoint, json!(why)))?;
     }
@@ -205,7 +205,7 @@ pub fn announce(context: &mut Context, report: &Report) -> Result<()> {
 }
 
 /// What a user should know of the store's size after retention.
-fn remark(context: &mut Context, report: &Report) -> Result<()> {
+fn remark(context: &mut Context, report: &RetentionReport) -> Result<()> {
     let too_large = report.removed.iter().filter(|(_, why)| *why == Removed::StoreTooLarge).count() as u64;
     if too_large > 0 {
         let (gone, freed) = (human::count(too_large, "checkpoint"), human::size(report.freed_bytes));

@@ -10,8 +10,8 @@ use parhelia_session::{
 };
 use parhelia_store::{
     Store, clock,
-    fold::{Goal, Session, Status},
     id::Ulid,
+    projection::{Goal, Session, Status},
 };
 use serde_json::json;
 

@@ -13,7 +13,7 @@ use parhelia_session::{
 };
 use parhelia_store::{
     Store, clock,
-    fold::{Run, Session, Status},
+    projection::{Run, Session, Status},
 };
 use serde_json::json;
 

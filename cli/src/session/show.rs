@@ -3,7 +3,7 @@
 use parhelia_session::overview::Overview;
 use parhelia_store::{
     Store, clock,
-    fold::{Run, Session},
+    projection::{Run, Session},
 };
 use serde_json::{Value, json};
 

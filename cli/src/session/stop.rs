@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use parhelia_session::ending;
-use parhelia_store::fold::Goal;
+use parhelia_store::projection::Goal;
 use serde_json::json;
 
 use super::pause::last_checkpoint;

@@ -9,7 +9,9 @@ use std::{
 
 use parhelia_store::{
     Store,
-    diff::{Change, ChangeKind, DiffOptions, Side, Text, TextOptions, compare, file_diff, is_binary, line_counts, store_content},
+    diff::{
+        ChangeKind, DiffOptions, Side, Text, TextOptions, TreeChange, compare, file_diff, is_binary, line_counts, store_content,
+    },
     name,
     record::Checkpoint,
     tree::{Kind, Node},
@@ -29,7 +31,7 @@ const DIFF_BYTES_MAX: u64 = 256 << 10;
 const COUNTED_MAX: usize = 100;
 
 /// What has changed between two checkpoints.
-pub(super) fn changes(store: &Store, first: &Checkpoint, checkpoint: &Checkpoint) -> Result<Vec<Change>> {
+pub(super) fn changes(store: &Store, first: &Checkpoint, checkpoint: &Checkpoint) -> Result<Vec<TreeChange>> {
     let (old, new) = (store.node_at(first, b"")?, store.node_at(checkpoint, b"")?);
     let mut changes = compare(Side::new(store, &old), Side::new(store, &new), DiffOptions::default())?;
     changes.retain(is_told);
@@ -37,7 +39,7 @@ pub(super) fn changes(store: &Store, first: &Checkpoint, checkpoint: &Checkpoint
 }
 
 /// Whether a change is told: what came or went in a folder is said of each file, and git says itself what it has done in its own.
-pub(super) fn is_told(change: &Change) -> bool {
+pub(super) fn is_told(change: &TreeChange) -> bool {
     let is_folder = |node: &Option<Node>| node.as_ref().is_some_and(|node| node.as_folder().is_some());
     !is_folder(&change.old) && !is_folder(&change.new) && !change.path.split(|b| *b == b'/').any(|part| part == b".git")
 }
@@ -81,7 +83,7 @@ pub(super) fn rank(path: &[u8], edited: &HashSet<Vec<u8>>) -> u8 {
 }
 
 /// Changes as they are told, with the lines of the first ones counted.
-pub(super) fn told(store: &Store, changes: &[Change]) -> Vec<Changed> {
+pub(super) fn told(store: &Store, changes: &[TreeChange]) -> Vec<Changed> {
     let options = TextOptions { bytes_max: DIFF_BYTES_MAX, ..TextOptions::default() };
     let read = store_content(store);
     let mut told = Vec::with_capacity(changes.len());
@@ -96,7 +98,7 @@ pub(super) fn told(store: &Store, changes: &[Change]) -> Vec<Changed> {
     told
 }
 
-fn path(change: &Change) -> String {
+fn path(change: &TreeChange) -> String {
     match &change.kind {
         ChangeKind::Renamed { from } => format!("{} -> {}", name::display(from), name::display(&change.path)),
         _ => name::display(&change.path),
@@ -120,11 +122,11 @@ pub(super) fn ranked(
     store: &Store,
     checkpoint: &Checkpoint,
     context: &Value,
-    changes: &[Change],
-    since: &[Change],
+    changes: &[TreeChange],
+    since: &[TreeChange],
     workspace: &Path,
 ) -> Vec<File> {
-    let by_path: BTreeMap<String, &Change> = changes.iter().map(|change| (name::display(&change.path), change)).collect();
+    let by_path: BTreeMap<String, &TreeChange> = changes.iter().map(|change| (name::display(&change.path), change)).collect();
     let newer: HashSet<String> = since.iter().map(|change| name::display(&change.path)).collect();
     let listed = context["files"].as_array().map(Vec::as_slice).unwrap_or_default();
     let is_used =
@@ -159,7 +161,7 @@ fn read_now(workspace: &Path, path: &str) -> Option<Vec<u8>> {
     (bytes.len() as u64 <= TEXT_BYTES_MAX).then_some(bytes)
 }
 
-fn diff_of(store: &Store, change: &Change) -> Option<String> {
+fn diff_of(store: &Store, change: &TreeChange) -> Option<String> {
     let options = TextOptions { bytes_max: DIFF_BYTES_MAX, ..TextOptions::default() };
     let read = store_content(store);
     // All of an added file would be its text once more.

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use parhelia_store::{
     Store,
-    diff::Change,
-    fold::{Conversation, Session},
+    diff::TreeChange,
     name,
+    projection::{Conversation, Session},
     record::Checkpoint,
 };
 use serde_json::{Value, json};
@@ -122,7 +122,7 @@ fn from_git(input: &mut Input, checkpoint: Option<&Checkpoint>, found: &Now) {
     match &found.git {
         Some(state) => {
             (input.branch, input.commit) = (state.branch.clone(), state.head.clone());
-            let shown = |change: &git::Change| match change.is_deleted() {
+            let shown = |change: &git::TreeChange| match change.is_deleted() {
                 true => format!("{} (deleted)", change.path),
                 false => change.path.clone(),
             };
@@ -186,7 +186,7 @@ fn from_files(
         None => by_checkpoints(store, request, first.as_ref(), checkpoint)?,
     };
     let edited = files::edited(context);
-    let rank = |change: &Change| files::rank(&change.path, &edited);
+    let rank = |change: &TreeChange| files::rank(&change.path, &edited);
     session.sort_by_key(|change| rank(change));
     since.sort_by_key(|change| rank(change));
     for (other, paths) in of_others {

@@ -13,8 +13,8 @@ use std::{
 use parhelia_store::{
     OpenOptions, Store,
     create::{self, Options},
-    diff::{Change, DiffOptions, Side, compare},
-    fold::{Conversation, Place, Session},
+    diff::{DiffOptions, Side, TreeChange, compare},
+    projection::{Conversation, Place, Session},
     record::Checkpoint,
     tree::Node,
 };
@@ -51,9 +51,9 @@ pub(super) struct Now {
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     /// Since the session's first checkpoint.
-    pub session: Vec<Change>,
+    pub session: Vec<TreeChange>,
     /// Since the checkpoint that is gone on from.
-    pub since: Vec<Change>,
+    pub since: Vec<TreeChange>,
     /// Files that are not listed, because the agent of another session has written them, by its id.
     pub of_others: Vec<(String, Vec<Vec<u8>>)>,
     /// Listed files that may be another session's as well, by its id.
@@ -122,7 +122,7 @@ pub(super) fn look(store: &Store, wanted: LookRequest<'_>) -> Now {
 fn changes(store: &Store, session: &Session, checkpoint: &Checkpoint, workspace: &Path) -> Result<Changes> {
     let options = Options { workspace: workspace.to_owned(), rules: checkpoint.record.rules.clone(), ..Options::default() };
     let (live, trees, _) = create::look(store, &options, &())?;
-    let against = |old: &Node| -> Result<Vec<Change>> {
+    let against = |old: &Node| -> Result<Vec<TreeChange>> {
         let mut found = compare(Side::new(store, old), Side::new(&trees, &live), DiffOptions::default())?;
         found.retain(files::is_told);
         Ok(found)
@@ -153,7 +153,7 @@ impl Changes {
         let own = if others.is_empty() { HashSet::new() } else { written(store, session, workspace)? };
         for other in others.iter().take(OTHERS_MAX) {
             let theirs = written(store, other, workspace)?;
-            let is_theirs = |change: &Change| theirs.contains(&*change.path) && !own.contains(&*change.path);
+            let is_theirs = |change: &TreeChange| theirs.contains(&*change.path) && !own.contains(&*change.path);
             let left: Vec<Vec<u8>> =
                 self.session.extract_if(.., |change| is_theirs(change)).map(|change| change.path.to_vec()).collect();
             self.since.retain(|change| !is_theirs(change));

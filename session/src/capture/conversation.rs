@@ -9,7 +9,7 @@ use std::{
 
 use parhelia_store::{
     clock,
-    create::{Captured, Content, StateFile},
+    create::{Captured, StateContent, StateFile},
     files::{self, How},
     id::OpId,
     record::Consistency,
@@ -156,8 +156,8 @@ impl Conversing {
                 path,
                 part: CONVERSATION.to_owned(),
                 content: match raw.only_grows() {
-                    true => Content::Beginning { path: raw.source.clone(), bytes: raw.bytes },
-                    false => Content::File { path: raw.source.clone() },
+                    true => StateContent::Beginning { path: raw.source.clone(), bytes: raw.bytes },
+                    false => StateContent::File { path: raw.source.clone() },
                 },
                 mtime: None,
             });

@@ -17,9 +17,9 @@ pub use conversation::Source;
 pub(crate) use conversation::{STREAM, summary_now};
 pub use job::{Job, Looked, environment_job, git_job};
 use parhelia_store::{
-    create::{Captured, Content, Seen, State, StateFile},
-    fold::Session,
+    create::{Captured, Seen, State, StateContent, StateFile},
     name,
+    projection::Session,
     record::{Consistency, Part},
     tree::Kind,
 };
@@ -181,7 +181,7 @@ fn agree(listed: &mut context::Context, seen: &Seen<'_>) {
 
 /// A file of a part, from bytes in memory.
 fn file(part: &str, path: &str, bytes: Vec<u8>) -> StateFile {
-    StateFile { path: path.to_owned(), part: part.to_owned(), content: Content::Bytes(bytes), mtime: None }
+    StateFile { path: path.to_owned(), part: part.to_owned(), content: StateContent::Bytes(bytes), mtime: None }
 }
 
 /// What becomes of a part that was looked at: with what it holds, without anything, or with why not.

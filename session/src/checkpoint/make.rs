@@ -5,7 +5,7 @@ use parhelia_store::{
     Store,
     check::VerifyReport,
     create::{self, FullWalk, Options, Outcome},
-    fold::Session,
+    projection::Session,
     record::{Part, SAFETY},
 };
 
@@ -32,7 +32,7 @@ pub struct Made {
     /// A sentence about that, where there is something to say; the observer has been told.
     pub notice: Option<String>,
     /// The older checkpoints that retention has removed.
-    pub thinned: Option<retention::Report>,
+    pub thinned: Option<retention::RetentionReport>,
 }
 
 impl Made {

@@ -5,8 +5,8 @@ use std::{iter, path::Path};
 use parhelia_agent::process::{RUN_MARKER, canonical};
 use parhelia_store::{
     Store,
-    fold::{Place, Run, Session, Status},
     place::known_among,
+    projection::{Place, Run, Session, Status},
     selector::sessions_with_work,
     view::View,
 };

@@ -3,7 +3,7 @@
 use parhelia_agent::command::Agent;
 use parhelia_store::{
     Store,
-    fold::{Place, Run, Session},
+    projection::{Place, Run, Session},
     record::Trigger,
 };
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use parhelia_agent::{environment, folder::ConfigFolder, kind::KINDS, transcript::Located};
 use parhelia_store::{
-    fold::{Session, Tmux},
+    projection::{Session, Tmux},
     record::{Rules, Trigger},
 };
 
@@ -142,7 +142,7 @@ impl Conversation {
             }
             Conversation::Of { config, id } => (Located::by_session(config, id), id.clone()),
         };
-        let is_it = |known: &parhelia_store::fold::Conversation| known.id == id && known.turn_count > Some(0);
+        let is_it = |known: &parhelia_store::projection::Conversation| known.id == id && known.turn_count > Some(0);
         let had_turns = session.is_some_and(|session| session.conversations.iter().any(is_it));
         match located {
             Err(parhelia_agent::Error::NoTranscript { .. }) if !had_turns => None,

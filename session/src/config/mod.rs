@@ -202,7 +202,7 @@ pub struct Effective {
 
 /// Where configuration is looked for.
 #[derive(Clone, Debug, Default)]
-pub struct Places {
+pub struct ConfigFiles {
     /// The user's file, if it exists.
     pub user: Option<PathBuf>,
     /// The project's file, if it exists.
@@ -224,7 +224,7 @@ pub struct Loaded {
 
 type Env<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
-impl Places {
+impl ConfigFiles {
     /// The usual places for a workspace: the user's configuration folder; and the workspace folder or the nearest one above it that
     /// has a file, up to the repository's.
     pub fn usual(env: Env, workspace: &Path, named: Option<PathBuf>) -> Self {
@@ -241,12 +241,12 @@ impl Places {
                 break;
             }
         }
-        Places { user, project, named }
+        ConfigFiles { user, project, named }
     }
 }
 
 /// Reads all of it. Unknown options, values that do not fit, and options that a project may not set are errors.
-pub fn load(places: &Places, env: Env) -> Result<Loaded> {
+pub fn load(places: &ConfigFiles, env: Env) -> Result<Loaded> {
     let mut set: BTreeMap<&'static str, (Value, Origin)> = BTreeMap::new();
     let mut files = Vec::new();
     let layers = [(&places.user, Level::User), (&places.project, Level::Project), (&places.named, Level::User)];

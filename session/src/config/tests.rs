@@ -27,8 +27,8 @@ impl Files {
     fn error(&self, level: Level, text: &str) -> String {
         let path = self.write("bad.toml", text);
         let places = match level {
-            Level::User => Places { user: Some(path), ..Places::default() },
-            Level::Project => Places { project: Some(path), ..Places::default() },
+            Level::User => ConfigFiles { user: Some(path), ..ConfigFiles::default() },
+            Level::Project => ConfigFiles { project: Some(path), ..ConfigFiles::default() },
         };
         load(&places, &none).unwrap_err().to_string()
     }
@@ -36,7 +36,7 @@ impl Files {
 
 #[test]
 fn defaults_fit_the_types_and_every_field_is_an_option() {
-    let loaded = load(&Places::default(), &none).unwrap();
+    let loaded = load(&ConfigFiles::default(), &none).unwrap();
     assert_eq!(loaded.config.context.max_total_bytes, 10 << 20);
     assert_eq!(loaded.config.retention.keep_last, 10);
     let mut keys = Vec::new();
@@ -59,7 +59,7 @@ fn later_places_win_and_say_where_they_are() {
     let user = files.write("user.toml", "lock_timeout_seconds = 5\n\n[retention]\nkeep_last = 1\nmax_store_bytes = \"2 GiB\"\n");
     let project = files.write("project.toml", "[context]\nmode = \"summary\"\nexclude = [\"*.tmp\"]\n");
     let named = files.write("named.toml", "retention.keep_last = 2\ncontext.max_file_bytes = 0x10\n");
-    let places = Places { user: Some(user.clone()), project: Some(project.clone()), named: Some(named.clone()) };
+    let places = ConfigFiles { user: Some(user.clone()), project: Some(project.clone()), named: Some(named.clone()) };
     let env = |name: &str| (name == "PARHELIA_CHECKPOINT_MODE").then(|| OsString::from("stateful"));
     let loaded = load(&places, &env).unwrap();
     let config = &loaded.config;
@@ -106,11 +106,11 @@ fn a_project_does_not_decide_where_the_store_is_or_what_is_captured_of_the_envir
 fn places_that_do_not_exist() {
     let files = Files::new();
     let missing = files.folder.path().join("missing.toml");
-    let places = Places { user: Some(missing.clone()), project: Some(missing.clone()), named: None };
+    let places = ConfigFiles { user: Some(missing.clone()), project: Some(missing.clone()), named: None };
     assert!(load(&places, &none).unwrap().files.is_empty());
-    assert!(load(&Places { named: Some(missing), ..Places::default() }, &none).is_err());
+    assert!(load(&ConfigFiles { named: Some(missing), ..ConfigFiles::default() }, &none).is_err());
     let bad = |name: &str| (name == "PARHELIA_KEEP_LAST").then(|| OsString::from("many"));
-    let error = load(&Places::default(), &bad).unwrap_err().to_string();
+    let error = load(&ConfigFiles::default(), &bad).unwrap_err().to_string();
     assert!(error.contains("PARHELIA_KEEP_LAST") && error.contains("whole number"), "{error}");
 }
 
@@ -123,10 +123,10 @@ fn the_usual_places() {
     files.write("outside/repository/a/b/x", "");
     let env = |name: &str| (name == "HOME").then(|| root.clone().into_os_string());
     let inner = root.join("outside/repository/a/b");
-    let places = Places::usual(&env, &inner, None);
+    let places = ConfigFiles::usual(&env, &inner, None);
     assert_eq!((places.user, places.project), (Some(root.join(".config/parhelia/parhelia.toml")), None));
     let project = files.write("outside/repository/parhelia.toml", "");
-    assert_eq!(Places::usual(&env, &inner, None).project, Some(project));
+    assert_eq!(ConfigFiles::usual(&env, &inner, None).project, Some(project));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use parhelia_agent::process;
 use parhelia_store::{
     Store,
     event::{NewEvent, kind},
-    fold::{Goal, Place, Run, Session, Status},
+    projection::{Goal, Place, Run, Session, Status},
 };
 
 use crate::{

@@ -3,7 +3,7 @@
 use parhelia_store::{
     Store,
     event::{NewEvent, kind},
-    fold::{Goal, Session, Status},
+    projection::{Goal, Session, Status},
 };
 
 use crate::{

@@ -6,7 +6,7 @@ use parhelia_agent::command::Agent;
 use parhelia_store::{
     Store,
     event::{NewEvent, kind},
-    fold::{Goal, Run, Session, Status},
+    projection::{Goal, Run, Session, Status},
 };
 
 use super::end_agent;

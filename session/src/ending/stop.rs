@@ -5,7 +5,7 @@ use std::time::Duration;
 use parhelia_store::{
     Store,
     event::{NewEvent, kind},
-    fold::{Goal, Run, Session, Status},
+    projection::{Goal, Run, Session, Status},
 };
 
 use super::end_agent;

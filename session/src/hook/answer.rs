@@ -3,7 +3,7 @@
 use std::{io::Write, path::PathBuf};
 
 use parhelia_agent::{briefing::BRIEFED, hooks::Event, process::RUN_MARKER};
-use parhelia_store::{Store, fold::Session, id::Ulid, record::Checkpoint};
+use parhelia_store::{Store, id::Ulid, projection::Session, record::Checkpoint};
 use serde_json::json;
 
 use crate::{

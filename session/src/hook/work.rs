@@ -10,7 +10,7 @@ use parhelia_agent::{
 use parhelia_store::{
     Store,
     event::{NewEvent, kind},
-    fold::{Goal, Status},
+    projection::{Goal, Status},
     record::Trigger,
 };
 

@@ -9,10 +9,10 @@ use std::{
 
 use parhelia_store::{
     Store,
-    fold::{Place, Session, Status},
     mounts::other_paths,
     name,
     place::{known_among, known_below},
+    projection::{Place, Session, Status},
     record::Checkpoint,
     restore::Plan,
     selector::{sessions_with_work, workspace_at},

@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use parhelia_store::{Store, fold::Place, name, record::Checkpoint};
+use parhelia_store::{Store, name, projection::Place, record::Checkpoint};
 
 use crate::error::Result;
 

@@ -7,9 +7,9 @@ use std::{
 
 use parhelia_store::{
     Store, clock,
-    fold::Session,
+    projection::Session,
     record::Checkpoint,
-    restore::{self, Options, Plan, Report},
+    restore::{self, Options, Plan, RestoreReport},
 };
 
 use super::{
@@ -63,7 +63,7 @@ pub struct Restored {
     /// The folder.
     pub target: PathBuf,
     /// Everything that was restored.
-    pub report: Report,
+    pub report: RestoreReport,
     /// The safety checkpoints that were made.
     pub safeties: Vec<Safety>,
     /// Agents that are alive in folders that were changed.

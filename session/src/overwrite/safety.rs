@@ -9,10 +9,9 @@ use std::{
 
 use parhelia_agent::environment;
 use parhelia_store::{
-    Store, create,
-    fold::Session,
-    name,
+    Store, create, name,
     omitted::{Omission, Reason},
+    projection::Session,
     record::{Checkpoint, Rules, SAFETY, Trigger},
 };
 

@@ -3,7 +3,7 @@
 use parhelia_store::{
     Store,
     event::{NewEvent, kind},
-    fold::{Run, Session, Status},
+    projection::{Run, Session, Status},
 };
 
 use super::{ResumeRequest, meant};

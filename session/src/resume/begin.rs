@@ -5,8 +5,8 @@ use std::time::Duration;
 use parhelia_store::{
     Store,
     event::{NewEvent, kind},
-    fold::{Goal, Session, Tmux},
-    restore::Report,
+    projection::{Goal, Session, Tmux},
+    restore::RestoreReport,
 };
 use serde::Deserialize;
 use serde_json::json;
@@ -192,7 +192,7 @@ fn everything_back(
     Ok(restored)
 }
 
-fn skipped(report: &Report) -> Option<Notice> {
+fn skipped(report: &RestoreReport) -> Option<Notice> {
     let first = report.skipped.first()?;
     let path = parhelia_store::name::display(&first.path);
     Some(Notice::NotRestored { entries: report.skipped.len() as u64, path, why: first.error.clone() })

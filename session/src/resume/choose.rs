@@ -5,8 +5,8 @@ use std::collections::HashSet;
 
 use parhelia_store::{
     Store,
-    fold::{ApprovalStatus, Session},
     id::Ulid,
+    projection::{ApprovalStatus, Session},
     record::Checkpoint,
 };
 

@@ -1,7 +1,7 @@
 //! Whether somebody has asked for what a resume would start.
 
 use parhelia_agent::command::Agent;
-use parhelia_store::fold::{Run, Session};
+use parhelia_store::projection::{Run, Session};
 
 use super::ResumeRequest;
 use crate::{

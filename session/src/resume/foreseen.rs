@@ -1,6 +1,6 @@
 //! The effect that resuming would have on a workspace.
 
-use parhelia_store::{Store, fold::Session};
+use parhelia_store::{Store, projection::Session};
 
 use super::{Choice, Fate, foresee, others};
 use crate::{error::Error, host::Host};

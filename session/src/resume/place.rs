@@ -16,8 +16,9 @@ use std::{
 use parhelia_store::{
     Store,
     event::{Actor, NewEvent, kind},
-    fold::{Place, Session},
-    mounts, name, restore,
+    mounts, name,
+    projection::{Place, Session},
+    restore,
 };
 use serde_json::json;
 

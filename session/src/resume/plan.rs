@@ -9,9 +9,9 @@ use parhelia_agent::{
 };
 use parhelia_store::{
     Store,
-    fold::{Goal, Place, Run, Session},
     id::Ulid,
     pin::Pin,
+    projection::{Goal, Place, Run, Session},
     selector::{find, is_relative},
 };
 

@@ -10,7 +10,7 @@ use parhelia_agent::{
     transcript::Located,
     trouble::trouble,
 };
-use parhelia_store::{Store, fold::Status, id::Ulid};
+use parhelia_store::{Store, id::Ulid, projection::Status};
 
 use super::{
     Prepared, ResumeRequest,

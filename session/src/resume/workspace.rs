@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use parhelia_store::{
     Store,
-    fold::Session,
     id::OpId,
     progress::Progress,
+    projection::Session,
     record::Checkpoint,
-    restore::{self, Options, Report},
+    restore::{self, Options, RestoreReport},
 };
 
 use super::place::{ensure_place, is_gone};
@@ -20,11 +20,11 @@ pub enum Workspace {
     /// It is as it was found.
     Kept,
     /// It was gone, and is what it is in the checkpoint.
-    Restored(Box<Report>),
+    Restored(Box<RestoreReport>),
     /// Its `.git` was gone or broken, and is what it is in the checkpoint.
     GitRestored {
         /// What was restored.
-        report: Box<Report>,
+        report: Box<RestoreReport>,
         /// Where what was left of it lies now.
         aside: Option<PathBuf>,
     },
@@ -102,7 +102,13 @@ fn move_aside(git: &Path) -> Result<Option<PathBuf>> {
     Ok(Some(aside))
 }
 
-fn restored(store: &Store, checkpoint: &Checkpoint, subpath: &[u8], target: PathBuf, progress: &dyn Progress) -> Result<Report> {
+fn restored(
+    store: &Store,
+    checkpoint: &Checkpoint,
+    subpath: &[u8],
+    target: PathBuf,
+    progress: &dyn Progress,
+) -> Result<RestoreReport> {
     let options = Options { subpath: subpath.to_vec(), in_place: target.exists(), ..Options::new(target) };
     let plan = restore::plan(store, checkpoint, &options, progress)?;
     let report = restore::execute(store, checkpoint, plan, progress)?;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use jiff::{Timestamp, tz::TimeZone};
 use parhelia_store::{
-    fold::{ApprovalStatus, Marks},
+    projection::{ApprovalStatus, Marks},
     record::{Checkpoint, Trigger},
 };
 use serde::Serialize;

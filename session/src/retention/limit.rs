@@ -13,7 +13,7 @@ use parhelia_store::{
     record::Checkpoint,
 };
 
-use super::{Plan, Policy, Removed, Report, plan, remove};
+use super::{Plan, Policy, Removed, RetentionReport, plan, remove};
 use crate::Result;
 
 /// What pruning would do.
@@ -73,7 +73,7 @@ pub(super) fn keep_to(
     actor: &Actor,
     now: Timestamp,
     progress: &dyn Progress,
-    report: &mut Report,
+    report: &mut RetentionReport,
 ) -> Result<()> {
     report.store_bytes = store_bytes(store)?;
     if report.excess_bytes() == 0 {

@@ -9,7 +9,7 @@ use crate::Error;
 
 /// What retention did.
 #[derive(Debug, Default)]
-pub struct Report {
+pub struct RetentionReport {
     /// What went, and why.
     pub removed: Vec<(Checkpoint, Removed)>,
     /// How many stay: of all sessions where the store was larger than it may be, else of those that were asked for.
@@ -26,13 +26,13 @@ pub struct Report {
     pub failed: Option<Error>,
 }
 
-impl Report {
+impl RetentionReport {
     pub(super) fn new(plan: &Plan, policy: &Policy) -> Self {
-        Report {
+        RetentionReport {
             kept: plan.keep.len() as u64,
             protected: plan.protected(),
             max_store_bytes: policy.max_store_bytes,
-            ..Report::default()
+            ..RetentionReport::default()
         }
     }
 

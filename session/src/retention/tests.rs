@@ -7,8 +7,8 @@ use parhelia_store::{
     OpenOptions, clock,
     create::{self, Options},
     event::{NewEvent, kind},
-    fold::Marks,
     pin::Pin,
+    projection::Marks,
     record::Trigger,
 };
 use proptest::prelude::*;

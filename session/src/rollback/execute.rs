@@ -8,12 +8,12 @@ use std::{
 use parhelia_store::{
     Store, clock, create,
     event::Actor,
-    fold::Session,
     id::Ulid,
     omitted::{Omission, Reason},
     progress::Progress,
+    projection::Session,
     record::{Checkpoint, Rules},
-    restore::{self, Options, Plan, Report, Skipped, Why},
+    restore::{self, Options, Plan, RestoreReport, Skipped, Why},
     tree::Time,
 };
 use serde_json::{Value, json};
@@ -46,9 +46,9 @@ pub struct Done {
     /// What became of uncommitted changes.
     pub stash: Stash,
     /// What was restored.
-    pub report: Report,
+    pub report: RestoreReport,
     /// Paths that were changed, with their marks.
-    pub changes: Vec<(restore::Change, Vec<u8>)>,
+    pub changes: Vec<(restore::RestoreChange, Vec<u8>)>,
     /// Whether the conversation went back, too.
     pub with_conversation: bool,
     /// Copies of the conversation, and files of it that the checkpoint has not, that were moved aside: where they are now.
@@ -203,8 +203,8 @@ pub(super) fn rules(then: &Rules, now: &Rules) -> Rules {
 }
 
 struct Out {
-    report: Report,
-    changes: Vec<(restore::Change, Vec<u8>)>,
+    report: RestoreReport,
+    changes: Vec<(restore::RestoreChange, Vec<u8>)>,
     moved: Vec<PathBuf>,
 }
 

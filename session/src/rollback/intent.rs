@@ -10,10 +10,10 @@ use parhelia_store::{
     Store,
     event::{Actor, NewEvent, kind},
     files::{self, How},
-    fold::Session,
     id::Ulid,
     name::session_file,
     progress::Progress,
+    projection::Session,
 };
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};

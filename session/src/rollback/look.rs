@@ -8,11 +8,10 @@ use std::{
 };
 
 use parhelia_store::{
-    Store, check,
-    fold::{Place, Run, Session, Status},
-    name,
+    Store, check, name,
     place::known_below,
     progress::Progress,
+    projection::{Place, Run, Session, Status},
     record::Checkpoint,
 };
 

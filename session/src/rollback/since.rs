@@ -4,9 +4,9 @@ use std::{collections::HashMap, path::Path};
 
 use parhelia_store::{
     Store,
-    diff::{Change, ChangeKind, Side, compare_each},
-    fold::Session,
+    diff::{ChangeKind, Side, TreeChange, compare_each},
     name,
+    projection::Session,
     record::Checkpoint,
     restore::is_staged,
     tree::Kind,
@@ -74,7 +74,7 @@ pub(super) fn worked_on(store: &Store, target: &Checkpoint, safety: &Checkpoint,
 }
 
 /// Calls `visit` with each file, link or other entry without entries of its own whose content is not as it was.
-fn each_content(store: &Store, then: &Checkpoint, now: &Checkpoint, visit: &mut dyn FnMut(Change)) -> Result<()> {
+fn each_content(store: &Store, then: &Checkpoint, now: &Checkpoint, visit: &mut dyn FnMut(TreeChange)) -> Result<()> {
     let (then, now) = (store.workspace_node(then)?, store.workspace_node(now)?);
     compare_each(Side::new(store, &then), Side::new(store, &now), false, &mut |change| {
         let is_metadata = matches!(change.kind, ChangeKind::Metadata(_));

@@ -10,9 +10,9 @@ use parhelia_store::{
     delete::delete_checkpoints,
     error::ErrorKind,
     event::{Actor, NewEvent, kind},
-    fold::Session,
     id::Ulid,
     progress::{Phase, Progress},
+    projection::Session,
     record::{Checkpoint, Trigger},
     restore::Why,
 };

@@ -5,9 +5,9 @@ use std::time::Duration;
 use parhelia_agent::{environment::Request, folder::ConfigFolder};
 use parhelia_store::{
     Store,
-    fold::{Goal, Session},
+    projection::{Goal, Session},
     record::Checkpoint,
-    restore::{Change, Why},
+    restore::{RestoreChange, Why},
     selector::sessions_at,
 };
 
@@ -63,7 +63,7 @@ pub struct Rollback<'a> {
 #[derive(Debug)]
 pub struct Preview {
     /// Changes with their paths.
-    pub changes: Vec<(Change, Vec<u8>)>,
+    pub changes: Vec<(RestoreChange, Vec<u8>)>,
     /// Paths that would be left as they are for want of reading them.
     pub spared: Vec<Vec<u8>>,
     /// The place to which the conversation goes back.

@@ -8,7 +8,7 @@ use std::{
 use parhelia_store::{
     Store,
     event::{Actor, NewEvent, kind},
-    fold::{Goal, Place, Session, Status, Tmux},
+    projection::{Goal, Place, Session, Status, Tmux},
 };
 
 use serde_json::json;
@@ -182,7 +182,8 @@ fn note_agent(store: &Store, current: &Current, event: &Event, sender: &Sender) 
 /// The live run whose agent is this process.
 fn of_process(store: &Store, process: i32, start_time: u64) -> Result<Option<Current>> {
     let view = store.view();
-    let is_it = |run: &parhelia_store::fold::Run| run.pid == u32::try_from(process).ok() && run.start_time == Some(start_time);
+    let is_it =
+        |run: &parhelia_store::projection::Run| run.pid == u32::try_from(process).ok() && run.start_time == Some(start_time);
     let found = view.runs()?.into_values().find(|run| is_it(run) && life(run).is_alive());
     found.map(|run| Ok(Current::of(&run, view.session(&run.session)?.as_ref()))).transpose()
 }

@@ -13,7 +13,7 @@ use parhelia_agent::{
     kind::{KINDS, Kind},
     process::{RUN_MARKER, SESSION_MARKER},
 };
-use parhelia_store::{Store, fold::Session, name};
+use parhelia_store::{Store, name, projection::Session};
 
 use super::{Current, config_of_session, sessions_in, strangers_in};
 use crate::{

@@ -8,9 +8,9 @@ use std::{
 use parhelia_store::{
     Store,
     event::{Actor, NewEvent, kind},
-    fold::{Goal, Place, Status, Tmux},
     id::Ulid,
     name,
+    projection::{Goal, Place, Status, Tmux},
 };
 use serde_json::{Value, json};
 

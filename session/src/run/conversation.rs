@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use parhelia_store::{Store, event::Actor, fold::Session, name};
+use parhelia_store::{Store, event::Actor, name, projection::Session};
 
 use super::{
     begin::seen,

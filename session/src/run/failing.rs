@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use parhelia_store::{
     Store, clock,
     event::{Actor, NewEvent, kind},
-    fold::Session,
+    projection::Session,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

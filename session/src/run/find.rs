@@ -7,9 +7,8 @@ use std::{
 };
 
 use parhelia_store::{
-    Store,
-    fold::{Place, Run, Session},
-    name,
+    Store, name,
+    projection::{Place, Run, Session},
 };
 use serde::{Deserialize, Serialize};
 

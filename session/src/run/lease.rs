@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use parhelia_store::{
     Store, clock,
     event::{Actor, NewEvent, kind},
-    fold::Lease,
+    projection::Lease,
 };
 
 use super::find::Current;

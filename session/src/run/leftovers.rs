@@ -4,7 +4,7 @@ use std::{path::Path, time::Duration};
 
 use parhelia_store::{
     Store,
-    fold::{Run, Session},
+    projection::{Run, Session},
 };
 
 use super::life::{launcher_of, life, roots_in};

@@ -5,8 +5,8 @@ use std::{ffi::OsString, iter, path::Path};
 use jiff::Timestamp;
 use parhelia_store::{
     Store, clock,
-    fold::{Run, Session, Tmux},
     place::{known_among, known_below},
+    projection::{Run, Session, Tmux},
 };
 
 use super::lease;
@@ -140,7 +140,7 @@ pub fn is_inside(run: &Run, variable: &dyn Fn(&str) -> Option<OsString>) -> bool
 }
 
 /// Where a run's processes are, or were.
-enum Place {
+enum Whereabouts {
     /// Where they can be seen from here.
     Here,
     /// On this machine, before it was started anew.
@@ -149,20 +149,20 @@ enum Place {
     Elsewhere,
 }
 
-fn place(run: &Run) -> Place {
+fn place(run: &Run) -> Whereabouts {
     let namespace = text(run, PID_NAMESPACE);
     let is_host = run.host.as_ref().is_none_or(|host| *host == host_name());
     let is_here = run.boot_id.as_deref().is_some_and(|boot| is_here(boot, namespace));
     match (namespace, is_here) {
         // Earlier releases recorded the machine's name alone.
-        (None, true) if is_host => Place::Here,
-        (None, false) if is_host => Place::Gone,
-        (None, _) => Place::Elsewhere,
-        (Some(_), true) => Place::Here,
+        (None, true) if is_host => Whereabouts::Here,
+        (None, false) if is_host => Whereabouts::Gone,
+        (None, _) => Whereabouts::Elsewhere,
+        (Some(_), true) => Whereabouts::Here,
         // Only of a machine is it known that another boot of it has ended.
         (Some(_), false) => match (text(run, MACHINE), machine()) {
-            (Some(theirs), Some(own)) if theirs == own && !is_this_boot(run) => Place::Gone,
-            _ => Place::Elsewhere,
+            (Some(theirs), Some(own)) if theirs == own && !is_this_boot(run) => Whereabouts::Gone,
+            _ => Whereabouts::Elsewhere,
         },
     }
 }
@@ -189,13 +189,13 @@ pub fn life(run: &Run) -> Life {
         return Life::Over;
     }
     let place = place(run);
-    if matches!(place, Place::Gone) {
+    if matches!(place, Whereabouts::Gone) {
         return Life::Over;
     }
     if let Some(agent) = live_agent_of(run) {
         return Life::Agent(agent);
     }
-    if matches!(place, Place::Elsewhere) {
+    if matches!(place, Whereabouts::Elsewhere) {
         return until(run).map_or(Life::Over, |until| Life::Elsewhere { host: named(run), until });
     }
     match launcher_of(run).filter(Identity::is_alive) {
@@ -212,7 +212,7 @@ fn until(run: &Run) -> Option<Timestamp> {
 
 /// Why an open run counts as over whose processes cannot be looked at from here; none of any other run.
 pub fn why_unheard(run: &Run) -> Option<String> {
-    if !run.is_open() || !matches!(place(run), Place::Elsewhere) {
+    if !run.is_open() || !matches!(place(run), Whereabouts::Elsewhere) {
         return None;
     }
     let (machine, at) = (named(run), |time: Timestamp| time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
@@ -232,7 +232,7 @@ pub fn why_unheard(run: &Run) -> Option<String> {
 pub fn tmux_of(store: &Store, session: &Session) -> Result<Option<Tmux>> {
     let run = store.view().newest_run(&session)?;
     // In a container, the socket's path may be another server's.
-    let is_here = |run: &Run| matches!(place(run), Place::Here) && matches!(life(run), Life::Agent(_));
+    let is_here = |run: &Run| matches!(place(run), Whereabouts::Here) && matches!(life(run), Life::Agent(_));
     Ok(run.filter(is_here).and_then(|run| run.tmux))
 }
 

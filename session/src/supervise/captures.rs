@@ -6,7 +6,7 @@ use std::{
     thread::{Scope, ScopedJoinHandle},
 };
 
-use parhelia_store::{Store, fold::Place, record::Trigger};
+use parhelia_store::{Store, projection::Place, record::Trigger};
 
 use super::{Supervised, TURN_LIMIT};
 use crate::{

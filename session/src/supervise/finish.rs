@@ -5,7 +5,7 @@ use std::{os::unix::process::ExitStatusExt, process::ExitStatus, sync::atomic::O
 use parhelia_agent::process;
 use parhelia_store::{
     Store,
-    fold::{Goal, Status},
+    projection::{Goal, Status},
     record::Trigger,
 };
 use rustix::process::Signal;

@@ -3,7 +3,7 @@
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use parhelia_agent::{command::Agent, environment::Request, folder::ConfigFolder, kind::KINDS, open::holders};
-use parhelia_store::{Store, fold::Goal};
+use parhelia_store::{Store, projection::Goal};
 
 use super::{Ended, Stops, Supervised, ensure_startable, or_ended, supervise};
 use crate::{

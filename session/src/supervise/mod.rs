@@ -29,8 +29,8 @@ use parhelia_agent::{
 };
 use parhelia_store::{
     Store,
-    fold::{Goal, NOT_STARTED, Status, Tmux},
     progress::Progress,
+    projection::{Goal, NOT_STARTED, Status, Tmux},
     record::Trigger,
 };
 use rustix::{

@@ -4,6 +4,6 @@ mod place;
 mod saved;
 mod watch;
 
-pub use place::{Pane, Place, place};
+pub use place::{Pane, TmuxPlace, place};
 pub use saved::{SavedTmux, saved_tmux};
 pub use watch::{Started, Watch};

@@ -8,7 +8,7 @@ use std::{
 use parhelia_agent::tmux::{RestoreRequest, Restored, Server, restore};
 use parhelia_store::{
     Store,
-    fold::{Run, Tmux},
+    projection::{Run, Tmux},
 };
 
 use super::{SavedTmux, saved_tmux};
@@ -39,7 +39,7 @@ impl Pane<'_> {
 }
 
 /// The place in tmux where a session is to live again.
-pub struct Place {
+pub struct TmuxPlace {
     /// The tmux server.
     pub server: Server,
     /// Its windows and panes of then; none for a new window.
@@ -55,7 +55,7 @@ pub fn place(store: &Store, prepared: &Prepared, newest: Option<&Run>) -> Result
     }
 }
 
-impl Place {
+impl TmuxPlace {
     /// Makes a tmux session of this name, with windows and panes as they were, and `command` in the agent's pane. Every other pane has a shell:
     /// what ran there is not started again. Texts of panes are written into `folder`. Returns the agent's pane.
     pub fn make(

@@ -13,7 +13,7 @@ use parhelia_agent::{
     tmux::PaneStatus,
     trouble::{Trouble, trouble},
 };
-use parhelia_store::{Store, fold::Run};
+use parhelia_store::{Store, projection::Run};
 
 use super::Pane;
 use crate::{

@@ -29,7 +29,7 @@ const NAME_FIELD_BYTES: usize = 100;
 
 /// What an export wrote, and what a tar reader will not see of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct ExportReport {
     /// Members written.
     pub members: u64,
     /// Regular files among them, hard links to one already written aside.
@@ -45,7 +45,7 @@ pub struct Report {
 }
 
 /// Writes a checkpoint's workspace as `.tar.zst` to `out`. Nothing is buffered whole.
-pub fn export(store: &Store, checkpoint: &Checkpoint, out: &mut dyn Write, progress: &dyn Progress) -> Result<Report> {
+pub fn export(store: &Store, checkpoint: &Checkpoint, out: &mut dyn Write, progress: &dyn Progress) -> Result<ExportReport> {
     let root = store.workspace_node(checkpoint)?;
     let (tree, totals) = root.as_folder().ok_or_else(|| Error::Invalid("the workspace is no folder".into()))?;
     progress.phase(Phase::Archive, Some(totals.files), Some(totals.bytes));
@@ -53,7 +53,7 @@ pub fn export(store: &Store, checkpoint: &Checkpoint, out: &mut dyn Write, progr
     let counted = Counted { inner: out, bytes: 0 };
     let mut encoder = zstd::Encoder::new(counted, LEVEL).map_err(failed)?;
     encoder.include_checksum(true).map_err(failed)?;
-    let mut tar = Writer { out: Counted { inner: encoder, bytes: 0 }, report: Report::default() };
+    let mut tar = Writer { out: Counted { inner: encoder, bytes: 0 }, report: ExportReport::default() };
     tar.preamble(store, checkpoint)?;
     tar.member(store, b"", &root, None, progress)?;
     // A tar reader takes a link for one to a member before it, which need not be the group's leader.
@@ -104,7 +104,7 @@ impl<W: Write> Write for Counted<W> {
 
 struct Writer<W: Write> {
     out: W,
-    report: Report,
+    report: ExportReport,
 }
 
 impl<W: Write> Writer<W> {

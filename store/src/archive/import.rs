@@ -11,7 +11,7 @@ use std::{
 
 use tar::{EntryType, Header};
 
-pub use super::member::{Content, Member};
+pub use super::member::{Member, MemberContent};
 use super::{
     member::{Extended, unhex},
     pax::BLOCK,

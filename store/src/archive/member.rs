@@ -19,7 +19,7 @@ const SPARSE_PIECES_MAX: u64 = BLOCK_BYTES_MAX as u64 / 4;
 
 /// What a member is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Content {
+pub enum MemberContent {
     /// A regular file; [`Reader::read_content`] gives its bytes.
     File {
         /// Its length, holes included.
@@ -69,7 +69,7 @@ pub struct Member {
     /// Its link count, where the archive tells.
     pub links: u32,
     /// What it is.
-    pub content: Content,
+    pub content: MemberContent,
 }
 
 /// Records of the headers before a member.
@@ -134,7 +134,11 @@ impl Reader<'_> {
             return Err(broken());
         }
         let path = self.checked_path(&path)?;
-        let content = if leader.is_empty() { Content::Socket } else { Content::HardLink { leader: self.checked_path(&leader)? } };
+        let content = if leader.is_empty() {
+            MemberContent::Socket
+        } else {
+            MemberContent::HardLink { leader: self.checked_path(&leader)? }
+        };
         Ok(Member { path, meta: node.meta, links: node.links, content })
     }
 
@@ -216,21 +220,21 @@ impl Reader<'_> {
         let device = || -> Option<(u32, u32)> { Some((header.device_major().ok()??, header.device_minor().ok()??)) };
         let mut data_bytes = 0;
         let content = if is_folder {
-            Content::Folder
+            MemberContent::Folder
         } else if is_file {
             data_bytes = stored;
-            Content::File { size: stored, holes: Vec::new() }
+            MemberContent::File { size: stored, holes: Vec::new() }
         } else {
             match kind {
-                EntryType::Link => Content::HardLink { leader: self.checked_path(&link())? },
-                EntryType::Symlink => Content::Symlink { target: link() },
-                EntryType::Fifo => Content::Fifo,
+                EntryType::Link => MemberContent::HardLink { leader: self.checked_path(&link())? },
+                EntryType::Symlink => MemberContent::Symlink { target: link() },
+                EntryType::Fifo => MemberContent::Fifo,
                 EntryType::Char | EntryType::Block => {
                     let (major, minor) = device().ok_or_else(|| bad("device number"))?;
                     if kind == EntryType::Char {
-                        Content::CharDevice { major, minor }
+                        MemberContent::CharDevice { major, minor }
                     } else {
-                        Content::BlockDevice { major, minor }
+                        MemberContent::BlockDevice { major, minor }
                     }
                 }
                 other => {
@@ -239,10 +243,10 @@ impl Reader<'_> {
                 }
             }
         };
-        if matches!(content, Content::HardLink { ref leader } if leader.is_empty() || *leader == path) {
+        if matches!(content, MemberContent::HardLink { ref leader } if leader.is_empty() || *leader == path) {
             return Err(self.refused(raw_path, "it is a hard link to nothing that can be linked"));
         }
-        if matches!(content, Content::Symlink { ref target } if target.is_empty() || target.len() > TARGET_BYTES_MAX) {
+        if matches!(content, MemberContent::Symlink { ref target } if target.is_empty() || target.len() > TARGET_BYTES_MAX) {
             return Err(self.refused(raw_path, "it is a symlink with a target that no filesystem holds"));
         }
         if extended.is_other_sparse && extended.sparse_major.is_none() {
@@ -257,15 +261,15 @@ impl Reader<'_> {
         let name = raw_path.to_vec();
         self.rest = super::import::Rest { name, map: vec![(0, data_bytes)], stored_bytes: data_bytes, padding };
         let content = match (content, extended.sparse_major.as_deref()) {
-            (Content::File { .. }, Some(b"1")) => self.sparse(extended.sparse_real_size)?,
-            (Content::File { .. }, Some(_)) => return Err(self.refused(raw_path, "it is sparse in an unknown form")),
+            (MemberContent::File { .. }, Some(b"1")) => self.sparse(extended.sparse_real_size)?,
+            (MemberContent::File { .. }, Some(_)) => return Err(self.refused(raw_path, "it is sparse in an unknown form")),
             (content, _) => content,
         };
         Ok(Member { path, meta, links: extended.links.unwrap_or(1).max(1), content })
     }
 
     /// Reads the map at the start of a sparse member's data.
-    fn sparse(&mut self, real_size: Option<u64>) -> Result<Content> {
+    fn sparse(&mut self, real_size: Option<u64>) -> Result<MemberContent> {
         let label = self.rest.name.clone();
         let real_size = real_size.filter(|size| *size <= self.limits.file_bytes_max);
         let size = real_size.ok_or_else(|| self.refused(&label, "its real size is missing or too large"))?;
@@ -295,7 +299,7 @@ impl Reader<'_> {
         }
     }
 
-    fn finish_sparse(&mut self, label: &[u8], size: u64, numbers: &[u64]) -> Result<Content> {
+    fn finish_sparse(&mut self, label: &[u8], size: u64, numbers: &[u64]) -> Result<MemberContent> {
         let mut holes = Vec::new();
         let mut map = Vec::new();
         let (mut at, mut data) = (0u64, 0u64);
@@ -315,7 +319,7 @@ impl Reader<'_> {
             return Err(self.refused(label, "its sparse map does not fit its data"));
         }
         self.rest.map = map;
-        Ok(Content::File { size, holes })
+        Ok(MemberContent::File { size, holes })
     }
 }
 

@@ -12,7 +12,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 
-pub use export::{Report, export};
+pub use export::{ExportReport, export};
 
 /// First bytes of every `comment` record that is ours.
 pub(crate) const COMMENT_PREFIX: &str = "parhelia:";

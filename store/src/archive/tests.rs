@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tar::{EntryType, Header};
 
 use super::{
-    import::{Content, Limits, Member, Reader},
+    import::{Limits, Member, MemberContent, Reader},
     pax,
 };
 use crate::{
@@ -52,7 +52,7 @@ fn read_all(tar: &[u8], limits: Limits) -> Result<Vec<Member>> {
     let mut reader = Reader::new(tar, Path::new("a.tar"), limits)?;
     let mut members = Vec::new();
     while let Some(member) = reader.next_member()? {
-        if let Content::File { .. } = member.content {
+        if let MemberContent::File { .. } = member.content {
             reader.read_content(|_, _| Ok(()))?;
         }
         members.push(member);
@@ -90,7 +90,7 @@ fn links_that_lead_out_are_refused_by_name() {
     refused(&[member(b"l", EntryType::Link, b"", b"")], "l", "nothing that can be linked");
     refused(&[member(b"l", EntryType::Symlink, b"", b"")], "l", "no filesystem holds");
     let read = read_all(&archive(&[member(b"l", EntryType::Symlink, b"../../anywhere", b"")]), Limits::default()).unwrap();
-    assert_eq!(read[0].content, Content::Symlink { target: b"../../anywhere".to_vec() });
+    assert_eq!(read[0].content, MemberContent::Symlink { target: b"../../anywhere".to_vec() });
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn absurd_sizes_are_refused_by_name() {
     refused(&sparse(b"10", b"129\n5\n5\n"), "sp", "129 pieces");
     refused(&sparse(b"10", b"x"), "sp", "does not parse");
     let read = read_all(&archive(&sparse(b"10", b"1\n10\n0\n")), Limits::default()).unwrap();
-    assert!(matches!(&read[0].content, Content::File { size: 10, holes } if holes.len() == 1));
+    assert!(matches!(&read[0].content, MemberContent::File { size: 10, holes } if holes.len() == 1));
 }
 
 #[test]

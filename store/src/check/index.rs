@@ -33,7 +33,7 @@ pub fn rebuild_index(layout: &Layout, lock_timeout: Duration, progress: &dyn Pro
     layout.make_missing();
     // Packs that gc condemns meanwhile stay until this is done.
     let pin = Pin::take(&layout.pins(), true, "rebuild the index")?;
-    let known = settled_view(layout, lock_timeout, progress)?;
+    let known = view_under_lock(layout, lock_timeout, progress)?;
     let bytes = known.packs()?.values().map(|pack| pack.bytes).sum();
     progress.phase(Phase::Check, None, Some(bytes));
     let new = layout.cache().join(format!("{}{NEW_INDEX}", pin.op));
@@ -52,7 +52,7 @@ pub fn rebuild_index(layout: &Layout, lock_timeout: Duration, progress: &dyn Pro
 }
 
 /// The store as the journal tells it, up to a place that nobody takes back any more.
-fn settled_view(layout: &Layout, lock_timeout: Duration, progress: &dyn Progress) -> Result<View> {
+fn view_under_lock(layout: &Layout, lock_timeout: Duration, progress: &dyn Progress) -> Result<View> {
     note_lost_records(layout);
     loop {
         let known = View::from_journal(layout)?;

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     error::Result,
-    graph::{self, Content, Place, RecipePart, Visitor},
+    graph::{self, GraphContent, GraphPath, RecipePart, Visitor},
     id::{BlobId, ObjectId, TreeId, Ulid},
     pack::ObjectKind,
     progress::Progress,
@@ -44,7 +44,7 @@ struct Touching<'r, 'a> {
 }
 
 impl Touching<'_, '_> {
-    fn touch(&mut self, id: ObjectId, place: &Place<'_>) {
+    fn touch(&mut self, id: ObjectId, place: &GraphPath<'_>) {
         if let Some(bad) = self.reach.bad.get_mut(&id) {
             touch(&mut bad.touches, &mut bad.touches_more, self.checkpoint, place.path);
         }
@@ -54,17 +54,17 @@ impl Touching<'_, '_> {
 impl Visitor for Touching<'_, '_> {
     type Open = ();
 
-    fn record(&mut self, checkpoint: &Checkpoint, place: &Place<'_>) -> Result<()> {
+    fn record(&mut self, checkpoint: &Checkpoint, place: &GraphPath<'_>) -> Result<()> {
         self.touch(checkpoint.digest.object(), place);
         Ok(())
     }
 
-    fn object(&mut self, _kind: ObjectKind, id: ObjectId, place: &Place<'_>) -> Result<()> {
+    fn object(&mut self, _kind: ObjectKind, id: ObjectId, place: &GraphPath<'_>) -> Result<()> {
         self.touch(id, place);
         Ok(())
     }
 
-    fn tree(&mut self, id: TreeId, _depth: usize, place: &Place<'_>) -> Result<Option<(TreeNode, ())>> {
+    fn tree(&mut self, id: TreeId, _depth: usize, place: &GraphPath<'_>) -> Result<Option<(TreeNode, ())>> {
         let id = id.object();
         if self.reach.followed.get(&id.key()).is_some_and(|followed| !followed.is_dirty) {
             return Ok(None);
@@ -76,14 +76,14 @@ impl Visitor for Touching<'_, '_> {
     }
 
     /// Everything that is wrong with a blob is known by now.
-    fn blob(&mut self, blob: BlobId, _bytes: u64, place: &Place<'_>) -> Result<Option<Content>> {
+    fn blob(&mut self, blob: BlobId, _bytes: u64, place: &GraphPath<'_>) -> Result<Option<GraphContent>> {
         for id in self.reach.bad_blobs.get(&blob).cloned().unwrap_or_default() {
             self.touch(id, place);
         }
         Ok(None)
     }
 
-    fn recipe(&mut self, _blob: BlobId, _part: &RecipePart, _place: &Place<'_>) -> Result<Option<(u8, recipe::Node)>> {
+    fn recipe(&mut self, _blob: BlobId, _part: &RecipePart, _place: &GraphPath<'_>) -> Result<Option<(u8, recipe::Node)>> {
         Ok(None)
     }
 }

@@ -12,7 +12,7 @@ use crate::{
     damaged::{self, Damaged},
     error::{Error, Result},
     format::DEPTH_READ_MAX,
-    graph::{self, Content, Item, Place, RecipePart, Visitor},
+    graph::{self, GraphContent, GraphPath, Item, RecipePart, Visitor},
     id::{BlobId, ObjectId, ObjectKey, PackId, TreeId},
     omitted,
     pack::{Location, ObjectKind},
@@ -298,7 +298,7 @@ impl<'a> Reach<'a> {
 impl Visitor for Reach<'_> {
     type Open = Sums;
 
-    fn record(&mut self, checkpoint: &Checkpoint, _place: &Place<'_>) -> Result<()> {
+    fn record(&mut self, checkpoint: &Checkpoint, _place: &GraphPath<'_>) -> Result<()> {
         let id = checkpoint.digest.object();
         if self.read(ObjectKind::Record, id, |bytes| bytes == checkpoint.sealed.as_bytes()) == Some(false) {
             self.blame(FindingKind::Damaged, id, None, format!("{} does not decode", describe(ObjectKind::Record, id)));
@@ -306,7 +306,7 @@ impl Visitor for Reach<'_> {
         Ok(())
     }
 
-    fn object(&mut self, kind: ObjectKind, id: ObjectId, _place: &Place<'_>) -> Result<()> {
+    fn object(&mut self, kind: ObjectKind, id: ObjectId, _place: &GraphPath<'_>) -> Result<()> {
         if kind != ObjectKind::Table {
             if !self.is_there(kind, id) {
                 self.wrong.push(id);
@@ -317,7 +317,7 @@ impl Visitor for Reach<'_> {
         Ok(())
     }
 
-    fn tree(&mut self, id: TreeId, depth: usize, _place: &Place<'_>) -> Result<Option<(TreeNode, Sums)>> {
+    fn tree(&mut self, id: TreeId, depth: usize, _place: &GraphPath<'_>) -> Result<Option<(TreeNode, Sums)>> {
         if self.followed.contains_key(&id.object().key()) {
             return Ok(None);
         }
@@ -370,7 +370,7 @@ impl Visitor for Reach<'_> {
         self.followed.insert(id.object().key(), Followed { totals: Some(sums.totals), is_dirty: sums.is_dirty });
     }
 
-    fn blob(&mut self, blob: BlobId, bytes: u64, _place: &Place<'_>) -> Result<Option<Content>> {
+    fn blob(&mut self, blob: BlobId, bytes: u64, _place: &GraphPath<'_>) -> Result<Option<GraphContent>> {
         if self.whole_blobs.contains(&blob.object().key()) || self.bad_blobs.contains_key(&blob) {
             return Ok(None);
         }
@@ -378,7 +378,7 @@ impl Visitor for Reach<'_> {
         self.made.clear();
         let may_be_chunk = bytes <= u64::from(self.store.config().chunking.bytes_max);
         let has_recipe = self.is_indexed(self.store.ids().recipe_root(blob));
-        Ok(Some(if may_be_chunk && !has_recipe { Content::Chunk } else { Content::Recipe }))
+        Ok(Some(if may_be_chunk && !has_recipe { GraphContent::Chunk } else { GraphContent::Recipe }))
     }
 
     fn progress_bytes(&self, bytes: u64) -> Option<u64> {
@@ -386,7 +386,7 @@ impl Visitor for Reach<'_> {
     }
 
     /// Reads each node once, however often it stands there.
-    fn recipe(&mut self, blob: BlobId, part: &RecipePart, _place: &Place<'_>) -> Result<Option<(u8, recipe::Node)>> {
+    fn recipe(&mut self, blob: BlobId, part: &RecipePart, _place: &GraphPath<'_>) -> Result<Option<(u8, recipe::Node)>> {
         if self.whole_recipes.contains(&part.id) {
             return Ok(None);
         }

@@ -3,8 +3,8 @@ use std::{fs, time::Duration};
 use super::*;
 use crate::{
     codec::{put_bytes, put_uint},
-    fold::VerifyLevel,
     pack::PackFile,
+    projection::VerifyLevel,
     testing::{AtBegin, Files, TestStore, collect, files, in_small_packs},
     tree::Kind,
     view::{Batch, Db, Family},

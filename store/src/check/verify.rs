@@ -9,10 +9,10 @@ use super::{
 use crate::{
     damaged::{self, Damaged},
     error::{Error, Result},
-    fold::VerifyLevel,
     id::{ObjectKey, Ulid},
     journal::Journal,
     progress::Progress,
+    projection::VerifyLevel,
     record::Checkpoint,
     store::Store,
 };

@@ -7,8 +7,8 @@ use serde_json::json;
 use crate::{
     error::{Error, Result},
     event::{Actor, NewEvent, kind},
-    fold::Place,
     name,
+    projection::Place,
     record::{Checkpoint, Record},
     view::View,
 };
@@ -87,7 +87,7 @@ fn is_empty(place: &Place) -> bool {
 
 /// Gives a record its place in its session as it is now: epoch, parent and depth, and whether a newer run has taken over. Says whether
 /// that changed anything.
-pub fn settle(record: &mut Record, view: &View) -> Result<bool> {
+pub fn fit_in(record: &mut Record, view: &View) -> Result<bool> {
     let current = view.session(&record.session)?.map_or(0, |session| session.epoch);
     // Whoever belongs to no run acts now, and is never out of date.
     let epoch = if record.run.is_some() { record.epoch } else { current };

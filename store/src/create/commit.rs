@@ -3,7 +3,7 @@
 use std::{collections::HashMap, path::PathBuf, time::Instant};
 
 use super::{
-    belonging::{Belonging, settle},
+    belonging::{Belonging, fit_in},
     orphans::AdoptedContent,
     packs::{Finished, PackSink},
     sink::{Batch, Sink},
@@ -77,7 +77,7 @@ fn try_commit(
     progress: &dyn Progress,
 ) -> Result<Option<Committed>> {
     let layout = store.layout();
-    settle(&mut record, &store.view())?;
+    fit_in(&mut record, &store.view())?;
     let sealed = seal(&record)?;
     store_record(&sink, &sealed)?;
     let Sink::Store(packs) = sink else { return Err(Error::Invalid("nothing to commit".into())) };
@@ -104,7 +104,7 @@ fn try_commit(
         return Ok(None);
     }
     let mut sealed = sealed;
-    if settle(&mut record, &current)? {
+    if fit_in(&mut record, &current)? {
         // Another process committed to this session meanwhile, or took it over: the record is sealed anew, behind what that did.
         sealed = seal(&record)?;
         let next = AdoptedContent { next_pack: written.next_pack, ..AdoptedContent::default() };

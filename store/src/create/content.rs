@@ -48,7 +48,7 @@ impl From<crate::Error> for Failure {
 }
 
 /// A file as it was read.
-pub struct Content {
+pub struct FileContent {
     /// Its content.
     pub blob: BlobId,
     /// What `stat` said when it was read.
@@ -128,7 +128,13 @@ impl<'p> Reader<'p> {
     }
 
     /// Reads an open file into the sink. Reports the file, and its bytes as they are read.
-    pub fn read(&mut self, fd: &OwnedFd, name: &[u8], earlier: &Earlier<'_>, batch: &mut Batch<'_>) -> Result<Content, Failure> {
+    pub fn read(
+        &mut self,
+        fd: &OwnedFd,
+        name: &[u8],
+        earlier: &Earlier<'_>,
+        batch: &mut Batch<'_>,
+    ) -> Result<FileContent, Failure> {
         self.reported = Some(0);
         let content = self.read_until_still(fd, name, earlier, batch);
         let reported = self.reported.take().unwrap_or_default();
@@ -144,7 +150,7 @@ impl<'p> Reader<'p> {
         name: &[u8],
         earlier: &Earlier<'_>,
         batch: &mut Batch<'_>,
-    ) -> Result<Content, Failure> {
+    ) -> Result<FileContent, Failure> {
         let mut stat = sys::stat_fd(fd)?;
         for attempt in 1.. {
             let holes = if stat.blocks * 512 < stat.size { sys::holes(fd.as_fd(), stat.size)? } else { Vec::new() };
@@ -153,7 +159,7 @@ impl<'p> Reader<'p> {
             let same = after.size == stat.size && after.mtime == stat.mtime && after.ctime == stat.ctime && size == stat.size;
             if same || attempt == TRIES {
                 let holes = if size == stat.size { holes } else { Vec::new() };
-                return Ok(Content { blob, stat: Stat { size, ..after }, holes, changing: !same });
+                return Ok(FileContent { blob, stat: Stat { size, ..after }, holes, changing: !same });
             }
             stat = after;
             rustix::fs::seek(fd, SeekFrom::Start(0))?;

@@ -19,12 +19,11 @@ use super::{
     state, store_root,
 };
 use crate::{
-    archive::import::{Content, Member, Reader},
+    archive::import::{Member, MemberContent, Reader},
     clock,
     error::{Error, IoContext, Result},
     event::Actor,
     files::{self, How},
-    fold::Session,
     format::SINGLE_CHUNK_BYTES,
     id::{BlobId, TreeId},
     links::LinkedFolder,
@@ -32,6 +31,7 @@ use crate::{
     omitted::{Omission, Reason},
     pin::Pin,
     progress::{self, Phase, Progress},
+    projection::Session,
     record::{Consistency, IMPORTED, Part, RECORD_SCHEMA, Record, Rules, Trigger, Workspace},
     secrets,
     store::Store,
@@ -320,8 +320,8 @@ fn gather(store: &Store, archive: &mut Reader<'_>, sink: &Sink<'_>, progress: &d
         progress::check(progress)?;
         let Member { path, meta, links, content } = member;
         let is_secret = match &content {
-            Content::Folder => false,
-            Content::HardLink { leader } if secrets.contains(&plain(leader)) => true,
+            MemberContent::Folder => false,
+            MemberContent::HardLink { leader } if secrets.contains(&plain(leader)) => true,
             _ => is_secret(store, archive, &items, &secrets, &path),
         };
         if is_secret {
@@ -333,7 +333,7 @@ fn gather(store: &Store, archive: &mut Reader<'_>, sink: &Sink<'_>, progress: &d
         let file_name = path.rsplit(|b| *b == b'/').next().unwrap_or_default().to_vec();
         let node = |kind| Node { name: file_name.clone(), meta: meta.clone(), links: links.max(1), kind };
         let placed = match content {
-            Content::File { size, holes } => {
+            MemberContent::File { size, holes } => {
                 let blob =
                     read_file(store, archive, &mut reader, &mut batch, &file_name, size, &holes).map_err(|e| e.at(&path))?;
                 files += 1;
@@ -341,7 +341,7 @@ fn gather(store: &Store, archive: &mut Reader<'_>, sink: &Sink<'_>, progress: &d
                 progress.advance(1, size);
                 items.put(&path, node(Kind::File { size, blob, holes }), None)
             }
-            Content::HardLink { leader } => {
+            MemberContent::HardLink { leader } => {
                 let missing = || archive.refused(&path, "a hard link to a member that is not there");
                 let at = items.find(&leader).filter(|at| items.items[*at].children.is_none()).ok_or_else(missing)?;
                 let fresh = items.groups;
@@ -350,12 +350,12 @@ fn gather(store: &Store, archive: &mut Reader<'_>, sink: &Sink<'_>, progress: &d
                 let node = items.items[at].node.clone();
                 items.put(&path, node, Some(group))
             }
-            Content::Folder => items.put(&path, folder_node(&file_name, meta), None),
-            Content::Symlink { target } => items.put(&path, node(Kind::Symlink { target }), None),
-            Content::Fifo => items.put(&path, node(Kind::Fifo), None),
-            Content::Socket => items.put(&path, node(Kind::Socket), None),
-            Content::CharDevice { major, minor } => items.put(&path, node(Kind::CharDevice { major, minor }), None),
-            Content::BlockDevice { major, minor } => items.put(&path, node(Kind::BlockDevice { major, minor }), None),
+            MemberContent::Folder => items.put(&path, folder_node(&file_name, meta), None),
+            MemberContent::Symlink { target } => items.put(&path, node(Kind::Symlink { target }), None),
+            MemberContent::Fifo => items.put(&path, node(Kind::Fifo), None),
+            MemberContent::Socket => items.put(&path, node(Kind::Socket), None),
+            MemberContent::CharDevice { major, minor } => items.put(&path, node(Kind::CharDevice { major, minor }), None),
+            MemberContent::BlockDevice { major, minor } => items.put(&path, node(Kind::BlockDevice { major, minor }), None),
         };
         placed.ok_or_else(|| archive.refused(&path, "it lies in something that is no folder"))?;
         archive.check_kept(&path, items.bytes)?;

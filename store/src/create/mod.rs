@@ -1,11 +1,11 @@
 //! Creating a checkpoint: walk -> (stat cache says unchanged? reuse) -> chunk -> dedup -> block -> pack; nodes -> trees, children
 //! first; record; one commit.
 
+mod append_cache;
 mod belonging;
 mod commit;
 mod content;
 mod exclude;
-mod grown;
 mod import;
 mod later;
 mod links;
@@ -27,13 +27,13 @@ use std::{
     sync::Mutex,
 };
 
-pub use grown::Grown;
+pub use append_cache::AppendCache;
 pub use import::{ImportOptions, import};
 use jiff::Timestamp;
 use rustix::fs::{Mode, OFlags};
 pub use sink::Looked;
 pub use source::{FullWalk, Scope, Source};
-pub use state::{Captured, Content, NoState, STATE_FOLDER, Seen, State, StateFile};
+pub use state::{Captured, NoState, STATE_FOLDER, Seen, State, StateContent, StateFile};
 
 use self::{
     belonging::Belonging,
@@ -49,7 +49,6 @@ use crate::{
     damaged::Damaged,
     error::{Error, IoContext, Result},
     event::Actor,
-    fold::Place,
     format::BLOCK_BYTES_MAX,
     id::{ObjectId, TreeId, Ulid},
     mounts::{self, Mount},
@@ -58,6 +57,7 @@ use crate::{
     pack::ObjectKind,
     pin::Pin,
     progress::{Phase, Progress},
+    projection::Place,
     recipe::Encoded,
     record::{ANOTHER_FOLDER, Checkpoint, LinksTable, Omitted, Part, RECORD_SCHEMA, Record, Rules, Trigger, Workspace},
     restore,
@@ -453,7 +453,7 @@ fn list_omissions(omissions: &[Omission], captured: &mut Captured) -> Option<Lis
     let mut listed = (!omissions.is_empty()).then(|| omitted::list(omissions, BLOCK_BYTES_MAX))?;
     if let Some(whole) = &mut listed.whole {
         let (path, part) = (OMISSIONS_FILE.to_owned(), OMISSIONS_FILE.to_owned());
-        captured.files.push(StateFile { path, part, content: Content::Bytes(std::mem::take(whole)), mtime: None });
+        captured.files.push(StateFile { path, part, content: StateContent::Bytes(std::mem::take(whole)), mtime: None });
     }
     Some(listed)
 }

@@ -13,8 +13,8 @@ use rustix::{fs::MemfdFlags, io::Errno};
 use serde_json::Value;
 
 use super::{
+    append_cache::{self, AppendCache},
     content::{Earlier, Failure, Reader},
-    grown::{self, Grown},
     sink::{Batch, Sink},
 };
 use crate::{
@@ -93,7 +93,7 @@ impl Seen<'_> {
 
 /// Where a file's bytes come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Content {
+pub enum StateContent {
     /// They are here.
     Bytes(Vec<u8>),
     /// A file as it is when it is read. One that did not change since the last checkpoint is not read again.
@@ -118,7 +118,7 @@ pub struct StateFile {
     /// The part that it belongs to, which fails where it cannot be read.
     pub part: String,
     /// Its content.
-    pub content: Content,
+    pub content: StateContent,
     /// Its modification time; that of the capture where there is none.
     pub mtime: Option<Time>,
 }
@@ -147,7 +147,7 @@ pub(super) struct Taken {
     /// The folder `state`; none where it has no files.
     pub(super) folder: Option<Node>,
     /// What is known of its files that grow, by their paths.
-    pub(super) grown: Vec<(PathBuf, Grown)>,
+    pub(super) grown: Vec<(PathBuf, AppendCache)>,
     /// Files that were read, and their bytes.
     pub(super) read: (u64, u64),
 }
@@ -195,8 +195,8 @@ pub(super) fn take(
             }
             Err(Failure::Unreadable(errno)) => {
                 let place = match &file.content {
-                    Content::File { path } | Content::Beginning { path, .. } => path.display().to_string(),
-                    Content::Bytes(_) => file.path.clone(),
+                    StateContent::File { path } | StateContent::Beginning { path, .. } => path.display().to_string(),
+                    StateContent::Bytes(_) => file.path.clone(),
                 };
                 let error = format!("{place}: {}", std::io::Error::from(errno));
                 captured.parts.insert(file.part.clone(), Part::Failed { error });
@@ -223,7 +223,7 @@ struct Taking<'t, 'a> {
     before: Option<TreeId>,
     batch: Batch<'a>,
     reader: Reader<'a>,
-    grown: Vec<(PathBuf, Grown)>,
+    grown: Vec<(PathBuf, AppendCache)>,
     read: (u64, u64),
     filesystems: Filesystems,
     writers: Writers,
@@ -249,14 +249,14 @@ impl Taking<'_, '_> {
         }))
     }
 
-    fn content(&mut self, content: &Content, name: &str, earlier: &Earlier<'_>) -> Result<(BlobId, u64), Failure> {
+    fn content(&mut self, content: &StateContent, name: &str, earlier: &Earlier<'_>) -> Result<(BlobId, u64), Failure> {
         let (blob, size, read) = match content {
-            Content::Bytes(bytes) => {
+            StateContent::Bytes(bytes) => {
                 let blob = put_bytes(&mut self.reader, &mut self.batch, bytes, name, earlier)?;
                 (blob, bytes.len() as u64, bytes.len() as u64)
             }
-            Content::File { path } => self.file(path, name, earlier)?,
-            Content::Beginning { path, bytes } => self.beginning(path, *bytes, name, earlier)?,
+            StateContent::File { path } => self.file(path, name, earlier)?,
+            StateContent::Beginning { path, bytes } => self.beginning(path, *bytes, name, earlier)?,
         };
         self.read = (self.read.0 + 1, self.read.1 + read);
         Ok((blob, size))
@@ -266,7 +266,7 @@ impl Taking<'_, '_> {
     fn beginning(&mut self, path: &Path, bytes: u64, name: &str, earlier: &Earlier<'_>) -> Result<(BlobId, u64, u64), Failure> {
         let file = open(path)?;
         let before = self.known(path)?;
-        let found = grown::read(&mut self.reader, &mut self.batch, &file, bytes, before, name.as_bytes(), earlier)?;
+        let found = append_cache::read(&mut self.reader, &mut self.batch, &file, bytes, before, name.as_bytes(), earlier)?;
         self.grown.push((path.to_owned(), found.grown));
         Ok((found.blob, bytes, found.bytes_read))
     }
@@ -282,7 +282,7 @@ impl Taking<'_, '_> {
             let filesystem = self.filesystems.of(file.as_fd(), stat.dev);
             let known = self.known(path)?.filter(|known| known.is_unchanged(&filesystem, &stat, &clock));
             let may_change_unseen = self.writers.may_change_unseen(file.as_fd(), &filesystem, &stat);
-            let read = grown::read(&mut self.reader, &mut self.batch, &file, stat.size, known, name.as_bytes(), earlier);
+            let read = append_cache::read(&mut self.reader, &mut self.batch, &file, stat.size, known, name.as_bytes(), earlier);
             let found = match read {
                 Err(Failure::Unreadable(Errno::AGAIN)) => continue,
                 read => read?,
@@ -302,8 +302,8 @@ impl Taking<'_, '_> {
     }
 
     /// What is known of a file that grows, if the checkpoint that has its chunks still exists, and is kept for as long as this run.
-    fn known(&mut self, path: &Path) -> Result<Option<Grown>> {
-        let Some((base, grown)) = Grown::read(self.store.layout(), path) else { return Ok(None) };
+    fn known(&mut self, path: &Path) -> Result<Option<AppendCache>> {
+        let Some((base, grown)) = AppendCache::read(self.store.layout(), path) else { return Ok(None) };
         self.pin.add([base])?;
         Ok(self.store.refresh()?.checkpoint(base)?.map(|_| grown))
     }
@@ -392,7 +392,7 @@ impl Folder {
 }
 
 /// Keeps what is known of files that grow, tied to the checkpoint that has their chunks.
-pub(super) fn remember(store: &Store, grown: &[(PathBuf, Grown)], checkpoint: Ulid) {
+pub(super) fn remember(store: &Store, grown: &[(PathBuf, AppendCache)], checkpoint: Ulid) {
     for (path, grown) in grown {
         // Without it the next run reads more; that is no reason to fail this one.
         let _ = grown.write(store.layout(), path, checkpoint);

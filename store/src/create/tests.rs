@@ -126,7 +126,7 @@ fn noise(bytes: usize, seed: u64) -> Vec<u8> {
     out
 }
 
-fn settle() {
+fn let_stamps_age() {
     // Files written just now are read again by the next run, because a change could bear the same time.
     std::thread::sleep(std::time::Duration::from_millis(40));
 }
@@ -175,7 +175,7 @@ fn an_unchanged_workspace_is_not_read_again() {
     }
     let first = f.create();
     assert_eq!(first.files_read, 500);
-    settle();
+    let_stamps_age();
     f.create();
     let again = f.create();
     assert_eq!((again.files_read, again.new_bytes > 4000), (0, false));
@@ -194,7 +194,7 @@ fn a_change_that_puts_the_mtime_back_is_seen() {
     let f = fixture();
     f.write("f", b"one");
     f.create();
-    settle();
+    let_stamps_age();
     f.create();
     let mtime = fs::metadata(f.workspace.join("f")).unwrap().modified().unwrap();
     f.write("f", b"two");
@@ -338,7 +338,7 @@ fn a_big_folder_is_captured_and_edited() {
         f.write(&format!("f{i:05}"), format!("{i}").as_bytes());
     }
     f.assert_exact(&f.create().checkpoint);
-    settle();
+    let_stamps_age();
     f.create();
     f.write("f01234", b"new");
     let edited = f.create();
@@ -413,7 +413,7 @@ fn a_source_makes_a_checkpoint_cost_what_it_names() {
     f.write("b/two", b"2");
     fs::hard_link(f.workspace.join("b/two"), f.workspace.join("b/again")).unwrap();
     f.create();
-    settle();
+    let_stamps_age();
     let full = f.create();
     f.write("a/one", b"changed");
     f.write("a/new", b"new");

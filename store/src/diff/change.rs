@@ -126,7 +126,7 @@ impl ChangeKind {
 
 /// One entry that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct TreeChange {
     /// Its path from the compared folders, on the new side unless it was deleted; empty for these folders themselves.
     pub path: Vec<u8>,
     /// In what way it differs.
@@ -137,7 +137,7 @@ pub struct Change {
     pub new: Option<Node>,
 }
 
-impl Change {
+impl TreeChange {
     /// Its path on the old side: another one only if it was renamed.
     pub fn old_path(&self) -> &[u8] {
         match &self.kind {
@@ -178,14 +178,14 @@ pub struct Summary {
 
 impl Summary {
     /// The summary of these changes.
-    pub fn of<'a>(changes: impl IntoIterator<Item = &'a Change>) -> Self {
+    pub fn of<'a>(changes: impl IntoIterator<Item = &'a TreeChange>) -> Self {
         let mut summary = Summary::default();
         changes.into_iter().for_each(|change| summary.add(change));
         summary
     }
 
     /// Counts one change.
-    pub fn add(&mut self, change: &Change) {
+    pub fn add(&mut self, change: &TreeChange) {
         *match change.kind {
             ChangeKind::Added => &mut self.added,
             ChangeKind::Deleted => &mut self.deleted,

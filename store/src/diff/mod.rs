@@ -8,7 +8,7 @@ mod tests;
 mod text;
 mod trees;
 
-pub use change::{Change, ChangeKind, Fields, Summary};
+pub use change::{ChangeKind, Fields, Summary, TreeChange};
 pub use renames::find_renames;
-pub use text::{Content, TEXT_BYTES_MAX, Text, TextOptions, file_diff, is_binary, line_counts, store_content, unified};
+pub use text::{ContentOf, TEXT_BYTES_MAX, Text, TextOptions, file_diff, is_binary, line_counts, store_content, unified};
 pub use trees::{DiffOptions, Side, compare, compare_each};

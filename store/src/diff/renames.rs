@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use super::{Change, ChangeKind};
+use super::{ChangeKind, TreeChange};
 use crate::{
     id::BlobId,
     tree::{Kind, Node},
@@ -19,7 +19,7 @@ struct Group {
 /// Where several could be joined, those of the same name are, then those that come first.
 ///
 /// Empty files and symlinks are left alone: that they are equal says too little.
-pub fn find_renames(changes: &mut Vec<Change>) {
+pub fn find_renames(changes: &mut Vec<TreeChange>) {
     let mut groups: HashMap<BlobId, Group> = HashMap::new();
     for (i, change) in changes.iter().enumerate() {
         match change.kind {
@@ -56,12 +56,12 @@ fn content(node: Option<&Node>) -> Option<BlobId> {
     }
 }
 
-fn name(change: &Change) -> &[u8] {
+fn name(change: &TreeChange) -> &[u8] {
     change.old.as_ref().or(change.new.as_ref()).map_or(&[], |node| &node.name)
 }
 
 /// Which deleted file became which added one. Linear: a folder with thousands of equal files may have moved.
-fn join(group: &Group, changes: &[Change]) -> Vec<(usize, usize)> {
+fn join(group: &Group, changes: &[TreeChange]) -> Vec<(usize, usize)> {
     let mut by_name: HashMap<&[u8], VecDeque<usize>> = HashMap::new();
     for &from in &group.deleted {
         by_name.entry(name(&changes[from])).or_default().push_back(from);

@@ -2,7 +2,7 @@
 
 use similar::{Algorithm, DiffOp, capture_diff_slices, group_diff_ops, udiff::UnifiedHunkHeader};
 
-use super::{Change, ChangeKind};
+use super::{ChangeKind, TreeChange};
 use crate::{
     error::{Error, Result},
     store::Store,
@@ -17,7 +17,7 @@ const BINARY_PROBE_BYTES: usize = 8 << 10;
 const CONTEXT_LINES_MAX: usize = 1 << 30;
 
 /// Reads a file's content: by its path on its side, and its entry.
-pub type Content<'a> = dyn Fn(&[u8], &Node) -> Result<Vec<u8>> + 'a;
+pub type ContentOf<'a> = dyn Fn(&[u8], &Node) -> Result<Vec<u8>> + 'a;
 
 /// How files are compared line by line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ struct Contents {
 }
 
 /// Reads one side. A symlink's content is its target, as in git; folders and special files have none.
-fn load(node: Option<&Node>, path: &[u8], content: &Content<'_>) -> Result<Option<Vec<u8>>> {
+fn load(node: Option<&Node>, path: &[u8], content: &ContentOf<'_>) -> Result<Option<Vec<u8>>> {
     let Some(node) = node else { return Ok(None) };
     match &node.kind {
         Kind::File { size: 0, .. } => Ok(Some(Vec::new())),
@@ -86,7 +86,7 @@ fn load(node: Option<&Node>, path: &[u8], content: &Content<'_>) -> Result<Optio
     }
 }
 
-fn load_both(change: &Change, old: &Content<'_>, new: &Content<'_>, bytes_max: u64) -> Result<Text<Contents>> {
+fn load_both(change: &TreeChange, old: &ContentOf<'_>, new: &ContentOf<'_>, bytes_max: u64) -> Result<Text<Contents>> {
     let is_file = |node: &&Node| matches!(node.kind, Kind::File { .. });
     if [&change.old, &change.new].into_iter().flatten().filter(is_file).any(|node| node.size() > bytes_max) {
         return Ok(Text::TooLarge);
@@ -107,12 +107,17 @@ fn load_both(change: &Change, old: &Content<'_>, new: &Content<'_>, bytes_max: u
 }
 
 /// Whether the content on both sides is known to be the same.
-fn has_equal_content(change: &Change) -> bool {
+fn has_equal_content(change: &TreeChange) -> bool {
     matches!(change.kind, ChangeKind::Metadata(_) | ChangeKind::Renamed { .. })
 }
 
-/// How many lines a change adds and removes. Content that is known to be equal is not read.
-pub fn line_counts(change: &Change, old: &Content<'_>, new: &Content<'_>, options: TextOptions) -> Result<Text<(u64, u64)>> {
+/// How many lines a change adds and removes. ContentOf that is known to be equal is not read.
+pub fn line_counts(
+    change: &TreeChange,
+    old: &ContentOf<'_>,
+    new: &ContentOf<'_>,
+    options: TextOptions,
+) -> Result<Text<(u64, u64)>> {
     if has_equal_content(change) {
         return Ok(Text::Lines((0, 0)));
     }
@@ -121,7 +126,7 @@ pub fn line_counts(change: &Change, old: &Content<'_>, new: &Content<'_>, option
 }
 
 /// A change as a unified diff: bytes that `patch -p1` takes. Empty where content is known to be equal.
-pub fn file_diff(change: &Change, old: &Content<'_>, new: &Content<'_>, options: TextOptions) -> Result<Text<Vec<u8>>> {
+pub fn file_diff(change: &TreeChange, old: &ContentOf<'_>, new: &ContentOf<'_>, options: TextOptions) -> Result<Text<Vec<u8>>> {
     if has_equal_content(change) {
         return Ok(Text::Lines(Vec::new()));
     }

@@ -3,7 +3,7 @@
 use std::vec;
 
 use super::{
-    Change, ChangeKind,
+    ChangeKind, TreeChange,
     folder::{self, Pair, bad_tree},
     renames::find_renames,
 };
@@ -46,7 +46,7 @@ impl Default for DiffOptions {
 
 /// All changes from `old` to `new`, ordered by path: component by component, so that a folder stands right before what is in it.
 /// Everything in an added or deleted folder is listed.
-pub fn compare(old: Side<'_>, new: Side<'_>, options: DiffOptions) -> Result<Vec<Change>> {
+pub fn compare(old: Side<'_>, new: Side<'_>, options: DiffOptions) -> Result<Vec<TreeChange>> {
     let mut changes = Vec::new();
     compare_each(old, new, options.folder_times, &mut |change| {
         changes.push(change);
@@ -59,7 +59,12 @@ pub fn compare(old: Side<'_>, new: Side<'_>, options: DiffOptions) -> Result<Vec
 }
 
 /// Calls `visit` with each change, in the order of [`compare`], as it is found. Renames are not looked for: that takes all changes.
-pub fn compare_each(old: Side<'_>, new: Side<'_>, folder_times: bool, visit: &mut dyn FnMut(Change) -> Result<()>) -> Result<()> {
+pub fn compare_each(
+    old: Side<'_>,
+    new: Side<'_>,
+    folder_times: bool,
+    visit: &mut dyn FnMut(TreeChange) -> Result<()>,
+) -> Result<()> {
     let mut walk = Walk { old: old.trees, new: new.trees, folder_times, visit, path: Vec::new(), stack: Vec::new() };
     walk.enter(Pair { old: Some(old.folder.clone()), new: Some(new.folder.clone()) })?;
     while let Some(level) = walk.stack.last_mut() {
@@ -87,7 +92,7 @@ struct Walk<'a> {
     old: &'a dyn Trees,
     new: &'a dyn Trees,
     folder_times: bool,
-    visit: &'a mut dyn FnMut(Change) -> Result<()>,
+    visit: &'a mut dyn FnMut(TreeChange) -> Result<()>,
     path: Vec<u8>,
     /// An explicit stack: a hostile tree must not overflow the program's.
     stack: Vec<Level>,
@@ -103,7 +108,7 @@ impl Walk<'_> {
             (Some(old), Some(new)) => ChangeKind::between(old, new, self.folder_times),
         };
         if let Some(kind) = kind {
-            (self.visit)(Change { path: self.path.clone(), kind, old: pair.old, new: pair.new })?;
+            (self.visit)(TreeChange { path: self.path.clone(), kind, old: pair.old, new: pair.new })?;
         }
         if old == new {
             return Ok(());

@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use crate::{
     codec::Malformed,
     error::{Error, Result},
-    graph::{self, Content, Place, RecipePart, Visitor},
+    graph::{self, GraphContent, GraphPath, RecipePart, Visitor},
     id::{BlobId, ObjectId, ObjectKey, TreeId},
     keys::Ids,
     pack::ObjectKind,
@@ -124,7 +124,7 @@ impl<'a> Marker<'a> {
 
     /// Marks a blob's recipe and everything in it.
     pub(super) fn recipe_of(&mut self, blob: BlobId) -> Result<()> {
-        let place = Place { path: b"", offset: 0, bytes: 0 };
+        let place = GraphPath { path: b"", offset: 0, bytes: 0 };
         graph::follow_recipe(self, self.store.ids(), blob, &place)
     }
 }
@@ -132,40 +132,40 @@ impl<'a> Marker<'a> {
 impl Visitor for Marker<'_> {
     type Open = ();
 
-    fn record(&mut self, checkpoint: &Checkpoint, _place: &Place<'_>) -> Result<()> {
+    fn record(&mut self, checkpoint: &Checkpoint, _place: &GraphPath<'_>) -> Result<()> {
         self.add(checkpoint.digest.object());
         Ok(())
     }
 
-    fn object(&mut self, _kind: ObjectKind, id: ObjectId, _place: &Place<'_>) -> Result<()> {
+    fn object(&mut self, _kind: ObjectKind, id: ObjectId, _place: &GraphPath<'_>) -> Result<()> {
         self.add(id);
         Ok(())
     }
 
-    fn tree(&mut self, id: TreeId, _depth: usize, _place: &Place<'_>) -> Result<Option<(TreeNode, ())>> {
+    fn tree(&mut self, id: TreeId, _depth: usize, _place: &GraphPath<'_>) -> Result<Option<(TreeNode, ())>> {
         self.add(id.object()).then(|| Ok((self.store.tree_node(id)?, ()))).transpose()
     }
 
     /// Everything that a reader of this blob may read. Where there are both, that is its recipe and the chunk of the same id: readers prefer the
     /// chunk, and may have found it already.
-    fn blob(&mut self, blob: BlobId, bytes: u64, _place: &Place<'_>) -> Result<Option<Content>> {
+    fn blob(&mut self, blob: BlobId, bytes: u64, _place: &GraphPath<'_>) -> Result<Option<GraphContent>> {
         if bytes <= u64::from(self.store.config().chunking.bytes_max) {
             let has_recipe = self.view.locate(self.store.ids().recipe_root(blob))?.is_some();
             if !has_recipe {
-                return Ok(Some(Content::Chunk));
+                return Ok(Some(GraphContent::Chunk));
             }
             if self.view.locate(blob.object())?.is_some() {
                 self.add(blob.object());
             }
         }
-        Ok(Some(Content::Recipe))
+        Ok(Some(GraphContent::Recipe))
     }
 
     fn progress_bytes(&self, _bytes: u64) -> Option<u64> {
         Some(0)
     }
 
-    fn recipe(&mut self, blob: BlobId, part: &RecipePart, _place: &Place<'_>) -> Result<Option<(u8, recipe::Node)>> {
+    fn recipe(&mut self, blob: BlobId, part: &RecipePart, _place: &GraphPath<'_>) -> Result<Option<(u8, recipe::Node)>> {
         let read = |bytes: &[u8]| part.decode(self.store.ids(), blob, bytes);
         match self.add(part.id) {
             true => self.store.read_object(part.kind, part.id, read).map(Some),

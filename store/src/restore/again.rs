@@ -6,7 +6,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use super::{
-    Options, Report,
+    Options, RestoreReport,
     plan::{Plan, plan},
     run::{Lost, Run, Skipped, Why},
     table::entry_path,
@@ -21,7 +21,7 @@ const NAMED_MAX: usize = 3;
 /// The result of a try.
 pub struct Tried {
     /// Everything that was done.
-    pub report: Report,
+    pub report: RestoreReport,
     /// The paths that the restore has written, or was free to overwrite, from the target; none where nobody has taken a name.
     pub own: Option<HashSet<Vec<u8>>>,
 }
@@ -93,7 +93,7 @@ pub fn next(
 }
 
 /// The report of both: the first one's counts with what was made since, and what is still missing.
-pub fn both(first: Report, mut second: Report) -> Report {
+pub fn both(first: RestoreReport, mut second: RestoreReport) -> RestoreReport {
     let mut counts = first.counts;
     let more = second.counts;
     // Everything that the first has made is unchanged for the second.

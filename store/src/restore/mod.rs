@@ -15,11 +15,11 @@ mod medium;
 mod meta;
 mod opened;
 mod plan;
+mod publish;
 mod remove;
 mod run;
 mod seed;
 mod select;
-mod settle;
 mod staged;
 mod summary;
 mod table;
@@ -44,7 +44,7 @@ pub use plan::{Plan, plan};
 pub use run::{Skipped, Why};
 pub(crate) use staged::clear_dead;
 pub use staged::{is_being_built, is_staged};
-pub use summary::{Change, Counts, Summary};
+pub use summary::{Counts, RestoreChange, Summary};
 
 use crate::{
     clock::Clock,
@@ -57,8 +57,8 @@ use crate::{
     tree::Time,
 };
 use again::Tried;
+use publish::Published;
 use run::{Done, Run, Staging};
-use settle::Settled;
 
 /// What to restore, and how.
 #[derive(Clone, Debug)]
@@ -67,7 +67,7 @@ pub struct Options {
     pub target: PathBuf,
     /// What to restore, from the workspace folder; empty for all of it.
     pub subpath: Vec<u8>,
-    /// Change an existing folder, touching only what differs.
+    /// RestoreChange an existing folder, touching only what differs.
     pub in_place: bool,
     /// Remove what the checkpoint does not have, but for what its capture left out.
     pub delete: bool,
@@ -113,7 +113,7 @@ impl Options {
 
 /// What a restore has done.
 #[derive(Clone, Debug, Default, serde::Serialize)]
-pub struct Report {
+pub struct RestoreReport {
     /// The plan's counts, but for what was skipped.
     #[serde(flatten)]
     pub counts: Counts,
@@ -139,7 +139,7 @@ pub struct Parted {
 
 /// Does what a plan says. Where somebody else takes names meanwhile that the plan had found free, as a restore of a folder inside does, the
 /// rest is planned and done once more, as long as nothing is overwritten by that but what this restore has written.
-pub fn execute(store: &Store, checkpoint: &Checkpoint, plan: Plan, progress: &dyn Progress) -> Result<Report> {
+pub fn execute(store: &Store, checkpoint: &Checkpoint, plan: Plan, progress: &dyn Progress) -> Result<RestoreReport> {
     let options = plan.options.clone();
     let mut tried = attempt(store, checkpoint, plan, progress)?;
     for _ in 1..again::TRIES_MAX {
@@ -162,8 +162,8 @@ fn attempt(store: &Store, checkpoint: &Checkpoint, mut plan: Plan, progress: &dy
     if let Some(pin) = &mut pin {
         pin.leaves(plan.leaves())?;
     }
-    let settled = AtomicBool::new(false);
-    let step = |folder: u32| run::step(&plan, settled.load(Ordering::Relaxed), folder);
+    let published = AtomicBool::new(false);
+    let step = |folder: u32| run::step(&plan, published.load(Ordering::Relaxed), folder);
     let staging = match Staging::open(store, &plan) {
         Ok(staging) => staging,
         Err((e, is_clear)) => return Err(let_go(pin, is_clear, e)),
@@ -176,7 +176,7 @@ fn attempt(store: &Store, checkpoint: &Checkpoint, mut plan: Plan, progress: &dy
         }
         opened = closed;
         run.open_up(&opened)?;
-        build(&run).and_then(|done| settle(&run, done, &|| settled.store(true, Ordering::Relaxed)))
+        build(&run).and_then(|done| publish(&run, done, &|| published.store(true, Ordering::Relaxed)))
     });
     let is_clear = (done.is_ok() || run.abandon()) & run.close(&opened, done.is_ok());
     let (done, out) = match done {
@@ -188,7 +188,7 @@ fn attempt(store: &Store, checkpoint: &Checkpoint, mut plan: Plan, progress: &dy
     let own = again::own(&run, &mut skipped, &left)?;
     let left = left.into_iter().map(|path| Skipped { path, error: guard::CHANGED.to_owned(), why: Why::Changed });
     let shown = |paths: &[Vec<u8>]| paths.iter().map(|path| name::display(path)).collect::<Vec<_>>();
-    let report = Report {
+    let report = RestoreReport {
         counts: run.made(&out)?,
         foreign_owners: run.foreign.load(Ordering::Relaxed),
         skipped: plan.blocked().chain(skipped).chain(left).collect(),
@@ -197,7 +197,7 @@ fn attempt(store: &Store, checkpoint: &Checkpoint, mut plan: Plan, progress: &dy
     };
     let target = filesystem::of(std::os::fd::AsFd::as_fd(&staging.root));
     drop(run);
-    // Nothing can be told from stamps of another clock before they have settled.
+    // Nothing can be told from stamps of another clock before they have published.
     let may_seed = plan.is_whole && plan.options.preserve_special && target.is_stamped_here;
     if may_seed {
         seed::enter(&mut plan, done, target.id);
@@ -241,12 +241,12 @@ fn build(run: &Run<'_>) -> Result<Done> {
 }
 
 /// Gives everything its name.
-fn settle(run: &Run<'_>, mut done: Done, settled: &dyn Fn()) -> Result<(Done, Settled)> {
+fn publish(run: &Run<'_>, mut done: Done, published: &dyn Fn()) -> Result<(Done, Published)> {
     if run.staging.beside.is_some() {
-        run.settle_fresh()?;
-        return Ok((done, Settled::default()));
+        run.publish_new()?;
+        return Ok((done, Published::default()));
     }
-    let mut out = run.settle_in_place(settled)?;
+    let mut out = run.publish_in_place(published)?;
     run.sync()?;
     done.add(std::mem::take(&mut out.done));
     run.look_again(&mut done)?;

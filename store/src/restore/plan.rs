@@ -21,7 +21,7 @@ use super::{
     join::{self, Link, Parted},
     run::{Skipped, Why},
     select::{Filter, Spared},
-    summary::{Change, Summary},
+    summary::{RestoreChange, Summary},
     table::{Action, Folder, Item, Packs, entry_path},
     target::{self, Target},
     walk::{Blocked, Extra, Found, Walk},
@@ -77,37 +77,37 @@ impl Plan {
     }
 
     /// Calls `visit` with every path that something happens to, from the target, in no order.
-    pub fn each_change(&self, visit: &mut dyn FnMut(Change, &[u8])) -> Result<()> {
+    pub fn each_change(&self, visit: &mut dyn FnMut(RestoreChange, &[u8])) -> Result<()> {
         for (folder, line) in self.folders.iter().enumerate().filter(|(_, line)| line.wanted) {
             let path = super::table::folder_path(&self.folders, folder as u32);
             match (line.is_new, line.differs) {
-                (true, _) if folder > 0 => visit(Change::Create, &path),
-                (false, true) => visit(Change::Metadata, &path),
+                (true, _) if folder > 0 => visit(RestoreChange::Create, &path),
+                (false, true) => visit(RestoreChange::Metadata, &path),
                 _ => {}
             }
         }
         for item in &self.items {
             let node = self.node(item.folder, item.index)?;
             let change = match item.action {
-                Action::Create => Change::Create,
-                Action::Replace | Action::Exchange => Change::Replace,
-                Action::Meta => Change::Metadata,
+                Action::Create => RestoreChange::Create,
+                Action::Replace | Action::Exchange => RestoreChange::Replace,
+                Action::Meta => RestoreChange::Metadata,
             };
             let path = entry_path(&self.folders, item.folder, &node.name);
             if self.exchanged.contains_key(&(item.folder, item.index)) {
-                visit(Change::Delete, &path);
+                visit(RestoreChange::Delete, &path);
             }
             visit(change, &path);
         }
         for link in &self.links {
             let path = entry_path(&self.folders, link.folder, &self.node(link.folder, link.index)?.name);
             if self.exchanged.contains_key(&(link.folder, link.index)) {
-                visit(Change::Delete, &path);
+                visit(RestoreChange::Delete, &path);
             }
-            visit(Change::Link, &path);
+            visit(RestoreChange::Link, &path);
         }
         for extra in &self.extras {
-            let change = if self.options.delete { Change::Delete } else { Change::Keep };
+            let change = if self.options.delete { RestoreChange::Delete } else { RestoreChange::Keep };
             visit(change, &entry_path(&self.folders, extra.folder, &extra.name));
         }
         Ok(())

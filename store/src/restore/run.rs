@@ -21,9 +21,9 @@ use super::{
     medium::{self, Medium},
     meta::{self, Current, Handle, Refused},
     plan::Plan,
+    publish::Published,
     remove::remove,
     select::Spared,
-    settle::Settled,
     staged,
     summary::Counts,
     table::{Action, Dirs, Stamp, entry_path, folder_path},
@@ -395,10 +395,10 @@ impl Run<'_> {
     }
 
     /// The counts of what was made: those of the plan, but for what was skipped.
-    pub fn made(&self, settled: &Settled) -> Result<Counts> {
+    pub fn made(&self, published: &Published) -> Result<Counts> {
         let plan = self.plan;
         let mut counts = plan.summary.counts.clone();
-        (counts.deleted, counts.metadata_changed) = (settled.deleted, settled.metadata);
+        (counts.deleted, counts.metadata_changed) = (published.deleted, published.metadata);
         let lost = self.lost();
         if lost.is_nothing() {
             return Ok(counts);
@@ -452,9 +452,9 @@ impl Lost {
 }
 
 /// Where a folder is found at the moment: under its name, or under that of its staging.
-pub fn step(plan: &Plan, settled: bool, folder: u32) -> (u32, Vec<u8>) {
+pub fn step(plan: &Plan, published: bool, folder: u32) -> (u32, Vec<u8>) {
     let line = &plan.folders[folder as usize];
-    let is_staged = line.is_new && !settled && !plan.folders[line.parent as usize].is_new;
+    let is_staged = line.is_new && !published && !plan.folders[line.parent as usize].is_new;
     let name = if is_staged { temporary(plan, line.parent, line.index) } else { line.name.to_vec() };
     (line.parent, name)
 }

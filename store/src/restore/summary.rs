@@ -101,7 +101,7 @@ pub struct Summary {
 /// What happens to one path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Change {
+pub enum RestoreChange {
     /// It is made.
     Create,
     /// It gets other content, or becomes another type.

@@ -114,7 +114,7 @@ impl Place {
         capture(&self.store, &self.path("src"), &[])
     }
 
-    fn restore(&self, checkpoint: &Checkpoint, options: &Options) -> Result<Report> {
+    fn restore(&self, checkpoint: &Checkpoint, options: &Options) -> Result<RestoreReport> {
         let plan = plan(&self.store, checkpoint, options, &())?;
         execute(&self.store, checkpoint, plan, &())
     }
@@ -461,7 +461,7 @@ fn names_that_are_left_alone_stay_with_their_folder_and_come_back_where_they_are
     let dry = plan(&place.store, &checkpoint, &options, &()).unwrap();
     let mut deleted = Vec::new();
     let mut note = |change, path: &[u8]| {
-        if change == Change::Delete {
+        if change == RestoreChange::Delete {
             deleted.push(crate::name::display(path));
         }
     };
@@ -601,9 +601,9 @@ fn the_plan_names_every_change() {
     let plan = plan(&place.store, &checkpoint, &place.in_place("src"), &()).unwrap();
     let mut changes = Vec::new();
     plan.each_change(&mut |change, path| changes.push((change, String::from_utf8(path.to_vec()).unwrap()))).unwrap();
-    assert!(changes.contains(&(Change::Create, "a/file".into())), "{changes:?}");
-    assert!(changes.contains(&(Change::Replace, "b".into())));
-    assert!(changes.contains(&(Change::Delete, "c".into())));
+    assert!(changes.contains(&(RestoreChange::Create, "a/file".into())), "{changes:?}");
+    assert!(changes.contains(&(RestoreChange::Replace, "b".into())));
+    assert!(changes.contains(&(RestoreChange::Delete, "c".into())));
     assert_eq!(plan.summary.counts.deleted, 2);
     serde_json::to_string(&plan.summary).unwrap();
     assert!(place.src("c/d").exists());

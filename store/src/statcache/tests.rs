@@ -133,7 +133,7 @@ fn an_entry_looks_as_it_did_only_while_nothing_of_it_is_another() {
     ] {
         assert!(!cached(&stat).looks_like(&other), "{other:?}");
         let trust = Trust { set_back_to: None, is_aged: true };
-        assert!(!trust.is_unchanged(&cached(&stat), &other) && !trust.has_settled(&cached(&stat), &other));
+        assert!(!trust.is_unchanged(&cached(&stat), &other) && !trust.is_past_doubt(&cached(&stat), &other));
     }
     // A folder's number of names is that of its subfolders, and says nothing.
     let folder = sys::stat_fd(File::open(dir.path()).unwrap()).unwrap();
@@ -144,11 +144,11 @@ fn an_entry_looks_as_it_did_only_while_nothing_of_it_is_another() {
     assert!(!known.looks_like(&Stat { mode: folder.mode & 0o7777 | 0o100_000, size: 3, ..folder }));
 
     let trust = Trust { set_back_to: None, is_aged: true };
-    assert!(trust.is_unchanged(&cached(&stat), &stat) && trust.has_settled(&cached(&stat), &stat));
+    assert!(trust.is_unchanged(&cached(&stat), &stat) && trust.is_past_doubt(&cached(&stat), &stat));
     assert!(!trust.is_unchanged(&Cached { racy: true, ..cached(&stat) }, &stat));
     let set_back = Trust { set_back_to: Some(Time { secs: stat.ctime.secs - 10, nanos: 0 }), ..trust };
     assert!(!set_back.is_unchanged(&cached(&stat), &stat));
-    assert!(!Trust { is_aged: false, ..trust }.has_settled(&cached(&stat), &stat));
+    assert!(!Trust { is_aged: false, ..trust }.is_past_doubt(&cached(&stat), &stat));
 }
 
 #[test]

@@ -146,31 +146,31 @@ fn take_in(layout: &Layout, db: Db, tables: &HashMap<OpId, PathBuf>, settled: &P
     }
     for (sequence, checkpoint) in changes.checkpoints.iter().filter(|(_, c)| !changes.deleted.contains(&c.record.id)) {
         batch.put(Family::Checkpoints, sequence.to_be_bytes(), checkpoint.sealed.as_bytes());
-        batch.put(Family::Folds, sequence_key(checkpoint.record.id), sequence.to_be_bytes());
-        batch.put(Family::Folds, checkpoint_key(&db, &checkpoint.record.session, *sequence), []);
+        batch.put(Family::Projections, sequence_key(checkpoint.record.id), sequence.to_be_bytes());
+        batch.put(Family::Projections, checkpoint_key(&db, &checkpoint.record.session, *sequence), []);
     }
     for (sequence, record) in &changes.unreadable {
-        batch.put(Family::Folds, unreadable_key(*sequence), record.as_bytes());
+        batch.put(Family::Projections, unreadable_key(*sequence), record.as_bytes());
     }
     if !changes.deleted.is_empty() {
         let is_deleted = |record: &str| Unreadable::told_id(record).is_some_and(|id| changes.deleted.contains(&id));
-        let known = db.scan_prefix(Family::Folds, UNREADABLE)?.collect::<Result<Vec<_>>>()?;
+        let known = db.scan_prefix(Family::Projections, UNREADABLE)?.collect::<Result<Vec<_>>>()?;
         let stored = known.iter().filter(|(_, record)| is_deleted(&String::from_utf8_lossy(record))).map(|(key, _)| key.to_vec());
         let new =
             changes.unreadable.iter().filter(|(_, record)| is_deleted(record)).map(|(sequence, _)| unreadable_key(*sequence));
-        stored.chain(new).for_each(|key| batch.delete(Family::Folds, key));
+        stored.chain(new).for_each(|key| batch.delete(Family::Projections, key));
     }
     for id in &changes.deleted {
-        if let Some(sequence) = db.get(Family::Folds, &sequence_key(*id))? {
+        if let Some(sequence) = db.get(Family::Projections, &sequence_key(*id))? {
             if let Some(sealed) = db.get(Family::Checkpoints, &sequence)? {
                 let deleted = decode_checkpoint(&layout.keys.ids, &sequence, sealed)?;
-                batch.delete(Family::Folds, checkpoint_key(&db, &deleted.record.session, deleted.sequence));
+                batch.delete(Family::Projections, checkpoint_key(&db, &deleted.record.session, deleted.sequence));
             }
             batch.delete(Family::Checkpoints, sequence);
-            batch.delete(Family::Folds, sequence_key(*id));
+            batch.delete(Family::Projections, sequence_key(*id));
         }
     }
-    view.folds.store(&db, &mut batch)?;
+    view.projections.store(&db, &mut batch)?;
     batch.put(Family::Meta, b"version", VERSION);
     batch.put(Family::Meta, b"position", serde_json::to_vec(&tail.end).unwrap_or_default());
     db.write(batch)?;

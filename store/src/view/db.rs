@@ -37,21 +37,21 @@ pub enum Family {
     /// key, a checkpoint's sequence. `o/`, a session's id, NUL and a sequence (big-endian) -> nothing: the session's checkpoints. `n/`, a
     /// session's name, NUL and its id -> the id. In a sealed index, a hash stands for an id or a name that somebody may have chosen
     /// ([`Db::name`]).
-    Folds,
+    Projections,
     /// `position` -> place in the journal up to which all this was derived; `version` -> of what shape it is.
     Meta,
 }
 
 impl Family {
     /// All of them.
-    pub const ALL: [Family; 5] = [Family::Objects, Family::Packs, Family::Checkpoints, Family::Folds, Family::Meta];
+    pub const ALL: [Family; 5] = [Family::Objects, Family::Packs, Family::Checkpoints, Family::Projections, Family::Meta];
 
     fn name(self) -> &'static str {
         match self {
             Family::Objects => "objects",
             Family::Packs => "packs",
             Family::Checkpoints => "checkpoints",
-            Family::Folds => "folds",
+            Family::Projections => "folds",
             Family::Meta => "default",
         }
     }

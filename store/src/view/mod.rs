@@ -19,12 +19,12 @@ use tail::Changes;
 
 use crate::{
     error::{Error, Result},
-    fold::{Folds, Marks, Run, Session},
     id::{ObjectId, ObjectKey, OpId, PackId, Ulid},
     journal::{Journal, Position, Tail},
     keys::Ids,
     layout::Layout,
     pack::{Directory, Location, PackFile},
+    projection::{Marks, Projections, Run, Session},
     record::{Checkpoint, Outline, Unreadable},
     threads,
 };
@@ -62,7 +62,7 @@ pub struct View {
     /// RocksDB could not be read, or has the shape of another release, and should be made anew.
     index_failed: bool,
     changes: Changes,
-    folds: Folds,
+    projections: Projections,
     tail_objects: OnceLock<HashMap<ObjectKey, Location>>,
     all_checkpoints: OnceLock<Vec<Checkpoint>>,
 }
@@ -126,11 +126,11 @@ impl View {
     }
 
     fn with_tail(layout: &Layout, db: Option<Arc<Db>>, tail: &Tail) -> Result<Self> {
-        let (mut changes, mut folds) = (Changes::default(), Folds::default());
+        let (mut changes, mut projections) = (Changes::default(), Projections::default());
         for logged in &tail.records {
             changes.apply(logged, &layout.keys.ids);
             let committed = changes.checkpoints.get(&logged.sequence).map(|c| &c.record);
-            folds.apply(db.as_deref(), logged, committed)?;
+            projections.apply(db.as_deref(), logged, committed)?;
         }
         Ok(View {
             layout: layout.clone(),
@@ -141,7 +141,7 @@ impl View {
             tail_records: tail.records.len(),
             index_failed: false,
             changes,
-            folds,
+            projections,
             tail_objects: OnceLock::new(),
             all_checkpoints: OnceLock::new(),
         })
@@ -298,7 +298,7 @@ impl View {
     pub fn unreadable(&self) -> Result<Vec<Unreadable>> {
         let mut sealed = BTreeMap::new();
         if let Some(db) = &self.db {
-            for entry in db.scan_prefix(Family::Folds, UNREADABLE)? {
+            for entry in db.scan_prefix(Family::Projections, UNREADABLE)? {
                 let (key, record) = entry?;
                 let sequence = decode_sequence(key.get(UNREADABLE.len()..).unwrap_or_default())?;
                 sealed.insert(sequence, String::from_utf8_lossy(&record).into_owned());
@@ -336,7 +336,7 @@ impl View {
     pub fn newest_first_of(&self, session: &str) -> Result<impl Iterator<Item = Result<Checkpoint>> + '_> {
         let mut sequences = Vec::new();
         if let Some(db) = &self.db {
-            for key in db.keys_back(Family::Folds, &checkpoints_key(db, session))? {
+            for key in db.keys_back(Family::Projections, &checkpoints_key(db, session))? {
                 sequences.push(key?.last_chunk::<8>().copied().ok_or_else(|| broken_view("a sequence does not decode".into()))?);
             }
         }
@@ -353,7 +353,7 @@ impl View {
     /// The first checkpoint of a session that exists. Reads no other ones.
     pub fn oldest_of(&self, session: &str) -> Result<Option<Checkpoint>> {
         if let Some(db) = &self.db {
-            for entry in db.scan_prefix(Family::Folds, &checkpoints_key(db, session))? {
+            for entry in db.scan_prefix(Family::Projections, &checkpoints_key(db, session))? {
                 let (key, _) = entry?;
                 let sequence = key.last_chunk::<8>().ok_or_else(|| broken_view("a sequence does not decode".into()))?;
                 let sealed = db
@@ -378,7 +378,7 @@ impl View {
             return Ok(Some(found.clone()));
         }
         let Some(db) = &self.db else { return Ok(None) };
-        let Some(sequence) = db.get(Family::Folds, &sequence_key(id))? else { return Ok(None) };
+        let Some(sequence) = db.get(Family::Projections, &sequence_key(id))? else { return Ok(None) };
         let sealed = db.get(Family::Checkpoints, &sequence)?;
         sealed.map(|sealed| decode_checkpoint(self.ids(), &sequence, sealed)).transpose()
     }
@@ -395,12 +395,12 @@ impl View {
 
     /// A session, by its id.
     pub fn session(&self, id: &str) -> Result<Option<Session>> {
-        self.folds.session(self.db.as_deref(), id)
+        self.projections.session(self.db.as_deref(), id)
     }
 
     /// All sessions, by id.
     pub fn sessions(&self) -> Result<Vec<Session>> {
-        self.folds.sessions(self.db.as_deref())
+        self.projections.sessions(self.db.as_deref())
     }
 
     /// The session that has this id, or else the one that has this name, if only one does.
@@ -408,7 +408,7 @@ impl View {
         if let Some(session) = self.session(name)? {
             return Ok(session);
         }
-        let mut named = self.folds.sessions_named(self.db.as_deref(), name)?;
+        let mut named = self.projections.sessions_named(self.db.as_deref(), name)?;
         match named.len() {
             1 => Ok(named.remove(0)),
             0 => Err(Error::NoSession { session: name.to_owned() }),
@@ -433,7 +433,7 @@ impl View {
 
     /// A run, by its id.
     pub fn run(&self, id: &str) -> Result<Option<Run>> {
-        self.folds.run(self.db.as_deref(), id)
+        self.projections.run(self.db.as_deref(), id)
     }
 
     /// The newest run of a session; none where no program was started or seen in it.
@@ -443,27 +443,27 @@ impl View {
 
     /// All runs, by id.
     pub fn runs(&self) -> Result<BTreeMap<String, Run>> {
-        self.folds.runs(self.db.as_deref())
+        self.projections.runs(self.db.as_deref())
     }
 
     /// What was said of a checkpoint, deleted ones included.
     pub fn marks(&self, id: Ulid) -> Result<Marks> {
-        self.folds.marks(self.db.as_deref(), id)
+        self.projections.marks(self.db.as_deref(), id)
     }
 
     /// What was said of every checkpoint of which anything was.
     pub fn all_marks(&self) -> Result<BTreeMap<Ulid, Marks>> {
-        self.folds.all_marks(self.db.as_deref())
+        self.projections.all_marks(self.db.as_deref())
     }
 
     /// Hash of the last event; `None` before the first.
     pub fn last_event(&self) -> Result<Option<String>> {
-        self.folds.last_event(self.db.as_deref())
+        self.projections.last_event(self.db.as_deref())
     }
 
     /// What the journal adds up to here, and the database behind it, for adding more to it.
-    pub(crate) fn folds(&self) -> (Folds, Option<&Db>) {
-        (self.folds.clone(), self.db.as_deref())
+    pub(crate) fn projections(&self) -> (Projections, Option<&Db>) {
+        (self.projections.clone(), self.db.as_deref())
     }
 
     /// All packs that the journal knows and that were not dropped, condemned ones included.

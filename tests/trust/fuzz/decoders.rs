@@ -12,7 +12,7 @@ use parhelia_store::{
         self,
         import::{Limits, Reader},
     },
-    create::{self, Captured, Content, FullWalk, Grown, ImportOptions, Seen, State, StateFile},
+    create::{self, AppendCache, Captured, Content, FullWalk, ImportOptions, Seen, State, StateFile},
     format::STAT_CACHE_MAGIC,
     id::{BlobId, PackId},
     journal::{Journal, Position},
@@ -164,7 +164,7 @@ fn make_sample() -> Result<Sample, Box<dyn std::error::Error>> {
     let mut packs = files_in(layout.packs());
     packs.iter_mut().for_each(|pack| pack.truncate(60_000));
     let journals = files_in(layout.journal());
-    let grown = beside.iter().map(|path| fs::read(Grown::path(&layout, path))).collect::<Result<_, _>>()?;
+    let grown = beside.iter().map(|path| fs::read(AppendCache::path(&layout, path))).collect::<Result<_, _>>()?;
     let caches = vec![fs::read(path_for(&layout, &options.workspace))?];
     let configs = vec![fs::read(layout.config())?];
     let small = tar.len().min(60_000);
@@ -316,8 +316,8 @@ fn grown(bytes: &[u8]) {
     let layout = Layout::new(sample().folder.path().join("known"));
     fs::create_dir_all(layout.cache()).unwrap();
     let file = Path::new("/f");
-    fs::write(Grown::path(&layout, file), bytes).unwrap();
-    let _ = Grown::read(&layout, file);
+    fs::write(AppendCache::path(&layout, file), bytes).unwrap();
+    let _ = AppendCache::read(&layout, file);
 }
 
 fn mend_grown(bytes: &mut [u8]) {

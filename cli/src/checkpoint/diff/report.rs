@@ -1,7 +1,7 @@
 //! What two checkpoints have to say of themselves side by side: when, how far the conversation was, the environment, the approval.
 
 use parhelia_agent::environment::diff as environment;
-use parhelia_store::{Store, fold::Marks, record::Checkpoint};
+use parhelia_store::{Store, projection::Marks, record::Checkpoint};
 use serde_json::{Value, json};
 
 use crate::{env, exit::Result, human, output::Output};
@@ -15,7 +15,7 @@ pub struct Told {
 }
 
 /// Two checkpoints side by side.
-pub struct Report<'a> {
+pub struct DiffReport<'a> {
     old: &'a Told,
     new: &'a Told,
     environment: environment::Diff,
@@ -29,13 +29,13 @@ fn cost(checkpoint: &Checkpoint) -> Option<f64> {
     checkpoint.record.usage.as_ref()?.get("cost_estimate_usd")?.as_f64()
 }
 
-impl<'a> Report<'a> {
+impl<'a> DiffReport<'a> {
     /// Compares two.
     pub fn new(store: &Store, old: &'a Told, new: &'a Told) -> Self {
         let of = |told: &'a Told| told.checkpoint.record.environment.as_ref();
         let packages = [old, new].map(|told| env::packages(store, &told.checkpoint));
         let environment = environment::diff(of(old), of(new), (packages[0].as_deref(), packages[1].as_deref()));
-        Report { old, new, environment }
+        DiffReport { old, new, environment }
     }
 
     /// Prints what stands before the files.

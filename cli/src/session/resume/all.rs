@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use jiff::Timestamp;
 use parhelia_session::{overview, resume::unasked};
-use parhelia_store::{Store, fold::Session};
+use parhelia_store::{Store, projection::Session};
 use serde_json::{Value, json};
 
 use super::Args;

@@ -19,11 +19,11 @@ use parhelia_agent::{
 };
 use parhelia_session::{
     run as session_run,
-    tmux::{Pane, Place, Started, Watch},
+    tmux::{Pane, Started, TmuxPlace, Watch},
 };
 use parhelia_store::{
     Store,
-    fold::{Run, Tmux},
+    projection::{Run, Tmux},
 };
 use serde_json::json;
 

@@ -4,9 +4,9 @@ use std::ffi::OsString;
 
 use parhelia_agent::tmux::session_name;
 use parhelia_session::{resume::Prepared, tmux};
-use parhelia_store::{Store, clock, fold::Run};
+use parhelia_store::{Store, clock, projection::Run};
 
-use super::{Flags, Pane, Place, go, handover::Handover, own_words};
+use super::{Flags, Pane, TmuxPlace, go, handover::Handover, own_words};
 use crate::{
     context::Context,
     exit::{Code, Failure, Result},
@@ -14,7 +14,13 @@ use crate::{
 };
 
 /// Finds out whether a session is to live in a tmux session of its own: because it did, or because it shall. Fails where tmux cannot be run.
-pub fn place(store: &Store, flags: &Flags, no_tmux: bool, prepared: &Prepared, newest: Option<&Run>) -> Result<Option<Place>> {
+pub fn place(
+    store: &Store,
+    flags: &Flags,
+    no_tmux: bool,
+    prepared: &Prepared,
+    newest: Option<&Run>,
+) -> Result<Option<TmuxPlace>> {
     if no_tmux || tmux_here().is_some() && !flags.tmux {
         return Ok(None);
     }
@@ -29,7 +35,7 @@ pub fn place(store: &Store, flags: &Flags, no_tmux: bool, prepared: &Prepared, n
     let earlier = newest.and_then(|run| run.tmux.as_ref()).map(|tmux| tmux.socket.as_str());
     let server = flags.server(saved.as_ref().map(|saved| saved.state.socket.as_str()).or(earlier))?;
     server.is_running()?;
-    Ok(Some(Place { server, saved }))
+    Ok(Some(TmuxPlace { server, saved }))
 }
 
 /// Makes the tmux session, and lets the process in the agent's pane go on with `arguments` (what stands behind `session resume`).
@@ -37,7 +43,7 @@ pub fn resume(
     context: &mut Context,
     store: &Store,
     flags: &Flags,
-    place: &Place,
+    place: &TmuxPlace,
     prepared: &Prepared,
     arguments: &[OsString],
 ) -> Result<Code> {

@@ -82,7 +82,7 @@ fn what_is_needed_or_gone_by_now_is_not_removed_and_what_is_removed_says_why() {
     assert_eq!(planned.remove.len(), 3);
     f.say(kind::CHECKPOINT_TAGGED, ids[0], json!({"tag": "needed"}));
     delete_checkpoints(&f.store, &ids[1..2], Some("by somebody else"), &()).unwrap();
-    let mut report = Report::new(&planned, &policy);
+    let mut report = RetentionReport::new(&planned, &policy);
     remove(&f.store, None, &planned.remove, &Actor::default(), &(), &mut report).unwrap();
     assert_eq!(report.removed.iter().map(|(c, _)| c.record.id).collect::<Vec<_>>(), ids[2..3]);
     assert_eq!(f.ids(), [ids[0], ids[3], ids[4]]);

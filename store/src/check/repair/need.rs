@@ -6,7 +6,7 @@ use super::{Found, Lost, sources::Sources, survey::Survey};
 use crate::{
     check::report::touch,
     error::Result,
-    graph::{self, Content, Place, RecipePart, Visitor},
+    graph::{self, GraphContent, GraphPath, RecipePart, Visitor},
     id::{BlobId, ObjectId, ObjectKey, TreeId},
     pack::ObjectKind,
     progress::Progress,
@@ -62,7 +62,7 @@ struct Following<'n, 'a, 'c> {
 }
 
 impl Following<'_, '_, '_> {
-    fn lose(&mut self, kind: ObjectKind, id: ObjectId, place: &Place<'_>) {
+    fn lose(&mut self, kind: ObjectKind, id: ObjectId, place: &GraphPath<'_>) {
         let none = || Lost { object: id, kind: kind.name(), touches: Vec::new(), touches_more: 0 };
         let lost = self.need.lost.entry(id).or_insert_with(none);
         self.need.losses += 1;
@@ -70,7 +70,7 @@ impl Following<'_, '_, '_> {
     }
 
     /// Sees that an object is there, or takes it from a condemned pack or a source. False where it is lost.
-    fn require(&mut self, kind: ObjectKind, id: ObjectId, place: &Place<'_>) -> Result<bool> {
+    fn require(&mut self, kind: ObjectKind, id: ObjectId, place: &GraphPath<'_>) -> Result<bool> {
         if self.need.has(id) {
             return Ok(true);
         }
@@ -91,7 +91,7 @@ impl Following<'_, '_, '_> {
         &mut self,
         kind: ObjectKind,
         id: ObjectId,
-        place: &Place<'_>,
+        place: &GraphPath<'_>,
         decode: impl FnOnce(&[u8]) -> Result<T, E>,
     ) -> Result<Option<T>> {
         if !self.require(kind, id, place)? {
@@ -116,7 +116,7 @@ impl Visitor for Following<'_, '_, '_> {
     type Open = u64;
 
     /// The journal has every record, byte for byte.
-    fn record(&mut self, checkpoint: &Checkpoint, _place: &Place<'_>) -> Result<()> {
+    fn record(&mut self, checkpoint: &Checkpoint, _place: &GraphPath<'_>) -> Result<()> {
         let (kind, id) = (ObjectKind::Record, checkpoint.digest.object());
         if !self.need.has(id) {
             let bytes = checkpoint.sealed.as_bytes().to_vec();
@@ -125,11 +125,11 @@ impl Visitor for Following<'_, '_, '_> {
         Ok(())
     }
 
-    fn object(&mut self, kind: ObjectKind, id: ObjectId, place: &Place<'_>) -> Result<()> {
+    fn object(&mut self, kind: ObjectKind, id: ObjectId, place: &GraphPath<'_>) -> Result<()> {
         self.require(kind, id, place).map(drop)
     }
 
-    fn tree(&mut self, id: TreeId, _depth: usize, place: &Place<'_>) -> Result<Option<(TreeNode, u64)>> {
+    fn tree(&mut self, id: TreeId, _depth: usize, place: &GraphPath<'_>) -> Result<Option<(TreeNode, u64)>> {
         if self.need.whole.contains(&id.object().key()) {
             return Ok(None);
         }
@@ -143,7 +143,7 @@ impl Visitor for Following<'_, '_, '_> {
         }
     }
 
-    fn blob(&mut self, blob: BlobId, bytes: u64, _place: &Place<'_>) -> Result<Option<Content>> {
+    fn blob(&mut self, blob: BlobId, bytes: u64, _place: &GraphPath<'_>) -> Result<Option<GraphContent>> {
         if self.need.whole.contains(&blob.object().key()) {
             return Ok(None);
         }
@@ -152,10 +152,10 @@ impl Visitor for Following<'_, '_, '_> {
         let may_be_chunk = bytes <= u64::from(self.need.store.config().chunking.bytes_max);
         // Where there are both, readers prefer the chunk.
         let is_chunk = may_be_chunk && (self.need.has(blob.object()) || !self.need.has(self.need.store.ids().recipe_root(blob)));
-        Ok(Some(if is_chunk { Content::Chunk } else { Content::Recipe }))
+        Ok(Some(if is_chunk { GraphContent::Chunk } else { GraphContent::Recipe }))
     }
 
-    fn recipe(&mut self, blob: BlobId, part: &RecipePart, place: &Place<'_>) -> Result<Option<(u8, recipe::Node)>> {
+    fn recipe(&mut self, blob: BlobId, part: &RecipePart, place: &GraphPath<'_>) -> Result<Option<(u8, recipe::Node)>> {
         if !self.need.nodes.insert(part.id.key()) {
             return Ok(None);
         }

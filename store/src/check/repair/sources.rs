@@ -11,7 +11,7 @@ use std::{
 use crate::{
     create,
     error::{Error, IoContext, Result},
-    graph::Place,
+    graph::GraphPath,
     id::{ObjectId, Ulid},
     keys::Ids,
     layout::Layout,
@@ -67,7 +67,7 @@ impl Sources {
         kind: ObjectKind,
         id: ObjectId,
         checkpoint: &Checkpoint,
-        place: &Place<'_>,
+        place: &GraphPath<'_>,
     ) -> Result<Option<Vec<u8>>> {
         for other in &self.stores {
             // A block is only given out after all of it was hashed.
@@ -94,7 +94,7 @@ impl Sources {
 }
 
 impl Folder {
-    fn chunk(&mut self, ids: &Ids, id: ObjectId, place: &Place<'_>) -> Option<Vec<u8>> {
+    fn chunk(&mut self, ids: &Ids, id: ObjectId, place: &GraphPath<'_>) -> Option<Vec<u8>> {
         let same_name = self.path.join(name::as_path(place.path));
         if let Some(found) = read_range(ids, &same_name, id, place) {
             return Some(found);
@@ -105,11 +105,11 @@ impl Folder {
             .get(&place.bytes)
             .into_iter()
             .flatten()
-            .find_map(|path| read_range(ids, path, id, &Place { offset: 0, ..*place }))
+            .find_map(|path| read_range(ids, path, id, &GraphPath { offset: 0, ..*place }))
     }
 
     /// A part of the table of hard links.
-    fn table_chunk(&mut self, store: &Store, id: ObjectId, checkpoint: &Checkpoint, place: &Place<'_>) -> Option<Vec<u8>> {
+    fn table_chunk(&mut self, store: &Store, id: ObjectId, checkpoint: &Checkpoint, place: &GraphPath<'_>) -> Option<Vec<u8>> {
         self.capture(store, checkpoint);
         let start = usize::try_from(place.offset).ok()?;
         let end = start.checked_add(usize::try_from(place.bytes).ok()?)?;
@@ -147,7 +147,7 @@ impl Folder {
 }
 
 /// The bytes of a file at a place, if they hash to the id.
-fn read_range(ids: &Ids, path: &Path, id: ObjectId, place: &Place<'_>) -> Option<Vec<u8>> {
+fn read_range(ids: &Ids, path: &Path, id: ObjectId, place: &GraphPath<'_>) -> Option<Vec<u8>> {
     if place.bytes > CHUNK_BYTES_MAX || !std::fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file()) {
         return None;
     }

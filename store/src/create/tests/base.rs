@@ -96,7 +96,7 @@ impl Progress for Asked {
 fn a_thorough_look_reads_what_the_cache_vouches_for() {
     let f = fixture();
     f.write("large", &noise(8 << 20, 1));
-    settle();
+    let_stamps_age();
     f.create();
     let asked = |thorough: bool| {
         let asked = Asked::default();

@@ -40,7 +40,7 @@ impl State for One<'_> {
 
     fn finish(&mut self, _: &Seen<'_>) -> Captured {
         self.1.store(true, Ordering::Relaxed);
-        Captured { files: vec![file("side", Content::File { path: self.0.to_owned() })], ..Captured::default() }
+        Captured { files: vec![file("side", StateContent::File { path: self.0.to_owned() })], ..Captured::default() }
     }
 }
 
@@ -91,7 +91,7 @@ fn a_pipe_in_the_place_of_a_file_is_not_waited_for() {
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, Mode::RWXU, 0).unwrap();
     // Somebody who writes to it makes it no file.
     let _reader = File::options().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(&pipe).unwrap();
-    for content in [Content::File { path: pipe.clone() }, Content::Beginning { path: pipe, bytes: 1 }] {
+    for content in [StateContent::File { path: pipe.clone() }, StateContent::Beginning { path: pipe, bytes: 1 }] {
         let outcome = with(&f, vec![file("pipe", content)]);
         assert!(matches!(outcome.checkpoint.record.parts.get("conversation"), Some(Part::Failed { .. })));
     }
@@ -101,7 +101,7 @@ fn a_pipe_in_the_place_of_a_file_is_not_waited_for() {
 fn a_list_of_what_was_left_out_that_cannot_be_stored_is_an_error() {
     let f = fixture();
     f.write("a", b"1");
-    let gone = Content::File { path: f.workspace.with_file_name("gone") };
+    let gone = StateContent::File { path: f.workspace.with_file_name("gone") };
     let files = vec![file(OMISSIONS_FILE, gone)];
     struct Files(Vec<StateFile>);
     impl State for Files {
@@ -116,7 +116,7 @@ fn a_list_of_what_was_left_out_that_cannot_be_stored_is_an_error() {
     assert!(f.store.refresh().unwrap().checkpoints().unwrap().is_empty());
     // Nor are two files of one name, or one whose path leads out.
     for paths in [["x", "x"], ["x/y", "x"], ["x", "x/y"], ["", "a"], ["..", "a"], ["a/../b", "a"], ["/a", "b"]] {
-        let files = paths.map(|path| file(path, Content::Bytes(b"1".to_vec()))).to_vec();
+        let files = paths.map(|path| file(path, StateContent::Bytes(b"1".to_vec()))).to_vec();
         let error = run_with(&f.store, &f.options(), &FullWalk, &mut Files(files), &()).unwrap_err();
         assert!(matches!(error, Error::Invalid(_)), "{paths:?}: {error}");
     }

@@ -7,7 +7,7 @@ use std::os::{
 
 use super::*;
 use crate::{
-    create::content::{Content as Read, Earlier, Failure, Reader},
+    create::content::{Earlier, Failure, FileContent as Read, Reader},
     format::SINGLE_CHUNK_BYTES,
     recipe::ChunkRun,
     tree::Hole,

@@ -42,7 +42,7 @@ fn damaged() -> (Fixture, Checkpoint, Vec<Location>) {
     f.write("large", &noise(1 << 20, 2));
     f.write("folder/other", b"other");
     let first = f.create().checkpoint;
-    settle();
+    let_stamps_age();
     f.create();
     let node = f.store.node_at(&first, b"large").unwrap();
     let Kind::File { blob, size, .. } = node.kind else { panic!() };
@@ -78,7 +78,7 @@ fn what_a_check_found_damaged_is_stored_again_by_the_next_create() {
             assert!(verify(&store, checkpoint, true, &()).unwrap().is_ok());
         }
         // A create after that has nothing to store again.
-        settle();
+        let_stamps_age();
         f.create();
         assert_eq!(f.create().files_read, 0);
         // It is found where it is whole also by an index that is made anew; and what nobody needs goes, and is forgotten.
@@ -155,7 +155,7 @@ fn what_lay_in_a_lost_or_torn_pack_is_stored_again_by_the_next_create() {
         }
         let first = f.create().checkpoint;
         f.write("new", b"new");
-        settle();
+        let_stamps_age();
         f.create();
         let (tree, _) = f.store.workspace_node(&first).unwrap().as_folder().unwrap();
         let pack = f.store.layout().pack(place(&f, ObjectKind::Tree, tree.object()).pack);

@@ -55,7 +55,7 @@ fn a_file_in_front_of_many_links_costs_no_table() {
         f.write(&format!("b/d{}/f{i}", i % 40), format!("{i}").as_bytes());
         link(&f, &format!("b/d{}/f{i}", i % 40), &format!("c/d{}/f{i}", i % 40));
     }
-    settle();
+    let_stamps_age();
     let first = f.create();
     let table = first.checkpoint.record.links.unwrap();
     assert!(table.bytes > 100_000, "{table:?}");
@@ -240,7 +240,7 @@ fn names_of_one_entry_that_changes_between_two_looks_show_the_first() {
     // The change is there for the next one, also where the first name looks as it did then.
     let next = f.create();
     assert_eq!((owners(&next), next.omissions.len()), ([2, 2], 0));
-    settle();
+    let_stamps_age();
     f.create();
     let again = create(true, 3);
     assert_eq!((owners(&again), &again.omissions[..]), ([2, 2], &changing[..]));
@@ -272,7 +272,7 @@ fn a_further_name_of_a_file_that_did_not_change_is_not_read() {
     let f = fixture();
     f.write("a", b"content");
     link(&f, "a", "b");
-    settle();
+    let_stamps_age();
     let rules = Rules { patterns: vec!["b".into()], ..Rules::default() };
     assert_eq!(run(&f.store, &Options { rules, ..f.options() }, &()).unwrap().files_read, 1);
     let whole = f.create();

@@ -53,7 +53,7 @@ fn a_file_that_is_mounted_by_itself_is_read_each_time() {
     mount("mount", &[Path::new("--bind"), &other.path().join("file"), &f.workspace.join("mounted")]);
     let read = || {
         f.create();
-        settle();
+        let_stamps_age();
         f.create();
         let outcome = f.create();
         (outcome.files_read, f.tree(&outcome.checkpoint)[&b"mounted"[..]].1.clone())

@@ -54,7 +54,7 @@ fn what_is_stored_in_a_shared_mapping_is_captured() {
         f.write("data", &[b'-'; 5000]);
         let mapping = Mapping::of(&f.workspace.join("data"));
         mapping.store(b'1');
-        settle();
+        let_stamps_age();
         for (byte, write_back) in [(b'2', false), (b'3', true), (b'4', false)] {
             let (before, ..) = f.captured("data");
             // The page is dirty already, so that this moves no time.
@@ -67,7 +67,7 @@ fn what_is_stored_in_a_shared_mapping_is_captured() {
             assert!(!outcome.skipped && f.tree(&outcome.checkpoint)[&b"data"[..]].1[0] == byte && before[0] != byte);
         }
         drop(mapping);
-        settle();
+        let_stamps_age();
         f.create();
         assert_eq!(f.create().files_read, 0);
     }
@@ -78,7 +78,7 @@ fn a_file_that_somebody_writes_to_is_read_again() {
     let f = fixture();
     f.write("log", b"first");
     let log = File::options().append(true).open(f.workspace.join("log")).unwrap();
-    settle();
+    let_stamps_age();
     f.create();
     assert_eq!(f.create().files_read, 1);
     drop(log);
@@ -145,7 +145,7 @@ fn all_names_of_a_file_that_grows_meanwhile_show_the_same() {
     }
     stop.send(()).unwrap();
     writer.join().unwrap();
-    settle();
+    let_stamps_age();
     let outcome = f.create();
     f.assert_exact(&outcome.checkpoint);
     assert!(outcome.omissions.is_empty());
@@ -155,7 +155,7 @@ fn all_names_of_a_file_that_grows_meanwhile_show_the_same() {
 fn a_clock_that_was_set_back_makes_a_walk_read_what_was_stamped_since() {
     let f = fixture();
     f.write("old", b"1");
-    settle();
+    let_stamps_age();
     f.create();
     let path = statcache::path_for(f.store.layout(), &f.workspace.canonicalize().unwrap());
     let cache = StatCache::open(f.store.layout(), &f.workspace.canonicalize().unwrap()).unwrap();
@@ -183,7 +183,7 @@ fn a_clock_that_was_set_back_makes_a_walk_read_what_was_stamped_since() {
 fn a_section_of_another_filesystem_is_not_believed() {
     let f = fixture();
     f.write("a/file", b"1");
-    settle();
+    let_stamps_age();
     f.create();
     assert_eq!(f.create().files_read, 0);
     let workspace = f.workspace.canonicalize().unwrap();
@@ -236,7 +236,7 @@ fn what_is_young_is_looked_at_again_symlinks_and_folders_too() {
         is_racy().values().all(|racy| *racy)
     });
     assert!(is_seen);
-    settle();
+    let_stamps_age();
     f.create();
     f.create();
     assert!(is_racy().values().all(|racy| !racy), "{:?}", is_racy());

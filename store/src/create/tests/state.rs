@@ -25,7 +25,7 @@ impl State for Told {
     }
 }
 
-pub(super) fn file(path: &str, content: Content) -> StateFile {
+pub(super) fn file(path: &str, content: StateContent) -> StateFile {
     StateFile { path: path.into(), part: "conversation".into(), content, mtime: None }
 }
 
@@ -59,11 +59,11 @@ fn a_state_is_stored_beside_the_workspace() {
     let mut told = Told { wanted: vec![b"src/main.rs".to_vec(), b"src".to_vec(), b"nothing".to_vec()], ..Told::default() };
     told.captured = Captured {
         files: vec![
-            file("conversation/transcript.jsonl", Content::Beginning { path: log.clone(), bytes: 250_000 }),
-            file("conversation/part", Content::File { path: log.clone() }),
-            file("environment.json", Content::Bytes(b"{}".to_vec())),
-            file("large", Content::Bytes(large.clone())),
-            file("empty", Content::Bytes(Vec::new())),
+            file("conversation/transcript.jsonl", StateContent::Beginning { path: log.clone(), bytes: 250_000 }),
+            file("conversation/part", StateContent::File { path: log.clone() }),
+            file("environment.json", StateContent::Bytes(b"{}".to_vec())),
+            file("large", StateContent::Bytes(large.clone())),
+            file("empty", StateContent::Bytes(Vec::new())),
         ],
         parts: [("conversation".to_owned(), Part::Captured), ("tmux".to_owned(), Part::Absent)].into(),
         conversation: Some(json!({ "agent_session_id": "c1", "turn_count": 3 })),
@@ -99,18 +99,18 @@ fn what_cannot_be_read_fails_its_part_and_no_more() {
     fs::write(&there, b"0123456789").unwrap();
     let gone = f.workspace.with_file_name("gone");
     for content in [
-        Content::File { path: gone.clone() },
-        Content::Beginning { path: gone, bytes: 3 },
-        Content::Beginning { path: there.clone(), bytes: 11 },
-        Content::File { path: f.workspace.clone() },
+        StateContent::File { path: gone.clone() },
+        StateContent::Beginning { path: gone, bytes: 3 },
+        StateContent::Beginning { path: there.clone(), bytes: 11 },
+        StateContent::File { path: f.workspace.clone() },
     ] {
-        let outcome = with(&f, vec![file("x/bad", content), file("x/good", Content::File { path: there.clone() })]);
+        let outcome = with(&f, vec![file("x/bad", content), file("x/good", StateContent::File { path: there.clone() })]);
         let Some(Part::Failed { error }) = outcome.checkpoint.record.parts.get("conversation") else { panic!() };
         assert!(error.starts_with('/'), "{error}");
         assert!(!outcome.checkpoint.is_complete());
         assert_eq!(state_of(&f, &outcome.checkpoint).keys().collect::<Vec<_>>(), ["x/good"]);
     }
-    let twice = vec![file("x", Content::Bytes(vec![])), file("x/y", Content::Bytes(vec![]))];
+    let twice = vec![file("x", StateContent::Bytes(vec![])), file("x/y", StateContent::Bytes(vec![]))];
     let mut told = Told { captured: Captured { files: twice, ..Captured::default() }, ..Told::default() };
     assert!(run_with(&f.store, &f.options(), &FullWalk, &mut told, &()).is_err());
 }
@@ -120,8 +120,8 @@ fn a_state_is_its_owners_alone_and_has_the_times_that_are_known() {
     let f = fixture();
     let known = Time { secs: 1_600_000_000, nanos: 7 };
     let files = vec![
-        StateFile { mtime: Some(known), ..file("deep/known", Content::Bytes(b"1".into())) },
-        file("unknown", Content::Bytes(b"2".into())),
+        StateFile { mtime: Some(known), ..file("deep/known", StateContent::Bytes(b"1".into())) },
+        file("unknown", StateContent::Bytes(b"2".into())),
     ];
     let began = crate::clock::now();
     let root = with(&f, files).checkpoint.record.root;
@@ -147,12 +147,12 @@ fn a_file_of_the_state_that_somebody_has_mapped_is_read_again() {
     fs::write(&path, [b'-'; 200_000]).unwrap();
     let mapping = super::stamps::Mapping::of(&path);
     mapping.store(b'1');
-    settle();
+    let_stamps_age();
     for byte in [b'2', b'3'] {
-        with(&f, vec![file("mapped", Content::File { path: path.clone() })]);
+        with(&f, vec![file("mapped", StateContent::File { path: path.clone() })]);
         // The page is dirty already, so that this moves no time.
         mapping.store(byte);
-        let made = with(&f, vec![file("mapped", Content::File { path: path.clone() })]);
+        let made = with(&f, vec![file("mapped", StateContent::File { path: path.clone() })]);
         assert_eq!(state_of(&f, &made.checkpoint)["mapped"][0], byte);
     }
 }
@@ -166,8 +166,8 @@ fn a_long_file_that_somebody_has_mapped_is_read_where_no_look_is_taken_otherwise
     fs::write(&path, noise(8 << 20, 1)).unwrap();
     let mapping = super::stamps::Mapping::at(&path, page);
     mapping.store(b'1');
-    settle();
-    let capture = || with(&f, vec![file("mapped", Content::File { path: path.clone() })]);
+    let_stamps_age();
+    let capture = || with(&f, vec![file("mapped", StateContent::File { path: path.clone() })]);
     capture();
     // It is dirty already, so that this moves no time.
     mapping.store(b'2');
@@ -181,7 +181,7 @@ fn unchanged_is_what_has_the_same_files_and_the_same_conversation() {
     f.write("a", b"1");
     let options = Options { skip_if_unchanged: true, ..f.options() };
     let create = |turns: u64| {
-        let files = vec![file("session_state.json", Content::Bytes(noise(20, f.store.checkpoints().unwrap().len() as u64)))];
+        let files = vec![file("session_state.json", StateContent::Bytes(noise(20, f.store.checkpoints().unwrap().len() as u64)))];
         let conversation = Some(json!({ "agent_session_id": "c", "turn_count": turns }));
         let mut told = Told { captured: Captured { files, conversation, ..Captured::default() }, ..Told::default() };
         run_with(&f.store, &options, &FullWalk, &mut told, &()).unwrap().skipped
@@ -195,7 +195,7 @@ fn unchanged_is_what_has_the_same_files_and_the_same_conversation() {
 
 /// One capture of a file that grows: its content, read whole and read by what is known.
 fn capture(f: &Fixture, log: &Path, end: u64) -> Outcome {
-    with(f, vec![file("log", Content::Beginning { path: log.to_owned(), bytes: end })])
+    with(f, vec![file("log", StateContent::Beginning { path: log.to_owned(), bytes: end })])
 }
 
 #[test]
@@ -265,7 +265,7 @@ fn a_file_that_may_be_written_anew_is_taken_whole() {
     let f = fixture();
     f.write("a", b"1");
     let side = f.workspace.with_file_name("side");
-    let whole = |path: &Path| with(&f, vec![file("side", Content::File { path: path.to_owned() })]);
+    let whole = |path: &Path| with(&f, vec![file("side", StateContent::File { path: path.to_owned() })]);
     let mut content = noise(3 << 20, 1);
     fs::write(&side, &content).unwrap();
     whole(&side);
@@ -372,7 +372,7 @@ fn what_the_store_has_lost_of_a_file_that_grew_is_stored_again() {
 fn a_state_that_is_damaged_is_stored_anew() {
     let f = fixture();
     f.write("file", b"1");
-    let of = |content: &[u8]| with(&f, vec![file("inner/file", Content::Bytes(content.to_vec()))]).checkpoint;
+    let of = |content: &[u8]| with(&f, vec![file("inner/file", StateContent::Bytes(content.to_vec()))]).checkpoint;
     let first = of(b"first");
     let state = f.store.entry(first.record.root, b"state").unwrap().unwrap();
     let inner = f.store.entry(state.as_folder().unwrap().0, b"inner").unwrap().unwrap();
@@ -383,6 +383,6 @@ fn a_state_that_is_damaged_is_stored_anew() {
     bytes[at.offset as usize + 8..end].fill(0);
     fs::write(&path, bytes).unwrap();
     let f = Fixture { store: Store::open(f.store.path(), &OpenOptions::default()).unwrap(), ..f };
-    let next = with(&f, vec![file("inner/file", Content::Bytes(b"second".to_vec()))]).checkpoint;
+    let next = with(&f, vec![file("inner/file", StateContent::Bytes(b"second".to_vec()))]).checkpoint;
     assert_eq!(state_of(&f, &next)["inner/file"], b"second");
 }

@@ -368,7 +368,7 @@ impl Shared<'_, '_> {
         match looked.filesystem.is_stamped_here {
             true => clock::is_racy(stat.ctime, looked.at),
             // By its clock, it may have been changed a moment ago, unless it looked the same long enough ago.
-            false => !(looked.is_known && old.is_some_and(|old| self.walk.trust.has_settled(old, stat))),
+            false => !(looked.is_known && old.is_some_and(|old| self.walk.trust.is_past_doubt(old, stat))),
         }
     }
 

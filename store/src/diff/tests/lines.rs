@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::model::file;
 use crate::{
-    diff::{Change, ChangeKind, Fields, Text, TextOptions, file_diff, is_binary, line_counts, unified},
+    diff::{ChangeKind, Fields, Text, TextOptions, TreeChange, file_diff, is_binary, line_counts, unified},
     tree::{Kind, Node},
 };
 
@@ -48,9 +48,9 @@ fn text() -> impl Strategy<Value = Vec<u8>> {
         .prop_map(|(lines, end)| [lines.concat(), end.to_vec()].concat())
 }
 
-fn modified(old: &[u8], new: &[u8]) -> Change {
+fn modified(old: &[u8], new: &[u8]) -> TreeChange {
     let (old, new) = (Some(file("f", old)), Some(file("f", new)));
-    Change { path: b"d/f".to_vec(), kind: ChangeKind::Modified, old, new }
+    TreeChange { path: b"d/f".to_vec(), kind: ChangeKind::Modified, old, new }
 }
 
 fn constant(bytes: &[u8]) -> impl Fn(&[u8], &Node) -> crate::Result<Vec<u8>> {
@@ -104,10 +104,10 @@ fn what_is_too_large_or_known_to_be_equal_is_not_read() {
         Ok(b"grown while it was read".to_vec())
     };
     let options = TextOptions { bytes_max: 10, ..TextOptions::default() };
-    let counts = |change: &Change| line_counts(change, &content, &content, options).unwrap();
+    let counts = |change: &TreeChange| line_counts(change, &content, &content, options).unwrap();
     assert_eq!(counts(&modified(b"a", b"more than ten bytes")), Text::TooLarge);
     for kind in [ChangeKind::Metadata(Fields::MODE), ChangeKind::Renamed { from: b"g".to_vec() }] {
-        assert_eq!(counts(&Change { kind, ..modified(b"a", b"a") }), Text::Lines((0, 0)));
+        assert_eq!(counts(&TreeChange { kind, ..modified(b"a", b"a") }), Text::Lines((0, 0)));
     }
     assert_eq!(reads.get(), 0);
     assert_eq!(counts(&modified(b"a", b"b")), Text::TooLarge);

@@ -9,7 +9,7 @@ use std::{
 use proptest::prelude::*;
 
 use crate::{
-    diff::{Change, ChangeKind, Fields},
+    diff::{ChangeKind, Fields, TreeChange},
     error::{Error, Result},
     id::TreeId,
     tree::{Hole, Kind, Meta, Node, Time, TreeNode, Trees, decode, encode_folder},
@@ -97,7 +97,7 @@ pub fn file(name: impl Into<Vec<u8>>, content: &[u8]) -> Node {
 }
 
 /// Compares path by path.
-pub fn naive(old: &Paths, new: &Paths, folder_times: bool) -> Vec<Change> {
+pub fn naive(old: &Paths, new: &Paths, folder_times: bool) -> Vec<TreeChange> {
     let all: std::collections::BTreeSet<_> = old.keys().chain(new.keys()).collect();
     let mut changes = Vec::new();
     for path in all {
@@ -109,7 +109,7 @@ pub fn naive(old: &Paths, new: &Paths, folder_times: bool) -> Vec<Change> {
             (Some(_), None) => ChangeKind::Deleted,
             _ => ChangeKind::Added,
         };
-        changes.push(Change { path: path.join(&b'/'), kind, old: old.get(path).cloned(), new: new.get(path).cloned() });
+        changes.push(TreeChange { path: path.join(&b'/'), kind, old: old.get(path).cloned(), new: new.get(path).cloned() });
     }
     changes
 }

@@ -4,12 +4,12 @@ use proptest::prelude::*;
 
 use super::model::{Folder, MemoryTrees, Paths, file, two_folders};
 use crate::{
-    diff::{Change, ChangeKind, DiffOptions, Side, Summary, compare, find_renames},
+    diff::{ChangeKind, DiffOptions, Side, Summary, TreeChange, compare, find_renames},
     id::BlobId,
     tree::{Kind, Node},
 };
 
-fn both(old: &Folder, new: &Folder) -> (Vec<Change>, Vec<Change>) {
+fn both(old: &Folder, new: &Folder) -> (Vec<TreeChange>, Vec<TreeChange>) {
     let mut trees = MemoryTrees::default();
     let (old, new) = (trees.hold(b"r", 0, old, &[], &mut Paths::new()), trees.hold(b"r", 0, new, &[], &mut Paths::new()));
     let run = |renames| {
@@ -30,7 +30,7 @@ fn blob(node: &Option<Node>) -> Option<BlobId> {
 type Tally = HashMap<(BlobId, Vec<u8>), (u32, u32)>;
 
 /// Deleted and added files by content alone, and by content and name.
-fn tally(changes: &[Change]) -> [Tally; 2] {
+fn tally(changes: &[TreeChange]) -> [Tally; 2] {
     let mut tallies = [Tally::new(), Tally::new()];
     for change in changes {
         let node = change.old.as_ref().or(change.new.as_ref()).unwrap();
@@ -65,7 +65,7 @@ proptest! {
     #[test]
     fn a_rename_is_one_deleted_and_one_added_file_of_equal_content((old, new) in two_folders()) {
         let (plain, joined) = both(&old, &new);
-        let mut left: BTreeMap<(Vec<u8>, &str), &Change> = plain.iter().map(|c| ((c.path.clone(), c.kind.name()), c)).collect();
+        let mut left: BTreeMap<(Vec<u8>, &str), &TreeChange> = plain.iter().map(|c| ((c.path.clone(), c.kind.name()), c)).collect();
         let mut used = HashSet::new();
         for change in &joined {
             let ChangeKind::Renamed { from } = &change.kind else {
@@ -79,20 +79,30 @@ proptest! {
             prop_assert!(used.insert(from.clone()));
         }
         prop_assert!(left.is_empty());
-        let order = |c: &Change| c.path.split(|b| *b == b'/').map(<[u8]>::to_vec).collect::<Vec<_>>();
+        let order = |c: &TreeChange| c.path.split(|b| *b == b'/').map(<[u8]>::to_vec).collect::<Vec<_>>();
         prop_assert!(joined.windows(2).all(|pair| order(&pair[0]) < order(&pair[1])));
     }
 }
 
-fn gone(path: &str, content: &[u8]) -> Change {
-    Change { path: path.into(), kind: ChangeKind::Deleted, old: Some(file(path.rsplit('/').next().unwrap(), content)), new: None }
+fn gone(path: &str, content: &[u8]) -> TreeChange {
+    TreeChange {
+        path: path.into(),
+        kind: ChangeKind::Deleted,
+        old: Some(file(path.rsplit('/').next().unwrap(), content)),
+        new: None,
+    }
 }
 
-fn come(path: &str, content: &[u8]) -> Change {
-    Change { path: path.into(), kind: ChangeKind::Added, old: None, new: Some(file(path.rsplit('/').next().unwrap(), content)) }
+fn come(path: &str, content: &[u8]) -> TreeChange {
+    TreeChange {
+        path: path.into(),
+        kind: ChangeKind::Added,
+        old: None,
+        new: Some(file(path.rsplit('/').next().unwrap(), content)),
+    }
 }
 
-fn shown(mut changes: Vec<Change>) -> Vec<String> {
+fn shown(mut changes: Vec<TreeChange>) -> Vec<String> {
     find_renames(&mut changes);
     let text = |path: &[u8]| String::from_utf8(path.to_vec()).unwrap();
     changes.iter().map(|c| format!("{} {} {}", c.kind.name(), text(c.old_path()), text(&c.path))).collect()
@@ -118,7 +128,7 @@ fn empty_files_are_not_joined() {
 
 #[test]
 fn a_hundred_thousand_equal_files_move_in_no_time() {
-    let mut changes: Vec<Change> = (0..100_000).map(|i| gone(&format!("a/{i:06}"), b"x")).collect();
+    let mut changes: Vec<TreeChange> = (0..100_000).map(|i| gone(&format!("a/{i:06}"), b"x")).collect();
     changes.extend((0..100_000).map(|i| come(&format!("b/{:06}", i + 50_000), b"x")));
     let started = std::time::Instant::now();
     find_renames(&mut changes);

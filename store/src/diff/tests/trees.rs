@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::model::{Folder, MemoryTrees, Paths, file, naive, two_folders};
 use crate::{
-    diff::{Change, ChangeKind, DiffOptions, Fields, Side, Summary, compare, compare_each},
+    diff::{ChangeKind, DiffOptions, Fields, Side, Summary, TreeChange, compare, compare_each},
     error::ErrorKind,
     tree::{Node, TreeNode, Trees},
 };
@@ -145,7 +145,7 @@ fn the_compared_folders_themselves_can_differ() {
     let (a, old, _) = hold(&Folder::new(), 0);
     let (b, new, _) = hold(&Folder::new(), 0b101);
     let found = compare(Side::new(&a, &old), Side::new(&b, &new), NO_RENAMES).unwrap();
-    let [Change { path, kind: ChangeKind::Metadata(fields), .. }] = found.as_slice() else { panic!("{found:?}") };
+    let [TreeChange { path, kind: ChangeKind::Metadata(fields), .. }] = found.as_slice() else { panic!("{found:?}") };
     assert!(path.is_empty() && fields.contains(Fields::MODE) && !fields.contains(Fields::XATTRS));
     assert_eq!(fields.names().collect::<Vec<_>>(), ["mode", "mtime"]);
 }

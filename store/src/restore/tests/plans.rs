@@ -3,7 +3,7 @@
 use super::*;
 
 /// What a plan says, ordered by path.
-fn changes(plan: &Plan) -> Vec<(String, Change)> {
+fn changes(plan: &Plan) -> Vec<(String, RestoreChange)> {
     let mut found = Vec::new();
     plan.each_change(&mut |change, path| found.push((String::from_utf8(path.to_vec()).unwrap(), change))).unwrap();
     found.sort_by(|a, b| a.0.cmp(&b.0));
@@ -56,8 +56,8 @@ fn a_plan_names_links_and_folders_and_what_goes_for_a_file() {
     place.write("folder/file", "x");
     let checkpoint = place.capture();
     let fresh = plan(&place.store, &checkpoint, &Options::new(place.path("out")), &()).unwrap();
-    let all = ["folder", "folder/file", "fresh", "fresh/new", "swap", "x"].map(|path| (path.to_owned(), Change::Create));
-    assert_eq!(changes(&fresh), [&all[..], &[("y".to_owned(), Change::Link)]].concat());
+    let all = ["folder", "folder/file", "fresh", "fresh/new", "swap", "x"].map(|path| (path.to_owned(), RestoreChange::Create));
+    assert_eq!(changes(&fresh), [&all[..], &[("y".to_owned(), RestoreChange::Link)]].concat());
     drop(fresh);
 
     fs::remove_file(place.src("y")).unwrap();
@@ -71,16 +71,16 @@ fn a_plan_names_links_and_folders_and_what_goes_for_a_file() {
     let planned = plan(&place.store, &checkpoint, &place.in_place("src"), &()).unwrap();
     let said = changes(&planned);
     for (path, change) in [
-        ("", Change::Metadata),
-        ("folder", Change::Metadata),
-        ("fresh", Change::Create),
-        ("fresh/new", Change::Create),
-        ("swap", Change::Delete),
-        ("y", Change::Link),
+        ("", RestoreChange::Metadata),
+        ("folder", RestoreChange::Metadata),
+        ("fresh", RestoreChange::Create),
+        ("fresh/new", RestoreChange::Create),
+        ("swap", RestoreChange::Delete),
+        ("y", RestoreChange::Link),
     ] {
         assert!(said.contains(&(path.to_owned(), change)), "{path} {change:?}: {said:?}");
     }
-    assert!(!said.contains(&("folder/file".to_owned(), Change::Replace)), "{said:?}");
+    assert!(!said.contains(&("folder/file".to_owned(), RestoreChange::Replace)), "{said:?}");
     let counts = planned.summary.counts.clone();
     assert_eq!((counts.linked, counts.folders_created, counts.deleted), (1, 1, 3), "{counts:?}");
     assert!(counts.metadata_changed >= 2, "{counts:?}");

@@ -40,7 +40,7 @@ impl Progress for Notices {
     }
 }
 
-pub(super) fn restored(place: &Place, checkpoint: &Checkpoint, options: &Options) -> (Report, String) {
+pub(super) fn restored(place: &Place, checkpoint: &Checkpoint, options: &Options) -> (RestoreReport, String) {
     let notices = Notices::default();
     let plan = plan(&place.store, checkpoint, options, &notices).unwrap();
     let report = execute(&place.store, checkpoint, plan, &notices).unwrap();
@@ -275,7 +275,8 @@ fn counts_add_up() {
         assert_eq!(counts, expected);
     }
     let parted = |name: &str| Parted { names: vec![name.into()], outside: vec![format!("out/{name}")] };
-    let report = |names: &[&str]| Report { parted: names.iter().map(|name| parted(name)).collect(), ..Report::default() };
+    let report =
+        |names: &[&str]| RestoreReport { parted: names.iter().map(|name| parted(name)).collect(), ..RestoreReport::default() };
     let both = again::both(report(&["a", "b"]), report(&["b", "c"]));
     assert_eq!(both.parted, ["a", "b", "c"].map(parted));
     assert_eq!(both.links_outside, ["out/a", "out/b", "out/c"]);

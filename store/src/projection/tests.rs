@@ -26,8 +26,8 @@ fn started(test: &TestStore, run: &str, epoch: Option<u64>) -> Result<crate::eve
     append(test, NewEvent { epoch, ..event })
 }
 
-/// Everything folded, as another process sees it.
-fn folded(test: &TestStore) -> String {
+/// Everything projected, as another process sees it.
+fn projected(test: &TestStore) -> String {
     let view = test.open().view();
     format!(
         "{:?} {:?} {:?} {:?}",
@@ -163,7 +163,7 @@ fn what_is_wanted_of_a_session_is_not_how_it_is() {
     }
     test.store.absorb().unwrap();
     assert_eq!(goal(), Goal::Ended);
-    // As an earlier release has folded it.
+    // As an earlier release has projected it.
     let mut old = serde_json::to_value(test.open().view().session("test").unwrap().unwrap()).unwrap();
     old["status"] = json!("error");
     old.as_object_mut().unwrap().remove("wanted");
@@ -219,10 +219,10 @@ fn a_batch_is_appended_whole_or_not_at_all() {
     test.store.append_events(&[made, run.clone()], &()).unwrap();
     let session = test.store.view().session_named("fix auth").unwrap();
     assert_eq!((session.id.as_str(), session.epoch), ("new", 1));
-    let before = folded(&test);
+    let before = projected(&test);
     let fits = new(kind::SESSION_CHANGED, "new").with("policy", "strict");
     assert!(test.store.append_events(&[fits, run], &()).is_err());
-    assert_eq!(folded(&test), before);
+    assert_eq!(projected(&test), before);
     append(&test, new(kind::SESSION_STATUS, "new").with("status", "ended")).unwrap();
     assert!(append(&test, new(kind::SESSION_STATUS, "new").with("status", "active")).is_err());
     assert!(append(&test, new(kind::SESSION_STATUS, "nobody").with("status", "active")).is_err());

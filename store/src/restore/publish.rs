@@ -32,7 +32,7 @@ use crate::{
 
 /// What settling came to.
 #[derive(Debug, Default)]
-pub struct Settled {
+pub struct Published {
     /// Entries removed.
     pub deleted: u64,
     /// Entries whose metadata was set.
@@ -87,7 +87,7 @@ fn put_back(folder: BorrowedFd<'_>, old: &[u8], temporary: &[u8], name: &[u8]) -
 
 impl Run<'_> {
     /// Puts the staging folder in the place of the target.
-    pub fn settle_fresh(&self) -> Result<()> {
+    pub fn publish_new(&self) -> Result<()> {
         let (Some((above, staged)), Target::Fresh { name, exists, .. }) = (&self.staging.beside, &self.plan.target) else {
             return Ok(());
         };
@@ -117,9 +117,9 @@ impl Run<'_> {
     }
 
     /// Changes the live folder: new names, then removals, then metadata, folders last.
-    pub fn settle_in_place(&self, settled: &dyn Fn()) -> Result<Settled> {
+    pub fn publish_in_place(&self, published: &dyn Fn()) -> Result<Published> {
         progress::check(self.progress)?;
-        let mut out = Settled::default();
+        let mut out = Published::default();
         let plan = self.plan;
         for item in plan.items.iter().filter(|item| item.action != Action::Meta) {
             self.name_entry(item.folder, item.index, item.action, &mut out)?;
@@ -138,7 +138,7 @@ impl Run<'_> {
                 false => self.rename(line.parent, line.index, &line.name, true)?,
             }
         }
-        settled();
+        published();
         self.delete_extras(&mut out)?;
         self.fix_metadata(&mut out)?;
         let finished = self.finish_folders(false)?;
@@ -149,7 +149,7 @@ impl Run<'_> {
     }
 
     /// Gives one entry its name; folders get theirs later.
-    fn name_entry(&self, folder: u32, index: u32, action: Action, out: &mut Settled) -> Result<()> {
+    fn name_entry(&self, folder: u32, index: u32, action: Action, out: &mut Published) -> Result<()> {
         if self.plan.folders[folder as usize].is_new || self.is_skipped(folder, index) {
             return Ok(());
         }
@@ -198,7 +198,7 @@ impl Run<'_> {
 
     /// Puts an entry in the place of one of another type, which then goes: at no moment is there neither. A folder goes only with what is
     /// in it, and that only if extras may be deleted.
-    fn exchange(&self, folder: u32, index: u32, name: &[u8], for_folder: bool, out: &mut Settled) -> Result<()> {
+    fn exchange(&self, folder: u32, index: u32, name: &[u8], for_folder: bool, out: &mut Published) -> Result<()> {
         let path = self.inside(folder, name);
         let fd = self.dirs.get(folder).at("open folder", self.path(folder, name))?;
         let is_folder = match sys::stat_at(fd.as_fd(), name) {
@@ -258,7 +258,7 @@ impl Run<'_> {
         old: &[u8],
         path: &[u8],
         is_folder: bool,
-        out: &mut Settled,
+        out: &mut Published,
     ) -> rustix::io::Result<bool> {
         match (is_folder, self.plan.options.delete) {
             (false, _) => rustix::fs::unlinkat(fd, old, AtFlags::empty()).map(|()| true),
@@ -273,7 +273,7 @@ impl Run<'_> {
         }
     }
 
-    fn delete_extras(&self, out: &mut Settled) -> Result<()> {
+    fn delete_extras(&self, out: &mut Published) -> Result<()> {
         for extra in self.plan.extras.iter().filter(|_| self.plan.options.delete) {
             let path = self.inside(extra.folder, &extra.name);
             let fd = self.dirs.get(extra.folder).at("open folder", self.path(extra.folder, &extra.name))?;
@@ -294,7 +294,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn fix_metadata(&self, out: &mut Settled) -> Result<()> {
+    fn fix_metadata(&self, out: &mut Published) -> Result<()> {
         for item in self.plan.items.iter().filter(|item| item.action == Action::Meta) {
             let node = self.plan.node(item.folder, item.index)?;
             let fd = self.dirs.get(item.folder).at("open folder", self.path(item.folder, &node.name))?;

@@ -42,7 +42,7 @@ const PROBES: usize = 2;
 
 /// What is known of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Grown {
+pub struct AppendCache {
     inode: u64,
     bytes: u64,
     /// How it looked; none where it could change without looking otherwise, and for files that only grow.
@@ -59,7 +59,7 @@ struct Settled {
     read: Clock,
 }
 
-impl Grown {
+impl AppendCache {
     /// Where the knowledge of a file is, by the file's path.
     pub fn path(layout: &Layout, file: &Path) -> PathBuf {
         layout.cache().join(format!("{}.grown", layout.keys.ids.name(file.as_os_str().as_bytes())))
@@ -95,7 +95,7 @@ impl Grown {
             .map(|_| Ok(ChunkRun { bytes: d.uint32("chunk")?, repeat: d.uint32("repeat")?, id: BlobId(d.array("chunk")?) }))
             .collect::<Result<Vec<_>, Malformed>>()?;
         d.finish("chunks")?;
-        let grown = Grown { inode, bytes, settled, groups: Groups { count, nodes }, runs };
+        let grown = AppendCache { inode, bytes, settled, groups: Groups { count, nodes }, runs };
         let total = grown.runs.iter().try_fold(0u64, |sum, run| sum.checked_add(run.run_bytes()));
         let is_sound = total == Some(bytes) && grown.groups.is_sound() && grown.groups.bytes() < bytes.max(1);
         if is_sound { Ok((base, grown)) } else { Err(Malformed("lengths")) }
@@ -148,7 +148,7 @@ impl Grown {
     pub fn settled(self, filesystem: &Filesystem, stat: &Stat, began: Clock) -> Self {
         let tells = filesystem.is_stamped_here && !clock::is_racy(stat.ctime, began.time);
         let settled = tells.then_some(Settled { changed: stat.ctime, filesystem: filesystem.id, read: began });
-        Grown { settled, ..self }
+        AppendCache { settled, ..self }
     }
 
     /// Where each run begins.
@@ -188,13 +188,13 @@ impl Grown {
 }
 
 /// What was read of a file that grows.
-pub struct GrownContent {
+pub struct AppendedContent {
     /// Its first bytes, as many as were asked for.
     pub blob: BlobId,
     /// How many of them were read now.
     pub bytes_read: u64,
     /// What to keep for the next time.
-    pub grown: Grown,
+    pub grown: AppendCache,
 }
 
 /// Reads the first `end` bytes of a file into the sink, as far as they are not known. `before` is what is known; its chunks are in the
@@ -205,10 +205,10 @@ pub fn read(
     batch: &mut Batch<'_>,
     file: &File,
     end: u64,
-    before: Option<Grown>,
+    before: Option<AppendCache>,
     name: &[u8],
     earlier: &Earlier<'_>,
-) -> Result<GrownContent, Failure> {
+) -> Result<AppendedContent, Failure> {
     let inode = crate::sys::stat_fd(file)?.ino;
     if end as usize <= SINGLE_CHUNK_BYTES {
         return read_short(reader.ids(), batch, file, inode, end, name, earlier);
@@ -247,7 +247,7 @@ pub fn read(
     runs.extend(read);
     let (blob, groups) = hash.finish();
     batch.recipe(blob, &runs, earlier.blob())?;
-    Ok(GrownContent { blob, bytes_read, grown: Grown { inode, bytes: end, settled: None, groups, runs } })
+    Ok(AppendedContent { blob, bytes_read, grown: AppendCache { inode, bytes: end, settled: None, groups, runs } })
 }
 
 fn read_short(
@@ -258,7 +258,7 @@ fn read_short(
     end: u64,
     name: &[u8],
     earlier: &Earlier<'_>,
-) -> Result<GrownContent, Failure> {
+) -> Result<AppendedContent, Failure> {
     let mut bytes = vec![0; end as usize];
     file.read_exact_at(&mut bytes, 0).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::AGAIN))?;
     let blob = ids.blob(&bytes);
@@ -267,7 +267,11 @@ fn read_short(
         batch.small_chunk(blob.object(), &bytes, name, earlier.small())?;
         runs.push(ChunkRun { id: blob, bytes: end as u32, repeat: 1 });
     }
-    Ok(GrownContent { blob, bytes_read: end, grown: Grown { inode, bytes: end, settled: None, groups: Groups::default(), runs } })
+    Ok(AppendedContent {
+        blob,
+        bytes_read: end,
+        grown: AppendCache { inode, bytes: end, settled: None, groups: Groups::default(), runs },
+    })
 }
 
 #[cfg(test)]
@@ -281,7 +285,7 @@ mod tests {
         file.write_all_at(&chunks.concat(), 0).unwrap();
         let run = |of: &[u8], repeat| ChunkRun { id: crate::testing::blob_id(of), bytes: 4096, repeat };
         let runs = vec![run(&chunks[0], 3), run(&chunks[3], 1)];
-        let grown = Grown { inode: 1, bytes: 4 * 4096, settled: None, groups: Groups::default(), runs };
+        let grown = AppendCache { inode: 1, bytes: 4 * 4096, settled: None, groups: Groups::default(), runs };
         let is_there = || grown.is_still_there(&crate::testing::ids(), &file, &grown.starts(), 1).unwrap();
         assert!(is_there());
         for chunk in 0..4 {
@@ -299,9 +303,9 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         let stat = crate::sys::stat_fd(&file).unwrap();
         let here = crate::filesystem::of(file.as_fd());
-        let grown = Grown { inode: stat.ino, bytes: 0, settled: None, groups: Groups::default(), runs: Vec::new() };
+        let grown = AppendCache { inode: stat.ino, bytes: 0, settled: None, groups: Groups::default(), runs: Vec::new() };
         let at = |secs: i64| Clock { time: Time { secs: stat.ctime.secs + secs, nanos: 0 }, ..Clock::now() };
-        let is_unchanged = |grown: &Grown, stat: &Stat| grown.is_unchanged(&here, stat, &at(3));
+        let is_unchanged = |grown: &AppendCache, stat: &Stat| grown.is_unchanged(&here, stat, &at(3));
         assert!(!is_unchanged(&grown, &stat));
         assert!(!is_unchanged(&grown.clone().settled(&here, &stat, at(0)), &stat), "in the same tick");
         assert!(!is_unchanged(&grown.clone().settled(&here, &stat, at(-5)), &stat), "before it, by a clock that went back");
@@ -317,7 +321,7 @@ mod tests {
         let layout = Layout::new(dir.path());
         fs::create_dir_all(layout.cache()).unwrap();
         settled.write(&layout, Path::new("/f"), Ulid::from_bytes([7; 16])).unwrap();
-        assert_eq!(Grown::read(&layout, Path::new("/f")).unwrap(), (Ulid::from_bytes([7; 16]), settled));
+        assert_eq!(AppendCache::read(&layout, Path::new("/f")).unwrap(), (Ulid::from_bytes([7; 16]), settled));
     }
 
     #[test]
@@ -330,9 +334,9 @@ mod tests {
             let nodes = vec![[1; 32]; count.count_ones() as usize];
             let runs =
                 run_bytes.iter().map(|bytes| ChunkRun { id: crate::testing::blob_id(b"x"), bytes: *bytes, repeat: 2 }).collect();
-            let grown = Grown { inode: 1, bytes, settled: None, groups: Groups { count, nodes }, runs };
+            let grown = AppendCache { inode: 1, bytes, settled: None, groups: Groups { count, nodes }, runs };
             grown.write(&layout, Path::new("/f"), Ulid::from_bytes([7; 16])).unwrap();
-            Grown::read(&layout, Path::new("/f")).is_some_and(|(_, read)| read == grown)
+            AppendCache::read(&layout, Path::new("/f")).is_some_and(|(_, read)| read == grown)
         };
         let half = (group / 2) as u32;
         assert!(is_read(0, &[], 0) && is_read(2 * group, &[half, half], 1) && is_read(4 * group, &[half; 4], 3));

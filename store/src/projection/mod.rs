@@ -24,12 +24,12 @@ use crate::{
     view::{Batch, Db, Family},
 };
 
-/// Where the folded state before the tail is: RocksDB, where there is one.
+/// Where the projected state before the tail is: RocksDB, where there is one.
 pub(crate) type Base<'a> = Option<&'a Db>;
 
-/// The folded state that differs from its base.
+/// The projected state that differs from its base.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Folds {
+pub(crate) struct Projections {
     sessions: BTreeMap<String, Session>,
     runs: BTreeMap<String, Run>,
     marks: BTreeMap<Ulid, Marks>,
@@ -77,21 +77,21 @@ fn decode<T: DeserializeOwned>(key: &[u8], bytes: &[u8]) -> Result<T> {
 fn load<T: DeserializeOwned>(base: Base<'_>, key: impl FnOnce(&Db) -> String) -> Result<Option<T>> {
     let Some(db) = base else { return Ok(None) };
     let key = key(db);
-    db.get(Family::Folds, key.as_bytes())?.map(|bytes| decode(key.as_bytes(), &bytes)).transpose()
+    db.get(Family::Projections, key.as_bytes())?.map(|bytes| decode(key.as_bytes(), &bytes)).transpose()
 }
 
 /// All values under a prefix, by key behind it.
 fn load_all<T: DeserializeOwned>(base: Base<'_>, prefix: &str) -> Result<BTreeMap<String, T>> {
     let mut found = BTreeMap::new();
     let Some(db) = base else { return Ok(found) };
-    for entry in db.scan_prefix(Family::Folds, prefix.as_bytes())? {
+    for entry in db.scan_prefix(Family::Projections, prefix.as_bytes())? {
         let (key, value) = entry?;
         found.insert(String::from_utf8_lossy(&key[prefix.len()..]).into_owned(), decode(&key, &value)?);
     }
     Ok(found)
 }
 
-impl Folds {
+impl Projections {
     pub(crate) fn session(&self, base: Base<'_>, id: &str) -> Result<Option<Session>> {
         match self.sessions.get(id) {
             Some(session) => Ok(Some(session.clone())),
@@ -110,7 +110,7 @@ impl Folds {
     pub(crate) fn sessions_named(&self, base: Base<'_>, name: &str) -> Result<Vec<Session>> {
         let mut ids: BTreeSet<String> = self.sessions.keys().cloned().collect();
         if let Some(db) = base {
-            for entry in db.scan_prefix(Family::Folds, names_key(db, name).as_bytes())? {
+            for entry in db.scan_prefix(Family::Projections, names_key(db, name).as_bytes())? {
                 ids.insert(String::from_utf8_lossy(&entry?.1).into_owned());
             }
         }
@@ -165,14 +165,14 @@ impl Folds {
     /// Puts everything that differs from the base into a batch.
     pub(crate) fn store(&self, base: &Db, batch: &mut Batch) -> Result<()> {
         fn put(batch: &mut Batch, key: String, value: &impl Serialize) {
-            batch.put(Family::Folds, key, serde_json::to_vec(value).unwrap_or_default());
+            batch.put(Family::Projections, key, serde_json::to_vec(value).unwrap_or_default());
         }
         for (id, session) in &self.sessions {
             let before: Option<Session> = load(Some(base), |db| session_key(db, id))?;
             if let Some(before) = before.filter(|before| before.name != session.name) {
-                batch.delete(Family::Folds, name_key(base, &before.name, id));
+                batch.delete(Family::Projections, name_key(base, &before.name, id));
             }
-            batch.put(Family::Folds, name_key(base, &session.name, id), id.as_bytes());
+            batch.put(Family::Projections, name_key(base, &session.name, id), id.as_bytes());
             put(batch, session_key(base, id), session);
         }
         self.runs.iter().for_each(|(id, run)| put(batch, run_key(id), run));

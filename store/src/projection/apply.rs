@@ -1,4 +1,4 @@
-//! Folding: what one commit or event changes. What cannot be folded changes nothing, and is refused where it would be appended.
+//! Folding: what one commit or event changes. What cannot be projected changes nothing, and is refused where it would be appended.
 
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use ulid::Ulid;
 
 use super::{
-    Annotation, Approval, Base, Deletion, Folds, Goal, Issue, Marks, Run, Session, Status, Verification, marks::tag_fault,
+    Annotation, Approval, Base, Deletion, Goal, Issue, Marks, Projections, Run, Session, Status, Verification, marks::tag_fault,
     merge::merged, run, session,
 };
 use crate::{
@@ -51,7 +51,7 @@ fn field<T: DeserializeOwned>(event: &Event, name: &str) -> Result<T, Unfit> {
     serde_json::from_value(value).map_err(|e| format!("event {}: field '{name}': {e}", event.kind).into())
 }
 
-impl Folds {
+impl Projections {
     /// Takes in one entry of the journal.
     pub(crate) fn apply(&mut self, base: Base<'_>, logged: &Logged, committed: Option<&Record>) -> Result<()> {
         self.sequence = logged.sequence;
