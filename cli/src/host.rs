@@ -11,11 +11,19 @@ use std::{
 use parhelia_session::{
     host::{Host, Observer},
     notice::Notice,
+    retention::Report,
     run::hook_actor,
 };
 use parhelia_store::{Store, event::Actor, record::Checkpoint};
 
-use crate::{context::current_folder, limits, progress::Bar, session::terminal::Terminal, words};
+use crate::{
+    context::current_folder,
+    hook::log,
+    limits,
+    progress::Bar,
+    session::{prune::removed_text, terminal::Terminal},
+    words,
+};
 
 /// This process as a host.
 #[derive(Debug, Default)]
@@ -110,6 +118,12 @@ impl Host for Shell {
 impl Observer for Bar {
     fn warn(&self, notice: &Notice) {
         self.beside(|| tell!("parhelia: {}", words::notice(notice)));
+    }
+
+    fn thinned(&self, session: &str, report: &Report) {
+        if let Some(text) = removed_text(report) {
+            log::line(&format!("{session}: {text}"));
+        }
     }
 
     fn note(&self, notice: &Notice) {

@@ -148,6 +148,7 @@ fn make(
     }
     if let Some(report) = &made.thinned {
         wanted.removed.fetch_add(report.removed.len() as u64, Ordering::Relaxed);
+        observer.thinned(&wanted.current.session, report);
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parhelia_store::progress::{Phase, Progress};
 
-use crate::{host::Observer, notice::Notice};
+use crate::{host::Observer, notice::Notice, retention::Report};
 
 /// Passes on warnings alone.
 pub(super) struct Quiet<'a>(pub &'a dyn Observer);
@@ -14,6 +14,10 @@ impl Progress for Quiet<'_> {}
 impl Observer for Quiet<'_> {
     fn warn(&self, notice: &Notice) {
         self.0.warn(notice);
+    }
+
+    fn thinned(&self, session: &str, report: &Report) {
+        self.0.thinned(session, report);
     }
 }
 
@@ -56,5 +60,9 @@ impl Progress for Cancellable<'_> {
 impl Observer for Cancellable<'_> {
     fn warn(&self, notice: &Notice) {
         self.observer.warn(notice);
+    }
+
+    fn thinned(&self, session: &str, report: &Report) {
+        self.observer.thinned(session, report);
     }
 }
