@@ -11,7 +11,7 @@ use std::{
 use parhelia_session::{
     host::{Host, Observer},
     notice::Notice,
-    retention::Report,
+    retention::RetentionReport,
     run::hook_actor,
 };
 use parhelia_store::{Store, event::Actor, record::Checkpoint};
@@ -120,7 +120,11 @@ impl Observer for Bar {
         self.beside(|| tell!("parhelia: {}", words::notice(notice)));
     }
 
-    fn thinned(&self, session: &str, report: &Report) {
+    fn leave_terminal(&self) {
+        self.clear();
+    }
+
+    fn thinned(&self, session: &str, report: &RetentionReport) {
         if let Some(text) = removed_text(report) {
             log::line(&format!("{session}: {text}"));
         }

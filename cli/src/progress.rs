@@ -34,6 +34,14 @@ impl Bar {
         Bar { bar, is_watched, files: Arc::default(), quiet, cancel }
     }
 
+    /// Takes the bar off the terminal, until the next phase begins.
+    pub fn clear(&self) {
+        if let Some(bar) = &self.bar {
+            bar.disable_steady_tick();
+            bar.finish_and_clear();
+        }
+    }
+
     /// Does something that prints, with the bar out of the way.
     pub fn beside(&self, print: impl FnOnce()) {
         match &self.bar {
@@ -52,9 +60,7 @@ impl Bar {
 
 impl Drop for Bar {
     fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
+        self.clear();
     }
 }
 

@@ -17,7 +17,7 @@ use crate::{
     config::{self, Config, ConfigFiles},
     error::Result,
     notice::Notice,
-    retention::Report as RetentionReport,
+    retention::RetentionReport,
     run,
 };
 
@@ -108,6 +108,9 @@ impl dyn Host + '_ {
 pub trait Observer: Progress {
     /// Something that the user should hear of, whatever else is not said.
     fn warn(&self, _notice: &Notice) {}
+
+    /// An agent gets the terminal: progress is no longer shown there.
+    fn leave_terminal(&self) {}
 
     /// Retention has removed checkpoints of a session while an agent had the terminal.
     fn thinned(&self, _session: &str, _report: &RetentionReport) {}

@@ -496,7 +496,7 @@ impl Store {
 
     /// Moves the journal's tail into RocksDB, so that the next opening has less to read.
     pub fn absorb(&self) -> Result<()> {
-        let settled = self.settled(&self.lock(&())?)?;
+        let settled = self.view_under(&self.lock(&())?)?;
         view::absorb(&self.layout, &Default::default(), settled.end())?;
         self.reopen()?;
         Ok(())

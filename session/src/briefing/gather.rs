@@ -122,7 +122,7 @@ fn from_git(input: &mut Input, checkpoint: Option<&Checkpoint>, found: &Now) {
     match &found.git {
         Some(state) => {
             (input.branch, input.commit) = (state.branch.clone(), state.head.clone());
-            let shown = |change: &git::TreeChange| match change.is_deleted() {
+            let shown = |change: &git::GitChange| match change.is_deleted() {
                 true => format!("{} (deleted)", change.path),
                 false => change.path.clone(),
             };

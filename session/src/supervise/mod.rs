@@ -238,6 +238,7 @@ fn capture_first(store: &Store, wanted: &Supervised<'_>, stops: &Stops, observer
         }
         Ok(())
     })?;
+    observer.leave_terminal();
     match observer.is_cancelled() {
         true => Err(parhelia_store::Error::Cancelled.into()),
         false => Ok(()),

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parhelia_store::progress::{Phase, Progress};
 
-use crate::{host::Observer, notice::Notice, retention::Report};
+use crate::{host::Observer, notice::Notice, retention::RetentionReport};
 
 /// Passes on warnings alone.
 pub(super) struct Quiet<'a>(pub &'a dyn Observer);
@@ -16,7 +16,7 @@ impl Observer for Quiet<'_> {
         self.0.warn(notice);
     }
 
-    fn thinned(&self, session: &str, report: &Report) {
+    fn thinned(&self, session: &str, report: &RetentionReport) {
         self.0.thinned(session, report);
     }
 }
@@ -62,7 +62,11 @@ impl Observer for Cancellable<'_> {
         self.observer.warn(notice);
     }
 
-    fn thinned(&self, session: &str, report: &Report) {
+    fn leave_terminal(&self) {
+        self.observer.leave_terminal();
+    }
+
+    fn thinned(&self, session: &str, report: &RetentionReport) {
         self.observer.thinned(session, report);
     }
 }

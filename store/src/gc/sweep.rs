@@ -50,7 +50,7 @@ pub(super) fn sweep(store: &Store, own: OpId, room: &mut Room, report: &mut GcRe
 /// Removes the files of condemned packs for which no writer waits any more.
 fn drop_condemned(store: &Store, report: &mut GcReport, progress: &dyn Progress) -> Result<Vec<PackId>> {
     // A pack whose condemnation a power cut might take back is needed then.
-    let packs = store.settled(&store.lock(progress)?)?.packs()?;
+    let packs = store.view_under(&store.lock(progress)?)?.packs()?;
     let live = pin::live_ops(&pin::list(&store.layout().pins())?);
     let mut gone = Vec::new();
     let mut waits_for = BTreeSet::new();

@@ -14,7 +14,7 @@ use crate::{
     OpenOptions, Store,
     archive::{self, import::Limits},
     check::{self, CheckOptions},
-    create::{self, Captured, Content, FullWalk, Seen, State, StateFile},
+    create::{self, Captured, FullWalk, Seen, State, StateContent, StateFile},
     delete::delete_checkpoints,
     diff::{DiffOptions, Side, compare},
     event::{Actor, NewEvent, kind},
@@ -140,7 +140,7 @@ impl Place {
     fn create(&self, store: &Store) -> Checkpoint {
         let log = self.path("log");
         let bytes = fs::metadata(&log).unwrap().len();
-        let content = Content::Beginning { path: log, bytes };
+        let content = StateContent::Beginning { path: log, bytes };
         let file = StateFile { path: mark("log"), part: "conversation".into(), content, mtime: None };
         let rules = Rules { patterns: vec![format!("{}/", mark("left-out"))], ..Rules::default() };
         let options = create::Options {

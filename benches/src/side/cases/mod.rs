@@ -2,7 +2,7 @@
 
 mod curve;
 mod edited;
-mod append_cache;
+mod grown;
 mod many;
 mod mounts;
 mod releases;
@@ -29,7 +29,7 @@ const CASES: [(Case, Run); 13] = [
     (Case::Diff, tree::diff),
     (Case::Edited, edited::run),
     (Case::Versions, releases::run),
-    (Case::Transcript, append_cache::run),
+    (Case::Transcript, grown::run),
     (Case::Many, many::run),
     (Case::Scale, curve::run),
     (Case::Mounts, mounts::run),
