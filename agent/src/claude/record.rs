@@ -13,12 +13,12 @@ use crate::transcript::{
     usage::Usage,
 };
 
-/// What every handler needs to know of a record.
+/// The facts of a record that every handler needs.
 struct Context {
     offset: u64,
     at: Option<String>,
     id: Option<String>,
-    /// Whether it is a subagent's, in the file of the agent that started it.
+    /// True if a subagent wrote it into the file of the agent that started it.
     is_foreign: bool,
 }
 
@@ -301,7 +301,7 @@ impl Index {
         }
     }
 
-    /// What a process says that it cost so far; less than before means that it is another process.
+    /// Takes the cost that a process reports so far. A smaller figure than before comes from another process.
     fn reported_cost(&mut self, usd: Option<f64>) {
         let Some(usd) = usd.filter(|usd| (0.0..1e9).contains(usd)) else { return };
         let current = (usd * 1e9).round() as u64;

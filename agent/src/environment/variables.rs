@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::redact;
 
-/// What is captured where nothing else is asked for, in two lists; `*` stands for anything. These belong to a terminal, a login, a machine or
+/// Variables captured by default, in two lists; `*` stands for anything. These belong to a terminal, a login, a machine or
 /// the agent's own process, and not to the work.
 const OF_THE_PLACE: [&str; 13] = [
     "PATH",
@@ -131,7 +131,7 @@ pub fn recorded(own: Vec<(OsString, OsString)>, environment: Option<&Value>, als
     others.chain(of_the_work).collect()
 }
 
-/// Whether a name fits a pattern, in which `*` stands for anything. Case counts for nothing, so that no secret slips through by it.
+/// True if a name matches a pattern in which `*` stands for anything. Case is ignored, so that no secret slips through by its spelling.
 fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name) = (pattern.to_ascii_uppercase(), name.to_ascii_uppercase());
     let mut parts = pattern.split('*');

@@ -51,7 +51,7 @@ const KEPT: [(&str, &str, &[&str]); 8] = [
     ("index", "", &["sparse"]),
 ];
 
-/// What of a repository's own folder is to be seen in ours, and of the folder that worktrees share.
+/// Entries of the repository's own folder, and of the folder that worktrees share, that our copy shows.
 const OWN: [&str; 2] = ["info/sparse-checkout", "reftable"];
 const SHARED: [&str; 6] = ["info/attributes", "info/exclude", "logs", "packed-refs", "refs", "shallow"];
 
@@ -84,7 +84,7 @@ impl Setting {
         self.section == section && self.name == name
     }
 
-    /// Whether it is on, or says something.
+    /// True if the setting is on, or has any other value.
     fn is_on(&self) -> bool {
         !matches!(self.value.to_ascii_lowercase().as_str(), "" | "0" | "false" | "no" | "off")
     }
@@ -210,7 +210,7 @@ impl<'a> Shadow<'a> {
         self.repository.git().join("index")
     }
 
-    /// Whether git knows who commits.
+    /// True if git knows the committer's name.
     pub fn has_identity(&self) -> bool {
         self.has_identity
     }

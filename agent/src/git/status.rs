@@ -1,4 +1,4 @@
-//! What `git status --porcelain=v2 -z` prints.
+//! The output of `git status --porcelain=v2 -z`.
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
@@ -15,7 +15,7 @@ pub struct Change {
     pub bytes: Vec<u8>,
     /// Git's two letters: the index beside the commit, the file beside the index. `??` is untracked.
     pub status: String,
-    /// Where it was before it was renamed.
+    /// The path before a rename.
     pub from: Option<String>,
 }
 
@@ -25,18 +25,18 @@ impl Change {
         Path::new(OsStr::from_bytes(&self.bytes))
     }
 
-    /// Whether it has conflicts.
+    /// True if it has conflicts.
     pub fn is_unmerged(&self) -> bool {
         matches!(self.status.as_str(), "DD" | "AU" | "UD" | "UA" | "DU" | "AA" | "UU")
     }
 
-    /// Whether the file is gone.
+    /// True if the file is gone.
     pub fn is_deleted(&self) -> bool {
         self.status.ends_with('D') || self.status == "D."
     }
 }
 
-/// What was printed.
+/// The parsed output.
 #[derive(Debug, Default)]
 pub(super) struct Parsed {
     pub branch: Option<String>,
@@ -48,9 +48,9 @@ pub(super) struct Parsed {
     pub stash_count: u64,
     /// At most as many as were asked for.
     pub changes: Vec<Change>,
-    /// How many there are.
+    /// The number of changes.
     pub change_count: u64,
-    /// How many of them have conflicts.
+    /// The number of changes with conflicts.
     pub unmerged: u64,
     listed_max: usize,
     /// Folders that are repositories of their own, from the workspace folder.

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::error::{Error, Result};
 
-/// How much scrollback is kept.
+/// Limits of the captured scrollback.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Lines of a pane, the newest ones.
@@ -40,7 +40,7 @@ pub struct Captured {
     pub state: State,
     /// The text of its panes.
     pub scrollback: Vec<Scrollback>,
-    /// What could not be captured, and why.
+    /// Parts that could not be captured, with the reason.
     pub problems: Vec<String>,
 }
 

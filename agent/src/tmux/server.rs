@@ -98,7 +98,7 @@ impl Server {
         }
     }
 
-    /// Whether it is there. Starts none.
+    /// True if the server runs. Starts none.
     pub fn is_running(&self) -> Result<bool> {
         match self.call(["list-sessions", "-F", "#{session_id}"]) {
             Ok(_) => Ok(true),
@@ -120,7 +120,7 @@ impl Server {
         )))
     }
 
-    /// Whether it has a session of exactly this name.
+    /// True if it has a session of exactly this name.
     pub fn has_session(&self, name: &str) -> Result<bool> {
         match self.call(["has-session", "-t", &format!("={name}")]) {
             Ok(_) => Ok(true),
@@ -129,7 +129,7 @@ impl Server {
         }
     }
 
-    /// What a pane shows now, without colours.
+    /// The text that a pane shows now, without colours.
     pub fn screen(&self, pane: &str) -> Result<String> {
         let printed = self.call(["capture-pane", "-p", "-t", pane])?;
         Ok(String::from_utf8_lossy(&printed).into_owned())

@@ -61,7 +61,7 @@ fn wanted<'a>(name: &'a str, folder: &'a Path, environment: &'a [(String, OsStri
     Wanted { name, folder, environment, command: &|_| None, scrollback: &|_| None }
 }
 
-/// What must be equal before and after, without ids, processes and text.
+/// The part of a state that must be equal before and after, without ids, processes and text.
 fn comparable(state: &State) -> Vec<Window> {
     let pane = |p: &Pane| Pane { id: String::new(), process: 0, scrollback: None, history_lines: 0, ..p.clone() };
     let window = |w: &Window| Window {
