@@ -80,3 +80,35 @@ fn headings(page: &Path) -> BTreeSet<String> {
         .map(|line| line.trim_start_matches('#').trim().to_lowercase().chars().filter(kept).collect::<String>().replace(' ', "-"))
         .collect()
 }
+
+#[test]
+fn every_test_that_the_guarantees_name_exists() {
+    let page = pages::text(&pages::repository().join("docs/guarantees.md"));
+    let mut sources = String::new();
+    for folder in ["tests", "store/src", "session/src", "cli/tests", "fuse/tests"] {
+        add_sources(&pages::repository().join(folder), &mut sources);
+    }
+    let named = page.split('`').skip(1).step_by(2).filter(|code| code.contains("::") || code.ends_with(".rs"));
+    let is_there = |name: &&str| {
+        let (file, test) = name.rsplit_once("::").map_or((*name, None), |(file, test)| (file, Some(test)));
+        let has_file = !file.ends_with(".rs") || pages::repository().join(file).exists();
+        let has_test = test.is_none_or(|test| match test.strip_suffix('*') {
+            Some(beginning) => sources.contains(&format!("fn {beginning}")),
+            None => sources.contains(&format!("fn {test}(")),
+        });
+        has_file && has_test
+    };
+    let missing: Vec<&str> = named.filter(|name| !is_there(name)).collect();
+    assert!(missing.is_empty(), "no such tests: {missing:?}");
+}
+
+/// The text of every source in a folder.
+fn add_sources(folder: &Path, sources: &mut String) {
+    for path in std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path()) {
+        if path.is_dir() {
+            add_sources(&path, sources);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            sources.push_str(&pages::text(&path));
+        }
+    }
+}
