@@ -179,8 +179,8 @@ impl Index {
         }
     }
 
-    /// Keeps the queue of prompts. What is taken out to be edited is named; what the agent takes out is named by a later record
-    /// ([`Index::taken_up`]). At the queue's beginning may lie what an earlier process has lost.
+    /// Updates the queue of prompts. A record names a prompt that is taken out for editing; a later record names one that the agent takes out
+    /// ([`Index::taken_up`]). Prompts that an earlier process has lost may lie at the queue's beginning.
     fn queue(&mut self, record: &Object) {
         let content = record.text("content").map(|text| clipped(text.trim(), TURN_BYTES_MAX).to_owned());
         match (record.text("operation").as_deref(), content) {

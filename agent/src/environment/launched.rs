@@ -116,7 +116,7 @@ impl<'a> Launched<'a> {
     }
 }
 
-/// Takes a command line apart behind its program. None where it has not these verbs, of each of which there may be several.
+/// Parses a command line after its program. None if it lacks these verbs, each of which may have several spellings.
 pub(super) fn by<'a>(arguments: &'a [&'a str], verbs: &[&[&str]]) -> Option<Launched<'a>> {
     let mut verbs = verbs.iter();
     let mut launched = Launched { flags: Vec::new(), target: None, rest: &[] };

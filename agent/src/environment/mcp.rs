@@ -154,8 +154,8 @@ fn host(url: &str) -> String {
     url[..end].to_owned()
 }
 
-/// The name of a package, and its version where one is given, both without credentials. What has a URL in it is not taken apart before
-/// they are out of it: where a version would stand, a URL has its user and password.
+/// The name of a package and its version, if one is given, both without credentials. Credentials are taken out of a URL before it is split,
+/// because its user and password stand in a version's place.
 fn named(spec: &str, separators: &[&str]) -> (String, Option<String>) {
     let spec = spec.trim();
     if let Some(at) = spec.find("://") {

@@ -90,8 +90,7 @@ pub fn text(text: &str) -> String {
     out
 }
 
-/// One word without credentials, such as a URL or an assignment. Whatever stands in it, it is not taken apart as text is: a password may
-/// hold a comma.
+/// One word without credentials, such as a URL or an assignment. It is never split as text is, because a password may hold a comma.
 pub fn word(word: &str) -> String {
     if let Some(at) = word.find("://") {
         return url(word, at);

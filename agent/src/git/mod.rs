@@ -62,8 +62,8 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// For a workspace, from a look-up of environment variables. `cache` is a folder that no capture enters: temporary folders are made there
-    /// if the usual place for them lies in the workspace.
+    /// The environment for a workspace, from a look-up of variables. `cache` is a folder that no capture enters; temporary folders are made there
+    /// if their usual place lies in the workspace.
     pub fn new(env: &dyn Fn(&str) -> Option<OsString>, workspace: &Path, cache: &Path) -> Self {
         let path = env("PATH");
         let temporary = env("TMPDIR").map(PathBuf::from).filter(|path| path.is_absolute()).unwrap_or_else(|| "/tmp".into());
@@ -207,8 +207,8 @@ impl State {
     }
 }
 
-/// Looks at the repository that a workspace is, or lies in, and at those below it, for at most `limit`. Of a workspace that is none and lies
-/// in none, at those in its folders and in theirs. None where there is none. `workspace` is absolute.
+/// The state of the repository that a workspace is or lies in, and of those below it, within `limit`. If there is no such repository, the state
+/// of those in its folders and theirs; none if there are none at all. `workspace` is absolute.
 pub fn state(workspace: &Path, env: &Environment, limit: Duration) -> Result<Option<State>> {
     let around = Repository::around(workspace)?;
     let inside = if around.is_none() { find::inside(workspace) } else { Vec::new() };

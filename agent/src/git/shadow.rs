@@ -1,5 +1,5 @@
-//! A git folder of our own in place of a repository's: it has the repository's references, index and objects, but of its settings only
-//! those that name no program.
+//! A git folder of our own that stands for a repository's. It has the repository's references, index and objects, and only those of its settings
+//! that name no program.
 //!
 //! A repository may name programs in many of its settings (filters, `core.fsmonitor`, hooks, `diff.external`, transports of a partial
 //! clone, files that it includes, ...), and each release of git adds some. Hence none is overridden here: git never reads the repository's
@@ -95,7 +95,7 @@ impl Setting {
         })
     }
 
-    /// As a file of settings has it. A subsection cannot hold the end of a line; no setting of git's that is read has one in it.
+    /// The setting as a line of a settings file. A subsection cannot hold a line break, and no setting that is read has one in its value.
     fn line(&self) -> String {
         let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
         let subsection = match self.subsection.is_empty() {

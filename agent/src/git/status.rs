@@ -57,8 +57,8 @@ pub(super) struct Parsed {
     pub nested: Vec<Vec<u8>>,
 }
 
-/// Reads it. Paths are from the repository's root: `inner` is cut off, which leads from there to the workspace folder, and `prefix` put
-/// before, which leads from the workspace folder to the repository. At most `listed_max` changes are listed; git prints tracked files first.
+/// Parses the output. Paths in it start at the repository's root: `inner`, the way from there to the workspace, is cut off, and `prefix`, the way
+/// from the workspace to the repository, is put before. At most `listed_max` changes are listed; git prints tracked files first.
 pub(super) fn parse(printed: &[u8], inner: &[u8], prefix: &[u8], listed_max: usize) -> Parsed {
     let mut parsed = Parsed { listed_max, ..Parsed::default() };
     let mut entries = printed.split(|&b| b == 0);

@@ -89,7 +89,7 @@ struct Seen {
     marker: Option<Vec<u8>>,
     folder: Option<PathBuf>,
     works_there: bool,
-    /// None where it can be none of those that are looked for: there may be more processes than descriptors.
+    /// None if it is not one that is looked for: there may be more processes than descriptors.
     fd: Option<OwnedFd>,
 }
 

@@ -34,7 +34,7 @@ pub struct Detaches {
     channel: String,
     heard: UnixStream,
     is_over: Arc<AtomicBool>,
-    /// Has the other end of what is heard, also when there is nothing more to hear: its end would be taken for something.
+    /// Keeps the other end of the socket open, because its end would be taken for a message.
     listener: Option<JoinHandle<UnixStream>>,
 }
 

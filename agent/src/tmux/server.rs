@@ -82,7 +82,7 @@ impl Server {
         Ok(String::from_utf8_lossy(&printed).trim_end_matches('\n').to_owned())
     }
 
-    /// As [`Server::ask`], for making a session: a server that is just ending takes what it is asked with it, so that it is asked again.
+    /// As [`Server::ask`], for making a session. A server that is ending loses the request, so that it is repeated.
     pub fn make<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Result<String> {
         const ENDING: [&str; 2] = ["server exited", "lost server"];
         let until = Instant::now() + self.limit;

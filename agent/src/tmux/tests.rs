@@ -26,7 +26,7 @@ impl Private {
         capture(&self.server, session, Limits::default()).unwrap()
     }
 
-    /// As [`Private::capture`], once every pane runs what it was started for: until then it is a process of tmux itself.
+    /// As [`Private::capture`], once every pane runs its own program: until then it is a process of tmux itself.
     fn settled(&self, session: &str) -> Captured {
         let mut last = self.capture(session);
         loop {

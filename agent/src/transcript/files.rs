@@ -87,7 +87,7 @@ impl RawSet {
         Ok(RawSet { files: vec![file], left_out: Vec::new() })
     }
 
-    /// Brings files that the agent writes anew to how they are at a later look: a part of a new content would be worth nothing.
+    /// Updates files that the agent writes anew to their present state: a part of the new content would be worth nothing.
     pub fn update(&mut self, now: RawSet) {
         let now: BTreeMap<PathBuf, RawFile> = now.files.into_iter().map(|file| (file.name.clone(), file)).collect();
         self.files.retain_mut(|file| match now.get(&file.name) {

@@ -31,7 +31,7 @@ pub struct Repaired {
 /// Bytes read at a time.
 const WINDOW_BYTES: u64 = 256 << 10;
 
-/// Cuts a conversation behind its last whole record. Records before that are not looked at: the agent passes over bad ones.
+/// Cuts a conversation after its last whole record. Earlier records are not checked: the agent ignores bad ones.
 /// The torn end is written to the folder `aside`, and synced, before the cut.
 pub fn repair(transcript: &Path, aside: &Path) -> Result<Repaired> {
     let file = regular::open(transcript).at("open", transcript)?;
