@@ -8,7 +8,7 @@ use std::{
 
 use parhelia_tests::{
     Scratch, binary,
-    example::{self, plain, repository},
+    pages::{self, Kind, plain, repository},
 };
 
 /// A file in the build folder, made by `./dev package`.
@@ -68,16 +68,19 @@ impl<'a> Root<'a> {
 
     /// Runs README's example on a terminal, in the default store.
     fn run_the_example(&self) {
-        let work = self.0.join("tmp/demo/work");
-        fs::create_dir_all(&work).unwrap();
-        succeed(Command::new("cp").arg("-r").arg(repository().join("store/src")).arg(&work));
-        fs::write(work.join("notes.md"), "some work that exists nowhere else\n").unwrap();
-        let text = example::text();
+        let demo = self.0.join("tmp/demo");
+        fs::create_dir_all(&demo).unwrap();
+        let blocks = pages::blocks(&pages::readme());
+        let of = |kind| blocks.iter().filter(move |block| block.kind == kind).map(|block| block.text.as_str());
+        for setup in of(Kind::Setup) {
+            succeed(Command::new("sh").args(["-ec", setup]).current_dir(&demo).env("REPOSITORY", repository()));
+        }
+        let text: String = of(Kind::Console).collect();
         let commands: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("$ ")).collect();
         let quoted = |command: &&str| format!("echo '$ {0}'\n{0}\n", command.replace('\'', "'\\''"));
         fs::write(self.0.join("commands"), commands.iter().map(quoted).collect::<String>()).unwrap();
         self.sh("chown -R me: /tmp/demo");
-        let printed = self.user("cd /tmp/demo; script -q -e -c 'sh -e /commands' /dev/null </dev/null");
+        let printed = self.user("cd /tmp/demo; script -q -e -c 'sh /commands' /dev/null </dev/null");
         assert_eq!(plain(&printed), plain(&text), "{printed}");
         self.user("parhelia check --read-data");
         fs::remove_dir_all(self.0.join("tmp/demo")).unwrap();

@@ -4,7 +4,7 @@ use std::{fs, process::Command};
 
 use parhelia_tests::{
     Scratch, binary,
-    example::{self, plain},
+    pages::{self, Kind, plain},
     write_program,
 };
 
@@ -21,7 +21,7 @@ fn readmes_example_is_what_the_demo_prints() {
     let build = binary().ancestors().nth(2).unwrap().to_owned();
     let output = Command::new("script")
         .args(["-q", "-e", "-c", "./dev demo", "/dev/null"])
-        .current_dir(example::repository())
+        .current_dir(pages::repository())
         .env_clear()
         .env("PATH", format!("{}:{}", programs.display(), std::env::var("PATH").unwrap()))
         .env("HOME", &home)
@@ -38,7 +38,9 @@ fn readmes_example_is_what_the_demo_prints() {
     let printed = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{printed}");
     let printed = &printed[printed.find("$ ").unwrap()..];
-    assert_eq!(plain(printed), plain(&example::text()), "{printed}");
+    let blocks = pages::blocks(&pages::readme()).into_iter().filter(|block| block.kind == Kind::Console);
+    let shown: String = blocks.map(|block| block.text).collect();
+    assert_eq!(plain(printed), plain(&shown), "{printed}");
     let left: Vec<_> = [home.as_path(), &temporary].iter().flat_map(|folder| fs::read_dir(folder).unwrap()).collect();
     assert!(left.is_empty() && !scratch.store().exists(), "the demo leaves {left:?}");
 }

@@ -3,6 +3,7 @@
 //! - [`datasets`]: makes the trees that are measured and tested with.
 //! - [`walk`] and [`bare`]: the bare loops that a checkpoint is held against.
 //! - [`side`]: the side-by-side run.
+//! - [`plot`]: plots of its figures.
 //!
 //! `README.md` beside this crate says how to run each.
 
@@ -13,6 +14,7 @@ pub mod datasets;
 pub mod error;
 pub mod memory;
 pub mod place;
+pub mod plot;
 pub mod process;
 pub mod random;
 pub mod rng;

@@ -47,7 +47,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// True of a character that is invisible and changes how a terminal shows what is around it: control characters, marks of writing direction,
+/// True if a character is invisible and changes how a terminal shows what is around it: control characters, marks of writing direction,
 /// zero-width characters, separators of lines and paragraphs, tags.
 fn steers(c: char) -> bool {
     let is_format = |c| {
@@ -62,7 +62,7 @@ fn escape(out: &mut String, c: char) {
     c.encode_utf8(&mut [0; 4]).bytes().for_each(|b| out.push_str(&format!("\\x{b:02x}")));
 }
 
-/// The bytes that [`display`] shows like this.
+/// The bytes that [`display`] shows as this text.
 pub fn parse(shown: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(shown.len());
     let mut rest = shown;
@@ -114,7 +114,7 @@ pub fn extension(name: &[u8]) -> &[u8] {
     }
 }
 
-/// The bytes as a path of the operating system.
+/// Bytes as a path of the operating system.
 pub fn as_path(bytes: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(bytes))
 }
@@ -133,7 +133,7 @@ pub mod shown {
         serializer.serialize_str(&super::display(path.as_os_str().as_bytes()))
     }
 
-    /// Reads one.
+    /// Reads a path.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
         Ok(super::as_path(&super::parse(&String::deserialize(deserializer)?)).to_owned())
     }

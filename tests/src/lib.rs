@@ -4,9 +4,9 @@
 pub mod allocation;
 pub mod clock;
 pub mod editor;
-pub mod example;
 pub mod filesystems;
 pub mod host;
+pub mod pages;
 pub mod recorder;
 pub mod story;
 pub mod tree;

@@ -1,7 +1,7 @@
 //! Claude Code's arguments: a pinned conversation at launch, and the same again with `--resume`.
 //!
-//! The agent forgets most of its flags when a conversation is resumed, so that all of them are given again but for those that say
-//! which conversation, and for the prompt that has been answered already.
+//! The agent forgets most of its flags when a conversation is resumed. All are given again, except those that choose a conversation, and the
+//! prompt, which has been answered already.
 
 use std::{
     ffi::{OsStr, OsString},

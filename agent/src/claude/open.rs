@@ -31,8 +31,8 @@ pub(super) fn live(config: &Path, conversation: &str) -> Vec<Said> {
     kept.filter_map(Kept::live).collect()
 }
 
-/// Agents that have said since the machine was started that they have a conversation open, and of which it cannot be known from here whether
-/// they live. Where all of the machine's processes are seen there are none.
+/// Agents that have a conversation open by their own status files of this boot, and whose processes cannot be seen from here. None if all of
+/// the machine's processes can be seen.
 pub(super) fn unseen(config: &Path, conversation: &str) -> Vec<Unseen> {
     if sees_all() {
         return Vec::new();
@@ -79,8 +79,8 @@ impl Kept {
         })
     }
 
-    /// The words of the process, where it lives and can be seen from here. A release that does not say when its process began is believed; of
-    /// one that does, the process is known also by the number that it has in a container.
+    /// The status of the process, if it lives and can be seen from here. A status without a start time is believed; one with a start time
+    /// identifies the process also by its number in a container.
     fn live(self) -> Option<Said> {
         let own = Identity::of(self.process).ok();
         let own = own.filter(|own| self.start_time.is_none_or(|start| start == own.start_time)).filter(Identity::is_alive);

@@ -13,12 +13,12 @@ use crate::transcript::{
     usage::Usage,
 };
 
-/// What every handler needs to know of a record.
+/// The facts of a record that every handler needs.
 struct Context {
     offset: u64,
     at: Option<String>,
     id: Option<String>,
-    /// Whether it is a subagent's, in the file of the agent that started it.
+    /// True if a subagent wrote it into the file of the agent that started it.
     is_foreign: bool,
 }
 
@@ -179,8 +179,8 @@ impl Index {
         }
     }
 
-    /// Keeps the queue of prompts. What is taken out to be edited is named; what the agent takes out is named by a later record
-    /// ([`Index::taken_up`]). At the queue's beginning may lie what an earlier process has lost.
+    /// Updates the queue of prompts. A record names a prompt that is taken out for editing; a later record names one that the agent takes out
+    /// ([`Index::taken_up`]). Prompts that an earlier process has lost may lie at the queue's beginning.
     fn queue(&mut self, record: &Object) {
         let content = record.text("content").map(|text| clipped(text.trim(), TURN_BYTES_MAX).to_owned());
         match (record.text("operation").as_deref(), content) {
@@ -301,7 +301,7 @@ impl Index {
         }
     }
 
-    /// What a process says that it cost so far; less than before means that it is another process.
+    /// Takes the cost that a process reports so far. A smaller figure than before comes from another process.
     fn reported_cost(&mut self, usd: Option<f64>) {
         let Some(usd) = usd.filter(|usd| (0.0..1e9).contains(usd)) else { return };
         let current = (usd * 1e9).round() as u64;

@@ -16,7 +16,7 @@ use crate::{
 const SETTINGS: &str = ".claude.json";
 /// Its tokens, in its configuration folder.
 const CREDENTIALS: &str = ".credentials.json";
-/// What the agent puts behind a file's name when it replaces it, keeps a copy of it, or finds it damaged.
+/// Suffixes of the names that the agent gives a file when it replaces it, copies it or finds it damaged.
 const COPIES: [&str; 4] = ["", ".backup*", ".corrupted.*", ".tmp.*"];
 /// The keys of its sessions, in this folder of its configuration folder.
 const KEYS: (&str, &str) = ("sessions", "*.key");

@@ -38,7 +38,7 @@ pub(crate) fn prompt_of(payload: &Object) -> Option<String> {
     }
 }
 
-/// The message in a record, its texts cut to so many bytes; none where it is no message.
+/// The message in a record, its texts cut to so many bytes; none for other records.
 pub(crate) fn message(record: &Object, payload: &Object, bytes_max: usize) -> Option<Message> {
     let said = |role, text: &str| Message {
         role,

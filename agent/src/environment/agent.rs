@@ -30,7 +30,7 @@ pub struct Agent {
     pub version: String,
     /// `sha256:` and the digest of the program.
     pub binary_hash: String,
-    /// Where it is, links followed.
+    /// Its path, with links resolved.
     pub install_path: String,
 }
 

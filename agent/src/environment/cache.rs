@@ -1,4 +1,4 @@
-//! What was found out before, and on what it depended. A cache that cannot be read or written costs time and nothing else.
+//! Earlier findings, each with the files that it depends on. A cache that cannot be read or written costs time and nothing else.
 
 use std::{
     fs, io,
@@ -68,7 +68,7 @@ fn write<T: Serialize>(path: &Path, entry: &Entry<T>) -> io::Result<()> {
     fs::rename(&temporary, path)
 }
 
-/// What says that a file or folder is still the same: path, size, times, inode.
+/// The identity of an unchanged file or folder: path, size, times, inode.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Stamp {
     path: PathBuf,

@@ -1,4 +1,4 @@
-//! What differs between two environments, from their values as checkpoints keep them.
+//! The differences of two environments, from their values as checkpoints keep them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,15 +14,15 @@ pub struct EnvironmentChange {
     pub section: &'static str,
     /// Of what: a plugin, a server, a package, a variable; none where the part is one thing.
     pub name: Option<String>,
-    /// Which field of it; none where it is wholly new or gone, or has but one.
+    /// The field that differs; none if the whole entry is new or gone, or has a single field.
     pub field: Option<String>,
-    /// What it was; none where there was none.
+    /// The value before, if there was one.
     pub before: Option<String>,
-    /// What it is; none where there is none.
+    /// The value after, if there is one.
     pub after: Option<String>,
 }
 
-/// What differs.
+/// The result of a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Diff {
     /// The differences, by section and name.

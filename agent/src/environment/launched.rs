@@ -93,14 +93,14 @@ const IMAGE_WITHOUT_VALUE: &[&str] = &[
     "--rmi",
 ];
 
-/// What a program starts.
+/// The program that another program, such as `npx`, starts.
 #[derive(Debug)]
 pub(super) struct Launched<'a> {
     /// The program's own flags, with their values.
     flags: Vec<(&'a str, Option<&'a str>)>,
     /// The first word that is neither a flag nor one of the program's verbs: a package, a script, a command.
     pub target: Option<&'a str>,
-    /// What follows it: its own business.
+    /// The arguments of the started program.
     pub rest: &'a [&'a str],
 }
 
@@ -110,13 +110,13 @@ impl<'a> Launched<'a> {
         self.flags.iter().find_map(|(name, value)| value.filter(|_| names.contains(name)))
     }
 
-    /// Whether one of these flags is given.
+    /// True if one of these flags is given.
     pub fn has(&self, names: &[&str]) -> bool {
         self.flags.iter().any(|(name, _)| names.contains(name))
     }
 }
 
-/// Takes a command line apart behind its program. None where it has not these verbs, of each of which there may be several.
+/// Parses a command line after its program. None if it lacks these verbs, each of which may have several spellings.
 pub(super) fn by<'a>(arguments: &'a [&'a str], verbs: &[&[&str]]) -> Option<Launched<'a>> {
     let mut verbs = verbs.iter();
     let mut launched = Launched { flags: Vec::new(), target: None, rest: &[] };

@@ -22,7 +22,7 @@ use crate::{git::Repository, program::locate, regular};
 const PROGRAM_BYTES_MAX: u64 = 256 << 20;
 const SERVERS_MAX: usize = 500;
 
-/// Where a server comes from.
+/// The kind of source that a server comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
@@ -39,7 +39,7 @@ pub enum Source {
 /// An MCP server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Server {
-    /// Where it comes from.
+    /// The kind of source.
     pub source_type: Source,
     /// Version of a package, commit, hash of a file, or image.
     pub version_id: String,
@@ -47,11 +47,11 @@ pub struct Server {
     pub config_hash: String,
     /// More about the source: `pypi`, `http`, the package, the file.
     pub source_detail: Option<String>,
-    /// Which file configures it: `user`, `project`, `local`, `plugin`, `argument`.
+    /// The file that configures it: `user`, `project`, `local`, `plugin`, `argument`.
     pub scope: String,
 }
 
-/// Where servers are configured.
+/// The places where servers are configured.
 #[derive(Clone, Debug)]
 pub(super) struct Places<'a> {
     pub workspace: &'a Path,
@@ -154,8 +154,8 @@ fn host(url: &str) -> String {
     url[..end].to_owned()
 }
 
-/// The name of a package, and its version where one is given, both without credentials. What has a URL in it is not taken apart before
-/// they are out of it: where a version would stand, a URL has its user and password.
+/// The name of a package and its version, if one is given, both without credentials. Credentials are taken out of a URL before it is split,
+/// because its user and password stand in a version's place.
 fn named(spec: &str, separators: &[&str]) -> (String, Option<String>) {
     let spec = spec.trim();
     if let Some(at) = spec.find("://") {
@@ -206,7 +206,7 @@ fn without_user(word: &str) -> Option<String> {
     Some(format!("{user}@{}", redact::word(host)))
 }
 
-/// Whether what stands before an `@` is a user, with or without a password, and not a package: `git@host:path`, `github:user:token@o/r`.
+/// True if the text before an `@` is a user, with or without a password, and not a package: `git@host:path`, `github:user:token@o/r`.
 fn is_user_of(user: &str, rest: &str) -> bool {
     const PROTOCOLS: [&str; 8] = ["npm", "jsr", "github", "gitlab", "bitbucket", "file", "link", "workspace"];
     let host = rest.split(['/', ':']).next().unwrap_or_default();
@@ -258,7 +258,7 @@ fn is_python(name: &str) -> bool {
     name.strip_prefix("python").is_some_and(|version| version.chars().all(|c| c.is_ascii_digit() || c == '.'))
 }
 
-/// What an interpreter runs: a file, or a module of Python's, whose package is known where the interpreter's packages are.
+/// The source of what an interpreter runs: a file, or a Python module, whose package is found among the interpreter's packages.
 fn interpreted(interpreter: &str, arguments: &[&str], folder: &Path, places: &Places) -> Option<Origin> {
     let is_script = |word: &&str| !word.starts_with('-') && folder.join(word).is_file();
     let at = arguments.iter().position(|argument| *argument == "-m").filter(|at| !arguments[..*at].iter().any(is_script));
@@ -284,7 +284,7 @@ fn interpreted(interpreter: &str, arguments: &[&str], folder: &Path, places: &Pl
     })
 }
 
-/// Whether a flag of an interpreter's takes a program's text, in which anything may stand.
+/// True if an interpreter's flag takes the text of a program, which may hold anything.
 fn is_program_text(interpreter: &str, flag: &str) -> bool {
     let letters: &[char] = if matches!(interpreter, "node" | "bun" | "ruby") { &['e', 'p'] } else { &['c'] };
     matches!(flag, "--eval" | "--print") || (!flag.starts_with("--") && flag.contains(letters))
@@ -301,7 +301,7 @@ fn version_in(bin: &Path, module: &str, places: &Places) -> Option<String> {
     python::versions(python.freeze.iter().map(String::as_str)).remove(&python::normalised(package))
 }
 
-/// What `uv run` runs in a project: a script, a module, or a command of one of the project's packages. uv itself says nothing of it.
+/// The source of what `uv run` runs in a project: a script, a module, or a command of one of the project's packages. uv does not report it.
 fn run_by_uv(launched: &Launched<'_>, places: &Places) -> Origin {
     let folder = launched.value(&["--directory"]).map_or(places.workspace.to_owned(), |to| places.workspace.join(to));
     let project = launched.value(&["--project"]).map_or(folder.clone(), |to| places.workspace.join(to));
@@ -359,7 +359,7 @@ pub(super) fn package_of(real: &Path) -> Option<(Option<String>, Option<String>)
     Some((field("name"), field("version")))
 }
 
-/// Whether a folder holds npm packages: `node_modules`, or a scope in it.
+/// True if a folder holds npm packages: `node_modules`, or a scope in it.
 fn is_of_packages(folder: &Path) -> bool {
     let is_modules = |folder: &Path| folder.file_name() == Some(OsStr::new("node_modules"));
     let is_scope = folder.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"@"));

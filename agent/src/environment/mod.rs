@@ -46,7 +46,7 @@ use crate::{
 /// Longest JSON file of the agent's that is read.
 const JSON_BYTES_MAX: u64 = 64 << 20;
 
-/// What is looked at, and with what.
+/// The inputs of a capture of the environment.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The workspace folder, absolute.
@@ -65,7 +65,7 @@ pub struct Request {
     pub never: Vec<String>,
     /// Python packages that are named one by one.
     pub packages: Vec<String>,
-    /// What was found out before.
+    /// The findings of earlier captures.
     pub cache: Cache,
     /// The time of the capture.
     pub now: Timestamp,
@@ -93,7 +93,7 @@ pub struct Snapshot {
     pub pip_freeze_hash: Option<String>,
     /// Environment variables.
     pub variables: BTreeMap<String, String>,
-    /// When (RFC 3339, UTC).
+    /// The time of the capture (RFC 3339, UTC).
     pub captured_at: String,
     /// Parts that could not be looked at, with the reason.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]

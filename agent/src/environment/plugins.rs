@@ -15,7 +15,7 @@ const PLUGINS_MAX: usize = 500;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Plugin {
-    /// Where its repository comes from.
+    /// The remote of its repository.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub git_remote: Option<String>,
     /// The commit.
@@ -24,12 +24,12 @@ pub struct Plugin {
     /// The branch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub git_branch: Option<String>,
-    /// When it was installed, as the agent says.
+    /// The time of its installation, as the agent reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub installed_at: Option<String>,
     /// The version in its manifest, or else that of the agent's list.
     pub manifest_version: Option<String>,
-    /// Where it is.
+    /// Its folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub install_path: Option<String>,
 }

@@ -18,9 +18,9 @@ use super::{
 use crate::{error::Result, program, regular};
 
 const RUN_LIMIT: Duration = Duration::from_secs(10);
-/// How much of a package's metadata is read: name and version stand at its beginning.
+/// Bytes read of a package's metadata. Name and version stand at its beginning.
 const METADATA_BYTES: usize = 64 << 10;
-/// How much of a `.python-version` is read.
+/// Bytes read of a `.python-version`.
 const PYTHON_VERSION_BYTES_MAX: u64 = 4 << 10;
 /// Prints version and prefix; runs without anybody's modules.
 const PROBE: &str = "import sys; print('%d.%d.%d' % sys.version_info[:3]); print(sys.prefix); print(sys.executable)";
@@ -36,7 +36,7 @@ pub struct Python {
     pub freeze: Vec<String>,
 }
 
-/// What is looked at.
+/// The places where Python is looked for.
 pub(super) struct Places<'a> {
     pub workspace: &'a Path,
     pub path: Option<&'a OsStr>,

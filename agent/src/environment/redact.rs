@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 
-/// What stands where a credential was.
+/// The text that replaces a credential.
 pub const REDACTED: &str = "[redacted]";
 
 /// Parts of names that hold secrets, in upper case.
@@ -32,7 +32,7 @@ const SECRET_PARTS: [&str; 19] = [
 /// Whole words of names that hold secrets.
 const SECRET_WORDS: [&str; 7] = ["KEY", "KEYS", "PAT", "PW", "PWD", "PASS", "SALT"];
 
-/// How tokens of well-known services begin.
+/// Prefixes of the tokens of well-known services.
 const TOKEN_PREFIXES: [&str; 16] = [
     "sk-",
     "pk-",
@@ -53,7 +53,7 @@ const TOKEN_PREFIXES: [&str; 16] = [
 ];
 const TOKEN_BYTES_MIN: usize = 16;
 
-/// Whether a name (of a variable, a flag, a header, a field) is one that holds secrets. Any case; words are parted by what is no letter
+/// True if a name (of a variable, a flag, a header, a field) suggests a secret. Case is ignored; words end at anything but a letter
 /// or digit.
 pub fn is_secret_name(name: &str) -> bool {
     let spread = name.chars().zip(name.chars().skip(1).chain([' '])).fold(String::new(), |mut out, (c, next)| {
@@ -90,8 +90,7 @@ pub fn text(text: &str) -> String {
     out
 }
 
-/// One word without credentials, such as a URL or an assignment. Whatever stands in it, it is not taken apart as text is: a password may
-/// hold a comma.
+/// One word without credentials, such as a URL or an assignment. It is never split as text is, because a password may hold a comma.
 pub fn word(word: &str) -> String {
     if let Some(at) = word.find("://") {
         return url(word, at);
@@ -105,7 +104,7 @@ pub fn word(word: &str) -> String {
     if is_token(word) { REDACTED.to_owned() } else { word.to_owned() }
 }
 
-/// Whether a word looks like a token of a well-known service.
+/// True if a word looks like a token of a well-known service.
 fn is_token(word: &str) -> bool {
     word.len() >= TOKEN_BYTES_MIN && TOKEN_PREFIXES.iter().any(|prefix| word.starts_with(prefix))
 }

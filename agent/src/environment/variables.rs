@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::redact;
 
-/// What is captured where nothing else is asked for, in two lists; `*` stands for anything. These belong to a terminal, a login, a machine or
+/// Variables captured by default, in two lists; `*` stands for anything. These belong to a terminal, a login, a machine or
 /// the agent's own process, and not to the work.
 const OF_THE_PLACE: [&str; 13] = [
     "PATH",
@@ -59,8 +59,8 @@ const OF_THE_WORK: [&str; 33] = [
     "PKG_CONFIG_PATH",
     "ANTHROPIC_*",
 ];
-/// These an agent sets for its hooks and tools, or we set for an agent: the process that looks has them or has not, and the work knows nothing
-/// of them. The same is true of the folder that a process is in.
+/// Variables that an agent sets for its hooks and tools, or parhelia for an agent. They depend on the process that captures, and do not belong
+/// to the work. The same is true of a process's working folder.
 const OF_ONE_PROCESS: [&str; 15] = [
     "CLAUDECODE",
     "CLAUDE_CODE_CHILD_SESSION",
@@ -78,7 +78,7 @@ const OF_ONE_PROCESS: [&str; 15] = [
     "PARHELIA_STORE",
     "PWD",
 ];
-/// These tell of the terminal that a process is in: an agent and its hooks may differ in them.
+/// Variables of a process's terminal, in which an agent and its hooks may differ.
 const OF_A_TERMINAL: [&str; 2] = ["TERM", "COLORTERM"];
 const VALUE_BYTES_MAX: usize = 32 << 10;
 
@@ -103,8 +103,7 @@ pub fn kept(variables: &[(OsString, OsString)], also: &[String], never: &[String
     kept.map(|(name, value)| (name.to_owned(), redact::text(value))).collect()
 }
 
-/// The variables of a checkpoint's environment that whoever goes on from it does not have, and that belong to the work. Those of which
-/// something was taken out are of no use.
+/// Variables of the work in a checkpoint's environment that a resuming process lacks. Redacted ones are left out, as they are of no use.
 pub fn missing(environment: Option<&Value>, has: &dyn Fn(&str) -> bool) -> Vec<(String, OsString)> {
     let all = environment.and_then(|environment| environment.get("variables")).and_then(Value::as_object);
     let texts = all.into_iter().flatten().filter_map(|(name, value)| Some((name, value.as_str()?)));
@@ -116,8 +115,8 @@ pub fn missing(environment: Option<&Value>, has: &dyn Fn(&str) -> bool) -> Vec<(
     kept.map(|(name, value)| (name.clone(), value.into())).collect()
 }
 
-/// The variables of a session of which no process can be seen: those of the work as a checkpoint's environment has them, and the others, of
-/// the machine and the login, as they are in `own`. `also` are patterns of the work's besides the usual ones.
+/// The variables of a session without a visible process: those of the work from a checkpoint's environment, and those of the machine and the
+/// login from `own`. `also` has further patterns of the work's variables.
 pub fn recorded(own: Vec<(OsString, OsString)>, environment: Option<&Value>, also: &[String]) -> Vec<(OsString, OsString)> {
     let all = environment.and_then(|environment| environment.get("variables")).and_then(Value::as_object);
     let Some(all) = all else { return own };
@@ -131,7 +130,7 @@ pub fn recorded(own: Vec<(OsString, OsString)>, environment: Option<&Value>, als
     others.chain(of_the_work).collect()
 }
 
-/// Whether a name fits a pattern, in which `*` stands for anything. Case counts for nothing, so that no secret slips through by it.
+/// True if a name matches a pattern in which `*` stands for anything. Case is ignored, so that no secret slips through by its spelling.
 fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name) = (pattern.to_ascii_uppercase(), name.to_ascii_uppercase());
     let mut parts = pattern.split('*');

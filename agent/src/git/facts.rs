@@ -8,7 +8,7 @@ use super::find::{Repository, read};
 /// Longest chain of references.
 const DEPTH_MAX: usize = 5;
 
-/// Where a repository came from and what is checked out.
+/// The origin of a repository, and what is checked out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
     /// URL of the remote: `origin`, or the first one. It may hold credentials.

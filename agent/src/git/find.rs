@@ -1,4 +1,4 @@
-//! Where a repository is, and what it is in the middle of, by its files.
+//! Finding a repository and an unfinished operation in it, by its files.
 
 use std::{
     ffi::OsString,
@@ -24,7 +24,7 @@ const LEVELS_MAX: usize = 2;
 /// ... and in so many folders: somebody's home may be a workspace.
 const FOLDERS_MAX: usize = 2_000;
 
-/// What git is in the middle of.
+/// An unfinished operation of git.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Operation {
@@ -103,7 +103,7 @@ impl Repository {
         inner
     }
 
-    /// Whether it is a worktree of a repository that lies elsewhere.
+    /// True for a worktree of a repository that lies elsewhere.
     pub fn is_linked_worktree(&self) -> bool {
         self.git.join("commondir").exists()
     }
@@ -115,7 +115,7 @@ impl Repository {
         ((there.dev(), there.ino()) != (here.dev(), here.ino())).then(|| named.parent().unwrap_or(&named).to_owned())
     }
 
-    /// What git is in the middle of.
+    /// The unfinished operation, if there is one.
     pub fn operation(&self) -> Option<Operation> {
         let signs = [
             ("rebase-merge", Operation::Rebase),

@@ -46,24 +46,24 @@ const RECORDED_MAX: usize = 100;
 /// ... and how long they may be together.
 const RECORDED_BYTES_MAX: usize = 8 << 10;
 
-/// What git needs of the environment.
+/// The environment that git needs.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
     /// The program; none where there is none outside the workspace.
     program: Option<PathBuf>,
-    /// Where git's own programs are looked for.
+    /// The search path for git's own programs.
     path: Option<OsString>,
     /// The user's home folder.
     home: Option<OsString>,
     /// The user's configuration folder, where it is not in the home folder.
     xdg_config_home: Option<OsString>,
-    /// Where temporary folders are made: in the first place that allows it.
+    /// Candidates for temporary folders; the first one that can be written to is used.
     scratch: Vec<PathBuf>,
 }
 
 impl Environment {
-    /// For a workspace, from a look-up of environment variables. `cache` is a folder that no capture enters: temporary folders are made there
-    /// if the usual place for them lies in the workspace.
+    /// The environment for a workspace, from a look-up of variables. `cache` is a folder that no capture enters; temporary folders are made there
+    /// if their usual place lies in the workspace.
     pub fn new(env: &dyn Fn(&str) -> Option<OsString>, workspace: &Path, cache: &Path) -> Self {
         let path = env("PATH");
         let temporary = env("TMPDIR").map(PathBuf::from).filter(|path| path.is_absolute()).unwrap_or_else(|| "/tmp".into());
@@ -101,7 +101,7 @@ impl Environment {
     }
 }
 
-/// How a repository below the workspace's belongs to it.
+/// The relation of a repository to the workspace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -119,7 +119,7 @@ pub enum Kind {
 /// The state of one repository.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct State {
-    /// What it is to the workspace.
+    /// Its relation to the workspace.
     pub kind: Kind,
     /// Its folder: absolute for the workspace's own, else from the workspace folder.
     pub path: String,
@@ -127,11 +127,11 @@ pub struct State {
     pub branch: Option<String>,
     /// The commit; none where there is none yet.
     pub head: Option<String>,
-    /// Whether HEAD names a commit instead of a branch.
+    /// True if HEAD names a commit instead of a branch.
     pub is_detached: bool,
-    /// Whether it is a linked worktree.
+    /// True for a linked worktree.
     pub is_linked_worktree: bool,
-    /// What git is in the middle of.
+    /// The unfinished operation, if there is one.
     pub operation: Option<Operation>,
     /// The branch that it follows.
     pub upstream: Option<String>,
@@ -141,18 +141,18 @@ pub struct State {
     pub behind: Option<u64>,
     /// Entries of the stash.
     pub stash_count: u64,
-    /// Whether there are any.
+    /// True if there are stash entries.
     pub has_stash: bool,
-    /// Whether something differs from the commit, untracked files included.
+    /// True if anything differs from the commit, untracked files included.
     pub dirty: bool,
     /// Paths with conflicts.
     pub unmerged: u64,
-    /// What differs, tracked files first. Paths are from the workspace folder. All repositories of a workspace together list at most
+    /// Uncommitted paths, tracked files first, relative to the workspace folder. All repositories of a workspace together list at most
     /// [`LISTED_MAX`].
     pub changes: Vec<GitChange>,
-    /// How many paths of this repository differ, those included that are not listed.
+    /// The number of uncommitted paths, including those that are not listed.
     pub change_count: u64,
-    /// Whether something is not listed.
+    /// True if some paths are not listed.
     pub truncated: bool,
     /// For a submodule, the commit that the repository around it names.
     pub recorded: Option<String>,
@@ -167,7 +167,7 @@ pub struct State {
 pub struct Failed {
     /// Its path from the workspace folder, as shown.
     pub path: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
@@ -178,12 +178,12 @@ impl State {
         self.changes.iter().chain(below)
     }
 
-    /// How many paths differ, those of submodules and nested repositories included.
+    /// The number of uncommitted paths, submodules and nested repositories included.
     pub fn uncommitted_count(&self) -> u64 {
         self.below.iter().map(State::uncommitted_count).sum::<u64>() + self.change_count
     }
 
-    /// What a checkpoint's record says of git. It lists the first paths only: at most `RECORDED_MAX`, of `RECORDED_BYTES_MAX` bytes.
+    /// The part of a checkpoint's record about git. It lists the first paths only: at most `RECORDED_MAX`, of `RECORDED_BYTES_MAX` bytes.
     pub fn record(&self) -> Value {
         let mut left = RECORDED_BYTES_MAX;
         let fits = |path: &&str| {
@@ -207,8 +207,8 @@ impl State {
     }
 }
 
-/// Looks at the repository that a workspace is, or lies in, and at those below it, for at most `limit`. Of a workspace that is none and lies
-/// in none, at those in its folders and in theirs. None where there is none. `workspace` is absolute.
+/// The state of the repository that a workspace is or lies in, and of those below it, within `limit`. If there is no such repository, the state
+/// of those in its folders and theirs; none if there are none at all. `workspace` is absolute.
 pub fn state(workspace: &Path, env: &Environment, limit: Duration) -> Result<Option<State>> {
     let around = Repository::around(workspace)?;
     let inside = if around.is_none() { find::inside(workspace) } else { Vec::new() };
@@ -224,7 +224,7 @@ pub fn state(workspace: &Path, env: &Environment, limit: Duration) -> Result<Opt
     }
 }
 
-/// How a repository's HEAD lies to a commit of earlier, in words that go between the two; none where they are the same, or git cannot tell.
+/// The relation of a repository's HEAD to an earlier commit, as words to put between the two; none if they are equal, or git cannot tell.
 /// `workspace` is absolute.
 pub fn compared(workspace: &Path, env: &Environment, then: &str, now: &str, limit: Duration) -> Option<String> {
     let is_id = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit());
@@ -255,7 +255,7 @@ struct Below {
     recorded: Option<String>,
 }
 
-/// How long all that is run may take together.
+/// The time limit of all programs together.
 #[derive(Clone, Copy)]
 struct Clock {
     until: Instant,

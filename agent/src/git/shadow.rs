@@ -1,5 +1,5 @@
-//! A git folder of our own in place of a repository's: it has the repository's references, index and objects, but of its settings only
-//! those that name no program.
+//! A git folder of our own that stands for a repository's. It has the repository's references, index and objects, and only those of its settings
+//! that name no program.
 //!
 //! A repository may name programs in many of its settings (filters, `core.fsmonitor`, hooks, `diff.external`, transports of a partial
 //! clone, files that it includes, ...), and each release of git adds some. Hence none is overridden here: git never reads the repository's
@@ -51,7 +51,7 @@ const KEPT: [(&str, &str, &[&str]); 8] = [
     ("index", "", &["sparse"]),
 ];
 
-/// What of a repository's own folder is to be seen in ours, and of the folder that worktrees share.
+/// Entries of the repository's own folder, and of the folder that worktrees share, that our copy shows.
 const OWN: [&str; 2] = ["info/sparse-checkout", "reftable"];
 const SHARED: [&str; 6] = ["info/attributes", "info/exclude", "logs", "packed-refs", "refs", "shallow"];
 
@@ -84,7 +84,7 @@ impl Setting {
         self.section == section && self.name == name
     }
 
-    /// Whether it is on, or says something.
+    /// True if the setting is on, or has any other value.
     fn is_on(&self) -> bool {
         !matches!(self.value.to_ascii_lowercase().as_str(), "" | "0" | "false" | "no" | "off")
     }
@@ -95,7 +95,7 @@ impl Setting {
         })
     }
 
-    /// As a file of settings has it. A subsection cannot hold the end of a line; no setting of git's that is read has one in it.
+    /// The setting as a line of a settings file. A subsection cannot hold a line break, and no setting that is read has one in its value.
     fn line(&self) -> String {
         let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
         let subsection = match self.subsection.is_empty() {
@@ -210,7 +210,7 @@ impl<'a> Shadow<'a> {
         self.repository.git().join("index")
     }
 
-    /// Whether git knows who commits.
+    /// True if git knows the committer's name.
     pub fn has_identity(&self) -> bool {
         self.has_identity
     }

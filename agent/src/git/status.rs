@@ -1,4 +1,4 @@
-//! What `git status --porcelain=v2 -z` prints.
+//! The output of `git status --porcelain=v2 -z`.
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
@@ -15,7 +15,7 @@ pub struct GitChange {
     pub bytes: Vec<u8>,
     /// Git's two letters: the index beside the commit, the file beside the index. `??` is untracked.
     pub status: String,
-    /// Where it was before it was renamed.
+    /// The path before a rename.
     pub from: Option<String>,
 }
 
@@ -25,18 +25,18 @@ impl GitChange {
         Path::new(OsStr::from_bytes(&self.bytes))
     }
 
-    /// Whether it has conflicts.
+    /// True if it has conflicts.
     pub fn is_unmerged(&self) -> bool {
         matches!(self.status.as_str(), "DD" | "AU" | "UD" | "UA" | "DU" | "AA" | "UU")
     }
 
-    /// Whether the file is gone.
+    /// True if the file is gone.
     pub fn is_deleted(&self) -> bool {
         self.status.ends_with('D') || self.status == "D."
     }
 }
 
-/// What was printed.
+/// The parsed output.
 #[derive(Debug, Default)]
 pub(super) struct Parsed {
     pub branch: Option<String>,
@@ -48,17 +48,17 @@ pub(super) struct Parsed {
     pub stash_count: u64,
     /// At most as many as were asked for.
     pub changes: Vec<GitChange>,
-    /// How many there are.
+    /// The number of changes.
     pub change_count: u64,
-    /// How many of them have conflicts.
+    /// The number of changes with conflicts.
     pub unmerged: u64,
     listed_max: usize,
     /// Folders that are repositories of their own, from the workspace folder.
     pub nested: Vec<Vec<u8>>,
 }
 
-/// Reads it. Paths are from the repository's root: `inner` is cut off, which leads from there to the workspace folder, and `prefix` put
-/// before, which leads from the workspace folder to the repository. At most `listed_max` changes are listed; git prints tracked files first.
+/// Parses the output. Paths in it start at the repository's root: `inner`, the way from there to the workspace, is cut off, and `prefix`, the way
+/// from the workspace to the repository, is put before. At most `listed_max` changes are listed; git prints tracked files first.
 pub(super) fn parse(printed: &[u8], inner: &[u8], prefix: &[u8], listed_max: usize) -> Parsed {
     let mut parsed = Parsed { listed_max, ..Parsed::default() };
     let mut entries = printed.split(|&b| b == 0);

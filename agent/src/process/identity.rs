@@ -1,4 +1,4 @@
-//! Which process is meant, so that no other one can be taken for it.
+//! The identity of a process, by which no other one can be taken for it.
 
 use std::{
     ffi::OsString,
@@ -17,7 +17,7 @@ use crate::error::{Error, IoContext, Result};
 pub struct Identity {
     /// Its number.
     pub process: i32,
-    /// When it began, in the kernel's ticks since boot.
+    /// Its start time, in the kernel's ticks since boot.
     pub start_time: u64,
     /// The boot that both are of.
     pub boot_id: String,
@@ -26,7 +26,7 @@ pub struct Identity {
     pub pid_namespace: Option<String>,
 }
 
-/// What the kernel says of a process.
+/// The kernel's status of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stat {
     pub name: String,
@@ -60,7 +60,7 @@ impl Stat {
         })
     }
 
-    /// Whether it has ended, and only waits for its parent to notice.
+    /// True if it has ended and only waits for its parent (a zombie).
     pub fn has_ended(&self) -> bool {
         matches!(self.state, 'Z' | 'X' | 'x')
     }
@@ -73,19 +73,19 @@ impl Identity {
         Ok(Identity { process, start_time: stat.start_time, boot_id: boot_id()?, pid_namespace: pid_namespace() })
     }
 
-    /// Whether another identity is of the same process. One without a namespace is of any.
+    /// True if both are of the same process. One without a namespace matches any namespace.
     pub fn is_same(&self, other: &Self) -> bool {
         let namespaces = self.pid_namespace.as_ref().zip(other.pid_namespace.as_ref());
         (self.process, self.start_time, &self.boot_id) == (other.process, other.start_time, &other.boot_id)
             && namespaces.is_none_or(|(one, another)| one == another)
     }
 
-    /// Whether the process can be seen from here, if it is there.
+    /// True if the process can be seen from here while it lives.
     pub fn is_visible(&self) -> bool {
         is_here(&self.boot_id, self.pid_namespace.as_deref())
     }
 
-    /// Whether exactly this process still runs.
+    /// True if exactly this process still runs.
     pub fn is_alive(&self) -> bool {
         let same = |stat: Stat| stat.start_time == self.start_time && !stat.has_ended();
         self.is_visible() && Stat::of(self.process).is_some_and(same)
@@ -146,7 +146,7 @@ pub fn pid_namespace() -> Option<String> {
     fs::read_link("/proc/self/ns/pid").ok().map(|name| name.to_string_lossy().into_owned())
 }
 
-/// Whether process numbers of a boot and a namespace mean the processes that can be seen from here. Where no namespace was recorded, the
+/// True if process numbers of this boot and namespace mean the processes that can be seen from here. If no namespace was recorded, the
 /// boot decides.
 pub fn is_here(boot: &str, namespace: Option<&str>) -> bool {
     boot_id().is_ok_and(|own| own == boot) && namespace.is_none_or(|namespace| pid_namespace().is_none_or(|own| own == namespace))

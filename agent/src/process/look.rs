@@ -1,4 +1,4 @@
-//! What the kernel tells of processes beside who they are.
+//! Facts about processes that the kernel tells, beside their identity.
 
 use std::{
     ffi::OsString,
@@ -48,7 +48,7 @@ pub fn folder_of(process: i32) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{process}/cwd")).ok()
 }
 
-/// Whether a process has one of some files open for writing. Their paths are canonical.
+/// True if a process has one of these files open for writing. The paths are canonical.
 pub fn writes_to(process: i32, files: &[PathBuf]) -> bool {
     let folder = PathBuf::from(format!("/proc/{process}/fd"));
     let open = fs::read_dir(&folder).into_iter().flatten().flatten();

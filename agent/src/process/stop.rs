@@ -13,7 +13,7 @@ use rustix::{
 use super::survey::{Found, Owner, Roots, found};
 use crate::error::{Error, Result};
 
-/// How a process ended.
+/// The end of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// After SIGTERM, or by itself.
@@ -24,7 +24,7 @@ pub enum Ended {
     Not,
 }
 
-/// What came of it.
+/// The result of stopping a run's processes.
 #[derive(Debug, Default)]
 pub struct Stopped {
     /// The run's processes, and how each ended.
@@ -34,7 +34,7 @@ pub struct Stopped {
 }
 
 impl Stopped {
-    /// Whether none of the run's processes lives.
+    /// True if none of the run's processes lives.
     pub fn is_clean(&self) -> bool {
         self.ended.iter().all(|(_, ended)| *ended != Ended::Not)
     }
@@ -45,7 +45,7 @@ const ROUNDS_MAX: u32 = 4;
 
 /// Stops the processes of a run. Each round waits for at most `patience` after SIGTERM, and for as long again after SIGKILL.
 ///
-/// What does a hook's work is neither stopped nor waited for: it may wait for a lock that the caller has, and ends by itself.
+/// A process that does a hook's work is neither stopped nor waited for: it may wait for a lock that the caller holds, and ends by itself.
 pub fn stop(run: &str, roots: &Roots, workspace: &Path, patience: Duration) -> Result<Stopped> {
     let mut all = Stopped::default();
     for _ in 0..ROUNDS_MAX {

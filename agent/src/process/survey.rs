@@ -1,4 +1,4 @@
-//! Which processes belong to a run, and which others work in its folder.
+//! The processes of a run, and others that work in its folder.
 //!
 //! The run's marker is inherited by whatever a tool starts, also by what is nobody's tool any more: a tmux server, and everything in its
 //! panes. It proves a process to be the run's only together with descent from the run's agent, or a working folder in the workspace.
@@ -29,7 +29,7 @@ const ENVIRONMENT_BYTES_MAX: u64 = 4 << 20;
 const MULTIPLEXERS: [&str; 6] = ["tmux: server", "screen", "SCREEN", "zellij", "dtach", "abduco"];
 /// Names of a multiplexer's processes that hold no terminal themselves, beside the servers.
 const CLIENTS: [&str; 1] = ["tmux: client"];
-/// How the process is started that does what a hook has handed over.
+/// The arguments that start the process which does a hook's work.
 const HOOK_WORK: &str = " hook --work";
 
 /// The recorded processes from which everything of a run descends, and those that are certainly others'.
@@ -52,7 +52,7 @@ impl Roots {
     }
 }
 
-/// Whose a process is.
+/// The owner of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// It is the run's agent, or carries the run's marker and descends from it or works in the workspace.
@@ -68,7 +68,7 @@ pub enum Owner {
 /// A process that belongs to a run, or works in its folder.
 #[derive(Debug)]
 pub struct Found {
-    /// Which process.
+    /// The identity of the process.
     pub identity: Identity,
     /// Its name.
     pub name: String,
@@ -76,7 +76,7 @@ pub struct Found {
     pub command: String,
     /// The folder it works in, where that can be told.
     pub folder: Option<PathBuf>,
-    /// Whose it is.
+    /// Its owner.
     pub owner: Owner,
     /// Holds the process: what is sent here reaches no other.
     pub(super) fd: OwnedFd,
@@ -89,7 +89,7 @@ struct Seen {
     marker: Option<Vec<u8>>,
     folder: Option<PathBuf>,
     works_there: bool,
-    /// None where it can be none of those that are looked for: there may be more processes than descriptors.
+    /// None if it is not one that is looked for: there may be more processes than descriptors.
     fd: Option<OwnedFd>,
 }
 
@@ -170,7 +170,7 @@ fn line<'a>(one: &'a Seen, all: &'a HashMap<i32, Seen>) -> impl Iterator<Item = 
     std::iter::successors(Some(one), |one| all.get(&one.stat.parent)).take(all.len())
 }
 
-/// Whether a process belongs to something of its own that a tool has started: a multiplexer with whatever is in its terminals, or what
+/// True if a process belongs to something independent that a tool has started: a multiplexer with everything in its terminals, or what
 /// stands beside an agent of another run.
 fn is_apart(one: &Seen, all: &HashMap<i32, Seen>, run: &str, apart: &[Identity]) -> bool {
     let is_marked = |seen: &&Seen| seen.marker.as_deref() == Some(run.as_bytes());
@@ -181,7 +181,7 @@ fn is_apart(one: &Seen, all: &HashMap<i32, Seen>, run: &str, apart: &[Identity])
         || all.values().any(|other| is_anothers(other) && other.stat.parent == one.identity.process)
 }
 
-/// Whether a process descends from one of the roots, by its parents or by the group or terminal session that a root led.
+/// True if a process descends from one of the roots, by its parents or by the group or terminal session that a root led.
 fn descends(one: &Seen, all: &HashMap<i32, Seen>, roots: &Roots) -> bool {
     roots.all().any(|root| {
         let is_led = !one.identity.is_same(root)
@@ -203,7 +203,7 @@ pub fn canonical(path: &Path) -> PathBuf {
     }
 }
 
-/// Whether a working folder is a workspace or lies in it, also where it was removed since.
+/// True if a working folder is a workspace or lies in it, also if it has been removed since.
 fn is_below(folder: &Path, workspace: &Path) -> bool {
     let removed = || folder.as_os_str().as_bytes().strip_suffix(b" (deleted)").map(parhelia_name::as_path);
     folder.starts_with(workspace) || removed().is_some_and(|folder| folder.starts_with(workspace))
@@ -224,7 +224,7 @@ fn command_line(process: i32) -> String {
 }
 
 impl Found {
-    /// Whether it is a shell that somebody types into: it was given nothing to run.
+    /// True for an interactive shell, which was given nothing to run.
     pub fn is_shell(&self) -> bool {
         let mut words = self.command.split(' ');
         let name = words.next().unwrap_or_default().trim_start_matches('-').rsplit('/').next().unwrap_or_default().to_owned();
@@ -232,12 +232,12 @@ impl Found {
         ["bash", "zsh", "fish", "sh", "dash", "ksh", "nu"].contains(&&*name) && !words.any(has_work)
     }
 
-    /// Whether it ends by itself within that time.
+    /// Waits for it to end by itself; true if it ends within the limit.
     pub fn ends_within(&self, limit: Duration) -> bool {
         is_readable_within(&self.fd, limit)
     }
 
-    /// Whether it is a process of ours that does what a hook has handed over: it ends by itself, and is nothing that the agent has left
+    /// True for our own process that does a hook's work: it ends by itself, and is nothing that the agent has left
     /// behind.
     pub fn is_hook_work(&self) -> bool {
         self.command.contains(HOOK_WORK)

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::error::{Error, Result};
 
-/// How much scrollback is kept.
+/// Limits of the captured scrollback.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Lines of a pane, the newest ones.
@@ -40,7 +40,7 @@ pub struct Captured {
     pub state: State,
     /// The text of its panes.
     pub scrollback: Vec<Scrollback>,
-    /// What could not be captured, and why.
+    /// Parts that could not be captured, with the reason.
     pub problems: Vec<String>,
 }
 
@@ -154,7 +154,7 @@ fn number<T: std::str::FromStr>(text: &str) -> Result<T> {
     text.parse().map_err(|_| Error::Program { command: "tmux".into(), reason: format!("'{text}' is no number") })
 }
 
-/// The command line of what runs in the foreground of a terminal whose first process is this one; empty where that cannot be told.
+/// The command line of what runs in the foreground of a terminal whose first process is this one; empty if that is unknown.
 fn foreground(process: i32) -> Vec<String> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     // Behind the name, which stands in brackets and may hold anything: state, ppid, pgrp, session, tty, tpgid.

@@ -21,7 +21,7 @@ use crate::{
 };
 
 const HOOK: &str = "client-detached";
-/// How the channels begin on which hooks of ours are heard; then process and start time follow.
+/// The prefix of the channels on which our tmux hooks report; process and start time follow.
 const CHANNEL: &str = "parhelia-detached-";
 /// Our places among the hooks begin here: what a user's configuration has is far below.
 const PLACES: u32 = 100_000;
@@ -34,7 +34,7 @@ pub struct Detaches {
     channel: String,
     heard: UnixStream,
     is_over: Arc<AtomicBool>,
-    /// Has the other end of what is heard, also when there is nothing more to hear: its end would be taken for something.
+    /// Keeps the other end of the socket open, because its end would be taken for a message.
     listener: Option<JoinHandle<UnixStream>>,
 }
 
@@ -74,7 +74,7 @@ impl Detaches {
         &self.heard
     }
 
-    /// Whether one has since this was asked last.
+    /// True if a client has detached since the last call.
     pub fn take(&self) -> bool {
         (&self.heard).read(&mut [0; 64]).is_ok_and(|read| read > 0)
     }
@@ -98,7 +98,7 @@ struct Listening {
     pane: String,
     channel: String,
     is_over: Arc<AtomicBool>,
-    /// When the client came of whose going is known.
+    /// The attach time of the client whose detaching was reported last.
     seen: String,
 }
 
@@ -120,7 +120,7 @@ impl Listening {
         }
     }
 
-    /// How many clients the session has, and when the last one came.
+    /// The number of the session's clients, and the time when the last one attached.
     fn attached(&self) -> Option<(String, String)> {
         let format = "#{session_attached} #{session_last_attached}";
         let text = self.server.ask(["display-message", "-p", "-t", &self.pane, format]).ok()?;

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::{restore::literal_path, server::Server};
 use crate::error::{Error, Result};
 
-/// What a run's tmux session is called: after its session, and when it began (UTC). `.` and `:` mean something to tmux.
+/// The name of a run's tmux session: its session and its start (UTC). `.` and `:` are replaced, as they have a meaning in tmux.
 pub fn session_name(session: &str, began: Timestamp) -> String {
     let plain: String =
         session.chars().map(|c| if c.is_ascii_alphanumeric() || "_-".contains(c) { c } else { '-' }).take(40).collect();
@@ -16,12 +16,12 @@ pub fn session_name(session: &str, began: Timestamp) -> String {
     format!("ph-{plain}-{}", began.strftime("%Y%m%dT%H%M%S"))
 }
 
-/// How a pane is.
+/// The status of a pane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PaneStatus {
     /// Its first process.
     pub process: i32,
-    /// Whether that has ended.
+    /// True if the process has ended.
     pub dead: bool,
     /// The exit code that it ended with.
     pub exit_code: Option<i32>,
@@ -52,14 +52,14 @@ impl Server {
         self.call(["kill-session", "-t", &format!("={name}")]).map(|_| ())
     }
 
-    /// Whether a pane, and what it shows, stays when its process ends; without `stays`, as the user has it.
+    /// Keeps a pane, with its text, after its process has ended; without `stays`, goes back to the user's setting.
     pub fn keep_dead(&self, pane: &str, stays: bool) -> Result<()> {
         let set: &[&str] =
             if stays { &["-p", "-t", pane, "remain-on-exit", "on"] } else { &["-pu", "-t", pane, "remain-on-exit"] };
         self.call(["set-option"].iter().chain(set)).map(|_| ())
     }
 
-    /// How a pane is; none where it is gone.
+    /// The status of a pane; none if it is gone.
     pub fn pane(&self, pane: &str) -> Result<Option<PaneStatus>> {
         let asked = self.ask(["display-message", "-p", "-t", pane, "#{pane_pid} #{pane_dead} #{pane_dead_status}"]);
         let text = match asked {

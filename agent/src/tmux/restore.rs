@@ -13,7 +13,7 @@ use super::{
 };
 use crate::error::{Error, Result};
 
-/// What to make of a captured session.
+/// The request to restore a captured session.
 pub struct RestoreRequest<'a> {
     /// The new session's name; none of that name may exist.
     pub name: &'a str,
@@ -21,7 +21,7 @@ pub struct RestoreRequest<'a> {
     pub folder: &'a Path,
     /// Variables that every pane gets.
     pub environment: &'a [(String, OsString)],
-    /// What to run in a pane; a shell where there is nothing.
+    /// The command for a pane; none means a shell.
     pub command: &'a dyn Fn(&Pane) -> Option<Vec<OsString>>,
     /// A file with the text that a pane shows first. The pane removes it then.
     pub scrollback: &'a dyn Fn(&Pane) -> Option<PathBuf>,
@@ -33,14 +33,14 @@ impl Debug for RestoreRequest<'_> {
     }
 }
 
-/// What came of it.
+/// The restored session.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Restored {
     /// The session's name.
     pub session: String,
     /// Old and new id of each pane.
     pub panes: Vec<(String, String)>,
-    /// What is not as it was, and why.
+    /// Differences from the captured session, with the reason.
     pub notes: Vec<String>,
 }
 

@@ -82,7 +82,7 @@ impl Server {
         Ok(String::from_utf8_lossy(&printed).trim_end_matches('\n').to_owned())
     }
 
-    /// As [`Server::ask`], for making a session: a server that is just ending takes what it is asked with it, so that it is asked again.
+    /// As [`Server::ask`], for making a session. A server that is ending loses the request, so that it is repeated.
     pub fn make<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Result<String> {
         const ENDING: [&str; 2] = ["server exited", "lost server"];
         let until = Instant::now() + self.limit;
@@ -98,7 +98,7 @@ impl Server {
         }
     }
 
-    /// Whether it is there. Starts none.
+    /// True if the server runs. Starts none.
     pub fn is_running(&self) -> Result<bool> {
         match self.call(["list-sessions", "-F", "#{session_id}"]) {
             Ok(_) => Ok(true),
@@ -120,7 +120,7 @@ impl Server {
         )))
     }
 
-    /// Whether it has a session of exactly this name.
+    /// True if it has a session of exactly this name.
     pub fn has_session(&self, name: &str) -> Result<bool> {
         match self.call(["has-session", "-t", &format!("={name}")]) {
             Ok(_) => Ok(true),
@@ -129,7 +129,7 @@ impl Server {
         }
     }
 
-    /// What a pane shows now, without colours.
+    /// The text that a pane shows now, without colours.
     pub fn screen(&self, pane: &str) -> Result<String> {
         let printed = self.call(["capture-pane", "-p", "-t", pane])?;
         Ok(String::from_utf8_lossy(&printed).into_owned())

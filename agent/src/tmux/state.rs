@@ -1,4 +1,4 @@
-//! What is kept of a tmux session.
+//! The captured state of a tmux session.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -28,19 +28,19 @@ pub struct Window {
     pub index: u32,
     /// Its name.
     pub name: String,
-    /// Where its panes are, in tmux's own words, zoom set aside.
+    /// The layout of its panes, in tmux's own notation, without zoom.
     pub layout: String,
     /// Columns.
     pub columns: u32,
     /// Rows.
     pub rows: u32,
-    /// Whether tmux names it after what runs in it.
+    /// True if tmux names it after the program in it.
     pub automatic_rename: bool,
-    /// Whether it is the one that is shown.
+    /// True for the window that is shown.
     pub active: bool,
-    /// Whether it was shown before that one.
+    /// True for the window that was shown before.
     pub last: bool,
-    /// Whether its active pane fills it.
+    /// True if its active pane is zoomed.
     pub zoomed: bool,
     /// Its panes, by index.
     pub panes: Vec<Pane>,
@@ -57,7 +57,7 @@ pub struct Pane {
     pub title: String,
     /// The folder of what runs in it.
     pub folder: String,
-    /// Whether it is its window's active one.
+    /// True for its window's active pane.
     pub active: bool,
     /// The first process in it.
     pub process: i32,
@@ -65,9 +65,9 @@ pub struct Pane {
     pub program: String,
     /// The command line of what runs in the foreground, credentials and all left as they are.
     pub argv: Vec<String>,
-    /// What it was started with; empty for the user's shell.
+    /// The command that it was started with; empty for the user's shell.
     pub start_command: String,
-    /// Whether its process had ended.
+    /// True if its process had ended.
     pub dead: bool,
     /// Lines above what is visible.
     pub history_lines: u64,

@@ -26,7 +26,7 @@ impl Private {
         capture(&self.server, session, Limits::default()).unwrap()
     }
 
-    /// As [`Private::capture`], once every pane runs what it was started for: until then it is a process of tmux itself.
+    /// As [`Private::capture`], once every pane runs its own program: until then it is a process of tmux itself.
     fn settled(&self, session: &str) -> Captured {
         let mut last = self.capture(session);
         loop {
@@ -61,7 +61,7 @@ fn wanted<'a>(name: &'a str, folder: &'a Path, environment: &'a [(String, OsStri
     RestoreRequest { name, folder, environment, command: &|_| None, scrollback: &|_| None }
 }
 
-/// What must be equal before and after, without ids, processes and text.
+/// The part of a state that must be equal before and after, without ids, processes and text.
 fn comparable(state: &State) -> Vec<Window> {
     let pane = |p: &Pane| Pane { id: String::new(), process: 0, scrollback: None, history_lines: 0, ..p.clone() };
     let window = |w: &Window| Window {

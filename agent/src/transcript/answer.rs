@@ -1,4 +1,4 @@
-//! The last message of a turn, as far as it is in the transcript: the agent tells its hooks of a turn's end before it writes that down.
+//! The last message of a turn in the transcript. The agent reports a turn's end to its hooks before it writes the message down.
 
 use std::{
     io::{self, Read, Seek, SeekFrom},
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::open;
 
-/// Bytes of a transcript's end that are looked at. A turn's last message lies there, or is not there yet.
+/// Bytes read of a transcript's end. A turn's last message lies there, or is not written yet.
 const TAIL_BYTES: u64 = 1 << 20;
 
 /// True if what follows the last prompt of a transcript says this; only a beginning of it may be given.

@@ -40,20 +40,20 @@ pub struct Captured {
     pub conversation: Conversation,
     /// Its raw files; what is indexed is what of them is kept.
     pub files: RawSet,
-    /// Where the index of the transcript came from.
+    /// The origin of the transcript's index.
     pub origin: Origin,
     /// Bytes that were parsed.
     pub bytes_parsed: u64,
 }
 
-/// What a conversation amounts to, subagents included.
+/// The summary of a conversation, subagents included.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
     /// The kind of agent.
     pub agent: &'static str,
     /// The agent's id of the conversation.
     pub agent_session_id: Option<String>,
-    /// Whether the agent can take it up again by that id.
+    /// True if the agent can resume it by that id.
     pub has_resume_token: bool,
     /// Turns so far.
     pub turn_count: u64,
@@ -73,7 +73,7 @@ pub struct Summary {
     pub context_tokens: Option<u64>,
     /// Dollars, where the agent reported them.
     pub cost_estimate_usd: Option<f64>,
-    /// Who reported them: `transcript` or `stream_json`.
+    /// The source of the cost: `transcript` or `stream_json`.
     pub cost_source: Option<&'static str>,
     /// Tools that were called, most often first.
     pub tools_invoked: Vec<String>,
@@ -87,9 +87,9 @@ pub struct Summary {
     pub pending_tool_calls: Vec<ToolCall>,
     /// The to-do list.
     pub todos: Vec<Todo>,
-    /// What the user decided when asked, and the plans that it approved, newest first.
+    /// The user's answers to questions, and the plans that the user approved, newest first.
     pub decisions: Vec<String>,
-    /// What the agent asked and has no answer to.
+    /// Questions of the agent without an answer.
     pub open_questions: Vec<String>,
     /// The end of what the model said since the last prompt.
     pub last_reply: Option<String>,
@@ -109,11 +109,11 @@ pub struct Summary {
     pub permission_mode: Option<String>,
     /// The working directory.
     pub cwd: Option<String>,
-    /// What the agent was doing.
+    /// The agent's phase.
     pub phase: Phase,
     /// Lines of the transcript that could not be understood.
     pub damaged_lines: u64,
-    /// Whether some list is not whole.
+    /// True if a list is incomplete.
     pub truncated: bool,
 }
 
@@ -168,7 +168,7 @@ impl Conversation {
         })
     }
 
-    /// What it amounts to.
+    /// The summary of the conversation.
     pub fn summary(&self) -> Summary {
         let main = &self.main;
         let usage = self.all().fold(Usage::default(), |sum, index| sum.plus(index.usage.total));
@@ -248,7 +248,7 @@ impl Conversation {
 }
 
 impl Summary {
-    /// What a checkpoint's record says of the conversation.
+    /// The part of a checkpoint's record about the conversation.
     pub fn record_conversation(&self) -> Value {
         json!({
             "agent": self.agent,
@@ -266,7 +266,7 @@ impl Summary {
         })
     }
 
-    /// What a checkpoint's record says of what the session used and did.
+    /// The part of a checkpoint's record about tokens, cost and activity.
     pub fn record_usage(&self) -> Value {
         json!({
             "cost_estimate_usd": self.cost_estimate_usd,

@@ -1,4 +1,4 @@
-//! Where a transcript that is being written to can be cut: behind its last whole record.
+//! Cutting a transcript that is being written to, after its last whole record.
 
 use std::{
     io::{Read, Seek, SeekFrom},
@@ -10,7 +10,7 @@ use crate::error::{IoContext, Result};
 
 const BLOCK_BYTES: u64 = 64 << 10;
 
-/// Where a transcript was cut.
+/// The place of a cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cut {
     /// Bytes up to and with the last newline.

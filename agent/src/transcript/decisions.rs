@@ -1,4 +1,4 @@
-//! What was decided in a conversation, and what was asked and has no answer: as the agent's own tools and its last reply have it, so that
+//! Decisions and open questions of a conversation, as the agent's own tools and its last reply have them, so that
 //! nothing is guessed.
 
 use super::{
@@ -12,7 +12,7 @@ const ASKS: &str = "AskUserQuestion";
 /// The tool by which the agent has its plan approved.
 const PLANS: &str = "ExitPlanMode";
 
-/// What a call decided that has had its result: answers of the user, a plan that was approved.
+/// The decisions of a finished call: answers of the user, a plan that was approved.
 pub(crate) fn decided(call: &ToolCall, record: &Object) -> Vec<String> {
     let input = call.input.as_deref().and_then(|input| Object::parse(input.as_bytes())).unwrap_or_default();
     let result = record.object("toolUseResult").or_else(|| record.object("tool_use_result")).unwrap_or_default();
@@ -31,7 +31,7 @@ pub(crate) fn decided(call: &ToolCall, record: &Object) -> Vec<String> {
     decided.iter().map(|text| clipped(text.trim(), DECISION_BYTES_MAX).to_owned()).collect()
 }
 
-/// What a call asks that has no result yet.
+/// The questions of a call that has no result yet.
 pub(crate) fn asked(call: &ToolCall) -> Vec<String> {
     if call.name != ASKS {
         return Vec::new();

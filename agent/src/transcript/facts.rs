@@ -1,4 +1,4 @@
-//! What a record means: whether a user's record is a prompt, and what a tool call does to which file.
+//! The meaning of records: prompts among a user's records, and the effects of tool calls on files.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use super::{
     limits::TURN_BYTES_MAX,
 };
 
-/// What the text of a user's record is.
+/// The kind of text in a user's record.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum UserText {
     /// Somebody's prompt.
@@ -34,7 +34,7 @@ pub(crate) fn user_text(record: &Object, text: &str) -> UserText {
     }
 }
 
-/// Whether a text is somebody's, and not in a tag of the agent's own.
+/// True for a text that a person wrote, and not one in a tag of the agent's own.
 pub(crate) fn is_prompt(text: &str) -> bool {
     let text = text.trim_start();
     let tags = ["<local-command-", "<command-name>", "<bash-", "<task-notification>"];
@@ -54,14 +54,14 @@ pub(crate) fn queued_text(record: &Object) -> Option<(UserText, String)> {
     Some((if is_persons { user_text(record, &text) } else { UserText::Aside }, text))
 }
 
-/// Whether a text of a user's record is what was typed as `typed`: the agent puts shell input and slash commands into tags.
+/// True if the text of a user's record was typed as `typed`: the agent puts shell input and slash commands into tags.
 pub(crate) fn is_typed_as(text: &str, typed: &str) -> bool {
     let inner = |tag: &str| Some(text.split_once(&format!("<{tag}>"))?.1.split_once(&format!("</{tag}>"))?.0.trim());
     let is_command = inner("command-name").is_some_and(|name| typed.split_whitespace().next() == Some(name));
     is_command || typed == clipped(inner("bash-input").unwrap_or(text.trim()), TURN_BYTES_MAX)
 }
 
-/// What a tool does to a file.
+/// The effect of a tool on a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     Reads,
@@ -69,7 +69,7 @@ pub(crate) enum Effect {
     None,
 }
 
-/// What a tool does, by its name.
+/// The effect of a tool, by its name.
 pub(crate) fn effect(tool: &str) -> Effect {
     match tool {
         "Read" | "NotebookRead" => Effect::Reads,

@@ -31,17 +31,17 @@ const DEPTH_MAX: usize = 16;
 pub struct RawFile {
     /// Its name in a checkpoint.
     pub name: PathBuf,
-    /// Where it is now.
+    /// Its present path.
     pub source: PathBuf,
-    /// How much of it is kept, from its beginning: of transcripts the whole records, of other files everything, which may be more by the
+    /// The number of bytes that are kept from its beginning: a transcript's whole records; all of any other file, which may be more by the
     /// time it is read.
     pub bytes: u64,
-    /// What was behind that.
+    /// The number of bytes after those.
     pub torn_bytes: u64,
 }
 
 impl RawFile {
-    /// Whether the agent only appends to it; other files it writes anew.
+    /// True if the agent only appends to it; other files are written anew.
     pub fn only_grows(&self) -> bool {
         only_grows(&self.name)
     }
@@ -56,7 +56,7 @@ fn only_grows(path: &Path) -> bool {
 pub struct LeftOut {
     /// The file or folder.
     pub path: PathBuf,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
@@ -65,7 +65,7 @@ pub struct LeftOut {
 pub struct RawSet {
     /// The files, the transcript first.
     pub files: Vec<RawFile>,
-    /// What is not among them.
+    /// Files that are not among them.
     pub left_out: Vec<LeftOut>,
 }
 
@@ -80,14 +80,14 @@ impl RawSet {
         Ok(set)
     }
 
-    /// What a headless agent has printed: one file.
+    /// The output of a headless agent, which is one file.
     pub fn of_stream(log: &Path) -> Result<Self> {
         let at = cut(log)?;
         let file = RawFile { name: TRANSCRIPT.into(), source: log.to_owned(), bytes: at.bytes, torn_bytes: at.torn_bytes };
         Ok(RawSet { files: vec![file], left_out: Vec::new() })
     }
 
-    /// Brings files that the agent writes anew to how they are at a later look: a part of a new content would be worth nothing.
+    /// Updates files that the agent writes anew to their present state: a part of the new content would be worth nothing.
     pub fn update(&mut self, now: RawSet) {
         let now: BTreeMap<PathBuf, RawFile> = now.files.into_iter().map(|file| (file.name.clone(), file)).collect();
         self.files.retain_mut(|file| match now.get(&file.name) {
@@ -160,7 +160,7 @@ impl RawSet {
     }
 }
 
-/// How much of a file is kept, and what is behind that.
+/// The number of bytes of a file that are kept, and of those after them.
 fn extent(path: &Path, metadata: &fs::Metadata) -> Result<(u64, u64)> {
     if only_grows(path) {
         let at = cut(path)?;

@@ -13,7 +13,7 @@ use crate::{
     regular,
 };
 
-/// Sees to it that a conversation lies at `place` alone: every other copy is moved into the folder `aside`, with what belongs to it.
+/// Leaves a conversation at `place` alone: every other copy is moved into the folder `aside`, with its companion files.
 /// Gives the file the present time, `now`, where that may be done, because the agent removes old ones. Returns where copies were moved.
 pub fn gather(config: &Path, conversation: &str, place: &Path, aside: &Path, now: SystemTime) -> Result<Vec<PathBuf>> {
     let mut moved = Vec::new();

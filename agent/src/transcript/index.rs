@@ -28,7 +28,7 @@ pub const INDEX_VERSION: u32 = 4;
 
 const READ_BYTES: usize = 256 << 10;
 
-/// What wrote the file.
+/// The writer of the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
@@ -37,7 +37,7 @@ pub enum Format {
     Transcript,
     /// The transcript of an agent that the session's agent started.
     Subagent,
-    /// What the agent prints with `--output-format stream-json`.
+    /// The output of an agent with `--output-format stream-json`.
     StreamJson,
     /// A rollout of Codex.
     Rollout,
@@ -53,7 +53,7 @@ impl Format {
     }
 }
 
-/// What the agent was doing where the index ends.
+/// The agent's phase where the index ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
@@ -108,7 +108,7 @@ pub struct Counts {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Snippet {
-    /// What is kept of it.
+    /// The part of the text that is kept.
     pub text: String,
     /// Length of the whole, in bytes.
     pub bytes: u64,
@@ -122,7 +122,7 @@ pub struct Turn {
     pub record: Option<String>,
     /// Its offset in the transcript, in bytes; the turn ends where the next begins.
     pub offset: u64,
-    /// When, as the record says.
+    /// The time, as the record has it.
     pub at: Option<String>,
     /// The beginning of the prompt.
     pub prompt: String,
@@ -142,13 +142,13 @@ pub struct ToolCall {
     pub path: Option<String>,
     /// Offset of the record in the transcript, in bytes.
     pub offset: u64,
-    /// When, as the record says.
+    /// The time, as the record has it.
     pub at: Option<String>,
-    /// Whether a subagent made it.
+    /// True if a subagent made the call.
     pub is_subagents: bool,
 }
 
-/// What the tools did to a file.
+/// The effects of tools on a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FileUse {
@@ -166,13 +166,13 @@ pub struct FileUse {
 pub struct Todo {
     /// Its id, where it has one.
     pub id: Option<String>,
-    /// What is to be done.
+    /// The text of the task.
     pub content: String,
     /// `pending`, `in_progress`, `completed`, or what else the agent says.
     pub status: String,
 }
 
-/// What is known of a session from its records; of each field the last.
+/// Facts about a session from its records; the last record with a field counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Facts {
@@ -182,7 +182,7 @@ pub struct Facts {
     pub last_record: Option<String>,
     /// The API's id of the model's last message.
     pub last_message: Option<String>,
-    /// When the last record was written, as it says.
+    /// The time of the last record, as the record has it.
     pub last_at: Option<String>,
     /// The working directory.
     pub cwd: Option<String>,
@@ -219,15 +219,15 @@ impl Cost {
 pub struct Index {
     /// [`INDEX_VERSION`].
     pub version: u32,
-    /// What wrote the file.
+    /// The writer of the file.
     pub format: Format,
     /// The bytes that are indexed.
     pub prefix: Prefix,
     /// Counters.
     pub counts: Counts,
-    /// What is known of the session.
+    /// Facts about the session.
     pub facts: Facts,
-    /// What the agent was doing.
+    /// The agent's phase.
     pub phase: Phase,
     /// The first prompt.
     pub first_prompt: Option<Snippet>,
@@ -239,7 +239,7 @@ pub struct Index {
     pub turns: VecDeque<Turn>,
     /// Tool calls that have no result, oldest first.
     pub pending: Vec<ToolCall>,
-    /// How often each tool was called.
+    /// The number of calls of each tool.
     pub tools: BTreeMap<String, u64>,
     /// Files that tools read or changed, by path as the agent gave it.
     pub files: BTreeMap<String, FileUse>,
@@ -247,11 +247,11 @@ pub struct Index {
     pub loaded: BTreeSet<String>,
     /// The to-do list.
     pub todos: Vec<Todo>,
-    /// What the user decided when asked, oldest first.
+    /// The user's decisions when asked, oldest first.
     pub decisions: VecDeque<String>,
     /// Prompts that wait for the agent to take them up, oldest first. They are lost when its process ends.
     pub queued: VecDeque<String>,
-    /// How many of them the agent has taken out without a record that names them so far.
+    /// The number of queued prompts that the agent has taken out without a record that names them so far.
     pub taken_out: u64,
     /// The end of what the model said since the last prompt.
     pub last_reply: Option<String>,
@@ -263,11 +263,11 @@ pub struct Index {
     pub context_tokens: Option<u64>,
     /// Cost, where the agent reported one.
     pub cost: Option<Cost>,
-    /// Whether some list reached its bound ([`limits`](super::limits)).
+    /// True if a list reached its bound ([`limits`](super::limits)).
     pub truncated: bool,
 }
 
-/// Where an index came from.
+/// The origin of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// There was none.
@@ -283,7 +283,7 @@ pub enum Origin {
 pub struct Updated {
     /// The index.
     pub index: Index,
-    /// Where it came from.
+    /// The origin of the index.
     pub origin: Origin,
     /// Bytes that were parsed.
     pub bytes_parsed: u64,

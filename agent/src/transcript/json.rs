@@ -100,7 +100,7 @@ pub(crate) fn list(raw: &RawValue) -> Vec<&RawValue> {
     serde_json::from_str(raw.get()).unwrap_or_default()
 }
 
-/// A string; none of what is no string. Half a surrogate pair, as it is left where a program cuts its output in the middle of a
+/// A string; none for other values. Half a surrogate pair, as it is left where a program cuts its output in the middle of a
 /// character, becomes U+FFFD.
 pub(crate) fn text(raw: &RawValue) -> Option<Cow<'_, str>> {
     let raw = raw.get();

@@ -19,19 +19,19 @@ pub const WINDOW: usize = 64;
 pub const NAME_BYTES_MAX: usize = 512;
 /// Longest path, in bytes.
 pub const PATH_BYTES_MAX: usize = 4096;
-/// How much of the first and the last prompt is kept, in bytes.
+/// Bytes kept of the first and the last prompt.
 pub const PROMPT_BYTES_MAX: usize = 16 << 10;
-/// How much of each listed prompt is kept, in bytes.
+/// Bytes kept of each listed prompt.
 pub const TURN_BYTES_MAX: usize = 200;
-/// How much of a system prompt is kept, in bytes.
+/// Bytes kept of a system prompt.
 pub const SYSTEM_PROMPT_BYTES_MAX: usize = 256 << 10;
 /// Decisions that are kept; the oldest go first.
 pub const DECISIONS_MAX: usize = 32;
-/// How much of a decision or a question is kept, in bytes.
+/// Bytes kept of a decision or a question.
 pub const DECISION_BYTES_MAX: usize = 500;
 /// Questions of one reply or one call; of a reply the last are kept.
 pub const QUESTIONS_MAX: usize = 8;
-/// How much of the model's last reply is kept, in bytes from its end.
+/// Bytes kept of the end of the model's last reply.
 pub const REPLY_BYTES_MAX: usize = 4 << 10;
 /// Longest input of a pending tool call that is kept, in bytes of JSON.
 pub const INPUT_BYTES_MAX: usize = 64 << 10;

@@ -4,7 +4,7 @@ use std::io::{self, BufRead};
 
 use super::limits::LINE_BYTES_MAX;
 
-/// What a line turned out to be.
+/// The kind of a parsed line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line {
     /// It is in the buffer, without its newline.

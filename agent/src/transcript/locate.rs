@@ -37,7 +37,7 @@ impl Located {
         })
     }
 
-    /// By the agent's id of the conversation, in its own folder. Of several the one that was changed last.
+    /// Finds a conversation by the agent's id, in the agent's own folder; of several, the one that was changed last.
     pub fn by_session(config: &Path, agent_session: &str) -> Result<Self> {
         if !is_session_id(agent_session) {
             return Err(Error::Invalid(format!("'{agent_session}' is no id of a conversation")));

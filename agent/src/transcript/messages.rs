@@ -12,7 +12,7 @@ use super::{
 };
 use crate::codex;
 
-/// Who says something.
+/// The speaker of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -31,13 +31,13 @@ pub struct Message {
     pub role: Role,
     /// Id of the record, where it has one.
     pub record: Option<String>,
-    /// When, as the record says.
+    /// The time, as the record has it.
     pub at: Option<String>,
     /// The text, or its beginning; of a tool its result.
     pub text: String,
     /// Tools that the model calls, each with the file or command that it names.
     pub calls: Vec<Call>,
-    /// Whether it is the result of a tool that failed.
+    /// True for the result of a tool that failed.
     pub is_error: bool,
 }
 

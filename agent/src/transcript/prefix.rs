@@ -1,4 +1,4 @@
-//! What an index stands on: hashes of the bytes before its offset, piece by piece.
+//! The prefix that an index is based on: hashes of the bytes before its offset, piece by piece.
 //!
 //! Going on costs the hashing of the last piece or two, not of everything: bytes that are inserted or removed anywhere before shift
 //! what lies there. A change that keeps every later byte in its place, within the same file (not one renamed over it), is what the
@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 
 /// Bytes that are hashed together.
 pub const PIECE_BYTES: u64 = 4 << 20;
-/// What is hashed at least before an index goes on, where there is as much.
+/// Bytes hashed before an index goes on, if there are as many.
 const SEAM_BYTES_MIN: u64 = 64 << 10;
 
-/// How much of a prefix is compared before an index goes on.
+/// The extent of the comparison before an index goes on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Check {
     /// The last pieces where it is still the same file, everything where it is another.
@@ -41,7 +41,7 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// Whether a file still begins with these bytes.
+    /// True if a file still begins with these bytes.
     pub fn holds(&self, file: &mut File, inode: u64, check: Check) -> io::Result<bool> {
         let whole = self.pieces.len() as u64;
         if self.bytes / PIECE_BYTES != whole || file.metadata()?.len() < self.bytes {

@@ -15,24 +15,24 @@ use crate::{
     regular,
 };
 
-/// What was done to a conversation.
+/// The result of a repair.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Repaired {
     /// Its length now, in bytes.
     pub bytes: u64,
-    /// How many bytes were cut off.
+    /// The number of bytes that were cut off.
     pub cut_bytes: u64,
-    /// Where they are kept.
+    /// The file that keeps them.
     pub aside: Option<PathBuf>,
-    /// Whether only the end of the last line was missing, and was put there.
+    /// True if only the last line's end was missing, and was added.
     pub completed: bool,
 }
 
-/// How much is looked at, at a time.
+/// Bytes read at a time.
 const WINDOW_BYTES: u64 = 256 << 10;
 
-/// Cuts a conversation behind its last whole record. Records before that are not looked at: the agent passes over bad ones.
-/// What is cut off is written to the folder `aside`, and synced, before the cut.
+/// Cuts a conversation after its last whole record. Earlier records are not checked: the agent ignores bad ones.
+/// The torn end is written to the folder `aside`, and synced, before the cut.
 pub fn repair(transcript: &Path, aside: &Path) -> Result<Repaired> {
     let file = regular::open(transcript).at("open", transcript)?;
     let size = file.metadata().at("look at", transcript)?.len();
@@ -50,7 +50,7 @@ pub fn repair(transcript: &Path, aside: &Path) -> Result<Repaired> {
     Ok(Repaired { bytes: end.bytes, cut_bytes: size - end.bytes, aside: Some(kept), completed: false })
 }
 
-/// How many bytes of a conversation its whole records take.
+/// The length of a conversation's whole records, in bytes.
 pub fn whole_bytes(transcript: &Path) -> Result<u64> {
     let file = regular::open(transcript).at("open", transcript)?;
     let size = file.metadata().at("look at", transcript)?.len();
@@ -62,7 +62,7 @@ struct End {
     lacks_newline: bool,
 }
 
-/// Where the last record that is whole ends.
+/// The end of the last whole record.
 fn whole_end(file: &File, size: u64) -> std::io::Result<End> {
     let mut end = size;
     loop {

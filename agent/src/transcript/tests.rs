@@ -325,7 +325,7 @@ fn a_change_far_back_is_seen_where_it_moves_bytes_or_everything_is_checked() {
     assert_eq!((quick.origin, thorough.origin), (Origin::Resumed, Origin::Rebuilt));
 }
 
-/// What a long session costs: the first time everything, then each turn its own bytes, and memory never more than a little.
+/// The cost of a long session: all of it the first time, then only each turn's own bytes, and little memory throughout.
 #[test]
 fn a_transcript_of_50_000_turns_costs_a_turn_its_own_bytes() {
     let filler = "some output of a tool \\n".repeat(50);

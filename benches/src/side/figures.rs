@@ -1,13 +1,13 @@
-//! What was measured, and medians of it.
+//! The figures of a run, and medians of them.
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::launch::Outcome;
 
 /// All figures of a run, raw.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Figures {
     /// Outcomes by case, then by tool.
     pub samples: BTreeMap<String, BTreeMap<String, Vec<Outcome>>>,

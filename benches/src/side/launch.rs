@@ -103,6 +103,7 @@ pub struct Job {
 
 /// What a job cost.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Outcome {
     /// When it began, in seconds since 1970.
     pub started_s: f64,
