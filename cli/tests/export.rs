@@ -17,7 +17,7 @@ use std::{
 
 use common::{Builder, Home, Item, What, file, folder, item, symlink};
 use parhelia_store::{
-    archive::import::{Content, Limits, Reader},
+    archive::import::{Limits, MemberContent, Reader},
     tree::{Hole, Kind, Time},
 };
 
@@ -157,7 +157,7 @@ fn our_reader_reads_an_export_exactly() {
     let mut found = BTreeMap::new();
     while let Some(member) = reader.next_member().unwrap() {
         let mut bytes = vec![];
-        if let Content::File { size, .. } = member.content {
+        if let MemberContent::File { size, .. } = member.content {
             bytes.resize(size as usize, 0);
             reader
                 .read_content(|at, piece| {
@@ -181,15 +181,15 @@ fn compare(folder: &[u8], items: &[Item], found: &mut BTreeMap<Vec<u8>, (parheli
         assert_eq!(member.meta, item.meta, "{path:?}");
         assert_eq!(member.links, if item.group.is_some() { 3 } else { 1 });
         match (&item.what, &member.content) {
-            (What::File(..), Content::HardLink { leader }) => assert!(item.group.is_some() && leader == b"closed/third"),
-            (What::File(content, holes), Content::File { size, holes: read }) => {
+            (What::File(..), MemberContent::HardLink { leader }) => assert!(item.group.is_some() && leader == b"closed/third"),
+            (What::File(content, holes), MemberContent::File { size, holes: read }) => {
                 assert_eq!((*size, read), (content.len() as u64, holes));
                 assert!(bytes == *content);
             }
-            (What::Folder(items), Content::Folder) => compare(&path, items, found),
-            (What::Other(Kind::Symlink { target }), Content::Symlink { target: read }) => assert_eq!(target, read),
-            (What::Other(Kind::Fifo), Content::Fifo) | (What::Other(Kind::Socket), Content::Socket) => {}
-            (What::Other(Kind::CharDevice { .. }), Content::CharDevice { major: 1, minor: 3 }) => {}
+            (What::Folder(items), MemberContent::Folder) => compare(&path, items, found),
+            (What::Other(Kind::Symlink { target }), MemberContent::Symlink { target: read }) => assert_eq!(target, read),
+            (What::Other(Kind::Fifo), MemberContent::Fifo) | (What::Other(Kind::Socket), MemberContent::Socket) => {}
+            (What::Other(Kind::CharDevice { .. }), MemberContent::CharDevice { major: 1, minor: 3 }) => {}
             (_, other) => panic!("{path:?} is {other:?}"),
         }
     }
