@@ -15,7 +15,7 @@ use std::{
 use common::*;
 use parhelia_fuse::{What, shown_at};
 use parhelia_store::{
-    create::{self, Captured, Content, FullWalk, Seen, State, StateFile},
+    create::{self, Captured, FullWalk, Seen, State, StateContent, StateFile},
     delete::delete_checkpoints,
     event::{Actor, NewEvent, kind},
     gc::{self, GcOptions},
@@ -346,7 +346,7 @@ fn a_state_is_shown_beside_the_workspace() {
     impl State for Told {
         fn begin(&mut self) {}
         fn finish(&mut self, _: &Seen<'_>) -> Captured {
-            let content = Content::Bytes(b"{}".to_vec());
+            let content = StateContent::Bytes(b"{}".to_vec());
             let file = |path: &str| StateFile { path: path.into(), part: "p".into(), content: content.clone(), mtime: None };
             let parts = [("p".to_owned(), Part::Captured)].into();
             Captured { files: vec![file("conversation/index.json"), file("git.json")], parts, ..Captured::default() }

@@ -12,7 +12,7 @@ use parhelia_store::{
         self,
         import::{Limits, Reader},
     },
-    create::{self, AppendCache, Captured, Content, FullWalk, ImportOptions, Seen, State, StateFile},
+    create::{self, AppendCache, Captured, FullWalk, ImportOptions, Seen, State, StateContent, StateFile},
     format::STAT_CACHE_MAGIC,
     id::{BlobId, PackId},
     journal::{Journal, Position},
@@ -102,7 +102,7 @@ impl State for Beside {
         let file = |path: &PathBuf| StateFile {
             path: path.file_name().unwrap().to_string_lossy().into_owned(),
             part: "beside".into(),
-            content: Content::File { path: path.clone() },
+            content: StateContent::File { path: path.clone() },
             mtime: None,
         };
         Captured { files: self.0.iter().map(file).collect(), ..Captured::default() }
