@@ -287,7 +287,7 @@ mod tests {
     use parhelia_agent::transcript::Index;
 
     fn settings() -> config::Context {
-        config::load(&config::Places::default(), &|_| None).unwrap().config.context
+        config::load(&config::ConfigFiles::default(), &|_| None).unwrap().config.context
     }
 
     fn conversation(files: &[(&str, u64, u64, u64)]) -> Conversation {

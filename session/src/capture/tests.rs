@@ -248,7 +248,7 @@ fn files_that_the_session_worked_on_are_named_by_their_blobs() {
         &f.transcript(),
         json!({ "type": "user", "uuid": "u2", "sessionId": ID, "message": { "role": "user", "content": result } }),
     );
-    let settings = config::load(&config::Places::default(), &|_| None).unwrap().config.context;
+    let settings = config::load(&config::ConfigFiles::default(), &|_| None).unwrap().config.context;
     let mut wanted = f.capture();
     wanted.context = Some((f.dir.path().join("work"), settings.clone()));
     let outcome = f.create(wanted);
