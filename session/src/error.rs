@@ -143,7 +143,7 @@ mod tests {
             back: Box::new(not_restored()),
         };
         assert_eq!(half(parhelia_store::Error::Cancelled.into()).kind(), ErrorKind::Failed);
-        assert!(half(not_restored()).to_string().contains("--to /w --in-place"));
+        assert!(half(not_restored()).to_string().contains("the rollback of /w"));
         assert_eq!(Error::Damaged("x".into()).kind(), ErrorKind::Corrupt);
         assert_eq!(Error::Invalid("x".into()).kind(), ErrorKind::Usage);
     }

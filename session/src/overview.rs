@@ -129,7 +129,7 @@ impl Overview {
     /// Looks at a session.
     pub fn of(store: &Store, session: &Session) -> Result<Self> {
         let view = store.view();
-        let run = view.newest_run(&session)?;
+        let run = view.newest_run(session)?;
         let (observed, why) = observed(store, session, run.as_ref())?;
         let head = view.head(&session.id)?;
         // One that was made since, by whomever, is as good.

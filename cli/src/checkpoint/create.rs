@@ -12,6 +12,7 @@ use std::{
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use parhelia_session::{
+    capture::CONVERSATION,
     checkpoint::{self, CheckpointRequest, Conversation, Made, Target, checked_name},
     environment, run,
 };
@@ -145,7 +146,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let progress = context.progress();
     context.warn_of_network(&store, &progress);
     let is_ambiguous = |name: &&String| args.workspace.is_none() && workspace.join(name).is_dir();
-    hints(&target, &workspace, args.session.as_ref().filter(is_ambiguous)).iter().for_each(|text| progress.notice(text));
+    hints(&target, &workspace).iter().for_each(|text| progress.notice(text));
     let known = store.view().session(&target.session)?;
     let (conversation, _spooled) = state::conversation(&args.state, &store, &host, known.as_ref())?;
     let is_agents = conversation != Conversation::None || known.as_ref().is_some_and(|known| known.run.is_some());
@@ -166,6 +167,13 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         ..CheckpointRequest::new(&target.session, &workspace, &config)
     };
     let made = checkpoint::make(&store, &host, &request, &progress)?;
+    if let Some(name) = args.session.as_ref().filter(is_ambiguous) {
+        let (folder, other) = (human::path(workspace.as_os_str().as_bytes()), human::shell(name.as_bytes()));
+        let session = &target.session;
+        progress.notice(&format!(
+            "{folder} is captured, as session {session}; `--workspace {other}` captures the folder {name} in it"
+        ));
+    }
     drop(progress);
     let id = made.outcome.checkpoint.id();
     if let Some(e) = made.unverified() {
@@ -185,13 +193,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
 }
 
 /// Sentences about what may not be what was meant.
-fn hints(target: &Target, workspace: &Path, ambiguous: Option<&String>) -> Vec<String> {
+fn hints(target: &Target, workspace: &Path) -> Vec<String> {
     let bytes = workspace.as_os_str().as_bytes();
     let (session, folder, word) = (&target.session, human::path(bytes), human::shell(bytes));
-    let ambiguous = ambiguous.map(|name| {
-        let other = human::shell(name.as_bytes());
-        format!("{folder} is captured, as session {session}; `--workspace {other}` captures the folder {name} in it")
-    });
     let moved = target.moved_from.as_ref().map(|earlier| {
         let (id, was) = (&earlier.id, earlier.workspace.as_ref().map_or("elsewhere", |place| place.path.as_str()));
         format!(
@@ -204,7 +208,7 @@ fn hints(target: &Target, workspace: &Path, ambiguous: Option<&String>) -> Vec<S
         .as_ref()
         .filter(|known| known.status == Status::Ended)
         .map(|_| format!("session {session} has ended: the checkpoint is kept, and nothing goes on from it"));
-    ambiguous.into_iter().chain(moved).chain(ended).collect()
+    moved.into_iter().chain(ended).collect()
 }
 
 /// A name for a session, checked. Who gives a folder instead is told how that is captured.
@@ -221,6 +225,8 @@ fn named(name: &str, has_workspace: bool) -> Result<String> {
     })
 }
 
+/// The next step where the conversation was not found.
+const NAME_IT: &str = "; name it with --transcript or --stream-json, or give --no-conversation";
 /// At most this many damaged paths of a new checkpoint are named.
 const PROBLEMS_SHOWN: usize = 20;
 
@@ -280,7 +286,8 @@ fn report(context: &mut Context, made: &Made, began: Instant) -> Result<()> {
     }
     for (part, state) in &record.parts {
         if let Part::Failed { error } = state {
-            tell!("parhelia: the checkpoint is incomplete: {part}: {error}");
+            let next = if part == CONVERSATION { NAME_IT } else { "" };
+            tell!("parhelia: the checkpoint is incomplete: {part}: {error}{next}");
         }
     }
     // Those that failed were named already.

@@ -146,7 +146,7 @@ fn dead(store: &Store) -> Result<Session> {
 }
 
 fn life(store: &Store, session: &Session) -> Result<Life> {
-    let run = store.view().newest_run(&session)?;
+    let run = store.view().newest_run(session)?;
     Ok(run.map_or(Life::Over, |run| run::left_alive(&run).map_or_else(|| run::life(&run), Life::Agent)))
 }
 

@@ -179,7 +179,7 @@ impl<'a> Planned<'a> {
         }
         let (mut plan, mut done) = (Some(plan), None);
         host.by_umask(&mut || done = plan.take().map(|plan| restore::execute(store, checkpoint, plan, observer)));
-        let report = done.unwrap_or_else(|| Err(parhelia_store::Error::Cancelled)).inspect_err(|error| {
+        let report = done.unwrap_or(Err(parhelia_store::Error::Cancelled)).inspect_err(|error| {
             safeties.iter().for_each(|safety| observer.warn(&Notice::SafetyHolds(safety.clone())));
             if error.is_damage() {
                 observer.warn(&Notice::RestoreMetDamage { checkpoint: checkpoint.record.id });

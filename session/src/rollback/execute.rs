@@ -276,7 +276,7 @@ pub fn finish(store: &Store, host: &dyn Host, session: &Session, observer: &dyn 
     let actor = &host.actor();
     let Some(mut intent) = intent::open(session) else { return Ok(()) };
     let view = store.view();
-    let run = view.newest_run(&session)?;
+    let run = view.newest_run(session)?;
     if run.is_some_and(|run| life(&run).is_alive()) || is_open_elsewhere(store, session, &intent)? {
         return Ok(());
     }

@@ -23,7 +23,7 @@ use crate::{
     error::Error,
     host::Observer,
     retention::SAFETY,
-    testing::{NOBODY, Warned},
+    testing::{NOBODY, PROCESS, Warned},
 };
 
 mod obstacles;
@@ -90,7 +90,7 @@ impl Fixture {
     /// What whoever comes next does, and what it tells.
     fn settle(&self) -> (Result<(), Error>, String) {
         let warned = Warned::default();
-        let settled = settle(&self.store, &NOBODY, "s", Duration::ZERO, &warned);
+        let settled = settle(&self.store, &PROCESS, "s", Duration::ZERO, &warned);
         (settled.map(|turn| assert!(turn.is_some())), warned.text())
     }
 

@@ -73,7 +73,7 @@ pub fn run_of(
     if let Some((session, None)) = &known
         && event.kind() != Kind::SessionStart
         && !above.as_ref().is_some_and(|(agent, _)| agent.is_alive())
-        && let Some(run) = view.newest_run(&session)?
+        && let Some(run) = view.newest_run(session)?
     {
         return match meaning(event, false).ends && sender.is_stranger_to(&run) {
             true => earlier(store, session, sender),

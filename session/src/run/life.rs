@@ -230,7 +230,7 @@ pub fn why_unheard(run: &Run) -> Option<String> {
 
 /// Where in tmux a session's agent is, while it lives on this machine.
 pub fn tmux_of(store: &Store, session: &Session) -> Result<Option<Tmux>> {
-    let run = store.view().newest_run(&session)?;
+    let run = store.view().newest_run(session)?;
     // In a container, the socket's path may be another server's.
     let is_here = |run: &Run| matches!(place(run), Whereabouts::Here) && matches!(life(run), Life::Agent(_));
     Ok(run.filter(is_here).and_then(|run| run.tmux))

@@ -68,7 +68,7 @@ pub fn tell_elsewhere(session: &Session, host: &str, until: Timestamp) {
 
 /// True if `resume --all` leaves a session alone, where no prompt is given.
 pub fn is_left_alone(store: &Store, session: &Session) -> Result<bool> {
-    let run = store.view().newest_run(&session)?;
+    let run = store.view().newest_run(session)?;
     Ok(unasked(run.as_ref(), None).is_some())
 }
 

@@ -68,7 +68,7 @@ fn a_live_agent_is_stopped_left_alone_or_in_the_way() {
     let alive = format!("alive (process {})", me().process);
     is_refused(looked(&f, &first, |_| {}), &alive);
     let shown = looked(&f, &first, |wanted| wanted.options.dry_run = true).unwrap();
-    assert!(is_told(&shown, &alive) && is_told(&shown, "--stop ends it first") && shown.stops.is_none());
+    assert!(is_told(&shown, &alive) && shown.stops.is_none());
     let alone = looked(&f, &first, |wanted| wanted.options.files_only = true).unwrap();
     assert!(is_told(&alone, "it is not told that its files change") && alone.stops.is_none() && alone.files_only);
     let stopped = looked(&f, &first, |wanted| wanted.options.stop = true).unwrap();
@@ -113,7 +113,7 @@ fn a_session_that_is_elsewhere_or_just_begins_is_waited_for() {
     changed(&f, &starting, "pid_namespace", "pid:[1]");
     is_refused(looked(&f, &first, |_| {}), "is taken for alive on");
     let shown = looked(&f, &first, |wanted| wanted.options.dry_run = true).unwrap();
-    assert!(is_told(&shown, "must end first, or --take-over be given"), "{:?}", shown.notices);
+    assert!(is_told(&shown, "is taken for alive on"), "{:?}", shown.notices);
     let forced = looked(&f, &first, |wanted| wanted.options.take_over = true).unwrap();
     assert!(is_told(&forced, "may still have the session, and is not told"), "{:?}", forced.notices);
 }
@@ -185,7 +185,7 @@ fn git_stands_against_a_rollback_where_it_is_elsewhere_or_in_the_middle_of_somet
     let nested = looked(&first, false).unwrap();
     assert!(is_told(&nested, "made: a repository that the checkpoint does not have") && nested.nested == [b"made"], "{nested:?}");
     fs::write(f.workspace.join(".git/MERGE_HEAD"), &now).unwrap();
-    is_refused(looked(&first, false), "git is in the middle of a merge; give --any-git-state");
+    is_refused(looked(&first, false), "git is in the middle of a merge");
     looked(&first, true).unwrap();
     fs::remove_file(f.workspace.join(".git/MERGE_HEAD")).unwrap();
     git(&f, &["checkout", "-b", "other"]);
