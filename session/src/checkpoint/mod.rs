@@ -1,7 +1,7 @@
 //! Making checkpoints of a session: one request and one function, whoever asks for it.
 //!
 //! [`make`] captures a workspace with the conversation, git, environment and tmux of the same moment, verifies it, and lets retention thin the
-//! session. [`of_folder`] says which session a folder's checkpoint belongs to, [`of_session`] makes one of a session from outside its run.
+//! session. [`target`] says which session a folder's checkpoint belongs to, [`of_session`] makes one of a session from outside its run.
 
 mod make;
 mod names;
