@@ -201,6 +201,21 @@ fn a_store_that_is_locked_holds_nobody_up() {
 }
 
 #[test]
+fn an_agent_is_answered_though_the_named_configuration_is_not_there() {
+    let scratch = Scratch::new();
+    let workspace = scratch.path("work");
+    write(&workspace.join("a"), b"1").unwrap();
+    scratch.expect(1, &["session", "run", "--workspace", &workspace.to_string_lossy(), "--", "false"]);
+    let mut command = scratch.command(&["hook"]);
+    command.env("PARHELIA_CONFIG", "gone.toml").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let started = event("SessionStart", &workspace, json!({ "source": "startup" }));
+    child.stdin.take().unwrap().write_all(started.as_bytes()).unwrap();
+    let answer = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+    assert!(answer.contains("additionalContext"), "{answer}: {}", log(&scratch));
+}
+
+#[test]
 fn a_full_disk_holds_nobody_up() {
     let scratch = Scratch::new();
     let workspace = scratch.path("work");

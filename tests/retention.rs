@@ -93,3 +93,16 @@ fn a_run_that_removed_checkpoints_says_so_when_it_is_over() {
     let log = fs::read_to_string(scratch.path("home/.local/state/parhelia/hook.log")).unwrap();
     assert!(log.contains(&gone) && log.contains("older than the maximum age"), "{log}");
 }
+
+#[test]
+fn a_pause_that_removes_checkpoints_names_them() {
+    let (scratch, workspace) = of_an_agent("-20d");
+    let session = lines(&scratch, "+0", &["session", "list"])[0]["id"].as_str().unwrap().to_owned();
+    let gone = ids(&scratch)[0].clone();
+    let config = scratch.path("home/.config/parhelia/parhelia.toml");
+    parhelia_tests::write(&config, b"[retention]\nkeep_last = 1\n").unwrap();
+    scratch.expect(0, &["session", "stop", &session, "--keep-wanted"]);
+    fs::write(std::path::Path::new(&workspace).join("file"), "second").unwrap();
+    let text = scratch.expect(0, &["session", "pause", &session]);
+    assert!(text.contains("retention removed") && text.contains(&gone), "{text}");
+}

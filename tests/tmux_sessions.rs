@@ -383,6 +383,8 @@ fn a_conversation_that_the_agent_does_not_know_is_told_anew_in_the_same_pane() {
     }
     live.api.then([Reply::text("I begin again.")]);
     let seen = live.api.exchanges().len();
+    // The agent is told of it by its hook, though another process has brought it back.
+    fs::remove_dir_all(live.agent.workspace()).unwrap();
     let output = resume(&live, &tmux, &id);
     assert!(output.status.success(), "{}", shown(&output));
     assert!(lives(&live));
@@ -395,7 +397,8 @@ fn a_conversation_that_the_agent_does_not_know_is_told_anew_in_the_same_pane() {
     let exchanges = live.api.wait_for(seen + 1);
     assert_eq!(exchanges.len(), seen + 1);
     let said = exchanges.last().unwrap().request["messages"].to_string();
-    for part in ["You are resuming a previous session", "make a file, please", "what is there to do?"] {
+    let gone = "the workspace was gone, and was restored";
+    for part in ["You are resuming a previous session", "make a file, please", "what is there to do?", gone] {
         assert!(said.contains(part), "{part}: {said}");
     }
 }

@@ -414,6 +414,31 @@ fn an_agent_that_is_killed_leaves_a_terminal_in_which_one_can_type() {
 }
 
 #[test]
+fn so_does_one_that_is_started_in_the_place_of_another() {
+    let work = Work::new();
+    let (folder, agent, begun) = (work.folder("work"), work.scratch.path("claude"), work.scratch.path("begun"));
+    // It knows no conversation, and is killed in its second one.
+    let program = format!(
+        "#!/bin/sh\ncase \"$*\" in\n*--version*) echo '2.1.197 (Claude Code)'; exit;;\n*--resume*) echo 'No conversation found with session ID: x' >&2; exit 1;;\nesac\n\
+         [ -e '{begun}' ] && stty raw -echo && kill -9 $$\ntouch '{begun}'\n",
+        begun = begun.display()
+    );
+    write_program(&agent, &program);
+    let ours = work.command(&[]);
+    let (program, agent) = (ours.get_program().display(), agent.display());
+    let script =
+        format!("'{program}' session run --name it -w '{folder}' -- '{agent}'; '{program}' session resume it; echo; stty -a");
+    let mut terminal = Command::new("script");
+    terminal.args(["-qec", &script, "/dev/null"]).env_clear();
+    terminal.envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?)))).stdin(Stdio::null());
+    let text = shown(&terminal.output().unwrap());
+    assert!(text.contains("a new conversation begins") && text.contains("was ended by signal 9"), "{text}");
+    assert!(!text.contains("0/0"), "a bar without anything to show: {text}");
+    let settings: Vec<&str> = text.split_whitespace().collect();
+    assert!(settings.contains(&"icanon") && settings.contains(&"echo"), "{text}");
+}
+
+#[test]
 fn an_agent_behind_a_shell_is_said_not_to_be_seen() {
     let work = Work::new();
     let (folder, agent) = (work.folder("work"), work.agent());

@@ -100,9 +100,9 @@ impl Context {
         Ok(Shell::new(self.named_config()?))
     }
 
-    /// The same for a hook.
-    pub fn hook_host(&self) -> Result<Shell> {
-        Ok(Shell::of_hook(self.named_config()?))
+    /// The same for a hook. A configuration file that is not there keeps no agent from being answered.
+    pub fn hook_host(&self) -> Shell {
+        Shell::of_hook(self.global.config.clone())
     }
 
     /// The person at the command line.

@@ -9,6 +9,7 @@ use std::{
 };
 
 use parhelia_session::{
+    Error,
     host::{Host, Observer},
     notice::Notice,
     retention::RetentionReport,
@@ -44,11 +45,6 @@ impl Shell {
     pub fn of_hook(named_config: Option<PathBuf>) -> Self {
         Shell { named_config, is_hook: true, ..Shell::default() }
     }
-
-    /// Keeps the terminal's settings, to be restored when an agent has ended.
-    pub fn keep_terminal(&self) {
-        *self.terminal.lock().unwrap_or_else(PoisonError::into_inner) = Terminal::here();
-    }
 }
 
 /// The person at the command line.
@@ -83,7 +79,8 @@ impl Host for Shell {
         std::env::current_exe()
     }
 
-    fn start(&self, command: &mut Command) -> io::Result<Child> {
+    fn start_agent(&self, command: &mut Command) -> io::Result<Child> {
+        *self.terminal.lock().unwrap_or_else(PoisonError::into_inner) = Terminal::here();
         limits::for_others(|| command.spawn())
     }
 
@@ -118,6 +115,10 @@ impl Host for Shell {
 impl Observer for Bar {
     fn warn(&self, notice: &Notice) {
         self.beside(|| tell!("parhelia: {}", words::notice(notice)));
+    }
+
+    fn explain(&self, error: &Error) -> String {
+        words::error(error)
     }
 
     fn leave_terminal(&self) {

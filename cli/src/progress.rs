@@ -4,7 +4,7 @@ use std::{
     io::IsTerminal,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -20,6 +20,8 @@ pub struct Bar {
     bar: Option<ProgressBar>,
     /// Whether there is somebody to look on.
     is_watched: bool,
+    /// True from the beginning of a phase until the bar is cleared. One that shows nothing is not drawn anew behind what is printed.
+    is_shown: AtomicBool,
     files: Arc<AtomicU64>,
     quiet: bool,
     cancel: Cancel,
@@ -31,12 +33,12 @@ impl Bar {
         let is_watched = wanted && std::io::stderr().is_terminal();
         let can = is_watched && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
         let bar = can.then(ProgressBar::no_length);
-        Bar { bar, is_watched, files: Arc::default(), quiet, cancel }
+        Bar { bar, is_watched, is_shown: AtomicBool::new(false), files: Arc::default(), quiet, cancel }
     }
 
     /// Takes the bar off the terminal, until the next phase begins.
     pub fn clear(&self) {
-        if let Some(bar) = &self.bar {
+        if let Some(bar) = self.bar.as_ref().filter(|_| self.is_shown.swap(false, Ordering::Relaxed)) {
             bar.disable_steady_tick();
             bar.finish_and_clear();
         }
@@ -44,7 +46,7 @@ impl Bar {
 
     /// Does something that prints, with the bar out of the way.
     pub fn beside(&self, print: impl FnOnce()) {
-        match &self.bar {
+        match self.bar.as_ref().filter(|_| self.is_shown.load(Ordering::Relaxed)) {
             Some(bar) => bar.suspend(print),
             None => print(),
         }
@@ -82,15 +84,11 @@ impl Progress for Bar {
     fn phase(&self, phase: Phase, files_total: Option<u64>, bytes_total: Option<u64>) {
         let Some(bar) = &self.bar else { return };
         self.files.store(0, Ordering::Relaxed);
+        self.is_shown.store(true, Ordering::Relaxed);
+        let bytes_total = bytes_total.filter(|total| *total > 0);
         let template = match bytes_total {
-            Some(total) if total > 0 => {
-                bar.set_length(total);
-                "{msg:11} {wide_bar} {binary_bytes:>11} of {binary_total_bytes:11} {files} {eta:>4}"
-            }
-            _ => {
-                bar.unset_length();
-                "{spinner} {msg:11} {binary_bytes:>11} {files} {elapsed:>4}"
-            }
+            Some(_) => "{msg:11} {wide_bar} {binary_bytes:>11} of {binary_total_bytes:11} {files} {eta:>4}",
+            None => "{spinner} {msg:11} {binary_bytes:>11} {files} {elapsed:>4}",
         };
         let files = self.files.clone();
         let show = move |_: &ProgressState, out: &mut dyn std::fmt::Write| {
@@ -104,7 +102,8 @@ impl Progress for Bar {
             bar.set_style(style.with_key("files", show));
         }
         bar.set_message(label(phase));
-        // This draws: not before it looks as it should.
+        // These draw: not before it looks as it should.
+        bytes_total.map_or_else(|| bar.unset_length(), |total| bar.set_length(total));
         bar.reset();
         bar.enable_steady_tick(Duration::from_millis(200));
     }

@@ -132,3 +132,27 @@ pub fn safety_remark(safety: &Safety) -> String {
         ),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use parhelia_store::id::Ulid;
+
+    use super::*;
+
+    #[test]
+    fn a_rollback_that_is_half_done_is_said_with_the_command_that_brings_everything_back() {
+        let refused = |session: &str| Box::new(Error::from(Refusal::HasEnded { session: session.into() }));
+        let (why, back) = (refused("a"), refused("b"));
+        let half = Error::HalfRolledBack { target: Ulid::nil(), safety: Ulid::nil(), workspace: "/my work".into(), why, back };
+        let text = error(&half);
+        let command = format!("`parhelia checkpoint restore {} --to '/my work' --in-place --delete`", Ulid::nil());
+        assert!(text.starts_with("the rollback of /my work") && text.contains(&command), "{text}");
+    }
+
+    #[test]
+    fn a_notice_of_what_would_be_refused_has_the_same_way_out() {
+        let refusal = Refusal::MustStop { session: "s".into(), process: 7 };
+        assert_eq!(notice(&Notice::WouldRefuse(refusal.clone())), self::refusal(&refusal));
+        assert!(self::refusal(&refusal).ends_with("give --stop to end it, or --files-only to leave the conversation alone"));
+    }
+}

@@ -207,8 +207,9 @@ fn a_session_without_a_folder_is_not_rolled_back() {
     at_other(&["import", "archive"]).expect(0);
     let listed = at_other(&["checkpoint", "list", "--json"]).expect(0).json();
     let id = listed[0]["id"].as_str().unwrap();
-    for how in ["--yes", "--dry-run"] {
-        let refused = at_other(&["checkpoint", "rollback", id, how]).expect(4);
+    // Nobody is asked first, either.
+    for how in [&["--yes"][..], &["--dry-run"], &[]] {
+        let refused = at_other(&[&["checkpoint", "rollback", id], how].concat()).expect(4);
         assert!(refused.err.contains("has no folder that could be rolled back"), "{refused:?}");
         assert!(refused.err.contains(&format!("`parhelia checkpoint restore {id} --to DIR`")), "{refused:?}");
     }

@@ -15,7 +15,7 @@ use parhelia_store::{Store, clock, event::Actor, progress::Progress, projection:
 
 use crate::{
     config::{self, Config, ConfigFiles},
-    error::Result,
+    error::{Error, Result},
     notice::Notice,
     retention::RetentionReport,
     run,
@@ -45,8 +45,8 @@ pub trait Host: Sync {
     /// This program, as hooks start it.
     fn program(&self) -> io::Result<PathBuf>;
 
-    /// Starts a program that is not ours, with the limits and the umask of the caller.
-    fn start(&self, command: &mut Command) -> io::Result<Child>;
+    /// Starts an agent, with the limits and the umask of the caller.
+    fn start_agent(&self, command: &mut Command) -> io::Result<Child>;
 
     /// Does something that starts programs which are not ours, with the limits and the umask of the caller.
     fn with_own_limits(&self, work: &mut dyn FnMut()) {
@@ -58,7 +58,7 @@ pub trait Host: Sync {
         work();
     }
 
-    /// Whether a person looks on: input and output are a terminal.
+    /// True if a person looks on: input and output are a terminal.
     fn is_attended(&self) -> bool {
         false
     }
@@ -68,7 +68,7 @@ pub trait Host: Sync {
         None
     }
 
-    /// Puts right what an agent that has ended has left of the caller's terminal. False where the terminal is gone.
+    /// Called when the agent that was started last has ended. Puts right what it has left of the caller's terminal. False where the terminal is gone.
     fn agent_ended(&self) -> bool {
         true
     }
@@ -108,6 +108,11 @@ impl dyn Host + '_ {
 pub trait Observer: Progress {
     /// Something that the user should hear of, whatever else is not said.
     fn warn(&self, _notice: &Notice) {}
+
+    /// An error as a sentence, with the next step where the observer knows one.
+    fn explain(&self, error: &Error) -> String {
+        error.to_string()
+    }
 
     /// An agent gets the terminal: progress is no longer shown there.
     fn leave_terminal(&self) {}

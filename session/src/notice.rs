@@ -13,6 +13,7 @@ use parhelia_store::{ErrorKind, id::Ulid, record::Checkpoint};
 use crate::{
     briefing::age,
     error::Error,
+    host::Observer,
     overwrite::{Safety, display},
     refusal::Refusal,
 };
@@ -277,7 +278,7 @@ pub enum Notice {
         now: String,
         /// The commit in the checkpoint.
         then: String,
-        /// How the one lies to the other.
+        /// The relation of the one to the other.
         relation: String,
     },
     /// A repository that the checkpoint does not have is kept.
@@ -292,7 +293,7 @@ pub enum Notice {
     /// No safety checkpoint could be made, so that nothing was restored.
     #[error("{}", not_secured(*is_interrupted, *made))]
     NotSecured {
-        /// Whether somebody asked to stop.
+        /// True if somebody asked to stop.
         is_interrupted: bool,
         /// A safety checkpoint that was committed before that.
         made: Option<Ulid>,
@@ -339,7 +340,7 @@ pub enum Notice {
     /// The agent asks for no permissions.
     #[error("the agent is started {}, as it was", if *is_on { "without permission checks" } else { "with the choice to turn permission checks off" })]
     BypassesPermissions {
-        /// Whether checks are off from the start.
+        /// True if checks are off from the start.
         is_on: bool,
     },
     /// Variables of the checkpoint are set.
@@ -419,7 +420,7 @@ pub enum Notice {
     /// A new conversation begins.
     #[error("a new conversation begins{}", if *waits { ", and waits for you" } else { "" })]
     NewConversation {
-        /// Whether it has no prompt.
+        /// True if it has no prompt.
         waits: bool,
     },
     /// The agent runs no hooks, so that nothing tells it of the earlier conversation.
@@ -431,6 +432,12 @@ pub enum Notice {
     /// Something of a tmux session could not be made as it was.
     #[error("{text}")]
     TmuxNote {
+        /// The sentence.
+        text: String,
+    },
+    /// Something that another process has noticed, which has begun the run.
+    #[error("{text}")]
+    Noticed {
         /// The sentence.
         text: String,
     },
@@ -472,17 +479,19 @@ impl Notice {
         ended.chain(others).collect()
     }
 
-    /// The failure of a safety checkpoint. `made` is one that was committed before that.
-    pub(crate) fn not_secured(failed: &Error, made: Option<Checkpoint>) -> Notice {
-        Notice::NotSecured { is_interrupted: failed.kind() == ErrorKind::Cancelled, made: made.map(|made| made.record.id) }
+    /// Tells that a safety checkpoint failed. `made` is one that was committed before that. Whoever interrupted it knows that nothing was made.
+    pub(crate) fn tell_not_secured(observer: &dyn Observer, failed: &Error, made: Option<Checkpoint>) {
+        let (is_interrupted, made) = (failed.kind() == ErrorKind::Cancelled, made.map(|made| made.record.id));
+        if !is_interrupted || made.is_some() {
+            observer.warn(&Notice::NotSecured { is_interrupted, made });
+        }
     }
 }
 
 fn not_secured(is_interrupted: bool, made: Option<Ulid>) -> String {
     match (is_interrupted, made) {
-        (true, None) => "nothing was restored, and no file was changed".into(),
         (true, Some(made)) => format!("safety checkpoint {made} is made; nothing was restored, and no file was changed"),
-        (false, None) => "no safety checkpoint could be made, and nothing was changed".into(),
+        (_, None) => "no safety checkpoint could be made, and nothing was changed".into(),
         (false, Some(made)) => format!("safety checkpoint {made} is made, but does not do, and no file was changed"),
     }
 }

@@ -27,7 +27,7 @@ pub enum Refusal {
         session: String,
         /// The folder of that session, for messages.
         place: Option<String>,
-        /// Whether that folder is gone.
+        /// True if that folder is gone.
         is_gone: bool,
         /// The folder that was to be captured.
         workspace: PathBuf,
@@ -200,7 +200,7 @@ pub enum Refusal {
         path: String,
         /// The session.
         session: String,
-        /// What is there: "gone", "empty", or another folder.
+        /// The state of the place: "gone", "empty", or "another folder now".
         how: &'static str,
         /// The sentence about its disk.
         lost: String,
@@ -214,7 +214,7 @@ pub enum Refusal {
         path: String,
         /// The session.
         session: String,
-        /// What is there: "gone", "empty", or another folder.
+        /// The state of the place: "gone", "empty", or "another folder now".
         how: &'static str,
         /// The folder that it is by now.
         to: PathBuf,
@@ -246,7 +246,7 @@ pub enum Refusal {
     NotFound {
         /// The folder, for messages.
         path: String,
-        /// Whether another folder has taken its place.
+        /// True if another folder has taken its place.
         is_there: bool,
     },
     /// There is nothing to restore the workspace from.
@@ -390,7 +390,7 @@ pub enum Refusal {
         /// The sentence about that.
         text: String,
     },
-    /// What would be overwritten cannot be kept.
+    /// An entry that would be overwritten cannot be kept.
     #[error("{path}: it would be overwritten, and cannot be read for a safety checkpoint ({why}); nothing was changed")]
     CannotKeep {
         /// The path, for messages.

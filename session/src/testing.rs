@@ -40,7 +40,7 @@ impl<F: Fn(&str) -> Option<OsString> + Sync> Host for Caller<F> {
         std::env::current_exe()
     }
 
-    fn start(&self, command: &mut Command) -> io::Result<Child> {
+    fn start_agent(&self, command: &mut Command) -> io::Result<Child> {
         command.spawn()
     }
 }

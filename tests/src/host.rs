@@ -30,7 +30,7 @@ impl Host for Caller {
         std::env::current_exe()
     }
 
-    fn start(&self, command: &mut Command) -> io::Result<Child> {
+    fn start_agent(&self, command: &mut Command) -> io::Result<Child> {
         command.spawn()
     }
 }

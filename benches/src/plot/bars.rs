@@ -27,7 +27,7 @@ impl Panel {
         Panel { what, bars: tools.iter().filter_map(|tool| Some((*tool, figure(tool)?))).collect() }
     }
 
-    /// Whether anything was measured.
+    /// True if anything was measured.
     pub fn has_bars(&self) -> bool {
         !self.bars.is_empty()
     }

@@ -20,7 +20,7 @@ const SIZE: (u32, u32) = (760, 380);
 pub struct Line {
     /// Its label.
     pub name: &'static str,
-    /// Whether it is parhelia's.
+    /// True if it is parhelia's.
     pub is_ours: bool,
     /// Files and microseconds.
     pub points: Vec<(f64, f64)>,

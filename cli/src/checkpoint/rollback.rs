@@ -89,6 +89,7 @@ impl How {
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open()?;
     let (target, _pin) = context.pin(&store, &context.find_to_overwrite(&store, &args.checkpoint, None)?, "rollback")?;
+    rollback::ensure_folder(&store, &target)?;
     let shows = format!("checkpoint rollback {} --dry-run", target.id());
     let _turn = begin(context, &store, &target.record.session, &args.how, ("roll back", &shows))?;
     let host = context.host()?;

@@ -1,6 +1,6 @@
 //! Where hooks leave word of what went wrong: nobody reads what they print.
 
-use parhelia_session::{host::Observer, notice::Notice};
+use parhelia_session::{Error, host::Observer, notice::Notice};
 use parhelia_store::{clock, progress::Progress};
 use std::{
     fs::{self, File},
@@ -8,6 +8,8 @@ use std::{
     os::unix::fs::OpenOptionsExt,
     path::PathBuf,
 };
+
+use crate::words;
 
 /// A longer log is begun anew; the one before is kept.
 const BYTES_MAX: u64 = 1 << 20;
@@ -36,7 +38,11 @@ impl Progress for Log<'_> {}
 
 impl Observer for Log<'_> {
     fn warn(&self, notice: &Notice) {
-        line(&format!("{}: {notice}", self.0));
+        line(&format!("{}: {}", self.0, words::notice(notice)));
+    }
+
+    fn explain(&self, error: &Error) -> String {
+        words::error(error)
     }
 }
 

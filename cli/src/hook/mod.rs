@@ -39,7 +39,7 @@ pub struct Args {
 const INPUT_LIMIT: Duration = Duration::from_secs(5);
 /// What the agent waits for is answered by then, or not at all.
 const ANSWER_LIMIT: Duration = Duration::from_secs(3);
-/// How long a commit may be waited for meanwhile.
+/// The time that a commit may be waited for meanwhile.
 const LOCK_LIMIT: Duration = Duration::from_secs(2);
 
 /// Takes an event in.
@@ -88,15 +88,9 @@ fn take(context: &Context, event: Event) {
     }
 }
 
-fn answered(
-    store: Result<PathBuf>,
-    host: Result<Shell>,
-    event: &Event,
-    sender: &Sender,
-    budget: Budget,
-) -> Result<Option<Answer>> {
+fn answered(store: Result<PathBuf>, host: Shell, event: &Event, sender: &Sender, budget: Budget) -> Result<Option<Answer>> {
     let options = OpenOptions { create: true, lock_timeout: LOCK_LIMIT, ..OpenOptions::default() };
-    Ok(answer(&Store::open(&store?, &options)?, &host?, event, sender, budget)?)
+    Ok(answer(&Store::open(&store?, &options)?, &host, event, sender, budget)?)
 }
 
 /// What something gives, if it does so in time. What takes longer is left behind, and ends with this process.

@@ -6,13 +6,15 @@ use parhelia_session::{
     host::Host,
     run,
 };
-use parhelia_store::{Store, projection::Session};
+use parhelia_store::{Store, progress::Progress, projection::Session};
 use serde_json::json;
 
+use super::prune::removed_text;
 use crate::{
     complete,
     context::Context,
     exit::{Code, Result},
+    words,
 };
 
 /// Flags of `session pause`.
@@ -64,7 +66,7 @@ pub fn pause(context: &mut Context, args: &PauseArgs) -> Result<Code> {
     let checkpoint = made.outcome.checkpoint.id();
     context.out.did(format!("session {id} is paused at checkpoint {checkpoint}"));
     context.out.remark(format!("Session {id} is paused at checkpoint {checkpoint}."))?;
-    let (code, failed) = last_checkpoint(made);
+    let (code, failed) = last_checkpoint(context, made);
     for failure in &failed {
         tell!("parhelia: {failure}");
     }
@@ -113,8 +115,8 @@ pub fn end(context: &mut Context, args: &EndArgs) -> Result<Code> {
     context.out.remark(format!("Session {} has ended{at}; its checkpoints stay.", session.id))?;
     let (code, failed) = match &made {
         None => (Code::Done, Vec::new()),
-        Some(Ok(made)) => last_checkpoint(made),
-        Some(Err(e)) => (Code::Partly, vec![format!("no last checkpoint was made: {e}")]),
+        Some(Ok(made)) => last_checkpoint(context, made),
+        Some(Err(e)) => (Code::Partly, vec![format!("no last checkpoint was made: {}", words::error(e))]),
     };
     for failure in &failed {
         tell!("parhelia: {failure}");
@@ -137,10 +139,13 @@ pub fn end(context: &mut Context, args: &EndArgs) -> Result<Code> {
 }
 
 /// Parts that a checkpoint lacks, which are said as well.
-pub(super) fn last_checkpoint(made: &Made) -> (Code, Vec<String>) {
+pub(super) fn last_checkpoint(context: &Context, made: &Made) -> (Code, Vec<String>) {
     let id = made.outcome.checkpoint.id();
     if made.is_damaged() {
         tell!("parhelia: checkpoint {id} is damaged; `parhelia checkpoint verify {id}` says where");
+    }
+    if let Some(text) = made.thinned.as_ref().and_then(removed_text) {
+        context.progress().notice(&text);
     }
     let failed: Vec<String> = made.failed().collect();
     let code = match (made.is_damaged(), failed.is_empty()) {

@@ -164,8 +164,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
 
 /// Starts the agent, for which this process stands from here on.
 fn start(context: &Context, store: &Store, host: &Shell, begun: Begun, request: &ResumeRequest) -> Result<Code> {
-    let stops = signals::take_over()?;
-    host.keep_terminal();
+    let stops = supervise::or_ended(store, host, &begun.current, &context.progress(), signals::take_over())?;
     let code = begun.start(store, host, request, &stops, &context.supervisor())?;
     std::process::exit(i32::from(code))
 }
@@ -184,7 +183,7 @@ fn already_alive(context: &mut Context, session: &str, alive: &Alive) -> Result<
     Ok(Code::Done)
 }
 
-/// Whether somebody wants what would be started.
+/// True if somebody wants the program that would be started.
 fn is_meant(context: &Context, args: &Args, request: &ResumeRequest, session: &Session, newest: Option<&Run>) -> Result<bool> {
     let is_attended = std::io::stdin().is_terminal();
     match resume::consent(session, newest, request, is_attended)? {

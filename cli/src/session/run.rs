@@ -73,8 +73,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let session = json!({ "session": current.session, "run": current.run, "conversation": conversation });
     let said = context.out.object("session", session).and_then(|()| context.out.flush());
     supervise::or_ended(&store, &host, current, &bar, said)?;
-    let stops = signals::take_over()?;
-    host.keep_terminal();
+    let stops = supervise::or_ended(&store, &host, current, &bar, signals::take_over())?;
     let ended = launch.supervise(&store, &host, begun, &stops, &context.supervisor())?;
     // From here on this process stands for the agent.
     std::process::exit(i32::from(ended.code))

@@ -36,7 +36,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let stopped = ending::stop(&store, &context.host()?, &session, args.keep_wanted, patience, &progress)?;
     drop(progress);
     if let Some(made) = &stopped.made {
-        last_checkpoint(made).1.iter().for_each(|failure| tell!("parhelia: {failure}"));
+        last_checkpoint(context, made).1.iter().for_each(|failure| tell!("parhelia: {failure}"));
     }
     let (was, next) = match stopped.was_alive {
         true => ("has ended", "brings it back"),

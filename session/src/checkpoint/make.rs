@@ -56,18 +56,18 @@ impl Made {
         self.verified.as_ref()?.as_ref().err()
     }
 
-    /// Whether something was made that is damaged.
+    /// True if something was made that is damaged.
     pub fn is_damaged(&self) -> bool {
         self.report().is_some_and(|report| !report.is_ok())
     }
 
-    /// Whether everything is there that belongs to it, and was verified.
+    /// True if everything is there that belongs to it, and was verified.
     pub fn is_complete(&self) -> bool {
         let is_complete = self.outcome.checkpoint.is_complete() && self.unverified().is_none();
         is_complete && self.report().is_none_or(VerifyReport::is_complete)
     }
 
-    /// Whether older checkpoints may go in its favour: it is whole, and of the session's own folder.
+    /// True if older checkpoints may go in its favour: it is whole, and of the session's own folder.
     pub fn is_sound(&self) -> bool {
         !self.standing.is_another() && !self.is_damaged() && self.unverified().is_none()
     }
@@ -75,8 +75,8 @@ impl Made {
 
 /// Makes a checkpoint, and verifies it. What could not be captured beside the workspace is a failed part of it.
 ///
-/// Where another folder has taken the place of the session's, that is captured and said, and the session's recorded folder stays: resuming and
-/// rolling back go on to refuse it.
+/// A folder that has taken the place of the session's is captured, which is said; the session's recorded folder stays, so that resuming and rolling
+/// back go on to refuse it.
 pub fn make(store: &Store, host: &dyn Host, request: &CheckpointRequest<'_>, observer: &dyn Observer) -> Result<Made> {
     let known = store.view().session(request.session)?;
     let standing = Standing::of_captured(known.as_ref(), request.workspace);
@@ -131,7 +131,7 @@ fn options(host: &dyn Host, request: &CheckpointRequest<'_>, known: Option<&Sess
     }
 }
 
-/// What is captured beside the workspace.
+/// Everything that is captured beside the workspace.
 fn captured(store: &Store, host: &dyn Host, request: &CheckpointRequest<'_>, known: Option<&Session>) -> capture::Wanted {
     let (workspace, cache) = (request.workspace, store.layout().cache());
     let git = git::Environment::new(&|name| host.variable(name), workspace, &cache);

@@ -27,7 +27,7 @@ const NAMES_MAX: usize = 100;
 pub struct Target {
     /// Its id; a new session's where `known` is none.
     pub session: String,
-    /// What is known of it.
+    /// The session as it is known; none for a new one.
     pub known: Option<Session>,
     /// The run of it that the caller belongs to.
     pub run: Option<Run>,
@@ -70,7 +70,7 @@ pub fn own_run(store: &Store, host: &dyn Host) -> Result<Option<Run>> {
     Ok(store.view().run(&id)?)
 }
 
-/// Whether a session's workspace is a folder. One that was moved is still the session's.
+/// True if a session's workspace is a folder. One that was moved is still the session's.
 fn is_here<'a>(own: &'a Place, workspace: &'a Path) -> impl Fn(&Session) -> bool + 'a {
     move |session| {
         let place = session.workspace.as_ref();
@@ -132,7 +132,7 @@ fn named_after(view: &View, workspace: &Path) -> Result<String> {
     Err(Refusal::WasImported { session: derived }.into())
 }
 
-/// Whether a session was named after a folder that its workspace was before it was moved.
+/// True if a session was named after a folder that its workspace was before it was moved.
 fn is_named_after_earlier_folder(session: &Session) -> bool {
     let folder = |path: String| Place { path, ..Place::default() }.folder();
     let is_it = |name: String| match session.id.strip_prefix(&name) {

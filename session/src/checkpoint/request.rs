@@ -24,15 +24,15 @@ pub struct CheckpointRequest<'a> {
     pub detail: Option<String>,
     /// A message for whoever looks at it later.
     pub message: Option<String>,
-    /// Whether none is made where nothing has changed.
+    /// True if none is made where nothing has changed.
     pub skip_if_unchanged: bool,
     /// The rules by which entries are left out; none for the configuration's.
     pub rules: Option<Rules>,
     /// Paths from the workspace; all others are left out. None for everything.
     pub listed: Option<Vec<Vec<u8>>>,
-    /// Whether every file is read, whatever its times say.
+    /// True if every file is read, whatever its times say.
     pub thorough: bool,
-    /// Whether the new checkpoint is read back from the store; a damaged one is followed by another that stores it again.
+    /// True if the new checkpoint is read back from the store; a damaged one is followed by another that stores it again.
     pub deep: bool,
     /// The conversation.
     pub conversation: Conversation,
@@ -43,7 +43,7 @@ pub struct CheckpointRequest<'a> {
     pub environment: Option<environment::Request>,
     /// The configuration in force for the workspace.
     pub config: &'a Config,
-    /// Whether retention removes older checkpoints of the session afterwards, as configured.
+    /// True if retention removes older checkpoints of the session afterwards, as configured.
     pub thins: bool,
 }
 
@@ -86,11 +86,11 @@ pub enum Conversation {
         /// The id.
         id: String,
     },
-    /// What a headless agent has printed with `--output-format stream-json`.
+    /// The output of a headless agent with `--output-format stream-json`.
     Stream {
         /// The file.
         log: PathBuf,
-        /// Whether it is a copy, which does not grow.
+        /// True if it is a copy, which does not grow.
         is_copy: bool,
     },
 }
@@ -103,11 +103,12 @@ impl Conversation {
             Some(id) => known.iter().find(|found| found.id == id),
             None => known.last(),
         };
-        let seen = entry.and_then(|entry| entry.seen_at()).filter(|path| path.exists());
-        match (seen, id.or(entry.map(|entry| entry.id.as_str())), config) {
-            (Some(path), ..) => Conversation::Transcript(path),
-            (None, Some(id), Some(config)) => Conversation::Of { config, id: id.to_owned() },
-            _ => Conversation::None,
+        let seen = entry.and_then(|entry| entry.seen_at()).filter(|path| path.exists() && Located::from_hook(path).is_ok());
+        match (seen, id.or(entry.map(|entry| entry.id.as_str()))) {
+            (Some(path), _) => Conversation::Transcript(path),
+            // Without a folder it is not found, which is not to have none.
+            (None, Some(id)) => Conversation::Of { config: config.unwrap_or_default(), id: id.to_owned() },
+            (None, None) => Conversation::None,
         }
     }
 
@@ -126,7 +127,7 @@ impl Conversation {
         Ok(Conversation::Of { config: found?, id: id.to_owned() })
     }
 
-    /// Where it is captured from, if one belongs to the checkpoint. One that the agent has not begun to write is none; one that had turns and
+    /// The source of the conversation, if one belongs to the checkpoint. One that the agent has not begun to write is none; one that had turns and
     /// is gone is a failed part.
     pub(super) fn source(&self, session: Option<&Session>) -> Option<Result<Source, String>> {
         let (located, id) = match self {

@@ -20,7 +20,7 @@ use crate::{
 pub struct Over {
     /// The last checkpoint, or why none was made; none where no agent was alive.
     pub made: Option<Result<Made>>,
-    /// Whether its agent is alive, and was left alone.
+    /// True if its agent is alive, and was left alone.
     pub is_alive: bool,
 }
 

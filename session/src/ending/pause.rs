@@ -17,7 +17,7 @@ use crate::{
     run::{self, Life},
 };
 
-/// How long an agent may take to end, before and after it is killed.
+/// The time that an agent may take to end, before and after it is killed.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A session that was set aside.
@@ -25,11 +25,11 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct Paused {
     /// The checkpoint; none where the session was set aside before.
     pub made: Option<Made>,
-    /// Whether its agent has ended with it.
+    /// True if its agent has ended with it.
     pub has_ended_agent: bool,
-    /// Whether its agent is alive, and was left alone.
+    /// True if its agent is alive, and was left alone.
     pub is_alive: bool,
-    /// Whether a prompt in that agent takes the session up again.
+    /// True if a prompt in that agent takes the session up again.
     pub has_hooks: bool,
 }
 

@@ -21,7 +21,7 @@ use crate::{
 pub struct Stopped {
     /// The last checkpoint; none where the agent was not alive, or the session had ended before.
     pub made: Option<Made>,
-    /// Whether an agent was alive.
+    /// True if an agent was alive.
     pub was_alive: bool,
     /// The goal of the session from here on.
     pub goal: Goal,

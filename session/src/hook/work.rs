@@ -152,7 +152,7 @@ fn is_answered(event: &Event) -> bool {
 
 /// Keeps with the session whether a checkpoint failed: nobody reads what a hook has to say.
 fn noted(store: &Store, current: &Current, failed: Option<&crate::Error>, observer: &dyn Observer) {
-    let failed = failed.map(ToString::to_string);
+    let failed = failed.map(|e| observer.explain(e));
     if let Err(e) = run::note_checkpoint(store, &current.session, failed.as_deref(), hook_actor()) {
         observer.warn(&Notice::NotRecorded { what: "whether checkpoints fail was not recorded", why: e.to_string() });
     }
@@ -179,7 +179,7 @@ fn take_up(store: &Store, current: &Current) -> Result<()> {
     Ok(())
 }
 
-/// What the session is about, as its user put it first.
+/// Records the subject of the session, as its user put it first.
 fn first_prompt(store: &Store, current: &Current, event: &Event) -> Result<()> {
     let known = store.view().session(&current.session)?;
     if let Some(prompt) = &event.prompt

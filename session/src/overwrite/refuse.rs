@@ -1,4 +1,4 @@
-//! Whether a restore in place may overwrite what it would.
+//! Refusals of a restore in place.
 
 use std::{
     os::unix::ffi::OsStrExt,

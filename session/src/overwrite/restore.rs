@@ -40,11 +40,11 @@ pub struct RestoreRequest<'a> {
 /// The safeties of a restore in place.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InPlace {
-    /// Whether a folder may be overwritten with a checkpoint of another one.
+    /// True if a folder may be overwritten with a checkpoint of another one.
     pub other_folder: bool,
-    /// Whether no safety checkpoint is made.
+    /// True if no safety checkpoint is made.
     pub no_safety: bool,
-    /// Whether the selector named no session: then a session's folder takes its own checkpoints alone.
+    /// True if the selector named no session: then a session's folder takes its own checkpoints alone.
     pub is_relative: bool,
 }
 
@@ -81,7 +81,7 @@ pub struct Safety {
     pub session: String,
     /// The folder.
     pub folder: PathBuf,
-    /// Whether it holds only what the one of the whole folder leaves out.
+    /// True if it holds only what the one of the whole folder leaves out.
     pub is_rest: bool,
 }
 
@@ -153,7 +153,7 @@ impl<'a> Planned<'a> {
         let changed = self.reached.iter().filter(|found| !found.paths.is_empty());
         for session in changed.filter_map(|found| found.folder.keeper(self.request.checkpoint)) {
             let turn = rollback::settle(store, host, &session.id, store.lock_timeout(), observer)
-                .inspect_err(|e| observer.warn(&Notice::not_secured(e, None)))?;
+                .inspect_err(|e| Notice::tell_not_secured(observer, e, None))?;
             turns.push(turn.ok_or_else(|| rollback::busy(&session.id))?);
         }
         if !turns.is_empty() {
@@ -225,7 +225,7 @@ impl Overwritten {
         };
         let before = store.view().newest_first()?.next().transpose()?.map_or(0, |newest| newest.sequence);
         let made = secure(store, host, request, &self.paths, observer)
-            .inspect_err(|e| observer.warn(&Notice::not_secured(e, made_since(store, session, before))))?;
+            .inspect_err(|e| Notice::tell_not_secured(observer, e, made_since(store, session, before)))?;
         let safety = |(i, made): (usize, &Checkpoint)| Safety {
             id: made.id(),
             session: session.id.clone(),

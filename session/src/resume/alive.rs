@@ -20,7 +20,7 @@ pub struct Alive {
     pub process: i32,
     /// The run.
     pub run: Run,
-    /// Whether it was set aside, and is active again.
+    /// True if it was set aside, and is active again.
     pub is_active_again: bool,
 }
 

@@ -21,7 +21,7 @@ use crate::{
     supervise,
 };
 
-/// How long processes of a dead run may take to end, before and after they are forced.
+/// The time that processes of a dead run may take to end, before and after they are forced.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// The field of a run that says what was wanted of the session before, for the process that starts its agent.
 const GOAL_BEFORE: &str = "goal_before";
@@ -36,8 +36,6 @@ pub struct Begun {
     pub prepared: Prepared,
     /// The place of the conversation.
     pub restored: Restored,
-    /// Things that were noticed by a process that has begun the run before, as sentences.
-    pub(super) told_before: Vec<String>,
 }
 
 impl Resume {
@@ -77,7 +75,7 @@ fn back(
     let restored = everything_back(store, host, &mut prepared, request, observer)?;
     prepared.notices.iter().for_each(|notice| observer.warn(notice));
     note_notices(store, host, &prepared, &current)?;
-    Ok(Begun { current, prepared, restored, told_before: Vec::new() })
+    Ok(Begun { current, prepared, restored })
 }
 
 /// Takes a run over that another process has begun, in the pane that it made for that. Everything but the start is done.
@@ -88,7 +86,8 @@ pub fn take_on(store: &Store, host: &dyn Host, session: Session, run: &str) -> R
     run::taken_on(store, &current, &run::this_process()?, host.tmux().as_ref(), host.actor())?;
     let from = run.resumed_from.as_ref().and_then(|id| id.parse().ok());
     let choice = choose(store, &session, from, true)?;
-    let told_before = run.extra.get(NOTICES).and_then(|list| serde_json::from_value(list.clone()).ok()).unwrap_or_default();
+    let noticed = run.extra.get(NOTICES).and_then(|list| serde_json::from_value(list.clone()).ok());
+    let noticed: Vec<String> = noticed.unwrap_or_default();
     let argv = run.command();
     let prepared = Prepared {
         agent: parhelia_agent::command::Agent::of(&argv),
@@ -100,14 +99,14 @@ pub fn take_on(store: &Store, host: &dyn Host, session: Session, run: &str) -> R
         config: run::config_of(&run),
         seen_epoch: run.epoch,
         before: run.extra.get(GOAL_BEFORE).and_then(|goal| Goal::deserialize(goal).ok()).unwrap_or(Goal::Running),
-        notices: Vec::new(),
+        notices: noticed.into_iter().map(|text| Notice::Noticed { text }).collect(),
         pin: None,
         session,
     };
     // It lies where it should by now; this finds it.
     let restored = conversation(store, &prepared, false);
     let restored = supervise::or_ended(store, host, &current, &(), restored)?;
-    Ok(Begun { current, prepared, restored, told_before })
+    Ok(Begun { current, prepared, restored })
 }
 
 /// Records what happened around a resume, for the agent's session-start hook.

@@ -1,4 +1,4 @@
-//! Whether somebody has asked for what a resume would start.
+//! Consent to what a resume would start.
 
 use parhelia_agent::command::Agent;
 use parhelia_store::projection::{Run, Session};

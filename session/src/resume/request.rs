@@ -9,16 +9,16 @@ pub struct ResumeRequest {
     pub from: Option<String>,
     /// The words that are said to the agent first.
     pub prompt: Option<String>,
-    /// Whether a new conversation begins, which is told what is known of the old one.
+    /// True if a new conversation begins, which is told what is known of the old one.
     pub new_conversation: bool,
-    /// How often a checkpoint is made where something has changed; none for never.
+    /// The interval between checkpoints, made where something has changed; none for never.
     pub interval: Option<Duration>,
-    /// Whether another machine or container that may still have the session is not waited for.
+    /// True if another machine or container that may still have the session is not waited for.
     pub take_over: bool,
-    /// Whether a checkpoint that was rejected may be gone on from.
+    /// True if a checkpoint that was rejected may be gone on from.
     pub from_rejected: bool,
-    /// Whether the workspace is restored where it was, even if its disk is not mounted, or it was moved.
+    /// True if the workspace is restored where it was, even if its disk is not mounted, or it was moved.
     pub recreate_workspace: bool,
-    /// Whether nothing is said of a good end.
+    /// True if nothing is said of a good end.
     pub is_quiet: bool,
 }

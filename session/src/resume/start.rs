@@ -35,7 +35,6 @@ struct Start<'a> {
     stops: &'a Stops,
     observer: &'a dyn Observer,
     prepared: Prepared,
-    told_before: Vec<String>,
 }
 
 impl Begun {
@@ -49,10 +48,10 @@ impl Begun {
         stops: &Stops,
         observer: &dyn Observer,
     ) -> Result<u8> {
-        let Begun { current, mut prepared, told_before, .. } = self;
+        let Begun { current, mut prepared, .. } = self;
         // The agent may live for days, and its checkpoint is not needed for that.
         drop(prepared.pin.take());
-        let mut start = Start { store, host, request, stops, observer, prepared, told_before };
+        let mut start = Start { store, host, request, stops, observer, prepared };
         let code = start.run(&current);
         supervise::or_ended(store, host, &current, observer, code)
     }
@@ -185,7 +184,6 @@ impl Start<'_> {
         };
         let mut input = gather(self.store, &request)?;
         input.mount = checkpoint.and_then(|checkpoint| self.host.mounted_at(self.store, checkpoint));
-        input.notices.extend(self.told_before.iter().cloned());
         input.notices.extend(prepared.notices.iter().map(ToString::to_string));
         Ok(render(&input, Budget::from(&self.host.config(&prepared.workspace)?.inject)).text)
     }
@@ -239,6 +237,6 @@ struct State {
 #[derive(Default)]
 struct Conversation {
     id: Option<String>,
-    /// Whether it is told to go on with it.
+    /// True if it is told to go on with it.
     is_resumed: bool,
 }

@@ -20,7 +20,7 @@ pub(crate) use intent::{INTENT, moved_with};
 pub use look::{Look, RollbackRequest, Spoken, look, whole};
 pub use since::{interrupted, interrupted_in};
 pub use stash::Stash;
-pub use workflow::{Options, Preview, Rollback, Rolled, begin, session_to_undo, to_undo};
+pub use workflow::{Options, Preview, Rollback, Rolled, begin, ensure_folder, session_to_undo, to_undo};
 
 /// Why a run has ended whose agent was stopped for a rollback. What its hooks have still to do is not done any more.
 pub const STOPPED: &str = "stopped for a rollback";

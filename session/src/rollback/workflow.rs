@@ -25,23 +25,23 @@ use crate::{
     overwrite, run,
 };
 
-/// How long an agent may take to end, before and after it is forced.
+/// The time that an agent may take to end, before and after it is killed.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The safeties of a rollback that are switched off, and the extent of it.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Whether the conversation stays where it is.
+    /// True if the conversation stays where it is.
     pub files_only: bool,
-    /// Whether a live agent is ended first.
+    /// True if a live agent is ended first.
     pub stop: bool,
-    /// Whether git may be in any state: in the middle of something, on another branch, or out of order.
+    /// True if git may be in any state: in the middle of something, on another branch, or out of order.
     pub any_git_state: bool,
-    /// Whether another machine or container that may still have the session is not waited for.
+    /// True if another machine or container that may still have the session is not waited for.
     pub take_over: bool,
-    /// Whether a workspace that is empty is filled, though its disk seems not to be mounted, or it seems to have been moved.
+    /// True if a workspace that is empty is filled, though its disk seems not to be mounted, or it seems to have been moved.
     pub recreate_workspace: bool,
-    /// Whether nothing will be done, so that obstacles are only named.
+    /// True if nothing will be done, so that obstacles are only named.
     pub dry_run: bool,
 }
 
@@ -84,7 +84,7 @@ pub struct Rolled {
 }
 
 impl Rolled {
-    /// Whether everything is as it is in the checkpoint.
+    /// True if everything is as it is in the checkpoint.
     pub fn is_whole(&self) -> bool {
         let is_spared = self.spared.as_ref().is_ok_and(|spared| !spared.is_empty());
         !is_spared && !self.done.report.skipped.iter().any(|skipped| skipped.why == Why::Changed)
@@ -105,6 +105,18 @@ pub fn begin(store: &Store, host: &dyn Host, session: &str, dry_run: bool, obser
         observer.warn(&Notice::FinishedFirst { target: intent.target });
     }
     Ok(turn)
+}
+
+/// Fails where the session of a checkpoint has no folder, as one that was imported.
+pub fn ensure_folder(store: &Store, target: &Checkpoint) -> Result<()> {
+    let session = store.view().session(&target.record.session)?;
+    match session.is_some_and(|known| known.workspace.is_none()) {
+        true => {
+            let (session, target) = (target.record.session.clone(), target.record.id);
+            Err(Refusal::NothingToRollBack { session, target }.into())
+        }
+        false => Ok(()),
+    }
 }
 
 /// The session whose last rollback somebody at the caller's folder means who wants it undone.
@@ -151,13 +163,10 @@ impl<'a> Rollback<'a> {
         undone: Option<Last>,
         options: Options,
     ) -> Result<Self> {
+        ensure_folder(store, target)?;
         let workspace = overwrite::workspace_of(store, target)?;
         let settings = host.config(&workspace)?;
         let session = store.view().session(&target.record.session)?;
-        if session.as_ref().is_some_and(|known| known.workspace.is_none()) {
-            let session = target.record.session.clone();
-            return Err(Refusal::NothingToRollBack { session, target: target.record.id }.into());
-        }
         let config = session.as_ref().map(|session| run::config_for(store, host, session)).transpose()?.flatten();
         // As it is before an agent is stopped.
         let environment = session.map(|session| request_for_safety(host, store, &workspace, &session)).transpose()?.flatten();

@@ -17,13 +17,31 @@ use crate::{
     rollback, run,
 };
 
+/// A checkpoint that is asked for beside an agent.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a> {
+    /// The reason.
+    pub trigger: Trigger,
+    /// More about the reason.
+    pub detail: &'a str,
+    /// True if none is made where nothing has changed.
+    pub skip_if_unchanged: bool,
+}
+
+impl Asked<'static> {
+    /// A periodic one, made where something has changed.
+    pub fn periodic(detail: &'static str) -> Self {
+        Asked { trigger: Trigger::Periodic, detail, skip_if_unchanged: true }
+    }
+}
+
 /// Checkpoints that are to be made beside the agent: one at a time, in a thread of its own, so that neither signals nor the lease wait.
 #[derive(Default)]
 pub(super) struct Captures<'scope> {
     /// The one that is being made, and a stream that ends with it.
     running: Option<(ScopedJoinHandle<'scope, ()>, UnixStream)>,
     /// The one that comes next.
-    asked: Option<(Trigger, &'static str, bool)>,
+    asked: Option<Asked<'static>>,
 }
 
 impl<'scope> Captures<'scope> {
@@ -32,15 +50,15 @@ impl<'scope> Captures<'scope> {
         self.asked = None;
     }
 
-    /// What ends with the one that is being made, if one is.
+    /// A stream that ends with the one that is being made, if one is.
     pub(super) fn done(&self) -> Option<&UnixStream> {
         self.running.as_ref().map(|(_, done)| done)
     }
 
     /// Asks for one. One that is skipped where nothing has changed gives way to any other.
-    pub(super) fn ask(&mut self, trigger: Trigger, detail: &'static str, skip: bool) {
-        if self.asked.is_none_or(|(.., skips)| skips) {
-            self.asked = Some((trigger, detail, skip));
+    pub(super) fn ask(&mut self, asked: Asked<'static>) {
+        if self.asked.is_none_or(|earlier| earlier.skip_if_unchanged) {
+            self.asked = Some(asked);
         }
     }
 
@@ -55,8 +73,8 @@ impl<'scope> Captures<'scope> {
         if let Some((handle, _)) = self.running.take_if(|(handle, _)| handle.is_finished()) {
             let _ = handle.join();
         }
-        let Some((trigger, detail, skip)) = self.asked.take_if(|_| self.running.is_none()) else { return };
-        let make = move || captured(store, wanted, trigger, detail, skip, observer);
+        let Some(asked) = self.asked.take_if(|_| self.running.is_none()) else { return };
+        let make = move || captured(store, wanted, asked, observer);
         let begun = UnixStream::pair().and_then(|(ours, theirs)| {
             let work = move || {
                 make();
@@ -72,19 +90,12 @@ impl<'scope> Captures<'scope> {
 }
 
 /// Makes a checkpoint; a failure is told, and kept with the session.
-pub(super) fn captured(
-    store: &Store,
-    wanted: &Supervised<'_>,
-    trigger: Trigger,
-    detail: &str,
-    skip: bool,
-    observer: &dyn Observer,
-) {
-    let made = make(store, wanted, trigger, detail, skip, observer);
+pub(super) fn captured(store: &Store, wanted: &Supervised<'_>, asked: Asked<'_>, observer: &dyn Observer) {
+    let made = make(store, wanted, asked, observer);
     if observer.is_cancelled() {
         return;
     }
-    let failed = made.err().map(|e| e.to_string());
+    let failed = made.err().map(|e| observer.explain(&e));
     if let Some(why) = &failed {
         observer.warn(&Notice::NoCheckpoint { why: why.clone() });
     }
@@ -96,14 +107,7 @@ pub(super) fn captured(
     let _ = run::note_checkpoint(store, &wanted.current.session, failed.as_deref(), wanted.host.actor());
 }
 
-fn make(
-    store: &Store,
-    wanted: &Supervised<'_>,
-    trigger: Trigger,
-    detail: &str,
-    skip: bool,
-    observer: &dyn Observer,
-) -> Result<()> {
+fn make(store: &Store, wanted: &Supervised<'_>, asked: Asked<'_>, observer: &dyn Observer) -> Result<()> {
     let turn = rollback::settle(store, wanted.host, &wanted.current.session, TURN_LIMIT, observer)?;
     if turn.is_none() {
         return Err(rollback::busy(&wanted.current.session));
@@ -127,9 +131,9 @@ fn make(
     let workspace = place.as_ref().unwrap_or(&wanted.current.workspace);
     let request = CheckpointRequest {
         run: Some((&wanted.current.run, wanted.current.epoch)),
-        trigger,
-        detail: Some(detail.to_owned()),
-        skip_if_unchanged: skip,
+        trigger: asked.trigger,
+        detail: Some(asked.detail.to_owned()),
+        skip_if_unchanged: asked.skip_if_unchanged,
         conversation,
         tmux: wanted.host.tmux(),
         environment: wanted.request.clone(),
@@ -153,7 +157,7 @@ fn make(
     Ok(())
 }
 
-/// Whether nobody else has ended the run, as a rollback does that stops the agent.
+/// True if nobody else has ended the run, as a rollback does that stops the agent.
 pub(super) fn is_open(store: &Store, wanted: &Supervised<'_>) -> bool {
     let run = store.refresh().and_then(|view| view.run(&wanted.current.run));
     run.is_ok_and(|run| run.is_some_and(|run| run.is_open()))

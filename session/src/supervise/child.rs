@@ -50,7 +50,7 @@ pub(super) fn start(wanted: &Supervised<'_>) -> Result<Child> {
     if wanted.resumes.is_some() && (wanted.is_headless || wanted.host.tmux().is_none()) {
         command.stderr(Stdio::piped());
     }
-    wanted.host.start(&mut command).map_err(failed)
+    wanted.host.start_agent(&mut command).map_err(failed)
 }
 
 pub(super) fn lost(reason: &str) -> Error {

@@ -12,7 +12,7 @@ use rustix::process::Signal;
 
 use super::{
     NO_END, Supervised, TURN_LIMIT,
-    captures::{captured, is_open},
+    captures::{Asked, captured, is_open},
     note,
     quiet::Quiet,
 };
@@ -35,7 +35,7 @@ pub(super) fn finish(store: &Store, wanted: &Supervised<'_>, status: ExitStatus,
     for work in processes(wanted).filter(process::Found::is_hook_work) {
         work.ends_within(until.saturating_duration_since(Instant::now()));
     }
-    captured(store, wanted, trigger, &reason, false, &Quiet(observer));
+    captured(store, wanted, Asked { trigger, detail: &reason, skip_if_unchanged: false }, &Quiet(observer));
     if is_open(store, wanted) {
         note(observer, run::end(store, wanted.current, &reason, (session, goal), wanted.host.actor()), NO_END);
     }
@@ -67,7 +67,7 @@ fn stopping(store: &Store, wanted: &Supervised<'_>) -> Option<String> {
     run.extra.get(run::STOPPING)?.as_str().map(str::to_owned)
 }
 
-/// What still lives and carries the run's marker.
+/// Live processes that carry the run's marker.
 fn processes(wanted: &Supervised<'_>) -> impl Iterator<Item = process::Found> {
     let current = wanted.current;
     let found = process::found(&current.run, &process::Roots::default(), &current.workspace).unwrap_or_default();

@@ -25,9 +25,9 @@ pub struct LaunchRequest {
     pub workspace: PathBuf,
     /// The agent's command line.
     pub command: Vec<OsString>,
-    /// How often a checkpoint is made where something has changed; none for never.
+    /// The interval between checkpoints, made where something has changed; none for never.
     pub interval: Option<Duration>,
-    /// Whether nothing is said of a good end.
+    /// True if nothing is said of a good end.
     pub is_quiet: bool,
 }
 

@@ -39,7 +39,7 @@ use rustix::{
 };
 
 use self::{
-    captures::{Captures, is_open},
+    captures::{Asked, Captures, is_open},
     child::{lost, start, watch},
     finish::finish,
     quiet::{Cancellable, Quiet},
@@ -82,15 +82,15 @@ pub struct Supervised<'a> {
     pub kind: Option<Kind>,
     /// The agent's own folder.
     pub config_folder: Option<ConfigFolder>,
-    /// Where it starts.
+    /// The folder in which it starts.
     pub folder: PathBuf,
     /// The conversation's id.
     pub conversation: Option<String>,
-    /// Whether it answers one prompt and ends.
+    /// True if it answers one prompt and ends.
     pub is_headless: bool,
     /// The conversation that it is told to go on with. What it says on standard error is listened to, as it may know none of that name.
     pub resumes: Option<&'a str>,
-    /// How often a checkpoint is made.
+    /// The interval between checkpoints.
     pub interval: Option<Duration>,
     /// The places to look at for the agent's environment; none for a program that is no agent.
     pub request: Option<Request>,
@@ -98,7 +98,7 @@ pub struct Supervised<'a> {
     pub config: Config,
     /// The goal of the session before. It stays so where the start is called off.
     pub before: Goal,
-    /// Whether nothing is said of a good end.
+    /// True if nothing is said of a good end.
     pub is_quiet: bool,
     /// The number of checkpoints that retention has removed meanwhile. The agent has the terminal: that is said when it has ended.
     pub removed: AtomicU64,
@@ -134,13 +134,13 @@ fn has_read(mut pipe: &UnixStream) -> bool {
 pub struct Ended {
     /// The exit code for this process.
     pub code: u8,
-    /// Whether it failed of its own accord: no signal has ended it, and nobody has ended its run.
+    /// True if it failed of its own accord: no signal has ended it, and nobody has ended its run.
     pub has_failed: bool,
-    /// How long it ran.
+    /// The time that it ran.
     pub ran: Duration,
     /// The end of what it said where that was listened to: on standard error, or in tmux on the screen.
     pub said: String,
-    /// Whether it said that it does not know the conversation. Then no checkpoint was made, and the run is still open.
+    /// True if it said that it does not know the conversation. Then no checkpoint was made, and the run is still open.
     pub is_unknown: bool,
 }
 
@@ -196,6 +196,8 @@ pub fn supervise(store: &Store, wanted: &Supervised<'_>, stops: &Stops, observer
     let (asked, ended) = std::thread::scope(|scope| watch_over(scope, store, wanted, (stops, &fd), detaches.as_ref(), &quiet))?;
     drop(detaches);
     let status = child.wait().map_err(|e| lost(&e.to_string()))?;
+    // Those that came meanwhile were the agent's: another one that is started in its place is not called off by them.
+    let _ = stops.take_interrupt();
     let ran = ended.duration_since(began);
     let said = stderr.map(AgentStderr::end);
     let has_terminal = host.agent_ended();
@@ -219,9 +221,9 @@ pub fn supervise(store: &Store, wanted: &Supervised<'_>, stops: &Stops, observer
 /// asks this process to end meanwhile.
 fn capture_first(store: &Store, wanted: &Supervised<'_>, stops: &Stops, observer: &dyn Observer) -> Result<()> {
     let observer = Cancellable::new(observer);
-    std::thread::scope(|scope| {
+    let captured = std::thread::scope(|scope| {
         let mut captures = Captures::default();
-        captures.ask(Trigger::Periodic, START, true);
+        captures.ask(Asked::periodic(START));
         captures.go_on(scope, store, wanted, &observer);
         let mut renewal = Some(Instant::now() + run::RENEWAL);
         while let Some(done) = captures.done() {
@@ -237,8 +239,9 @@ fn capture_first(store: &Store, wanted: &Supervised<'_>, stops: &Stops, observer
             captures.go_on(scope, store, wanted, &observer);
         }
         Ok(())
-    })?;
+    });
     observer.leave_terminal();
+    captured?;
     match observer.is_cancelled() {
         true => Err(parhelia_store::Error::Cancelled.into()),
         false => Ok(()),
@@ -271,7 +274,7 @@ fn watch_over<'scope, 'env>(
     let mut captures = Captures::default();
     if wanted.host.tmux().is_some() {
         // One that dies early is brought back with the windows that it had.
-        captures.ask(Trigger::Periodic, START, true);
+        captures.ask(Asked::periodic(START));
     }
     let mut asked = None;
     let mut ended = None;
@@ -310,12 +313,12 @@ fn watch_over<'scope, 'env>(
         }
         ended = ended.or(is_over.then(Instant::now));
         if detaches.is_some_and(|detaches| ended.is_none() && detaches.take()) {
-            captures.ask(Trigger::Detach, "tmux", false);
+            captures.ask(Asked { trigger: Trigger::Detach, detail: "tmux", skip_if_unchanged: false });
         }
         renewal = renewed(store, wanted, renewal, observer);
         if next.is_some_and(|next| next <= Instant::now()) {
             next = wanted.interval.map(|interval| Instant::now() + interval);
-            captures.ask(Trigger::Periodic, "interval", true);
+            captures.ask(Asked::periodic("interval"));
         }
     }
 }

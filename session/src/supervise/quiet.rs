@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parhelia_store::progress::{Phase, Progress};
 
-use crate::{host::Observer, notice::Notice, retention::RetentionReport};
+use crate::{error::Error, host::Observer, notice::Notice, retention::RetentionReport};
 
 /// Passes on warnings alone.
 pub(super) struct Quiet<'a>(pub &'a dyn Observer);
@@ -14,6 +14,10 @@ impl Progress for Quiet<'_> {}
 impl Observer for Quiet<'_> {
     fn warn(&self, notice: &Notice) {
         self.0.warn(notice);
+    }
+
+    fn explain(&self, error: &Error) -> String {
+        self.0.explain(error)
     }
 
     fn thinned(&self, session: &str, report: &RetentionReport) {
@@ -60,6 +64,10 @@ impl Progress for Cancellable<'_> {
 impl Observer for Cancellable<'_> {
     fn warn(&self, notice: &Notice) {
         self.observer.warn(notice);
+    }
+
+    fn explain(&self, error: &Error) -> String {
+        self.observer.explain(error)
     }
 
     fn leave_terminal(&self) {

@@ -7,7 +7,7 @@ use parhelia_agent::{kind::Kind, tmux::Server, trouble::does_not_know};
 use super::{EARLY, TMUX_LIMIT};
 use crate::host::Host;
 
-/// How long what an agent has said may take to be on the screen.
+/// The time that an agent's last words may take to be on the screen.
 const SCREEN_LIMIT: Duration = Duration::from_secs(2);
 
 /// The text in the pane of tmux in which the caller is, and whether the agent says there that it does not know the conversation. It shows

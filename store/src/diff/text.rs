@@ -111,7 +111,7 @@ fn has_equal_content(change: &TreeChange) -> bool {
     matches!(change.kind, ChangeKind::Metadata(_) | ChangeKind::Renamed { .. })
 }
 
-/// How many lines a change adds and removes. ContentOf that is known to be equal is not read.
+/// The number of lines that a change adds and removes. Content that is known to be equal is not read.
 pub fn line_counts(
     change: &TreeChange,
     old: &ContentOf<'_>,

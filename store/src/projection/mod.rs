@@ -24,7 +24,7 @@ use crate::{
     view::{Batch, Db, Family},
 };
 
-/// Where the projected state before the tail is: RocksDB, where there is one.
+/// The base of the projections: their state before the tail, in RocksDB, where there is one.
 pub(crate) type Base<'a> = Option<&'a Db>;
 
 /// The projected state that differs from its base.

@@ -5,7 +5,7 @@
 pub struct Block {
     /// The number of its first line of text, from 1.
     pub line: usize,
-    /// How it is treated.
+    /// The treatment.
     pub kind: Kind,
     /// Its text, without fences.
     pub text: String,
