@@ -5,6 +5,7 @@ use std::{
     process::ExitCode,
 };
 
+use parhelia_session::Refusal;
 use parhelia_store::{Error, ErrorKind};
 use serde_json::json;
 
@@ -101,6 +102,12 @@ pub const OPEN_WORKSPACE: &str = "open the workspace";
 
 /// Results of verbs.
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        Failure::Session(refusal.into())
+    }
+}
 
 impl Failure {
     /// The exit code for it.

@@ -77,29 +77,27 @@ pub trait Host: Sync {
     fn now(&self) -> Timestamp {
         clock::timestamp()
     }
-}
 
-impl dyn Host + '_ {
     /// The configuration in force for a workspace.
-    pub fn config(&self, workspace: &Path) -> Result<Config> {
+    fn config(&self, workspace: &Path) -> Result<Config> {
         let variable = |name: &str| self.variable(name);
         Ok(config::load(&ConfigFiles::usual(&variable, workspace, self.named_config()), &variable)?.config)
     }
 
     /// The folder for what can be found out again; none without a home.
-    pub fn cache_folder(&self) -> Option<PathBuf> {
+    fn cache_folder(&self) -> Option<PathBuf> {
         let absolute = |name: &str| self.variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let cache = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
         cache.map(|cache| cache.join("parhelia"))
     }
 
     /// The pane of tmux in which the caller is.
-    pub fn tmux(&self) -> Option<Tmux> {
+    fn tmux(&self) -> Option<Tmux> {
         run::tmux(&|name| self.variable(name))
     }
 
     /// The folder in which an agent of a kind that the caller starts keeps its own.
-    pub fn config_folder(&self, kind: Kind) -> Option<ConfigFolder> {
+    fn config_folder(&self, kind: Kind) -> Option<ConfigFolder> {
         ConfigFolder::of(kind, |name| self.variable(name))
     }
 }

@@ -107,7 +107,7 @@ pub fn undo(context: &mut Context, args: &UndoArgs) -> Result<Code> {
         None => rollback::session_to_undo(&store, &host)?,
     };
     if rollback::last(&session).is_none() && rollback::open(&session).is_none() {
-        return Err(parhelia_session::Error::from(Refusal::NotRolledBack { session: session.id }).into());
+        return Err(Refusal::NotRolledBack { session: session.id }.into());
     }
     let id = session.id;
     // One that was interrupted is finished first, and is then the one that is undone.

@@ -31,8 +31,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let last = store.view().newest_run(&session)?;
     let Some(run) = last.filter(|run| run::life(run).is_alive()) else {
         if !has_agent(&session) {
-            let refusal = Refusal::NoAgent { action: "attach to", session: id.clone() };
-            return Err(parhelia_session::Error::from(refusal).into());
+            return Err(Refusal::NoAgent { action: "attach to", session: id.clone() }.into());
         }
         let text = format!(
             "cannot attach to session {id}: it has no live agent\n`parhelia session resume {id} --tmux` starts it in tmux"

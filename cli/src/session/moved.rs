@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use parhelia_session::{Error, Refusal, resume, rollback, run};
+use parhelia_session::{Refusal, resume, rollback, run};
 use parhelia_store::projection::{Place, Session};
 use serde_json::json;
 
@@ -53,11 +53,11 @@ fn found(session: &Session) -> Result<PathBuf> {
     let is_there = |place: &&Place| Place::of(&place.folder()).is_ok_and(|now| !place.is_another_folder(&now));
     if let Some(place) = place.filter(is_there) {
         let (session, path) = (session.id.clone(), place.path.clone());
-        return Err(Error::from(Refusal::HasNotMoved { session, path }).into());
+        return Err(Refusal::HasNotMoved { session, path }.into());
     }
     place.and_then(resume::moved_to).ok_or_else(|| {
         let path = place.map_or("its workspace", |place| place.path.as_str());
         let is_there = place.is_some_and(|place| place.folder().is_dir());
-        Error::from(Refusal::NotFound { path: path.to_owned(), is_there }).into()
+        Refusal::NotFound { path: path.to_owned(), is_there }.into()
     })
 }

@@ -142,7 +142,7 @@ fn dead(store: &Store) -> Result<Session> {
         };
         tell!("parhelia: also dead: {}; {hint}", all.join(", "));
     }
-    found.into_iter().next().ok_or_else(|| parhelia_session::Error::from(Refusal::NothingToRecover).into())
+    found.into_iter().next().ok_or_else(|| Refusal::NothingToRecover.into())
 }
 
 fn life(store: &Store, session: &Session) -> Result<Life> {

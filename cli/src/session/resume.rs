@@ -104,9 +104,7 @@ impl Args {
     pub fn agreed(self) -> Self {
         Args { yes: true, ..self }
     }
-}
 
-impl Args {
     fn request(&self, is_quiet: bool) -> ResumeRequest {
         ResumeRequest {
             from: self.from.clone(),
@@ -132,7 +130,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         return start(context, &store, &host, begun, &request);
     }
     if session.status == Status::Ended {
-        return Err(parhelia_session::Error::from(Refusal::HasEnded { session: session.id }).into());
+        return Err(Refusal::HasEnded { session: session.id }.into());
     }
     // Until the agent is there, to which they go from then on.
     let signals = interrupt::install(&context.cancel())?;
@@ -151,7 +149,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     if place.is_none() {
         Terminal::make_sane();
     }
-    let here = (&host as &dyn Host).tmux().filter(|_| place.is_none());
+    let here = host.tmux().filter(|_| place.is_none());
     let begun = resume.begin(&store, &host, &request, here, &context.progress())?;
     let reported = report(context, &begun);
     supervise::or_ended(&store, &host, &begun.current, &context.progress(), reported)?;
@@ -192,7 +190,7 @@ fn is_meant(context: &Context, args: &Args, request: &ResumeRequest, session: &S
                 let what = format!("the command of session {} has come to its end", session.id);
                 ask::is_agreed(context, &format!("{what}. Run it again: {words}?"))
             }
-            false => Err(parhelia_session::Error::from(Refusal::HasFinished { session: session.id.clone() }).into()),
+            false => Err(Refusal::HasFinished { session: session.id.clone() }.into()),
         },
         _ => Ok(true),
     }

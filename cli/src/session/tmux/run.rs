@@ -37,6 +37,6 @@ pub fn run(
         flags,
         Pane { server: &server, session: &session, id: &id },
         handover,
-        (agent, agent.and_then(|agent| (&host as &dyn Host).config_folder(agent.kind())).map(|config| config.path)),
+        (agent, agent.and_then(|agent| host.config_folder(agent.kind())).map(|config| config.path)),
     )
 }
