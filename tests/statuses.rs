@@ -305,7 +305,7 @@ fn recover_says_how_it_is_and_does_what_it_is_told() {
     for part in ["(wanted running): its agent is dead", "there; it is kept as it is", checkpoint.as_str(), "--yes", "--end"] {
         assert!(asked.contains(part), "{part}: {asked}");
     }
-    let told = work.objects(&["session", "recover"], "session").remove(0);
+    let told = work.objects(&["session", "recover"], "recovery").remove(0);
     assert_eq!((text(&told, "status"), &told["alive"], text(&told, "from")), ("active", &false.into(), checkpoint.as_str()));
     assert_eq!((&told["workspace_exists"], &told["interrupted_rollback"]), (&true.into(), &Value::Null));
     assert_eq!(work.session()["epoch"], 1, "nothing was done");
@@ -470,7 +470,7 @@ fn what_was_rejected_or_made_for_safety_is_passed_over_and_that_is_said() {
     };
     let passed_over = |id: &str, why: &str| format!("checkpoint {id} is newer, and was passed over: it {why}");
     reject(&third);
-    let begun = work.objects(&["session", "resume", "work", "--yes"], "session").remove(0);
+    let begun = work.objects(&["session", "resume", "work", "--yes"], "started").remove(0);
     assert_eq!(text(&begun, "from"), second);
     let notices = begun["notices"].to_string();
     assert!(notices.contains(&passed_over(&third, "was rejected by ann")), "{notices}");

@@ -289,7 +289,7 @@ fn a_run_in_a_container_of_the_same_name_is_not_taken_for_dead() {
         assert!(all.contains(part), "{part}: {all}");
     }
     let summary = work.scratch.summary(&["session", "resume", "--all"]);
-    assert_eq!((&summary["elsewhere"][0]["session"], summary["elsewhere"].as_array().unwrap().len()), (&Value::from(id), 1));
+    assert_eq!((&summary["elsewhere"][0]["id"], summary["elsewhere"].as_array().unwrap().len()), (&Value::from(id), 1));
     for name in [&["session", "recover"][..], &["session", "recover", "inside"]] {
         let said = shown(&work.output(name));
         assert!(said.contains(&go_on), "{said}");

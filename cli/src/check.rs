@@ -6,7 +6,7 @@ use parhelia_store::{
     check::{self, CheckOptions, CheckReport, Finding, FindingKind, RepairPlan, Touched},
     layout::Layout,
 };
-use serde_json::{Value, json};
+use parhelia_wire::{Line, Summary, repository::Note, summary::Check};
 
 use crate::{
     context::Context,
@@ -47,7 +47,8 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         let plan = check::plan_repair(&layout, &args.from, &progress)?;
         print_plan(context, &plan, args)?;
         if args.dry_run {
-            context.out.summary(with_fields(json!({ "dry_run": true, "ok": plan.lost.is_empty() }), &plan))?;
+            let (ok, repair) = (plan.lost.is_empty(), Some((&plan).into()));
+            context.out.summary(Summary::Check(Check { dry_run: true, ok, findings: 0, repair, checked: None }))?;
             return Ok(if plan.changes_packs() || !plan.lost.is_empty() { Code::Corrupt } else { Code::Done });
         }
         check::repair(&layout, &plan, lock_timeout, &progress)?;
@@ -68,11 +69,11 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         context.out.remark("The index was made anew.")?;
     }
     for finding in &report.findings {
-        context.out.object("finding", serde_json::to_value(finding).unwrap_or_default())?;
+        context.out.object(Line::Finding(finding.into()))?;
         print(context, finding);
     }
     for note in &report.notes {
-        context.out.object("note", json!({ "text": note }))?;
+        context.out.object(Line::Note(Note { text: note.clone() }))?;
         context.out.remark(format!("note: {note}"))?;
     }
     conclude(context, &report, args)?;
@@ -109,7 +110,7 @@ fn print_plan(context: &mut Context, plan: &RepairPlan, args: &Args) -> Result<(
         context.out.remark(format!("{will} take {} from elsewhere.", human::count(plan.recovered_objects, "lost object")))?;
     }
     for lost in &plan.lost {
-        context.out.object("lost", serde_json::to_value(lost).unwrap_or_default())?;
+        context.out.object(Line::Lost(lost.into()))?;
         tell!("parhelia: {} {} is lost", lost.kind, lost.object);
         print_touched(context, &lost.touches, lost.touches_more);
     }
@@ -118,13 +119,6 @@ fn print_plan(context: &mut Context, plan: &RepairPlan, args: &Args) -> Result<(
         context.out.remark(format!("{} lost. {hint}.", human::count(plan.lost.len() as u64, "object")))?;
     }
     context.out.flush()
-}
-
-fn with_fields(mut object: Value, fields: &impl serde::Serialize) -> Value {
-    if let (Value::Object(object), Ok(Value::Object(fields))) = (&mut object, serde_json::to_value(fields)) {
-        object.extend(fields.into_iter().filter(|(name, _)| name != "lost"));
-    }
-    object
 }
 
 fn conclude(context: &mut Context, report: &CheckReport, args: &Args) -> Result<()> {
@@ -151,9 +145,6 @@ fn conclude(context: &mut Context, report: &CheckReport, args: &Args) -> Result<
         context.out.remark(next)?;
         context.out.remark("A `parhelia checkpoint create` that comes upon the same content stores it again.")?;
     }
-    let mut summary = json!({ "ok": report.is_clean(), "findings": findings });
-    if let (Value::Object(summary), Ok(Value::Object(fields))) = (&mut summary, serde_json::to_value(report)) {
-        summary.extend(fields.into_iter().filter(|(name, _)| !["findings", "findings_more", "notes"].contains(&name.as_str())));
-    }
-    context.out.summary(summary)
+    let (ok, checked) = (report.is_clean(), Some(report.into()));
+    context.out.summary(Summary::Check(Check { dry_run: false, ok, findings, repair: None, checked }))
 }

@@ -1,7 +1,7 @@
 //! `completions`: a script by which a shell asks this program for completions.
 
 use clap_complete::{Shell, env::Shells};
-use serde_json::json;
+use parhelia_wire::{Line, Summary, tool::Script};
 
 use crate::{
     complete,
@@ -23,8 +23,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let known = shells.completer(&shell).ok_or_else(|| Failure::Usage(format!("there are no completions for {shell}")))?;
     known.write_registration(complete::VARIABLE, "parhelia", "parhelia", "parhelia", &mut script).map_err(Failure::Output)?;
     if context.out.json {
-        context.out.object("script", json!({ "shell": shell, "text": String::from_utf8_lossy(&script) }))?;
-        context.out.summary(json!({ "shell": shell }))?;
+        let text = String::from_utf8_lossy(&script).into_owned();
+        context.out.object(Line::Script(Script { shell: shell.clone(), text }))?;
+        context.out.summary(Summary::Completions { shell })?;
     } else {
         context.out.bytes(&script)?;
     }

@@ -97,7 +97,7 @@ impl Context {
 
     /// This process as the host of workflows.
     pub fn host(&self) -> Result<Shell> {
-        Ok(Shell::new(self.named_config()?))
+        Ok(Shell::new(self.named_config()?, self.global.json))
     }
 
     /// The same for a hook. A configuration file that is not there keeps no agent from being answered.

@@ -7,7 +7,7 @@ use std::{
 
 use parhelia_session::Refusal;
 use parhelia_store::{Error, ErrorKind};
-use serde_json::json;
+use parhelia_wire::{Failed, Line};
 
 use crate::{limits, words};
 
@@ -193,5 +193,8 @@ pub fn of_arguments(error: &clap::Error) -> ExitCode {
 }
 
 fn print_error(code: Code, message: &str) {
-    let _ = writeln!(io::stdout(), "{}", json!({ "type": "error", "code": code as u8, "message": message }));
+    let line = Line::Error(Failed { code: code as u8, message: message.into() });
+    if let Ok(text) = serde_json::to_string(&line) {
+        let _ = writeln!(io::stdout(), "{text}");
+    }
 }

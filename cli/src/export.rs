@@ -9,7 +9,7 @@ use std::{
 };
 
 use parhelia_store::{Store, archive, archive::ExportReport, progress::Progress, record::Checkpoint};
-use serde_json::json;
+use parhelia_wire::{Line, Summary, summary::Exported, tree::Socket};
 
 use crate::{
     complete,
@@ -59,7 +59,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     for socket in &report.sockets {
         progress
             .notice(&format!("{}: a socket, which tar has no place for; it is in the archive as a comment", human::path(socket)));
-        context.out.object("socket", json!({ "path": human::path(socket) }))?;
+        context.out.object(Line::Socket(Socket { path: human::path(socket) }))?;
     }
     drop(progress);
     if !to_stdout {
@@ -71,15 +71,15 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
             human::path(args.output.as_os_str().as_bytes())
         ))?;
     }
-    context.out.summary(json!({
-        "id": checkpoint.id(),
-        "output": args.output.display().to_string(),
-        "members": report.members,
-        "files": report.files,
-        "bytes": report.bytes,
-        "tar_bytes": report.tar_bytes,
-        "archive_bytes": report.archive_bytes,
-        "sockets": report.sockets.len(),
+    context.out.summary(Summary::Export(Exported {
+        id: checkpoint.id(),
+        output: args.output.display().to_string(),
+        members: report.members,
+        files: report.files,
+        bytes: report.bytes,
+        tar_bytes: report.tar_bytes,
+        archive_bytes: report.archive_bytes,
+        sockets: report.sockets.len() as u64,
     }))?;
     Ok(Code::Done)
 }

@@ -1,8 +1,7 @@
 //! `gc`: frees what no checkpoint needs.
 
 use parhelia_store::gc::{self, GcOptions, GcPlan, GcReport};
-use serde::Serialize;
-use serde_json::{Value, json};
+use parhelia_wire::{Summary, summary::Collection};
 
 use crate::{
     context::Context,
@@ -27,23 +26,19 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         let plan = gc::plan(&store, &options, &progress)?;
         drop(progress);
         print_plan(context, &plan)?;
-        context.out.summary(with_dry_run(&plan, true))?;
+        context.out.summary(Summary::Gc(Box::new(Collection { dry_run: true, plan: (&plan).into(), done: None })))?;
     } else {
         let report = gc::run(&store, &options, &progress)?;
         drop(progress);
         context.out.did(format!("gc has freed {}", human::size(report.freed_bytes)));
         print_report(context, &report)?;
-        context.out.summary(with_dry_run(&report, false))?;
+        context.out.summary(Summary::Gc(Box::new(Collection {
+            dry_run: false,
+            plan: (&report.plan).into(),
+            done: Some((&report).into()),
+        })))?;
     }
     Ok(Code::Done)
-}
-
-fn with_dry_run(fields: &impl Serialize, dry_run: bool) -> Value {
-    let mut object = json!({ "dry_run": dry_run });
-    if let (Value::Object(object), Ok(Value::Object(fields))) = (&mut object, serde_json::to_value(fields)) {
-        object.extend(fields);
-    }
-    object
 }
 
 fn print_plan(context: &mut Context, plan: &GcPlan) -> Result<()> {

@@ -9,7 +9,7 @@ use parhelia_agent::{
     hooks::{self, Events, HookCommand, SettingsEdit},
     kind::{self, KINDS, Kind},
 };
-use serde_json::json;
+use parhelia_wire::Summary;
 
 use crate::{
     checkpoint::folder::workspace,
@@ -103,7 +103,11 @@ fn report(context: &mut Context, verb: &str, change: &SettingsEdit) -> Result<Co
         context.out.did(format!("hooks were {} {path}", if verb == "install" { "put into" } else { "taken out of" }));
     }
     context.out.remark(text)?;
-    context.out.summary(json!({ "path": path, "changed": change.changed }))?;
+    let changed = change.changed;
+    context.out.summary(match verb {
+        "install" => Summary::HooksInstall { path, changed },
+        _ => Summary::HooksUninstall { path, changed },
+    })?;
     Ok(Code::Done)
 }
 
@@ -121,12 +125,12 @@ fn status(context: &mut Context, path: &Path, events: Events) -> Result<Code> {
     if status.disabled {
         context.out.line("All hooks are turned off there (disableAllHooks).")?;
     }
-    context.out.summary(json!({
-        "path": shown,
-        "installed": status.installed,
-        "missing": status.missing,
-        "commands": status.commands,
-        "disabled": status.disabled,
-    }))?;
+    context.out.summary(Summary::HooksStatus {
+        path: shown,
+        installed: status.installed.into_iter().map(Into::into).collect(),
+        missing: status.missing.into_iter().map(Into::into).collect(),
+        commands: status.commands,
+        disabled: status.disabled,
+    })?;
     Ok(Code::Done)
 }

@@ -3,6 +3,7 @@
 use std::{
     ffi::OsString,
     io::{self, IsTerminal},
+    os::fd::AsFd,
     path::PathBuf,
     process::{Child, Command},
     sync::{Mutex, PoisonError},
@@ -31,14 +32,16 @@ use crate::{
 pub struct Shell {
     named_config: Option<PathBuf>,
     is_hook: bool,
+    /// True if standard output has objects alone, so that an agent's output goes to standard error.
+    is_json: bool,
     /// The terminal as it was before an agent was started.
     terminal: Mutex<Option<Terminal>>,
 }
 
 impl Shell {
-    /// The host of a verb, with the configuration file that its flags name.
-    pub fn new(named_config: Option<PathBuf>) -> Self {
-        Shell { named_config, ..Shell::default() }
+    /// The host of a verb, with the configuration file that its flags name, and true if it prints objects.
+    pub fn new(named_config: Option<PathBuf>, is_json: bool) -> Self {
+        Shell { named_config, is_json, ..Shell::default() }
     }
 
     /// The host of a hook.
@@ -80,6 +83,9 @@ impl Host for Shell {
     }
 
     fn start_agent(&self, command: &mut Command) -> io::Result<Child> {
+        if self.is_json {
+            command.stdout(io::stderr().as_fd().try_clone_to_owned()?);
+        }
         *self.terminal.lock().unwrap_or_else(PoisonError::into_inner) = Terminal::here();
         limits::for_others(|| command.spawn())
     }

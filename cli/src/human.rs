@@ -93,11 +93,6 @@ pub fn file_time(time: Time) -> String {
     timestamp(time).map_or_else(|| format!("@{}", time.secs), local)
 }
 
-/// A file's time, exact: RFC 3339 with nanoseconds.
-pub fn exact_time(time: Time) -> String {
-    timestamp(time).map_or_else(|| format!("@{}.{:09}", time.secs, time.nanos), |t| t.to_string())
-}
-
 /// A path as it is shown.
 pub fn path(bytes: &[u8]) -> String {
     name::display(bytes)
@@ -209,6 +204,5 @@ mod tests {
     #[test]
     fn odd_times_are_shown_all_the_same() {
         assert_eq!(file_time(Time { secs: i64::MAX, nanos: 0 }), format!("@{}", i64::MAX));
-        assert_eq!(exact_time(Time { secs: 0, nanos: 7 }), "1970-01-01T00:00:00.000000007Z");
     }
 }

@@ -12,7 +12,7 @@ use parhelia_store::{
     archive::import::{Limits, Reader},
     create::{self, ImportOptions},
 };
-use serde_json::json;
+use parhelia_wire::{Summary, summary::Imported};
 
 use self::folder::Folder;
 use crate::{
@@ -61,14 +61,14 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let (files, stored) = (human::count(record.workspace.files, "file"), human::size(outcome.stored_bytes));
     context.out.did(format!("checkpoint {id} is made"));
     context.out.remark(format!("Imported as {id} of session {}: {files}, {stored} stored.", record.session))?;
-    context.out.summary(json!({
-        "id": id,
-        "session": record.session,
-        "root": record.root,
-        "files": record.workspace.files,
-        "bytes": record.workspace.bytes,
-        "new_bytes": outcome.new_bytes,
-        "stored_bytes": outcome.stored_bytes,
+    context.out.summary(Summary::Import(Imported {
+        id,
+        session: record.session.clone(),
+        root: record.root.to_string(),
+        files: record.workspace.files,
+        bytes: record.workspace.bytes,
+        new_bytes: outcome.new_bytes,
+        stored_bytes: outcome.stored_bytes,
     }))?;
     Ok(Code::Done)
 }

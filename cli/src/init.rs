@@ -2,7 +2,7 @@
 
 use std::os::unix::ffi::OsStrExt;
 
-use serde_json::json;
+use parhelia_wire::Summary;
 
 use crate::{
     context::Context,
@@ -25,6 +25,6 @@ pub fn run(context: &mut Context) -> Result<Code> {
     };
     context.out.remark(text)?;
     context.out.remark("No init is needed: `parhelia checkpoint create` makes the store with the first checkpoint.")?;
-    context.out.summary(json!({ "store": shown, "created": !is_there }))?;
+    context.out.summary(Summary::Init { store: shown, created: !is_there })?;
     Ok(Code::Done)
 }

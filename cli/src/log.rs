@@ -15,7 +15,8 @@ use parhelia_store::{
     record::Checkpoint,
     view::View,
 };
-use serde_json::{Value, json};
+use parhelia_wire::{self as wire, session};
+use serde_json::Value;
 
 use crate::{
     complete,
@@ -81,7 +82,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         }
         store.refresh()?;
     }
-    context.out.summary(json!({ "entries": count }))?;
+    context.out.summary(wire::Summary::Log { entries: count })?;
     Ok(Code::Done)
 }
 
@@ -167,7 +168,7 @@ struct Line {
     user: Option<String>,
     subject: String,
     more: String,
-    json: Value,
+    event: session::Event,
 }
 
 impl Line {
@@ -185,30 +186,11 @@ impl Line {
             user: None,
             subject: checkpoint.id(),
             more,
-            json: json!({
-                "sequence": checkpoint.sequence,
-                "kind": "checkpoint.created",
-                "subject": checkpoint.id(),
-                "session": record.session,
-                "at": record.created_at.to_string(),
-                "run": record.run,
-                "epoch": record.epoch,
-                "data": {
-                    "trigger": record.trigger,
-                    "trigger_detail": record.trigger_detail,
-                    "parent": record.parent.map(|id| id.to_string()),
-                    "fenced": record.fenced,
-                    "message": record.message,
-                    "checksum": checkpoint.checksum(),
-                },
-            }),
+            event: session::Event::of_commit(checkpoint),
         }
     }
 
     fn of_event(sequence: u64, event: &Event, session: Option<String>) -> Self {
-        let mut json = json!(event);
-        json["sequence"] = json!(sequence);
-        json["session"] = json!(session);
         let shown = |value: &Value| match value {
             Value::String(text) => text.clone(),
             other => other.to_string(),
@@ -217,18 +199,18 @@ impl Line {
         let more = data.map(|(name, value)| format!("{name}={}", shown(value))).collect::<Vec<_>>().join(" ");
         Line {
             kind: event.kind.clone(),
-            session,
+            session: session.clone(),
             at: event.at,
             user: event.actor.user.clone(),
             subject: event.subject.clone(),
             more,
-            json,
+            event: session::Event::of_event(sequence, event, session),
         }
     }
 
     fn print(&self, context: &mut Context) -> Result<()> {
         if context.out.json {
-            return context.out.object("entry", self.json.clone());
+            return context.out.object(wire::Line::Event(Box::new(self.event.clone())));
         }
         let kind = context.out.styled(Style::Bold, format!("{:<21}", self.kind));
         let user = self.user.as_deref().map(|user| format!(" by {user}")).unwrap_or_default();

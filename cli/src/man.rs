@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
-use serde_json::json;
+use parhelia_wire::Summary;
 
 use crate::{
     args,
@@ -26,6 +26,6 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let shown = args.folder.display().to_string();
     context.out.did(format!("man pages are written to {shown}"));
     context.out.remark(format!("Wrote man pages to {shown}; parhelia.1 is the first."))?;
-    context.out.summary(json!({ "folder": shown }))?;
+    context.out.summary(Summary::Man { folder: shown })?;
     Ok(Code::Done)
 }

@@ -21,7 +21,7 @@ use parhelia_store::{
     name,
     selector::is_relative,
 };
-use serde_json::json;
+use parhelia_wire::Summary;
 
 use crate::{
     context::Context,
@@ -96,7 +96,7 @@ fn foreground(context: &mut Context, args: &Args, what: Option<&OsString>, mount
     })?;
     let at = mounted.mountpoint().display().to_string();
     context.out.remark(format!("Mounted on {at}."))?;
-    context.out.summary(json!({ "mountpoint": at, "process": std::process::id() }))?;
+    context.out.summary(Summary::Mount { mountpoint: at, process: std::process::id(), log: None })?;
     context.out.flush()?;
     mounted.wait()?;
     Ok(Code::Done)
@@ -191,7 +191,7 @@ fn background(context: &mut Context, args: &Args, what: Option<&OsString>, mount
         let told = log.as_ref().map(|log| format!("; log: {log}")).unwrap_or_default();
         context.out.did(format!("a mount is on {} (process {process}; `parhelia umount` ends it)", mountpoint.display()));
         context.out.remark(format!("Mounted on {}{told}.", mountpoint.display()))?;
-        context.out.summary(json!({ "mountpoint": mountpoint.display().to_string(), "process": process, "log": log }))?;
+        context.out.summary(Summary::Mount { mountpoint: mountpoint.display().to_string(), process, log })?;
         return Ok(Code::Done);
     }
     Err(why_it_ended(&mut child, &mut log))

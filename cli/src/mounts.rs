@@ -1,6 +1,6 @@
 //! `mounts`: what of the store is mounted where.
 
-use serde_json::json;
+use parhelia_wire::{Line, Summary, tool::Mount};
 
 use crate::{
     context::Context,
@@ -21,12 +21,10 @@ pub fn run(context: &mut Context) -> Result<Code> {
     for found in parhelia_fuse::list(&store)?.into_iter().filter(|found| found.alive) {
         let text = found.text;
         context.out.line(format!("{}  {}  process {}  since {}", text.mountpoint, text.what, text.process, text.started_at))?;
-        context.out.object(
-            "mount",
-            json!({ "mountpoint": text.mountpoint, "what": text.what, "process": text.process, "started_at": text.started_at }),
-        )?;
+        let (mountpoint, what, process, started_at) = (text.mountpoint, text.what, text.process, text.started_at);
+        context.out.object(Line::Mount(Mount { mountpoint, what, process, started_at }))?;
         count += 1;
     }
-    context.out.summary(json!({ "mounts": count, "cleared": cleared.len() }))?;
+    context.out.summary(Summary::Mounts { mounts: count, cleared: cleared.len() as u64 })?;
     Ok(Code::Done)
 }

@@ -3,7 +3,7 @@
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
 use parhelia_store::name;
-use serde_json::{Map, Value};
+use parhelia_wire::{Line, Summary};
 
 use crate::{
     exit::{Failure, Result},
@@ -125,22 +125,20 @@ impl Output {
         if self.quiet { Ok(()) } else { self.line(text) }
     }
 
-    /// Prints an object of type `kind` as a line. Only under `--json`.
-    pub fn object(&mut self, kind: &str, fields: Value) -> Result<()> {
+    /// Prints an object as a line. Only under `--json`.
+    pub fn object(&mut self, line: Line) -> Result<()> {
         if !self.json {
             return Ok(());
         }
-        let mut object = Map::from_iter([("type".to_owned(), Value::from(kind))]);
-        if let Value::Object(fields) = fields {
-            object.extend(fields);
-        }
-        let written = writeln!(self.out, "{}", Value::Object(object));
+        let mut text = serde_json::to_vec(&line).map_err(|e| Failure::Output(e.into()))?;
+        text.push(b'\n');
+        let written = self.out.write_all(&text);
         self.unless_done(written)
     }
 
     /// Prints the last object. Only under `--json`.
-    pub fn summary(&mut self, fields: Value) -> Result<()> {
-        self.object("summary", fields)
+    pub fn summary(&mut self, summary: Summary) -> Result<()> {
+        self.object(summary.into())
     }
 
     /// Writes bytes as they are.

@@ -1,7 +1,7 @@
 //! `stats`: what is in the store, and what it costs.
 
 use parhelia_store::stats;
-use serde_json::Value;
+use parhelia_wire::{Line, Summary};
 
 use crate::{
     context::Context,
@@ -16,16 +16,13 @@ pub fn run(context: &mut Context) -> Result<Code> {
     let progress = context.progress();
     let stats = stats::stats(&store, &progress)?;
     drop(progress);
-    let mut fields = serde_json::to_value(&stats).unwrap_or_default();
-    if let Some(Value::Array(sessions)) = fields.as_object_mut().and_then(|fields| fields.remove("sessions")) {
-        for session in sessions {
-            context.out.object("session", session)?;
-        }
+    for session in &stats.sessions {
+        context.out.object(Line::Usage(session.into()))?;
     }
     if !context.out.json {
         print(context, &stats)?;
     }
-    context.out.summary(fields)?;
+    context.out.summary(Summary::Stats((&stats).into()))?;
     Ok(Code::Done)
 }
 

@@ -13,10 +13,10 @@ use parhelia_store::{
     record::Checkpoint,
     selector::{find_among, workspace_at},
 };
-use serde_json::{Value, json};
+use parhelia_wire::{self as wire, Line};
 
 use crate::{
-    checkpoint::{changed, folder::workspace, list as checkpoints},
+    checkpoint::{changed, folder::workspace},
     context::Context,
     exit::{Code, Result},
     human,
@@ -58,7 +58,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     };
     let shown = human::path(at.as_os_str().as_bytes());
     for one in &open {
-        context.out.object("session", one.json())?;
+        let checkpoints = view.newest_first_of(&one.session.id)?.count() as u64;
+        let shown = wire::session::Session::of(&one.session, &one.overview, checkpoints);
+        context.out.object(Line::Session(Box::new(shown)))?;
         let (id, state) = (human::path(one.session.id.as_bytes()), state(&one.session, &one.overview));
         let why = one.overview.why.as_ref().map(|why| format!(" ({})", human::path(why.as_bytes()))).unwrap_or_default();
         context.out.line(format!("Session {id}: {state}{why}"))?;
@@ -81,18 +83,16 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     for text in &told {
         tell!("parhelia: {text}");
     }
-    let mut fields = json!({
-        "workspace": shown,
-        "sessions": sessions.iter().map(|session| session.id.as_str()).collect::<Vec<_>>(),
-        "checkpoint": last.as_ref().map(|last| Ok::<_, Error>(checkpoints::to_json(&last.into(), &view.marks(last.record.id)?))).transpose()?,
-        "warnings": told,
-        "compared": summary.is_some(),
-    });
-    let numbers = changed::summary_json(&summary.unwrap_or_default());
-    if let (Some(fields), Value::Object(numbers)) = (fields.as_object_mut(), numbers) {
-        fields.extend(numbers);
-    }
-    context.out.summary(fields)?;
+    let shown_last =
+        |last: &Checkpoint| -> Result<_> { Ok(wire::checkpoint::Checkpoint::of(&last.into(), &view.marks(last.record.id)?)) };
+    context.out.summary(wire::Summary::Status(Box::new(wire::summary::Status {
+        workspace: shown,
+        sessions: sessions.iter().map(|session| session.id.clone()).collect(),
+        checkpoint: last.as_ref().map(shown_last).transpose()?,
+        warnings: told,
+        compared: summary.is_some(),
+        changes: (&summary.unwrap_or_default()).into(),
+    })))?;
     Ok(Code::Done)
 }
 
@@ -120,16 +120,4 @@ fn changes(context: &mut Context, store: &Store, last: &Checkpoint, folder: &Pat
     }
     changed::print(context, &live.changes)?;
     Ok(Some(summary))
-}
-
-impl Seen {
-    fn json(&self) -> Value {
-        json!({
-            "id": self.session.id,
-            "name": self.session.name,
-            "wanted": self.overview.wanted,
-            "observed": self.overview.observed,
-            "why": self.overview.why,
-        })
-    }
 }

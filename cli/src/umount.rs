@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use serde_json::json;
+use parhelia_wire::Summary;
 
 use crate::{
     context::Context,
@@ -22,6 +22,6 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let at = args.mountpoint.display().to_string();
     context.out.did(format!("{at} is unmounted"));
     context.out.remark(format!("Unmounted {at}."))?;
-    context.out.summary(json!({ "mountpoint": at }))?;
+    context.out.summary(Summary::Umount { mountpoint: at })?;
     Ok(Code::Done)
 }

@@ -195,7 +195,7 @@ fn a_dry_run_of_create_says_what_would_be_captured_and_writes_nothing() {
     assert!(run.out.contains(&format!("Changed since checkpoint {id}: 1 modified, 1 deleted.\n  M a\n  D x/log\n")), "{run:?}");
     let summary = last(&home.run(&["create", "-w", "work", "-n", "--json"]).expect(0));
     assert_eq!(
-        (summary["files"].as_u64(), summary["modified"].as_u64(), summary["since"].as_str()),
+        (summary["files"].as_u64(), summary["modified"].as_u64(), summary["parent"].as_str()),
         (Some(1), Some(1), Some(&*id))
     );
     assert_eq!(last(&home.run(&["list", "--json"]).expect(0))["checkpoints"], 1);
@@ -369,4 +369,22 @@ fn pause_makes_a_checkpoint_and_ends_the_agent_unless_it_is_to_be_left() {
     child.wait().unwrap();
     assert_eq!((busy(&home)["observed"].as_str(), busy(&home)["wanted"].as_str()), (Some("dead"), Some("paused")));
     assert_eq!(home.run(&["cat", &format!("{}:a", summary["checkpoint"].as_str().unwrap())]).expect(0).out, "later\n");
+}
+
+#[test]
+fn an_agents_output_is_not_among_the_objects() {
+    let home = Home::new();
+    let run = home.run(&["session", "run", "--name", "it", "--json", "--", "sh", "-c", "echo hello; exit 3"]);
+    let lines = run.json();
+    assert_eq!((run.code, lines.len(), lines[0]["type"].as_str()), (3, 2, Some("started")), "{run:?}");
+    assert!(run.err.contains("hello") && !run.out.contains("hello"), "{run:?}");
+    let summary = &lines[1];
+    assert_eq!((&summary["verb"], &summary["exit_code"]), (&"session run".into(), &3.into()));
+    assert_eq!((&summary["id"], &summary["run"]), (&lines[0]["session"], &lines[0]["run"]));
+
+    let again = home.run(&["session", "resume", "it", "--yes", "--json"]);
+    let lines = again.json();
+    assert_eq!((again.code, lines.last().unwrap()["exit_code"].as_u64()), (3, Some(3)), "{again:?}");
+    let described = home.run(&["session", "recover", "it", "--end", "--json"]).expect(0).json();
+    assert_eq!((described[0]["type"].as_str(), described[1]["verb"].as_str()), (Some("recovery"), Some("session end")));
 }

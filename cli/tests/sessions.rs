@@ -393,7 +393,7 @@ fn prune_says_what_goes_and_what_stays() {
     let foretold = summary(&agent.run(&[&dry[..], &["--json"]].concat()));
     assert_eq!((&foretold["removed"], &foretold["kept"], &foretold["max_store_bytes"]), (&json!(1), &json!(2), &json!(10)));
     let bytes = |name: &str| foretold[name].as_u64().unwrap();
-    assert!(bytes("excess_bytes") > 0 && bytes("store_bytes") - bytes("estimated_freed_bytes") == bytes("excess_bytes") + 10);
+    assert!(bytes("excess_bytes") > 0 && bytes("store_bytes") - bytes("freed_bytes") == bytes("excess_bytes") + 10);
     assert_eq!(summary(&agent.run(&["checkpoint", "list", "--json"]))["checkpoints"], 3);
     let limited = agent.home.run(&["session", "prune", "--max-store-bytes", "10"]).expect(0);
     assert!(limited.err.contains("over its limit"), "{limited:?}");
@@ -434,7 +434,7 @@ fn retention_follows_the_configuration() {
     let done = agent.create(&["--json"]).expect(0);
     assert_eq!(removed(&done), 2);
     let lines = done.json();
-    let gone: Vec<&Value> = lines.iter().filter(|line| line["type"] == "checkpoint").collect();
+    let gone: Vec<&Value> = lines.iter().filter(|line| line["type"] == "retention").collect();
     assert_eq!(gone.len(), 2);
     assert!(gone.iter().all(|line| line["action"] == "removed" && line["reason"] == "no_rule" && line["session"] == "fix"));
     let told = agent.create(&[]).expect(0).out;

@@ -167,7 +167,7 @@ fn delete_gc_verify_check_and_stats() {
     }
     let stats = home.run(&["stats", "--json"]).expect(0).json();
     assert_eq!(stats.last().unwrap()["checkpoints"], 2);
-    assert_eq!(stats[0]["type"], "session");
+    assert_eq!(stats[0]["type"], "usage");
     assert!(home.run(&["stats"]).expect(0).out.contains("my-project-"));
     home.run(&["checkpoint", "delete", &a, "--dry-run"]).expect(0);
     assert_eq!(home.run(&["checkpoint", "list", "--json"]).json().len(), 3);
@@ -176,7 +176,7 @@ fn delete_gc_verify_check_and_stats() {
     assert_eq!(deleted.last().unwrap()["deleted"], 1);
     home.run(&["checkpoint", "show", &a]).expect(10);
     let plan = home.run(&["gc", "--dry-run", "--json"]).expect(0).json().pop().unwrap();
-    assert!(plan["freed_bytes"].as_u64().unwrap() > 300_000, "{plan}");
+    assert!(plan["plan"]["freed_bytes"].as_u64().unwrap() > 300_000, "{plan}");
     let done = home.run(&["gc", "--json"]).expect(0).json().pop().unwrap();
     assert!(done["freed_bytes"].as_u64().unwrap() > 300_000, "{done}");
     home.run(&["checkpoint", "verify", &b, "--deep"]).expect(0);

@@ -51,7 +51,7 @@ fn what_an_undo_brought_back_is_where_the_session_goes_on() {
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
         let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let line = lines.into_iter().find(|line| line["type"] == "session").unwrap();
+        let line = lines.into_iter().find(|line| line["type"] == "started").unwrap();
         (line["from"].as_str().unwrap().to_owned(), line["notices"].to_string())
     };
     let parent =

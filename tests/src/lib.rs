@@ -6,6 +6,7 @@ pub mod clock;
 pub mod editor;
 pub mod filesystems;
 pub mod host;
+pub mod lines;
 pub mod pages;
 pub mod recorder;
 pub mod story;
@@ -105,7 +106,9 @@ impl Scratch {
 
     /// Runs a command line to its end.
     pub fn run<S: AsRef<std::ffi::OsStr>>(&self, arguments: &[S]) -> Output {
-        self.command(arguments).output().unwrap_or_else(|e| panic!("cannot run the binary: {e}"))
+        let output = self.command(arguments).output().unwrap_or_else(|e| panic!("cannot run the binary: {e}"));
+        lines::ensure(arguments, &output);
+        output
     }
 
     /// Runs a command line that must exit with `code`; returns what it printed, standard error behind standard output.
@@ -122,6 +125,7 @@ impl Scratch {
     pub fn summary<S: AsRef<std::ffi::OsStr> + std::fmt::Debug>(&self, arguments: &[S]) -> Value {
         let mut command = self.command(arguments);
         let output = command.arg("--json").output().unwrap_or_else(|e| panic!("cannot run the binary: {e}"));
+        lines::ensure(&["--json"], &output);
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{arguments:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
         let last = text.lines().last().unwrap_or_default();

@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::{
     Scratch,
     agent::{Agent, Api},
-    binary,
+    binary, lines,
 };
 
 /// An agent, the API that it talks to, and a store.
@@ -53,7 +53,9 @@ impl Live {
 
     /// Runs a command line to its end.
     pub fn run<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Output {
-        self.command(arguments).output().unwrap_or_else(|e| panic!("cannot run the binary: {e}"))
+        let output = self.command(arguments).output().unwrap_or_else(|e| panic!("cannot run the binary: {e}"));
+        lines::ensure(arguments, &output);
+        output
     }
 
     /// Runs a command line that must succeed; returns what it printed, standard error behind standard output.

@@ -3,7 +3,7 @@
 use std::{ffi::OsString, io::Write};
 
 use parhelia_store::{Error, tree::Kind};
-use serde_json::json;
+use parhelia_wire::{Line, Summary, tree::Content};
 
 use crate::{
     complete,
@@ -58,7 +58,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
             Err(e) => return Err(e.at(&path).into()),
         }
     }
-    context.out.summary(json!({ "id": checkpoint.id(), "path": shown, "bytes": size, "blob": blob }))?;
+    context.out.summary(Summary::CheckpointCat { id: checkpoint.id(), path: shown, bytes: size, blob: blob.to_string() })?;
     Ok(Code::Done)
 }
 
@@ -74,10 +74,10 @@ impl Lines<'_> {
         if self.pending.is_empty() {
             return Ok(());
         }
-        let line = json!({ "offset": self.offset, "encoding": "base64", "data": base64(&self.pending) });
+        let content = Content { offset: self.offset, encoding: "base64".into(), data: base64(&self.pending) };
         self.offset += self.pending.len() as u64;
         self.pending.clear();
-        self.out.object("content", line)
+        self.out.object(Line::Content(content))
     }
 }
 

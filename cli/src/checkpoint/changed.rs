@@ -5,15 +5,14 @@ use std::path::PathBuf;
 use parhelia_store::{
     Store,
     create::{self, Options},
-    diff::{ChangeKind, DiffOptions, Side, Summary, Text, TreeChange, compare},
+    diff::{ChangeKind, DiffOptions, Side, Summary, TreeChange, compare},
     omitted::Omission,
     progress::Progress,
     record::Checkpoint,
-    tree::{Node, Totals},
+    tree::Totals,
 };
-use serde_json::{Value, json};
+use parhelia_wire::Line;
 
-use super::entry;
 use crate::{
     context::Context,
     exit::{Failure, Result},
@@ -79,44 +78,6 @@ pub fn shown_path(change: &TreeChange) -> String {
     }
 }
 
-/// A change for programs.
-pub fn to_json(change: &TreeChange, lines: Option<&Text<(u64, u64)>>) -> Value {
-    let side = |node: &Option<Node>, path: &[u8]| node.as_ref().map(|node| entry::to_json(path, node));
-    let fields: Vec<&str> = change.fields().names().collect();
-    let mut object = json!({
-        "path": human::path(&change.path),
-        "change": change.kind.name(),
-        "from": match &change.kind { ChangeKind::Renamed { from } => Some(human::path(from)), _ => None },
-        "metadata": fields,
-        "old": side(&change.old, change.old_path()),
-        "new": side(&change.new, &change.path),
-    });
-    match lines {
-        Some(Text::Lines((added, removed))) => {
-            object["lines_added"] = json!(added);
-            object["lines_removed"] = json!(removed);
-        }
-        Some(Text::Binary) => object["content"] = json!("binary"),
-        Some(Text::TooLarge) => object["content"] = json!("too_large"),
-        None => {}
-    }
-    object
-}
-
-/// Numbers of changes for programs.
-pub fn summary_json(summary: &Summary) -> Value {
-    json!({
-        "added": summary.added,
-        "deleted": summary.deleted,
-        "modified": summary.modified,
-        "renamed": summary.renamed,
-        "type_changed": summary.type_changed,
-        "metadata": summary.metadata,
-        "bytes_added": summary.bytes_added,
-        "bytes_removed": summary.bytes_removed,
-    })
-}
-
 /// The numbers of changes that are not zero: `2 added, 1 modified`.
 pub fn counts_text(summary: &Summary) -> String {
     let counts = [
@@ -140,7 +101,7 @@ pub fn print(context: &mut Context, changes: &[TreeChange]) -> Result<()> {
     let most = if context.global.verbose { usize::MAX } else { NAMED_MAX };
     for (i, change) in changes.iter().enumerate() {
         if context.out.json {
-            context.out.object("change", to_json(change, None))?;
+            context.out.object(Line::Change(Box::new(change.into())))?;
         } else if i < most {
             let line = line(&context.out, change);
             context.out.line(format!("  {line}"))?;

@@ -25,7 +25,11 @@ use parhelia_store::{
     projection::Status,
     record::{Checkpoint, Part, Rules, Trigger},
 };
-use serde_json::json;
+use parhelia_wire::{
+    Line, Summary,
+    checkpoint::PartState,
+    summary::{self, Created},
+};
 
 use super::{folder::workspace, show, state};
 use crate::{
@@ -240,7 +244,7 @@ fn report(context: &mut Context, made: &Made, began: Instant) -> Result<()> {
             Reason::Unreadable(_) => unreadable += 1,
             Reason::Changing => changing += 1,
         }
-        context.out.object("omission", show::omission_json(omission))?;
+        context.out.object(Line::Omission(omission.into()))?;
         if !matches!(omission.reason, Reason::Excluded(_)) {
             tell!("parhelia: {}", show::omission_text(omission));
         } else if context.global.verbose {
@@ -299,34 +303,38 @@ fn report(context: &mut Context, made: &Made, began: Instant) -> Result<()> {
     if let Some(pruned) = pruned {
         prune::announce(context, pruned)?;
     }
-    context.out.summary(json!({
-        "id": checkpoint.id(),
-        "session": record.session,
-        "workspace": record.workspace.path,
-        "skipped": outcome.skipped,
-        "parent": record.parent.map(|id| id.to_string()),
-        "depth": record.depth,
-        "epoch": record.epoch,
-        "fenced": record.fenced,
-        "root": record.root,
-        "checksum": checkpoint.checksum(),
-        "files": record.workspace.files,
-        "entries": record.workspace.entries,
-        "bytes": record.workspace.bytes,
-        "files_read": outcome.files_read,
-        "bytes_read": outcome.bytes_read,
-        "new_bytes": outcome.new_bytes,
-        "stored_bytes": outcome.stored_bytes,
-        "excluded": excluded,
-        "unreadable": unreadable,
-        "changing": changing,
-        "parts": record.parts,
-        "complete": made.is_complete(),
-        "verified": verified.map(VerifyReport::is_ok),
-        "removed": pruned.map_or(0, |report| report.removed.len()),
-        "lock_held_ms": outcome.lock_held_ms,
-        "duration_ms": u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
-    }))
+    context.out.summary(Summary::CheckpointCreate(Box::new(Created {
+        id: Some(checkpoint.id()),
+        dry_run: false,
+        session: record.session.clone(),
+        workspace: record.workspace.path.clone(),
+        skipped: outcome.skipped,
+        parent: record.parent.map(|id| id.to_string()),
+        files: record.workspace.files,
+        entries: record.workspace.entries,
+        bytes: record.workspace.bytes,
+        excluded,
+        unreadable,
+        changing,
+        made: Some(summary::Made {
+            depth: record.depth,
+            epoch: record.epoch,
+            fenced: record.fenced,
+            root: record.root.to_string(),
+            checksum: checkpoint.checksum(),
+            files_read: outcome.files_read,
+            bytes_read: outcome.bytes_read,
+            new_bytes: outcome.new_bytes,
+            stored_bytes: outcome.stored_bytes,
+            parts: PartState::of_all(record),
+            complete: made.is_complete(),
+            verified: verified.map(VerifyReport::is_ok),
+            removed: pruned.map_or(0, |report| report.removed.len() as u64),
+            lock_held_ms: outcome.lock_held_ms,
+            duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+        }),
+        changes: None,
+    })))
 }
 
 /// Says what was done, step by step, to whoever looks on: standard output has the result alone.

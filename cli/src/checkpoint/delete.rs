@@ -2,9 +2,8 @@
 
 use parhelia_session::rollback;
 use parhelia_store::delete::delete_checkpoints_as;
-use serde_json::json;
+use parhelia_wire::{Line, Summary, checkpoint as wire};
 
-use super::list;
 use crate::{
     complete,
     context::Context,
@@ -52,7 +51,8 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
                 checkpoint.id()
             );
         }
-        context.out.object("checkpoint", list::to_json(&checkpoint.into(), &view.marks(checkpoint.record.id)?))?;
+        let shown = wire::Checkpoint::of(&checkpoint.into(), &view.marks(checkpoint.record.id)?);
+        context.out.object(Line::Checkpoint(Box::new(shown)))?;
         let (record, id) = (&checkpoint.record, checkpoint.id());
         let (created, size, folder) =
             (human::local(record.created_at), human::size(record.workspace.bytes), &record.workspace.path);
@@ -61,6 +61,6 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     if !args.dry_run {
         context.out.remark("`parhelia gc` frees what nothing else needs.")?;
     }
-    context.out.summary(json!({ "deleted": chosen.len(), "dry_run": args.dry_run }))?;
+    context.out.summary(Summary::CheckpointDelete { deleted: chosen.len() as u64, dry_run: args.dry_run })?;
     Ok(Code::Done)
 }

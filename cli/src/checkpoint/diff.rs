@@ -21,7 +21,7 @@ use parhelia_store::{
     record::Checkpoint,
     tree::{Kind, Node},
 };
-use serde_json::{Value, json};
+use parhelia_wire::{self as wire, Line, diff::Change};
 
 use self::report::{DiffReport, Told};
 use super::{
@@ -152,7 +152,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let report = new.as_ref().filter(|_| !args.stat && !args.name_only).map(|new| DiffReport::new(&store, &old, new));
     match &report {
         Some(report) => {
-            context.out.object("comparison", report.to_json())?;
+            context.out.object(Line::Comparison(Box::new(report.for_programs())))?;
             report.print_before(&mut context.out)?;
             comparison.print_files(&mut context.out)?;
             report.print_after(&mut context.out)?;
@@ -170,11 +170,13 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
             context.out.remark(format!("Compared checkpoint {old_id} with {folder} as it is now."))?;
         }
     }
-    let mut fields = json!({ "old": old_id, "new": new_id, "workspace": folder });
-    if let (Some(fields), Value::Object(numbers)) = (fields.as_object_mut(), changed::summary_json(&summary)) {
-        fields.extend(numbers);
-    }
-    context.out.summary(fields)?;
+    let changes = (&summary).into();
+    context.out.summary(wire::Summary::CheckpointDiff(wire::summary::Diff {
+        old: old_id,
+        new: new_id,
+        workspace: folder,
+        changes,
+    }))?;
     Ok(Code::Done)
 }
 
@@ -193,8 +195,9 @@ impl Comparison<'_> {
                 false => None,
             };
             if out.json {
-                let object = changed::to_json(change, lines.as_ref());
-                out.object("change", object)?;
+                let shown = Change::from(change);
+                let shown = lines.as_ref().map(|lines| shown.clone().with_lines(lines)).unwrap_or(shown);
+                out.object(Line::Change(Box::new(shown)))?;
                 continue;
             }
             if args.name_only {
@@ -220,7 +223,7 @@ impl Comparison<'_> {
     /// Files with line counts, as a report shows them. Of very many the lines are not counted.
     fn print_files(&self, out: &mut Output) -> Result<()> {
         if out.json {
-            return self.changes.iter().try_for_each(|change| out.object("change", changed::to_json(change, None)));
+            return self.changes.iter().try_for_each(|change| out.object(Line::Change(Box::new(change.into()))));
         }
         if self.changes.is_empty() {
             return out.line("  No changes");
@@ -261,7 +264,7 @@ impl Comparison<'_> {
         let Some(change) = change else {
             self.ensure_file(&wanted, sides)?;
             out.remark(format!("{path}: no difference."))?;
-            out.summary(json!({ "path": human::path(&wanted), "change": null }))?;
+            out.summary(wire::Summary::CheckpointDiffFile { path: human::path(&wanted), change: None })?;
             return Ok(Code::Done);
         };
         let difference = file_diff(change, &store_content(self.store), &self.read_new, TextOptions::default())?;
@@ -274,20 +277,16 @@ impl Comparison<'_> {
         if let Some(note) = note {
             out.line(note)?;
         }
-        let (text, kind) = match difference {
-            Text::Lines(lines) => (Some(lines), "text"),
-            Text::Binary => (None, "binary"),
-            Text::TooLarge => (None, "too_large"),
-        };
         if out.json {
-            let mut object = changed::to_json(change, None);
-            object["content"] = json!(kind);
-            object["diff"] = json!(text.map(|text| String::from_utf8_lossy(&text).into_owned()));
-            out.object("change", object)?;
-            out.summary(json!({ "path": human::path(&wanted), "change": change.kind.name() }))?;
+            let difference = difference.map(|lines| String::from_utf8_lossy(&lines).into_owned());
+            out.object(Line::Change(Box::new(Change::from(change).with_diff(difference))))?;
+            let change = Some(change.kind.name().to_owned());
+            out.summary(wire::Summary::CheckpointDiffFile { path: human::path(&wanted), change })?;
             return Ok(Code::Done);
         }
-        print_unified(out, &text.unwrap_or_default())?;
+        if let Text::Lines(lines) = difference {
+            print_unified(out, &lines)?;
+        }
         Ok(Code::Done)
     }
 

@@ -1,49 +1,8 @@
 //! An entry of a tree, as JSON and as a line of `ls -l`.
 
 use parhelia_store::tree::{Kind, Node};
-use serde_json::{Value, json};
 
 use crate::human;
-
-/// Everything about an entry, for programs.
-pub fn to_json(path: &[u8], node: &Node) -> Value {
-    let mut entry = json!({
-        "path": human::path(path),
-        "kind": node.kind.name(),
-        "mode": format!("{:04o}", node.meta.mode),
-        "uid": node.meta.uid,
-        "gid": node.meta.gid,
-        "mtime": human::exact_time(node.meta.mtime),
-        "links": node.links,
-    });
-    let mut set = |name: &str, value: Value| entry[name] = value;
-    match &node.kind {
-        Kind::File { size, blob, holes } => {
-            set("size", json!(size));
-            set("blob", json!(blob));
-            if !holes.is_empty() {
-                set("hole_bytes", json!(holes.iter().map(|hole| hole.bytes).sum::<u64>()));
-            }
-        }
-        Kind::Folder { tree, totals } => {
-            set("tree", json!(tree));
-            set("entries", json!(totals.entries));
-            set("files", json!(totals.files));
-            set("bytes", json!(totals.bytes));
-        }
-        Kind::Symlink { target } => set("target", json!(human::path(target))),
-        Kind::CharDevice { major, minor } | Kind::BlockDevice { major, minor } => {
-            set("major", json!(major));
-            set("minor", json!(minor));
-        }
-        Kind::Fifo | Kind::Socket => {}
-    }
-    if !node.meta.xattrs.is_empty() {
-        let names: Vec<String> = node.meta.xattrs.iter().map(|(name, _)| human::path(name)).collect();
-        set("xattrs", json!(names));
-    }
-    entry
-}
 
 /// Kind and permissions, as `ls -l` shows them.
 pub fn mode_text(node: &Node) -> String {

@@ -11,9 +11,11 @@ use parhelia_store::{
     record::Checkpoint,
     tree::{Kind, Node},
 };
-use serde_json::json;
+use parhelia_wire::{
+    Line, Summary,
+    tree::{Entry, Match},
+};
 
-use super::entry;
 use crate::{
     complete,
     context::Context,
@@ -72,13 +74,13 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         for version in found {
             versions += 1;
             let ids: Vec<String> = version.checkpoints.iter().map(|i| checkpoints[*i].id()).collect();
-            let mut object = entry::to_json(path, &version.node);
-            object["checkpoints"] = json!(ids);
-            context.out.object("match", object)?;
+            let found = Match { entry: Entry::of(path, &version.node), checkpoints: ids };
+            context.out.object(Line::Match(Box::new(found)))?;
         }
         print(context, path, found, &checkpoints)?;
     }
-    context.out.summary(json!({ "checkpoints": searched, "paths": search.found.len(), "versions": versions }))?;
+    let paths = search.found.len() as u64;
+    context.out.summary(Summary::CheckpointFind { checkpoints: searched, paths, versions })?;
     if search.found.is_empty() {
         let searched = human::count(searched, "checkpoint");
         context.out.remark(format!("Nothing matches '{}' in {searched}.", args.pattern))?;

@@ -9,8 +9,9 @@ use parhelia_store::{
     projection::{Marks, VerifyLevel},
     record::Outline,
 };
+use parhelia_wire::{Line, Summary, checkpoint as wire};
 use serde::Deserialize;
-use serde_json::{Value, json, value::RawValue};
+use serde_json::value::RawValue;
 
 use crate::{
     complete,
@@ -50,9 +51,10 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     if context.out.json {
         let none = Marks::default();
         for checkpoint in &checkpoints {
-            context.out.object("checkpoint", to_json(checkpoint, marks.get(&checkpoint.id).unwrap_or(&none)))?;
+            let shown = wire::Checkpoint::of(checkpoint, marks.get(&checkpoint.id).unwrap_or(&none));
+            context.out.object(Line::Checkpoint(Box::new(shown)))?;
         }
-        context.out.summary(json!({ "checkpoints": checkpoints.len() }))?;
+        context.out.summary(Summary::CheckpointList { checkpoints: checkpoints.len() as u64 })?;
         return Ok(Code::Done);
     }
     if checkpoints.is_empty() {
@@ -168,32 +170,4 @@ fn standing(checkpoint: &Outline, marks: &Marks) -> &'static str {
         (_, _, false) => "partial",
         _ => "",
     }
-}
-
-/// A checkpoint in a list, for programs.
-pub fn to_json(checkpoint: &Outline, marks: &Marks) -> Value {
-    json!({
-        "id": checkpoint.id.to_string(),
-        "session": checkpoint.session,
-        "run": checkpoint.run,
-        "epoch": checkpoint.epoch,
-        "fenced": checkpoint.fenced,
-        "sequence": checkpoint.sequence,
-        "parent": checkpoint.parent.map(|id| id.to_string()),
-        "depth": checkpoint.depth,
-        "trigger": checkpoint.trigger,
-        "trigger_detail": checkpoint.trigger_detail,
-        "message": checkpoint.message,
-        "created_at": checkpoint.created_at.to_string(),
-        "workspace": checkpoint.workspace.path,
-        "files": checkpoint.workspace.files,
-        "bytes": checkpoint.workspace.bytes,
-        "root": checkpoint.root,
-        "complete": checkpoint.is_complete() && !lacks_a_part(marks),
-        "conversation": checkpoint.conversation,
-        "usage": checkpoint.usage,
-        "approval": marks.approval,
-        "verification": marks.verification,
-        "tags": marks.tags,
-    })
 }

@@ -6,7 +6,7 @@ use parhelia_store::{
     Store, name,
     tree::{Kind, Node},
 };
-use serde_json::json;
+use parhelia_wire::{Line, Summary, tree::Entry};
 
 use super::entry;
 use crate::{
@@ -58,7 +58,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         _ => listing.show(&path, &node)?,
     }
     let (entries, bytes) = (listing.entries, listing.bytes);
-    context.out.summary(json!({ "id": checkpoint.id(), "path": human::path(&path), "entries": entries, "bytes": bytes }))?;
+    context.out.summary(Summary::CheckpointLs { id: checkpoint.id(), path: human::path(&path), entries, bytes })?;
     Ok(Code::Done)
 }
 
@@ -84,7 +84,7 @@ impl Listing<'_> {
             self.bytes += size;
         }
         if self.out.json {
-            return self.out.object("entry", entry::to_json(path, node));
+            return self.out.object(Line::Entry(Box::new(Entry::of(path, node))));
         }
         let mut shown = human::path(path);
         if node.as_folder().is_some() {

@@ -8,7 +8,7 @@ use std::{
 
 use parhelia_session::{
     notice::Notice,
-    overwrite::{InPlace, Planned, RestoreRequest, Restored, Safety},
+    overwrite::{InPlace, Planned, RestoreRequest, Restored},
     run::has_agent,
 };
 use parhelia_store::{
@@ -18,8 +18,7 @@ use parhelia_store::{
     restore::{Counts, Options, Plan, RestoreChange, Skipped},
     selector::is_relative,
 };
-use serde::Serialize;
-use serde_json::{Value, json};
+use parhelia_wire::{self as wire, Line, Summary, tree::Action};
 
 use crate::{
     complete,
@@ -133,11 +132,21 @@ fn dry_run(context: &mut Context, checkpoint: &Checkpoint, planned: &Planned<'_>
     for (folder, session) in planned.secured() {
         context.out.remark(format!("Would first make a safety checkpoint of {} (session {session}).", shown(folder)))?;
     }
-    let mut would = summary(&checkpoint.id(), true, &plan.summary);
-    would["skipped"] = json!(skipped.len());
-    would["live_agents"] = json!(planned.live());
-    would["unsecured"] = json!(planned.unsecured().entries);
-    context.out.summary(would)?;
+    context.out.summary(Summary::CheckpointRestore(Box::new(wire::summary::Restored {
+        id: checkpoint.id(),
+        dry_run: true,
+        target: plan.summary.target.clone(),
+        counts: (&plan.summary.counts).into(),
+        skipped: skipped.len() as u64,
+        verified: None,
+        safety: None,
+        safeties: Vec::new(),
+        live_agents: planned.live().iter().map(Into::into).collect(),
+        unsecured: planned.unsecured().entries as u64,
+        foreign_owners: 0,
+        parted: Vec::new(),
+        links_outside: Vec::new(),
+    })))?;
     Ok(if skipped.is_empty() { Code::Done } else { Code::Partly })
 }
 
@@ -244,27 +253,21 @@ fn told(context: &mut Context, args: &Args, checkpoint: &Checkpoint, restored: &
     }
     let counts = counts_text(&report.counts, "written");
     context.out.remark(format!("Restored {} to {}: {counts}.", checkpoint.id(), shown(target)))?;
-    let mut done = summary(&checkpoint.id(), false, report);
-    done["target"] = json!(target.display().to_string());
-    done["skipped"] = json!(report.skipped.len());
-    done["verified"] = json!(args.verify);
-    done["safety"] = json!(safeties.first().map(|safety| &safety.id));
-    done["live_agents"] = json!(live);
-    done["unsecured"] = json!(unsecured.entries);
-    done["safeties"] = safeties.iter().map(safety_json).collect();
-    context.out.summary(done)
-}
-
-fn safety_json(safety: &Safety) -> Value {
-    json!({ "id": safety.id, "session": safety.session, "workspace": shown(&safety.folder) })
-}
-
-fn summary(id: &str, dry_run: bool, fields: &impl Serialize) -> Value {
-    let mut object = json!({ "id": id, "dry_run": dry_run });
-    if let (Value::Object(object), Ok(Value::Object(fields))) = (&mut object, serde_json::to_value(fields)) {
-        object.extend(fields.into_iter().filter(|(name, _)| name != "checkpoint"));
-    }
-    object
+    context.out.summary(Summary::CheckpointRestore(Box::new(wire::summary::Restored {
+        id: checkpoint.id(),
+        dry_run: false,
+        target: target.display().to_string(),
+        counts: (&report.counts).into(),
+        skipped: report.skipped.len() as u64,
+        verified: Some(args.verify),
+        safety: safeties.first().map(|safety| safety.id.clone()),
+        safeties: safeties.iter().map(Into::into).collect(),
+        live_agents: live.iter().map(Into::into).collect(),
+        unsecured: unsecured.entries as u64,
+        foreign_owners: report.foreign_owners,
+        parted: report.parted.iter().map(Into::into).collect(),
+        links_outside: report.links_outside.clone(),
+    })))
 }
 
 /// Every path that something happens to, deletions first: they cannot be undone by restoring again.
@@ -281,17 +284,17 @@ fn print_changes(context: &mut Context, plan: &Plan) -> Result<()> {
             RestoreChange::Delete => ('D', Style::Red),
             RestoreChange::Keep => ('K', Style::Dim),
         };
-        let path = if path.is_empty() { ".".to_owned() } else { human::path(&path) };
+        let action = Action::of(&path, change);
         let mark = context.out.styled(style, mark);
-        context.out.line(format!("{mark} {path}"))?;
-        context.out.object("change", json!({ "path": path, "change": change }))?;
+        context.out.line(format!("{mark} {}", action.path))?;
+        context.out.object(Line::Action(action))?;
     }
     Ok(())
 }
 
 fn print_skipped(context: &mut Context, skipped: &[Skipped]) -> Result<()> {
     for skipped in skipped {
-        context.out.object("skipped", serde_json::to_value(skipped).unwrap_or_default())?;
+        context.out.object(Line::Skipped(skipped.into()))?;
         let path = if skipped.path.is_empty() { ".".to_owned() } else { human::path(&skipped.path) };
         tell!("parhelia: {path}: {}", skipped.error);
     }

@@ -9,7 +9,7 @@ use parhelia_session::{
     run::{has_agent, stranger_in_newest},
 };
 use parhelia_store::{Store, projection::Status, record::Checkpoint, restore::RestoreChange};
-use serde_json::json;
+use parhelia_wire::{self as wire, Line, Summary, summary::RolledBack, tree::Action};
 
 use crate::{
     ask, complete,
@@ -47,6 +47,9 @@ pub struct How {
     /// The session is resumed from there at once.
     #[arg(skip)]
     pub resumes: bool,
+    /// A rollback is undone.
+    #[arg(skip)]
+    pub undoes: bool,
 }
 
 /// Flags of `checkpoint rollback`.
@@ -73,6 +76,16 @@ pub struct UndoArgs {
 const NAMED_MAX: usize = 20;
 
 impl How {
+    /// The outcome as a line: the last one, unless the agent goes on.
+    fn line(&self, outcome: RolledBack) -> Line {
+        let outcome = Box::new(outcome);
+        match (self.resumes, self.undoes) {
+            (true, _) => Line::Rollback(outcome),
+            (_, true) => Summary::CheckpointUndo(outcome).into(),
+            _ => Summary::CheckpointRollback(outcome).into(),
+        }
+    }
+
     fn options(&self) -> Options {
         Options {
             files_only: self.files_only,
@@ -95,7 +108,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let host = context.host()?;
     let rollback = Rollback::plan(&store, &host, &target, None, args.how.options())?;
     let rolled = roll(context, rollback, &target, &args.how)?;
-    said(context, &target, rolled)
+    said(context, &target, rolled, &args.how)
 }
 
 /// Undoes the last rollback.
@@ -114,10 +127,10 @@ pub fn undo(context: &mut Context, args: &UndoArgs) -> Result<Code> {
     let _turn = begin(context, &store, &id, &args.how, ("undo", &format!("checkpoint undo {id} --dry-run")))?;
     let (last, target) = rollback::to_undo(&store, &id, args.how.dry_run)?;
     let (target, _pin) = context.pin(&store, &target, "undo")?;
-    let how = How { files_only: args.how.files_only || !last.with_conversation, ..args.how.clone() };
+    let how = How { files_only: args.how.files_only || !last.with_conversation, undoes: true, ..args.how.clone() };
     let rollback = Rollback::plan(&store, &host, &target, Some(last), how.options())?;
     let rolled = roll(context, rollback, &target, &how)?;
-    said(context, &target, rolled)
+    said(context, &target, rolled, &how)
 }
 
 /// Fails where there is nobody to be asked.
@@ -156,10 +169,10 @@ pub enum Fate {
 }
 
 /// Prints that nothing was done, where that is so.
-fn said(context: &mut Context, target: &Checkpoint, fate: Fate) -> Result<Code> {
+fn said(context: &mut Context, target: &Checkpoint, fate: Fate, how: &How) -> Result<Code> {
     if fate == Fate::Refused {
         context.out.remark("Nothing was changed.")?;
-        context.out.summary(json!({ "target": target.id(), "changed": false }))?;
+        context.out.object(how.line(RolledBack { target: target.id(), ..RolledBack::default() }))?;
     }
     Ok(match fate {
         Fate::Done { spares: true } | Fate::Shown { spares: true } => Code::Partly,
@@ -179,7 +192,7 @@ pub fn roll(context: &mut Context, mut rollback: Rollback<'_>, target: &Checkpoi
         let preview = rollback.preview(&context.progress())?;
         print_all(context, &preview)?;
         if how.dry_run {
-            dry_run(context, target, rollback.look(), &preview)?;
+            dry_run(context, target, rollback.look(), &preview, how)?;
             return Ok(Fate::Shown { spares: !preview.spared.is_empty() });
         }
         context.out.flush()?;
@@ -210,8 +223,7 @@ fn mark(change: RestoreChange) -> (char, &'static str, Style) {
 fn print_changes(context: &mut Context, changes: &[(RestoreChange, Vec<u8>)]) -> Result<()> {
     let most = if context.global.verbose { usize::MAX } else { NAMED_MAX };
     for (change, path) in changes {
-        let path = if path.is_empty() { ".".to_owned() } else { human::path(path) };
-        context.out.object("change", json!({ "path": path, "change": change }))?;
+        context.out.object(Line::Action(Action::of(path, *change)))?;
     }
     for (change, path) in changes.iter().take(most) {
         let (letter, what, style) = mark(*change);
@@ -245,18 +257,19 @@ fn tell_spared(spared: &[Vec<u8>], stays: &str) {
     }
 }
 
-fn dry_run(context: &mut Context, target: &Checkpoint, look: &Look, preview: &Preview) -> Result<()> {
+fn dry_run(context: &mut Context, target: &Checkpoint, look: &Look, preview: &Preview, how: &How) -> Result<()> {
     let what = if look.conversation.is_some() { "files and conversation" } else { "files" };
     context.out.remark(format!("Would put {what} of {} back to {}.", look.shown(), target.id()))?;
-    context.out.summary(json!({
-        "target": target.id(),
-        "dry_run": true,
-        "session": look.session.id,
-        "changes": preview.changes.len(),
-        "with_conversation": look.conversation.is_some(),
-        "conversation": preview.spoken,
-        "notices": look.notices.iter().map(words::notice).collect::<Vec<_>>(),
-        "spared": shown(&preview.spared),
+    context.out.object(how.line(RolledBack {
+        target: target.id(),
+        dry_run: true,
+        session: Some(look.session.id.clone()),
+        changes: preview.changes.len() as u64,
+        with_conversation: look.conversation.is_some(),
+        conversation: preview.spoken.as_ref().map(Into::into),
+        notices: look.notices.iter().map(words::notice).collect(),
+        spared: shown(&preview.spared),
+        ..RolledBack::default()
     }))
 }
 
@@ -276,20 +289,14 @@ fn report(context: &mut Context, store: &Store, host: &dyn Host, rolled: &Rolled
     context
         .out
         .remark(format!("Safety checkpoint: {} (`parhelia checkpoint undo {}` goes back to it).", done.safety, session.id))?;
-    let stash = match &done.stash {
-        Stash::Made(commit) => {
-            context.out.remark(format!(
-                "Stashed changes of tracked files: stash@{{0}} ({}). Untracked files are in the safety checkpoint alone.",
-                &commit[..commit.len().min(12)]
-            ))?;
-            json!({ "commit": commit, "ref": "stash@{0}" })
-        }
-        Stash::Nothing => json!(null),
-        Stash::Not(reason) => {
-            tell!("parhelia: no stash entry was made ({reason}); the safety checkpoint has everything");
-            json!({ "error": reason })
-        }
-    };
+    match &done.stash {
+        Stash::Made(commit) => context.out.remark(format!(
+            "Stashed changes of tracked files: stash@{{0}} ({}). Untracked files are in the safety checkpoint alone.",
+            &commit[..commit.len().min(12)]
+        ))?,
+        Stash::Nothing => {}
+        Stash::Not(reason) => tell!("parhelia: no stash entry was made ({reason}); the safety checkpoint has everything"),
+    }
     if done.with_conversation {
         context.out.remark("The conversation is at the checkpoint's position.")?;
     }
@@ -310,19 +317,20 @@ fn report(context: &mut Context, store: &Store, host: &dyn Host, rolled: &Rolled
         }
         (None, _) => {}
     }
-    context.out.summary(json!({
-        "target": done.target.to_string(),
-        "safety": done.safety.to_string(),
-        "session": session.id,
-        "stash": stash,
-        "changes": done.changes.len(),
-        "files": done.report.counts.files,
-        "deleted": done.report.counts.deleted,
-        "with_conversation": done.with_conversation,
-        "moved": done.moved.iter().map(|path| path.display().to_string()).collect::<Vec<_>>(),
-        "changed": true,
-        "spared": shown(spared),
-        "next": next,
-        "open_in": stranger,
+    context.out.object(how.line(RolledBack {
+        target: done.target.to_string(),
+        changed: true,
+        session: Some(session.id.clone()),
+        safety: Some(done.safety.to_string()),
+        stash: wire::summary::Stash::of(&done.stash),
+        changes: done.changes.len() as u64,
+        files: Some(done.report.counts.files),
+        deleted: Some(done.report.counts.deleted),
+        with_conversation: done.with_conversation,
+        moved: done.moved.iter().map(|path| path.display().to_string()).collect(),
+        spared: shown(spared),
+        next,
+        open_in: stranger.map(|open| open.to_string()),
+        ..RolledBack::default()
     }))
 }

@@ -7,7 +7,8 @@ use parhelia_store::{
     projection::{Marks, VerifyLevel},
     record::{Checkpoint, Consistency, Part, Rules},
 };
-use serde_json::{Value, json};
+use parhelia_wire::{Line, Summary};
+use serde_json::Value;
 
 use crate::{
     complete,
@@ -52,11 +53,14 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         other => other?,
     };
     if context.out.json {
-        context.out.object("manifest", Manifest::with(checkpoint, &marks).to_json())?;
-        for omission in &omissions {
-            context.out.object("omission", omission_json(omission))?;
+        if let Value::Object(manifest) = Manifest::with(checkpoint, &marks).to_json() {
+            context.out.object(Line::Manifest(manifest))?;
         }
-        context.out.summary(json!({ "id": checkpoint.id(), "omissions": omissions.len() }))?;
+        for omission in &omissions {
+            context.out.object(Line::Omission(omission.into()))?;
+        }
+        let omissions = omissions.len() as u64;
+        context.out.summary(Summary::CheckpointShow { id: checkpoint.id(), omissions })?;
         return Ok(Code::Done);
     }
     context.out.page()?;
@@ -212,14 +216,4 @@ pub fn omission_text(omission: &Omission) -> String {
         Reason::Unreadable(error) => format!("{path}: not read: {error}"),
         Reason::Changing => format!("{path}: kept changing; stored as it was read last"),
     }
-}
-
-/// What was left out and why, for programs.
-pub fn omission_json(omission: &Omission) -> Value {
-    let (reason, detail) = match &omission.reason {
-        Reason::Excluded(rule) => ("excluded", Some(rule)),
-        Reason::Unreadable(error) => ("unreadable", Some(error)),
-        Reason::Changing => ("changing", None),
-    };
-    json!({ "path": human::path(&omission.path), "reason": reason, "detail": detail })
 }

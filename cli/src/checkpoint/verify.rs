@@ -1,8 +1,7 @@
 //! `checkpoint verify`: is one checkpoint whole?
 
 use parhelia_session::verification;
-use parhelia_store::projection::VerifyLevel;
-use serde_json::json;
+use parhelia_wire::{Line, Summary};
 
 use crate::{
     complete,
@@ -31,7 +30,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     verification::note(&store, &report, &context.actor(), &progress);
     drop(progress);
     for problem in &report.problems {
-        context.out.object("problem", json!({ "path": problem.path, "error": problem.error }))?;
+        context.out.object(Line::Problem(problem.into()))?;
         let place = if problem.path.is_empty() { "(checkpoint)" } else { problem.path.as_str() };
         tell!("parhelia: {place}: {}", problem.error);
     }
@@ -39,7 +38,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         tell!("parhelia: and {} more", human::count(report.problems_more, "path"));
     }
     for lack in &report.lacks {
-        context.out.object("lack", json!(lack))?;
+        context.out.object(Line::Lack(lack.into()))?;
         tell!("parhelia: the checkpoint is incomplete: {}: {}", lack.part, lack.error);
     }
     let how = if args.deep { "every byte was read" } else { "content was not read; --deep does" };
@@ -49,19 +48,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         (_, false) => format!("Checkpoint {id} is incomplete. What it has is undamaged: {files}, {size} ({how})."),
         _ => format!("Checkpoint {id} is whole: {files}, {size} ({how})."),
     })?;
-    context.out.summary(json!({
-        "id": id,
-        "ok": report.is_ok(),
-        "complete": report.is_complete(),
-        "incomplete": report.lacks,
-        "level": report.level,
-        "deep": report.level == VerifyLevel::Deep,
-        "checksum": report.checksum,
-        "files": report.files,
-        "bytes": report.bytes,
-        "trees": report.trees,
-        "problems": report.problems.len() as u64 + report.problems_more,
-    }))?;
+    context.out.summary(Summary::CheckpointVerify((&report).into()))?;
     Ok(match (report.is_ok(), report.is_complete()) {
         (false, _) => Code::Corrupt,
         (_, false) => Code::Partly,

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use parhelia_session::config::Origin;
-use serde_json::{Value, json};
+use parhelia_wire::{Line, Summary};
+use serde_json::Value;
 
 use crate::{
     checkpoint::folder::workspace,
@@ -26,8 +27,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let loaded = context.loaded_config(&folder)?;
     let width = loaded.effective.iter().map(|option| option.key.len()).max().unwrap_or(0);
     for option in &loaded.effective {
-        let fields = json!({ "key": option.key, "value": option.value, "origin": option.origin });
-        context.out.object("option", fields)?;
+        context.out.object(Line::Option(option.into()))?;
         let value = if option.value == Value::Null { "(none)".to_owned() } else { option.value.to_string() };
         let origin = match &option.origin {
             Origin::Default => String::new(),
@@ -38,6 +38,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         let origin = context.out.styled(Style::Dim, origin);
         context.out.line(format!("{key}  {value}{origin}"))?;
     }
-    context.out.summary(json!({ "files": loaded.files }))?;
+    let files = loaded.files.iter().map(|file| file.display().to_string()).collect();
+    context.out.summary(Summary::ConfigShow { files })?;
     Ok(Code::Done)
 }

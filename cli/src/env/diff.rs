@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use parhelia_agent::environment::diff::{EnvironmentChange, diff};
-use serde_json::{Value, json};
+use parhelia_wire::{Line, Summary};
+use serde_json::json;
 
 use crate::{
     checkpoint::folder::workspace,
@@ -42,7 +43,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let found = diff(old.record.environment.as_ref(), after.as_ref(), (before.as_deref(), packages.as_deref()));
     let mut section = "";
     for change in &found.changes {
-        context.out.object("change", json!(change))?;
+        context.out.object(Line::EnvironmentChange(change.into()))?;
         if change.section != section {
             section = change.section;
             let heading = context.out.styled(Style::Bold, section);
@@ -55,8 +56,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     } else if found.changes.is_empty() {
         context.out.remark("No changes.")?;
     }
-    let new = new.map_or(Value::Null, |new| new.id().into());
-    context.out.summary(json!({ "old": old.id(), "new": new, "changes": found.changes.len(), "unknown": found.unknown }))?;
+    let unknown = found.unknown.iter().map(|part| (*part).to_owned()).collect();
+    let (old, new, changes) = (old.id(), new.map(|new| new.id()), found.changes.len() as u64);
+    context.out.summary(Summary::EnvDiff { old, new, changes, unknown })?;
     Ok(Code::Done)
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use parhelia_wire::{Line, Summary};
 use serde_json::{Value, json};
 
 use crate::{
@@ -33,15 +34,15 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     };
     let Some(Value::Object(parts)) = environment else {
         context.out.line("The checkpoint has no environment.")?;
-        context.out.summary(json!({ "captured": false, "failed": 0 }))?;
+        context.out.summary(Summary::EnvShow { captured: false, failed: 0 })?;
         return Ok(Code::Done);
     };
-    context.out.object("environment", Value::Object(parts.clone()))?;
+    context.out.object(Line::Environment(parts.clone()))?;
     let failed = parts.get("failed").and_then(Value::as_object).map_or(0, |failed| failed.len());
     for (part, value) in &parts {
         print(context, part, value)?;
     }
-    context.out.summary(json!({ "captured": true, "failed": failed }))?;
+    context.out.summary(Summary::EnvShow { captured: true, failed: failed as u64 })?;
     Ok(if failed > 0 { Code::Partly } else { Code::Done })
 }
 

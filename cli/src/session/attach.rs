@@ -6,7 +6,7 @@ use parhelia_session::{
     Refusal,
     run::{self, has_agent},
 };
-use serde_json::json;
+use parhelia_wire::Summary;
 
 use super::tmux;
 use crate::{
@@ -50,6 +50,6 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         return Err(place.attach());
     }
     context.out.line(place.command())?;
-    context.out.summary(json!({ "session": id, "attach": place.command() }))?;
+    context.out.summary(Summary::SessionAttach { id: id.clone(), attach: place.command() })?;
     Ok(Code::Done)
 }

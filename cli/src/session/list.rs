@@ -13,7 +13,7 @@ use parhelia_store::{
     name,
     projection::{Goal, Session, Status},
 };
-use serde_json::{Value, json};
+use parhelia_wire::{Line, Summary, session as wire};
 
 use crate::{
     context::Context,
@@ -61,9 +61,11 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     }
     if context.out.json {
         for one in &listed {
-            context.out.object("session", one.json())?;
+            let shown = wire::Session::of(&one.session, &one.overview, one.count);
+            context.out.object(Line::Session(Box::new(shown)))?;
         }
-        return context.out.summary(json!({ "sessions": listed.len() })).map(|()| Code::Done);
+        context.out.summary(Summary::SessionList { sessions: listed.len() as u64 })?;
+        return Ok(Code::Done);
     }
     if listed.is_empty() {
         context.out.remark(format!("No sessions in {}.", store.path().display()))?;
@@ -83,17 +85,6 @@ struct Listed {
     session: Session,
     overview: Overview,
     count: u64,
-}
-
-impl Listed {
-    fn json(&self) -> Value {
-        let mut object = json!(self.session);
-        object["checkpoints"] = json!(self.count);
-        if let (Some(object), Value::Object(more)) = (object.as_object_mut(), json!(self.overview)) {
-            object.extend(more);
-        }
-        object
-    }
 }
 
 /// The state of a session in a word: of one that shall not run, what was asked for.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use parhelia_session::{Refusal, resume, rollback, run};
 use parhelia_store::projection::{Place, Session};
-use serde_json::json;
+use parhelia_wire::Summary;
 
 use crate::{
     checkpoint::folder::workspace,
@@ -43,7 +43,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         tell!("parhelia: session {} is alive there, too", other.id);
     }
     context.out.remark(format!("Session {id} works in {} from here on.", place.path))?;
-    context.out.summary(json!({ "session": id, "from": from, "to": place.path }))?;
+    context.out.summary(Summary::SessionMove { id, from, to: place.path })?;
     Ok(Code::Done)
 }
 

@@ -7,7 +7,7 @@ use parhelia_session::{
     run,
 };
 use parhelia_store::{Store, progress::Progress, projection::Session};
-use serde_json::json;
+use parhelia_wire::{Summary, summary::SetAside};
 
 use super::prune::removed_text;
 use crate::{
@@ -58,9 +58,14 @@ pub fn pause(context: &mut Context, args: &PauseArgs) -> Result<Code> {
     let Some(made) = &paused.made else {
         context.out.remark(format!("Session {id} is paused already."))?;
         let stranger = tell_stranger(&store, &host, &session)?;
-        context.out.summary(
-            json!({ "session": id, "status": "paused", "checkpoint": null, "alive": false, "open_in": stranger, "failed": [] }),
-        )?;
+        context.out.summary(Summary::SessionPause(SetAside {
+            id: id.clone(),
+            status: "paused".into(),
+            checkpoint: None,
+            alive: false,
+            open_in: stranger,
+            failed: Vec::new(),
+        }))?;
         return Ok(Code::Done);
     };
     let checkpoint = made.outcome.checkpoint.id();
@@ -79,13 +84,13 @@ pub fn pause(context: &mut Context, args: &PauseArgs) -> Result<Code> {
         }
     }
     let stranger = tell_stranger(&store, &host, &session)?;
-    context.out.summary(json!({
-        "session": id,
-        "status": "paused",
-        "checkpoint": checkpoint,
-        "alive": paused.is_alive,
-        "open_in": stranger,
-        "failed": failed,
+    context.out.summary(Summary::SessionPause(SetAside {
+        id: id.clone(),
+        status: "paused".into(),
+        checkpoint: Some(checkpoint),
+        alive: paused.is_alive,
+        open_in: stranger,
+        failed,
     }))?;
     Ok(code)
 }
@@ -127,13 +132,13 @@ pub fn end(context: &mut Context, args: &EndArgs) -> Result<Code> {
             .remark("Its agent is alive, and was left alone; from here on no checkpoint is made of it, but by its own hooks.")?;
     }
     let stranger = tell_stranger(&store, &host, &session)?;
-    context.out.summary(json!({
-        "session": session.id,
-        "status": "ended",
-        "open_in": stranger,
-        "checkpoint": made.and_then(|made| made.ok()).map(|made| made.outcome.checkpoint.id()),
-        "alive": is_alive,
-        "failed": failed,
+    context.out.summary(Summary::SessionEnd(SetAside {
+        id: session.id,
+        status: "ended".into(),
+        checkpoint: made.and_then(|made| made.ok()).map(|made| made.outcome.checkpoint.id()),
+        alive: is_alive,
+        open_in: stranger,
+        failed,
     }))?;
     Ok(code)
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use parhelia_session::retention::{self, Calendar, Forecast, Policy, Removed, RetentionReport};
 use parhelia_store::{clock, event::Actor, record::Checkpoint};
-use serde_json::{Value, json};
+use parhelia_wire::{Line, Summary, checkpoint::Retention, summary::Pruned};
 
 use crate::{
     complete,
@@ -93,7 +93,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         context.out.did(removed);
     }
     for (checkpoint, why) in &report.removed {
-        told(context, "removed", checkpoint, json!(why), why.text())?;
+        told(context, checkpoint, Retention::goes("removed", checkpoint, *why), why.text())?;
     }
     if report.removed.is_empty() {
         context.out.remark("Nothing to remove; with --dry-run, each checkpoint is listed with what keeps it.")?;
@@ -101,16 +101,16 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         context.out.remark("`parhelia gc` frees what nothing else needs.")?;
     }
     remark(context, &report)?;
-    context.out.summary(json!({
-        "dry_run": false,
-        "removed": report.removed.len(),
-        "kept": report.kept,
-        "protected": report.protected.values().sum::<u64>(),
-        "freed_bytes": report.freed_bytes,
-        "store_bytes": report.store_bytes,
-        "max_store_bytes": report.max_store_bytes,
-        "excess_bytes": report.excess_bytes(),
-        "failed": report.failed.as_ref().map(ToString::to_string),
+    context.out.summary(Summary::SessionPrune(Pruned {
+        dry_run: false,
+        removed: report.removed.len() as u64,
+        kept: report.kept,
+        protected: report.protected.values().sum(),
+        freed_bytes: report.freed_bytes,
+        store_bytes: report.store_bytes,
+        max_store_bytes: report.max_store_bytes,
+        excess_bytes: report.excess_bytes(),
+        failed: report.failed.as_ref().map(ToString::to_string),
     }))?;
     if let Some(e) = &report.failed {
         tell!("parhelia: no more was removed: {e}");
@@ -123,10 +123,10 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
 fn foretell(context: &mut Context, forecast: &Forecast, limit: u64) -> Result<()> {
     let plan = &forecast.plan;
     for (checkpoint, why) in &plan.remove {
-        told(context, "remove", checkpoint, json!(why), why.text())?;
+        told(context, checkpoint, Retention::goes("remove", checkpoint, *why), why.text())?;
     }
     for (checkpoint, why) in &plan.keep {
-        told(context, "keep", checkpoint, json!(why), why.text())?;
+        told(context, checkpoint, Retention::stays(checkpoint, *why), why.text())?;
     }
     if limit > 0 && forecast.store_bytes > limit {
         let (store, limit) = (human::size(forecast.store_bytes), human::size(limit));
@@ -140,15 +140,16 @@ fn foretell(context: &mut Context, forecast: &Forecast, limit: u64) -> Result<()
         context.out.remark(format!("About {excess} over the limit would stay; kept against it: {by}."))?;
     }
     context.out.remark(format!("Would remove {}, keep {}.", plan.remove.len(), plan.keep.len()))?;
-    context.out.summary(json!({
-        "dry_run": true,
-        "removed": plan.remove.len(),
-        "kept": plan.keep.len(),
-        "protected": plan.protected().values().sum::<u64>(),
-        "estimated_freed_bytes": forecast.estimated_freed_bytes,
-        "store_bytes": forecast.store_bytes,
-        "max_store_bytes": limit,
-        "excess_bytes": forecast.excess_bytes,
+    context.out.summary(Summary::SessionPrune(Pruned {
+        dry_run: true,
+        removed: plan.remove.len() as u64,
+        kept: plan.keep.len() as u64,
+        protected: plan.protected().values().sum(),
+        freed_bytes: forecast.estimated_freed_bytes,
+        store_bytes: forecast.store_bytes,
+        max_store_bytes: limit,
+        excess_bytes: forecast.excess_bytes,
+        failed: None,
     }))
 }
 
@@ -158,13 +159,9 @@ fn reasons(protected: &BTreeMap<&'static str, u64>) -> String {
     if by.is_empty() { "none".into() } else { by.join(", ") }
 }
 
-fn entry(action: &str, checkpoint: &Checkpoint, reason: Value) -> Value {
-    json!({ "id": checkpoint.id(), "session": checkpoint.record.session, "action": action, "reason": reason })
-}
-
-fn told(context: &mut Context, action: &str, checkpoint: &Checkpoint, reason: Value, text: &str) -> Result<()> {
-    let (id, session) = (checkpoint.id(), &checkpoint.record.session);
-    context.out.object("checkpoint", entry(action, checkpoint, reason))?;
+fn told(context: &mut Context, checkpoint: &Checkpoint, decision: Retention, text: &str) -> Result<()> {
+    let (id, session, action) = (checkpoint.id(), &checkpoint.record.session, decision.action.clone());
+    context.out.object(Line::Retention(decision))?;
     let created = human::local(checkpoint.record.created_at);
     context.out.line(format!("{action:<7} {id}  {}  {created}  {text}", human::path(session.as_bytes())))
 }
@@ -186,7 +183,7 @@ pub fn removed_text(report: &RetentionReport) -> Option<String> {
 /// Says which checkpoints retention removed after another verb's own work.
 pub fn announce(context: &mut Context, report: &RetentionReport) -> Result<()> {
     for (checkpoint, why) in &report.removed {
-        context.out.object("checkpoint", entry("removed", checkpoint, json!(why)))?;
+        context.out.object(Line::Retention(Retention::goes("removed", checkpoint, *why)))?;
     }
     if !report.removed.is_empty() {
         let number = human::count(report.removed.len() as u64, "older checkpoint");

@@ -13,7 +13,10 @@ use parhelia_store::{
     id::Ulid,
     projection::{Goal, Session, Status},
 };
-use serde_json::json;
+use parhelia_wire::{
+    Line, Summary,
+    session::{PassedOver, Recovery},
+};
 
 use super::{
     list::unsupervised_text,
@@ -70,7 +73,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         return pause::end(context, &EndArgs::of(session.id));
     }
     match fate {
-        None => return Ok(Code::Done),
+        None => return left_alone(context, session.id),
         Some(Foreseen::Refused(why)) => return Err(why.into()),
         Some(_) => {}
     }
@@ -82,10 +85,10 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
             "r" | "resume" => {}
             "c" | "checkpoint" => match choose_earlier(context, &store, &session)? {
                 Some(chosen) => from = Some(chosen),
-                None => return Ok(Code::Done),
+                None => return left_alone(context, session.id),
             },
             "e" | "end" => return pause::end(context, &EndArgs::of(session.id)),
-            _ => return Ok(Code::Done),
+            _ => return left_alone(context, session.id),
         }
     }
     drop(store);
@@ -95,6 +98,12 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         None => resume_verb::Args::of(session.id).agreed(),
     };
     resume_verb::run(context, &resumed)
+}
+
+/// The end where the session stays as it is.
+fn left_alone(context: &mut Context, session: String) -> Result<Code> {
+    context.out.summary(Summary::SessionRecover { id: session })?;
+    Ok(Code::Done)
 }
 
 /// Lets the user choose among the newest checkpoints. `None` where none is wanted.
@@ -228,23 +237,21 @@ fn describe(
             if has_ended { "files of two states are there" } else { "it is finished first, where nobody has worked on since" };
         context.out.line(format!("A rollback to {target} was interrupted; {first}."))?;
     }
-    context.out.object(
-        "session",
-        json!({
-            "session": session.id,
-            "status": session.status,
-            "wanted": session.run.as_ref().map(|_| session.goal()),
-            "alive": life.is_alive(),
-            "unsupervised": overview.unsupervised,
-            "why": overview.why,
-            "workspace": workspace,
-            "workspace_exists": is_there,
-            "workspace_fate": fate.map(Foreseen::name),
-            "refused": refused,
-            "from": from.map(|checkpoint| checkpoint.id()),
-            "skipped": choice.skipped.iter().map(|(id, why)| json!({ "id": id.to_string(), "reason": why })).collect::<Vec<_>>(),
-            "interrupted_rollback": interrupted.map(|target| target.to_string()),
-        }),
-    )?;
+    let skipped = choice.skipped.iter().map(|(id, why)| PassedOver { id: id.to_string(), reason: why.clone() });
+    context.out.object(Line::Recovery(Box::new(Recovery {
+        session: session.id.clone(),
+        status: session.status.name().into(),
+        wanted: session.run.as_ref().map(|_| session.goal().name().into()),
+        alive: life.is_alive(),
+        unsupervised: overview.unsupervised.as_ref().map(Into::into),
+        why: overview.why.clone(),
+        workspace,
+        workspace_exists: is_there,
+        workspace_fate: fate.map(|fate| fate.name().into()),
+        refused,
+        from: from.map(|checkpoint| checkpoint.id()),
+        skipped: skipped.collect(),
+        interrupted_rollback: interrupted.map(|target| target.to_string()),
+    })))?;
     context.out.flush()
 }

@@ -15,7 +15,7 @@ use parhelia_store::{
     Store, clock,
     projection::{Run, Session, Status},
 };
-use serde_json::json;
+use parhelia_wire::{Line, Summary, session::Started, summary::Ended};
 
 use super::{signals, terminal::Terminal, tmux};
 use crate::{
@@ -139,12 +139,13 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     }
     let newest = store.view().newest_run(&session)?;
     if !is_meant(context, args, &request, &session, newest.as_ref())? {
-        return Ok(Code::Done);
+        return left_alone(context, session.id);
     }
+    let id = session.id.clone();
     let mut resume = Resume::plan(&store, &host, session, &request, &context.progress())?;
     let place = tmux::place(&store, &args.tmux, args.no_tmux, resume.prepared(), newest.as_ref())?;
     if !is_put_back(context, &store, &host, &mut resume, (args, &request))? {
-        return Ok(Code::Done);
+        return left_alone(context, id);
     }
     if place.is_none() {
         Terminal::make_sane();
@@ -157,13 +158,27 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let Some(place) = place else { return start(context, &store, &host, begun, &request) };
     let words = in_pane(args, &begun.current);
     let made = tmux::resume(context, &store, &args.tmux, &place, &begun.prepared, &words);
-    supervise::or_ended(&store, &host, &begun.current, &context.progress(), made)
+    let started = supervise::or_ended(&store, &host, &begun.current, &context.progress(), made)?;
+    context.out.summary(Summary::SessionResume(started))?;
+    Ok(Code::Done)
+}
+
+/// The end where the user has called it off.
+fn left_alone(context: &mut Context, session: String) -> Result<Code> {
+    context.out.summary(Summary::SessionResume(Ended { id: session, ..Ended::default() }))?;
+    Ok(Code::Done)
 }
 
 /// Starts the agent, for which this process stands from here on.
-fn start(context: &Context, store: &Store, host: &Shell, begun: Begun, request: &ResumeRequest) -> Result<Code> {
+fn start(context: &mut Context, store: &Store, host: &Shell, begun: Begun, request: &ResumeRequest) -> Result<Code> {
     let stops = supervise::or_ended(store, host, &begun.current, &context.progress(), signals::take_over())?;
+    let session = begun.current.session.clone();
     let code = begun.start(store, host, request, &stops, &context.supervisor())?;
+    // Another run than the first may have been begun, with a new conversation.
+    let run = store.refresh()?.session(&session)?.and_then(|session| session.run);
+    let exit_code = Some(code.into());
+    context.out.summary(Summary::SessionResume(Ended { id: session, run, exit_code, ..Ended::default() }))?;
+    context.out.flush()?;
     std::process::exit(i32::from(code))
 }
 
@@ -177,7 +192,8 @@ fn already_alive(context: &mut Context, session: &str, alive: &Alive) -> Result<
     if let Some(shown) = tmux::Shown::of(&alive.run) {
         context.out.remark(format!("To look at it: {}", shown.command()))?;
     }
-    context.out.summary(json!({ "session": session, "alive": true, "process": process }))?;
+    let (id, process) = (session.to_owned(), Some(process));
+    context.out.summary(Summary::SessionResume(Ended { id, alive: true, process, ..Ended::default() }))?;
     Ok(Code::Done)
 }
 
@@ -234,18 +250,15 @@ fn report(context: &mut Context, begun: &Begun) -> Result<()> {
         let (session, run, epoch) = (&current.session, &current.run, current.epoch);
         tell!("Session {session} goes on{} (run {run}, epoch {epoch}).", from.unwrap_or_default());
     }
-    context.out.object(
-        "session",
-        json!({
-            "session": current.session,
-            "run": current.run,
-            "epoch": current.epoch,
-            "from": from.map(|checkpoint| checkpoint.id()),
-            "conversation": prepared.conversation,
-            "transcript": restored.transcript.as_ref().map(|path| path.display().to_string()),
-            "notices": prepared.notices.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        }),
-    )?;
+    context.out.object(Line::Started(Box::new(Started {
+        session: current.session.clone(),
+        run: current.run.clone(),
+        epoch: current.epoch,
+        conversation: prepared.conversation.clone(),
+        from: from.map(|checkpoint| checkpoint.id()),
+        transcript: restored.transcript.as_ref().map(|path| path.display().to_string()),
+        notices: prepared.notices.iter().map(ToString::to_string).collect(),
+    })))?;
     context.out.flush()
 }
 

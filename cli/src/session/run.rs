@@ -8,7 +8,7 @@ use std::{
 
 use parhelia_agent::command::Agent;
 use parhelia_session::supervise::{self, Launch, LaunchRequest, ensure_launchable};
-use serde_json::json;
+use parhelia_wire::{Line, Summary, session::Started, summary::Ended};
 
 use super::{signals, tmux};
 use crate::{
@@ -62,7 +62,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     if args.tmux.tmux {
         let words = in_pane(args, launch.name(), &workspace);
         let name = launch.name().unwrap_or_default();
-        return tmux::run(context, &store, &args.tmux, name, &workspace, &words, launch.agent());
+        let started = tmux::run(context, &store, &args.tmux, name, &workspace, &words, launch.agent())?;
+        context.out.summary(Summary::SessionRun(started))?;
+        return Ok(Code::Done);
     }
     let begun = launch.begin(&store, &host, &bar)?;
     // Standard output is the agent's.
@@ -70,12 +72,17 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         tell!("Session {} begins.", begun.current.session);
     }
     let (current, conversation) = (&begun.current, &begun.conversation);
-    let session = json!({ "session": current.session, "run": current.run, "conversation": conversation });
-    let said = context.out.object("session", session).and_then(|()| context.out.flush());
+    let (session, run) = (current.session.clone(), current.run.clone());
+    let (epoch, conversation) = (current.epoch, conversation.clone());
+    let started = Started { session: session.clone(), run: run.clone(), epoch, conversation, ..Started::default() };
+    let said = context.out.object(Line::Started(Box::new(started))).and_then(|()| context.out.flush());
     supervise::or_ended(&store, &host, current, &bar, said)?;
     let stops = supervise::or_ended(&store, &host, current, &bar, signals::take_over())?;
     let ended = launch.supervise(&store, &host, begun, &stops, &context.supervisor())?;
-    // From here on this process stands for the agent.
+    let (run, exit_code) = (Some(run), Some(ended.code.into()));
+    context.out.summary(Summary::SessionRun(Ended { id: session, run, exit_code, ..Ended::default() }))?;
+    context.out.flush()?;
+    // This process stands for the agent.
     std::process::exit(i32::from(ended.code))
 }
 

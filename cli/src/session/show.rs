@@ -5,7 +5,7 @@ use parhelia_store::{
     Store, clock,
     projection::{Run, Session},
 };
-use serde_json::{Value, json};
+use parhelia_wire::{Line, Summary, session as wire};
 
 use super::list::{failing_texts, interrupted_text, open_text, unseen_text, unsupervised_text};
 use crate::{
@@ -38,15 +38,12 @@ pub fn print(context: &mut Context, store: &Store, session: &Session) -> Result<
     let overview = Overview::of(store, session)?;
     let checkpoints = view.newest_first_of(&session.id)?.count() as u64;
     if context.out.json {
-        let mut object = json!(session);
-        if let (Some(object), Value::Object(more)) = (object.as_object_mut(), json!(overview)) {
-            object.extend(more);
-        }
-        context.out.object("session", object)?;
+        context.out.object(Line::Session(Box::new(wire::Session::of(session, &overview, checkpoints))))?;
         for run in &runs {
-            context.out.object("run", json!(run))?;
+            context.out.object(Line::Run(Box::new(run.into())))?;
         }
-        context.out.summary(json!({ "id": session.id, "runs": runs.len(), "checkpoints": checkpoints }))?;
+        let (id, runs) = (session.id.clone(), runs.len() as u64);
+        context.out.summary(Summary::SessionShow { id, runs, checkpoints })?;
         return Ok(Code::Done);
     }
     context.out.page()?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use parhelia_session::ending;
 use parhelia_store::projection::Goal;
-use serde_json::json;
+use parhelia_wire::Summary;
 
 use super::pause::last_checkpoint;
 use crate::{
@@ -51,6 +51,10 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         Goal::Ended => format!("The agent of session {id} has ended, as the session had before."),
         _ => format!("The agent of session {id} {was}. The session {wanted}; `parhelia session resume {id}` {next}."),
     })?;
-    context.out.summary(json!({ "session": id, "stopped": stopped.was_alive, "wanted": stopped.goal }))?;
+    context.out.summary(Summary::SessionStop {
+        id: id.clone(),
+        stopped: stopped.was_alive,
+        wanted: stopped.goal.name().into(),
+    })?;
     Ok(Code::Done)
 }

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf, absolute},
 };
 
-use serde_json::json;
+use parhelia_wire::Summary;
 
 use crate::{
     context::Context,
@@ -33,7 +33,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let text = unit(&program, &store, &path);
     if !args.install {
         context.out.line(text.trim_end())?;
-        context.out.summary(json!({ "name": NAME, "unit": text }))?;
+        context.out.summary(Summary::SessionUnit { name: NAME.into(), unit: text, path: None })?;
         return Ok(Code::Done);
     }
     let folder = folder()?;
@@ -45,7 +45,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     context.out.remark("  systemctl --user daemon-reload")?;
     context.out.remark(format!("  systemctl --user enable {NAME}"))?;
     context.out.remark("  loginctl enable-linger    # also before you log in")?;
-    context.out.summary(json!({ "name": NAME, "unit": text, "path": path.display().to_string() }))?;
+    context.out.summary(Summary::SessionUnit { name: NAME.into(), unit: text, path: Some(path.display().to_string()) })?;
     Ok(Code::Done)
 }
 

@@ -6,6 +6,7 @@ use std::{
     collections::HashMap,
     path::PathBuf,
     process::{Command, Output},
+    sync::LazyLock,
 };
 
 use parhelia_store::{
@@ -76,6 +77,7 @@ impl Run {
     pub fn json(&self) -> Vec<Value> {
         let lines: Vec<Value> = self.out.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
         assert!(lines.iter().all(|line| line["type"].is_string()), "{self:?}");
+        lines.iter().for_each(follows_line_schema);
         let last = lines.last().expect("no output");
         let ends: &[&str] = match self.code {
             0 | 3 => &["summary"],
@@ -92,6 +94,16 @@ impl Run {
         assert_eq!(self.code, code, "{self:?}");
         self
     }
+}
+
+/// Fails where a line of `--json` does not follow the schema of all lines.
+pub fn follows_line_schema(line: &Value) {
+    static VALIDATOR: LazyLock<jsonschema::Validator> = LazyLock::new(|| {
+        let schema: Value = serde_json::from_str(include_str!("../../../docs/json.schema.json")).unwrap();
+        jsonschema::validator_for(&schema).unwrap()
+    });
+    let errors: Vec<String> = VALIDATOR.iter_errors(line).map(|e| e.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:?} in {line}");
 }
 
 /// Fails where a manifest does not follow its schema.

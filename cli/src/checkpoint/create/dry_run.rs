@@ -4,7 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use parhelia_session::rollback;
 use parhelia_store::{Store, create::Options, diff::Summary, omitted::Reason};
-use serde_json::{Value, json};
+use parhelia_wire::{self as wire, Line, summary::Created};
 
 use crate::{
     checkpoint::{changed, show},
@@ -30,7 +30,7 @@ pub fn run(context: &mut Context, store: &Store, options: &Options) -> Result<Co
     let (excluded, unread): (Vec<_>, Vec<_>) =
         live.omissions.iter().partition(|omission| matches!(omission.reason, Reason::Excluded(_)));
     for omission in &live.omissions {
-        context.out.object("omission", show::omission_json(omission))?;
+        context.out.object(Line::Omission(omission.into()))?;
     }
     let workspace = human::path(options.workspace.as_os_str().as_bytes());
     let (files, size) = (human::count(live.totals.files, "file"), human::size(live.totals.bytes));
@@ -59,21 +59,20 @@ pub fn run(context: &mut Context, store: &Store, options: &Options) -> Result<Co
     for omission in &unread {
         tell!("parhelia: {}", show::omission_text(omission));
     }
-    let mut fields = json!({
-        "dry_run": true,
-        "session": options.session,
-        "workspace": workspace,
-        "since": head.map(|head| head.id()),
-        "files": live.totals.files,
-        "entries": live.totals.entries,
-        "bytes": live.totals.bytes,
-        "excluded": excluded.len(),
-        "unreadable": unread.iter().filter(|omission| matches!(omission.reason, Reason::Unreadable(_))).count(),
-        "changing": unread.iter().filter(|omission| matches!(omission.reason, Reason::Changing)).count(),
-    });
-    if let (Some(fields), Value::Object(numbers)) = (fields.as_object_mut(), changed::summary_json(&summary)) {
-        fields.extend(numbers);
-    }
-    context.out.summary(fields)?;
+    let number = |is: &dyn Fn(&Reason) -> bool| unread.iter().filter(|omission| is(&omission.reason)).count() as u64;
+    context.out.summary(wire::Summary::CheckpointCreate(Box::new(Created {
+        dry_run: true,
+        session: options.session.clone(),
+        workspace,
+        parent: head.map(|head| head.id()),
+        files: live.totals.files,
+        entries: live.totals.entries,
+        bytes: live.totals.bytes,
+        excluded: excluded.len() as u64,
+        unreadable: number(&|reason| matches!(reason, Reason::Unreadable(_))),
+        changing: number(&|reason| matches!(reason, Reason::Changing)),
+        changes: Some((&summary).into()),
+        ..Created::default()
+    })))?;
     Ok(if unread.is_empty() { Code::Done } else { Code::Partly })
 }

@@ -8,7 +8,7 @@ use parhelia_store::{
     record::Checkpoint,
     tree::{Kind, Node},
 };
-use serde_json::json;
+use parhelia_wire::{Line, Summary};
 
 use crate::{
     context::Context,
@@ -30,7 +30,14 @@ const SEAM_BYTES: u64 = 4096;
 pub fn print(context: &mut Context, store: &Store, old: &Checkpoint, new: &Checkpoint) -> Result<Code> {
     let Some(newer) = transcript(store, new)? else {
         context.out.remark(format!("Checkpoint {} holds no conversation.", new.id()))?;
-        context.out.summary(json!({ "old": old.id(), "new": new.id(), "messages": 0, "continues": false }))?;
+        context.out.summary(Summary::CheckpointDiffConversation {
+            old: old.id(),
+            new: new.id(),
+            messages: 0,
+            turns: 0,
+            continues: false,
+            bytes: 0,
+        })?;
         return Ok(Code::Done);
     };
     let older = transcript(store, old)?;
@@ -55,19 +62,19 @@ pub fn print(context: &mut Context, store: &Store, old: &Checkpoint, new: &Check
     }
     let turns = said.iter().filter(|message| message.role == Role::User).count();
     context.out.remark(format!("{} added.", human::count(turns as u64, "turn")))?;
-    context.out.summary(json!({
-        "old": old.id(),
-        "new": new.id(),
-        "messages": said.len(),
-        "turns": turns,
-        "continues": from.is_some(),
-        "bytes": newer.size() - start,
-    }))?;
+    context.out.summary(Summary::CheckpointDiffConversation {
+        old: old.id(),
+        new: new.id(),
+        messages: said.len() as u64,
+        turns: turns as u64,
+        continues: from.is_some(),
+        bytes: newer.size() - start,
+    })?;
     Ok(Code::Done)
 }
 
 fn show(context: &mut Context, message: &Message) -> Result<()> {
-    context.out.object("message", json!(message))?;
+    context.out.object(Line::Message(message.into()))?;
     let (who, style) = match message.role {
         Role::User => ("User", Style::Green),
         Role::Assistant => ("Agent", Style::Cyan),

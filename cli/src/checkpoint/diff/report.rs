@@ -2,7 +2,8 @@
 
 use parhelia_agent::environment::diff as environment;
 use parhelia_store::{Store, projection::Marks, record::Checkpoint};
-use serde_json::{Value, json};
+use parhelia_wire::diff::{Compared, Comparison};
+use serde_json::Value;
 
 use crate::{env, exit::Result, human, output::Output};
 
@@ -92,26 +93,15 @@ impl<'a> DiffReport<'a> {
     }
 
     /// The same for programs.
-    pub fn to_json(&self) -> Value {
-        let side = |told: &Told| {
-            let record = &told.checkpoint.record;
-            json!({
-                "id": told.checkpoint.id(),
-                "created_at": record.created_at.to_string(),
-                "turn_count": number(&record.conversation, "turn_count"),
-                "tokens_used": number(&record.conversation, "tokens_used"),
-                "cost_estimate_usd": cost(&told.checkpoint),
-                "approval": told.marks.approval,
-            })
-        };
+    pub fn for_programs(&self) -> Comparison {
         let (from, to) = (self.old.checkpoint.record.created_at, self.new.checkpoint.record.created_at);
-        json!({
-            "old": side(self.old),
-            "new": side(self.new),
-            "seconds": to.duration_since(from).as_secs(),
-            "environment": self.environment.changes,
-            "environment_unknown": self.environment.unknown,
-        })
+        Comparison {
+            old: Compared::of(&self.old.checkpoint, &self.old.marks),
+            new: Compared::of(&self.new.checkpoint, &self.new.marks),
+            seconds: to.duration_since(from).as_secs(),
+            environment: self.environment.changes.iter().map(Into::into).collect(),
+            environment_unknown: self.environment.unknown.iter().map(|part| (*part).to_owned()).collect(),
+        }
     }
 }
 

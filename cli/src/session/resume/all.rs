@@ -5,7 +5,11 @@ use std::process::{Command, Stdio};
 use jiff::Timestamp;
 use parhelia_session::{overview, resume::unasked};
 use parhelia_store::{Store, projection::Session};
-use serde_json::{Value, json};
+use parhelia_wire::{
+    Summary,
+    summary::{Elsewhere, ResumedAll},
+};
+use serde_json::Value;
 
 use super::Args;
 use crate::{
@@ -47,12 +51,13 @@ pub(super) fn run(context: &mut Context, args: &Args) -> Result<Code> {
         all => format!("Resumed {} of {}.", resumed.len(), human::count(all as u64, "session")),
     })?;
     let code = if failed.is_empty() { Code::Done } else { Code::Partly };
-    let elsewhere: Vec<Value> = missing
-        .elsewhere
-        .iter()
-        .map(|(session, host, until)| json!({ "session": session.id, "host": host, "until": until.to_string() }))
-        .collect();
-    context.out.summary(json!({ "resumed": resumed, "failed": failed, "left": left, "elsewhere": elsewhere }))?;
+    let of = |(session, host, until): &(Session, String, Timestamp)| Elsewhere {
+        id: session.id.clone(),
+        host: host.clone(),
+        until: until.to_string(),
+    };
+    let elsewhere = missing.elsewhere.iter().map(of).collect();
+    context.out.summary(Summary::SessionResumeAll(ResumedAll { resumed, failed, left, elsewhere }))?;
     Ok(code)
 }
 
@@ -86,9 +91,20 @@ fn resume(context: &mut Context, args: &Args, session: &Session) -> Result<bool>
     command.args(args.prompt.as_ref().map(|prompt| format!("--prompt={prompt}")));
     command.args(["--", &session.id]).stdin(Stdio::null());
     context.out.flush()?;
-    let status = limits::for_others(|| command.status()).map_err(failed)?;
-    if !status.success() {
+    if context.out.json {
+        command.stdout(Stdio::piped());
+    }
+    let ended = limits::for_others(|| command.spawn()?.wait_with_output()).map_err(failed)?;
+    // The last line is this process's own.
+    let is_passed_on = |line: &&[u8]| {
+        let line = serde_json::from_slice::<Value>(line).unwrap_or_default();
+        !matches!(line["type"].as_str(), None | Some("summary" | "error"))
+    };
+    for line in ended.stdout.split_inclusive(|byte| *byte == b'\n').filter(is_passed_on) {
+        context.out.bytes(line)?;
+    }
+    if !ended.status.success() {
         tell!("parhelia: session {} was not resumed", session.id);
     }
-    Ok(status.success())
+    Ok(ended.status.success())
 }

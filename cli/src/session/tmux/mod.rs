@@ -25,12 +25,12 @@ use parhelia_store::{
     Store,
     projection::{Run, Tmux},
 };
-use serde_json::json;
+use parhelia_wire::{Line, session::InTmux, summary::Ended};
 
 use self::handover::Handover;
 use crate::{
     context::Context,
-    exit::{Code, Failure, Result},
+    exit::{Failure, Result},
     interrupt::{self, Cancel},
 };
 
@@ -137,7 +137,7 @@ fn go(
     pane: Pane<'_>,
     handover: Handover,
     (agent, config): (Option<&Agent>, Option<PathBuf>),
-) -> Result<Code> {
+) -> Result<Ended> {
     let (run, started) = match started(&context.cancel(), store, pane, &handover, (agent, config)) {
         Ok(found) => found,
         Err(failure) => {
@@ -170,27 +170,22 @@ fn go(
     if started == Started::Silent {
         tell!("parhelia: the agent is alive, but has not said that it has its conversation open; look at it");
     }
-    context.out.object(
-        "tmux",
-        json!({
-            "tmux_session": pane.session,
-            "socket": tmux.as_ref().ok().map(|tmux| &tmux.socket),
-            "pane": pane.id,
-            "attach": attach,
-            "session": run.session,
-            "run": run.id,
-            "conversation": run.conversation,
-            "alive": started != Started::Ended,
-            "waits": waits,
-        }),
-    )?;
+    context.out.object(Line::Tmux(Box::new(InTmux {
+        session: run.session.clone(),
+        run: run.id.clone(),
+        conversation: run.conversation,
+        tmux_session: pane.session.to_owned(),
+        socket: tmux.as_ref().ok().map(|tmux| tmux.socket.clone()),
+        pane: pane.id.to_owned(),
+        attach,
+    })))?;
     context.out.flush()?;
     // The files of the handover go before this process becomes another.
     handover.finish();
     if started != Started::Ended && flags.attaches(context) {
         return Err(attach::attach(pane.server, pane.session));
     }
-    Ok(Code::Done)
+    Ok(Ended::in_tmux(run.session, run.id, started != Started::Ended, waits))
 }
 
 fn started(

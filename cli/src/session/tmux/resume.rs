@@ -5,11 +5,12 @@ use std::ffi::OsString;
 use parhelia_agent::tmux::session_name;
 use parhelia_session::{resume::Prepared, tmux};
 use parhelia_store::{Store, clock, projection::Run};
+use parhelia_wire::summary::Ended;
 
 use super::{Flags, Pane, TmuxPlace, go, handover::Handover, own_words};
 use crate::{
     context::Context,
-    exit::{Code, Failure, Result},
+    exit::{Failure, Result},
     session::tmux::tmux_here,
 };
 
@@ -46,7 +47,7 @@ pub fn resume(
     place: &TmuxPlace,
     prepared: &Prepared,
     arguments: &[OsString],
-) -> Result<Code> {
+) -> Result<Ended> {
     let mut words = own_words(context)?;
     words.extend(["session", "resume"].map(OsString::from));
     words.extend_from_slice(arguments);

@@ -5,13 +5,10 @@ use std::{ffi::OsString, path::Path};
 use parhelia_agent::{command::Agent, tmux::session_name};
 use parhelia_session::host::Host;
 use parhelia_store::{Store, clock};
+use parhelia_wire::summary::Ended;
 
 use super::{Flags, Pane, go, handover::Handover, own_words};
-use crate::{
-    context::Context,
-    exit::{Code, Result},
-    limits,
-};
+use crate::{context::Context, exit::Result, limits};
 
 /// Makes a tmux session in whose pane `arguments` (what stands behind `session run`) run.
 pub fn run(
@@ -22,7 +19,7 @@ pub fn run(
     workspace: &Path,
     arguments: &[OsString],
     agent: Option<&Agent>,
-) -> Result<Code> {
+) -> Result<Ended> {
     let (server, host) = (flags.server(None)?, context.host()?);
     let mut words = own_words(context)?;
     words.extend(["session", "run"].map(OsString::from));

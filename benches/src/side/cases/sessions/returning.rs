@@ -29,7 +29,7 @@ pub fn resume(lab: &mut Lab, place: &Place, talk: &mut Talk) -> Result<()> {
     let args = ["session", "resume", &talk.session, "--prompt", "go on", "--interval", "0", "--json", "--quiet"];
     let step = place.step(&args).env("STARTED", noted.display());
     let outcome = lab.runner.run(&Job { steps: vec![step], sync: None })?;
-    talk.run = text(&object(&lab.runner.stdout()?, "session")?, "run")?;
+    talk.run = text(&object(&lab.runner.stdout()?, "started")?, "run")?;
     let started = std::fs::read_to_string(&noted).context(|| "read when the agent was started")?;
     let started: f64 = started.parse().context(|| format!("understand the time `{started}`"))?;
     let outcome = Outcome { wall_s: started - outcome.started_s, ..Outcome::default() };

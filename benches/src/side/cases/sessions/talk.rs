@@ -40,8 +40,8 @@ impl Talk {
         talk.grow(bytes)?;
         let args = ["session", "run", "--interval", "0", "--json", "--quiet", "--"];
         let agent = place.step(&args).path(&project.stand_in()).args(["-p", "go on", "--session-id", &talk.conversation]);
-        let session = object(&process::output(&mut agent.command()?)?, "session")?;
-        (talk.session, talk.run) = (text(&session, "session")?, text(&session, "run")?);
+        let started = object(&process::output(&mut agent.command()?)?, "started")?;
+        (talk.session, talk.run) = (text(&started, "session")?, text(&started, "run")?);
         lab.figures.set(format!("session{name}/transcript_bytes"), bytes as f64);
         Ok(talk)
     }

@@ -1,0 +1,206 @@
+//! Checkpoints.
+
+use std::collections::BTreeMap;
+
+use parhelia_session::retention::{Kept, Removed};
+use parhelia_store::{
+    omitted::{Omission as StoreOmission, Reason},
+    projection::{self, Marks},
+    record::{self, Outline, Part},
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::show::{Show, mirror, shown};
+
+/// A checkpoint.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Checkpoint {
+    /// ULID.
+    pub id: String,
+    /// Session that it belongs to.
+    pub session: String,
+    /// Run of the session that made it.
+    pub run: Option<String>,
+    /// The run's epoch; 0 outside runs.
+    pub epoch: u64,
+    /// True if a newer run had taken over the session by then: it did not become the session's head.
+    pub fenced: bool,
+    /// Sequence of its commit in the journal.
+    pub sequence: u64,
+    /// Checkpoint before it.
+    pub parent: Option<String>,
+    /// Place in the chain of its ancestors, from 1.
+    pub depth: u64,
+    /// Reason: periodic, detach, error, complete, shutdown, manual; later releases may have others.
+    pub trigger: String,
+    /// More about the reason.
+    pub trigger_detail: Option<String>,
+    /// Message of its maker.
+    pub message: Option<String>,
+    /// End of capture.
+    pub created_at: String,
+    /// Absolute path of the folder that was captured.
+    pub workspace: String,
+    /// Regular files in it.
+    pub files: u64,
+    /// Bytes of these files.
+    pub bytes: u64,
+    /// Id of the tree that holds everything.
+    pub root: String,
+    /// True if everything that should be in it is.
+    pub complete: bool,
+    /// The agent's conversation: its id and counters.
+    pub conversation: Option<Value>,
+    /// What the session had used, where that was reported.
+    pub usage: Option<Value>,
+    /// Last decision about it.
+    pub approval: Option<Approval>,
+    /// Last verification of it.
+    pub verification: Option<Verification>,
+    /// Tags.
+    pub tags: Vec<String>,
+}
+
+impl Checkpoint {
+    /// A checkpoint with what events said of it since.
+    pub fn of(checkpoint: &Outline, marks: &Marks) -> Self {
+        let lacks_a_part = marks.verification.as_ref().is_some_and(|verification| !verification.incomplete.is_empty());
+        Checkpoint {
+            id: checkpoint.id.show(),
+            session: checkpoint.session.clone(),
+            run: checkpoint.run.clone(),
+            epoch: checkpoint.epoch,
+            fenced: checkpoint.fenced,
+            sequence: checkpoint.sequence,
+            parent: checkpoint.parent.show(),
+            depth: checkpoint.depth,
+            trigger: checkpoint.trigger.show(),
+            trigger_detail: checkpoint.trigger_detail.clone(),
+            message: checkpoint.message.clone(),
+            created_at: checkpoint.created_at.show(),
+            workspace: checkpoint.workspace.path.clone(),
+            files: checkpoint.workspace.files,
+            bytes: checkpoint.workspace.bytes,
+            root: checkpoint.root.show(),
+            complete: checkpoint.is_complete() && !lacks_a_part,
+            conversation: checkpoint.conversation.show(),
+            usage: checkpoint.usage.show(),
+            approval: marks.approval.show(),
+            verification: marks.verification.show(),
+            tags: marks.tags.show(),
+        }
+    }
+}
+
+mirror! {
+    /// A decision about a checkpoint.
+    pub struct Approval of projection::Approval {
+        /// pending, approved, rejected, auto_approved.
+        pub status: String,
+        /// Person who decided.
+        pub user: Option<String>,
+        /// Time of the decision.
+        pub timestamp: String,
+        /// Reason.
+        pub reason: Option<String>,
+        /// Policy that decided.
+        pub policy: Option<String>,
+    }
+
+    /// A verification of a checkpoint.
+    pub struct Verification of projection::Verification {
+        /// Thoroughness: new, index, deep.
+        pub level: String,
+        /// True if nothing was damaged.
+        pub ok: bool,
+        /// Time of the verification.
+        pub at: String,
+        /// Parts that should have been there, and were not.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub incomplete: Vec<String>,
+    }
+}
+
+/// The state of one part of a checkpoint, such as its conversation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct PartState {
+    /// captured, absent, failed; unknown if a later release has written another.
+    pub status: String,
+    /// Reason of a failure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl PartState {
+    /// The states of all parts of a checkpoint, by name.
+    pub fn of_all(record: &record::Record) -> BTreeMap<String, PartState> {
+        record.parts.show()
+    }
+}
+
+impl Show<PartState> for record::Part {
+    fn show(&self) -> PartState {
+        let (status, error) = match self {
+            Part::Captured => ("captured", None),
+            Part::Absent => ("absent", None),
+            Part::Failed { error } => ("failed", Some(error.clone())),
+            Part::Unknown => ("unknown", None),
+        };
+        PartState { status: status.into(), error }
+    }
+}
+
+/// An entry that capture left out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Omission {
+    /// Path in the workspace.
+    pub path: String,
+    /// excluded, unreadable, changing.
+    pub reason: String,
+    /// The rule that excluded it, or the error.
+    pub detail: Option<String>,
+}
+
+impl From<&StoreOmission> for Omission {
+    fn from(omission: &StoreOmission) -> Self {
+        let (reason, detail) = match &omission.reason {
+            Reason::Excluded(rule) => ("excluded", Some(rule)),
+            Reason::Unreadable(error) => ("unreadable", Some(error)),
+            Reason::Changing => ("changing", None),
+        };
+        Omission { path: shown(&omission.path), reason: reason.into(), detail: detail.cloned() }
+    }
+}
+
+/// A decision of retention about a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Retention {
+    /// The checkpoint.
+    pub id: String,
+    /// Its session.
+    pub session: String,
+    /// `removed`; of a dry run `remove` or `keep`.
+    pub action: String,
+    /// The rule: too_old, no_rule, thinned, store_too_large; of one that is kept latest, parent, approved, tagged, linked, resumed_from,
+    /// rolled_back, in_use, message, complete, error, safety, recent, calendar, young, thinned, not_periodic.
+    pub reason: String,
+}
+
+impl Retention {
+    fn new(action: &str, checkpoint: &record::Checkpoint, reason: String) -> Self {
+        let session = checkpoint.record.session.clone();
+        Retention { id: checkpoint.id(), session, action: action.into(), reason }
+    }
+
+    /// A checkpoint that goes: `removed`, or in a dry run `remove`.
+    pub fn goes(action: &str, checkpoint: &record::Checkpoint, reason: Removed) -> Self {
+        Self::new(action, checkpoint, reason.show())
+    }
+
+    /// A checkpoint that stays.
+    pub fn stays(checkpoint: &record::Checkpoint, reason: Kept) -> Self {
+        Self::new("keep", checkpoint, reason.show())
+    }
+}

@@ -1,0 +1,191 @@
+//! Differences of checkpoints: entries, conversations, and checkpoints as a whole.
+
+use parhelia_agent::transcript::messages;
+use parhelia_store::{
+    diff::{self, ChangeKind, Text, TreeChange},
+    projection::Marks,
+    record,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{
+    checkpoint::Approval,
+    environment::EnvironmentChange,
+    show::{Show, mirror, shown},
+    tree::Entry,
+};
+
+/// An entry that differs between two trees.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Change {
+    /// Path from the compared folders, on the new side unless it was deleted; empty for these folders themselves.
+    pub path: String,
+    /// added, deleted, modified, metadata, type_changed, renamed.
+    pub change: String,
+    /// Path on the old side of what was renamed.
+    pub from: Option<String>,
+    /// Metadata that differ, by name; none of what only one side has.
+    pub metadata: Vec<String>,
+    /// The entry on the old side.
+    pub old: Option<Entry>,
+    /// The entry on the new side.
+    pub new: Option<Entry>,
+    /// Lines that came, where lines were counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lines_added: Option<u64>,
+    /// Lines that went, where lines were counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lines_removed: Option<u64>,
+    /// text, binary, too_large, where contents were compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content: Option<String>,
+    /// Unified diff of a text file, where that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub diff: Option<String>,
+}
+
+impl From<&TreeChange> for Change {
+    fn from(change: &TreeChange) -> Self {
+        let from = match &change.kind {
+            ChangeKind::Renamed { from } => Some(shown(from)),
+            _ => None,
+        };
+        Change {
+            path: shown(&change.path),
+            change: change.kind.name().into(),
+            from,
+            metadata: change.fields().names().map(str::to_owned).collect(),
+            old: change.old.as_ref().map(|node| Entry::of(change.old_path(), node)),
+            new: change.new.as_ref().map(|node| Entry::of(&change.path, node)),
+            lines_added: None,
+            lines_removed: None,
+            content: None,
+            diff: None,
+        }
+    }
+}
+
+impl Change {
+    /// The change with its numbers of lines, added and removed.
+    pub fn with_lines(mut self, lines: &Text<(u64, u64)>) -> Self {
+        match lines {
+            Text::Lines((added, removed)) => (self.lines_added, self.lines_removed) = (Some(*added), Some(*removed)),
+            other => self.content = Some(content(other).into()),
+        }
+        self
+    }
+
+    /// The change with the difference of the contents, as a unified diff.
+    pub fn with_diff(mut self, difference: Text<String>) -> Self {
+        self.content = Some(content(&difference).into());
+        if let Text::Lines(unified) = difference {
+            self.diff = Some(unified);
+        }
+        self
+    }
+}
+
+/// A name for how contents can be compared.
+fn content<T>(text: &Text<T>) -> &'static str {
+    match text {
+        Text::Lines(_) => "text",
+        Text::Binary => "binary",
+        Text::TooLarge => "too_large",
+    }
+}
+
+mirror! {
+    /// Numbers of changes.
+    pub struct Changes of diff::Summary {
+        /// Entries that only the new side has.
+        pub added: u64,
+        /// Entries that only the old side has.
+        pub deleted: u64,
+        /// Entries with other content.
+        pub modified: u64,
+        /// Files that are elsewhere.
+        pub renamed: u64,
+        /// Entries of another type.
+        pub type_changed: u64,
+        /// Entries with other metadata and the same content.
+        pub metadata: u64,
+        /// Bytes of files that came, and by which files grew.
+        pub bytes_added: u64,
+        /// Bytes of files that went, and by which files shrank.
+        pub bytes_removed: u64,
+    }
+
+    /// A message of a conversation.
+    pub struct Message of messages::Message {
+        /// user, assistant, tool.
+        pub role: String,
+        /// Id of the record, where it has one.
+        pub record: Option<String>,
+        /// Time, as the record has it.
+        pub at: Option<String>,
+        /// Text, or its beginning; of a tool its result.
+        pub text: String,
+        /// Tools that the model calls.
+        pub calls: Vec<Call>,
+        /// True for the result of a tool that failed.
+        pub is_error: bool,
+    }
+
+    /// A tool that the model calls.
+    pub struct Call of messages::Call {
+        /// The tool.
+        pub tool: String,
+        /// File, command, pattern or prompt that it is about, or the beginning of its input.
+        pub about: String,
+    }
+}
+
+/// Two checkpoints beside each other.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Comparison {
+    /// The older one.
+    pub old: Compared,
+    /// The newer one.
+    pub new: Compared,
+    /// Time from the one to the other.
+    pub seconds: i64,
+    /// Differences of their environments.
+    pub environment: Vec<EnvironmentChange>,
+    /// Parts of the environment that one of them did not capture.
+    pub environment_unknown: Vec<String>,
+}
+
+/// One of two checkpoints that are compared.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Compared {
+    /// The checkpoint.
+    pub id: String,
+    /// End of its capture.
+    pub created_at: String,
+    /// Turns of its conversation.
+    pub turn_count: Option<u64>,
+    /// Tokens that the conversation had used.
+    pub tokens_used: Option<u64>,
+    /// Cost, where one was reported.
+    pub cost_estimate_usd: Option<f64>,
+    /// Last decision about it.
+    pub approval: Option<Approval>,
+}
+
+impl Compared {
+    /// A checkpoint with what events said of it.
+    pub fn of(checkpoint: &record::Checkpoint, marks: &Marks) -> Self {
+        let record = &checkpoint.record;
+        let number = |name: &str| record.conversation.as_ref()?.get(name)?.as_u64();
+        Compared {
+            id: checkpoint.id(),
+            created_at: record.created_at.show(),
+            turn_count: number("turn_count"),
+            tokens_used: number("tokens_used"),
+            cost_estimate_usd: record.usage.as_ref().and_then(|usage| usage.get("cost_estimate_usd")).and_then(Value::as_f64),
+            approval: marks.approval.show(),
+        }
+    }
+}

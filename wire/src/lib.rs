@@ -1,0 +1,122 @@
+//! The objects that parhelia shows to other programs: the lines of `--json`, and what every later face hands out.
+//!
+//! [`Line`] is one object, told apart by `type`; the last one is a [`Summary`], told apart by `verb`, or an [`Failed`]. Each object has one
+//! shape, whichever verb prints it. [`schema`] describes all of them; `docs/json.schema.json` is its checked-in text.
+//!
+//! Spelling, everywhere: `id` is the id of the thing that an object is about, which its `type` or its `verb` says; the ids of other things
+//! stand under their names (`session`, `run`, `parent`). Sizes are bytes and end in `bytes`, or are called so. Times are
+//! RFC 3339 in UTC. Paths are text in which bytes that are not printable UTF-8 are `\xNN`. What is not known is null.
+
+pub mod checkpoint;
+pub mod diff;
+pub mod environment;
+pub mod repository;
+pub mod session;
+mod show;
+pub mod summary;
+pub mod tool;
+pub mod tree;
+
+use schemars::{JsonSchema, Schema, generate::SchemaSettings};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+pub use show::shown;
+pub use summary::Summary;
+
+/// One object on a line of its own.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Line {
+    /// A checkpoint.
+    Checkpoint(Box<checkpoint::Checkpoint>),
+    /// A checkpoint as `manifest.json` shows it; `manifest.schema.json` describes it.
+    Manifest(Map<String, Value>),
+    /// An entry that capture left out.
+    Omission(checkpoint::Omission),
+    /// A decision of retention about a checkpoint.
+    Retention(checkpoint::Retention),
+    /// An entry of a tree.
+    Entry(Box<tree::Entry>),
+    /// An entry that a search has found.
+    Match(Box<tree::Match>),
+    /// A piece of a file's content.
+    Content(tree::Content),
+    /// An entry that differs between two trees.
+    Change(Box<diff::Change>),
+    /// A path that is, or would be, overwritten.
+    Action(tree::Action),
+    /// A folder that goes back before its agent goes on.
+    Rollback(Box<summary::RolledBack>),
+    /// An entry that could not be restored as it was.
+    Skipped(tree::Skipped),
+    /// A socket, for which an archive has no place.
+    Socket(tree::Socket),
+    /// Two checkpoints beside each other.
+    Comparison(Box<diff::Comparison>),
+    /// A message of a conversation.
+    Message(diff::Message),
+    /// Damage of a checkpoint.
+    Problem(repository::Problem),
+    /// A part that a checkpoint lacks.
+    Lack(repository::Lack),
+    /// Damage of a store.
+    Finding(repository::Finding),
+    /// A remark about a store that is no damage.
+    Note(repository::Note),
+    /// An object that checkpoints need and that is nowhere.
+    Lost(repository::Lost),
+    /// A session.
+    Session(Box<session::Session>),
+    /// One life of a session.
+    Run(Box<session::Run>),
+    /// An agent that was started, or has gone on.
+    Started(Box<session::Started>),
+    /// An agent that was started in tmux.
+    Tmux(Box<session::InTmux>),
+    /// A session that can go on, and how.
+    Recovery(Box<session::Recovery>),
+    /// A session's share of a store.
+    Usage(repository::Usage),
+    /// An entry of the journal.
+    Event(Box<session::Event>),
+    /// An environment, part by part.
+    Environment(Map<String, Value>),
+    /// A difference of two environments.
+    EnvironmentChange(environment::EnvironmentChange),
+    /// An option's value in force.
+    Option(tool::Setting),
+    /// A mounted checkpoint.
+    Mount(tool::Mount),
+    /// A script for a shell.
+    Script(tool::Script),
+    /// The last line of a verb that did not fail.
+    Summary(Box<Summary>),
+    /// The last line of a verb that failed.
+    Error(Failed),
+}
+
+/// The failure of a verb.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Failed {
+    /// The exit code.
+    pub code: u8,
+    /// The thing, the cause and the next step, for people.
+    pub message: String,
+}
+
+impl From<Summary> for Line {
+    fn from(summary: Summary) -> Self {
+        Line::Summary(Box::new(summary))
+    }
+}
+
+/// JSON Schema (draft 2020-12) of every [`Line`]. Objects may get more fields later, and values that are listed more values.
+pub fn schema() -> Value {
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    let schema: Schema = settings.into_generator().into_root_schema_for::<Line>();
+    let mut schema = schema.to_value();
+    schema["$id"] = json!("https://github.com/parhelia/parhelia/blob/main/docs/json.schema.json");
+    schema["title"] = json!("A line of parhelia's --json");
+    schema
+}

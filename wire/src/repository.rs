@@ -1,0 +1,226 @@
+//! Stores: what is in them, and whether it is whole.
+
+use parhelia_store::{
+    check,
+    gc::{GcPlan, GcReport},
+    stats,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::show::mirror;
+
+mirror! {
+    /// Damage of a checkpoint.
+    pub struct Problem of check::Problem {
+        /// Path in the workspace; empty for the checkpoint as a whole.
+        pub path: String,
+        /// The damage.
+        pub error: String,
+    }
+
+    /// A part that a checkpoint lacks.
+    pub struct Lack of check::Lack {
+        /// The part.
+        pub part: String,
+        /// Reason.
+        pub error: String,
+    }
+
+    /// A place that damage touches.
+    pub struct Touched of check::Touched {
+        /// The checkpoint.
+        pub checkpoint: String,
+        /// Path in its workspace; empty for the checkpoint as a whole.
+        pub path: String,
+    }
+
+    /// Damage of a store.
+    pub struct Finding of check::Finding {
+        /// config, journal, pack, index, damaged, missing, record, totals.
+        pub kind: String,
+        /// The damage, for people.
+        pub message: String,
+        /// Pack that is concerned.
+        pub pack: Option<String>,
+        /// Object that is concerned.
+        pub object: Option<String>,
+        /// Places that it touches: the first of them.
+        pub touches: Vec<Touched>,
+        /// Number of the others.
+        pub touches_more: u64,
+    }
+
+    /// An object that checkpoints need and that is nowhere.
+    pub struct Lost of check::Lost {
+        /// The object.
+        pub object: String,
+        /// chunk, recipe, tree, table, record.
+        pub kind: String,
+        /// Places that need it: the first of them.
+        pub touches: Vec<Touched>,
+        /// Number of the others.
+        pub touches_more: u64,
+    }
+
+    /// Numbers of a check.
+    pub struct Checked of check::CheckReport {
+        /// True if the index has a fault, which `--rebuild-index` makes anew.
+        pub rebuild_index: bool,
+        /// Events in the journal, whose chain was checked.
+        pub events: u64,
+        /// Packs that were looked at.
+        pub packs: u64,
+        /// Blocks in them.
+        pub blocks: u64,
+        /// Objects in them.
+        pub objects: u64,
+        /// Blocks whose data were read and hashed.
+        pub blocks_read: u64,
+        /// Stored bytes of them.
+        pub bytes_read: u64,
+        /// Checkpoints that were followed.
+        pub checkpoints: u64,
+        /// Different tree nodes in them.
+        pub trees: u64,
+    }
+
+    /// A plan of a repair.
+    pub struct Repair of check::RepairPlan {
+        /// Packs with damage, or gone.
+        pub damaged_packs: Vec<String>,
+        /// Whole packs with recipes that lack chunks.
+        pub packs_with_broken_recipes: Vec<String>,
+        /// Objects in all of these that are whole, and are copied.
+        pub kept_objects: u64,
+        /// Objects that are taken from elsewhere.
+        pub recovered_objects: u64,
+    }
+
+    /// A plan of a garbage collection. Shares of packs are estimates.
+    pub struct CollectionPlan of GcPlan {
+        /// Checkpoints that are kept: those that exist, and deleted ones that something reads.
+        pub checkpoints: u64,
+        /// Packs in use.
+        pub packs: u64,
+        /// Bytes of all packs.
+        pub total_bytes: u64,
+        /// Bytes of them that are in use.
+        pub live_bytes: u64,
+        /// Bytes of them that are not.
+        pub dead_bytes: u64,
+        /// Packs that go as they are.
+        pub delete: Vec<String>,
+        /// Their bytes.
+        pub delete_bytes: u64,
+        /// Packs that go after what is in use in them was copied.
+        pub repack: Vec<String>,
+        /// Their bytes.
+        pub repack_bytes: u64,
+        /// Bytes that are copied.
+        pub copy_bytes: u64,
+        /// Packs that were condemned earlier and are still there.
+        pub condemned: Vec<String>,
+        /// Their bytes.
+        pub condemned_bytes: u64,
+        /// Packs of runs that ended without a commit.
+        pub orphans: u64,
+        /// Their bytes.
+        pub orphan_bytes: u64,
+        /// Bytes that are free afterwards, at once or when `waits_for` are over.
+        pub freed_bytes: u64,
+        /// Running writers, for whose end the bytes of condemned packs wait.
+        pub waits_for: Vec<String>,
+    }
+
+    /// A garbage collection that was done.
+    pub struct Collected of GcReport {
+        /// Packs that it condemned.
+        pub condemned_packs: u64,
+        /// Packs that it wrote.
+        pub added_packs: u64,
+        /// Bytes of them.
+        pub added_bytes: u64,
+        /// Condemned packs, from now or earlier, whose bytes went.
+        pub dropped_packs: u64,
+        /// Bytes of them.
+        pub dropped_bytes: u64,
+        /// Forgotten packs that were removed.
+        pub orphans: u64,
+        /// Bytes of them.
+        pub orphan_bytes: u64,
+        /// Condemned packs that wait for running writers.
+        pub waiting_packs: u64,
+        /// Bytes of them.
+        pub waiting_bytes: u64,
+        /// The writers that they wait for.
+        pub waits_for: Vec<String>,
+        /// Bytes freed, less what was written.
+        pub freed_bytes: u64,
+        /// True if the disk was full, so that the ballast was released and nothing was copied.
+        pub disk_was_full: bool,
+    }
+
+    /// A session's share of a store.
+    pub struct Usage of stats::SessionStats {
+        /// The session.
+        pub session: String,
+        /// Its checkpoints.
+        pub checkpoints: u64,
+        /// Files in the newest of them.
+        pub files: u64,
+        /// Bytes of these files.
+        pub logical_bytes: u64,
+        /// The newest.
+        pub newest: Option<String>,
+        /// Bytes of the packs that its commits added, deleted ones included: its growth of the store.
+        pub added_bytes: u64,
+        /// The same for its newest commit alone.
+        pub added_bytes_newest: u64,
+    }
+
+    /// Numbers of a store.
+    pub struct Stats of stats::Stats {
+        /// Checkpoints.
+        pub checkpoints: u64,
+        /// Files in all of them together.
+        pub files: u64,
+        /// Bytes of these files.
+        pub logical_bytes: u64,
+        /// Different objects stored.
+        pub objects: u64,
+        /// Raw bytes of the different pieces of content.
+        pub unique_bytes: u64,
+        /// Raw bytes of trees, recipes, tables and records.
+        pub meta_bytes: u64,
+        /// Packs in use.
+        pub packs: u64,
+        /// Bytes of them on disk.
+        pub pack_bytes: u64,
+        /// Bytes in them of the blocks that hold content.
+        pub data_block_bytes: u64,
+        /// Bytes of packs that were condemned and still wait.
+        pub condemned_bytes: u64,
+        /// Bytes of the journal.
+        pub journal_bytes: u64,
+        /// Bytes of the index.
+        pub index_bytes: u64,
+        /// Bytes of stat caches and files under way.
+        pub cache_bytes: u64,
+        /// Bytes of the ballast: room for a deletion on a full disk.
+        pub reserve_bytes: u64,
+        /// Bytes of the whole folder, without the ballast.
+        pub stored_bytes: u64,
+        /// `logical_bytes` by `unique_bytes`.
+        pub dedup_ratio: f64,
+        /// `unique_bytes` and `meta_bytes` by `pack_bytes`.
+        pub compression_ratio: f64,
+    }
+}
+
+/// A remark about a store that is no damage, such as an append that was cut off.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Note {
+    /// The remark, for people.
+    pub text: String,
+}

@@ -1,0 +1,409 @@
+//! Sessions, their runs, and the events of the journal.
+
+use parhelia_session::{overview, run};
+use parhelia_store::{event, projection, record};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::show::{Show, mirror};
+
+/// A session: the stable identity of the work in one workspace.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Session {
+    /// Given at its creation, unique in the store.
+    pub id: String,
+    /// Name that people call it by; its id unless it was given one.
+    pub name: String,
+    /// Its folder.
+    pub workspace: Option<Place>,
+    /// Recorded status: starting, active, paused, error, ended.
+    pub status: String,
+    /// Reason of the last change of status.
+    pub status_reason: Option<String>,
+    /// Goal that a person or a policy set last: running, paused, ended; null if there was no run.
+    pub wanted: Option<String>,
+    /// Its agent as it is found: none, starting, live, idle, waiting, elsewhere, dead.
+    pub observed: String,
+    /// Reason of that, where it can be told.
+    pub why: Option<String>,
+    /// Checkpoint that the next one follows.
+    pub head: Option<String>,
+    /// Epoch of its newest run; 0 before the first.
+    pub epoch: u64,
+    /// Its newest run.
+    pub run: Option<String>,
+    /// All its runs, in order.
+    pub runs: Vec<String>,
+    /// Its conversations; the one that was seen last comes last.
+    pub conversations: Vec<Conversation>,
+    /// Approval policy that was chosen for it.
+    pub policy: Option<String>,
+    /// Project that it belongs to.
+    pub project: Option<String>,
+    /// First prompt of its user.
+    pub first_prompt: Option<String>,
+    /// Last prompt of its user, shortened.
+    pub last_prompt: Option<String>,
+    /// Sums over all its runs.
+    pub totals: Totals,
+    /// Number of its checkpoints.
+    pub checkpoints: u64,
+    /// Its head, with its time.
+    pub last_checkpoint: Option<Saved>,
+    /// Checkpoints that have failed since.
+    pub failing: Option<Failing>,
+    /// True if it lives and its store takes no writes.
+    pub store_is_read_only: bool,
+    /// Process that is not its agent, and has the conversation of this dead one open.
+    pub open_in: Option<i32>,
+    /// A sentence about an agent outside of this container that may have the conversation open.
+    pub unseen: Option<String>,
+    /// Set if its agent lives without its supervisor.
+    pub unsupervised: Option<Unsupervised>,
+    /// A warning if another folder has taken the place of its own.
+    pub another_folder: Option<String>,
+    /// Target of a rollback that was interrupted: files of two states are in the workspace.
+    pub interrupted_rollback: Option<String>,
+    /// Time of its creation.
+    pub created_at: String,
+    /// Time of the last change of anything of this.
+    pub changed_at: String,
+    /// Journal sequence of that change. Sessions are ordered by it.
+    pub changed_sequence: u64,
+}
+
+impl Session {
+    /// A session as it is found, with the number of its checkpoints.
+    pub fn of(session: &projection::Session, overview: &overview::Overview, checkpoints: u64) -> Self {
+        Session {
+            id: session.id.clone(),
+            name: session.name.clone(),
+            workspace: session.workspace.show(),
+            status: session.status.show(),
+            status_reason: session.status_reason.clone(),
+            wanted: overview.wanted.show(),
+            observed: overview.observed.show(),
+            why: overview.why.clone(),
+            head: session.head.show(),
+            epoch: session.epoch,
+            run: session.run.clone(),
+            runs: session.runs.clone(),
+            conversations: session.conversations.show(),
+            policy: session.policy.clone(),
+            project: session.project.clone(),
+            first_prompt: session.first_prompt.clone(),
+            last_prompt: overview.last_prompt.clone(),
+            totals: session.totals.show(),
+            checkpoints,
+            last_checkpoint: overview.last_checkpoint.show(),
+            failing: overview.failing.show(),
+            store_is_read_only: overview.store_is_read_only,
+            open_in: overview.open_in,
+            unseen: overview.unseen.clone(),
+            unsupervised: overview.unsupervised.show(),
+            another_folder: overview.another_folder.clone(),
+            interrupted_rollback: overview.interrupted_rollback.show(),
+            created_at: session.created_at.show(),
+            changed_at: session.changed_at.show(),
+            changed_sequence: session.changed_sequence,
+        }
+    }
+}
+
+mirror! {
+    /// A session's folder.
+    pub struct Place of projection::Place {
+        /// Absolute path.
+        pub path: String,
+        /// Inode of the folder, where it is known.
+        pub inode: Option<u64>,
+        /// Time at which the folder was made, by its filesystem, in seconds.
+        pub born: Option<String>,
+        /// Id of its filesystem, in hex, where that stays the same when it is mounted again.
+        pub filesystem: Option<String>,
+        /// Folder on which that is mounted.
+        pub mountpoint: Option<String>,
+    }
+
+    /// Sums over a session's runs.
+    pub struct Totals of projection::Totals {
+        /// Cost in US dollars, where one was reported.
+        pub cost_usd: Option<f64>,
+        /// Seconds from beginning to end of each run whose end was recorded.
+        pub active_seconds: u64,
+        /// Checkpoints that an error caused.
+        pub errors: u64,
+        /// Checkpoints that were made, deleted ones included.
+        pub checkpoints: u64,
+    }
+
+    /// A conversation of an agent.
+    pub struct Conversation of projection::Conversation {
+        /// The agent's own id of it.
+        pub id: String,
+        /// Run in which it was seen first.
+        pub run: Option<String>,
+        /// Path of its transcript.
+        pub transcript: Option<String>,
+        /// Its turns at the last checkpoint.
+        pub turn_count: Option<u64>,
+        /// Its cost at the last checkpoint that reported one.
+        pub cost_usd: Option<f64>,
+    }
+
+    /// A checkpoint and its time.
+    pub struct Saved of overview::Saved {
+        /// The checkpoint.
+        pub id: String,
+        /// End of its capture.
+        pub created_at: String,
+    }
+
+    /// Checkpoints that failed.
+    pub struct Failing of run::Failing {
+        /// Time of the first failure.
+        pub since: String,
+        /// Number of failures.
+        pub count: u64,
+        /// Reason of the last one.
+        pub reason: String,
+    }
+
+    /// An agent without its supervisor, the process that makes its checkpoints.
+    pub struct Unsupervised of overview::Unsupervised {
+        /// The agent's process.
+        pub process: i32,
+        /// True if its hooks make checkpoints.
+        pub has_hooks: bool,
+    }
+
+    /// The right to act for a run.
+    pub struct Lease of projection::Lease {
+        /// Holder, such as a host and a process.
+        pub holder: String,
+        /// Time of the last renewal.
+        pub renewed: Option<String>,
+        /// Seconds for which it holds from then on.
+        pub ttl_seconds: u64,
+    }
+
+    /// A pane of tmux.
+    pub struct Pane of projection::Tmux {
+        /// The server's socket.
+        pub socket: String,
+        /// The pane's id.
+        pub pane: String,
+    }
+
+    /// One life of a session, from the start of the agent's process to its end.
+    pub struct Run of projection::Run {
+        /// Unique in the store.
+        pub id: String,
+        /// Session that it is a life of.
+        pub session: String,
+        /// Above that of every run of the session before it.
+        pub epoch: u64,
+        /// Checkpoint that it was resumed from.
+        pub resumed_from: Option<String>,
+        /// The machine.
+        pub host: Option<String>,
+        /// The machine's boot.
+        pub boot_id: Option<String>,
+        /// The agent's process.
+        pub pid: Option<u32>,
+        /// Start of that process, in clock ticks since boot.
+        pub start_time: Option<u64>,
+        /// Its place in tmux.
+        pub tmux: Option<Pane>,
+        /// Command line that was executed.
+        pub argv: Vec<String>,
+        /// Folder in which it was executed.
+        pub cwd: Option<String>,
+        /// The agent's permission mode.
+        pub permission_mode: Option<String>,
+        /// The right to act for it.
+        pub lease: Option<Lease>,
+        /// Its conversation, where it was begun with one.
+        pub conversation: Option<String>,
+        /// Time of its beginning.
+        pub started_at: String,
+        /// Time of its end.
+        pub ended_at: Option<String>,
+        /// Reason of its end.
+        pub exit_reason: Option<String>,
+    }
+
+    /// The cause of an event.
+    pub struct Actor of event::Actor {
+        /// The user, where one is known.
+        pub user: Option<String>,
+        /// cli, hook, api, retention, policy.
+        pub via: String,
+    }
+}
+
+/// An agent that was started, or has gone on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Started {
+    /// Its session.
+    pub session: String,
+    /// Its run.
+    pub run: String,
+    /// The run's epoch.
+    pub epoch: u64,
+    /// Its conversation, where that is known.
+    pub conversation: Option<String>,
+    /// Checkpoint that it goes on from.
+    pub from: Option<String>,
+    /// Transcript that was put in place for it.
+    pub transcript: Option<String>,
+    /// Sentences that the user should know.
+    pub notices: Vec<String>,
+}
+
+/// An agent that was started in tmux.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct InTmux {
+    /// Its session.
+    pub session: String,
+    /// Its run.
+    pub run: String,
+    /// Its conversation, where that is known.
+    pub conversation: Option<String>,
+    /// Name of tmux's session.
+    pub tmux_session: String,
+    /// The server's socket.
+    pub socket: Option<String>,
+    /// The pane's id.
+    pub pane: String,
+    /// Command that shows it.
+    pub attach: String,
+}
+
+/// A session that can go on, and how.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Recovery {
+    /// The session.
+    pub session: String,
+    /// Recorded status: starting, active, paused, error, ended.
+    pub status: String,
+    /// Goal that a person or a policy set last: running, paused, ended; null if there was no run.
+    pub wanted: Option<String>,
+    /// True if its agent lives.
+    pub alive: bool,
+    /// Set if its agent lives without its supervisor.
+    pub unsupervised: Option<Unsupervised>,
+    /// Reason of its state, where that can be told.
+    pub why: Option<String>,
+    /// Its folder.
+    pub workspace: String,
+    /// True if that exists.
+    pub workspace_exists: bool,
+    /// Fate of the folder when it is resumed: kept, put_back, restored, git_restored, refused; null if it is not to be resumed.
+    pub workspace_fate: Option<String>,
+    /// Reason for which resuming would be refused.
+    pub refused: Option<String>,
+    /// Checkpoint that it goes on from.
+    pub from: Option<String>,
+    /// Newer checkpoints that are passed over.
+    pub skipped: Vec<PassedOver>,
+    /// Target of a rollback that was interrupted.
+    pub interrupted_rollback: Option<String>,
+}
+
+/// A checkpoint from which a session does not go on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct PassedOver {
+    /// The checkpoint.
+    pub id: String,
+    /// Reason, as a verb in a sentence about it.
+    pub reason: String,
+}
+
+/// An entry of the journal: a checkpoint that was made, or an event.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Event {
+    /// Its place in the journal.
+    pub sequence: u64,
+    /// Its kind, such as checkpoint.created.
+    pub kind: String,
+    /// Id of the thing to which it happened.
+    pub subject: String,
+    /// Session that it concerns.
+    pub session: Option<String>,
+    /// Its time.
+    pub at: String,
+    /// Run of a checkpoint.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+    /// Epoch in which its author acted.
+    pub epoch: u64,
+    /// Data of its kind.
+    pub data: Map<String, Value>,
+    /// Id of an event.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Machine that recorded the event.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// Version of the event's structure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schema: Option<u32>,
+    /// Cause of the event.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub actor: Option<Actor>,
+    /// Hash of the event before it, in hex.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub previous: Option<String>,
+}
+
+impl Event {
+    /// A checkpoint that was made.
+    pub fn of_commit(checkpoint: &record::Checkpoint) -> Self {
+        let record = &checkpoint.record;
+        let text = |value: Option<String>| value.map_or(Value::Null, Value::from);
+        let data = [
+            ("trigger", Value::from(record.trigger.name())),
+            ("trigger_detail", text(record.trigger_detail.clone())),
+            ("parent", text(record.parent.show())),
+            ("fenced", record.fenced.into()),
+            ("message", text(record.message.clone())),
+            ("checksum", checkpoint.checksum().into()),
+        ];
+        Event {
+            sequence: checkpoint.sequence,
+            kind: "checkpoint.created".into(),
+            subject: checkpoint.id(),
+            session: Some(record.session.clone()),
+            at: record.created_at.show(),
+            run: record.run.clone(),
+            epoch: record.epoch,
+            data: data.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            id: None,
+            host: None,
+            schema: None,
+            actor: None,
+            previous: None,
+        }
+    }
+
+    /// An event, and the session that it concerns.
+    pub fn of_event(sequence: u64, event: &event::Event, session: Option<String>) -> Self {
+        Event {
+            sequence,
+            kind: event.kind.clone(),
+            subject: event.subject.clone(),
+            session,
+            at: event.at.show(),
+            run: None,
+            epoch: event.epoch,
+            data: event.data.clone(),
+            id: Some(event.id.show()),
+            host: Some(event.host.clone()),
+            schema: Some(event.schema),
+            actor: Some(event.actor.show()),
+            previous: event.previous.clone(),
+        }
+    }
+}

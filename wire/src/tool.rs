@@ -1,0 +1,68 @@
+//! The program itself: configuration, mounts, scripts.
+
+use parhelia_session::config::{Effective, Origin as Source};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::show::Show;
+
+/// An option's value in force.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Setting {
+    /// The option.
+    pub key: String,
+    /// Its value; null if there is none.
+    pub value: Value,
+    /// Origin of the value.
+    pub origin: Origin,
+}
+
+/// Origin of an option's value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Origin {
+    /// default, file, environment.
+    pub kind: String,
+    /// The file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Line in the file, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u64>,
+    /// The environment variable.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+impl From<&Effective> for Setting {
+    fn from(option: &Effective) -> Self {
+        let (kind, path, line, name) = match &option.origin {
+            Source::Default => ("default", None, None, None),
+            Source::File { path, line } => ("file", Some(path.show()), Some(line.show()), None),
+            Source::Environment { name } => ("environment", None, None, Some((*name).to_owned())),
+        };
+        Setting { key: option.key.into(), value: option.value.clone(), origin: Origin { kind: kind.into(), path, line, name } }
+    }
+}
+
+/// A mounted checkpoint, or a mounted store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Mount {
+    /// Folder on which it is mounted.
+    pub mountpoint: String,
+    /// What is mounted, for people.
+    pub what: String,
+    /// Process that serves it.
+    pub process: u32,
+    /// Time of its start.
+    pub started_at: String,
+}
+
+/// A script for a shell.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Script {
+    /// The shell.
+    pub shell: String,
+    /// The script.
+    pub text: String,
+}
