@@ -10,6 +10,7 @@
 pub mod checkpoint;
 pub mod diff;
 pub mod environment;
+mod reference;
 pub mod repository;
 pub mod session;
 mod show;
@@ -21,6 +22,7 @@ use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+pub use reference::reference;
 pub use show::shown;
 pub use summary::Summary;
 
