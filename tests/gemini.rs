@@ -28,6 +28,12 @@ fn asked(api: &Api, number: usize) -> String {
     api.wait_for(number)[number - 1].request["contents"].to_string()
 }
 
+/// The id of the conversation in a chat.
+fn id_in(chat: &[u8]) -> String {
+    let first: Value = serde_json::from_slice(chat.split(|byte| *byte == b'\n').next().unwrap()).unwrap();
+    first["sessionId"].as_str().unwrap().to_owned()
+}
+
 #[test]
 fn its_conversation_is_pinned_and_captured() {
     let api = Api::start([command("echo made > made.txt"), Reply::text("It is made.")]);
@@ -51,8 +57,7 @@ fn its_conversation_is_pinned_and_captured() {
         (&json!("gemini"), &json!(1), &json!(26)),
         "{conversation}"
     );
-    let first: Value = serde_json::from_slice(chat.split(|byte| *byte == b'\n').next().unwrap()).unwrap();
-    assert_eq!(conversation["agent_session_id"], first["sessionId"]);
+    assert_eq!(conversation["agent_session_id"], id_in(&chat));
     let environment = head.record.environment.unwrap();
     assert_eq!(
         (&environment["agent"]["kind"], &environment["agent"]["version"]),
@@ -60,7 +65,7 @@ fn its_conversation_is_pinned_and_captured() {
         "{environment}"
     );
     // A checkpoint that a person makes holds it as well.
-    gemini.expect(&["checkpoint", "create", "--session", &id, "--message", "by hand"]);
+    gemini.expect(&["checkpoint", "create", &id, "--message", "by hand"]);
     let head = store.refresh().unwrap().head(&id).unwrap().unwrap();
     assert_eq!(state_bytes(&store, &head, "conversation/transcript.jsonl").unwrap().unwrap(), chat);
 }
@@ -84,7 +89,7 @@ fn killed_in_a_tool_it_goes_on_by_its_conversation_and_is_told() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(137), "{}", shown(&output));
     let id = session(&gemini)["id"].as_str().unwrap().to_owned();
-    let conversation = gemini.chats();
+    let conversation = id_in(&fs::read(&gemini.chats()[0]).unwrap());
 
     // Its own folder and the workspace are lost with the machine.
     fs::remove_dir_all(gemini.config()).unwrap();
@@ -103,7 +108,7 @@ fn killed_in_a_tool_it_goes_on_by_its_conversation_and_is_told() {
     let store = Store::open(&gemini.store(), &Default::default()).unwrap();
     let head = store.view().head(&id).unwrap().unwrap();
     let record = head.record.conversation.clone().unwrap();
-    assert_eq!(record["turn_count"], 2, "one conversation, and not another: {conversation:?} {record}");
+    assert_eq!((&record["agent_session_id"], &record["turn_count"]), (&json!(conversation), &json!(2)), "{record}");
     let kept = state_bytes(&store, &head, "conversation/transcript.jsonl").unwrap().unwrap();
     assert!(gemini.chats().iter().any(|chat| fs::read(chat).unwrap() == kept));
 }
