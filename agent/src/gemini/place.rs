@@ -229,11 +229,11 @@ mod tests {
         let (ours, stub) =
             (chats.join("session-2026-11-26T13-07-8b0e0f3c.jsonl"), chats.join("session-2026-11-26T13-08-8b0e0f3c.jsonl"));
         write(&stub, &(first(ID) + "{\"$set\":{}}\n"));
-        assert_eq!(copies(&config, ID).unwrap(), [stub.clone()], "there is no other");
+        assert_eq!(copies(&config, ID).unwrap(), std::slice::from_ref(&stub), "there is no other");
         write(&ours, &(first(ID) + "{\"$set\":{}}\n{\"id\":\"m\",\"type\":\"user\"}\n"));
         write(&chats.join("session-2026-11-26T13-09-8b0e0f3c.jsonl"), &first("8b0e0f3c-another"));
         write(&chats.join("session-2026-11-26T13-10-8b0e0f3c.jsonl"), "");
-        assert_eq!(copies(&config, ID).unwrap(), [ours.clone()]);
+        assert_eq!(copies(&config, ID).unwrap(), std::slice::from_ref(&ours));
         assert_eq!((conversation_of(&ours).as_deref(), config_of(&ours)), (Some(ID), Some(&*config)));
         let unread = chats.join("session-2026-11-26T13-10-8b0e0f3c.jsonl");
         assert_eq!(conversation_of(&unread).as_deref(), Some("session-2026-11-26T13-10-8b0e0f3c"));

@@ -236,20 +236,23 @@ impl Index {
             return;
         }
         let Some(done) = self.answered(Some(id)) else { return };
-        match (status.as_deref(), done.name.as_str(), done.path) {
-            (Some("error"), ..) => self.counts.tool_errors += 1,
-            (Some("success"), "write_file" | "replace", Some(path)) => {
-                if self.edited(&path, offset) {
-                    self.load(path);
-                }
-            }
-            (Some("success"), "read_file", Some(path)) => {
-                if self.read_file(&path, offset) {
-                    self.load(path);
-                }
-            }
-            (Some("success"), "write_todos", _) => self.gemini_todos(arguments.as_ref()),
+        match status.as_deref() {
+            Some("error") => self.counts.tool_errors += 1,
+            Some("success") if done.name == "write_todos" => self.gemini_todos(arguments.as_ref()),
+            Some("success") => self.gemini_file(&done, offset),
             _ => {}
+        }
+    }
+
+    fn gemini_file(&mut self, call: &ToolCall, offset: u64) {
+        let Some(path) = &call.path else { return };
+        let is_known = match call.name.as_str() {
+            "write_file" | "replace" => self.edited(path, offset),
+            "read_file" => self.read_file(path, offset),
+            _ => false,
+        };
+        if is_known {
+            self.load(path.clone());
         }
     }
 
