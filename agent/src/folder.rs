@@ -31,15 +31,16 @@ impl ConfigFolder {
         let names = kind.folder_names();
         let set = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let named = |path: PathBuf, variable: &str| ConfigFolder { path, variable: variable.to_owned() };
-        let own = set(names.variable).map(|path| named(path, names.variable));
+        let in_it = |path: PathBuf| if names.is_home { path.join(names.in_home) } else { path };
+        let own = set(names.variable).map(|path| named(in_it(path), names.variable));
         own.or_else(|| set(HOME).map(|home| named(home.join(names.in_home), HOME)))
     }
 
     /// The one that a transcript lies in.
     pub fn of_transcript(path: &Path) -> Option<Self> {
-        let (kind, folder) = KINDS.into_iter().find_map(|kind| Some((kind, kind.located(path)?.config?)))?;
+        let (kind, folder) = KINDS.into_iter().rev().find_map(|kind| Some((kind, kind.located(path)?.config?)))?;
         let names = kind.folder_names();
-        let variable = if folder.ends_with(names.in_home) { HOME } else { names.variable };
+        let variable = if folder.ends_with(names.in_home) && !names.is_home { HOME } else { names.variable };
         Some(ConfigFolder { path: folder, variable: variable.to_owned() })
     }
 
@@ -52,9 +53,10 @@ impl ConfigFolder {
         KINDS.into_iter().find(is_of).unwrap_or(KINDS[0])
     }
 
-    /// True if it is the same folder, found in the same way.
+    /// True if it is the same folder, found in the same way. A variable that names a home folder is no other way than `HOME`.
     pub fn is_same(&self, other: &Self) -> bool {
-        self.variable == other.variable && canonical(&self.path) == canonical(&other.path)
+        let is_way = self.variable == other.variable || self.kind() == other.kind() && self.kind().folder_names().is_home;
+        is_way && canonical(&self.path) == canonical(&other.path)
     }
 
     /// The variables with which the agent finds it, where `here` is what it would find: a value, or none for one that must not be set.
@@ -63,6 +65,10 @@ impl ConfigFolder {
             return Vec::new();
         }
         let names = self.kind().folder_names();
+        if names.is_home {
+            let home = self.path.parent().unwrap_or(&self.path);
+            return vec![(names.variable.into(), Some(home.into()))];
+        }
         let home = self.path.parent().filter(|_| self.variable == HOME && self.path.ends_with(names.in_home));
         match home {
             Some(home) => vec![(names.variable.into(), None), (HOME.into(), Some(home.into()))],

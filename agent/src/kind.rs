@@ -7,12 +7,15 @@ use std::{
     time::SystemTime,
 };
 
+use serde_json::Value;
+
 use crate::{
     claude::Claude,
     codex::Codex,
     command::{Bypass, Resume, Takes, Words},
     error::Result,
-    hooks::{Events, HookCommand},
+    gemini::Gemini,
+    hooks::{self, Events, HookCommand},
     open::{Said, Unseen},
     secrets::SecretFiles,
     transcript::{Format, Located, files::RawSet},
@@ -23,7 +26,7 @@ use crate::{
 pub type Kind = &'static dyn AgentKind;
 
 /// All known kinds. A conversation or a folder that nothing says more of is the first one's.
-pub const KINDS: [Kind; 2] = [&Claude, &Codex];
+pub const KINDS: [Kind; 3] = [&Claude, &Codex, &Gemini];
 
 /// The abilities of a kind of agent. What it cannot do is made up for with what there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +35,10 @@ pub struct Abilities {
     pub pins_conversation: bool,
     /// Its command line can bring hooks for one start that run without anybody's consent. Else a person has to trust them once.
     pub trusts_given_hooks: bool,
+    /// Its command line can bring hooks for one start. Else they have to be installed in its settings.
+    pub brings_hooks: bool,
+    /// Words of a hook at the start of a headless agent leave its prompt in the conversation. Else such an agent is told by its prompt alone.
+    pub keeps_told_prompt: bool,
     /// Its live processes leave word of the conversation that they have open ([`AgentKind::live`]).
     pub leaves_word: bool,
 }
@@ -43,6 +50,8 @@ pub struct FolderNames {
     pub variable: &'static str,
     /// Its name in the home folder, where that variable is not set.
     pub in_home: &'static str,
+    /// True if the variable names a home folder, in which the folder has that name.
+    pub is_home: bool,
 }
 
 /// Everything that is true of one kind of agent.
@@ -102,14 +111,27 @@ pub trait AgentKind: fmt::Debug + Sync {
     /// The words that resume what recorded ones began. Everything recorded is said again, but for which conversation and the prompt.
     fn resume(&self, words: &Words, resume: &Resume) -> Vec<OsString>;
 
-    /// Arguments that bring our hooks for one start, beside what the command line says of hooks itself.
-    fn hook_arguments(&self, words: &Words, command: &HookCommand) -> Result<Vec<OsString>>;
+    /// Arguments that bring our hooks for one start, beside what the command line says of hooks itself; none where it has no such arguments.
+    fn hook_arguments(&self, _words: &Words, _command: &HookCommand) -> Result<Vec<OsString>> {
+        Ok(Vec::new())
+    }
 
     /// The events that come to our hooks.
     fn events(&self) -> Events;
 
     /// The file of settings with hooks in its own folder, or in its folder of a project, which has the name of the one in the home folder.
     fn hook_file(&self, folder: &Path) -> PathBuf;
+
+    /// The setting that turns all hooks off, where its settings do.
+    fn hooks_off(&self, settings: &Value) -> Option<&'static str> {
+        const NAME: &str = "disableAllHooks";
+        settings.get(NAME).and_then(Value::as_bool).unwrap_or_default().then_some(NAME)
+    }
+
+    /// The event of a name that is its own, beside the names that agents share.
+    fn event(&self, _name: &str) -> Option<hooks::Kind> {
+        None
+    }
 
     // The agent's own folder.
 
@@ -144,6 +166,11 @@ pub trait AgentKind: fmt::Debug + Sync {
     /// The format of its transcripts.
     fn format(&self) -> Format;
 
+    /// The format of the transcripts of its subagents.
+    fn subagent_format(&self) -> Format {
+        self.format()
+    }
+
     /// A conversation by the path of its transcript; none where this is no transcript of this kind.
     fn located(&self, transcript: &Path) -> Option<Located>;
 
@@ -167,8 +194,8 @@ pub trait AgentKind: fmt::Debug + Sync {
     /// The signs by which its output tells that it does not go on.
     fn signs(&self) -> Signs;
 
-    /// The sentence with which it says that it does not know a conversation.
-    fn unknown_conversation(&self, conversation: &str) -> String;
+    /// The sentences with which it says that it does not know a conversation.
+    fn unknown_conversation(&self, conversation: &str) -> Vec<String>;
 }
 
 impl PartialEq for dyn AgentKind {

@@ -9,6 +9,7 @@ pub mod durable;
 pub mod environment;
 pub mod error;
 pub mod folder;
+pub mod gemini;
 pub mod git;
 pub mod hooks;
 pub mod kind;

@@ -40,7 +40,8 @@ pub fn trouble(kind: Kind, printed: &str) -> Option<Trouble> {
 /// Whether the agent says on a screen that it does not know this conversation. Older text may stand there too.
 pub fn does_not_know(kind: Kind, screen: &str, conversation: &str) -> bool {
     let together = |text: &str| plain(text).replace(' ', "");
-    together(screen).contains(&together(&kind.unknown_conversation(conversation)))
+    let screen = together(screen);
+    kind.unknown_conversation(conversation).iter().any(|sentence| screen.contains(&together(sentence)))
 }
 
 impl Trouble {

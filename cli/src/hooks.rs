@@ -6,7 +6,7 @@ use clap::Subcommand;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use parhelia_agent::{
     folder::ConfigFolder,
-    hooks::{self, Events, HookCommand, SettingsEdit},
+    hooks::{self, HookCommand, SettingsEdit},
     kind::{self, KINDS, Kind},
 };
 use parhelia_wire::Summary;
@@ -78,7 +78,7 @@ impl Verb {
                 report(context, "install", &hooks::install(&place.path()?, &command, place.agent.events())?)
             }
             Verb::Uninstall(place) => report(context, "uninstall", &hooks::uninstall(&place.path()?)?),
-            Verb::Status(place) => status(context, &place.path()?, place.agent.events()),
+            Verb::Status(place) => status(context, &place.path()?, place.agent),
         }
     }
 }
@@ -111,8 +111,8 @@ fn report(context: &mut Context, verb: &str, change: &SettingsEdit) -> Result<Co
     Ok(Code::Done)
 }
 
-fn status(context: &mut Context, path: &Path, events: Events) -> Result<Code> {
-    let status = hooks::status(path, events)?;
+fn status(context: &mut Context, path: &Path, agent: Kind) -> Result<Code> {
+    let status = hooks::status(path, agent)?;
     let shown = status.path.display().to_string();
     match (status.installed.is_empty(), status.missing.is_empty()) {
         (true, _) => context.out.line(format!("No hooks in {shown}; `parhelia hooks install` puts them there."))?,
@@ -122,15 +122,15 @@ fn status(context: &mut Context, path: &Path, events: Events) -> Result<Code> {
     for command in &status.commands {
         context.out.line(format!("  {command}"))?;
     }
-    if status.disabled {
-        context.out.line("All hooks are turned off there (disableAllHooks).")?;
+    if let Some(setting) = status.disabled {
+        context.out.line(format!("All hooks are turned off there ({setting})."))?;
     }
     context.out.summary(Summary::HooksStatus {
         path: shown,
         installed: status.installed.into_iter().map(Into::into).collect(),
         missing: status.missing.into_iter().map(Into::into).collect(),
         commands: status.commands,
-        disabled: status.disabled,
+        disabled: status.disabled.is_some(),
     })?;
     Ok(Code::Done)
 }

@@ -34,6 +34,7 @@ pub fn notice(notice: &Notice) -> String {
         Notice::ConversationOf { session } => format!("; `parhelia session resume {session}` goes on with that"),
         Notice::RollbackInterrupted { target, .. } => format!("; `parhelia checkpoint rollback {target}` finishes it"),
         Notice::RollbackGivenUp { target, .. } => format!(". `parhelia checkpoint rollback {target}` begins it anew"),
+        Notice::HooksNotInstalled { agent } => format!("; `parhelia hooks install --agent {agent}` installs them"),
         Notice::FolderKept { .. } => " (--other-folder changes it as well)".into(),
         Notice::NotSecured { is_interrupted: false, .. } => "; --no-safety restores without one".into(),
         Notice::RestoreMetDamage { checkpoint } => format!(

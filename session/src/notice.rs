@@ -143,6 +143,12 @@ pub enum Notice {
     /// The agent runs no hooks.
     #[error("the agent is started without hooks, so that checkpoints are made every few minutes only")]
     WithoutHooks,
+    /// The agent's hooks cannot be brought by its command line, and are not in its settings.
+    #[error("the agent's hooks are not installed, so that checkpoints are made every few minutes only")]
+    HooksNotInstalled {
+        /// The kind of agent, by its name.
+        agent: &'static str,
+    },
     /// The agent's own folder is not the one of the caller's environment.
     #[error("the agent's own folder is {} ({}), as it was; this shell {}", theirs.path.display(), theirs.variable, shown(here.as_ref()))]
     OtherConfigFolder {

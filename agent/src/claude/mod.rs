@@ -77,7 +77,13 @@ impl AgentKind for Claude {
     }
 
     fn abilities(&self) -> Abilities {
-        Abilities { pins_conversation: true, trusts_given_hooks: true, leaves_word: true }
+        Abilities {
+            pins_conversation: true,
+            trusts_given_hooks: true,
+            brings_hooks: true,
+            keeps_told_prompt: true,
+            leaves_word: true,
+        }
     }
 
     fn is_program(&self, word: &OsStr) -> bool {
@@ -151,7 +157,7 @@ impl AgentKind for Claude {
     }
 
     fn folder_names(&self) -> FolderNames {
-        FolderNames { variable: "CLAUDE_CONFIG_DIR", in_home: ".claude" }
+        FolderNames { variable: "CLAUDE_CONFIG_DIR", in_home: ".claude", is_home: false }
     }
 
     fn secrets(&self, variable: &dyn Fn(&str) -> Option<OsString>) -> SecretFiles {
@@ -176,6 +182,10 @@ impl AgentKind for Claude {
 
     fn format(&self) -> Format {
         Format::Transcript
+    }
+
+    fn subagent_format(&self) -> Format {
+        Format::Subagent
     }
 
     fn located(&self, transcript: &Path) -> Option<Located> {
@@ -208,8 +218,8 @@ impl AgentKind for Claude {
         SIGNS
     }
 
-    fn unknown_conversation(&self, conversation: &str) -> String {
-        format!("No conversation found with session ID: {conversation}")
+    fn unknown_conversation(&self, conversation: &str) -> Vec<String> {
+        vec![format!("No conversation found with session ID: {conversation}")]
     }
 }
 

@@ -43,7 +43,7 @@ impl Index {
     fn context(&self, record: &Object, offset: u64) -> Context {
         let is_foreign = match self.format {
             Format::Transcript => record.is_true("isSidechain"),
-            Format::Subagent | Format::Rollout => false,
+            Format::Subagent | Format::Rollout | Format::Chat => false,
             Format::StreamJson => !record.is_null_or_absent("parent_tool_use_id"),
         };
         let name = |name| record.name(name, NAME_BYTES_MAX);

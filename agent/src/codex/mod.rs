@@ -56,7 +56,13 @@ impl AgentKind for Codex {
     }
 
     fn abilities(&self) -> Abilities {
-        Abilities { pins_conversation: false, trusts_given_hooks: false, leaves_word: false }
+        Abilities {
+            pins_conversation: false,
+            trusts_given_hooks: false,
+            brings_hooks: true,
+            keeps_told_prompt: true,
+            leaves_word: false,
+        }
     }
 
     fn is_program(&self, word: &OsStr) -> bool {
@@ -130,7 +136,7 @@ impl AgentKind for Codex {
     }
 
     fn folder_names(&self) -> FolderNames {
-        FolderNames { variable: "CODEX_HOME", in_home: IN_HOME }
+        FolderNames { variable: "CODEX_HOME", in_home: IN_HOME, is_home: false }
     }
 
     fn secrets(&self, variable: &dyn Fn(&str) -> Option<OsString>) -> SecretFiles {
@@ -187,8 +193,8 @@ impl AgentKind for Codex {
         SIGNS
     }
 
-    fn unknown_conversation(&self, conversation: &str) -> String {
-        format!("no rollout found for thread id {conversation}")
+    fn unknown_conversation(&self, conversation: &str) -> Vec<String> {
+        vec![format!("no rollout found for thread id {conversation}")]
     }
 }
 

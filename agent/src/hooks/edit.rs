@@ -23,13 +23,13 @@ pub(super) fn install(text: &str, command: &str, events: &[(&str, u64)]) -> Resu
     let root = parse(text)?;
     let settings = root.object_value().ok_or("it is no JSON object")?;
     let hooks = object_in(&settings, "hooks")?;
-    for (event, seconds) in events {
+    for (event, timeout) in events {
         let groups = array_in(&hooks, event)?;
         let ours = entries(&groups).into_iter().filter(is_our_entry);
         let mut ours = ours.collect::<Vec<_>>().into_iter();
         match ours.next() {
-            Some(entry) => set_entry(&entry, command, *seconds),
-            None => groups_append(&groups, command, *seconds),
+            Some(entry) => set_entry(&entry, command, *timeout),
+            None => groups_append(&groups, command, *timeout),
         }
         ours.for_each(|entry| remove_entry(&entry));
     }
@@ -115,30 +115,30 @@ fn is_our_entry(entry: &CstObject) -> bool {
     text_of(entry, "command").is_some_and(|command| is_ours(&command))
 }
 
-fn set_entry(entry: &CstObject, command: &str, seconds: u64) {
+fn set_entry(entry: &CstObject, command: &str, timeout: u64) {
     if text_of(entry, "command").as_deref() != Some(command)
         && let Some(property) = entry.get("command")
     {
         property.set_value(CstInputValue::String(command.to_owned()));
     }
-    let has_it = entry.get("timeout").and_then(|p| p.value()).is_some_and(|value| value.to_string() == seconds.to_string());
+    let has_it = entry.get("timeout").and_then(|p| p.value()).is_some_and(|value| value.to_string() == timeout.to_string());
     match entry.get("timeout") {
         _ if has_it => {}
-        Some(property) => property.set_value(CstInputValue::Number(seconds.to_string())),
+        Some(property) => property.set_value(CstInputValue::Number(timeout.to_string())),
         None => {
-            entry.append("timeout", CstInputValue::Number(seconds.to_string()));
+            entry.append("timeout", CstInputValue::Number(timeout.to_string()));
         }
     }
 }
 
-fn groups_append(groups: &CstArray, command: &str, seconds: u64) {
+fn groups_append(groups: &CstArray, command: &str, timeout: u64) {
     groups.ensure_multiline();
     groups.append(CstInputValue::Object(vec![(
         "hooks".into(),
         CstInputValue::Array(vec![CstInputValue::Object(vec![
             ("type".into(), CstInputValue::String("command".into())),
             ("command".into(), CstInputValue::String(command.to_owned())),
-            ("timeout".into(), CstInputValue::Number(seconds.to_string())),
+            ("timeout".into(), CstInputValue::Number(timeout.to_string())),
         ])]),
     )]));
 }

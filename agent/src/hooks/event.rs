@@ -5,6 +5,8 @@ use std::{io::Read, path::PathBuf};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::kind::KINDS;
+
 /// Which event it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -134,7 +136,7 @@ impl Event {
             "PostCompact" => Kind::PostCompact,
             "SubagentStop" => Kind::SubagentStop,
             "SessionEnd" => Kind::SessionEnd,
-            _ => Kind::Other,
+            name => KINDS.into_iter().find_map(|kind| kind.event(name)).unwrap_or(Kind::Other),
         }
     }
 

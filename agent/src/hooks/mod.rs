@@ -1,4 +1,4 @@
-//! Hooks: events, and the entries in an agent's settings that bring them here. Codex has taken over the format of Claude Code.
+//! Hooks: events, and the entries in an agent's settings that bring them here. All kinds have the format of Claude Code.
 
 mod command;
 mod edit;

@@ -16,14 +16,15 @@ use super::{
 };
 use crate::{
     error::{Error, IoContext, Result},
+    kind::Kind,
     regular,
 };
 
 /// No file of settings is longer.
 const SETTINGS_BYTES_MAX: u64 = 64 << 20;
 
-/// Events that come to our hooks, and for how many seconds the agent waits at most. Every one is answered in well under a second; the rest
-/// is room for a machine under load.
+/// Events that come to our hooks, and for how long the agent waits at most, in the unit of its own settings. Every one is answered in well
+/// under a second; the rest is room for a machine under load.
 pub type Events = &'static [(&'static str, u64)];
 
 /// What was done to a settings file.
@@ -46,18 +47,18 @@ pub struct Status {
     pub missing: Vec<String>,
     /// The commands of our entries, each once.
     pub commands: Vec<String>,
-    /// Whether all hooks are turned off in it.
-    pub disabled: bool,
+    /// The setting by which all hooks are turned off in it.
+    pub disabled: Option<&'static str>,
 }
 
 /// Our hooks as settings by themselves, for one start of the agent.
 pub fn settings_json(command: &HookCommand, events: Events) -> Value {
-    let groups = events.iter().map(|(event, seconds)| ((*event).to_owned(), json!([{ "hooks": [entry(command, *seconds)] }])));
+    let groups = events.iter().map(|(event, timeout)| ((*event).to_owned(), json!([{ "hooks": [entry(command, *timeout)] }])));
     json!({ "hooks": groups.collect::<serde_json::Map<_, _>>() })
 }
 
-fn entry(command: &HookCommand, seconds: u64) -> Value {
-    json!({ "type": "command", "command": command.text(), "timeout": seconds })
+fn entry(command: &HookCommand, timeout: u64) -> Value {
+    json!({ "type": "command", "command": command.text(), "timeout": timeout })
 }
 
 /// Puts our entries into a settings file, which is made where there is none. Entries of ours with another command are replaced.
@@ -74,16 +75,16 @@ pub fn uninstall(path: &Path) -> Result<SettingsEdit> {
 }
 
 /// Looks whether our entries are in a settings file.
-pub fn status(path: &Path, events: Events) -> Result<Status> {
+pub fn status(path: &Path, kind: Kind) -> Result<Status> {
     let path = real_path(path)?;
     let text = read(&path)?.unwrap_or_default();
     let value: Value = match text.trim().is_empty() {
         true => json!({}),
         false => serde_json::from_str(&text).map_err(|e| refused(&path, format!("it is not JSON: {e}")))?,
     };
-    let disabled = value.get("disableAllHooks").and_then(Value::as_bool).unwrap_or_default();
+    let disabled = kind.hooks_off(&value);
     let mut status = Status { path, disabled, ..Status::default() };
-    for (event, _) in events {
+    for (event, _) in kind.events() {
         let groups = value["hooks"][event].as_array().cloned().unwrap_or_default();
         let commands =
             groups.iter().filter_map(|group| group["hooks"].as_array()).flatten().filter_map(|hook| hook["command"].as_str());
@@ -228,7 +229,7 @@ mod tests {
             assert!(kept, "{line}\n--\n{text}");
         }
         assert!(text.contains(r#"[{"matcher": "Bash", "hooks": [{"type": "http", "url": "http://127.0.0.1:1/"}]}]"#), "{text}");
-        let found = status(&path, events()).unwrap();
+        let found = status(&path, KINDS[0]).unwrap();
         assert_eq!(found.missing, [""; 0]);
         assert_eq!(found.commands, ["parhelia hook"]);
         assert!(!install(&path, &command("parhelia"), events()).unwrap().changed, "a second time changes nothing");
@@ -237,7 +238,7 @@ mod tests {
         let value = |text: &str| serde_json::from_str::<Value>(text).unwrap();
         assert_eq!(value(&fs::read_to_string(&path).unwrap()), value(OTHERS));
         assert!(!uninstall(&path).unwrap().changed);
-        assert_eq!(status(&path, events()).unwrap().installed, [""; 0]);
+        assert_eq!(status(&path, KINDS[0]).unwrap().installed, [""; 0]);
     }
 
     #[test]
@@ -245,7 +246,7 @@ mod tests {
         let (_folder, path) = Folder::with(b"{}");
         install(&path, &command("/old/parhelia"), events()).unwrap();
         assert!(install(&path, &command("/new/parhelia"), events()).unwrap().changed);
-        assert_eq!(status(&path, events()).unwrap().commands, ["/new/parhelia hook"]);
+        assert_eq!(status(&path, KINDS[0]).unwrap().commands, ["/new/parhelia hook"]);
         assert!(uninstall(&path).unwrap().changed);
         assert_eq!(serde_json::from_str::<Value>(&fs::read_to_string(&path).unwrap()).unwrap(), json!({}));
     }
@@ -287,7 +288,7 @@ mod tests {
         let new = folder.0.path().join("new/.claude/settings.json");
         assert!(!uninstall(&new).unwrap().changed && !new.exists());
         assert!(install(&new, &command("parhelia"), events()).unwrap().changed);
-        assert_eq!(status(&new, events()).unwrap().missing, [""; 0]);
+        assert_eq!(status(&new, KINDS[0]).unwrap().missing, [""; 0]);
     }
 
     #[test]
@@ -322,7 +323,7 @@ mod tests {
             let text = if pretty { serde_json::to_string_pretty(&before).unwrap() } else { before.to_string() };
             let (_folder, path) = Folder::with(text.as_bytes());
             install(&path, &command("parhelia"), events()).unwrap();
-            prop_assert_eq!(status(&path, events()).unwrap().missing, Vec::<String>::new());
+            prop_assert_eq!(status(&path, KINDS[0]).unwrap().missing, Vec::<String>::new());
             uninstall(&path).unwrap();
             let after: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
             prop_assert_eq!(after, before);

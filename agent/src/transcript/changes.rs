@@ -13,11 +13,20 @@ use crate::briefing::{is_ours, without_briefing};
 impl Index {
     /// Counts a line. Returns the record and its type; none where it is no record.
     pub(crate) fn note_record<'a>(&mut self, line: &'a [u8]) -> Option<(Object<'a>, String)> {
+        self.note_record_of(line, |record| record.name("type", NAME_BYTES_MAX))
+    }
+
+    /// Counts a line whose type `type_of` knows. Returns the record and its type; none where it is no record.
+    pub(crate) fn note_record_of<'a>(
+        &mut self,
+        line: &'a [u8],
+        type_of: impl Fn(&Object) -> Option<String>,
+    ) -> Option<(Object<'a>, String)> {
         if line.iter().all(u8::is_ascii_whitespace) {
             return None;
         }
         let record = Object::parse(line);
-        let kind = record.as_ref().and_then(|record| record.name("type", NAME_BYTES_MAX));
+        let kind = record.as_ref().and_then(type_of);
         let (Some(record), Some(kind)) = (record, kind) else {
             self.counts.malformed += 1;
             return None;

@@ -142,7 +142,7 @@ impl Conversation {
             files: RawSet::default(),
         };
         for (name, file) in files.subagents().take(SUBAGENTS_MAX) {
-            let updated = update(subagents.remove(&name), &file.source, file.bytes, Format::Subagent, check)?;
+            let updated = update(subagents.remove(&name), &file.source, file.bytes, located.kind.subagent_format(), check)?;
             captured.bytes_parsed += updated.bytes_parsed;
             captured.conversation.subagents.insert(name, updated.index);
         }

@@ -20,6 +20,7 @@ use crate::{
     claude::Claude,
     codex::Codex,
     error::{IoContext, Result},
+    gemini::{Gemini, Repeated},
     kind::Kind,
 };
 
@@ -41,6 +42,8 @@ pub enum Format {
     StreamJson,
     /// A rollout of Codex.
     Rollout,
+    /// A chat of Gemini CLI.
+    Chat,
 }
 
 impl Format {
@@ -49,6 +52,7 @@ impl Format {
         match self {
             Format::Transcript | Format::Subagent | Format::StreamJson => &Claude,
             Format::Rollout => &Codex,
+            Format::Chat => &Gemini,
         }
     }
 }
@@ -263,6 +267,8 @@ pub struct Index {
     pub context_tokens: Option<u64>,
     /// Cost, where the agent reported one.
     pub cost: Option<Cost>,
+    /// The part of the last message that is taken in, where later records repeat a message with what it got since (chats alone).
+    pub repeated: Repeated,
     /// True if a list reached its bound ([`limits`](super::limits)).
     pub truncated: bool,
 }
@@ -334,6 +340,7 @@ impl Index {
         match self.format {
             Format::Transcript | Format::Subagent | Format::StreamJson => self.apply_claude(line, offset),
             Format::Rollout => self.apply_codex(line, offset),
+            Format::Chat => self.apply_gemini(line, offset),
         }
     }
 

@@ -10,7 +10,7 @@ use super::{
     limits::{NAME_BYTES_MAX, PATH_BYTES_MAX},
     line::{self, Line},
 };
-use crate::codex;
+use crate::{codex, gemini};
 
 /// The speaker of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -52,11 +52,15 @@ pub struct Call {
 
 /// Reads messages until the input ends, and hands each to `each`, its texts cut to so many bytes. What subagents said is left out.
 pub fn read(mut input: impl BufRead, text_bytes_max: usize, mut each: impl FnMut(Message)) -> io::Result<()> {
-    let mut buffer = Vec::new();
+    let (mut buffer, mut repeated) = (Vec::new(), gemini::Repeated::default());
     while let Some((line, _)) = line::next(&mut input, &mut buffer)? {
         if line == Line::Whole
             && let Some(record) = Object::parse(&buffer)
         {
+            if gemini::is_message(&record) {
+                gemini::messages(&record, &mut repeated, text_bytes_max).into_iter().for_each(&mut each);
+                continue;
+            }
             messages(&record, text_bytes_max, &mut each);
         }
     }

@@ -1,8 +1,8 @@
 //! What a conversation is told when it begins or goes on.
 
-use std::{io::Write, path::PathBuf};
+use std::{ffi::OsString, io::Write, path::PathBuf};
 
-use parhelia_agent::{briefing::BRIEFED, hooks::Event, process::RUN_MARKER};
+use parhelia_agent::{briefing::BRIEFED, command::Agent, hooks::Event, process::RUN_MARKER};
 use parhelia_store::{Store, id::Ulid, projection::Session, record::Checkpoint};
 use serde_json::json;
 
@@ -33,6 +33,9 @@ pub fn answer(store: &Store, host: &dyn Host, event: &Event, sender: &Sender, bu
     if begins && host.variable(BRIEFED).is_some_and(|run| *run == *current.run) {
         return Ok(None);
     }
+    if begins && sender.above().is_some_and(|(_, argv)| forgets_when_told(&argv)) {
+        return Ok(None);
+    }
     let Some(input) = input(store, host, &current, is_new, event)? else { return Ok(None) };
     let said = render(&input, budget);
     let output = json!({ "hookEventName": event.hook_event_name, "additionalContext": said.text });
@@ -46,6 +49,11 @@ pub fn answer(store: &Store, host: &dyn Host, event: &Event, sender: &Sender, bu
         said.left_out.len()
     );
     Ok(Some(Answer { text: json!({ "hookSpecificOutput": output }).to_string(), measured }))
+}
+
+/// True of an agent that loses its prompt if it is told something at its start.
+fn forgets_when_told(argv: &[OsString]) -> bool {
+    Agent::of(argv).is_some_and(|agent| agent.is_headless() && !agent.kind().abilities().keeps_told_prompt)
 }
 
 /// Lets commands of an agent that was started by hand carry the run's marker, so that they are known when the agent is dead.

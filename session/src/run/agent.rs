@@ -86,7 +86,7 @@ pub fn environment_of(store: &Store, current: &Current) -> Vec<(String, OsString
     ]
 }
 
-/// Arguments with our hooks, for one start: none where they are installed already, or the agent runs none.
+/// Arguments with our hooks, for one start: none where they are installed already, or the agent runs none or takes none.
 pub fn hooks_for(
     store: &Store,
     host: &dyn Host,
@@ -109,10 +109,15 @@ pub fn hooks_for(
         hooks::store_of(command).is_none_or(|named| needs_shell(&named) || own.is_some() && fs::canonicalize(named).ok() == own)
     };
     let is_installed = |folder: PathBuf| {
-        let status = hooks::status(&kind.hook_file(&folder), kind.events());
-        status.is_ok_and(|status| status.missing.is_empty() && !status.disabled && status.commands.iter().all(is_of_store))
+        let status = hooks::status(&kind.hook_file(&folder), kind);
+        status
+            .is_ok_and(|status| status.missing.is_empty() && status.disabled.is_none() && status.commands.iter().all(is_of_store))
     };
     if places.into_iter().flatten().any(is_installed) {
+        return Ok(Vec::new());
+    }
+    if !kind.abilities().brings_hooks {
+        observer.warn(&Notice::HooksNotInstalled { agent: kind.name() });
         return Ok(Vec::new());
     }
     let failed = |source| Error::Io { action: "find", path: "the program itself".into(), source };

@@ -180,6 +180,11 @@ fn answer(request: &Request, output: &mut TcpStream, shared: &Shared) -> io::Res
             let id = format!("req_{:04}", exchange.number);
             http::respond(output, 200, "text/event-stream", &id, &reply::responses(&exchange.reply, exchange.number))
         }
+        ("POST", path) if path.starts_with("/v1beta/models/") => {
+            let exchange = shared.next(request, serde_json::from_slice(&request.body).unwrap_or_default());
+            let id = format!("req_{:04}", exchange.number);
+            http::respond(output, 200, "text/event-stream", &id, &reply::generated(&exchange.reply, exchange.number))
+        }
         ("POST", "/v1/messages/count_tokens") => http::respond(output, 200, json, "req_count", r#"{"input_tokens":1}"#),
         _ => http::respond(
             output,

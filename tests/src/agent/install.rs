@@ -13,11 +13,15 @@ pub const VERSION: &str = "2.1.197";
 /// The release of Codex that is tested against.
 const CODEX_VERSION: &str = "0.169.0";
 
-/// A package of npm whose program for this machine lies in a package of its own.
+/// The release of Gemini CLI that is tested against.
+const GEMINI_VERSION: &str = "0.61.0";
+
+/// A package of npm with an agent's program.
 struct Package {
     name: &'static str,
     version: &'static str,
-    /// The folder of that package, and what its name begins with.
+    /// The folder of the package in which the program lies, and what that one's name begins with: a program for this machine alone lies in a
+    /// package of its own.
     native: (&'static str, &'static str),
     /// The program in it; `*` is any folder.
     program: &'static [&'static str],
@@ -41,6 +45,14 @@ const CODEX: Package = Package {
     variable: "PARHELIA_CODEX",
 };
 
+const GEMINI: Package = Package {
+    name: "@google/gemini-cli",
+    version: GEMINI_VERSION,
+    native: ("@google", "gemini-cli"),
+    program: &["bundle", "gemini.js"],
+    variable: "PARHELIA_GEMINI",
+};
+
 /// Claude Code. Installs it where it is not yet, or says why that failed. `PARHELIA_AGENT` names another one.
 pub fn executable() -> Result<PathBuf, String> {
     static FOUND: OnceLock<Result<PathBuf, String>> = OnceLock::new();
@@ -51,6 +63,12 @@ pub fn executable() -> Result<PathBuf, String> {
 pub fn codex() -> Result<PathBuf, String> {
     static FOUND: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     FOUND.get_or_init(|| CODEX.find()).clone()
+}
+
+/// Gemini CLI, in the same way. `PARHELIA_GEMINI` names another one.
+pub fn gemini() -> Result<PathBuf, String> {
+    static FOUND: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    FOUND.get_or_init(|| GEMINI.find()).clone()
 }
 
 /// The folder of this project's tests in the user's cache folder.

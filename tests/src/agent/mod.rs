@@ -18,6 +18,7 @@
 
 mod api;
 mod codex;
+mod gemini;
 mod http;
 mod install;
 pub mod recorded;
@@ -34,6 +35,7 @@ use serde_json::json;
 
 pub use api::{Api, Exchange};
 pub use codex::Codex;
+pub use gemini::Gemini;
 pub use install::{VERSION, executable};
 pub use reply::{Block, Reply, text, tool};
 

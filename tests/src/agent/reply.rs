@@ -108,6 +108,21 @@ pub(super) fn events(reply: &Reply, number: usize, model: &Value) -> String {
     out
 }
 
+/// The one event of an answer of the Gemini API.
+pub(super) fn generated(reply: &Reply, number: usize) -> String {
+    let part = |block: &Block| match block {
+        Block::Text(words) => json!({ "text": words }),
+        Block::Tool { name, input } => json!({ "functionCall": { "name": name, "args": input } }),
+    };
+    let parts: Vec<Value> = reply.blocks.iter().map(part).collect();
+    let answer = json!({
+        "candidates": [{ "content": { "role": "model", "parts": parts }, "finishReason": "STOP", "index": 0 }],
+        "usageMetadata": { "promptTokenCount": 10, "candidatesTokenCount": 3, "totalTokenCount": 13 },
+        "responseId": message_id(number),
+    });
+    format!("data: {answer}\n\n")
+}
+
 /// The events of an answer of the Responses API.
 pub(super) fn responses(reply: &Reply, number: usize) -> String {
     let id = format!("resp_{number}");

@@ -1,0 +1,329 @@
+//! Gemini CLI.
+//!
+//! Its command line pins a conversation, and brings no hooks: those are installed in its settings. Tool calls stand in a chat once they are
+//! over, so that a chat does not name the calls that were running when the agent died. The words of a hook at the start of a headless agent
+//! are put before its prompt; of such a prompt the agent knows nothing when it is resumed.
+
+mod argv;
+mod place;
+mod record;
+
+pub(crate) use record::{Repeated, is_message, messages};
+
+use std::{
+    ffi::{OsStr, OsString},
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value;
+
+use crate::{
+    command::{Bypass, Resume, Takes, Words},
+    error::Result,
+    folder::ConfigFolder,
+    hooks::{Events, Kind},
+    kind::{Abilities, AgentKind, FolderNames},
+    secrets::{SecretFiles, SecretFolder},
+    transcript::{Format, Located, files::RawSet},
+    trouble::{Signs, Trouble},
+};
+
+/// Its own folder in the home folder.
+const IN_HOME: &str = ".gemini";
+/// Its tokens and keys, in its own folder and in that of a project.
+const CREDENTIALS: [&str; 4] = ["oauth_creds.json", "gemini-credentials.json", "mcp-oauth-tokens.json", "a2a-oauth-tokens.json"];
+/// Variables that it reads at its start, in the same folders: its key is among them.
+const VARIABLES: &str = ".env";
+
+const SIGNS: Signs = &[
+    (Trouble::NoConversation, &["invalid session identifier", "no previous sessions found for this project"]),
+    (Trouble::Trust, &["do you trust the files in this folder", "is not running in a trusted directory"]),
+    (
+        Trouble::Login,
+        &["how would you like to authenticate", "please set an auth method", "waiting for auth", "enter gemini api key"],
+    ),
+];
+
+/// In milliseconds. The event before a compression is left out, as it comes with every prompt.
+const EVENTS: Events = &[("SessionStart", 20_000), ("BeforeAgent", 20_000), ("AfterAgent", 20_000), ("SessionEnd", 10_000)];
+
+/// Gemini CLI.
+#[derive(Debug)]
+pub struct Gemini;
+
+impl AgentKind for Gemini {
+    fn name(&self) -> &'static str {
+        "gemini"
+    }
+
+    fn title(&self) -> &'static str {
+        "Gemini CLI"
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            pins_conversation: true,
+            trusts_given_hooks: false,
+            brings_hooks: false,
+            keeps_told_prompt: false,
+            leaves_word: false,
+        }
+    }
+
+    fn is_program(&self, word: &OsStr) -> bool {
+        argv::is_program(word)
+    }
+
+    fn takes(&self, flag: &str) -> Takes {
+        argv::takes(flag)
+    }
+
+    fn is_conversing(&self, words: &Words) -> bool {
+        argv::is_conversing(words)
+    }
+
+    fn is_headless(&self, words: &Words) -> bool {
+        argv::is_headless(words)
+    }
+
+    fn is_persistent(&self, _words: &Words) -> bool {
+        true
+    }
+
+    fn works_elsewhere(&self, words: &Words) -> Option<&'static str> {
+        argv::works_elsewhere(words)
+    }
+
+    fn has_hooks(&self, _words: &Words) -> bool {
+        true
+    }
+
+    /// The approval mode is given again as it was recorded.
+    fn permission_mode(&self, _words: &Words) -> Option<String> {
+        None
+    }
+
+    fn bypass(&self, words: &Words) -> Option<Bypass> {
+        argv::bypass(words)
+    }
+
+    fn conversation(&self, words: &Words) -> Option<String> {
+        argv::conversation(words)
+    }
+
+    fn chooses_itself(&self, words: &Words) -> bool {
+        argv::chooses_itself(words)
+    }
+
+    /// Its servers stand in its settings alone.
+    fn mcp_config(&self, _words: &Words) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    fn launch(&self, words: &Words, conversation: Option<&str>, _hooks: &[OsString]) -> Vec<OsString> {
+        argv::launch(words, conversation)
+    }
+
+    fn resume(&self, words: &Words, resume: &Resume) -> Vec<OsString> {
+        argv::resume(words, resume)
+    }
+
+    fn events(&self) -> Events {
+        EVENTS
+    }
+
+    fn hook_file(&self, folder: &Path) -> PathBuf {
+        folder.join("settings.json")
+    }
+
+    fn hooks_off(&self, settings: &Value) -> Option<&'static str> {
+        (settings["hooksConfig"]["enabled"] == false).then_some("hooksConfig.enabled")
+    }
+
+    fn event(&self, name: &str) -> Option<Kind> {
+        match name {
+            "BeforeAgent" => Some(Kind::Prompt),
+            "AfterAgent" => Some(Kind::Stop),
+            _ => None,
+        }
+    }
+
+    fn folder_names(&self) -> FolderNames {
+        FolderNames { variable: "GEMINI_CLI_HOME", in_home: IN_HOME, is_home: true }
+    }
+
+    fn secrets(&self, variable: &dyn Fn(&str) -> Option<OsString>) -> SecretFiles {
+        let config = ConfigFolder::of(&Gemini, variable).map(|found| found.path);
+        let config = config.map(|folder| folder.canonicalize().unwrap_or(folder));
+        let copies = CREDENTIALS.map(|name| format!("{name}.*"));
+        let own = || CREDENTIALS.into_iter().chain([VARIABLES]);
+        let names: Vec<String> = own().map(str::to_owned).chain(copies).collect();
+        let inside = |path_end: PathBuf| SecretFolder { path_end, beside: Vec::new(), names: names.clone() };
+        SecretFiles {
+            names: Vec::new(),
+            folders: [PathBuf::from(IN_HOME)].into_iter().chain(config.clone()).map(inside).collect(),
+            files: config.iter().flat_map(|folder| own().map(|name| folder.join(name))).collect(),
+        }
+    }
+
+    fn tool_variable(&self) -> Option<&'static str> {
+        Some("GEMINI_CLI")
+    }
+
+    fn format(&self) -> Format {
+        Format::Chat
+    }
+
+    fn located(&self, transcript: &Path) -> Option<Located> {
+        let agent_session = place::conversation_of(transcript)?;
+        let config = place::config_of(transcript).map(Path::to_owned);
+        Some(Located { kind: &Gemini, transcript: transcript.to_owned(), agent_session, config, others: Vec::new() })
+    }
+
+    fn copies(&self, config: &Path, conversation: &str) -> Result<Vec<PathBuf>> {
+        place::copies(config, conversation)
+    }
+
+    fn place(&self, config: &Path, folder: &Path, conversation: &str) -> PathBuf {
+        place::place(config, folder, conversation)
+    }
+
+    fn beside(&self, located: &Located, found: &mut RawSet) {
+        place::beside(located, found);
+    }
+
+    fn destination(&self, name: &Path, config: &Path, folder: &Path, conversation: &str) -> Option<PathBuf> {
+        place::destination(name, config, folder, conversation)
+    }
+
+    fn signs(&self) -> Signs {
+        SIGNS
+    }
+
+    fn unknown_conversation(&self, conversation: &str) -> Vec<String> {
+        let none = "Error resuming session: No previous sessions found for this project.";
+        vec![format!("Invalid session identifier \"{conversation}\""), none.to_owned()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::Agent;
+
+    fn argv(text: &str) -> Vec<OsString> {
+        text.split_whitespace().map(OsString::from).collect()
+    }
+
+    fn agent(text: &str) -> Agent {
+        Agent::of(&argv(text)).unwrap()
+    }
+
+    const ID: &str = "8b0e0f3c-5d0c-4a52-9c0e-0d6a4a1f0c11";
+
+    #[test]
+    fn a_command_line_tells_what_it_starts() {
+        let inner = "/usr/bin/node --max-old-space-size=12 /opt/bundle/gemini.js -m x -p fix";
+        for text in ["gemini", "gemini fix", "npx @google/gemini-cli@0.61.0 -m x", inner, "gemini -r latest"] {
+            assert_eq!(agent(text).kind().name(), "gemini", "{text}");
+        }
+        for text in ["gemini mcp list", "gemini --list-sessions", "gemini hooks migrate", "gemini --acp", "geminix", "gemini -v"]
+        {
+            assert!(Agent::of(&argv(text)).is_none(), "{text}");
+        }
+        assert!(
+            agent("gemini -p x").is_headless() && agent("gemini --prompt=x").is_headless() && !agent("gemini x").is_headless()
+        );
+        assert_eq!((agent("gemini -y").bypass(), agent("gemini").bypass()), (Some(Bypass::On), None));
+        assert_eq!(agent("gemini --approval-mode yolo").bypass(), Some(Bypass::On));
+        assert_eq!(agent("gemini -w tree -p x").works_elsewhere(), Some("-w"));
+        for text in [format!("gemini --session-id {ID}"), format!("gemini -r {ID} -p x"), format!("gemini --resume={ID}")] {
+            assert_eq!(agent(&text).conversation().as_deref(), Some(ID), "{text}");
+        }
+        for text in ["gemini -r latest", "gemini --resume 5", "gemini -r", "gemini --session-file a.json"] {
+            assert!(agent(text).chooses_itself() && agent(text).new_conversation().is_none(), "{text}");
+        }
+        assert!(agent("gemini -p x").new_conversation().is_some());
+    }
+
+    #[test]
+    fn a_launch_pins_the_conversation_once() {
+        let launch = |text: &str| agent(text).launch_argv(Some(ID), &[]);
+        assert_eq!(launch("gemini -m x -p fix"), argv(&format!("gemini --session-id {ID} -m x -p fix")));
+        for own in ["gemini --session-id other -p x", "gemini -r latest", "gemini --session-file a.json"] {
+            assert_eq!(launch(own), argv(own));
+        }
+    }
+
+    #[test]
+    fn a_resume_says_everything_again_but_the_conversation_and_the_prompt() {
+        let of = |text: &str, resume: &Resume| {
+            let words: Vec<_> = agent(text).resume_argv(resume).iter().map(|w| w.to_string_lossy().into_owned()).collect();
+            words.join(" ")
+        };
+        let known = |prompt: Option<&str>| Resume {
+            conversation: Some(ID.into()),
+            prompt: prompt.map(str::to_owned),
+            ..Resume::default()
+        };
+        assert_eq!(
+            of("npx @google/gemini-cli --session-id x --yolo -m y -p first", &known(Some("- go on"))),
+            format!("npx @google/gemini-cli --resume {ID} --yolo -m y --prompt=- go on")
+        );
+        assert_eq!(
+            of("gemini -r latest --approval-mode=plan", &known(None)),
+            format!("gemini --resume {ID} --approval-mode=plan")
+        );
+        assert_eq!(of("gemini -i first", &known(Some("go"))), format!("gemini --resume {ID} --prompt-interactive=go"));
+        let fresh = Resume { new_conversation: Some(ID.into()), prompt: Some("go".into()), ..Resume::default() };
+        assert_eq!(of("gemini --resume old first", &fresh), format!("gemini --session-id {ID} --prompt-interactive=go"));
+    }
+
+    #[test]
+    fn its_own_words_for_events_and_settings() {
+        let event = |name: &str| {
+            crate::hooks::Event::parse(serde_json::json!({ "hook_event_name": name }).to_string().as_bytes()).unwrap().kind()
+        };
+        assert_eq!((event("BeforeAgent"), event("AfterAgent")), (Kind::Prompt, Kind::Stop));
+        assert_eq!((event("SessionEnd"), event("BeforeTool")), (Kind::SessionEnd, Kind::Other));
+        let off = |text: &str| Gemini.hooks_off(&serde_json::from_str(text).unwrap());
+        assert_eq!(off(r#"{"hooksConfig":{"enabled":false}}"#), Some("hooksConfig.enabled"));
+        assert_eq!((off(r#"{"hooksConfig":{"enabled":true}}"#), off(r#"{"disableAllHooks":true}"#)), (None, None));
+    }
+
+    #[test]
+    fn what_it_prints_tells_what_it_waits_for() {
+        use crate::trouble::{does_not_know, trouble};
+        let seen = |screen: &str| trouble(&Gemini, screen);
+        let unknown = format!("Error resuming session: Invalid session identifier \"{ID}\".\n  Searched for sessions in /h");
+        assert_eq!(seen(&unknown), Some(Trouble::NoConversation));
+        assert!(does_not_know(&Gemini, &unknown, ID) && !does_not_know(&Gemini, &unknown, "another"));
+        let none = "Error resuming session: No previous sessions found\nfor this project.";
+        assert!(seen(none) == Some(Trouble::NoConversation) && does_not_know(&Gemini, none, ID));
+        assert_eq!(seen("Do you trust the files in this folder?"), Some(Trouble::Trust));
+        assert_eq!(seen("> Type your message or @path/to/file"), None);
+    }
+
+    #[test]
+    fn its_variable_names_the_home_folder() {
+        let of = |name: &'static str| ConfigFolder::of(&Gemini, move |asked| (asked == name).then(|| "/h".into())).unwrap();
+        let (by_home, by_name) = (of("HOME"), of("GEMINI_CLI_HOME"));
+        assert_eq!((by_home.path.as_path(), by_name.path.as_path()), (Path::new("/h/.gemini"), Path::new("/h/.gemini")));
+        assert!(by_home.is_same(&by_name) && by_home.kind().name() == "gemini" && by_name.environment(Some(&by_home)).is_empty());
+        assert_eq!(by_home.environment(None), [("GEMINI_CLI_HOME".to_owned(), Some("/h".into()))]);
+        let chat = Path::new("/h/.gemini/tmp/projects/chats/session-2026-11-26T13-07-8b0e0f3c.jsonl");
+        let found = ConfigFolder::of_transcript(chat).unwrap();
+        assert!(found.is_same(&by_home) && Located::from_hook(chat).unwrap().kind.name() == "gemini");
+    }
+
+    #[test]
+    fn credentials_are_named_in_its_own_folders_alone() {
+        let found = Gemini.secrets(&|name| (name == "GEMINI_CLI_HOME").then(|| "/no/such".into()));
+        assert!(found.names.is_empty() && found.folders[0].names.contains(&"oauth_creds.json".to_owned()));
+        assert!(found.files.contains(&PathBuf::from("/no/such/.gemini/oauth_creds.json")));
+        assert_eq!(
+            found.folders.iter().map(|f| f.path_end.clone()).collect::<Vec<_>>(),
+            [".gemini", "/no/such/.gemini"].map(PathBuf::from)
+        );
+    }
+}
