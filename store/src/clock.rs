@@ -7,7 +7,7 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use crate::{
     codec::{Decoder, Malformed},
-    tree::Time,
+    meta::Time,
 };
 
 const SECOND_NANOS: i64 = 1_000_000_000;

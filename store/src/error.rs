@@ -281,7 +281,7 @@ impl Error {
     pub fn at(self, path: &[u8]) -> Self {
         match self {
             Error::At { .. } | Error::Cancelled => self,
-            other => Error::At { path: crate::name::display(path), source: Box::new(other) },
+            other => Error::At { path: parhelia_name::display(path), source: Box::new(other) },
         }
     }
 

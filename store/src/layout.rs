@@ -9,7 +9,6 @@ use crate::{
     files,
     id::{OpId, PackId},
     keys::Keys,
-    pack::PackInfo,
 };
 
 /// How an index that is being made is named in `cache/`, behind the id of the operation that makes it.
@@ -47,12 +46,6 @@ impl Layout {
         for folder in folders.iter().filter(|folder| is_missing(folder)) {
             let _ = files::make_folder(folder);
         }
-    }
-
-    /// Whether one of these packs is not there, at its full length.
-    pub(crate) fn lacks_any(&self, packs: &[PackInfo]) -> bool {
-        let is_there = |pack: &PackInfo| fs::symlink_metadata(self.pack(pack.id)).is_ok_and(|meta| meta.len() == pack.bytes);
-        !packs.iter().all(is_there)
     }
 
     /// What makes the folder a store.

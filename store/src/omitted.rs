@@ -5,13 +5,12 @@
 
 use crate::{
     codec::{Decoder, Malformed, put_bytes, put_uint},
-    create::STATE_FOLDER,
     error::{Error, Result},
     name,
     pack::ObjectKind,
     record::Checkpoint,
     store::Store,
-    tree::Kind,
+    tree::{Kind, STATE_FOLDER},
 };
 
 /// The file of the folder `state` that holds a list too long for a table.

@@ -22,6 +22,7 @@ pub use self::{section::Section, writer::Writer};
 use crate::{
     clock::{self, CLOCK_BYTES, Clock},
     codec::Decoder,
+    error::{IoContext, Result},
     files::{self, How},
     format::STAT_CACHE_MAGIC,
     id::{TreeId, Ulid},
@@ -35,6 +36,17 @@ use crate::{
 const HEADER_BYTES: usize = 20;
 /// Length of the sealed part of the trailer, unsealed. Before it stands the magic, behind it a checksum of both.
 const TRAILER_BODY_BYTES: usize = 72 + CLOCK_BYTES;
+
+/// Removes all stat caches, so that the next create reads every file: content that a cache vouches for may be among what was lost.
+pub(crate) fn forget_all(layout: &Layout) -> Result<()> {
+    let folder = layout.cache();
+    for path in files::list(&folder).at("read folder", &folder)? {
+        if path.extension().is_some_and(|ending| ending == "stat") {
+            files::remove(&path).at("remove", &path)?;
+        }
+    }
+    Ok(())
+}
 
 fn trailer_bytes(seal: &Seal) -> usize {
     STAT_CACHE_MAGIC.len() + TRAILER_BODY_BYTES + seal.overhead() + 4

@@ -8,7 +8,7 @@ use rustix::{
     io::{Errno, Result},
 };
 
-use crate::tree::{Hole, Kind, Meta, Time, Xattr};
+use crate::meta::{Hole, Meta, Time, Xattr};
 
 /// What `stat` says of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,18 +72,6 @@ impl Stat {
     /// The metadata that trees keep, with these extended attributes.
     pub fn meta(&self, xattrs: Vec<Xattr>) -> Meta {
         Meta { mode: self.mode & 0o7777, uid: self.uid, gid: self.gid, mtime: self.mtime, xattrs }
-    }
-
-    /// The kind of an entry that is neither file, folder nor symlink.
-    pub fn special_kind(&self) -> Option<Kind> {
-        let (major, minor) = (rustix::fs::major(self.rdev), rustix::fs::minor(self.rdev));
-        match self.file_type() {
-            FileType::Fifo => Some(Kind::Fifo),
-            FileType::Socket => Some(Kind::Socket),
-            FileType::CharacterDevice => Some(Kind::CharDevice { major, minor }),
-            FileType::BlockDevice => Some(Kind::BlockDevice { major, minor }),
-            _ => None,
-        }
     }
 }
 

@@ -12,7 +12,7 @@ use super::{ARCHIVE_VERSION, COMMENT_PREFIX, acl, key, pax, pax::BLOCK};
 use crate::{
     codec::put_bytes,
     error::{Error, Result},
-    id::hex,
+    id::{BlobId, hex},
     links, omitted,
     progress::{self, Phase, Progress},
     record::Checkpoint,
@@ -173,34 +173,7 @@ impl<W: Write> Writer<W> {
             return self.header(member);
         }
         match &node.kind {
-            Kind::File { size, blob, holes } => {
-                let reader = store.blob(*blob, *size)?;
-                let map = data_map(*size, holes);
-                if holes.is_empty() {
-                    member.set_size(*size);
-                    self.header(member)?;
-                } else {
-                    let text = map_text(&map);
-                    let stored = text.len() as u64 + map.iter().map(|(_, bytes)| bytes).sum::<u64>();
-                    member.make_sparse(*size, stored);
-                    self.header(member)?;
-                    self.put(&text)?;
-                }
-                let mut written = 0u64;
-                for (start, bytes) in &map {
-                    reader.read_range(*start..start + bytes, |piece| {
-                        progress::check(progress)?;
-                        written += piece.len() as u64;
-                        progress.advance(0, piece.len() as u64);
-                        self.put(piece)
-                    })?;
-                }
-                self.pad(written)?;
-                self.report.files += 1;
-                self.report.bytes = self.report.bytes.saturating_add(*size);
-                progress.advance(1, size - written);
-                Ok(())
-            }
+            Kind::File { size, blob, holes } => self.file(store, member, *blob, *size, holes, progress),
             Kind::Symlink { target } => {
                 member.set_target(target);
                 self.header(member)
@@ -215,6 +188,44 @@ impl<W: Write> Writer<W> {
             }
             Kind::Folder { .. } | Kind::Fifo | Kind::Socket => self.header(member),
         }
+    }
+
+    /// Writes a regular file's header, its map if it has holes, and its data.
+    fn file(
+        &mut self,
+        store: &Store,
+        mut member: Member<'_>,
+        blob: BlobId,
+        size: u64,
+        holes: &[Hole],
+        progress: &dyn Progress,
+    ) -> Result<()> {
+        let reader = store.blob(blob, size)?;
+        let map = data_map(size, holes);
+        if holes.is_empty() {
+            member.set_size(size);
+            self.header(member)?;
+        } else {
+            let text = map_text(&map);
+            let stored = text.len() as u64 + map.iter().map(|(_, bytes)| bytes).sum::<u64>();
+            member.make_sparse(size, stored);
+            self.header(member)?;
+            self.put(&text)?;
+        }
+        let mut written = 0u64;
+        for (start, bytes) in &map {
+            reader.read_range(*start..start + bytes, |piece| {
+                progress::check(progress)?;
+                written += piece.len() as u64;
+                progress.advance(0, piece.len() as u64);
+                self.put(piece)
+            })?;
+        }
+        self.pad(written)?;
+        self.report.files += 1;
+        self.report.bytes = self.report.bytes.saturating_add(size);
+        progress.advance(1, size - written);
+        Ok(())
     }
 
     fn header(&mut self, member: Member<'_>) -> Result<()> {

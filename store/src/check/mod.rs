@@ -13,7 +13,6 @@ mod structure;
 mod tests;
 mod verify;
 
-pub(crate) use index::forget_stat_caches;
 pub use index::rebuild_index;
 pub use parts::Lack;
 pub use repair::{Lost, RepairPlan, plan_repair, repair};

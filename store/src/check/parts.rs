@@ -5,11 +5,10 @@ use std::collections::HashSet;
 use serde::Serialize;
 
 use crate::{
-    create::STATE_FOLDER,
     error::Result,
     record::{Checkpoint, Part},
     store::Store,
-    tree::{Kind, WORKSPACE_FOLDER},
+    tree::{Kind, STATE_FOLDER, WORKSPACE_FOLDER},
 };
 
 /// A part that a checkpoint lacks.

@@ -15,7 +15,7 @@ use crate::{
     files::{self, How},
     journal::{Entry, Journal},
     layout::Layout,
-    pack::{ObjectKind, PackInfo},
+    pack::{self, ObjectKind, PackInfo},
     pin::Pin,
     progress::Progress,
     recipe::Encoded,
@@ -115,7 +115,7 @@ fn try_commit(
             tables.clear();
         }
     }
-    if layout.lacks_any(&infos) {
+    if pack::lacks_any(layout, &infos) {
         return Ok(None);
     }
     let mut chain = Chain::new(&current)?;

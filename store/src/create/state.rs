@@ -32,15 +32,12 @@ use crate::{
     statcache,
     store::Store,
     sys,
-    tree::{Kind, Meta, Node, Time, Totals},
+    tree::{Kind, Meta, Node, STATE_FOLDER, Time, Totals},
     writers::Writers,
 };
 
 /// How often a file is read that changes meanwhile.
 const ATTEMPTS: usize = 3;
-
-/// The folder of a checkpoint that holds what belongs to it beside the workspace.
-pub const STATE_FOLDER: &str = "state";
 
 /// Knows what belongs to a checkpoint beside its workspace.
 pub trait State {

@@ -247,13 +247,19 @@ impl<'a> Survey<'a> {
                 Err(e) => return Err(e),
             }
         }
+        self.check_all_seen(store)?;
+        Ok(dead_recipes)
+    }
+
+    /// Fails where the index places a live object in a pack that does not hold it.
+    fn check_all_seen(&self, store: &Store) -> Result<()> {
         let unseen = |mark: &super::mark::Mark| !mark.is_seen() && mark.home().is_some_and(|home| !self.packs[home].is_damaged);
-        if let Some((key, mark)) = live.iter().find(|(_, mark)| unseen(mark)) {
+        if let Some((key, mark)) = self.marker.live.iter().find(|(_, mark)| unseen(mark)) {
             let pack = mark.home().map(|home| self.packs[home].id.to_string()).unwrap_or_default();
             let reason = format!("it places {} in the pack {pack}, which does not hold it", hex(key));
             return Err(Error::Index { path: store.layout().view(), reason });
         }
-        Ok(dead_recipes)
+        Ok(())
     }
 
     /// Looks at a recipe that nothing reads: what of it is dead?

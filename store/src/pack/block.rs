@@ -7,49 +7,11 @@ use std::{
 
 use crate::{
     format::{DATA_BLOCK_BYTES, LARGE_BLOCK_BYTES, META_BLOCK_BYTES},
-    id::ObjectId,
+    id::{ObjectId, ObjectKind},
 };
 
 /// Among so many objects one is looked for in turn.
 const FEW_OBJECTS: usize = 32;
-
-/// What an object is. The numbers are stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum ObjectKind {
-    /// A piece of content; its id is BLAKE3 of its bytes.
-    Chunk = 1,
-    /// The root of a blob's recipe; sealed inside, found by [`crate::keys::Ids::recipe_root`].
-    RecipeRoot = 2,
-    /// An inner node of a recipe.
-    RecipeNode = 3,
-    /// A node of a folder's tree.
-    Tree = 4,
-    /// A sealed checkpoint record.
-    Record = 5,
-    /// A table beside a root: hard-link groups, or what capture left out.
-    Table = 6,
-}
-
-impl ObjectKind {
-    /// The kind that a stored number stands for.
-    pub fn from_number(number: u8) -> Option<Self> {
-        use ObjectKind::*;
-        [Chunk, RecipeRoot, RecipeNode, Tree, Record, Table].into_iter().find(|kind| *kind as u8 == number)
-    }
-
-    /// Its name in messages.
-    pub fn name(self) -> &'static str {
-        match self {
-            ObjectKind::Chunk => "chunk",
-            ObjectKind::RecipeRoot => "recipe",
-            ObjectKind::RecipeNode => "recipe node",
-            ObjectKind::Tree => "tree",
-            ObjectKind::Record => "record",
-            ObjectKind::Table => "table",
-        }
-    }
-}
 
 /// A decoded block: every object's bytes, whole and in order.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use std::{
 use rustix::{buffer::spare_capacity, fs::SeekFrom, io::Errno};
 
 use super::{
-    block::{Block, ObjectKind, room_for},
+    block::{Block, room_for},
     directory::{Directory, HEADER_BYTES, directory_end, is_raw},
     writer::{Location, PACK_HEADER_BYTES, PACK_TRAILER_BYTES, PackInfo, Trailer, header},
 };
@@ -19,7 +19,7 @@ use crate::{
     error::{Error, IoContext, Result},
     files::{self, How},
     format::{BLOCK_MAGIC, LARGE_BLOCK_BYTES, SMALL_PACK_BYTES, STORED_BLOCK_BYTES_MAX},
-    id::{ObjectId, PackId, hex},
+    id::{ObjectId, ObjectKind, PackId, hex},
     keys::{Ids, Keys},
     layout::Layout,
 };

@@ -19,9 +19,9 @@ pub use session::{Conversation, Goal, Place, Session, Status, Totals};
 use ulid::Ulid;
 
 use crate::{
+    db::{Batch, Db, Family},
     error::{Error, Result},
     event::Event,
-    view::{Batch, Db, Family},
 };
 
 /// The base of the projections: their state before the tail, in RocksDB, where there is one.

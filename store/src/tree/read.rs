@@ -29,6 +29,11 @@ impl Trees for Store {
 pub type Visit<'a> = dyn FnMut(&[u8], u64, &Node) -> Result<bool> + 'a;
 
 impl Store {
+    /// Reads a tree node.
+    pub fn tree_node(&self, id: TreeId) -> Result<TreeNode> {
+        self.read_object(ObjectKind::Tree, id.object(), super::decode)
+    }
+
     /// All entries of a folder, ordered by name.
     pub fn folder(&self, tree: TreeId) -> Result<Vec<Node>> {
         match self.levelled(tree)? {

@@ -132,7 +132,7 @@ pub fn repair(layout: &Layout, plan: &RepairPlan, lock_timeout: Duration, progre
     }
     // Also where an earlier repair has done all but this.
     if plan.changes_packs() || !plan.lost.is_empty() {
-        super::index::forget_stat_caches(layout)?;
+        crate::statcache::forget_all(layout)?;
     }
     super::rebuild_index(layout, lock_timeout, progress)
 }

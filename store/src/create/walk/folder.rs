@@ -91,15 +91,8 @@ impl Shared<'_, '_> {
         let inner = self.repository_at(&path, names);
         let mut around =
             Surroundings { path: &path, names, repository: folder.repository.as_deref(), only_tracked: folder.only_tracked };
-        if folder.parent.is_some() {
-            match self.walk.excluder.judge_inside(&around, &folder.name, opened.fd.as_fd()) {
-                Verdict::Keep => {}
-                Verdict::KeepTracked => around.only_tracked = true,
-                Verdict::Exclude(rule) => {
-                    self.omit(path.to_vec(), Reason::Excluded(rule));
-                    return Ok(());
-                }
-            }
+        if !self.stays(folder, &mut around, &opened) {
+            return Ok(());
         }
         let repository = inner.or_else(|| folder.repository.clone());
         around.repository = repository.as_deref();
@@ -148,6 +141,22 @@ impl Shared<'_, '_> {
         let Opened { fd, stat, xattrs, looked, .. } = opened;
         *lock(&folder.state) = State { stat: Some((stat, xattrs, racy)), names, slots, old, looked, links };
         self.hand_out(folder, &fd, folders, to_read, worker)
+    }
+
+    /// Applies the rules that a folder's own entries decide. False if it is left out, which is then recorded.
+    fn stays(&self, folder: &Folder, around: &mut Surroundings<'_>, opened: &Opened) -> bool {
+        if folder.parent.is_none() {
+            return true;
+        }
+        match self.walk.excluder.judge_inside(around, &folder.name, opened.fd.as_fd()) {
+            Verdict::Keep => {}
+            Verdict::KeepTracked => around.only_tracked = true,
+            Verdict::Exclude(rule) => {
+                self.omit(around.path.to_vec(), Reason::Excluded(rule));
+                return false;
+            }
+        }
+        true
     }
 
     /// Opens a folder. `None` where it cannot be, which is then recorded.
