@@ -64,7 +64,7 @@ impl Damaged {
         out
     }
 
-    /// Whether none is known.
+    /// True if none is known.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -148,7 +148,7 @@ impl ObjectId {
     }
 }
 
-/// What the index keys objects by: 160 bits of the id.
+/// Key of an object in the index: 160 bits of its id.
 pub type ObjectKey = [u8; 20];
 
 impl BlobId {

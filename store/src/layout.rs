@@ -11,7 +11,7 @@ use crate::{
     keys::Keys,
 };
 
-/// How an index that is being made is named in `cache/`, behind the id of the operation that makes it.
+/// Ending of the name of a new index in `cache/`, behind the id of the operation that makes it.
 pub(crate) const NEW_INDEX: &str = ".view.new";
 
 /// The paths of a store, and its keys: what every reader and writer of its bytes needs.
@@ -48,7 +48,7 @@ impl Layout {
         }
     }
 
-    /// What makes the folder a store.
+    /// The configuration, which makes the folder a store.
     pub fn config(&self) -> PathBuf {
         self.root.join("store.json")
     }
@@ -88,7 +88,7 @@ impl Layout {
         self.root.join("cache")
     }
 
-    /// What runs as a filesystem, and its logs.
+    /// Mounted filesystems of the store, and their logs.
     pub fn mounts(&self) -> PathBuf {
         self.root.join("mounts")
     }

@@ -23,7 +23,7 @@ pub struct ChunkRun {
     pub id: BlobId,
     /// Length of the chunk, in bytes.
     pub bytes: u32,
-    /// How often it stands here in a row; at least 1.
+    /// Number of times that it stands here in a row; at least 1.
     pub repeat: u32,
 }
 
@@ -43,7 +43,7 @@ pub struct Encoded {
     pub id: ObjectId,
     /// Its bytes.
     pub bytes: Vec<u8>,
-    /// How many bytes at the end are ids.
+    /// Bytes at the end that are ids.
     pub tail_bytes: usize,
 }
 

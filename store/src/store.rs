@@ -29,18 +29,18 @@ use crate::{
     view::{self, View},
 };
 
-/// How to open a store.
+/// Options for opening a store.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
     /// Make it where there is none.
     pub create: bool,
-    /// How long a commit waits for the writer lock.
+    /// Longest time that a commit waits for the writer lock.
     pub lock_timeout: Duration,
-    /// How many bytes of decoded blocks are kept.
+    /// Bytes of decoded blocks that are kept.
     pub cache_bytes: u64,
     /// The store's keys; those of one without encryption, of which all are.
     pub keys: Keys,
-    /// What no checkpoint that is made through this handle takes in.
+    /// Files that no checkpoint takes in that is made through this handle.
     pub secrets: Secrets,
 }
 
@@ -152,12 +152,12 @@ impl Store {
         rustix::fs::statvfs(self.path()).is_ok_and(|found| found.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
     }
 
-    /// How long to wait for what another process holds.
+    /// Longest time to wait for what another process holds.
     pub fn lock_timeout(&self) -> Duration {
         self.lock_timeout
     }
 
-    /// Where things are in it.
+    /// The paths in it.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
@@ -167,7 +167,7 @@ impl Store {
         &self.layout.keys.ids
     }
 
-    /// What never enters it through this handle.
+    /// Files that never enter it through this handle.
     pub fn secrets(&self) -> &Secrets {
         &self.secrets
     }

@@ -1,4 +1,4 @@
-//! What the store asks of the operating system: entries relative to open folders, so that neither long paths nor a swapped symlink
+//! System calls of the store: entries relative to open folders, so that neither long paths nor a swapped symlink
 //! can lead anywhere else.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -10,7 +10,7 @@ use rustix::{
 
 use crate::meta::{Hole, Meta, Time, Xattr};
 
-/// What `stat` says of an entry.
+/// The fields of `stat` for an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
     /// Type and permission bits.
@@ -59,12 +59,12 @@ impl Stat {
         FileType::from_raw_mode(self.mode)
     }
 
-    /// Whether it is a folder.
+    /// True if it is a folder.
     pub fn is_folder(&self) -> bool {
         self.file_type() == FileType::Directory
     }
 
-    /// Whether it is a regular file.
+    /// True if it is a regular file.
     pub fn is_file(&self) -> bool {
         self.file_type() == FileType::RegularFile
     }
@@ -224,7 +224,7 @@ pub fn holes(fd: BorrowedFd<'_>, size: u64) -> Result<Vec<Hole>> {
     Ok(holes)
 }
 
-/// Whether a folder is on a filesystem that a program serves with FUSE.
+/// True if a folder is on a filesystem that a program serves with FUSE.
 pub fn is_fuse(folder: BorrowedFd<'_>) -> bool {
     const FUSE: u64 = 0x6573_5546;
     rustix::fs::fstatfs(folder).is_ok_and(|s| s.f_type as u64 & 0xffff_ffff == FUSE)

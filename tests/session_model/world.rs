@@ -48,7 +48,7 @@ pub struct World {
     moves: u64,
     /// Days by which the commands see the clock wrongly.
     days_off: i64,
-    /// How often the machine was started anew.
+    /// Number of times that the machine was started anew.
     boots: u64,
     /// Everything that was asked for, by anybody.
     pub asked: BTreeSet<String>,
@@ -56,13 +56,13 @@ pub struct World {
     pub saved: BTreeMap<String, Saved>,
     /// Prompts of conversations that were cleared, in the order of their clearing.
     pub cleared: BTreeSet<String>,
-    /// What runs in folders of its own, started by an agent's tool or by nobody that concerns us.
+    /// Processes that run in folders of their own, started by an agent's tool or by nobody that concerns us.
     pub bystanders: Vec<i32>,
     /// Events of the agents' log that have been judged.
     pub judged: usize,
     /// The order that never ends.
     hanging: bool,
-    /// Who stands beside the agent.
+    /// The process that stands beside the agent.
     supervisor: Option<Child>,
     outputs: u64,
     counter: u64,
@@ -157,7 +157,7 @@ impl World {
         there
     }
 
-    /// Where the next command says what it says.
+    /// The file for the next command's output.
     fn output(&mut self) -> (PathBuf, File) {
         self.outputs += 1;
         let path = self.scratch.path(&format!("said/{:05}", self.outputs));
@@ -327,7 +327,7 @@ impl Drop for World {
     }
 }
 
-/// Whether a process works somewhere below a folder: its number may have gone to another one.
+/// True if a process works somewhere below a folder: its number may have gone to another one.
 fn belongs(process: i32, folder: &Path) -> bool {
     fs::read_link(format!("/proc/{process}/cwd")).is_ok_and(|cwd| cwd.starts_with(folder))
 }

@@ -1,4 +1,4 @@
-//! What becomes of a session: active, paused, failed, ended for good, recovered; and from which checkpoint it goes on.
+//! Statuses of a session: active, paused, failed, ended for good, recovered; and the checkpoint that it goes on from.
 
 mod going_on;
 

@@ -129,7 +129,7 @@ fn what_root_owns_in_the_store_of_another_user_is_named_and_not_given_away() {
     guest.everything(NOBODY);
 }
 
-/// How somebody has root write to a file of root's.
+/// Ways for somebody to have root write to a file of root's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Trick {
     Link,

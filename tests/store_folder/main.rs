@@ -1,5 +1,5 @@
-//! What people, tools and other users do to a store's folder: they copy it while it is written to, or without its empty folders; they delete locks
-//! and pins; they put links, fifos and devices into it; root uses the store of somebody else.
+//! Actions of people, tools and other users on a store's folder: they copy it while it is written to, or without its empty folders; they
+//! delete locks and pins; they put links, fifos and devices into it; root uses the store of somebody else.
 
 mod guest;
 
@@ -54,7 +54,7 @@ fn records(log: &[u8]) -> Vec<usize> {
     at
 }
 
-/// Where the record that commits a checkpoint begins and ends.
+/// Start and end of the record that commits a checkpoint.
 fn record_of(log: &[u8], id: &str) -> (usize, usize) {
     let at = records(log);
     let has = |from: usize, to: usize| {

@@ -11,7 +11,7 @@ fn live_ours(live: &Live, tmux: &Tmux, verb: &str, arguments: &[&str]) -> Comman
     live.command(&all)
 }
 
-/// What starts the agent in tmux, with these arguments.
+/// The command that starts the agent in tmux, with these arguments.
 fn start_command(live: &Live, tmux: &Tmux, arguments: &[&str]) -> Command {
     let (workspace, program) = (live.agent.workspace(), live.agent.program().to_string_lossy().into_owned());
     let workspace = workspace.to_string_lossy().into_owned();

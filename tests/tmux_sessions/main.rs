@@ -67,7 +67,7 @@ fn newest_run(scratch: &Scratch) -> Value {
     found.into_iter().rfind(|line| line["type"] == "run").unwrap()
 }
 
-/// What two sessions must have in common to look the same.
+/// The parts that two sessions must have in common to look the same.
 fn looks(state: &State) -> Vec<Value> {
     let pane = |pane: &parhelia_agent::tmux::Pane| json!([pane.index, pane.folder, pane.active, pane.title]);
     let window = |window: &parhelia_agent::tmux::Window| {
@@ -82,7 +82,7 @@ fn text_of(tmux: &Tmux, session: &str) -> String {
     captured.scrollback.iter().map(|text| String::from_utf8_lossy(&text.bytes).into_owned()).collect()
 }
 
-/// Whether a text stands on the command line of any process.
+/// True if a text stands on the command line of any process.
 fn is_on_a_command_line(text: &str) -> bool {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let lines = processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok());

@@ -1,4 +1,4 @@
-//! What a tmux server, a machine or a container takes along when it dies: it is found, and goes on; what was done or set aside stays so.
+//! Sessions that die with a tmux server, a machine or a container: they are found, and go on; those that ended or were set aside stay so.
 
 mod conversations;
 
@@ -80,7 +80,7 @@ impl Work {
         self.sessions().into_iter().find(|session| session["name"] == name).unwrap()
     }
 
-    /// What is wanted of a session, how it is found, and its epoch.
+    /// The wanted status of a session, the observed one, and its epoch.
     fn is(&self, name: &str) -> (String, String, u64) {
         let session = self.session(name);
         let text = |field: &str| session[field].as_str().unwrap_or_default().to_owned();

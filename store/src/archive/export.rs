@@ -27,7 +27,7 @@ const GLOBAL_BYTES_MAX: usize = 256 << 10;
 /// A name at most this long stands in the header itself.
 const NAME_FIELD_BYTES: usize = 100;
 
-/// What an export wrote, and what a tar reader will not see of it.
+/// Counts of an export, and entries that a tar reader will not see.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExportReport {
     /// Members written.
@@ -136,7 +136,7 @@ impl<W: Write> Writer<W> {
         self.pax(EntryType::XGlobalHeader, key.as_bytes(), &records)
     }
 
-    /// What belongs to the whole archive: the sealed record and what capture left out.
+    /// Writes the records of the whole archive: the sealed record and what capture left out.
     fn preamble(&mut self, store: &Store, checkpoint: &Checkpoint) -> Result<()> {
         self.global(key::VERSION, ARCHIVE_VERSION.as_bytes())?;
         self.global(key::RECORD, checkpoint.sealed.as_bytes())?;
@@ -275,7 +275,7 @@ struct Member<'a> {
     kind: EntryType,
     size: u64,
     device: Option<(u32, u32)>,
-    /// What stands in the header in place of the name.
+    /// Text that stands in the header in place of the name.
     field_name: Option<Vec<u8>>,
 }
 
@@ -320,7 +320,7 @@ fn put_comment(records: &mut Vec<u8>, key: &str, value: &[u8]) {
     pax::put_record(records, b"comment", &[COMMENT_PREFIX.as_bytes(), key.as_bytes(), b"=", value].concat());
 }
 
-/// What the header's own fields cannot hold of the metadata.
+/// Puts metadata that the header's own fields cannot hold into records.
 fn put_meta(records: &mut Vec<u8>, node: &Node) {
     let meta = &node.meta;
     if meta.mtime.nanos != 0 || !(0..1 << 33).contains(&meta.mtime.secs) {

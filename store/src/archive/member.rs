@@ -17,7 +17,7 @@ const XATTR_BYTES_MAX: usize = 64 << 10;
 /// A sparse file in more pieces has a map that no tree holds: each takes four bytes of it, at least.
 const SPARSE_PIECES_MAX: u64 = BLOCK_BYTES_MAX as u64 / 4;
 
-/// What a member is.
+/// Type of a member, with the fields of that type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemberContent {
     /// A regular file; [`Reader::read_content`] gives its bytes.
@@ -36,7 +36,7 @@ pub enum MemberContent {
     },
     /// Another name of an earlier member.
     HardLink {
-        /// That member's path.
+        /// The path of that member.
         leader: Vec<u8>,
     },
     /// A named pipe.
@@ -68,7 +68,7 @@ pub struct Member {
     pub meta: Meta,
     /// Its link count, where the archive tells.
     pub links: u32,
-    /// What it is.
+    /// Its type and content.
     pub content: MemberContent,
 }
 

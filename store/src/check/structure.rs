@@ -26,7 +26,7 @@ use crate::{
     view::{PackState, View},
 };
 
-/// What is known of the packs after they were read.
+/// Knowledge of the packs after they were read.
 #[derive(Default)]
 pub(super) struct Packs {
     /// Objects that lie where the index says.
@@ -290,7 +290,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Where the index finds an object.
+    /// Location of an object in the index.
     fn place(&self, id: ObjectId) -> Result<Option<Location>> {
         match self.view.locate(id) {
             Err(Error::Index { .. }) => Ok(None),
@@ -373,7 +373,7 @@ fn note_strangers(layout: &Layout, view: &View, report: &mut CheckReport) {
     }
 }
 
-/// Whether every entry of the index leads to the object.
+/// Checks that every entry of the index leads to its object.
 pub(super) fn check_index(view: &View, packs: &Packs, report: &mut CheckReport, progress: &dyn Progress) -> Result<()> {
     let mut astray: Vec<(ObjectKey, Location)> = Vec::new();
     let mut count = 0u64;
@@ -408,7 +408,7 @@ pub(super) fn check_index(view: &View, packs: &Packs, report: &mut CheckReport, 
     Ok(())
 }
 
-/// What can be checked when nothing tells which packs there should be: every pack by itself.
+/// Checks everything that can be checked when nothing tells which packs there should be: every pack by itself.
 pub(super) fn check_without_config(layout: &Layout, report: &mut CheckReport) -> Result<()> {
     if let Err(e) = Journal::of(layout).read(&Position::start()) {
         let message = e.to_string();

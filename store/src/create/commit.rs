@@ -27,7 +27,7 @@ use crate::{
 /// Runs with at least this many new objects hand RocksDB a table of them, made before the lock is taken.
 const TABLE_OBJECTS: usize = 2000;
 
-/// What was committed.
+/// A checkpoint that was committed.
 pub struct Committed {
     /// The checkpoint.
     pub checkpoint: Checkpoint,
@@ -35,7 +35,7 @@ pub struct Committed {
     pub new_bytes: u64,
     /// Bytes of its packs.
     pub stored_bytes: u64,
-    /// How long the writer lock was held, in milliseconds.
+    /// Time that the writer lock was held, in milliseconds.
     pub lock_held_ms: u64,
 }
 

@@ -54,7 +54,7 @@ impl From<crate::Error> for Failure {
 pub struct FileContent {
     /// Its content.
     pub blob: BlobId,
-    /// What `stat` said when it was read.
+    /// Its `stat` when it was read.
     pub stat: Stat,
     /// Its holes.
     pub holes: Vec<Hole>,
@@ -62,7 +62,7 @@ pub struct FileContent {
     pub changing: bool,
 }
 
-/// What a file held when it was last captured: its new content is likely a later version of that.
+/// Content of a file when it was last captured: its new content is likely a later version of that.
 #[derive(Clone, Copy)]
 pub struct Earlier<'s> {
     store: &'s Store,
@@ -101,7 +101,7 @@ pub struct Reader<'p> {
     buffer: Vec<u8>,
     /// None until there is a hole.
     zeros: Option<Zeros>,
-    /// How many bytes of the current file were reported; none where the caller reports them.
+    /// Bytes of the current file that were reported; none where the caller reports them.
     reported: Option<u64>,
 }
 
@@ -345,7 +345,7 @@ impl<'p> Reader<'p> {
 struct Zeros {
     bytes: Vec<u8>,
     id: BlobId,
-    /// Whether zeros are cut nowhere before that length.
+    /// True if zeros are cut nowhere before that length.
     are_one_chunk: bool,
 }
 

@@ -50,7 +50,7 @@ pub struct ImportOptions {
     /// The session, none that works in a folder; where it is not given, that of the exported checkpoint, or a name beside it, or else
     /// `imported`.
     pub session: Option<String>,
-    /// What its maker says of it; what the exported checkpoint says, where it is not given.
+    /// Message of its maker; that of the exported checkpoint, where it is not given.
     pub message: Option<String>,
     /// The session that it had where it comes from, where the archive does not say.
     pub origin_session: Option<String>,
@@ -192,7 +192,7 @@ fn free_session(store: &Store, exported: &str) -> Result<String> {
     )))
 }
 
-/// What an archive holds, stored but for the root.
+/// Content of an archive, stored but for the root.
 struct Gathered {
     root: Node,
     links: Vec<LinkedFolder>,
@@ -386,7 +386,7 @@ fn plain(path: &[u8]) -> Vec<u8> {
     name::components(path).collect::<Vec<_>>().join(&b'/')
 }
 
-/// Whether a member must not enter the store. Where that depends on what lies beside its folder, on the members before it.
+/// True if a member must not enter the store. Where that depends on what lies beside its folder, on the members before it.
 fn is_secret(store: &Store, archive: &Reader<'_>, items: &Items, left_out: &BTreeSet<Vec<u8>>, path: &[u8]) -> bool {
     let parts: Vec<&[u8]> = name::components(path).collect();
     let Some((last, folder)) = parts.split_last() else { return false };
@@ -403,7 +403,7 @@ fn is_secret(store: &Store, archive: &Reader<'_>, items: &Items, left_out: &BTre
     secrets::matches_one_of(&store.secrets().names_in(&folder, &beside), last)
 }
 
-/// Where the archive does not tell link counts, a group has as many as it has members.
+/// Gives each member of a group at least as many links as the group has members: not every archive tells link counts.
 fn count_links(items: &mut Items) {
     let mut members: HashMap<usize, u32> = HashMap::new();
     for group in items.items.iter().filter_map(|item| item.group) {

@@ -72,7 +72,7 @@ use crate::{
 /// Garbage collection may overtake a run this often before it gives up.
 const TRIES: u32 = 5;
 
-/// What to capture, and as what.
+/// Options of a capture.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The folder.
@@ -82,15 +82,15 @@ pub struct Options {
     /// The session's run that makes it; none where it is made from outside. Of a run that a newer one has taken over from, the checkpoint
     /// is kept as a fenced one.
     pub run: Option<String>,
-    /// That run's epoch.
+    /// The epoch of that run.
     pub epoch: u64,
-    /// Who makes it.
+    /// The person or program that makes it.
     pub actor: Actor,
     /// Why it is made.
     pub trigger: Trigger,
     /// More about why.
     pub trigger_detail: Option<String>,
-    /// What its maker says of it.
+    /// Message of its maker.
     pub message: Option<String>,
     /// By which rules entries are left out.
     pub rules: Rules,
@@ -106,18 +106,18 @@ pub struct Options {
     pub keeps_place: bool,
     /// Record that the captured folder is another one than the session's.
     pub of_another_folder: bool,
-    /// How many threads walk, read and compress; 0 for one per processor.
+    /// Number of threads that walk, read and compress; 0 for one per processor.
     pub threads: usize,
 }
 
-/// What came of it.
+/// Result of a capture.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The new checkpoint; with `skip_if_unchanged`, the session's head where nothing had changed.
     pub checkpoint: Checkpoint,
     /// Nothing had changed, and nothing was committed.
     pub skipped: bool,
-    /// What was left out.
+    /// Entries that were left out.
     pub omissions: Vec<Omission>,
     /// Files whose content was read.
     pub files_read: u64,
@@ -127,9 +127,9 @@ pub struct Outcome {
     pub new_bytes: u64,
     /// Bytes that its packs take.
     pub stored_bytes: u64,
-    /// How long the writer lock was held, in milliseconds.
+    /// Time that the writer lock was held, in milliseconds.
     pub lock_held_ms: u64,
-    /// What the caller should know.
+    /// Notices for the caller.
     pub notices: Vec<String>,
 }
 
@@ -301,7 +301,7 @@ fn take(
     Ok(Taken { walked, captured, grown: taken.grown, roots })
 }
 
-/// What a state may know of the captured workspace.
+/// Facts about the captured workspace for a state.
 fn seen<'a>(store: &'a Store, walked: &'a mut Walked) -> Seen<'a> {
     let section = walked.root.section;
     let entries = walked.cache_out.as_mut().and_then(|out| out.lookup(section));
@@ -309,7 +309,7 @@ fn seen<'a>(store: &'a Store, walked: &'a mut Walked) -> Seen<'a> {
     Seen { totals, omissions: &walked.omissions, ids: store.ids(), entries }
 }
 
-/// Whether a checkpoint has the same workspace, and the same conversation. A damaged one is no reason to make no other.
+/// True if a checkpoint has the same workspace, and the same conversation. A damaged one is no reason to make no other.
 fn is_unchanged(
     store: &Store,
     head: &Checkpoint,

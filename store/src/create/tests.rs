@@ -75,7 +75,7 @@ impl Fixture {
         fs::write(path, bytes).unwrap();
     }
 
-    /// What a new checkpoint has of a file: its content, and the checkpoint.
+    /// Content of a file in a new checkpoint, and the checkpoint.
     fn captured(&self, path: &str) -> (Vec<u8>, Checkpoint) {
         let checkpoint = self.create().checkpoint;
         (self.tree(&checkpoint)[path.as_bytes()].1.clone(), checkpoint)

@@ -14,7 +14,7 @@ use crate::{
     view,
 };
 
-/// What was published.
+/// Result of a publication.
 #[derive(Default)]
 pub(super) struct Published {
     pub(super) condemned: u64,

@@ -18,11 +18,11 @@ const FEW_OBJECTS: usize = 32;
 pub struct Block {
     /// Kind, id and place of each object in `bytes`.
     pub objects: Vec<(ObjectKind, ObjectId, Range<usize>)>,
-    /// What holds the objects' bytes.
+    /// The objects' bytes.
     pub bytes: Vec<u8>,
     /// The base of each object, and how many versions came before it; empty where no object has one.
     pub bases: Vec<Option<(ObjectId, u32)>>,
-    /// How many blocks in a row have to be decoded before this one.
+    /// Number of blocks in a row that have to be decoded before this one.
     pub depth: u32,
     /// The numbers of the objects, ordered by id; made when an object is looked for among many.
     by_id: OnceLock<Vec<u32>>,
@@ -49,7 +49,7 @@ impl Block {
         Some(by_id[found] as usize)
     }
 
-    /// Where an object's bytes begin, if it is in this block.
+    /// Offset of an object's bytes, if it is in this block.
     pub fn place_of(&self, id: ObjectId) -> Option<usize> {
         self.number_of(id).map(|number| self.objects[number].2.start)
     }
@@ -69,7 +69,7 @@ impl Block {
 static SPARE_ROOMS: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 const SPARE_ROOMS_MAX: usize = 8;
 
-/// How long rooms are that are kept: as our blocks of data. Others may be small, and are many, or are somebody else's, and of any length.
+/// Lengths of rooms that are kept: as our blocks of data. Others may be small, and are many, or are somebody else's, and of any length.
 const SPARE_ROOM_BYTES: RangeInclusive<usize> = DATA_BLOCK_BYTES..=2 * LARGE_BLOCK_BYTES;
 
 /// Memory for the bytes of a block. Blocks come and go in a cache, and most are a little longer than one of two lengths: rounded up, what

@@ -25,7 +25,7 @@ pub const PACK_HEADER_BYTES: usize = 16;
 /// Length of a pack's trailer, in bytes.
 pub const PACK_TRAILER_BYTES: usize = 64;
 
-/// Where an object lies: the block that holds it.
+/// Location of an object: the block that holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Location {
     /// The pack.

@@ -1,4 +1,4 @@
-//! What the journal adds up to: sessions, their runs, and what was said of each checkpoint. All of it can be derived again from the
+//! Sums of the journal: sessions, their runs, and the marks of each checkpoint. All of it can be derived again from the
 //! journal's commits and events, in their order; RocksDB keeps it up to its own place in the journal, and the rest is in memory.
 
 mod apply;

@@ -1,4 +1,4 @@
-//! What a restore will do, found out before anything is touched.
+//! Plan of a restore, found out before anything is touched.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -43,7 +43,7 @@ use crate::{
     writers::Writers,
 };
 
-/// What a restore will do. It holds the checkpoint's content in the store until it is dropped.
+/// Plan of a restore. It holds the checkpoint's content in the store until it is dropped.
 #[derive(Debug)]
 pub struct Plan {
     /// Held until the plan is dropped; none on a medium that cannot be written, where nothing is collected either.
@@ -63,7 +63,7 @@ pub struct Plan {
     pub(super) packs: Packs,
     pub(super) spared: Spared,
     pub(super) cache: Option<StatCache>,
-    /// Whether the whole workspace is restored, so that a stat cache can be left.
+    /// True if the whole workspace is restored, so that a stat cache can be left.
     pub(super) is_whole: bool,
     /// In short.
     pub summary: Summary,
@@ -72,7 +72,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Where the restore goes.
+    /// The target of the restore.
     pub fn target(&self) -> PathBuf {
         self.target.path()
     }
@@ -173,7 +173,7 @@ impl Plan {
         matches!(self.target, Target::InPlace(_) | Target::Entry { replace: true, .. })
     }
 
-    /// Where things are built, as a pin keeps it, so that they are found if this process dies.
+    /// Folders in which things are built, as a pin keeps them, so that they are found if this process dies.
     pub(super) fn leaves(&self) -> Leaves {
         let (folder, below) = match &self.target {
             Target::InPlace(path) => (path, true),

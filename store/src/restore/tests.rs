@@ -89,7 +89,7 @@ impl Place {
         Self::of(tempfile::tempdir().unwrap())
     }
 
-    /// Where a hundred thousand folders are made and removed in a second.
+    /// A place in memory, where a hundred thousand folders are made and removed in a second.
     fn in_memory() -> Self {
         Self::of(tempfile::tempdir_in("/dev/shm").unwrap())
     }
@@ -126,7 +126,7 @@ impl Place {
         Options { in_place: true, delete: true, ..Options::new(self.path(name)) }
     }
 
-    /// That a folder is what the checkpoint says, links included: read anew, past the stat cache that the restore has seeded.
+    /// Asserts that a folder is as the checkpoint says, links included: read anew, past the stat cache that the restore has seeded.
     fn assert_equal(&self, folder: &str, checkpoint: &Checkpoint) {
         let dir = tempfile::tempdir().unwrap();
         let other = store(&dir.path().join("store"));
@@ -137,7 +137,7 @@ impl Place {
         }
     }
 
-    /// That every entry's cached stat is what it is.
+    /// Asserts that every entry's cached stat is its own.
     fn assert_seeded(&self, folder: &str, checkpoint: &Checkpoint) {
         let cache = StatCache::open(self.store.layout(), &self.path(folder)).expect("a stat cache");
         assert_eq!(cache.trailer.base, checkpoint.record.id);

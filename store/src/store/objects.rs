@@ -131,34 +131,34 @@ impl Store {
         }
     }
 
-    /// How many blocks were read and decoded so far, those of trees included. Others were found in the cache.
+    /// Number of blocks that were read and decoded so far, those of trees included. Others were found in the cache.
     pub fn decoded_blocks(&self) -> u64 {
         self.blocks.decoded()
     }
 
-    /// Keeps decoded blocks within one of so many equal shares of [`OpenOptions::cache_bytes`] from now on.
+    /// Keeps decoded blocks within one of so many equal shares of [`crate::OpenOptions::cache_bytes`] from now on.
     pub fn share_cache(&self, shares: u64) {
         self.blocks.share(shares);
     }
 
-    /// How many bytes of decoded blocks are kept at most.
+    /// Bytes of decoded blocks that are kept at most.
     pub fn cache_bytes(&self) -> u64 {
         self.blocks.bytes_max()
     }
 
-    /// How many bytes of decoded blocks are for those who go through long files.
+    /// Bytes of decoded blocks for readers of long files.
     pub fn passing_bytes(&self) -> u64 {
         self.blocks.passing_bytes()
     }
 
-    /// Where the next block of the same pack lies; `None` behind the last one, or where the pack is damaged or gone.
+    /// Location of the next block of the same pack; `None` behind the last one, or where the pack is damaged or gone.
     pub fn block_after(&self, location: Location) -> Option<Location> {
         let offset = location.offset.checked_add(u64::from(location.block_bytes))?;
         let directory = self.pack(location.pack).ok()?.read_directory(offset).ok()?;
         Some(Location { pack: location.pack, offset, block_bytes: u32::try_from(directory.block_bytes()).ok()? })
     }
 
-    /// Where an object lies.
+    /// Location of an object.
     pub fn locate(&self, kind: ObjectKind, id: ObjectId) -> Result<Location> {
         let missing = || Error::Missing { kind: kind.name(), id: id.to_string() };
         self.view().locate(id)?.ok_or_else(missing)
@@ -209,7 +209,7 @@ impl Store {
         }
     }
 
-    /// Whether the journal has grown since this place.
+    /// True if the journal has grown since this place.
     fn has_moved_on(&self, before: &Position) -> Result<bool> {
         Ok(*self.refresh()?.end() != *before)
     }
@@ -225,7 +225,7 @@ impl Store {
         })
     }
 
-    /// Whether a blob is stored as one chunk under its own id.
+    /// True if a blob is stored as one chunk under its own id.
     pub(crate) fn is_single_chunk(&self, blob: BlobId, size: u64) -> Result<bool> {
         if size > u64::from(self.config.chunking.bytes_max) {
             return Ok(false);
@@ -250,7 +250,7 @@ fn of_object(e: Error, kind: ObjectKind, id: ObjectId) -> Error {
     }
 }
 
-/// Whether an object may be somewhere else by now.
+/// True if an object may be somewhere else by now.
 fn is_missing(e: &Error) -> bool {
     e.is_not_found() || matches!(e, Error::Missing { .. })
 }

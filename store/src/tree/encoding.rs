@@ -61,7 +61,7 @@ fn encoded(ids: &Ids, kind_level: u8, count: usize, head: &[u8], tail: &[u8]) ->
     Encoded { kind: ObjectKind::Tree, id: ids.tree(&bytes).object(), tail_bytes: tail.len(), bytes }
 }
 
-/// Where a tree node stands in its folder: its level, and the first name that it covers.
+/// Position of a tree node in its folder: its level, and the first name that it covers.
 pub type PartOf<'a> = (u8, &'a [u8]);
 
 /// As [`encode_folder_parts`], for callers that do not ask which part of the folder a tree node is.

@@ -108,7 +108,7 @@ impl Totals {
     }
 }
 
-/// What a node is, and what belongs to that kind alone.
+/// Type of a node, with the fields of that type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A regular file.
@@ -194,7 +194,7 @@ pub struct Node {
     pub meta: Meta,
     /// Its link count when it was captured; 1 for folders.
     pub links: u32,
-    /// What it is.
+    /// Its type.
     pub kind: Kind,
 }
 
@@ -363,7 +363,7 @@ fn decode_xattrs(head: &mut Decoder<'_>) -> Result<Vec<Xattr>, Malformed> {
     if xattrs.is_empty() { Err(Malformed("xattrs")) } else { Ok(xattrs) }
 }
 
-/// Whether a filesystem can have an attribute with this name.
+/// True if a filesystem can have an attribute with this name.
 pub fn is_xattr_name(name: &[u8]) -> bool {
     !name.is_empty() && name.len() <= XATTR_NAME_BYTES_MAX && !name.contains(&0)
 }

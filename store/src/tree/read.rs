@@ -13,7 +13,7 @@ use crate::{
 /// A tree that nests deeper than this is not followed: no filesystem holds one, only a forged one does.
 pub const DEPTH_MAX: usize = 65_536;
 
-/// Where tree nodes come from: a store, or a folder that was only looked at.
+/// Sources of tree nodes: a store, or a folder that was only looked at.
 pub trait Trees: Sync {
     /// Reads a tree node.
     fn tree_node(&self, id: TreeId) -> Result<TreeNode>;

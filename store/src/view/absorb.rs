@@ -24,7 +24,7 @@ use crate::{
 /// Tables of one family are merged when it has this many small ones.
 const SMALL_TABLES: usize = 8;
 
-/// Whether RocksDB's words are about the system and not about what it holds, so that nothing would be gained by an empty one.
+/// True if RocksDB's words are about the system and not about what it holds, so that nothing would be gained by an empty one.
 fn is_passing(reason: &str) -> bool {
     let causes = [
         "No space left",

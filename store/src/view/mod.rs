@@ -32,11 +32,11 @@ use crate::{
 const TAIL_RECORDS: usize = 64;
 /// ... or when the tail's packs have at least this many bytes.
 const TAIL_BYTES: u64 = 16 << 20;
-/// What of RocksDB has another shape is derived anew. Another version it must be as well where a release reads records that one before it
+/// Version of RocksDB's shape; another one is derived anew. It also changes where a release reads records that one before it
 /// could not: those lie under keys of their own.
 const VERSION: &[u8] = b"6";
 
-/// What the view knows of a pack.
+/// Knowledge of a pack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PackState {
     /// Length in bytes.
@@ -66,7 +66,7 @@ pub struct View {
     all_checkpoints: OnceLock<Vec<Checkpoint>>,
 }
 
-/// What is wrong with a RocksDB that took in what was taken back in the journal, or lost there.
+/// Reason for which a RocksDB is refused that took in what was taken back in the journal, or lost there.
 const UNCONFIRMED: &str = "it goes up to a record that the journal does not have";
 /// The same, where the loss is noted.
 const GONE_ON_WITHOUT: &str = "it goes up to a record that the journal has lost, and has gone on without";
@@ -93,7 +93,7 @@ fn position_of(db: &Db) -> Result<Position> {
         .map_err(|e| Error::Index { path: PathBuf::from("view"), reason: format!("its position does not decode: {e}") })
 }
 
-/// Whether a database is of the shape that this release writes, or empty.
+/// True if a database is of the shape that this release writes, or empty.
 fn has_our_shape(db: &Db) -> Result<bool> {
     let version = db.get(Family::Meta, b"version")?;
     Ok(version.as_deref() == Some(VERSION) || db.get(Family::Meta, b"position")?.is_none())
@@ -169,7 +169,7 @@ impl View {
         Ok(View { index_failed: self.index_failed, ..view })
     }
 
-    /// Whether this is how the store is seen because RocksDB is of no use.
+    /// True if this is how the store is seen because RocksDB is of no use.
     pub(crate) fn is_in_place_of_index(&self) -> bool {
         self.index_failed
     }
@@ -184,12 +184,12 @@ impl View {
         &self.end
     }
 
-    /// Whether records were committed, by all appearances, that the journal does not have.
+    /// True if records were committed, by all appearances, that the journal does not have.
     pub fn lacks_records(&self) -> bool {
         self.lacks_records
     }
 
-    /// Whether the journal has grown since.
+    /// True if the journal has grown since.
     pub fn is_stale(&self) -> Result<bool> {
         #[cfg(test)]
         if tests::LENGTHS_ARE_CACHED.get() {
@@ -219,7 +219,7 @@ impl View {
         Ok(self.tail_objects.get_or_init(|| objects))
     }
 
-    /// Whether RocksDB has an object that may be referred to.
+    /// True if RocksDB has an object that may be referred to.
     fn has_stored(&self, key: &ObjectKey) -> Result<bool> {
         let found = self.db.as_ref().map(|db| db.location(key)).transpose()?.flatten();
         Ok(found.is_some_and(|at| !self.is_condemned_in_tail(at.pack)))
@@ -229,7 +229,7 @@ impl View {
         self.changes.condemned.contains_key(&pack) || self.changes.dropped.contains(&pack)
     }
 
-    /// Where an object lies; `None` where nothing that may be referred to holds it.
+    /// Location of an object; `None` where nothing that may be referred to holds it.
     pub fn locate(&self, id: ObjectId) -> Result<Option<Location>> {
         self.locate_key(&id.key())
     }
@@ -329,12 +329,12 @@ impl View {
         self.projections.runs(self.db.as_deref())
     }
 
-    /// What was said of a checkpoint, deleted ones included.
+    /// Marks of a checkpoint, deleted ones included.
     pub fn marks(&self, id: Ulid) -> Result<Marks> {
         self.projections.marks(self.db.as_deref(), id)
     }
 
-    /// What was said of every checkpoint of which anything was.
+    /// Marks of every checkpoint that has any.
     pub fn all_marks(&self) -> Result<BTreeMap<Ulid, Marks>> {
         self.projections.all_marks(self.db.as_deref())
     }
@@ -344,7 +344,7 @@ impl View {
         self.projections.last_event(self.db.as_deref())
     }
 
-    /// What the journal adds up to here, and the database behind it, for adding more to it.
+    /// The projections here, and the database behind them, for adding more to them.
     pub(crate) fn projections(&self) -> (Projections, Option<&Db>) {
         (self.projections.clone(), self.db.as_deref())
     }
@@ -369,18 +369,18 @@ impl View {
         Ok(packs)
     }
 
-    /// Whether a commit should move the tail into RocksDB.
+    /// True if a commit should move the tail into RocksDB.
     pub fn wants_absorbing(&self) -> bool {
         let bytes: u64 = self.changes.packs.values().map(|p| p.bytes).sum();
         self.index_failed || self.tail_records >= TAIL_RECORDS || bytes >= TAIL_BYTES
     }
 
-    /// Whether RocksDB, opened anew, would have much of the tail. Without RocksDB, everything is the tail.
+    /// True if RocksDB, opened anew, would have much of the tail. Without RocksDB, everything is the tail.
     pub(crate) fn has_long_tail(&self) -> bool {
         self.tail_records >= 2 * TAIL_RECORDS && (self.db.is_some() || self.index_failed)
     }
 
-    /// How many journal records RocksDB does not have yet.
+    /// Number of journal records that RocksDB does not have yet.
     pub fn tail_records(&self) -> usize {
         self.tail_records
     }
@@ -406,19 +406,19 @@ impl View {
     }
 }
 
-/// Where RocksDB has a checkpoint's sequence.
+/// Key of a checkpoint's sequence in RocksDB.
 fn sequence_key(id: Ulid) -> Vec<u8> {
     format!("c/{id}").into_bytes()
 }
 
-/// What the keys of records begin with that cannot be read; their sequences follow.
+/// Prefix of the keys of records that cannot be read; their sequences follow.
 const UNREADABLE: &[u8] = b"u/";
 
 fn unreadable_key(sequence: u64) -> Vec<u8> {
     [UNREADABLE, &sequence.to_be_bytes()].concat()
 }
 
-/// What the keys of a session's checkpoints begin with; their sequences follow.
+/// Prefix of the keys of a session's checkpoints; their sequences follow.
 fn checkpoints_key(db: &Db, session: &str) -> Vec<u8> {
     format!("o/{}\0", db.name(session)).into_bytes()
 }
@@ -446,7 +446,7 @@ fn scan_directories(layout: &Layout, id: PackId, visit: impl FnMut(Location, &Di
     PackFile::open(layout, id)?.scan(visit).map(drop)
 }
 
-/// Whether a pack was scanned to its end. A damaged or lost one must not make the others unreadable: what its directories still tell was
+/// True if a pack was scanned to its end. A damaged or lost one must not make the others unreadable: what its directories still tell was
 /// taken in, and `check` names it.
 fn unless_damaged(scanned: Result<()>) -> Result<bool> {
     match scanned {

@@ -187,7 +187,7 @@ impl World {
         assert!(done);
     }
 
-    /// What goes on in another folder is no business of the session's.
+    /// Works in another folder, which is no business of the session's.
     pub fn go_to_the_other_folder(&mut self) {
         let folder = self.scratch.path("other");
         let before = files_in(&self.workspace);

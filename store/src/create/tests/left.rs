@@ -1,4 +1,4 @@
-//! What a walk leaves out: credentials, other filesystems, and what this user may not read.
+//! Entries that a walk leaves out: credentials, other filesystems, and those that this user may not read.
 
 use std::{os::unix::fs::PermissionsExt, process::Command};
 

@@ -45,7 +45,7 @@ fn plain_item(at: &Place<'_>, action: Action) -> Item {
     Item { source: Source::Node, pack: 0, offset: 0, block_bytes: 0, folder: at.job.folder, index: at.index as u32, action }
 }
 
-/// How a file's content is stored, and where it begins.
+/// Form in which a file's content is stored, and the location of its first bytes.
 pub fn locate(store: &Store, view: &View, blob: BlobId, size: u64) -> Result<(Source, Option<Location>)> {
     if size <= u64::from(store.config().chunking.bytes_max).max(SINGLE_CHUNK_BYTES as u64)
         && let Some(location) = view.locate(blob.object())?

@@ -55,11 +55,11 @@ pub struct Walk<'a> {
     pub writers: Writers,
     pub links: &'a Links,
     pub progress: &'a dyn Progress,
-    /// How many entries there are, by the sums of what is restored.
+    /// Number of entries, by the sums of what is restored.
     pub entries_max: u64,
-    /// How many were come across so far.
+    /// Number of entries that were come across so far.
     pub entries_seen: AtomicU64,
-    /// Whether the patterns matched anything.
+    /// True if the patterns matched anything.
     pub has_matched: AtomicBool,
     pub found: Mutex<Found>,
 }
@@ -68,7 +68,7 @@ pub struct Walk<'a> {
 pub struct Job {
     folder: u32,
     tree: TreeId,
-    /// Where the table of hard links has it; `None` where nothing in it or below is in a group.
+    /// The folder in the table of hard links; `None` where nothing in it or below is in a group.
     links: Option<LinksFolder>,
     section: u64,
     live: bool,
@@ -76,7 +76,7 @@ pub struct Job {
     device: u64,
 }
 
-/// What one folder came to.
+/// Result of one folder.
 #[derive(Default)]
 struct Outcome {
     items: Vec<(Item, Option<crate::id::PackId>)>,
