@@ -1,4 +1,4 @@
-//! What is captured of a conversation, compared record by record with what the API saw of it.
+//! Conversations as they are captured, compared record by record with what the API saw of them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -183,7 +183,7 @@ fn compare_files(run: &Run, captured: &Captured) {
     assert!(captured.files.left_out.is_empty(), "{:?}", captured.files.left_out);
 }
 
-/// What the agent printed tells the same.
+/// Compares the agent's printed stream with the rest.
 fn compare_stream(run: &Run) {
     let captured = Conversation::capture_stream(None, &run.stream, Check::Seam).unwrap();
     let summary = captured.conversation.summary();

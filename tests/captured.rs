@@ -1,4 +1,4 @@
-//! What checkpoints hold of the real agent's conversation, compared with its own files and with what the API saw, record by record.
+//! Conversations of the real agent in checkpoints, compared with its own files and with what the API saw, record by record.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -86,7 +86,7 @@ fn create(live: &Live, session: &str, more: &[&str]) -> String {
     made["id"].as_str().unwrap().to_owned()
 }
 
-/// What a checkpoint holds of a conversation, once it was compared with everything else.
+/// Content of a checkpoint's conversation, once it was compared with everything else.
 struct Held {
     transcript: Vec<u8>,
     index: Value,

@@ -1,4 +1,4 @@
-//! Which conversation a session goes on with when its agent has begun another one.
+//! Conversation that a session goes on with when its agent has begun another one.
 
 use std::{
     fs,
@@ -15,7 +15,7 @@ use parhelia_tests::{
 };
 use serde_json::Value;
 
-/// What the agent calls its conversation after `/clear`.
+/// The agent's id of its conversation after `/clear`.
 const CLEARED: &str = "6b1f0a52-93c4-4a1e-8d27-0f5e9c3b7a14";
 /// The same after another `/clear`.
 const EMPTY: &str = "6b1f0a52-93c4-4a1e-8d27-0f5e9c3b7a15";

@@ -1,4 +1,4 @@
-//! What `latest` means in a folder, and what keeps one folder's checkpoints from overwriting another one's work.
+//! Meaning of `latest` in a folder, and the rules that keep one folder's checkpoints from overwriting another one's work.
 
 use std::{
     fs::{self, Permissions},

@@ -42,7 +42,7 @@ fn shell(scratch: &Scratch) -> PathBuf {
     agent
 }
 
-/// That shell with a script, and with the environment of our commands.
+/// Runs that shell with a script, and with the environment of our commands.
 fn scripted(scratch: &Scratch, agent: &Path, script: &str) -> Command {
     let ours = scratch.command(&["hook"]);
     let mut command = Command::new(agent);

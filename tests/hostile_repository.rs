@@ -209,7 +209,7 @@ impl Hostile {
         fs::read_dir(self.marks()).unwrap().for_each(|entry| fs::remove_file(entry.unwrap().path()).unwrap());
     }
 
-    /// What a checkpoint says of git.
+    /// A checkpoint's state of git.
     fn git_state(&self, id: &str) -> String {
         let store = Store::open(&self.scratch.store(), &OpenOptions::default()).unwrap();
         let checkpoint = find(&store.view(), id).unwrap();
@@ -338,7 +338,7 @@ fn an_imported_workspace_is_captured_without_running_anything_of_it() {
     hostile.run(&["checkpoint", "diff", last["id"].as_str().unwrap(), "--workspace", &to]);
 }
 
-/// What never ends when it is read stops no capture.
+/// Files that never end when they are read stop no capture.
 #[test]
 fn fifos_where_git_keeps_files_stop_no_capture() {
     let hostile = Hostile::new();

@@ -1,4 +1,4 @@
-//! What inherits a run's marker from one of its tools, and is no part of the run any more.
+//! Processes that inherit a run's marker from one of its tools, and are no part of the run any more.
 
 use std::{
     fs,
@@ -40,7 +40,7 @@ impl Work {
         self.scratch.path(name).to_string_lossy().into_owned()
     }
 
-    /// What the agent in the pane does: an event, then once it is told to another one, in its own folder.
+    /// The agent's script in the pane: an event, then once it is told to another one, in its own folder.
     fn pane(&self) -> String {
         let ours = self.scratch.command(&["hook"]);
         let hook = |event: &str| {
@@ -53,7 +53,7 @@ impl Work {
         format!("{start}; touch {}; until test -e {go}; do sleep 0.05; done; {stop}; sleep 100000", self.path("started"))
     }
 
-    /// What the run's program does the first time: tools of every kind, which write down who they are.
+    /// The script of the run's program the first time: tools of every kind, which write down who they are.
     fn script(&self) -> String {
         let left = |name: &str, folder: &Path| {
             let (file, folder) = (self.path(name), folder.display());

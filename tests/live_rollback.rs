@@ -54,7 +54,7 @@ impl Work {
         fs::read(self.live.agent.transcript(&self.conversation)).unwrap()
     }
 
-    /// What the checkpoint has of the conversation.
+    /// The checkpoint's copy of the conversation.
     fn transcript_of(&self, checkpoint: &str) -> Vec<u8> {
         self.live.state(checkpoint, "conversation/transcript.jsonl")
     }
@@ -147,7 +147,7 @@ fn assert_untouched(bystanders: &[(PathBuf, Vec<u8>)]) {
     }
 }
 
-/// What the rollback has moved aside of the conversation.
+/// The part of the conversation that the rollback has moved aside.
 fn aside(work: &Work) -> Vec<u8> {
     let folder = work.live.agent.config().join("parhelia-aside").join(&work.session);
     let kept: Vec<Vec<u8>> = files_in(&folder)

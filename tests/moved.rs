@@ -40,7 +40,7 @@ impl Ended {
         self.scratch.expect(code, &[&["checkpoint", "rollback", self.checkpoint.as_str(), "--yes"], more].concat())
     }
 
-    /// What is said of it, which is what resuming would do.
+    /// The action that `recover` names, which is what resuming would do.
     fn recover(&self) -> String {
         let told = self.scratch.expect(4, &["session", "recover", &self.session, "--json"]);
         let line: Value = serde_json::from_str(told.lines().next().unwrap()).unwrap();

@@ -32,7 +32,7 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
-/// What restores have left below a folder.
+/// Entries that restores have left below a folder.
 fn staged_below(folder: &Path) -> Vec<PathBuf> {
     let output = Command::new("find").arg(folder).args(["-name", "*.parhelia-*"]).output().unwrap();
     String::from_utf8_lossy(&output.stdout).lines().map(PathBuf::from).collect()
@@ -245,7 +245,7 @@ fn mounts_inside_the_target_are_not_emptied() {
     assert!(!work.join("new").exists() && elsewhere.join("precious").exists());
 }
 
-/// What a restore says it will do, or has done, in numbers.
+/// Numbers of a restore, planned or done.
 fn counted(s: &Scratch, arguments: &[&str]) -> Value {
     let all = s.expect_any(&[0, 3], &[arguments, &["--json"]].concat());
     let last = all.lines().rfind(|line| line.contains("\"summary\"")).unwrap_or_else(|| panic!("{all}"));

@@ -1,4 +1,4 @@
-//! What a resumed agent is told: it is true of the conversation, of git and of the disk as they are when the agent starts.
+//! The briefing of a resumed agent: it is true of the conversation, of git and of the disk as they are when the agent starts.
 
 use std::{
     fs::{self, File},
@@ -188,7 +188,7 @@ impl Work {
         self.git(&["commit", "-q", "--allow-empty", "-m", message]);
     }
 
-    /// What the agent says behind the back of everybody.
+    /// Appends lines to the agent's conversation behind everybody's back.
     fn says(&self, lines: &str) {
         let path = fs::read_dir(&self.project).unwrap().flatten().map(|entry| entry.path()).find(|path| path.is_file()).unwrap();
         File::options().append(true).open(path).unwrap().write_all(lines.as_bytes()).unwrap();

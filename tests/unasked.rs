@@ -56,7 +56,7 @@ struct Work {
     scratch: Scratch,
     api: Api,
     conversation: String,
-    /// How often the API had been asked by then.
+    /// Number of requests that the API had by then.
     asked: usize,
 }
 

@@ -17,9 +17,9 @@ use parhelia_tests::{
 };
 use serde_json::Value;
 
-/// What the work's shell has set, and no other shell.
+/// Variables that the work's shell has set, and no other shell.
 const OF_THE_WORK: [(&str, &str); 2] = [("NODE_ENV", "production"), ("VIRTUAL_ENV", "/nowhere/ve")];
-/// What another shell has set.
+/// A variable that another shell has set.
 const FOREIGN: (&str, &str) = ("GOPATH", "/foreign");
 
 struct Work {

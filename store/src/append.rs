@@ -18,7 +18,7 @@ use crate::{
     view::{self, Db, View},
 };
 
-/// What only the newest run of a session may record.
+/// Kinds of events that only the newest run of a session may record.
 const FENCED: [&str; 6] = [
     kind::SESSION_HEAD,
     kind::SESSION_STATUS,
@@ -120,7 +120,7 @@ pub(crate) struct Chain<'a> {
     projections: Projections,
     base: Option<&'a Db>,
     last: Option<String>,
-    /// What is to be appended.
+    /// Entries to be appended.
     pub(crate) entries: Vec<Entry>,
 }
 

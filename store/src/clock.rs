@@ -7,7 +7,7 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use crate::{
     codec::{Decoder, Malformed},
-    tree::Time,
+    meta::Time,
 };
 
 const SECOND_NANOS: i64 = 1_000_000_000;
@@ -18,7 +18,7 @@ const WHOLE_SECONDS_NANOS: i64 = 2 * SECOND_NANOS + TICK_NANOS;
 /// A clock that was set back by less than this is taken for one that was not: the units above cover it.
 const STEP_NANOS: i64 = SECOND_NANOS / 2;
 
-/// How often [`next`] looks, once a millisecond: many ticks. After that, somebody has set the clock back.
+/// Times that [`next`] looks at the clock, a millisecond apart: many ticks. After that, somebody has set the clock back.
 const NEXT_TRIES: usize = 200;
 
 /// The bytes of an encoded [`Clock`].
@@ -30,13 +30,13 @@ pub fn nanos_between(earlier: Time, later: Time) -> i64 {
     later.secs.saturating_sub(earlier.secs).saturating_mul(SECOND_NANOS).saturating_add(nanos)
 }
 
-/// How far apart two changes must be for their stamps to differ, in nanoseconds, judged by a stamp of the same filesystem. A stamp
+/// Least distance of two changes whose stamps differ for certain, in nanoseconds, judged by a stamp of the same filesystem. A stamp
 /// of a finer filesystem that happens to have no fraction is taken for a coarse one, which costs a second look at its file.
 pub fn stamp_unit_nanos(stamp: Time) -> i64 {
     if stamp.nanos == 0 { WHOLE_SECONDS_NANOS } else { TICK_NANOS }
 }
 
-/// Whether a change at `read_at` or later could bear this stamp: a file with it must be read again. Both are of the same clock.
+/// True if a change at `read_at` or later could bear this stamp: a file with it must be read again. Both are of the same clock.
 pub fn is_racy(stamp: Time, read_at: Time) -> bool {
     nanos_between(stamp, read_at) <= stamp_unit_nanos(stamp)
 }
@@ -48,7 +48,7 @@ pub struct Clock {
     pub time: Time,
     /// Nanoseconds since the machine was started, sleep included.
     pub up_nanos: u64,
-    /// Which start of which machine.
+    /// Boot id: one start of one machine.
     pub boot: [u8; 16],
 }
 
@@ -76,7 +76,7 @@ impl Clock {
         (nanos_between(earliest, self.time) > STEP_NANOS).then_some(earliest)
     }
 
-    /// Whether at least so many nanoseconds went by from this reading to `now`.
+    /// True if at least so many nanoseconds went by from this reading to `now`.
     pub fn is_older_than(&self, nanos: i64, now: &Clock) -> bool {
         // Nothing that was seen before a start of the machine is as young as that.
         !self.same_boot(now) || now.up_nanos.saturating_sub(self.up_nanos) >= nanos as u64

@@ -37,12 +37,12 @@ impl<'a> Decoder<'a> {
         Decoder { rest: bytes }
     }
 
-    /// Whether nothing is left.
+    /// True if nothing is left.
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
-    /// How many bytes are left.
+    /// Bytes that are left.
     pub fn remaining(&self) -> usize {
         self.rest.len()
     }

@@ -4,7 +4,6 @@
 use std::{collections::BTreeSet, fs, io::Write, path::PathBuf};
 
 use crate::{
-    check,
     codec::{Decoder, Malformed, put_uint},
     files::{self, How},
     format::DAMAGED_MAGIC,
@@ -12,6 +11,7 @@ use crate::{
     layout::Layout,
     lock::IndexLock,
     pack::Location,
+    statcache,
 };
 
 /// Stands in the list for a pack as a whole: no block begins at 0.
@@ -64,7 +64,7 @@ impl Damaged {
         out
     }
 
-    /// Whether none is known.
+    /// True if none is known.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -106,7 +106,7 @@ pub(crate) fn note(layout: &Layout, found: impl IntoIterator<Item = Location>, i
     let kept = known.0.iter().filter(|block| !is_over(**block)).copied();
     let next = Damaged(kept.chain(found).collect());
     if next.write(layout).is_ok() && !new {
-        let _ = check::forget_stat_caches(layout);
+        let _ = statcache::forget_all(layout);
     }
 }
 

@@ -4,16 +4,16 @@
 
 use std::{io, path::Path, path::PathBuf};
 
-/// What went wrong in the store.
+/// Errors of the store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A system call failed.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was being done, as an infinitive ("read", "create folder").
+        /// The operation that failed, as an infinitive ("read", "create folder").
         action: &'static str,
-        /// What it was done to.
+        /// The file or folder that it was done to.
         path: PathBuf,
         /// The system's answer.
         source: io::Error,
@@ -21,9 +21,9 @@ pub enum Error {
     /// There is no store at this path.
     #[error("no store at {}: {hint}", path.display())]
     NoStore {
-        /// Where it was looked for.
+        /// The path that was tried.
         path: PathBuf,
-        /// What to do.
+        /// The next step.
         hint: &'static str,
     },
     /// The folder exists and is not a store.
@@ -47,9 +47,9 @@ pub enum Error {
     Locked {
         /// The store.
         path: PathBuf,
-        /// What the lock file says of its holder.
+        /// The lock file's text about its holder.
         holder: String,
-        /// How long was waited.
+        /// Time that was waited, in milliseconds.
         waited_ms: u64,
     },
     /// Another process has appended to the journal although this one holds the lock, as on a network filesystem without locks.
@@ -61,7 +61,7 @@ pub enum Error {
     /// Root is a guest in the store of another user, and this would leave files of root's in it.
     #[error("cannot change {} as root: the store belongs to uid {uid}; run this as that user", path.display())]
     NotOwner {
-        /// What was to be changed.
+        /// The file or folder that was to be changed.
         path: PathBuf,
         /// The store's owner.
         uid: u32,
@@ -73,7 +73,7 @@ pub enum Error {
         what: String,
         /// The file that holds it.
         place: PathBuf,
-        /// How it was noticed.
+        /// The sign by which it was noticed.
         reason: String,
     },
     /// An object that something refers to is in no pack.
@@ -87,11 +87,11 @@ pub enum Error {
     /// An object that no reader would take, so that what refers to it could never be read.
     #[error("{what} comes to {bytes} bytes, and at most {} can be stored; {hint}", crate::format::BLOCK_BYTES_MAX)]
     TooLong {
-        /// What the object is.
+        /// The kind of object.
         what: &'static str,
         /// Its length.
         bytes: usize,
-        /// What to do.
+        /// The next step.
         hint: &'static str,
     },
     /// Folders nest deeper than a checkpoint may have them.
@@ -100,7 +100,7 @@ pub enum Error {
         crate::format::TREE_DEPTH_MAX
     )]
     TooDeep {
-        /// Where it begins, from the workspace folder.
+        /// The beginning of the path, from the workspace folder.
         path: String,
     },
     /// Something at one path, in a checkpoint or on its way into one, failed.
@@ -108,7 +108,7 @@ pub enum Error {
     At {
         /// The path inside the checkpoint.
         path: String,
-        /// What failed there.
+        /// The error there.
         source: Box<Error>,
     },
     /// The index (RocksDB) failed; it can be derived anew.
@@ -161,7 +161,7 @@ pub enum Error {
         path: PathBuf,
         /// The member, or the part of the archive.
         member: String,
-        /// What is wrong with it.
+        /// The fault.
         reason: String,
     },
     /// No session has this id or name.
@@ -189,7 +189,7 @@ pub enum Error {
         "{action} refused: session {session} is in epoch {current} by now, and this is epoch {epoch}; a newer run has taken over"
     )]
     Fenced {
-        /// What was going to be recorded.
+        /// The event or checkpoint that was to be recorded.
         action: String,
         /// The session.
         session: String,
@@ -219,7 +219,7 @@ pub enum Error {
     /// Garbage collection overtook this run more often than it may.
     #[error("garbage collection removed what this run was going to reuse, {tries} times in a row; try again")]
     Overtaken {
-        /// How often it was tried.
+        /// Number of tries.
         tries: u32,
     },
     /// The store has changed since a repair was planned.
@@ -230,7 +230,7 @@ pub enum Error {
     Cancelled,
 }
 
-/// What a caller should do about an [`Error`]; the command line's exit codes follow it.
+/// Kinds of [`Error`], by what a caller should do about them; the command line's exit codes follow them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
     /// Failed; look at the message.
@@ -281,11 +281,11 @@ impl Error {
     pub fn at(self, path: &[u8]) -> Self {
         match self {
             Error::At { .. } | Error::Cancelled => self,
-            other => Error::At { path: crate::name::display(path), source: Box::new(other) },
+            other => Error::At { path: parhelia_name::display(path), source: Box::new(other) },
         }
     }
 
-    /// Whether the system said that the disk, or the user's share of it, is full.
+    /// True if the system said that the disk, or the user's share of it, is full.
     pub fn is_disk_full(&self) -> bool {
         use io::ErrorKind::{QuotaExceeded, StorageFull};
         match self {
@@ -295,7 +295,7 @@ impl Error {
         }
     }
 
-    /// Whether bytes are gone or not what was written: another try would find the same. What cannot be read for another reason, such as
+    /// True if bytes are gone or not what was written: another try would find the same. What cannot be read for another reason, such as
     /// want of permission, of memory or of file descriptors, may be whole.
     pub fn is_damage(&self) -> bool {
         match self {
@@ -308,7 +308,7 @@ impl Error {
         }
     }
 
-    /// Whether the system said that there is no such file.
+    /// True if the system said that there is no such file.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }

@@ -47,7 +47,7 @@ pub mod kind {
     pub const CHECKPOINT_VERIFIED: &str = "checkpoint.verified";
 }
 
-/// Who caused an event.
+/// The cause of an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Actor {
     /// The user, where one is known.
@@ -63,17 +63,17 @@ pub struct Actor {
 pub struct Event {
     /// Its id.
     pub id: Ulid,
-    /// When it was recorded.
+    /// Time of recording.
     pub at: Timestamp,
     /// On which machine.
     pub host: String,
     /// Version of this structure.
     pub schema: u32,
-    /// What happened; see [`kind`].
+    /// Kind of the event; see [`kind`].
     pub kind: String,
-    /// What it happened to, such as a checkpoint's id.
+    /// The thing that it happened to, such as a checkpoint's id.
     pub subject: String,
-    /// Who caused it.
+    /// The person or program that caused it.
     pub actor: Actor,
     /// The session's epoch that its author acted in; 0 where it concerns no session.
     pub epoch: u64,
@@ -83,7 +83,7 @@ pub struct Event {
     /// Hash of the event before it, in hex; absent in the first one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous: Option<String>,
-    /// What belongs to its kind.
+    /// Fields of its kind.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub data: Map<String, Value>,
     /// Fields of later versions.
@@ -94,17 +94,17 @@ pub struct Event {
 /// An event to be appended.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NewEvent {
-    /// What happened; see [`kind`].
+    /// Kind of the event; see [`kind`].
     pub kind: String,
-    /// What it happened to.
+    /// The thing that it happened to.
     pub subject: String,
-    /// Who causes it.
+    /// The person or program that causes it.
     pub actor: Actor,
     /// The epoch of the run that its author belongs to; `None` outside runs, which is never out of date.
     pub epoch: Option<u64>,
     /// A second event with the same key is not appended; the first one is returned.
     pub idempotency_key: Option<String>,
-    /// What belongs to its kind.
+    /// Fields of its kind.
     pub data: Map<String, Value>,
 }
 
@@ -141,7 +141,7 @@ impl NewEvent {
 pub struct Appended {
     /// The event.
     pub event: Event,
-    /// Whether it was there already, under the same idempotency key.
+    /// True if it was there already, under the same idempotency key.
     pub existed: bool,
 }
 

@@ -21,7 +21,7 @@ use rustix::{
 
 use crate::{id::OpId, sys};
 
-/// How a file is opened.
+/// Ways to open a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     /// For reading. The file exists.
@@ -81,7 +81,7 @@ pub fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Whether the path still names an open file: the same inode, and no link.
+/// True if the path still names an open file: the same inode, and no link.
 pub fn is_named(file: &File, path: &Path) -> bool {
     let named = rustix::fs::lstat(path).map(|stat| (stat.st_dev, stat.st_ino));
     named.is_ok() && named == rustix::fs::fstat(file).map(|stat| (stat.st_dev, stat.st_ino))

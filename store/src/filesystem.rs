@@ -49,17 +49,17 @@ const OVERLAY: u64 = 0x794c_7630;
 /// `STATX_MNT_ID_UNIQUE`, since Linux 6.8: a mount's number that no other mount ever gets.
 const MOUNT_ID_UNIQUE: u32 = 0x4000;
 
-/// What a filesystem is known by.
+/// Identity of a filesystem.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FilesystemId(pub [u8; 16]);
 
 impl FilesystemId {
-    /// Whether it tells one filesystem from another. One that has nothing to be known by is taken for another each time.
+    /// True if it tells one filesystem from another. One that has nothing to be known by is taken for another each time.
     pub fn is_known(self) -> bool {
         self != Self::default()
     }
 
-    /// Whether both are known, and the same.
+    /// True if both are known, and the same.
     pub fn is_same(self, other: Self) -> bool {
         self == other && self.is_known()
     }
@@ -68,18 +68,18 @@ impl FilesystemId {
 /// A filesystem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Filesystem {
-    /// What it is known by.
+    /// Its identity.
     pub id: FilesystemId,
-    /// Whether its stamps are of this machine's clock. Those of a server or of a program may be of another.
+    /// True if its stamps are of this machine's clock. Those of a server or of a program may be of another.
     pub is_stamped_here: bool,
-    /// Whether a file's mapping belongs to another inode than the one that is seen (overlay).
+    /// True if a file's mapping belongs to another inode than the one that is seen (overlay).
     pub hides_mappings: bool,
     /// Known by a mount's number: what lies on another mount of it has another id.
     by_mount: bool,
 }
 
 impl Filesystem {
-    /// Whether it is known by the same id when it is mounted again.
+    /// True if it is known by the same id when it is mounted again.
     pub fn is_lasting(&self) -> bool {
         !self.by_mount
     }

@@ -9,6 +9,44 @@ pub use ulid::Ulid;
 /// Length of a content id, in bytes.
 pub const ID_BYTES: usize = 32;
 
+/// Kind of a stored object. The numbers are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum ObjectKind {
+    /// A piece of content; its id is BLAKE3 of its bytes.
+    Chunk = 1,
+    /// The root of a blob's recipe; sealed inside, found by [`crate::keys::Ids::recipe_root`].
+    RecipeRoot = 2,
+    /// An inner node of a recipe.
+    RecipeNode = 3,
+    /// A node of a folder's tree.
+    Tree = 4,
+    /// A sealed checkpoint record.
+    Record = 5,
+    /// A table beside a root: hard-link groups, or what capture left out.
+    Table = 6,
+}
+
+impl ObjectKind {
+    /// The kind that a stored number stands for.
+    pub fn from_number(number: u8) -> Option<Self> {
+        use ObjectKind::*;
+        [Chunk, RecipeRoot, RecipeNode, Tree, Record, Table].into_iter().find(|kind| *kind as u8 == number)
+    }
+
+    /// Its name in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            ObjectKind::Chunk => "chunk",
+            ObjectKind::RecipeRoot => "recipe",
+            ObjectKind::RecipeNode => "recipe node",
+            ObjectKind::Tree => "tree",
+            ObjectKind::Record => "record",
+            ObjectKind::Table => "table",
+        }
+    }
+}
+
 /// Lower-case hex of some bytes.
 pub fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
@@ -110,7 +148,7 @@ impl ObjectId {
     }
 }
 
-/// What the index keys objects by: 160 bits of the id.
+/// Key of an object in the index: 160 bits of its id.
 pub type ObjectKey = [u8; 20];
 
 impl BlobId {

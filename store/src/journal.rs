@@ -40,7 +40,7 @@ const NO_SEGMENTS: &str = "all its segments are missing: put them back from a co
 /// The type of the record that a journal may begin with one day, in place of all before it.
 const SNAPSHOT: &str = "snapshot";
 
-/// What a journal record says.
+/// The content of a journal record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Entry {
@@ -81,7 +81,7 @@ pub enum Entry {
 pub struct Logged {
     /// Its sequence, from 1.
     pub sequence: u64,
-    /// What it says.
+    /// Its content.
     pub entry: Entry,
     /// Of an event: its hash, by which the next event names it.
     pub event_hash: Option<String>,
@@ -118,7 +118,7 @@ pub struct Tail {
     pub torn_bytes: u64,
     /// Those bytes look like a record that was damaged, because none of its bytes is missing.
     pub is_doubtful: bool,
-    /// How many records behind the end `journal/synced` tells of: the log was cut short, or copied before they were appended.
+    /// Number of records behind the end that `journal/synced` tells of: the log was cut short, or copied before they were appended.
     pub missing: u64,
     /// A segment that was read has bytes behind its last record: the journal was cut there, now or once.
     pub was_cut: bool,
@@ -206,7 +206,7 @@ impl Journal {
         Ok(found)
     }
 
-    /// Whether nothing was appended since `position`: a cheap test, by file names and lengths.
+    /// True if nothing was appended since `position`: a cheap test, by file names and lengths.
     pub fn ends_at(&self, position: &Position) -> Result<bool> {
         let last = self.segments()?.last().copied().unwrap_or(0);
         if last != position.segment {
@@ -311,7 +311,7 @@ impl Journal {
         Err(self.corrupt(at.segment, at.offset, reason))
     }
 
-    /// Whether the journal has what was read up to a position. What somebody appended and could not sync is taken back, and something else may
+    /// True if the journal has what was read up to a position. What somebody appended and could not sync is taken back, and something else may
     /// stand there by now.
     pub(crate) fn confirms(&self, position: &Position) -> Result<bool> {
         if position.segment == 0 {
@@ -332,7 +332,7 @@ impl Journal {
         Ok((frames.at, sequence, hex(&hash)) == (position.offset, position.sequence, position.hash.clone()))
     }
 
-    /// Whether anything that was there at a position may have gone since: by garbage collection, or as what was read there was taken back. A
+    /// True if anything that was there at a position may have gone since: by garbage collection, or as what was read there was taken back. A
     /// commit or a deletion alone takes nothing away.
     pub(crate) fn has_collected_since(&self, position: &Position) -> Result<bool> {
         if !self.confirms(position)? {

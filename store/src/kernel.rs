@@ -11,7 +11,7 @@ use rustix::{
 /// Of `asm-generic/fcntl.h`: the signal by which a broken lease is told.
 const F_SETSIG: i32 = 10;
 
-/// Whether another open file of this inode can be written, or is mapped shared and writable. The file must be open for reading alone.
+/// True if another open file of this inode can be written, or is mapped shared and writable. The file must be open for reading alone.
 ///
 /// The kernel grants a read lease only on an inode that nobody has open for writing, in whatever process or namespace; a shared
 /// writable mapping keeps its file open. The lease is given back at once, so that it delays nobody.

@@ -9,10 +9,9 @@ use crate::{
     files,
     id::{OpId, PackId},
     keys::Keys,
-    pack::PackInfo,
 };
 
-/// How an index that is being made is named in `cache/`, behind the id of the operation that makes it.
+/// Ending of the name of a new index in `cache/`, behind the id of the operation that makes it.
 pub(crate) const NEW_INDEX: &str = ".view.new";
 
 /// The paths of a store, and its keys: what every reader and writer of its bytes needs.
@@ -49,13 +48,7 @@ impl Layout {
         }
     }
 
-    /// Whether one of these packs is not there, at its full length.
-    pub(crate) fn lacks_any(&self, packs: &[PackInfo]) -> bool {
-        let is_there = |pack: &PackInfo| fs::symlink_metadata(self.pack(pack.id)).is_ok_and(|meta| meta.len() == pack.bytes);
-        !packs.iter().all(is_there)
-    }
-
-    /// What makes the folder a store.
+    /// The configuration, which makes the folder a store.
     pub fn config(&self) -> PathBuf {
         self.root.join("store.json")
     }
@@ -95,7 +88,7 @@ impl Layout {
         self.root.join("cache")
     }
 
-    /// What runs as a filesystem, and its logs.
+    /// Mounted filesystems of the store, and their logs.
     pub fn mounts(&self) -> PathBuf {
         self.root.join("mounts")
     }

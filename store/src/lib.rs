@@ -4,7 +4,7 @@
 //! A file's content is a [blob], cut into chunks; which chunks make it is its [recipe]. A folder is a [tree](mod@tree): its
 //! entries with everything about them, under one hash. Chunks, recipes and trees lie in [packs](pack), immutable files that describe
 //! themselves. A checkpoint is a sealed [record](mod@record) that names a root tree; it exists from the moment the [journal] has it.
-//! What can be derived from packs and journal is the [view], most of it in RocksDB; losing it loses nothing.
+//! Everything that can be derived from packs and journal is the [view], most of it in RocksDB; losing it loses nothing.
 //!
 //! [`create`] captures a folder, [`restore`] brings one back, [`diff`] compares two, [`check`] finds damage, [`gc`] frees what nothing
 //! needs, [`archive`] reads and writes `.tar.zst`. Several processes may do all of this at once: only commits and steps of gc take the
@@ -36,6 +36,7 @@ pub mod codec;
 pub mod config;
 pub mod create;
 mod damaged;
+mod db;
 pub mod delete;
 pub mod diff;
 pub mod disk;
@@ -53,6 +54,7 @@ pub mod keys;
 pub mod layout;
 pub mod links;
 pub mod lock;
+mod meta;
 pub mod mounts;
 pub mod name;
 pub mod omitted;

@@ -1,4 +1,4 @@
-//! What is mounted where, as the kernel tells it.
+//! Mounted filesystems and their mountpoints, as the kernel tells them.
 
 use std::{
     ffi::OsString,
@@ -21,11 +21,11 @@ pub struct Mount {
     pub device: String,
     /// The folder of its filesystem that is mounted: `/`, or another one of a bind mount or a subvolume.
     pub root: PathBuf,
-    /// Where it is mounted.
+    /// The mountpoint.
     pub mountpoint: PathBuf,
     /// Its type.
     pub fs_type: String,
-    /// Where it is mounted from: a device, a server's folder, or whatever its program says.
+    /// The source: a device, a server's folder, or whatever its program says.
     pub source: Vec<u8>,
     /// The options of the filesystem itself, as the kernel writes them.
     pub options: Vec<u8>,
@@ -116,7 +116,7 @@ pub fn ours_below(folder: &Path) -> Vec<Mount> {
     all().unwrap_or_default().into_iter().filter(below).collect()
 }
 
-/// Whether this is the device of a mounted checkpoint or store, as far as the kernel tells.
+/// True if this is the device of a mounted checkpoint or store, as far as the kernel tells.
 pub fn is_ours(device: u64) -> bool {
     all().unwrap_or_default().iter().any(|mount| mount.fs_type == FS_TYPE && mount.dev() == Some(device))
 }

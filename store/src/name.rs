@@ -9,7 +9,7 @@ use crate::{
     format::NAME_BYTES_MAX,
 };
 
-/// Whether these bytes can be one entry's name in a folder.
+/// True if these bytes can be one entry's name in a folder.
 pub fn is_valid(name: &[u8]) -> bool {
     !name.is_empty()
         && name.len() <= NAME_BYTES_MAX
@@ -21,7 +21,7 @@ pub fn is_valid(name: &[u8]) -> bool {
 /// A session's name is at most this long.
 pub const SESSION_BYTES_MAX: usize = 128;
 
-/// Whether a session can have this name: letters, digits, `.`, `_` and `-`, a letter or digit first.
+/// True if a session can have this name: letters, digits, `.`, `_` and `-`, a letter or digit first.
 pub fn is_session(name: &str) -> bool {
     let is_fine = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.len() <= SESSION_BYTES_MAX && name.chars().all(is_fine)
@@ -38,7 +38,7 @@ pub(crate) fn check_session(name: &str) -> Result<()> {
     )))
 }
 
-/// What a session's own file is called in a folder of many: its name, or a hash of a name that no session can have. A store that somebody
+/// Name of a session's own file in a folder of many: the session's name, or a hash of a name that no session can have. A store that somebody
 /// has forged may have those.
 pub fn session_file(session: &str) -> Cow<'_, str> {
     match is_session(session) {

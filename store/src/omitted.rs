@@ -1,17 +1,16 @@
-//! What capture left out: every entry by name, with the reason. No restore or rollback deletes any of these.
+//! Entries that capture left out: every one by name, with the reason. No restore or rollback deletes any of these.
 //!
 //! The list is a table beside the root. One that is too long for that is a file in the folder `state`; the table then names the folders
 //! of what was left out, so that whoever knows of tables alone spares too much, and never too little.
 
 use crate::{
     codec::{Decoder, Malformed, put_bytes, put_uint},
-    create::STATE_FOLDER,
     error::{Error, Result},
     name,
     pack::ObjectKind,
     record::Checkpoint,
     store::Store,
-    tree::Kind,
+    tree::{Kind, STATE_FOLDER},
 };
 
 /// The file of the folder `state` that holds a list too long for a table.
@@ -41,7 +40,7 @@ pub struct Omission {
 pub struct Listed {
     /// The table that the record refers to.
     pub table: Vec<u8>,
-    /// What is in [`OMISSIONS_FILE`], where the table only stands in for it.
+    /// The content of [`OMISSIONS_FILE`], where the table only stands in for it.
     pub whole: Option<Vec<u8>>,
 }
 
@@ -89,7 +88,7 @@ pub fn encode(omissions: &[Omission]) -> Vec<u8> {
     bytes
 }
 
-/// How much memory a list takes at least that says that it is so long.
+/// Least memory of a list that says that it is so long, in bytes.
 pub fn kept_bytes(bytes: &[u8]) -> u64 {
     let count = bytes.get(5..).map(|rest| Decoder::new(rest).uint("omissions"));
     count.and_then(Result::ok).unwrap_or_default().saturating_mul(size_of::<Omission>() as u64)
@@ -128,7 +127,7 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<Omission>, Malformed> {
 }
 
 impl Store {
-    /// What a checkpoint's capture left out, ordered by path.
+    /// Entries that a checkpoint's capture left out, ordered by path.
     pub fn omissions(&self, checkpoint: &Checkpoint) -> Result<Vec<Omission>> {
         match &checkpoint.record.omitted {
             Some(omitted) if omitted.in_state => self.omissions_in_state(checkpoint),

@@ -21,18 +21,18 @@ use crate::{
     store::Store,
 };
 
-/// What a pin's file says.
+/// The text of a pin's file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PinText {
-    /// Whether its holder writes packs: their bytes, and those of packs condemned meanwhile, stay until it is over.
+    /// True if its holder writes packs: their bytes, and those of packs condemned meanwhile, stay until it is over.
     pub writer: bool,
     /// Checkpoints that stay readable while the pin is held, deleted or not.
     pub checkpoints: Vec<Ulid>,
     /// Its holder, for messages.
     pub process: u32,
-    /// What its holder does, for messages.
+    /// The operation of its holder, for messages.
     pub purpose: String,
-    /// Where it builds something that is to go if it dies.
+    /// The place where it builds something that is to go if it dies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leaves: Option<Leaves>,
 }
@@ -42,7 +42,7 @@ pub struct PinText {
 pub struct Leaves {
     /// The path's bytes, in hex.
     folder: String,
-    /// Whether also in the folders below.
+    /// True if something is built in the folders below as well.
     pub below: bool,
     /// Paths of other filesystems that are mounted below the folder, and in which something is built as well; from the folder, in hex.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -160,7 +160,7 @@ impl Pin {
         if self.text.checkpoints.len() == known.len() { Ok(()) } else { self.write() }
     }
 
-    /// Whether the folder still has the pin's file: somebody may have deleted it, and then gc does not know of its holder.
+    /// True if the folder still has the pin's file: somebody may have deleted it, and then gc does not know of its holder.
     pub fn is_held(&self) -> bool {
         files::is_named(&self.file, &self.path)
     }
@@ -252,9 +252,9 @@ fn open(path: &Path) -> Result<Option<File>> {
 pub struct FoundPin {
     /// The operation it stands for.
     pub op: OpId,
-    /// Whether its process lives.
+    /// True if its process lives.
     pub alive: bool,
-    /// What it says; a live pin whose text is not whole yet counts as a writer without checkpoints.
+    /// Its text; a live pin whose text is not whole yet counts as a writer without checkpoints.
     pub text: PinText,
 }
 
@@ -301,13 +301,13 @@ pub fn builders(folder: &Path) -> Result<Vec<(OpId, Leaves)>> {
     Ok(found)
 }
 
-/// Whether somebody holds a pin.
+/// True if somebody holds a pin.
 pub fn is_held(folder: &Path, op: OpId) -> bool {
     let file = files::open(&folder.join(format!("{op}.pin")), How::Read);
     file.is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockShared).is_err())
 }
 
-/// Whether there is a pin of this operation, dead or alive.
+/// True if there is a pin of this operation, dead or alive.
 pub fn exists(folder: &Path, op: OpId) -> bool {
     fs::symlink_metadata(folder.join(format!("{op}.pin"))).is_ok()
 }

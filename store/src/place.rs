@@ -1,4 +1,4 @@
-//! Which folder a workspace is: known again where it was moved to, and missed where its disk is not mounted.
+//! Identity of a workspace's folder: known again where it was moved to, and missed where its disk is not mounted.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -25,9 +25,9 @@ use crate::{
 /// A workspace's filesystem that is not where it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
-    /// Where it was mounted.
+    /// The mountpoint that it had.
     pub mountpoint: PathBuf,
-    /// Whether another filesystem is mounted there.
+    /// True if another filesystem is mounted there.
     pub is_replaced: bool,
 }
 
@@ -61,7 +61,7 @@ impl Place {
         }
     }
 
-    /// Whether another place is the same folder, maybe at another path. An inode number alone does not tell: it is given to the next
+    /// True if another place is the same folder, maybe at another path. An inode number alone does not tell: it is given to the next
     /// folder. Where no more is known of one of them, they are not the same.
     pub fn is_same_folder(&self, other: &Place) -> bool {
         let told = [agree(&self.filesystem, &other.filesystem), agree(&self.born, &other.born)];
@@ -145,7 +145,7 @@ fn agree<T: PartialEq>(a: &Option<T>, b: &Option<T>) -> Option<bool> {
     a.as_ref().zip(b.as_ref()).map(|(a, b)| a == b)
 }
 
-/// When a folder was made, where its filesystem knows.
+/// Time at which a folder was made, where its filesystem knows.
 fn born(folder: BorrowedFd<'_>) -> Option<String> {
     let found = rustix::fs::statx(folder, Path::new(""), AtFlags::EMPTY_PATH, StatxFlags::BTIME).ok()?;
     let has_it = found.stx_mask & StatxFlags::BTIME.bits() != 0;

@@ -1,6 +1,6 @@
-//! How long work tells its caller how far it is, and learns that it should stop.
+//! Progress: work tells its caller how far it is, and learns that it should stop.
 
-/// What is being done.
+/// Phases of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Walking and reading a workspace.
@@ -31,7 +31,7 @@ pub trait Progress: Sync {
     fn advance(&self, _files: u64, _bytes: u64) {}
     /// Something that the user should know and that is no failure.
     fn notice(&self, _text: &str) {}
-    /// Whether to stop as soon as it is safe. The work then fails with [`crate::Error::Cancelled`].
+    /// True to stop as soon as it is safe. The work then fails with [`crate::Error::Cancelled`].
     fn is_cancelled(&self) -> bool {
         false
     }

@@ -3,9 +3,8 @@
 
 use crate::{
     codec::{Decoder, Malformed, put_uint},
-    id::{BlobId, ID_BYTES, ObjectId, RecipeId},
+    id::{BlobId, ID_BYTES, ObjectId, ObjectKind, RecipeId},
     keys::Ids,
-    pack::ObjectKind,
 };
 
 /// A node with at most this many lines is not split. Roots are stored anew with every version of a file, so they are short.
@@ -24,7 +23,7 @@ pub struct ChunkRun {
     pub id: BlobId,
     /// Length of the chunk, in bytes.
     pub bytes: u32,
-    /// How often it stands here in a row; at least 1.
+    /// Number of times that it stands here in a row; at least 1.
     pub repeat: u32,
 }
 
@@ -44,7 +43,7 @@ pub struct Encoded {
     pub id: ObjectId,
     /// Its bytes.
     pub bytes: Vec<u8>,
-    /// How many bytes at the end are ids.
+    /// Bytes at the end that are ids.
     pub tail_bytes: usize,
 }
 
@@ -124,14 +123,6 @@ impl<T> ChunkByEnds<T> for [T] {
     }
 }
 
-/// Whether a stored recipe root is the one that `id` stands for, unchanged.
-pub fn root_is_sealed(ids: &Ids, id: ObjectId, bytes: &[u8]) -> bool {
-    let mut d = Decoder::new(bytes);
-    let (Ok(blob), Ok(found)) = (d.array("blob"), d.array::<32>("seal")) else { return false };
-    let blob = BlobId(blob);
-    ids.recipe_root(blob) == id && ids.recipe_seal(blob, &bytes[64..]) == found
-}
-
 /// A decoded node of a recipe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Node {
@@ -158,7 +149,7 @@ pub fn decode_root(ids: &Ids, blob: BlobId, bytes: &[u8]) -> Result<Node, Malfor
 
 /// As [`decode_root`], with the root's level.
 pub fn decode_top(ids: &Ids, blob: BlobId, bytes: &[u8]) -> Result<(u8, Node), Malformed> {
-    if !root_is_sealed(ids, ids.recipe_root(blob), bytes) {
+    if !ids.root_is_sealed(ids.recipe_root(blob), bytes) {
         return Err(Malformed("recipe seal"));
     }
     match decode_node(&bytes[64..])? {

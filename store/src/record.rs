@@ -17,7 +17,7 @@ use crate::{
     keys::Ids,
 };
 
-/// Whether one part of a checkpoint is there.
+/// State of one part of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "lowercase")]
 pub enum Part {
@@ -50,7 +50,7 @@ pub struct Workspace {
     pub bytes: u64,
 }
 
-/// Where the table of hard-link groups stands ([`crate::links`]).
+/// Id of the table of hard-link groups ([`crate::links`]), and its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinksTable {
     /// The table, stored as a file's content is.
@@ -59,7 +59,7 @@ pub struct LinksTable {
     pub bytes: u64,
 }
 
-/// What capture left out, by count; the table names each.
+/// Counts of entries that capture left out; the table names each.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Omitted {
     /// The table ([`crate::omitted`]).
@@ -70,7 +70,7 @@ pub struct Omitted {
     pub unreadable: u64,
     /// Kept changing while it was read; what was read last is in the checkpoint.
     pub changing: u64,
-    /// Whether the list is a file in the folder `state`, and the table only names the folders.
+    /// True if the list is a file in the folder `state`, and the table only names the folders.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_state: bool,
 }
@@ -78,7 +78,7 @@ pub struct Omitted {
 /// The rules by which entries were left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rules {
-    /// Whether what can be proven to be regenerable was excluded.
+    /// True if what can be proven to be regenerable was excluded.
     pub defaults: bool,
     /// Patterns, in gitignore syntax.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -86,13 +86,13 @@ pub struct Rules {
     /// A folder that holds a file of one of these names was excluded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub if_present: Vec<String>,
-    /// Whether folders with a CACHEDIR.TAG were excluded even without `defaults`.
+    /// True if folders with a CACHEDIR.TAG were excluded even without `defaults`.
     #[serde(default)]
     pub caches: bool,
-    /// Whether other filesystems were not entered.
+    /// True if other filesystems were not entered.
     #[serde(default)]
     pub one_file_system: bool,
-    /// Whether only listed paths were captured (`--files-from`).
+    /// True if only listed paths were captured (`--files-from`).
     #[serde(default)]
     pub listed_only: bool,
 }
@@ -110,7 +110,7 @@ pub struct Record {
     pub run: Option<String>,
     /// The run's epoch; 0 outside runs.
     pub epoch: u64,
-    /// Whether a newer run had taken over the session by then: it was kept, and did not become the session's head.
+    /// True if a newer run had taken over the session by then: it was kept, and did not become the session's head.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fenced: bool,
     /// The session's head before it; of a fenced one, the newest of its own epoch or an earlier one.
@@ -121,7 +121,7 @@ pub struct Record {
     pub trigger: Trigger,
     /// More about why.
     pub trigger_detail: Option<String>,
-    /// What its maker said of it.
+    /// Message of its maker.
     pub message: Option<String>,
     /// The tree that holds the parts as folders: `workspace`, later `state`.
     pub root: TreeId,
@@ -129,17 +129,17 @@ pub struct Record {
     pub links: Option<LinksTable>,
     /// The state of each part.
     pub parts: BTreeMap<String, Part>,
-    /// What the agent did meanwhile.
+    /// The agent's state while the workspace was captured.
     pub consistency: Consistency,
-    /// When capture began.
+    /// Time at which capture began.
     pub started_at: Timestamp,
-    /// When capture ended.
+    /// Time at which capture ended.
     pub created_at: Timestamp,
-    /// What was captured.
+    /// The captured workspace.
     pub workspace: Workspace,
     /// By which rules entries were left out.
     pub rules: Rules,
-    /// What was left out.
+    /// Entries that were left out.
     pub omitted: Option<Omitted>,
     /// The conversation at that moment, where one was captured.
     pub conversation: Option<Value>,
@@ -164,7 +164,7 @@ pub(crate) const ANOTHER_FOLDER: &str = "another_folder";
 pub const SAFETY: &str = "safety";
 
 impl Record {
-    /// Whether it was made before something was overwritten: it holds what that replaced.
+    /// True if it was made before something was overwritten: it holds what that replaced.
     pub fn is_safety(&self) -> bool {
         self.trigger_detail.as_deref() == Some(SAFETY)
     }
@@ -180,7 +180,7 @@ impl Record {
         self.extra.get(ANOTHER_FOLDER).is_some_and(|value| value == true)
     }
 
-    /// Whether it was made from an archive, of which nobody knows who wrote it.
+    /// True if it was made from an archive, of which nobody knows who wrote it.
     pub fn is_imported(&self) -> bool {
         self.extra.get(IMPORTED).is_some_and(|value| value == true)
     }
@@ -267,7 +267,7 @@ pub struct Outline {
     pub run: Option<String>,
     /// The run's epoch.
     pub epoch: u64,
-    /// Whether it was kept without becoming the head.
+    /// True if it was kept without becoming the head.
     #[serde(default)]
     pub fenced: bool,
     /// The checkpoint before it.
@@ -278,18 +278,18 @@ pub struct Outline {
     pub trigger: Trigger,
     /// More about why.
     pub trigger_detail: Option<String>,
-    /// What its maker said of it.
+    /// Message of its maker.
     pub message: Option<String>,
     /// The tree.
     pub root: TreeId,
-    /// Whether a part could not be captured.
+    /// True if a part could not be captured.
     #[serde(rename = "parts", deserialize_with = "any_failed")]
     pub has_failed_part: bool,
-    /// When capture ended.
+    /// Time at which capture ended.
     pub created_at: Timestamp,
-    /// What was captured.
+    /// The captured workspace.
     pub workspace: Workspace,
-    /// What was left out.
+    /// Entries that were left out.
     pub omitted: Option<Omitted>,
     /// The conversation.
     pub conversation: Option<Box<RawValue>>,
@@ -304,13 +304,13 @@ impl Outline {
         Ok(Outline { sequence, ..serde_json::from_slice(sealed)? })
     }
 
-    /// Whether everything that should be in the checkpoint is.
+    /// True if everything that should be in the checkpoint is.
     pub fn is_complete(&self) -> bool {
         is_complete(self.omitted.as_ref(), self.has_failed_part)
     }
 }
 
-/// Whether one of a record's parts has failed. Keeps nothing of them, as there are several of each checkpoint.
+/// True if one of a record's parts has failed. Keeps nothing of them, as there are several of each checkpoint.
 fn any_failed<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
     #[derive(Deserialize)]
     struct State<'a> {
@@ -396,7 +396,7 @@ impl Checkpoint {
         format!("blake3:{}", self.digest)
     }
 
-    /// Whether everything that should be in it is.
+    /// True if everything that should be in it is.
     pub fn is_complete(&self) -> bool {
         is_complete(self.record.omitted.as_ref(), has_failed(&self.record.parts))
     }

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Which files never enter a store. Entries that are left out by this are recorded like those that other rules exclude, and no in-place
+/// Files that never enter a store. Entries that are left out by this are recorded like those that other rules exclude, and no in-place
 /// restore removes them. Folders are never left out by this.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Secrets {
@@ -24,7 +24,7 @@ pub struct Secrets {
 /// Folders in which some names are secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SecretFolder {
-    /// How the folder's absolute path ends, by whole names.
+    /// End of the folder's absolute path, by whole names.
     pub path_end: PathBuf,
     /// Names one of which lies beside the folder; no matter where there are none.
     pub beside: Vec<String>,
@@ -33,7 +33,7 @@ pub struct SecretFolder {
 }
 
 impl Secrets {
-    /// Whether entries of a name are left out of any folder.
+    /// True if entries of a name are left out of any folder.
     pub fn has_name(&self, name: &[u8]) -> bool {
         matches_one_of(&self.names, name)
     }
@@ -45,7 +45,7 @@ impl Secrets {
         rules.flat_map(|rule| rule.names.iter().cloned()).collect()
     }
 
-    /// Whether the entry at an absolute path is left out by its name and by what lies around it now.
+    /// True if the entry at an absolute path is left out by its name and by what lies around it now.
     pub(crate) fn cover(&self, path: &Path) -> bool {
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return false };
         let name = name.as_encoded_bytes();
@@ -64,7 +64,7 @@ pub(crate) fn beside(folder: &Path) -> impl Fn(&str) -> bool {
     move |name| folder.with_file_name(name).symlink_metadata().is_ok()
 }
 
-/// Whether a name matches one of some patterns.
+/// True if a name matches one of some patterns.
 pub(crate) fn matches_one_of(patterns: &[String], name: &[u8]) -> bool {
     // A walk asks this of every entry: most differ in the first byte.
     let may_match =

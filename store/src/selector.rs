@@ -71,7 +71,7 @@ pub fn find_among(view: &View, selector: &str, sessions: &[Session]) -> Result<C
     found.into_iter().nth(back).ok_or_else(none)
 }
 
-/// Whether a selector counts back from the newest checkpoint without naming a session: what it means depends on where it is said.
+/// True if a selector counts back from the newest checkpoint without naming a session: what it means depends on where it is said.
 pub fn is_relative(selector: &str) -> bool {
     steps_back(selector).is_some()
 }

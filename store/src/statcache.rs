@@ -22,6 +22,7 @@ pub use self::{section::Section, writer::Writer};
 use crate::{
     clock::{self, CLOCK_BYTES, Clock},
     codec::Decoder,
+    error::{IoContext, Result},
     files::{self, How},
     format::STAT_CACHE_MAGIC,
     id::{TreeId, Ulid},
@@ -35,6 +36,17 @@ use crate::{
 const HEADER_BYTES: usize = 20;
 /// Length of the sealed part of the trailer, unsealed. Before it stands the magic, behind it a checksum of both.
 const TRAILER_BODY_BYTES: usize = 72 + CLOCK_BYTES;
+
+/// Removes all stat caches, so that the next create reads every file: content that a cache vouches for may be among what was lost.
+pub(crate) fn forget_all(layout: &Layout) -> Result<()> {
+    let folder = layout.cache();
+    for path in files::list(&folder).at("read folder", &folder)? {
+        if path.extension().is_some_and(|ending| ending == "stat") {
+            files::remove(&path).at("remove", &path)?;
+        }
+    }
+    Ok(())
+}
 
 fn trailer_bytes(seal: &Seal) -> usize {
     STAT_CACHE_MAGIC.len() + TRAILER_BODY_BYTES + seal.overhead() + 4
@@ -63,7 +75,7 @@ impl Borrow<Node> for Cached {
 }
 
 impl Cached {
-    /// Whether the entry looks as it did: type, size, inode, permissions, owner, number of names, and both times.
+    /// True if the entry looks as it did: type, size, inode, permissions, owner, number of names, and both times.
     pub fn looks_like(&self, stat: &Stat) -> bool {
         let meta = &self.node.meta;
         let same_kind = match self.node.kind {
@@ -81,7 +93,7 @@ impl Cached {
     }
 }
 
-/// What may be believed of a cache, judged when a walk begins.
+/// Trust in a cache, judged when a walk begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trust {
     /// Stamps of this time or later may have been given twice.
@@ -90,7 +102,7 @@ pub struct Trust {
     is_aged: bool,
 }
 
-/// How old a cache must be for a stamp in it, of a clock that cannot be read here, to have settled: the coarsest unit, and a second for
+/// Least age of a cache for a stamp in it, of a clock that cannot be read here, to have settled: the coarsest unit, and a second for
 /// what such a filesystem takes its time to show.
 const AGED_NANOS: i64 = 3_000_000_000;
 
@@ -104,27 +116,27 @@ impl Trust {
         }
     }
 
-    /// Whether the clock was set back since the cache was written.
+    /// True if the clock was set back since the cache was written.
     pub fn is_limited(&self) -> bool {
         self.set_back_to.is_some()
     }
 
-    /// Whether an entry is what it was. It must be on the filesystem that its section names.
+    /// True if an entry is what it was. It must be on the filesystem that its section names.
     pub fn is_unchanged(&self, cached: &Cached, stat: &Stat) -> bool {
         let given_twice = self.set_back_to.is_some_and(|earliest| clock::is_racy(stat.ctime, earliest));
         !cached.racy && !given_twice && cached.looks_like(stat)
     }
 
-    /// Whether an entry that is being read, and looked like `cached` when the cache was written, has settled.
+    /// True if an entry that is being read, and looked like `cached` when the cache was written, has settled.
     pub fn is_past_doubt(&self, cached: &Cached, stat: &Stat) -> bool {
         self.is_aged && cached.looks_like(stat)
     }
 }
 
-/// What the trailer says of the whole cache.
+/// Facts about the whole cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trailer {
-    /// Where the workspace folder's section begins.
+    /// Offset of the workspace folder's section.
     pub root_section: u64,
     /// Bytes of the sections in use.
     pub used_bytes: u64,
@@ -134,7 +146,7 @@ pub struct Trailer {
     pub root: TreeId,
     /// The clocks when the cache was written.
     pub written: Clock,
-    /// When every file was last read, whatever its stamps said; in seconds.
+    /// Time at which every file was last read, whatever its stamps said; in seconds.
     pub read_all_at_secs: i64,
 }
 
@@ -144,11 +156,11 @@ pub struct StatCache {
     file: File,
     end: u64,
     seal: Seal,
-    /// What it says of itself.
+    /// Its trailer.
     pub trailer: Trailer,
 }
 
-/// Where the cache of a workspace is; by the folder's canonical path.
+/// Path of a workspace's cache; by the folder's canonical path.
 pub fn path_for(layout: &Layout, workspace: &Path) -> PathBuf {
     use std::os::unix::ffi::OsStrExt;
     layout.cache().join(format!("{}.stat", layout.keys.ids.name(workspace.as_os_str().as_bytes())))

@@ -1,4 +1,4 @@
-//! What the store asks of the operating system: entries relative to open folders, so that neither long paths nor a swapped symlink
+//! System calls of the store: entries relative to open folders, so that neither long paths nor a swapped symlink
 //! can lead anywhere else.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -8,9 +8,9 @@ use rustix::{
     io::{Errno, Result},
 };
 
-use crate::tree::{Hole, Kind, Meta, Time, Xattr};
+use crate::meta::{Hole, Meta, Time, Xattr};
 
-/// What `stat` says of an entry.
+/// The fields of `stat` for an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
     /// Type and permission bits.
@@ -59,12 +59,12 @@ impl Stat {
         FileType::from_raw_mode(self.mode)
     }
 
-    /// Whether it is a folder.
+    /// True if it is a folder.
     pub fn is_folder(&self) -> bool {
         self.file_type() == FileType::Directory
     }
 
-    /// Whether it is a regular file.
+    /// True if it is a regular file.
     pub fn is_file(&self) -> bool {
         self.file_type() == FileType::RegularFile
     }
@@ -72,18 +72,6 @@ impl Stat {
     /// The metadata that trees keep, with these extended attributes.
     pub fn meta(&self, xattrs: Vec<Xattr>) -> Meta {
         Meta { mode: self.mode & 0o7777, uid: self.uid, gid: self.gid, mtime: self.mtime, xattrs }
-    }
-
-    /// The kind of an entry that is neither file, folder nor symlink.
-    pub fn special_kind(&self) -> Option<Kind> {
-        let (major, minor) = (rustix::fs::major(self.rdev), rustix::fs::minor(self.rdev));
-        match self.file_type() {
-            FileType::Fifo => Some(Kind::Fifo),
-            FileType::Socket => Some(Kind::Socket),
-            FileType::CharacterDevice => Some(Kind::CharDevice { major, minor }),
-            FileType::BlockDevice => Some(Kind::BlockDevice { major, minor }),
-            _ => None,
-        }
     }
 }
 
@@ -236,7 +224,7 @@ pub fn holes(fd: BorrowedFd<'_>, size: u64) -> Result<Vec<Hole>> {
     Ok(holes)
 }
 
-/// Whether a folder is on a filesystem that a program serves with FUSE.
+/// True if a folder is on a filesystem that a program serves with FUSE.
 pub fn is_fuse(folder: BorrowedFd<'_>) -> bool {
     const FUSE: u64 = 0x6573_5546;
     rustix::fs::fstatfs(folder).is_ok_and(|s| s.f_type as u64 & 0xffff_ffff == FUSE)

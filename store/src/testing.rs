@@ -68,7 +68,7 @@ pub struct TestStore {
     pub store: Store,
     /// Longer files than this get a recipe of chunks this long.
     pub cut: Cell<usize>,
-    /// Whether new objects build on earlier ones.
+    /// True if new objects build on earlier ones.
     pub builds: Cell<bool>,
     /// Objects that were written, of which later ones are said to be versions: that nothing of them is the same is no fault.
     earlier: RefCell<HashMap<ObjectKind, Vec<ObjectId>>>,

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-/// How long a thread that has ended is waited for until the system no longer counts it: so often without and with a pause of a millisecond.
+/// Looks at a thread that has ended until the system no longer counts it: so often without and with a pause of a millisecond.
 const EXIT_LOOKS_MAX: u32 = 200;
 const EXIT_MS_MAX: u32 = 100;
 
@@ -84,7 +84,7 @@ pub(crate) mod tests {
     use super::*;
 
     thread_local! {
-        /// Whether this thread is refused any other.
+        /// True if this thread is refused any other.
         pub(super) static NONE_LEFT: Cell<bool> = const { Cell::new(false) };
     }
 

@@ -4,7 +4,7 @@
 //! `write` moves them when it begins. So what was read of a file that is open for writing must be read again the next time. A file
 //! that nobody has open for writing when it is read can only be changed by somebody who opens it later, which moves its times.
 //!
-//! What remains unseen: mappings of a file that belongs to another user, or lies on an overlay, by a process that this user may not look
+//! Changes that remain unseen: mappings of a file that belongs to another user, or lies on an overlay, by a process that this user may not look
 //! into; and changes by another machine that its server has not told of.
 
 use std::{collections::HashSet, fs, os::fd::BorrowedFd, sync::OnceLock};
@@ -25,7 +25,7 @@ struct Mapped {
 }
 
 impl Writers {
-    /// Whether a file, open for reading and about to be read, may change without a new stamp. `stat` is not older than the opening.
+    /// True if a file, open for reading and about to be read, may change without a new stamp. `stat` is not older than the opening.
     pub fn may_change_unseen(&self, file: BorrowedFd<'_>, filesystem: &Filesystem, stat: &Stat) -> bool {
         match kernel::is_open_for_writing(file) {
             Ok(true) => true,

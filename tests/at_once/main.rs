@@ -156,7 +156,7 @@ impl World {
         ]
     }
 
-    /// What happens at once in one round. Each own workspace is captured by one verb at most.
+    /// Verbs that run at once in one round. Each own workspace is captured by one verb at most.
     fn batch(&mut self) -> Vec<Verb> {
         let mut verbs = if self.roll(3) > 0 { self.one_inside_another() } else { vec![self.restore(), self.restore()] };
         let mut free: Vec<u64> = (0..WORKSPACES).collect();
@@ -208,7 +208,7 @@ impl World {
         })
     }
 
-    /// Whether somebody else works above or below a verb's target, so that it may fail.
+    /// True if somebody else works above or below a verb's target, so that it may fail.
     fn is_disturbed(of: usize, ended: &[Ended]) -> bool {
         let Some(target) = ended[of].verb.target() else { return false };
         let others = ended.iter().enumerate().filter(|(n, _)| *n != of).filter_map(|(_, other)| match &other.verb {
@@ -218,7 +218,7 @@ impl World {
         others.into_iter().any(|other| target.starts_with(other) || other.starts_with(target))
     }
 
-    /// Whether a verb may have ended as it did.
+    /// True if a verb may have ended as it did.
     fn may_end_so(n: usize, ended: &[Ended]) -> bool {
         let Ended { verb, code, .. } = &ended[n];
         match (verb, code) {

@@ -1,4 +1,4 @@
-//! What a folder may be after several verbs have worked on it at once.
+//! Contents that a folder may have after several verbs have worked on it at once.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -6,7 +6,7 @@ use parhelia_tests::tree::{Entry, Tree, What};
 
 use super::verbs::{Ended, Verb};
 
-/// What a verb may have done to the paths of the whole ground.
+/// The paths of the whole ground that a verb may have changed, and how.
 struct Cover<'a> {
     ended: &'a Ended,
     /// The target, and `/`.
@@ -15,7 +15,7 @@ struct Cover<'a> {
 }
 
 impl Cover<'_> {
-    /// What it makes of a path; `None` where it leaves that alone.
+    /// The verb's version of a path; `None` where it leaves that alone.
     fn version(&self, path: &[u8]) -> Option<Option<&Entry>> {
         let rest = path.strip_prefix(&*self.prefix)?;
         match self.result.get(rest) {
@@ -25,7 +25,7 @@ impl Cover<'_> {
     }
 }
 
-/// What is looked at of an entry: everything of what one verb has made, but of what several have, only what it is.
+/// Compares an entry: everything of what one verb has made, but of what several have, only what it is.
 fn is_alike(is: Option<&Entry>, may: Option<&Entry>, exactly: bool) -> bool {
     match (is, may) {
         (None, None) => true,
@@ -58,7 +58,7 @@ impl<'a> Judge<'a> {
         Judge { covers: covers.collect(), before }
     }
 
-    /// What is at a path must be as one of the verbs that have to do with it makes it; or as before, where none of them has succeeded.
+    /// True if a path is as one of the verbs that have to do with it makes it; or as before, where none of them has succeeded.
     fn is_allowed(&self, path: &[u8], is: Option<&Entry>) -> bool {
         let covers: Vec<_> = self.covers.iter().filter_map(|cover| Some((cover, cover.version(path)?))).collect();
         let exactly = covers.len() < 2;
@@ -75,7 +75,7 @@ impl<'a> Judge<'a> {
         is.is_none_or(|entry| entry.what == What::Folder) && self.covers.iter().any(|cover| cover.prefix.starts_with(&way))
     }
 
-    /// Where the ground is as no order of the verbs could have left it.
+    /// Paths of the ground that are as no order of the verbs could have left them.
     pub fn faults(&self, after: &Tree) -> Vec<String> {
         let results = self.covers.iter().flat_map(|c| c.result.keys().map(|path| [&*c.prefix, path].concat()));
         let paths: BTreeSet<Vec<u8>> = self.before.keys().chain(after.keys()).cloned().chain(results).collect();
@@ -83,7 +83,7 @@ impl<'a> Judge<'a> {
         wrong.map(|path| self.shown(path, after.get(path))).collect()
     }
 
-    /// Where a folder of the ground was captured meanwhile as it never was.
+    /// Paths of a folder of the ground that was captured meanwhile as it never was.
     pub fn faults_of_capture(&self, captured: &Tree, workspace: &str) -> Vec<String> {
         let prefix = format!("{workspace}/").into_bytes();
         let mut faults = Vec::new();

@@ -63,12 +63,12 @@ impl Verb {
         }
     }
 
-    /// Whether what the checkpoint does not have is removed from the target.
+    /// True if what the checkpoint does not have is removed from the target.
     pub fn removes(&self) -> bool {
         matches!(self, Verb::Restore { delete: true, .. } | Verb::Rollback { .. })
     }
 
-    /// What it makes of its target, by paths from there.
+    /// The content that it gives its target, by paths from there.
     pub fn result(&self) -> Option<Tree> {
         match self {
             Verb::Restore { from, part, .. } => Some(below(&from.tree, part)),

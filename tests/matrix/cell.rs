@@ -22,7 +22,7 @@ use parhelia_tests::{
 };
 use serde_json::{Value, json};
 
-/// Where a workspace or a store lies.
+/// The place of a workspace or a store.
 pub enum Place {
     /// On a filesystem that is mounted for the cell.
     On(Mounted),
@@ -42,7 +42,7 @@ impl Place {
     }
 }
 
-/// How far times of modification are told apart.
+/// Precision with which times of modification are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Times {
     /// To the nanosecond.
@@ -54,7 +54,7 @@ pub enum Times {
 }
 
 impl Times {
-    /// What holds on a kind of filesystem, with or without mappings.
+    /// Precision on a kind of filesystem, with or without mappings.
     pub fn of(kind: Kind, has_mappings: bool) -> Self {
         match kind {
             Kind::Fuse if has_mappings => Times::None,
@@ -72,21 +72,21 @@ impl Times {
     }
 }
 
-/// What the story of a cell works with. The editor goes before what it may hold open.
+/// A cell, which its story works with. The editor goes before what it may hold open.
 pub struct Cell {
     pub editor: Editor,
     /// The folder that is captured.
     pub work: PathBuf,
     pub user: u32,
-    /// What each checkpoint must hold, oldest first.
+    /// Content that each checkpoint must hold, oldest first.
     pub held: Vec<(String, Tree)>,
     /// Variables of every command.
     pub variables: BTreeMap<String, String>,
     /// Whose checkpoints they are.
     pub session: String,
-    /// What is compared of times.
+    /// Precision with which times are compared.
     pub times: Times,
-    /// Whether new folders are restored beside the store: a restore into the workspace's filesystem writes back what is mapped there.
+    /// True if new folders are restored beside the store: a restore into the workspace's filesystem writes back what is mapped there.
     pub restores_beside: bool,
     name: String,
     problems: Vec<String>,
@@ -219,7 +219,7 @@ impl Cell {
         Some(text.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
     }
 
-    /// What the workspace holds, read without any help of stamps.
+    /// Content of the workspace, read without any help of stamps.
     pub fn tree(&self) -> Tree {
         tree_of_user(&self.work)
     }
@@ -398,7 +398,7 @@ fn program_for_all(scratch: &Scratch) -> PathBuf {
     at
 }
 
-/// What a folder holds, without what FUSE keeps there of files that are removed while a mapping holds them.
+/// Content of a folder, without what FUSE keeps there of files that are removed while a mapping holds them.
 fn tree_of_user(folder: &Path) -> Tree {
     let mut tree = whole_tree_in(folder);
     tree.retain(|path, _| !is_kept_by_fuse(path));

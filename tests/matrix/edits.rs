@@ -31,7 +31,7 @@ const SINGLE: [&str; 20] = [
     "hidden in its second",
 ];
 
-/// What the workspace holds at first.
+/// Fills the workspace with its first content.
 pub fn fill(editor: &mut Editor) {
     for (i, name) in SINGLE.into_iter().enumerate() {
         let length = if name.ends_with("large") { 300_000 } else { 9_000 };

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::cell::Cell;
 
-/// What the workspace holds at first.
+/// Fills the workspace with its first content.
 pub fn fill(editor: &mut Editor) {
     for i in 0..14_u64 {
         let length = if i == 3 { 200_000 } else { 500 + i * 900 };

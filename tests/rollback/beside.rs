@@ -1,4 +1,4 @@
-//! What lies around a rollback: a larger repository, other processes, work of our own that waits.
+//! Surroundings of a rollback: a larger repository, other processes, work of our own that waits.
 
 use std::{
     fs,

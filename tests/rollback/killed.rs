@@ -10,7 +10,7 @@ use parhelia_tests::{
 
 use crate::work::{Work, git, git_command, safeties};
 
-/// What git says of the workspace when it is rolled back.
+/// State of the workspace's git when it is rolled back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// Nothing: there is no git.
@@ -57,7 +57,7 @@ impl State {
         }
     }
 
-    /// What an agent that went wrong left behind in this state.
+    /// Leaves what an agent that went wrong left behind in this state.
     fn spoil(self, work: &Work) {
         work.spoil();
         match self {

@@ -60,7 +60,7 @@ impl Work {
         Work { session: text("session"), target: text("id"), scratch, workspace }
     }
 
-    /// What an agent that went wrong might do.
+    /// Does what an agent that went wrong might do.
     pub fn spoil(&self) {
         let at = |name: &str| self.workspace.join(name);
         fs::write(at("src/m1/f1.rs"), "spoiled").unwrap();
@@ -98,7 +98,7 @@ impl Work {
         to
     }
 
-    /// What of it the target has, as a folder.
+    /// The content that the target has of it, as a folder.
     pub fn wanted(&self) -> PathBuf {
         let to = self.scratch.path("wanted");
         self.scratch.restore(&self.target, &to);

@@ -82,7 +82,7 @@ impl Agent {
         self.orders
     }
 
-    /// Whether an order has been carried out.
+    /// True if an order has been carried out.
     pub fn has_done(&self, number: u64) -> bool {
         self.folder.join(format!("done/{number}.json")).exists()
     }
@@ -95,7 +95,7 @@ impl Agent {
     }
 }
 
-/// Whether a process runs; one that has ended and waits for its parent does not.
+/// True if a process runs; one that has ended and waits for its parent does not.
 pub fn is_alive(process: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next()).is_some_and(|state| !"ZX".contains(state))

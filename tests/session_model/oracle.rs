@@ -1,4 +1,4 @@
-//! What must be true after each step.
+//! Invariants that must be true after each step.
 
 use std::{collections::BTreeSet, fs};
 
@@ -35,7 +35,7 @@ pub fn check_all(world: &mut World) {
     assert!(checked.contains("Nothing is wrong"), "{checked}");
 }
 
-/// What was seen as saved is there, or its removal was announced. What is new is seen now.
+/// Asserts that everything seen as saved is there, or its removal was announced. New checkpoints are seen now.
 fn nothing_is_lost(world: &mut World) {
     let store = world.opened();
     let checkpoints = store.checkpoints().unwrap();
@@ -88,7 +88,7 @@ fn nobody_acts_unasked(world: &World) {
     }
 }
 
-/// What an agent was told at its start.
+/// Asserts that an agent was told the truth at its start.
 fn is_true(world: &World, begun: &Noted) {
     let told = begun.text("told");
     let (home, work) = (world.scratch.path("home/.claude"), begun.text("folder"));

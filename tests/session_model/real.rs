@@ -14,7 +14,7 @@ struct Story {
     live: Live,
     session: String,
     workspace: PathBuf,
-    /// What was seen as saved.
+    /// Checkpoints that were seen as saved.
     saved: BTreeMap<String, Files>,
 }
 

@@ -15,9 +15,9 @@ pub struct Editor {
     process: Child,
     edits: ChildStdin,
     answers: BufReader<ChildStdout>,
-    /// How often each operation was done.
+    /// Number of times that each operation was done.
     pub done: BTreeMap<String, u64>,
-    /// What was refused, by operation and errno.
+    /// Number of refusals, by operation and errno.
     pub refused: BTreeMap<(String, String), u64>,
 }
 

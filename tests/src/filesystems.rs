@@ -57,12 +57,12 @@ impl Kind {
         }
     }
 
-    /// Whether its stamps have no fractions of a second.
+    /// True if its stamps have no fractions of a second.
     pub fn has_whole_seconds(self) -> bool {
         matches!(self, Kind::Ext4Seconds | Kind::OverlaySeconds)
     }
 
-    /// Whether files of it can share extents.
+    /// True if files of it can share extents.
     pub fn clones(self) -> bool {
         matches!(self, Kind::Xfs | Kind::Btrfs)
     }
@@ -80,7 +80,7 @@ impl Kind {
 
 /// A mounted filesystem. Dropping it unmounts, also after a panic, and gives its loop device back.
 pub struct Mounted {
-    /// What is mounted, in order. Dropped before the folder.
+    /// Mounts, in order. Dropped before the folder.
     mounts: Vec<Mountpoint>,
     at: PathBuf,
     _folder: tempfile::TempDir,
@@ -124,7 +124,7 @@ pub fn in_memory(folder: &Path) -> Mountpoint {
     Mountpoint(folder.to_owned())
 }
 
-/// Whether the kernel has this type of filesystem; asked after it has been asked for, which may load a module.
+/// True if the kernel has this type of filesystem; asked after it has been asked for, which may load a module.
 fn is_known(kind: &str) -> bool {
     let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
     known.lines().any(|line| line.split_whitespace().last() == Some(kind))

@@ -1,4 +1,4 @@
-//! What the whole-system tests share: the real binary in a clean environment, trees of every kind of entry, comparison by
+//! Shared parts of the whole-system tests: the real binary in a clean environment, trees of every kind of entry, comparison by
 //! independent tools, and a filesystem that records what is written and synced.
 
 pub mod allocation;
@@ -39,7 +39,7 @@ pub fn binary() -> PathBuf {
     binary
 }
 
-/// How many rounds a long run takes, by `PARHELIA_LONG`; 0 in the ordinary run.
+/// Number of rounds of a long run, by `PARHELIA_LONG`; 0 in the ordinary run.
 pub fn long() -> u64 {
     std::env::var("PARHELIA_LONG").ok().and_then(|text| text.parse().ok()).unwrap_or(0)
 }
@@ -49,7 +49,7 @@ pub fn given_seed() -> Option<u64> {
     std::env::var("PARHELIA_SEED").ok().and_then(|text| text.parse().ok())
 }
 
-/// What repeats a run of chance with this seed.
+/// The variables that repeat a run of chance with this seed.
 pub fn repeated_by(seed: u64) -> String {
     match long() {
         0 => format!("PARHELIA_SEED={seed}"),

@@ -24,7 +24,7 @@ use crate::{
 pub struct Live {
     /// The agent.
     pub agent: Agent,
-    /// What it hears.
+    /// The API that it talks to.
     pub api: Api,
     store: tempfile::TempDir,
 }
@@ -97,7 +97,7 @@ impl Live {
         self.objects(&["checkpoint", "list", session], "checkpoint")
     }
 
-    /// What `session show` says of a session.
+    /// The output of `session show` for a session.
     pub fn shown(&self, session: &str) -> Value {
         let found = self.objects(&["session", "show", session], "session").into_iter().next();
         found.unwrap_or_else(|| panic!("no session {session}"))

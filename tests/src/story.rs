@@ -1,4 +1,4 @@
-//! What was done to a store while it was recorded, and what every disk that a power cut could have left must still hold.
+//! Record of the operations on a store, and the checks of every disk that a power cut could have left.
 
 use std::{
     collections::BTreeMap,
@@ -37,11 +37,11 @@ pub struct Step {
     pub start: usize,
     /// Length of the log when it had returned.
     pub end: usize,
-    /// What it was.
+    /// Its effect.
     pub what: What,
 }
 
-/// What a command did.
+/// Effect of a command.
 #[derive(Clone, Debug)]
 pub enum What {
     /// It made a checkpoint of these files.
@@ -59,7 +59,7 @@ pub struct Story {
     pub steps: Vec<Step>,
 }
 
-/// What must be there at some point of a story, and what may be.
+/// Checkpoints that must be there at some point of a story, and those that may be.
 struct Promise<'a> {
     must: BTreeMap<&'a str, &'a Files>,
     may: BTreeMap<&'a str, &'a Files>,

@@ -42,7 +42,7 @@ impl Tmux {
         assert!(status.success(), "tmux cannot be started");
     }
 
-    /// What a command of it prints.
+    /// The output of one of its commands.
     pub fn ask(&self, arguments: &[&str]) -> String {
         self.server.ask(arguments).unwrap_or_else(|e| panic!("{e}"))
     }

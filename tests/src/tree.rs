@@ -15,16 +15,16 @@ use parhelia_store::{Store, record::Checkpoint, tree::Kind};
 /// All below a folder, by path.
 pub type Tree = BTreeMap<Vec<u8>, Entry>;
 
-/// What is known of an entry.
+/// Fields of an entry that are compared.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
-    /// What it is.
+    /// Its type and content.
     pub what: What,
     /// `st_mode & 0o7777`.
     pub mode: u32,
     /// Owner and group.
     pub owner: (u32, u32),
-    /// When it was last modified: seconds and nanoseconds.
+    /// Time of its last modification: seconds and nanoseconds.
     pub mtime: (i64, u32),
     /// Extended attributes.
     pub xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
@@ -32,7 +32,7 @@ pub struct Entry {
     pub first_path: Vec<u8>,
 }
 
-/// What an entry is.
+/// Type and content of an entry.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum What {
     /// A regular file, with its content.
@@ -56,7 +56,7 @@ impl std::fmt::Debug for What {
     }
 }
 
-/// Where two trees differ, for people.
+/// Difference of two trees, for people.
 pub fn difference(a: &Tree, b: &Tree) -> Vec<String> {
     let mut paths: Vec<_> = a.keys().chain(b.keys()).collect();
     paths.sort();
@@ -73,7 +73,7 @@ pub struct Changed {
     pub of_weight: BTreeSet<Vec<u8>>,
 }
 
-/// Where two trees differ.
+/// Paths at which two trees differ.
 pub fn changed(a: &Tree, b: &Tree) -> Changed {
     let timeless = |entry: &Entry| Entry { mtime: (0, 0), first_path: Vec::new(), ..entry.clone() };
     let paths = || a.keys().chain(b.keys());
@@ -82,7 +82,7 @@ pub fn changed(a: &Tree, b: &Tree) -> Changed {
     Changed { any, of_weight }
 }
 
-/// What a folder of the filesystem holds, with the folder itself as `.`.
+/// Content of a folder of the filesystem, with the folder itself as `.`.
 pub fn whole_tree_in(folder: &Path) -> Tree {
     let mut tree = tree_in(folder);
     let meta = fs::symlink_metadata(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
@@ -90,7 +90,7 @@ pub fn whole_tree_in(folder: &Path) -> Tree {
     tree
 }
 
-/// What a folder of the filesystem holds.
+/// Content of a folder of the filesystem.
 pub fn tree_in(folder: &Path) -> Tree {
     let mut tree = Tree::new();
     let mut inodes = HashMap::new();
@@ -159,7 +159,7 @@ fn name_links(tree: &mut Tree, groups: impl Iterator<Item = Vec<Vec<u8>>>) {
     }
 }
 
-/// What a checkpoint holds, every byte read and verified.
+/// Content of a checkpoint, every byte read and verified.
 pub fn tree_of(store: &Store, checkpoint: &Checkpoint) -> parhelia_store::Result<Tree> {
     let node = store.workspace_node(checkpoint)?;
     let Some((root, _)) = node.as_folder() else { return Ok(Tree::new()) };

@@ -24,7 +24,7 @@ fn tar(arguments: &[&str]) {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// What a restored checkpoint holds: each file's length and hash.
+/// Content of a restored checkpoint: each file's length and hash.
 fn digest(folder: &Path) -> BTreeMap<String, Value> {
     let files = files_in(folder).into_iter();
     files

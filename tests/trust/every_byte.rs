@@ -92,7 +92,7 @@ fn ways(good: &[u8], at: usize) -> Vec<(&'static str, Vec<u8>)> {
     vec![("flipped", flipped), ("zeroed", zeroed), ("truncated", good[..at].to_vec()), ("doubled", doubled), ("cut out", cut_out)]
 }
 
-/// What `check` must find when it is damaged: everything but what can be derived, and hints.
+/// True if `check` must find damage of a file: of everything but what can be derived, and hints.
 fn matters(path: &Path) -> bool {
     let name = path.to_string_lossy();
     name.ends_with(".pack") || name.ends_with(".log") && name.contains("/journal/") || name.ends_with("store.json")

@@ -185,7 +185,7 @@ fn a_restore_in_place_that_is_killed_at_any_step_leaves_nothing_behind() {
     assert!(steps > 10, "{steps}");
 }
 
-/// What changes its type is there as one or as the other.
+/// Asserts that an entry that changes its type is there as one or as the other.
 fn assert_has_either(found: &Files, when: &str) {
     for name in ["to folder", "to file"] {
         let inner = format!("{name}/inner");

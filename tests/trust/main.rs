@@ -1,6 +1,6 @@
-//! Whether a store can be trusted: power cuts, kills, full and failing disks, damaged and hostile bytes, other versions, strangers.
+//! Trust in a store: power cuts, kills, full and failing disks, damaged and hostile bytes, other versions, strangers.
 //!
-//! What runs in seconds is in the ordinary suite. `PARHELIA_LONG=N` makes it long, `PARHELIA_SEED=N` repeats a random run; see
+//! Tests that take seconds are in the ordinary suite. `PARHELIA_LONG=N` makes it long, `PARHELIA_SEED=N` repeats a random run; see
 //! `docs/testing.md`. `docs/guarantees.md` says what is proved here.
 
 mod compatibility;

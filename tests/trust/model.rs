@@ -75,13 +75,13 @@ struct Life {
     scratch: Scratch,
     recorder: Recorder,
     dice: Dice,
-    /// What exists for certain.
+    /// Checkpoints that exist for certain.
     promised: BTreeMap<String, Tree>,
-    /// What may exist: a killed command may have come to its end. By what it holds.
+    /// Checkpoints that may exist: a killed command may have come to its end. By their content.
     possible: Vec<Tree>,
-    /// What may be gone.
+    /// Checkpoints that may be gone.
     deleting: BTreeSet<String>,
-    /// What is gone for certain.
+    /// Checkpoints that are gone for certain.
     gone: BTreeSet<String>,
     told: Vec<String>,
 }

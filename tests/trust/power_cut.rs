@@ -144,7 +144,7 @@ fn survive(life: &Life, history: &History, cuts: &[(usize, Cut)]) -> usize {
     cuts.len()
 }
 
-/// Where images are built: in memory, if that can be had.
+/// Folder in which images are built: in memory, if that can be had.
 fn memory() -> &'static Path {
     let shm = Path::new("/dev/shm");
     if shm.is_dir() { shm } else { Path::new("/tmp") }

@@ -1,4 +1,4 @@
-//! What is kept is the owner's alone, and what a stranger has made gets no privileges.
+//! Stored files are the owner's alone, and what a stranger has made gets no privileges.
 
 use std::{
     fs,

@@ -12,7 +12,7 @@ use super::{ARCHIVE_VERSION, COMMENT_PREFIX, acl, key, pax, pax::BLOCK};
 use crate::{
     codec::put_bytes,
     error::{Error, Result},
-    id::hex,
+    id::{BlobId, hex},
     links, omitted,
     progress::{self, Phase, Progress},
     record::Checkpoint,
@@ -27,7 +27,7 @@ const GLOBAL_BYTES_MAX: usize = 256 << 10;
 /// A name at most this long stands in the header itself.
 const NAME_FIELD_BYTES: usize = 100;
 
-/// What an export wrote, and what a tar reader will not see of it.
+/// Counts of an export, and entries that a tar reader will not see.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExportReport {
     /// Members written.
@@ -136,7 +136,7 @@ impl<W: Write> Writer<W> {
         self.pax(EntryType::XGlobalHeader, key.as_bytes(), &records)
     }
 
-    /// What belongs to the whole archive: the sealed record and what capture left out.
+    /// Writes the records of the whole archive: the sealed record and what capture left out.
     fn preamble(&mut self, store: &Store, checkpoint: &Checkpoint) -> Result<()> {
         self.global(key::VERSION, ARCHIVE_VERSION.as_bytes())?;
         self.global(key::RECORD, checkpoint.sealed.as_bytes())?;
@@ -173,34 +173,7 @@ impl<W: Write> Writer<W> {
             return self.header(member);
         }
         match &node.kind {
-            Kind::File { size, blob, holes } => {
-                let reader = store.blob(*blob, *size)?;
-                let map = data_map(*size, holes);
-                if holes.is_empty() {
-                    member.set_size(*size);
-                    self.header(member)?;
-                } else {
-                    let text = map_text(&map);
-                    let stored = text.len() as u64 + map.iter().map(|(_, bytes)| bytes).sum::<u64>();
-                    member.make_sparse(*size, stored);
-                    self.header(member)?;
-                    self.put(&text)?;
-                }
-                let mut written = 0u64;
-                for (start, bytes) in &map {
-                    reader.read_range(*start..start + bytes, |piece| {
-                        progress::check(progress)?;
-                        written += piece.len() as u64;
-                        progress.advance(0, piece.len() as u64);
-                        self.put(piece)
-                    })?;
-                }
-                self.pad(written)?;
-                self.report.files += 1;
-                self.report.bytes = self.report.bytes.saturating_add(*size);
-                progress.advance(1, size - written);
-                Ok(())
-            }
+            Kind::File { size, blob, holes } => self.file(store, member, *blob, *size, holes, progress),
             Kind::Symlink { target } => {
                 member.set_target(target);
                 self.header(member)
@@ -215,6 +188,44 @@ impl<W: Write> Writer<W> {
             }
             Kind::Folder { .. } | Kind::Fifo | Kind::Socket => self.header(member),
         }
+    }
+
+    /// Writes a regular file's header, its map if it has holes, and its data.
+    fn file(
+        &mut self,
+        store: &Store,
+        mut member: Member<'_>,
+        blob: BlobId,
+        size: u64,
+        holes: &[Hole],
+        progress: &dyn Progress,
+    ) -> Result<()> {
+        let reader = store.blob(blob, size)?;
+        let map = data_map(size, holes);
+        if holes.is_empty() {
+            member.set_size(size);
+            self.header(member)?;
+        } else {
+            let text = map_text(&map);
+            let stored = text.len() as u64 + map.iter().map(|(_, bytes)| bytes).sum::<u64>();
+            member.make_sparse(size, stored);
+            self.header(member)?;
+            self.put(&text)?;
+        }
+        let mut written = 0u64;
+        for (start, bytes) in &map {
+            reader.read_range(*start..start + bytes, |piece| {
+                progress::check(progress)?;
+                written += piece.len() as u64;
+                progress.advance(0, piece.len() as u64);
+                self.put(piece)
+            })?;
+        }
+        self.pad(written)?;
+        self.report.files += 1;
+        self.report.bytes = self.report.bytes.saturating_add(size);
+        progress.advance(1, size - written);
+        Ok(())
     }
 
     fn header(&mut self, member: Member<'_>) -> Result<()> {
@@ -264,7 +275,7 @@ struct Member<'a> {
     kind: EntryType,
     size: u64,
     device: Option<(u32, u32)>,
-    /// What stands in the header in place of the name.
+    /// Text that stands in the header in place of the name.
     field_name: Option<Vec<u8>>,
 }
 
@@ -309,7 +320,7 @@ fn put_comment(records: &mut Vec<u8>, key: &str, value: &[u8]) {
     pax::put_record(records, b"comment", &[COMMENT_PREFIX.as_bytes(), key.as_bytes(), b"=", value].concat());
 }
 
-/// What the header's own fields cannot hold of the metadata.
+/// Puts metadata that the header's own fields cannot hold into records.
 fn put_meta(records: &mut Vec<u8>, node: &Node) {
     let meta = &node.meta;
     if meta.mtime.nanos != 0 || !(0..1 << 33).contains(&meta.mtime.secs) {

@@ -25,7 +25,7 @@ use crate::{
     record::Record,
 };
 
-/// How far an archive is believed.
+/// Limits of what is believed of an archive.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// No file may be longer, holes included.
@@ -63,7 +63,7 @@ pub struct Reader<'a> {
     input: Box<dyn Expanding + 'a>,
     path: PathBuf,
     pub(super) limits: Limits,
-    /// What of the current member has not been read.
+    /// The unread rest of the current member.
     pub(super) rest: Rest,
     pub(super) record: Option<Record>,
     pub(super) omitted_hex: Vec<u8>,
@@ -71,7 +71,7 @@ pub struct Reader<'a> {
     ended: bool,
 }
 
-/// What of a member is still in the stream.
+/// The part of a member that is still in the stream.
 #[derive(Default)]
 pub(super) struct Rest {
     pub(super) name: Vec<u8>,
@@ -107,7 +107,7 @@ impl<'a> Reader<'a> {
         self.record.as_ref()
     }
 
-    /// What the capture of the exported checkpoint left out.
+    /// Entries that the capture of the exported checkpoint left out.
     pub fn omissions(&self) -> Result<Vec<Omission>> {
         if self.omitted_hex.is_empty() {
             return Ok(Vec::new());

@@ -17,7 +17,7 @@ const XATTR_BYTES_MAX: usize = 64 << 10;
 /// A sparse file in more pieces has a map that no tree holds: each takes four bytes of it, at least.
 const SPARSE_PIECES_MAX: u64 = BLOCK_BYTES_MAX as u64 / 4;
 
-/// What a member is.
+/// Type of a member, with the fields of that type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemberContent {
     /// A regular file; [`Reader::read_content`] gives its bytes.
@@ -36,7 +36,7 @@ pub enum MemberContent {
     },
     /// Another name of an earlier member.
     HardLink {
-        /// That member's path.
+        /// The path of that member.
         leader: Vec<u8>,
     },
     /// A named pipe.
@@ -68,7 +68,7 @@ pub struct Member {
     pub meta: Meta,
     /// Its link count, where the archive tells.
     pub links: u32,
-    /// What it is.
+    /// Its type and content.
     pub content: MemberContent,
 }
 
@@ -178,82 +178,20 @@ impl Reader<'_> {
         Ok(())
     }
 
-    pub(super) fn member(&mut self, header: &Header, label: &[u8], size: u64, extended: Extended) -> Result<Member> {
+    pub(super) fn member(&mut self, header: &Header, label: &[u8], size: u64, mut extended: Extended) -> Result<Member> {
+        let xattrs = std::mem::take(&mut extended.xattrs);
         let raw_path = extended.path.as_deref().unwrap_or(label);
         let path = self.checked_path(raw_path)?;
-        let bad = |what: &str| self.refused(raw_path, &format!("its {what} does not parse"));
+        let xattrs = self.checked_xattrs(raw_path, xattrs)?;
+        let meta = self.meta(header, raw_path, &extended, xattrs)?;
         let stored = extended.size.unwrap_or(size);
-        let id = |number: std::io::Result<u64>| number.ok().and_then(|n| u32::try_from(n).ok());
-        if let Some((name, value)) = extended.xattrs.iter().find(|(_, value)| value.len() > XATTR_BYTES_MAX) {
-            let reason = format!(
-                "its extended attribute {} has {} bytes, and no system takes more than {XATTR_BYTES_MAX}",
-                name::display(name),
-                value.len()
-            );
-            return Err(self.refused(raw_path, &reason));
-        }
-        if let Some((name, _)) = extended.xattrs.iter().find(|(name, _)| !is_xattr_name(name)) {
-            let reason = format!("no system has an extended attribute with its name `{}`", name::display(name));
-            return Err(self.refused(raw_path, &reason));
-        }
-        let mut xattrs = extended.xattrs;
-        xattrs.sort();
-        xattrs.dedup_by(|a, b| a.0 == b.0);
-        let meta = Meta {
-            mode: header.mode().map_err(|_| bad("mode"))? & 0o7777,
-            uid: extended.uid.or_else(|| id(header.uid())).ok_or_else(|| bad("owner"))?,
-            gid: extended.gid.or_else(|| id(header.gid())).ok_or_else(|| bad("group"))?,
-            mtime: match extended.mtime {
-                Some(time) => time,
-                None => Time { secs: header.mtime().map_err(|_| bad("mtime"))? as i64, nanos: 0 },
-            },
-            xattrs,
-        };
-        let kind = header.entry_type();
-        let is_file = kind.is_file() || kind.is_contiguous();
-        let is_folder = kind.is_dir() || is_file && header.as_ustar().is_none() && raw_path.ends_with(b"/");
-        if path.is_empty() && !is_folder {
-            return Err(self.refused(raw_path, "the archive's root is no folder"));
-        }
-        let link =
-            || extended.link.clone().or_else(|| header.link_name_bytes().map(|name| name.into_owned())).unwrap_or_default();
-        let device = || -> Option<(u32, u32)> { Some((header.device_major().ok()??, header.device_minor().ok()??)) };
-        let mut data_bytes = 0;
-        let content = if is_folder {
-            MemberContent::Folder
-        } else if is_file {
-            data_bytes = stored;
-            MemberContent::File { size: stored, holes: Vec::new() }
-        } else {
-            match kind {
-                EntryType::Link => MemberContent::HardLink { leader: self.checked_path(&link())? },
-                EntryType::Symlink => MemberContent::Symlink { target: link() },
-                EntryType::Fifo => MemberContent::Fifo,
-                EntryType::Char | EntryType::Block => {
-                    let (major, minor) = device().ok_or_else(|| bad("device number"))?;
-                    if kind == EntryType::Char {
-                        MemberContent::CharDevice { major, minor }
-                    } else {
-                        MemberContent::BlockDevice { major, minor }
-                    }
-                }
-                other => {
-                    let reason = format!("members of type '{}' are not supported", name::display(&[other.as_byte()]));
-                    return Err(self.refused(raw_path, &reason));
-                }
-            }
-        };
-        if matches!(content, MemberContent::HardLink { ref leader } if leader.is_empty() || *leader == path) {
-            return Err(self.refused(raw_path, "it is a hard link to nothing that can be linked"));
-        }
-        if matches!(content, MemberContent::Symlink { ref target } if target.is_empty() || target.len() > TARGET_BYTES_MAX) {
-            return Err(self.refused(raw_path, "it is a symlink with a target that no filesystem holds"));
-        }
+        let content = self.content(header, raw_path, &path, stored, &extended)?;
         if extended.is_other_sparse && extended.sparse_major.is_none() {
             return Err(
                 self.refused(raw_path, "it is sparse in an old form; make the archive with `tar --sparse --format=posix`")
             );
         }
+        let data_bytes = if let MemberContent::File { size, .. } = content { size } else { 0 };
         if data_bytes > self.limits.file_bytes_max {
             return Err(self.refused(raw_path, &format!("{data_bytes} bytes are too many for one file")));
         }
@@ -266,6 +204,82 @@ impl Reader<'_> {
             (content, _) => content,
         };
         Ok(Member { path, meta, links: extended.links.unwrap_or(1).max(1), content })
+    }
+
+    /// Extended attributes in the order of a tree. Refuses those that no system holds.
+    fn checked_xattrs(&self, raw_path: &[u8], mut xattrs: Vec<Xattr>) -> Result<Vec<Xattr>> {
+        if let Some((name, value)) = xattrs.iter().find(|(_, value)| value.len() > XATTR_BYTES_MAX) {
+            let reason = format!(
+                "its extended attribute {} has {} bytes, and no system takes more than {XATTR_BYTES_MAX}",
+                name::display(name),
+                value.len()
+            );
+            return Err(self.refused(raw_path, &reason));
+        }
+        if let Some((name, _)) = xattrs.iter().find(|(name, _)| !is_xattr_name(name)) {
+            let reason = format!("no system has an extended attribute with its name `{}`", name::display(name));
+            return Err(self.refused(raw_path, &reason));
+        }
+        xattrs.sort();
+        xattrs.dedup_by(|a, b| a.0 == b.0);
+        Ok(xattrs)
+    }
+
+    /// A member's metadata: extended records go before the header's fields.
+    fn meta(&self, header: &Header, raw_path: &[u8], extended: &Extended, xattrs: Vec<Xattr>) -> Result<Meta> {
+        let bad = |what: &str| self.refused(raw_path, &format!("its {what} does not parse"));
+        let id = |number: std::io::Result<u64>| number.ok().and_then(|n| u32::try_from(n).ok());
+        Ok(Meta {
+            mode: header.mode().map_err(|_| bad("mode"))? & 0o7777,
+            uid: extended.uid.or_else(|| id(header.uid())).ok_or_else(|| bad("owner"))?,
+            gid: extended.gid.or_else(|| id(header.gid())).ok_or_else(|| bad("group"))?,
+            mtime: match extended.mtime {
+                Some(time) => time,
+                None => Time { secs: header.mtime().map_err(|_| bad("mtime"))? as i64, nanos: 0 },
+            },
+            xattrs,
+        })
+    }
+
+    /// The type of a member, with its target, leader or device. A file has `stored` bytes and no holes yet.
+    fn content(&self, header: &Header, raw_path: &[u8], path: &[u8], stored: u64, extended: &Extended) -> Result<MemberContent> {
+        let kind = header.entry_type();
+        let is_file = kind.is_file() || kind.is_contiguous();
+        let is_folder = kind.is_dir() || is_file && header.as_ustar().is_none() && raw_path.ends_with(b"/");
+        if path.is_empty() && !is_folder {
+            return Err(self.refused(raw_path, "the archive's root is no folder"));
+        }
+        let link =
+            || extended.link.clone().or_else(|| header.link_name_bytes().map(|name| name.into_owned())).unwrap_or_default();
+        let device = || -> Option<(u32, u32)> { Some((header.device_major().ok()??, header.device_minor().ok()??)) };
+        let content = match kind {
+            _ if is_folder => MemberContent::Folder,
+            _ if is_file => MemberContent::File { size: stored, holes: Vec::new() },
+            EntryType::Link => MemberContent::HardLink { leader: self.checked_path(&link())? },
+            EntryType::Symlink => MemberContent::Symlink { target: link() },
+            EntryType::Fifo => MemberContent::Fifo,
+            EntryType::Char | EntryType::Block => {
+                let (major, minor) = device().ok_or_else(|| self.refused(raw_path, "its device number does not parse"))?;
+                if kind == EntryType::Char {
+                    MemberContent::CharDevice { major, minor }
+                } else {
+                    MemberContent::BlockDevice { major, minor }
+                }
+            }
+            other => {
+                let reason = format!("members of type '{}' are not supported", name::display(&[other.as_byte()]));
+                return Err(self.refused(raw_path, &reason));
+            }
+        };
+        match &content {
+            MemberContent::HardLink { leader } if leader.is_empty() || leader == path => {
+                Err(self.refused(raw_path, "it is a hard link to nothing that can be linked"))
+            }
+            MemberContent::Symlink { target } if target.is_empty() || target.len() > TARGET_BYTES_MAX => {
+                Err(self.refused(raw_path, "it is a symlink with a target that no filesystem holds"))
+            }
+            _ => Ok(content),
+        }
     }
 
     /// Reads the map at the start of a sparse member's data.

@@ -1,6 +1,6 @@
 //! Archives: a checkpoint as a `.tar.zst` that GNU tar reads, and back.
 //!
-//! What tar has no place for (the sealed record, sockets, what capture left out, link counts) stands in `comment` records of PAX
+//! Everything that tar has no place for (the sealed record, sockets, omissions, link counts) stands in `comment` records of PAX
 //! headers, which every reader passes over in silence. `docs/cli.md` lists them.
 
 mod acl;

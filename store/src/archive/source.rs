@@ -1,10 +1,10 @@
-//! Where an archive is read from: a stream that knows from how many bytes it was expanded.
+//! Source of an archive: a stream that knows from how many bytes it was expanded.
 
 use std::io::{BufReader, Read};
 
 /// A stream that knows from how many bytes it was expanded.
 pub(super) trait Expanding: Read {
-    /// How many bytes were read to make what was given out.
+    /// Bytes that were read to make those that were given out.
     fn source_bytes(&self) -> u64;
 }
 

@@ -13,6 +13,7 @@ use crate::{
     lock::{IndexLock, WriterLock},
     pin::Pin,
     progress::{Phase, Progress},
+    statcache,
     view::{self, View},
 };
 
@@ -46,7 +47,7 @@ pub fn rebuild_index(layout: &Layout, lock_timeout: Duration, progress: &dyn Pro
     let is_short = |id: PackId, bytes: u64| !fs::metadata(layout.pack(id)).is_ok_and(|meta| meta.len() == bytes);
     let packs = View::open(layout)?.packs()?;
     if packs.iter().any(|(id, state)| state.condemned.is_none() && is_short(*id, state.bytes)) {
-        forget_stat_caches(layout)?;
+        statcache::forget_all(layout)?;
     }
     Ok(())
 }
@@ -85,15 +86,4 @@ fn put_in_place(layout: &Layout, new: &Path) -> Result<()> {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e).at("remove folder", &aside),
         _ => Ok(()),
     }
-}
-
-/// What a stat cache says is unchanged is not read again, although it may be what was lost.
-pub(crate) fn forget_stat_caches(layout: &Layout) -> Result<()> {
-    let folder = layout.cache();
-    for path in files::list(&folder).at("read folder", &folder)? {
-        if path.extension().is_some_and(|ending| ending == "stat") {
-            files::remove(&path).at("remove", &path)?;
-        }
-    }
-    Ok(())
 }

@@ -1,4 +1,4 @@
-//! What need not be looked at again, because a checkpoint that was verified before shares it. Two trees are walked in step; below
+//! Objects that need not be looked at again, because a checkpoint that was verified before shares them. Two trees are walked in step; below
 //! a folder that both have, nothing is read.
 
 use std::collections::{HashMap, HashSet};

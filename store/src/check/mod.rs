@@ -13,7 +13,6 @@ mod structure;
 mod tests;
 mod verify;
 
-pub(crate) use index::forget_stat_caches;
 pub use index::rebuild_index;
 pub use parts::Lack;
 pub use repair::{Lost, RepairPlan, plan_repair, repair};
@@ -32,7 +31,7 @@ use crate::{
     store::{OpenOptions, Store},
 };
 
-/// How much to check.
+/// Options of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckOptions {
     /// Of how many blocks in a hundred the data are read and hashed again; the same ones each time. `None` for none.

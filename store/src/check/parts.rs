@@ -5,11 +5,10 @@ use std::collections::HashSet;
 use serde::Serialize;
 
 use crate::{
-    create::STATE_FOLDER,
     error::Result,
     record::{Checkpoint, Part},
     store::Store,
-    tree::{Kind, WORKSPACE_FOLDER},
+    tree::{Kind, STATE_FOLDER, WORKSPACE_FOLDER},
 };
 
 /// A part that a checkpoint lacks.
@@ -21,7 +20,7 @@ pub struct Lack {
     pub error: String,
 }
 
-/// What a checkpoint lacks: parts that failed, and parts that were captured and have no file. A part's files are the folder of its name
+/// Parts that a checkpoint lacks: those that failed, and those that were captured and have no file. A part's files are the folder of its name
 /// in `state`, or the file of its name there that ends in `.json`.
 pub(super) fn lacks(store: &Store, checkpoint: &Checkpoint) -> Vec<Lack> {
     // What cannot be read is damage, which is named by its path.

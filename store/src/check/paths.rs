@@ -1,4 +1,4 @@
-//! Which paths of which checkpoints damage touches.
+//! Paths of checkpoints that damage touches.
 
 use super::{
     Finding,
@@ -17,7 +17,7 @@ use crate::{
 };
 
 impl Reach<'_> {
-    /// What is wrong, with the paths that it touches.
+    /// The findings, with the paths that they touch.
     pub(super) fn findings(mut self, checkpoints: &[Checkpoint], progress: &dyn Progress) -> Result<Vec<Finding>> {
         if !self.bad.is_empty() {
             let ids = self.store.ids();

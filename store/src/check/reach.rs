@@ -23,7 +23,7 @@ use crate::{
     tree::{self, Child, DEPTH_MAX, Kind, Totals, TreeNode},
 };
 
-/// What is wrong with an object.
+/// Damage of an object.
 pub(super) struct Bad {
     pub(super) kind: FindingKind,
     pub(super) message: String,
@@ -35,9 +35,9 @@ pub(super) struct Bad {
 /// A tree that was followed to its end.
 #[derive(Clone, Copy)]
 pub(super) struct Followed {
-    /// What its sums are; `None` where it could not be read.
+    /// Its sums; `None` where it could not be read.
     pub(super) totals: Option<Totals>,
-    /// Whether something in it is wrong.
+    /// True if something in it is wrong.
     pub(super) is_dirty: bool,
 }
 
@@ -59,13 +59,13 @@ pub(super) struct Sums {
     is_dirty: bool,
 }
 
-/// What is taken as proof that a chunk is there.
+/// Sources of proof that a chunk is there.
 pub(super) enum Trust<'a> {
-    /// What reading all packs has shown.
+    /// All packs were read, and it was seen.
     Packs(&'a Packs),
-    /// What its block's directory says. Holds the blocks looked at and the objects seen in them.
+    /// Its block's directory has it. Holds the blocks looked at and the objects seen in them.
     Directories(HashSet<Location>, HashSet<ObjectKey>),
-    /// That the index has it. The keys of all objects, in order, where so many are asked for that one look at all of them is faster.
+    /// The index has it. The keys of all objects, in order, where so many are asked for that one look at all of them is faster.
     Index(Option<Vec<ObjectKey>>),
     /// Only its bytes; every blob's bytes together are hashed, too.
     Bytes,
@@ -125,7 +125,7 @@ impl<'a> Reach<'a> {
         damaged.map(|at| if is_there(at.pack) { at } else { damaged::whole(at.pack) }).collect()
     }
 
-    /// How many different tree nodes were followed.
+    /// Number of different tree nodes that were followed.
     pub(super) fn trees(&self) -> u64 {
         self.followed.len() as u64
     }
@@ -190,7 +190,7 @@ impl<'a> Reach<'a> {
         None
     }
 
-    /// Whether an object is there, without reading it where the packs' directories have shown it.
+    /// True if an object is there, without reading it where the packs' directories have shown it.
     fn is_there(&mut self, kind: ObjectKind, id: ObjectId) -> bool {
         // Looking there once more takes no memory.
         if self.has_all_keys() && self.damaged.is_empty() && self.is_indexed(id) {
@@ -248,7 +248,7 @@ impl<'a> Reach<'a> {
         }
     }
 
-    /// Whether the nodes below an upper one are of the next lower level, begin with the names that it says, and leave the entries in order. What
+    /// True if the nodes below an upper one are of the next lower level, begin with the names that it says, and leave the entries in order. What
     /// cannot be read is named where it is followed.
     fn fits_together(&mut self, level: u8, children: &[Child]) -> bool {
         let is_quick = matches!(self.trust, Trust::Index(_));

@@ -1,4 +1,4 @@
-//! What a check found.
+//! Findings of a check.
 
 use serde::Serialize;
 
@@ -10,7 +10,7 @@ use crate::{
 /// Findings beyond this many are only counted.
 const FINDINGS_MAX: usize = 1000;
 
-/// What kind of thing is wrong.
+/// Kinds of findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingKind {
@@ -57,7 +57,7 @@ pub(super) fn touch(touches: &mut Vec<Touched>, more: &mut u64, checkpoint: Ulid
 pub struct Finding {
     /// Of what kind.
     pub kind: FindingKind,
-    /// What is wrong, for people.
+    /// The fault, for people.
     pub message: String,
     /// The pack, where one is concerned.
     pub pack: Option<PackId>,
@@ -65,7 +65,7 @@ pub struct Finding {
     pub object: Option<ObjectId>,
     /// Checkpoints and paths that it touches.
     pub touches: Vec<Touched>,
-    /// How many more there are.
+    /// Number of further ones.
     pub touches_more: u64,
 }
 
@@ -75,16 +75,16 @@ impl Finding {
     }
 }
 
-/// What a check found.
+/// The report of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CheckReport {
-    /// What is wrong.
+    /// The faults.
     pub findings: Vec<Finding>,
-    /// How many more findings there were.
+    /// Number of further findings.
     pub findings_more: u64,
-    /// What is odd and no damage, such as an append that was cut off.
+    /// Oddities that are no damage, such as an append that was cut off.
     pub notes: Vec<String>,
-    /// Whether some finding concerns the index, which `--rebuild-index` makes anew.
+    /// True if some finding concerns the index, which `--rebuild-index` makes anew.
     pub rebuild_index: bool,
     /// Events in the journal, whose chain was checked.
     pub events: u64,
@@ -105,7 +105,7 @@ pub struct CheckReport {
 }
 
 impl CheckReport {
-    /// Whether nothing is wrong.
+    /// True if nothing is wrong.
     pub fn is_clean(&self) -> bool {
         self.findings.is_empty()
     }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
+    path::Path,
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -25,7 +26,7 @@ use crate::{
     view::{PackState, View},
 };
 
-/// What is known of the packs after they were read.
+/// Knowledge of the packs after they were read.
 #[derive(Default)]
 pub(super) struct Packs {
     /// Objects that lie where the index says.
@@ -63,27 +64,7 @@ pub(super) fn check_journal(layout: &Layout, view: &View, checkpoints: &[Checkpo
         }
     };
     let place = layout.journal();
-    if tail.missing > 0 {
-        let (last, synced) = (tail.end.sequence, tail.end.sequence + tail.missing);
-        let message = format!(
-            "the journal in {} ends with record {last}, but record {synced} was committed: {} records are missing, because the journal was cut \
-             short, or copied while it was written to; put it back from a copy (the next commit goes on without them, and gc keeps their packs)",
-            place.display(),
-            tail.missing
-        );
-        report.add(FindingKind::Journal, message);
-    }
-    if tail.is_doubtful {
-        let (after, bytes) = (tail.end.sequence, tail.torn_bytes);
-        let message = format!(
-            "the journal in {} has {bytes} bytes behind record {after} that do not decode, although none is missing: a committed record may be \
-             damaged",
-            place.display()
-        );
-        report.add(FindingKind::Journal, message);
-    } else if tail.torn_bytes > 0 {
-        report.notes.push(format!("the journal ends with {} bytes of an append that was cut off", tail.torn_bytes));
-    }
+    check_end(&tail, &place, report);
     check_events(layout, &tail, report);
     let schemas = tail.records.iter().filter(|logged| logged.event_hash.is_some() && matches!(logged.entry, Entry::Unknown(_)));
     for event in schemas {
@@ -114,6 +95,36 @@ pub(super) fn check_journal(layout: &Layout, view: &View, checkpoints: &[Checkpo
         report.notes.push("the store was written to during the check; what is new was not looked at".into());
         return Ok(());
     }
+    compare_views(&truth, view, checkpoints, report)
+}
+
+/// The end of the journal: no committed record may be missing behind it.
+fn check_end(tail: &Tail, place: &Path, report: &mut CheckReport) {
+    if tail.missing > 0 {
+        let (last, synced) = (tail.end.sequence, tail.end.sequence + tail.missing);
+        let message = format!(
+            "the journal in {} ends with record {last}, but record {synced} was committed: {} records are missing, because the journal was cut \
+             short, or copied while it was written to; put it back from a copy (the next commit goes on without them, and gc keeps their packs)",
+            place.display(),
+            tail.missing
+        );
+        report.add(FindingKind::Journal, message);
+    }
+    if tail.is_doubtful {
+        let (after, bytes) = (tail.end.sequence, tail.torn_bytes);
+        let message = format!(
+            "the journal in {} has {bytes} bytes behind record {after} that do not decode, although none is missing: a committed record may be \
+             damaged",
+            place.display()
+        );
+        report.add(FindingKind::Journal, message);
+    } else if tail.torn_bytes > 0 {
+        report.notes.push(format!("the journal ends with {} bytes of an append that was cut off", tail.torn_bytes));
+    }
+}
+
+/// Compares the view with `truth`, the one that the journal adds up to.
+fn compare_views(truth: &View, view: &View, checkpoints: &[Checkpoint], report: &mut CheckReport) -> Result<()> {
     if truth.checkpoints()? != checkpoints || truth.unreadable()? != view.unreadable()? {
         report.add(FindingKind::Index, "the index and the journal tell of different checkpoints; run --rebuild-index".into());
     }
@@ -279,7 +290,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Where the index finds an object.
+    /// Location of an object in the index.
     fn place(&self, id: ObjectId) -> Result<Option<Location>> {
         match self.view.locate(id) {
             Err(Error::Index { .. }) => Ok(None),
@@ -362,7 +373,7 @@ fn note_strangers(layout: &Layout, view: &View, report: &mut CheckReport) {
     }
 }
 
-/// Whether every entry of the index leads to the object.
+/// Checks that every entry of the index leads to its object.
 pub(super) fn check_index(view: &View, packs: &Packs, report: &mut CheckReport, progress: &dyn Progress) -> Result<()> {
     let mut astray: Vec<(ObjectKey, Location)> = Vec::new();
     let mut count = 0u64;
@@ -397,7 +408,7 @@ pub(super) fn check_index(view: &View, packs: &Packs, report: &mut CheckReport, 
     Ok(())
 }
 
-/// What can be checked when nothing tells which packs there should be: every pack by itself.
+/// Checks everything that can be checked when nothing tells which packs there should be: every pack by itself.
 pub(super) fn check_without_config(layout: &Layout, report: &mut CheckReport) -> Result<()> {
     if let Err(e) = Journal::of(layout).read(&Position::start()) {
         let message = e.to_string();

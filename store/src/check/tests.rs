@@ -10,7 +10,7 @@ use crate::{
     view::{Batch, Db, Family},
 };
 
-/// How long the lock is waited for.
+/// Longest time to wait for the lock.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const ALL: CheckOptions = CheckOptions { read_data_percent: Some(100) };

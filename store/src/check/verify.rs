@@ -25,7 +25,7 @@ const TRIES_MAX: u32 = 5;
 pub struct Problem {
     /// The path in the workspace; empty for the checkpoint as a whole.
     pub path: String,
-    /// What is wrong there.
+    /// The fault there.
     pub error: String,
 }
 
@@ -36,7 +36,7 @@ pub struct VerifyReport {
     pub checkpoint: Ulid,
     /// Its checksum, which covers everything in it.
     pub checksum: String,
-    /// How thorough it was.
+    /// Its thoroughness.
     pub level: VerifyLevel,
     /// Files in it.
     pub files: u64,
@@ -44,21 +44,21 @@ pub struct VerifyReport {
     pub bytes: u64,
     /// Tree nodes that were read.
     pub trees: u64,
-    /// What is wrong.
+    /// The faults.
     pub problems: Vec<Problem>,
-    /// How many more paths are touched.
+    /// Number of further paths that are touched.
     pub problems_more: u64,
     /// Parts that failed when it was made, or that are not there though they were captured.
     pub lacks: Vec<Lack>,
 }
 
 impl VerifyReport {
-    /// Whether nothing is damaged.
+    /// True if nothing is damaged.
     pub fn is_ok(&self) -> bool {
         self.problems.is_empty()
     }
 
-    /// Whether every part that should be there is.
+    /// True if every part that should be there is.
     pub fn is_complete(&self) -> bool {
         self.lacks.is_empty()
     }

@@ -40,12 +40,12 @@ use crate::{
 /// Chunks besides the first and the last ones that are looked at again each time.
 const PROBES: usize = 2;
 
-/// What is known of a file.
+/// Knowledge of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppendCache {
     inode: u64,
     bytes: u64,
-    /// How it looked; none where it could change without looking otherwise, and for files that only grow.
+    /// Its stamps; none where it could change without looking otherwise, and for files that only grow.
     settled: Option<Settled>,
     groups: Groups,
     runs: Vec<ChunkRun>,
@@ -60,12 +60,12 @@ struct Settled {
 }
 
 impl AppendCache {
-    /// Where the knowledge of a file is, by the file's path.
+    /// Path of a file's append cache, by the file's path.
     pub fn path(layout: &Layout, file: &Path) -> PathBuf {
         layout.cache().join(format!("{}.grown", layout.keys.ids.name(file.as_os_str().as_bytes())))
     }
 
-    /// What is known of a file, and the checkpoint that holds its chunks. `None` where nothing is, or it does not decode.
+    /// Knowledge of a file, and the checkpoint that holds its chunks. `None` where there is none, or it does not decode.
     pub fn read(layout: &Layout, file: &Path) -> Option<(Ulid, Self)> {
         let opened = files::open(&Self::path(layout, file), How::Read).ok()?;
         let bytes = files::read_all(&opened, opened.metadata().ok()?.len()).ok()?;
@@ -133,7 +133,7 @@ impl AppendCache {
         written
     }
 
-    /// Whether the file is as it was read, by its stamps.
+    /// True if the file is as it was read, by its stamps.
     pub fn is_unchanged(&self, filesystem: &Filesystem, stat: &Stat, now: &Clock) -> bool {
         self.settled.as_ref().is_some_and(|settled| {
             let given_twice = settled.read.set_back_to(now).is_some_and(|earliest| clock::is_racy(stat.ctime, earliest));
@@ -151,7 +151,7 @@ impl AppendCache {
         AppendCache { settled, ..self }
     }
 
-    /// Where each run begins.
+    /// Offset of each run.
     fn starts(&self) -> Vec<u64> {
         let runs = self.runs.iter();
         runs.scan(0, |end, run| {
@@ -164,7 +164,7 @@ impl AppendCache {
         .collect()
     }
 
-    /// Whether the file still holds what it held, as far as a look at some of it can tell: everything from the run `from` on, the first
+    /// True if the file still holds what it held, as far as a look at some of it can tell: everything from the run `from` on, the first
     /// run and some others.
     fn is_still_there(&self, ids: &Ids, file: &File, starts: &[u64], from: usize) -> Result<bool, Errno> {
         let choice = self.bytes as usize;
@@ -187,13 +187,13 @@ impl AppendCache {
     }
 }
 
-/// What was read of a file that grows.
+/// Content that was read of a file that grows.
 pub struct AppendedContent {
     /// Its first bytes, as many as were asked for.
     pub blob: BlobId,
-    /// How many of them were read now.
+    /// Bytes of them that were read now.
     pub bytes_read: u64,
-    /// What to keep for the next time.
+    /// Knowledge to keep for the next time.
     pub grown: AppendCache,
 }
 

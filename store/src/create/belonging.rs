@@ -13,9 +13,9 @@ use crate::{
     view::View,
 };
 
-/// Who makes a checkpoint, and of which folder.
+/// The maker of a checkpoint, and the folder that it is of.
 pub struct Belonging {
-    /// Who makes it.
+    /// The person or program that makes it.
     pub actor: Actor,
     /// The captured folder; none where there was no folder, as with an archive.
     pub place: Option<Place>,
@@ -50,7 +50,7 @@ impl Belonging {
         )))
     }
 
-    /// What has to be recorded of the session together with a checkpoint: that it exists, or that its workspace is elsewhere by now.
+    /// Events to record of the session together with a checkpoint: that it exists, or that its workspace is elsewhere by now.
     pub fn events(&self, view: &View, record: &Record) -> Result<Vec<NewEvent>> {
         let session = view.session(&record.session)?;
         // Somebody may have begun to work in a folder under this name since it was chosen.

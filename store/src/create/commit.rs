@@ -15,7 +15,7 @@ use crate::{
     files::{self, How},
     journal::{Entry, Journal},
     layout::Layout,
-    pack::{ObjectKind, PackInfo},
+    pack::{self, ObjectKind, PackInfo},
     pin::Pin,
     progress::Progress,
     recipe::Encoded,
@@ -27,7 +27,7 @@ use crate::{
 /// Runs with at least this many new objects hand RocksDB a table of them, made before the lock is taken.
 const TABLE_OBJECTS: usize = 2000;
 
-/// What was committed.
+/// A checkpoint that was committed.
 pub struct Committed {
     /// The checkpoint.
     pub checkpoint: Checkpoint,
@@ -35,7 +35,7 @@ pub struct Committed {
     pub new_bytes: u64,
     /// Bytes of its packs.
     pub stored_bytes: u64,
-    /// How long the writer lock was held, in milliseconds.
+    /// Time that the writer lock was held, in milliseconds.
     pub lock_held_ms: u64,
 }
 
@@ -115,7 +115,7 @@ fn try_commit(
             tables.clear();
         }
     }
-    if layout.lacks_any(&infos) {
+    if pack::lacks_any(layout, &infos) {
         return Ok(None);
     }
     let mut chain = Chain::new(&current)?;

@@ -1,5 +1,7 @@
 //! Reading one file: its bytes, in chunks, into the sink.
 
+mod input;
+
 use std::{
     collections::HashMap,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -8,6 +10,7 @@ use std::{
 use fastcdc::v2020::FastCDC;
 use rustix::{fs::SeekFrom, io::Errno};
 
+use self::input::{Input, read_full};
 use super::{running::Digest, sink::Batch};
 use crate::{
     config::Chunking,
@@ -51,7 +54,7 @@ impl From<crate::Error> for Failure {
 pub struct FileContent {
     /// Its content.
     pub blob: BlobId,
-    /// What `stat` said when it was read.
+    /// Its `stat` when it was read.
     pub stat: Stat,
     /// Its holes.
     pub holes: Vec<Hole>,
@@ -59,7 +62,7 @@ pub struct FileContent {
     pub changing: bool,
 }
 
-/// What a file held when it was last captured: its new content is likely a later version of that.
+/// Content of a file when it was last captured: its new content is likely a later version of that.
 #[derive(Clone, Copy)]
 pub struct Earlier<'s> {
     store: &'s Store,
@@ -98,21 +101,8 @@ pub struct Reader<'p> {
     buffer: Vec<u8>,
     /// None until there is a hole.
     zeros: Option<Zeros>,
-    /// How many bytes of the current file were reported; none where the caller reports them.
+    /// Bytes of the current file that were reported; none where the caller reports them.
     reported: Option<u64>,
-}
-
-fn read_full(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<usize, Errno> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match rustix::io::read(fd, &mut buffer[filled..]) {
-            Ok(0) => break,
-            Ok(n) => filled += n,
-            Err(Errno::INTR) => {}
-            Err(e) => return Err(e),
-        }
-    }
-    Ok(filled)
 }
 
 impl<'p> Reader<'p> {
@@ -355,7 +345,7 @@ impl<'p> Reader<'p> {
 struct Zeros {
     bytes: Vec<u8>,
     id: BlobId,
-    /// Whether zeros are cut nowhere before that length.
+    /// True if zeros are cut nowhere before that length.
     are_one_chunk: bool,
 }
 
@@ -366,64 +356,6 @@ impl Zeros {
         let cdc = FastCDC::new(&bytes, bytes_min as usize, bytes_avg as usize, bytes_max as usize);
         let are_one_chunk = cdc.cut(0, bytes.len()).1 == bytes.len();
         Zeros { id: ids.blob(&bytes), bytes, are_one_chunk }
-    }
-}
-
-/// A file that is read from some place on.
-struct Input<'f> {
-    fd: BorrowedFd<'f>,
-    /// Holes that do not lie behind.
-    holes: &'f [Hole],
-    at: u64,
-    /// At most so many bytes are read.
-    left: u64,
-}
-
-impl Input<'_> {
-    /// Bytes up to the end of the hole that the input is in; 0 outside of holes.
-    fn in_hole(&self) -> u64 {
-        match self.holes.first() {
-            Some(hole) if hole.start <= self.at => hole.start + hole.bytes - self.at,
-            _ => 0,
-        }
-    }
-
-    /// Passes over bytes of the hole that the input is in.
-    fn pass(&mut self, bytes: u64) -> Result<(), Errno> {
-        let is_end = bytes == self.in_hole();
-        self.at += bytes;
-        self.left = self.left.saturating_sub(bytes);
-        if is_end {
-            self.holes = &self.holes[1..];
-            rustix::fs::seek(self.fd, SeekFrom::Start(self.at))?;
-        }
-        Ok(())
-    }
-
-    /// Fills a buffer, less than whole only at the input's end. Says how many bytes were filled, and how many at their end are of one hole.
-    fn fill(&mut self, buffer: &mut [u8]) -> Result<(usize, usize), Errno> {
-        let (mut filled, mut zeros) = (0, 0);
-        while filled < buffer.len() && self.left > 0 {
-            let room = self.left.min((buffer.len() - filled) as u64);
-            let hole = self.in_hole().min(room) as usize;
-            if hole > 0 {
-                buffer[filled..filled + hole].fill(0);
-                self.pass(hole as u64)?;
-                filled += hole;
-                zeros += hole;
-                continue;
-            }
-            let data = self.holes.first().map_or(room, |hole| room.min(hole.start - self.at)) as usize;
-            let read = read_full(self.fd, &mut buffer[filled..filled + data])?;
-            self.at += read as u64;
-            self.left -= read as u64;
-            filled += read;
-            zeros = 0;
-            if read < data {
-                break;
-            }
-        }
-        Ok((filled, zeros))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What capture leaves out: by the user's patterns, and by proof that it can be made again.
+//! Rules of capture for leaving entries out: the user's patterns, and proof that they can be made again.
 
 use std::{
     os::fd::BorrowedFd,
@@ -16,7 +16,7 @@ use crate::{
 };
 
 const CACHE_TAG: &[u8] = b"CACHEDIR.TAG";
-/// What a CACHEDIR.TAG begins with (the Cache Directory Tagging Specification).
+/// First bytes of a CACHEDIR.TAG (the Cache Directory Tagging Specification).
 const CACHE_TAG_SIGNATURE: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";
 
 /// Decides about entries.
@@ -63,7 +63,7 @@ impl Repository {
         self.tracked.get_or_init(|| read_index(&self.dot_git).unwrap_or_else(|| vec![Vec::new()]))
     }
 
-    /// Whether git tracks the entry at a path of the workspace, or something below it.
+    /// True if git tracks the entry at a path of the workspace, or something below it.
     pub fn tracks(&self, path: &[u8]) -> bool {
         let below = match path.strip_prefix(self.path.as_slice()) {
             Some(rest) => rest.strip_prefix(b"/").unwrap_or(rest),
@@ -122,7 +122,7 @@ impl Surroundings<'_> {
     }
 }
 
-/// What to do with an entry.
+/// Verdicts on an entry.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Capture it.
@@ -151,12 +151,12 @@ impl Excluder {
         &self.rules
     }
 
-    /// Whether [`Self::judge`] must know the paths of files.
+    /// True if [`Self::judge`] must know the paths of files.
     pub fn needs_paths(&self) -> bool {
         self.listed.is_some() || !self.patterns.is_empty()
     }
 
-    /// Whether an entry of this name decides about others in its folder and below.
+    /// True if an entry of this name decides about others in its folder and below.
     pub fn goes_by(&self, name: &[u8]) -> bool {
         let proofs = match name {
             b"Cargo.toml" | b"pom.xml" | b"package.json" | b"pyvenv.cfg" => self.rules.defaults,

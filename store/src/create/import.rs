@@ -6,17 +6,19 @@ use std::{
     path::Path,
 };
 
+use jiff::Timestamp;
+
 use super::{
     Captured, Outcome, abandon,
     belonging::{Belonging, works_in},
     commit,
     content::{Earlier, Failure, Reader as ContentReader},
-    count_omissions,
     links::store_links,
-    list_omissions, new_id, orphans,
+    new_id, orphans,
     packs::PackSink,
+    roots::{Roots, count_omissions, list_omissions, store_root},
     sink::{Batch, Sink},
-    state, store_root,
+    state,
 };
 use crate::{
     archive::import::{Member, MemberContent, Reader},
@@ -48,7 +50,7 @@ pub struct ImportOptions {
     /// The session, none that works in a folder; where it is not given, that of the exported checkpoint, or a name beside it, or else
     /// `imported`.
     pub session: Option<String>,
-    /// What its maker says of it; what the exported checkpoint says, where it is not given.
+    /// Message of its maker; that of the exported checkpoint, where it is not given.
     pub message: Option<String>,
     /// The session that it had where it comes from, where the archive does not say.
     pub origin_session: Option<String>,
@@ -70,31 +72,59 @@ pub fn import(store: &Store, archive: &mut Reader<'_>, options: &ImportOptions, 
     progress.phase(Phase::Archive, None, None);
     let packs = PackSink::new(store, store.view(), pin.op, adopted.content);
     let sink = Sink::Store(Box::new(packs));
-    let gathered = gather(store, archive, &sink, progress).and_then(|gathered| {
-        if let Some(origin) = archive.record().filter(|_| options.session.is_none()) {
-            let unfit = |e: Error| archive.refused(b"", &format!("{e}; --session gives another"));
-            name::check_session(&origin.session).map_err(unfit)?;
-        }
-        let mut omissions = archive.omissions()?;
-        omissions.extend(gathered.secrets.iter().cloned());
-        omissions.sort_unstable();
-        omissions.dedup();
-        let mut captured = Captured::default();
-        let listed = list_omissions(&omissions, &mut captured);
-        let state = state::take(store, &sink, &mut pin, None, &mut captured, progress)?.folder;
-        let nodes: Vec<&Node> = state.iter().chain([&gathered.root]).collect();
-        let links = store_links(store, &sink, &gathered.links, None, progress)?;
-        let roots = store_root(&sink, &nodes, None, links, listed)?;
-        Ok((gathered, omissions, roots))
-    });
+    let gathered = gather_and_store(store, archive, options, &sink, &mut pin, progress);
     let (gathered, omissions, roots) = match gathered {
         Ok(gathered) => gathered,
         Err(e) => return Err(abandon(pin, sink, e)),
     };
-    let origin = archive.record().cloned();
-    let totals = gathered.root.as_folder().map(|(_, totals)| *totals).unwrap_or_default();
+    let record = new_record(store, archive.record(), options, &gathered.root, roots, &omissions, started_at)?;
+    progress.phase(Phase::Commit, None, None);
+    let belonging = Belonging { actor: Actor { user: None, via: "import".into() }, place: None, keeps_place: false };
+    let Some(committed) = commit::commit(store, pin, sink, record, &belonging, adopted.packs, progress)? else {
+        return Err(Error::Overtaken { tries: 1 });
+    };
+    Ok(Outcome::committed(committed, omissions, (gathered.files, gathered.bytes), adopted.notices))
+}
+
+/// Stores what an archive holds, and the tables and the root tree of its checkpoint.
+fn gather_and_store(
+    store: &Store,
+    archive: &mut Reader<'_>,
+    options: &ImportOptions,
+    sink: &Sink<'_>,
+    pin: &mut Pin,
+    progress: &dyn Progress,
+) -> Result<(Gathered, Vec<Omission>, Roots)> {
+    let gathered = gather(store, archive, sink, progress)?;
+    if let Some(origin) = archive.record().filter(|_| options.session.is_none()) {
+        let unfit = |e: Error| archive.refused(b"", &format!("{e}; --session gives another"));
+        name::check_session(&origin.session).map_err(unfit)?;
+    }
+    let mut omissions = archive.omissions()?;
+    omissions.extend(gathered.secrets.iter().cloned());
+    omissions.sort_unstable();
+    omissions.dedup();
+    let mut captured = Captured::default();
+    let listed = list_omissions(&omissions, &mut captured);
+    let state = state::take(store, sink, pin, None, &mut captured, progress)?.folder;
+    let nodes: Vec<&Node> = state.iter().chain([&gathered.root]).collect();
+    let links = store_links(store, sink, &gathered.links, None, progress)?;
+    let roots = store_root(sink, &nodes, None, links, listed)?;
+    Ok((gathered, omissions, roots))
+}
+
+/// The record of an import. `from` is that of the exported checkpoint, where the archive has one.
+fn new_record(
+    store: &Store,
+    from: Option<&Record>,
+    options: &ImportOptions,
+    root: &Node,
+    roots: Roots,
+    omissions: &[Omission],
+    started_at: Timestamp,
+) -> Result<Record> {
+    let totals = root.as_folder().map(|(_, totals)| *totals).unwrap_or_default();
     let created_at = clock::timestamp();
-    let from = origin.as_ref();
     let had = options.origin.clone().or_else(|| from.map(|o| o.id.to_string()));
     let session = match &options.session {
         Some(session) => session.clone(),
@@ -103,7 +133,7 @@ pub fn import(store: &Store, archive: &mut Reader<'_>, options: &ImportOptions, 
             free_session(store, exported.unwrap_or("imported"))?
         }
     };
-    let record = Record {
+    Ok(Record {
         schema: RECORD_SCHEMA,
         id: new_id(created_at),
         session,
@@ -129,28 +159,12 @@ pub fn import(store: &Store, archive: &mut Reader<'_>, options: &ImportOptions, 
             bytes: totals.bytes,
         },
         rules: from.map_or_else(Rules::default, |o| o.rules.clone()),
-        omitted: count_omissions(roots, &omissions),
+        omitted: count_omissions(roots, omissions),
         conversation: None,
         git: None,
         environment: None,
         usage: None,
         extra: [(IMPORTED.to_owned(), true.into())].into_iter().collect(),
-    };
-    progress.phase(Phase::Commit, None, None);
-    let belonging = Belonging { actor: Actor { user: None, via: "import".into() }, place: None, keeps_place: false };
-    let Some(committed) = commit::commit(store, pin, sink, record, &belonging, adopted.packs, progress)? else {
-        return Err(Error::Overtaken { tries: 1 });
-    };
-    Ok(Outcome {
-        checkpoint: committed.checkpoint,
-        skipped: false,
-        omissions,
-        files_read: gathered.files,
-        bytes_read: gathered.bytes,
-        new_bytes: committed.new_bytes,
-        stored_bytes: committed.stored_bytes,
-        lock_held_ms: committed.lock_held_ms,
-        notices: adopted.notices,
     })
 }
 
@@ -178,7 +192,7 @@ fn free_session(store: &Store, exported: &str) -> Result<String> {
     )))
 }
 
-/// What an archive holds, stored but for the root.
+/// Content of an archive, stored but for the root.
 struct Gathered {
     root: Node,
     links: Vec<LinkedFolder>,
@@ -372,7 +386,7 @@ fn plain(path: &[u8]) -> Vec<u8> {
     name::components(path).collect::<Vec<_>>().join(&b'/')
 }
 
-/// Whether a member must not enter the store. Where that depends on what lies beside its folder, on the members before it.
+/// True if a member must not enter the store. Where that depends on what lies beside its folder, on the members before it.
 fn is_secret(store: &Store, archive: &Reader<'_>, items: &Items, left_out: &BTreeSet<Vec<u8>>, path: &[u8]) -> bool {
     let parts: Vec<&[u8]> = name::components(path).collect();
     let Some((last, folder)) = parts.split_last() else { return false };
@@ -389,7 +403,7 @@ fn is_secret(store: &Store, archive: &Reader<'_>, items: &Items, left_out: &BTre
     secrets::matches_one_of(&store.secrets().names_in(&folder, &beside), last)
 }
 
-/// Where the archive does not tell link counts, a group has as many as it has members.
+/// Gives each member of a group at least as many links as the group has members: not every archive tells link counts.
 fn count_links(items: &mut Items) {
     let mut members: HashMap<usize, u32> = HashMap::new();
     for group in items.items.iter().filter_map(|item| item.group) {

@@ -24,10 +24,10 @@ const CLEAR_WIN: usize = 8;
 const OBJECT_BYTES: usize = 160;
 /// Bases are held until they have so many bytes together.
 const BASES_BYTES: usize = 16 << 20;
-/// What a base costs in the block's directory and in its copy, in bytes.
+/// Cost of a base in the block's directory and in its copy, in bytes.
 const BASE_BYTES: usize = 2 * crate::id::ID_BYTES;
 
-/// Where an object goes that is no smaller on its base.
+/// Destination of an object that is no smaller on its base.
 #[derive(Clone, Copy)]
 pub(super) enum Instead {
     /// Among the small files, by its likeness.

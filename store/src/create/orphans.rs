@@ -20,21 +20,21 @@ use crate::{
     view::View,
 };
 
-/// What was taken up.
+/// Packs and content that were taken up.
 #[derive(Default)]
 pub struct Adopted {
     /// The packs, under their new names.
     pub packs: Vec<PackInfo>,
-    /// What the run need not write again.
+    /// Content that the run need not write again.
     pub content: AdoptedContent,
-    /// What the caller should know.
+    /// Notices for the caller.
     pub notices: Vec<String>,
 }
 
 /// The objects of adopted packs. Every recipe among them is whole, as long as none of the packs that they lean on is condemned.
 #[derive(Default)]
 pub struct AdoptedContent {
-    /// Where the objects lie.
+    /// Locations of the objects.
     pub objects: HashMap<ObjectKey, Location>,
     /// Packs of the store that hold parts of adopted recipes.
     pub leans_on: HashSet<PackId>,

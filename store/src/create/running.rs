@@ -31,7 +31,7 @@ impl Digest for BlobHasher {
 /// Whole groups that were hashed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Groups {
-    /// How many.
+    /// Their number.
     pub count: u64,
     /// Nodes over them, from left to right; each over a power of two of groups, fewer than the one before.
     pub nodes: Vec<ChainingValue>,
@@ -43,7 +43,7 @@ impl Groups {
         self.count * GROUP_BYTES
     }
 
-    /// Whether there are as many nodes as there must be.
+    /// True if there are as many nodes as there must be.
     pub fn is_sound(&self) -> bool {
         self.nodes.len() == self.count.count_ones() as usize && self.count.leading_zeros() > 20
     }

@@ -1,4 +1,4 @@
-//! Where captured objects go: what the store has already is dropped, the rest is gathered in blocks and written to packs.
+//! Destination of captured objects: what the store has already is dropped, the rest is gathered in blocks and written to packs.
 
 use std::{
     borrow::Borrow,
@@ -61,7 +61,7 @@ impl Sink<'_> {
         }
     }
 
-    /// Whether it took something that the store had and that is damaged there.
+    /// True if it took something that the store had and that is damaged there.
     pub fn heals(&self) -> bool {
         matches!(self, Sink::Store(packs) if packs.heals())
     }
@@ -73,7 +73,7 @@ pub struct Looked<'a> {
     pub objects: HashMap<ObjectId, Vec<u8>>,
     /// The table of hard links; empty where there are none.
     pub links: Vec<u8>,
-    /// Where all other trees are.
+    /// The store, which has all other trees.
     pub store: &'a Store,
     /// Keeps those there.
     pub(super) _pin: Option<Pin>,
@@ -96,7 +96,7 @@ struct Pending {
     bytes: usize,
 }
 
-/// What small files are ordered by, of a file that is called `file_name`.
+/// Order of small files, from the name of the file.
 fn likeness(file_name: &[u8]) -> [u8; 24] {
     let mut likeness = [0; 24];
     let (extension, name) = likeness.split_at_mut(8);
@@ -240,7 +240,7 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// Whether content is kept, and not only hashed.
+    /// True if content is kept, and not only hashed.
     pub fn keeps_content(&self) -> bool {
         matches!(self.sink, Sink::Store(_))
     }

@@ -1,7 +1,7 @@
-//! What may have changed. The full walk is the source that needs nothing; others, such as an overlay's upper folder or a change feed,
+//! Sources of changes. The full walk is the source that needs nothing; others, such as an overlay's upper folder or a change feed,
 //! make a checkpoint cost what changed.
 
-/// What has to be looked at in one folder.
+/// Entries to look at in one folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// Every entry.
@@ -13,7 +13,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// Whether the entry of this name has to be looked at.
+    /// True if the entry of this name has to be looked at.
     pub fn has(&self, entry_name: &[u8]) -> bool {
         match self {
             Scope::Everything => true,
@@ -29,7 +29,7 @@ impl Scope {
 /// Rules may go by git's index. One that lies outside the workspace folder, as that of a linked work tree does, is not in the source's
 /// view: where it may have changed, the source says [`Scope::Everything`] of each folder.
 pub trait Source: Sync {
-    /// What has to be looked at in the folder at this path (from the workspace folder; empty for that itself).
+    /// Entries to look at in the folder at this path (from the workspace folder; empty for that itself).
     fn scope(&self, folder: &[u8]) -> Scope;
 }
 

@@ -1,5 +1,5 @@
-//! What belongs to a checkpoint beside its workspace: the folder `state`, and the fields of the record that go with it. Who knows what
-//! that is implements [`State`]; the store takes it in by the same way as a workspace's files.
+//! State of a checkpoint beside its workspace: the folder `state`, and the fields of the record that go with it. A caller
+//! gives it by implementing [`State`]; the store takes it in by the same way as a workspace's files.
 
 use std::{
     collections::BTreeMap,
@@ -32,15 +32,12 @@ use crate::{
     statcache,
     store::Store,
     sys,
-    tree::{Kind, Meta, Node, Time, Totals},
+    tree::{Kind, Meta, Node, STATE_FOLDER, Time, Totals},
     writers::Writers,
 };
 
-/// How often a file is read that changes meanwhile.
+/// Tries to read a file that changes meanwhile.
 const ATTEMPTS: usize = 3;
-
-/// The folder of a checkpoint that holds what belongs to it beside the workspace.
-pub const STATE_FOLDER: &str = "state";
 
 /// Knows what belongs to a checkpoint beside its workspace.
 pub trait State {
@@ -67,7 +64,7 @@ impl State for NoState {
 pub struct Seen<'a> {
     /// The workspace folder's sums.
     pub totals: Totals,
-    /// What was left out.
+    /// Entries that were left out.
     pub omissions: &'a [Omission],
     /// The maker of the ids of captured objects.
     pub ids: &'a Ids,
@@ -75,7 +72,7 @@ pub struct Seen<'a> {
 }
 
 impl Seen<'_> {
-    /// Whether the entry at a path from the workspace folder, or a folder that it is in, was left out.
+    /// True if the entry at a path from the workspace folder, or a folder that it is in, was left out.
     pub fn is_left_out(&self, path: &[u8]) -> bool {
         let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at).chain([path.len()]);
         ends.into_iter().any(|end| {
@@ -91,7 +88,7 @@ impl Seen<'_> {
     }
 }
 
-/// Where a file's bytes come from.
+/// Sources of a file's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StateContent {
     /// They are here.
@@ -105,7 +102,7 @@ pub enum StateContent {
     Beginning {
         /// The file.
         path: PathBuf,
-        /// How many of its bytes.
+        /// Number of its first bytes.
         bytes: u64,
     },
 }
@@ -123,14 +120,14 @@ pub struct StateFile {
     pub mtime: Option<Time>,
 }
 
-/// What belongs to a checkpoint beside its workspace.
+/// State of a checkpoint beside its workspace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Captured {
     /// The files.
     pub files: Vec<StateFile>,
     /// The state of each part.
     pub parts: BTreeMap<String, Part>,
-    /// What the agent did meanwhile.
+    /// The agent's state while the workspace was captured.
     pub consistency: Consistency,
     /// The conversation. Two checkpoints of equal workspaces and equal values here are taken for unchanged.
     pub conversation: Option<Value>,
@@ -142,11 +139,11 @@ pub struct Captured {
     pub usage: Option<Value>,
 }
 
-/// What a state became.
+/// A state as it was stored.
 pub(super) struct Taken {
     /// The folder `state`; none where it has no files.
     pub(super) folder: Option<Node>,
-    /// What is known of its files that grow, by their paths.
+    /// Append caches of its files that grow, by their paths.
     pub(super) grown: Vec<(PathBuf, AppendCache)>,
     /// Files that were read, and their bytes.
     pub(super) read: (u64, u64),
@@ -230,7 +227,7 @@ struct Taking<'t, 'a> {
 }
 
 impl Taking<'_, '_> {
-    /// What the file at a path of the state was in the checkpoint before. One that cannot be read there is not built upon.
+    /// Content of the file at a path of the state in the checkpoint before. One that cannot be read there is not built upon.
     fn before(&self, path: &str) -> Result<Option<(BlobId, u64)>> {
         let mut tree = self.before;
         let mut found = None;
@@ -301,7 +298,7 @@ impl Taking<'_, '_> {
         Err(Failure::Unreadable(Errno::AGAIN))
     }
 
-    /// What is known of a file that grows, if the checkpoint that has its chunks still exists, and is kept for as long as this run.
+    /// Append cache of a file that grows, if the checkpoint that has its chunks still exists, and is kept for as long as this run.
     fn known(&mut self, path: &Path) -> Result<Option<AppendCache>> {
         let Some((base, grown)) = AppendCache::read(self.store.layout(), path) else { return Ok(None) };
         self.pin.add([base])?;

@@ -1,10 +1,10 @@
-//! What can be said of one entry that differs, and of all of them together.
+//! Descriptions of one entry that differs, and of all of them together.
 
 use std::mem::discriminant;
 
 use crate::tree::{Hole, Kind, Node};
 
-/// Which metadata of an entry differ: a small set.
+/// Metadata fields of an entry that differ: a small set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fields(u8);
 
@@ -19,7 +19,7 @@ impl Fields {
     pub const XATTRS: Fields = Fields(8);
     /// The number of hard links.
     pub const LINKS: Fields = Fields(16);
-    /// Where a file has holes.
+    /// The holes of a file.
     pub const HOLES: Fields = Fields(32);
 
     /// The fields in which two entries differ. Holes belong to files: they count where both are files.
@@ -39,12 +39,12 @@ impl Fields {
         .fold(Fields::default(), |all, (_, field)| Fields(all.0 | field.0))
     }
 
-    /// Whether no field differs.
+    /// True if no field differs.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether all of `other` are among these.
+    /// True if all of `other` are among these.
     pub fn contains(self, other: Fields) -> bool {
         self.0 & other.0 == other.0
     }
@@ -93,7 +93,7 @@ pub enum ChangeKind {
 }
 
 impl ChangeKind {
-    /// How an entry that both sides have at one path differs; `None` where it does not, folders' entries aside.
+    /// Difference of an entry that both sides have at one path; `None` where it does not differ, folders' entries aside.
     pub(super) fn between(old: &Node, new: &Node, folder_times: bool) -> Option<ChangeKind> {
         if discriminant(&old.kind) != discriminant(&new.kind) {
             return Some(ChangeKind::TypeChanged);
@@ -146,7 +146,7 @@ impl TreeChange {
         }
     }
 
-    /// Which metadata differ; none for what only one side has.
+    /// Metadata fields that differ; none for what only one side has.
     pub fn fields(&self) -> Fields {
         match (&self.old, &self.new) {
             (Some(old), Some(new)) => Fields::between(old, new),
@@ -155,7 +155,7 @@ impl TreeChange {
     }
 }
 
-/// How many entries differ in which way.
+/// Counts of entries by the way in which they differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Entries that only the new side has.

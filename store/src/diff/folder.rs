@@ -39,7 +39,7 @@ struct Part<'a> {
     trees: &'a dyn Trees,
     /// Nodes that are not read yet, in the order of the names in them.
     pending: Vec<TreeId>,
-    /// How far above the leaves the pending ones are; 0 where that was not looked at.
+    /// Levels between the leaves and the pending ones; 0 where that was not looked at.
     height: usize,
     /// The entries of the leaves that are read.
     entries: Vec<Node>,

@@ -16,7 +16,7 @@ struct Group {
 }
 
 /// Joins each deleted and added file of equal content to one renamed file, which stands at its new path. Each file is used once.
-/// Where several could be joined, those of the same name are, then those that come first.
+/// Among several that could be joined, those of the same name are, then those that come first.
 ///
 /// Empty files and symlinks are left alone: that they are equal says too little.
 pub fn find_renames(changes: &mut Vec<TreeChange>) {
@@ -60,7 +60,7 @@ fn name(change: &TreeChange) -> &[u8] {
     change.old.as_ref().or(change.new.as_ref()).map_or(&[], |node| &node.name)
 }
 
-/// Which deleted file became which added one. Linear: a folder with thousands of equal files may have moved.
+/// Pairs of a deleted file and the added one that it became. Linear: a folder with thousands of equal files may have moved.
 fn join(group: &Group, changes: &[TreeChange]) -> Vec<(usize, usize)> {
     let mut by_name: HashMap<&[u8], VecDeque<usize>> = HashMap::new();
     for &from in &group.deleted {

@@ -19,7 +19,7 @@ const CONTEXT_LINES_MAX: usize = 1 << 30;
 /// Reads a file's content: by its path on its side, and its entry.
 pub type ContentOf<'a> = dyn Fn(&[u8], &Node) -> Result<Vec<u8>> + 'a;
 
-/// How files are compared line by line.
+/// Options for comparing files line by line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TextOptions {
     /// Lines that are shown around each difference.
@@ -34,7 +34,7 @@ impl Default for TextOptions {
     }
 }
 
-/// What comparing two contents line by line gave.
+/// Result of comparing two contents line by line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Text<T> {
     /// Both are text.
@@ -64,7 +64,7 @@ pub fn store_content(store: &Store) -> impl Fn(&[u8], &Node) -> Result<Vec<u8>> 
     }
 }
 
-/// Whether these bytes are no text: whether there is a NUL near their start. Text need not be UTF-8.
+/// True if these bytes are no text: if there is a NUL near their start. Text need not be UTF-8.
 pub fn is_binary(bytes: &[u8]) -> bool {
     bytes[..bytes.len().min(BINARY_PROBE_BYTES)].contains(&0)
 }
@@ -106,7 +106,7 @@ fn load_both(change: &TreeChange, old: &ContentOf<'_>, new: &ContentOf<'_>, byte
     Ok(Text::Lines(Contents { old, new }))
 }
 
-/// Whether the content on both sides is known to be the same.
+/// True if the content on both sides is known to be the same.
 fn has_equal_content(change: &TreeChange) -> bool {
     matches!(change.kind, ChangeKind::Metadata(_) | ChangeKind::Renamed { .. })
 }

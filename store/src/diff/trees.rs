@@ -15,7 +15,7 @@ use crate::{
 /// One side of a comparison.
 #[derive(Clone, Copy)]
 pub struct Side<'a> {
-    /// Where its trees are read.
+    /// Source of its trees.
     pub trees: &'a dyn Trees,
     /// The folder. Its name plays no part.
     pub folder: &'a Node,
@@ -28,12 +28,12 @@ impl<'a> Side<'a> {
     }
 }
 
-/// What a comparison says.
+/// Options of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiffOptions {
-    /// Whether a deleted and an added file of equal content are one renamed file.
+    /// True if a deleted and an added file of equal content are one renamed file.
     pub renames: bool,
-    /// Whether a folder of which nothing but the mtime differs is said. It does so whenever an entry came or went, which is said
+    /// True if a folder of which nothing but the mtime differs is reported. It does so whenever an entry came or went, which is reported
     /// anyway.
     pub folder_times: bool,
 }

@@ -17,7 +17,7 @@ use crate::{
     view::View,
 };
 
-/// What is known of a live object.
+/// Mark of a live object.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark(u32);
 
@@ -48,7 +48,7 @@ impl Mark {
         first
     }
 
-    /// Whether it was found in its home's directories.
+    /// True if it was found in its home's directories.
     pub(super) fn is_seen(self) -> bool {
         self.0 & SEEN != 0
     }
@@ -66,7 +66,7 @@ pub(super) struct Marker<'a> {
     store: &'a Store,
     pub(super) view: Arc<View>,
     pub(super) live: HashMap<ObjectKey, Mark>,
-    /// What was added while `notes_fresh` was set, and what else must stay where it is.
+    /// Objects that were added while `notes_fresh` was set, and others that must stay where they are.
     pub(super) fresh: Vec<ObjectKey>,
     pub(super) notes_fresh: bool,
 }

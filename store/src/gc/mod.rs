@@ -64,12 +64,12 @@ use crate::{
 /// A run starts over this often when another gc overtakes it.
 const TRIES_MAX: u32 = 3;
 
-/// What gc may do.
+/// Options of gc.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GcOptions {
     /// Packs with less than this share alive are copied together; 0 for none.
     pub repack_below_percent: u8,
-    /// Whether small packs are copied together when there are many.
+    /// True if small packs are copied together when there are many.
     pub consolidate: bool,
 }
 
@@ -90,7 +90,7 @@ impl GcOptions {
     }
 }
 
-/// What gc would do. Shares of packs are estimates: a block's bytes are divided among its objects by their raw length.
+/// Work that gc would do. Shares of packs are estimates: a block's bytes are divided among its objects by their raw length.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GcPlan {
     /// Checkpoints that are kept: those that exist, and deleted ones that something pins.
@@ -127,10 +127,10 @@ pub struct GcPlan {
     pub waits_for: Vec<OpId>,
 }
 
-/// What gc did.
+/// Report of a collection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GcReport {
-    /// What was found and decided.
+    /// The plan that it carried out.
     pub plan: GcPlan,
     /// Packs that this run condemned.
     pub condemned_packs: u64,
@@ -154,7 +154,7 @@ pub struct GcReport {
     pub waits_for: Vec<OpId>,
     /// Bytes freed, less what was written.
     pub freed_bytes: u64,
-    /// Whether the disk was full, so that the ballast was released and nothing was copied.
+    /// True if the disk was full, so that the ballast was released and nothing was copied.
     pub disk_was_full: bool,
 }
 
@@ -268,7 +268,7 @@ fn choose(survey: &Survey, options: &GcOptions, progress: &dyn Progress) -> Resu
     Ok(survey.choose(options))
 }
 
-/// Which packs go.
+/// Packs to delete, and packs to repack.
 #[derive(Clone, Debug, Default)]
 struct Choice {
     delete: BTreeSet<PackId>,

@@ -14,7 +14,7 @@ use crate::{
     view,
 };
 
-/// What was published.
+/// Result of a publication.
 #[derive(Default)]
 pub(super) struct Published {
     pub(super) condemned: u64,
@@ -51,7 +51,7 @@ pub(super) fn publish(
         return Ok(Published::default());
     }
     // Somebody may have deleted this run's pin, and then another gc took its packs for forgotten ones.
-    if store.layout().lacks_any(&added.infos()) {
+    if crate::pack::lacks_any(store.layout(), &added.infos()) {
         return Err(Error::Overtaken { tries: 1 });
     }
     let entry = Entry::Condemn {

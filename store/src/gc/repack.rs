@@ -47,7 +47,7 @@ impl<'n> NewPacks<'n> {
         }
     }
 
-    /// What was written, and is synced.
+    /// The packs that were written and synced.
     pub(crate) fn infos(&self) -> Vec<PackInfo> {
         self.finished.iter().map(|(info, _)| info.clone()).collect()
     }
@@ -131,7 +131,7 @@ fn copy_pack(
     Ok(())
 }
 
-/// Whether an object is content; everything else is compressed apart from it.
+/// True if an object is content; everything else is compressed apart from it.
 fn is_data(kind: ObjectKind) -> bool {
     kind == ObjectKind::Chunk
 }

@@ -27,10 +27,10 @@ const SMALL_PACK_BYTES: u64 = 4 << 20;
 /// More small packs than this are copied together.
 const SMALL_PACKS_MAX: usize = 16;
 
-/// What is in use of one pack.
+/// Use of one pack.
 #[derive(Debug)]
 pub(super) struct PackUse {
-    /// Which one.
+    /// The pack's id.
     pub(super) id: PackId,
     /// Length of its file.
     pub(super) bytes: u64,
@@ -49,7 +49,7 @@ pub(super) struct PackUse {
     leans_on: BTreeSet<PackId>,
 }
 
-/// What lives where.
+/// Locations of everything that lives.
 pub(super) struct Survey<'a> {
     /// The state of the store that was surveyed.
     pub(super) view: Arc<View>,
@@ -141,7 +141,7 @@ impl<'a> Survey<'a> {
         Ok(())
     }
 
-    /// What blocks build on to which the index still leads although their packs' directories cannot be read to the end. All of that lives,
+    /// Bases of blocks to which the index still leads although their packs' directories cannot be read to the end. All of that lives,
     /// because such a pack stays as it is. Where even those blocks cannot be read, nothing may go: nobody can tell what they build on.
     fn blocks_of_damaged(
         &mut self,
@@ -247,13 +247,19 @@ impl<'a> Survey<'a> {
                 Err(e) => return Err(e),
             }
         }
+        self.check_all_seen(store)?;
+        Ok(dead_recipes)
+    }
+
+    /// Fails where the index places a live object in a pack that does not hold it.
+    fn check_all_seen(&self, store: &Store) -> Result<()> {
         let unseen = |mark: &super::mark::Mark| !mark.is_seen() && mark.home().is_some_and(|home| !self.packs[home].is_damaged);
-        if let Some((key, mark)) = live.iter().find(|(_, mark)| unseen(mark)) {
+        if let Some((key, mark)) = self.marker.live.iter().find(|(_, mark)| unseen(mark)) {
             let pack = mark.home().map(|home| self.packs[home].id.to_string()).unwrap_or_default();
             let reason = format!("it places {} in the pack {pack}, which does not hold it", hex(key));
             return Err(Error::Index { path: store.layout().view(), reason });
         }
-        Ok(dead_recipes)
+        Ok(())
     }
 
     /// Looks at a recipe that nothing reads: what of it is dead?

@@ -24,7 +24,7 @@ use crate::{
 /// A cache that was neither read nor written for so long is of a workspace or a conversation that is gone. Without it, the next capture of
 /// one that is not reads more, and nothing else.
 const UNUSED: Duration = Duration::from_secs(60 * 24 * 3600);
-/// How caches are named.
+/// Endings of the names of caches.
 const CACHES: [&str; 3] = [".stat", ".grown", ".conversation"];
 
 /// A pack that the journal does not know and whose writer is over.

@@ -24,7 +24,7 @@ const SEQUENCES_LOST_MAX: u64 = 1 << 20;
 /// So many zero bytes in a row stand in no record's body: a piece of it never reached the disk.
 const ZEROS: [u8; 16] = [0; 16];
 
-/// What lies behind the last record.
+/// Bytes behind the last record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rest {
     /// The file ends before the next record does.
@@ -88,7 +88,7 @@ impl Behind<'_> {
         Ok(if has_gap { Rest::Torn } else { Rest::Doubtful })
     }
 
-    /// Whether a record that reaches to the file's end has the right checksum, so that only the length that it tells is wrong.
+    /// True if a record that reaches to the file's end has the right checksum, so that only the length that it tells is wrong.
     fn is_whole_to_the_end(&self) -> Result<bool> {
         let bytes = self.length - self.at;
         if bytes > (FRAME_BYTES + JOURNAL_RECORD_BYTES_MAX) as u64 {
@@ -134,7 +134,7 @@ impl Behind<'_> {
         Ok(None)
     }
 
-    /// Whether a record may begin here, by its length and its sequence.
+    /// True if a record may begin here, by its length and its sequence.
     fn may_begin(&self, head: &[u8], offset: u64) -> bool {
         let number = |at: usize| head[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         // Not many more than there is room for between, as damage may also have taken bytes out.

@@ -5,10 +5,9 @@ use std::{fmt, io, sync::Arc};
 use blake3::{Hasher, hazmat::Mode};
 
 use crate::{
+    codec::Decoder,
     format::context,
-    id::{BlobId, ObjectId, RecipeId, RecordId, TreeId, hex},
-    pack::ObjectKind,
-    recipe,
+    id::{BlobId, ObjectId, ObjectKind, RecipeId, RecordId, TreeId, hex},
 };
 
 /// Kinds of bytes that never share an id, whatever they are.
@@ -119,6 +118,14 @@ impl Ids {
         *{ hasher }.update(&blob.0).update(body).finalize().as_bytes()
     }
 
+    /// True if a stored recipe root is the one that `id` stands for, unchanged.
+    pub(crate) fn root_is_sealed(&self, id: ObjectId, bytes: &[u8]) -> bool {
+        let mut d = Decoder::new(bytes);
+        let (Ok(blob), Ok(found)) = (d.array("blob"), d.array::<32>("seal")) else { return false };
+        let blob = BlobId(blob);
+        self.recipe_root(blob) == id && self.recipe_seal(blob, &bytes[64..]) == found
+    }
+
     /// The id of a sealed record.
     pub fn record(&self, bytes: &[u8]) -> RecordId {
         RecordId(self.hash(Domain::Record, bytes))
@@ -147,7 +154,7 @@ impl Ids {
             ObjectKind::RecipeNode => self.recipe_node(bytes).object() == id,
             ObjectKind::Record => self.record(bytes).object() == id,
             ObjectKind::Table => self.table(bytes) == id,
-            ObjectKind::RecipeRoot => recipe::root_is_sealed(self, id, bytes),
+            ObjectKind::RecipeRoot => self.root_is_sealed(id, bytes),
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::{
 /// in it, so that depths and names make up the paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkedFolder {
-    /// How many folders it is in; the workspace folder is in none.
+    /// Number of folders that it is in; the workspace folder is in none.
     depth: usize,
     name: Vec<u8>,
     /// The names in it, one after another.
@@ -23,9 +23,9 @@ pub struct LinkedFolder {
 /// One name. There may be millions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct LinkedName {
-    /// What file it is a name of.
+    /// Device and inode of the file that it is a name of.
     file: (u64, u64),
-    /// Where it ends among the folder's names.
+    /// Its end among the folder's names.
     end: usize,
 }
 
@@ -41,7 +41,7 @@ impl LinkedFolder {
         self.members.push(LinkedName { file, end: self.names.len() });
     }
 
-    /// Whether there are no names in it.
+    /// True if there are no names in it.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
@@ -118,7 +118,7 @@ struct Encoder<'f> {
 }
 
 impl Encoder<'_> {
-    /// How many names the paths of two folders begin with that are the same.
+    /// Number of names that the paths of two folders have in common at their beginnings.
     fn kept(&self, mut a: usize, mut b: usize) -> usize {
         while a != b {
             let (depth_a, depth_b) = (self.folders[a].depth, self.folders[b].depth);

@@ -38,7 +38,7 @@ pub struct Links {
     folders: Vec<Folder>,
     /// All folders but the first, by the folder that they are in, then by name.
     children: Vec<u32>,
-    /// Where each member's name stands.
+    /// Offset of each member's name.
     names: Vec<usize>,
     /// Each member's leader, which may be itself.
     leaders: Vec<u32>,
@@ -49,12 +49,12 @@ struct Folder {
     parent: u32,
     /// Its first member; the next folder's first one ends its own.
     first: u32,
-    /// Where its name stands. The workspace folder has none.
+    /// Offset of its name. The workspace folder has none.
     name: usize,
 }
 
 impl Links {
-    /// Whether there are no groups.
+    /// True if there are no groups.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }

@@ -7,60 +7,22 @@ use std::{
 
 use crate::{
     format::{DATA_BLOCK_BYTES, LARGE_BLOCK_BYTES, META_BLOCK_BYTES},
-    id::ObjectId,
+    id::{ObjectId, ObjectKind},
 };
 
 /// Among so many objects one is looked for in turn.
 const FEW_OBJECTS: usize = 32;
-
-/// What an object is. The numbers are stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum ObjectKind {
-    /// A piece of content; its id is BLAKE3 of its bytes.
-    Chunk = 1,
-    /// The root of a blob's recipe; sealed inside, found by [`crate::keys::Ids::recipe_root`].
-    RecipeRoot = 2,
-    /// An inner node of a recipe.
-    RecipeNode = 3,
-    /// A node of a folder's tree.
-    Tree = 4,
-    /// A sealed checkpoint record.
-    Record = 5,
-    /// A table beside a root: hard-link groups, or what capture left out.
-    Table = 6,
-}
-
-impl ObjectKind {
-    /// The kind that a stored number stands for.
-    pub fn from_number(number: u8) -> Option<Self> {
-        use ObjectKind::*;
-        [Chunk, RecipeRoot, RecipeNode, Tree, Record, Table].into_iter().find(|kind| *kind as u8 == number)
-    }
-
-    /// Its name in messages.
-    pub fn name(self) -> &'static str {
-        match self {
-            ObjectKind::Chunk => "chunk",
-            ObjectKind::RecipeRoot => "recipe",
-            ObjectKind::RecipeNode => "recipe node",
-            ObjectKind::Tree => "tree",
-            ObjectKind::Record => "record",
-            ObjectKind::Table => "table",
-        }
-    }
-}
 
 /// A decoded block: every object's bytes, whole and in order.
 #[derive(Debug)]
 pub struct Block {
     /// Kind, id and place of each object in `bytes`.
     pub objects: Vec<(ObjectKind, ObjectId, Range<usize>)>,
-    /// What holds the objects' bytes.
+    /// The objects' bytes.
     pub bytes: Vec<u8>,
     /// The base of each object, and how many versions came before it; empty where no object has one.
     pub bases: Vec<Option<(ObjectId, u32)>>,
-    /// How many blocks in a row have to be decoded before this one.
+    /// Number of blocks in a row that have to be decoded before this one.
     pub depth: u32,
     /// The numbers of the objects, ordered by id; made when an object is looked for among many.
     by_id: OnceLock<Vec<u32>>,
@@ -87,7 +49,7 @@ impl Block {
         Some(by_id[found] as usize)
     }
 
-    /// Where an object's bytes begin, if it is in this block.
+    /// Offset of an object's bytes, if it is in this block.
     pub fn place_of(&self, id: ObjectId) -> Option<usize> {
         self.number_of(id).map(|number| self.objects[number].2.start)
     }
@@ -107,7 +69,7 @@ impl Block {
 static SPARE_ROOMS: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 const SPARE_ROOMS_MAX: usize = 8;
 
-/// How long rooms are that are kept: as our blocks of data. Others may be small, and are many, or are somebody else's, and of any length.
+/// Lengths of rooms that are kept: as our blocks of data. Others may be small, and are many, or are somebody else's, and of any length.
 const SPARE_ROOM_BYTES: RangeInclusive<usize> = DATA_BLOCK_BYTES..=2 * LARGE_BLOCK_BYTES;
 
 /// Memory for the bytes of a block. Blocks come and go in a cache, and most are a little longer than one of two lengths: rounded up, what

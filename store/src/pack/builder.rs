@@ -2,14 +2,11 @@
 
 use zstd::zstd_safe::{self, CCtx, CParameter};
 
-use super::{
-    block::ObjectKind,
-    directory::{Codec, Entry, HEADER_BYTES, zstd_error},
-};
+use super::directory::{Codec, Entry, HEADER_BYTES, zstd_error};
 use crate::{
     codec::put_uint,
     format::{BLOCK_BYTES_MAX, BLOCK_MAGIC, BLOCK_OBJECTS_MAX},
-    id::{ID_BYTES, ObjectId},
+    id::{ID_BYTES, ObjectId, ObjectKind},
     keys::{Part, Seal},
 };
 

@@ -1,11 +1,11 @@
 //! Decoded blocks that are kept, within a bound of bytes.
 //!
-//! Who reads a tree from one end to the other needs a block some times in a row, as its objects lie in neighbouring folders, and perhaps
+//! A reader of a whole tree needs a block some times in a row, as its objects lie in neighbouring folders, and perhaps
 //! once more far behind, where the same content occurs again. What was not used for longest goes first; but a block that was come back to
 //! is passed over as often (GCLOCK: Smith, "Sequentiality and Prefetching in Database Systems", ACM TODS 3, 1978). What only counts uses
 //! takes the many at a time for many times.
 //!
-//! Who goes through a long file needs each of its blocks once. These have a small share, and take nothing from the others.
+//! A reader of a long file needs each of its blocks once. These have a small share, and take nothing from the others.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,7 +14,7 @@ use lru::LruCache;
 use super::{Block, Location, OnBases, Read};
 use crate::error::Result;
 
-/// Who uses a block after so many others were decoded has come back to it.
+/// A block that is used after so many others were decoded counts as come back to.
 const AWAY_BLOCKS: u64 = 16;
 /// A block is passed over at most so many times without being used.
 const RETURNS_MAX: u8 = 2;
@@ -23,7 +23,7 @@ const PASSING_PART: u64 = 5;
 /// The least share of a cache, unless the whole is smaller: with less, blocks that are decoded ahead are gone before they are used.
 const SHARE_BYTES_MIN: u64 = 4 << 20;
 
-/// Whether a block is likely wanted again.
+/// Likelihood that a block is wanted again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reuse {
     /// It holds small objects, or its reader goes to and fro.
@@ -44,20 +44,20 @@ pub enum Got {
 /// Decoded blocks. One thread decodes a block, the others that want it wait for that.
 #[derive(Debug)]
 pub struct BlockCache {
-    /// What all processes that share the budget may keep together.
+    /// Bytes that all processes that share the budget may keep together.
     budget_bytes: u64,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// What may be kept here.
+    /// Bytes that may be kept here.
     bytes_max: u64,
-    /// What is likely used again.
+    /// Blocks that are likely used again.
     kept: Slots,
-    /// What is likely not, each in one of both.
+    /// Blocks that are likely not, each in one of both.
     passing: Slots,
-    /// How many blocks were decoded so far.
+    /// Number of blocks that were decoded so far.
     decoded: u64,
 }
 
@@ -72,11 +72,11 @@ struct Slots {
 struct Slot {
     /// Locked while the block is being decoded.
     block: Arc<Mutex<Option<Arc<Block>>>>,
-    /// What it takes in memory; 0 until it is decoded.
+    /// Bytes that it takes in memory; 0 until it is decoded.
     bytes: u64,
-    /// How many blocks had been decoded when it was last used.
+    /// Number of blocks that had been decoded when it was last used.
     used_at: u64,
-    /// How often it was come back to.
+    /// Number of times that it was come back to.
     returns: u8,
 }
 
@@ -127,24 +127,24 @@ impl BlockCache {
         got
     }
 
-    /// How many bytes may be kept.
+    /// Bytes that may be kept.
     pub fn bytes_max(&self) -> u64 {
         lock(&self.state).bytes_max
     }
 
-    /// How many bytes are for blocks of long files.
+    /// Bytes for blocks of long files.
     pub fn passing_bytes(&self) -> u64 {
         self.bytes_max() / PASSING_PART
     }
 
-    /// How many blocks were decoded so far; others were found here.
+    /// Number of blocks that were decoded so far; others were found here.
     pub fn decoded(&self) -> u64 {
         lock(&self.state).decoded
     }
 }
 
 impl State {
-    /// Where a block is, or will be; it counts as used.
+    /// The slot of a block that is or will be decoded; it counts as used.
     fn slot(&mut self, location: Location, reuse: Reuse) -> Arc<Mutex<Option<Arc<Block>>>> {
         if reuse == Reuse::Likely
             && let Some(mut slot) = self.passing.by_use.pop(&location)

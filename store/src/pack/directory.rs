@@ -10,11 +10,11 @@ use std::{borrow::Cow, cell::RefCell};
 
 use zstd::zstd_safe;
 
-use super::block::{Block, ObjectKind, room_for};
+use super::block::{Block, room_for};
 use crate::{
     codec::{Decoder, Malformed},
     format::{BLOCK_BYTES_MAX, BLOCK_MAGIC, BLOCK_OBJECTS_MAX, PAYLOAD_BYTES_MAX},
-    id::{ID_BYTES, ObjectId},
+    id::{ID_BYTES, ObjectId, ObjectKind},
     keys::{Part, Seal},
 };
 
@@ -107,12 +107,20 @@ pub fn is_raw(header: &[u8; HEADER_BYTES]) -> bool {
     header[4] == Codec::Raw as u8
 }
 
-impl Directory {
-    /// Reads the header and directory that `bytes` starts with. The payload need not be there.
-    pub fn decode(bytes: &[u8], seal: &Seal) -> Result<Self, Malformed> {
-        let header: &[u8; HEADER_BYTES] = bytes.first_chunk().ok_or(Malformed("block header"))?;
-        let end = directory_end(header, seal)?;
-        let directory = bytes.get(HEADER_BYTES..end).ok_or(Malformed("block directory"))?;
+/// A block's header behind its magic. [`directory_end`] checks its cipher and key.
+struct Header {
+    codec: Codec,
+    count: usize,
+    bases: u32,
+    payload_bytes: usize,
+    heads_bytes: usize,
+    tails_bytes: usize,
+    payload_crc: u32,
+    header_crc: u32,
+}
+
+impl Header {
+    fn decode(header: &[u8; HEADER_BYTES]) -> Result<Self, Malformed> {
         let mut d = Decoder::new(&header[4..]);
         let codec = match d.byte("block codec")? {
             0 => Codec::Raw,
@@ -120,19 +128,25 @@ impl Directory {
             2 => Codec::ZstdPrefix,
             _ => return Err(Malformed("block codec")),
         };
-        // Cipher and key were looked at with the directory's length.
         d.take(3, "block header")?;
         let count = d.u32("block header")? as usize;
-        let base_count = d.u32("block header")?;
+        let bases = d.u32("block header")?;
         d.u32("block header")?;
-        let payload_bytes = d.u32("block header")? as usize;
-        let heads_bytes = d.u32("block header")? as usize;
-        let tails_bytes = d.u32("block header")? as usize;
-        let payload_crc = d.u32("block header")?;
-        let header_crc = d.u32("block header")?;
-        if crc32c::crc32c_append(crc32c::crc32c(&header[..HEADER_BYTES - 4]), directory) != header_crc {
-            return Err(Malformed("block header checksum"));
-        }
+        Ok(Header {
+            codec,
+            count,
+            bases,
+            payload_bytes: d.u32("block header")? as usize,
+            heads_bytes: d.u32("block header")? as usize,
+            tails_bytes: d.u32("block header")? as usize,
+            payload_crc: d.u32("block header")?,
+            header_crc: d.u32("block header")?,
+        })
+    }
+
+    /// Checks that the lengths are possible and fit the codec. Returns the payload's length without its seal, in bytes.
+    fn check(&self, seal: &Seal) -> Result<usize, Malformed> {
+        let &Header { codec, bases, payload_bytes, heads_bytes, tails_bytes, .. } = self;
         if heads_bytes.saturating_add(tails_bytes) > BLOCK_BYTES_MAX || payload_bytes > PAYLOAD_BYTES_MAX {
             return Err(Malformed("block length"));
         }
@@ -140,26 +154,28 @@ impl Directory {
         if codec == Codec::Raw && opened_bytes != heads_bytes + tails_bytes || opened_bytes < tails_bytes {
             return Err(Malformed("block length"));
         }
-        if (codec == Codec::ZstdPrefix) != (base_count > 0) || base_count > 0 && tails_bytes > 0 {
+        if (codec == Codec::ZstdPrefix) != (bases > 0) || bases > 0 && tails_bytes > 0 {
             return Err(Malformed("block bases"));
         }
-        let directory = seal.open(Part::Directory, directory)?;
-        let mut d = Decoder::new(&directory);
-        let mut entries = Vec::with_capacity(count);
-        let (mut heads, mut tails) = (0usize, 0usize);
-        let mut base_kinds = vec![None; base_count as usize];
-        for _ in 0..count {
+        Ok(opened_bytes)
+    }
+
+    /// Decodes the directory's lines. Returns them with the kind of each base, `None` for one that no object names.
+    fn entries(&self, d: &mut Decoder<'_>) -> Result<(Vec<Entry>, Vec<Option<ObjectKind>>), Malformed> {
+        let mut entries = Vec::with_capacity(self.count);
+        let mut base_kinds = vec![None; self.bases as usize];
+        for _ in 0..self.count {
             let kind = ObjectKind::from_number(d.byte("object kind")?).ok_or(Malformed("object kind"))?;
             let id = ObjectId(d.array("object id")?);
             let head_bytes = d.uint32("object length")? as usize;
             // Where there are bases, there are no tails.
-            let (tail_bytes, version) = match (d.uint32("object length")?, codec) {
+            let (tail_bytes, version) = match (d.uint32("object length")?, self.codec) {
                 (version, Codec::ZstdPrefix) => (0, version),
                 (tail, _) => (tail as usize, 0),
             };
             let base = d.uint32("object base")?.checked_sub(1);
             let may_build = matches!(kind, ObjectKind::Chunk | ObjectKind::RecipeNode | ObjectKind::Tree);
-            if base.is_some_and(|base| base >= base_count || !may_build) {
+            if base.is_some_and(|base| base >= self.bases || !may_build) {
                 return Err(Malformed("object base"));
             }
             if let Some(known) = base.and_then(|base| base_kinds.get_mut(base as usize))
@@ -167,27 +183,45 @@ impl Directory {
             {
                 return Err(Malformed("kind of a base"));
             }
-            heads += head_bytes;
-            tails += tail_bytes;
             entries.push(Entry { kind, id, head_bytes, tail_bytes, base, version });
         }
-        let bases = (0..base_count).map(|_| d.array("block base").map(ObjectId)).collect::<Result<Vec<_>, _>>()?;
+        Ok((entries, base_kinds))
+    }
+}
+
+impl Directory {
+    /// Reads the header and directory that `bytes` starts with. The payload need not be there.
+    pub fn decode(bytes: &[u8], seal: &Seal) -> Result<Self, Malformed> {
+        let header: &[u8; HEADER_BYTES] = bytes.first_chunk().ok_or(Malformed("block header"))?;
+        let end = directory_end(header, seal)?;
+        let directory = bytes.get(HEADER_BYTES..end).ok_or(Malformed("block directory"))?;
+        let known = Header::decode(header)?;
+        if crc32c::crc32c_append(crc32c::crc32c(&header[..HEADER_BYTES - 4]), directory) != known.header_crc {
+            return Err(Malformed("block header checksum"));
+        }
+        let opened_bytes = known.check(seal)?;
+        let directory = seal.open(Part::Directory, directory)?;
+        let mut d = Decoder::new(&directory);
+        let (entries, base_kinds) = known.entries(&mut d)?;
+        let bases = (0..known.bases).map(|_| d.array("block base").map(ObjectId)).collect::<Result<Vec<_>, _>>()?;
         d.finish("block directory")?;
         let base_kinds = base_kinds.into_iter().collect::<Option<Vec<_>>>().ok_or(Malformed("base of no object"))?;
-        if heads != heads_bytes || tails != tails_bytes {
+        let heads: usize = entries.iter().map(|entry| entry.head_bytes).sum();
+        let tails: usize = entries.iter().map(|entry| entry.tail_bytes).sum();
+        if heads != known.heads_bytes || tails != known.tails_bytes {
             return Err(Malformed("block directory"));
         }
         Ok(Directory {
-            codec,
+            codec: known.codec,
             entries,
             bases,
             base_kinds,
             directory_end: end,
-            payload_bytes,
+            payload_bytes: known.payload_bytes,
             opened_bytes,
-            payload_crc,
-            heads_bytes,
-            tails_bytes,
+            payload_crc: known.payload_crc,
+            heads_bytes: known.heads_bytes,
+            tails_bytes: known.tails_bytes,
         })
     }
 

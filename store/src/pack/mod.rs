@@ -9,9 +9,12 @@ mod reader;
 mod tests;
 mod writer;
 
-pub use block::{Block, ObjectKind};
+pub use block::Block;
 pub use builder::BlockBuilder;
 pub use cache::{BlockCache, Got, Reuse};
 pub use directory::{Directory, Entry};
 pub use reader::{OnBases, PackFile, Read};
+pub(crate) use writer::lacks_any;
 pub use writer::{Location, PACK_HEADER_BYTES, PACK_TRAILER_BYTES, PackInfo, PackWriter};
+
+pub use crate::id::ObjectKind;

@@ -10,7 +10,7 @@ use std::{
 use rustix::{buffer::spare_capacity, fs::SeekFrom, io::Errno};
 
 use super::{
-    block::{Block, ObjectKind, room_for},
+    block::{Block, room_for},
     directory::{Directory, HEADER_BYTES, directory_end, is_raw},
     writer::{Location, PACK_HEADER_BYTES, PACK_TRAILER_BYTES, PackInfo, Trailer, header},
 };
@@ -19,7 +19,7 @@ use crate::{
     error::{Error, IoContext, Result},
     files::{self, How},
     format::{BLOCK_MAGIC, LARGE_BLOCK_BYTES, SMALL_PACK_BYTES, STORED_BLOCK_BYTES_MAX},
-    id::{ObjectId, PackId, hex},
+    id::{ObjectId, ObjectKind, PackId, hex},
     keys::{Ids, Keys},
     layout::Layout,
 };
@@ -34,7 +34,7 @@ const UNREADABLE_BASE: &str = ", which cannot be read: ";
 const MAGIC_PIECE_BYTES: usize = 64 << 10;
 
 thread_local! {
-    /// What a compressed block is read into. Kept, because fresh memory costs more than the copy.
+    /// Room that a compressed block is read into. Kept, because fresh memory costs more than the copy.
     static STORED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -61,7 +61,7 @@ pub struct OnBases {
 }
 
 impl OnBases {
-    /// How many bytes of it are held until it is decoded.
+    /// Bytes of it that are held until it is decoded.
     pub fn payload_bytes(&self) -> usize {
         self.payload.len()
     }
@@ -144,7 +144,7 @@ impl PackFile {
         Ok(PackFile { id, path, file, keys: layout.keys.clone() })
     }
 
-    /// Whether its file has no name any more, and only whoever has it open keeps its bytes.
+    /// True if its file has no name any more, and only whoever has it open keeps its bytes.
     pub(crate) fn is_removed(&self) -> bool {
         self.file.metadata().is_ok_and(|found| found.nlink() == 0)
     }

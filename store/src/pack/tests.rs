@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use zstd::zstd_safe;
 
-use super::{block::*, builder::*, directory::*};
+use super::{ObjectKind, builder::*, directory::*};
 use crate::{
     codec::{Malformed, put_uint},
     format::{BLOCK_BYTES_MAX, BLOCK_MAGIC, BLOCK_OBJECTS_MAX, PAYLOAD_BYTES_MAX, STORED_BLOCK_BYTES_MAX},

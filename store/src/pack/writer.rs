@@ -1,7 +1,11 @@
 //! Writes one pack: header, blocks, the blocks' directories once more, trailer. The copies let a reader index a pack with two reads. A small
 //! pack has none, because one read is all of it.
 
-use std::{fs::File, io::Write, path::PathBuf};
+use std::{
+    fs::{self, File},
+    io::Write,
+    path::PathBuf,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +25,7 @@ pub const PACK_HEADER_BYTES: usize = 16;
 /// Length of a pack's trailer, in bytes.
 pub const PACK_TRAILER_BYTES: usize = 64;
 
-/// Where an object lies: the block that holds it.
+/// Location of an object: the block that holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Location {
     /// The pack.
@@ -41,6 +45,12 @@ pub struct PackInfo {
     pub bytes: u64,
     /// BLAKE3 of its blocks' headers and directories, in hex; also in its trailer.
     pub digest: String,
+}
+
+/// True if one of these packs is not there, at its full length.
+pub(crate) fn lacks_any(layout: &Layout, packs: &[PackInfo]) -> bool {
+    let is_there = |pack: &PackInfo| fs::symlink_metadata(layout.pack(pack.id)).is_ok_and(|meta| meta.len() == pack.bytes);
+    !packs.iter().all(is_there)
 }
 
 /// The header that every pack starts with.

@@ -243,7 +243,7 @@ impl Projections {
     }
 }
 
-/// What an event says of a checkpoint. Says whether it is of a known kind.
+/// Applies an event to the marks of a checkpoint. Returns true if it is of a known kind.
 fn mark(marks: &mut Marks, event: &Event) -> Result<bool, Unfit> {
     let user = event.actor.user.clone();
     match event.kind.as_str() {

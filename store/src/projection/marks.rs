@@ -1,11 +1,11 @@
-//! What was said of a checkpoint after it was sealed.
+//! Marks of a checkpoint: statements about it after it was sealed.
 
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// Where a checkpoint stands.
+/// Status of a checkpoint's approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalStatus {
@@ -34,11 +34,11 @@ impl ApprovalStatus {
 /// The last decision about a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Approval {
-    /// What was decided.
+    /// The decision.
     pub status: ApprovalStatus,
-    /// Who decided, where it was a person.
+    /// The person who decided; none for a program.
     pub user: Option<String>,
-    /// When.
+    /// Time of the decision.
     pub timestamp: Timestamp,
     /// Why.
     pub reason: Option<String>,
@@ -49,18 +49,18 @@ pub struct Approval {
 /// A remark.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Annotation {
-    /// When it was made.
+    /// Time at which it was made.
     pub timestamp: Timestamp,
     /// By whom.
     pub user: Option<String>,
-    /// What it says.
+    /// Its text.
     pub text: String,
 }
 
 /// A reference to an issue.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Issue {
-    /// Where the issue is kept: `github`, `linear`, `beads`, `url`.
+    /// The tracker of the issue: `github`, `linear`, `beads`, `url`.
     pub tracker: String,
     /// Its id there.
     pub id: String,
@@ -68,7 +68,7 @@ pub struct Issue {
     pub url: String,
 }
 
-/// How thoroughly a checkpoint was verified.
+/// Thoroughness of a verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VerifyLevel {
@@ -83,11 +83,11 @@ pub enum VerifyLevel {
 /// The last verification of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verification {
-    /// How thorough it was.
+    /// Its thoroughness.
     pub level: VerifyLevel,
-    /// Whether nothing was damaged.
+    /// True if nothing was damaged.
     pub ok: bool,
-    /// When.
+    /// Time of the verification.
     pub at: Timestamp,
     /// Parts that should have been there, and were not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -97,7 +97,7 @@ pub struct Verification {
 /// The end of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deletion {
-    /// When.
+    /// Time of the deletion.
     pub at: Timestamp,
     /// By whom, where it was a person.
     pub user: Option<String>,

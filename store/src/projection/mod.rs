@@ -1,4 +1,4 @@
-//! What the journal adds up to: sessions, their runs, and what was said of each checkpoint. All of it can be derived again from the
+//! Sums of the journal: sessions, their runs, and the marks of each checkpoint. All of it can be derived again from the
 //! journal's commits and events, in their order; RocksDB keeps it up to its own place in the journal, and the rest is in memory.
 
 mod apply;
@@ -19,9 +19,9 @@ pub use session::{Conversation, Goal, Place, Session, Status, Totals};
 use ulid::Ulid;
 
 use crate::{
+    db::{Batch, Db, Family},
     error::{Error, Result},
     event::Event,
-    view::{Batch, Db, Family},
 };
 
 /// The base of the projections: their state before the tail, in RocksDB, where there is one.

@@ -8,18 +8,18 @@ use serde_json::{Map, Value};
 
 use crate::name;
 
-/// Who may act for a run, and until when that has to be renewed.
+/// Right to act for a run, and the time until which it has to be renewed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
-    /// Who holds it, such as a host and a process.
+    /// Its holder, such as a host and a process.
     pub holder: String,
-    /// When it was renewed last.
+    /// Time of the last renewal.
     pub renewed: Option<Timestamp>,
     /// For how many seconds it holds from then on.
     pub ttl_seconds: u64,
 }
 
-/// Where in tmux a run is.
+/// The place of a run in tmux.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tmux {
     /// The server's socket.
@@ -43,19 +43,19 @@ pub struct Run {
     /// The machine.
     #[serde(default)]
     pub host: Option<String>,
-    /// Which boot of the machine.
+    /// Boot id of the machine.
     #[serde(default)]
     pub boot_id: Option<String>,
     /// The agent's process.
     #[serde(default)]
     pub pid: Option<u32>,
-    /// When that process was started, in clock ticks since boot: with host, boot and process id it names one process.
+    /// Start time of that process, in clock ticks since boot: with host, boot and process id it names one process.
     #[serde(default)]
     pub start_time: Option<u64>,
-    /// Where it is in tmux.
+    /// Its place in tmux.
     #[serde(default)]
     pub tmux: Option<Tmux>,
-    /// What was executed.
+    /// The command that was executed.
     #[serde(default)]
     pub argv: Vec<String>,
     /// In which folder.
@@ -64,18 +64,18 @@ pub struct Run {
     /// The agent's permission mode.
     #[serde(default)]
     pub permission_mode: Option<String>,
-    /// Who may act for it.
+    /// Its lease.
     #[serde(default)]
     pub lease: Option<Lease>,
     /// Its conversation, where it was begun with one.
     #[serde(default)]
     pub conversation: Option<String>,
-    /// When it began.
+    /// Time of its beginning.
     pub started_at: Timestamp,
-    /// When it was over.
+    /// Time of its end.
     #[serde(default)]
     pub ended_at: Option<Timestamp>,
-    /// How it ended.
+    /// Reason of its end.
     #[serde(default)]
     pub exit_reason: Option<String>,
     /// Fields of later versions.
@@ -123,7 +123,7 @@ impl Run {
         self.pid.is_none() && self.exit_reason.as_ref().is_some_and(|reason| reason.starts_with(NOT_STARTED))
     }
 
-    /// Whether nothing has said that it is over.
+    /// True if nothing has said that it is over.
     pub fn is_open(&self) -> bool {
         self.ended_at.is_none()
     }

@@ -9,7 +9,7 @@ use ulid::Ulid;
 
 use crate::name;
 
-/// What a session is doing.
+/// Status of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
@@ -38,13 +38,13 @@ impl Status {
         }
     }
 
-    /// Whether a session may go from this status to another. What has ended stays so.
+    /// True if a session may go from this status to another. What has ended stays so.
     pub fn may_become(self, next: Status) -> bool {
         self != Status::Ended || next == Status::Ended
     }
 }
 
-/// What was asked for last of a session, by a person or by its agent's own end. How it is now is another matter: a machine that is shut
+/// Last request for a session, by a person or by its agent's own end. Its present state is another matter: a machine that is shut
 /// down, or a terminal that dies, asks for nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -67,7 +67,7 @@ impl Goal {
         }
     }
 
-    /// What a change to a status asks for that does not say so; none where that is left as it was.
+    /// Request that a change to a status implies where it names none; none where that is left as it was.
     pub(super) fn of(status: Status) -> Option<Self> {
         match status {
             Status::Starting | Status::Active => Some(Goal::Running),
@@ -78,7 +78,7 @@ impl Goal {
     }
 }
 
-/// Where a workspace is, and which folder that was. What is not known is stored as null: an event that names the workspace sets all of it.
+/// Path of a workspace, and the identity of its folder. Unknown fields are stored as null: an event that names the workspace sets all of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// Its absolute path, shown as [`crate::name::display`] shows it.
@@ -86,13 +86,13 @@ pub struct Place {
     /// The folder's inode, where it is known.
     #[serde(default)]
     pub inode: Option<u64>,
-    /// When the folder was made, by its filesystem, in seconds: an inode number is given again.
+    /// Time at which the folder was made, by its filesystem, in seconds: an inode number is given again.
     #[serde(default)]
     pub born: Option<String>,
-    /// What its filesystem is known by, in hex, where that stays the same when it is mounted again.
+    /// Identity of its filesystem, in hex, where that stays the same when it is mounted again.
     #[serde(default)]
     pub filesystem: Option<String>,
-    /// Where that is mounted, shown as the path is.
+    /// Mountpoint of that filesystem, shown as the path is.
     #[serde(default)]
     pub mountpoint: Option<String>,
 }
@@ -104,13 +104,13 @@ impl Place {
     }
 }
 
-/// What a session has used so far.
+/// Usage of a session so far.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
     /// Cost in US dollars, over all its conversations; none unless one was reported.
     #[serde(default)]
     pub cost_usd: Option<f64>,
-    /// How long it was worked in, in seconds: from beginning to end of each run whose end was recorded.
+    /// Time that was worked in it, in seconds: from beginning to end of each run whose end was recorded.
     #[serde(default)]
     pub active_seconds: u64,
     /// Checkpoints that an error caused.
@@ -141,7 +141,7 @@ pub struct Conversation {
 }
 
 impl Conversation {
-    /// Where its transcript was seen.
+    /// Path at which its transcript was seen.
     pub fn seen_at(&self) -> Option<PathBuf> {
         self.transcript.as_ref().map(|shown| name::as_path(&name::parse(shown)).to_owned())
     }
@@ -152,15 +152,15 @@ impl Conversation {
 pub struct Session {
     /// Given at its creation, unique in the store, and never changed.
     pub id: String,
-    /// What people call it; its id unless it was given one.
+    /// Its name for people; its id unless it was given one.
     pub name: String,
     /// Its workspace.
     pub workspace: Option<Place>,
-    /// What it is doing.
+    /// Its status.
     pub status: Status,
     /// Why, where its last change of status said so.
     pub status_reason: Option<String>,
-    /// What was asked for last; use [`Session::goal`], as earlier releases did not record it.
+    /// The last request; use [`Session::goal`], as earlier releases did not record it.
     #[serde(default)]
     pub wanted: Option<Goal>,
     /// The checkpoint that the next one's parent will be.
@@ -177,13 +177,13 @@ pub struct Session {
     pub policy: Option<String>,
     /// The project that it belongs to.
     pub project: Option<String>,
-    /// What its user asked first.
+    /// The first prompt of its user.
     pub first_prompt: Option<String>,
-    /// What it has used so far.
+    /// Its usage so far.
     pub totals: Totals,
-    /// When it was created.
+    /// Time of its creation.
     pub created_at: Timestamp,
-    /// When anything of this changed last.
+    /// Time of the last change of anything here.
     pub changed_at: Timestamp,
     /// Journal sequence of that change. Sessions are ordered by it: clocks are set back.
     #[serde(default)]
@@ -233,7 +233,7 @@ impl Session {
         }
     }
 
-    /// What was asked for last.
+    /// The last request.
     pub fn goal(&self) -> Goal {
         self.wanted.or(Goal::of(self.status)).unwrap_or(Goal::Running)
     }

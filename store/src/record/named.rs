@@ -74,7 +74,7 @@ impl Trigger {
     }
 }
 
-/// What the agent was doing while the workspace was read.
+/// The agent's state while the workspace was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Consistency {
     /// Nothing: the checkpoint lies between two turns.

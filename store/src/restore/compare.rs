@@ -20,7 +20,7 @@ use crate::{
 /// Is called with a file before it is read, and how that looks.
 pub type BeforeReading<'a> = dyn FnMut(BorrowedFd<'_>, &Stat) + 'a;
 
-/// How an entry is to become that of the checkpoint; `None` if it is already. `known` is what the stat cache vouches for.
+/// Action that makes an entry that of the checkpoint; `None` if it is already. `known` is the entry that the stat cache vouches for.
 pub fn compare(
     ids: &Ids,
     folder: BorrowedFd<'_>,

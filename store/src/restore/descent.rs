@@ -15,7 +15,7 @@ struct Level {
     /// Names that were not visited yet; the last one comes next.
     left: Vec<Vec<u8>>,
     id: (u64, u64),
-    /// Where its own name begins in the path.
+    /// Offset of its own name in the path.
     start: usize,
     stays: bool,
     mode_before: Option<u32>,
@@ -98,7 +98,7 @@ impl Descent {
         Ok(Some(name))
     }
 
-    /// Whether the open folder is the one where the walk began.
+    /// True if the open folder is the one where the walk began.
     pub fn is_first(&self) -> bool {
         self.levels.len() <= 1
     }
@@ -110,7 +110,7 @@ impl Descent {
         }
     }
 
-    /// Whether the open folder stays.
+    /// True if the open folder stays.
     pub fn stays(&self) -> bool {
         self.levels.last().is_some_and(|level| level.stays)
     }

@@ -11,12 +11,12 @@ pub struct Entries {
     pub section: Option<Section>,
     /// `None` where the section's nodes are the checkpoint's.
     pub loaded: Option<Vec<Node>>,
-    /// Whether the live folder is on the filesystem that the section is of.
+    /// True if the live folder is on the filesystem that the section is of.
     pub is_known: bool,
 }
 
 impl Entries {
-    /// How many the checkpoint has.
+    /// Number of entries in the checkpoint.
     pub fn len(&self) -> usize {
         self.loaded.as_ref().map_or_else(|| self.section.as_ref().map_or(0, |s| s.entries.len()), Vec::len)
     }
@@ -37,7 +37,7 @@ impl Entries {
 }
 
 impl Entries {
-    /// What the cache knows of an entry that is there.
+    /// The cache's knowledge of an entry that is there.
     pub fn cached_at(&self, index: usize, is_there: bool, name: &[u8]) -> Option<&Cached> {
         match (is_there && self.is_known, &self.loaded, &self.section) {
             (true, None, Some(section)) => section.entries.get(index),

@@ -19,19 +19,19 @@ use crate::{
 pub struct Link {
     /// The folder that the file is in.
     pub from_folder: u32,
-    /// Which entry of that it is.
+    /// Number of the entry in that folder.
     pub from_index: u32,
     /// The folder of the name.
     pub folder: u32,
-    /// Which entry of that it is.
+    /// Number of the entry in that folder.
     pub index: u32,
-    /// Whether there is something of that name.
+    /// The action: make the name, or replace what has it.
     pub action: Action,
     /// True if what is there has the same content and metadata, and only is another file.
     pub is_same: bool,
 }
 
-/// What joining came to.
+/// Result of joining.
 #[derive(Debug, Default)]
 pub struct Joined {
     /// The links to make.

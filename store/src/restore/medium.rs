@@ -29,7 +29,7 @@ pub struct Medium {
     device: u64,
     /// A folder on it.
     folder: u32,
-    /// Whether each file and folder has to be synced by itself.
+    /// True if each file and folder has to be synced by itself.
     syncs_each: bool,
 }
 

@@ -86,7 +86,7 @@ impl<'a> Handle<'a> {
     }
 }
 
-/// What an entry has before its metadata is set.
+/// Metadata of an entry before they are set.
 #[derive(Clone, Debug, Default)]
 pub struct Current {
     /// Permission bits.
@@ -99,7 +99,7 @@ pub struct Current {
     pub xattrs: Vec<Xattr>,
 }
 
-/// What could not be set.
+/// Metadata that could not be set.
 #[derive(Debug, Default)]
 pub struct Refused {
     /// The owner, for want of privilege.
@@ -109,7 +109,7 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// Whether everything is as it should be.
+    /// True if everything is as it should be.
     pub fn is_nothing(&self) -> bool {
         !self.owner && self.xattrs.is_empty()
     }

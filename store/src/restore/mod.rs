@@ -60,12 +60,12 @@ use again::Tried;
 use publish::Published;
 use run::{Done, Run, Staging};
 
-/// What to restore, and how.
+/// Options of a restore.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The folder to make or to change; for a sub-path that is no folder, the entry to make.
     pub target: PathBuf,
-    /// What to restore, from the workspace folder; empty for all of it.
+    /// The part to restore, from the workspace folder; empty for all of it.
     pub subpath: Vec<u8>,
     /// RestoreChange an existing folder, touching only what differs.
     pub in_place: bool,
@@ -87,7 +87,7 @@ pub struct Options {
     pub verify: bool,
     /// Restore setuid and setgid bits, devices, and attributes that give privileges also where [`Store::distrusts`] the checkpoint.
     pub preserve_special: bool,
-    /// How many threads to use.
+    /// Number of threads.
     pub threads: usize,
 }
 
@@ -111,7 +111,7 @@ impl Options {
     }
 }
 
-/// What a restore has done.
+/// Report of a restore.
 #[derive(Clone, Debug, Default, serde::Serialize)]
 pub struct RestoreReport {
     /// The plan's counts, but for what was skipped.
@@ -119,7 +119,7 @@ pub struct RestoreReport {
     pub counts: Counts,
     /// Entries that belong to the caller instead of their owner, for want of privilege.
     pub foreign_owners: u64,
-    /// What could not be made as it was.
+    /// Entries that could not be made as they were.
     pub skipped: Vec<Skipped>,
     /// Hard-linked files that were written without some of their names.
     pub parted: Vec<Parted>,

@@ -1,4 +1,4 @@
-//! What a restore will do, found out before anything is touched.
+//! Plan of a restore, found out before anything is touched.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -18,7 +18,7 @@ use rustix::fs::{Mode, OFlags};
 use super::{
     Options,
     frozen::Frozen,
-    join::{self, Link, Parted},
+    join::{self, Joined, Link, Parted},
     run::{Skipped, Why},
     select::{Filter, Spared},
     summary::{RestoreChange, Summary},
@@ -31,6 +31,7 @@ use crate::{
     error::{Error, IoContext, Result},
     filesystem::{FilesystemId, Filesystems},
     id::{OpId, TreeId},
+    links::Links,
     mounts, name,
     pin::{Leaves, Pin},
     progress::{Phase, Progress},
@@ -42,7 +43,7 @@ use crate::{
     writers::Writers,
 };
 
-/// What a restore will do. It holds the checkpoint's content in the store until it is dropped.
+/// Plan of a restore. It holds the checkpoint's content in the store until it is dropped.
 #[derive(Debug)]
 pub struct Plan {
     /// Held until the plan is dropped; none on a medium that cannot be written, where nothing is collected either.
@@ -62,7 +63,7 @@ pub struct Plan {
     pub(super) packs: Packs,
     pub(super) spared: Spared,
     pub(super) cache: Option<StatCache>,
-    /// Whether the whole workspace is restored, so that a stat cache can be left.
+    /// True if the whole workspace is restored, so that a stat cache can be left.
     pub(super) is_whole: bool,
     /// In short.
     pub summary: Summary,
@@ -71,7 +72,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Where the restore goes.
+    /// The target of the restore.
     pub fn target(&self) -> PathBuf {
         self.target.path()
     }
@@ -172,7 +173,7 @@ impl Plan {
         matches!(self.target, Target::InPlace(_) | Target::Entry { replace: true, .. })
     }
 
-    /// Where things are built, as a pin keeps it, so that they are found if this process dies.
+    /// Folders in which things are built, as a pin keeps them, so that they are found if this process dies.
     pub(super) fn leaves(&self) -> Leaves {
         let (folder, below) = match &self.target {
             Target::InPlace(path) => (path, true),
@@ -194,14 +195,8 @@ impl Plan {
 pub fn plan(store: &Store, checkpoint: &Checkpoint, options: &Options, progress: &dyn Progress) -> Result<Plan> {
     let spare = [options.spare.clone(), mounted_below(options, progress)].concat();
     let filter = Filter::new(&options.include, &options.exclude, &spare)?;
-    let distrusted = store.distrusts(checkpoint).filter(|_| !options.preserve_special);
-    if let Some(reason) = distrusted {
-        progress.notice(&format!(
-            "{reason}: setuid and setgid bits, devices, and attributes that give privileges are left out; \
-             `checkpoint restore --to DIR --preserve-special` restores them"
-        ));
-    }
-    let options = &Options { preserve_special: distrusted.is_none(), spare, ..options.clone() };
+    let is_distrusted = is_distrusted(store, checkpoint, options, progress);
+    let options = &Options { preserve_special: !is_distrusted, spare, ..options.clone() };
     let pin = pin(store, checkpoint, progress)?;
     let node = store.node_at(checkpoint, &options.subpath)?;
     let entry = node.as_folder().is_none().then_some(&*node.name);
@@ -209,20 +204,10 @@ pub fn plan(store: &Store, checkpoint: &Checkpoint, options: &Options, progress:
     progress.phase(Phase::Plan, node.as_folder().map(|(_, totals)| totals.entries), None);
     let root = open_root(&target)?;
     let spared = match &root {
-        Some(_) => Spared::new(store.omissions(checkpoint)?, &options.subpath)
-            .and(&options.spare)
-            .and_names(&options.untouched)
-            .and_secrets(store.secrets(), &target.path())
-            .and_store(target::store_folders(store)?)
-            .and_since(options.since)
-            .and_pinned(store.layout().pins()),
+        Some(_) => spared(store, checkpoint, options, &target)?,
         None => Spared::default(),
     };
-    // What is to be verified is compared byte by byte.
-    let cache = match &target {
-        Target::InPlace(path) if !options.verify => StatCache::open(store.layout(), path),
-        _ => None,
-    };
+    let cache = cache_of(store, &target, options);
     let links = store.links(checkpoint)?;
     let walk = Walk {
         store,
@@ -241,17 +226,8 @@ pub fn plan(store: &Store, checkpoint: &Checkpoint, options: &Options, progress:
         has_matched: AtomicBool::new(!filter.has_include()),
         found: Default::default(),
     };
-    let (mut found, has_matched) = walk_from(walk, &node, &target, root.clone())?;
-    if !has_matched {
-        let (include, exclude) = (options.include.clone(), options.exclude.clone());
-        return Err(Error::NoMatch { checkpoint: checkpoint.id(), include, exclude });
-    }
-    let joined = join::join(store, &mut found, cache.as_ref())?;
-    let parted = join::parted(&links, &joined);
-    prune(&mut found)?;
-    mark_unfinished(&mut found, &joined.links, options.delete);
-    sum_up(&mut found, &joined.links, options.delete);
-    found.items.sort_unstable();
+    let mut found = walk_from(walk, checkpoint, &node, &target, root.clone())?;
+    let (joined, parted) = settle(store, &mut found, &links, cache.as_ref(), options.delete)?;
     let summary = Summary {
         target: target.path().to_string_lossy().into_owned(),
         checkpoint: checkpoint.id(),
@@ -277,6 +253,54 @@ pub fn plan(store: &Store, checkpoint: &Checkpoint, options: &Options, progress:
         summary,
         parted,
     })
+}
+
+/// True if the checkpoint is not trusted with privileges, of which a notice then tells.
+fn is_distrusted(store: &Store, checkpoint: &Checkpoint, options: &Options, progress: &dyn Progress) -> bool {
+    let distrusted = store.distrusts(checkpoint).filter(|_| !options.preserve_special);
+    if let Some(reason) = &distrusted {
+        progress.notice(&format!(
+            "{reason}: setuid and setgid bits, devices, and attributes that give privileges are left out; \
+             `checkpoint restore --to DIR --preserve-special` restores them"
+        ));
+    }
+    distrusted.is_some()
+}
+
+/// Everything in an existing target that the restore leaves alone.
+fn spared(store: &Store, checkpoint: &Checkpoint, options: &Options, target: &Target) -> Result<Spared> {
+    Ok(Spared::new(store.omissions(checkpoint)?, &options.subpath)
+        .and(&options.spare)
+        .and_names(&options.untouched)
+        .and_secrets(store.secrets(), &target.path())
+        .and_store(target::store_folders(store)?)
+        .and_since(options.since)
+        .and_pinned(store.layout().pins()))
+}
+
+/// The target's stat cache. None for a restore that verifies, which compares content byte by byte.
+fn cache_of(store: &Store, target: &Target, options: &Options) -> Option<StatCache> {
+    match target {
+        Target::InPlace(path) if !options.verify => StatCache::open(store.layout(), path),
+        _ => None,
+    }
+}
+
+/// Joins hard links, drops folders in which nothing happens, and sums up. Returns the links, and the hard-linked files that lose names.
+fn settle(
+    store: &Store,
+    found: &mut Found,
+    links: &Links,
+    cache: Option<&StatCache>,
+    delete: bool,
+) -> Result<(Joined, Vec<Parted>)> {
+    let joined = join::join(store, found, cache)?;
+    let parted = join::parted(links, &joined);
+    prune(found)?;
+    mark_unfinished(found, &joined.links, delete);
+    sum_up(found, &joined.links, delete);
+    found.items.sort_unstable();
+    Ok((joined, parted))
 }
 
 /// The paths of mounted checkpoints below a folder that is to be changed. Nothing can be changed in them.
@@ -312,7 +336,7 @@ fn open_root(target: &Target) -> Result<Option<Arc<OwnedFd>>> {
 
 /// Walks what is to be restored. A single entry is looked at as one of a folder that has no other.
 /// Also says whether the patterns matched anything.
-fn walk_from(walk: Walk<'_>, node: &Node, target: &Target, root: Option<Arc<OwnedFd>>) -> Result<(Found, bool)> {
+fn walk_from(walk: Walk<'_>, checkpoint: &Checkpoint, node: &Node, target: &Target, root: Option<Arc<OwnedFd>>) -> Result<Found> {
     let section = walk.cache.map_or(0, |cache| cache.trailer.root_section);
     let mut top = Folder {
         parent: 0,
@@ -360,7 +384,11 @@ fn walk_from(walk: Walk<'_>, node: &Node, target: &Target, root: Option<Arc<Owne
         }
         _ => return Err(Error::Invalid("a file cannot be restored as a folder".into())),
     }
-    Ok((walk.found.into_inner().unwrap_or_else(PoisonError::into_inner), walk.has_matched.into_inner()))
+    if !walk.has_matched.into_inner() {
+        let (include, exclude) = (walk.options.include.clone(), walk.options.exclude.clone());
+        return Err(Error::NoMatch { checkpoint: checkpoint.id(), include, exclude });
+    }
+    Ok(walk.found.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
 fn differs(root: &OwnedFd, options: &Options, meta: &Meta) -> rustix::io::Result<bool> {

@@ -30,14 +30,14 @@ use crate::{
     name, progress, sys,
 };
 
-/// What settling came to.
+/// Result of settling.
 #[derive(Debug, Default)]
 pub struct Published {
     /// Entries removed.
     pub deleted: u64,
     /// Entries whose metadata was set.
     pub metadata: u64,
-    /// How entries look now.
+    /// Stamps of entries as they are now.
     pub done: Done,
 }
 
@@ -246,7 +246,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Where an old entry waits to be removed on a filesystem that cannot exchange two.
+    /// Name under which an old entry waits to be removed on a filesystem that cannot exchange two.
     fn aside(&self, folder: u32, index: u32) -> Vec<u8> {
         staged::entry_name(self.plan.op, folder, !index)
     }
@@ -309,7 +309,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// How everything that was changed in the live folder looks, after all is synced.
+    /// Reads the stamps of everything that was changed in the live folder, after all is synced.
     pub fn look_again(&self, done: &mut Done) -> Result<()> {
         let plan = self.plan;
         let items = plan.items.iter().map(|item| (item.folder, item.index));
@@ -348,7 +348,7 @@ mod tests {
         (dir, opened)
     }
 
-    /// Whether the entries of these names hold this, and there are no others.
+    /// Asserts that the entries of these names hold this, and that there are no others.
     fn assert_holds(dir: &tempfile::TempDir, expected: &[(&str, &str)]) {
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), expected.len());
         for (name, content) in expected {

@@ -10,12 +10,12 @@ use rustix::{
 use super::{descent::Descent, frozen::Frozen, select::Spared};
 use crate::sys::{self, Stat};
 
-/// What a removal came to, or would come to.
+/// Result of a removal, done or foreseen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
     /// Entries removed.
     pub entries: u64,
-    /// Whether something was to be kept, so that the folders above it are there still.
+    /// True if something was to be kept, so that the folders above it are there still.
     pub kept: bool,
     /// The flag of what was kept because nobody may remove it; of the last one, where they are several.
     pub frozen: Option<Frozen>,
@@ -27,7 +27,7 @@ pub fn remove(folder: BorrowedFd<'_>, entry: &[u8], path: &[u8], spared: &Spared
     Sweep::begin(folder, entry, path, spared, true)?.run()
 }
 
-/// What [`remove`] would come to. A folder that cannot be looked into counts as one entry.
+/// Foresees the result of [`remove`]. A folder that cannot be looked into counts as one entry.
 pub fn foresee(folder: BorrowedFd<'_>, entry: &[u8], path: &[u8], spared: &Spared) -> Result<Removed> {
     Sweep::begin(folder, entry, path, spared, false)?.run()
 }
@@ -45,7 +45,7 @@ struct Sweep<'a> {
     frozen: Option<Frozen>,
 }
 
-/// What the name of an entry leads to.
+/// The entry of a name, as it was found.
 enum Found {
     Folder(OwnedFd, Stat, Vec<Vec<u8>>),
     Other,
@@ -222,7 +222,7 @@ impl<'a> Sweep<'a> {
     }
 }
 
-/// Whether a folder is this user's, who yet may not change what is in it.
+/// True if a folder is this user's, who yet may not change what is in it.
 pub fn is_closed(stat: &Stat) -> bool {
     let user = rustix::process::geteuid();
     !user.is_root() && stat.uid == user.as_raw() && stat.mode & 0o700 != 0o700

@@ -70,12 +70,12 @@ fn shown<S: serde::Serializer>(path: &[u8], serializer: S) -> Result<S::Ok, S::E
     serializer.serialize_str(&name::display(path))
 }
 
-/// What one thread has done.
+/// Work that one thread has done.
 #[derive(Debug, Default)]
 pub struct Done {
-    /// How entries look now.
+    /// Stamps of entries as they are now.
     pub stamps: Vec<(u32, u32, Stamp)>,
-    /// How folders look now.
+    /// Stamps of folders as they are now.
     pub folders: Vec<(u32, Stamp)>,
 }
 
@@ -94,13 +94,13 @@ impl Done {
     }
 }
 
-/// Where entries are built before they get their names.
+/// Folder in which entries are built before they get their names.
 pub struct Staging {
     /// The target, or the staging folder that becomes it.
     pub root: Arc<OwnedFd>,
     /// The folder that the staging folder is in, and its name there.
     pub beside: Option<(OwnedFd, Vec<u8>)>,
-    /// What a file is that was made with all permissions in the staging folder.
+    /// Metadata of a file that was made with all permissions in the staging folder.
     pub created: Option<Current>,
 }
 
@@ -211,12 +211,12 @@ impl<'a> Run<'a> {
 }
 
 impl Run<'_> {
-    /// Whether nothing has to be built.
+    /// True if nothing has to be built.
     pub fn is_empty(&self) -> bool {
         self.written.is_empty() && self.plan.links.is_empty() && !self.plan.folders.iter().any(|line| line.is_new)
     }
 
-    /// How many threads to use.
+    /// Number of threads.
     pub fn threads(&self) -> usize {
         self.plan.options.threads.max(1)
     }
@@ -279,7 +279,7 @@ impl Run<'_> {
         self.skip(folder, name, error);
     }
 
-    /// Whether an entry could not be made.
+    /// True if an entry could not be made.
     pub fn is_skipped(&self, folder: u32, index: u32) -> bool {
         self.not_made.lock().unwrap_or_else(PoisonError::into_inner).contains(&(folder, index))
     }
@@ -445,13 +445,13 @@ impl Lost {
         self.entries.is_empty()
     }
 
-    /// Whether an entry is among it, or is in a folder that is.
+    /// True if an entry is among it, or is in a folder that is.
     pub fn has(&self, folder: u32, index: u32) -> bool {
         self.folders[folder as usize] || self.entries.contains(&(folder, index))
     }
 }
 
-/// Where a folder is found at the moment: under its name, or under that of its staging.
+/// Parent of a folder, and its name there at the moment: its own, or that of its staging.
 pub fn step(plan: &Plan, published: bool, folder: u32) -> (u32, Vec<u8>) {
     let line = &plan.folders[folder as usize];
     let is_staged = line.is_new && !published && !plan.folders[line.parent as usize].is_new;

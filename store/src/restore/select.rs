@@ -1,4 +1,4 @@
-//! Which entries a restore is about: patterns, and what it must never delete.
+//! Entries that a restore is about: patterns, and those that it must never delete.
 
 use std::{
     collections::HashSet,
@@ -44,17 +44,17 @@ impl Filter {
         Ok(Filter { include: matcher(include)?, exclude: matcher(exclude)?, left: left.iter().cloned().collect() })
     }
 
-    /// Whether it lets everything through.
+    /// True if it lets everything through.
     pub fn is_all(&self) -> bool {
         self.include.is_none() && self.exclude.is_none() && self.left.is_empty()
     }
 
-    /// Whether only some entries are included.
+    /// True if only some entries are included.
     pub fn has_include(&self) -> bool {
         self.include.is_some()
     }
 
-    /// Whether an entry, and with a folder all that is in it, is passed over.
+    /// True if an entry, and with a folder all that is in it, is passed over.
     pub fn excludes(&self, path: &[u8], is_folder: bool) -> bool {
         self.left.contains(path) || self.is_excluded(path, is_folder)
     }
@@ -68,7 +68,7 @@ impl Filter {
         self.includes(name, false, false) && !self.is_excluded(name, false)
     }
 
-    /// Whether an entry is wanted; `inherited` says whether the folder it is in is.
+    /// True if an entry is wanted; `inherited` says whether the folder it is in is.
     pub fn includes(&self, path: &[u8], is_folder: bool, inherited: bool) -> bool {
         let Some(include) = &self.include else { return true };
         let found = include.matched(name::as_path(path), is_folder);
@@ -76,8 +76,8 @@ impl Filter {
     }
 }
 
-/// What is not deleted although the checkpoint does not have it: what capture left out, what somebody asks to spare, the store itself,
-/// and what other restores build.
+/// Entries that are not deleted although the checkpoint does not have them: those that capture left out, those that somebody asks to
+/// spare, the store itself, and what other restores build.
 #[derive(Debug, Default)]
 pub struct Spared {
     exact: HashSet<Vec<u8>>,
@@ -88,7 +88,7 @@ pub struct Spared {
     store: HashSet<(u64, u64)>,
     /// The store's folder of pins.
     pins: Option<PathBuf>,
-    /// What no checkpoint takes in, and the target's path.
+    /// Files that no checkpoint takes in, and the target's path.
     secrets: Option<(Secrets, PathBuf)>,
     /// The limit on what was changed lately.
     guard: Option<Guard>,
@@ -152,34 +152,34 @@ impl Spared {
         self.guard.as_ref()
     }
 
-    /// Whether a name is one that is left alone.
+    /// True if a name is one that is left alone.
     pub fn covers_name(&self, name: &[u8]) -> bool {
         self.names.contains(name)
     }
 
-    /// Whether one of the names in a folder is one that is left alone.
+    /// True if one of the names in a folder is one that is left alone.
     pub fn covers_one_of(&self, names: &[Vec<u8>]) -> bool {
         !self.names.is_empty() && names.iter().any(|name| self.names.contains(name))
     }
 
-    /// Whether a path was left out, by itself or with a folder that it is in, or never enters a store.
+    /// True if a path was left out, by itself or with a folder that it is in, or never enters a store.
     pub fn covers(&self, path: &[u8]) -> bool {
         let slashes = path.iter().take(self.longest + 1).enumerate().filter(|(_, b)| **b == b'/').map(|(i, _)| i);
         self.exact.contains(&b""[..]) || slashes.chain([path.len()]).any(|end| self.covers_exactly(&path[..end]))
     }
 
-    /// Whether a path was left out by itself, or never enters a store.
+    /// True if a path was left out by itself, or never enters a store.
     pub fn covers_exactly(&self, path: &[u8]) -> bool {
         path.len() <= self.longest && self.exact.contains(path)
             || self.secrets.as_ref().is_some_and(|(secrets, target)| secrets.cover(&target.join(name::as_path(path))))
     }
 
-    /// Whether this is the store's folder, or one in it.
+    /// True if this is the store's folder, or one in it.
     pub fn is_store(&self, stat: &Stat) -> bool {
         self.store.contains(&(stat.dev, stat.ino))
     }
 
-    /// Whether another restore builds an entry of this name, or did until it died.
+    /// True if another restore builds an entry of this name, or did until it died.
     pub fn is_being_built(&self, folder: BorrowedFd<'_>, name: &[u8]) -> bool {
         self.pins.as_ref().is_some_and(|pins| staged::is_being_built(folder, name, pins))
     }

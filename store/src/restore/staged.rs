@@ -1,4 +1,4 @@
-//! What a restore builds under temporary names, and clearing it away where its process died.
+//! Entries that a restore builds under temporary names, and clearing them away where its process died.
 //!
 //! A restore holds a lock (flock) on the folder in which it builds, and a pin in the store that names that folder. Both end with the
 //! process. What a dead pin leads to is removed by the next restore, `create` or gc. Nothing is removed for its name alone, and nothing that
@@ -58,7 +58,7 @@ fn operation(name: &[u8]) -> Option<(OpId, Form)> {
     OpId::from_hex(op).map(|op| (op, form))
 }
 
-/// What is built under a temporary name.
+/// Forms of entries under temporary names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// A new folder, beside its place. Whoever builds it holds a lock on it.
@@ -67,12 +67,12 @@ enum Form {
     Entry,
 }
 
-/// Whether a name has the form of those under which restores build.
+/// True if a name has the form of those under which restores build.
 pub fn is_staged(name: &[u8]) -> bool {
     operation(name).is_some()
 }
 
-/// Whether a restore builds something under this name, or did until it died: by the pin of its operation, which lasts until everything has
+/// True if a restore builds something under this name, or did until it died: by the pin of its operation, which lasts until everything has
 /// its name or is removed; or by the lock on what it builds, where its pin is in another store. A name alone says nothing: it may be a
 /// user's.
 pub fn is_being_built(folder: BorrowedFd<'_>, name: &[u8], pins: &Path) -> bool {
@@ -183,7 +183,7 @@ fn clear_in(folder: BorrowedFd<'_>, op: OpId, below: bool, is_free: bool) -> rus
     }
 }
 
-/// Whether nobody builds the folder of this name any more.
+/// True if nobody builds the folder of this name any more.
 fn is_abandoned(above: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<bool> {
     let fd = match sys::open_folder_at(above, name) {
         // Its mode is the new folder's already, and does not let anybody lock it.

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::table::Action;
 use crate::tree::{Kind, Node};
 
-/// How many entries a plan makes, changes and leaves alone.
+/// Counts of entries that a plan makes, changes and leaves alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// Files that are written, whether they are there yet or not.
@@ -87,18 +87,18 @@ impl Counts {
 /// A plan in short.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
-    /// Where it goes.
+    /// Its target.
     pub target: String,
     /// The checkpoint.
     pub checkpoint: String,
-    /// Whether an existing folder is changed.
+    /// True if an existing folder is changed.
     pub in_place: bool,
-    /// What is done.
+    /// Counts of what is done.
     #[serde(flatten)]
     pub counts: Counts,
 }
 
-/// What happens to one path.
+/// Change at one path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RestoreChange {

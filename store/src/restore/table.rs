@@ -1,4 +1,4 @@
-//! What a restore remembers of the target tree: a line for each folder, and an encoded listing of those in which something is to
+//! Table of the target tree: a line for each folder, and an encoded listing of those in which something is to
 //! be done. A million files take about 150 bytes each.
 
 use std::{
@@ -31,7 +31,7 @@ pub struct Stamp {
     pub ino: u64,
     /// Last change.
     pub ctime: Time,
-    /// Whether it must be looked at again.
+    /// True if it must be looked at again.
     pub racy: bool,
 }
 
@@ -79,7 +79,7 @@ impl Listing {
         listing
     }
 
-    /// How many entries it has.
+    /// Number of its entries.
     pub fn len(&self) -> usize {
         self.starts.len()
     }
@@ -99,7 +99,7 @@ impl Listing {
 pub struct Folder {
     /// The folder it is in; 0, the target itself, is in itself.
     pub parent: u32,
-    /// Which entry of that it is.
+    /// Number of the entry in that folder.
     pub index: u32,
     /// Its name there.
     pub name: Box<[u8]>,
@@ -107,15 +107,15 @@ pub struct Folder {
     pub meta: Meta,
     /// Its tree.
     pub tree: TreeId,
-    /// Whether it has to be made.
+    /// True if it has to be made.
     pub is_new: bool,
-    /// Whether the patterns want the folder itself, not only something in it.
+    /// True if the patterns want the folder itself, not only something in it.
     pub selected: bool,
-    /// Whether the patterns want it or something in it.
+    /// True if the patterns want it or something in it.
     pub wanted: bool,
-    /// Whether its metadata has to be set once everything in it is done.
+    /// True if its metadata has to be set once everything in it is done.
     pub finish: bool,
-    /// Whether its metadata differed when it was compared.
+    /// True if its metadata differed when it was compared.
     pub differs: bool,
     /// The filesystem that it is on; of a new one, that of the folder in which it is made.
     pub device: u64,
@@ -125,7 +125,7 @@ pub struct Folder {
     pub children: Range<u32>,
     /// Its entries, where something is to be done with any of them or the old stat cache does not fit them.
     pub listing: Option<Listing>,
-    /// How it looks after its metadata was set.
+    /// Its stamp after its metadata was set.
     pub stamp: Option<Stamp>,
     /// The filesystem that it was on when it was looked at; the one of its parent where it has to be made.
     pub filesystem: FilesystemId,
@@ -149,7 +149,7 @@ pub fn entry_path(folders: &[Folder], folder: u32, entry: &[u8]) -> Vec<u8> {
     name::join(&folder_path(folders, folder), entry)
 }
 
-/// What has to be done with an entry.
+/// Action on an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Action {
     /// There is none of this name.
@@ -162,7 +162,7 @@ pub enum Action {
     Meta,
 }
 
-/// How an entry's content is come by.
+/// Source of an entry's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
     /// It is all in the node.
@@ -176,7 +176,7 @@ pub enum Source {
 /// An entry that something has to be done with. Where its content lies comes first, because items are sorted by that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Item {
-    /// How its content is come by.
+    /// Source of its content.
     pub source: Source,
     /// The pack, by its number in the plan.
     pub pack: u32,
@@ -186,9 +186,9 @@ pub struct Item {
     pub block_bytes: u32,
     /// The folder it is in.
     pub folder: u32,
-    /// Which entry of that it is.
+    /// Number of the entry in that folder.
     pub index: u32,
-    /// What has to be done.
+    /// The action.
     pub action: Action,
 }
 
@@ -209,7 +209,7 @@ impl Packs {
         })
     }
 
-    /// Where an item lies.
+    /// Location of an item.
     pub fn location(&self, item: &Item) -> Option<Location> {
         let pack = *self.ids.get(item.pack as usize)?;
         Some(Location { pack, offset: item.offset, block_bytes: item.block_bytes })

@@ -1,4 +1,4 @@
-//! Where a restore goes, and whether it may.
+//! Target of a restore, and the checks whether it may be one.
 
 use std::{
     collections::HashSet,
@@ -12,7 +12,7 @@ use crate::{
     store::Store,
 };
 
-/// Where a restore goes.
+/// Target of a restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A folder that does not exist, or is empty: built beside it and renamed.
@@ -21,7 +21,7 @@ pub enum Target {
         parent: PathBuf,
         /// Its name there.
         name: Vec<u8>,
-        /// Whether an empty folder is there.
+        /// True if an empty folder is there.
         exists: bool,
     },
     /// A folder that is changed into the checkpoint.
@@ -32,7 +32,7 @@ pub enum Target {
         parent: PathBuf,
         /// Its name there.
         name: Vec<u8>,
-        /// Whether what is there may be replaced.
+        /// True if what is there may be replaced.
         replace: bool,
     },
 }

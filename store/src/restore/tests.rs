@@ -2,12 +2,15 @@ mod beside;
 mod changed;
 mod deep;
 mod differences;
+mod forged;
 mod frozen;
+mod in_place;
 mod links;
 mod mounted;
 mod ordinary;
 mod plans;
 mod stays;
+mod targets;
 mod told;
 
 use std::{
@@ -86,7 +89,7 @@ impl Place {
         Self::of(tempfile::tempdir().unwrap())
     }
 
-    /// Where a hundred thousand folders are made and removed in a second.
+    /// A place in memory, where a hundred thousand folders are made and removed in a second.
     fn in_memory() -> Self {
         Self::of(tempfile::tempdir_in("/dev/shm").unwrap())
     }
@@ -123,7 +126,7 @@ impl Place {
         Options { in_place: true, delete: true, ..Options::new(self.path(name)) }
     }
 
-    /// That a folder is what the checkpoint says, links included: read anew, past the stat cache that the restore has seeded.
+    /// Asserts that a folder is as the checkpoint says, links included: read anew, past the stat cache that the restore has seeded.
     fn assert_equal(&self, folder: &str, checkpoint: &Checkpoint) {
         let dir = tempfile::tempdir().unwrap();
         let other = store(&dir.path().join("store"));
@@ -134,7 +137,7 @@ impl Place {
         }
     }
 
-    /// That every entry's cached stat is what it is.
+    /// Asserts that every entry's cached stat is its own.
     fn assert_seeded(&self, folder: &str, checkpoint: &Checkpoint) {
         let cache = StatCache::open(self.store.layout(), &self.path(folder)).expect("a stat cache");
         assert_eq!(cache.trailer.base, checkpoint.record.id);
@@ -240,59 +243,6 @@ fn everything_comes_back_and_the_stat_cache_knows_it() {
 }
 
 #[test]
-fn an_empty_folder_is_replaced_and_a_full_one_refused() {
-    let place = Place::new();
-    place.write("file", "x");
-    let checkpoint = place.capture();
-    fs::create_dir(place.path("empty")).unwrap();
-    place.restore(&checkpoint, &Options::new(place.path("empty"))).unwrap();
-    place.assert_equal("empty", &checkpoint);
-    let again = place.restore(&checkpoint, &Options::new(place.path("empty")));
-    assert!(matches!(again, Err(Error::TargetNotEmpty { .. })), "{again:?}");
-}
-
-#[test]
-fn every_filesystem_that_the_target_spans_is_synced() {
-    let place = Place::new();
-    for name in ["a/one", "a/inner/two", "b/three"] {
-        place.write(name, name);
-    }
-    let checkpoint = place.capture();
-    let inner = place.src("a/inner");
-    let mounted =
-        |arguments: &[&OsStr]| std::process::Command::new(arguments[0]).args(&arguments[1..]).status().unwrap().success();
-    assert!(
-        mounted(&["mount".as_ref(), "-t".as_ref(), "tmpfs".as_ref(), "none".as_ref(), inner.as_ref()]),
-        "this test needs root"
-    );
-    let plan = plan(&place.store, &checkpoint, &place.in_place("src"), &()).unwrap();
-    let step = |folder: u32| run::step(&plan, true, folder);
-    let found = medium::mediums(&plan, &table::Dirs::new(plan.root.clone().unwrap(), &step)).unwrap();
-    let report = execute(&place.store, &checkpoint, plan, &());
-    let read = fs::read(inner.join("two"));
-    assert!(mounted(&["umount".as_ref(), inner.as_ref()]));
-    assert_eq!(found.len(), 2, "{found:?}");
-    assert_eq!((report.unwrap().skipped, read.unwrap()), (vec![], b"a/inner/two".to_vec()));
-}
-
-#[test]
-fn the_store_is_no_target() {
-    let place = Place::new();
-    place.write("file", "x");
-    let checkpoint = place.capture();
-    for target in ["store", "store/inside", "store/packs", "store/packs/inside"] {
-        let refused = place.restore(&checkpoint, &place.in_place(target));
-        assert!(matches!(refused, Err(Error::Invalid(_))), "{target}: {refused:?}");
-    }
-    // A folder that has the store in it becomes what the checkpoint says, but for the store.
-    fs::create_dir(place.path("other")).unwrap();
-    let report = place.restore(&checkpoint, &place.in_place("")).unwrap();
-    assert_eq!((report.counts.deleted, report.counts.spared), (3, 1), "src/file and other");
-    assert_eq!(fs::read(place.path("file")).unwrap(), b"x");
-    place.restore(&checkpoint, &Options::new(place.path("again"))).unwrap();
-}
-
-#[test]
 fn patterns_choose_and_bad_ones_are_refused() {
     let place = Place::new();
     for name in ["src/a.rs", "src/b.txt", "doc/x.txt", "target/big.rs", "deep/er/y.rs"] {
@@ -362,176 +312,6 @@ fn paths_longer_than_the_system_allows() {
     place.restore(&nothing, &place.in_place("copy")).unwrap();
     assert_eq!(fs::read_dir(place.path("copy")).unwrap().count(), 0);
     place.restore(&nothing, &place.in_place("src")).unwrap();
-}
-
-#[test]
-fn in_place_touches_only_what_differs() {
-    let place = Place::new();
-    rich(&place);
-    let first = place.capture();
-    let live = place.path("live");
-    place.restore(&first, &Options::new(&live)).unwrap();
-    // Every kind of change, in the source.
-    place.write("many/7", "changed");
-    place.write("many/new", "new");
-    fs::remove_file(place.src("many/8")).unwrap();
-    fs::set_permissions(place.src("many/9"), fs::Permissions::from_mode(0o711)).unwrap();
-    fs::remove_file(place.src("a/link")).unwrap();
-    place.write("a/link/now a folder", "yes");
-    fs::remove_dir_all(place.src("a/b/c")).unwrap();
-    place.write("a/b/c", "now a file");
-    fs::remove_file(place.src("z joined")).unwrap();
-    place.write("z joined", "small");
-    fs::hard_link(place.src("many/10"), place.src("many/10 too")).unwrap();
-    xattr(&place.src("many/11"), "user.x", b"y");
-    let second = place.capture();
-    let inode = |name: &str| fs::symlink_metadata(live.join(name)).map(|m| m.ino()).unwrap_or(0);
-    let before: Vec<u64> = (0..600).map(|i| inode(&format!("many/{i}"))).collect();
-    let (big, sparse) = (inode("big"), inode("sparse"));
-    let to_second = plan(&place.store, &second, &place.in_place("live"), &()).unwrap();
-    assert_eq!(to_second.summary.counts.replaced, 3, "{:?}", to_second.summary);
-    let report = execute(&place.store, &second, to_second, &()).unwrap();
-    assert_eq!(report.skipped, []);
-    place.assert_equal("live", &second);
-    for (i, ino) in before.iter().enumerate().filter(|(i, _)| ![7, 8].contains(i)) {
-        assert_eq!(inode(&format!("many/{i}")), *ino, "many/{i}");
-    }
-    assert_eq!((inode("big"), inode("sparse")), (big, sparse));
-    let report = place.restore(&first, &place.in_place("live")).unwrap();
-    assert_eq!(report.skipped, []);
-    place.assert_equal("live", &first);
-    std::thread::sleep(std::time::Duration::from_millis(30));
-    // A third time nothing is left to do, and what was too fresh to be sure of is certain.
-    let third = place.restore(&first, &place.in_place("live")).unwrap();
-    assert_eq!((third.counts.files, third.counts.deleted, third.counts.metadata_changed), (0, 0, 0));
-    place.assert_seeded("live", &first);
-}
-
-#[test]
-fn in_place_without_a_stat_cache_compares_content() {
-    let place = Place::new();
-    rich(&place);
-    let checkpoint = place.capture();
-    let live = place.path("live");
-    place.restore(&checkpoint, &Options::new(&live)).unwrap();
-    fs::remove_dir_all(place.store.layout().cache()).unwrap();
-    fs::create_dir(place.store.layout().cache()).unwrap();
-    let old = fs::metadata(live.join("many/20")).unwrap();
-    fs::write(live.join("many/20"), "CONTENT 20").unwrap();
-    File::options().write(true).open(live.join("many/20")).unwrap().set_modified(old.modified().unwrap()).unwrap();
-    let report = place.restore(&checkpoint, &place.in_place("live")).unwrap();
-    assert_eq!((report.counts.files, report.counts.unchanged), (1, 613));
-    place.assert_equal("live", &checkpoint);
-    std::thread::sleep(std::time::Duration::from_millis(30));
-    place.restore(&checkpoint, &place.in_place("live")).unwrap();
-    place.assert_seeded("live", &checkpoint);
-}
-
-#[test]
-fn deletion_spares_what_capture_left_out() {
-    let place = Place::new();
-    place.write("keep/me", "1");
-    place.write("target/out", "2");
-    place.write("dir/skipped", "3");
-    let checkpoint = capture(&place.store, &place.path("src"), &["/target", "/dir/skipped"]);
-    place.write("extra/one", "4");
-    place.write("keep/two", "5");
-    let kept = place.restore(&checkpoint, &Options { delete: false, ..place.in_place("src") }).unwrap();
-    assert_eq!((kept.counts.kept, kept.counts.deleted), (3, 0));
-    let report = place.restore(&checkpoint, &place.in_place("src")).unwrap();
-    assert_eq!((report.counts.kept, report.counts.deleted), (0, 3));
-    assert!(place.src("target/out").exists() && place.src("dir/skipped").exists() && place.src("keep/me").exists());
-    assert!(!place.src("extra").exists() && !place.src("keep/two").exists());
-}
-
-#[test]
-fn names_that_are_left_alone_stay_with_their_folder_and_come_back_where_they_are_gone() {
-    let place = Place::new();
-    for name in ["top", "gone/.git/config", "gone/code", "was/code", ".git/HEAD"] {
-        place.write(name, "then");
-    }
-    let checkpoint = place.capture();
-    fs::remove_dir_all(place.src("gone")).unwrap();
-    for name in
-        [".git/HEAD", "was/.git/config", "was/code", "new/.git/config", "new/code", "deep/a/b/.git", "deep/a/b/c/d", "deep/e"]
-    {
-        place.write(name, "now");
-    }
-    let options = Options { untouched: vec![b".git".to_vec()], ..place.in_place("src") };
-    let dry = plan(&place.store, &checkpoint, &options, &()).unwrap();
-    let mut deleted = Vec::new();
-    let mut note = |change, path: &[u8]| {
-        if change == RestoreChange::Delete {
-            deleted.push(crate::name::display(path));
-        }
-    };
-    dry.each_change(&mut note).unwrap();
-    assert_eq!(deleted, ["deep"], "what stays whole is no change");
-    drop(dry);
-    place.restore(&checkpoint, &options).unwrap();
-    let read = |name: &str| fs::read_to_string(place.src(name)).unwrap_or_default();
-    for name in [".git/HEAD", "was/.git/config", "new/.git/config", "new/code", "deep/a/b/.git", "deep/a/b/c/d"] {
-        assert_eq!(read(name), "now", "{name}");
-    }
-    for name in ["top", "gone/.git/config", "gone/code", "was/code"] {
-        assert_eq!(read(name), "then", "{name}");
-    }
-    assert!(!place.src("deep/e").exists());
-}
-
-#[test]
-fn a_folder_in_the_way_goes_only_with_delete() {
-    let place = Place::new();
-    place.write("thing", "a file");
-    let checkpoint = place.capture();
-    fs::remove_file(place.src("thing")).unwrap();
-    place.write("thing/inside", "mine");
-    let report = place.restore(&checkpoint, &Options { delete: false, ..place.in_place("src") }).unwrap();
-    assert_eq!(report.skipped.len(), 1);
-    assert!(place.src("thing/inside").exists());
-    place.restore(&checkpoint, &place.in_place("src")).unwrap();
-    place.assert_equal("src", &checkpoint);
-}
-
-#[test]
-fn what_is_spared_keeps_its_folder_whole_where_a_file_would_take_its_place() {
-    let place = Place::new();
-    place.write("thing", "a file");
-    place.write("other/inside", "a folder");
-    let checkpoint = place.capture();
-    fs::remove_file(place.src("thing")).unwrap();
-    fs::remove_dir_all(place.src("other")).unwrap();
-    place.write("thing/spared/inner", "mine");
-    place.write("thing/beside", "mine, too");
-    place.write("other", "a file");
-    let options = Options { spare: vec![b"thing/spared".to_vec()], ..place.in_place("src") };
-    let report = place.restore(&checkpoint, &options).unwrap();
-    assert!(report.skipped.len() == 1 && report.skipped[0].error.contains("left out"), "{:?}", report.skipped);
-    assert!(place.src("thing/spared/inner").exists() && place.src("thing/beside").exists());
-    assert!(place.src("other/inside").exists());
-    assert!(paths(&place.path("src")).iter().all(|path| !path.to_string_lossy().contains(".parhelia-")));
-    place.restore(&checkpoint, &place.in_place("src")).unwrap();
-    place.assert_equal("src", &checkpoint);
-}
-
-#[test]
-fn symlinks_are_not_followed_out_of_the_target() {
-    let place = Place::new();
-    place.write("dir/file", "inside");
-    place.write("file", "inside");
-    let checkpoint = place.capture();
-    let outside = place.path("outside");
-    fs::create_dir(&outside).unwrap();
-    fs::write(outside.join("file"), "outside").unwrap();
-    fs::remove_dir_all(place.src("dir")).unwrap();
-    symlink(&outside, place.src("dir")).unwrap();
-    fs::remove_file(place.src("file")).unwrap();
-    symlink(outside.join("file"), place.src("file")).unwrap();
-    symlink(&outside, place.src("extra")).unwrap();
-    place.restore(&checkpoint, &place.in_place("src")).unwrap();
-    place.assert_equal("src", &checkpoint);
-    assert_eq!(fs::read(outside.join("file")).unwrap(), b"outside");
-    assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
 }
 
 /// Asks to stop after some questions.
@@ -607,65 +387,4 @@ fn the_plan_names_every_change() {
     assert_eq!(plan.summary.counts.deleted, 2);
     serde_json::to_string(&plan.summary).unwrap();
     assert!(place.src("c/d").exists());
-}
-
-/// Two folders and a file, whose sums say what `entries` says.
-fn forged_sums(test: &TestStore, entries: u64) -> Checkpoint {
-    test.forge(|sink| {
-        let (inside, _) = sink.nodes(&[]);
-        let blob = sink.chunk(b"content");
-        let totals = Totals { entries, files: entries, bytes: entries, folders: entries, ..Totals::default() };
-        let kind = Kind::File { size: 7, blob, holes: Vec::new() };
-        let file = Node { name: b"c".to_vec(), meta: testing::meta(), links: 1, kind };
-        sink.nodes(&[folder_node("a", inside, totals), folder_node("b", inside, totals), file])
-    })
-}
-
-#[test]
-fn forged_sums_saturate() {
-    let test = TestStore::new();
-    let dir = tempfile::tempdir().unwrap();
-    let checkpoint = forged_sums(&test, u64::MAX);
-    let restore = |subpath: &str, name: &str| {
-        let options = Options { subpath: subpath.into(), ..Options::new(dir.path().join(name)) };
-        let plan = plan(&test.store, &checkpoint, &options, &())?;
-        execute(&test.store, &checkpoint, plan, &())
-    };
-    assert_eq!(restore("", "all").unwrap().counts.files, 1);
-    assert_eq!(fs::read(dir.path().join("all/c")).unwrap(), b"content");
-    restore("b", "folder").unwrap();
-    restore("c", "file").unwrap();
-    let tree = test.store.workspace_node(&checkpoint).unwrap().as_folder().unwrap().0;
-    for descend in [false, true] {
-        let mut names = Vec::new();
-        test.store
-            .walk(tree, &mut |path, _, _| {
-                names.push(path.to_vec());
-                Ok(descend)
-            })
-            .unwrap();
-        assert_eq!(names, [b"a", b"b", b"c"]);
-    }
-}
-
-#[test]
-fn a_tree_that_unfolds_beyond_its_sums_is_refused() {
-    let test = TestStore::new();
-    let dir = tempfile::tempdir().unwrap();
-    // Every level has the one below twice: 2^60 folders.
-    let checkpoint = test.forge(|sink| {
-        let totals = Totals { entries: 1000, folders: 1000, ..Totals::default() };
-        let (mut tree, _) = sink.nodes(&[]);
-        for _ in 0..60 {
-            (tree, _) = sink.nodes(&[folder_node("a", tree, totals), folder_node("b", tree, totals)]);
-        }
-        (tree, totals)
-    });
-    for threads in [1, 4] {
-        let options = Options { threads, ..Options::new(dir.path().join("new")) };
-        let error = plan(&test.store, &checkpoint, &options, &()).unwrap_err();
-        assert_eq!(error.kind(), crate::ErrorKind::Corrupt);
-        assert!(error.to_string().contains("more than the 1000 entries"), "{error}");
-    }
-    assert!(!dir.path().join("new").exists());
 }

@@ -1,4 +1,4 @@
-//! What of a checkpoint is not taken at its word: what would give privileges, where somebody else may have made it.
+//! Parts of a checkpoint that are not taken at their word: those that would give privileges, where somebody else may have made it.
 
 use std::{borrow::Cow, fs, os::unix::fs::MetadataExt};
 
@@ -12,7 +12,7 @@ use crate::{
 /// Holds the privileges that a program has whoever runs it.
 const CAPABILITY: &[u8] = b"security.capability";
 
-/// Whether an extended attribute gives privileges, or is for the system to set.
+/// True if an extended attribute gives privileges, or is for the system to set.
 pub(super) fn is_privileged(xattr: &[u8]) -> bool {
     xattr.starts_with(b"security.") || xattr.starts_with(b"trusted.")
 }
@@ -51,7 +51,7 @@ impl Options {
         live
     }
 
-    /// Whether an entry is not made, because it would give privileges.
+    /// True if an entry is not made, because it would give privileges.
     pub(super) fn withholds(&self, node: &Node) -> bool {
         !self.preserve_special && matches!(node.kind, Kind::CharDevice { .. } | Kind::BlockDevice { .. })
     }

@@ -77,7 +77,7 @@ impl Out<'_> {
     }
 }
 
-/// Whether the system's answer means that such an entry cannot be made here, rather than that something failed.
+/// True if the system's answer means that such an entry cannot be made here, rather than that something failed.
 pub(super) fn is_refusal(e: Errno) -> bool {
     matches!(e, Errno::PERM | Errno::INVAL | Errno::ILSEQ | Errno::NAMETOOLONG | Errno::OPNOTSUPP | Errno::NOSYS)
 }
@@ -366,7 +366,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Whether an entry was written in this run, and not only found.
+    /// True if an entry was written in this run, and not only found.
     fn is_written(&self, folder: u32, index: u32) -> bool {
         self.plan.folders[folder as usize].is_new || self.written.contains(&(folder, index))
     }

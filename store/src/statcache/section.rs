@@ -76,7 +76,7 @@ impl Section {
 
 /// A section by what differs from an earlier one in the same file.
 struct Patch {
-    /// Where that begins; before the patch.
+    /// Offset of its first byte; before the patch.
     base: u64,
     /// Names that it has and this one has not, in order.
     removed: Vec<Vec<u8>>,

@@ -61,7 +61,7 @@ fn encoded(ids: &Ids, kind_level: u8, count: usize, head: &[u8], tail: &[u8]) ->
     Encoded { kind: ObjectKind::Tree, id: ids.tree(&bytes).object(), tail_bytes: tail.len(), bytes }
 }
 
-/// Where a tree node stands in its folder: its level, and the first name that it covers.
+/// Position of a tree node in its folder: its level, and the first name that it covers.
 pub type PartOf<'a> = (u8, &'a [u8]);
 
 /// As [`encode_folder_parts`], for callers that do not ask which part of the folder a tree node is.
@@ -121,19 +121,9 @@ pub fn encode_folder_parts<T: Borrow<Node>, E>(
             let is_boundary = bits >= SPLIT_BITS * (u32::from(level) + 1) || i + 1 - start >= LINES_MAX;
             let ends = !is_root && is_boundary;
             if ends || i + 1 == lines.len() {
-                let part = &lines[start..=i];
-                let mut totals = Totals::default();
-                let (mut head, mut tail) = (Vec::new(), Vec::new());
-                for (child, _) in part {
-                    put_bytes(&mut head, &child.first);
-                    child.totals.encode(&mut head);
-                    tail.extend_from_slice(&child.tree.0);
-                    totals.merge(&child.totals);
-                }
-                let encoded = encoded(ids, level, part.len(), &head, &tail);
-                let tree = TreeId(encoded.id.0);
-                emit(encoded, (level, &part[0].0.first))?;
-                upper.push((Child { tree, first: part[0].0.first.clone(), totals }, bits));
+                let (encoded, child) = encode_inner(ids, level, &lines[start..=i]);
+                emit(encoded, (level, &child.first))?;
+                upper.push((child, bits));
                 start = i + 1;
             }
         }
@@ -144,6 +134,21 @@ pub fn encode_folder_parts<T: Borrow<Node>, E>(
         lines = upper;
         level += 1;
     }
+}
+
+/// Encodes an inner node over some lines, at least one. Returns it with the line that the next level has of it.
+fn encode_inner(ids: &Ids, level: u8, part: &[(Child, u32)]) -> (Encoded, Child) {
+    let mut totals = Totals::default();
+    let (mut head, mut tail) = (Vec::new(), Vec::new());
+    for (child, _) in part {
+        put_bytes(&mut head, &child.first);
+        child.totals.encode(&mut head);
+        tail.extend_from_slice(&child.tree.0);
+        totals.merge(&child.totals);
+    }
+    let encoded = encoded(ids, level, part.len(), &head, &tail);
+    let tree = TreeId(encoded.id.0);
+    (encoded, Child { tree, first: part[0].0.first.clone(), totals })
 }
 
 /// Decodes a tree node. Checks that names are valid and strictly ordered.

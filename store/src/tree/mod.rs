@@ -8,8 +8,12 @@ mod read;
 mod tests;
 
 pub use encoding::{Child, ENTRIES_UNSPLIT, TreeNode, decode, encode_folder, encode_folder_parts};
-pub use node::{Hole, Kind, Meta, Node, Time, Totals, Xattr, features, is_xattr_name};
+pub use node::{Kind, Node, Totals, features, is_xattr_name};
 pub use read::{DEPTH_MAX, Trees};
+
+pub use crate::meta::{Hole, Meta, Time, Xattr};
 
 /// The folder of a checkpoint that holds the workspace's files.
 pub const WORKSPACE_FOLDER: &str = "workspace";
+/// The folder of a checkpoint that holds what belongs to it beside the workspace.
+pub const STATE_FOLDER: &str = "state";

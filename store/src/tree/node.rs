@@ -1,59 +1,16 @@
 //! A node: one entry of a folder, with everything about it that is kept.
 
+use rustix::fs::FileType;
+
 use super::extension;
 use crate::{
     codec::{Decoder, Malformed, put_bytes, put_int, put_uint},
     format::{TARGET_BYTES_MAX, XATTR_NAME_BYTES_MAX},
     id::{BlobId, ID_BYTES, TreeId},
+    meta::{Hole, Meta, Time, Xattr},
     name,
+    sys::Stat,
 };
-
-/// A point in time, in nanosecond steps.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Time {
-    /// Seconds since 1970, negative before.
-    pub secs: i64,
-    /// Nanoseconds past `secs`.
-    pub nanos: u32,
-}
-
-/// An extended attribute's name and value.
-pub type Xattr = (Vec<u8>, Vec<u8>);
-
-/// Who may do what with a file, and since when it is as it is.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Meta {
-    /// Permission bits, with setuid, setgid and sticky: `st_mode & 0o7777`.
-    pub mode: u32,
-    /// Owner.
-    pub uid: u32,
-    /// Group.
-    pub gid: u32,
-    /// Time of last modification.
-    pub mtime: Time,
-    /// Extended attributes, ACLs among them, ordered by name.
-    pub xattrs: Vec<Xattr>,
-}
-
-/// A range of a file that is a hole: it reads as zeros and takes no room.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hole {
-    /// First byte.
-    pub start: u64,
-    /// Length in bytes.
-    pub bytes: u64,
-}
-
-impl Hole {
-    /// Adds the hole from `start` to `end`, if there is one, behind others. What has no data before it goes on with the last.
-    pub fn add(holes: &mut Vec<Hole>, start: u64, end: u64) {
-        match holes.last_mut() {
-            _ if end <= start => {}
-            Some(last) if last.start + last.bytes == start => last.bytes += end - start,
-            _ => holes.push(Hole { start, bytes: end - start }),
-        }
-    }
-}
 
 /// Sums over everything below a folder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -151,7 +108,7 @@ impl Totals {
     }
 }
 
-/// What a node is, and what belongs to that kind alone.
+/// Type of a node, with the fields of that type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A regular file.
@@ -214,6 +171,20 @@ impl Kind {
     }
 }
 
+impl Stat {
+    /// The kind of an entry that is neither file, folder nor symlink.
+    pub fn special_kind(&self) -> Option<Kind> {
+        let (major, minor) = (rustix::fs::major(self.rdev), rustix::fs::minor(self.rdev));
+        match self.file_type() {
+            FileType::Fifo => Some(Kind::Fifo),
+            FileType::Socket => Some(Kind::Socket),
+            FileType::CharacterDevice => Some(Kind::CharDevice { major, minor }),
+            FileType::BlockDevice => Some(Kind::BlockDevice { major, minor }),
+            _ => None,
+        }
+    }
+}
+
 /// One entry of a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
@@ -223,7 +194,7 @@ pub struct Node {
     pub meta: Meta,
     /// Its link count when it was captured; 1 for folders.
     pub links: u32,
-    /// What it is.
+    /// Its type.
     pub kind: Kind,
 }
 
@@ -392,7 +363,7 @@ fn decode_xattrs(head: &mut Decoder<'_>) -> Result<Vec<Xattr>, Malformed> {
     if xattrs.is_empty() { Err(Malformed("xattrs")) } else { Ok(xattrs) }
 }
 
-/// Whether a filesystem can have an attribute with this name.
+/// True if a filesystem can have an attribute with this name.
 pub fn is_xattr_name(name: &[u8]) -> bool {
     !name.is_empty() && name.len() <= XATTR_NAME_BYTES_MAX && !name.contains(&0)
 }

@@ -13,7 +13,7 @@ use crate::{
 /// A tree that nests deeper than this is not followed: no filesystem holds one, only a forged one does.
 pub const DEPTH_MAX: usize = 65_536;
 
-/// Where tree nodes come from: a store, or a folder that was only looked at.
+/// Sources of tree nodes: a store, or a folder that was only looked at.
 pub trait Trees: Sync {
     /// Reads a tree node.
     fn tree_node(&self, id: TreeId) -> Result<TreeNode>;
@@ -29,6 +29,11 @@ impl Trees for Store {
 pub type Visit<'a> = dyn FnMut(&[u8], u64, &Node) -> Result<bool> + 'a;
 
 impl Store {
+    /// Reads a tree node.
+    pub fn tree_node(&self, id: TreeId) -> Result<TreeNode> {
+        self.read_object(ObjectKind::Tree, id.object(), super::decode)
+    }
+
     /// All entries of a folder, ordered by name.
     pub fn folder(&self, tree: TreeId) -> Result<Vec<Node>> {
         match self.levelled(tree)? {

@@ -103,7 +103,7 @@ fn the_order_of_names_is_checked() {
     assert!(decode(&bytes).is_err());
 }
 
-/// Whether a folder with this entry alone decodes.
+/// True if a folder with this entry alone decodes.
 fn decodes(node: &Node) -> bool {
     let (id, _, objects) = build(std::slice::from_ref(node));
     decode(&objects[&id]).is_ok()

@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     Batch, Db, Family, UNREADABLE, VERSION, View, bases, checkpoints_key, decode_checkpoint, has_our_shape, position_of,
-    scan_directories, sequence_key, unconfirmed, unless_damaged, unreadable_key,
+    scan_directories, sequence_key, tail::Changes, unconfirmed, unless_damaged, unreadable_key,
 };
 use crate::{
     error::{Error, IoContext, Result},
@@ -24,7 +24,7 @@ use crate::{
 /// Tables of one family are merged when it has this many small ones.
 const SMALL_TABLES: usize = 8;
 
-/// Whether RocksDB's words are about the system and not about what it holds, so that nothing would be gained by an empty one.
+/// True if RocksDB's words are about the system and not about what it holds, so that nothing would be gained by an empty one.
 fn is_passing(reason: &str) -> bool {
     let causes = [
         "No space left",
@@ -118,6 +118,23 @@ fn take_in(layout: &Layout, db: Db, tables: &HashMap<OpId, PathBuf>, settled: &P
         let _ = fs::remove_file(table);
     }
     let mut batch = Batch::default();
+    put_packs(&db, changes, &mut batch)?;
+    put_checkpoints(layout, &db, changes, &mut batch)?;
+    view.projections.store(&db, &mut batch)?;
+    batch.put(Family::Meta, b"version", VERSION);
+    batch.put(Family::Meta, b"position", serde_json::to_vec(&tail.end).unwrap_or_default());
+    db.write(batch)?;
+    db.flush()?;
+    for family in Family::ALL {
+        if db.small_tables(family)? >= SMALL_TABLES {
+            db.compact(family)?;
+        }
+    }
+    Ok(())
+}
+
+/// Enters packs that were committed, condemned and dropped.
+fn put_packs(db: &Db, changes: &Changes, batch: &mut Batch) -> Result<()> {
     // By now an object that was copied out of a condemned pack is found where it was copied to, and stays. What was dropped had been
     // condemned before.
     if !changes.condemned.is_empty() {
@@ -144,10 +161,15 @@ fn take_in(layout: &Layout, db: Db, tables: &HashMap<OpId, PathBuf>, settled: &P
     for id in &changes.dropped {
         batch.delete(Family::Packs, id.0);
     }
+    Ok(())
+}
+
+/// Enters checkpoints and takes out the deleted ones, those that cannot be read included.
+fn put_checkpoints(layout: &Layout, db: &Db, changes: &Changes, batch: &mut Batch) -> Result<()> {
     for (sequence, checkpoint) in changes.checkpoints.iter().filter(|(_, c)| !changes.deleted.contains(&c.record.id)) {
         batch.put(Family::Checkpoints, sequence.to_be_bytes(), checkpoint.sealed.as_bytes());
         batch.put(Family::Projections, sequence_key(checkpoint.record.id), sequence.to_be_bytes());
-        batch.put(Family::Projections, checkpoint_key(&db, &checkpoint.record.session, *sequence), []);
+        batch.put(Family::Projections, checkpoint_key(db, &checkpoint.record.session, *sequence), []);
     }
     for (sequence, record) in &changes.unreadable {
         batch.put(Family::Projections, unreadable_key(*sequence), record.as_bytes());
@@ -164,20 +186,10 @@ fn take_in(layout: &Layout, db: Db, tables: &HashMap<OpId, PathBuf>, settled: &P
         if let Some(sequence) = db.get(Family::Projections, &sequence_key(*id))? {
             if let Some(sealed) = db.get(Family::Checkpoints, &sequence)? {
                 let deleted = decode_checkpoint(&layout.keys.ids, &sequence, sealed)?;
-                batch.delete(Family::Projections, checkpoint_key(&db, &deleted.record.session, deleted.sequence));
+                batch.delete(Family::Projections, checkpoint_key(db, &deleted.record.session, deleted.sequence));
             }
             batch.delete(Family::Checkpoints, sequence);
             batch.delete(Family::Projections, sequence_key(*id));
-        }
-    }
-    view.projections.store(&db, &mut batch)?;
-    batch.put(Family::Meta, b"version", VERSION);
-    batch.put(Family::Meta, b"position", serde_json::to_vec(&tail.end).unwrap_or_default());
-    db.write(batch)?;
-    db.flush()?;
-    for family in Family::ALL {
-        if db.small_tables(family)? >= SMALL_TABLES {
-            db.compact(family)?;
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Which blocks of packs can be decoded. An object that builds on one that is nowhere is as good as lost; were it indexed, the next
+//! Blocks of packs that can be decoded. An object that builds on one that is nowhere is as good as lost; were it indexed, the next
 //! checkpoint with the same content would refer to it.
 
 use std::collections::{HashMap, HashSet};
@@ -19,7 +19,7 @@ pub(super) trait Places {
     fn put(&mut self, at: Location, directory: &Directory) -> Result<()>;
     /// Takes back what was noted of a block.
     fn take_back(&mut self, at: Location, directory: &Directory) -> Result<()>;
-    /// Whether an object is indexed.
+    /// True if an object is indexed.
     fn has(&self, key: &ObjectKey) -> Result<bool>;
 }
 

@@ -3,20 +3,20 @@
 
 mod absorb;
 mod bases;
-mod db;
+mod checkpoints;
 mod tail;
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     path::PathBuf,
-    sync::{Arc, OnceLock, mpsc},
+    sync::{Arc, OnceLock},
 };
 
 pub(crate) use absorb::{absorb, derive};
-pub use db::{Batch, Db, Family, write_table};
 use serde::{Deserialize, Serialize};
 use tail::Changes;
 
+pub use crate::db::{Batch, Db, Family, write_table};
 use crate::{
     error::{Error, Result},
     id::{ObjectId, ObjectKey, OpId, PackId, Ulid},
@@ -25,19 +25,18 @@ use crate::{
     layout::Layout,
     pack::{Directory, Location, PackFile},
     projection::{Marks, Projections, Run, Session},
-    record::{Checkpoint, Outline, Unreadable},
-    threads,
+    record::Checkpoint,
 };
 
 /// A commit moves the journal's tail into RocksDB when it has at least this many records.
 const TAIL_RECORDS: usize = 64;
 /// ... or when the tail's packs have at least this many bytes.
 const TAIL_BYTES: u64 = 16 << 20;
-/// What of RocksDB has another shape is derived anew. Another version it must be as well where a release reads records that one before it
+/// Version of RocksDB's shape; another one is derived anew. It also changes where a release reads records that one before it
 /// could not: those lie under keys of their own.
 const VERSION: &[u8] = b"6";
 
-/// What the view knows of a pack.
+/// Knowledge of a pack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PackState {
     /// Length in bytes.
@@ -67,7 +66,7 @@ pub struct View {
     all_checkpoints: OnceLock<Vec<Checkpoint>>,
 }
 
-/// What is wrong with a RocksDB that took in what was taken back in the journal, or lost there.
+/// Reason for which a RocksDB is refused that took in what was taken back in the journal, or lost there.
 const UNCONFIRMED: &str = "it goes up to a record that the journal does not have";
 /// The same, where the loss is noted.
 const GONE_ON_WITHOUT: &str = "it goes up to a record that the journal has lost, and has gone on without";
@@ -94,7 +93,7 @@ fn position_of(db: &Db) -> Result<Position> {
         .map_err(|e| Error::Index { path: PathBuf::from("view"), reason: format!("its position does not decode: {e}") })
 }
 
-/// Whether a database is of the shape that this release writes, or empty.
+/// True if a database is of the shape that this release writes, or empty.
 fn has_our_shape(db: &Db) -> Result<bool> {
     let version = db.get(Family::Meta, b"version")?;
     Ok(version.as_deref() == Some(VERSION) || db.get(Family::Meta, b"position")?.is_none())
@@ -170,7 +169,7 @@ impl View {
         Ok(View { index_failed: self.index_failed, ..view })
     }
 
-    /// Whether this is how the store is seen because RocksDB is of no use.
+    /// True if this is how the store is seen because RocksDB is of no use.
     pub(crate) fn is_in_place_of_index(&self) -> bool {
         self.index_failed
     }
@@ -185,12 +184,12 @@ impl View {
         &self.end
     }
 
-    /// Whether records were committed, by all appearances, that the journal does not have.
+    /// True if records were committed, by all appearances, that the journal does not have.
     pub fn lacks_records(&self) -> bool {
         self.lacks_records
     }
 
-    /// Whether the journal has grown since.
+    /// True if the journal has grown since.
     pub fn is_stale(&self) -> Result<bool> {
         #[cfg(test)]
         if tests::LENGTHS_ARE_CACHED.get() {
@@ -220,7 +219,7 @@ impl View {
         Ok(self.tail_objects.get_or_init(|| objects))
     }
 
-    /// Whether RocksDB has an object that may be referred to.
+    /// True if RocksDB has an object that may be referred to.
     fn has_stored(&self, key: &ObjectKey) -> Result<bool> {
         let found = self.db.as_ref().map(|db| db.location(key)).transpose()?.flatten();
         Ok(found.is_some_and(|at| !self.is_condemned_in_tail(at.pack)))
@@ -230,7 +229,7 @@ impl View {
         self.changes.condemned.contains_key(&pack) || self.changes.dropped.contains(&pack)
     }
 
-    /// Where an object lies; `None` where nothing that may be referred to holds it.
+    /// Location of an object; `None` where nothing that may be referred to holds it.
     pub fn locate(&self, id: ObjectId) -> Result<Option<Location>> {
         self.locate_key(&id.key())
     }
@@ -275,122 +274,6 @@ impl View {
     pub fn objects_estimate(&self) -> Result<u64> {
         let stored = self.db.as_ref().map_or(Ok(0), |db| db.objects_estimate())?;
         Ok(stored + self.tail_objects()?.len() as u64)
-    }
-
-    /// The checkpoints that exist, in order of commit.
-    pub fn checkpoints(&self) -> Result<&[Checkpoint]> {
-        if let Some(found) = self.all_checkpoints.get() {
-            return Ok(found);
-        }
-        let mut found = Vec::new();
-        if let Some(db) = &self.db {
-            for entry in db.scan(Family::Checkpoints)? {
-                let (key, sealed) = entry?;
-                found.push(decode_checkpoint(self.ids(), &key, sealed.into_vec())?);
-            }
-        }
-        found.extend(self.changes.checkpoints.values().cloned());
-        found.retain(|c| !self.changes.deleted.contains(&c.record.id));
-        Ok(self.all_checkpoints.get_or_init(|| found))
-    }
-
-    /// The checkpoints that exist and that this release cannot read, in order of commit.
-    pub fn unreadable(&self) -> Result<Vec<Unreadable>> {
-        let mut sealed = BTreeMap::new();
-        if let Some(db) = &self.db {
-            for entry in db.scan_prefix(Family::Projections, UNREADABLE)? {
-                let (key, record) = entry?;
-                let sequence = decode_sequence(key.get(UNREADABLE.len()..).unwrap_or_default())?;
-                sealed.insert(sequence, String::from_utf8_lossy(&record).into_owned());
-            }
-        }
-        sealed.extend(self.changes.unreadable.iter().map(|(sequence, record)| (*sequence, record.clone())));
-        let found = sealed.into_iter().filter_map(|(sequence, record)| Unreadable::of(sequence, &record));
-        Ok(found.filter(|one| one.id.is_none_or(|id| !self.changes.deleted.contains(&id))).collect())
-    }
-
-    /// The checkpoints that exist as lists show them, in order of commit. Of many this costs a fraction of reading them whole.
-    pub fn outlines(&self) -> Result<Vec<Outline>> {
-        let mut found = match &self.db {
-            Some(db) => stored_outlines(db)?,
-            None => Vec::new(),
-        };
-        found.extend(self.changes.checkpoints.values().map(Outline::from));
-        found.retain(|outline| !self.changes.deleted.contains(&outline.id));
-        Ok(found)
-    }
-
-    /// The checkpoints that exist, newest first, each read when it is asked for.
-    pub fn newest_first(&self) -> Result<impl Iterator<Item = Result<Checkpoint>> + '_> {
-        let tail = self.changes.checkpoints.values().rev().map(|c| Ok(c.clone()));
-        let stored = self.db.as_ref().map(|db| db.scan_back(Family::Checkpoints)).transpose()?;
-        let stored = stored.into_iter().flatten().map(|entry| {
-            let (key, sealed) = entry?;
-            decode_checkpoint(self.ids(), &key, sealed.into_vec())
-        });
-        let exists = |c: &Result<Checkpoint>| c.as_ref().map_or(true, |c| !self.changes.deleted.contains(&c.record.id));
-        Ok(tail.chain(stored).filter(exists))
-    }
-
-    /// A session's checkpoints that exist, newest first, each read when it is asked for. Those of other sessions are not read.
-    pub fn newest_first_of(&self, session: &str) -> Result<impl Iterator<Item = Result<Checkpoint>> + '_> {
-        let mut sequences = Vec::new();
-        if let Some(db) = &self.db {
-            for key in db.keys_back(Family::Projections, &checkpoints_key(db, session))? {
-                sequences.push(key?.last_chunk::<8>().copied().ok_or_else(|| broken_view("a sequence does not decode".into()))?);
-            }
-        }
-        let stored = sequences.into_iter().filter_map(|sequence| {
-            let sealed = self.db.as_ref()?.get(Family::Checkpoints, &sequence).transpose()?;
-            Some(sealed.and_then(|sealed| decode_checkpoint(self.ids(), &sequence, sealed)))
-        });
-        let tail = self.changes.checkpoints.values().rev().filter(|c| c.record.session == session);
-        let tail: Vec<Result<Checkpoint>> = tail.map(|c| Ok(c.clone())).collect();
-        let exists = |c: &Result<Checkpoint>| c.as_ref().map_or(true, |c| !self.changes.deleted.contains(&c.record.id));
-        Ok(tail.into_iter().chain(stored).filter(exists))
-    }
-
-    /// The first checkpoint of a session that exists. Reads no other ones.
-    pub fn oldest_of(&self, session: &str) -> Result<Option<Checkpoint>> {
-        if let Some(db) = &self.db {
-            for entry in db.scan_prefix(Family::Projections, &checkpoints_key(db, session))? {
-                let (key, _) = entry?;
-                let sequence = key.last_chunk::<8>().ok_or_else(|| broken_view("a sequence does not decode".into()))?;
-                let sealed = db
-                    .get(Family::Checkpoints, sequence)?
-                    .map(|sealed| decode_checkpoint(self.ids(), sequence, sealed))
-                    .transpose()?;
-                if let Some(found) = sealed.filter(|c| !self.changes.deleted.contains(&c.record.id)) {
-                    return Ok(Some(found));
-                }
-            }
-        }
-        let is_wanted = |c: &&Checkpoint| c.record.session == session && !self.changes.deleted.contains(&c.record.id);
-        Ok(self.changes.checkpoints.values().find(is_wanted).cloned())
-    }
-
-    /// The checkpoint of an id, if it exists. Reads no other one.
-    pub fn checkpoint(&self, id: Ulid) -> Result<Option<Checkpoint>> {
-        if self.changes.deleted.contains(&id) {
-            return Ok(None);
-        }
-        if let Some(found) = self.changes.checkpoints.values().find(|c| c.record.id == id) {
-            return Ok(Some(found.clone()));
-        }
-        let Some(db) = &self.db else { return Ok(None) };
-        let Some(sequence) = db.get(Family::Projections, &sequence_key(id))? else { return Ok(None) };
-        let sealed = db.get(Family::Checkpoints, &sequence)?;
-        sealed.map(|sealed| decode_checkpoint(self.ids(), &sequence, sealed)).transpose()
-    }
-
-    /// A session's head: what the next checkpoint's parent will be. Where that was deleted, the newest one that exists and is not
-    /// fenced.
-    pub fn head(&self, session: &str) -> Result<Option<Checkpoint>> {
-        let Some(id) = self.session(session)?.and_then(|session| session.head) else { return Ok(None) };
-        match self.checkpoint(id)? {
-            Some(head) => Ok(Some(head)),
-            None => self.newest_first_of(session)?.find(|c| c.as_ref().map_or(true, |c| !c.record.fenced)).transpose(),
-        }
     }
 
     /// A session, by its id.
@@ -446,12 +329,12 @@ impl View {
         self.projections.runs(self.db.as_deref())
     }
 
-    /// What was said of a checkpoint, deleted ones included.
+    /// Marks of a checkpoint, deleted ones included.
     pub fn marks(&self, id: Ulid) -> Result<Marks> {
         self.projections.marks(self.db.as_deref(), id)
     }
 
-    /// What was said of every checkpoint of which anything was.
+    /// Marks of every checkpoint that has any.
     pub fn all_marks(&self) -> Result<BTreeMap<Ulid, Marks>> {
         self.projections.all_marks(self.db.as_deref())
     }
@@ -461,7 +344,7 @@ impl View {
         self.projections.last_event(self.db.as_deref())
     }
 
-    /// What the journal adds up to here, and the database behind it, for adding more to it.
+    /// The projections here, and the database behind them, for adding more to them.
     pub(crate) fn projections(&self) -> (Projections, Option<&Db>) {
         (self.projections.clone(), self.db.as_deref())
     }
@@ -486,18 +369,18 @@ impl View {
         Ok(packs)
     }
 
-    /// Whether a commit should move the tail into RocksDB.
+    /// True if a commit should move the tail into RocksDB.
     pub fn wants_absorbing(&self) -> bool {
         let bytes: u64 = self.changes.packs.values().map(|p| p.bytes).sum();
         self.index_failed || self.tail_records >= TAIL_RECORDS || bytes >= TAIL_BYTES
     }
 
-    /// Whether RocksDB, opened anew, would have much of the tail. Without RocksDB, everything is the tail.
+    /// True if RocksDB, opened anew, would have much of the tail. Without RocksDB, everything is the tail.
     pub(crate) fn has_long_tail(&self) -> bool {
         self.tail_records >= 2 * TAIL_RECORDS && (self.db.is_some() || self.index_failed)
     }
 
-    /// How many journal records RocksDB does not have yet.
+    /// Number of journal records that RocksDB does not have yet.
     pub fn tail_records(&self) -> usize {
         self.tail_records
     }
@@ -523,19 +406,19 @@ impl View {
     }
 }
 
-/// Where RocksDB has a checkpoint's sequence.
+/// Key of a checkpoint's sequence in RocksDB.
 fn sequence_key(id: Ulid) -> Vec<u8> {
     format!("c/{id}").into_bytes()
 }
 
-/// What the keys of records begin with that cannot be read; their sequences follow.
+/// Prefix of the keys of records that cannot be read; their sequences follow.
 const UNREADABLE: &[u8] = b"u/";
 
 fn unreadable_key(sequence: u64) -> Vec<u8> {
     [UNREADABLE, &sequence.to_be_bytes()].concat()
 }
 
-/// What the keys of a session's checkpoints begin with; their sequences follow.
+/// Prefix of the keys of a session's checkpoints; their sequences follow.
 fn checkpoints_key(db: &Db, session: &str) -> Vec<u8> {
     format!("o/{}\0", db.name(session)).into_bytes()
 }
@@ -551,31 +434,6 @@ fn decode_checkpoint(ids: &Ids, key: &[u8], sealed: Vec<u8>) -> Result<Checkpoin
     Checkpoint::decode(sequence, sealed, ids).map_err(|e| broken_view(e.to_string()))
 }
 
-/// Reading them takes as long as decoding them, so that it is done side by side, where there is a thread to be had.
-fn stored_outlines(db: &Db) -> Result<Vec<Outline>> {
-    const AT_ONCE: usize = 64;
-    let decode = |(key, sealed): (Box<[u8]>, Box<[u8]>)| {
-        Outline::decode(decode_sequence(&key)?, &sealed).map_err(|e| broken_view(e.to_string()))
-    };
-    let (send, receive) = mpsc::sync_channel::<Vec<(Box<[u8]>, Box<[u8]>)>>(4);
-    std::thread::scope(|scope| {
-        let beside = threads::beside(scope, move || receive.into_iter().flatten().map(decode).collect::<Result<Vec<_>>>());
-        let Some(decoded) = beside else {
-            return db.scan(Family::Checkpoints)?.map(|entry| decode(entry?)).collect();
-        };
-        let mut entries = db.scan(Family::Checkpoints)?;
-        loop {
-            let some = entries.by_ref().take(AT_ONCE).collect::<Result<Vec<_>>>()?;
-            // Whoever decodes has stopped where something does not decode.
-            if some.is_empty() || send.send(some).is_err() {
-                break;
-            }
-        }
-        drop(send);
-        decoded.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
-}
-
 fn decode_sequence(key: &[u8]) -> Result<u64> {
     key.try_into().map(u64::from_be_bytes).map_err(|_| broken_view("a sequence does not decode".into()))
 }
@@ -588,7 +446,7 @@ fn scan_directories(layout: &Layout, id: PackId, visit: impl FnMut(Location, &Di
     PackFile::open(layout, id)?.scan(visit).map(drop)
 }
 
-/// Whether a pack was scanned to its end. A damaged or lost one must not make the others unreadable: what its directories still tell was
+/// True if a pack was scanned to its end. A damaged or lost one must not make the others unreadable: what its directories still tell was
 /// taken in, and `check` names it.
 fn unless_damaged(scanned: Result<()>) -> Result<bool> {
     match scanned {

@@ -12,7 +12,7 @@ use crate::{
     record::Checkpoint,
 };
 
-/// What the journal's tail changes.
+/// Changes in the journal's tail.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     pub(super) packs: BTreeMap<PackId, PackState>,

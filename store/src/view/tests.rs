@@ -13,7 +13,7 @@ use crate::{
 mod index;
 
 thread_local! {
-    /// Whether this thread is told the lengths of the journal's files from a cache, as a network filesystem may do.
+    /// True if this thread is told the lengths of the journal's files from a cache, as a network filesystem may do.
     pub(super) static LENGTHS_ARE_CACHED: Cell<bool> = const { Cell::new(false) };
 }
 

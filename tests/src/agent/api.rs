@@ -24,9 +24,9 @@ pub struct Exchange {
     pub session: Option<String>,
     /// The subagent that asked, where one did.
     pub subagent: Option<String>,
-    /// What was asked: model, system, messages, tools.
+    /// The request: model, system, messages, tools.
     pub request: Value,
-    /// What we answered.
+    /// Our answer.
     pub reply: Reply,
     /// The id of our message.
     pub message: String,
@@ -120,12 +120,12 @@ impl Api {
         self.shared.state().script.extend(script);
     }
 
-    /// Where it is.
+    /// Its address.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// What it was asked so far.
+    /// Its exchanges so far.
     pub fn exchanges(&self) -> Vec<Exchange> {
         self.shared.state().exchanges.clone()
     }
@@ -196,7 +196,7 @@ fn answer(request: &Request, output: &mut TcpStream, shared: &Shared) -> io::Res
     }
 }
 
-/// What an agent on a terminal asks beside the conversation, such as for a title: it offers no tools. That is in no script.
+/// True for a request that an agent on a terminal makes beside the conversation, such as for a title: it offers no tools, and is in no script.
 fn is_aside(asked: &Value) -> bool {
     asked["tools"].as_array().is_none_or(Vec::is_empty)
 }

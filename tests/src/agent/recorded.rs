@@ -1,4 +1,4 @@
-//! What one run of the agent CLI left: its files, and what the API saw. Live ones are compared with the index; one that was recorded,
+//! Files of one run of the agent CLI, and the requests that the API saw. Live ones are compared with the index; one that was recorded,
 //! with invented content, stands in where the CLI cannot be installed.
 
 use std::{
@@ -13,27 +13,27 @@ use super::{Agent, Exchange};
 /// The conversation's id in every run.
 pub const SESSION: &str = "5f1e7c52-6a0b-4b53-9a35-0c6a1b0f5d01";
 
-/// Where the agent's files pretend to lie in the recorded run.
+/// The folder in which the agent's files pretend to lie in the recorded run.
 const PRETENDED: &str = "/home/dev";
 
 /// Parts of a record that are the CLI's own words, and not ours to give away, are cut to so many characters.
 const OWN_WORDS_MAX: usize = 40;
 
-/// What one run left.
+/// Files and requests of one run.
 #[derive(Debug)]
 pub struct Run {
     /// The agent's configuration folder.
     pub config: PathBuf,
     /// The folder in which it worked, as the transcript names it.
     pub workspace: String,
-    /// What the API saw, one object for each request ([`seen`]).
+    /// Requests that the API saw, one object for each ([`seen`]).
     pub seen: Vec<Value>,
-    /// What the agent printed.
+    /// The agent's printed output.
     pub stream: PathBuf,
     folder: Option<tempfile::TempDir>,
 }
 
-/// What is compared of an exchange: who asked, what we answered, and which results and texts of the user the request carried.
+/// The compared parts of an exchange: who asked, what we answered, and which results and texts of the user the request carried.
 pub fn seen(exchange: &Exchange) -> Value {
     let results: Vec<Value> = exchange.blocks("tool_result").into_iter().map(|(_, block)| block).collect();
     let texts = exchange.blocks("text").into_iter().filter(|(role, _)| role == "user").map(|(_, block)| block["text"].clone());
@@ -60,7 +60,7 @@ fn must<T, E: std::fmt::Display>(result: Result<T, E>, path: &Path) -> T {
 }
 
 impl Run {
-    /// What an agent of this process left.
+    /// The run of an agent of this process.
     pub fn of(agent: &Agent, exchanges: &[Exchange], stream: &[u8]) -> Self {
         let path = agent.folder().join("stream.jsonl");
         must(fs::write(&path, stream), &path);
@@ -83,7 +83,7 @@ impl Run {
         }
     }
 
-    /// Whether it is the recorded one.
+    /// True if it is the recorded one.
     pub fn is_recorded(&self) -> bool {
         self.folder.is_some()
     }

@@ -1,4 +1,4 @@
-//! What our API answers, as the events that the real one sends.
+//! Answers of our API, as the events that the real one sends.
 
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ pub fn tool(name: &str, input: Value) -> Block {
 pub struct Reply {
     /// HTTP status; anything but 200 is an error, and has no blocks.
     pub status: u16,
-    /// What the model says.
+    /// Blocks of the model's answer.
     pub blocks: Vec<Block>,
 }
 
@@ -51,7 +51,7 @@ impl Reply {
         Reply { status, blocks: Vec::new() }
     }
 
-    /// Whether it calls tools.
+    /// True if it calls tools.
     pub fn calls_tools(&self) -> bool {
         self.blocks.iter().any(|block| matches!(block, Block::Tool { .. }))
     }

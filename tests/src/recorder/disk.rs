@@ -15,7 +15,7 @@ pub type Ino = u64;
 /// The root folder's.
 pub const ROOT: Ino = 1;
 
-/// What an inode holds.
+/// Content of an inode.
 #[derive(Clone, Debug)]
 pub enum Body {
     /// Bytes.
@@ -31,15 +31,15 @@ pub enum Body {
 /// An inode.
 #[derive(Clone, Debug)]
 pub struct Inode {
-    /// What it holds.
+    /// Its content.
     pub body: Body,
     /// Permission bits.
     pub mode: u32,
     /// Owner and group.
     pub owner: (u32, u32),
-    /// When it was changed.
+    /// Time of the last change of its content.
     pub mtime: SystemTime,
-    /// When anything of it was changed.
+    /// Time of the last change of anything of it.
     pub ctime: SystemTime,
 }
 
@@ -71,7 +71,7 @@ pub enum Op {
 /// The clock that stamps what changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clock {
-    /// How far it is ahead of the machine's, which may be less than nothing.
+    /// Seconds that it is ahead of the machine's clock, which may be less than nothing.
     pub ahead_seconds: i64,
     /// Stamps are multiples of this.
     pub step_nanos: u64,
@@ -84,7 +84,7 @@ impl Default for Clock {
 }
 
 impl Clock {
-    /// What it shows now.
+    /// The time that it shows now.
     pub fn now(&self) -> SystemTime {
         let ahead = Duration::from_secs(self.ahead_seconds.unsigned_abs());
         let now = SystemTime::from(clock::timestamp());
@@ -103,7 +103,7 @@ impl Clock {
 pub struct Disk {
     inodes: HashMap<Ino, Inode>,
     next: Ino,
-    /// What stamps them.
+    /// The clock that stamps them.
     pub clock: Clock,
 }
 
@@ -135,12 +135,12 @@ impl Disk {
         }
     }
 
-    /// What a name in a folder leads to.
+    /// The inode that a name in a folder leads to.
     pub fn find(&self, folder: Ino, name: &OsStr) -> Option<Ino> {
         self.names(folder)?.get(name).copied()
     }
 
-    /// How many names lead to an inode.
+    /// Number of names that lead to an inode.
     pub fn links(&self, ino: Ino) -> u32 {
         let in_folder = |inode: &Inode| match &inode.body {
             Body::Folder(names) => names.values().filter(|found| **found == ino).count() as u32,

@@ -158,7 +158,7 @@ impl Shared {
     }
 }
 
-/// What is to be set.
+/// Attributes to set.
 struct New {
     mode: Option<u32>,
     uid: Option<u32>,

@@ -1,4 +1,4 @@
-//! What happened, in order, and the disks that a power cut could have left.
+//! History of operations, in order, and the disks that a power cut could have left.
 
 use std::{collections::HashMap, path::PathBuf};
 
@@ -7,13 +7,13 @@ use super::disk::{Disk, Ino, Op};
 /// Something that happened, and where.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// What.
+    /// The operation.
     pub op: Op,
     /// The path in the recorder that it concerns.
     pub path: PathBuf,
 }
 
-/// What a power cut does to what was not synced.
+/// Effects of a power cut on what was not synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// All of it is lost.
@@ -62,12 +62,12 @@ impl History {
         History { base, entries, synced_by }
     }
 
-    /// Whether the entry is lost for certain, or may be, if the power goes before entry `n`.
+    /// True if the entry is lost for certain, or may be, if the power goes before entry `n`.
     fn may_be_lost(&self, i: usize, n: usize) -> bool {
         covered_by(&self.entries[i].op)[0].is_some() && self.synced_by[i] >= n
     }
 
-    /// How many entries before `n` a power cut there could lose.
+    /// Number of entries before `n` that a power cut there could lose.
     pub fn unsynced(&self, n: usize) -> usize {
         (0..n).filter(|i| self.may_be_lost(*i, n)).count()
     }

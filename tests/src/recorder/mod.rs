@@ -25,7 +25,7 @@ use rustix::{
     mount::{UnmountFlags, unmount},
 };
 
-/// What the mounted filesystem is made of.
+/// Parts of the mounted filesystem.
 #[derive(Default)]
 struct Shared {
     disk: Disk,

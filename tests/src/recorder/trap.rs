@@ -38,7 +38,7 @@ pub enum Call {
     Sync,
 }
 
-/// What happens to the call.
+/// Effect of a fault on the call.
 #[derive(Clone, Copy, Debug)]
 pub enum Fault {
     /// It fails, once.
@@ -51,15 +51,15 @@ pub enum Fault {
 
 /// Goes off at the n-th call of some kinds.
 pub struct Trap {
-    /// Which calls count.
+    /// Calls that count.
     pub calls: &'static [Call],
     /// At which of them it goes off, from 0.
     pub at: u64,
-    /// What it does.
+    /// The fault.
     pub fault: Fault,
     /// Calls so far.
     pub seen: u64,
-    /// Whether it went off.
+    /// True if it went off.
     pub has_gone_off: bool,
 }
 
@@ -95,7 +95,7 @@ impl Trap {
         Trap { calls, at, fault, seen: 0, has_gone_off: false }
     }
 
-    /// What is to happen to a call of the process `pid`.
+    /// Decides on a call of the process `pid`.
     pub(super) fn step(&mut self, call: Call, pid: u32) -> Result<(), Errno> {
         let is_dead = self.has_gone_off && matches!(self.fault, Fault::Kill);
         if is_dead {

@@ -32,7 +32,7 @@ use parhelia_tests::{noise, write};
 pub struct Decoder {
     /// Its name, and its corpus'.
     pub name: &'static str,
-    /// How much longer it takes than the quickest.
+    /// Factor by which it takes longer than the quickest.
     pub cost: u64,
     /// Real inputs.
     pub seeds: fn() -> Vec<Vec<u8>>,
@@ -88,7 +88,7 @@ struct Sample {
     grown: Vec<Vec<u8>>,
     configs: Vec<Vec<u8>>,
     archives: Vec<Vec<u8>>,
-    /// Where single files are written to be decoded.
+    /// Folder in which single files are written to be decoded.
     folder: tempfile::TempDir,
 }
 

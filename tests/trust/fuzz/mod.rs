@@ -1,6 +1,6 @@
 //! Every decoder is fed damaged and hostile bytes: none may panic, none may ask for memory without bound.
 //!
-//! What is fed is made by [`mutate`] from real encodings and from what lies in `tests/corpus/<decoder>/`: inputs that once found a fault,
+//! Inputs are made by [`mutate`] from real encodings and from what lies in `tests/corpus/<decoder>/`: inputs that once found a fault,
 //! and a cover of the code that libFuzzer has found. Checksums are mended after a change, so that what they protect is reached.
 //! `PARHELIA_LONG=N` takes N million inputs for each decoder; `PARHELIA_SEED=N` repeats a run.
 

@@ -21,7 +21,7 @@ pub enum Actor {
 type Step = (&'static str, State, Actor);
 
 impl Actor {
-    /// Whether it has nothing left to do.
+    /// True if it has nothing left to do.
     pub fn is_done(&self) -> bool {
         match self {
             Actor::Creator(a) => a.at == 99,

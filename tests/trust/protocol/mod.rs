@@ -34,7 +34,7 @@ fn sound_from_nothing(name: &str, actors: Vec<Actor>, crashes: u8) {
     }
 }
 
-/// Whether leaving out a rule goes wrong somewhere.
+/// True if leaving out a rule goes wrong somewhere.
 fn is_needed(rules: Rules, actors: Vec<Actor>, crashes: u8) -> bool {
     with(rules, actors.clone(), crashes).is_err() || explore(&State::new(rules, actors, crashes).empty()).is_err()
 }

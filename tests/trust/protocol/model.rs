@@ -1,4 +1,4 @@
-//! What the processes share. One object, X, is all that is stored; every checkpoint needs it.
+//! State that the processes share. One object, X, is all that is stored; every checkpoint needs it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -72,7 +72,7 @@ pub enum Record {
     Dropped(Vec<Pack>),
 }
 
-/// What the journal tells.
+/// State of the store as the journal tells it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct View {
     /// Checkpoints that exist.
@@ -82,7 +82,7 @@ pub struct View {
 }
 
 impl View {
-    /// Where X is found; `None` where nothing that may be referred to holds it. Every pack holds X.
+    /// The pack in which X is found; `None` where nothing that may be referred to holds it. Every pack holds X.
     pub fn locate(&self) -> Option<Pack> {
         self.packs.iter().find(|(_, condemned)| condemned.is_none()).map(|(pack, _)| *pack)
     }
@@ -91,11 +91,11 @@ impl View {
 /// A pin's file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Pin {
-    /// Whether its process lives, or somebody else has seized it.
+    /// True if its process lives, or somebody else has seized it.
     pub held: bool,
-    /// Whether its process writes packs.
+    /// True if its process writes packs.
     pub writer: bool,
-    /// What it keeps.
+    /// Checkpoints that it keeps.
     pub checkpoints: BTreeSet<Checkpoint>,
 }
 
@@ -110,11 +110,11 @@ pub struct State {
     pub files: BTreeSet<Pack>,
     /// Pins.
     pub pins: BTreeMap<Op, Pin>,
-    /// Who has the writer lock.
+    /// Holder of the writer lock.
     pub lock: Option<Op>,
     /// The processes; `None` once they are dead.
     pub actors: Vec<Option<Actor>>,
-    /// How many more may die.
+    /// Number of processes that may still die.
     pub crashes: u8,
     /// Something that was seen going wrong.
     pub wrong: Option<String>,
@@ -140,7 +140,7 @@ impl State {
         State { journal: Vec::new(), files: BTreeSet::new(), ..self }
     }
 
-    /// What the first records tell.
+    /// The view of the first records.
     pub fn view(&self, records: usize) -> View {
         let mut view = View::default();
         for record in &self.journal[..records] {
@@ -162,7 +162,7 @@ impl State {
         view
     }
 
-    /// What all records tell.
+    /// The view of all records.
     pub fn now(&self) -> View {
         self.view(self.journal.len())
     }
@@ -218,7 +218,7 @@ impl State {
         next
     }
 
-    /// Whether all is as it must be.
+    /// True if all is as it must be.
     pub fn check(&self, is_final: bool) -> Result<(), String> {
         if let Some(wrong) = &self.wrong {
             return Err(wrong.clone());

@@ -7,9 +7,9 @@ use std::{
 
 use super::model::{Op, State};
 
-/// What a search came to.
+/// Result of a search.
 pub struct Explored {
-    /// How many states there are.
+    /// Number of states.
     pub states: usize,
     /// In how many nothing is left to do.
     pub finals: usize,

@@ -45,17 +45,17 @@ struct Found {
 /// An object that checkpoints need and that is nowhere.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Lost {
-    /// Which one.
+    /// The object's id.
     pub object: ObjectId,
     /// Chunk, recipe, tree, table or record.
     pub kind: &'static str,
     /// Checkpoints and paths that need it; not more than a few.
     pub touches: Vec<Touched>,
-    /// How many more there are.
+    /// Number of further ones.
     pub touches_more: u64,
 }
 
-/// What a repair does.
+/// Steps of a repair.
 #[derive(Debug, Default, Serialize)]
 pub struct RepairPlan {
     /// Packs with damage, or gone.
@@ -66,7 +66,7 @@ pub struct RepairPlan {
     pub kept_objects: u64,
     /// Objects that are taken from the sources.
     pub recovered_objects: u64,
-    /// What stays lost.
+    /// Objects that stay lost.
     pub lost: Vec<Lost>,
     #[serde(skip)]
     recovered: Vec<Found>,
@@ -79,7 +79,7 @@ pub struct RepairPlan {
 }
 
 impl RepairPlan {
-    /// Whether packs have to be written or to go.
+    /// True if packs have to be written or to go.
     pub fn changes_packs(&self) -> bool {
         !self.damaged_packs.is_empty() || !self.packs_with_broken_recipes.is_empty() || self.recovered_objects > 0
     }
@@ -132,7 +132,7 @@ pub fn repair(layout: &Layout, plan: &RepairPlan, lock_timeout: Duration, progre
     }
     // Also where an earlier repair has done all but this.
     if plan.changes_packs() || !plan.lost.is_empty() {
-        super::index::forget_stat_caches(layout)?;
+        crate::statcache::forget_all(layout)?;
     }
     super::rebuild_index(layout, lock_timeout, progress)
 }

@@ -1,4 +1,4 @@
-//! What the checkpoints need, and what of that is nowhere in the packs.
+//! Objects that the checkpoints need, and those of them that are nowhere in the packs.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -23,7 +23,7 @@ pub(super) struct Need<'a> {
     sources: Sources,
     /// Trees and blobs of which nothing is lost.
     whole: HashSet<ObjectKey>,
-    /// How often something lost was come upon. An object that is lost once counts again with everything that needs it.
+    /// Number of times that something lost was come upon. An object that is lost once counts again with everything that needs it.
     losses: u64,
     /// The number of losses before the blob that is being followed.
     losses_before: u64,
@@ -39,7 +39,7 @@ impl<'a> Need<'a> {
         Need { store, survey, sources, whole, losses, losses_before, nodes, recovered, lost }
     }
 
-    /// What was found in the sources, and what was not.
+    /// Objects that were found in the sources, and those that were not.
     pub(super) fn finish(self) -> (Vec<Found>, Vec<Lost>) {
         (self.recovered.into_values().collect(), self.lost.into_values().collect())
     }

@@ -57,7 +57,7 @@ pub(super) fn rewrite(store: &Store, plan: &RepairPlan, progress: &dyn Progress)
     if plan.survey.broken_recipes(store, dropped, &plan.recovered, &is_new)? != plan.broken_recipes {
         return Err(Error::Outdated("a checkpoint has meanwhile completed what was to be dropped"));
     }
-    if store.layout().lacks_any(&added.infos()) {
+    if crate::pack::lacks_any(store.layout(), &added.infos()) {
         return Err(Error::Outdated("somebody has removed the repair's pin and packs"));
     }
     let waits_for = running_writers(store, Some(pin.op))?;

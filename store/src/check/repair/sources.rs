@@ -1,4 +1,4 @@
-//! Where lost objects may still be: other stores, and live folders.
+//! Places where lost objects may still be: other stores, and live folders.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -25,7 +25,7 @@ use crate::{
 /// Nothing longer than this is one chunk.
 const CHUNK_BYTES_MAX: u64 = 4 << 20;
 
-/// Where to look, in order.
+/// Places to look, in order.
 #[derive(Default)]
 pub(super) struct Sources {
     stores: Vec<Store>,

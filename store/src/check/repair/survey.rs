@@ -1,4 +1,4 @@
-//! What is whole in the packs.
+//! Whole objects in the packs.
 //!
 //! Blocks that build on others are decoded with what the survey itself has found, never with what an index says: a base counts wherever it
 //! is whole, in a damaged pack, in one that gc has condemned, or in a second copy.
@@ -22,7 +22,7 @@ use crate::{
 /// Decoded blocks that are kept, so that those of a chain are not decoded again for each of its blocks.
 const BLOCKS_KEPT: usize = 64;
 
-/// Where whole objects lie.
+/// Locations of whole objects.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
     /// Every whole object, at one place of it, in an undamaged pack if that can be.

@@ -1,4 +1,4 @@
-//! What was found damaged is stored again by whoever comes upon the same content.
+//! Damaged content is stored again by whoever comes upon the same content.
 
 use super::{
     later::{edit, text},

@@ -1,4 +1,4 @@
-//! What is left out by rules, and what stays because git tracks it.
+//! Entries that rules leave out, and those that stay because git tracks them.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! What an archive becomes: its session, its hard links, its content, and the credentials in it.
+//! Checkpoints of archives: session, hard links, content, and the credentials in it.
 
 use tar::{Builder, EntryType, Header};
 
@@ -181,7 +181,7 @@ fn keeping_secrets(f: Fixture, path_end: &str, beside: &[&str]) -> Fixture {
     Fixture { store, ..f }
 }
 
-/// What of an archive is left out, and what is there.
+/// Entries of an archive that are left out, and those that are there.
 fn parted(f: &Fixture, archive: &[u8]) -> (Vec<String>, Vec<String>) {
     let outcome = import_as(&f.store, archive, &ImportOptions::default()).unwrap();
     let reason = Reason::Excluded("credentials".into());

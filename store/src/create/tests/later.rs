@@ -37,7 +37,7 @@ fn packs_bytes(store: &Store) -> u64 {
     fs::read_dir(store.layout().packs()).unwrap().map(|pack| pack.unwrap().metadata().unwrap().len()).sum()
 }
 
-/// How many blocks are decoded in a row for a file's content.
+/// Number of blocks in a row that are decoded for a file's content.
 pub(super) fn depth(f: &Fixture, path: &str, checkpoint: &Checkpoint) -> u32 {
     let node = f.store.node_at(checkpoint, path.as_bytes()).unwrap();
     let Kind::File { blob, .. } = node.kind else { panic!() };

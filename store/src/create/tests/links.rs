@@ -19,7 +19,7 @@ fn groups(f: &Fixture, checkpoint: &Checkpoint) -> Vec<Vec<String>> {
     f.store.links(checkpoint).unwrap().groups().into_iter().map(|group| group.into_iter().map(text).collect()).collect()
 }
 
-/// Which paths of a folder are one file, as the filesystem says.
+/// Paths of a folder that are one file, as the filesystem says.
 fn live(folder: &Path) -> Vec<Vec<String>> {
     let mut found: BTreeMap<u64, Vec<String>> = BTreeMap::new();
     let mut pending = vec![folder.to_owned()];

@@ -18,7 +18,7 @@ const LOST: usize = 4;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How a store comes to an index that leaves out what a lost pack held.
+/// Ways to an index that leaves out what a lost pack held.
 #[derive(Clone, Copy, Debug)]
 enum Anew {
     Rebuilt,

@@ -1,4 +1,4 @@
-//! What a run reuses is there as long as its checkpoint is, whatever gc and dead runs have done.
+//! Objects that a run reuses are there as long as its checkpoint is, whatever gc and dead runs have done.
 
 use std::collections::HashSet;
 

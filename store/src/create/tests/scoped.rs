@@ -74,7 +74,7 @@ impl Edit {
     }
 }
 
-/// What each folder's entries look like, told apart by all that a walk can see of them and of what is below.
+/// Looks of each folder's entries, told apart by all that a walk can see of them and of what is below.
 type Looks = BTreeMap<Vec<u8>, BTreeMap<Vec<u8>, String>>;
 
 fn looks(folder: &Path, path: &[u8], all: &mut Looks) -> String {

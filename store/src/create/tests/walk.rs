@@ -129,7 +129,7 @@ impl Deep {
         deep
     }
 
-    /// How many folders are in each other, and whether the innermost has the file.
+    /// Number of folders in each other, and true if the innermost has the file.
     fn depth(at: &Path) -> (usize, bool) {
         let mut fd = OwnedFd::from(File::open(at).unwrap());
         for depth in 1.. {

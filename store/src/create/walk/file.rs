@@ -52,12 +52,12 @@ impl Shared<'_, '_> {
         }
     }
 
-    /// What was decided on a file with several names, or will be.
+    /// Decision on a file with several names, made or still to be made.
     fn inode(&self, file: (u64, u64)) -> Arc<Mutex<Option<Cached>>> {
         lock(&self.inodes).entry(file).or_default().clone()
     }
 
-    /// What a name of a file with several names shows: what was decided on the file, or else `now`, which is decided on then. A file that
+    /// Content to show under a name of a file with several names: that decided on the file, or else `now`, which is decided on then. A file that
     /// has changed since is named. A filesystem that another machine or a program serves may still show old stamps under another name,
     /// so that they say nothing there.
     fn decided(&self, decision: &mut Option<Cached>, now: Cached, looked: &Looked, path: &dyn Fn() -> Vec<u8>) -> Cached {
@@ -75,7 +75,7 @@ impl Shared<'_, '_> {
         shown
     }
 
-    /// What a name of a file with several names shows that looks as the cache has it.
+    /// The content to show under a name of a file with several names, where it looks as the cache has it.
     pub(super) fn as_decided(&self, file: (u64, u64), old: &Cached, looked: &Looked, path: &dyn Fn() -> Vec<u8>) -> Now {
         let shown = self.decided(&mut lock(&self.inode(file)), old.clone(), looked, path);
         if shown == *old { Now::AsBefore } else { Now::New(Box::new(shown)) }

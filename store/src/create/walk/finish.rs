@@ -15,7 +15,7 @@ use crate::{
 /// The new stat cache.
 pub(super) struct CacheOut {
     pub(super) writer: Option<Mutex<statcache::Writer>>,
-    /// Whether what the old one says is in it already.
+    /// True if what the old one says is in it already.
     pub(super) keeps_old: bool,
 }
 

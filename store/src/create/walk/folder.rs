@@ -40,12 +40,12 @@ struct Listing {
     names: Vec<Vec<u8>>,
     scope: Scope,
     old: Option<Section>,
-    /// Whether everything below is looked at, too.
+    /// True if everything below is looked at, too.
     is_full: bool,
 }
 
 impl Listing {
-    /// Whether the entry of this name has to be looked at.
+    /// True if the entry of this name has to be looked at.
     fn is_due(&self, entry_name: &[u8]) -> bool {
         match &self.scope {
             Scope::Everything => true,
@@ -54,7 +54,7 @@ impl Listing {
         }
     }
 
-    /// Which entry the cache had under a name. `next` is where to go on: both sides are in order of names.
+    /// Number of the entry that the cache had under a name. `next` is where to go on: both sides are in order of names.
     fn take_old(&self, next: &mut usize, entry_name: &[u8]) -> Option<usize> {
         let olds = &self.old.as_ref()?.entries;
         while olds.get(*next).is_some_and(|old| old.node.name.as_slice() < entry_name) {
@@ -64,7 +64,7 @@ impl Listing {
     }
 }
 
-/// What the entries are judged by, and looked at with.
+/// Rules and open folder for judging and looking at entries.
 struct Looking<'f> {
     path: &'f [u8],
     opened: &'f Opened,
@@ -74,7 +74,7 @@ struct Looking<'f> {
     secrets: Vec<String>,
 }
 
-/// What is left to do for an entry.
+/// Work that is left to do for an entry.
 enum Rest {
     Nothing,
     Read,
@@ -91,15 +91,8 @@ impl Shared<'_, '_> {
         let inner = self.repository_at(&path, names);
         let mut around =
             Surroundings { path: &path, names, repository: folder.repository.as_deref(), only_tracked: folder.only_tracked };
-        if folder.parent.is_some() {
-            match self.walk.excluder.judge_inside(&around, &folder.name, opened.fd.as_fd()) {
-                Verdict::Keep => {}
-                Verdict::KeepTracked => around.only_tracked = true,
-                Verdict::Exclude(rule) => {
-                    self.omit(path.to_vec(), Reason::Excluded(rule));
-                    return Ok(());
-                }
-            }
+        if !self.stays(folder, &mut around, &opened) {
+            return Ok(());
         }
         let repository = inner.or_else(|| folder.repository.clone());
         around.repository = repository.as_deref();
@@ -148,6 +141,22 @@ impl Shared<'_, '_> {
         let Opened { fd, stat, xattrs, looked, .. } = opened;
         *lock(&folder.state) = State { stat: Some((stat, xattrs, racy)), names, slots, old, looked, links };
         self.hand_out(folder, &fd, folders, to_read, worker)
+    }
+
+    /// Applies the rules that a folder's own entries decide. False if it is left out, which is then recorded.
+    fn stays(&self, folder: &Folder, around: &mut Surroundings<'_>, opened: &Opened) -> bool {
+        if folder.parent.is_none() {
+            return true;
+        }
+        match self.walk.excluder.judge_inside(around, &folder.name, opened.fd.as_fd()) {
+            Verdict::Keep => {}
+            Verdict::KeepTracked => around.only_tracked = true,
+            Verdict::Exclude(rule) => {
+                self.omit(around.path.to_vec(), Reason::Excluded(rule));
+                return false;
+            }
+        }
+        true
     }
 
     /// Opens a folder. `None` where it cannot be, which is then recorded.
@@ -327,7 +336,7 @@ impl Shared<'_, '_> {
     }
 }
 
-/// Whether an entry is mounted in its folder. Its device number does not tell: overlay gives its files others than its folders.
+/// True if an entry is mounted in its folder. Its device number does not tell: overlay gives its files others than its folders.
 fn is_mounted(folder: BorrowedFd<'_>, entry_name: &[u8]) -> bool {
     let id = |name: &[u8]| sys::mount_id(folder, name);
     id(entry_name).is_none_or(|own| id(b"") != Some(own))

@@ -41,21 +41,21 @@ use crate::{
     writers::Writers,
 };
 
-/// What a walk needs.
+/// Everything that a walk needs.
 pub struct Walk<'a> {
     /// The store whose settings and recipes are used.
     pub store: &'a Store,
-    /// Where objects go.
+    /// Destination of objects.
     pub sink: &'a Sink<'a>,
-    /// What is left out.
+    /// Rules for leaving entries out.
     pub excluder: &'a Excluder,
-    /// What may have changed.
+    /// Source of changes.
     pub source: &'a dyn Source,
-    /// How entries were, where the content they had then is still there.
+    /// Stat cache of entries, where the content they had then is still there.
     pub cache: Option<&'a StatCache>,
-    /// What may be believed of that.
+    /// Trust in that cache.
     pub trust: Trust,
-    /// What the cache's checkpoint left out, in order.
+    /// Omissions of the cache's checkpoint, in order.
     pub base_omissions: &'a [Omission],
     /// The new stat cache.
     pub cache_out: Option<Mutex<statcache::Writer>>,
@@ -67,19 +67,19 @@ pub struct Walk<'a> {
     pub forbidden: Vec<(u64, u64)>,
     /// Devices of mounted checkpoints, which are never entered.
     pub mounted: Vec<u64>,
-    /// How many workers.
+    /// Number of workers.
     pub threads: usize,
 }
 
-/// What a walk found.
+/// Result of a walk.
 pub struct Walked {
     /// The workspace folder; its name is `workspace`.
     pub root: Cached,
     /// Hard-linked entries, by folder.
     pub links: Vec<LinkedFolder>,
-    /// What was left out, ordered by path.
+    /// Entries that were left out, ordered by path.
     pub omissions: Vec<Omission>,
-    /// Whether the new stat cache, or its checkpoint, says anything that the old one did not.
+    /// True if the new stat cache, or its checkpoint, says anything that the old one did not.
     pub is_dirty: bool,
     /// Files whose content was read, and their bytes.
     pub read: (u64, u64),
@@ -89,12 +89,12 @@ pub struct Walked {
 
 struct Folder {
     parent: Option<(Arc<Folder>, usize)>,
-    /// How many folders it is in.
+    /// Number of folders that it is in.
     depth: usize,
     name: Vec<u8>,
     repository: Option<Arc<Repository>>,
     only_tracked: bool,
-    /// Whether everything in it is looked at, whatever the source says.
+    /// True if everything in it is looked at, whatever the source says.
     is_full: bool,
     old: Option<Cached>,
     /// Parts that are not complete yet.
@@ -134,7 +134,7 @@ struct State {
     names: Vec<Vec<u8>>,
     /// The entries, one for each name.
     slots: Vec<Slot>,
-    /// What the cache had.
+    /// The cache's section.
     old: Option<Section>,
     looked: Looked,
     /// The folders with hard-linked entries that are among the entries or below them, by slot; the last one first, so that the folder that
@@ -143,7 +143,7 @@ struct State {
 }
 
 impl State {
-    /// What the cache had under the name of a slot.
+    /// The cache's entry under the name of a slot.
     fn old(&self, slot: usize) -> Option<&Cached> {
         self.old.as_ref()?.entries.get(self.slots.get(slot)?.old? as usize)
     }
@@ -156,26 +156,26 @@ struct Looked {
     at: Time,
     /// The filesystem that the folder is on.
     filesystem: Filesystem,
-    /// Whether that is the one that the cache's section is of.
+    /// True if that is the one that the cache's section is of.
     is_known: bool,
 }
 
 /// An entry. There may be millions in one folder.
 struct Slot {
-    /// Which entry the cache had under this name.
+    /// Number of the cache's entry under this name.
     old: Option<u32>,
-    /// What it is now.
+    /// Its state now.
     now: Now,
     /// It is on another filesystem than its folder: a mounted file.
     elsewhere: bool,
     dev: u64,
 }
 
-/// What an entry is now.
+/// State of an entry now.
 enum Now {
     /// Left out, or not known yet.
     Nothing,
-    /// What the cache had.
+    /// As the cache has it.
     AsBefore,
     /// Something else.
     New(Box<Cached>),
@@ -187,7 +187,7 @@ impl From<Option<Cached>> for Now {
     }
 }
 
-/// What was decided on files with several names, by device and inode. The first name that is looked at decides, so that all of them
+/// Decisions on files with several names, by device and inode. The first name that is looked at decides, so that all of them
 /// show the same even where the file changes meanwhile; who comes to another name in that moment waits.
 type Inodes = HashMap<(u64, u64), Arc<Mutex<Option<Cached>>>>;
 
@@ -216,7 +216,7 @@ struct Shared<'w, 'a> {
     entered: Mutex<Option<Entered>>,
     root: Mutex<Option<(Cached, Vec<LinkedFolder>)>>,
     root_dev: u64,
-    /// Where the old cache has the workspace folder.
+    /// Offset of the workspace folder's section in the old cache.
     root_section: u64,
     /// Files that never enter the store, by device and inode.
     secret_files: Vec<(u64, u64)>,
@@ -335,7 +335,7 @@ impl Shared<'_, '_> {
         path
     }
 
-    /// Where the old cache has a folder.
+    /// Offset of a folder's section in the old cache.
     fn old_section(&self, folder: &Folder) -> u64 {
         match &folder.parent {
             None => self.root_section,
@@ -356,14 +356,14 @@ impl Shared<'_, '_> {
         lock(&self.omissions).push(Omission { path, reason });
     }
 
-    /// What went away between the listing and the look is not there; anything else that fails is named.
+    /// Names an entry as left out for an error. One that went away between the listing and the look is not there, and is not named.
     fn omit_failed(&self, path: Vec<u8>, errno: Errno) {
         if errno != Errno::NOENT {
             self.omit(path, Reason::Unreadable(std::io::Error::from(errno).to_string()));
         }
     }
 
-    /// Whether an entry may be changed later without a new stamp, as far as its stamps tell. `old` is what the cache had.
+    /// True if an entry may be changed later without a new stamp, as far as its stamps tell. `old` is what the cache had.
     fn is_racy(&self, looked: &Looked, old: Option<&Cached>, stat: &Stat) -> bool {
         match looked.filesystem.is_stamped_here {
             true => clock::is_racy(stat.ctime, looked.at),
@@ -372,7 +372,7 @@ impl Shared<'_, '_> {
         }
     }
 
-    /// Whether an entry is what the cache had.
+    /// True if an entry is what the cache had.
     fn is_unchanged(&self, looked: &Looked, old: &Cached, stat: &Stat) -> bool {
         looked.is_known && self.walk.trust.is_unchanged(old, stat)
     }

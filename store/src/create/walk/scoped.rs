@@ -1,4 +1,4 @@
-//! What a source says did not change is not looked at: it stays as the cache and its checkpoint have it.
+//! Entries that a source calls unchanged are not looked at: they stay as the cache and its checkpoint have them.
 
 use std::os::fd::BorrowedFd;
 
@@ -79,7 +79,7 @@ impl Shared<'_, '_> {
         Some(links)
     }
 
-    /// Whether one of the changed entries of a folder decides what else is captured in it and below it, so that all of that has to be
+    /// True if one of the changed entries of a folder decides what else is captured in it and below it, so that all of that has to be
     /// judged anew. `known` are the names that were there before.
     pub(super) fn changes_rules(&self, folder: &[u8], known: &[Vec<u8>], changed: &[Vec<u8>], fd: BorrowedFd<'_>) -> bool {
         let excluder = self.walk.excluder;

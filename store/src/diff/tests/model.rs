@@ -15,7 +15,7 @@ use crate::{
     tree::{Hole, Kind, Meta, Node, Time, TreeNode, Trees, decode, encode_folder},
 };
 
-/// What a test tree is made of. Metadata are one number, of which each bit sets one field.
+/// An entry of a test tree. Metadata are one number, of which each bit sets one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
     File(u8, Vec<u8>),

@@ -26,7 +26,7 @@ fn blob(node: &Option<Node>) -> Option<BlobId> {
     }
 }
 
-/// How many files were deleted and added, by content and name.
+/// Counts of deleted and added files, by content and name.
 type Tally = HashMap<(BlobId, Vec<u8>), (u32, u32)>;
 
 /// Deleted and added files by content alone, and by content and name.

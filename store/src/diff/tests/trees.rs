@@ -27,7 +27,7 @@ fn numbered(n: usize) -> Vec<Node> {
     (0..n).map(|i| file(format!("file-{i:06}"), b"x")).collect()
 }
 
-/// What changed, and how many tree nodes either side read for it.
+/// The changes, and the number of tree nodes that either side read for them.
 fn changes(old: &(MemoryTrees, Node), new: &(MemoryTrees, Node)) -> (Vec<(String, &'static str)>, usize, usize) {
     let found = compare(Side::new(&old.0, &old.1), Side::new(&new.0, &new.1), NO_RENAMES).unwrap();
     let found = found.iter().map(|c| (String::from_utf8(c.path.clone()).unwrap(), c.kind.name())).collect();

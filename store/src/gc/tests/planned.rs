@@ -1,4 +1,4 @@
-//! What a plan and a report add up to, and when gc starts over.
+//! Sums of plans and reports, and the cases in which gc starts over.
 
 use super::*;
 use crate::{

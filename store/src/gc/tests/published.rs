@@ -1,4 +1,4 @@
-//! What is committed between the survey and the publication.
+//! Commits between the survey and the publication.
 
 use super::*;
 use crate::{pack::ObjectKind, recipe, view::tests::with_cached_lengths};

@@ -1,4 +1,4 @@
-//! What an append syncs, and what it leaves where a sync fails.
+//! Files that an append syncs, and its leftovers where a sync fails.
 
 use rustix::io::Errno;
 

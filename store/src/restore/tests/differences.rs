@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What is changed, and how.
+/// Name of a change, and the change.
 type Edit = (&'static str, fn(&Path));
 
 /// Gives a path the time that it had.

@@ -1,8 +1,8 @@
-//! What a plan says, and that nothing else happens.
+//! Plans tell of every change, and nothing else happens.
 
 use super::*;
 
-/// What a plan says, ordered by path.
+/// Changes of a plan, ordered by path.
 fn changes(plan: &Plan) -> Vec<(String, RestoreChange)> {
     let mut found = Vec::new();
     plan.each_change(&mut |change, path| found.push((String::from_utf8(path.to_vec()).unwrap(), change))).unwrap();

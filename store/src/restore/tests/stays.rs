@@ -1,4 +1,4 @@
-//! What a restore leaves alone, and how that is counted and told; where it goes at all; what it takes for different.
+//! Entries that a restore leaves alone, and how that is counted and told; its targets; differences that it finds.
 
 use std::{process::Command, sync::Mutex};
 

@@ -1,4 +1,4 @@
-//! What comes between a plan and its end is not overwritten, not called restored, and not taken by the next checkpoint for what it is not.
+//! Changes between a plan and its end are not overwritten, not called restored, and not taken by the next checkpoint for what they are not.
 
 use super::*;
 use crate::{clock, restore::select::Spared};

@@ -1,10 +1,11 @@
 //! Walks the checkpoint's tree, and the live folder in step with it, on several threads; what fits already is not looked into further.
 
+mod entry;
 mod found;
 mod live;
 
 use std::{
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, OwnedFd},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -13,24 +14,22 @@ use std::{
 
 use rustix::io::Errno;
 
+pub use self::entry::locate;
 pub use self::found::{Blocked, Extra, Found, Group, HOLDS_FROZEN, HOLDS_SPARED, Linked, NOT_EMPTY};
-use self::live::Live;
+use self::{entry::Place, live::Live};
 use super::{
     Options,
-    compare::compare,
     entries::Entries,
     frozen::Frozen,
     remove::{Removed, foresee},
     select::{Filter, Spared},
     summary::Counts,
-    table::{Action, Dirs, Folder, Item, Listing, Source, Stamp, folder_path},
+    table::{Dirs, Folder, Item, Listing, Stamp, folder_path},
 };
 use crate::{
-    clock,
     error::{Error, IoContext, Result},
     filesystem::{FilesystemId, Filesystems},
-    format::SINGLE_CHUNK_BYTES,
-    id::{BlobId, TreeId},
+    id::TreeId,
     links::{Links, LinksFolder, Member},
     name,
     progress::{self, Progress},
@@ -38,7 +37,7 @@ use crate::{
     store::Store,
     sys::{self, Stat},
     tasks::Tasks,
-    tree::{Kind, Node},
+    tree::Node,
     view::View,
     writers::Writers,
 };
@@ -56,11 +55,11 @@ pub struct Walk<'a> {
     pub writers: Writers,
     pub links: &'a Links,
     pub progress: &'a dyn Progress,
-    /// How many entries there are, by the sums of what is restored.
+    /// Number of entries, by the sums of what is restored.
     pub entries_max: u64,
-    /// How many were come across so far.
+    /// Number of entries that were come across so far.
     pub entries_seen: AtomicU64,
-    /// Whether the patterns matched anything.
+    /// True if the patterns matched anything.
     pub has_matched: AtomicBool,
     pub found: Mutex<Found>,
 }
@@ -69,7 +68,7 @@ pub struct Walk<'a> {
 pub struct Job {
     folder: u32,
     tree: TreeId,
-    /// Where the table of hard links has it; `None` where nothing in it or below is in a group.
+    /// The folder in the table of hard links; `None` where nothing in it or below is in a group.
     links: Option<LinksFolder>,
     section: u64,
     live: bool,
@@ -77,7 +76,7 @@ pub struct Job {
     device: u64,
 }
 
-/// What one folder came to.
+/// Result of one folder.
 #[derive(Default)]
 struct Outcome {
     items: Vec<(Item, Option<crate::id::PackId>)>,
@@ -304,152 +303,6 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn entry(
-        &self,
-        at: &Place<'_>,
-        node: &Node,
-        entries: &Entries,
-        live: Option<&Live>,
-        stat: Option<Stat>,
-        out: &mut Outcome,
-    ) -> Result<()> {
-        self.has_matched.fetch_or(at.included, Ordering::Relaxed);
-        let cached = entries.cached_at(at.index, stat.is_some(), &node.name);
-        // The stat cache speaks of what is on the folder's own filesystem.
-        let is_here = |stat: &Stat| live.is_some_and(|live| live.device == stat.dev);
-        let known = cached.filter(|c| stat.is_some_and(|stat| is_here(&stat) && self.trust.is_unchanged(c, &stat)));
-        let now = clock::now();
-        let mut may_change_unseen = false;
-        let action = match (live, &stat) {
-            (Some(live), Some(stat)) => {
-                let mut before_reading = |file: BorrowedFd<'_>, stat: &Stat| {
-                    may_change_unseen |= self.writers.may_change_unseen(file, &live.filesystem, stat);
-                };
-                match compare(self.store.ids(), live.fd.as_fd(), node, self.options, stat, known, &mut before_reading) {
-                    Err(Errno::NOENT) => Some(Action::Create),
-                    Err(e) => return Err(e).at("read", name::as_path(&node.name)),
-                    Ok(action) => action,
-                }
-            }
-            _ => Some(Action::Create),
-        };
-        out.is_as_cached &= known.is_some();
-        if let Some(stat) = &stat {
-            let mut stamp = Stamp::in_place(stat, now);
-            // What the cache vouches for is as certain as it was then.
-            stamp.racy = known.is_none() && (stamp.racy || may_change_unseen || !is_here(stat));
-            out.stamps[at.index] = stamp;
-        }
-        let frozen = live.and_then(|live| live.why_frozen(&node.name, action));
-        if let Some(reason) = frozen {
-            out.blocked.push(Blocked { folder: at.job.folder, name: node.name.clone().into(), reason });
-            // What is there is not what the stat cache will call it.
-            (out.stamps[at.index], out.is_as_cached) = (Stamp::default(), false);
-            if node.as_folder().is_none() || action != Some(Action::Meta) {
-                return Ok(());
-            }
-        }
-        if let (Some(Action::Exchange), Some(live), Some(true)) = (action, live, stat.map(|stat| stat.is_folder()))
-            && !self.may_exchange(at, node, live, out)?
-        {
-            return Ok(());
-        }
-        if let Kind::Folder { tree, .. } = &node.kind {
-            let is_new = matches!(action, Some(Action::Create | Action::Exchange));
-            if action == Some(Action::Exchange) {
-                out.items.push((plain_item(at, Action::Exchange), None));
-            }
-            let section = if is_new { 0 } else { cached.map_or(0, |c| c.section) };
-            let device = stat.filter(|_| !is_new).map_or(at.job.device, |stat| stat.dev);
-            let differs = action == Some(Action::Meta) && frozen.is_none();
-            self.child(at, node, *tree, is_new, differs, section, device, out);
-            return Ok(());
-        }
-        if at.member.is_some() || stat.as_ref().is_some_and(|s| s.links > 1) {
-            let (folder, index) = (at.job.folder, at.index as u32);
-            let group = at.member.map_or(Group::Alone(folder, index), |member| Group::Of(self.links.leader_of(member)));
-            let ino = stat.as_ref().map_or(0, |s| s.ino);
-            let frozen = live.filter(|_| action.is_none()).and_then(|live| live.why_frozen(&node.name, Some(Action::Replace)));
-            out.linked.push(Linked { group, member: at.member, folder, index, ino, action, frozen });
-        }
-        match action {
-            None => out.counts.unchanged += 1,
-            Some(action) => {
-                if !self.options.withholds(node) {
-                    out.counts.add(action, node);
-                }
-                out.items.push(self.item(at, node, action)?);
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether the folder that is in the place of an entry may go, and what goes with it.
-    fn may_exchange(&self, at: &Place<'_>, node: &Node, live: &Live, out: &mut Outcome) -> Result<bool> {
-        let path = name::join(&folder_path(&self.lock().folders, at.job.folder), &node.name);
-        let foreseen = foresee(live.fd.as_fd(), &node.name, &path, self.spared).at("read folder", name::as_path(&path))?;
-        let reason = match (foreseen.kept, self.options.delete || foreseen.entries <= 1) {
-            (true, _) => foreseen.frozen.map_or(HOLDS_SPARED, |_| HOLDS_FROZEN),
-            (false, false) => NOT_EMPTY,
-            (false, true) => {
-                out.exchanged.push(((at.job.folder, at.index as u32), foreseen.entries));
-                return Ok(true);
-            }
-        };
-        out.blocked.push(Blocked { folder: at.job.folder, name: node.name.clone().into(), reason });
-        // What is there is not what the stat cache will call it.
-        (out.stamps[at.index], out.is_as_cached) = (Stamp::default(), false);
-        Ok(false)
-    }
-
-    #[allow(clippy::too_many_arguments)]
-    fn child(
-        &self,
-        at: &Place<'_>,
-        node: &Node,
-        tree: TreeId,
-        is_new: bool,
-        differs: bool,
-        section: u64,
-        device: u64,
-        out: &mut Outcome,
-    ) {
-        let folder = Folder {
-            parent: at.job.folder,
-            index: at.index as u32,
-            name: node.name.clone().into(),
-            meta: node.meta.clone(),
-            tree,
-            is_new,
-            selected: at.included,
-            wanted: at.included,
-            finish: is_new || differs && at.included,
-            differs: differs && at.included,
-            device,
-            old_section: section,
-            children: 0..0,
-            listing: None,
-            stamp: None,
-            filesystem: FilesystemId::default(),
-        };
-        let links = at.job.links.and_then(|folder| self.links.child(folder, &node.name));
-        let job = Job { folder: 0, tree, links, section, live: !is_new, included: at.included, device };
-        out.children.push((folder, job));
-    }
-
-    fn item(&self, at: &Place<'_>, node: &Node, action: Action) -> Result<(Item, Option<crate::id::PackId>)> {
-        let mut item = plain_item(at, action);
-        let Kind::File { size, blob, .. } = &node.kind else { return Ok((item, None)) };
-        if *size == 0 || action == Action::Meta {
-            return Ok((item, None));
-        }
-        let (source, location) = locate(self.store, &self.view, *blob, *size)?;
-        item.source = source;
-        let Some(location) = location else { return Ok((item, None)) };
-        (item.offset, item.block_bytes) = (location.offset, location.block_bytes);
-        Ok((item, Some(location.pack)))
-    }
-
     fn enter(&self, job: Job, entries: Entries, mut out: Outcome, more: &mut Vec<Job>) {
         // The old section serves as it is, where it is right in every entry.
         let listing = (!out.is_as_cached || !out.items.is_empty())
@@ -478,30 +331,5 @@ impl Walk<'_> {
         found.blocked.extend(out.blocked);
         found.exchanged.extend(out.exchanged);
         found.counts.merge(&out.counts);
-    }
-}
-
-/// An entry under comparison.
-struct Place<'a> {
-    job: &'a Job,
-    index: usize,
-    member: Option<Member>,
-    included: bool,
-}
-
-fn plain_item(at: &Place<'_>, action: Action) -> Item {
-    Item { source: Source::Node, pack: 0, offset: 0, block_bytes: 0, folder: at.job.folder, index: at.index as u32, action }
-}
-
-/// How a file's content is stored, and where it begins.
-pub fn locate(store: &Store, view: &View, blob: BlobId, size: u64) -> Result<(Source, Option<crate::pack::Location>)> {
-    if size <= u64::from(store.config().chunking.bytes_max).max(SINGLE_CHUNK_BYTES as u64)
-        && let Some(location) = view.locate(blob.object())?
-    {
-        return Ok((Source::Chunk, Some(location)));
-    }
-    match view.locate(store.ids().recipe_root(blob))? {
-        Some(location) => Ok((Source::Recipe, Some(location))),
-        None => Err(Error::Missing { kind: "chunk", id: blob.to_string() }),
     }
 }

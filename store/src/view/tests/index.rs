@@ -1,11 +1,11 @@
-//! What RocksDB is used for, and when it is not.
+//! Uses of RocksDB, and the cases in which it is not used.
 
 use std::{collections::HashMap, os::unix::fs::MetadataExt};
 
 use super::*;
 use crate::gc::GcOptions;
 
-/// Where a view finds some objects.
+/// Locations of some objects in a view.
 fn located(view: &View, keys: &[ObjectKey]) -> Vec<Option<Location>> {
     keys.iter().map(|key| view.locate_key(key).unwrap()).collect()
 }

@@ -60,7 +60,7 @@ impl Family {
 /// About how many bytes of a table an object takes: its key is random, and its pack mostly that of others.
 const OBJECT_BYTES: u64 = 30;
 
-/// How large a table gets by merging.
+/// Size of a merged table, in bytes.
 const TABLE_BYTES: usize = 64 << 20;
 
 /// The system's words for EFBIG, which RocksDB passes on.
@@ -127,7 +127,7 @@ fn options() -> Options {
     options
 }
 
-/// What RocksDB says, as an error. Where the user has limited the length of files, that is the cause, and nothing is wrong with the index.
+/// Error for a message of RocksDB's. Where the user has limited the length of files, that is the cause, and nothing is wrong with the index.
 fn failed(path: &Path, e: rocksdb::Error) -> Error {
     let reason = e.into_string();
     match reason.contains(TOO_LARGE) {
@@ -228,7 +228,7 @@ impl Db {
         found.map(|value| self.open(value)).transpose()
     }
 
-    /// Where an object lies.
+    /// Location of an object.
     pub fn location(&self, key: &ObjectKey) -> Result<Option<Location>> {
         let Some(bytes) = self.db.get_pinned_cf(self.family(Family::Objects)?, key).map_err(|e| self.error(e))? else {
             return Ok(None);
@@ -329,7 +329,7 @@ impl Db {
         self.db.flush_cfs_opt(&families, &options).map_err(|e| self.error(e))
     }
 
-    /// How many table files a family has that are smaller than a merged one gets.
+    /// Number of a family's table files that are smaller than a merged one.
     pub fn small_tables(&self, family: Family) -> Result<usize> {
         let files = self.db.live_files().map_err(|e| self.error(e))?;
         let is_small = |file: &&rocksdb::LiveFile| file.column_family_name == family.name() && file.size < TABLE_BYTES / 2;

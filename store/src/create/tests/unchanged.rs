@@ -1,0 +1,147 @@
+//! Unchanged files and folders are neither read nor stored again.
+
+use super::*;
+
+#[test]
+fn an_unchanged_workspace_is_not_read_again() {
+    let f = fixture();
+    for i in 0..500 {
+        f.write(&format!("d{}/f{i}", i % 7), format!("content {i}").as_bytes());
+    }
+    let first = f.create();
+    assert_eq!(first.files_read, 500);
+    let_stamps_age();
+    f.create();
+    let again = f.create();
+    assert_eq!((again.files_read, again.new_bytes > 4000), (0, false));
+    assert_eq!(again.checkpoint.record.root, first.checkpoint.record.root);
+    f.write("d3/f3", b"edited");
+    fs::remove_file(f.workspace.join("d4/f4")).unwrap();
+    let edited = f.create();
+    assert_eq!(edited.files_read, 1);
+    f.assert_exact(&edited.checkpoint);
+    assert_eq!(edited.checkpoint.record.parent, Some(again.checkpoint.record.id));
+    assert_eq!(edited.checkpoint.record.depth, 4);
+}
+
+#[test]
+fn a_change_that_puts_the_mtime_back_is_seen() {
+    let f = fixture();
+    f.write("f", b"one");
+    f.create();
+    let_stamps_age();
+    f.create();
+    let mtime = fs::metadata(f.workspace.join("f")).unwrap().modified().unwrap();
+    f.write("f", b"two");
+    File::options().write(true).open(f.workspace.join("f")).unwrap().set_modified(mtime).unwrap();
+    let outcome = f.create();
+    assert_eq!(f.tree(&outcome.checkpoint)[&b"f"[..]].1, b"two");
+}
+
+#[test]
+fn skip_if_unchanged_commits_nothing() {
+    let f = fixture();
+    f.write("f", b"one");
+    let first = f.create();
+    let options = Options { skip_if_unchanged: true, ..f.options() };
+    let skipped = run(&f.store, &options, &()).unwrap();
+    assert!(skipped.skipped);
+    assert_eq!(skipped.checkpoint.record.id, first.checkpoint.record.id);
+    f.write("g", b"two");
+    assert!(!run(&f.store, &options, &()).unwrap().skipped);
+    assert_eq!(f.store.refresh().unwrap().checkpoints().unwrap().len(), 2);
+}
+
+#[test]
+fn an_append_stores_the_new_bytes_alone() {
+    let f = fixture();
+    f.write("log", &noise(5 << 20, 3));
+    f.create();
+    let mut file = File::options().append(true).open(f.workspace.join("log")).unwrap();
+    file.write_all(&noise(200_000, 4)).unwrap();
+    let outcome = f.create();
+    // The last chunk is cut anew, and builds on what it was.
+    assert!(outcome.stored_bytes < 215_000, "{}", outcome.stored_bytes);
+    f.assert_exact(&outcome.checkpoint);
+}
+
+#[test]
+fn an_insertion_stores_little() {
+    let f = fixture();
+    let mut bytes = noise(5 << 20, 5);
+    f.write("blob", &bytes);
+    f.create();
+    bytes.splice(1_000_000..1_000_000, *b"inserted");
+    f.write("blob", &bytes);
+    let outcome = f.create();
+    assert!(outcome.new_bytes < 800_000, "{}", outcome.new_bytes);
+    f.assert_exact(&outcome.checkpoint);
+}
+
+#[test]
+fn a_source_makes_a_checkpoint_cost_what_it_names() {
+    struct Only(&'static [u8], Vec<Vec<u8>>);
+    impl Source for Only {
+        fn scope(&self, folder: &[u8]) -> Scope {
+            match folder {
+                b"" => Scope::Names(vec![self.0.to_vec()]),
+                folder if folder == self.0 => Scope::Names(self.1.clone()),
+                _ => Scope::Nothing,
+            }
+        }
+    }
+    let f = fixture();
+    f.write("a/one", b"1");
+    f.write("b/two", b"2");
+    fs::hard_link(f.workspace.join("b/two"), f.workspace.join("b/again")).unwrap();
+    f.create();
+    let_stamps_age();
+    let full = f.create();
+    f.write("a/one", b"changed");
+    f.write("a/new", b"new");
+    let source = Only(b"a", vec![b"one".to_vec(), b"new".to_vec()]);
+    let outcome = run_with(&f.store, &f.options(), &source, &mut NoState, &()).unwrap();
+    let tree = f.tree(&outcome.checkpoint);
+    assert_eq!((&tree[&b"a/one"[..]].1[..], &tree[&b"a/new"[..]].1[..]), (&b"changed"[..], &b"new"[..]));
+    assert_eq!(tree[&b"b/two"[..]].1, b"2");
+    let walked = f.create();
+    assert_eq!(walked.checkpoint.record.root, outcome.checkpoint.record.root);
+    assert_eq!(walked.checkpoint.record.links, outcome.checkpoint.record.links);
+    assert_ne!(full.checkpoint.record.links, None);
+}
+
+impl Progress for Notices {
+    fn notice(&self, text: &str) {
+        self.0.lock().unwrap().push(text.to_owned());
+    }
+}
+
+/// Tells what it was noticed.
+#[derive(Default)]
+struct Notices(std::sync::Mutex<Vec<String>>);
+
+#[test]
+fn damage_in_the_last_checkpoint_stops_no_other() {
+    let f = fixture();
+    f.write("a/b", &noise(3000, 1));
+    f.write("py/__pycache__/x.pyc", b"left out");
+    let options = Options { rules: Rules { defaults: true, ..Rules::default() }, skip_if_unchanged: true, ..f.options() };
+    let create = || {
+        let store = Store::open(f.store.path(), &OpenOptions::default()).unwrap();
+        let notices = Notices::default();
+        let outcome = run(&store, &options, &notices).unwrap();
+        (outcome, notices.0.into_inner().unwrap())
+    };
+    let damage = |kind, id| {
+        let at = f.store.refresh().and_then(|_| f.store.locate(kind, id)).unwrap();
+        let path = f.store.layout().pack(at.pack);
+        let mut bytes = fs::read(&path).unwrap();
+        let end = (at.offset + u64::from(at.block_bytes)) as usize;
+        bytes[at.offset as usize + 8..end].fill(0);
+        fs::write(&path, bytes).unwrap();
+    };
+    let record = create().0.checkpoint.record;
+    damage(crate::pack::ObjectKind::Table, record.omitted.unwrap().table);
+    let (outcome, notices) = create();
+    assert!(!outcome.skipped && outcome.files_read > 0 && notices.iter().any(|text| text.contains("is damaged")), "{notices:?}");
+}

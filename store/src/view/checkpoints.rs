@@ -1,0 +1,154 @@
+//! The checkpoints of a view: those of RocksDB, and those of the journal's tail.
+
+use std::{collections::BTreeMap, sync::mpsc};
+
+use super::{Db, Family, UNREADABLE, View, broken_view, checkpoints_key, decode_checkpoint, decode_sequence, sequence_key};
+use crate::{
+    error::Result,
+    id::Ulid,
+    record::{Checkpoint, Outline, Unreadable},
+    threads,
+};
+
+impl View {
+    /// The checkpoints that exist, in order of commit.
+    pub fn checkpoints(&self) -> Result<&[Checkpoint]> {
+        if let Some(found) = self.all_checkpoints.get() {
+            return Ok(found);
+        }
+        let mut found = Vec::new();
+        if let Some(db) = &self.db {
+            for entry in db.scan(Family::Checkpoints)? {
+                let (key, sealed) = entry?;
+                found.push(decode_checkpoint(self.ids(), &key, sealed.into_vec())?);
+            }
+        }
+        found.extend(self.changes.checkpoints.values().cloned());
+        found.retain(|c| !self.changes.deleted.contains(&c.record.id));
+        Ok(self.all_checkpoints.get_or_init(|| found))
+    }
+
+    /// The checkpoints that exist and that this release cannot read, in order of commit.
+    pub fn unreadable(&self) -> Result<Vec<Unreadable>> {
+        let mut sealed = BTreeMap::new();
+        if let Some(db) = &self.db {
+            for entry in db.scan_prefix(Family::Projections, UNREADABLE)? {
+                let (key, record) = entry?;
+                let sequence = decode_sequence(key.get(UNREADABLE.len()..).unwrap_or_default())?;
+                sealed.insert(sequence, String::from_utf8_lossy(&record).into_owned());
+            }
+        }
+        sealed.extend(self.changes.unreadable.iter().map(|(sequence, record)| (*sequence, record.clone())));
+        let found = sealed.into_iter().filter_map(|(sequence, record)| Unreadable::of(sequence, &record));
+        Ok(found.filter(|one| one.id.is_none_or(|id| !self.changes.deleted.contains(&id))).collect())
+    }
+
+    /// The checkpoints that exist as lists show them, in order of commit. Of many this costs a fraction of reading them whole.
+    pub fn outlines(&self) -> Result<Vec<Outline>> {
+        let mut found = match &self.db {
+            Some(db) => stored_outlines(db)?,
+            None => Vec::new(),
+        };
+        found.extend(self.changes.checkpoints.values().map(Outline::from));
+        found.retain(|outline| !self.changes.deleted.contains(&outline.id));
+        Ok(found)
+    }
+
+    /// The checkpoints that exist, newest first, each read when it is asked for.
+    pub fn newest_first(&self) -> Result<impl Iterator<Item = Result<Checkpoint>> + '_> {
+        let tail = self.changes.checkpoints.values().rev().map(|c| Ok(c.clone()));
+        let stored = self.db.as_ref().map(|db| db.scan_back(Family::Checkpoints)).transpose()?;
+        let stored = stored.into_iter().flatten().map(|entry| {
+            let (key, sealed) = entry?;
+            decode_checkpoint(self.ids(), &key, sealed.into_vec())
+        });
+        let exists = |c: &Result<Checkpoint>| c.as_ref().map_or(true, |c| !self.changes.deleted.contains(&c.record.id));
+        Ok(tail.chain(stored).filter(exists))
+    }
+
+    /// A session's checkpoints that exist, newest first, each read when it is asked for. Those of other sessions are not read.
+    pub fn newest_first_of(&self, session: &str) -> Result<impl Iterator<Item = Result<Checkpoint>> + '_> {
+        let mut sequences = Vec::new();
+        if let Some(db) = &self.db {
+            for key in db.keys_back(Family::Projections, &checkpoints_key(db, session))? {
+                sequences.push(key?.last_chunk::<8>().copied().ok_or_else(|| broken_view("a sequence does not decode".into()))?);
+            }
+        }
+        let stored = sequences.into_iter().filter_map(|sequence| {
+            let sealed = self.db.as_ref()?.get(Family::Checkpoints, &sequence).transpose()?;
+            Some(sealed.and_then(|sealed| decode_checkpoint(self.ids(), &sequence, sealed)))
+        });
+        let tail = self.changes.checkpoints.values().rev().filter(|c| c.record.session == session);
+        let tail: Vec<Result<Checkpoint>> = tail.map(|c| Ok(c.clone())).collect();
+        let exists = |c: &Result<Checkpoint>| c.as_ref().map_or(true, |c| !self.changes.deleted.contains(&c.record.id));
+        Ok(tail.into_iter().chain(stored).filter(exists))
+    }
+
+    /// The first checkpoint of a session that exists. Reads no other ones.
+    pub fn oldest_of(&self, session: &str) -> Result<Option<Checkpoint>> {
+        if let Some(db) = &self.db {
+            for entry in db.scan_prefix(Family::Projections, &checkpoints_key(db, session))? {
+                let (key, _) = entry?;
+                let sequence = key.last_chunk::<8>().ok_or_else(|| broken_view("a sequence does not decode".into()))?;
+                let sealed = db
+                    .get(Family::Checkpoints, sequence)?
+                    .map(|sealed| decode_checkpoint(self.ids(), sequence, sealed))
+                    .transpose()?;
+                if let Some(found) = sealed.filter(|c| !self.changes.deleted.contains(&c.record.id)) {
+                    return Ok(Some(found));
+                }
+            }
+        }
+        let is_wanted = |c: &&Checkpoint| c.record.session == session && !self.changes.deleted.contains(&c.record.id);
+        Ok(self.changes.checkpoints.values().find(is_wanted).cloned())
+    }
+
+    /// The checkpoint of an id, if it exists. Reads no other one.
+    pub fn checkpoint(&self, id: Ulid) -> Result<Option<Checkpoint>> {
+        if self.changes.deleted.contains(&id) {
+            return Ok(None);
+        }
+        if let Some(found) = self.changes.checkpoints.values().find(|c| c.record.id == id) {
+            return Ok(Some(found.clone()));
+        }
+        let Some(db) = &self.db else { return Ok(None) };
+        let Some(sequence) = db.get(Family::Projections, &sequence_key(id))? else { return Ok(None) };
+        let sealed = db.get(Family::Checkpoints, &sequence)?;
+        sealed.map(|sealed| decode_checkpoint(self.ids(), &sequence, sealed)).transpose()
+    }
+
+    /// A session's head: what the next checkpoint's parent will be. Where that was deleted, the newest one that exists and is not
+    /// fenced.
+    pub fn head(&self, session: &str) -> Result<Option<Checkpoint>> {
+        let Some(id) = self.session(session)?.and_then(|session| session.head) else { return Ok(None) };
+        match self.checkpoint(id)? {
+            Some(head) => Ok(Some(head)),
+            None => self.newest_first_of(session)?.find(|c| c.as_ref().map_or(true, |c| !c.record.fenced)).transpose(),
+        }
+    }
+}
+
+/// Reading them takes as long as decoding them, so that it is done side by side, where there is a thread to be had.
+fn stored_outlines(db: &Db) -> Result<Vec<Outline>> {
+    const AT_ONCE: usize = 64;
+    let decode = |(key, sealed): (Box<[u8]>, Box<[u8]>)| {
+        Outline::decode(decode_sequence(&key)?, &sealed).map_err(|e| broken_view(e.to_string()))
+    };
+    let (send, receive) = mpsc::sync_channel::<Vec<(Box<[u8]>, Box<[u8]>)>>(4);
+    std::thread::scope(|scope| {
+        let beside = threads::beside(scope, move || receive.into_iter().flatten().map(decode).collect::<Result<Vec<_>>>());
+        let Some(decoded) = beside else {
+            return db.scan(Family::Checkpoints)?.map(|entry| decode(entry?)).collect();
+        };
+        let mut entries = db.scan(Family::Checkpoints)?;
+        loop {
+            let some = entries.by_ref().take(AT_ONCE).collect::<Result<Vec<_>>>()?;
+            // Whoever decodes has stopped where something does not decode.
+            if some.is_empty() || send.send(some).is_err() {
+                break;
+            }
+        }
+        drop(send);
+        decoded.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
