@@ -1,4 +1,4 @@
-//! The inode numbers of the store's view: the high bits are the number of a checkpoint ([`crate::numbers`]), the low ones the preorder
+//! The inode numbers of a mounted store: the high bits are the number of a checkpoint ([`super::numbers`]), the low ones the preorder
 //! position in its root tree. Checkpoint 0 stands for what no checkpoint holds.
 
 /// Bits of a position.
@@ -10,7 +10,7 @@ pub const CHECKPOINT_MAX: u64 = (1 << (64 - POSITION_BITS)) - 1;
 /// The first session's folder among the virtual inodes.
 const SESSIONS_FROM: u64 = 16;
 
-/// What an inode number of the store's view stands for.
+/// An inode of a mounted store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Inode {
     /// The root.

@@ -16,8 +16,8 @@ use parhelia_store::{
 use quick_cache::{Weighter, sync::Cache};
 
 use crate::{
-    ahead::ReadAhead,
-    cache::{by_bytes, share_of},
+    caches::{by_bytes, share_of},
+    readahead::blocks::BlockReadahead,
 };
 
 /// Bytes of unfolded recipes that are kept.
@@ -80,13 +80,13 @@ pub struct Content {
     maps: Cache<BlobId, Arc<ChunkMap>, Weight>,
     /// Those that are too large for the cache.
     long: Mutex<Recent<Arc<ChunkMap>>>,
-    ahead: ReadAhead,
+    ahead: BlockReadahead,
 }
 
 impl Content {
     /// Reads blobs of this store.
     pub fn new(store: Arc<Store>) -> Self {
-        let ahead = ReadAhead::new(&store);
+        let ahead = BlockReadahead::new(&store);
         let long = Mutex::new(Recent::new(LONG_MAPS_BYTES));
         Content { store, maps: by_bytes(256, MAPS_BYTES, Weight), long, ahead }
     }

@@ -15,19 +15,21 @@ use parhelia_store::{
 
 use crate::{
     content::Content,
-    entry,
-    errno::Fault,
-    parts::Parts,
-    tree_view::{Found, TreeView},
-    view::{Entry, FOREVER, Line, Needs, Next, Scope, Shown, Space, View},
+    fault::Fault,
+    filesystem::{FOREVER, Line, Needs, ReadOnlyFilesystem, Shown, Space, entry},
+    readahead::{Entry, Next, Scope, Source},
+    tree::{
+        nodes::TreeNodes,
+        preorder::{Found, PreorderTree},
+    },
 };
 
 /// The inode number that the kernel gives the root of every FUSE filesystem.
 const ROOT: u64 = 1;
 
 /// One checkpoint's tree.
-pub struct OneTree {
-    tree: TreeView,
+pub struct CheckpointFilesystem {
+    tree: PreorderTree,
     content: Content,
     /// The position of the folder that is the filesystem's root.
     root: u64,
@@ -36,21 +38,21 @@ pub struct OneTree {
     _pin: Mutex<Option<Pin>>,
 }
 
-impl OneTree {
+impl CheckpointFilesystem {
     /// Shows the folder at `path` of the checkpoint's workspace. The pin, if one could be had, is on the checkpoint, and held as
     /// long as it is shown.
     pub fn new(
         store: &Arc<Store>,
         checkpoint: Checkpoint,
         path: &[u8],
-        parts_bytes: u64,
+        tree_cache_bytes: u64,
         acls: bool,
         pin: Option<Pin>,
     ) -> Result<Self> {
-        let parts = Arc::new(Parts::new(store.clone(), parts_bytes));
+        let parts = Arc::new(TreeNodes::new(store.clone(), tree_cache_bytes));
         let node = store.workspace_node(&checkpoint)?;
         let id = checkpoint.id();
-        let tree = TreeView::new(parts, node, ROOT, checkpoint, 0);
+        let tree = PreorderTree::new(parts, node, ROOT, checkpoint, 0);
         let mut root = tree.top();
         for part in name::components(path) {
             let next = tree.child(&root, part)?;
@@ -65,7 +67,7 @@ impl OneTree {
             totals.features |= features::XATTR;
         }
         let root = root.position;
-        Ok(OneTree { tree, content: Content::new(store.clone()), root, totals, acls, _pin: Mutex::new(pin) })
+        Ok(CheckpointFilesystem { tree, content: Content::new(store.clone()), root, totals, acls, _pin: Mutex::new(pin) })
     }
 
     fn found(&self, ino: u64) -> Result<Found, Fault> {
@@ -81,7 +83,25 @@ impl OneTree {
     }
 }
 
-impl View for OneTree {
+impl Source for CheckpointFilesystem {
+    fn read(&self, ino: u64, offset: u64, bytes: u64, take: &mut dyn FnMut(&[u8])) -> Result<(), Fault> {
+        entry::read(&self.content, &self.found(ino)?, offset, bytes, take)
+    }
+
+    fn entries(&self, ino: u64, scope: Scope, visit: &mut dyn FnMut(Entry) -> Next) -> Result<(), Fault> {
+        entry::entries(&self.tree, &self.found(ino)?, scope, visit)
+    }
+
+    fn prefetch(&self, ino: u64) -> Result<(), Fault> {
+        entry::prefetch(&self.content, &self.found(ino)?)
+    }
+
+    fn cache_bytes(&self) -> u64 {
+        self.tree.store().cache_bytes()
+    }
+}
+
+impl ReadOnlyFilesystem for CheckpointFilesystem {
     fn needs(&self) -> Needs {
         let has = |feature| self.totals.features & feature != 0;
         let xattrs = has(features::XATTR);
@@ -116,18 +136,6 @@ impl View for OneTree {
         entry::readlink(&self.found(ino)?)
     }
 
-    fn read(&self, ino: u64, offset: u64, bytes: u64, take: &mut dyn FnMut(&[u8])) -> Result<(), Fault> {
-        entry::read(&self.content, &self.found(ino)?, offset, bytes, take)
-    }
-
-    fn entries(&self, ino: u64, scope: Scope, visit: &mut dyn FnMut(Entry) -> Next) -> Result<(), Fault> {
-        entry::entries(&self.tree, &self.found(ino)?, scope, visit)
-    }
-
-    fn prefetch(&self, ino: u64) -> Result<(), Fault> {
-        entry::prefetch(&self.content, &self.found(ino)?)
-    }
-
     fn seek(&self, ino: u64, offset: u64, wants_data: bool) -> Result<u64, Fault> {
         entry::seek(&self.found(ino)?, offset, wants_data)
     }
@@ -142,10 +150,6 @@ impl View for OneTree {
 
     fn space(&self) -> Result<Space, Fault> {
         Ok(Space { bytes: self.totals.bytes, entries: self.totals.entries.saturating_add(1) })
-    }
-
-    fn cache_bytes(&self) -> u64 {
-        self.tree.store().cache_bytes()
     }
 
     fn share(&self, shares: u64) {

@@ -1,4 +1,4 @@
-//! Between the kernel and a [`View`]: translation, and nothing else.
+//! Between the kernel and a [`ReadOnlyFilesystem`]: translation, and nothing else.
 
 use std::{
     collections::HashSet,
@@ -18,12 +18,11 @@ use fuser::{
 };
 
 use crate::{
-    activity::Activity,
     counts::{Counters, count},
-    errno::Fault,
-    mount::Log,
-    notes::{Note, Notes},
-    view::{Needs, Shown, View},
+    fault::Fault,
+    filesystem::{Needs, ReadOnlyFilesystem, Shown},
+    kernel::{Log, activity::Activity},
+    readahead::access_hints::{AccessHint, AccessHints},
 };
 
 /// Requests that the kernel may have under way without somebody waiting for them, such as reading ahead.
@@ -36,22 +35,28 @@ const BLOCK_BYTES: u32 = 4096;
 /// As on every native filesystem; the kernel would let through longer ones.
 const NAME_BYTES_MAX: usize = 255;
 
-/// A view as FUSE wants it.
-pub struct ReadOnly {
-    view: Arc<dyn View>,
+/// A filesystem as FUSE wants it.
+pub struct FuseServer {
+    filesystem: Arc<dyn ReadOnlyFilesystem>,
     needs: Needs,
     counters: Arc<Counters>,
     log: Log,
-    notes: Notes,
+    hints: AccessHints,
     activity: Arc<Activity>,
     reported: Mutex<HashSet<(u64, &'static str)>>,
 }
 
-impl ReadOnly {
-    /// Serves a view.
-    pub fn new(view: Arc<dyn View>, counters: Arc<Counters>, log: Log, notes: Notes, activity: Arc<Activity>) -> Self {
-        let needs = view.needs();
-        ReadOnly { view, needs, counters, log, notes, activity, reported: Mutex::default() }
+impl FuseServer {
+    /// Serves a filesystem.
+    pub fn new(
+        filesystem: Arc<dyn ReadOnlyFilesystem>,
+        counters: Arc<Counters>,
+        log: Log,
+        hints: AccessHints,
+        activity: Arc<Activity>,
+    ) -> Self {
+        let needs = filesystem.needs();
+        FuseServer { filesystem, needs, counters, log, hints, activity, reported: Mutex::default() }
     }
 
     /// What the kernel is told of a fault. Damage is logged as well, with the path, once for each entry.
@@ -63,7 +68,7 @@ impl ReadOnly {
                 reported.len() < REPORTS_MAX && reported.insert((ino.0, action))
             };
             if is_news {
-                (self.log)(&format!("cannot {action} {}: {fault}", self.view.path(ino.0)));
+                (self.log)(&format!("cannot {action} {}: {fault}", self.filesystem.path(ino.0)));
             }
         }
         errno
@@ -106,7 +111,7 @@ fn absent() -> FileAttr {
     }
 }
 
-impl Filesystem for ReadOnly {
+impl Filesystem for FuseServer {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         let mut wanted = vec![
             InitFlags::FUSE_DO_READDIRPLUS,
@@ -138,7 +143,7 @@ impl Filesystem for ReadOnly {
         if name.len() > NAME_BYTES_MAX {
             return reply.error(Errno::ENAMETOOLONG);
         }
-        match self.view.lookup(parent.0, name.as_bytes()) {
+        match self.filesystem.lookup(parent.0, name.as_bytes()) {
             Ok(Ok(shown)) => reply.entry(&shown.ttl, &shown.attr, generation(&shown)),
             Ok(Err(ttl)) => reply.entry(&ttl, &absent(), Generation(0)),
             Err(e) => reply.error(self.errno("look up a name in", parent, &e)),
@@ -147,7 +152,7 @@ impl Filesystem for ReadOnly {
 
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         count(&self.counters.getattr);
-        match self.view.attr(ino.0) {
+        match self.filesystem.attr(ino.0) {
             Ok(Shown { attr, ttl, .. }) => reply.attr(&ttl, &attr),
             Err(e) => reply.error(self.errno("stat", ino, &e)),
         }
@@ -155,7 +160,7 @@ impl Filesystem for ReadOnly {
 
     fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
         count(&self.counters.readlink);
-        match self.view.readlink(ino.0) {
+        match self.filesystem.readlink(ino.0) {
             Ok(target) => reply.data(&target),
             Err(e) => reply.error(self.errno("read the link", ino, &e)),
         }
@@ -206,10 +211,10 @@ impl Filesystem for ReadOnly {
         count(&self.counters.read);
         self.activity.note();
         if offset == 0 {
-            self.notes.take(Note::Read(ino.0));
+            self.hints.take(AccessHint::Read(ino.0));
         }
         let mut reply = Some(reply);
-        let read = self.view.read(ino.0, offset, u64::from(size), &mut |bytes| {
+        let read = self.filesystem.read(ino.0, offset, u64::from(size), &mut |bytes| {
             if let Some(reply) = reply.take() {
                 reply.data(bytes);
             }
@@ -223,7 +228,7 @@ impl Filesystem for ReadOnly {
 
     fn readdir(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectory) {
         count(&self.counters.readdir);
-        let listed = self.view.list(ino.0, offset, &mut |line| {
+        let listed = self.filesystem.list(ino.0, offset, &mut |line| {
             let attr = &line.shown.attr;
             !reply.add(attr.ino, line.next, attr.kind, OsStr::from_bytes(line.name))
         });
@@ -236,7 +241,7 @@ impl Filesystem for ReadOnly {
     fn readdirplus(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectoryPlus) {
         count(&self.counters.readdirplus);
         self.activity.note();
-        let listed = self.view.list(ino.0, offset, &mut |line| {
+        let listed = self.filesystem.list(ino.0, offset, &mut |line| {
             let Shown { attr, ttl, .. } = &line.shown;
             !reply.add(attr.ino, line.next, OsStr::from_bytes(line.name), ttl, attr, generation(&line.shown))
         });
@@ -245,13 +250,13 @@ impl Filesystem for ReadOnly {
             Err(e) => reply.error(self.errno("list", ino, &e)),
         }
         if offset == 0 {
-            self.notes.take(Note::Listed(ino.0));
+            self.hints.take(AccessHint::Listed(ino.0));
         }
     }
 
     fn statfs(&self, _: &Request, ino: INodeNo, reply: ReplyStatfs) {
         count(&self.counters.other);
-        match self.view.space() {
+        match self.filesystem.space() {
             Ok(space) => {
                 let blocks = space.bytes.div_ceil(u64::from(BLOCK_BYTES));
                 reply.statfs(blocks, 0, 0, space.entries, 0, BLOCK_BYTES, NAME_BYTES_MAX as u32, BLOCK_BYTES);
@@ -265,7 +270,7 @@ impl Filesystem for ReadOnly {
         if !self.needs.xattrs {
             return reply.error(Errno::ENOSYS);
         }
-        self.xattr_reply(ino, self.view.xattr(ino.0, name.as_bytes()), size, reply);
+        self.xattr_reply(ino, self.filesystem.xattr(ino.0, name.as_bytes()), size, reply);
     }
 
     fn listxattr(&self, _: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
@@ -273,7 +278,7 @@ impl Filesystem for ReadOnly {
         if !self.needs.xattrs {
             return reply.error(Errno::ENOSYS);
         }
-        self.xattr_reply(ino, self.view.xattr_names(ino.0), size, reply);
+        self.xattr_reply(ino, self.filesystem.xattr_names(ino.0), size, reply);
     }
 
     fn lseek(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {
@@ -282,7 +287,7 @@ impl Filesystem for ReadOnly {
             return reply.error(Errno::ENOSYS);
         }
         let sought = match (u64::try_from(offset), whence) {
-            (Ok(offset), SEEK_DATA | SEEK_HOLE) => self.view.seek(ino.0, offset, whence == SEEK_DATA),
+            (Ok(offset), SEEK_DATA | SEEK_HOLE) => self.filesystem.seek(ino.0, offset, whence == SEEK_DATA),
             (Err(_), SEEK_DATA | SEEK_HOLE) => Err(Fault::PastEnd),
             _ => Err(Fault::Invalid),
         };

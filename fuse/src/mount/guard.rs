@@ -13,8 +13,10 @@ use std::{
 
 use crate::{
     error::{Error, Result},
-    identity::{Identity, is_disconnected},
-    unmount::detach_if,
+    mount::{
+        identity::{Identity, is_disconnected},
+        unmount::detach_if,
+    },
 };
 
 /// The guard of a mount, as the process that serves the mount holds it.

@@ -8,17 +8,21 @@ use parhelia_store::{
     tree::Time,
 };
 
-use super::RootView;
+use super::StoreFilesystem;
 use crate::{
-    attr,
-    catalogue::{Catalogue, LATEST, file_name},
-    entry,
-    errno::Fault,
-    inode::Inode,
-    view::{FOREVER, Shown},
+    fault::Fault,
+    filesystem::{
+        FOREVER, Shown, entry,
+        store::{
+            catalogue::{Catalogue, LATEST},
+            file_name::file_name,
+            inode::Inode,
+        },
+    },
+    tree::attr,
 };
 
-impl RootView {
+impl StoreFilesystem {
     pub(super) fn virtual_attr(&self, inode: Inode, kind: FileType, bytes: u64, links: u64, time: SystemTime) -> FileAttr {
         let (uid, gid) = self.owner;
         let perm = match kind {

@@ -5,7 +5,7 @@ use std::collections::{HashMap, hash_map::Entry};
 
 use parhelia_store::id::Ulid;
 
-use crate::inode::CHECKPOINT_MAX;
+use crate::filesystem::store::inode::CHECKPOINT_MAX;
 
 /// Numbers given so far.
 #[derive(Default)]

@@ -10,7 +10,7 @@ use parhelia_store::{
 };
 use quick_cache::{Weighter, sync::Cache};
 
-use crate::cache::{by_bytes, share_of};
+use crate::caches::{by_bytes, share_of};
 
 /// The lines of a tree node.
 pub enum Lines {
@@ -21,7 +21,7 @@ pub enum Lines {
 }
 
 /// A decoded tree node.
-pub struct Part {
+pub struct DecodedNode {
     /// Its lines.
     pub lines: Lines,
     /// For each line, how many positions lie between the first entry and it.
@@ -39,13 +39,13 @@ pub fn positions_of(node: &Node) -> u64 {
     }
 }
 
-impl Part {
+impl DecodedNode {
     /// Adds up the positions of a node's lines.
     pub fn new(node: TreeNode) -> Self {
         let mut starts = Vec::new();
         // Sums saturate: only a forged tree has more entries than that, and must not stop the mount.
         let mut positions = 0u64;
-        let mut bytes = size_of::<Part>();
+        let mut bytes = size_of::<DecodedNode>();
         let lines = match node {
             TreeNode::Leaf(nodes) => {
                 for node in &nodes {
@@ -64,7 +64,7 @@ impl Part {
                 Lines::Inner(children)
             }
         };
-        Part { lines, starts, positions, bytes: bytes as u64 }
+        DecodedNode { lines, starts, positions, bytes: bytes as u64 }
     }
 
     /// The line that covers a relative position.
@@ -89,23 +89,23 @@ fn node_bytes(node: &Node) -> usize {
 #[derive(Clone)]
 struct Weight;
 
-impl Weighter<TreeId, Arc<Part>> for Weight {
-    fn weight(&self, _: &TreeId, part: &Arc<Part>) -> u64 {
-        part.bytes
+impl Weighter<TreeId, Arc<DecodedNode>> for Weight {
+    fn weight(&self, _: &TreeId, node: &Arc<DecodedNode>) -> u64 {
+        node.bytes
     }
 }
 
 /// Decoded tree nodes of one store, within a bound of bytes.
-pub struct Parts {
+pub struct TreeNodes {
     store: Arc<Store>,
     bytes: u64,
-    cache: Cache<TreeId, Arc<Part>, Weight>,
+    cache: Cache<TreeId, Arc<DecodedNode>, Weight>,
 }
 
-impl Parts {
+impl TreeNodes {
     /// A cache of at most `bytes`.
     pub fn new(store: Arc<Store>, bytes: u64) -> Self {
-        Parts { store, bytes, cache: by_bytes(4096, bytes, Weight) }
+        TreeNodes { store, bytes, cache: by_bytes(4096, bytes, Weight) }
     }
 
     /// Keeps within one of so many equal shares of the bytes from now on.
@@ -119,7 +119,7 @@ impl Parts {
     }
 
     /// A tree node, from the cache or from the store.
-    pub fn get(&self, tree: TreeId) -> Result<Arc<Part>> {
-        self.cache.get_or_insert_with(&tree, || Ok(Arc::new(Part::new(self.store.tree_node(tree)?))))
+    pub fn get(&self, tree: TreeId) -> Result<Arc<DecodedNode>> {
+        self.cache.get_or_insert_with(&tree, || Ok(Arc::new(DecodedNode::new(self.store.tree_node(tree)?))))
     }
 }

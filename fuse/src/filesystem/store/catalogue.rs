@@ -1,4 +1,4 @@
-//! What the store's view lists: sessions, their checkpoints, dates and tags, as of one state of the store.
+//! The lists of a mounted store: sessions, their checkpoints, dates and tags, as of one state of the store.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -6,10 +6,13 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use parhelia_store::{Result, clock, name, record::Checkpoint, view::View as StoreState};
+use parhelia_store::{Result, clock, record::Checkpoint, view::View as StoreState};
 use ulid::Ulid;
 
-use crate::{inode::Inode, numbers::Numbers, view::Outdated};
+use crate::filesystem::{
+    Outdated,
+    store::{file_name::file_name, inode::Inode, numbers::Numbers},
+};
 
 /// The name of a session's link to its newest checkpoint.
 pub const LATEST: &[u8] = b"latest";
@@ -197,47 +200,5 @@ impl Catalogue {
             let w = &c.record.workspace;
             (u64::saturating_add(bytes, w.bytes), u64::saturating_add(entries, w.entries))
         })
-    }
-}
-
-/// A name as one component of a path: `%` and `/` are escaped, and so is what the name must not be.
-pub fn file_name(text: &str) -> Vec<u8> {
-    let mut out = Vec::with_capacity(text.len());
-    for &byte in text.as_bytes() {
-        match byte {
-            b'%' | b'/' | 0 => out.extend_from_slice(format!("%{byte:02X}").as_bytes()),
-            _ => out.push(byte),
-        }
-    }
-    match out.as_slice() {
-        b"" => out.push(b'%'),
-        b"." => out = b"%2E".to_vec(),
-        b".." => out = b"%2E%2E".to_vec(),
-        _ => {}
-    }
-    if !name::is_valid(&out) {
-        // Too long: what is cut off is told by its hash.
-        let hash = format!("%{}", &name::hash(text.as_bytes())[..16]);
-        out.truncate(255 - hash.len());
-        out.extend_from_slice(hash.as_bytes());
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn session_names_become_distinct_valid_file_names() {
-        let long = "x".repeat(300);
-        let longer = "x".repeat(301);
-        let names = ["", ".", "..", "a/b", "a%2Fb", "plain", "%", &long, &longer];
-        let files: Vec<_> = names.iter().map(|n| file_name(n)).collect();
-        for (i, file) in files.iter().enumerate() {
-            assert!(name::is_valid(file), "{file:?}");
-            assert!(files[i + 1..].iter().all(|other| other != file), "{file:?}");
-        }
-        assert_eq!(file_name("plain"), b"plain");
     }
 }

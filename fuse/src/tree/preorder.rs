@@ -16,9 +16,9 @@ use parhelia_store::{
     tree::{Node, Totals, TreeNode},
 };
 
-use crate::{
+use crate::tree::{
     attr,
-    parts::{Lines, Part, Parts, positions_of},
+    nodes::{DecodedNode, Lines, TreeNodes, positions_of},
 };
 
 /// Levels of one big folder's tree nodes; more is forged.
@@ -26,7 +26,7 @@ const LEVELS_MAX: u8 = 10;
 
 /// An entry, and where it stands.
 pub struct Found {
-    part: Arc<Part>,
+    node: Arc<DecodedNode>,
     index: usize,
     /// Its preorder position; 0 is the top.
     pub position: u64,
@@ -37,7 +37,7 @@ pub struct Found {
 impl Found {
     /// The node. `None` cannot be: a found entry is one of a leaf's.
     pub fn node(&self) -> Option<&Node> {
-        match &self.part.lines {
+        match &self.node.lines {
             Lines::Leaf(nodes) => nodes.get(self.index),
             Lines::Inner(_) => None,
         }
@@ -59,9 +59,9 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// A tree, shown under inode numbers.
-pub struct TreeView {
-    parts: Arc<Parts>,
-    top: Arc<Part>,
+pub struct PreorderTree {
+    nodes: Arc<TreeNodes>,
+    top: Arc<DecodedNode>,
     base: u64,
     checkpoint: Checkpoint,
     /// The position here of the workspace folder, from which the paths of hard links begin.
@@ -73,13 +73,13 @@ pub struct TreeView {
     leaders: Mutex<HashMap<Member, u64>>,
 }
 
-impl TreeView {
+impl PreorderTree {
     /// Shows everything below `top`. Inode numbers are `base` plus the position; the workspace folder, in which hard links are, is at the
     /// position `workspace`.
-    pub fn new(parts: Arc<Parts>, top: Node, base: u64, checkpoint: Checkpoint, workspace: u64) -> Self {
-        let top = Arc::new(Part::new(TreeNode::Leaf(vec![top])));
+    pub fn new(nodes: Arc<TreeNodes>, top: Node, base: u64, checkpoint: Checkpoint, workspace: u64) -> Self {
+        let top = Arc::new(DecodedNode::new(TreeNode::Leaf(vec![top])));
         let (links, linked_folders, leaders) = Default::default();
-        TreeView { parts, top, base, checkpoint, workspace, links, linked_folders, leaders }
+        PreorderTree { nodes, top, base, checkpoint, workspace, links, linked_folders, leaders }
     }
 
     /// The checkpoint that it belongs to.
@@ -89,17 +89,17 @@ impl TreeView {
 
     /// The store.
     pub fn store(&self) -> &Arc<Store> {
-        self.parts.store()
+        self.nodes.store()
     }
 
     /// Keeps decoded nodes within one of so many equal shares of their bytes from now on.
     pub fn share(&self, shares: u64) {
-        self.parts.share(shares);
+        self.nodes.share(shares);
     }
 
     /// The top itself.
     pub fn top(&self) -> Found {
-        Found { part: self.top.clone(), index: 0, position: 0, parent: 0 }
+        Found { node: self.top.clone(), index: 0, position: 0, parent: 0 }
     }
 
     fn bad(&self, tree: TreeId, reason: &str) -> Error {
@@ -131,12 +131,12 @@ impl TreeView {
     fn step(&self, tree: TreeId, folder: &Found, position: u64) -> Result<Option<Found>> {
         let (mut tree, mut first) = (tree, folder.position.saturating_add(1));
         for _ in 0..LEVELS_MAX {
-            let part = self.parts.get(tree)?;
-            let Some(index) = part.covering(position.saturating_sub(first)) else { return Ok(None) };
-            first = first.saturating_add(part.starts[index]);
-            match &part.lines {
+            let node = self.nodes.get(tree)?;
+            let Some(index) = node.covering(position.saturating_sub(first)) else { return Ok(None) };
+            first = first.saturating_add(node.starts[index]);
+            match &node.lines {
                 Lines::Inner(children) => tree = children[index].tree,
-                Lines::Leaf(_) => return Ok(Some(Found { part, index, position: first, parent: folder.position })),
+                Lines::Leaf(_) => return Ok(Some(Found { node, index, position: first, parent: folder.position })),
             }
         }
         Err(self.bad(tree, "it is too deep"))
@@ -147,8 +147,8 @@ impl TreeView {
         let Some((mut tree, _)) = folder.folder() else { return Ok(None) };
         let mut first = folder.position.saturating_add(1);
         for _ in 0..LEVELS_MAX {
-            let part = self.parts.get(tree)?;
-            let index = match &part.lines {
+            let node = self.nodes.get(tree)?;
+            let index = match &node.lines {
                 Lines::Inner(children) => {
                     let Some(index) = children.partition_point(|c| c.first.as_slice() <= name).checked_sub(1) else {
                         return Ok(None);
@@ -158,11 +158,11 @@ impl TreeView {
                 }
                 Lines::Leaf(nodes) => {
                     let Ok(index) = nodes.binary_search_by(|node| node.name.as_slice().cmp(name)) else { return Ok(None) };
-                    let position = first.saturating_add(part.starts[index]);
-                    return Ok(Some(Found { part, index, position, parent: folder.position }));
+                    let position = first.saturating_add(node.starts[index]);
+                    return Ok(Some(Found { node, index, position, parent: folder.position }));
                 }
             };
-            first = first.saturating_add(part.starts[index]);
+            first = first.saturating_add(node.starts[index]);
         }
         Err(self.bad(tree, "it is too deep"))
     }
@@ -186,14 +186,14 @@ impl TreeView {
         if levels == 0 {
             return Err(self.bad(tree, "it is too deep"));
         }
-        let part = self.parts.get(tree)?;
-        let Some(start) = part.covering(from.saturating_sub(first)) else { return Ok(true) };
-        for index in start..part.starts.len() {
-            let position = first.saturating_add(part.starts[index]);
-            let goes_on = match &part.lines {
+        let node = self.nodes.get(tree)?;
+        let Some(start) = node.covering(from.saturating_sub(first)) else { return Ok(true) };
+        for index in start..node.starts.len() {
+            let position = first.saturating_add(node.starts[index]);
+            let goes_on = match &node.lines {
                 Lines::Inner(children) => self.list_part(children[index].tree, (parent, position), from, levels - 1, visit)?,
                 Lines::Leaf(_) if position < from => true,
-                Lines::Leaf(_) => visit(Found { part: part.clone(), index, position, parent }),
+                Lines::Leaf(_) => visit(Found { node: node.clone(), index, position, parent }),
             };
             if !goes_on {
                 return Ok(false);
@@ -301,7 +301,7 @@ impl TreeView {
     /// The path of an entry from the top, as people read it.
     pub fn path(&self, position: u64) -> String {
         let mut path = Vec::new();
-        let found = self.locate_by(position, &mut |part| path = name::join(&path, part));
+        let found = self.locate_by(position, &mut |component| path = name::join(&path, component));
         match found {
             Ok(Some(_)) => name::display(&path),
             _ => format!("entry {position}"),
@@ -344,12 +344,12 @@ mod tests {
         }
     }
 
-    fn listed(view: &TreeView, folder: &Found, pieces: usize) -> Vec<(Vec<u8>, u64)> {
+    fn listed(tree: &PreorderTree, folder: &Found, pieces: usize) -> Vec<(Vec<u8>, u64)> {
         let mut all = Vec::new();
         let mut from = 0;
         loop {
             let before = all.len();
-            view.list(folder, from, &mut |found| {
+            tree.list(folder, from, &mut |found| {
                 if all.len() - before == pieces {
                     return false;
                 }
@@ -377,31 +377,31 @@ mod tests {
             let checkpoint = create::run(&store, &options, &()).unwrap().checkpoint;
             let store = Arc::new(store);
             let node = store.workspace_node(&checkpoint).unwrap();
-            let (tree, totals) = node.as_folder().map(|(tree, totals)| (tree, *totals)).unwrap();
+            let (root, totals) = node.as_folder().map(|(root, totals)| (root, *totals)).unwrap();
             // So small a cache that nodes are evicted on the way.
-            let parts = Arc::new(Parts::new(store.clone(), 64 << 10));
-            let view = TreeView::new(parts, node, 1, checkpoint, 0);
+            let nodes = Arc::new(TreeNodes::new(store.clone(), 64 << 10));
+            let tree = PreorderTree::new(nodes, node, 1, checkpoint, 0);
             let mut count = 0;
-            store.walk(tree, &mut |path, position, node| {
+            store.walk(root, &mut |path, position, node| {
                 count += 1;
-                let found = view.locate(position).unwrap().unwrap();
+                let found = tree.locate(position).unwrap().unwrap();
                 assert_eq!(found.node().unwrap(), node);
-                assert_eq!(view.path(position), name::display(path));
-                let parent = view.locate(found.parent).unwrap().unwrap();
-                assert_eq!(view.child(&parent, &node.name).unwrap().unwrap().position, position);
-                assert_eq!(view.position(view.inode(&found).unwrap()), Some(position));
-                if let Some((tree, _)) = node.as_folder() {
-                    let names: Vec<_> = listed(&view, &found, pieces).into_iter().map(|(name, _)| name).collect();
-                    let expected: Vec<_> = store.folder(tree).unwrap().into_iter().map(|node| node.name).collect();
+                assert_eq!(tree.path(position), name::display(path));
+                let parent = tree.locate(found.parent).unwrap().unwrap();
+                assert_eq!(tree.child(&parent, &node.name).unwrap().unwrap().position, position);
+                assert_eq!(tree.position(tree.inode(&found).unwrap()), Some(position));
+                if let Some((folder, _)) = node.as_folder() {
+                    let names: Vec<_> = listed(&tree, &found, pieces).into_iter().map(|(name, _)| name).collect();
+                    let expected: Vec<_> = store.folder(folder).unwrap().into_iter().map(|node| node.name).collect();
                     assert_eq!(names, expected);
                 }
                 Ok(true)
             }).unwrap();
             prop_assert_eq!(count, totals.entries);
             for position in [count + 1, count + 2, u64::MAX] {
-                prop_assert!(view.locate(position).unwrap().is_none());
+                prop_assert!(tree.locate(position).unwrap().is_none());
             }
-            prop_assert!(view.child(&view.top(), b"no such name").unwrap().is_none());
+            prop_assert!(tree.child(&tree.top(), b"no such name").unwrap().is_none());
         }
     }
 }

@@ -1,13 +1,16 @@
-//! What both views answer about an entry of a checkpoint's tree, whatever its inode numbers are.
+//! The answers of both filesystems about an entry of a checkpoint's tree, whatever its inode numbers are.
 
 use parhelia_store::{id::Ulid, tree::Kind};
 
 use crate::{
-    attr,
     content::Content,
-    errno::Fault,
-    tree_view::{Found, TreeView},
-    view::{Entry, FOREVER, Line, Next, Scope, Shown},
+    fault::Fault,
+    filesystem::{FOREVER, Line, Shown},
+    readahead::{Entry, Next, Scope},
+    tree::{
+        attr,
+        preorder::{Found, PreorderTree},
+    },
 };
 
 /// The generation of whatever a checkpoint holds.
@@ -17,14 +20,14 @@ pub fn generation(checkpoint: Ulid) -> u32 {
 }
 
 /// The entry as the kernel is told of it.
-pub fn shown(tree: &TreeView, found: &Found) -> Result<Shown, Fault> {
+pub fn shown(tree: &PreorderTree, found: &Found) -> Result<Shown, Fault> {
     let attr = tree.attr(found)?.ok_or(Fault::Stale)?;
     Ok(Shown { attr, ttl: FOREVER, generation: generation(tree.checkpoint().record.id) })
 }
 
 /// Lists a folder of a tree. `parent` is what `..` shows.
 pub fn list(
-    tree: &TreeView,
+    tree: &PreorderTree,
     folder: &Found,
     parent: Shown,
     from: u64,
@@ -73,7 +76,7 @@ pub fn read(content: &Content, found: &Found, offset: u64, bytes: u64, take: &mu
 }
 
 /// The entries of a scope.
-pub fn entries(tree: &TreeView, found: &Found, scope: Scope, visit: &mut dyn FnMut(Entry) -> Next) -> Result<(), Fault> {
+pub fn entries(tree: &PreorderTree, found: &Found, scope: Scope, visit: &mut dyn FnMut(Entry) -> Next) -> Result<(), Fault> {
     let inside = found.position.saturating_add(1);
     let (folder, from) = match scope {
         Scope::Inside => (found, inside),
@@ -91,7 +94,7 @@ pub fn entries(tree: &TreeView, found: &Found, scope: Scope, visit: &mut dyn FnM
     fault.map_or(Ok(()), Err)
 }
 
-fn entries_behind(tree: &TreeView, mut at: u64, visit: &mut dyn FnMut(Entry) -> Next) -> Result<(), Fault> {
+fn entries_behind(tree: &PreorderTree, mut at: u64, visit: &mut dyn FnMut(Entry) -> Next) -> Result<(), Fault> {
     while let Some(found) = tree.locate(at)? {
         at = match visit(entry(tree, &found)?) {
             Next::On => at.saturating_add(1),
@@ -102,7 +105,7 @@ fn entries_behind(tree: &TreeView, mut at: u64, visit: &mut dyn FnMut(Entry) -> 
     Ok(())
 }
 
-fn entry(tree: &TreeView, found: &Found) -> Result<Entry, Fault> {
+fn entry(tree: &PreorderTree, found: &Found) -> Result<Entry, Fault> {
     let at = tree.inode_at(found.position);
     Ok(match found.node().map(|node| &node.kind) {
         Some(Kind::File { size, .. }) => Entry { at, ino: tree.inode(found)?, bytes: *size },

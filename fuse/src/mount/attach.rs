@@ -21,10 +21,8 @@ use rustix::{
 
 use crate::{
     error::{Error, Result},
-    fs::ReadOnly,
-    identity::Identity,
-    mount::Options,
-    unmount::detach_if,
+    kernel::requests::FuseServer,
+    mount::{Options, identity::Identity, unmount::detach_if},
 };
 
 /// What `mount` and `/proc/self/mountinfo` show as the source.
@@ -35,14 +33,14 @@ const DEVICE: &str = "/dev/fuse";
 pub(crate) struct Attached {
     /// Which mount it is.
     pub(crate) identity: Identity,
-    session: Session<ReadOnly>,
+    session: Session<FuseServer>,
     /// Whether `fusermount3` mounted it.
     by_helper: bool,
 }
 
 impl Attached {
     /// Mounts a filesystem: by the system call where we may, by `fusermount3` where only it may.
-    pub(crate) fn new(filesystem: ReadOnly, mountpoint: &Path, options: &Options) -> Result<Self> {
+    pub(crate) fn new(filesystem: FuseServer, mountpoint: &Path, options: &Options) -> Result<Self> {
         let refused = |source| refused(mountpoint, source, options);
         let config = config(options);
         let (session, by_helper) = match attach(mountpoint, options).map_err(refused)? {

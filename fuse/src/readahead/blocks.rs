@@ -1,5 +1,5 @@
 //! Reading ahead in long files: where a reader goes through a pack block by block, the next blocks are decoded by threads of their
-//! own, so that the reader finds them in the cache. Small files lie in another order than they are read in; [`crate::push`] is for them.
+//! own, so that the reader finds them in the cache. Small files lie in another order than they are read in; [`super::page_cache`] is for them.
 
 use std::{
     collections::VecDeque,
@@ -48,17 +48,17 @@ impl Reader {
 }
 
 /// Watches which blocks are read, and has the next ones decoded.
-pub struct ReadAhead {
+pub struct BlockReadahead {
     /// Most recently used first.
     readers: Mutex<Vec<Reader>>,
     queue: Option<SyncSender<Location>>,
 }
 
-impl ReadAhead {
+impl BlockReadahead {
     /// Starts the threads. Where they cannot be had, nothing is read ahead.
     pub fn new(store: &Arc<Store>) -> Self {
         let queue = start(store).ok();
-        ReadAhead { readers: Mutex::default(), queue }
+        BlockReadahead { readers: Mutex::default(), queue }
     }
 
     /// A block of a long file is about to be read. Who has come here block by block is unlikely to come back.
@@ -181,7 +181,7 @@ mod tests {
 
     /// What is said of the blocks at these places, each of 10 bytes.
     fn noted(offsets: impl IntoIterator<Item = u64>) -> Vec<Reuse> {
-        let ahead = ReadAhead { readers: Mutex::default(), queue: None };
+        let ahead = BlockReadahead { readers: Mutex::default(), queue: None };
         let block = |offset| Location { pack: PackId([0; 16]), offset, block_bytes: 10 };
         offsets.into_iter().map(|offset| ahead.note(block(offset))).collect()
     }

@@ -17,8 +17,10 @@ use rustix::io::Errno;
 
 use crate::{
     counts::{Counters, count},
-    notes::{Note, QUEUE_MAX, Unheard},
-    view::{Entry, Next, Scope, View},
+    readahead::{
+        Entry, Next, Scope, Source,
+        access_hints::{AccessHint, QUEUE_MAX, Unwanted},
+    },
 };
 
 /// Larger files are not pushed: the kernel reads ahead in them by itself.
@@ -45,18 +47,18 @@ const KNOWN_WAIT: Duration = Duration::from_micros(50);
 /// The kernel's number for "here is what an inode holds".
 const NOTIFY_STORE: u32 = 4;
 
-/// Starts the thread; `device` is the mount's own connection to the kernel. It ends with the last of the notes' senders. `None` where it
+/// Starts the thread; `device` is the mount's own connection to the kernel. It ends with the last of the hints' senders. `None` where it
 /// cannot be had; nothing is pushed then.
 pub fn start(
-    view: Arc<dyn View>,
-    (notes, unheard): (Receiver<Note>, Unheard),
+    source: Arc<dyn Source>,
+    (hints, unwanted): (Receiver<AccessHint>, Unwanted),
     device: OwnedFd,
     counters: Arc<Counters>,
 ) -> Option<JoinHandle<()>> {
     // Nobody who only lists folders wants what files hold.
-    unheard.set(0, u64::MAX);
-    let pusher = Pusher { view, device, counters, notes, unheard, readers: Vec::new(), pending: VecDeque::new() };
-    thread::Builder::new().name("push".into()).spawn(move || pusher.work()).ok()
+    unwanted.set(0, u64::MAX);
+    let cache = PageCache { source, device, counters, hints, unwanted, readers: Vec::new(), pending: VecDeque::new() };
+    thread::Builder::new().name("push".into()).spawn(move || cache.work()).ok()
 }
 
 /// Where one reader is.
@@ -85,41 +87,41 @@ enum Pushed {
     Failed,
 }
 
-struct Pusher {
-    view: Arc<dyn View>,
+struct PageCache {
+    source: Arc<dyn Source>,
     device: OwnedFd,
     counters: Arc<Counters>,
-    notes: Receiver<Note>,
-    unheard: Unheard,
+    hints: Receiver<AccessHint>,
+    unwanted: Unwanted,
     /// Most recently seen first.
     readers: Vec<Reader>,
-    /// Notes that came while something was pushed.
-    pending: VecDeque<Note>,
+    /// Hints that came while something was pushed.
+    pending: VecDeque<AccessHint>,
 }
 
-impl Pusher {
+impl PageCache {
     fn work(mut self) {
         loop {
-            let next = self.pending.pop_front().map_or_else(|| self.notes.recv().ok(), Some);
-            let Some(note) = next else { return };
-            self.look(note);
+            let next = self.pending.pop_front().map_or_else(|| self.hints.recv().ok(), Some);
+            let Some(hint) = next else { return };
+            self.look(hint);
         }
     }
 
-    fn look(&mut self, note: Note) {
-        let ino = note.ino();
+    fn look(&mut self, hint: AccessHint) {
+        let ino = hint.ino();
         let known = self.readers.iter().position(|reader| reader.is_near(ino));
-        let mut reader = match (known, note) {
+        let mut reader = match (known, hint) {
             (Some(at), _) => self.readers.remove(at),
-            (None, Note::Read(_)) => {
-                self.unheard.set(0, 0);
+            (None, AccessHint::Read(_)) => {
+                self.unwanted.set(0, 0);
                 Reader { at: ino, ahead: ino, steps: 0 }
             }
             // Who only lists folders.
-            (None, Note::Listed(_)) => return,
+            (None, AccessHint::Listed(_)) => return,
         };
-        match note {
-            Note::Read(_) => {
+        match hint {
+            AccessHint::Read(_) => {
                 reader.steps += u32::from(ino > reader.at);
                 let is_beyond = ino >= reader.ahead;
                 reader.at = reader.at.max(ino);
@@ -132,11 +134,11 @@ impl Pusher {
                     }
                 }
             }
-            Note::Listed(_) if reader.steps > 0 && ino <= reader.at.saturating_add(LEAD_MAX) => {
+            AccessHint::Listed(_) if reader.steps > 0 && ino <= reader.at.saturating_add(LEAD_MAX) => {
                 reader.ahead = reader.ahead.max(ino);
                 self.push(&mut reader, ino, Scope::Inside);
             }
-            Note::Listed(_) => {}
+            AccessHint::Listed(_) => {}
         }
         self.readers.insert(0, reader);
         self.readers.truncate(READERS_MAX);
@@ -144,15 +146,15 @@ impl Pusher {
 
     /// Pushes small files of a scope, within the reader's budget.
     fn push(&mut self, reader: &mut Reader, from: u64, scope: Scope) {
-        let bytes_max = BUDGET_BYTES_MAX.min(self.view.cache_bytes() / BUDGET_PART);
+        let bytes_max = BUDGET_BYTES_MAX.min(self.source.cache_bytes() / BUDGET_PART);
         let mut bytes_left = (BUDGET_BYTES_MIN << (2 * reader.steps.min(8))).min(bytes_max);
         let (mut entries_left, mut files_left, mut unknown_left) = (LEAD_MAX, BUDGET_FILES_MAX, UNKNOWN_MAX);
         let mut tries_left = if scope == Scope::Inside { KNOWN_TRIES } else { 0 };
         // The furthest that the reader has come meanwhile.
         let mut passed = from;
-        let view = self.view.clone();
+        let source = self.source.clone();
         // What cannot be read now is reported when it is asked for.
-        let _ = view.entries(from, scope, &mut |Entry { ino, bytes, .. }| {
+        let _ = source.entries(from, scope, &mut |Entry { ino, bytes, .. }| {
             self.hear(reader, &mut passed);
             entries_left -= 1;
             if entries_left == 0 || (scope == Scope::Behind && !self.pending.is_empty()) {
@@ -186,18 +188,18 @@ impl Pusher {
         });
     }
 
-    /// Takes in the notes that came meanwhile: where the reader is by now, and what is to be looked at later.
+    /// Takes in the hints that came meanwhile: where the reader is by now, and what is to be looked at later.
     fn hear(&mut self, reader: &mut Reader, passed: &mut u64) {
-        while let Ok(note) = self.notes.try_recv() {
-            match note {
+        while let Ok(hint) = self.hints.try_recv() {
+            match hint {
                 // The reader is faster, and has been here already.
-                Note::Read(ino) if reader.is_near(ino) => {
+                AccessHint::Read(ino) if reader.is_near(ino) => {
                     reader.steps += u32::from(ino > reader.at);
                     reader.at = reader.at.max(ino);
                     reader.ahead = reader.ahead.max(ino);
                     *passed = ino.max(*passed);
                 }
-                note if self.pending.len() < QUEUE_MAX => self.pending.push_back(note),
+                hint if self.pending.len() < QUEUE_MAX => self.pending.push_back(hint),
                 _ => {}
             }
         }
@@ -205,7 +207,7 @@ impl Pusher {
 
     fn push_file(&self, ino: u64, bytes: u64) -> Pushed {
         let mut pushed = Pushed::Failed;
-        let _ = self.view.read(ino, 0, bytes, &mut |content| pushed = self.store(ino, content));
+        let _ = self.source.read(ino, 0, bytes, &mut |content| pushed = self.store(ino, content));
         if pushed == Pushed::Done {
             count(&self.counters.pushed);
         }

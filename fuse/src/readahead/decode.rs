@@ -1,6 +1,6 @@
 //! Prefetching in the order of lists. Who walks through a tree finds the folders that come next decoded, and who reads its small files
 //! also the blocks that hold them. A thread of its own does it, while those that answer wait for the kernel, and the kernel's caller
-//! takes in what it was told; [`crate::push`] then finds in the cache what it pushes.
+//! takes in what it was told; [`super::page_cache`] then finds in the cache what it pushes.
 
 use std::{
     collections::VecDeque,
@@ -10,8 +10,10 @@ use std::{
 
 use crate::{
     counts::{Counters, count},
-    notes::{Note, Unheard},
-    view::{Next, Scope, View},
+    readahead::{
+        Next, Scope, Source,
+        access_hints::{AccessHint, Unwanted},
+    },
 };
 
 /// How many entries ahead of somebody are looked at.
@@ -20,7 +22,7 @@ const ENTRIES_MAX: u64 = 2048;
 const BYTES_MAX: u64 = 8 << 20;
 /// ... and no more than one in so many of those that the cache has, as their blocks hold other files, too.
 const BYTES_PART: u64 = 16;
-/// Larger files are read ahead by [`crate::ahead`].
+/// Larger files are read ahead by [`super::blocks`].
 const FILE_BYTES_MAX: u64 = 256 << 10;
 /// So many steps forward make somebody who walks on.
 const STEPS_MIN: u32 = 2;
@@ -49,33 +51,33 @@ impl Walker {
     }
 }
 
-/// Starts the thread. It ends with the last of the notes' senders. `None` where it cannot be had; nothing is prefetched then.
+/// Starts the thread. It ends with the last of the hints' senders. `None` where it cannot be had; nothing is prefetched then.
 pub fn start(
-    view: Arc<dyn View>,
-    (notes, unheard): (Receiver<Note>, Unheard),
+    source: Arc<dyn Source>,
+    (hints, unwanted): (Receiver<AccessHint>, Unwanted),
     counters: Arc<Counters>,
 ) -> Option<JoinHandle<()>> {
-    thread::Builder::new().name("prefetch".into()).spawn(move || work(&*view, &notes, &unheard, &counters)).ok()
+    thread::Builder::new().name("prefetch".into()).spawn(move || work(&*source, &hints, &unwanted, &counters)).ok()
 }
 
-fn work(view: &dyn View, notes: &Receiver<Note>, unheard: &Unheard, counters: &Counters) {
+fn work(source: &dyn Source, hints: &Receiver<AccessHint>, unwanted: &Unwanted, counters: &Counters) {
     let (mut listers, mut readers) = (Vec::new(), Vec::new());
-    while let Ok(note) = notes.recv() {
-        match note {
-            Note::Listed(ino) => {
+    while let Ok(hint) = hints.recv() {
+        match hint {
+            AccessHint::Listed(ino) => {
                 let lister = step(&mut listers, ino);
-                go(view, lister, ino, None);
+                go(source, lister, ino, None);
                 // Until it is there, nothing is left to be looked at for it.
                 let until = if readers.is_empty() { lister.tip.saturating_sub(ENTRIES_MAX / 2) } else { 0 };
-                unheard.set(ino, until);
+                unwanted.set(ino, until);
                 // A reader whose files are pushed is only seen by the folders that it lists.
                 if let Some(reader) = readers.iter_mut().find(|reader: &&mut Walker| reader.is_near(ino)) {
-                    go(view, reader, ino, Some(counters));
+                    go(source, reader, ino, Some(counters));
                 }
             }
-            Note::Read(ino) => {
-                unheard.set(0, 0);
-                go(view, step(&mut readers, ino), ino, Some(counters));
+            AccessHint::Read(ino) => {
+                unwanted.set(0, 0);
+                go(source, step(&mut readers, ino), ino, Some(counters));
             }
         }
     }
@@ -93,7 +95,7 @@ fn step(walkers: &mut Vec<Walker>, ino: u64) -> &mut Walker {
 }
 
 /// Looks at what lies ahead of a walker that is at `ino`, so that the folders on the way are decoded. With counters, small files as well.
-fn go(view: &dyn View, walker: &mut Walker, ino: u64, files: Option<&Counters>) {
+fn go(source: &dyn Source, walker: &mut Walker, ino: u64, files: Option<&Counters>) {
     let until = ino.saturating_add(ENTRIES_MAX);
     // Many small looks would cost more than they give.
     if walker.steps < STEPS_MIN || walker.tip > ino.saturating_add(ENTRIES_MAX / 2) {
@@ -103,16 +105,16 @@ fn go(view: &dyn View, walker: &mut Walker, ino: u64, files: Option<&Counters>) 
         walker.lead_bytes -= bytes;
     }
     let from = walker.tip.max(ino);
-    let bytes_max = BYTES_MAX.min(view.cache_bytes() / BYTES_PART);
+    let bytes_max = BYTES_MAX.min(source.cache_bytes() / BYTES_PART);
     // What cannot be read now is reported when it is asked for.
-    let _ = view.entries(from, Scope::Behind, &mut |entry| {
+    let _ = source.entries(from, Scope::Behind, &mut |entry| {
         walker.tip = entry.at;
         if let Some(counters) = files
             && (1..=FILE_BYTES_MAX).contains(&entry.bytes)
         {
             walker.lead.push_back((entry.at, entry.bytes));
             walker.lead_bytes += entry.bytes;
-            if view.prefetch(entry.at).is_ok() {
+            if source.prefetch(entry.at).is_ok() {
                 count(&counters.prefetched);
             }
         }
@@ -122,16 +124,10 @@ fn go(view: &dyn View, walker: &mut Walker, ino: u64, files: Option<&Counters>) 
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        sync::{Mutex, mpsc::sync_channel},
-        time::Duration,
-    };
+    use std::sync::{Mutex, mpsc::sync_channel};
 
     use super::*;
-    use crate::{
-        errno::Fault,
-        view::{Entry, Line, Needs, Shown, Space},
-    };
+    use crate::{fault::Fault, readahead::Entry};
 
     /// Files of one length, one behind the other.
     #[derive(Default)]
@@ -141,7 +137,7 @@ mod tests {
         decoded: Mutex<Vec<u64>>,
     }
 
-    impl View for Row {
+    impl Source for Row {
         fn entries(&self, ino: u64, scope: Scope, visit: &mut dyn FnMut(Entry) -> Next) -> Result<(), Fault> {
             assert_eq!(scope, Scope::Behind);
             for at in ino + 1..100_000 {
@@ -159,54 +155,24 @@ mod tests {
             Ok(())
         }
 
-        fn needs(&self) -> Needs {
-            unreachable!()
-        }
-        fn lookup(&self, _: u64, _: &[u8]) -> Result<Result<Shown, Duration>, Fault> {
-            unreachable!()
-        }
-        fn attr(&self, _: u64) -> Result<Shown, Fault> {
-            unreachable!()
-        }
-        fn list(&self, _: u64, _: u64, _: &mut dyn FnMut(Line<'_>) -> bool) -> Result<(), Fault> {
-            unreachable!()
-        }
-        fn readlink(&self, _: u64) -> Result<Vec<u8>, Fault> {
-            unreachable!()
-        }
         fn read(&self, _: u64, _: u64, _: u64, _: &mut dyn FnMut(&[u8])) -> Result<(), Fault> {
-            unreachable!()
-        }
-        fn seek(&self, _: u64, _: u64, _: bool) -> Result<u64, Fault> {
-            unreachable!()
-        }
-        fn xattr(&self, _: u64, _: &[u8]) -> Result<Vec<u8>, Fault> {
-            unreachable!()
-        }
-        fn xattr_names(&self, _: u64) -> Result<Vec<u8>, Fault> {
-            unreachable!()
-        }
-        fn space(&self) -> Result<Space, Fault> {
-            unreachable!()
-        }
-        fn path(&self, _: u64) -> String {
             unreachable!()
         }
     }
 
-    /// What is visited and decoded after these notes.
-    fn after(bytes: u64, asked: &[Note]) -> (Vec<u64>, Vec<u64>) {
+    /// What is visited and decoded after these hints.
+    fn after(bytes: u64, asked: &[AccessHint]) -> (Vec<u64>, Vec<u64>) {
         let row = Row { bytes, ..Row::default() };
-        let (send, notes) = sync_channel(asked.len());
-        asked.iter().for_each(|note| send.send(*note).unwrap());
+        let (send, hints) = sync_channel(asked.len());
+        asked.iter().for_each(|hint| send.send(*hint).unwrap());
         drop(send);
-        work(&row, &notes, &Unheard::default(), &Counters::default());
+        work(&row, &hints, &Unwanted::default(), &Counters::default());
         (row.visited.into_inner().unwrap(), row.decoded.into_inner().unwrap())
     }
 
     #[test]
     fn who_lists_folder_after_folder_has_the_next_ones_decoded_each_once() {
-        let asked: Vec<_> = (0..3000).map(|i| Note::Listed(10 + i)).collect();
+        let asked: Vec<_> = (0..3000).map(|i| AccessHint::Listed(10 + i)).collect();
         let (visited, decoded) = after(5, &asked);
         let last = *visited.last().unwrap();
         assert!((3000 + ENTRIES_MAX / 2..=3010 + ENTRIES_MAX).contains(&last), "{last}");
@@ -217,34 +183,35 @@ mod tests {
     #[test]
     fn until_something_is_left_to_be_decoded_nothing_needs_to_be_heard_of_who_only_lists() {
         let row = Row::default();
-        let unheard_after = |asked: &[Note]| {
-            let (send, notes) = sync_channel(asked.len());
-            asked.iter().for_each(|note| send.send(*note).unwrap());
+        let unwanted_after = |asked: &[AccessHint]| {
+            let (send, hints) = sync_channel(asked.len());
+            asked.iter().for_each(|hint| send.send(*hint).unwrap());
             drop(send);
-            let unheard = Unheard::default();
-            work(&row, &notes, &unheard, &Counters::default());
-            unheard
+            let unwanted = Unwanted::default();
+            work(&row, &hints, &unwanted, &Counters::default());
+            unwanted
         };
-        let lists: Vec<_> = (0..3).map(|i| Note::Listed(10 + i)).collect();
-        let unheard = unheard_after(&lists);
+        let lists: Vec<_> = (0..3).map(|i| AccessHint::Listed(10 + i)).collect();
+        let unwanted = unwanted_after(&lists);
         let half = 12 + ENTRIES_MAX / 2;
-        assert!([12, 13, half - 1].into_iter().all(|ino| unheard.has(Note::Listed(ino))));
-        assert!([11, half, 50_000].into_iter().all(|ino| !unheard.has(Note::Listed(ino))));
-        let unheard = unheard_after(&[&lists[..], &[Note::Read(13)], &lists[2..]].concat());
-        assert!(!unheard.has(Note::Listed(13)), "a reader is followed by what it lists");
+        assert!([12, 13, half - 1].into_iter().all(|ino| unwanted.has(AccessHint::Listed(ino))));
+        assert!([11, half, 50_000].into_iter().all(|ino| !unwanted.has(AccessHint::Listed(ino))));
+        let unwanted = unwanted_after(&[&lists[..], &[AccessHint::Read(13)], &lists[2..]].concat());
+        assert!(!unwanted.has(AccessHint::Listed(13)), "a reader is followed by what it lists");
     }
 
     #[test]
     fn who_looks_here_and_there_causes_nothing() {
-        let there = [50_000, 20, 30_000, 10, 90_000, 15, 70_000, 12].map(Note::Listed);
-        let back = (0..100).rev().map(|i| Note::Read(5 + i));
-        let asked: Vec<_> = there.into_iter().chain(back).chain([Note::Listed(40_000), Note::Listed(40_001)]).collect();
+        let there = [50_000, 20, 30_000, 10, 90_000, 15, 70_000, 12].map(AccessHint::Listed);
+        let back = (0..100).rev().map(|i| AccessHint::Read(5 + i));
+        let asked: Vec<_> =
+            there.into_iter().chain(back).chain([AccessHint::Listed(40_000), AccessHint::Listed(40_001)]).collect();
         assert_eq!(after(5, &asked), Default::default());
     }
 
     #[test]
     fn who_reads_small_files_has_the_next_ones_decoded_within_a_bound_of_bytes() {
-        let asked: Vec<_> = (0..500).map(|i| Note::Read(10 + i)).collect();
+        let asked: Vec<_> = (0..500).map(|i| AccessHint::Read(10 + i)).collect();
         let bytes = 128 << 10;
         let (_, decoded) = after(bytes, &asked);
         assert!(decoded.windows(2).all(|two| two[0] + 1 == two[1]), "each once, in order");
@@ -254,8 +221,8 @@ mod tests {
 
     #[test]
     fn a_reader_whose_files_are_pushed_is_followed_by_the_folders_it_lists() {
-        let reads = [10, 11, 12].map(Note::Read);
-        let lists = [2500, 4000].map(Note::Listed);
+        let reads = [10, 11, 12].map(AccessHint::Read);
+        let lists = [2500, 4000].map(AccessHint::Listed);
         let (_, decoded) = after(10, &[&reads[..], &lists].concat());
         assert_eq!(*decoded.last().unwrap(), 4000 + ENTRIES_MAX);
     }

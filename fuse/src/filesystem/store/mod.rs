@@ -8,10 +8,16 @@
 //! ```
 //!
 //! The kernel caches all of it. Inside a checkpoint nothing changes. When something is committed or deleted, the kernel is told which names
-//! and folders above the checkpoints are not any more what they were ([`crate::keeper`]), so that it appears or disappears without mounting
+//! and folders above the checkpoints are not any more what they were (by the keeper of the mount), so that it appears or disappears without mounting
 //! anew.
 
-mod folders;
+mod catalogue;
+mod file_name;
+mod inode;
+mod numbers;
+mod virtual_folders;
+
+pub use file_name::file_name;
 
 use std::{
     mem,
@@ -29,17 +35,18 @@ use parhelia_store::{
 };
 
 use crate::{
-    attr,
-    catalogue::Catalogue,
     content::Content,
-    entry,
-    errno::Fault,
-    inode::Inode,
-    mount::Manifest,
-    numbers::Numbers,
-    parts::{Parts, positions_of},
-    tree_view::{Found, TreeView},
-    view::{Entry, FOREVER, Line, Needs, Next, Outdated, Scope, Shown, Space, View},
+    fault::Fault,
+    filesystem::{
+        FOREVER, Line, Needs, Outdated, ReadOnlyFilesystem, Shown, Space, entry,
+        store::{catalogue::Catalogue, inode::Inode, numbers::Numbers},
+    },
+    readahead::{Entry, Next, Scope, Source},
+    tree::{
+        attr,
+        nodes::{TreeNodes, positions_of},
+        preorder::{Found, PreorderTree},
+    },
 };
 
 /// How many checkpoints are open, and pinned, at a time.
@@ -48,7 +55,7 @@ const MANIFEST: &[u8] = b"manifest.json";
 
 /// A checkpoint whose tree is looked at. It is pinned as long as anything reads it.
 struct Open {
-    tree: TreeView,
+    tree: PreorderTree,
     _pin: Mutex<Option<Pin>>,
 }
 
@@ -60,10 +67,13 @@ struct Renewing {
     outdated: Vec<Outdated>,
 }
 
-/// The whole store.
-pub struct RootView {
+/// Renders the `manifest.json` of a checkpoint.
+pub type Manifest = fn(&Checkpoint) -> Vec<u8>;
+
+/// The whole store as a filesystem.
+pub struct StoreFilesystem {
     store: Arc<Store>,
-    parts: Arc<Parts>,
+    nodes: Arc<TreeNodes>,
     content: Content,
     catalogue: RwLock<Arc<Catalogue>>,
     /// Held by who makes the new lists.
@@ -78,15 +88,15 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl RootView {
+impl StoreFilesystem {
     /// Shows a store.
-    pub fn new(store: &Arc<Store>, parts_bytes: u64, acls: bool, manifest: Manifest) -> Result<Self> {
+    pub fn new(store: &Arc<Store>, tree_cache_bytes: u64, acls: bool, manifest: Manifest) -> Result<Self> {
         let mut renewing = Renewing::default();
         let state = store.refresh()?;
         let catalogue = Catalogue::new(state, None, &mut renewing.numbers)?;
-        Ok(RootView {
+        Ok(StoreFilesystem {
             store: store.clone(),
-            parts: Arc::new(Parts::new(store.clone(), parts_bytes)),
+            nodes: Arc::new(TreeNodes::new(store.clone(), tree_cache_bytes)),
             content: Content::new(store.clone()),
             catalogue: RwLock::new(Arc::new(catalogue)),
             renewing: Mutex::new(renewing),
@@ -152,7 +162,7 @@ impl RootView {
     }
 
     /// A checkpoint's root tree, with the folder that stands for it on top.
-    fn tree(&self, number: u64, checkpoint: Checkpoint) -> Result<TreeView> {
+    fn tree(&self, number: u64, checkpoint: Checkpoint) -> Result<PreorderTree> {
         let root = checkpoint.record.root;
         let TreeNode::Leaf(nodes) = self.store.tree_node(root)? else {
             let place = self.store.layout().packs();
@@ -172,7 +182,7 @@ impl RootView {
         let meta = Meta { mode: 0o555, uid, gid, mtime, xattrs: Vec::new() };
         let top = Node { name: checkpoint.id().into_bytes(), meta, links: 1, kind: Kind::Folder { tree: root, totals } };
         let base = Inode::Entry(number, 0).number();
-        Ok(TreeView::new(self.parts.clone(), top, base, checkpoint, workspace))
+        Ok(PreorderTree::new(self.nodes.clone(), top, base, checkpoint, workspace))
     }
 
     /// An entry inside a checkpoint.
@@ -218,7 +228,35 @@ impl RootView {
     }
 }
 
-impl View for RootView {
+impl Source for StoreFilesystem {
+    fn read(&self, ino: u64, offset: u64, bytes: u64, take: &mut dyn FnMut(&[u8])) -> Result<(), Fault> {
+        if let Inode::Manifest(number) = self.inode(ino)? {
+            let catalogue = self.fresh()?;
+            let text = (self.manifest)(catalogue.checkpoint(number).ok_or(Fault::Stale)?);
+            let from = usize::try_from(offset).unwrap_or(usize::MAX).min(text.len());
+            let until = from.saturating_add(usize::try_from(bytes).unwrap_or(usize::MAX)).min(text.len());
+            take(&text[from..until]);
+            return Ok(());
+        }
+        let (_open, found) = self.entry(ino)?;
+        entry::read(&self.content, &found, offset, bytes, take)
+    }
+
+    fn entries(&self, ino: u64, scope: Scope, visit: &mut dyn FnMut(Entry) -> Next) -> Result<(), Fault> {
+        let (open, found) = self.entry(ino)?;
+        entry::entries(&open.tree, &found, scope, visit)
+    }
+
+    fn prefetch(&self, ino: u64) -> Result<(), Fault> {
+        entry::prefetch(&self.content, &self.entry(ino)?.1)
+    }
+
+    fn cache_bytes(&self) -> u64 {
+        self.store.cache_bytes()
+    }
+}
+
+impl ReadOnlyFilesystem for StoreFilesystem {
     fn needs(&self) -> Needs {
         Needs { xattrs: true, holes: true, fresh_folders: true, acls: self.acls }
     }
@@ -308,28 +346,6 @@ impl View for RootView {
         }
     }
 
-    fn read(&self, ino: u64, offset: u64, bytes: u64, take: &mut dyn FnMut(&[u8])) -> Result<(), Fault> {
-        if let Inode::Manifest(number) = self.inode(ino)? {
-            let catalogue = self.fresh()?;
-            let text = (self.manifest)(catalogue.checkpoint(number).ok_or(Fault::Stale)?);
-            let from = usize::try_from(offset).unwrap_or(usize::MAX).min(text.len());
-            let until = from.saturating_add(usize::try_from(bytes).unwrap_or(usize::MAX)).min(text.len());
-            take(&text[from..until]);
-            return Ok(());
-        }
-        let (_open, found) = self.entry(ino)?;
-        entry::read(&self.content, &found, offset, bytes, take)
-    }
-
-    fn entries(&self, ino: u64, scope: Scope, visit: &mut dyn FnMut(Entry) -> Next) -> Result<(), Fault> {
-        let (open, found) = self.entry(ino)?;
-        entry::entries(&open.tree, &found, scope, visit)
-    }
-
-    fn prefetch(&self, ino: u64) -> Result<(), Fault> {
-        entry::prefetch(&self.content, &self.entry(ino)?.1)
-    }
-
     fn seek(&self, ino: u64, offset: u64, wants_data: bool) -> Result<u64, Fault> {
         if let Inode::Manifest(_) = self.inode(ino)? {
             let bytes = self.attr(ino)?.attr.size;
@@ -359,12 +375,8 @@ impl View for RootView {
         Ok(Space { bytes, entries: entries.saturating_add(virtuals) })
     }
 
-    fn cache_bytes(&self) -> u64 {
-        self.store.cache_bytes()
-    }
-
     fn share(&self, shares: u64) {
-        self.parts.share(shares);
+        self.nodes.share(shares);
         self.content.share(shares);
     }
 

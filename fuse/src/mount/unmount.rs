@@ -14,8 +14,10 @@ use rustix::{
 
 use crate::{
     error::{Error, Result},
-    identity::{Identity, is_disconnected, root_at},
-    mountinfo,
+    mount::{
+        identity::{Identity, is_disconnected, root_at},
+        mountinfo,
+    },
 };
 
 /// Unmounts what is mounted on a path. Where somebody uses it, says who.

@@ -1,15 +1,20 @@
-//! What can be shown as a filesystem: the questions that the kernel asks, in this crate's terms. [`crate::fs`] translates.
+//! Read-only filesystems: the kernel's questions in this crate's terms, which [`crate::kernel::requests`] translates, and the two
+//! filesystems that answer them: one checkpoint, and the whole store.
+
+pub mod checkpoint;
+mod entry;
+pub mod store;
 
 use std::time::Duration;
 
 use fuser::FileAttr;
 
-use crate::errno::Fault;
+use crate::{fault::Fault, readahead::Source};
 
 /// As good as for ever: what a checkpoint holds never changes.
 pub const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// What of the kernel's repertoire a view needs. What it does not need is declined once, and then costs nothing.
+/// The part of the kernel's repertoire that a filesystem needs. What it does not need is declined once, and then costs nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Needs {
     /// Something may have extended attributes.
@@ -62,41 +67,8 @@ pub struct Space {
     pub entries: u64,
 }
 
-/// An entry of a tree, as those see it who go ahead of a reader.
-#[derive(Clone, Copy, Debug)]
-pub struct Entry {
-    /// Its place in the order of lists: its inode number, if it is no hard link.
-    pub at: u64,
-    /// Its inode number.
-    pub ino: u64,
-    /// How long it is; 0 for what is no file.
-    pub bytes: u64,
-}
-
-/// Which entries are meant, as seen from an inode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// Those directly in this folder.
-    Inside,
-    /// Those behind this file, directly in the same folder.
-    Beside,
-    /// All those behind this entry, in whatever folder; of a folder, those inside come first.
-    Behind,
-}
-
-/// How to go on after an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// With the next one.
-    On,
-    /// Behind the folder that it is in.
-    SkipFolder,
-    /// Not at all.
-    Stop,
-}
-
 /// A read-only filesystem.
-pub trait View: Send + Sync + 'static {
+pub trait ReadOnlyFilesystem: Source {
     /// What it needs.
     fn needs(&self) -> Needs;
     /// The entry of a folder with this name, or for how long it may be taken for absent.
@@ -107,12 +79,6 @@ pub trait View: Send + Sync + 'static {
     fn list(&self, ino: u64, from: u64, visit: &mut dyn FnMut(Line<'_>) -> bool) -> Result<(), Fault>;
     /// A symlink's target.
     fn readlink(&self, ino: u64) -> Result<Vec<u8>, Fault>;
-    /// Calls `take` at most once, with what a file has at `offset`, at most `bytes` long.
-    fn read(&self, ino: u64, offset: u64, bytes: u64, take: &mut dyn FnMut(&[u8])) -> Result<(), Fault>;
-    /// Calls `visit` with each entry of a scope, in order.
-    fn entries(&self, ino: u64, scope: Scope, visit: &mut dyn FnMut(Entry) -> Next) -> Result<(), Fault>;
-    /// Has what a small file holds decoded.
-    fn prefetch(&self, ino: u64) -> Result<(), Fault>;
     /// The next place that is data, or that is a hole.
     fn seek(&self, ino: u64, offset: u64, wants_data: bool) -> Result<u64, Fault>;
     /// The value of an extended attribute.
@@ -123,10 +89,6 @@ pub trait View: Send + Sync + 'static {
     fn space(&self) -> Result<Space, Fault>;
     /// An entry's path, for messages.
     fn path(&self, ino: u64) -> String;
-    /// How many bytes of decoded blocks are kept now.
-    fn cache_bytes(&self) -> u64 {
-        u64::MAX
-    }
     /// Keeps its caches within one of so many equal shares.
     fn share(&self, _shares: u64) {}
     /// Takes in what is new, and returns what the kernel was told and is not so any more.

@@ -23,9 +23,9 @@ use serde::{Deserialize, Serialize};
 use ulid::Ulid;
 
 use crate::{
-    catalogue::file_name,
     error::{Error, Result},
-    unmount::detach_dead,
+    filesystem::store::file_name,
+    mount::unmount::detach_dead,
 };
 
 /// What the file of a mount says.

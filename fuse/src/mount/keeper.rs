@@ -22,10 +22,9 @@ use rustix::{
 };
 
 use crate::{
-    activity::Activity,
-    mount::Log,
-    state::{BusyMark, count_busy},
-    view::{Outdated, View},
+    filesystem::{Outdated, ReadOnlyFilesystem},
+    kernel::{Log, activity::Activity},
+    mount::registry::{BusyMark, count_busy},
 };
 
 /// How often a mounted store is looked at. inotify tells of changes that are made on this machine; this finds those of others.
@@ -41,7 +40,7 @@ const IDLE_SHARES: u64 = u64::MAX;
 pub(crate) struct Kept {
     /// The store, and what of it is mounted. The mount ends with their last owner, which is not its keeper.
     pub(crate) store: Weak<Store>,
-    pub(crate) view: Weak<dyn View>,
+    pub(crate) filesystem: Weak<dyn ReadOnlyFilesystem>,
     /// What tells the kernel.
     pub(crate) notifier: Notifier,
     /// Whether it is read.
@@ -60,16 +59,16 @@ pub(crate) struct Wakes {
     pub(crate) read: PipeReader,
 }
 
-/// Starts the thread. It ends when the mount is over, or the view is gone.
+/// Starts the thread. It ends when the mount is over, or the filesystem is gone.
 pub(crate) fn start(kept: Kept, wakes: Wakes) -> io::Result<()> {
     thread::Builder::new().name("keeper".into()).spawn(move || kept.work(wakes)).map(drop)
 }
 
 impl Kept {
     fn work(self, mut wakes: Wakes) {
-        let Some((store, view)) = self.kept() else { return };
-        let (layout, follows_store) = (store.layout().clone(), view.needs().fresh_folders);
-        drop((store, view));
+        let Some((store, filesystem)) = self.kept() else { return };
+        let (layout, follows_store) = (store.layout().clone(), filesystem.needs().fresh_folders);
+        drop((store, filesystem));
         let changes = watched(&layout, follows_store).ok();
         let calm = if follows_store || changes.is_none() { STORE_INTERVAL } else { CALM_INTERVAL };
         let (mut is_busy, mut looked_at) = (false, Instant::now());
@@ -90,15 +89,15 @@ impl Kept {
             {
                 mark.set(is_busy);
             }
-            let Some((store, view)) = self.kept() else { return };
+            let Some((store, filesystem)) = self.kept() else { return };
             store.close_removed_packs();
             let now = if is_busy { count_busy(&layout.mounts()) } else { IDLE_SHARES };
             if now != shares {
                 store.share_cache(now);
-                view.share(now);
+                filesystem.share(now);
                 shares = now;
             }
-            match view.outdated() {
+            match filesystem.outdated() {
                 Ok(news) => {
                     untold.extend(news);
                     is_failing = false;
@@ -109,14 +108,14 @@ impl Kept {
                 }
                 Err(_) => {}
             }
-            drop((store, view));
+            drop((store, filesystem));
             // A notification that fails, as for lack of memory, is sent again in the next round.
             untold.retain(|outdated| self.tell(outdated).is_err());
         }
     }
 
-    fn kept(&self) -> Option<(Arc<Store>, Arc<dyn View>)> {
-        self.store.upgrade().zip(self.view.upgrade())
+    fn kept(&self) -> Option<(Arc<Store>, Arc<dyn ReadOnlyFilesystem>)> {
+        self.store.upgrade().zip(self.filesystem.upgrade())
     }
 
     fn tell(&self, outdated: &Outdated) -> io::Result<()> {

@@ -1,0 +1,5 @@
+//! A checkpoint's tree by preorder position.
+
+pub mod attr;
+pub mod nodes;
+pub mod preorder;
