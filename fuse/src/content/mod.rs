@@ -1,4 +1,4 @@
-//! What files hold: from a blob and a range to bytes, by way of the store's cache of decoded blocks.
+//! The content of files: from a blob and a range to bytes, by way of the store's cache of decoded blocks.
 
 use std::{
     cell::RefCell,
@@ -17,7 +17,7 @@ use quick_cache::{Weighter, sync::Cache};
 
 use crate::{
     caches::{by_bytes, share_of},
-    readahead::blocks::BlockReadahead,
+    readahead::Readahead,
 };
 
 /// Bytes of unfolded recipes that are kept.
@@ -36,7 +36,7 @@ impl Weighter<BlobId, Arc<ChunkMap>> for Weight {
     }
 }
 
-/// What was used last, within a bound of bytes, and the very last whatever it weighs.
+/// The values used last, within a bound of bytes, and the very last one whatever it weighs.
 struct Recent<V> {
     by_use: LruCache<BlobId, (V, u64)>,
     bytes: u64,
@@ -70,7 +70,7 @@ impl<V: Clone> Recent<V> {
 }
 
 thread_local! {
-    /// Where a range of several chunks is put together. Kept, because fresh memory costs more than the copy.
+    /// The buffer in which a range of several chunks is put together. Kept, because fresh memory costs more than the copy.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -80,15 +80,14 @@ pub struct Content {
     maps: Cache<BlobId, Arc<ChunkMap>, Weight>,
     /// Those that are too large for the cache.
     long: Mutex<Recent<Arc<ChunkMap>>>,
-    ahead: BlockReadahead,
+    readahead: Arc<Readahead>,
 }
 
 impl Content {
     /// Reads blobs of this store.
-    pub fn new(store: Arc<Store>) -> Self {
-        let ahead = BlockReadahead::new(&store);
+    pub fn new(store: Arc<Store>, readahead: Arc<Readahead>) -> Self {
         let long = Mutex::new(Recent::new(LONG_MAPS_BYTES));
-        Content { store, maps: by_bytes(256, MAPS_BYTES, Weight), long, ahead }
+        Content { store, maps: by_bytes(256, MAPS_BYTES, Weight), long, readahead }
     }
 
     /// Keeps recipes within one of so many equal shares of their bytes from now on.
@@ -101,7 +100,7 @@ impl Content {
     /// The block that holds a chunk; of a long file, the blocks that follow are read ahead.
     fn block(&self, chunk: ObjectId, is_long: bool) -> Result<Arc<Block>> {
         let found = self.store.locate(ObjectKind::Chunk, chunk).and_then(|at| {
-            let reuse = if is_long { self.ahead.note(at) } else { Reuse::Likely };
+            let reuse = if is_long { self.readahead.note_block(at) } else { Reuse::Likely };
             self.store.block_for(at, reuse)
         });
         match found {
@@ -127,7 +126,7 @@ impl Content {
         Ok(map)
     }
 
-    /// Has the block decoded that holds a blob, if it is a single chunk.
+    /// Decodes the block that holds a blob, if the blob is a single chunk.
     pub fn prefetch(&self, blob: BlobId, size: u64) -> Result<()> {
         if size <= SINGLE_CHUNK_BYTES as u64 {
             self.store.block(self.store.locate(ObjectKind::Chunk, blob.object())?)?;

@@ -17,7 +17,7 @@ use crate::{
     content::Content,
     fault::Fault,
     filesystem::{FOREVER, Line, Needs, ReadOnlyFilesystem, Shown, Space, entry},
-    readahead::{Entry, Next, Scope, Source},
+    readahead::{Entry, Next, Readahead, Scope, Source},
     tree::{
         nodes::TreeNodes,
         preorder::{Found, PreorderTree},
@@ -48,6 +48,7 @@ impl CheckpointFilesystem {
         tree_cache_bytes: u64,
         acls: bool,
         pin: Option<Pin>,
+        readahead: Arc<Readahead>,
     ) -> Result<Self> {
         let parts = Arc::new(TreeNodes::new(store.clone(), tree_cache_bytes));
         let node = store.workspace_node(&checkpoint)?;
@@ -67,7 +68,14 @@ impl CheckpointFilesystem {
             totals.features |= features::XATTR;
         }
         let root = root.position;
-        Ok(CheckpointFilesystem { tree, content: Content::new(store.clone()), root, totals, acls, _pin: Mutex::new(pin) })
+        Ok(CheckpointFilesystem {
+            tree,
+            content: Content::new(store.clone(), readahead),
+            root,
+            totals,
+            acls,
+            _pin: Mutex::new(pin),
+        })
     }
 
     fn found(&self, ino: u64) -> Result<Found, Fault> {

@@ -113,7 +113,7 @@ fn entry(tree: &PreorderTree, found: &Found) -> Result<Entry, Fault> {
     })
 }
 
-/// Has what a small file holds decoded.
+/// Decodes the block that holds a small file.
 pub fn prefetch(content: &Content, found: &Found) -> Result<(), Fault> {
     match found.node().map(|node| &node.kind) {
         Some(Kind::File { size, blob, .. }) => Ok(content.prefetch(*blob, *size)?),

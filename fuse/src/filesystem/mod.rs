@@ -11,7 +11,7 @@ use fuser::FileAttr;
 
 use crate::{fault::Fault, readahead::Source};
 
-/// As good as for ever: what a checkpoint holds never changes.
+/// A time as good as for ever: what a checkpoint holds never changes.
 pub const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The part of the kernel's repertoire that a filesystem needs. What it does not need is declined once, and then costs nothing.
@@ -30,7 +30,7 @@ pub struct Needs {
 /// An entry as the kernel is told of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Shown {
-    /// What `stat` says.
+    /// The answer of `stat`.
     pub attr: FileAttr,
     /// For how long the kernel need not ask again, neither for this nor for the name.
     pub ttl: Duration,
@@ -41,9 +41,9 @@ pub struct Shown {
 /// Something that the kernel was told, and that is not so any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outdated {
-    /// What `stat` and a list say of an inode.
+    /// The answer of `stat`, and the list, of an inode.
     Inode(u64),
-    /// What a name in a folder, given by inode number, stands for.
+    /// The entry behind a name in a folder, which is given by inode number.
     Name(u64, Vec<u8>),
 }
 
@@ -69,7 +69,7 @@ pub struct Space {
 
 /// A read-only filesystem.
 pub trait ReadOnlyFilesystem: Source {
-    /// What it needs.
+    /// The part of the kernel's repertoire that it needs.
     fn needs(&self) -> Needs;
     /// The entry of a folder with this name, or for how long it may be taken for absent.
     fn lookup(&self, folder: u64, name: &[u8]) -> Result<Result<Shown, Duration>, Fault>;

@@ -1,4 +1,4 @@
-//! Whether a mount is being read. One that is not leaves its share of memory to the others.
+//! Activity of a mount. One that is not read leaves its share of memory to the others.
 
 use std::{
     io::{self, PipeReader, PipeWriter, Write},
@@ -12,7 +12,7 @@ const QUIET: u8 = 1;
 /// Something was.
 const USED: u8 = 2;
 
-/// What the threads that answer tell the keeper of a mount.
+/// The activity of a mount, noted by the threads that answer, for its keeper.
 #[derive(Debug)]
 pub(crate) struct Activity {
     state: AtomicU8,
@@ -34,7 +34,7 @@ impl Activity {
         }
     }
 
-    /// Whether something was read since the last look but one.
+    /// Returns whether something was read since the last look but one.
     pub(crate) fn look(&self) -> bool {
         let next = |state| match state {
             USED => Some(QUIET),

@@ -22,17 +22,17 @@ use crate::{
     fault::Fault,
     filesystem::{Needs, ReadOnlyFilesystem, Shown},
     kernel::{Log, activity::Activity},
-    readahead::access_hints::{AccessHint, AccessHints},
+    readahead::{Readahead, tracker::AccessHint},
 };
 
 /// Requests that the kernel may have under way without somebody waiting for them, such as reading ahead.
 const BACKGROUND_MAX: u16 = 64;
-/// So many damaged entries are reported, each once.
+/// Damaged entries that are reported, each once.
 const REPORTS_MAX: usize = 10_000;
 const SEEK_DATA: i32 = 3;
 const SEEK_HOLE: i32 = 4;
 const BLOCK_BYTES: u32 = 4096;
-/// As on every native filesystem; the kernel would let through longer ones.
+/// The limit of native filesystems; the kernel would let through longer names.
 const NAME_BYTES_MAX: usize = 255;
 
 /// A filesystem as FUSE wants it.
@@ -41,7 +41,7 @@ pub struct FuseServer {
     needs: Needs,
     counters: Arc<Counters>,
     log: Log,
-    hints: AccessHints,
+    readahead: Arc<Readahead>,
     activity: Arc<Activity>,
     reported: Mutex<HashSet<(u64, &'static str)>>,
 }
@@ -52,14 +52,14 @@ impl FuseServer {
         filesystem: Arc<dyn ReadOnlyFilesystem>,
         counters: Arc<Counters>,
         log: Log,
-        hints: AccessHints,
+        readahead: Arc<Readahead>,
         activity: Arc<Activity>,
     ) -> Self {
         let needs = filesystem.needs();
-        FuseServer { filesystem, needs, counters, log, hints, activity, reported: Mutex::default() }
+        FuseServer { filesystem, needs, counters, log, readahead, activity, reported: Mutex::default() }
     }
 
-    /// What the kernel is told of a fault. Damage is logged as well, with the path, once for each entry.
+    /// The errno of a fault. Damage is logged as well, with the path, once for each entry.
     fn errno(&self, action: &'static str, ino: INodeNo, fault: &Fault) -> Errno {
         let errno = fault.errno();
         if errno == Errno::EIO {
@@ -89,7 +89,7 @@ fn generation(shown: &Shown) -> Generation {
     Generation(if shown.attr.ino == INodeNo::ROOT { 0 } else { u64::from(shown.generation) })
 }
 
-/// What the kernel remembers of a name that does not exist: an entry without an inode.
+/// The entry without an inode by which the kernel remembers that a name does not exist.
 fn absent() -> FileAttr {
     let time = SystemTime::UNIX_EPOCH;
     FileAttr {
@@ -211,7 +211,7 @@ impl Filesystem for FuseServer {
         count(&self.counters.read);
         self.activity.note();
         if offset == 0 {
-            self.hints.take(AccessHint::Read(ino.0));
+            self.readahead.note(AccessHint::Read(ino.0));
         }
         let mut reply = Some(reply);
         let read = self.filesystem.read(ino.0, offset, u64::from(size), &mut |bytes| {
@@ -250,7 +250,7 @@ impl Filesystem for FuseServer {
             Err(e) => reply.error(self.errno("list", ino, &e)),
         }
         if offset == 0 {
-            self.hints.take(AccessHint::Listed(ino.0));
+            self.readahead.note(AccessHint::Listed(ino.0));
         }
     }
 

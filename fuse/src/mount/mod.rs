@@ -34,7 +34,7 @@ use crate::{
         mountpoint::checked,
         registry::Registration,
     },
-    readahead::{access_hints::AccessHints, decode, page_cache},
+    readahead::{Readahead, Source},
 };
 
 pub use crate::mount::guard::guard;
@@ -57,22 +57,20 @@ pub fn mount(store: Arc<Store>, what: What, mountpoint: &Path, options: &Options
     let registration = Registration::new(&store, &mountpoint, what.text())
         .map_err(|e| (options.log)(&format!("{e}; `parhelia mounts` does not list this mount")))
         .ok();
-    let filesystem = filesystem(&store, what, options)?;
+    let (readahead, work) = Readahead::new();
+    let filesystem = filesystem(&store, what, options, readahead.clone())?;
     let counters = Arc::new(Counters::default());
-    let mut hints = AccessHints::default();
-    let (prefetching, pushing) = (hints.listener(), hints.listener());
     let (activity, read) = Activity::new().map_err(failed)?;
     let (stop, keeper) = io::pipe().map_err(failed)?;
     let activity = Arc::new(activity);
-    let server = FuseServer::new(filesystem.clone(), counters.clone(), options.log.clone(), hints, activity.clone());
+    let server = FuseServer::new(filesystem.clone(), counters.clone(), options.log.clone(), readahead, activity.clone());
     let attached = Attached::new(server, &mountpoint, options)?;
     let (identity, notifier) = (attached.identity, attached.notifier());
-    let prefetching = decode::start(filesystem.clone(), prefetching, counters.clone());
-    // Without a connection of its own, nothing is pushed.
-    let pushing = match attached.device() {
-        Ok(device) => page_cache::start(filesystem.clone(), pushing, device, counters.clone()),
-        Err(_) => None,
-    };
+    // From here on the server alone owns it: the mount ends with its last owner.
+    let shown = Arc::downgrade(&filesystem);
+    let source: Arc<dyn Source> = filesystem;
+    let helpers = work.start(&store, Arc::downgrade(&source), attached.device().ok(), &counters);
+    drop(source);
 
     let (events_in, events) = channel();
     let ended = events_in.clone();
@@ -92,8 +90,8 @@ pub fn mount(store: Arc<Store>, what: What, mountpoint: &Path, options: &Options
     let serving = attached.serve(&mountpoint)?;
     let spawned = thread::Builder::new().name("mount".into()).spawn(move || {
         let result = serving.join().unwrap_or_else(|_| Err(io::Error::other("a thread of the mount panicked")));
-        // They hold the filesystem, and so the pin.
-        for helper in [prefetching, pushing].into_iter().flatten() {
+        // They may hold the filesystem, and so the pin.
+        for helper in helpers {
             let _ = helper.join();
         }
         let _ = ended.send(Event::Ended(result));
@@ -107,22 +105,27 @@ pub fn mount(store: Arc<Store>, what: What, mountpoint: &Path, options: &Options
         source: e.into(),
     })?;
     let busy_mark = mounted.registration.as_ref().map(Registration::busy_mark);
-    let (store, filesystem, log) = (Arc::downgrade(&store), Arc::downgrade(&filesystem), options.log.clone());
-    let kept = Kept { store, filesystem, notifier, activity, busy_mark, log };
+    let (store, log) = (Arc::downgrade(&store), options.log.clone());
+    let kept = Kept { store, filesystem: shown, notifier, activity, busy_mark, log };
     keeper::start(kept, Wakes { stop, read }).map_err(failed)?;
     Ok(mounted)
 }
 
 /// The filesystem that a mount shows.
-fn filesystem(store: &Arc<Store>, what: What, options: &Options) -> Result<Arc<dyn ReadOnlyFilesystem>> {
+fn filesystem(
+    store: &Arc<Store>,
+    what: What,
+    options: &Options,
+    readahead: Arc<Readahead>,
+) -> Result<Arc<dyn ReadOnlyFilesystem>> {
     let (acls, cache_bytes) = (options.allow_other, options.tree_cache_bytes);
     Ok(match what {
         What::Tree { checkpoint, path } => {
             let pin = store.pin_for_reading([checkpoint], "mount", |text| (options.log)(text));
             let none = parhelia_store::Error::NoCheckpoint { selector: checkpoint.to_string() };
             let found = store.refresh()?.checkpoint(checkpoint)?.ok_or(none)?;
-            Arc::new(CheckpointFilesystem::new(store, found, &path, cache_bytes, acls, pin)?)
+            Arc::new(CheckpointFilesystem::new(store, found, &path, cache_bytes, acls, pin, readahead)?)
         }
-        What::Store => Arc::new(StoreFilesystem::new(store, cache_bytes, acls, options.manifest)?),
+        What::Store => Arc::new(StoreFilesystem::new(store, cache_bytes, acls, options.manifest, readahead)?),
     })
 }

@@ -1,176 +1,140 @@
-//! Reading ahead in long files: where a reader goes through a pack block by block, the next blocks are decoded by threads of their
-//! own, so that the reader finds them in the cache. Small files lie in another order than they are read in; [`super::page_cache`] is for them.
+//! Readahead in long files: where a reader goes through a pack block by block, the next blocks are decoded before it comes to them. Small
+//! files lie in another order than they are read in; for them there is the [`super::tracker`].
 
 use std::{
     collections::VecDeque,
-    io,
-    sync::{
-        Arc, Mutex, PoisonError, Weak,
-        mpsc::{Receiver, SyncSender, sync_channel},
-    },
-    thread,
+    mem,
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use parhelia_store::{
-    Store,
     format::LARGE_BLOCK_BYTES,
     pack::{Location, Reuse},
 };
 
-/// How far ahead of a reader blocks are decoded, in bytes of the pack.
+/// Bytes of the pack ahead of a reader whose blocks are decoded.
 const WINDOW_BYTES: u64 = 4 << 20;
-/// ... and, of what compresses well, in blocks that fill one in so many bytes of the cache's share for long files: those ahead of the
-/// reader, those behind him, and as much for another one.
+/// The part of the cache's share for long files that blocks ahead of a reader may fill: those ahead of it, those behind it, and as much
+/// for another one.
 const AHEAD_PART: u64 = 3;
-/// How many readers are told apart.
+/// Readers that are told apart.
 const READERS_MAX: usize = 16;
-/// How many requests may wait; more are dropped, as they would come too late.
-const QUEUE_MAX: usize = 8;
-/// How many threads decode. One is slower than a reader of what compresses well.
-const DECODERS: usize = 2;
-/// So many blocks in a row make a sequential reader.
+/// The number of blocks in a row that make a sequential reader.
 const BLOCKS_IN_A_ROW: u32 = 2;
 
-/// Where one reader is.
+/// One reader of a long file.
+#[derive(Debug)]
 struct Reader {
-    last: Location,
+    id: u64,
+    /// The block that it is at.
+    at: Location,
     in_a_row: u32,
+    /// The blocks ahead of it that are decoded, or will be.
+    ahead: VecDeque<Location>,
+}
+
+fn end(block: Location) -> u64 {
+    block.offset + u64::from(block.block_bytes)
 }
 
 impl Reader {
-    fn end(&self) -> u64 {
-        self.last.offset + u64::from(self.last.block_bytes)
+    fn new(id: u64, at: Location) -> Self {
+        Reader { id, at, in_a_row: 0, ahead: VecDeque::new() }
     }
 
     fn reuse(&self) -> Reuse {
         if self.in_a_row >= BLOCKS_IN_A_ROW { Reuse::Unlikely } else { Reuse::Likely }
     }
-}
 
-/// Watches which blocks are read, and has the next ones decoded.
-pub struct BlockReadahead {
-    /// Most recently used first.
-    readers: Mutex<Vec<Reader>>,
-    queue: Option<SyncSender<Location>>,
-}
-
-impl BlockReadahead {
-    /// Starts the threads. Where they cannot be had, nothing is read ahead.
-    pub fn new(store: &Arc<Store>) -> Self {
-        let queue = start(store).ok();
-        BlockReadahead { readers: Mutex::default(), queue }
+    /// True for a block that this reader is at, or that is decoded ahead of it.
+    fn has_ahead(&self, block: Location) -> bool {
+        let is_between = |last: &Location| (self.at.offset..=last.offset).contains(&block.offset);
+        self.at.pack == block.pack && self.ahead.back().is_some_and(is_between)
     }
 
-    /// A block of a long file is about to be read. Who has come here block by block is unlikely to come back.
-    pub fn note(&self, location: Location) -> Reuse {
-        let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
-        // Who reads a folder goes to and fro between a few blocks. Only one that nobody was at is a step forward.
-        if let Some(at) = readers.iter().position(|reader| reader.last == location) {
-            readers[..=at].rotate_right(1);
-            return readers[0].reuse();
+    /// The last block ahead of it, if another one may be decoded.
+    fn tip(&self, blocks_max: usize) -> Option<Location> {
+        (self.ahead.len() < blocks_max).then(|| self.ahead.back().copied().unwrap_or(self.at))
+    }
+}
+
+#[derive(Debug, Default)]
+struct Readers {
+    /// Most recently seen first.
+    known: Vec<Reader>,
+    ids: u64,
+}
+
+/// The readers of long files, by the blocks that they come to.
+#[derive(Debug, Default)]
+pub struct BlockReaders(Mutex<Readers>);
+
+impl BlockReaders {
+    fn readers(&self) -> MutexGuard<'_, Readers> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that a block of a long file is about to be read. A sequential reader is unlikely to come back to it; when it has gone on to the
+    /// block, blocks ahead of it are due, and it is returned.
+    pub fn note(&self, block: Location) -> (Reuse, Option<u64>) {
+        let readers = &mut *self.readers();
+        // A reader of a folder goes to and fro between a few blocks. Only a block that no reader was at is a step forward.
+        if let Some(at) = readers.known.iter().position(|reader| reader.at == block) {
+            readers.known[..=at].rotate_right(1);
+            return (readers.known[0].reuse(), None);
         }
-        let known = readers.iter().position(|reader| reader.last.pack == location.pack && reader.end() == location.offset);
-        let mut reader = match known {
-            Some(at) => readers.remove(at),
-            None => {
-                readers.truncate(READERS_MAX - 1);
-                Reader { last: location, in_a_row: 0 }
-            }
+        let is_before = |reader: &Reader| reader.at.pack == block.pack && end(reader.at) == block.offset;
+        let Some(at) = readers.known.iter().position(is_before) else {
+            readers.known.truncate(READERS_MAX - 1);
+            readers.ids += 1;
+            let reader = Reader::new(readers.ids, block);
+            readers.known.insert(0, reader);
+            return (Reuse::Likely, None);
         };
-        if reader.last != location {
-            reader.last = location;
+        readers.known[..=at].rotate_right(1);
+        if let [reader, others @ ..] = &mut readers.known[..] {
+            reader.at = block;
             reader.in_a_row = reader.in_a_row.saturating_add(1);
+            if reader.reuse() == Reuse::Unlikely
+                && reader.ahead.is_empty()
+                && let Some(other) = others.iter_mut().find(|other| other.has_ahead(block))
+            {
+                // Requests for two pieces of a file are answered at the same time, so that one reader can look like two in turn.
+                mem::swap(&mut reader.ahead, &mut other.ahead);
+                mem::swap(&mut reader.id, &mut other.id);
+            }
+            reader.ahead.retain(|ahead| ahead.offset > block.offset);
         }
-        let reuse = reader.reuse();
-        if let (Reuse::Unlikely, Some(queue)) = (reuse, &self.queue) {
-            let _ = queue.try_send(location);
+        let reader = &readers.known[0];
+        (reader.reuse(), (reader.reuse() == Reuse::Unlikely).then_some(reader.id))
+    }
+
+    /// The next block to decode for a reader, wherever it is by now; `None` where enough is decoded. `block_after` finds the block behind
+    /// another one.
+    pub fn next_ahead(&self, id: u64, blocks_max: usize, block_after: impl Fn(Location) -> Option<Location>) -> Option<Location> {
+        let tip = || self.readers().known.iter().find(|reader| reader.id == id)?.tip(blocks_max);
+        let mut from = tip()?;
+        loop {
+            // It is looked for without the lock, as it may have to come from the disk.
+            let next = block_after(from)?;
+            let mut readers = self.readers();
+            let reader = readers.known.iter_mut().find(|reader| reader.id == id)?;
+            let now = reader.tip(blocks_max)?;
+            if now == from {
+                if next.offset >= end(reader.at) + WINDOW_BYTES {
+                    return None;
+                }
+                reader.ahead.push_back(next);
+                return Some(next);
+            }
+            from = now;
         }
-        readers.insert(0, reader);
-        reuse
     }
 }
 
-/// How many blocks are decoded ahead of a reader where long files have so many bytes of the cache.
-fn blocks_ahead(passing_bytes: u64) -> usize {
+/// Blocks ahead of a reader that are decoded at most where long files have so many bytes of the cache.
+pub fn blocks_ahead(passing_bytes: u64) -> usize {
     usize::try_from(passing_bytes / AHEAD_PART / LARGE_BLOCK_BYTES as u64).unwrap_or(usize::MAX).max(1)
-}
-
-/// Starts one thread that finds out what lies ahead, and those that decode it. Each ends with the sender of what it waits for.
-fn start(store: &Arc<Store>) -> io::Result<SyncSender<Location>> {
-    let (queue, requests) = sync_channel(QUEUE_MAX);
-    let (found, blocks) = sync_channel(DECODERS);
-    let blocks = Arc::new(Mutex::new(blocks));
-    for _ in 0..DECODERS {
-        let (store, blocks) = (Arc::downgrade(store), blocks.clone());
-        thread::Builder::new().name("decode-ahead".into()).spawn(move || decode(&store, &blocks))?;
-    }
-    let store = Arc::downgrade(store);
-    thread::Builder::new().name("look-ahead".into()).spawn(move || look(&store, &requests, &found))?;
-    Ok(queue)
-}
-
-/// The block that each of the last few readers is at, and those that it was served behind it.
-struct Served {
-    readers: Vec<VecDeque<Location>>,
-    /// How many blocks a reader has decoded ahead of it at most.
-    blocks_max: usize,
-}
-
-impl Served {
-    fn new(blocks_max: usize) -> Self {
-        Served { readers: Vec::new(), blocks_max }
-    }
-
-    /// Finds the blocks that are to be decoded for a reader that is at `from`, and hands each on; ends early where that fails.
-    fn advance(
-        &mut self,
-        from: Location,
-        block_after: impl Fn(Location) -> Option<Location>,
-        mut hand_on: impl FnMut(Location) -> bool,
-    ) -> bool {
-        let until = from.offset + u64::from(from.block_bytes) + WINDOW_BYTES;
-        let is_between =
-            |first: &Location, last: &Location| first.pack == from.pack && (first.offset..=last.offset).contains(&from.offset);
-        let is_of = |blocks: &VecDeque<Location>| matches!((blocks.front(), blocks.back()), (Some(first), Some(last)) if is_between(first, last));
-        let known = self.readers.iter().position(is_of);
-        let mut blocks = known.map_or_else(VecDeque::new, |at| self.readers.remove(at));
-        blocks.retain(|block| block.offset > from.offset);
-        blocks.push_front(from);
-        let mut is_wanted = true;
-        while is_wanted
-            && blocks.len() <= self.blocks_max
-            && let Some(next) = blocks.back().and_then(|tip| block_after(*tip)).filter(|next| next.offset < until)
-        {
-            blocks.push_back(next);
-            is_wanted = hand_on(next);
-        }
-        self.readers.insert(0, blocks);
-        self.readers.truncate(READERS_MAX);
-        is_wanted
-    }
-}
-
-/// Finds the blocks that lie behind each requested one, and were not found for this reader before.
-fn look(store: &Weak<Store>, requests: &Receiver<Location>, found: &SyncSender<Location>) {
-    let mut served = Served::new(1);
-    // Nothing may hold the store while it waits: the mount ends with its last owner.
-    let block_after = |at| store.upgrade().and_then(|store| store.block_after(at));
-    while let Ok(from) = requests.recv() {
-        served.blocks_max = store.upgrade().map_or(1, |store| blocks_ahead(store.passing_bytes()));
-        if !served.advance(from, block_after, |next| found.send(next).is_ok()) {
-            return;
-        }
-    }
-}
-
-/// Has blocks decoded. One that is damaged is named to whoever reads it.
-fn decode(store: &Weak<Store>, blocks: &Mutex<Receiver<Location>>) {
-    loop {
-        let next = blocks.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(location) = next else { return };
-        let Some(store) = store.upgrade() else { return };
-        let _ = store.block_for(location, Reuse::Unlikely);
-    }
 }
 
 #[cfg(test)]
@@ -179,15 +143,25 @@ mod tests {
 
     use super::*;
 
-    /// What is said of the blocks at these places, each of 10 bytes.
+    fn block(offset: u64, block_bytes: u32) -> Location {
+        Location { pack: PackId([0; 16]), offset, block_bytes }
+    }
+
+    /// The answers about the blocks at these places, each of 10 bytes.
     fn noted(offsets: impl IntoIterator<Item = u64>) -> Vec<Reuse> {
-        let ahead = BlockReadahead { readers: Mutex::default(), queue: None };
-        let block = |offset| Location { pack: PackId([0; 16]), offset, block_bytes: 10 };
-        offsets.into_iter().map(|offset| ahead.note(block(offset))).collect()
+        let readers = BlockReaders::default();
+        offsets.into_iter().map(|offset| readers.note(block(offset, 10)).0).collect()
+    }
+
+    /// Notes a block, and returns those that are decoded for its reader then.
+    fn decoded(readers: &BlockReaders, at: Location, blocks_max: usize, last: u64) -> Vec<Location> {
+        let after = |block: Location| Some(Location { offset: end(block), ..block }).filter(|next| next.offset <= last);
+        let (_, due) = readers.note(at);
+        std::iter::from_fn(|| readers.next_ahead(due?, blocks_max, after)).collect()
     }
 
     #[test]
-    fn who_goes_from_block_to_block_is_unlikely_to_come_back() {
+    fn a_reader_that_goes_from_block_to_block_is_unlikely_to_come_back() {
         // Each block is asked for some times, and another reader is somewhere else.
         let said = noted((0..10).flat_map(|i| [10 * i, 10 * i, 5000 + 10 * i, 10 * i]));
         assert!(said[..2 * 4].iter().all(|reuse| *reuse == Reuse::Likely));
@@ -195,7 +169,15 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_to_and_fro_is_likely_to_come_back() {
+    fn a_reader_that_looks_like_two_has_each_block_decoded_once() {
+        let readers = BlockReaders::default();
+        let nth = |n: u64| block(n * 10, 10);
+        let decoded: Vec<_> = [0, 1, 2, 4, 3, 5, 6, 7].into_iter().flat_map(|n| decoded(&readers, nth(n), 8, 300)).collect();
+        assert_eq!(decoded, (3..=15).map(nth).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_reader_that_goes_to_and_fro_is_likely_to_come_back() {
         let said = noted((0..200).map(|i| (i * 7919 % 100) * 10));
         assert!(said.iter().all(|reuse| *reuse == Reuse::Likely));
     }
@@ -204,41 +186,27 @@ mod tests {
     fn no_more_is_decoded_ahead_than_stays_until_it_is_used() {
         assert_eq!([0, 3 << 20, 32 << 20].map(blocks_ahead), [1, 1, 10]);
         // Blocks that compress to a hundredth: hundreds lie within the window.
-        let bytes = 10_000;
-        let block = |n: u64| Location { pack: PackId([0; 16]), offset: n * u64::from(bytes), block_bytes: bytes };
-        let after = |at: Location| Some(block(at.offset / u64::from(bytes) + 1)).filter(|next| *next != block(50));
-        let (mut served, mut decoded) = (Served::new(8), Vec::new());
+        let nth = |n: u64| block(n * 10_000, 10_000);
+        let readers = BlockReaders::default();
+        let mut all = Vec::new();
         for at in 0..50 {
-            served.advance(block(at), after, |next| {
-                decoded.push(next);
-                true
-            });
-            let ahead = (at + 9).min(50) - 1;
-            assert_eq!(decoded, (1..=ahead).map(block).collect::<Vec<_>>(), "each once, and none too early");
+            all.extend(decoded(&readers, nth(at), 8, 49 * 10_000));
+            let expected = if at < 2 { Vec::new() } else { (3..=(at + 8).min(49)).map(nth).collect() };
+            assert_eq!(all, expected, "each once, and none too early");
         }
-        // Another reader of the same, who is far behind, is served anew.
-        decoded.clear();
-        served.advance(block(0), after, |next| {
-            decoded.push(next);
-            true
-        });
-        assert_eq!(decoded, (1..=8).map(block).collect::<Vec<_>>());
+        // Another reader of the same, far behind, is served anew.
+        let anew: Vec<_> = (0..3).flat_map(|at| decoded(&readers, nth(at), 8, 49 * 10_000)).collect();
+        assert_eq!(anew, (3..=10).map(nth).collect::<Vec<_>>());
     }
 
     #[test]
     fn blocks_that_do_not_compress_are_decoded_as_far_as_the_window_goes() {
-        let block = |n: u64| Location { pack: PackId([0; 16]), offset: n << 20, block_bytes: 1 << 20 };
-        let (mut served, mut decoded) = (Served::new(100), Vec::new());
+        let readers = BlockReaders::default();
+        let nth = |n: u64| block(n << 20, 1 << 20);
+        let mut count = 0;
         for at in 0..20 {
-            served.advance(
-                block(at),
-                |at| Some(block((at.offset >> 20) + 1)),
-                |next| {
-                    decoded.push(next);
-                    true
-                },
-            );
-            assert_eq!(decoded.len() as u64, at + 4);
+            count += decoded(&readers, nth(at), 100, u64::MAX).len() as u64;
+            assert_eq!(count, if at < 2 { 0 } else { at + 2 });
         }
     }
 }

@@ -1,14 +1,17 @@
-//! Small files go into the kernel's page cache before they are asked for. Who reads file after file, in the order in which folders
-//! list them, has those that follow pushed by a thread of its own, and then needs no round trip for them.
+//! Small files go into the kernel's page cache before they are asked for. A reader of file after file, in the order in which folders list
+//! them, has those that follow pushed by a thread of its own, and then needs no round trip for them.
 //!
 //! Only that thread may push. The kernel locks a page while it is being pushed, and while it waits for the answer to a read; a thread
 //! that answers reads could wait here for an answer of its own.
 
 use std::{
-    collections::VecDeque,
     io::IoSlice,
     os::fd::OwnedFd,
-    sync::{Arc, mpsc::Receiver},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+        mpsc::{Receiver, SyncSender, sync_channel},
+    },
     thread::{self, JoinHandle},
     time::Duration,
 };
@@ -19,27 +22,25 @@ use crate::{
     counts::{Counters, count},
     readahead::{
         Entry, Next, Scope, Source,
-        access_hints::{AccessHint, QUEUE_MAX, Unwanted},
+        tracker::{AccessHint, Push, Tracker},
     },
 };
 
+/// Steps of readers that wait; more are dropped, as they would be too late.
+const QUEUE_MAX: usize = 64;
 /// Larger files are not pushed: the kernel reads ahead in them by itself.
 const FILE_BYTES_MAX: u64 = 256 << 10;
-/// What is pushed for a reader that has just begun; each further step of it gets four times as much.
+/// Bytes that are pushed for a reader that has just begun; each further step of it gets four times as much.
 const BUDGET_BYTES_MIN: u64 = 64 << 10;
-/// What is pushed at most for one step, in bytes and in files.
+/// Bytes and files that are pushed at most for one step.
 const BUDGET_BYTES_MAX: u64 = 4 << 20;
 const BUDGET_FILES_MAX: u32 = 512;
 /// ... and no more than one in so many of the bytes that the cache of blocks has.
 const BUDGET_PART: u64 = 32;
-/// So many files that the kernel does not know end a look beyond the folder.
+/// Files unknown to the kernel after which nothing beyond the folder is tried any more.
 const UNKNOWN_MAX: u32 = 8;
-/// How many readers are told apart.
-const READERS_MAX: usize = 16;
-/// Who goes on at most so many entries further is still the same reader.
-const STRIDE_MAX: u64 = 64;
-/// How many entries ahead of a reader a folder that is listed may be, to be listed for it.
-const LEAD_MAX: u64 = 4096;
+/// Entries that one step goes through at most.
+const ENTRIES_MAX: u64 = 4096;
 /// A folder that was just listed is known to the kernel a moment later.
 const KNOWN_TRIES: u32 = 4;
 const KNOWN_WAIT: Duration = Duration::from_micros(50);
@@ -47,38 +48,50 @@ const KNOWN_WAIT: Duration = Duration::from_micros(50);
 /// The kernel's number for "here is what an inode holds".
 const NOTIFY_STORE: u32 = 4;
 
-/// Starts the thread; `device` is the mount's own connection to the kernel. It ends with the last of the hints' senders. `None` where it
-/// cannot be had; nothing is pushed then.
-pub fn start(
-    source: Arc<dyn Source>,
-    (hints, unwanted): (Receiver<AccessHint>, Unwanted),
-    device: OwnedFd,
-    counters: Arc<Counters>,
-) -> Option<JoinHandle<()>> {
-    // Nobody who only lists folders wants what files hold.
-    unwanted.set(0, u64::MAX);
-    let cache = PageCache { source, device, counters, hints, unwanted, readers: Vec::new(), pending: VecDeque::new() };
-    thread::Builder::new().name("push".into()).spawn(move || cache.work()).ok()
+/// The way for steps of readers to the thread.
+pub struct PushQueue {
+    pushes: SyncSender<Push>,
+    waiting: Arc<AtomicUsize>,
 }
 
-/// Where one reader is.
-#[derive(Clone, Copy)]
-struct Reader {
-    /// The furthest inode that it asked for.
-    at: u64,
-    /// The furthest inode that was looked at for it.
-    ahead: u64,
-    /// How many files it read one behind the other.
-    steps: u32,
-}
-
-impl Reader {
-    fn is_near(&self, ino: u64) -> bool {
-        self.at.saturating_sub(STRIDE_MAX) <= ino && ino <= self.ahead.saturating_add(STRIDE_MAX)
+impl PushQueue {
+    /// Hands a step over. Never waits; returns false where it was dropped.
+    pub fn send(&self, push: Push) -> bool {
+        self.waiting.fetch_add(1, Relaxed);
+        let is_sent = self.pushes.try_send(push).is_ok();
+        if !is_sent {
+            self.waiting.fetch_sub(1, Relaxed);
+        }
+        is_sent
     }
 }
 
-/// What became of a push.
+/// The steps of readers as the thread gets them.
+pub struct Pushes {
+    pushes: Receiver<Push>,
+    waiting: Arc<AtomicUsize>,
+}
+
+/// The two ends of the queue of steps.
+pub fn queue() -> (PushQueue, Pushes) {
+    let (sender, pushes) = sync_channel(QUEUE_MAX);
+    let waiting = Arc::<AtomicUsize>::default();
+    (PushQueue { pushes: sender, waiting: waiting.clone() }, Pushes { pushes, waiting })
+}
+
+impl Pushes {
+    fn next(&self) -> Option<Push> {
+        let push = self.pushes.recv().ok()?;
+        self.waiting.fetch_sub(1, Relaxed);
+        Some(push)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.waiting.load(Relaxed) == 0
+    }
+}
+
+/// The result of a push.
 #[derive(PartialEq, Eq)]
 enum Pushed {
     Done,
@@ -87,95 +100,75 @@ enum Pushed {
     Failed,
 }
 
-struct PageCache {
-    source: Arc<dyn Source>,
+/// The kernel's page cache of a mount.
+pub struct PageCache {
+    tracker: Arc<Tracker>,
+    source: Weak<dyn Source>,
     device: OwnedFd,
     counters: Arc<Counters>,
-    hints: Receiver<AccessHint>,
-    unwanted: Unwanted,
-    /// Most recently seen first.
-    readers: Vec<Reader>,
-    /// Hints that came while something was pushed.
-    pending: VecDeque<AccessHint>,
 }
 
 impl PageCache {
-    fn work(mut self) {
-        loop {
-            let next = self.pending.pop_front().map_or_else(|| self.hints.recv().ok(), Some);
-            let Some(hint) = next else { return };
-            self.look(hint);
+    /// The page cache behind a mount's own connection to the kernel.
+    pub fn new(tracker: Arc<Tracker>, source: Weak<dyn Source>, device: OwnedFd, counters: Arc<Counters>) -> Self {
+        PageCache { tracker, source, device, counters }
+    }
+
+    /// Starts the thread. It ends with the last sender of steps. `None` where it cannot be had; nothing is pushed then.
+    pub fn start(self, pushes: Pushes) -> Option<JoinHandle<()>> {
+        thread::Builder::new().name("push".into()).spawn(move || self.work(&pushes)).ok()
+    }
+
+    fn work(&self, pushes: &Pushes) {
+        while let Some(push) = pushes.next() {
+            let Some(source) = self.source.upgrade() else { return };
+            self.follow(&*source, push, pushes);
+            self.tracker.end_push(push.reader);
         }
     }
 
-    fn look(&mut self, hint: AccessHint) {
-        let ino = hint.ino();
-        let known = self.readers.iter().position(|reader| reader.is_near(ino));
-        let mut reader = match (known, hint) {
-            (Some(at), _) => self.readers.remove(at),
-            (None, AccessHint::Read(_)) => {
-                self.unwanted.set(0, 0);
-                Reader { at: ino, ahead: ino, steps: 0 }
-            }
-            // Who only lists folders.
-            (None, AccessHint::Listed(_)) => return,
-        };
-        match hint {
-            AccessHint::Read(_) => {
-                reader.steps += u32::from(ino > reader.at);
-                let is_beyond = ino >= reader.ahead;
-                reader.at = reader.at.max(ino);
-                reader.ahead = reader.ahead.max(ino);
-                if reader.steps > 0 {
-                    self.push(&mut reader, ino, Scope::Beside);
-                    if is_beyond && self.pending.is_empty() {
-                        let from = reader.ahead;
-                        self.push(&mut reader, from, Scope::Behind);
-                    }
+    /// Pushes what a reader is likely to read after a step.
+    fn follow(&self, source: &dyn Source, push: Push, pushes: &Pushes) {
+        let Some(steps) = self.tracker.begin_push(push.reader) else { return };
+        let bytes_max = BUDGET_BYTES_MAX.min(source.cache_bytes() / BUDGET_PART);
+        let bytes = (BUDGET_BYTES_MIN << (2 * steps.min(8))).min(bytes_max);
+        match push.hint {
+            AccessHint::Listed(ino) => self.push(source, push.reader, (ino, Scope::Inside), bytes, pushes),
+            AccessHint::Read(ino) => {
+                self.push(source, push.reader, (ino, Scope::Beside), bytes, pushes);
+                if push.is_beyond
+                    && pushes.is_empty()
+                    && let Some(from) = self.tracker.pushed(push.reader)
+                {
+                    self.push(source, push.reader, (from, Scope::Behind), bytes, pushes);
                 }
             }
-            AccessHint::Listed(_) if reader.steps > 0 && ino <= reader.at.saturating_add(LEAD_MAX) => {
-                reader.ahead = reader.ahead.max(ino);
-                self.push(&mut reader, ino, Scope::Inside);
-            }
-            AccessHint::Listed(_) => {}
         }
-        self.readers.insert(0, reader);
-        self.readers.truncate(READERS_MAX);
     }
 
-    /// Pushes small files of a scope, within the reader's budget.
-    fn push(&mut self, reader: &mut Reader, from: u64, scope: Scope) {
-        let bytes_max = BUDGET_BYTES_MAX.min(self.source.cache_bytes() / BUDGET_PART);
-        let mut bytes_left = (BUDGET_BYTES_MIN << (2 * reader.steps.min(8))).min(bytes_max);
-        let (mut entries_left, mut files_left, mut unknown_left) = (LEAD_MAX, BUDGET_FILES_MAX, UNKNOWN_MAX);
+    /// Pushes small files of a scope, within a budget of bytes.
+    fn push(&self, source: &dyn Source, reader: u64, (from, scope): (u64, Scope), mut bytes_left: u64, pushes: &Pushes) {
+        let (mut entries_left, mut files_left, mut unknown_left) = (ENTRIES_MAX, BUDGET_FILES_MAX, UNKNOWN_MAX);
         let mut tries_left = if scope == Scope::Inside { KNOWN_TRIES } else { 0 };
-        // The furthest that the reader has come meanwhile.
-        let mut passed = from;
-        let source = self.source.clone();
         // What cannot be read now is reported when it is asked for.
         let _ = source.entries(from, scope, &mut |Entry { ino, bytes, .. }| {
-            self.hear(reader, &mut passed);
+            // The reader may be faster, and have been here already.
+            let Some(read_at) = self.tracker.read_at(reader) else { return Next::Stop };
             entries_left -= 1;
-            if entries_left == 0 || (scope == Scope::Behind && !self.pending.is_empty()) {
+            if entries_left == 0 || (scope == Scope::Behind && !pushes.is_empty()) {
                 return Next::Stop;
             }
-            if bytes == 0 || bytes > FILE_BYTES_MAX || ino <= passed {
+            if bytes == 0 || bytes > FILE_BYTES_MAX || ino <= read_at.max(from) {
                 return Next::On;
             }
             if bytes > bytes_left || files_left == 0 {
                 return Next::Stop;
             }
             (bytes_left, files_left) = (bytes_left - bytes, files_left - 1);
-            let mut pushed = self.push_file(ino, bytes);
-            while pushed == Pushed::Unknown && tries_left > 0 {
-                tries_left -= 1;
-                thread::sleep(KNOWN_WAIT);
-                pushed = self.push_file(ino, bytes);
-            }
+            let pushed = self.push_file(source, ino, bytes, tries_left);
             tries_left = 0;
             match pushed {
-                Pushed::Done => reader.ahead = reader.ahead.max(ino),
+                Pushed::Done => self.tracker.note_pushed(reader, ino),
                 Pushed::Failed => return Next::Stop,
                 // Its folder has not been listed, or was forgotten.
                 Pushed::Unknown if scope == Scope::Behind && unknown_left > 0 => {
@@ -188,26 +181,22 @@ impl PageCache {
         });
     }
 
-    /// Takes in the hints that came meanwhile: where the reader is by now, and what is to be looked at later.
-    fn hear(&mut self, reader: &mut Reader, passed: &mut u64) {
-        while let Ok(hint) = self.hints.try_recv() {
-            match hint {
-                // The reader is faster, and has been here already.
-                AccessHint::Read(ino) if reader.is_near(ino) => {
-                    reader.steps += u32::from(ino > reader.at);
-                    reader.at = reader.at.max(ino);
-                    reader.ahead = reader.ahead.max(ino);
-                    *passed = ino.max(*passed);
-                }
-                hint if self.pending.len() < QUEUE_MAX => self.pending.push_back(hint),
-                _ => {}
+    /// Pushes a file, and tries again as often as is said if the kernel does not know it yet.
+    fn push_file(&self, source: &dyn Source, ino: u64, bytes: u64, tries: u32) -> Pushed {
+        let mut pushed = self.try_push(source, ino, bytes);
+        for _ in 0..tries {
+            if pushed != Pushed::Unknown {
+                break;
             }
+            thread::sleep(KNOWN_WAIT);
+            pushed = self.try_push(source, ino, bytes);
         }
+        pushed
     }
 
-    fn push_file(&self, ino: u64, bytes: u64) -> Pushed {
+    fn try_push(&self, source: &dyn Source, ino: u64, bytes: u64) -> Pushed {
         let mut pushed = Pushed::Failed;
-        let _ = self.source.read(ino, 0, bytes, &mut |content| pushed = self.store(ino, content));
+        let _ = source.read(ino, 0, bytes, &mut |content| pushed = self.store(ino, content));
         if pushed == Pushed::Done {
             count(&self.counters.pushed);
         }

@@ -31,11 +31,11 @@ pub struct Session {
 /// The lists, as of one state of the store.
 pub struct Catalogue {
     state: Arc<StoreState>,
-    /// When the state was taken in.
+    /// The time at which the state was taken in.
     made_at: SystemTime,
     /// Since when folders have the list that they had in an earlier state, too.
     unchanged_since: HashMap<Inode, SystemTime>,
-    /// Where in the state's list a checkpoint is, by number.
+    /// The index of a checkpoint in the state's list, by number.
     by_number: BTreeMap<u64, usize>,
     by_id: HashMap<Ulid, u64>,
     /// Sessions, by the name of their folder.
@@ -125,7 +125,7 @@ impl Catalogue {
         self.unchanged_since.get(&folder).copied().unwrap_or(self.made_at)
     }
 
-    /// What the kernel may have been told of an earlier state that is not so in this one.
+    /// Everything that the kernel may have been told of an earlier state and that is not so in this one.
     pub fn outdated(&self, before: &Catalogue) -> Vec<Outdated> {
         let mut outdated = Vec::new();
         let mut name = |folder: Inode, name: &[u8]| outdated.push(Outdated::Name(folder.number(), name.to_vec()));
@@ -162,7 +162,7 @@ impl Catalogue {
         self.state.checkpoints().ok()?.get(index)
     }
 
-    /// Whether it lists this very state.
+    /// True if it lists this very state.
     pub fn is_of(&self, state: &Arc<StoreState>) -> bool {
         Arc::ptr_eq(&self.state, state)
     }
@@ -181,7 +181,7 @@ impl Catalogue {
         (checkpoint.id().as_bytes() == name).then_some((number, checkpoint))
     }
 
-    /// How many checkpoints there are.
+    /// The number of checkpoints.
     pub fn count(&self) -> usize {
         self.by_number.len()
     }

@@ -34,7 +34,7 @@ pub enum Inode {
 }
 
 impl Inode {
-    /// What a number stands for.
+    /// The inode of a number.
     pub fn from_number(number: u64) -> Option<Self> {
         let (checkpoint, low) = (number >> POSITION_BITS, number & POSITION_MAX);
         Some(match (checkpoint, low) {

@@ -15,9 +15,8 @@ mod catalogue;
 mod file_name;
 mod inode;
 mod numbers;
+mod open;
 mod virtual_folders;
-
-pub use file_name::file_name;
 
 use std::{
     mem,
@@ -27,43 +26,30 @@ use std::{
 };
 
 use lru::LruCache;
-use parhelia_store::{
-    Error, Result, Store,
-    pin::Pin,
-    record::Checkpoint,
-    tree::{Kind, Meta, Node, Time, Totals, TreeNode, WORKSPACE_FOLDER},
-};
+use parhelia_store::{Result, Store, record::Checkpoint};
 
 use crate::{
     content::Content,
     fault::Fault,
     filesystem::{
         FOREVER, Line, Needs, Outdated, ReadOnlyFilesystem, Shown, Space, entry,
-        store::{catalogue::Catalogue, inode::Inode, numbers::Numbers},
+        store::{catalogue::Catalogue, inode::Inode, numbers::Numbers, open::Open},
     },
-    readahead::{Entry, Next, Scope, Source},
-    tree::{
-        attr,
-        nodes::{TreeNodes, positions_of},
-        preorder::{Found, PreorderTree},
-    },
+    readahead::{Entry, Next, Readahead, Scope, Source},
+    tree::{attr, nodes::TreeNodes},
 };
 
-/// How many checkpoints are open, and pinned, at a time.
+pub use file_name::file_name;
+
+/// Checkpoints that are open, and pinned, at a time.
 const OPEN_MAX: NonZeroUsize = NonZeroUsize::new(64).expect("not zero");
 const MANIFEST: &[u8] = b"manifest.json";
 
-/// A checkpoint whose tree is looked at. It is pinned as long as anything reads it.
-struct Open {
-    tree: PreorderTree,
-    _pin: Mutex<Option<Pin>>,
-}
-
-/// What is needed to make new lists.
+/// The state from which new lists are made.
 #[derive(Default)]
 struct Renewing {
     numbers: Numbers,
-    /// What the kernel was told and is not so any more.
+    /// Everything that the kernel was told and that is not so any more.
     outdated: Vec<Outdated>,
 }
 
@@ -76,7 +62,7 @@ pub struct StoreFilesystem {
     nodes: Arc<TreeNodes>,
     content: Content,
     catalogue: RwLock<Arc<Catalogue>>,
-    /// Held by who makes the new lists.
+    /// Held while new lists are made.
     renewing: Mutex<Renewing>,
     open: Mutex<LruCache<u64, Arc<Open>>>,
     owner: (u32, u32),
@@ -90,14 +76,20 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 impl StoreFilesystem {
     /// Shows a store.
-    pub fn new(store: &Arc<Store>, tree_cache_bytes: u64, acls: bool, manifest: Manifest) -> Result<Self> {
+    pub fn new(
+        store: &Arc<Store>,
+        tree_cache_bytes: u64,
+        acls: bool,
+        manifest: Manifest,
+        readahead: Arc<Readahead>,
+    ) -> Result<Self> {
         let mut renewing = Renewing::default();
         let state = store.refresh()?;
         let catalogue = Catalogue::new(state, None, &mut renewing.numbers)?;
         Ok(StoreFilesystem {
             store: store.clone(),
             nodes: Arc::new(TreeNodes::new(store.clone(), tree_cache_bytes)),
-            content: Content::new(store.clone()),
+            content: Content::new(store.clone(), readahead),
             catalogue: RwLock::new(Arc::new(catalogue)),
             renewing: Mutex::new(renewing),
             open: Mutex::new(LruCache::new(OPEN_MAX)),
@@ -138,67 +130,6 @@ impl StoreFilesystem {
             drop(closed);
         }
         Ok(next)
-    }
-
-    /// A checkpoint's tree, pinned.
-    fn opened(&self, number: u64) -> Result<Arc<Open>, Fault> {
-        if let Some(open) = locked(&self.open).get(&number) {
-            return Ok(open.clone());
-        }
-        let id = self.fresh()?.checkpoint(number).ok_or(Fault::Stale)?.record.id;
-        let pin = self.store.pin_for_reading([id], "mount", |_| {});
-        // Whether it is still there counts once it is pinned.
-        let checkpoint = self.fresh()?.checkpoint(number).ok_or(Fault::Stale)?.clone();
-        let tree = self.tree(number, checkpoint)?;
-        let opened = Arc::new(Open { tree, _pin: Mutex::new(pin) });
-        let mut open = locked(&self.open);
-        if let Some(other) = open.get(&number) {
-            return Ok(other.clone());
-        }
-        let evicted = open.push(number, opened.clone());
-        drop(open);
-        drop(evicted);
-        Ok(opened)
-    }
-
-    /// A checkpoint's root tree, with the folder that stands for it on top.
-    fn tree(&self, number: u64, checkpoint: Checkpoint) -> Result<PreorderTree> {
-        let root = checkpoint.record.root;
-        let TreeNode::Leaf(nodes) = self.store.tree_node(root)? else {
-            let place = self.store.layout().packs();
-            return Err(Error::Corrupt { what: format!("tree {root}"), place, reason: "it is no root".into() });
-        };
-        let (mut totals, mut workspace, mut position) = (Totals::default(), 0, 1u64);
-        for node in &nodes {
-            if node.name == WORKSPACE_FOLDER.as_bytes() {
-                workspace = position;
-            }
-            totals.add(node);
-            position = position.saturating_add(positions_of(node));
-        }
-        let created = checkpoint.record.created_at;
-        let mtime = Time { secs: created.as_second(), nanos: created.subsec_nanosecond().unsigned_abs() };
-        let (uid, gid) = self.owner;
-        let meta = Meta { mode: 0o555, uid, gid, mtime, xattrs: Vec::new() };
-        let top = Node { name: checkpoint.id().into_bytes(), meta, links: 1, kind: Kind::Folder { tree: root, totals } };
-        let base = Inode::Entry(number, 0).number();
-        Ok(PreorderTree::new(self.nodes.clone(), top, base, checkpoint, workspace))
-    }
-
-    /// An entry inside a checkpoint.
-    fn found(&self, number: u64, position: u64) -> Result<(Arc<Open>, Found), Fault> {
-        let open = self.opened(number)?;
-        let found = open.tree.locate(position)?.ok_or(Fault::Stale)?;
-        Ok((open, found))
-    }
-
-    /// The entry that an inode number of a checkpoint's tree stands for; anything else is no file.
-    fn entry(&self, ino: u64) -> Result<(Arc<Open>, Found), Fault> {
-        match Inode::from_number(ino) {
-            Some(Inode::Entry(number, position)) => self.found(number, position),
-            Some(_) => Err(Fault::Invalid),
-            None => Err(Fault::Stale),
-        }
     }
 
     fn inode(&self, ino: u64) -> Result<Inode, Fault> {

@@ -1,4 +1,4 @@
-//! What is above the checkpoints: sessions, dates and tags, and the manifests.
+//! The folders above the checkpoints (sessions, dates and tags), and the manifests.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -176,7 +176,7 @@ impl StoreFilesystem {
         Ok(lines)
     }
 
-    /// What holds a virtual folder.
+    /// The folder that holds a virtual folder.
     pub(super) fn virtual_parent(folder: Inode) -> Inode {
         match folder {
             Inode::Session(_) => Inode::Sessions,
@@ -193,7 +193,7 @@ impl StoreFilesystem {
     }
 }
 
-/// What belongs to a checkpoint, as the kernel is told of it. It is so until the kernel is told that the checkpoint is gone.
+/// An entry of a checkpoint as the kernel is told of it. It is so until the kernel is told that the checkpoint is gone.
 fn shown_of(checkpoint: &Checkpoint, attr: FileAttr) -> Shown {
     Shown { attr, ttl: FOREVER, generation: entry::generation(checkpoint.record.id) }
 }
