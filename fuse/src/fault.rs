@@ -1,15 +1,15 @@
-//! What can go wrong with one request, and the one table from that to what the kernel is told.
+//! Failures of one request, and the one table from them to errno.
 
 use fuser::Errno;
 use parhelia_store::Error;
 
-/// Why a request was not answered.
+/// A reason why a request fails.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
     /// There is no entry of this name.
     #[error("no such entry")]
     NoEntry,
-    /// What the kernel still knows by this inode is gone.
+    /// The entry that the kernel still knows by this inode is gone.
     #[error("the checkpoint is gone")]
     Stale,
     /// Only a folder can be asked this.
@@ -36,7 +36,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// What the kernel is told.
+    /// The errno of the fault.
     pub fn errno(&self) -> Errno {
         match self {
             Fault::NoEntry => Errno::ENOENT,
@@ -52,7 +52,7 @@ impl Fault {
     }
 }
 
-/// Whatever is wrong with the store is an I/O error to a reader, but for what trying again can cure.
+/// Every failure of the store is an I/O error to a reader, but for those that trying again can cure.
 fn of_store(error: &Error) -> Errno {
     match error {
         Error::At { source, .. } => of_store(source),

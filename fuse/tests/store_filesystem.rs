@@ -202,7 +202,7 @@ fn warm_paths_from_the_root_on_ask_nothing() {
     assert_eq!(asked(), before);
 }
 
-/// What a mounted store shows above the checkpoints, in text.
+/// The list above the checkpoints of a mounted store, in text.
 fn shown(mountpoint: &Path) -> String {
     run(
         mountpoint,

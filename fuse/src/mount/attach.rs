@@ -25,16 +25,16 @@ use crate::{
     mount::{Options, identity::Identity, unmount::detach_if},
 };
 
-/// What `mount` and `/proc/self/mountinfo` show as the source.
+/// The source that `mount` and `/proc/self/mountinfo` show.
 const SOURCE: &str = "parhelia";
 const DEVICE: &str = "/dev/fuse";
 
 /// A filesystem that is mounted, but does not answer yet.
 pub(crate) struct Attached {
-    /// Which mount it is.
+    /// The identity of the mount.
     pub(crate) identity: Identity,
     session: Session<FuseServer>,
-    /// Whether `fusermount3` mounted it.
+    /// True if `fusermount3` mounted it.
     by_helper: bool,
 }
 
@@ -63,7 +63,7 @@ impl Attached {
         self.session.as_fd().try_clone_to_owned()
     }
 
-    /// What tells the kernel of changes.
+    /// The means to tell the kernel of changes.
     pub(crate) fn notifier(&self) -> Notifier {
         self.session.notifier()
     }
@@ -100,7 +100,7 @@ fn attach(mountpoint: &Path, options: &Options) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// Whether this user may use FUSE at all.
+/// Fails, with the next step, where this user may not use FUSE at all.
 pub(crate) fn check_device() -> Result<()> {
     let hint = |e: &io::Error| match e.kind() {
         io::ErrorKind::PermissionDenied => {
@@ -115,7 +115,7 @@ pub(crate) fn check_device() -> Result<()> {
     }
 }
 
-/// Whether fusermount3 can be had, which mounts for users.
+/// True if fusermount3, which mounts for users, is installed.
 fn has_helper() -> bool {
     ["/usr/bin", "/bin", "/usr/local/bin", "/usr/sbin"].iter().any(|folder| Path::new(folder).join("fusermount3").exists())
 }

@@ -74,7 +74,7 @@ pub(crate) fn root_at(path: &Path) -> io::Result<OwnedFd> {
     Ok(openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// Whether the process that served a mount is gone. What the kernel remembers it answers for the dead, so that the question is about a
+/// True if the process that served a mount is gone. The kernel answers for the dead from memory, so that the question is about a
 /// name that nobody has asked for. A question that is on its way when the process dies is answered "connection aborted".
 pub(crate) fn is_disconnected(root: impl AsFd) -> bool {
     let unknown = format!("parhelia-{}", Ulid::generate());

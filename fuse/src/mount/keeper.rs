@@ -27,31 +27,31 @@ use crate::{
     mount::registry::{BusyMark, count_busy},
 };
 
-/// How often a mounted store is looked at. inotify tells of changes that are made on this machine; this finds those of others.
+/// The interval at which a mounted store is looked at. inotify tells of changes that are made on this machine; this finds those of others.
 const STORE_INTERVAL: Duration = Duration::from_millis(500);
-/// How often everything else is looked at.
+/// The interval at which everything else is looked at.
 const CALM_INTERVAL: Duration = Duration::from_secs(30);
 /// A mount that is not read for this long, or up to twice as long, is idle.
 const IDLE_INTERVAL: Duration = Duration::from_secs(10);
 /// The shares of which an idle mount has one: the least there is.
 const IDLE_SHARES: u64 = u64::MAX;
 
-/// What a keeper looks after.
+/// The things that a keeper looks after.
 pub(crate) struct Kept {
     /// The store, and what of it is mounted. The mount ends with their last owner, which is not its keeper.
     pub(crate) store: Weak<Store>,
     pub(crate) filesystem: Weak<dyn ReadOnlyFilesystem>,
-    /// What tells the kernel.
+    /// The means to tell the kernel.
     pub(crate) notifier: Notifier,
-    /// Whether it is read.
+    /// The mount's activity.
     pub(crate) activity: Arc<Activity>,
     /// The mark by which other mounts see that this one is read. `None` where the mount is not registered.
     pub(crate) busy_mark: Option<BusyMark>,
-    /// Where failures are reported.
+    /// The log to which failures are reported.
     pub(crate) log: Log,
 }
 
-/// What wakes a keeper, apart from time.
+/// The events that wake a keeper, apart from time.
 pub(crate) struct Wakes {
     /// Is closed when the mount is over.
     pub(crate) stop: PipeReader,
@@ -126,7 +126,7 @@ impl Kept {
     }
 }
 
-/// What becomes readable when another mount begins or ceases to be read and, if it is wanted, when something is committed.
+/// A file that becomes readable when another mount begins or ceases to be read and, if it is wanted, when something is committed.
 fn watched(layout: &Layout, commits: bool) -> rustix::io::Result<OwnedFd> {
     let changes = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
     // Busy marks come and go.
@@ -137,7 +137,7 @@ fn watched(layout: &Layout, commits: bool) -> rustix::io::Result<OwnedFd> {
     Ok(changes)
 }
 
-/// Why a keeper goes on.
+/// The reason why a keeper goes on.
 enum Woken {
     /// The mount is over.
     Over,

@@ -24,7 +24,7 @@ use crate::{
     },
 };
 
-/// How long a session may take to end once it is unmounted.
+/// The time that a session may take to end once it is unmounted.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) enum Event {
@@ -66,22 +66,22 @@ impl std::fmt::Debug for Mounted {
 }
 
 impl Mounted {
-    /// Where it is mounted.
+    /// The mountpoint.
     pub fn mountpoint(&self) -> &Path {
         &self.mountpoint
     }
 
-    /// What can end [`Mounted::wait`].
+    /// The means to end [`Mounted::wait`].
     pub fn stopper(&self) -> Stopper {
         self.stopper.clone()
     }
 
-    /// How many requests have come from the kernel so far.
+    /// Counts of the kernel's requests so far.
     pub fn counts(&self) -> Counts {
         self.counters.read()
     }
 
-    /// What was done, for the log.
+    /// A summary for the log.
     fn account(&self) -> String {
         format!("unmounted after {}; {} blocks decoded", self.counts(), self.store.decoded_blocks())
     }
@@ -143,7 +143,7 @@ impl Mounted {
         }
     }
 
-    /// Whether what is mounted there is this mount, and not one that came after it.
+    /// True if this mount is mounted there, and not one that came after it.
     fn is_mounted(&self) -> bool {
         Identity::at(&self.mountpoint).is_ok_and(|now| now == self.identity)
     }

@@ -1,4 +1,4 @@
-//! Our mounts among all, and who uses them.
+//! Our mounts among all mounts, and the processes that use them.
 
 use std::{
     fs,
@@ -9,7 +9,7 @@ use parhelia_store::mounts::{self, FS_TYPE, Mount};
 
 use crate::error::{Holder, Result};
 
-/// What is mounted on a path.
+/// The mount on a path.
 pub fn at(mountpoint: &Path) -> Result<Option<Mount>> {
     Ok(mounts::all()?.into_iter().rev().find(|line| line.mountpoint == mountpoint))
 }
@@ -19,7 +19,7 @@ pub fn ours_at(mountpoint: &Path) -> Result<Option<Mount>> {
     Ok(at(mountpoint)?.filter(|line| line.fs_type == FS_TYPE))
 }
 
-/// What is mounted below a mountpoint.
+/// The mounts below a mountpoint.
 pub fn inside(mountpoint: &Path) -> Vec<PathBuf> {
     let all = mounts::all().unwrap_or_default().into_iter().map(|line| line.mountpoint);
     all.filter(|path| path.starts_with(mountpoint) && path != mountpoint).collect()

@@ -1,4 +1,4 @@
-//! What to mount, and how.
+//! Options of a mount.
 
 use std::{ffi::OsString, sync::Arc};
 
@@ -7,7 +7,7 @@ use ulid::Ulid;
 
 use crate::{filesystem::store::Manifest, kernel::Log};
 
-/// What to mount.
+/// The thing to mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// The workspace of one checkpoint.
@@ -22,7 +22,7 @@ pub enum What {
 }
 
 impl What {
-    /// As `parhelia mounts` shows it.
+    /// The text that `parhelia mounts` shows.
     pub(super) fn text(&self) -> String {
         match self {
             What::Store => "store".into(),
@@ -32,19 +32,19 @@ impl What {
     }
 }
 
-/// How to mount.
+/// Options of a mount.
 #[derive(Clone)]
 pub struct Options {
     /// Other users may look, as far as the modes and ACLs of the entries let them.
     pub allow_other: bool,
-    /// How many requests are answered at a time; 0 for one per processor, and at least two.
+    /// Requests that are answered at a time; 0 for one per processor, and at least two.
     pub threads: usize,
     /// Bytes of decoded folders that are kept. Blocks of content have the store's own cache.
     pub tree_cache_bytes: u64,
     /// The command of a process that detaches the mount when this process dies: it calls [`crate::guard`] with the two arguments that
     /// are appended. Empty for none.
     pub guard: Vec<OsString>,
-    /// Where damage is reported.
+    /// The log to which damage is reported.
     pub log: Log,
     /// The content of a checkpoint's `manifest.json` in a mounted store.
     pub manifest: Manifest,

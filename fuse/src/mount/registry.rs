@@ -28,7 +28,7 @@ use crate::{
     mount::unmount::detach_dead,
 };
 
-/// What the file of a mount says.
+/// The text of a mount's file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MountText {
     /// The mountpoint, as people read it.
@@ -38,7 +38,7 @@ pub struct MountText {
     pub mountpoint_bytes: Option<Vec<u8>>,
     /// The process that serves it.
     pub process: u32,
-    /// What it shows: a checkpoint's id, with `:path` where that is a part of it, or `store`.
+    /// The thing that it shows: a checkpoint's id, with `:path` where that is a part of it, or `store`.
     pub what: String,
     /// Since when (RFC 3339, UTC).
     pub started_at: String,
@@ -57,9 +57,9 @@ impl MountText {
 /// A mount of a store.
 #[derive(Clone, Debug)]
 pub struct FoundMount {
-    /// What its file says.
+    /// The text of its file.
     pub text: MountText,
-    /// Whether its process lives.
+    /// True while its process lives.
     pub alive: bool,
     file: PathBuf,
 }
@@ -76,7 +76,7 @@ pub(crate) struct Registration {
 pub(crate) struct BusyMark(PathBuf);
 
 impl BusyMark {
-    /// Makes it be there, or not. Where that fails, the others take more memory than they should.
+    /// Creates or removes the mark. Where that fails, the other mounts take more memory than they should.
     pub(crate) fn set(&self, is_busy: bool) {
         let _ = if is_busy { files::open(&self.0, How::Make).map(drop) } else { files::remove(&self.0) };
     }
@@ -161,12 +161,12 @@ pub fn list(store: &Store) -> Result<Vec<FoundMount>> {
     Ok(found)
 }
 
-/// Whether somebody holds the file of a mount. Those who look at the same time do not take each other for holders.
+/// True if a process holds the file of a mount. Processes that look at the same time do not take each other for holders.
 fn is_held(file: &File) -> bool {
     flock(file, FlockOperation::NonBlockingLockShared).is_err()
 }
 
-/// How many mounts of this user are being read among those registered in a folder; at least one, as whoever asks is one.
+/// The number of this user's mounts that are being read among those registered in a folder; at least one, as the caller is one.
 pub(crate) fn count_busy(folder: &Path) -> u64 {
     let user = rustix::process::geteuid().as_raw();
     let is_busy = |mark: &Path| {
@@ -178,7 +178,7 @@ pub(crate) fn count_busy(folder: &Path) -> u64 {
     (entries.filter(|entry| is_busy(&entry.path())).count() as u64).max(1)
 }
 
-/// Where a mount shows the workspace of a checkpoint, if one does.
+/// The path at which a mount shows the workspace of a checkpoint, if one does.
 pub fn shown_at(store: &Store, checkpoint: &Checkpoint) -> Result<Option<PathBuf>> {
     let id = checkpoint.id();
     let shown = |mount: FoundMount| match mount.text.what.as_str() {
@@ -192,7 +192,7 @@ pub fn shown_at(store: &Store, checkpoint: &Checkpoint) -> Result<Option<PathBuf
     Ok(list(store)?.into_iter().filter(|mount| mount.alive).find_map(shown))
 }
 
-/// Of mounts that are over, so many logs are kept.
+/// Logs that are kept of mounts that are over.
 const LOGS_KEPT: usize = 5;
 
 /// Removes what mounts that are over have left beside their files: drafts and busy marks of these, and logs but for the newest.

@@ -37,7 +37,7 @@ pub fn unmount(mountpoint: &Path) -> Result<()> {
     }
 }
 
-/// Takes a mount out of the tree of folders at once. Who uses it keeps it until he is done.
+/// Takes a mount out of the tree of folders at once. A process that uses it keeps it until it is done.
 pub fn detach(mountpoint: &Path) -> Result<()> {
     let mountpoint = resolved(mountpoint);
     if detach_if(&mountpoint, |_, _| true)? { Ok(()) } else { Err(Error::NotMounted { mountpoint }) }

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use fuser::{FileAttr, FileType, INodeNo};
 use parhelia_store::tree::{Hole, Kind, Node, Time};
 
-/// What folders say of their own size, as ext4 does.
+/// The size of a folder itself, as on ext4.
 const FOLDER_BYTES: u64 = 4096;
 const BLOCK_BYTES: u32 = 4096;
 

@@ -26,7 +26,7 @@ pub struct DecodedNode {
     pub lines: Lines,
     /// For each line, how many positions lie between the first entry and it.
     pub starts: Vec<u64>,
-    /// How many positions it covers in all.
+    /// The number of positions that it covers.
     pub positions: u64,
     bytes: u64,
 }
