@@ -1,4 +1,4 @@
-//! How many requests of each kind came from the kernel. Under load, it is their number that decides how fast a mount is.
+//! Counts of the kernel's requests, by kind. Under load, their number decides how fast a mount is.
 
 use std::{
     fmt,
@@ -13,7 +13,7 @@ macro_rules! counts {
             $(pub(crate) $name: AtomicU64,)*
         }
 
-        /// How many requests of each kind were answered.
+        /// Counts of answered requests, by kind.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Counts {
             $($(#[$doc])* pub $name: u64,)*

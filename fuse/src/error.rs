@@ -2,7 +2,7 @@
 
 use std::{fmt, io, path::PathBuf};
 
-/// What went wrong with a mount.
+/// A failure of mounting or unmounting.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -20,9 +20,9 @@ pub enum Error {
     /// This machine, or this user, has no FUSE.
     #[error("cannot use /dev/fuse: {source}; {hint}")]
     NoFuse {
-        /// What opening it said.
+        /// The error of opening it.
         source: io::Error,
-        /// What to do.
+        /// The next step.
         hint: &'static str,
     },
     /// The system refused the mount.
@@ -32,7 +32,7 @@ pub enum Error {
         mountpoint: PathBuf,
         /// The system's answer, or fusermount3's.
         source: io::Error,
-        /// What to do; begins with a semicolon where there is something.
+        /// The next step; begins with a semicolon where there is one.
         hint: &'static str,
     },
     /// Somebody uses the mount.
@@ -40,9 +40,9 @@ pub enum Error {
     Busy {
         /// The mountpoint.
         mountpoint: PathBuf,
-        /// Who does; those of other users may be missing.
+        /// The processes that use it; those of other users may be missing.
         holders: Vec<Holder>,
-        /// What is mounted inside it.
+        /// The mounts inside it.
         inside: Vec<PathBuf>,
     },
     /// Nothing of ours is mounted there.
@@ -54,9 +54,9 @@ pub enum Error {
     /// A system call failed.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was being done, as an infinitive.
+        /// The action, as an infinitive.
         action: &'static str,
-        /// What it was done to.
+        /// The path that it failed on.
         path: PathBuf,
         /// The system's answer.
         source: io::Error,
@@ -70,7 +70,7 @@ pub struct Holder {
     pub process: u32,
     /// Its name.
     pub name: String,
-    /// What of the mount it uses: a path.
+    /// The path in the mount that it uses.
     pub path: PathBuf,
 }
 
@@ -81,7 +81,7 @@ impl fmt::Display for Holder {
 }
 
 fn busy(holders: &[Holder], inside: &[PathBuf]) -> String {
-    /// So many are named.
+    /// The number that is named.
     const NAMED: usize = 5;
     let listed = |all: Vec<String>| match all.len().saturating_sub(NAMED) {
         0 => all.join(", "),

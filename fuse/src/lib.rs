@@ -21,40 +21,21 @@
 //! # }
 //! ```
 
-mod activity;
-mod ahead;
-mod attach;
-mod attr;
-mod cache;
-mod catalogue;
+mod caches;
 mod content;
 mod counts;
-mod entry;
-mod errno;
 mod error;
-mod fs;
-mod guard;
-mod identity;
-mod inode;
-mod keeper;
+mod fault;
+mod filesystem;
+mod kernel;
 mod mount;
-mod mountinfo;
-mod notes;
-mod numbers;
-mod one_tree;
-mod parts;
-mod prefetch;
-mod push;
-mod root_view;
-mod state;
-mod tree_view;
-mod unmount;
-mod view;
+mod readahead;
+mod tree;
 
 pub use counts::Counts;
 pub use error::{Error, Holder, Result};
-pub use guard::guard;
-pub use mount::{Log, Manifest, Mounted, Options, Stopper, What, mount};
-pub use mountinfo::holders;
-pub use state::{FoundMount, MountText, clear_stale, list, shown_at};
-pub use unmount::{detach, unmount};
+pub use filesystem::store::Manifest;
+pub use kernel::Log;
+pub use mount::{
+    FoundMount, MountText, Mounted, Options, Stopper, What, clear_stale, detach, guard, holders, list, mount, shown_at, unmount,
+};

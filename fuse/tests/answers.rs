@@ -1,4 +1,4 @@
-//! What each operation answers: the same as a read-only mount of the source folder on its native filesystem.
+//! The answers of each operation: the same as those of a read-only mount of the source folder on its native filesystem.
 
 #![allow(clippy::unwrap_used)]
 
@@ -102,7 +102,7 @@ const READING: &[(&str, Operation, Result<()>)] = &[
     ("advise", |r| rustix::fs::fadvise(read_only(r, "file"), 0, None, rustix::fs::Advice::WillNeed), OK),
 ];
 
-/// What would change something.
+/// Operations that would change something.
 const WRITING: &[(&str, Operation, Result<()>)] = &[
     ("write", |r| rustix::io::write(read_only(r, "file"), b"x").map(drop), fails(Errno::BADF)),
     ("ftruncate", |r| rustix::fs::ftruncate(read_only(r, "file"), 0), fails(Errno::INVAL)),

@@ -1,4 +1,4 @@
-//! What a mount shows is what was captured, as independent tools see it.
+//! Independent tools find in a mount exactly what was captured.
 
 #![allow(clippy::unwrap_used)]
 

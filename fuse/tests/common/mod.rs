@@ -191,7 +191,7 @@ pub fn assert_same(source: &Path, shown: &Path) {
     );
 }
 
-/// What a file holds, read by another process: one that another test forks here meanwhile would keep the file open, and its mount busy.
+/// The content of a file, read by another process: one that another test forks here meanwhile would keep the file open, and its mount busy.
 pub fn cat(path: &Path) -> Vec<u8> {
     let output = Command::new("cat").arg(path).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
