@@ -1,5 +1,7 @@
 //! The only place that knows RocksDB. What it holds can be derived from packs and journal at any time.
 
+mod log;
+
 use std::{
     borrow::Cow,
     fs,
@@ -74,6 +76,20 @@ pub struct Db {
     db: DB,
     path: PathBuf,
     keys: Keys,
+}
+
+/// Further tries to open an index for reading, while a writer replaces its files.
+const READER_TRIES: u64 = 20;
+
+/// Fails if a log of an index is damaged.
+fn ensure_readable(path: &Path) -> Result<()> {
+    match log::fault_in(path) {
+        Ok(Some(reason)) => Err(Error::Index { path: path.to_owned(), reason }),
+        Ok(None) => Ok(()),
+        // An index that is to be made.
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(e) => Err(Error::Index { path: path.to_owned(), reason: e.to_string() }),
+    }
 }
 
 /// Threads that RocksDB starts to read: two that do things now and then.
@@ -166,19 +182,26 @@ impl Db {
         if fs::symlink_metadata(path.join("CURRENT")).is_err() {
             return Ok(None);
         }
+        Db::open_reader_in(path, &layout.keys, READER_TRIES).map(Some)
+    }
+
+    /// The same for a folder that has an index. Of a damaged one, the last of so many further tries fails.
+    fn open_reader_in(path: &Path, keys: &Keys, tries_max: u64) -> Result<Self> {
         Db::check_plain(path)?;
         Db::ensure_threads(path, READER_THREADS)?;
         let families = Family::ALL.iter().map(|f| f.name());
         // A writer may replace files between our reading their names and opening them: look again.
         let mut tries = 0;
         loop {
-            match DB::open_cf_for_read_only(&options(), path, families.clone(), false) {
-                Ok(db) => return Ok(Some(Db { db, path: path.to_owned(), keys: layout.keys.clone() })),
-                Err(_) if tries < 20 => {
+            let opened = ensure_readable(path)
+                .and_then(|()| DB::open_cf_for_read_only(&options(), path, families.clone(), false).map_err(|e| failed(path, e)));
+            match opened {
+                Ok(db) => return Ok(Db { db, path: path.to_owned(), keys: keys.clone() }),
+                Err(_) if tries < tries_max => {
                     tries += 1;
                     std::thread::sleep(std::time::Duration::from_millis(tries));
                 }
-                Err(e) => return Err(failed(path, e)),
+                Err(e) => return Err(e),
             }
         }
     }
@@ -191,6 +214,7 @@ impl Db {
         let mut options = options();
         options.create_if_missing(true);
         options.create_missing_column_families(true);
+        ensure_readable(path)?;
         let families = Family::ALL.iter().map(|f| ColumnFamilyDescriptor::new(f.name(), self::options()));
         let db = DB::open_cf_descriptors(&options, path, families).map_err(|e| failed(path, e))?;
         Ok(Db { db, path: path.to_owned(), keys: keys.clone() })

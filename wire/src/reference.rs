@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// The page, in Markdown: lines by type, then summaries by verb, then the objects in them.
 pub fn reference() -> String {
@@ -68,8 +68,7 @@ impl<'a> Page<'a> {
     /// Rows for the fields of an object, and of those that are part of it.
     fn rows(&mut self, object: &'a Value, tag: &str, all_optional: bool, rows: &mut String) {
         let required: Vec<&str> = object["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        let none = Map::new();
-        for (name, field) in object["properties"].as_object().unwrap_or(&none) {
+        for (name, field) in object["properties"].as_object().into_iter().flatten() {
             if name == tag {
                 continue;
             }

@@ -1,0 +1,120 @@
+//! RocksDB's logs (its `MANIFEST` and `*.log` files), looked through before RocksDB reads them: of a damaged one its reader may never come to
+//! an end. The format: <https://github.com/facebook/rocksdb/wiki/Write-Ahead-Log-File-Format>.
+
+use std::{fs, io, path::Path};
+
+/// Bytes of a block. No record crosses the end of one; longer ones are in fragments.
+const BLOCK_BYTES: usize = 32 << 10;
+/// Bytes of a record's header: checksum (u32), length (u16), type (u8), little-endian.
+const HEADER_BYTES: usize = 7;
+/// Types of records: whole ones, and first, middle and last fragments.
+const TYPES: std::ops::RangeInclusive<u8> = 1..=4;
+
+/// The fault of the logs in a database's folder; none where RocksDB can be trusted to read them, or where they are gone, which it says itself.
+pub fn fault_in(folder: &Path) -> io::Result<Option<String>> {
+    let current = fs::read_to_string(folder.join("CURRENT")).unwrap_or_default();
+    let mut names = vec![current.trim_end().to_owned()];
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        names.extend(name.to_str().filter(|name| name.ends_with(".log")).map(str::to_owned));
+    }
+    // A name in a damaged CURRENT is no path.
+    for name in names.iter().filter(|name| !name.is_empty() && !name.contains(['/', '\0'])) {
+        match fs::read(folder.join(name)) {
+            Ok(bytes) => {
+                if let Some(at) = fault(&bytes) {
+                    return Ok(Some(format!("{name} is damaged at byte {at}")));
+                }
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(None)
+}
+
+/// Offset of the first record that is damaged; a last one that was cut off is none.
+fn fault(log: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    while at < log.len() {
+        let left = BLOCK_BYTES - at % BLOCK_BYTES;
+        if left < HEADER_BYTES {
+            at += left;
+            continue;
+        }
+        let header = log.get(at..at + HEADER_BYTES)?;
+        let checksum = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);
+        let (length, kind) = (usize::from(u16::from_le_bytes([header[4], header[5]])), header[6]);
+        // Room that was allocated ahead.
+        if header.iter().all(|byte| *byte == 0) && log[at..].iter().all(|byte| *byte == 0) {
+            return None;
+        }
+        if !TYPES.contains(&kind) || length > left - HEADER_BYTES {
+            return Some(at);
+        }
+        let end = at + HEADER_BYTES + length;
+        // The type is covered as well.
+        let covered = log.get(at + HEADER_BYTES - 1..end)?;
+        if masked(crc32c::crc32c(covered)) != checksum {
+            return Some(at);
+        }
+        at = end;
+    }
+    None
+}
+
+/// A checksum as it is stored.
+fn masked(checksum: u32) -> u32 {
+    checksum.rotate_right(15).wrapping_add(0xa282_ead8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{db::Db, keys::Keys};
+
+    #[test]
+    fn a_damaged_log_is_noticed_before_it_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || Db::open_writer(folder.path(), &Keys::default()).map(drop);
+        open().unwrap();
+        open().unwrap();
+        assert_eq!(fault_in(folder.path()).unwrap(), None);
+        let manifest = folder.path().join(fs::read_to_string(folder.path().join("CURRENT")).unwrap().trim_end());
+        let good = fs::read(&manifest).unwrap();
+        assert!(good.len() > 200, "{}", good.len());
+        for at in 0..good.len() {
+            let end = (at + 16).min(good.len());
+            let mut flipped = good.clone();
+            flipped[at] ^= 1 << (at % 8);
+            let doubled = [&good[..end], &good[at..]].concat();
+            let cut_out = [&good[..at], &good[end..]].concat();
+            for bytes in [flipped, doubled, cut_out, good[..at].to_vec()] {
+                // Either it is noticed, or nothing but its end is missing, or it still is a log.
+                let is_noticed = fault(&bytes).is_some();
+                assert!(is_noticed || good.starts_with(&bytes) || is_log(&bytes), "at {at}: {bytes:?}");
+                fs::write(&manifest, &bytes).unwrap();
+                let opened = Db::open_reader_in(folder.path(), &Keys::default(), 0);
+                assert!(!is_noticed || opened.is_err(), "at {at}");
+            }
+        }
+    }
+
+    /// True if whole records follow each other to the end, or to one that was cut off.
+    fn is_log(mut bytes: &[u8]) -> bool {
+        while bytes.len() >= HEADER_BYTES {
+            let length = usize::from(u16::from_le_bytes([bytes[4], bytes[5]]));
+            match bytes.get(HEADER_BYTES..HEADER_BYTES + length) {
+                None => return true,
+                Some(_)
+                    if masked(crc32c::crc32c(&bytes[6..HEADER_BYTES + length]))
+                        != u32::from_le_bytes(bytes[..4].try_into().unwrap()) =>
+                {
+                    return false;
+                }
+                Some(_) => bytes = &bytes[HEADER_BYTES + length..],
+            }
+        }
+        true
+    }
+}
