@@ -127,8 +127,8 @@ fn status(context: &mut Context, path: &Path, agent: Kind) -> Result<Code> {
     }
     context.out.summary(Summary::HooksStatus {
         path: shown,
-        installed: status.installed.into_iter().map(Into::into).collect(),
-        missing: status.missing.into_iter().map(Into::into).collect(),
+        installed: status.installed,
+        missing: status.missing,
         commands: status.commands,
         disabled: status.disabled.is_some(),
     })?;

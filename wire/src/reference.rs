@@ -16,7 +16,7 @@ pub fn reference() -> String {
     while let Some(name) = page.wanted.pop_front() {
         if page.told.insert(name.clone()) {
             let object = &schema["$defs"][&name];
-            page.section(&name, &name, text_of(object), &[object]);
+            page.section(&name, &name, &text_of(object), &[object]);
         }
     }
     page.text
@@ -44,7 +44,7 @@ impl<'a> Page<'a> {
             if !without.contains(&name) {
                 let inner = variant["$ref"].as_str().map(|path| self.definition(path));
                 let objects: Vec<&Value> = [variant].into_iter().chain(inner).collect();
-                self.section(&format!("`{name}`"), tag, text_of(variant), &objects);
+                self.section(&format!("`{name}`"), tag, &text_of(variant), &objects);
             }
         }
     }
@@ -108,6 +108,7 @@ impl<'a> Page<'a> {
     }
 }
 
-fn text_of(schema: &Value) -> &str {
-    schema["description"].as_str().unwrap_or_default()
+/// A description, in one line: a row of a table has no more.
+fn text_of(schema: &Value) -> String {
+    schema["description"].as_str().unwrap_or_default().replace('\n', " ")
 }
