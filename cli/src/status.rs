@@ -58,9 +58,11 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     };
     let shown = human::path(at.as_os_str().as_bytes());
     for one in &open {
-        let checkpoints = view.newest_first_of(&one.session.id)?.count() as u64;
-        let shown = wire::session::Session::of(&one.session, &one.overview, checkpoints);
-        context.out.object(Line::Session(Box::new(shown)))?;
+        if context.out.json {
+            let checkpoints = view.newest_first_of(&one.session.id)?.count() as u64;
+            let shown = wire::session::Session::of(&one.session, &one.overview, checkpoints);
+            context.out.object(Line::Session(Box::new(shown)))?;
+        }
         let (id, state) = (human::path(one.session.id.as_bytes()), state(&one.session, &one.overview));
         let why = one.overview.why.as_ref().map(|why| format!(" ({})", human::path(why.as_bytes()))).unwrap_or_default();
         context.out.line(format!("Session {id}: {state}{why}"))?;

@@ -56,12 +56,13 @@ fn word(word: &str) -> String {
 fn stands_for(word: &str) -> Option<String> {
     let is_number = word.starts_with(|c: char| c.is_ascii_digit());
     let (before, tail) = word.rsplit_once('-').unwrap_or(("", word));
-    // Sessions are called after their folder, with six digits of its path's hash or eight characters by chance.
+    // Sessions are called after their folder, with six digits of its path's hash or eight characters of a ULID, which may all be letters.
     let is_session = !before.is_empty()
         && [6, 8].contains(&tail.len())
         && tail.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
         && (tail.bytes().any(|byte| byte.is_ascii_digit())
-            || tail.len() == 6 && tail.bytes().all(|byte| byte.is_ascii_hexdigit()));
+            || tail.len() == 6 && tail.bytes().all(|byte| byte.is_ascii_hexdigit())
+            || tail.len() == 8 && !tail.contains(['i', 'l', 'o', 'u']));
     let name = match () {
         () if word.starts_with("/tmp/") || word.starts_with("/home/") => format!("DIR/{}", word.rsplit('/').next()?),
         () if is_session && !word.contains('/') => format!("{before}-SUFFIX"),
@@ -92,6 +93,7 @@ mod tests {
         );
         assert_eq!(plain("01M8BFXP7DMMXMJKKDSQR5DRF5  work-cda78b  manual  7 seconds ago"), ["ID work-SUFFIX manual AGE"]);
         assert_eq!(plain("(session work-108010)."), ["(session work-SUFFIX)."]);
+        assert_eq!(plain("Session work-ndzpmsvq begins."), ["Session work-SUFFIX begins."]);
         assert_eq!(plain("log: /home/me/x/01a21700b0481d09c7e95d20.log."), ["log: DIR/HASH.log."]);
         assert_eq!(plain(r#"{"id":"01M8BFXP7DMMXMJKKDSQR5DRF5","path":""#), [r#"{"id":"ID","path":""#]);
     }
