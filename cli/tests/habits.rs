@@ -388,3 +388,13 @@ fn an_agents_output_is_not_among_the_objects() {
     let described = home.run(&["session", "recover", "it", "--end", "--json"]).expect(0).json();
     assert_eq!((described[0]["type"].as_str(), described[1]["verb"].as_str()), (Some("recovery"), Some("session end")));
 }
+
+#[test]
+fn a_restore_says_whether_it_changes_a_folder_that_is_there() {
+    let (home, id) = work();
+    let last = |args: &[&str]| home.run(args).expect(0).json().pop().unwrap();
+    let planned = last(&["restore", &id, "--to", "new", "--dry-run", "--json"]);
+    assert_eq!((&planned["dry_run"], &planned["in_place"]), (&true.into(), &false.into()), "{planned}");
+    let done = last(&["restore", &id, "--to", "work", "--in-place", "--json"]);
+    assert_eq!((&done["dry_run"], &done["in_place"]), (&false.into(), &true.into()), "{done}");
+}

@@ -5,8 +5,6 @@ use std::{
     path::Path,
 };
 
-use serde::Serialize;
-
 use crate::{
     error::{Error, Result},
     gc,
@@ -19,7 +17,7 @@ use crate::{
 };
 
 /// A store in numbers.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stats {
     /// Checkpoints that exist.
     pub checkpoints: u64,
@@ -60,7 +58,7 @@ pub struct Stats {
 }
 
 /// A session in numbers.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionStats {
     /// Its name.
     pub session: String,

@@ -53,7 +53,7 @@ pub struct Checkpoint {
     pub complete: bool,
     /// The agent's conversation: its id and counters.
     pub conversation: Option<Value>,
-    /// What the session had used, where that was reported.
+    /// Tokens and cost of the session until then, where they were reported.
     pub usage: Option<Value>,
     /// Last decision about it.
     pub approval: Option<Approval>,

@@ -353,6 +353,9 @@ pub struct Event {
     /// Cause of the event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub actor: Option<Actor>,
+    /// Key of an event that is appended once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<String>,
     /// Hash of the event before it, in hex.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub previous: Option<String>,
@@ -384,6 +387,7 @@ impl Event {
             host: None,
             schema: None,
             actor: None,
+            idempotency_key: None,
             previous: None,
         }
     }
@@ -403,6 +407,7 @@ impl Event {
             host: Some(event.host.clone()),
             schema: Some(event.schema),
             actor: Some(event.actor.show()),
+            idempotency_key: event.idempotency_key.clone(),
             previous: event.previous.clone(),
         }
     }

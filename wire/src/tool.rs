@@ -50,7 +50,7 @@ impl From<&Effective> for Setting {
 pub struct Mount {
     /// Folder on which it is mounted.
     pub mountpoint: String,
-    /// What is mounted, for people.
+    /// The checkpoint or the store that is mounted, for people.
     pub what: String,
     /// Process that serves it.
     pub process: u32,

@@ -144,7 +144,7 @@ pub struct Action {
 }
 
 impl Action {
-    /// What a restore does with a path.
+    /// The action of a restore on a path.
     pub fn of(path: &[u8], change: RestoreChange) -> Self {
         let path = if path.is_empty() { ".".into() } else { shown(path) };
         Action { path, action: change.show() }

@@ -207,7 +207,7 @@ impl Index {
         };
     }
 
-    /// What is read from the cache is part of what is read.
+    /// Tokens read from the cache are part of those read.
     fn gemini_tokens(&mut self, record: &Object, id: Option<&str>) {
         let (Some(tokens), Some(id)) = (record.object("tokens"), id) else { return };
         let count = |name: &str| tokens.count(name).unwrap_or(0);

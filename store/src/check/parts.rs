@@ -2,8 +2,6 @@
 
 use std::collections::HashSet;
 
-use serde::Serialize;
-
 use crate::{
     error::Result,
     record::{Checkpoint, Part},
@@ -12,7 +10,7 @@ use crate::{
 };
 
 /// A part that a checkpoint lacks.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lack {
     /// The part.
     pub part: String,

@@ -33,7 +33,7 @@ pub enum FindingKind {
 }
 
 /// A place that damage touches.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Touched {
     /// The checkpoint.
     pub checkpoint: Ulid,
@@ -53,7 +53,7 @@ pub(super) fn touch(touches: &mut Vec<Touched>, more: &mut u64, checkpoint: Ulid
 }
 
 /// One thing that is wrong.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// Of what kind.
     pub kind: FindingKind,
@@ -76,7 +76,7 @@ impl Finding {
 }
 
 /// The report of a check.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckReport {
     /// The faults.
     pub findings: Vec<Finding>,

@@ -1,7 +1,5 @@
 //! Verifying one checkpoint.
 
-use serde::Serialize;
-
 use super::{
     parts::{self, Lack},
     reach::{Reach, Trust},
@@ -21,7 +19,7 @@ use crate::{
 const TRIES_MAX: u32 = 5;
 
 /// One thing that is wrong with a checkpoint.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The path in the workspace; empty for the checkpoint as a whole.
     pub path: String,
@@ -30,7 +28,7 @@ pub struct Problem {
 }
 
 /// The outcome of [`verify`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifyReport {
     /// The checkpoint.
     pub checkpoint: Ulid,

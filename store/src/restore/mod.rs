@@ -112,10 +112,9 @@ impl Options {
 }
 
 /// Report of a restore.
-#[derive(Clone, Debug, Default, serde::Serialize)]
+#[derive(Clone, Debug, Default)]
 pub struct RestoreReport {
     /// The plan's counts, but for what was skipped.
-    #[serde(flatten)]
     pub counts: Counts,
     /// Entries that belong to the caller instead of their owner, for want of privilege.
     pub foreign_owners: u64,
@@ -129,7 +128,7 @@ pub struct RestoreReport {
 
 /// A hard-linked file that was written without some of its names, which lie outside of what was restored. All names are paths in the
 /// checkpoint, as [`name::display`] shows them.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parted {
     /// The names that were restored.
     pub names: Vec<String>,

@@ -41,15 +41,13 @@ use crate::{
 };
 
 /// Something that could not be made as it was.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skipped {
     /// Its path from the target.
-    #[serde(serialize_with = "shown")]
     pub path: Vec<u8>,
     /// Why.
     pub error: String,
     /// The kind of reason.
-    #[serde(skip)]
     pub why: Why,
 }
 
@@ -64,10 +62,6 @@ pub enum Why {
     Taken,
     /// It was changed since [`Options::since`](super::Options::since).
     Changed,
-}
-
-fn shown<S: serde::Serializer>(path: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&name::display(path))
 }
 
 /// Work that one thread has done.

@@ -6,7 +6,7 @@ use super::table::Action;
 use crate::tree::{Kind, Node};
 
 /// Counts of entries that a plan makes, changes and leaves alone.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Files that are written, whether they are there yet or not.
     pub files: u64,
@@ -85,7 +85,7 @@ impl Counts {
 }
 
 /// A plan in short.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Summary {
     /// Its target.
     pub target: String,
@@ -94,7 +94,6 @@ pub struct Summary {
     /// True if an existing folder is changed.
     pub in_place: bool,
     /// Counts of what is done.
-    #[serde(flatten)]
     pub counts: Counts,
 }
 

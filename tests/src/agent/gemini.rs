@@ -1,38 +1,28 @@
 //! The real Gemini CLI, run against the same API.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
-};
+use std::{fs, ops::Deref, path::PathBuf, process::Command};
 
 use serde_json::json;
 
-use super::{Api, install::gemini};
-use crate::binary;
+use super::{Api, home::AgentHome, install::gemini};
 
 /// Gemini CLI with a home, a workspace and a store of its own.
 #[derive(Debug)]
-pub struct Gemini {
-    program: PathBuf,
-    api: String,
-    folder: tempfile::TempDir,
+pub struct Gemini(AgentHome);
+
+impl Deref for Gemini {
+    type Target = AgentHome;
+
+    fn deref(&self) -> &AgentHome {
+        &self.0
+    }
 }
 
 impl Gemini {
     /// A new one. None where the CLI cannot be had; in CI that is a failure.
     pub fn new(api: &Api) -> Option<Self> {
-        let program = match gemini() {
-            Ok(program) => program,
-            Err(reason) if std::env::var_os("CI").is_some() => panic!("Gemini CLI cannot be installed: {reason}"),
-            Err(reason) => {
-                eprintln!("not run with Gemini CLI, which cannot be installed: {reason}");
-                return None;
-            }
-        };
-        let folder = tempfile::tempdir().unwrap_or_else(|e| panic!("no folder for Gemini CLI: {e}"));
-        let made = Gemini { program, api: api.url(), folder };
-        fs::create_dir_all(made.workspace()).unwrap_or_else(|e| panic!("cannot create its workspace: {e}"));
+        let variables = vec![("GEMINI_API_KEY", "a-key-for-tests".to_owned()), ("GOOGLE_GEMINI_BASE_URL", api.url())];
+        let made = Gemini(AgentHome::new("Gemini CLI", gemini(), tempfile::tempdir, ".gemini", variables)?);
         made.configure();
         Some(made)
     }
@@ -49,54 +39,12 @@ impl Gemini {
             .unwrap_or_else(|e| panic!("cannot write its settings: {e}"));
     }
 
-    fn folder(&self) -> PathBuf {
-        self.folder.path().canonicalize().unwrap_or_else(|e| panic!("no folder for Gemini CLI: {e}"))
-    }
-
-    /// The folder in which it works.
-    pub fn workspace(&self) -> PathBuf {
-        self.folder().join("work")
-    }
-
-    /// Its own folder.
-    pub fn config(&self) -> PathBuf {
-        self.folder().join("home/.gemini")
-    }
-
-    /// The store.
-    pub fn store(&self) -> PathBuf {
-        self.folder().join("store")
-    }
-
-    /// Its program.
-    pub fn program(&self) -> &Path {
-        &self.program
-    }
-
-    /// A command of ours, in its workspace and environment.
-    pub fn command(&self, arguments: &[&str]) -> Command {
-        let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".into());
-        let mut command = Command::new(binary());
-        command.args(arguments).env_clear().current_dir(self.workspace()).stdin(Stdio::null());
-        command.envs([("PATH", path.as_str()), ("TERM", "xterm-256color"), ("LANG", "C.UTF-8")]);
-        command.envs([("GEMINI_API_KEY", "a-key-for-tests"), ("GOOGLE_GEMINI_BASE_URL", &self.api)]);
-        command.env("HOME", self.folder().join("home")).env("PARHELIA_STORE", self.store());
-        command
-    }
-
     /// `session run` of a headless turn that asks nobody.
     pub fn run(&self, prompt: &str) -> Command {
-        let program = self.program.to_string_lossy().into_owned();
+        let program = self.program().to_string_lossy().into_owned();
         // With a model of its own choice it would ask another one for that first.
         let flags = ["--model", "gemini-2.5-pro", "--skip-trust", "--yolo", "--prompt", prompt];
         self.command(&[&["session", "run", "--interval", "0", "--", &program][..], &flags].concat())
-    }
-
-    /// The output of a command of ours. Panics where it failed.
-    pub fn expect(&self, arguments: &[&str]) -> String {
-        let output: Output = self.command(arguments).output().unwrap_or_else(|e| panic!("cannot run it: {e}"));
-        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
     /// The files of its conversations.

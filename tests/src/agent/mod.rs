@@ -19,6 +19,7 @@
 mod api;
 mod codex;
 mod gemini;
+mod home;
 mod http;
 mod install;
 pub mod recorded;

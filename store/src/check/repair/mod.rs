@@ -19,8 +19,6 @@ mod survey;
 
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
-use serde::Serialize;
-
 use self::{need::Need, sources::Sources, survey::Survey};
 use super::Touched;
 use crate::{
@@ -43,7 +41,7 @@ struct Found {
 }
 
 /// An object that checkpoints need and that is nowhere.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
     /// The object's id.
     pub object: ObjectId,
@@ -56,7 +54,7 @@ pub struct Lost {
 }
 
 /// Steps of a repair.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default)]
 pub struct RepairPlan {
     /// Packs with damage, or gone.
     pub damaged_packs: Vec<PackId>,
@@ -68,13 +66,9 @@ pub struct RepairPlan {
     pub recovered_objects: u64,
     /// Objects that stay lost.
     pub lost: Vec<Lost>,
-    #[serde(skip)]
     recovered: Vec<Found>,
-    #[serde(skip)]
     broken_recipes: BTreeSet<ObjectId>,
-    #[serde(skip)]
     survey: Survey,
-    #[serde(skip)]
     _pin: Option<Pin>,
 }
 

@@ -1,0 +1,303 @@
+//! Summaries of verbs that make, compare or bring back checkpoints.
+
+use std::collections::BTreeMap;
+
+use parhelia_session::{overwrite, rollback};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::{
+    checkpoint::{Checkpoint, PartState},
+    diff::Changes,
+    repository::Lack,
+    show::{Show, mirror},
+    tree::{Counts, Parted},
+};
+
+/// The outcome of `checkpoint create`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Created {
+    /// The checkpoint: of one that was skipped, the unchanged one before it; null of a dry run.
+    pub id: Option<String>,
+    /// True if nothing was done.
+    pub dry_run: bool,
+    /// Its session.
+    pub session: String,
+    /// Absolute path of the folder.
+    pub workspace: String,
+    /// True if nothing had changed, so that no checkpoint was made.
+    pub skipped: bool,
+    /// Checkpoint before it; of a dry run the one that it compares with.
+    pub parent: Option<String>,
+    /// Regular files in the folder.
+    pub files: u64,
+    /// Entries of every kind.
+    pub entries: u64,
+    /// Bytes of the files.
+    pub bytes: u64,
+    /// Entries that a rule excluded.
+    pub excluded: u64,
+    /// Entries that could not be read.
+    pub unreadable: u64,
+    /// Entries that kept changing while they were read.
+    pub changing: u64,
+    /// The rest, of a checkpoint.
+    #[serde(flatten)]
+    pub made: Option<Made>,
+    /// Changes since the parent, of a dry run.
+    #[serde(flatten)]
+    pub changes: Option<Changes>,
+}
+
+/// A checkpoint that was made.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Made {
+    /// Place in the chain of its ancestors, from 1.
+    pub depth: u64,
+    /// Epoch of the run; 0 outside runs.
+    pub epoch: u64,
+    /// True if a newer run had taken over the session.
+    pub fenced: bool,
+    /// Id of the tree that holds everything.
+    pub root: String,
+    /// `blake3:` and the digest of the sealed record.
+    pub checksum: String,
+    /// Files that were read.
+    pub files_read: u64,
+    /// Bytes of them.
+    pub bytes_read: u64,
+    /// Bytes of content that the store did not have.
+    pub new_bytes: u64,
+    /// Bytes by which the packs grew.
+    pub stored_bytes: u64,
+    /// State of each part, such as `conversation`.
+    pub parts: BTreeMap<String, PartState>,
+    /// True if everything that should be in it is.
+    pub complete: bool,
+    /// Outcome of the verification; null if there was none.
+    pub verified: Option<bool>,
+    /// Checkpoints that retention removed.
+    pub removed: u64,
+    /// Milliseconds for which the store was locked.
+    pub lock_held_ms: u64,
+    /// Milliseconds from beginning to end.
+    pub duration_ms: u64,
+}
+
+/// The outcome of `checkpoint diff`.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Diff {
+    /// The older checkpoint.
+    pub old: String,
+    /// The newer checkpoint; null for a folder.
+    pub new: Option<String>,
+    /// The folder.
+    pub workspace: Option<String>,
+    /// Numbers.
+    #[serde(flatten)]
+    pub changes: Changes,
+}
+
+/// The outcome of `checkpoint restore`.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Restored {
+    /// The checkpoint.
+    pub id: String,
+    /// True if nothing was done.
+    pub dry_run: bool,
+    /// Folder that is written to.
+    pub target: String,
+    /// True if an existing folder is changed.
+    pub in_place: bool,
+    /// Numbers.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// Entries that could not be restored as they were.
+    pub skipped: u64,
+    /// True if what was written was read again; null of a dry run.
+    pub verified: Option<bool>,
+    /// First of the safety checkpoints.
+    pub safety: Option<String>,
+    /// Safety checkpoints that were made first.
+    pub safeties: Vec<Safety>,
+    /// Agents that are alive in the folder.
+    pub live_agents: Vec<LiveAgent>,
+    /// Entries that are overwritten and that no safety checkpoint has.
+    pub unsecured: u64,
+    /// Entries that belong to the caller instead of their owner.
+    pub foreign_owners: u64,
+    /// Hard-linked files that were restored without some of their names.
+    pub parted: Vec<Parted>,
+    /// All the names of these that lie outside of what was restored.
+    pub links_outside: Vec<String>,
+}
+
+/// A checkpoint that was made before something was overwritten.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Safety {
+    /// The checkpoint.
+    pub id: String,
+    /// Its session.
+    pub session: String,
+    /// Folder that it is of.
+    pub workspace: String,
+}
+
+impl From<&overwrite::Safety> for Safety {
+    fn from(safety: &overwrite::Safety) -> Self {
+        Safety { id: safety.id.clone(), session: safety.session.clone(), workspace: safety.folder.show() }
+    }
+}
+
+mirror! {
+    /// An agent that is alive in a folder in which something is overwritten.
+    pub struct LiveAgent of overwrite::LiveAgent {
+        /// Its session.
+        pub session: String,
+        /// Its process, or that which is just starting it; null on another machine.
+        pub process: Option<i32>,
+        /// The machine, if it is another one.
+        pub host: Option<String>,
+        /// The session's folder.
+        pub workspace: String,
+    }
+
+    /// A conversation that goes back.
+    pub struct Spoken of rollback::Spoken {
+        /// Turns that it has now; null if it is gone.
+        pub turns: Option<u64>,
+        /// Turns that it has in the checkpoint.
+        pub turns_then: u64,
+        /// Its last prompt in the checkpoint.
+        pub prompt_then: Option<String>,
+        /// The last prompt now, if it goes further.
+        pub prompt: Option<String>,
+        /// True if the session is in another conversation now.
+        pub is_another: bool,
+    }
+}
+
+/// The outcome of `checkpoint rollback` and `checkpoint undo`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct RolledBack {
+    /// Checkpoint that the folder goes back to.
+    pub target: String,
+    /// True if it was only shown.
+    pub dry_run: bool,
+    /// True if something was done.
+    pub changed: bool,
+    /// The session; null if it was called off.
+    pub session: Option<String>,
+    /// Safety checkpoint that was made first.
+    pub safety: Option<String>,
+    /// Entry of git's stash.
+    pub stash: Option<Stash>,
+    /// Paths that are changed.
+    pub changes: u64,
+    /// Files that were written.
+    pub files: Option<u64>,
+    /// Entries that went.
+    pub deleted: Option<u64>,
+    /// True if the conversation goes back as well.
+    pub with_conversation: bool,
+    /// The conversation's way back, of a dry run.
+    pub conversation: Option<Spoken>,
+    /// Sentences that the user should know.
+    pub notices: Vec<String>,
+    /// Files that were kept aside of the conversation.
+    pub moved: Vec<String>,
+    /// Paths that stay as they are, because they cannot be read for the safety checkpoint.
+    pub spared: Vec<String>,
+    /// Command that lets the agent go on.
+    pub next: Option<String>,
+    /// A sentence about a process that has the conversation open.
+    pub open_in: Option<String>,
+}
+
+/// An entry of git's stash.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Stash {
+    /// Its commit.
+    pub commit: Option<String>,
+    /// Its name.
+    #[serde(rename = "ref")]
+    pub reference: Option<String>,
+    /// Reason for which there is none.
+    pub error: Option<String>,
+}
+
+impl Stash {
+    /// The stash of a rollback; none where there was nothing to stash.
+    pub fn of(stash: &rollback::Stash) -> Option<Self> {
+        match stash {
+            rollback::Stash::Made(commit) => {
+                Some(Stash { commit: Some(commit.clone()), reference: Some("stash@{0}".into()), error: None })
+            }
+            rollback::Stash::Nothing => None,
+            rollback::Stash::Not(reason) => Some(Stash { error: Some(reason.clone()), ..Stash::default() }),
+        }
+    }
+}
+
+/// The outcome of `checkpoint verify`.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Verified {
+    /// The checkpoint.
+    pub id: String,
+    /// True if nothing is damaged.
+    pub ok: bool,
+    /// True if every part that should be there is.
+    pub complete: bool,
+    /// Parts that are not.
+    pub incomplete: Vec<Lack>,
+    /// index, deep.
+    pub level: String,
+    /// True if every byte was read.
+    pub deep: bool,
+    /// `blake3:` and the digest of the sealed record.
+    pub checksum: String,
+    /// Files in it.
+    pub files: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Tree nodes that were read.
+    pub trees: u64,
+    /// Paths that are damaged.
+    pub problems: u64,
+}
+
+impl From<&parhelia_store::check::VerifyReport> for Verified {
+    fn from(report: &parhelia_store::check::VerifyReport) -> Self {
+        Verified {
+            id: report.checkpoint.show(),
+            ok: report.is_ok(),
+            complete: report.is_complete(),
+            incomplete: report.lacks.show(),
+            level: report.level.show(),
+            deep: report.level == parhelia_store::projection::VerifyLevel::Deep,
+            checksum: report.checksum.clone(),
+            files: report.files,
+            bytes: report.bytes,
+            trees: report.trees,
+            problems: report.problems.len() as u64 + report.problems_more,
+        }
+    }
+}
+
+/// The outcome of `status`.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Status {
+    /// The folder.
+    pub workspace: String,
+    /// Sessions that work in it.
+    pub sessions: Vec<String>,
+    /// Its last checkpoint.
+    pub checkpoint: Option<Checkpoint>,
+    /// Sentences that the user should know.
+    pub warnings: Vec<String>,
+    /// True if it could be compared with that.
+    pub compared: bool,
+    /// Changes since that.
+    #[serde(flatten)]
+    pub changes: Changes,
+}

@@ -1,0 +1,332 @@
+//! The last line of each verb.
+
+mod checkpoint;
+mod repository;
+mod session;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+pub use checkpoint::{Created, Diff, LiveAgent, Made, Restored, RolledBack, Safety, Spoken, Stash, Status, Verified};
+pub use repository::{Check, Collection, Exported, Imported};
+pub use session::{Elsewhere, Ended, Pruned, ResumedAll, SetAside};
+
+use crate::repository::Stats;
+
+/// The outcome of a verb.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(tag = "verb")]
+pub enum Summary {
+    /// The checkpoint that was made.
+    #[serde(rename = "checkpoint create")]
+    CheckpointCreate(Box<Created>),
+    /// The number of checkpoints.
+    #[serde(rename = "checkpoint list")]
+    CheckpointList {
+        /// Checkpoints.
+        checkpoints: u64,
+    },
+    /// The checkpoint that is shown.
+    #[serde(rename = "checkpoint show")]
+    CheckpointShow {
+        /// The checkpoint.
+        id: String,
+        /// Entries that capture left out.
+        omissions: u64,
+    },
+    /// The folder that is listed.
+    #[serde(rename = "checkpoint ls")]
+    CheckpointLs {
+        /// The checkpoint.
+        id: String,
+        /// Path of the folder.
+        path: String,
+        /// Entries.
+        entries: u64,
+        /// Bytes of the files.
+        bytes: u64,
+    },
+    /// The file that is printed.
+    #[serde(rename = "checkpoint cat")]
+    CheckpointCat {
+        /// The checkpoint.
+        id: String,
+        /// Path of the file.
+        path: String,
+        /// Bytes.
+        bytes: u64,
+        /// Id of the content: its BLAKE3 hash.
+        blob: String,
+    },
+    /// Numbers of a search.
+    #[serde(rename = "checkpoint find")]
+    CheckpointFind {
+        /// Checkpoints that were searched.
+        checkpoints: u64,
+        /// Paths that match.
+        paths: u64,
+        /// Different entries at these paths.
+        versions: u64,
+    },
+    /// Numbers of a comparison.
+    #[serde(rename = "checkpoint diff")]
+    CheckpointDiff(Diff),
+    /// The comparison of one file (`--file`).
+    #[serde(rename = "checkpoint diff --file")]
+    CheckpointDiffFile {
+        /// Path of the file.
+        path: String,
+        /// added, deleted, modified, metadata, type_changed, renamed; null if it does not differ.
+        change: Option<String>,
+    },
+    /// The comparison of conversations (`--conversation`).
+    #[serde(rename = "checkpoint diff --conversation")]
+    CheckpointDiffConversation {
+        /// The older checkpoint.
+        old: String,
+        /// The newer checkpoint.
+        new: String,
+        /// Messages that are shown.
+        messages: u64,
+        /// Turns among them.
+        turns: u64,
+        /// True if the newer conversation goes on from the older one.
+        continues: bool,
+        /// Bytes of the transcript that were read.
+        bytes: u64,
+    },
+    /// Numbers of a restore.
+    #[serde(rename = "checkpoint restore")]
+    CheckpointRestore(Box<Restored>),
+    /// The outcome of a rollback.
+    #[serde(rename = "checkpoint rollback")]
+    CheckpointRollback(Box<RolledBack>),
+    /// The outcome of going back behind a rollback.
+    #[serde(rename = "checkpoint undo")]
+    CheckpointUndo(Box<RolledBack>),
+    /// The outcome of a verification.
+    #[serde(rename = "checkpoint verify")]
+    CheckpointVerify(Verified),
+    /// The checkpoints that were deleted.
+    #[serde(rename = "checkpoint delete")]
+    CheckpointDelete {
+        /// Checkpoints.
+        deleted: u64,
+        /// True if nothing was done.
+        dry_run: bool,
+    },
+    /// A folder, its sessions, and its changes since the last checkpoint.
+    #[serde(rename = "status")]
+    Status(Box<Status>),
+    /// The end of an agent that this process has started.
+    #[serde(rename = "session run")]
+    SessionRun(Ended),
+    /// The end of an agent that has gone on.
+    #[serde(rename = "session resume")]
+    SessionResume(Ended),
+    /// The sessions of `--all`, by outcome.
+    #[serde(rename = "session resume --all")]
+    SessionResumeAll(ResumedAll),
+    /// A session that was left as it is.
+    #[serde(rename = "session recover")]
+    SessionRecover {
+        /// The session.
+        id: String,
+    },
+    /// Numbers of a session.
+    #[serde(rename = "session show")]
+    SessionShow {
+        /// The session.
+        id: String,
+        /// Its runs.
+        runs: u64,
+        /// Its checkpoints.
+        checkpoints: u64,
+    },
+    /// The number of sessions.
+    #[serde(rename = "session list")]
+    SessionList {
+        /// Sessions.
+        sessions: u64,
+    },
+    /// A session that was set aside.
+    #[serde(rename = "session pause")]
+    SessionPause(SetAside),
+    /// A session that is over for good.
+    #[serde(rename = "session end")]
+    SessionEnd(SetAside),
+    /// An agent that was ended.
+    #[serde(rename = "session stop")]
+    SessionStop {
+        /// The session.
+        id: String,
+        /// True if the agent was alive.
+        stopped: bool,
+        /// running, paused, ended.
+        wanted: String,
+    },
+    /// The command that shows an agent.
+    #[serde(rename = "session attach")]
+    SessionAttach {
+        /// The session.
+        id: String,
+        /// The command.
+        attach: String,
+    },
+    /// A session that works in another folder from now on.
+    #[serde(rename = "session move")]
+    SessionMove {
+        /// The session.
+        id: String,
+        /// Its folder until now.
+        from: Option<String>,
+        /// Its folder from now on.
+        to: String,
+    },
+    /// Numbers of what retention does.
+    #[serde(rename = "session prune")]
+    SessionPrune(Pruned),
+    /// A unit of systemd.
+    #[serde(rename = "session unit")]
+    SessionUnit {
+        /// Its name.
+        name: String,
+        /// Its text.
+        unit: String,
+        /// The file that it was written to.
+        path: Option<String>,
+    },
+    /// The environment that is shown.
+    #[serde(rename = "env show")]
+    EnvShow {
+        /// True if there is one.
+        captured: bool,
+        /// Parts that could not be captured.
+        failed: u64,
+    },
+    /// Numbers of a comparison of environments.
+    #[serde(rename = "env diff")]
+    EnvDiff {
+        /// The older checkpoint.
+        old: String,
+        /// The newer checkpoint; null for the environment as it is now.
+        new: Option<String>,
+        /// Differences.
+        changes: u64,
+        /// Parts that one of them did not capture.
+        unknown: Vec<String>,
+    },
+    /// Configuration in force.
+    #[serde(rename = "config show")]
+    ConfigShow {
+        /// Files that were read.
+        files: Vec<String>,
+    },
+    /// Hooks that were installed.
+    #[serde(rename = "hooks install")]
+    HooksInstall {
+        /// The agent's settings.
+        path: String,
+        /// True if the file was changed.
+        changed: bool,
+    },
+    /// Hooks that were removed.
+    #[serde(rename = "hooks uninstall")]
+    HooksUninstall {
+        /// The agent's settings.
+        path: String,
+        /// True if the file was changed.
+        changed: bool,
+    },
+    /// Hooks as they are.
+    #[serde(rename = "hooks status")]
+    HooksStatus {
+        /// The agent's settings.
+        path: String,
+        /// Events with a hook.
+        installed: Vec<String>,
+        /// Events without one.
+        missing: Vec<String>,
+        /// Commands of the hooks.
+        commands: Vec<String>,
+        /// True if all hooks are turned off.
+        disabled: bool,
+    },
+    /// Numbers of the log.
+    #[serde(rename = "log")]
+    Log {
+        /// Entries.
+        entries: u64,
+    },
+    /// The outcome of a check, and of a repair before it.
+    #[serde(rename = "check")]
+    Check(Check),
+    /// The outcome of a garbage collection.
+    #[serde(rename = "gc")]
+    Gc(Box<Collection>),
+    /// Numbers of the store.
+    #[serde(rename = "stats")]
+    Stats(Stats),
+    /// The archive that was written.
+    #[serde(rename = "export")]
+    Export(Exported),
+    /// The checkpoint that was made of an archive.
+    #[serde(rename = "import")]
+    Import(Imported),
+    /// A mounted checkpoint.
+    #[serde(rename = "mount")]
+    Mount {
+        /// Folder on which it is mounted.
+        mountpoint: String,
+        /// Process that serves it.
+        process: u32,
+        /// Its log, in the background.
+        log: Option<String>,
+    },
+    /// A mountpoint that was unmounted.
+    #[serde(rename = "umount")]
+    Umount {
+        /// The folder.
+        mountpoint: String,
+    },
+    /// The mounts.
+    #[serde(rename = "mounts")]
+    Mounts {
+        /// Mounts.
+        mounts: u64,
+        /// Dead ones that were cleared away.
+        cleared: u64,
+    },
+    /// A store that is there.
+    #[serde(rename = "init")]
+    Init {
+        /// The store.
+        store: String,
+        /// True if it was made.
+        created: bool,
+    },
+    /// A script for a shell.
+    #[serde(rename = "completions")]
+    Completions {
+        /// The shell.
+        shell: String,
+    },
+    /// Man pages.
+    #[serde(rename = "man")]
+    Man {
+        /// Folder that they were written to.
+        folder: String,
+    },
+    /// Versions.
+    #[serde(rename = "version")]
+    Version {
+        /// Of the program.
+        version: String,
+        /// Of a store's format.
+        store_format: u32,
+        /// Of a checkpoint's record.
+        record_schema: u32,
+        /// Of `manifest.json`.
+        manifest: String,
+    },
+}

@@ -1,0 +1,74 @@
+//! Summaries of verbs about a whole store, and about archives.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::repository::{Checked, Collected, CollectionPlan, Repair};
+
+/// The outcome of `check`.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Check {
+    /// True if a repair was only planned.
+    pub dry_run: bool,
+    /// True if nothing is damaged; of a planned repair, if nothing would be lost.
+    pub ok: bool,
+    /// Number of findings.
+    pub findings: u64,
+    /// Repair that was planned.
+    pub repair: Option<Repair>,
+    /// Numbers of the check; not there if a repair was only planned.
+    #[serde(flatten)]
+    pub checked: Option<Checked>,
+}
+
+/// The outcome of `gc`.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Collection {
+    /// True if nothing was done.
+    pub dry_run: bool,
+    /// Plan.
+    pub plan: CollectionPlan,
+    /// Numbers of what was done; not there of a dry run.
+    #[serde(flatten)]
+    pub done: Option<Collected>,
+}
+
+/// The outcome of `export`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Exported {
+    /// The checkpoint.
+    pub id: String,
+    /// File that was written.
+    pub output: String,
+    /// Members of the archive.
+    pub members: u64,
+    /// Files among them.
+    pub files: u64,
+    /// Bytes of these.
+    pub bytes: u64,
+    /// Bytes of the archive before it was compressed.
+    pub tar_bytes: u64,
+    /// Bytes of the archive.
+    pub archive_bytes: u64,
+    /// Sockets, for which it has no place.
+    pub sockets: u64,
+}
+
+/// The outcome of `import`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Imported {
+    /// The checkpoint.
+    pub id: String,
+    /// Its session.
+    pub session: String,
+    /// Id of the tree that holds everything.
+    pub root: String,
+    /// Files.
+    pub files: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Bytes of content that the store did not have.
+    pub new_bytes: u64,
+    /// Bytes by which the packs grew.
+    pub stored_bytes: u64,
+}

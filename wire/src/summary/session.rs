@@ -1,0 +1,95 @@
+//! Summaries of verbs about sessions.
+
+use parhelia_agent::trouble::Trouble;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::show::Show;
+
+/// The end of an agent that this process has started; in tmux its start.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Ended {
+    /// The session.
+    pub id: String,
+    /// The run.
+    pub run: Option<String>,
+    /// Exit code of the agent; null if it goes on, in tmux or in another process.
+    pub exit_code: Option<i32>,
+    /// True if it goes on.
+    pub alive: bool,
+    /// Process of one that goes on already.
+    pub process: Option<i32>,
+    /// Reason for which it waits for somebody, in tmux.
+    pub waits: Option<String>,
+}
+
+impl Ended {
+    /// An agent that was started in tmux, and the reason for which it waits for somebody.
+    pub fn in_tmux(id: String, run: String, alive: bool, waits: Option<Trouble>) -> Self {
+        Ended { id, run: Some(run), alive, waits: waits.show(), ..Ended::default() }
+    }
+}
+
+/// The outcome of `session resume --all`: sessions by their fate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ResumedAll {
+    /// Sessions that go on.
+    pub resumed: Vec<String>,
+    /// Sessions that could not be resumed.
+    pub failed: Vec<String>,
+    /// Sessions that were left alone.
+    pub left: Vec<String>,
+    /// Sessions that another machine or container may have.
+    pub elsewhere: Vec<Elsewhere>,
+}
+
+/// A session that another machine or container may have.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Elsewhere {
+    /// The session.
+    pub id: String,
+    /// The machine or container.
+    pub host: String,
+    /// Time until which it is waited for.
+    pub until: String,
+}
+
+/// The outcome of `session pause` and `session end`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct SetAside {
+    /// The session.
+    pub id: String,
+    /// paused, ended.
+    pub status: String,
+    /// Last checkpoint that was made.
+    pub checkpoint: Option<String>,
+    /// True if the agent is alive all the same.
+    pub alive: bool,
+    /// A sentence about a process that has the conversation open.
+    pub open_in: Option<String>,
+    /// Sentences about what failed.
+    pub failed: Vec<String>,
+}
+
+/// The outcome of `session prune`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Pruned {
+    /// True if nothing was done.
+    pub dry_run: bool,
+    /// Checkpoints that went, or would go.
+    pub removed: u64,
+    /// Checkpoints that stay.
+    pub kept: u64,
+    /// Of these, checkpoints that stay even in a store that is too large.
+    pub protected: u64,
+    /// Bytes that were freed; of a dry run an estimate.
+    pub freed_bytes: u64,
+    /// Bytes of the store, before a dry run and after another one.
+    pub store_bytes: u64,
+    /// Bytes that it may have; 0 for any number.
+    pub max_store_bytes: u64,
+    /// Bytes over that which stay.
+    pub excess_bytes: u64,
+    /// Reason for which no more was removed.
+    pub failed: Option<String>,
+}
