@@ -12,6 +12,7 @@ use parhelia_store::{
     Store, clock,
     id::Ulid,
     projection::{Goal, Session, Status},
+    record::Checkpoint,
 };
 use parhelia_wire::{
     Line, Summary,
@@ -172,15 +173,8 @@ fn fate_text(fate: &Foreseen, is_there: bool) -> &'static str {
     }
 }
 
-fn describe(
-    context: &mut Context,
-    session: &Session,
-    choice: &Choice,
-    life: &Life,
-    fate: Option<&Foreseen>,
-    overview: &Overview,
-) -> Result<()> {
-    let agent = match life {
+fn agent_text(session: &Session, life: &Life, overview: &Overview) -> String {
+    match life {
         Life::Agent(process) => format!("its agent is alive (process {})", process.process),
         Life::Starting(_) => "its agent is being started".into(),
         Life::Elsewhere { host, until } => format!(
@@ -192,7 +186,32 @@ fn describe(
             let why = overview.why.as_ref().filter(|_| session.status != Status::Ended);
             format!("its agent is dead{}", why.map(|why| format!(" ({})", human::path(why.as_bytes()))).unwrap_or_default())
         }
+    }
+}
+
+fn from_text(from: Option<&Checkpoint>, life: &Life, has_ended: bool) -> String {
+    let Some(checkpoint) = from else {
+        return match has_ended {
+            true => "It has ended, for good; `parhelia session run` begins another.".into(),
+            false => "It has no checkpoint to go on from.".into(),
+        };
     };
+    let (id, age) = (checkpoint.id(), human::ago(checkpoint.record.created_at, clock::timestamp()));
+    match life.is_alive() {
+        true => format!("Its last checkpoint to go on from is {id} ({age})."),
+        false => format!("It goes on from checkpoint {id} ({age})."),
+    }
+}
+
+fn describe(
+    context: &mut Context,
+    session: &Session,
+    choice: &Choice,
+    life: &Life,
+    fate: Option<&Foreseen>,
+    overview: &Overview,
+) -> Result<()> {
+    let agent = agent_text(session, life, overview);
     let workspace = session.workspace.as_ref().map(|place| place.path.clone()).unwrap_or_default();
     let is_there = std::path::Path::new(&workspace).is_dir();
     let has_ended = session.status == Status::Ended;
@@ -220,18 +239,7 @@ fn describe(
     for (id, why) in choice.skipped.iter().filter(|_| !has_ended) {
         context.out.line(format!("Checkpoint {id} is passed over: it {why}."))?;
     }
-    match from {
-        Some(checkpoint) if life.is_alive() => {
-            let age = human::ago(checkpoint.record.created_at, clock::timestamp());
-            context.out.line(format!("Its last checkpoint to go on from is {} ({age}).", checkpoint.id()))?;
-        }
-        Some(checkpoint) => {
-            let age = human::ago(checkpoint.record.created_at, clock::timestamp());
-            context.out.line(format!("It goes on from checkpoint {} ({age}).", checkpoint.id()))?;
-        }
-        None if has_ended => context.out.line("It has ended, for good; `parhelia session run` begins another.")?,
-        None => context.out.line("It has no checkpoint to go on from.")?,
-    }
+    context.out.line(from_text(from, life, has_ended))?;
     if let Some(target) = interrupted {
         let first =
             if has_ended { "files of two states are there" } else { "it is finished first, where nobody has worked on since" };
