@@ -82,7 +82,7 @@ impl Source {
     }
 }
 
-/// Summarizes a conversation as it is now, up to its last whole record.
+/// The summary of a conversation as it is now, up to its last whole record.
 pub(crate) fn summary_now(located: Located, cache: &Path) -> Result<Summary> {
     Ok(Conversing::look(&Source::Transcript(located), cache)?.found.conversation.summary())
 }
