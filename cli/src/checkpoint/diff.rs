@@ -257,7 +257,7 @@ impl Comparison<'_> {
         Ok(())
     }
 
-    /// How the lines of one file differ.
+    /// Prints the difference of one file, by line where it is text.
     fn print_file(&self, out: &mut Output, path: &str, sides: (&Checkpoint, Option<&Checkpoint>)) -> Result<Code> {
         let wanted: Vec<u8> = name::components(path.as_bytes()).collect::<Vec<_>>().join(&b'/');
         let change = self.changes.iter().find(|c| c.path == wanted || c.old_path() == wanted);
