@@ -17,31 +17,32 @@ const ANCESTORS_MAX: usize = 64;
 /// No command line is shown further.
 const COMMAND_CHARACTERS_MAX: usize = 200;
 
-/// What an agent says of a conversation that it has open.
+/// The state of a conversation that an agent says it has open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Open {
-    /// It goes on with it.
+    /// The agent has taken it up.
     Ready,
-    /// It is asked to; of one that it does not know it says so for a moment, too. One without a terminal never says more.
+    /// The agent was asked to take it up. It says so for a moment of a conversation that it does not know, too. An agent without a terminal
+    /// never says more.
     Asked,
 }
 
-/// The words of live processes of an agent of a conversation. One that died may have left its file behind.
+/// The state of a conversation, as a live agent says; none if no live agent has it open. A dead agent may have left its file behind.
 pub fn open(config: &Path, conversation: &str) -> Option<Open> {
     live(config, conversation).into_iter().next().map(|said| said.open)
 }
 
-/// The words of a process of an agent of the conversation that it has open, whichever that is.
+/// The state of the conversation that a process of an agent has open, whichever it is.
 pub fn open_in(config: &Path, process: i32) -> Option<Open> {
     said_by(config, process).map(|said| said.open)
 }
 
-/// The words of a live process of an agent.
+/// The statement of a live process of an agent.
 pub fn said_by(config: &Path, process: i32) -> Option<Said> {
     KINDS.into_iter().find_map(|kind| kind.said_by(config, process))
 }
 
-/// The words of the live processes of an agent that have a conversation open.
+/// The statements of the live processes of an agent that have a conversation open.
 pub fn live(config: &Path, conversation: &str) -> Vec<Said> {
     KINDS.into_iter().flat_map(|kind| kind.live(config, conversation)).collect()
 }
@@ -55,24 +56,24 @@ pub fn unseen(config: &Path, conversation: &str) -> Vec<Unseen> {
 /// A live process of the agent that says what it does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
-    /// Which process.
+    /// The process.
     pub process: Identity,
     /// The conversation that it has open.
     pub conversation: String,
-    /// Whether it has.
+    /// The state of that conversation.
     pub open: Open,
-    /// What it is doing, in its own word: `busy`, `idle`, `waiting`.
+    /// Its activity, in its own word: `busy`, `idle`, `waiting`.
     pub status: Option<String>,
-    /// What it waits for, where it says so.
+    /// The thing that it waits for, if it says so.
     pub waits_for: Option<String>,
-    /// Whether it says when its process began: otherwise the number may have become another's.
+    /// True if it says when its process began; otherwise the process number may belong to another process by now.
     pub is_certain: bool,
 }
 
 /// A process that has a conversation open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Which process.
+    /// The process.
     pub process: Identity,
     /// Its command line, shortened.
     pub command: String,

@@ -17,11 +17,11 @@ use rustix::{
 
 use crate::error::{Error, Result};
 
-/// What a program that ended well has printed.
+/// The standard output of a program that succeeded.
 pub type Printed = Vec<u8>;
 
-/// Whether a path, links followed, lies in a workspace. What is there is captured and never run. In `/` lies everything, this program
-/// included, so that it says nothing of a program.
+/// Checks whether a path, links followed, lies in a workspace: files in there are captured and never run. False if the workspace is `/`, as
+/// everything lies in it, this program included.
 pub fn is_in(workspace: &Path, path: &Path) -> bool {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let workspace = real(workspace);
@@ -83,14 +83,14 @@ pub fn run_on(command: &mut Command, input: Stdio, limit: Duration) -> Result<Pr
     Err(Error::Program { command: shown, reason: if words.is_empty() { status.to_string() } else { words } })
 }
 
-/// Whether a child ends within some time.
+/// Waits for a child to end; returns whether it did within the time limit.
 pub fn has_ended_within(child: &Child, limit: Duration) -> bool {
     let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else { return false };
     // It is our child and was not waited for, so that its number cannot be another's.
     pidfd_open(pid, PidfdFlags::empty()).is_ok_and(|fd| is_readable_within(&fd, limit))
 }
 
-/// Whether a descriptor has something to read (of a process: its end) within some time.
+/// Waits until a descriptor can be read (of a process: until its end); returns whether that was within the time limit.
 pub fn is_readable_within(fd: &impl std::os::fd::AsFd, limit: Duration) -> bool {
     let until = Instant::now() + limit;
     loop {

@@ -1,10 +1,10 @@
-//! How to tell, from what the agent has printed, that it waits for somebody or will not come to life.
+//! Tells, from the agent's output, that it waits for the user or will not start.
 
 use serde::Serialize;
 
 use crate::kind::Kind;
 
-/// Why the agent does not go on.
+/// The reason why the agent does not go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trouble {
@@ -31,13 +31,13 @@ pub enum Trouble {
 /// Signs of each trouble, all in lower case with single spaces. Signs of what ends the agent come first.
 pub type Signs = &'static [(Trouble, &'static [&'static str])];
 
-/// What keeps the agent from going on, as its screen or its standard error shows.
+/// The reason why the agent does not go on, from its screen or its standard error; none if there is no sign of one.
 pub fn trouble(kind: Kind, printed: &str) -> Option<Trouble> {
     let plain = plain(printed);
     kind.signs().iter().find(|(_, signs)| signs.iter().any(|sign| plain.contains(sign))).map(|(trouble, _)| *trouble)
 }
 
-/// Whether the agent says on a screen that it does not know this conversation. Older text may stand there too.
+/// Checks whether a screen says that the agent does not know this conversation. The screen may show older text, too.
 pub fn does_not_know(kind: Kind, screen: &str, conversation: &str) -> bool {
     let together = |text: &str| plain(text).replace(' ', "");
     let screen = together(screen);
@@ -45,7 +45,7 @@ pub fn does_not_know(kind: Kind, screen: &str, conversation: &str) -> bool {
 }
 
 impl Trouble {
-    /// What it is, and what to do.
+    /// The trouble in words, and what to do about it.
     pub fn text(self) -> &'static str {
         match self {
             Trouble::NoConversation => "the agent knows no such conversation",
@@ -60,7 +60,7 @@ impl Trouble {
         }
     }
 
-    /// Whether somebody has to answer before it can be said whether the agent goes on.
+    /// True if the user has to answer first; only then can it be told whether the agent goes on.
     pub fn waits_for_someone(self) -> bool {
         !matches!(self, Trouble::NoConversation | Trouble::AlreadyInUse)
     }

@@ -15,7 +15,7 @@ use zstd::bulk::Compressor;
 use crate::error::{Context, Result};
 use crate::walk::{self, Entry, Visitor};
 
-/// How much content is compressed together.
+/// The content that is compressed together, in bytes.
 const BLOCK_BYTES: usize = 256 * 1024;
 const LEVEL: i32 = 3;
 

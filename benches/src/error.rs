@@ -3,7 +3,7 @@
 use std::error::Error as StdError;
 use std::fmt;
 
-/// What was being done when something failed, with the cause below it.
+/// The action that failed, with the cause below it.
 #[derive(Debug)]
 pub struct Error {
     what: String,

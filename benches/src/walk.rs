@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Stat};
 
 use crate::error::{Context, Error, Result};
 
-/// How many bytes of directory entries are fetched at once.
+/// The bytes of directory entries that are fetched at once.
 const DIRENTS_BYTES: usize = 64 * 1024;
 
 /// One entry of a folder, as a visitor sees it.
@@ -21,12 +21,12 @@ pub struct Entry<'a> {
     pub folder: BorrowedFd<'a>,
     /// The entry's name in that folder.
     pub name: &'a CStr,
-    /// What `fstatat` says, symbolic links not followed.
+    /// The result of `fstatat`, symbolic links not followed.
     pub stat: &'a Stat,
 }
 
 impl Entry<'_> {
-    /// What kind of entry this is.
+    /// The kind of the entry.
     pub fn kind(&self) -> FileType {
         FileType::from_raw_mode(self.stat.st_mode)
     }

@@ -29,7 +29,7 @@ pub struct Args {
     /// Flags of every verb.
     #[command(flatten)]
     pub global: Global,
-    /// What to do.
+    /// The verb.
     #[command(subcommand)]
     pub verb: Verb,
 }
@@ -81,7 +81,7 @@ pub struct Global {
     /// A configuration file, above the user's and the project's own
     #[arg(long, global = true, value_name = "FILE", env = "PARHELIA_CONFIG")]
     pub config: Option<PathBuf>,
-    /// How long to wait for another process to finish its commit, or its checkpoint or rollback of the session, in seconds [default: 60]
+    /// Wait at most this long for another process's commit, checkpoint or rollback, in seconds [default: 60]
     #[arg(long, global = true, value_name = "SECONDS", env = "PARHELIA_LOCK_TIMEOUT", value_parser = seconds, allow_negative_numbers = true)]
     pub lock_timeout: Option<Duration>,
 }
@@ -91,7 +91,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number).map_err(|_| "give a number of seconds from 0 on".to_owned())
 }
 
-/// What to do.
+/// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Make checkpoints and look at them
@@ -149,7 +149,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// Whether the verb sees to signals itself.
+    /// True if the verb handles signals itself.
     pub fn has_own_signals(&self) -> bool {
         match self {
             Verb::Session(verb) => verb.has_own_signals(),

@@ -37,7 +37,7 @@ pub fn ask(context: &Context, question: &str) -> Result<String> {
     Err(Error::Cancelled.into())
 }
 
-/// Whether the answer is yes.
+/// Asks a question; returns whether the answer is yes.
 pub fn is_agreed(context: &Context, question: &str) -> Result<bool> {
     Ok(matches!(ask(context, &format!("{question} [y/N] "))?.as_str(), "y" | "Y" | "yes"))
 }

@@ -1,4 +1,4 @@
-//! What every verb works with: the store as the flags name it, its output, its progress.
+//! The context of every verb: the store that the flags name, its output, its progress.
 
 use std::{
     ffi::OsString,
@@ -26,7 +26,7 @@ use crate::{
     progress::Bar,
 };
 
-/// What every verb works with.
+/// The context of every verb.
 #[derive(Debug)]
 pub struct Context {
     /// The global flags.
@@ -137,7 +137,7 @@ impl Context {
         }
     }
 
-    /// How long to wait for another process's commit, checkpoint or rollback.
+    /// The longest wait for another process's commit, checkpoint or rollback.
     pub fn lock_timeout(&self) -> Result<Duration> {
         match self.global.lock_timeout {
             Some(timeout) => Ok(timeout),

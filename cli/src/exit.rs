@@ -50,7 +50,7 @@ impl From<Code> for ExitCode {
     }
 }
 
-/// Why a verb did not do what it should.
+/// The failure of a verb.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// The store's answer.
@@ -68,9 +68,9 @@ pub enum Failure {
     /// A process in the background ended before it answered; its own words, and its exit code.
     #[error("{message}")]
     Background {
-        /// What it said.
+        /// Its last words.
         message: String,
-        /// How it ended.
+        /// Its exit code.
         code: Code,
     },
     /// The command line makes no sense.
@@ -88,9 +88,9 @@ pub enum Failure {
     /// A file that the user named failed.
     #[error("cannot {action} {}: {source}", path.display())]
     File {
-        /// What was being done, as an infinitive.
+        /// The action that failed, as an infinitive.
         action: &'static str,
-        /// To which file.
+        /// The file.
         path: std::path::PathBuf,
         /// The system's answer.
         source: io::Error,
@@ -131,13 +131,13 @@ impl Failure {
         }
     }
 
-    /// Whether nobody reads our output any more, as behind `| head`: that is the reader's right and no failure.
+    /// True if nobody reads our output any more, as behind `| head`: that is the reader's right and no failure.
     pub fn is_broken_pipe(&self) -> bool {
         let is_output = matches!(self, Failure::Output(_) | Failure::Store(_));
         is_output && self.system_error().is_some_and(|source| source.kind() == IoKind::BrokenPipe)
     }
 
-    /// What the system said, however deep it lies.
+    /// The system's error, however deep it lies; none if there is none.
     fn system_error(&self) -> Option<&io::Error> {
         let mut cause = std::error::Error::source(self);
         while let Some(error) = cause {

@@ -17,7 +17,7 @@ use crate::{
     exit::{Code, Failure, Result},
 };
 
-/// What to do with the hooks.
+/// The verbs of `hooks`.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Put them into the agent's settings
@@ -32,7 +32,7 @@ fn kind_parser() -> impl TypedValueParser<Value = Kind> {
     PossibleValuesParser::new(KINDS.map(|kind| kind.name())).map(|name| kind::named(&name).unwrap_or(KINDS[0]))
 }
 
-/// Which settings.
+/// The settings that a verb works on.
 #[derive(Debug, clap::Args)]
 pub struct SettingsArgs {
     /// The user's own settings (default)

@@ -41,7 +41,7 @@ pub fn cost(usd: f64) -> String {
     format!("${usd:.2}")
 }
 
-/// How long something took, or lies apart, to the largest unit that says something: `30 minutes`.
+/// A duration in its largest unit that says something: `30 minutes`.
 pub fn span(seconds: u64) -> String {
     match seconds {
         0..120 => count(seconds, "second"),
@@ -62,7 +62,7 @@ pub fn count(number: u64, noun: &str) -> String {
     format!("{grouped} {plural}")
 }
 
-/// How long ago something was; the date where that is long.
+/// The time since a moment, such as `5 minutes ago`; the date if that is long ago.
 pub fn ago(then: Timestamp, now: Timestamp) -> String {
     let seconds = now.duration_since(then).as_secs();
     let unit = |n: i64, noun: &str| format!("{} ago", count(n.unsigned_abs(), noun));

@@ -29,7 +29,7 @@ pub struct Args {
     /// The session that the checkpoint belongs to, none that works in a folder here [default: the exported checkpoint's, or a name beside it]
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
-    /// What to say of it [default: what the exported checkpoint says]
+    /// The checkpoint's message [default: that of the exported checkpoint]
     #[arg(short, long, value_name = "TEXT")]
     message: Option<String>,
 }

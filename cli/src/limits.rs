@@ -32,7 +32,7 @@ pub fn set() {
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
 }
 
-/// What to do where the system refused something because of a limit that the user has set.
+/// The next step after an error that comes from a limit which the user has set; none for any other error.
 pub fn hint(error: &io::Error) -> Option<String> {
     match Errno::from_io_error(error)? {
         Errno::FBIG => {

@@ -9,7 +9,7 @@ use crate::exit::{Code, Result};
 pub struct Args {
     /// Where the mount is
     mountpoint: PathBuf,
-    /// Which mount it is, as the mount itself says
+    /// The mount's identity, as the mount itself says
     identity: String,
 }
 

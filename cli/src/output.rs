@@ -15,14 +15,14 @@ use crate::{
 #[derive(Debug)]
 pub struct Output {
     out: BufWriter<Sink>,
-    /// Whether to print JSON Lines.
+    /// True to print JSON Lines.
     pub json: bool,
     quiet: bool,
     colours: bool,
     terminal: bool,
     /// The verb's deeds so far, each "checkpoint X is made", that were not told on standard error.
     deeds: Vec<String>,
-    /// Why the report of a deed could not be written.
+    /// The reason why the report of a deed could not be written.
     unreported: Option<String>,
 }
 
@@ -49,18 +49,18 @@ impl Write for Sink {
     }
 }
 
-/// How a piece of text stands out.
+/// The style of a piece of text.
 #[derive(Clone, Copy, Debug)]
 pub enum Style {
     /// Headings.
     Bold,
-    /// What matters less.
+    /// Unimportant text.
     Dim,
-    /// What was added, or is fine.
+    /// Additions, and things that are fine.
     Green,
-    /// What was removed, or is broken.
+    /// Removals, and things that are broken.
     Red,
-    /// What was changed, or needs a look.
+    /// Changes, and things that need a look.
     Yellow,
     /// Names of folders, and marks in a diff.
     Cyan,
@@ -181,7 +181,7 @@ impl Output {
         }
     }
 
-    /// Whether what is printed goes to a terminal.
+    /// True if the output goes to a terminal.
     pub fn is_terminal(&self) -> bool {
         self.terminal
     }
@@ -233,7 +233,7 @@ pub fn tell(text: &str) {
     let _ = writeln!(io::stderr(), "{}", name::printable(text));
 }
 
-/// Whether the environment lets us use colours: `NO_COLOR` forbids them, and a dumb terminal has none.
+/// Checks whether the environment allows colours: `NO_COLOR` forbids them, and a dumb terminal has none.
 fn colours_wanted() -> bool {
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     !is_set("NO_COLOR") && std::env::var_os("TERM").is_some_and(|term| term != "dumb")

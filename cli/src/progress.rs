@@ -18,7 +18,7 @@ use crate::{human, interrupt::Cancel};
 #[derive(Debug)]
 pub struct Bar {
     bar: Option<ProgressBar>,
-    /// Whether there is somebody to look on.
+    /// True if progress is wanted and standard error is a terminal.
     is_watched: bool,
     /// True from the beginning of a phase until the bar is cleared. One that shows nothing is not drawn anew behind what is printed.
     is_shown: AtomicBool,

@@ -9,7 +9,7 @@ use crate::exit::{Failure, Result};
 /// A checkpoint, and a path in it where one was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selected {
-    /// Which checkpoint.
+    /// The checkpoint.
     pub checkpoint: String,
     /// The path behind the colon.
     pub path: Option<Vec<u8>>,

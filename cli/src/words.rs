@@ -1,6 +1,6 @@
 //! Sentences of the library with the flag or the command that leads further: the library knows neither.
 
-use std::os::unix::ffi::OsStrExt;
+use std::{os::unix::ffi::OsStrExt, path::Path};
 
 use parhelia_agent::briefing::GO_ON;
 use parhelia_session::{
@@ -56,15 +56,17 @@ pub fn refusal(refusal: &Refusal) -> String {
     format!("{refusal}{}", next_step(refusal))
 }
 
+fn name_of_gone(session: &str, workspace: &Path) -> String {
+    let (folder, word) = (human::path(workspace.as_os_str().as_bytes()), human::shell(workspace.as_os_str().as_bytes()));
+    format!(
+        "; that folder is gone; if it is {folder} by now, `parhelia session move {session} {word} --other-folder` says so, else give another \
+         name"
+    )
+}
+
 fn next_step(refusal: &Refusal) -> String {
     match refusal {
-        Refusal::NameIsTaken { session, is_gone: true, workspace, .. } => {
-            let (folder, word) = (human::path(workspace.as_os_str().as_bytes()), human::shell(workspace.as_os_str().as_bytes()));
-            format!(
-                "; that folder is gone; if it is {folder} by now, `parhelia session move {session} {word} --other-folder` says so, else give \
-                 another name"
-            )
-        }
+        Refusal::NameIsTaken { session, is_gone: true, workspace, .. } => name_of_gone(session, workspace),
         Refusal::NameIsTaken { .. } => "; give another name, or that id to make a checkpoint of that one".into(),
         Refusal::HasEnded { .. } => "; `parhelia session run` begins another".into(),
         Refusal::OutOfReach { action: "pause", session, .. } => {

@@ -14,7 +14,7 @@ pub enum Error {
     Mountpoint {
         /// The mountpoint.
         mountpoint: PathBuf,
-        /// Why, and what to do.
+        /// The cause, and the next step.
         reason: String,
     },
     /// This machine, or this user, has no FUSE.

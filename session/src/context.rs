@@ -28,7 +28,7 @@ use parhelia_agent::{
 /// Most files that are listed.
 const FILES_MAX: usize = 2_000;
 
-/// Why a file is listed.
+/// The reason for listing a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
@@ -40,7 +40,7 @@ pub enum Reason {
     Read,
 }
 
-/// Whether a file may be shown.
+/// The fitness of a file for being shown to a resumed agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fit {
@@ -65,9 +65,9 @@ pub enum Fit {
 pub struct File {
     /// Its path from the workspace folder; absolute where it lies outside.
     pub path: String,
-    /// Why it is listed, the strongest reason first.
+    /// The reasons for listing it, the strongest first.
     pub reasons: Vec<Reason>,
-    /// Whether it may be shown.
+    /// Its fitness for being shown.
     pub fit: Fit,
     /// Its blob, where the checkpoint holds it.
     pub blob: Option<String>,
@@ -82,11 +82,11 @@ pub struct File {
 /// The list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Context {
-    /// Whether a resumed agent is given files, or a summary alone.
+    /// The amount of detail for a resumed agent: a summary alone, or files too.
     pub mode: Mode,
-    /// Whether files are listed.
+    /// True if files are listed.
     pub capture_files: bool,
-    /// Whether it is to be said what was done and decided.
+    /// True to list work done and decisions.
     pub capture_analysis: bool,
     /// Largest file that fits, in bytes.
     pub max_file_bytes: u64,
@@ -96,7 +96,7 @@ pub struct Context {
     pub files: Vec<File>,
     /// Bytes of the files that fit.
     pub total_bytes: u64,
-    /// What whoever made the checkpoint should know.
+    /// Warnings for the user who made the checkpoint.
     pub warnings: Vec<String>,
     /// The agent's working directory.
     pub working_directory: Option<String>,

@@ -9,7 +9,7 @@ use parhelia_store::{ErrorKind, id::Ulid};
 
 pub use crate::refusal::Refusal;
 
-/// What went wrong with a session.
+/// An error of a session.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -22,9 +22,9 @@ pub enum Error {
     /// A system call failed.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was being done, as an infinitive ("read", "create folder").
+        /// The action that failed, as an infinitive ("read", "create folder").
         action: &'static str,
-        /// What it was done to.
+        /// The path that it failed on.
         path: PathBuf,
         /// The system's answer.
         source: io::Error,
@@ -34,7 +34,7 @@ pub enum Error {
     Config {
         /// The file and line, or the environment variable.
         place: String,
-        /// What is wrong with it, and what would be right.
+        /// The fault, and how to correct it.
         reason: String,
     },
     /// A program in the background ended before it answered; its own words.
@@ -46,14 +46,14 @@ pub enum Error {
     /// Somebody else has it at the moment.
     #[error("{0}")]
     Busy(String),
-    /// What a rollback does to one path failed.
+    /// A rollback could not restore some paths.
     #[error("{path}: {reason} ({entries} entries could not be restored)")]
     NotRestored {
         /// The first such path.
         path: String,
         /// The system's answer.
         reason: String,
-        /// How many such paths there are.
+        /// The number of such paths.
         entries: usize,
     },
     /// A rollback failed, and was taken back.
@@ -61,7 +61,7 @@ pub enum Error {
     RollbackFailed {
         /// The checkpoint that was gone back to.
         target: Ulid,
-        /// Why it failed.
+        /// The reason why it failed.
         why: Box<Error>,
     },
     /// A rollback failed, and could not be taken back.
@@ -76,9 +76,9 @@ pub enum Error {
         safety: Ulid,
         /// The workspace.
         workspace: PathBuf,
-        /// Why the rollback failed.
+        /// The reason why the rollback failed.
         why: Box<Error>,
-        /// Why taking it back failed.
+        /// The reason why taking it back failed.
         back: Box<Error>,
     },
     /// A state is against it, or it makes no sense as put.

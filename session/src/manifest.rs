@@ -25,17 +25,17 @@ pub struct Manifest {
     pub run_id: Option<String>,
     /// The run's epoch; 0 outside runs.
     pub epoch: u64,
-    /// Whether a newer run had taken over the session by then.
+    /// True if a newer run had taken over the session by then.
     pub fenced: bool,
     /// When capture began (RFC 3339, UTC).
     pub started_at: String,
     /// When capture ended (RFC 3339, UTC).
     pub created_at: String,
-    /// Why it was made.
+    /// The trigger: the reason for making it.
     pub trigger: Trigger,
-    /// More about why.
+    /// Details of the trigger.
     pub trigger_detail: Option<String>,
-    /// What its maker said of it.
+    /// The message of its maker.
     pub message: Option<String>,
     /// The session's head before it.
     pub parent_checkpoint_id: Option<String>,
@@ -47,11 +47,11 @@ pub struct Manifest {
     pub workspace: WorkspaceSummary,
     /// The state of git.
     pub git: Option<Value>,
-    /// What the session had used and done.
+    /// The session's usage up to then.
     pub metrics: Metrics,
     /// The environment, with null for what was not captured.
     pub environment: Value,
-    /// Who decided about it, and how; not there until somebody has.
+    /// The decision about it, and who made it; absent until there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approval: Option<Value>,
     /// Tags.
@@ -62,7 +62,7 @@ pub struct Manifest {
     pub linked_issues: Vec<Value>,
     /// Its last verification.
     pub verification: Option<Value>,
-    /// What the agent did meanwhile.
+    /// The agent's activity during the capture.
     pub consistency: Consistency,
     /// Id of the tree that holds everything.
     pub root: String,
@@ -70,11 +70,11 @@ pub struct Manifest {
     pub links: Option<String>,
     /// The state of each part.
     pub parts: std::collections::BTreeMap<String, Part>,
-    /// By which rules entries were left out.
+    /// The rules by which entries were left out.
     pub rules: Rules,
-    /// How many entries were left out.
+    /// The number of entries that were left out.
     pub omitted: OmittedCounts,
-    /// Whether everything that should be in it is.
+    /// True if everything that should be in it is.
     pub complete: bool,
     /// `blake3:` and the digest of the sealed record.
     pub checksum: String,
@@ -89,7 +89,7 @@ pub struct Conversation {
     pub last_message_id: Value,
     /// Tokens so far.
     pub tokens_used: Value,
-    /// Whether the conversation can be taken up again.
+    /// True if the conversation can be resumed.
     pub has_resume_token: Value,
 }
 
@@ -110,11 +110,11 @@ pub struct WorkspaceSummary {
     pub entry_count: u64,
     /// Files that git knows to be changed: the first of them.
     pub uncommitted_files: Value,
-    /// How many there are.
+    /// The number of all of them.
     pub uncommitted_count: Value,
 }
 
-/// What the session had used and done.
+/// The session's usage up to a checkpoint.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Metrics {
     /// Cost, where one was reported.
@@ -125,7 +125,7 @@ pub struct Metrics {
     pub files_modified: Value,
 }
 
-/// How many entries were left out, by reason.
+/// The number of entries that were left out, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct OmittedCounts {
     /// Excluded by a rule.
@@ -161,6 +161,13 @@ fn environment(captured: &Option<Value>) -> Value {
     Value::Object(fields)
 }
 
+/// The state of git without the files that were not committed: these are in the workspace's summary.
+fn git(captured: &Value) -> Value {
+    let Value::Object(fields) = captured else { return captured.clone() };
+    let kept = fields.iter().filter(|(name, _)| !name.starts_with("uncommitted_"));
+    Value::Object(kept.map(|(name, value)| (name.clone(), value.clone())).collect())
+}
+
 impl Manifest {
     /// The manifest of a checkpoint, with what was said of it since it was sealed.
     pub fn with(checkpoint: &Checkpoint, marks: &Marks) -> Self {
@@ -177,16 +184,6 @@ impl Manifest {
     /// The manifest of a checkpoint as it was sealed.
     pub fn of(checkpoint: &Checkpoint) -> Self {
         let record = &checkpoint.record;
-        let git = record.git.as_ref().map(|git| match git {
-            Value::Object(fields) => Value::Object(
-                fields
-                    .iter()
-                    .filter(|(name, _)| !name.starts_with("uncommitted_"))
-                    .map(|(k, v)| (k.clone(), v.clone()))
-                    .collect(),
-            ),
-            other => other.clone(),
-        });
         Manifest {
             version: MANIFEST_VERSION,
             id: checkpoint.id(),
@@ -217,7 +214,7 @@ impl Manifest {
                 uncommitted_files: field(&record.git, "uncommitted_files"),
                 uncommitted_count: field(&record.git, "uncommitted_count"),
             },
-            git,
+            git: record.git.as_ref().map(git),
             metrics: Metrics {
                 cost_estimate_usd: field(&record.usage, "cost_estimate_usd"),
                 tools_invoked: field(&record.usage, "tools_invoked"),

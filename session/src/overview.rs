@@ -29,7 +29,7 @@ use parhelia_agent::{
 /// No prompt is shown further, in characters.
 const PROMPT_CHARACTERS_MAX: usize = 200;
 
-/// How a session's agent is found.
+/// The observed state of a session's agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Observed {
@@ -99,15 +99,15 @@ impl Unsupervised {
 /// A session at one glance.
 #[derive(Clone, Debug, Serialize)]
 pub struct Overview {
-    /// What was asked for last; none of a session that never had a run.
+    /// The wanted state; none for a session that never had a run.
     pub wanted: Option<Goal>,
-    /// How it is.
+    /// The observed state.
     pub observed: Observed,
-    /// Why it is so, where that can be told.
+    /// The reason for the observed state, if it is known.
     pub why: Option<String>,
     /// Its head.
     pub last_checkpoint: Option<Saved>,
-    /// What its user said last, shortened.
+    /// The last prompt of its user, shortened.
     pub last_prompt: Option<String>,
     /// Checkpoints that have failed since.
     pub failing: Option<Failing>,
@@ -280,7 +280,7 @@ fn why_dead(session: &Session, run: &Run) -> Option<String> {
     })
 }
 
-/// Why a live session is not resumed when its agent dies.
+/// The reason why a live session is not resumed when its agent dies.
 const SET_ASIDE: &str = "paused: it is not resumed if it dies";
 
 /// True if the server of a tmux socket was there when a run began. Another one may have taken its place.

@@ -1,4 +1,4 @@
-//! Which checkpoints are kept: by number, by calendar, by age, thinned with age; those that somebody needs are kept whatever the rules say.
+//! Retention of checkpoints: by number, by calendar, by age, thinned with age. Checkpoints that are needed stay whatever the rules say.
 
 mod calendar;
 mod keep;
@@ -59,7 +59,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Whether what no rule keeps goes, even if nothing says that it is too old.
+    /// True if checkpoints that no rule keeps are removed even if they are not too old.
     fn removes_the_rest(&self) -> bool {
         self.only_kept || self.calendar.is_set()
     }
@@ -105,12 +105,12 @@ impl From<&config::Retention> for Policy {
     }
 }
 
-/// What is to become of each checkpoint.
+/// The fate of each checkpoint.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// What goes, and why.
+    /// Checkpoints to remove, and the reasons.
     pub remove: Vec<(Checkpoint, Removed)>,
-    /// What stays, and why.
+    /// Checkpoints to keep, and the reasons.
     pub keep: Vec<(Checkpoint, Kept)>,
 }
 
@@ -123,9 +123,9 @@ struct Held {
     parents: HashSet<Ulid>,
     /// The checkpoints that runs were resumed from.
     resumed: HashSet<Ulid>,
-    /// What rollbacks that are under way or may be undone need.
+    /// The checkpoints that rollbacks need, both those under way and those that may be undone.
     rolled_back: HashSet<Ulid>,
-    /// What processes that live read.
+    /// The checkpoints that live processes read.
     used: HashSet<Ulid>,
     /// Sessions that an agent has worked in.
     of_agents: HashSet<String>,

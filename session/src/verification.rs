@@ -52,7 +52,7 @@ fn with_conversation(store: &Store, checkpoint: &Checkpoint, mut report: VerifyR
     report
 }
 
-/// What `conversation.json` says of raw files.
+/// The list of raw files in `conversation.json`.
 #[derive(Deserialize)]
 struct Listed {
     files: Vec<ListedFile>,

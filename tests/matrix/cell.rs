@@ -82,7 +82,7 @@ pub struct Cell {
     pub held: Vec<(String, Tree)>,
     /// Variables of every command.
     pub variables: BTreeMap<String, String>,
-    /// Whose checkpoints they are.
+    /// The session of the checkpoints.
     pub session: String,
     /// Precision with which times are compared.
     pub times: Times,

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// What to write into the settings.
+/// The command of a hook, as it stands in the agent's settings.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HookCommand {
     /// The program; by its name alone it is looked for where the agent looks.
@@ -24,7 +24,7 @@ impl HookCommand {
     }
 }
 
-/// Whether a hook's command is one of ours, whichever program and store it names.
+/// Checks whether a hook's command is one of ours, whichever program and store it names.
 pub fn is_ours(command: &str) -> bool {
     let Some(rest) = command.trim().strip_suffix("hook").filter(|rest| rest.ends_with(char::is_whitespace)) else { return false };
     let program = rest.split(" --store ").next().unwrap_or_default().trim().trim_matches(['\'', '"']);

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::command::is_ours;
 
-/// What became of a text.
+/// The result of editing a text.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Edited {
     /// It is as it should be already.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::kind::KINDS;
 
-/// Which event it is.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A conversation begins, or goes on.
@@ -48,7 +48,7 @@ pub struct Event {
     pub transcript_path: Option<PathBuf>,
     /// The agent's folder.
     pub cwd: Option<PathBuf>,
-    /// How the agent asks for permission.
+    /// The agent's permission mode.
     pub permission_mode: Option<String>,
     /// Of a start: `startup`, `resume`, `clear`, `compact` or `fork`.
     pub source: Option<String>,
@@ -74,7 +74,7 @@ pub struct Event {
     pub last_assistant_message: Option<String>,
     /// Of a failure: what failed. Text or an object, by version.
     pub error: Option<Value>,
-    /// What else there is.
+    /// All other fields.
     #[serde(flatten)]
     pub more: Map<String, Value>,
 }
@@ -122,7 +122,7 @@ impl Event {
         Ok(Event::parse(&bytes)?)
     }
 
-    /// Which event it is.
+    /// The kind of the event.
     pub fn kind(&self) -> Kind {
         match self.hook_event_name.as_str() {
             "SessionStart" => Kind::SessionStart,

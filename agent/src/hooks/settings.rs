@@ -27,16 +27,16 @@ const SETTINGS_BYTES_MAX: u64 = 64 << 20;
 /// under a second; the rest is room for a machine under load.
 pub type Events = &'static [(&'static str, u64)];
 
-/// What was done to a settings file.
+/// The result of editing a settings file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SettingsEdit {
     /// The file itself, behind symlinks.
     pub path: PathBuf,
-    /// Whether anything in it is different now.
+    /// True if the file was changed.
     pub changed: bool,
 }
 
-/// Which of our entries a settings file has.
+/// The entries of ours that a settings file has and lacks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Status {
     /// The file itself, behind symlinks.

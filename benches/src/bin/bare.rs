@@ -33,12 +33,12 @@ enum Verb {
     Random {
         /// The file
         file: PathBuf,
-        /// How many reads
+        /// The number of reads
         reads: u32,
     },
     /// Touch and free memory
     Touch {
-        /// How much
+        /// The amount of memory, in MiB
         mib: usize,
     },
 }

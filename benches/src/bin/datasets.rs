@@ -18,14 +18,14 @@ use parhelia_benches::{place, process};
 #[derive(Debug, Parser)]
 #[command(name = "datasets")]
 struct Options {
-    /// Which sets to make [default: all but `scale`]
+    /// The sets to make [default: all but `scale`]
     sets: Vec<Set>,
 
     /// Folder of the sets [default: `data` in the benchmark folder]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 
-    /// How many files the `scale` trees have
+    /// Numbers of files in the `scale` trees
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [10_000, 100_000, 1_000_000])]
     files: Vec<u64>,
 }

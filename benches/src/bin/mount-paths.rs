@@ -17,10 +17,10 @@ struct Options {
     /// The parhelia binary
     #[arg(long, value_name = "PATH", env = "PARHELIA_BIN", default_value = "parhelia")]
     parhelia: PathBuf,
-    /// How many small files the tree has
+    /// The number of small files in the tree
     #[arg(long, default_value_t = 20_000)]
     files: u64,
-    /// How many rounds are timed, after two that are not
+    /// The number of timed rounds, after two that are not timed
     #[arg(long, default_value_t = 7)]
     rounds: usize,
     /// An empty folder for the tree, the store and the mounts

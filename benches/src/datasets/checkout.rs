@@ -11,7 +11,7 @@ use super::versions::{RELEASES, folder};
 use crate::error::{Context, Error, Result};
 use crate::process;
 
-/// How many commits come after `git gc` and stay loose.
+/// The number of commits that come after `git gc` and stay loose.
 const LOOSE_COMMITS: usize = 5;
 /// The first commit's time; each later one comes a day after.
 const FIRST_COMMIT_SECONDS: u64 = 1_500_000_000;

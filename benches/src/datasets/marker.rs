@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Context, Result};
 use crate::{process, walk};
 
-/// What a set is made from.
+/// The recipe of a set: its name, and a hash that changes with its content.
 #[derive(Debug, Clone)]
 pub struct Recipe {
     /// The set's folder, relative to the data folder.

@@ -19,7 +19,7 @@ const SEED: u64 = 0x5ca1e;
 /// The set `scale/N`.
 #[derive(Debug)]
 pub struct Scale {
-    /// How many files.
+    /// The number of files.
     pub files: u64,
 }
 

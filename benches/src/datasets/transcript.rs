@@ -19,7 +19,7 @@ use crate::text::Text;
 pub const BASE_BYTES: usize = 40 << 20;
 /// Size of one growth.
 pub const GROWTH_BYTES: usize = 200 << 10;
-/// How many growths there are.
+/// The number of growths.
 pub const GROWTHS: usize = 20;
 const SEED: u64 = 0x7a15c;
 const FIRST_RECORD_MS: u64 = 1_750_000_000_000;

@@ -58,7 +58,7 @@ impl Place {
         Ok(Self { root, image: None, _lock: lock })
     }
 
-    /// Whether this is an image of its own.
+    /// True if this is an image of its own.
     pub fn is_image(&self) -> bool {
         self.image.is_some()
     }
@@ -96,7 +96,7 @@ fn clear(root: &Path, image: Option<&Path>) -> Result<()> {
     image.map_or(Ok(()), remove)
 }
 
-/// Whether something is mounted exactly here.
+/// Checks whether something is mounted exactly here.
 fn is_mounted(root: &Path) -> Result<bool> {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").context(|| "read the mounts")?;
     let root = root.to_string_lossy();

@@ -1,4 +1,4 @@
-//! What the cases share: the place, the tools, the figures, and how a round goes.
+//! The lab that the cases share: the place, the tools, the figures, and the rounds.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -15,20 +15,20 @@ use crate::error::{Context, Error, Result};
 use crate::process;
 use crate::walk;
 
-/// How much memory is touched before a case.
+/// The memory that is touched before a case, in MiB.
 const WARM_MIB: usize = 2048;
-/// How many files of the tree in a quick run.
+/// The number of files of the tree in a quick run.
 pub const QUICK_FILES: u64 = 3000;
-/// How many files are edited between two checkpoints.
+/// The number of files that are edited between two checkpoints.
 pub const EDITED: usize = 10;
-/// How many synced writes are timed.
+/// The number of synced writes that are timed.
 const SYNCS: usize = 41;
 /// Only small files are edited: sources, not bundles.
 const EDITED_BYTES_MAX: u64 = 64 * 1024;
 
 /// Everything a case needs.
 pub struct Lab {
-    /// What the command line chose.
+    /// The options of the command line.
     pub options: Options,
     /// The folder that everything happens in.
     pub root: PathBuf,
@@ -36,11 +36,11 @@ pub struct Lab {
     pub data: PathBuf,
     /// Times commands.
     pub runner: Runner,
-    /// What is compared.
+    /// The tools that are compared.
     pub tools: Toolbox,
-    /// What was measured.
+    /// The measured figures.
     pub figures: Figures,
-    /// Whether every tool holds the tree.
+    /// True if every tool holds the tree.
     pub stored: bool,
     tree: Option<PathBuf>,
     edits: usize,

@@ -101,7 +101,7 @@ pub struct Job {
     pub sync: Option<PathBuf>,
 }
 
-/// What a job cost.
+/// The cost of a job.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Outcome {
@@ -179,7 +179,7 @@ impl Runner {
         serde_json::from_slice(&outcome).context(|| "understand an outcome")
     }
 
-    /// What the last job wrote to its standard output.
+    /// The standard output of the last job.
     pub fn stdout(&self) -> Result<String> {
         let bytes = std::fs::read(self.stdout_path()).context(|| "read a command's output")?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())

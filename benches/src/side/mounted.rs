@@ -8,7 +8,7 @@ use super::launch::Step;
 use crate::error::{Context, Error, Result};
 use crate::process;
 
-/// How long a tool may take to mount, or to end after it was unmounted.
+/// The longest wait for a tool to mount, or to end after it was unmounted.
 const PATIENCE: Duration = Duration::from_secs(120);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 

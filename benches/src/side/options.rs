@@ -64,7 +64,7 @@ pub struct Options {
 /// Room for ten million files, a folder for each 25 of them and one more around it.
 const HUGE_INODES: u64 = 12_000_000;
 
-/// What can be measured.
+/// The cases that can be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Case {
     /// First checkpoint of the tree (also: sizes, peak memory, how long the commit lock is held)
@@ -95,7 +95,7 @@ pub enum Case {
     Sessions,
 }
 
-/// What can be compared.
+/// The tools that can be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum ToolName {
     /// The binary under test
@@ -115,7 +115,7 @@ pub enum ToolName {
 }
 
 impl Options {
-    /// Whether a case is to be run.
+    /// Checks whether a case is to be run.
     pub fn wants(&self, case: Case) -> bool {
         if self.only.is_empty() {
             return match case {
@@ -127,7 +127,7 @@ impl Options {
         self.only.contains(&case)
     }
 
-    /// Whether a tool is to be run.
+    /// Checks whether a tool is to be run.
     pub fn wants_tool(&self, tool: ToolName) -> bool {
         self.tools.is_empty() || self.tools.contains(&tool)
     }

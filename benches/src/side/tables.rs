@@ -28,7 +28,7 @@ fn line(cells: &[String], widths: &[usize]) -> String {
     text
 }
 
-/// How a number is written.
+/// The unit in which a number is written.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Unit {
     /// Seconds, from seconds.
@@ -41,7 +41,7 @@ pub enum Unit {
     Kib,
     /// Microseconds, from microseconds.
     Micros,
-    /// How many times.
+    /// A factor, as a number of times.
     Times,
     /// Hundredths, from a part of one.
     Percent,

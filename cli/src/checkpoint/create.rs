@@ -41,10 +41,10 @@ pub struct Args {
     /// The folder to capture [default: .]
     #[arg(short, long, value_name = "DIR")]
     workspace: Option<PathBuf>,
-    /// Why it is made
+    /// The trigger of the checkpoint
     #[arg(long, value_name = "TRIGGER", default_value = Trigger::Manual.name(), value_parser = trigger_parser())]
     trigger: Trigger,
-    /// More about why
+    /// Details of the trigger
     #[arg(long, value_name = "TEXT")]
     trigger_detail: Option<String>,
     /// A message for whoever looks at it later
@@ -71,7 +71,7 @@ pub struct Args {
     dry_run: bool,
 }
 
-/// Which entries to leave out.
+/// Rules for leaving out entries.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "What is left out")]
 pub struct RuleArgs {

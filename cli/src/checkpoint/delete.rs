@@ -17,7 +17,7 @@ pub struct Args {
     /// The checkpoints
     #[arg(value_name = "CHECKPOINT", required = true, add = complete::checkpoints())]
     checkpoints: Vec<String>,
-    /// Why, for the log
+    /// The reason, for the log
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     /// Only say which they are

@@ -155,7 +155,8 @@ impl Search<'_> {
         })
     }
 
-    /// Whether a folder must be searched. If it was, in an earlier checkpoint, what was found there is in this one, too.
+    /// Checks whether a folder must be searched. If not, it was searched in an earlier checkpoint: everything found there is noted for this
+    /// one, too.
     fn enter(&mut self, path: &[u8], tree: TreeId, number: usize) -> bool {
         let Some(first) = self.searched.get(&(path.to_vec(), tree)).copied() else {
             self.searched.insert((path.to_vec(), tree), number);

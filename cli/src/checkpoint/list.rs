@@ -105,20 +105,20 @@ fn print(context: &mut Context, checkpoints: &[Outline], marks: &BTreeMap<Ulid, 
     context.out.table(&rows, &right)
 }
 
-/// What details show of a conversation.
+/// The counters of a conversation that `--detailed` shows.
 #[derive(Default, Deserialize)]
 struct Conversed {
     turn_count: Option<u64>,
     tokens_used: Option<u64>,
 }
 
-/// What details show of usage.
+/// The usage that `--detailed` shows.
 #[derive(Default, Deserialize)]
 struct Used {
     cost_estimate_usd: Option<f64>,
 }
 
-/// What of a value is shown; nothing of one that is unlike what this release writes.
+/// Decodes the shown fields of a value; defaults if the value is unlike those that this release writes.
 fn decoded<'a, T: Default + Deserialize<'a>>(value: Option<&'a RawValue>) -> T {
     value.and_then(|value| serde_json::from_str(value.get()).ok()).unwrap_or_default()
 }
@@ -140,7 +140,7 @@ fn details(checkpoint: &Outline, marks: &Marks) -> [String; 7] {
     ]
 }
 
-/// How a checkpoint was verified last: with `now`, also when.
+/// The last verification of a checkpoint, in words; with its time if `now` is given.
 pub fn verified(marks: &Marks, now: Option<Timestamp>) -> String {
     let Some(verification) = &marks.verification else { return "–".to_owned() };
     let mark = match (verification.ok, verification.incomplete.is_empty(), verification.level) {
@@ -156,12 +156,12 @@ pub fn verified(marks: &Marks, now: Option<Timestamp>) -> String {
     }
 }
 
-/// Whether a verification found that a part is missing.
+/// Checks whether a verification found that a part is missing.
 fn lacks_a_part(marks: &Marks) -> bool {
     marks.verification.as_ref().is_some_and(|verification| !verification.incomplete.is_empty())
 }
 
-/// What sets a checkpoint apart from one that has everything and leads on to the next; nothing for most.
+/// The word for a checkpoint that is fenced, incomplete or partial; empty for most.
 fn standing(checkpoint: &Outline, marks: &Marks) -> &'static str {
     let lacks_a_part = checkpoint.has_failed_part || lacks_a_part(marks);
     match (checkpoint.fenced, lacks_a_part, checkpoint.is_complete()) {

@@ -23,7 +23,7 @@ use crate::{
     exit::{Code, Result},
 };
 
-/// What to do with checkpoints.
+/// The verbs of `checkpoint`.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Capture a folder

@@ -147,7 +147,7 @@ fn shown(value: &Option<Value>, name: &str) -> String {
     }
 }
 
-/// What was said of the checkpoint since.
+/// The marks that were added to the checkpoint later, as labels and texts.
 fn said(marks: &Marks) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     if let Some(verification) = &marks.verification {
@@ -208,7 +208,7 @@ fn rules_text(rules: &Rules) -> String {
     parts.join(", ")
 }
 
-/// What was left out and why, for people.
+/// The entry that was left out and the reason, for people.
 pub fn omission_text(omission: &Omission) -> String {
     let path = human::path(&omission.path);
     match &omission.reason {

@@ -24,7 +24,7 @@ pub struct Args {
     /// The agent's own id of the conversation, which is then looked for in its configuration folder
     #[arg(long, value_name = "ID", group = "conversation")]
     agent_session: Option<String>,
-    /// What a headless agent printed with `--output-format stream-json`; `-` reads standard input
+    /// The output of a headless agent with `--output-format stream-json`; `-` reads standard input
     #[arg(long, value_name = "FILE", group = "conversation")]
     stream_json: Option<PathBuf>,
     /// Capture no conversation

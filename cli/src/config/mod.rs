@@ -9,7 +9,7 @@ use crate::{
     exit::{Code, Result},
 };
 
-/// What to do with the configuration.
+/// The verbs of `config`.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Print every option's value in force, and where it came from

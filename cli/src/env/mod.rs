@@ -18,7 +18,7 @@ use crate::{
     exit::{Code, Result},
 };
 
-/// What to do with the environment of an agent.
+/// The verbs of `env`.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Show an environment: that of a checkpoint, or as it is now

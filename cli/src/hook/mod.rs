@@ -35,11 +35,11 @@ pub struct Args {
     work: bool,
 }
 
-/// The agent hands over its event at once; whoever types `parhelia hook` by hand gets the prompt back.
+/// The time limit for standard input. The agent hands over its event at once; whoever types `parhelia hook` by hand gets the prompt back.
 const INPUT_LIMIT: Duration = Duration::from_secs(5);
-/// What the agent waits for is answered by then, or not at all.
+/// The time limit for an answer that the agent waits for; after it there is no answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(3);
-/// The time that a commit may be waited for meanwhile.
+/// The longest wait for another process's commit meanwhile.
 const LOCK_LIMIT: Duration = Duration::from_secs(2);
 
 /// Takes an event in.
@@ -93,7 +93,7 @@ fn answered(store: Result<PathBuf>, host: Shell, event: &Event, sender: &Sender,
     Ok(answer(&Store::open(&store?, &options)?, &host, event, sender, budget)?)
 }
 
-/// What something gives, if it does so in time. What takes longer is left behind, and ends with this process.
+/// The result of some work, or none if it is not done in time. The work is then left behind, and ends with this process.
 fn within<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (send, receive) = mpsc::channel();
     let started = thread::Builder::new().spawn(move || {
@@ -105,13 +105,13 @@ fn within<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send + 
     receive.recv_timeout(limit).ok()
 }
 
-/// Whether the command line is an agent's call: no fault in it may stop the agent.
+/// True if the command line is an agent's call: no fault in it may stop the agent.
 pub fn is_called() -> bool {
     let words: Vec<_> = std::env::args_os().skip(1).collect();
     words.iter().any(|word| word == "hook") && !words.iter().any(|word| word == "--help" || word == "-h")
 }
 
-/// What happens instead of a usage error.
+/// Replaces the usage error of a hook: logs it, reads the agent's input, and succeeds.
 pub fn excuse(error: &clap::Error) -> ExitCode {
     log::line(&format!("the hook's command line cannot be used: {}", error.to_string().lines().next().unwrap_or_default()));
     // Something must read what the agent writes.

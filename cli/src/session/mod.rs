@@ -22,7 +22,7 @@ use crate::{
     exit::{Code, Result},
 };
 
-/// What to do with sessions.
+/// The verbs of `session`.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// List sessions, the one that changed last first
@@ -74,7 +74,7 @@ impl Verb {
         }
     }
 
-    /// Whether the verb sees to signals itself.
+    /// True if the verb handles signals itself.
     pub fn has_own_signals(&self) -> bool {
         matches!(self, Verb::Run(_) | Verb::Resume(_) | Verb::Recover(_) | Verb::InPane(_))
     }

@@ -153,7 +153,7 @@ fn foretell(context: &mut Context, forecast: &Forecast, limit: u64) -> Result<()
     }))
 }
 
-/// How many are protected, by the reason, in words.
+/// The numbers of protected checkpoints by reason, in words.
 fn reasons(protected: &BTreeMap<&'static str, u64>) -> String {
     let by: Vec<String> = protected.iter().map(|(why, number)| format!("{number} {why}")).collect();
     if by.is_empty() { "none".into() } else { by.join(", ") }
@@ -166,7 +166,7 @@ fn told(context: &mut Context, checkpoint: &Checkpoint, decision: Retention, tex
     context.out.line(format!("{action:<7} {id}  {}  {created}  {text}", human::path(session.as_bytes())))
 }
 
-/// How many removed checkpoints are named where that was not what was asked for.
+/// The most removed checkpoints that are named by a verb other than `prune`.
 const NAMED_MAX: usize = 10;
 
 /// The checkpoints that retention removed, in one line; `None` where it removed none.
@@ -201,7 +201,7 @@ pub fn announce(context: &mut Context, report: &RetentionReport) -> Result<()> {
     remark(context, report)
 }
 
-/// What a user should know of the store's size after retention.
+/// Says if retention removed checkpoints because of the store's size, or if the store is still too large.
 fn remark(context: &mut Context, report: &RetentionReport) -> Result<()> {
     let too_large = report.removed.iter().filter(|(_, why)| *why == Removed::StoreTooLarge).count() as u64;
     if too_large > 0 {

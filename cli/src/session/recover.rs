@@ -35,7 +35,7 @@ use crate::{
     human, words,
 };
 
-/// How many checkpoints are shown to choose from.
+/// The number of checkpoints that are shown to choose from.
 const SHOWN: usize = 9;
 
 /// Flags of `session recover`.

@@ -40,7 +40,7 @@ pub struct Args {
     /// Go on from this checkpoint instead of the newest one that may be resumed
     #[arg(long, value_name = "CHECKPOINT", add = complete::checkpoints())]
     from: Option<String>,
-    /// What to say to the agent first; one that answers a single prompt needs it where no terminal is
+    /// The first prompt for the agent; without a terminal, an agent that answers a single prompt needs it
     #[arg(long, value_name = "TEXT")]
     prompt: Option<String>,
     /// Begin a new conversation, which is told what is known of the old one; it waits for you unless there is a --prompt
@@ -262,7 +262,7 @@ fn report(context: &mut Context, begun: &Begun) -> Result<()> {
     context.out.flush()
 }
 
-/// What is left to do, as arguments for the process in a pane.
+/// The arguments of the process in a pane that does the rest.
 fn in_pane(args: &Args, current: &Current) -> Vec<OsString> {
     let mut words: Vec<OsString> = vec!["--run".into(), current.run.clone().into()];
     words.extend(["--interval".into(), args.interval.to_string().into()]);

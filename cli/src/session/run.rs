@@ -20,7 +20,7 @@ use crate::{
 /// Flags of `session run`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// What to call the session [default: the workspace folder's name]
+    /// The session's name [default: the workspace folder's name]
     #[arg(long)]
     name: Option<String>,
     /// The folder that the agent works in

@@ -23,7 +23,7 @@ impl Terminal {
         is_ours().then(|| stty(&["-g"])).flatten().map(|settings| Terminal { settings })
     }
 
-    /// Whether the terminal is there still.
+    /// Checks whether the terminal is still there.
     pub fn is_there(&self) -> bool {
         std::io::stdin().is_terminal()
     }
@@ -46,7 +46,7 @@ impl Terminal {
     }
 }
 
-/// Whether standard input is a terminal that this process may set: a job in the background would be stopped for it.
+/// Checks whether standard input is a terminal that this process may set: a job in the background would be stopped for it.
 fn is_ours() -> bool {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // State, parent, process group, session, terminal, and the terminal's foreground group: proc_pid_stat(5).
@@ -61,7 +61,7 @@ fn plain() {
     }
 }
 
-/// What `stty` says of standard input; none where it fails.
+/// The output of `stty` on standard input; none if it fails.
 fn stty(arguments: &[&str]) -> Option<String> {
     let program = STTY.iter().find(|path| Path::new(path).exists())?;
     let output = Command::new(program).args(arguments).stdin(Stdio::inherit()).stderr(Stdio::null()).output().ok()?;

@@ -1,4 +1,4 @@
-//! What the tests of the command line share: the binary in an environment of its own, and stores made by hand.
+//! Shared parts of the command line's tests: the binary in an environment of its own, and stores made by hand.
 
 #![allow(dead_code, missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
@@ -54,7 +54,7 @@ impl Home {
     }
 }
 
-/// What a run left.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Run {
     pub code: i32,

@@ -1,10 +1,10 @@
-//! How much may be said, and how much something says.
+//! Sizes of briefings, in tokens and characters, and their limits.
 
 use serde::{Deserialize, Serialize};
 
 use crate::config;
 
-/// What an injected text may take.
+/// The limits of an injected text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Budget {
     /// Tokens, as [`tokens`] estimates them.
@@ -55,7 +55,7 @@ pub fn tokens(text: &str) -> usize {
 }
 
 impl Budget {
-    /// What is left after a text.
+    /// The budget that is left after a text; never below 0.
     pub(super) fn minus(self, text: &str) -> Budget {
         Budget {
             tokens_max: self.tokens_max.saturating_sub(tokens(text)),
@@ -63,7 +63,7 @@ impl Budget {
         }
     }
 
-    /// Whether a text fits. Joined texts never take more than their parts.
+    /// Checks whether a text fits. Joined texts never take more than their parts.
     pub(super) fn fits(self, text: &str) -> bool {
         characters(text) <= self.characters_max && tokens(text) <= self.tokens_max
     }

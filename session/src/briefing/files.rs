@@ -1,4 +1,4 @@
-//! What a resumed agent is told of files: what the session has changed, and the files that matter most, as they are in a checkpoint.
+//! Files in a briefing: those that the session has changed, and the content of the most important ones.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -30,7 +30,7 @@ const DIFF_BYTES_MAX: u64 = 256 << 10;
 /// Of so many changes lines are counted.
 const COUNTED_MAX: usize = 100;
 
-/// What has changed between two checkpoints.
+/// The changes between two checkpoints that a briefing lists.
 pub(super) fn changes(store: &Store, first: &Checkpoint, checkpoint: &Checkpoint) -> Result<Vec<TreeChange>> {
     let (old, new) = (store.node_at(first, b"")?, store.node_at(checkpoint, b"")?);
     let mut changes = compare(Side::new(store, &old), Side::new(store, &new), DiffOptions::default())?;
@@ -38,7 +38,7 @@ pub(super) fn changes(store: &Store, first: &Checkpoint, checkpoint: &Checkpoint
     Ok(changes)
 }
 
-/// Whether a change is told: what came or went in a folder is said of each file, and git says itself what it has done in its own.
+/// Checks whether a briefing lists a change. Folders are left out, as each of their files is listed; so is everything in `.git`.
 pub(super) fn is_told(change: &TreeChange) -> bool {
     let is_folder = |node: &Option<Node>| node.as_ref().is_some_and(|node| node.as_folder().is_some());
     !is_folder(&change.old) && !is_folder(&change.new) && !change.path.split(|b| *b == b'/').any(|part| part == b".git")
@@ -72,7 +72,7 @@ pub(super) fn edited(context: &Value) -> HashSet<Vec<u8>> {
     listed.iter().filter(is_edited).filter_map(|file| Some(name::parse(file["path"].as_str()?))).collect()
 }
 
-/// What is told first: what the agent's tools have changed, then sources, then what programs write.
+/// The rank of a changed path; the lowest comes first. 0: edited by the agent's tools; 1: other files; 2: files that programs write.
 pub(super) fn rank(path: &[u8], edited: &HashSet<Vec<u8>>) -> u8 {
     if edited.contains(path) {
         return 0;

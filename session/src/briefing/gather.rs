@@ -1,5 +1,5 @@
-//! What there is to tell an agent that starts: of its conversation, of git and of the workspace as they are now, where a checkpoint stands
-//! in for what cannot be had.
+//! Gathers the input of a briefing from the conversation, git and the workspace as they are now. A checkpoint stands in for whatever is
+//! missing.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ use super::{
 use crate::{config::Mode, error::Result, host::Host, rollback, run, state::state_json};
 use parhelia_agent::{briefing::is_ours, git, transcript::Located};
 
-/// How much of the last reply is told, in characters.
+/// The most characters of the last reply that a briefing quotes.
 const REPLY_CHARACTERS_MAX: usize = 600;
 /// So many uncommitted files are named.
 const UNCOMMITTED_MAX: usize = 100;
@@ -99,7 +99,7 @@ fn transcript(known: &Conversation, config: Option<&Path>) -> Option<PathBuf> {
     seen.or_else(|| Some(Located::by_session(config?, &known.id).ok()?.transcript))
 }
 
-/// What was said: as it lies there now, or where that is gone or emptied, as the checkpoint has it.
+/// The summary of the conversation as it is now; if that is gone or empty, the one in the checkpoint.
 fn said(store: &Store, checkpoint: Option<&Checkpoint>, conversation: Option<&str>, now: Option<Value>) -> Result<Option<Value>> {
     let count = |said: &Value| said["message_count"].as_u64().unwrap_or_default();
     if let Some(now) = now.filter(|now| count(now) > 0) {
@@ -152,7 +152,7 @@ fn from_git(input: &mut Input, checkpoint: Option<&Checkpoint>, found: &Now) {
     }
 }
 
-/// What a rollback has done that nothing has come after.
+/// A sentence about the last rollback or undo, if it led to this checkpoint; none otherwise.
 fn rolled_back(session: &Session, checkpoint: &Checkpoint) -> Option<String> {
     let last = rollback::last(session).filter(|last| last.target == checkpoint.record.id)?;
     let (target, safety) = (last.target, last.safety);
@@ -216,7 +216,7 @@ fn named(paths: &[Vec<u8>]) -> String {
     named.join(", ")
 }
 
-/// What has changed until the checkpoint, where the workspace could not be looked at in time.
+/// The changes up to the checkpoint, for when the workspace was not read in time.
 fn by_checkpoints(
     store: &Store,
     request: &BriefingRequest<'_>,
@@ -288,7 +288,7 @@ fn texts(value: Option<&Value>) -> Vec<String> {
     list.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect()
 }
 
-/// How long ago something was, in words.
+/// The time since a moment, in words.
 pub fn age(then: Timestamp, now: Timestamp) -> String {
     let seconds = now.as_second().saturating_sub(then.as_second()).max(0);
     let (number, unit) = match seconds {

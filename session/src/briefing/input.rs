@@ -1,8 +1,8 @@
-//! What there is to say, gathered by the caller.
+//! The input of a briefing, gathered by the caller.
 
 use serde::{Deserialize, Serialize};
 
-/// Why something is said at all.
+/// The reason for a briefing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Why {
@@ -22,7 +22,7 @@ pub enum Why {
 pub struct Pending {
     /// The tool.
     pub tool: String,
-    /// What it was called with, in a line.
+    /// Its arguments, in a line.
     pub input: String,
 }
 
@@ -42,11 +42,11 @@ pub struct Changed {
 pub struct File {
     /// From the workspace folder.
     pub path: String,
-    /// Why it is here, such as `edited` or `read`.
+    /// The reason for listing it, such as `edited` or `read`.
     pub reason: String,
     /// Its text, where it is text and not too long.
     pub text: Option<String>,
-    /// What changed in it, as a unified diff.
+    /// The changes in it, as a unified diff.
     pub diff: Option<String>,
     /// Its length in bytes.
     pub bytes: u64,
@@ -56,45 +56,45 @@ pub struct File {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Input {
-    /// Why.
+    /// The reason for the briefing.
     pub why: Why,
     /// The session's name.
     pub session: String,
     /// The checkpoint from which the work goes on.
     pub checkpoint: String,
-    /// How long ago that was, in words.
+    /// The time since the checkpoint, in words.
     pub age: Option<String>,
-    /// Why the checkpoint was made, in words.
+    /// A sentence with the reason for the checkpoint.
     pub ending: Option<String>,
-    /// Whether the last run was killed, or ended in the middle of something.
+    /// True if the last run was killed, or ended in the middle of something.
     pub interrupted: bool,
-    /// What has been done.
+    /// A summary of the work so far.
     pub summary: String,
-    /// What was asked for last.
+    /// The user's last request.
     pub task: Option<String>,
     /// Prompts that the agent has never taken up.
     pub queued: Vec<String>,
-    /// What comes next.
+    /// Next steps.
     pub next_steps: Vec<String>,
-    /// What was decided.
+    /// Decisions.
     pub decisions: Vec<String>,
-    /// What is not known.
+    /// Questions that are open.
     pub open_questions: Vec<String>,
     /// Tool calls that had no result.
     pub pending: Vec<Pending>,
     /// The conversation's file, which the above is from.
     pub transcript: Option<String>,
-    /// What happened around the resume that the agent should know, such as processes that were stopped.
+    /// Facts about the resume that the agent should know, such as processes that were stopped.
     pub notices: Vec<String>,
     /// The session's first checkpoint.
     pub first: String,
-    /// What has changed from there until now.
+    /// Changes from the first checkpoint until now.
     pub changes: Vec<Changed>,
-    /// What of it has changed since the checkpoint.
+    /// Those of the changes that are later than the checkpoint.
     pub since: Vec<Changed>,
     /// Files that git calls changed: the first of them, each with a mark where it is deleted.
     pub uncommitted: Vec<String>,
-    /// How many more there are.
+    /// The number of further uncommitted files.
     pub uncommitted_more: usize,
     /// The folder of the repository that they are of; none where they are of several below the workspace folder.
     pub repository: Option<String>,

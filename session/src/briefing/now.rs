@@ -1,5 +1,5 @@
-//! What there is when an agent starts: its conversation to the end, the state of git, and how the workspace differs from a checkpoint. The
-//! agent waits meanwhile, so that all of it is looked at at once, and each for a limited time.
+//! The present state when an agent starts: its conversation to the end, the state of git, and the differences between workspace and
+//! checkpoint. The agent waits meanwhile, so everything is read at the same time, each part within a time limit.
 
 use std::{
     collections::HashSet,
@@ -34,20 +34,20 @@ const OTHERS_MAX: usize = 8;
 /// So many of a session's last conversations are read.
 const CONVERSATIONS_MAX: usize = 4;
 
-/// What was found. What could not be had in time is not there.
+/// The present state. A part that could not be read in time is none.
 #[derive(Debug, Default)]
 pub(super) struct Now {
     /// The conversation, as `conversation.json` sums it up.
     pub conversation: Option<Value>,
     /// The workspace's repository.
     pub git: Option<State>,
-    /// How HEAD lies to the checkpoint's, in words between the two.
+    /// The position of HEAD relative to the checkpoint's, in words that stand between the two.
     pub head: Option<String>,
-    /// What has changed.
+    /// The changes in the workspace.
     pub changes: Option<Changes>,
 }
 
-/// What has changed in a workspace.
+/// The changes in a workspace.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     /// Since the session's first checkpoint.
@@ -118,7 +118,7 @@ pub(super) fn look(store: &Store, wanted: LookRequest<'_>) -> Now {
     }
 }
 
-/// What has changed in a workspace as it is now.
+/// Compares the workspace as it is now with the session's first checkpoint and with this one.
 fn changes(store: &Store, session: &Session, checkpoint: &Checkpoint, workspace: &Path) -> Result<Changes> {
     let options = Options { workspace: workspace.to_owned(), rules: checkpoint.record.rules.clone(), ..Options::default() };
     let (live, trees, _) = create::look(store, &options, &())?;

@@ -11,7 +11,7 @@ use super::{
     input::{Changed, File, Input, Why},
 };
 
-/// What is said, and what it takes.
+/// A rendered briefing and its size.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Injection {
     /// The text.
@@ -22,20 +22,20 @@ pub struct Injection {
     pub tokens: usize,
     /// Files whose content or diff is in it.
     pub files: usize,
-    /// What is not in it.
+    /// Files and sections that did not fit.
     pub left_out: Vec<LeftOut>,
 }
 
 /// Something that did not fit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LeftOut {
-    /// What it is: a path, or a section.
+    /// Its name: a path, or a section.
     pub what: String,
     /// The command or path that reads it.
     pub how: String,
 }
 
-/// What the last lines may take: they name what is not there.
+/// The budget of the last lines, which name what was left out.
 const TAIL: Budget = Budget { tokens_max: 420, characters_max: 900 };
 
 /// No single item of a list is longer, in characters.

@@ -34,11 +34,11 @@ pub(crate) const STREAM: &str = "stream_json";
 pub enum Source {
     /// A transcript, as the agent keeps them.
     Transcript(Located),
-    /// What a headless agent printed with `--output-format stream-json`: no transcript that an agent could go on with.
+    /// The output of a headless agent with `--output-format stream-json`. No agent can resume from it.
     Stream {
         /// The file that holds it.
         log: PathBuf,
-        /// Whether that file is only there for this capture.
+        /// True if the file exists for this capture alone.
         is_copy: bool,
     },
 }
@@ -66,7 +66,7 @@ impl Source {
         }
     }
 
-    /// What of it there is now.
+    /// Its files as they are now.
     fn extent(&self) -> Result<RawSet> {
         match self {
             Source::Transcript(located) => Ok(RawSet::find(located)?),
@@ -82,12 +82,12 @@ impl Source {
     }
 }
 
-/// What a conversation amounts to as it lies there now, to its last whole record.
+/// The summary of a conversation as it is now, up to its last whole record.
 pub(crate) fn summary_now(located: Located, cache: &Path) -> Result<Summary> {
     Ok(Conversing::look(&Source::Transcript(located), cache)?.found.conversation.summary())
 }
 
-/// What `conversation.json` says. Turns may be thousands: they are written as they are, and not made into a [`Value`] first.
+/// The content of `conversation.json`. Turns may be thousands, so they are written directly, without a [`Value`] in between.
 #[derive(Serialize)]
 struct Told<'a> {
     schema: u32,

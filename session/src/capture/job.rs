@@ -1,4 +1,4 @@
-//! What is looked at while the workspace is walked: git, the environment, and whatever else a caller adds. Each in a thread of its own.
+//! Jobs that run while the workspace is walked, each in a thread of its own: git, the environment, and others that a caller adds.
 
 use std::{
     fmt,
@@ -15,16 +15,16 @@ use serde_json::{Value, json};
 use super::{file, settle};
 use parhelia_agent::{environment, git};
 
-/// What a look at a part found.
+/// The result of capturing one part.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Looked {
     /// Files of the state, by their paths in it.
     pub files: Vec<(String, Vec<u8>)>,
     /// The state of git.
     pub git: Option<git::State>,
-    /// What the record says of the environment.
+    /// The environment as the checkpoint's record has it.
     pub environment: Option<Value>,
-    /// What of the part could not be looked at: it has failed, though what it holds is kept.
+    /// The reason why something in the part could not be read. The part counts as failed, but its files are kept.
     pub error: Option<String>,
 }
 

@@ -1,6 +1,6 @@
-//! What a checkpoint of a session holds beside the workspace, taken in this order: the conversation is cut at a record boundary; the
-//! workspace is walked, and everything that does not depend on it is looked at meanwhile; then the conversation is looked at again, to
-//! tell whether a tool was active in between. What is kept of the conversation is the first look: it is never younger than the files.
+//! Captures the state of a session beside the workspace. The conversation is cut at a record boundary first; then the workspace is walked,
+//! while everything that does not depend on it is read; then the conversation is read again, to tell whether a tool was active in between.
+//! The checkpoint keeps the conversation of the first read: it is never younger than the files.
 
 mod conversation;
 mod job;
@@ -40,7 +40,7 @@ pub const CONTEXT: &str = "context";
 /// The part that says which session, and which run of it, this is.
 pub const SESSION_STATE: &str = "session_state";
 
-/// What `session_state.json` says: which session this is, which run of it, and what is known of it.
+/// The content of `session_state.json`: the session, its run, and its recorded facts.
 pub fn session_state(session: &str, workspace: &Path, run: Option<(&str, u64)>, known: Option<&Session>) -> Value {
     json!({
         "schema": 1,
@@ -54,14 +54,14 @@ pub fn session_state(session: &str, workspace: &Path, run: Option<(&str, u64)>, 
     })
 }
 
-/// What to capture.
+/// The parts to capture.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
-    /// The conversation, or why it could not be found, in which case the part fails; none where the session has none.
+    /// The conversation, or the reason why it was not found, with which the part fails; none if the session has no conversation.
     pub conversation: Option<Result<Source, String>>,
-    /// What is known of the session and its run: becomes `session_state.json`. None for a folder that no agent works in.
+    /// The content of `session_state.json`. None for a folder that no agent works in.
     pub session_state: Option<Value>,
-    /// What is looked at while the workspace is walked.
+    /// Jobs that run while the workspace is walked.
     pub jobs: Vec<Job>,
     /// Files that the session worked on are listed for whoever takes up the work: of this workspace, by these settings. None for a
     /// folder that no agent works in.
@@ -137,7 +137,7 @@ impl Capture {
         Capture { wanted, before: None, running: Vec::new(), warnings: Vec::new() }
     }
 
-    /// What whoever made the checkpoint should know of the list of files, once it is captured.
+    /// Warnings about the list of files for the user, once it is captured.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -184,7 +184,7 @@ fn file(part: &str, path: &str, bytes: Vec<u8>) -> StateFile {
     StateFile { path: path.to_owned(), part: part.to_owned(), content: StateContent::Bytes(bytes), mtime: None }
 }
 
-/// What becomes of a part that was looked at: with what it holds, without anything, or with why not.
+/// Records the state of a part: `Ok(true)` is captured, `Ok(false)` absent, an error failed.
 fn settle(parts: &mut BTreeMap<String, Part>, name: &str, looked: Result<bool, String>) {
     let part = match looked {
         Ok(true) => Part::Captured,

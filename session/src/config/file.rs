@@ -86,7 +86,7 @@ fn is_section(name: &str) -> bool {
     OPTIONS.iter().any(|option| option.key.split_once('.').is_some_and(|(section, _)| section == name))
 }
 
-/// What to say of a key that is none: the one that was probably meant.
+/// The error text for an unknown key, with the most similar option if there is one.
 fn unknown(key: &str) -> String {
     let last = |key: &'static str| key.rsplit('.').next().unwrap_or(key);
     let name = key.rsplit('.').next().unwrap_or(key);

@@ -34,39 +34,39 @@ pub const FILE_NAME: &str = "parhelia.toml";
 pub struct Config {
     /// The store's folder.
     pub store: Option<PathBuf>,
-    /// How long to wait for another process's commit, in seconds.
+    /// The longest wait for another process's commit, in seconds.
     pub lock_timeout_seconds: f64,
-    /// What of a workspace is captured.
+    /// Options of capturing a workspace.
     pub capture: Capture,
-    /// What of the environment is captured.
+    /// Options of capturing the environment.
     pub environment: Environment,
-    /// Which files are listed for the next one who takes up the work.
+    /// Options of the list of files for a resumed agent.
     pub context: Context,
-    /// Which checkpoints are kept.
+    /// Retention of checkpoints.
     pub retention: Retention,
-    /// What a resumed agent is told.
+    /// Limits of a briefing.
     pub inject: Inject,
 }
 
-/// What of a workspace is captured.
+/// Options of capturing a workspace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Capture {
-    /// Whether to leave out what can be proven to be regenerable.
+    /// True to leave out what can be proven to be regenerable.
     pub default_excludes: bool,
     /// Patterns of what to leave out, in gitignore syntax.
     pub exclude: Vec<String>,
     /// Names of entries whose folder is left out.
     pub exclude_if_present: Vec<String>,
-    /// Whether to stay on one filesystem.
+    /// True to stay on one filesystem.
     pub one_file_system: bool,
     /// After how many days every file is read again, whatever its times say; 0 for never.
     pub read_all_after_days: u64,
-    /// How long git may take, in seconds.
+    /// The time limit of git, in seconds.
     pub git_timeout_seconds: f64,
 }
 
 impl Capture {
-    /// How long git may take.
+    /// The time limit of git.
     pub fn git_timeout(&self) -> Duration {
         Duration::try_from_secs_f64(self.git_timeout_seconds).unwrap_or(Duration::MAX)
     }
@@ -88,7 +88,7 @@ impl Capture {
     }
 }
 
-/// What of the environment is captured.
+/// Options of capturing the environment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
     /// Names of variables to capture besides the usual ones; `*` stands for anything.
@@ -99,7 +99,7 @@ pub struct Environment {
     pub packages: Vec<String>,
 }
 
-/// How much the next one who takes up the work is given.
+/// The amount of detail that a resumed agent gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
@@ -110,14 +110,14 @@ pub enum Mode {
     Stateful,
 }
 
-/// Which files are listed for the next one who takes up the work.
+/// Options of the list of files for a resumed agent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Context {
     /// Summary, or files too.
     pub mode: Mode,
-    /// Whether to list files.
+    /// True to list files.
     pub capture_files: bool,
-    /// Whether to say what was done and decided.
+    /// True to list work done and decisions.
     pub capture_analysis: bool,
     /// Largest file that is listed as fit to be shown, in bytes.
     pub max_file_bytes: u64,
@@ -127,30 +127,30 @@ pub struct Context {
     pub exclude: Vec<String>,
 }
 
-/// Which checkpoints are kept.
+/// Retention of checkpoints.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Retention {
-    /// Whether a session's old checkpoints are removed after each new one.
+    /// True to remove a session's old checkpoints after each new one.
     pub automatic: bool,
-    /// How many of a session are kept at least.
+    /// The number of newest checkpoints of a session that are always kept.
     pub keep_last: u64,
-    /// Of how many hours the newest is kept at least.
+    /// The number of hours of which the newest checkpoint is kept.
     pub keep_hourly: u64,
-    /// Of how many days.
+    /// The same for days.
     pub keep_daily: u64,
-    /// Of how many weeks.
+    /// The same for weeks.
     pub keep_weekly: u64,
-    /// Of how many months.
+    /// The same for months.
     pub keep_monthly: u64,
-    /// Of how many years.
+    /// The same for years.
     pub keep_yearly: u64,
-    /// How old one of an agent's session may become, in hours.
+    /// The maximum age of a checkpoint of an agent's session, in hours.
     pub max_age_hours: u64,
-    /// How old one of a folder may become that no agent has worked in, in hours.
+    /// The maximum age of a checkpoint of a folder that no agent has worked in, in hours.
     pub folder_max_age_hours: u64,
-    /// Whether those at a task's end are kept for good.
+    /// True to keep checkpoints at a task's end for good.
     pub keep_complete: bool,
-    /// Whether those at an error are kept for good.
+    /// True to keep checkpoints at an error for good.
     pub keep_error: bool,
     /// For how long every checkpoint is kept, in hours.
     pub all_hours: u64,
@@ -160,7 +160,7 @@ pub struct Retention {
     pub max_store_bytes: u64,
 }
 
-/// What a resumed agent is told.
+/// Limits of a briefing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Inject {
     /// Most tokens.
@@ -177,14 +177,14 @@ pub enum Origin {
     Default,
     /// A file.
     File {
-        /// Which.
+        /// The file's path.
         path: PathBuf,
         /// The line, from 1.
         line: usize,
     },
     /// An environment variable.
     Environment {
-        /// Which.
+        /// The variable's name.
         name: &'static str,
     },
 }

@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 
 pub use super::value::Kind;
 
-/// Who may set an option in a file.
+/// The configuration files that may set an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Anybody, also a project's file, which whoever can write to the workspace can change.
+    /// Every file, also a project's, which whoever can write to the workspace can change.
     Project,
-    /// Only the user.
+    /// The user's own file, or the one that `--config` names.
     User,
 }
 
@@ -18,15 +18,15 @@ pub enum Level {
 pub struct Opt {
     /// Its key: `name`, or `section.name`.
     pub key: &'static str,
-    /// What its values are.
+    /// The kind of its values.
     pub kind: Kind,
     /// Its value where nobody set one.
     pub default: fn() -> Value,
     /// Environment variables that set it; the first that is set counts.
     pub variables: &'static [&'static str],
-    /// Who may set it.
+    /// The files that may set it.
     pub level: Level,
-    /// What it does, in a line or several.
+    /// The help text, of one line or more.
     pub help: &'static str,
 }
 

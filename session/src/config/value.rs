@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use toml::de::DeValue;
 
-/// What an option's values are.
+/// The kind of an option's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `true` or `false`.
@@ -23,7 +23,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What fits, in words.
+    /// Describes the values that fit, in words.
     pub fn describe(self) -> String {
         match self {
             Kind::Bool => "true or false".into(),

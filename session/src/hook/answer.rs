@@ -1,4 +1,4 @@
-//! What a conversation is told when it begins or goes on.
+//! The briefing of a conversation that begins or goes on.
 
 use std::{ffi::OsString, io::Write, path::PathBuf};
 

@@ -18,13 +18,13 @@ use crate::{
 /// A checkpoint to go on from.
 #[derive(Clone, Debug)]
 pub struct Choice {
-    /// Which; none where the session has none.
+    /// The checkpoint; none if the session has none.
     pub checkpoint: Option<Checkpoint>,
     /// Newer ones that were passed over, and why.
     pub skipped: Vec<(Ulid, String)>,
 }
 
-/// Whether a checkpoint was made so that something could be undone.
+/// Checks whether a checkpoint was made so that something could be undone.
 pub fn is_safety(checkpoint: &Checkpoint) -> bool {
     checkpoint.record.is_safety()
 }
@@ -93,7 +93,7 @@ fn gone_to(store: &Store, session: &Session) -> Result<HashSet<Ulid>> {
     Ok(found)
 }
 
-/// Why a checkpoint is passed over, if it is.
+/// The reason why a checkpoint is passed over; none if it is not.
 fn passed_over(store: &Store, checkpoint: &Checkpoint, gone_to: &HashSet<Ulid>) -> Result<Option<String>> {
     match () {
         () if checkpoint.record.fenced => Ok(Some("was made by a run that another one had taken over from".to_owned())),

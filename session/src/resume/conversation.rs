@@ -34,17 +34,17 @@ use parhelia_agent::{
     },
 };
 
-/// How many checkpoints back a conversation is looked for.
+/// The most checkpoints that are searched for a conversation.
 const ANCESTORS_MAX: usize = 1_000;
 
-/// What became of the conversation.
+/// The result of restoring a conversation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Restored {
     /// Where it lies now; none where there is none to go on with.
     pub transcript: Option<PathBuf>,
-    /// What was repaired.
+    /// Repairs of the transcript.
     pub repaired: Repaired,
-    /// Whether the checkpoint's was written.
+    /// True if the checkpoint's conversation was written.
     pub from_checkpoint: bool,
     /// Copies, and files that the checkpoint has not, that were moved aside: where they are now.
     pub moved: Vec<PathBuf>,
@@ -67,7 +67,7 @@ fn kind_of(checkpoint: &Checkpoint) -> kind::Kind {
     record.and_then(|record| kind::named(record.get("agent")?.as_str()?)).unwrap_or(KINDS[0])
 }
 
-/// How long the conversation is in a checkpoint, in bytes.
+/// The length of the conversation in a checkpoint, in bytes; none if it has none.
 pub fn position(store: &Store, checkpoint: &Checkpoint) -> Result<Option<u64>> {
     let found = state_file(store, checkpoint, &format!("{CONVERSATION}/{TRANSCRIPT}"))?;
     Ok(found.map(|node| node.size()))
@@ -112,15 +112,7 @@ pub fn put_back(
         Some(checkpoint) => state_file(store, checkpoint, CONVERSATION)?,
         None => None,
     };
-    let mut copies = copies(config, conversation)?;
-    // The one that was written to last goes on, or one that goes further.
-    copies.sort_by_key(|path| fs::metadata(path).and_then(|m| m.modified()).ok());
-    let mut live = copies.pop();
-    for other in copies {
-        if live.as_ref().is_some_and(|live| goes_on(live, &other).unwrap_or(false)) {
-            live = Some(other);
-        }
-    }
+    let live = live_copy(config, conversation)?;
     let kind = live.as_ref().and_then(|live| Some(Located::from_hook(live).ok()?.kind)).or(holding.as_ref().map(kind_of));
     let kind = kind.unwrap_or(KINDS[0]);
     let place = kind.place(config, folder, conversation);
@@ -132,16 +124,7 @@ pub fn put_back(
     match (live, &kept) {
         (Some(live), kept) if kept.is_none() || !exactly && !is_less => {
             if live != place {
-                make_parent(&place)?;
-                if place.symlink_metadata().is_ok() {
-                    done.moved.push(keep(&place, aside)?);
-                }
-                // A copy, so that the other place has its own until this one is whole.
-                write_whole(&place, &mut regular::open(&live).at("open", &live)?)?;
-                let (from, to) = (live.with_extension(""), place.with_extension(""));
-                if from.is_dir() && to.symlink_metadata().is_err() {
-                    fs::rename(&from, &to).at("move", &from)?;
-                }
+                done.moved.extend(move_to(&live, &place, aside)?);
             }
         }
         (_, Some(kept)) => {
@@ -162,7 +145,36 @@ pub fn put_back(
     Ok(done)
 }
 
-/// What is written of a checkpoint's conversation.
+/// The copy of a conversation to go on with: the one that was written to last, or one that goes further.
+fn live_copy(config: &Path, conversation: &str) -> Result<Option<PathBuf>> {
+    let mut copies = copies(config, conversation)?;
+    copies.sort_by_key(|path| fs::metadata(path).and_then(|m| m.modified()).ok());
+    let mut live = copies.pop();
+    for other in copies {
+        if live.as_ref().is_some_and(|live| goes_on(live, &other).unwrap_or(false)) {
+            live = Some(other);
+        }
+    }
+    Ok(live)
+}
+
+/// Puts a transcript, and the folder beside it, where the agent looks for them. Returns what had to be moved aside for it.
+fn move_to(live: &Path, place: &Path, aside: &Path) -> Result<Option<PathBuf>> {
+    make_parent(place)?;
+    let moved = match place.symlink_metadata() {
+        Ok(_) => Some(keep(place, aside)?),
+        Err(_) => None,
+    };
+    // A copy, so that the other place has its own until this one is whole.
+    write_whole(place, &mut regular::open(live).at("open", live)?)?;
+    let (from, to) = (live.with_extension(""), place.with_extension(""));
+    if from.is_dir() && to.symlink_metadata().is_err() {
+        fs::rename(&from, &to).at("move", &from)?;
+    }
+    Ok(moved)
+}
+
+/// The parts of a checkpoint's conversation that are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum What {
     /// Everything. What the conversation got later is moved aside if the checkpoint holds all that it had then (`is_whole`).
@@ -171,7 +183,7 @@ enum What {
     Transcript,
 }
 
-/// Whether one transcript is another's beginning, and shorter.
+/// Checks whether one transcript is the beginning of another that is longer.
 fn goes_on(short: &Path, long: &Path) -> Result<bool> {
     let (short_file, long_file) = (regular::open(short).at("open", short)?, regular::open(long).at("open", long)?);
     let bytes = short_file.metadata().at("look at", short)?.len();
@@ -181,7 +193,7 @@ fn goes_on(short: &Path, long: &Path) -> Result<bool> {
     Ok(hash_of(short_file, bytes).at("read", short)? == hash_of(long_file, bytes).at("read", long)?)
 }
 
-/// Whether the records of a transcript that are whole are the beginning of a checkpoint's, which has more.
+/// Checks whether the whole records of a transcript are the beginning of a checkpoint's, which has more.
 fn is_less(store: &Store, live: &Path, kept: &Node) -> Result<bool> {
     let Some((tree, _)) = kept.as_folder() else { return Ok(false) };
     let found = files_below(store, tree)?.into_iter().find(|(path, _)| path == TRANSCRIPT);

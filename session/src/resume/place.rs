@@ -31,7 +31,7 @@ use parhelia_agent::process::canonical;
 /// The field of a session with the paths that its workspace had before, oldest first.
 const MOVED_FROM: &str = "moved_from";
 
-/// Whether there is nothing at a workspace's path. What a restore that was killed has left half done does not count.
+/// Checks whether a workspace is missing or empty. Leftovers of a restore that was killed do not count.
 pub(super) fn is_gone(store: &Store, workspace: &Path) -> Result<bool> {
     let open = |source| Error::Io { action: "open the workspace", path: workspace.to_owned(), source };
     let entries = match fs::read_dir(workspace) {
@@ -129,7 +129,7 @@ impl Standing {
     }
 }
 
-/// What is known of a place, for messages.
+/// The recorded inode and filesystem of a place, for messages.
 fn recorded(place: &Place) -> String {
     let inode = place.inode.map(|inode| format!("inode {inode}"));
     let filesystem = place.filesystem.as_ref().map(|id| format!("filesystem {}", &id[..id.len().min(12)]));

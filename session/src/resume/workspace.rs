@@ -14,18 +14,18 @@ use parhelia_store::{
 use super::place::{ensure_place, is_gone};
 use crate::error::{IoContext, Refusal, Result};
 
-/// What became of the workspace.
+/// The result of preparing the workspace.
 #[derive(Debug)]
 pub enum Workspace {
     /// It is as it was found.
     Kept,
-    /// It was gone, and is what it is in the checkpoint.
+    /// It was gone, and was restored from the checkpoint.
     Restored(Box<RestoreReport>),
-    /// Its `.git` was gone or broken, and is what it is in the checkpoint.
+    /// Its `.git` was gone or broken, and was restored from the checkpoint.
     GitRestored {
-        /// What was restored.
+        /// The report of the restore.
         report: Box<RestoreReport>,
-        /// Where what was left of it lies now.
+        /// The path of the old `.git`, which was moved aside; none if there was none.
         aside: Option<PathBuf>,
     },
 }
@@ -92,7 +92,7 @@ pub fn bring_back(
     }
 }
 
-/// What is left of a repository may have commits that the checkpoint has not: it is kept under another name, beside.
+/// Renames a broken `.git` within its folder, as it may have commits that the checkpoint does not have. None if there is no `.git`.
 fn move_aside(git: &Path) -> Result<Option<PathBuf>> {
     if git.symlink_metadata().is_err() {
         return Ok(None);

@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use jiff::{Timestamp, tz::TimeZone};
 
-/// How many periods of each kind keep their newest checkpoint, as restic and borg count: periods without a checkpoint are not counted.
+/// The number of periods of each kind that keep their newest checkpoint, as restic and borg count: periods without a checkpoint are not
+/// counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Calendar {
     /// Hours.
@@ -20,7 +21,7 @@ pub struct Calendar {
 }
 
 impl Calendar {
-    /// Whether any of its rules is on.
+    /// Checks whether any of its rules is on.
     pub fn is_set(&self) -> bool {
         *self != Calendar::default()
     }

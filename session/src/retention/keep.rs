@@ -1,4 +1,4 @@
-//! What becomes of one checkpoint.
+//! The decision about one checkpoint.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ use crate::resume::is_safety;
 
 pub use parhelia_store::record::SAFETY;
 
-/// Why a checkpoint stays.
+/// The reason for keeping a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kept {
@@ -55,7 +55,7 @@ pub enum Kept {
 }
 
 impl Kept {
-    /// Whether not even a store that is too large makes it go.
+    /// True if it stays even if the store is too large.
     pub fn is_protected(self) -> bool {
         !matches!(self, Kept::Recent | Kept::Calendar | Kept::Young | Kept::Thinned | Kept::NotPeriodic)
     }
@@ -84,7 +84,7 @@ impl Kept {
     }
 }
 
-/// Why a checkpoint goes.
+/// The reason for removing a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Removed {
@@ -122,7 +122,7 @@ pub(super) struct About<'a> {
 }
 
 impl About<'_> {
-    /// Whether somebody needs it, whatever the policy.
+    /// True if it is needed, whatever the policy.
     pub(super) fn is_needed(&self) -> bool {
         self.needed().is_some()
     }
@@ -189,7 +189,8 @@ impl<'a> Thinning<'a> {
         }
     }
 
-    /// What needs it, and what is kept because of what it was made for.
+    /// The reason for keeping it that is independent of number and calendar: it is needed, or kept for its trigger or as a safety
+    /// checkpoint.
     fn protected(&self, about: &About<'_>, age_hours: u64) -> Option<Kept> {
         let record = &about.checkpoint.record;
         // Of folders that have no maximum age, safety checkpoints are needed no longer than elsewhere.
@@ -216,7 +217,7 @@ impl<'a> Thinning<'a> {
         by_calendar.then_some(Kept::Calendar)
     }
 
-    /// What keeps it from being thinned, if anything does. Others beside them are no reason to keep fewer periodic ones.
+    /// The rule that keeps it from being thinned, if any. Only periodic checkpoints use up their hour or day.
     fn by_time(&mut self, Checkpoint { record, .. }: &Checkpoint, age_hours: u64) -> Option<By> {
         let hour = record.created_at.as_second().div_euclid(3600);
         let by_hour = age_hours < self.policy.hourly_hours;
@@ -232,7 +233,7 @@ impl<'a> Thinning<'a> {
     }
 }
 
-/// What keeps a checkpoint from being thinned.
+/// The rule that keeps a checkpoint from being thinned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     /// It is young.
@@ -243,7 +244,7 @@ enum By {
     Day,
 }
 
-/// Whether an age has reached a limit. 0 is no limit.
+/// Checks whether an age has reached a limit. 0 is no limit.
 fn is_reached(age_hours: u64, limit_hours: u64) -> bool {
     limit_hours > 0 && age_hours >= limit_hours
 }

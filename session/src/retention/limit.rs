@@ -16,10 +16,10 @@ use parhelia_store::{
 use super::{Plan, Policy, Removed, RetentionReport, plan, remove};
 use crate::Result;
 
-/// What pruning would do.
+/// The forecast of a pruning.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Forecast {
-    /// What would become of each checkpoint; of all sessions where the store would be larger than it may be.
+    /// The fate of each checkpoint; of all sessions if the store would be larger than it may be.
     pub plan: Plan,
     /// Bytes of the store's packs, where there is a limit.
     pub store_bytes: u64,
@@ -104,7 +104,7 @@ fn store_bytes(store: &Store) -> Result<u64> {
     Ok(packs.values().filter(|pack| pack.condemned.is_none()).map(|pack| pack.bytes).sum())
 }
 
-/// How many bytes each commit added.
+/// The bytes that each commit added, by its sequence.
 fn added(store: &Store) -> Result<HashMap<u64, u64>> {
     let mut added = HashMap::new();
     for logged in Journal::of(store.layout()).read(&Position::start())?.records {

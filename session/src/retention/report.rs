@@ -1,4 +1,4 @@
-//! What retention did.
+//! The report of retention.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use parhelia_store::record::Checkpoint;
 use super::{Kept, Plan, Policy, Removed};
 use crate::Error;
 
-/// What retention did.
+/// The report of retention.
 #[derive(Debug, Default)]
 pub struct RetentionReport {
-    /// What went, and why.
+    /// Removed checkpoints, and the reasons.
     pub removed: Vec<(Checkpoint, Removed)>,
-    /// How many stay: of all sessions where the store was larger than it may be, else of those that were asked for.
+    /// The number of checkpoints kept: in all sessions if the store was larger than it may be, else in the sessions asked for.
     pub kept: u64,
-    /// Of these, how many stay whatever the size of the store, by the reason.
+    /// The number of those that stay whatever the size of the store, by reason.
     pub protected: BTreeMap<&'static str, u64>,
     /// Bytes that were freed at once; `gc` frees the rest.
     pub freed_bytes: u64,
@@ -22,7 +22,7 @@ pub struct RetentionReport {
     pub store_bytes: u64,
     /// The limit; 0 where there is none.
     pub max_store_bytes: u64,
-    /// Why no more was done.
+    /// The error that ended it early.
     pub failed: Option<Error>,
 }
 
@@ -43,7 +43,7 @@ impl RetentionReport {
 }
 
 impl Plan {
-    /// How many stay whatever the size of the store, by the reason.
+    /// The number of checkpoints that stay whatever the size of the store, by reason.
     pub fn protected(&self) -> BTreeMap<&'static str, u64> {
         let mut protected: BTreeMap<&'static str, u64> = BTreeMap::new();
         for (_, kept) in self.keep.iter().filter(|(_, kept): &&(Checkpoint, Kept)| kept.is_protected()) {

@@ -35,7 +35,7 @@ fn with_message(mut checkpoint: Checkpoint, message: &str) -> Checkpoint {
     checkpoint
 }
 
-/// What becomes of some checkpoints, given in order of commit, at a minute.
+/// The decisions about some checkpoints, given in order of commit, at a minute.
 fn judged(policy: &Policy, is_agents: bool, checkpoints: &[Checkpoint], minute: i64) -> Vec<Result<Kept, Removed>> {
     let now = Timestamp::from_second(START + minute * 60).unwrap();
     let mut thinning = keep::Thinning::new(policy, is_agents, now, TimeZone::UTC);
@@ -60,7 +60,7 @@ fn judged(policy: &Policy, is_agents: bool, checkpoints: &[Checkpoint], minute: 
     out
 }
 
-/// Which of some checkpoints of an agent's session stay.
+/// The reasons for keeping checkpoints of an agent's session; none for one that is removed.
 fn kept(policy: &Policy, checkpoints: &[Checkpoint], minute: i64) -> Vec<Option<Kept>> {
     judged(policy, true, checkpoints, minute).into_iter().map(Result::ok).collect()
 }

@@ -36,26 +36,26 @@ use crate::{
 };
 use parhelia_agent::git::Repository;
 
-/// What was done.
+/// The result of a rollback.
 #[derive(Debug)]
 pub struct Done {
-    /// What the workspace is now.
+    /// The checkpoint that the workspace was put back to.
     pub target: Ulid,
-    /// What it was before.
+    /// The safety checkpoint, made before anything was changed.
     pub safety: Ulid,
-    /// What became of uncommitted changes.
+    /// The result of stashing uncommitted changes.
     pub stash: Stash,
-    /// What was restored.
+    /// The report of the restore.
     pub report: RestoreReport,
     /// Paths that were changed, with their marks.
     pub changes: Vec<(restore::RestoreChange, Vec<u8>)>,
-    /// Whether the conversation went back, too.
+    /// True if the conversation was rolled back, too.
     pub with_conversation: bool,
     /// Copies of the conversation, and files of it that the checkpoint has not, that were moved aside: where they are now.
     pub moved: Vec<PathBuf>,
 }
 
-/// How many changes are named.
+/// The most changes that are named.
 const CHANGES_MAX: usize = 10_000;
 /// Paths that one message names, at most.
 const NAMED_MAX: usize = 8;
@@ -130,28 +130,7 @@ pub fn execute(
     ensure_unblocked(&planned, target)?;
     let message = format!("parhelia: before the rollback to {}", target.id());
     let stash = stash::make(host, &look.workspace, &message, &store.layout().cache());
-    let intent = Intent {
-        target: target.record.id,
-        safety: safety.record.id,
-        sequence: Some(safety.sequence),
-        head: look.session.head,
-        // An undo brings back what its safety checkpoint has, which is newer than the head of then.
-        head_after: target.record.id,
-        workspace: look.workspace.clone(),
-        stash: match &stash {
-            Stash::Made(commit) => Some(commit.clone()),
-            _ => None,
-        },
-        spare,
-        conversation: look.conversation.clone().map(|(id, config)| GoesBack { id, config }),
-        conversation_before: look.session.conversations.last().map(|last| last.id.clone()),
-        conversation_after: match (&look.conversation, undone) {
-            (None, _) => None,
-            (Some((id, _)), None) => Some(id.clone()),
-            (Some((id, _)), Some(last)) => Some(last.conversation.clone().unwrap_or_else(|| id.clone())),
-        },
-        goes_back: false,
-    };
+    let intent = intended(look, target, &safety, &stash, spare, undone);
     if let Err(e) = intent::commit(store, &look.session.id, &intent, actor) {
         if let Some(commit) = &intent.stash {
             let _ = stash::drop_entry(host, &intent.workspace, commit, &store.layout().cache());
@@ -173,6 +152,38 @@ pub fn execute(
     }
 }
 
+fn intended(
+    look: &Look,
+    target: &Checkpoint,
+    safety: &Checkpoint,
+    stash: &Stash,
+    spare: Vec<String>,
+    undone: Option<&Last>,
+) -> Intent {
+    Intent {
+        target: target.record.id,
+        safety: safety.record.id,
+        sequence: Some(safety.sequence),
+        head: look.session.head,
+        // An undo brings back what its safety checkpoint has, which is newer than the head of then.
+        head_after: target.record.id,
+        workspace: look.workspace.clone(),
+        stash: match stash {
+            Stash::Made(commit) => Some(commit.clone()),
+            _ => None,
+        },
+        spare,
+        conversation: look.conversation.clone().map(|(id, config)| GoesBack { id, config }),
+        conversation_before: look.session.conversations.last().map(|last| last.id.clone()),
+        conversation_after: match (&look.conversation, undone) {
+            (None, _) => None,
+            (Some((id, _)), None) => Some(id.clone()),
+            (Some((id, _)), Some(last)) => Some(last.conversation.clone().unwrap_or_else(|| id.clone())),
+        },
+        goes_back: false,
+    }
+}
+
 fn safety(store: &Store, look: &Look, wanted: &RollbackRequest<'_>, progress: &dyn Observer) -> Result<Checkpoint> {
     // What goes back is what is kept; another conversation that the session is in by now is not touched.
     let goes_back = look.conversation.as_ref().map(|(id, _)| id.as_str());
@@ -188,8 +199,8 @@ fn safety(store: &Store, look: &Look, wanted: &RollbackRequest<'_>, progress: &d
     overwrite::safety(store, wanted.host, of_all, progress)
 }
 
-/// What is left out of a safety checkpoint, and so is spared: what was left out then, and what is left out now. Of patterns that
-/// contradict each other those of then count.
+/// The rules of a safety checkpoint, and so of the paths that are spared: everything left out then or now. If patterns contradict each
+/// other, those of then win.
 pub(super) fn rules(then: &Rules, now: &Rules) -> Rules {
     let both = |then: &[String], now: &[String]| now.iter().chain(then).cloned().collect();
     Rules {
@@ -328,7 +339,8 @@ pub fn finish(store: &Store, host: &dyn Host, session: &Session, observer: &dyn 
     Ok(())
 }
 
-/// Whether an agent that is not the session's has its newest conversation open, or the one that goes back: a person has started it by hand.
+/// Checks whether a stranger has the session's newest conversation open, or the one that goes back: an agent that a person has started by
+/// hand, and that is not the session's.
 fn is_open_elsewhere(store: &Store, session: &Session, intent: &Intent) -> Result<bool> {
     let config = match &intent.conversation {
         Some(goes_back) => Some(goes_back.config.clone()),
@@ -353,7 +365,7 @@ fn named(paths: &[Vec<u8>]) -> String {
     }
 }
 
-/// What says that somebody has worked on since a rollback was interrupted: a newer checkpoint, or git.
+/// Evidence, in words, that work went on after a rollback was interrupted: a newer checkpoint, or git. None if there is none.
 fn gone_on(store: &Store, session: &Session, intent: &Intent, safety: Option<&Checkpoint>) -> Result<Option<String>> {
     // Where nobody knows any more when it began, whatever is there counts: work is worth more than the rollback.
     let began = intent.sequence.or(safety.map(|safety| safety.sequence)).unwrap_or(0);
@@ -372,8 +384,7 @@ fn gone_on(store: &Store, session: &Session, intent: &Intent, safety: Option<&Ch
     Ok(has_moved.then(|| "git is elsewhere by now, or in the middle of something else".to_owned()))
 }
 
-/// Whether git is at another commit, on another branch or in the middle of something else than a checkpoint's record says. Where it cannot be
-/// told without asking git, it is not.
+/// Checks whether git has left the commit, branch or operation of a checkpoint's record. False if that cannot be told without running git.
 pub(super) fn has_moved(workspace: &Path, then: &Value) -> bool {
     let Ok(Some(repository)) = Repository::around(workspace) else { return false };
     let now = repository.facts();

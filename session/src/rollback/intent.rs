@@ -1,4 +1,4 @@
-//! What a rollback is about to do, kept with its session until it is done.
+//! The intent of a rollback: its plan, kept with the session until it is done.
 
 use std::{
     fs::File,
@@ -42,9 +42,9 @@ pub struct GoesBack {
 /// A rollback under way.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Intent {
-    /// What the workspace becomes.
+    /// The checkpoint that the workspace is put back to.
     pub target: Ulid,
-    /// What it was before.
+    /// The safety checkpoint, made before anything was changed.
     pub safety: Ulid,
     /// Commit sequence of that: what came later is told by it, not by ids, which follow a clock.
     #[serde(default)]
@@ -68,7 +68,7 @@ pub struct Intent {
     /// The conversation that the session is in afterwards, where it is another one.
     #[serde(default)]
     pub conversation_after: Option<String>,
-    /// Whether it has failed, and is being taken back.
+    /// True if the rollback has failed and is being taken back.
     #[serde(default)]
     pub goes_back: bool,
 }
@@ -76,16 +76,16 @@ pub struct Intent {
 /// A rollback that is done.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Last {
-    /// What the workspace became.
+    /// The checkpoint that the workspace was put back to.
     pub target: Ulid,
-    /// What it was before; undoing goes back to this.
+    /// The safety checkpoint, made before anything was changed; undo goes back to it.
     pub safety: Ulid,
     /// Commit sequence of that.
     #[serde(default)]
     pub sequence: Option<u64>,
     /// The session's head before.
     pub head: Option<Ulid>,
-    /// Whether the conversation went back, too.
+    /// True if the conversation was rolled back, too.
     pub with_conversation: bool,
     /// The conversation that the session was in before.
     #[serde(default)]
@@ -227,7 +227,7 @@ pub(super) fn is_in_turn(store: &Store, session: &str) -> bool {
     matches!(wait(store, session, Duration::ZERO, FlockOperation::NonBlockingLockShared, &()), Ok(None))
 }
 
-/// Why there is no turn to be had.
+/// The error of a session whose turn another process holds.
 pub fn busy(session: &str) -> Error {
     Error::Busy(format!("another process makes a checkpoint of session {session}, or rolls it back; try again when it is done"))
 }

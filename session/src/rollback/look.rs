@@ -48,14 +48,14 @@ pub struct RollbackRequest<'a> {
     pub host: &'a dyn Host,
 }
 
-/// What was found.
+/// The findings of a look at a session before its rollback.
 #[derive(Debug)]
 pub struct Look {
     /// The session.
     pub session: Session,
     /// The workspace.
     pub workspace: PathBuf,
-    /// Whether the conversation stays where it is.
+    /// True if the conversation is not rolled back.
     pub files_only: bool,
     /// The conversation that goes back.
     pub conversation: Option<(String, PathBuf)>,
@@ -67,7 +67,7 @@ pub struct Look {
     pub notices: Vec<Notice>,
 }
 
-/// How a conversation goes back.
+/// The effect of a rollback on a conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Spoken {
     /// Turns that it has now; none where it is gone.
@@ -78,7 +78,7 @@ pub struct Spoken {
     pub prompt_then: Option<String>,
     /// The last prompt now, where it goes further.
     pub prompt: Option<String>,
-    /// Whether the session is in another conversation now.
+    /// True if the session is in another conversation now.
     pub is_another: bool,
 }
 
@@ -254,7 +254,7 @@ impl Look {
         }
     }
 
-    /// What another session works in is that session's.
+    /// Spares the folders below the workspace in which other sessions work.
     fn spare_sessions_below(&mut self, store: &Store) -> Result<()> {
         for (path, other) in sessions_below(store, &self.workspace, &self.session.id)? {
             self.notices.push(Notice::OtherWorksThere { path: name::display(&path), session: other });
@@ -342,12 +342,12 @@ impl Look {
         Ok(())
     }
 
-    /// What is spared, as an intent keeps it.
+    /// The spared paths in hex, as an intent keeps them.
     pub(super) fn spare(&self, omitted: impl Iterator<Item = Vec<u8>>) -> Vec<String> {
         hex(self.nested.iter().cloned().chain(omitted)).collect()
     }
 
-    /// What becomes of the conversation that goes back to a checkpoint.
+    /// The effect on the conversation of going back to a checkpoint; none if no conversation goes back.
     pub fn spoken(&self, store: &Store, target: &Checkpoint) -> Result<Option<Spoken>> {
         let goes_back = self.conversation.as_ref();
         goes_back.map(|(id, config)| Spoken::of(store, target, &self.session, id, config)).transpose()

@@ -22,7 +22,7 @@ pub use since::{interrupted, interrupted_in};
 pub use stash::Stash;
 pub use workflow::{Options, Preview, Rollback, Rolled, begin, ensure_folder, session_to_undo, to_undo};
 
-/// Why a run has ended whose agent was stopped for a rollback. What its hooks have still to do is not done any more.
+/// The exit reason of a run whose agent was stopped for a rollback. Its late hooks do nothing.
 pub const STOPPED: &str = "stopped for a rollback";
 
 #[cfg(test)]

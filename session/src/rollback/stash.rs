@@ -24,7 +24,7 @@ use parhelia_agent::{
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What became of the uncommitted changes.
+/// The result of stashing uncommitted changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stash {
     /// They are an entry of the stash: its commit.

@@ -87,7 +87,7 @@ impl Fixture {
         }
     }
 
-    /// What whoever comes next does, and what it tells.
+    /// Acts as the next process does; returns its result and its warnings.
     fn settle(&self) -> (Result<(), Error>, String) {
         let warned = Warned::default();
         let settled = settle(&self.store, &PROCESS, "s", Duration::ZERO, &warned);

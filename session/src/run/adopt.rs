@@ -30,7 +30,7 @@ use parhelia_agent::{
     process::{Identity, canonical},
 };
 
-/// Who acts for a hook.
+/// The actor of a hook.
 pub fn hook_actor() -> Actor {
     Actor { user: None, via: "hook".into() }
 }

@@ -30,13 +30,13 @@ use parhelia_agent::{
 pub struct Begin {
     /// The session; one that does not exist is made.
     pub session: String,
-    /// What people call it, where it is new.
+    /// The name of a new session.
     pub name: Option<String>,
     /// The workspace.
     pub workspace: PathBuf,
-    /// What is executed.
+    /// The command line.
     pub argv: Vec<OsString>,
-    /// In which folder.
+    /// The folder in which the command starts.
     pub folder: PathBuf,
     /// The agent's conversation, where it is known.
     pub conversation: Option<String>,
@@ -56,7 +56,7 @@ pub struct Begin {
     pub config: Option<ConfigFolder>,
     /// The process that starts the agent and waits for it.
     pub launcher: Option<Identity>,
-    /// Who begins it.
+    /// The actor that begins it.
     pub actor: Actor,
 }
 

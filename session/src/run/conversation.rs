@@ -1,4 +1,4 @@
-//! Who else has a session's conversation.
+//! Other processes that have a session's conversation open.
 
 use std::path::Path;
 

@@ -17,11 +17,11 @@ pub const FAILING: &str = "failing";
 /// Checkpoints that failed, one after the other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failing {
-    /// When the first of them did.
+    /// The time of the first failure.
     pub since: Timestamp,
-    /// How many.
+    /// The number of failures.
     pub count: u64,
-    /// Why the last one did.
+    /// The reason of the last failure.
     pub reason: String,
 }
 

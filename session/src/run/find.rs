@@ -1,4 +1,4 @@
-//! Which run something belongs to.
+//! Finds the run of an event or a process.
 
 use std::{
     ffi::OsString,
@@ -56,7 +56,7 @@ pub struct Sender {
     pub line: Vec<Identity>,
     /// The agent among them that is nearest.
     pub agent: Option<Identity>,
-    /// That agent's command line, its words as shown.
+    /// The command line of this agent, its words as shown.
     pub argv: Vec<String>,
     /// True if that agent is the work of a tool of another one that is gone.
     #[serde(default)]
@@ -90,8 +90,8 @@ impl Sender {
         self.agent.is_some() && are_known && !self.descends_from(run)
     }
 
-    /// Whether this is a process of a run whose marker it carries. The marker is inherited by what is no tool of the run any more, such
-    /// as the panes of a tmux server that a tool started: another agent in there is itself.
+    /// Checks whether this is a process of a run whose marker it carries. The marker is inherited by processes that are no tools of the
+    /// run, such as the panes of a tmux server that a tool started: another agent in there is not the run's.
     fn is_of(&self, run: &Run, workspace: &Path, folder: Option<&Path>) -> bool {
         if self.descends_from(run) {
             return true;
@@ -167,8 +167,8 @@ pub fn conversation_of(session: &Session, run: &str) -> Option<String> {
     found.map(|found| found.id.clone())
 }
 
-/// Whether the agent that started this process was itself started by another one, in one of its tools. What it says of its conversation is
-/// not said of that one's.
+/// Checks whether the agent that started this process was itself started by another one, in one of its tools. Its events do not concern the
+/// other one's conversation.
 pub fn is_nested() -> bool {
     let own = fs::read_link("/proc/self/exe").ok();
     let Some((agent, _)) = agent_above() else { return false };
@@ -192,8 +192,8 @@ pub fn is_nested() -> bool {
     false
 }
 
-/// Whether an agent is the work of a tool of another one that is gone: it has what an agent gives to its tools, and neither anything above
-/// it nor a terminal. What somebody starts in a terminal that inherits that, such as a tmux pane, is itself.
+/// Checks whether an agent was started by a tool of another one that is gone: it has the variables that an agent gives to its tools, and no
+/// terminal. An agent that somebody starts in a terminal which inherits them, such as a tmux pane, does not count.
 fn is_left_by_a_tool(agent: &Identity) -> bool {
     let variables = fs::read(format!("/proc/{}/environ", agent.process)).unwrap_or_default();
     is_in_a_tool(&variables) && !has_terminal(agent.process)

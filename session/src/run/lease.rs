@@ -14,11 +14,11 @@ use super::find::Current;
 use crate::error::Result;
 use parhelia_agent::process::host_name;
 
-/// For how long a run that a process of ours watches is taken for alive.
+/// The time that a lease lasts for a run that one of our processes watches.
 pub const WATCHED: Duration = Duration::from_secs(180);
-/// How often that process renews the lease.
+/// The time between two renewals by that process.
 pub const RENEWAL: Duration = Duration::from_secs(60);
-/// The same of a run that its hooks alone tell of, which are silent while the agent waits for its user.
+/// The time that a lease lasts for a run known from its hooks alone, which are silent while the agent waits for its user.
 pub const HOOKED: Duration = Duration::from_secs(3600);
 
 /// The event of taking or renewing a run's lease; without an epoch, that of the session as it is.

@@ -1,4 +1,4 @@
-//! Whether a run lives.
+//! The life of a run: alive, starting, over or elsewhere.
 
 use std::{ffi::OsString, iter, path::Path};
 
@@ -21,18 +21,18 @@ pub const STOPPING: &str = "stopping";
 /// The field of a run that names the process which started the agent and waits for it.
 pub const LAUNCHER: &str = "launcher";
 
-/// What the exit reason of a run begins with whose program ended without being asked or killed. The exit code is behind it.
+/// The beginning of the exit reason of a run whose program ended without being asked or killed. The exit code follows.
 pub const BY_ITSELF: &str = "ended with exit code ";
 
 /// The exit reason of a run whose agent did not know the conversation that it was to go on with.
 pub const UNKNOWN: &str = "the agent does not know its conversation";
 
-/// Whether a run was killed, or nobody saw its end.
+/// Checks whether a run was killed, or nobody saw its end.
 pub fn was_killed(run: &Run) -> bool {
     run.exit_reason.as_ref().is_none_or(|reason| reason.contains("was ended by signal"))
 }
 
-/// Whether a run's program has come to a good end without being asked to.
+/// Checks whether a run's program ended by itself with exit code 0.
 pub fn has_finished(run: &Run) -> bool {
     run.exit_reason.as_ref().is_some_and(|reason| *reason == format!("{BY_ITSELF}0"))
 }
@@ -46,7 +46,7 @@ fn text<'a>(run: &'a Run, field: &str) -> Option<&'a str> {
     run.extra.get(field).and_then(|value| value.as_str())
 }
 
-/// How a run is.
+/// The life of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Life {
     /// Its agent runs here: which process.
@@ -65,7 +65,7 @@ pub enum Life {
 }
 
 impl Life {
-    /// Whether it may still act.
+    /// Checks whether it may still act.
     pub fn is_alive(&self) -> bool {
         *self != Life::Over
     }
@@ -131,8 +131,8 @@ pub fn roots_in(store: &Store, run: &Run) -> Result<Roots> {
     Ok(Roots { apart, ..roots_of(run) })
 }
 
-/// Whether this process is a tool of a run's live agent: it carries the run's marker, and descends from the agent. Others have the marker
-/// from a tool that has started something of its own. In a sandbox that hides the agent, the marker alone tells.
+/// Checks whether this process is a tool of a run's live agent: it carries the run's marker and descends from the agent. Other processes
+/// inherit the marker from a tool that started something of its own. In a sandbox that hides the agent, the marker alone decides.
 pub fn is_inside(run: &Run, variable: &dyn Fn(&str) -> Option<OsString>) -> bool {
     let line = ancestors();
     variable(RUN_MARKER).is_some_and(|id| id == run.id.as_str())
@@ -210,7 +210,7 @@ fn until(run: &Run) -> Option<Timestamp> {
     run.lease.as_ref().and_then(|lease| lease::runs_out(lease, now)).filter(|until| *until > now)
 }
 
-/// Why an open run counts as over whose processes cannot be looked at from here; none of any other run.
+/// The reason why an open run counts as over if its processes cannot be seen from here; none for any other run.
 pub fn why_unheard(run: &Run) -> Option<String> {
     if !run.is_open() || !matches!(place(run), Whereabouts::Elsewhere) {
         return None;

@@ -1,4 +1,4 @@
-//! What a session looked like in tmux, from its checkpoints.
+//! The tmux session that an agent worked in, from the checkpoints of its session.
 
 use std::{fs::File, io::Write, os::unix::fs::OpenOptionsExt, path::Path};
 

@@ -21,15 +21,15 @@ use crate::{
     run::{Life, launcher_of, life},
 };
 
-/// An agent that has said nothing by then is left to its user.
+/// The time after which an agent that has said nothing is left to its user.
 const LIMIT: Duration = Duration::from_secs(60);
-/// An agent that does not know its conversation is gone sooner.
+/// The time after which an agent that was asked for a conversation counts as alive; one that does not know it ends sooner.
 const ASKED_LIMIT: Duration = Duration::from_secs(3);
-/// How long a pane that is dead may have no exit code yet.
+/// The longest time that a dead pane may have no exit code yet.
 const DEAD_LIMIT: Duration = Duration::from_secs(2);
-/// How often is looked.
+/// The time between two looks at the pane.
 const PAUSE: Duration = Duration::from_millis(60);
-/// So many lines of a pane are repeated.
+/// The most lines of a pane that are repeated.
 const LINES_MAX: usize = 20;
 
 /// The state of an agent that was started in a pane.
@@ -157,7 +157,7 @@ fn lines_of(screen: &str) -> impl Iterator<Item = &str> {
     screen.lines().map(str::trim_end).filter(|line| !line.is_empty())
 }
 
-/// What the agent shows below the conversation.
+/// The last lines of the screen, without blank ones: the agent shows its state there, below the conversation.
 fn end_of(screen: &str) -> String {
     const LINES: usize = 4;
     let lines: Vec<&str> = lines_of(screen).collect();

@@ -85,7 +85,7 @@ fn content(lab: &Lab) -> Result<(Vec<u8>, Vec<Vec<u8>>)> {
     Ok((base, growths))
 }
 
-/// What the new bytes are when compressed: each growth by itself, and all as one.
+/// Notes the compressed size of the new bytes: each growth by itself, and all as one.
 fn note_compressed(lab: &mut Lab, growths: &[Vec<u8>]) -> Result<()> {
     let compress = |bytes: &[u8]| {
         let packed = zstd::bulk::compress(bytes, LEVEL).context(|| "compress a growth")?;

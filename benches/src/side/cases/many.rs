@@ -7,7 +7,7 @@ use crate::side::cases::tree::SHORT_RUNS;
 use crate::side::lab::Lab;
 use crate::side::tools::{Parhelia, Tool};
 
-/// How many checkpoints there are when the store is looked at first.
+/// The number of checkpoints when the store is measured first.
 const EARLY: usize = 10;
 const FILES: usize = 10;
 /// Content that does not compress, so that its share of the store is known exactly.

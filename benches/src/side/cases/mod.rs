@@ -1,4 +1,4 @@
-//! What is measured. Each case leaves its samples in the lab's figures.
+//! The cases that are measured. Each leaves its samples in the lab's figures.
 
 mod curve;
 mod edited;

@@ -66,7 +66,7 @@ pub fn run(lab: &mut Lab) -> Result<()> {
     first_byte(lab, &input)
 }
 
-/// What is mounted: a tree of small files and two big ones.
+/// The mounted folder: a tree of small files and two big ones.
 struct Input {
     root: PathBuf,
     at: PathBuf,
@@ -235,7 +235,7 @@ fn hold_in_memory(folder: &Path) -> Result<()> {
     process::run(Command::new("sh").args(["-c", "find \"$0\" -type f -print0 | xargs -0 cat > /dev/null"]).arg(folder))
 }
 
-/// What a mount of ours says at its end of how many blocks it decoded.
+/// The number of blocks that a mount of ours decoded, from its log; none if the log does not say.
 fn decoded_blocks(log: &str) -> Option<u64> {
     let words: Vec<&str> = log.lines().find(|line| line.contains("blocks decoded"))?.split_whitespace().collect();
     let at = words.windows(2).position(|pair| pair[0] == "blocks" && pair[1].starts_with("decoded"))?;

@@ -14,7 +14,7 @@ pub fn case_of(index: usize) -> String {
     format!("version-{}", folder(index))
 }
 
-/// How many releases a run takes.
+/// The number of releases in a run.
 pub fn releases(quick: bool) -> usize {
     if quick { 3 } else { RELEASES.len() }
 }

@@ -8,7 +8,7 @@ use crate::side::launch::sync_filesystem;
 use crate::side::tools::Tool;
 use crate::walk;
 
-/// How often a verb of a few milliseconds is run.
+/// The number of runs of a verb that takes a few milliseconds.
 pub const SHORT_RUNS: usize = 21;
 
 /// First checkpoint into an empty store.

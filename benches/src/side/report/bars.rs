@@ -1,4 +1,4 @@
-//! What is demanded of parhelia, held against what was measured.
+//! The demands on parhelia, beside the measured figures.
 
 use crate::side::cases::{CURVE_SIZES, FRESH};
 use crate::side::figures::Figures;
@@ -17,15 +17,15 @@ const NOISE_MS: f64 = 2.0;
 /// One demand.
 #[derive(Debug, Clone)]
 pub struct Row {
-    /// What was measured.
+    /// The name of the measured figure.
     pub what: String,
-    /// How the numbers are written.
+    /// The unit in which the numbers are written.
     pub unit: Unit,
-    /// What came out; nothing if it could not be measured.
+    /// The measured figure; none if it could not be measured.
     pub measured: Option<f64>,
-    /// What is demanded, in words.
+    /// The demand, in words.
     pub bar: String,
-    /// What is demanded, as a number; nothing if the tool it depends on was not run.
+    /// The demand, as a number; none if the tool it depends on was not run.
     pub limit: Option<f64>,
 }
 
@@ -35,7 +35,7 @@ impl Row {
         Some(self.measured? / self.limit?)
     }
 
-    /// Whether the demand is met, if that can be said.
+    /// True if the demand is met; none if one of the two numbers is missing.
     pub fn met(&self) -> Option<bool> {
         self.ratio().map(|ratio| ratio <= 1.0)
     }

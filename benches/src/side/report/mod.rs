@@ -14,16 +14,16 @@ use super::options::Options;
 use super::tables::{Unit, maybe, table, thousands};
 pub use bars::{Row, rows};
 
-/// What a run was made on, for the head of the tables and the raw figures.
+/// The setting of a run, for the head of the tables and the raw figures.
 #[derive(Debug, Clone, Default)]
 pub struct Setting {
     /// Processors that may be used.
     pub cores: usize,
     /// The kernel's series.
     pub kernel: String,
-    /// Whether it ran on a journaled image.
+    /// True if it ran on a journaled image.
     pub image: bool,
-    /// What the tools say of their versions.
+    /// The tools' versions, in their own words.
     pub versions: Vec<(String, String)>,
 }
 

@@ -23,7 +23,7 @@ const ACTS: [(&str, &str); 11] = [
     ("mount-copy-cold", "`cp -a` out of it, cold"),
 ];
 
-/// What is demanded of a mount.
+/// The demands on a mount.
 pub fn rows(figures: &Figures) -> Vec<Row> {
     let ours = |case: &str| figures.wall_s(case, SELF);
     let held = |what: &str, case: &str, bar: &str, limit: Option<f64>| row(what, Unit::Seconds, ours(case), bar, limit);

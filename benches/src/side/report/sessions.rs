@@ -7,7 +7,7 @@ use crate::side::tables::{Unit, thousands};
 const SELF: &str = "parhelia";
 const WALK: &str = "bare walk";
 
-/// What is demanded of sessions.
+/// The demands on sessions.
 pub fn rows(figures: &Figures) -> Vec<Row> {
     let mut rows = beside_the_walk(figures);
     rows.extend(waited_for(figures));
@@ -22,7 +22,7 @@ fn conversation(figures: &Figures, name: &str) -> String {
     format!("{:.0} MB of conversation", bytes / 1e6)
 }
 
-/// What has to look at the whole workspace.
+/// The demands on verbs that walk the whole workspace.
 fn beside_the_walk(figures: &Figures) -> Vec<Row> {
     let walk = |case: &str, factor: f64, more: f64| times(factor, figures.wall_s(case, WALK)).map(|limit| limit + more);
     let seconds = |what: String, case: &str, bar: &str, limit| row(what, Unit::Seconds, figures.wall_s(case, SELF), bar, limit);
@@ -44,7 +44,7 @@ fn beside_the_walk(figures: &Figures) -> Vec<Row> {
     ]
 }
 
-/// What an agent or its user waits for.
+/// The demands on verbs that an agent or its user waits for.
 fn waited_for(figures: &Figures) -> Vec<Row> {
     let within = |what: String, case: &str, limit: f64| {
         let took = millis(figures.wall_s(case, SELF));
@@ -65,7 +65,7 @@ fn waited_for(figures: &Figures) -> Vec<Row> {
     rows
 }
 
-/// What only reads the store.
+/// The demands on verbs that only read the store.
 fn read(figures: &Figures) -> Vec<Row> {
     let within = |what: String, case: &str, limit: f64| {
         let took = millis(figures.wall_s(case, SELF));
@@ -83,7 +83,7 @@ fn read(figures: &Figures) -> Vec<Row> {
     rows
 }
 
-/// What a resumed agent is told at its start.
+/// The demands on the briefing of a resumed agent.
 fn told(figures: &Figures) -> Vec<Row> {
     let mut rows = Vec::new();
     for name in ["", "-long"] {

@@ -1,4 +1,4 @@
-//! How each tool is driven. Every tool keeps its store in one folder, its home.
+//! The tools, and the commands that drive them. Every tool keeps its store in one folder, its home.
 
 mod archive;
 mod bare;
@@ -52,18 +52,17 @@ pub trait Tool {
     /// Where the store is.
     fn home(&self) -> &Path;
 
-    /// Whether a second checkpoint knows anything of the first. If not, each is kept in a store of
-    /// its own where that makes no difference.
+    /// True if a second checkpoint builds on the first. If not, each is kept in a store of its own where that makes no difference.
     fn incremental(&self) -> bool {
         true
     }
 
-    /// Whether a restore brings back every file (a shadow git leaves out ignored ones).
+    /// True if a restore brings back every file (a shadow git leaves out ignored ones).
     fn complete(&self) -> bool {
         true
     }
 
-    /// What the store occupies on the disk.
+    /// The bytes that the store occupies on the disk.
     fn store_bytes(&self) -> Result<u64> {
         Ok(walk::count(self.home())?.allocated)
     }

@@ -11,16 +11,16 @@ use crate::side::launch::{Job, Outcome, Runner, Step};
 use crate::side::mounted::Mounted;
 use crate::walk;
 
-/// What a `checkpoint create` said.
+/// The outcome of a `checkpoint create`, from its summary.
 #[derive(Debug, Clone)]
 pub struct Created {
     /// The checkpoint's id.
     pub id: String,
-    /// How long the commit lock was held, if the summary says so.
+    /// The time for which the commit lock was held, in milliseconds, if the summary says so.
     pub lock_held_ms: Option<f64>,
 }
 
-/// What the parts of a store occupy, in bytes.
+/// The sizes of the parts of a store, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct StoreSize {
     /// The blocks that hold content.
@@ -38,7 +38,7 @@ pub struct StoreSize {
 pub struct Parhelia {
     binary: PathBuf,
     home: PathBuf,
-    /// What was created in this store, oldest first.
+    /// The checkpoints that were created in this store, oldest first.
     pub created: Vec<Created>,
 }
 

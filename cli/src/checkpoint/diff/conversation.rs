@@ -108,7 +108,7 @@ fn transcript<'a>(store: &'a Store, checkpoint: &Checkpoint) -> Result<Option<Bl
     }
 }
 
-/// Whether the newer transcript begins with the older one, as far as a look at the older one's end tells.
+/// Checks whether the newer transcript begins with the older one. Only the end of the older one is compared.
 fn continues(older: &BlobReader<'_>, newer: &BlobReader<'_>) -> Result<bool> {
     let end = older.size();
     if newer.size() < end {

@@ -1,4 +1,4 @@
-//! What two checkpoints have to say of themselves side by side: when, how far the conversation was, the environment, the approval.
+//! The facts about two checkpoints, side by side: time, length of the conversation, environment, approval.
 
 use parhelia_agent::environment::diff as environment;
 use parhelia_store::{Store, projection::Marks, record::Checkpoint};
@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use crate::{env, exit::Result, human, output::Output};
 
-/// A checkpoint and what was said of it.
+/// A checkpoint and its marks.
 pub struct Told {
     /// The checkpoint.
     pub checkpoint: Checkpoint,
-    /// What was said of it.
+    /// Its marks.
     pub marks: Marks,
 }
 

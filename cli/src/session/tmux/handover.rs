@@ -28,12 +28,12 @@ use crate::{
     limits,
 };
 
-/// What the process waits for, and what it finds there once it may go on.
+/// The file that the other process waits for; it contains `open` once that process may go on.
 const GATE: &str = "gate";
 const OPEN: &[u8] = b"open";
-/// Who hands over, and the arguments, each with a zero byte behind it.
+/// The file with the caller and the arguments, each with a zero byte behind it.
 const WORDS: &str = "words";
-/// How long the texts of panes may take to be shown.
+/// The time limit for showing the texts of panes.
 const TEXT_LIMIT: Duration = Duration::from_secs(20);
 
 /// Variables that are the pane's own.
@@ -54,7 +54,7 @@ const OF_THE_PANE: &[&str] = &[
 /// Variables that a run gives to what belongs to it: a tmux session that is made from within one does not.
 const OF_A_RUN: &[&str] = &[RUN_MARKER, SESSION_MARKER, "PARHELIA_RESUMED_FROM"];
 
-/// Who hands over.
+/// The process that hands over.
 #[derive(Serialize, Deserialize)]
 struct Caller {
     process: Identity,
@@ -62,7 +62,7 @@ struct Caller {
     umask: u32,
 }
 
-/// What is handed over, by the process that does it.
+/// A handover, as seen by the process that hands over.
 pub struct Handover {
     folder: TempDir,
     /// Locked as long as the other process must wait. If this process dies, the lock is gone and the gate is not open.

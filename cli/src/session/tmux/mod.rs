@@ -73,7 +73,7 @@ impl Flags {
         Ok(server)
     }
 
-    /// Whether this terminal becomes one of the tmux session's.
+    /// Checks whether this terminal is to be attached to the tmux session.
     fn attaches(&self, context: &Context) -> bool {
         !self.detach && !context.global.json && std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
     }

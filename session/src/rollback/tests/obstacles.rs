@@ -1,4 +1,4 @@
-//! What stands against a rollback, and what is told of it.
+//! Obstacles to a rollback, and the messages about them.
 
 use std::{ffi::OsString, fs, process::Command};
 

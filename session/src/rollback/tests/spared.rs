@@ -1,4 +1,4 @@
-//! What a rollback leaves alone, and what cannot be done without it.
+//! Paths that a rollback spares, and rollbacks that are refused because of them.
 
 use std::{ffi::OsString, fs, path::PathBuf, process::Command};
 

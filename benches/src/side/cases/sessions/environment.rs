@@ -7,7 +7,7 @@ use crate::process;
 use crate::side::lab::Lab;
 use crate::side::launch::Job;
 
-/// How large the agent's program is, which is hashed once; nothing where there is none.
+/// Notes the size of the agent's program in bytes, which is hashed once; nothing if no agent is installed.
 pub fn note_agent(lab: &mut Lab, place: &Place) -> Result<()> {
     // Whatever it reads is in the page cache from here on.
     process::run(&mut place.step(&["env", "show"]).command()?)?;

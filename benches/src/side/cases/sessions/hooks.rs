@@ -11,7 +11,7 @@ use crate::side::lab::Lab;
 use crate::side::launch::{Job, Outcome, Step, now_s};
 use crate::side::tools::{Tool, own_program};
 
-/// How long a checkpoint that goes on behind a hook may take.
+/// The longest wait for a checkpoint that goes on behind a hook.
 const PATIENCE: Duration = Duration::from_secs(120);
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
@@ -30,7 +30,7 @@ pub fn turn_end(lab: &mut Lab, place: &Place, talk: &mut Talk) -> Result<()> {
     lab.time_walk("hook-commit", &place.project.folder)
 }
 
-/// What a resumed agent is told: how long that takes, and how much it is.
+/// The briefing of a resumed agent: its time and its size.
 pub fn told(lab: &mut Lab, place: &Place, talk: &Talk) -> Result<()> {
     let step = hook(place, talk, &json!({ "hook_event_name": "SessionStart", "source": "resume" }))?;
     let case = format!("inject{}", talk.name);
@@ -99,7 +99,7 @@ fn journal_bytes(store: &Path) -> u64 {
     segments.filter_map(|segment| segment.metadata().ok()).map(|metadata| metadata.len()).sum()
 }
 
-/// How many checkpoints hooks have noted.
+/// The number of checkpoints that hooks have logged.
 fn checkpoints_logged(place: &Place) -> usize {
     let log = std::fs::read_to_string(place.project.hook_log()).unwrap_or_default();
     log.matches("made checkpoint").count()

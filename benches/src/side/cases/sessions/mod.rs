@@ -21,11 +21,11 @@ use crate::side::tools::Parhelia;
 /// A conversation of an afternoon, and one that went on for weeks.
 const TALKS: [(&str, usize); 2] = [("", 5_000_000), ("-long", 500_000_000)];
 const QUICK_TALK_BYTES: usize = 1_000_000;
-/// What the agent changes in a turn, and what is said in it.
+/// The changes of a turn: files that the agent edits, and bytes of conversation.
 const EDITED: usize = 3;
 const SAID_BYTES: usize = 50 << 10;
 
-/// What happens in it: a project that an agent works on, and a store.
+/// The place of the cases: a project that an agent works on, and a store.
 struct Place {
     project: Project,
     parhelia: Parhelia,
@@ -73,7 +73,7 @@ impl Place {
         self.project.surround(self.parhelia.step(args))
     }
 
-    /// What happens in a turn: some files change, and something is said.
+    /// Makes the changes of a turn: some files change, and the conversation grows.
     fn turn(&self, lab: &Lab, talk: &mut Talk) -> Result<()> {
         self.project.edit_sources(EDITED)?;
         talk.grow(SAID_BYTES)?;

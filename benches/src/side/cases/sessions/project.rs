@@ -15,7 +15,7 @@ use crate::side::launch::Step;
 use crate::text::Text;
 use crate::walk;
 
-/// How many sources, and how long each is.
+/// The number of sources, and the lines of each.
 const SOURCES: usize = 200;
 const LINES: usize = 150;
 
@@ -132,17 +132,17 @@ impl Project {
         self.home.join("agent")
     }
 
-    /// Where programs keep what they can find out again.
+    /// The cache folder of programs.
     pub fn cache(&self) -> PathBuf {
         self.home.join("cache")
     }
 
-    /// Where hooks leave word.
+    /// The log of the hooks.
     pub fn hook_log(&self) -> PathBuf {
         self.home.join("state/parhelia/hook.log")
     }
 
-    /// What is started as the agent.
+    /// The program that is started as the agent.
     pub fn stand_in(&self) -> PathBuf {
         self.home.join("bin/claude")
     }

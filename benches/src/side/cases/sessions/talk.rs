@@ -12,7 +12,7 @@ use crate::side::lab::Lab;
 
 /// A session of the stand-in for an agent.
 pub struct Talk {
-    /// What stands behind the names of its cases.
+    /// The suffix of the names of its cases.
     pub name: &'static str,
     /// The session.
     pub session: String,
