@@ -15,7 +15,7 @@ use parhelia_store::{
     record::Checkpoint,
     view::View,
 };
-use parhelia_wire::{self as wire, session};
+use parhelia_wire::{self as wire, event};
 use serde_json::Value;
 
 use crate::{
@@ -168,7 +168,7 @@ struct Line {
     user: Option<String>,
     subject: String,
     more: String,
-    event: session::Event,
+    event: event::Event,
 }
 
 impl Line {
@@ -186,7 +186,7 @@ impl Line {
             user: None,
             subject: checkpoint.id(),
             more,
-            event: session::Event::of_commit(checkpoint),
+            event: event::Event::of_commit(checkpoint),
         }
     }
 
@@ -204,7 +204,7 @@ impl Line {
             user: event.actor.user.clone(),
             subject: event.subject.clone(),
             more,
-            event: session::Event::of_event(sequence, event, session),
+            event: event::Event::of_event(sequence, event, session),
         }
     }
 

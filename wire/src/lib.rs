@@ -10,6 +10,7 @@
 pub mod checkpoint;
 pub mod diff;
 pub mod environment;
+pub mod event;
 mod reference;
 pub mod repository;
 pub mod session;
@@ -81,7 +82,7 @@ pub enum Line {
     /// A session's share of a store.
     Usage(repository::Usage),
     /// An entry of the journal.
-    Event(Box<session::Event>),
+    Event(Box<event::Event>),
     /// An environment, part by part.
     Environment(Map<String, Value>),
     /// A difference of two environments.

@@ -1,22 +1,20 @@
 //! `checkpoint rollback` and `checkpoint undo`: a session's files and conversation as they were at a checkpoint, and back again.
 
+mod report;
+
 use std::io::IsTerminal;
 
 use parhelia_session::{
     Refusal,
-    host::Host,
-    rollback::{self, Look, Options, Preview, Rollback, Rolled, Stash, Turn},
-    run::{has_agent, stranger_in_newest},
+    rollback::{self, Options, Rollback, Turn},
 };
-use parhelia_store::{Store, projection::Status, record::Checkpoint, restore::RestoreChange};
-use parhelia_wire::{self as wire, Line, Summary, summary::RolledBack, tree::Action};
+use parhelia_store::{Store, record::Checkpoint};
+use parhelia_wire::{Line, Summary, summary::RolledBack};
 
 use crate::{
     ask, complete,
     context::Context,
     exit::{Code, Failure, Result},
-    human,
-    output::Style,
     words,
 };
 
@@ -71,9 +69,6 @@ pub struct UndoArgs {
     #[command(flatten)]
     how: How,
 }
-
-/// So many paths are named without -v.
-const NAMED_MAX: usize = 20;
 
 impl How {
     /// The outcome as a line: the last one, unless the agent goes on.
@@ -190,9 +185,9 @@ pub fn roll(context: &mut Context, mut rollback: Rollback<'_>, target: &Checkpoi
     }
     if how.dry_run || !how.yes {
         let preview = rollback.preview(&context.progress())?;
-        print_all(context, &preview)?;
+        report::preview(context, &preview)?;
         if how.dry_run {
-            dry_run(context, target, rollback.look(), &preview, how)?;
+            report::dry_run(context, target, rollback.look(), &preview, how)?;
             return Ok(Fate::Shown { spares: !preview.spared.is_empty() });
         }
         context.out.flush()?;
@@ -203,134 +198,8 @@ pub fn roll(context: &mut Context, mut rollback: Rollback<'_>, target: &Checkpoi
     }
     let (store, host) = (rollback.store(), context.host()?);
     let rolled = rollback.execute(&context.progress())?;
-    report(context, store, &host, &rolled, how)?;
+    report::print(context, store, &host, &rolled, how)?;
     let spares = !rolled.is_whole();
     rolled.spared?;
     Ok(Fate::Done { spares })
-}
-
-fn mark(change: RestoreChange) -> (char, &'static str, Style) {
-    match change {
-        RestoreChange::Create => ('A', "made again", Style::Green),
-        RestoreChange::Replace => ('M', "restored", Style::Yellow),
-        RestoreChange::Metadata => ('m', "metadata restored", Style::Dim),
-        RestoreChange::Link => ('L', "joined again", Style::Cyan),
-        RestoreChange::Delete => ('D', "removed; the safety checkpoint has it", Style::Red),
-        RestoreChange::Keep => ('K', "kept", Style::Dim),
-    }
-}
-
-fn print_changes(context: &mut Context, changes: &[(RestoreChange, Vec<u8>)]) -> Result<()> {
-    let most = if context.global.verbose { usize::MAX } else { NAMED_MAX };
-    for (change, path) in changes {
-        context.out.object(Line::Action(Action::of(path, *change)))?;
-    }
-    for (change, path) in changes.iter().take(most) {
-        let (letter, what, style) = mark(*change);
-        let path = if path.is_empty() { ".".to_owned() } else { human::path(path) };
-        let letter = context.out.styled(style, letter);
-        context.out.line(format!("  {letter} {path} ({what})"))?;
-    }
-    if changes.len() > most {
-        context.out.line(format!("  and {} more; -v names them", changes.len() - most))?;
-    }
-    Ok(())
-}
-
-/// Prints what becomes of files and conversation.
-fn print_all(context: &mut Context, preview: &Preview) -> Result<()> {
-    print_changes(context, &preview.changes)?;
-    tell_spared(&preview.spared, "would be left as it is");
-    if preview.changes.is_empty() && preview.spared.is_empty() {
-        context.out.line("  the files are as they are in the checkpoint")?;
-    }
-    match &preview.spoken {
-        Some(spoken) => context.out.line(format!("  the conversation {}", spoken.text())),
-        None => Ok(()),
-    }
-}
-
-/// Names files that stay as they are.
-fn tell_spared(spared: &[Vec<u8>], stays: &str) {
-    for path in spared {
-        tell!("parhelia: {}: {stays}, since it cannot be read for the safety checkpoint", human::path(path));
-    }
-}
-
-fn dry_run(context: &mut Context, target: &Checkpoint, look: &Look, preview: &Preview, how: &How) -> Result<()> {
-    let what = if look.conversation.is_some() { "files and conversation" } else { "files" };
-    context.out.remark(format!("Would put {what} of {} back to {}.", look.shown(), target.id()))?;
-    context.out.object(how.line(RolledBack {
-        target: target.id(),
-        dry_run: true,
-        session: Some(look.session.id.clone()),
-        changes: preview.changes.len() as u64,
-        with_conversation: look.conversation.is_some(),
-        conversation: preview.spoken.as_ref().map(Into::into),
-        notices: look.notices.iter().map(words::notice).collect(),
-        spared: shown(&preview.spared),
-        ..RolledBack::default()
-    }))
-}
-
-fn shown(paths: &[Vec<u8>]) -> Vec<String> {
-    paths.iter().map(|path| human::path(path)).collect()
-}
-
-fn report(context: &mut Context, store: &Store, host: &dyn Host, rolled: &Rolled, how: &How) -> Result<()> {
-    let Rolled { session, workspace, done, spared } = rolled;
-    let spared = spared.as_deref().unwrap_or_default();
-    context
-        .out
-        .did(format!("{} is rolled back to checkpoint {}; safety checkpoint {} is made", workspace, done.target, done.safety));
-    context.out.remark(format!("Rolled back {workspace} to checkpoint {}.", done.target))?;
-    print_changes(context, &done.changes)?;
-    tell_spared(spared, "left as it is");
-    context
-        .out
-        .remark(format!("Safety checkpoint: {} (`parhelia checkpoint undo {}` goes back to it).", done.safety, session.id))?;
-    match &done.stash {
-        Stash::Made(commit) => context.out.remark(format!(
-            "Stashed changes of tracked files: stash@{{0}} ({}). Untracked files are in the safety checkpoint alone.",
-            &commit[..commit.len().min(12)]
-        ))?,
-        Stash::Nothing => {}
-        Stash::Not(reason) => tell!("parhelia: no stash entry was made ({reason}); the safety checkpoint has everything"),
-    }
-    if done.with_conversation {
-        context.out.remark("The conversation is at the checkpoint's position.")?;
-    }
-    for path in done.moved.iter().take(NAMED_MAX) {
-        context.out.remark(format!("Kept aside of the conversation: {}", path.display()))?;
-    }
-    if done.moved.len() > NAMED_MAX {
-        context.out.remark(format!("Kept aside of the conversation: {} more", done.moved.len() - NAMED_MAX))?;
-    }
-    let can_go_on = !how.resumes && session.status != Status::Ended && has_agent(session);
-    let next = can_go_on.then(|| format!("parhelia session resume {}", session.id));
-    // An agent that was started by hand may live beside files that went back alone.
-    let stranger = next.as_ref().map(|_| stranger_in_newest(store, host, session)).transpose()?.flatten();
-    match (&next, &stranger) {
-        (Some(next), None) => context.out.remark(format!("To go on from here: {next}"))?,
-        (Some(next), Some(open)) => {
-            context.out.remark(format!("To go on from here: end what has it open, then {next} ({open})"))?
-        }
-        (None, _) => {}
-    }
-    context.out.object(how.line(RolledBack {
-        target: done.target.to_string(),
-        changed: true,
-        session: Some(session.id.clone()),
-        safety: Some(done.safety.to_string()),
-        stash: wire::summary::Stash::of(&done.stash),
-        changes: done.changes.len() as u64,
-        files: Some(done.report.counts.files),
-        deleted: Some(done.report.counts.deleted),
-        with_conversation: done.with_conversation,
-        moved: done.moved.iter().map(|path| path.display().to_string()).collect(),
-        spared: shown(spared),
-        next,
-        open_in: stranger.map(|open| open.to_string()),
-        ..RolledBack::default()
-    }))
 }

@@ -12,7 +12,7 @@ use parhelia_store::clock;
 use parhelia_store::create::Captured;
 use serde_json::{Value, json};
 
-use super::{file, settle};
+use super::{file, set_part};
 use parhelia_agent::{environment, git};
 
 /// The result of capturing one part.
@@ -76,7 +76,7 @@ impl Running {
             git = looked.git;
             looked.error.map_or(Ok(true), Err)
         });
-        settle(&mut captured.parts, self.part, outcome.flatten());
+        set_part(&mut captured.parts, self.part, outcome.flatten());
         git
     }
 }

@@ -126,7 +126,7 @@ impl Wanted {
             captured.files.push(file(CONTEXT, "context.json", serde_json::to_vec_pretty(&listed).unwrap_or_default()));
             true
         });
-        settle(&mut captured.parts, CONTEXT, listed.map_err(|e| e.to_string()));
+        set_part(&mut captured.parts, CONTEXT, listed.map_err(|e| e.to_string()));
         warnings
     }
 }
@@ -146,7 +146,7 @@ impl Capture {
     fn take_conversation(&mut self, captured: &mut Captured) -> (Option<Conversation>, Option<Conversation>) {
         let looked = self.before.take();
         let outcome = looked.as_ref().map_or(Ok(false), |looked| looked.as_ref().map(|_| true).map_err(String::clone));
-        settle(&mut captured.parts, CONVERSATION, outcome);
+        set_part(&mut captured.parts, CONVERSATION, outcome);
         let Some(Ok(mut before)) = looked else { return (None, None) };
         let again = match &self.wanted.conversation {
             Some(Ok(source)) => before.again(source).ok(),
@@ -185,7 +185,7 @@ fn file(part: &str, path: &str, bytes: Vec<u8>) -> StateFile {
 }
 
 /// Records the state of a part: `Ok(true)` is captured, `Ok(false)` absent, an error failed.
-fn settle(parts: &mut BTreeMap<String, Part>, name: &str, looked: Result<bool, String>) {
+fn set_part(parts: &mut BTreeMap<String, Part>, name: &str, looked: Result<bool, String>) {
     let part = match looked {
         Ok(true) => Part::Captured,
         Ok(false) => Part::Absent,

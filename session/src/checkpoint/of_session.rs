@@ -27,7 +27,7 @@ pub fn of_session(
 ) -> Result<Made> {
     let place = session.workspace.as_ref().map(Place::folder);
     let workspace = place.ok_or_else(|| Refusal::NoWorkspace { session: session.id.clone() })?;
-    let turn = rollback::settle(store, host, &session.id, store.lock_timeout(), observer)?;
+    let turn = rollback::take_turn(store, host, &session.id, store.lock_timeout(), observer)?;
     if turn.is_none() {
         return Err(rollback::busy(&session.id));
     }

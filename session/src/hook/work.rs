@@ -61,7 +61,7 @@ pub fn work(store: &Store, host: &dyn Host, event: &Event, sender: &Sender, obse
     if meaning.checkpoint.is_some() && !is_answered(event) {
         observer.warn(&Notice::NoLastMessage);
     }
-    let turn = rollback::settle(store, host, &current.session, TURN_LIMIT, observer)?;
+    let turn = rollback::take_turn(store, host, &current.session, TURN_LIMIT, observer)?;
     if turn.is_none() {
         return Ok(Taken::Busy);
     }

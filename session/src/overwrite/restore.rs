@@ -152,7 +152,7 @@ impl<'a> Planned<'a> {
         let mut turns = Vec::new();
         let changed = self.reached.iter().filter(|found| !found.paths.is_empty());
         for session in changed.filter_map(|found| found.folder.keeper(self.request.checkpoint)) {
-            let turn = rollback::settle(store, host, &session.id, store.lock_timeout(), observer)
+            let turn = rollback::take_turn(store, host, &session.id, store.lock_timeout(), observer)
                 .inspect_err(|e| Notice::tell_not_secured(observer, e, None))?;
             turns.push(turn.ok_or_else(|| rollback::busy(&session.id))?);
         }

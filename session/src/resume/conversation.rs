@@ -1,37 +1,33 @@
 //! The conversation of a session that is resumed: what lies on disk, repaired; or the checkpoint's, where it is gone or another position
 //! is wanted.
 
+mod files;
+
 use std::{
-    collections::HashSet,
     fs::{self, File},
     io::Read,
-    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     time::SystemTime,
 };
 
 use parhelia_store::{
     Store, clock,
-    id::{BlobId, OpId},
+    id::OpId,
     name::{is_session, session_file},
     record::{Checkpoint, Part},
     tree::{Kind, Node},
 };
 
+use self::files::{Extent, keep, make_parent, write_files, write_whole};
 use crate::state::{files_below, state_file};
 use crate::{
     capture::{CONVERSATION, STREAM},
-    error::{Error, IoContext, Result},
+    error::{IoContext, Result},
 };
 use parhelia_agent::{
-    durable,
     kind::{self, KINDS},
     regular,
-    transcript::{
-        Located, Repaired, copies,
-        files::{RawSet, TRANSCRIPT},
-        gather, repair, whole_bytes,
-    },
+    transcript::{Located, Repaired, copies, files::TRANSCRIPT, gather, repair, whole_bytes},
 };
 
 /// The most checkpoints that are searched for a conversation.
@@ -130,8 +126,8 @@ pub fn put_back(
         (_, Some(kept)) => {
             let is_whole = |held: &Checkpoint| held.record.parts.get(CONVERSATION) == Some(&Part::Captured);
             let is_whole = exactly && holding.as_ref().is_some_and(is_whole);
-            let what = if is_less { What::Transcript } else { What::All { is_whole } };
-            done.moved = write_files(store, kept, what, (kind, conversation), config, folder, aside)?;
+            let extent = if is_less { Extent::Transcript } else { Extent::All { is_whole } };
+            done.moved = write_files(store, kept, extent, (kind, conversation), config, folder, aside)?;
             done.from_checkpoint = true;
         }
         (_, None) => return Ok(done),
@@ -174,15 +170,6 @@ fn move_to(live: &Path, place: &Path, aside: &Path) -> Result<Option<PathBuf>> {
     Ok(moved)
 }
 
-/// The parts of a checkpoint's conversation that are written.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum What {
-    /// Everything. What the conversation got later is moved aside if the checkpoint holds all that it had then (`is_whole`).
-    All { is_whole: bool },
-    /// The transcript, and what is not there.
-    Transcript,
-}
-
 /// Checks whether one transcript is the beginning of another that is longer.
 fn goes_on(short: &Path, long: &Path) -> Result<bool> {
     let (short_file, long_file) = (regular::open(short).at("open", short)?, regular::open(long).at("open", long)?);
@@ -217,143 +204,5 @@ fn hash_of(file: File, bytes: u64) -> std::io::Result<blake3::Hash> {
     Ok(hasher.finalize())
 }
 
-/// Writes files of a checkpoint's conversation where the agent looks for them. What is there and differs is moved aside first; returns where
-/// to.
-fn write_files(
-    store: &Store,
-    kept: &Node,
-    what: What,
-    (kind, conversation): (kind::Kind, &str),
-    config: &Path,
-    folder: &Path,
-    aside: &Path,
-) -> Result<Vec<PathBuf>> {
-    let Some((tree, _)) = kept.as_folder() else { return Ok(Vec::new()) };
-    let mut files = files_below(store, tree)?;
-    // The transcript last: once it is there, everything is.
-    files.sort_by_key(|(path, _)| path == TRANSCRIPT);
-    let mut moved = Vec::new();
-    if what == (What::All { is_whole: true }) {
-        let names: HashSet<&Path> = files.iter().map(|(path, _)| Path::new(path)).collect();
-        let located = Located::from_hook(&kind.place(config, folder, conversation));
-        let there = located.and_then(|located| RawSet::find(&located)).map(|set| set.files).unwrap_or_default();
-        // What has a name that no checkpoint holds is left.
-        for later in there.iter().filter(|file| !names.contains(&*file.name) && file.name.to_str().is_some()) {
-            moved.push(keep(&later.source, &aside.join(later.name.parent().unwrap_or(Path::new(""))))?);
-        }
-    }
-    for (path, node) in files {
-        let (Kind::File { blob, size, .. }, Some(to)) =
-            (&node.kind, kind.destination(Path::new(&path), config, folder, conversation))
-        else {
-            continue;
-        };
-        if is_same(store, &to, *blob, *size)? {
-            continue;
-        }
-        if to.symlink_metadata().is_ok() {
-            if what == What::Transcript && path != TRANSCRIPT {
-                continue;
-            }
-            moved.push(keep(&to, &aside.join(Path::new(&path).parent().unwrap_or(Path::new(""))))?);
-        }
-        make_parent(&to)?;
-        let reader = store.blob(*blob, *size)?;
-        write_with(&to, |file| reader.copy_to(file)?.at("write", &to))?;
-    }
-    Ok(moved)
-}
-
-fn is_same(store: &Store, path: &Path, blob: BlobId, size: u64) -> Result<bool> {
-    let Ok(mut file) = regular::open(path) else { return Ok(false) };
-    if file.metadata().at("look at", path)?.len() != size {
-        return Ok(false);
-    }
-    let mut hasher = store.ids().blob_hasher();
-    std::io::copy(&mut file, &mut hasher).at("read", path)?;
-    Ok(hasher.finish() == blob)
-}
-
-/// Moves a file into a folder. Returns where it is now.
-fn keep(path: &Path, aside: &Path) -> Result<PathBuf> {
-    fs::create_dir_all(aside).at("create folder", aside)?;
-    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let to = aside.join(format!("{name}.{}", OpId::generate()));
-    durable::move_durable(path, &to)?;
-    Ok(to)
-}
-
-fn make_parent(path: &Path) -> Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    let parent = path.parent().ok_or_else(|| Error::Invalid(format!("{} has no folder", path.display())))?;
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(parent).at("create folder", parent)
-}
-
-fn write_whole(path: &Path, from: &mut impl Read) -> Result<()> {
-    write_with(path, |file| std::io::copy(from, file).map(|_| ()).at("write", path))
-}
-
-/// Writes a file under another name, and gives it its own once it is on the medium; syncs that, too.
-fn write_with(path: &Path, write: impl FnOnce(&mut File) -> Result<()>) -> Result<()> {
-    let temporary = path.with_extension(format!("{}.tmp", OpId::generate()));
-    let written = (|| {
-        let mut file = File::options().write(true).create_new(true).mode(0o600).open(&temporary).at("create", &temporary)?;
-        write(&mut file)?;
-        file.sync_all().at("sync", &temporary)?;
-        fs::rename(&temporary, path).at("rename into place", path)?;
-        Ok(path.parent().map_or(Ok(()), durable::sync_names)?)
-    })();
-    if written.is_err() {
-        let _ = fs::remove_file(&temporary);
-    }
-    written
-}
-
 #[cfg(test)]
-mod tests {
-    use std::time::{Duration, SystemTime};
-
-    use parhelia_store::OpenOptions;
-
-    use super::*;
-
-    const CONVERSATION: &str = "0b1c2d3e-0000-4000-8000-000000000001";
-
-    fn records(from: u32, until: u32) -> String {
-        (from..until).map(|n| format!("{{\"n\":{n}}}\n")).collect()
-    }
-
-    /// Puts a conversation back that lies, with these texts, where it belongs and in another folder; the latter was written to last.
-    fn put_back_from(here: &str, elsewhere: &str) -> (String, Vec<String>) {
-        let folder = tempfile::tempdir().unwrap();
-        let store = folder.path().join("store");
-        let store = Store::open(&store, &OpenOptions { create: true, ..OpenOptions::default() }).unwrap();
-        let (config, work) = (folder.path().join("config"), folder.path().join("work"));
-        let of = |slug: &str| config.join("projects").join(slug).join(format!("{CONVERSATION}.jsonl"));
-        let (place, other) = (KINDS[0].place(&config, &work, CONVERSATION), of("-copied"));
-        for (path, text, age) in [(&place, here, 100), (&other, elsewhere, 10)] {
-            make_parent(path).unwrap();
-            fs::write(path, text).unwrap();
-            let time = SystemTime::from(parhelia_store::clock::timestamp()) - Duration::from_secs(age);
-            File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
-        }
-        let aside = folder.path().join("aside");
-        let done = put_back(&store, None, CONVERSATION, &config, &work, &aside, false).unwrap();
-        assert_eq!(done.transcript.as_deref(), Some(place.as_path()));
-        let mut kept: Vec<String> = done.moved.iter().map(|path| fs::read_to_string(path).unwrap()).collect();
-        kept.sort();
-        (fs::read_to_string(&place).unwrap(), kept)
-    }
-
-    #[test]
-    fn a_copy_that_is_only_the_beginning_takes_no_ones_place() {
-        assert_eq!(put_back_from(&records(0, 9), &records(0, 5)), (records(0, 9), vec![records(0, 5)]));
-    }
-
-    #[test]
-    fn what_another_takes_the_place_of_is_kept_aside() {
-        let (now, kept) = put_back_from(&records(0, 9), &records(5, 7));
-        assert_eq!(now, records(5, 7));
-        assert!(kept.contains(&records(0, 9)), "{kept:?}");
-    }
-}
+mod tests;

@@ -1,40 +1,29 @@
-//! Doing it, and finishing what a dead process has begun.
+//! Doing it: safety checkpoint, stash entry, intent, files, conversation; and back again where that fails.
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::path::{Path, PathBuf};
 
 use parhelia_store::{
     Store, clock, create,
-    event::Actor,
     id::Ulid,
     omitted::{Omission, Reason},
     progress::Progress,
-    projection::Session,
     record::{Checkpoint, Rules},
     restore::{self, Options, Plan, RestoreReport, Skipped, Why},
     tree::Time,
 };
-use serde_json::{Value, json};
 
 use super::{
-    intent::{self, GoesBack, Intent, Last, Turn},
-    look::{Look, RollbackRequest, hex, sessions_below, whole},
-    since::{newer_of_another, worked_on},
+    intent::{self, GoesBack, Intent, Last},
+    look::{Look, RollbackRequest, whole},
     stash::{self, Stash},
 };
 use crate::{
     checkpoint::Conversation,
-    error::{Error, Refusal, Result},
+    error::{Error, Result},
     host::{Host, Observer},
-    notice::Notice,
     overwrite::{self, SafetyRequest},
-    resume::{aside, ensure_place, move_to, put_back},
-    retention::SAFETY,
-    run::{self, config_of_session, life, strangers_in, unseen_in},
+    resume::{aside, move_to, put_back},
 };
-use parhelia_agent::git::Repository;
 
 /// The result of a rollback.
 #[derive(Debug)]
@@ -57,9 +46,6 @@ pub struct Done {
 
 /// The most changes that are named.
 const CHANGES_MAX: usize = 10_000;
-/// Paths that one message names, at most.
-const NAMED_MAX: usize = 8;
-
 /// The plan of a rollback: the checkpoint's files in place, and what is spared left alone. Git's own folders are left alone as well, with
 /// repositories that the checkpoint does not have; one that is gone comes back.
 ///
@@ -213,14 +199,21 @@ pub(super) fn rules(then: &Rules, now: &Rules) -> Rules {
     }
 }
 
-struct Out {
+pub(super) struct Out {
     report: RestoreReport,
     changes: Vec<(restore::RestoreChange, Vec<u8>)>,
     moved: Vec<PathBuf>,
 }
 
 /// Everything behind the intent. May be done again, whatever was done of it before.
-fn carry_out(store: &Store, host: &dyn Host, session: &str, intent: &Intent, plan: Plan, progress: &dyn Progress) -> Result<Out> {
+pub(super) fn carry_out(
+    store: &Store,
+    host: &dyn Host,
+    session: &str,
+    intent: &Intent,
+    plan: Plan,
+    progress: &dyn Progress,
+) -> Result<Out> {
     let target = checkpoint(store, intent.target)?;
     let mut changes = Vec::new();
     plan.each_change(&mut |change, path| {
@@ -249,7 +242,7 @@ fn conversation(store: &Store, session: &str, intent: &Intent, target: &Checkpoi
 }
 
 /// Back to what was before. Returns the error that led here, with what came of going back.
-fn revert(store: &Store, host: &dyn Host, session: &str, intent: &Intent, why: Error) -> Error {
+pub(super) fn revert(store: &Store, host: &dyn Host, session: &str, intent: &Intent, why: Error) -> Error {
     let intent = Intent { goes_back: true, ..intent.clone() };
     // Whoever finishes it if this process cannot takes it back as well. Where that cannot be noted, going back is tried all the same.
     let _ = intent::commit(store, session, &intent, &host.actor());
@@ -260,7 +253,7 @@ fn revert(store: &Store, host: &dyn Host, session: &str, intent: &Intent, why: E
     }
 }
 
-fn go_back(store: &Store, host: &dyn Host, session: &str, intent: &Intent) -> Result<()> {
+pub(super) fn go_back(store: &Store, host: &dyn Host, session: &str, intent: &Intent) -> Result<()> {
     let safety = checkpoint(store, intent.safety)?;
     // Whoever asked to stop has been heard; going back is not stopped.
     let plan = plan(store, &safety, &intent.workspace, unhex(&intent.spare), None, &())?;
@@ -280,162 +273,7 @@ fn not_restored(skipped: &Skipped, entries: usize) -> Error {
     Error::NotRestored { path: parhelia_store::name::display(&skipped.path), reason: skipped.error.clone(), entries }
 }
 
-/// Finishes a rollback that was begun by a process which is dead, or takes it back where it cannot be finished. Where work has gone on since,
-/// it is given up: that work is worth more. What was done is told. The caller holds the session's turn. Nothing is done while the
-/// session's agent may be alive, or another one in its conversation, whose work would be overwritten.
-pub fn finish(store: &Store, host: &dyn Host, session: &Session, observer: &dyn Observer) -> Result<()> {
-    let actor = &host.actor();
-    let Some(mut intent) = intent::open(session) else { return Ok(()) };
-    let view = store.view();
-    let run = view.newest_run(session)?;
-    if run.is_some_and(|run| life(&run).is_alive()) || is_open_elsewhere(store, session, &intent)? {
-        return Ok(());
-    }
-    if let Some((other, _)) = run::live_in(store, &intent.workspace, &session.id)?.first() {
-        let (session, target, other) = (session.id.clone(), intent.target, other.id.clone());
-        return Err(Refusal::CannotFinish { session, target, other }.into());
-    }
-    if session.workspace.as_ref().is_some_and(|place| place.folder() == intent.workspace) {
-        ensure_place(store, session)?;
-    }
-    let (target, safety) = (existing(store, intent.target)?, existing(store, intent.safety)?);
-    if let Some(reason) = gone_on(store, session, &intent, safety.as_ref())? {
-        intent::clear(store, &session.id, &intent, false, actor)?;
-        observer.warn(&Notice::RollbackGivenUp { target: intent.target, safety: intent.safety, why: reason });
-        return Ok(());
-    }
-    let Some(known) = safety.as_ref().or(target.as_ref()) else {
-        intent::clear(store, &session.id, &intent, false, actor)?;
-        observer.warn(&Notice::RollbackLost { target: intent.target, safety: intent.safety });
-        return Ok(());
-    };
-    let since = clock::next();
-    if intent.workspace.is_dir() {
-        let made = before_finishing(store, session, &intent, known, actor, observer)?;
-        observer.warn(&Notice::SavedBeforeFinishing { safety: made.record.id });
-        let omitted = store.omissions(&made)?.into_iter().filter(|omission| omission.reason != Reason::Changing);
-        let below = sessions_below(store, &intent.workspace, &session.id)?.into_iter().map(|(path, _)| path);
-        let worked_on = match (&target, &safety) {
-            (Some(target), Some(safety)) => worked_on(store, target, safety, &made)?,
-            _ => Vec::new(),
-        };
-        if !worked_on.is_empty() {
-            observer.warn(&Notice::ChangedSince { paths: named(&worked_on) });
-        }
-        intent.spare.extend(hex(omitted.map(|omission| omission.path).chain(below).chain(worked_on)));
-    }
-    if intent.goes_back {
-        go_back(store, host, &session.id, &intent)?;
-        observer.warn(&Notice::RollbackTakenBack { target: intent.target });
-        return Ok(());
-    }
-    let done = match target {
-        Some(target) => plan(store, &target, &intent.workspace, unhex(&intent.spare), Some(since), observer)
-            .and_then(|plan| carry_out(store, host, &session.id, &intent, plan, observer)),
-        None => Err(parhelia_store::Error::NoCheckpoint { selector: intent.target.to_string() }.into()),
-    };
-    done.map_err(|e| revert(store, host, &session.id, &intent, e))?;
-    observer.warn(&Notice::RollbackFinished { target: intent.target });
-    Ok(())
-}
-
-/// Checks whether a stranger has the session's newest conversation open, or the one that goes back: an agent that a person has started by
-/// hand, and that is not the session's.
-fn is_open_elsewhere(store: &Store, session: &Session, intent: &Intent) -> Result<bool> {
-    let config = match &intent.conversation {
-        Some(goes_back) => Some(goes_back.config.clone()),
-        None => config_of_session(store, session)?.map(|config| config.path),
-    };
-    let Some(config) = config else { return Ok(false) };
-    let newest = session.conversations.last().map(|newest| &newest.id);
-    for id in intent.conversation.iter().map(|goes_back| &goes_back.id).chain(newest) {
-        if !strangers_in(store, session, &config, id)?.is_empty() || unseen_in(store, session, &config, id)?.is_some() {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-/// The first of some paths, and how many more there are.
-fn named(paths: &[Vec<u8>]) -> String {
-    let shown: Vec<String> = paths.iter().take(NAMED_MAX).map(|path| parhelia_store::name::display(path)).collect();
-    match paths.len().saturating_sub(NAMED_MAX) {
-        0 => shown.join(", "),
-        more => format!("{} and {more} more", shown.join(", ")),
-    }
-}
-
-/// Evidence, in words, that work went on after a rollback was interrupted: a newer checkpoint, or git. None if there is none.
-fn gone_on(store: &Store, session: &Session, intent: &Intent, safety: Option<&Checkpoint>) -> Result<Option<String>> {
-    // Where nobody knows any more when it began, whatever is there counts: work is worth more than the rollback.
-    let began = intent.sequence.or(safety.map(|safety| safety.sequence)).unwrap_or(0);
-    let is_newer = |found: &Checkpoint| found.sequence > began && !found.record.is_safety() && !found.record.fenced;
-    // In the order of commits: ids follow a clock, which may have been set back.
-    let view = store.view();
-    let mut newest_first = view.newest_first_of(&session.id)?;
-    if let Some(newer) = newest_first.find(|found| found.as_ref().map_or(true, is_newer)).transpose()? {
-        return Ok(Some(format!("work has gone on since, up to checkpoint {}", newer.id())));
-    }
-    if let Some(newer) = newer_of_another(store, session, intent, began)? {
-        return Ok(Some(format!("session {} has worked there since, up to checkpoint {}", newer.record.session, newer.id())));
-    }
-    let git = safety.and_then(|safety| safety.record.git.as_ref());
-    let has_moved = git.is_some_and(|then| has_moved(&intent.workspace, then));
-    Ok(has_moved.then(|| "git is elsewhere by now, or in the middle of something else".to_owned()))
-}
-
-/// Checks whether git has left the commit, branch or operation of a checkpoint's record. False if that cannot be told without running git.
-pub(super) fn has_moved(workspace: &Path, then: &Value) -> bool {
-    let Ok(Some(repository)) = Repository::around(workspace) else { return false };
-    let now = repository.facts();
-    let then_text = |name: &str| then.get(name).and_then(Value::as_str);
-    let is_readable = now.commit.is_some() || then_text("head").is_none();
-    let is_same = then_text("head") == now.commit.as_deref()
-        && then_text("branch") == now.branch.as_deref()
-        && then.get("operation").unwrap_or(&Value::Null) == &json!(repository.operation());
-    is_readable && !is_same
-}
-
-/// Somebody may have worked in what a dead process left half done. What was left out before is left out again.
-fn before_finishing(
-    store: &Store,
-    session: &Session,
-    intent: &Intent,
-    known: &Checkpoint,
-    actor: &Actor,
-    progress: &dyn Progress,
-) -> Result<Checkpoint> {
-    let options = create::Options {
-        workspace: intent.workspace.clone(),
-        session: session.id.clone(),
-        actor: actor.clone(),
-        trigger_detail: Some(SAFETY.to_owned()),
-        message: Some(format!("before the interrupted rollback to {} was finished", intent.target)),
-        rules: known.record.rules.clone(),
-        ..create::Options::default()
-    };
-    Ok(create::run(store, &options, progress)?.checkpoint)
-}
-
-/// Waits, at most so long, until nobody else makes a checkpoint of the session or rolls it back, and finishes what a dead process has begun.
-/// Where somebody else goes on for longer, there is no turn to be had.
-pub fn settle(store: &Store, host: &dyn Host, session: &str, limit: Duration, observer: &dyn Observer) -> Result<Option<Turn>> {
-    let turn = intent::turn(store, session, limit, observer)?;
-    if turn.is_some() {
-        finish_earlier(store, host, session, observer)?;
-    }
-    Ok(turn)
-}
-
-/// Finishes a rollback of a session that a dead process has begun. The caller holds the session's turn.
-pub fn finish_earlier(store: &Store, host: &dyn Host, session: &str, observer: &dyn Observer) -> Result<()> {
-    match store.refresh()?.session(session)? {
-        Some(session) => finish(store, host, &session, observer),
-        None => Ok(()),
-    }
-}
-
-fn existing(store: &Store, id: Ulid) -> Result<Option<Checkpoint>> {
+pub(super) fn existing(store: &Store, id: Ulid) -> Result<Option<Checkpoint>> {
     Ok(store.refresh()?.checkpoint(id)?)
 }
 
@@ -443,7 +281,7 @@ fn checkpoint(store: &Store, id: Ulid) -> Result<Checkpoint> {
     existing(store, id)?.ok_or_else(|| parhelia_store::Error::NoCheckpoint { selector: id.to_string() }.into())
 }
 
-fn unhex(list: &[String]) -> Vec<Vec<u8>> {
+pub(super) fn unhex(list: &[String]) -> Vec<Vec<u8>> {
     let byte = |pair: &[u8]| std::str::from_utf8(pair).ok().and_then(|text| u8::from_str_radix(text, 16).ok());
     list.iter().filter_map(|text| text.as_bytes().chunks(2).map(byte).collect()).collect()
 }

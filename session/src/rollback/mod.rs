@@ -7,18 +7,22 @@
 //! are left as they are.
 
 mod execute;
+mod finish;
 mod intent;
 mod look;
 mod since;
 mod spared;
+mod spoken;
 mod stash;
 mod workflow;
 
-pub use execute::{Done, execute, finish, finish_earlier, foresee, plan, settle};
+pub use execute::{Done, execute, foresee, plan};
+pub use finish::{finish, finish_earlier, take_turn};
 pub use intent::{GoesBack, Intent, Last, Turn, busy, held, last, last_rolled_back, needed, open, shared};
 pub(crate) use intent::{INTENT, moved_with};
-pub use look::{Look, RollbackRequest, Spoken, look, whole};
+pub use look::{Look, RollbackRequest, look, whole};
 pub use since::{interrupted, interrupted_in};
+pub use spoken::Spoken;
 pub use stash::Stash;
 pub use workflow::{Options, Preview, Rollback, Rolled, begin, ensure_folder, session_to_undo, to_undo};
 

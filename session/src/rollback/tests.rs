@@ -88,9 +88,9 @@ impl Fixture {
     }
 
     /// Acts as the next process does; returns its result and its warnings.
-    fn settle(&self) -> (Result<(), Error>, String) {
+    fn take_turn(&self) -> (Result<(), Error>, String) {
         let warned = Warned::default();
-        let settled = settle(&self.store, &PROCESS, "s", Duration::ZERO, &warned);
+        let settled = take_turn(&self.store, &PROCESS, "s", Duration::ZERO, &warned);
         (settled.map(|turn| assert!(turn.is_some())), warned.text())
     }
 
@@ -126,7 +126,7 @@ fn interrupted(change: impl FnOnce(&mut Intent)) -> (Fixture, Checkpoint, Checkp
 fn what_was_interrupted_is_finished_by_whoever_comes_next() {
     let (f, first, safety) = interrupted(|_| {});
     let head = f.session().head;
-    let (done, told) = f.settle();
+    let (done, told) = f.take_turn();
     done.unwrap();
     assert!(told.contains("is in safety checkpoint") && told.contains("is finished now"), "{told}");
     let session = f.session();
@@ -137,14 +137,14 @@ fn what_was_interrupted_is_finished_by_whoever_comes_next() {
     // What was there half done is a checkpoint now.
     let newest = f.store.view().newest_first().unwrap().next().unwrap().unwrap();
     assert!(newest.record.is_safety() && told.contains(&newest.id().to_string()));
-    assert_eq!(f.settle().1, "", "there is nothing to finish any more");
+    assert_eq!(f.take_turn().1, "", "there is nothing to finish any more");
 }
 
 #[test]
 fn what_was_being_taken_back_is_taken_back() {
     let (f, _, safety) = interrupted(|intent| intent.goes_back = true);
     fs::write(f.workspace.join("file"), "first").unwrap();
-    let (done, told) = f.settle();
+    let (done, told) = f.take_turn();
     done.unwrap();
     assert!(told.contains("is taken back now"), "{told}");
     let session = f.session();
@@ -157,7 +157,7 @@ fn work_that_has_gone_on_is_worth_more_than_a_rollback() {
     for is_sequence_known in [true, false] {
         let (f, ..) = interrupted(|intent| intent.sequence = intent.sequence.filter(|_| is_sequence_known));
         let newer = f.create("newer", None);
-        let (done, told) = f.settle();
+        let (done, told) = f.take_turn();
         done.unwrap();
         assert!(told.contains("work has gone on since") && told.contains(&newer.id().to_string()), "{told}");
         assert_eq!((f.content().as_str(), open(&f.session()), last(&f.session())), ("newer", None, None));
@@ -169,7 +169,7 @@ fn a_rollback_whose_checkpoints_are_gone_leaves_the_workspace_alone() {
     let (f, first, safety) = interrupted(|_| {});
     fs::write(f.workspace.join("file"), "half done").unwrap();
     f.deleted(&[&first, &safety]);
-    let (done, told) = f.settle();
+    let (done, told) = f.take_turn();
     done.unwrap();
     assert!(told.contains("neither that checkpoint nor"), "{told}");
     assert_eq!((f.content().as_str(), open(&f.session())), ("half done", None));
@@ -180,14 +180,14 @@ fn a_rollback_of_which_one_checkpoint_is_gone_ends_at_the_other() {
     let (f, first, _) = interrupted(|_| {});
     fs::write(f.workspace.join("file"), "half done").unwrap();
     f.deleted(&[&first]);
-    let (failed, _) = f.settle();
+    let (failed, _) = f.take_turn();
     let of_this = |e: &Error| matches!(e, Error::RollbackFailed { target, .. } if *target == first.record.id);
     assert!(failed.as_ref().is_err_and(of_this), "{failed:?}");
     assert_eq!((f.content().as_str(), open(&f.session())), ("second", None));
     let (f, first, safety) = interrupted(|_| {});
     fs::write(f.workspace.join("file"), "half done").unwrap();
     f.deleted(&[&safety]);
-    f.settle().0.unwrap();
+    f.take_turn().0.unwrap();
     assert_eq!((f.content().as_str(), f.session().head), ("first", Some(first.record.id)));
 }
 
@@ -276,9 +276,9 @@ fn a_turn_is_had_alone_unless_all_share_it() {
     held(&f.store, "another", &()).unwrap();
     // Whoever waits does so for as long as he has said, or until he is asked to stop.
     let (began, limit) = (Instant::now(), Duration::from_millis(30));
-    assert!(settle(&f.store, &NOBODY, "s", limit, &()).unwrap().is_none());
+    assert!(take_turn(&f.store, &NOBODY, "s", limit, &()).unwrap().is_none());
     assert!(began.elapsed() >= limit);
-    let stopped = settle(&f.store, &NOBODY, "s", Duration::from_secs(600), &Stopped).unwrap_err();
+    let stopped = take_turn(&f.store, &NOBODY, "s", Duration::from_secs(600), &Stopped).unwrap_err();
     assert_eq!(stopped.kind(), ErrorKind::Cancelled);
     drop(alone);
     let both = [(); 2].map(|()| shared(&f.store, "s", &()).unwrap());

@@ -108,7 +108,7 @@ pub(super) fn captured(store: &Store, wanted: &Supervised<'_>, asked: Asked<'_>,
 }
 
 fn make(store: &Store, wanted: &Supervised<'_>, asked: Asked<'_>, observer: &dyn Observer) -> Result<()> {
-    let turn = rollback::settle(store, wanted.host, &wanted.current.session, TURN_LIMIT, observer)?;
+    let turn = rollback::take_turn(store, wanted.host, &wanted.current.session, TURN_LIMIT, observer)?;
     if turn.is_none() {
         return Err(rollback::busy(&wanted.current.session));
     }

@@ -7,12 +7,13 @@ mod launch;
 mod quiet;
 mod screen;
 mod stderr;
+mod stops;
 
 use std::{
     ffi::OsString,
     os::{
         fd::{AsFd, OwnedFd},
-        unix::{net::UnixStream, process::ExitStatusExt},
+        unix::process::ExitStatusExt,
     },
     path::PathBuf,
     sync::atomic::AtomicU64,
@@ -56,6 +57,7 @@ use crate::{
 
 pub use child::ensure_startable;
 pub use launch::{Begun, Launch, LaunchRequest, ensure_launchable};
+pub use stops::Stops;
 
 /// Another checkpoint of the session, or its rollback, is waited for, but not longer.
 const TURN_LIMIT: Duration = Duration::from_secs(10);
@@ -102,31 +104,6 @@ pub struct Supervised<'a> {
     pub is_quiet: bool,
     /// The number of checkpoints that retention has removed meanwhile. The agent has the terminal: that is said when it has ended.
     pub removed: AtomicU64,
-}
-
-/// Requests of the face that the supervision end: a byte in the first stream asks the agent to end; one in the second is a Ctrl-C, which a
-/// started agent hears from the terminal itself, and which before that calls the start off.
-pub struct Stops {
-    /// Requests to end.
-    pub ends: UnixStream,
-    /// Ctrl-C.
-    pub interrupts: UnixStream,
-}
-
-impl Stops {
-    /// The signal by which the agent is asked to end, once that was requested.
-    fn take(&self) -> Option<Signal> {
-        has_read(&self.ends).then_some(Signal::TERM)
-    }
-
-    /// True if there was a Ctrl-C.
-    fn take_interrupt(&self) -> bool {
-        has_read(&self.interrupts)
-    }
-}
-
-fn has_read(mut pipe: &UnixStream) -> bool {
-    std::io::Read::read(&mut pipe, &mut [0; 64]).is_ok_and(|read| read > 0)
 }
 
 /// The end of an agent.

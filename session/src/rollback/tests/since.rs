@@ -80,7 +80,7 @@ fn what_is_neither_was_worked_on() {
 fn what_was_changed_by_hand_stays_when_the_rest_is_finished() {
     let (f, ..) = half_done();
     put(&f, &[("b", "by hand"), ("new", "by hand")]);
-    let (done, told) = f.settle();
+    let (done, told) = f.take_turn();
     done.unwrap();
     assert!(told.contains("since the rollback was interrupted: b, new") && told.contains("is finished now"), "{told}");
     let found = ["a", "b", "dir/c", "same", "added", "new"].map(|name| read(&f, name));
@@ -94,7 +94,7 @@ fn what_was_changed_by_hand_stays_when_the_rest_is_taken_back() {
     let intent = intent::Intent { goes_back: true, ..f.intent(&target, &safety) };
     intent::commit(&f.store, "s", &intent, &actor()).unwrap();
     put(&f, &[("b", "by hand")]);
-    f.settle().0.unwrap();
+    f.take_turn().0.unwrap();
     assert_eq!((read(&f, "a"), read(&f, "b")), (Some("new".to_owned()), Some("by hand".to_owned())));
 }
 
@@ -110,7 +110,7 @@ fn the_work_of_another_session_there_is_worth_more_than_a_rollback() {
             f.store.append_events(&[begun, ended], &()).unwrap();
             assert!(f.store.refresh().unwrap().session("other").unwrap().unwrap().run.is_some());
         }
-        let (done, told) = f.settle();
+        let (done, told) = f.take_turn();
         done.unwrap();
         let said = format!("session other has worked there since, up to checkpoint {}", newer.id());
         assert_eq!((told.contains(&said), open(&f.session())), (is_given_up, None), "{told}");
@@ -136,6 +136,6 @@ fn what_is_interrupted_is_told_until_it_is_finished_and_not_while_it_is_done() {
     assert!(turn.is_some() && interrupted(&f.store, &f.session()).is_none());
     drop(turn);
     assert!(interrupted(&f.store, &f.session()).is_some());
-    f.settle().0.unwrap();
+    f.take_turn().0.unwrap();
     assert!(interrupted(&f.store, &f.session()).is_none() && told(&f.workspace).is_empty());
 }

@@ -15,9 +15,8 @@ use crate::{
     error::Error,
     retention::SAFETY,
     rollback::{
-        Done, Options, RollbackRequest, Stash, execute,
-        execute::{has_moved, rules},
-        foresee, intent, last, look, open, whole,
+        Done, Options, RollbackRequest, Stash, execute, execute::rules, finish::has_moved, foresee, intent, last, look, open,
+        whole,
     },
     testing::Caller,
 };
@@ -128,7 +127,7 @@ fn a_spared_file_in_the_way_is_seen_before_anything_is_changed() {
     let spare = vec!["place/kept.now".bytes().map(|byte| format!("{byte:02x}")).collect()];
     let (target, spare) = (f.intent(&safety, &first), spare);
     intent::commit(&f.store, "s", &intent::Intent { goes_back: true, spare, ..target }, &actor()).unwrap();
-    let (settled, _) = f.settle();
+    let (settled, _) = f.take_turn();
     assert!(matches!(&settled, Err(Error::NotRestored { path, .. }) if path == "place"), "{settled:?}");
     assert!(open(&f.session()).is_some() && is_there(&f, "place/kept.now"));
 }
@@ -142,7 +141,7 @@ fn what_an_interrupted_rollback_had_left_out_stays_and_its_state_is_saved_first(
     let safety = captured(&f, Some(SAFETY), &["*.then"]);
     intent::commit(&f.store, "s", &f.intent(&first, &safety), &actor()).unwrap();
     write(&f, &["b.then"]);
-    f.settle().0.unwrap();
+    f.take_turn().0.unwrap();
     assert!(is_there(&f, "a.then") && is_there(&f, "b.then") && !is_there(&f, "new"));
     let made = f.store.view().newest_first().unwrap().next().unwrap().unwrap().record;
     let message = format!("before the interrupted rollback to {} was finished", first.record.id);
@@ -155,7 +154,7 @@ fn another_folder_in_the_place_of_the_workspace_is_not_rolled_back() {
     let away = f.workspace.with_extension("away");
     fs::rename(&f.workspace, &away).unwrap();
     write(&f, &["somebody else's"]);
-    f.settle().0.unwrap_err();
+    f.take_turn().0.unwrap_err();
     let settings = Config::default();
     let mut wanted = wanted(&first, &settings);
     look(&f.store, &wanted).unwrap_err();
@@ -196,7 +195,7 @@ fn a_rollback_that_cannot_be_taken_back_is_noted_as_one() {
     f.deleted(&[&first]);
     let workspace = f.workspace.join("file/none");
     intent::commit(&f.store, "s", &intent::Intent { workspace, ..f.intent(&first, &safety) }, &actor()).unwrap();
-    let (settled, _) = f.settle();
+    let (settled, _) = f.take_turn();
     assert!(matches!(settled, Err(Error::HalfRolledBack { .. })), "{settled:?}");
     assert!(open(&f.session()).unwrap().goes_back);
 }
@@ -238,7 +237,7 @@ fn the_intent_knows_the_stash_entry_and_taking_back_drops_it() {
     let safety = f.store.view().checkpoint(done.safety).unwrap().unwrap();
     let intent = intent::Intent { goes_back: true, stash: Some(commit), ..f.intent(&first, &safety) };
     intent::commit(&f.store, "s", &intent, &actor()).unwrap();
-    f.settle().0.unwrap();
+    f.take_turn().0.unwrap();
     assert_eq!((git(&f, &["stash", "list"]), f.content().as_str()), (String::new(), "second"));
 }
 

@@ -1,0 +1,153 @@
+//! The plan and the outcome of `checkpoint restore`, as they are printed.
+
+use parhelia_session::overwrite::{Planned, Restored};
+use parhelia_store::{
+    progress::Progress,
+    record::Checkpoint,
+    restore::{Counts, Plan, RestoreChange, Skipped},
+};
+use parhelia_wire::{self as wire, Line, Summary, tree::Action};
+
+use super::{Args, shown};
+use crate::{
+    context::Context,
+    exit::{Code, Result},
+    human,
+    output::Style,
+    progress::Bar,
+    words,
+};
+
+/// Prints what would be done.
+pub fn dry_run(context: &mut Context, checkpoint: &Checkpoint, planned: &Planned<'_>) -> Result<Code> {
+    let plan = planned.plan();
+    print_changes(context, plan)?;
+    let skipped: Vec<Skipped> = plan.blocked().collect();
+    print_skipped(context, &skipped)?;
+    let counts = counts_text(&plan.summary.counts, "to write");
+    context.out.remark(format!("Would restore {} to {}: {counts}.", checkpoint.id(), shown(&plan.target())))?;
+    for (folder, session) in planned.secured() {
+        context.out.remark(format!("Would first make a safety checkpoint of {} (session {session}).", shown(folder)))?;
+    }
+    context.out.summary(Summary::CheckpointRestore(Box::new(wire::summary::Restored {
+        id: checkpoint.id(),
+        dry_run: true,
+        target: plan.summary.target.clone(),
+        in_place: plan.summary.in_place,
+        counts: (&plan.summary.counts).into(),
+        skipped: skipped.len() as u64,
+        verified: None,
+        safety: None,
+        safeties: Vec::new(),
+        live_agents: planned.live().iter().map(Into::into).collect(),
+        unsecured: planned.unsecured().entries as u64,
+        foreign_owners: 0,
+        parted: Vec::new(),
+        links_outside: Vec::new(),
+    })))?;
+    Ok(if skipped.is_empty() { Code::Done } else { Code::Partly })
+}
+
+/// So many hard-linked files are named that were restored without some of their names, and so many names of each.
+const PARTED_MAX: usize = 10;
+
+const NAMES_MAX: usize = 3;
+
+/// The first of some paths.
+fn named(paths: &[String]) -> String {
+    let more = paths.len().saturating_sub(NAMES_MAX);
+    let first = paths[..paths.len() - more].join(", ");
+    if more > 0 { format!("{first} and {more} more") } else { first }
+}
+
+/// Says what was done.
+pub fn print(context: &mut Context, args: &Args, checkpoint: &Checkpoint, restored: &Restored, progress: Bar) -> Result<()> {
+    let Restored { target, report, safeties, live, unsecured } = restored;
+    for parted in report.parted.iter().take(PARTED_MAX) {
+        let others = if parted.outside.len() == 1 {
+            "its other name in the checkpoint lies"
+        } else {
+            "its other names in the checkpoint lie"
+        };
+        progress.notice(&format!(
+            "{}: {others} outside of what was restored ({}), and what is there is not linked to it",
+            named(&parted.names),
+            named(&parted.outside)
+        ));
+    }
+    if let Some(more) = report.parted.len().checked_sub(PARTED_MAX).filter(|more| *more > 0) {
+        progress.notice(&format!("{more} more hard-linked files have names outside of what was restored"));
+    }
+    if report.foreign_owners > 0 {
+        let entries = human::count(report.foreign_owners, "entry");
+        progress.notice(&format!("{entries} belong to you instead of their owner; only root can give files away"));
+    }
+    drop(progress);
+    print_skipped(context, &report.skipped)?;
+    for safety in safeties {
+        context.out.remark(words::safety_remark(safety))?;
+    }
+    let counts = counts_text(&report.counts, "written");
+    context.out.remark(format!("Restored {} to {}: {counts}.", checkpoint.id(), shown(target)))?;
+    context.out.summary(Summary::CheckpointRestore(Box::new(wire::summary::Restored {
+        id: checkpoint.id(),
+        dry_run: false,
+        target: target.display().to_string(),
+        in_place: args.in_place,
+        counts: (&report.counts).into(),
+        skipped: report.skipped.len() as u64,
+        verified: Some(args.verify),
+        safety: safeties.first().map(|safety| safety.id.clone()),
+        safeties: safeties.iter().map(Into::into).collect(),
+        live_agents: live.iter().map(Into::into).collect(),
+        unsecured: unsecured.entries as u64,
+        foreign_owners: report.foreign_owners,
+        parted: report.parted.iter().map(Into::into).collect(),
+        links_outside: report.links_outside.clone(),
+    })))
+}
+
+/// Every path that something happens to, deletions first: they cannot be undone by restoring again.
+pub fn print_changes(context: &mut Context, plan: &Plan) -> Result<()> {
+    let mut changes: Vec<(bool, Vec<u8>, RestoreChange)> = Vec::new();
+    plan.each_change(&mut |change, path| changes.push((change != RestoreChange::Delete, path.to_vec(), change)))?;
+    changes.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
+    for (_, path, change) in changes {
+        let (mark, style) = match change {
+            RestoreChange::Create => ('A', Style::Green),
+            RestoreChange::Replace => ('M', Style::Yellow),
+            RestoreChange::Metadata => ('m', Style::Dim),
+            RestoreChange::Link => ('L', Style::Cyan),
+            RestoreChange::Delete => ('D', Style::Red),
+            RestoreChange::Keep => ('K', Style::Dim),
+        };
+        let action = Action::of(&path, change);
+        let mark = context.out.styled(style, mark);
+        context.out.line(format!("{mark} {}", action.path))?;
+        context.out.object(Line::Action(action))?;
+    }
+    Ok(())
+}
+
+fn print_skipped(context: &mut Context, skipped: &[Skipped]) -> Result<()> {
+    for skipped in skipped {
+        context.out.object(Line::Skipped(skipped.into()))?;
+        let path = if skipped.path.is_empty() { ".".to_owned() } else { human::path(&skipped.path) };
+        tell!("parhelia: {path}: {}", skipped.error);
+    }
+    Ok(())
+}
+
+fn counts_text(counts: &Counts, written: &str) -> String {
+    let parts = [
+        (counts.linked, "made a hard link"),
+        (counts.metadata_changed, "given other metadata"),
+        (counts.deleted, "removed"),
+        (counts.kept, "kept that the checkpoint does not have"),
+        (counts.spared, "spared that its capture left out"),
+        (counts.unchanged, "unchanged"),
+    ];
+    let files = format!("{}, {} {written}", human::count(counts.files, "file"), human::size(counts.bytes));
+    let parts: Vec<String> = parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
+    if parts.is_empty() { files } else { format!("{files}; {}", parts.join(", ")) }
+}
