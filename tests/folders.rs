@@ -99,6 +99,27 @@ fn latest_is_that_of_the_folder_in_which_it_is_said() {
 }
 
 #[test]
+fn a_checkpoint_of_a_subfolder_does_not_keep_it_from_going_back_with_the_whole() {
+    let two = Two::new();
+    let (sub, deep) = (two.a.join("sub"), two.a.join("sub/deep"));
+    let said = two.expect(&sub, 0, &["checkpoint", "create"]);
+    assert!(said.contains("alone is captured") && said.contains(&format!("--workspace {}", text(&two.a))), "{said}");
+    for verb in
+        [&["checkpoint", "rollback", &two.of_a, "--yes"][..], &["checkpoint", "restore", &two.of_a, "--to", ".", "--in-place"]]
+    {
+        write(&deep, b"edited").unwrap();
+        let said = two.expect(&two.a, 0, verb);
+        assert_eq!(fs::read(&deep).unwrap(), b"of a, too", "{verb:?}: {said}");
+    }
+    // A folder that the checkpoint does not have may exist nowhere else.
+    let later = two.a.join("later");
+    write(&later.join("f"), b"exists nowhere else").unwrap();
+    two.expect(&later, 0, &["checkpoint", "create"]);
+    let said = two.expect(&two.a, 0, &["checkpoint", "rollback", &two.of_a, "--yes"]);
+    assert!(said.contains("later: session") && later.join("f").exists(), "{said}");
+}
+
+#[test]
 fn a_restore_in_place_of_latest_is_of_its_own_folder() {
     let two = Two::new();
     write(&two.a.join("work"), b"edited").unwrap();

@@ -73,7 +73,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     }
     context.out.summary(Summary::Export(Exported {
         id: checkpoint.id(),
-        output: args.output.display().to_string(),
+        output: human::path(args.output.as_os_str().as_bytes()),
         members: report.members,
         files: report.files,
         bytes: report.bytes,

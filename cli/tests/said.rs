@@ -60,6 +60,10 @@ fn a_name_of_two_sessions_is_said_to_be_one() {
     }
     let run = home.run(&["session", "show", "twice"]).expect(10);
     assert!(run.err.contains("'twice' is the name of 2 sessions: work-") && run.err.contains("give an id"), "{run:?}");
+    // One that can go on is meant before those that cannot.
+    home.run(&["session", "run", "-w", "work", "--name", "twice", "--", "/bin/sh", "-c", "kill -9 $$"]).expect(137);
+    let shown = home.run(&["session", "show", "twice", "--json"]).expect(0).json();
+    assert_eq!(shown[0]["status"], "error", "{shown:?}");
 }
 
 #[test]

@@ -41,6 +41,17 @@ fn newest(home: &Home) -> String {
 }
 
 #[test]
+fn an_agents_exit_code_is_passed_on_though_nobody_reads_the_summary() {
+    let home = work();
+    let run = ["session", "run", "--json", "-w", "work", "--", "/bin/sh", "-c", "exit 7"];
+    let mut child = home.command(&run).stdout(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(7));
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    assert_eq!(home.command(&run).stdout(full).output().unwrap().status.code(), Some(3), "no agent was started");
+}
+
+#[test]
 fn a_checkpoint_whose_report_cannot_be_printed_is_named_and_is_3() {
     let home = Home::new();
     let folder = home.folder.path().join("work");

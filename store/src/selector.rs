@@ -1,7 +1,7 @@
 //! Selectors: how a user names a checkpoint.
 //!
 //! `latest`, `latest~2` (two commits before), `SESSION@latest~1` (within one session), an id, or a unique beginning or end of one.
-//! SESSION is a session's id, or a name that one session alone has. `latest` passes over fenced and safety checkpoints. Behind a colon may
+//! SESSION is a session's id, or a name that one session alone has, or alone of those that have not ended. `latest` passes over fenced and safety checkpoints. Behind a colon may
 //! stand a path inside the checkpoint: `latest:src/main.rs`.
 //!
 //! Without a session, `latest` is that of the sessions which work in the caller's folder ([`sessions_at`]). Where none does, it is the

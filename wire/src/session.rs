@@ -270,6 +270,10 @@ pub struct InTmux {
     pub pane: String,
     /// Command that shows it.
     pub attach: String,
+    /// True if it lives; an agent may have run to its end at once.
+    pub alive: bool,
+    /// Reason for which it waits for somebody, such as a login.
+    pub waits: Option<String>,
 }
 
 /// A session that can go on, and how.

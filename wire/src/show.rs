@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
 
@@ -100,7 +101,7 @@ impl Show<String> for Vec<u8> {
 
 impl Show<String> for Path {
     fn show(&self) -> String {
-        self.display().to_string()
+        shown(self.as_os_str().as_bytes())
     }
 }
 

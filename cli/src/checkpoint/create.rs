@@ -17,10 +17,12 @@ use parhelia_session::{
     environment, run,
 };
 use parhelia_store::{
+    Store,
     create::Options,
     progress::Progress,
     projection::Status,
     record::{Rules, Trigger},
+    selector,
 };
 
 use super::{folder::workspace, state};
@@ -138,7 +140,8 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let _turn = target.turn(&store, &host, &context.progress())?;
     let progress = context.progress();
     context.warn_of_network(&store, &progress);
-    hints(&target, &workspace).iter().for_each(|text| progress.notice(text));
+    let around = args.workspace.is_none().then(|| workspace_around(&store, &workspace)).transpose()?.flatten();
+    hints(&target, &workspace, around.as_deref()).iter().for_each(|text| progress.notice(text));
     let known = store.view().session(&target.session)?;
     let (conversation, _spooled) = state::conversation(&args.state, &store, &host, known.as_ref())?;
     let is_agents = conversation != Conversation::None || known.as_ref().is_some_and(|known| known.run.is_some());
@@ -170,8 +173,14 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     report::print(context, &made, began)
 }
 
-/// Sentences about what may not be what was meant.
-fn hints(target: &Target, workspace: &Path) -> Vec<String> {
+/// The folder of sessions above one in which nobody named a folder to capture.
+fn workspace_around(store: &Store, folder: &Path) -> Result<Option<PathBuf>> {
+    let found = selector::workspace_at(&store.view(), folder)?;
+    Ok(found.map(|(path, _)| path).filter(|path| path != folder))
+}
+
+/// Sentences about what may not be what was meant. `around` is the folder of sessions that holds the one that is captured.
+fn hints(target: &Target, workspace: &Path, around: Option<&Path>) -> Vec<String> {
     let bytes = workspace.as_os_str().as_bytes();
     let (session, folder, word) = (&target.session, human::path(bytes), human::shell(bytes));
     let moved = target.moved_from.as_ref().map(|earlier| {
@@ -186,7 +195,11 @@ fn hints(target: &Target, workspace: &Path) -> Vec<String> {
         .as_ref()
         .filter(|known| known.status == Status::Ended)
         .map(|_| format!("session {session} has ended: the checkpoint is kept, and nothing goes on from it"));
-    moved.into_iter().chain(ended).collect()
+    let around = around.map(|around| {
+        let whole = around.as_os_str().as_bytes();
+        format!("{folder} alone is captured; `--workspace {}` captures all of {}", human::shell(whole), human::path(whole))
+    });
+    moved.into_iter().chain(ended).chain(around).collect()
 }
 
 /// A name for a session, checked. Who gives a folder instead is told how that is captured.

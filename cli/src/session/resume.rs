@@ -2,7 +2,7 @@
 
 pub(super) mod all;
 
-use std::{ffi::OsString, io::IsTerminal, time::Duration};
+use std::{ffi::OsString, io::IsTerminal, os::unix::ffi::OsStrExt, time::Duration};
 
 use parhelia_session::{
     Refusal,
@@ -17,7 +17,12 @@ use parhelia_store::{
 };
 use parhelia_wire::{Line, Summary, session::Started, summary::Ended};
 
-use super::{signals, terminal::Terminal, tmux};
+use super::{
+    run::{exit_as_agent, unless_closed},
+    signals,
+    terminal::Terminal,
+    tmux,
+};
 use crate::{
     ask,
     checkpoint::rollback::{Fate, How, is_askable, roll},
@@ -153,7 +158,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let here = host.tmux().filter(|_| place.is_none());
     let begun = resume.begin(&store, &host, &request, here, &context.progress())?;
     let reported = report(context, &begun);
-    supervise::or_ended(&store, &host, &begun.current, &context.progress(), reported)?;
+    supervise::or_ended(&store, &host, &begun.current, &context.progress(), unless_closed(reported))?;
     drop(signals);
     let Some(place) = place else { return start(context, &store, &host, begun, &request) };
     let words = in_pane(args, &begun.current);
@@ -174,12 +179,13 @@ fn start(context: &mut Context, store: &Store, host: &Shell, begun: Begun, reque
     let stops = supervise::or_ended(store, host, &begun.current, &context.progress(), signals::take_over())?;
     let session = begun.current.session.clone();
     let code = begun.start(store, host, request, &stops, &context.supervisor())?;
-    // Another run than the first may have been begun, with a new conversation.
-    let run = store.refresh()?.session(&session)?.and_then(|session| session.run);
-    let exit_code = Some(code.into());
-    context.out.summary(Summary::SessionResume(Ended { id: session, run, exit_code, ..Ended::default() }))?;
-    context.out.flush()?;
-    std::process::exit(i32::from(code))
+    let summarise = || {
+        // Another run than the first may have been begun, with a new conversation.
+        let run = store.refresh()?.session(&session)?.and_then(|session| session.run);
+        let exit_code = Some(code.into());
+        Ok(Summary::SessionResume(Ended { id: session, run, exit_code, ..Ended::default() }))
+    };
+    exit_as_agent(context, code, summarise())
 }
 
 /// Says that there is nothing to resume, and where to look at it.
@@ -256,7 +262,7 @@ fn report(context: &mut Context, begun: &Begun) -> Result<()> {
         epoch: current.epoch,
         conversation: prepared.conversation.clone(),
         from: from.map(|checkpoint| checkpoint.id()),
-        transcript: restored.transcript.as_ref().map(|path| path.display().to_string()),
+        transcript: restored.transcript.as_ref().map(|path| human::path(path.as_os_str().as_bytes())),
         notices: prepared.notices.iter().map(ToString::to_string).collect(),
     })))?;
     context.out.flush()

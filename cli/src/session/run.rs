@@ -76,14 +76,27 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let (epoch, conversation) = (current.epoch, conversation.clone());
     let started = Started { session: session.clone(), run: run.clone(), epoch, conversation, ..Started::default() };
     let said = context.out.object(Line::Started(Box::new(started))).and_then(|()| context.out.flush());
-    supervise::or_ended(&store, &host, current, &bar, said)?;
+    supervise::or_ended(&store, &host, current, &bar, unless_closed(said))?;
     let stops = supervise::or_ended(&store, &host, current, &bar, signals::take_over())?;
     let ended = launch.supervise(&store, &host, begun, &stops, &context.supervisor())?;
     let (run, exit_code) = (Some(run), Some(ended.code.into()));
-    context.out.summary(Summary::SessionRun(Ended { id: session, run, exit_code, ..Ended::default() }))?;
-    context.out.flush()?;
-    // This process stands for the agent.
-    std::process::exit(i32::from(ended.code))
+    let summary = Summary::SessionRun(Ended { id: session, run, exit_code, ..Ended::default() });
+    exit_as_agent(context, ended.code, Ok(summary))
+}
+
+/// What could not be printed because nobody reads it any more keeps no agent from being started.
+pub fn unless_closed(printed: Result<()>) -> Result<()> {
+    printed.or_else(|failure| if failure.is_broken_pipe() { Ok(()) } else { Err(failure) })
+}
+
+/// Ends this process, which stands for the agent, with the agent's exit code. Where that is 0 and the summary could not be printed, with 3.
+pub fn exit_as_agent(context: &mut Context, code: u8, summary: Result<Summary>) -> ! {
+    let printed = summary.and_then(|summary| context.out.summary(summary)).and_then(|()| context.out.flush());
+    if let Err(failure) = unless_closed(printed) {
+        tell!("parhelia: {failure}");
+        std::process::exit(if code == 0 { Code::Partly as i32 } else { code.into() });
+    }
+    std::process::exit(i32::from(code))
 }
 
 /// The same, as arguments for the process in a pane.

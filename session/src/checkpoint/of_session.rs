@@ -16,13 +16,14 @@ use crate::{
     run::{self, Current},
 };
 
-/// Captures a session's workspace and conversation as they are now, once nobody else captures it. None is made where nothing has changed.
+/// Captures a session's workspace and conversation as they are now, once nobody else captures it. A periodic one is not made where nothing has
+/// changed, and another one not where the run's own last checkpoint has everything.
 pub fn of_session(
     store: &Store,
     host: &dyn Host,
     session: &Session,
     run: Option<&Run>,
-    detail: &str,
+    (trigger, detail): (Trigger, &str),
     observer: &dyn Observer,
 ) -> Result<Made> {
     let place = session.workspace.as_ref().map(Place::folder);
@@ -41,13 +42,20 @@ pub fn of_session(
     let config = host.config(&workspace)?;
     let request = CheckpointRequest {
         run: run.map(|run| (run.id.as_str(), run.epoch)),
-        trigger: Trigger::Periodic,
+        trigger,
         detail: Some(detail.to_owned()),
-        skip_if_unchanged: true,
+        skip_if_unchanged: trigger == Trigger::Periodic || has_last(store, &session, run)?,
         conversation: Conversation::of(Some(&session), None, run::config_for(store, host, &session)?.map(|config| config.path)),
         tmux: run::tmux_of(store, &session)?,
         environment: Some(environment::request_for(host, store, &workspace, &session.id)?),
         ..CheckpointRequest::new(&session.id, &workspace, &config)
     };
     make(store, host, &request, observer)
+}
+
+/// True if a session's head is the last checkpoint of a run.
+fn has_last(store: &Store, session: &Session, run: Option<&Run>) -> Result<bool> {
+    let head = store.view().head(&session.id)?.map(|head| head.record);
+    let is_last = |trigger| matches!(trigger, Trigger::Complete | Trigger::Error | Trigger::Shutdown);
+    Ok(head.is_some_and(|head| is_last(head.trigger) && head.run.as_deref() == run.map(|run| &*run.id)))
 }

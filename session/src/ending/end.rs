@@ -4,6 +4,7 @@ use parhelia_store::{
     Store,
     event::{NewEvent, kind},
     projection::{Goal, Session, Status},
+    record::Trigger,
 };
 
 use crate::{
@@ -37,7 +38,7 @@ pub fn end(store: &Store, host: &dyn Host, session: &Session, leave_agent: bool,
         return Err(Refusal::AgentAlive { session: session.id }.into());
     }
     let is_here = matches!(life, Life::Agent(_) | Life::Starting(_));
-    let made = is_here.then(|| of_session(store, host, &session, newest.as_ref(), "end", observer));
+    let made = is_here.then(|| of_session(store, host, &session, newest.as_ref(), (Trigger::Shutdown, "end"), observer));
     if let Some(run) = newest.as_ref().filter(|run| run.is_open()) {
         let over = (Status::Ended, Some(Goal::Ended));
         run::end(store, &Current::of(run, Some(&session)), "the session was ended", over, host.actor())?;

@@ -7,6 +7,7 @@ use parhelia_store::{
     Store,
     event::{NewEvent, kind},
     projection::{Goal, Run, Session, Status},
+    record::Trigger,
 };
 
 use super::end_agent;
@@ -50,7 +51,7 @@ pub fn pause(store: &Store, host: &dyn Host, session: &Session, leave_agent: boo
     if session.goal() == Goal::Paused && !alive {
         return Ok(Paused { made: None, has_ended_agent: false, is_alive: false, has_hooks });
     }
-    let capture = || of_session(store, host, session, newest.as_ref(), "pause", observer);
+    let capture = || of_session(store, host, session, newest.as_ref(), (Trigger::Periodic, "pause"), observer);
     // An agent that cannot be captured is not ended.
     let mut made = capture()?;
     match ends {

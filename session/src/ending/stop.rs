@@ -6,6 +6,7 @@ use parhelia_store::{
     Store,
     event::{NewEvent, kind},
     projection::{Goal, Run, Session, Status},
+    record::Trigger,
 };
 
 use super::end_agent;
@@ -51,7 +52,7 @@ pub fn stop(
     let goal = if keep_wanted { Goal::Running } else { Goal::Paused };
     let made = match alive {
         Some(run) => {
-            let last = || of_session(store, host, session, Some(run), "stop", observer);
+            let last = || of_session(store, host, session, Some(run), (Trigger::Shutdown, "stop"), observer);
             Some(end_agent(store, host, session, run, patience, ("stopped", Some(goal)), last)?)
         }
         None => {

@@ -24,7 +24,7 @@ use crate::{
     error::Result,
     host::Host,
     resume::Standing,
-    run::{self, Life},
+    run::{self, Life, has_agent},
 };
 
 /// A folder that sessions work in.
@@ -156,14 +156,25 @@ fn homes(sessions: &[Session], target: &Path, paths: &[PathBuf]) -> Vec<(PathBuf
     found
 }
 
-/// The folders below a restore's target that it would change and in which other sessions work that have not ended: paths from the target, and
-/// the sessions.
-pub fn others_below(view: &View, target: &Path, paths: &[PathBuf], restored: &Checkpoint) -> Result<Vec<(PathBuf, String)>> {
-    let found = homes(&sessions_with_work(view)?, target, paths);
+/// The folders below a restore's target that it would change and that belong to other sessions that have not ended: paths from the target, and
+/// the sessions. A folder in which no program was ever seen, and which is restored as well, is not among them. `subpath` is the part of the
+/// checkpoint that is restored.
+pub fn others_below(
+    store: &Store,
+    target: &Path,
+    paths: &[PathBuf],
+    (restored, subpath): (&Checkpoint, &[u8]),
+) -> Result<Vec<(PathBuf, String)>> {
+    let found = homes(&sessions_with_work(&store.view())?, target, paths);
+    let is_part = |path: &Path, session: &Session| {
+        let from_target = path.strip_prefix(target).unwrap_or(path).as_os_str().as_bytes();
+        !has_agent(session) && store.node_at(restored, &[subpath, b"/", from_target].concat()).is_ok()
+    };
     let own: Vec<&PathBuf> =
         found.iter().filter(|(_, session)| session.id == restored.record.session).map(|(path, _)| path).collect();
     let is_other = |(path, session): &&(PathBuf, Session)| {
-        path != target && session.status != Status::Ended && !own.contains(&path) && !in_folder(paths, path).is_empty()
+        let is_open = path != target && session.status != Status::Ended && !own.contains(&path);
+        is_open && !in_folder(paths, path).is_empty() && !is_part(path, session)
     };
     let from_target =
         |(path, session): &(PathBuf, Session)| Some((path.strip_prefix(target).ok()?.to_owned(), session.id.clone()));

@@ -101,7 +101,7 @@ impl<'a> Planned<'a> {
         if !safeties.other_folder {
             let restored = (checkpoint, &*request.options.subpath);
             refuse_another(store, &found, &plan, restored, safeties.is_relative)?;
-            request.options.spare = kept(store, &plan, checkpoint, observer)?;
+            request.options.spare = kept(store, &plan, restored, observer)?;
             if !request.options.spare.is_empty() {
                 plan = restore::plan(store, checkpoint, &request.options, observer)?;
                 found = reached(store, &plan)?;
@@ -198,11 +198,11 @@ fn reached(store: &Store, plan: &Plan) -> Result<Vec<Overwritten>> {
 
 /// The folders below a plan's target that it would change and in which other sessions work, as paths from the target. They are kept as they are,
 /// which is said.
-fn kept(store: &Store, plan: &Plan, restored: &Checkpoint, observer: &dyn Observer) -> Result<Vec<Vec<u8>>> {
+fn kept(store: &Store, plan: &Plan, restored: (&Checkpoint, &[u8]), observer: &dyn Observer) -> Result<Vec<Vec<u8>>> {
     if plan.base() != plan.target() {
         return Ok(Vec::new());
     }
-    let others = others_below(&store.view(), &plan.base(), &overwritten(plan)?, restored)?;
+    let others = others_below(store, &plan.base(), &overwritten(plan)?, restored)?;
     for (path, session) in &others {
         observer.note(&Notice::FolderKept { path: display(path), session: session.clone() });
     }

@@ -22,7 +22,7 @@ use crate::{
     host::Host,
     notice::Notice,
     resume::{ensure_place, held, position},
-    run::{self, Life},
+    run::{self, Life, has_agent},
 };
 use parhelia_agent::{environment, git, process::canonical};
 
@@ -68,8 +68,15 @@ pub(super) fn hex(paths: impl Iterator<Item = Vec<u8>>) -> impl Iterator<Item = 
     paths.map(|path| path.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Folders below a workspace in which other sessions work that have not ended, moved there or not: paths from it, and the sessions.
-pub(super) fn sessions_below(store: &Store, workspace: &Path, session: &str) -> Result<Vec<(Vec<u8>, String)>> {
+/// Folders below a workspace that belong to other sessions that have not ended, moved there or not: paths from it, and the sessions. A folder
+/// in which no program was ever seen, and which the target has, is not among them: one `checkpoint create` in a subfolder does not keep it
+/// from being rolled back with the rest, and the safety checkpoint has it.
+pub(super) fn sessions_below(
+    store: &Store,
+    workspace: &Path,
+    session: &str,
+    target: Option<&Checkpoint>,
+) -> Result<Vec<(Vec<u8>, String)>> {
     let mut others = store.view().sessions()?;
     others.retain(|other| other.id != session && other.status != Status::Ended);
     let recorded = |other: &Session| other.workspace.as_ref().map(Place::folder).filter(|place| place.is_dir());
@@ -78,7 +85,8 @@ pub(super) fn sessions_below(store: &Store, workspace: &Path, session: &str) -> 
     for (place, other) in recorded.chain(known_below(&others, iter::once(workspace))) {
         let Ok(below) = place.strip_prefix(workspace) else { continue };
         let below = (below.as_os_str().as_bytes().to_vec(), other.id.clone());
-        if !below.0.is_empty() && !found.contains(&below) {
+        let is_part = |target| !has_agent(other) && store.node_at(target, &below.0).is_ok();
+        if !below.0.is_empty() && !found.contains(&below) && !target.is_some_and(is_part) {
             found.push(below);
         }
     }
@@ -110,7 +118,7 @@ pub fn look(store: &Store, wanted: &RollbackRequest<'_>) -> Result<Look> {
         notices: Vec::new(),
     };
     look.agent(store, wanted)?;
-    look.others(store, wanted.options.dry_run)?;
+    look.others(store, target, wanted.options.dry_run)?;
     look.git(store, wanted)?;
     look.conversation(store, wanted)?;
     Ok(look)
@@ -181,8 +189,8 @@ impl Look {
         Ok(())
     }
 
-    fn others(&mut self, store: &Store, is_shown: bool) -> Result<()> {
-        self.spare_sessions_below(store)?;
+    fn others(&mut self, store: &Store, target: &Checkpoint, is_shown: bool) -> Result<()> {
+        self.spare_sessions_below(store, target)?;
         match run::live_in(store, &self.workspace, &self.session.id)?.first() {
             None => Ok(()),
             Some((other, _)) if is_shown => {
@@ -194,8 +202,8 @@ impl Look {
     }
 
     /// Spares the folders below the workspace in which other sessions work.
-    fn spare_sessions_below(&mut self, store: &Store) -> Result<()> {
-        for (path, other) in sessions_below(store, &self.workspace, &self.session.id)? {
+    fn spare_sessions_below(&mut self, store: &Store, target: &Checkpoint) -> Result<()> {
+        for (path, other) in sessions_below(store, &self.workspace, &self.session.id, Some(target))? {
             self.notices.push(Notice::OtherWorksThere { path: name::display(&path), session: other });
             self.nested.push(path);
         }

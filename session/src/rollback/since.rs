@@ -34,7 +34,7 @@ pub fn interrupted_in(store: &Store, workspace: &Path) -> Result<Vec<(Session, I
 /// A newer checkpoint of another session whose agent has worked in these files, in the order of commits.
 pub(super) fn newer_of_another(store: &Store, session: &Session, intent: &Intent, began: u64) -> Result<Option<Checkpoint>> {
     let view = store.view();
-    let kept = sessions_below(store, &intent.workspace, &session.id)?;
+    let kept = sessions_below(store, &intent.workspace, &session.id, None)?;
     let is_other = |other: &Session| other.id != session.id && other.run.is_some() && kept.iter().all(|(_, id)| *id != other.id);
     let others = view.sessions()?.into_iter().filter(is_other).collect();
     for other in works_in(others, &intent.workspace) {

@@ -24,7 +24,7 @@ use crate::{
     keys::Ids,
     layout::Layout,
     pack::{Directory, Location, PackFile},
-    projection::{Marks, Projections, Run, Session},
+    projection::{Marks, Projections, Run, Session, Status},
     record::Checkpoint,
 };
 
@@ -286,15 +286,16 @@ impl View {
         self.projections.sessions(self.db.as_deref())
     }
 
-    /// The session that has this id, or else the one that has this name, if only one does.
+    /// The session that has this id, or else the one that has this name, if only one does, or only one of those that have not ended.
     pub fn session_named(&self, name: &str) -> Result<Session> {
         if let Some(session) = self.session(name)? {
             return Ok(session);
         }
-        let mut named = self.projections.sessions_named(self.db.as_deref(), name)?;
-        match named.len() {
-            1 => Ok(named.remove(0)),
-            0 => Err(Error::NoSession { session: name.to_owned() }),
+        let named = self.projections.sessions_named(self.db.as_deref(), name)?;
+        let mut open = named.iter().filter(|session| session.status != Status::Ended);
+        match (&*named, open.next(), open.next()) {
+            ([], ..) => Err(Error::NoSession { session: name.to_owned() }),
+            ([only], ..) | (_, Some(only), None) => Ok(only.clone()),
             _ => {
                 let candidates = named.into_iter().map(|session| session.id).collect();
                 Err(Error::AmbiguousSession { session: name.to_owned(), candidates })

@@ -114,6 +114,10 @@ fn a_session_is_named_by_its_id_or_by_a_name_that_it_alone_has() {
         assert!(matches!(named("none"), Err(Error::NoSession { session }) if session == "none"));
         test.store.absorb().unwrap();
     }
+    // Of two with one name, the one that has not ended is meant.
+    let ended = NewEvent::new(kind::SESSION_STATUS, "s3", Actor { user: None, via: "test".into() }).with("status", "ended");
+    test.store.append_events(&[ended], &()).unwrap();
+    assert_eq!(named("both").unwrap(), "s2");
     // A session that gets another name is known by that alone.
     let renamed = NewEvent::new(kind::SESSION_CHANGED, "s2", Actor { user: None, via: "test".into() }).with("name", "second");
     test.store.append_events(&[renamed], &()).unwrap();

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 pub use checkpoint::{Created, Diff, LiveAgent, Made, Restored, RolledBack, Safety, Spoken, Stash, Status, Verified};
 pub use repository::{Check, Collection, Exported, Imported};
-pub use session::{Elsewhere, Ended, Pruned, ResumedAll, SetAside};
+pub use session::{Elsewhere, Ended, NotResumed, Pruned, ResumedAll, SetAside};
 
 use crate::repository::Stats;
 

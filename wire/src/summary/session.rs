@@ -36,11 +36,20 @@ pub struct ResumedAll {
     /// Sessions that go on.
     pub resumed: Vec<String>,
     /// Sessions that could not be resumed.
-    pub failed: Vec<String>,
+    pub failed: Vec<NotResumed>,
     /// Sessions that were left alone.
     pub left: Vec<String>,
     /// Sessions that another machine or container may have.
     pub elsewhere: Vec<Elsewhere>,
+}
+
+/// A session that could not be resumed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct NotResumed {
+    /// The session.
+    pub id: String,
+    /// The failure; none where the process that was to resume it was killed.
+    pub error: Option<String>,
 }
 
 /// A session that another machine or container may have.

@@ -92,7 +92,7 @@ pub fn print(context: &mut Context, args: &Args, checkpoint: &Checkpoint, restor
     context.out.summary(Summary::CheckpointRestore(Box::new(wire::summary::Restored {
         id: checkpoint.id(),
         dry_run: false,
-        target: target.display().to_string(),
+        target: shown(target),
         in_place: args.in_place,
         counts: (&report.counts).into(),
         skipped: report.skipped.len() as u64,

@@ -1,5 +1,7 @@
 //! The preview and the outcome of a rollback, as they are printed.
 
+use std::os::unix::ffi::OsStrExt;
+
 use parhelia_session::{
     host::Host,
     rollback::{Look, Preview, Rolled, Stash},
@@ -134,7 +136,7 @@ pub fn print(context: &mut Context, store: &Store, host: &dyn Host, rolled: &Rol
         files: Some(done.report.counts.files),
         deleted: Some(done.report.counts.deleted),
         with_conversation: done.with_conversation,
-        moved: done.moved.iter().map(|path| path.display().to_string()).collect(),
+        moved: done.moved.iter().map(|path| human::path(path.as_os_str().as_bytes())).collect(),
         spared: shown(spared),
         next,
         open_in: stranger.map(|open| open.to_string()),

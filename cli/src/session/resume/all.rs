@@ -7,7 +7,7 @@ use parhelia_session::{overview, resume::unasked};
 use parhelia_store::{Store, projection::Session};
 use parhelia_wire::{
     Summary,
-    summary::{Elsewhere, ResumedAll},
+    summary::{Elsewhere, NotResumed, ResumedAll},
 };
 use serde_json::Value;
 
@@ -35,11 +35,11 @@ pub(super) fn run(context: &mut Context, args: &Args) -> Result<Code> {
             continue;
         }
         match resume(context, args, &session)? {
-            true => {
+            Ok(()) => {
                 context.out.did(format!("session {} is resumed", session.id));
                 resumed.push(session.id);
             }
-            false => failed.push(session.id),
+            Err(error) => failed.push(NotResumed { id: session.id, error }),
         }
     }
     for (session, host, until) in &missing.elsewhere {
@@ -77,8 +77,8 @@ pub fn is_left_alone(store: &Store, session: &Session) -> Result<bool> {
     Ok(unasked(run.as_ref(), None).is_some())
 }
 
-/// A process of its own does it, as if somebody had given the command.
-fn resume(context: &mut Context, args: &Args, session: &Session) -> Result<bool> {
+/// A process of its own does it, as if somebody had given the command. Inside, the error of that process, which only `--json` makes readable.
+fn resume(context: &mut Context, args: &Args, session: &Session) -> Result<Result<(), Option<String>>> {
     let failed = |source| Failure::File { action: "start", path: "the program itself".into(), source };
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
     command.args(own_words(context)?).args(["session", "resume", "--tmux", "--detach"]);
@@ -95,16 +95,19 @@ fn resume(context: &mut Context, args: &Args, session: &Session) -> Result<bool>
         command.stdout(Stdio::piped());
     }
     let ended = limits::for_others(|| command.spawn()?.wait_with_output()).map_err(failed)?;
-    // The last line is this process's own.
-    let is_passed_on = |line: &&[u8]| {
-        let line = serde_json::from_slice::<Value>(line).unwrap_or_default();
-        !matches!(line["type"].as_str(), None | Some("summary" | "error"))
-    };
-    for line in ended.stdout.split_inclusive(|byte| *byte == b'\n').filter(is_passed_on) {
-        context.out.bytes(line)?;
+    let mut error = None;
+    for line in ended.stdout.split_inclusive(|byte| *byte == b'\n') {
+        let read = serde_json::from_slice::<Value>(line).unwrap_or_default();
+        // The last line is this process's own.
+        match read["type"].as_str() {
+            None | Some("summary") => {}
+            Some("error") => error = read["message"].as_str().map(str::to_owned),
+            Some(_) => context.out.bytes(line)?,
+        }
     }
-    if !ended.status.success() {
-        tell!("parhelia: session {} was not resumed", session.id);
+    if ended.status.success() {
+        return Ok(Ok(()));
     }
-    Ok(ended.status.success())
+    tell!("parhelia: session {} was not resumed", session.id);
+    Ok(Err(error))
 }

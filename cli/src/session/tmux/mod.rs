@@ -170,14 +170,17 @@ fn go(
     if started == Started::Silent {
         tell!("parhelia: the agent is alive, but has not said that it has its conversation open; look at it");
     }
+    let ended = Ended::in_tmux(run.session.clone(), run.id.clone(), started != Started::Ended, waits);
     context.out.object(Line::Tmux(Box::new(InTmux {
-        session: run.session.clone(),
-        run: run.id.clone(),
+        session: run.session,
+        run: run.id,
         conversation: run.conversation,
         tmux_session: pane.session.to_owned(),
         socket: tmux.as_ref().ok().map(|tmux| tmux.socket.clone()),
         pane: pane.id.to_owned(),
         attach,
+        alive: ended.alive,
+        waits: ended.waits.clone(),
     })))?;
     context.out.flush()?;
     // The files of the handover go before this process becomes another.
@@ -185,7 +188,7 @@ fn go(
     if started != Started::Ended && flags.attaches(context) {
         return Err(attach::attach(pane.server, pane.session));
     }
-    Ok(Ended::in_tmux(run.session, run.id, started != Started::Ended, waits))
+    Ok(ended)
 }
 
 fn started(
