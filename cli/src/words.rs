@@ -6,7 +6,7 @@ use parhelia_agent::briefing::GO_ON;
 use parhelia_session::{
     Error, Refusal,
     notice::{Idle, Notice},
-    overwrite::Safety,
+    safety::Safety,
 };
 
 use crate::human;

@@ -156,7 +156,7 @@ mod tests {
             &OpenOptions { create: true, lock_timeout: Duration::ZERO, ..Default::default() },
         )
         .unwrap();
-        let held = |session: &str| crate::rollback::held(&store, session, &());
+        let held = |session: &str| crate::intent::held(&store, session, &());
         let _turn = held("a").unwrap();
         assert_eq!(held("a").unwrap_err().kind(), ErrorKind::Locked);
         assert!(held("b").is_ok());

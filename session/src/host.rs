@@ -18,7 +18,6 @@ use crate::{
     error::{Error, Result},
     notice::Notice,
     retention::RetentionReport,
-    run,
 };
 
 /// The caller of a workflow.
@@ -93,7 +92,7 @@ pub trait Host: Sync {
 
     /// The pane of tmux in which the caller is.
     fn tmux(&self) -> Option<Tmux> {
-        run::tmux(&|name| self.variable(name))
+        tmux_of(&|name| self.variable(name))
     }
 
     /// The folder in which an agent of a kind that the caller starts keeps its own.
@@ -125,3 +124,10 @@ pub trait Observer: Progress {
 }
 
 impl Observer for () {}
+
+/// Where in tmux a process with this environment is.
+pub fn tmux_of(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<Tmux> {
+    let text = |name: &str| variable(name)?.into_string().ok().filter(|value| !value.is_empty());
+    let socket = text("TMUX")?.rsplitn(3, ',').nth(2)?.to_owned();
+    Some(Tmux { socket, pane: text("TMUX_PANE")? })
+}

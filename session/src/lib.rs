@@ -3,35 +3,44 @@
 //!
 //! A workflow takes a request, a [`Host`](host::Host) that stands for the caller, and an [`Observer`](host::Observer); it prints nothing, asks
 //! nothing and returns a typed outcome. [`checkpoint`] makes checkpoints, [`supervise`] starts an agent and watches over it, [`resume`] brings a
-//! session back to life, [`rollback`] and [`overwrite`] put files back, [`ending`] stops, pauses and ends, [`retention`] thins, [`hook`] takes in
+//! session back to life, [`rollback`] and [`restore`] put files back, [`ending`] stops, pauses and ends, [`retention`] thins, [`hook`] takes in
 //! an agent's events.
 //!
-//! Below them, [`capture`] takes what a checkpoint keeps beside the workspace, [`run`] knows a session's runs, [`briefing`] has the words for a
+//! Below them, [`overwrite`] knows what a restore would replace and makes safety checkpoints of it, [`target`] the session that a folder's
+//! checkpoint belongs to, [`place`] where its workspace is by now, [`conversation`] puts the agent's conversation back, [`intent`] holds a
+//! session's turn and the rollback under way. [`capture`] takes what a checkpoint keeps beside the workspace, [`run`] knows a session's runs, [`briefing`] has the words for a
 //! resumed agent, [`overview`] tells how a session is, and [`manifest`] what a checkpoint says of itself to other programs. Agents themselves are
 //! [`parhelia_agent`]'s.
 
+mod age;
 pub mod briefing;
 pub mod capture;
 pub mod checkpoint;
 pub mod config;
 pub mod context;
+pub mod conversation;
 pub mod ending;
 pub mod environment;
 pub mod error;
 pub mod hook;
 pub mod host;
+pub mod intent;
 pub mod manifest;
 pub mod notice;
 pub mod overview;
 pub mod overwrite;
+pub mod place;
 mod refusal;
+pub mod restore;
 pub mod resume;
 pub mod retention;
 pub mod rollback;
 pub mod run;
+pub mod safety;
 pub mod secrets;
 pub mod state;
 pub mod supervise;
+pub mod target;
 #[cfg(test)]
 mod testing;
 pub mod tmux;

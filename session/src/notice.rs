@@ -1,6 +1,9 @@
 //! Things that a workflow has to say, as data. A face adds the flag or the command that leads further.
 
-use std::path::PathBuf;
+use std::{
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
 
 use jiff::Timestamp;
 use parhelia_agent::{
@@ -8,15 +11,9 @@ use parhelia_agent::{
     process::{Ended, Found, Owner, RUN_MARKER, Stopped},
     trouble::Trouble,
 };
-use parhelia_store::{ErrorKind, id::Ulid, record::Checkpoint};
+use parhelia_store::{id::Ulid, name};
 
-use crate::{
-    briefing::age,
-    error::Error,
-    host::Observer,
-    overwrite::{Safety, display},
-    refusal::Refusal,
-};
+use crate::{age::age, refusal::Refusal, safety::Safety};
 
 /// Something that the caller of a workflow should know and that is no failure. It displays as a sentence without a full stop.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -305,10 +302,10 @@ pub enum Notice {
         made: Option<Ulid>,
     },
     /// A safety checkpoint was made, and the next one could not be.
-    #[error("safety checkpoint {} of {} is made", .0.id, display(&.0.folder))]
+    #[error("safety checkpoint {} of {} is made", .0.id, path(&.0.folder))]
     SafetyMade(Safety),
     /// A restore has failed behind a safety checkpoint.
-    #[error("safety checkpoint {} holds what was in {} before", .0.id, display(&.0.folder))]
+    #[error("safety checkpoint {} holds what was in {} before", .0.id, path(&.0.folder))]
     SafetyHolds(Safety),
     /// A restore has met damage.
     #[error("checkpoint {checkpoint} is damaged")]
@@ -484,14 +481,10 @@ impl Notice {
         });
         ended.chain(others).collect()
     }
+}
 
-    /// Tells that a safety checkpoint failed. `made` is one that was committed before that. Whoever interrupted it knows that nothing was made.
-    pub(crate) fn tell_not_secured(observer: &dyn Observer, failed: &Error, made: Option<Checkpoint>) {
-        let (is_interrupted, made) = (failed.kind() == ErrorKind::Cancelled, made.map(|made| made.record.id));
-        if !is_interrupted || made.is_some() {
-            observer.warn(&Notice::NotSecured { is_interrupted, made });
-        }
-    }
+fn path(path: &Path) -> String {
+    name::display(path.as_os_str().as_bytes())
 }
 
 fn not_secured(is_interrupted: bool, made: Option<Ulid>) -> String {

@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::{
     capture::summary_now,
     error::Result,
-    resume::Standing,
+    place::Standing,
     rollback,
     run::{self, Failing, Life},
     state::state_json,

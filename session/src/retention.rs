@@ -31,7 +31,7 @@ use parhelia_store::{
 };
 pub use report::RetentionReport;
 
-use crate::{Result, config, rollback};
+use crate::{Result, config, intent};
 
 /// The rules. A rule whose number is 0 is off.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -158,7 +158,7 @@ impl Held {
             latest: heads.into_iter().chain(newest.into_values()).collect(),
             parents,
             resumed: runs.values().filter_map(|run| run.resumed_from.as_ref()?.parse().ok()).collect(),
-            rolled_back: sessions.iter().flat_map(rollback::needed).collect(),
+            rolled_back: sessions.iter().flat_map(intent::needed).collect(),
             used: pin::list(&store.layout().pins())?
                 .into_iter()
                 .filter(|pin| pin.alive)

@@ -13,8 +13,9 @@ use std::{
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use parhelia_session::{
-    checkpoint::{self, CheckpointRequest, Conversation, Target, checked_name},
+    checkpoint::{self, CheckpointRequest, Conversation, checked_name},
     environment, run,
+    target::{self, Target},
 };
 use parhelia_store::{
     Store,
@@ -132,7 +133,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let listed = args.files_from.as_deref().map(|file| listed::paths(file, &workspace)).transpose()?;
     let rules = args.rules.rules(config.capture.rules(), listed.is_some())?;
     let (store, _empty) = if args.dry_run { context.open_or_empty()? } else { (context.open_with(true)?, None) };
-    let target = checkpoint::target(&store, &host, named, &workspace)?;
+    let target = target::target(&store, &host, named, &workspace)?;
     if args.dry_run {
         let (session, thorough) = (target.session, args.thorough || args.deep);
         return dry_run::run(context, &store, &Options { workspace, session, rules, listed, thorough, ..Options::default() });

@@ -10,7 +10,7 @@ use std::{
 
 use parhelia_session::{
     notice::Notice,
-    overwrite::{InPlace, Planned, RestoreRequest},
+    restore::{InPlace, Planned, RestoreRequest},
     run::has_agent,
 };
 use parhelia_store::{Store, name, record::Checkpoint, restore::Options, selector::is_relative};

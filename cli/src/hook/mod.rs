@@ -16,8 +16,8 @@ use std::{
 use parhelia_agent::hooks::Event;
 use parhelia_session::{
     briefing::Budget,
-    hook::{Answer, answer, meaning},
-    run::{Sender, is_nested},
+    hook::{Answer, answer},
+    run::{Sender, is_nested, meaning},
 };
 use parhelia_store::{OpenOptions, Store};
 

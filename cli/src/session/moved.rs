@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use parhelia_session::{Refusal, resume, rollback, run};
+use parhelia_session::{Refusal, intent, place, run};
 use parhelia_store::projection::{Place, Session};
 use parhelia_wire::Summary;
 
@@ -30,14 +30,14 @@ pub struct Args {
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open()?;
     let id = store.view().session_named(&args.session)?.id;
-    let _turn = rollback::held(&store, &id, &context.progress())?;
+    let _turn = intent::held(&store, &id, &context.progress())?;
     let session = store.refresh()?.session_named(&id)?;
     let to = match &args.path {
         Some(path) => workspace(path)?,
         None => found(&session)?,
     };
     let from = session.workspace.as_ref().map(|place| place.path.clone());
-    let place = resume::move_to(&store, &session, &to, args.other_folder, &context.actor())?;
+    let place = place::move_to(&store, &session, &to, args.other_folder, &context.actor())?;
     context.out.did(format!("session {id} works in {} from here on", place.path));
     for (other, _) in run::live_in(&store, &place.folder(), &id)? {
         tell!("parhelia: session {} is alive there, too", other.id);
@@ -55,7 +55,7 @@ fn found(session: &Session) -> Result<PathBuf> {
         let (session, path) = (session.id.clone(), place.path.clone());
         return Err(Refusal::HasNotMoved { session, path }.into());
     }
-    place.and_then(resume::moved_to).ok_or_else(|| {
+    place.and_then(place::moved_to).ok_or_else(|| {
         let path = place.map_or("its workspace", |place| place.path.as_str());
         let is_there = place.is_some_and(|place| place.folder().is_dir());
         Refusal::NotFound { path: path.to_owned(), is_there }.into()

@@ -3,7 +3,6 @@
 
 use std::path::{Path, PathBuf};
 
-use jiff::Timestamp;
 use parhelia_store::{
     Store,
     diff::TreeChange,
@@ -17,7 +16,7 @@ use super::{
     Input, Pending, Why, files,
     now::{self, Now},
 };
-use crate::{config::Mode, error::Result, host::Host, rollback, run, state::state_json};
+use crate::{age::age, config::Mode, error::Result, host::Host, intent, run, state::state_json};
 use parhelia_agent::{briefing::is_ours, git, transcript::Located};
 
 /// The most characters of the last reply that a briefing quotes.
@@ -154,7 +153,7 @@ fn from_git(input: &mut Input, checkpoint: Option<&Checkpoint>, found: &Now) {
 
 /// A sentence about the last rollback or undo, if it led to this checkpoint; none otherwise.
 fn rolled_back(session: &Session, checkpoint: &Checkpoint) -> Option<String> {
-    let last = rollback::last(session).filter(|last| last.target == checkpoint.record.id)?;
+    let last = intent::last(session).filter(|last| last.target == checkpoint.record.id)?;
     let (target, safety) = (last.target, last.safety);
     if checkpoint.record.is_safety() {
         return Some(format!(
@@ -286,16 +285,4 @@ fn end_of(text: &str, characters_max: usize) -> &str {
 fn texts(value: Option<&Value>) -> Vec<String> {
     let list = value.and_then(Value::as_array).cloned().unwrap_or_default();
     list.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect()
-}
-
-/// The time since a moment, in words.
-pub fn age(then: Timestamp, now: Timestamp) -> String {
-    let seconds = now.as_second().saturating_sub(then.as_second()).max(0);
-    let (number, unit) = match seconds {
-        0..120 => (seconds, "second"),
-        120..7_200 => (seconds / 60, "minute"),
-        7_200..172_800 => (seconds / 3_600, "hour"),
-        _ => (seconds / 86_400, "day"),
-    };
-    format!("{number} {unit}{} ago", if number == 1 { "" } else { "s" })
 }

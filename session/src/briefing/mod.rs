@@ -11,6 +11,6 @@ mod render;
 mod tests;
 
 pub use budget::{Budget, characters, tokens};
-pub use gather::{BriefingRequest, age, gather};
+pub use gather::{BriefingRequest, gather};
 pub use input::{Changed, File, Input, Pending, Why};
 pub use render::{Injection, LeftOut, render};

@@ -105,7 +105,7 @@ fn a_conversation_is_known_by_the_name_of_its_file_whatever_its_records_say() {
         f.say(&f.transcript(), first);
         let outcome = f.create(f.capture());
         assert_eq!(outcome.checkpoint.record.conversation.as_ref().unwrap()["agent_session_id"], ID, "{said}");
-        assert_eq!(crate::resume::held(&outcome.checkpoint).as_deref(), Some(ID));
+        assert_eq!(crate::conversation::held(&outcome.checkpoint).as_deref(), Some(ID));
         assert_eq!(f.store.view().session("s").unwrap().unwrap().conversations[0].id, ID);
     }
 }

@@ -15,7 +15,7 @@ use crate::{
     error::Result,
     host::{Host, Observer},
     notice::Notice,
-    resume::Standing,
+    place::Standing,
     retention, verification,
 };
 

@@ -7,12 +7,13 @@ use parhelia_store::{
     record::Trigger,
 };
 
+use super::last::of_session;
 use crate::{
-    checkpoint::{Made, of_session},
+    checkpoint::Made,
     error::{Refusal, Result},
     host::{Host, Observer},
+    intent,
     notice::Notice,
-    rollback,
     run::{self, Current, Life},
 };
 
@@ -28,7 +29,7 @@ pub struct Over {
 /// Ends a session. A live agent is refused, unless it is left alone, and captured once more.
 pub fn end(store: &Store, host: &dyn Host, session: &Session, leave_agent: bool, observer: &dyn Observer) -> Result<Over> {
     // Whoever brings it back to life or rolls it back is done before it is over.
-    let turn = rollback::shared(store, &session.id, observer)?;
+    let turn = intent::shared(store, &session.id, observer)?;
     let session = store.refresh()?.session(&session.id)?.unwrap_or_else(|| session.clone());
     let newest = store.view().newest_run(&session)?;
     let life = newest.as_ref().map_or(Life::Over, run::life);
@@ -46,7 +47,7 @@ pub fn end(store: &Store, host: &dyn Host, session: &Session, leave_agent: bool,
         let ended = NewEvent::new(kind::SESSION_STATUS, &session.id, host.actor()).with("status", Status::Ended.name());
         store.append_events(&[ended.with("reason", "ended")], &())?;
     }
-    if let Some(intent) = rollback::open(&session) {
+    if let Some(intent) = intent::open(&session) {
         observer.warn(&Notice::RollbackInterrupted { session: session.id, target: intent.target });
     }
     Ok(Over { made, is_alive: life.is_alive() })

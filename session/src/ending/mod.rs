@@ -1,11 +1,10 @@
 //! Ending work: [`stop()`] ends the agent, [`pause()`] sets the session aside, [`end()`] is for good.
 
-mod agent;
 mod end;
+mod last;
 mod pause;
 mod stop;
 
-pub use agent::end_agent;
 pub use end::{Over, end};
 pub use pause::{Paused, pause};
 pub use stop::{Stopped, stop};

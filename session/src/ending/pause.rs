@@ -10,9 +10,9 @@ use parhelia_store::{
     record::Trigger,
 };
 
-use super::end_agent;
+use super::last::of_session;
 use crate::{
-    checkpoint::{Made, of_session},
+    checkpoint::Made,
     error::{Refusal, Result},
     host::{Host, Observer},
     run::{self, Life},
@@ -56,7 +56,7 @@ pub fn pause(store: &Store, host: &dyn Host, session: &Session, leave_agent: boo
     let mut made = capture()?;
     match ends {
         // What it did until it ended.
-        Some(run) => made = end_agent(store, host, session, run, PATIENCE, ("paused", Some(Goal::Paused)), capture)?,
+        Some(run) => made = run::end_agent(store, host, session, run, PATIENCE, ("paused", Some(Goal::Paused)), capture)?,
         None => {
             let paused = NewEvent::new(kind::SESSION_STATUS, &session.id, host.actor()).with("status", Status::Paused.name());
             store.append_events(&[paused.with("reason", "paused")], &())?;

@@ -9,9 +9,9 @@ use parhelia_store::{
     record::Trigger,
 };
 
-use super::end_agent;
+use super::last::of_session;
 use crate::{
-    checkpoint::{Made, of_session},
+    checkpoint::Made,
     error::{Refusal, Result},
     host::{Host, Observer},
     run,
@@ -43,7 +43,7 @@ pub fn stop(
     if session.status == Status::Ended {
         // An agent that was left alone when its session ended.
         let run = alive.ok_or_else(|| Refusal::EndedWithoutAgent { session: session.id.clone() })?;
-        end_agent(store, host, session, run, patience, ("stopped", None), || Ok(()))?;
+        run::end_agent(store, host, session, run, patience, ("stopped", None), || Ok(()))?;
         return Ok(Stopped { made: None, was_alive: true, goal: Goal::Ended });
     }
     if !run::has_agent(session) {
@@ -53,7 +53,7 @@ pub fn stop(
     let made = match alive {
         Some(run) => {
             let last = || of_session(store, host, session, Some(run), (Trigger::Shutdown, "stop"), observer);
-            Some(end_agent(store, host, session, run, patience, ("stopped", Some(goal)), last)?)
+            Some(run::end_agent(store, host, session, run, patience, ("stopped", Some(goal)), last)?)
         }
         None => {
             if session.goal() != goal {

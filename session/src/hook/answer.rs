@@ -10,7 +10,7 @@ use crate::{
     briefing::{BriefingRequest, Budget, Input, Why, gather, render},
     error::Result,
     host::Host,
-    rollback,
+    intent,
     run::{self, Current, Sender},
 };
 
@@ -117,7 +117,7 @@ fn input_for(
 fn by_hand(store: &Store, host: &dyn Host, session: &Session, current: &Current) -> Result<Option<Input>> {
     let head = store.view().head(&session.id)?;
     let killed = run::last_of(store, session, Some(&current.run))?.filter(run::was_killed);
-    let is_back = rollback::last(session).is_some_and(|last| head.as_ref().is_some_and(|head| head.record.id == last.target));
+    let is_back = intent::last(session).is_some_and(|last| head.as_ref().is_some_and(|head| head.record.id == last.target));
     if killed.is_none() && !is_back {
         return Ok(None);
     }

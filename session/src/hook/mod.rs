@@ -1,9 +1,7 @@
-//! Events of an agent: their meaning, what is done about them, and what the agent is told.
+//! Events of an agent: what is done about them, and what the agent is told. [`crate::run::meaning()`] says what they mean.
 
 mod answer;
-mod meaning;
 mod work;
 
 pub use answer::{Answer, answer};
-pub use meaning::{EventCheckpoint, Meaning, meaning};
 pub use work::{Taken, work};

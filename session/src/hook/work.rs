@@ -14,7 +14,6 @@ use parhelia_store::{
     record::Trigger,
 };
 
-use super::{EventCheckpoint, meaning};
 use crate::{
     checkpoint::{self, CheckpointRequest, Conversation, Made},
     environment,
@@ -22,7 +21,7 @@ use crate::{
     host::{Host, Observer},
     notice::Notice,
     rollback,
-    run::{self, Current, Sender, hook_actor},
+    run::{self, Current, EventCheckpoint, Sender, hook_actor, meaning},
 };
 
 /// Another checkpoint of the same session is waited for, but not longer.

@@ -23,7 +23,7 @@ use serde::Serialize;
 use crate::{
     error::Result,
     host::Host,
-    resume::Standing,
+    place::Standing,
     run::{self, Life, has_agent},
 };
 

@@ -1,8 +1,7 @@
 //! Overwriting what somebody works on: the sessions' folders that a restore changes, whether it may, and safety checkpoints of what it replaces.
 
 mod folders;
-mod refuse;
-mod restore;
+mod other_folder;
 mod safety;
 
 use std::{
@@ -15,8 +14,8 @@ use parhelia_store::{Store, name, projection::Place, record::Checkpoint};
 use crate::error::Result;
 
 pub use folders::{LiveAgent, SessionFolder, folders, live_agents, origins, others_below, overwritten};
-pub use refuse::Unsecured;
-pub use restore::{InPlace, Planned, RestoreRequest, Restored, Safety, restored_since};
+pub use other_folder::Unsecured;
+pub(crate) use other_folder::{Overwritten, refuse_another, unsecured};
 pub use safety::{SafetyRequest, safety, secure};
 
 /// A path, for messages.

@@ -11,12 +11,14 @@ use parhelia_store::{
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Choice, Prepared, Restored, Resume, ResumeRequest, Workspace, aside, bring_back, choose, move_to, put_back};
+use super::{Choice, Prepared, Resume, ResumeRequest, Workspace, bring_back, choose};
 use crate::{
+    conversation::{Restored, aside, put_back},
     error::{Error, Refusal, Result},
     host::{Host, Observer},
+    intent::Turn,
     notice::Notice,
-    rollback::Turn,
+    place::move_to,
     run::{self, Begin, Current},
     supervise,
 };

@@ -12,7 +12,7 @@ use parhelia_store::{
 
 use crate::{
     error::{Refusal, Result},
-    rollback,
+    intent,
 };
 
 /// A checkpoint to go on from.
@@ -22,11 +22,6 @@ pub struct Choice {
     pub checkpoint: Option<Checkpoint>,
     /// Newer ones that were passed over, and why.
     pub skipped: Vec<(Ulid, String)>,
-}
-
-/// Checks whether a checkpoint was made so that something could be undone.
-pub fn is_safety(checkpoint: &Checkpoint) -> bool {
-    checkpoint.record.is_safety()
 }
 
 /// Chooses. `from` is taken as it is, but for rejected ones, which need `override_rejection`.
@@ -50,7 +45,7 @@ pub fn choose(store: &Store, session: &Session, from: Option<Ulid>, override_rej
 
 /// Chooses as [`choose`] will once an interrupted rollback of the session is finished, which a resume does first.
 pub fn choose_ahead(store: &Store, session: &Session, from: Option<Ulid>) -> Result<Choice> {
-    let Some(intent) = rollback::open(session).filter(|_| from.is_none()) else { return choose(store, session, from, false) };
+    let Some(intent) = intent::open(session).filter(|_| from.is_none()) else { return choose(store, session, from, false) };
     let mut chosen = gone_to(store, session)?;
     chosen.insert(intent.target);
     newest_from(store, store.view().checkpoint(intent.target)?, &chosen)
@@ -86,7 +81,7 @@ pub fn candidates(store: &Store, session: &Session, count: usize) -> Result<Vec<
 /// is the session's own state, and no longer only a way back.
 fn gone_to(store: &Store, session: &Session) -> Result<HashSet<Ulid>> {
     let view = store.view();
-    let mut found: HashSet<Ulid> = rollback::last(session).map(|last| last.target).into_iter().collect();
+    let mut found: HashSet<Ulid> = intent::last(session).map(|last| last.target).into_iter().collect();
     for id in &session.runs {
         found.extend(view.run(id)?.and_then(|run| run.resumed_from?.parse::<Ulid>().ok()));
     }
@@ -97,7 +92,7 @@ fn gone_to(store: &Store, session: &Session) -> Result<HashSet<Ulid>> {
 fn passed_over(store: &Store, checkpoint: &Checkpoint, gone_to: &HashSet<Ulid>) -> Result<Option<String>> {
     match () {
         () if checkpoint.record.fenced => Ok(Some("was made by a run that another one had taken over from".to_owned())),
-        () if is_safety(checkpoint) && !gone_to.contains(&checkpoint.record.id) => {
+        () if checkpoint.record.is_safety() && !gone_to.contains(&checkpoint.record.id) => {
             Ok(Some("was made before something was overwritten".to_owned()))
         }
         () if checkpoint.record.is_of_another_folder() && !gone_to.contains(&checkpoint.record.id) => {

@@ -4,9 +4,7 @@ mod alive;
 mod begin;
 mod choose;
 mod consent;
-mod conversation;
 mod foreseen;
-mod place;
 mod plan;
 mod request;
 mod start;
@@ -20,7 +18,5 @@ use plan::meant;
 pub use plan::{Prepared, Resume, chosen, old, others, rollback_first};
 pub use request::ResumeRequest;
 
-pub use choose::{Choice, candidates, choose, choose_ahead, is_safety};
-pub use conversation::{Restored, aside, held, position, put_back};
-pub use place::{Standing, ensure_place, move_to, moved_from, moved_to};
+pub use choose::{Choice, candidates, choose, choose_ahead};
 pub use workspace::{Fate, Workspace, bring_back, foresee};

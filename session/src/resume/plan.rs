@@ -15,12 +15,15 @@ use parhelia_store::{
     selector::{find, is_relative},
 };
 
-use super::{Choice, ResumeRequest, choose, ensure_place, held};
+use super::{Choice, ResumeRequest, choose};
 use crate::{
+    conversation::held,
     error::{Refusal, Result},
     host::{Host, Observer},
+    intent::{self, Turn},
     notice::Notice,
-    rollback::{self, Rollback, Turn},
+    place::ensure_place,
+    rollback::{self, Rollback},
     run,
 };
 
@@ -81,7 +84,7 @@ impl Resume {
         observer: &dyn Observer,
     ) -> Result<Self> {
         let newest = store.view().newest_run(&session)?;
-        let turn = rollback::held(store, &session.id, observer)?;
+        let turn = intent::held(store, &session.id, observer)?;
         let seen_epoch = session.epoch;
         if !request.recreate_workspace {
             ensure_place(store, &session)?;

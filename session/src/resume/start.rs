@@ -21,8 +21,8 @@ use crate::{
     environment,
     error::Result,
     host::{Host, Observer},
+    intent,
     notice::{Idle, Notice},
-    rollback,
     run::{self, Current},
     supervise::{self, EARLY, Ended, Stops, Supervised},
 };
@@ -119,7 +119,7 @@ impl Start<'_> {
     ) -> Result<u8> {
         let (store, host, observer) = (self.store, self.host, self.observer);
         // Until the new run has begun, nobody else resumes the session or rolls it back.
-        let turn = rollback::held(store, &current.session, observer)?;
+        let turn = intent::held(store, &current.session, observer)?;
         let may = match self.state(&current.session)? == seen {
             true => self.may_begin(agent),
             false => Err(Idle::ChangedMeanwhile),
@@ -154,8 +154,8 @@ impl Start<'_> {
         let session = self.store.refresh()?.session(session)?;
         Ok(session.map(|session| State {
             epoch: session.epoch,
-            is_over: session.status == Status::Ended || rollback::open(&session).is_some(),
-            rolled_back: rollback::last(&session).map(|last| last.safety),
+            is_over: session.status == Status::Ended || intent::open(&session).is_some(),
+            rolled_back: intent::last(&session).map(|last| last.safety),
         }))
     }
 

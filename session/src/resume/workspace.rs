@@ -11,8 +11,8 @@ use parhelia_store::{
     restore::{self, Options, RestoreReport},
 };
 
-use super::place::{ensure_place, is_gone};
 use crate::error::{IoContext, Refusal, Result};
+use crate::place::{ensure_place, is_gone};
 
 /// The result of preparing the workspace.
 #[derive(Debug)]

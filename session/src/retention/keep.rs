@@ -10,7 +10,6 @@ use parhelia_store::{
 use serde::Serialize;
 
 use super::{Policy, calendar::Periods};
-use crate::resume::is_safety;
 
 pub use parhelia_store::record::SAFETY;
 
@@ -140,7 +139,7 @@ impl About<'_> {
             (self.is_resumed, Kept::ResumedFrom),
             (self.is_rolled_back, Kept::RolledBack),
             (self.is_used, Kept::InUse),
-            (has_message && record.trigger == Trigger::Manual && !is_safety(self.checkpoint), Kept::Message),
+            (has_message && record.trigger == Trigger::Manual && !record.is_safety(), Kept::Message),
         ];
         reasons.into_iter().find(|(holds, _)| *holds).map(|(_, kept)| kept)
     }
@@ -198,7 +197,7 @@ impl<'a> Thinning<'a> {
         let reasons = [
             (self.policy.keep_complete && record.trigger == Trigger::Complete, Kept::Complete),
             (self.policy.keep_error && record.trigger == Trigger::Error, Kept::Error),
-            (is_safety(about.checkpoint) && !is_reached(age_hours, safety_hours), Kept::Safety),
+            (about.checkpoint.record.is_safety() && !is_reached(age_hours, safety_hours), Kept::Safety),
         ];
         about.needed().or_else(|| reasons.into_iter().find(|(holds, _)| *holds).map(|(_, kept)| kept))
     }
@@ -206,7 +205,7 @@ impl<'a> Thinning<'a> {
     /// The rules that know no age. What is beside the session's history, fenced or made for safety, takes no place in them.
     fn by_number(&mut self, checkpoint: &Checkpoint) -> Option<Kept> {
         let record = &checkpoint.record;
-        if record.fenced || is_safety(checkpoint) {
+        if record.fenced || record.is_safety() {
             return None;
         }
         let by_calendar = self.periods.take(record.created_at);

@@ -13,16 +13,17 @@ use parhelia_store::{
 };
 
 use super::{
-    intent::{self, GoesBack, Intent, Last},
     look::{Look, RollbackRequest, whole},
     stash::{self, Stash},
 };
 use crate::{
     checkpoint::Conversation,
+    conversation::{aside, put_back},
     error::{Error, Result},
     host::{Host, Observer},
+    intent::{self, GoesBack, Intent, Last},
     overwrite::{self, SafetyRequest},
-    resume::{aside, move_to, put_back},
+    place::move_to,
 };
 
 /// The result of a rollback.

@@ -4,22 +4,26 @@ use std::{path::Path, time::Duration};
 
 use parhelia_agent::git::Repository;
 use parhelia_store::{
-    Store, clock, create, event::Actor, omitted::Reason, progress::Progress, projection::Session, record::Checkpoint,
+    Store, clock, create,
+    event::Actor,
+    omitted::Reason,
+    progress::Progress,
+    projection::Session,
+    record::{Checkpoint, SAFETY},
 };
 use serde_json::{Value, json};
 
 use super::{
     execute::{carry_out, existing, go_back, plan, revert, unhex},
-    intent::{self, Intent, Turn},
     look::{hex, sessions_below},
     since::{newer_of_another, worked_on},
 };
 use crate::{
     error::{Refusal, Result},
     host::{Host, Observer},
+    intent::{self, Intent, Turn},
     notice::Notice,
-    resume::ensure_place,
-    retention::SAFETY,
+    place::ensure_place,
     run::{self, config_of_session, life, strangers_in, unseen_in},
 };
 

@@ -18,10 +18,11 @@ use parhelia_store::{
 use super::{Options, spoken::Spoken};
 use crate::{
     config::Config,
+    conversation::{held, position},
     error::{Error, Refusal, Result},
     host::Host,
     notice::Notice,
-    resume::{ensure_place, held, position},
+    place::ensure_place,
     run::{self, Life, has_agent},
 };
 use parhelia_agent::{environment, git, process::canonical};

@@ -8,7 +8,6 @@
 
 mod execute;
 mod finish;
-mod intent;
 mod look;
 mod since;
 mod spared;
@@ -16,10 +15,9 @@ mod spoken;
 mod stash;
 mod workflow;
 
+pub use crate::intent::{GoesBack, Intent, Last, Turn, last, open};
 pub use execute::{Done, execute, foresee, plan};
 pub use finish::{finish, finish_earlier, take_turn};
-pub use intent::{GoesBack, Intent, Last, Turn, busy, held, last, last_rolled_back, needed, open, shared};
-pub(crate) use intent::{INTENT, moved_with};
 pub use look::{Look, RollbackRequest, look, whole};
 pub use since::{interrupted, interrupted_in};
 pub use spoken::Spoken;

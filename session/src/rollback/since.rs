@@ -12,10 +12,8 @@ use parhelia_store::{
     tree::Kind,
 };
 
-use super::{
-    intent::{self, Intent},
-    look::sessions_below,
-};
+use super::look::sessions_below;
+use crate::intent::{self, Intent};
 use crate::{error::Result, run::works_in};
 
 /// The rollback of a session that was interrupted, so that files of two states stand in its workspace. One that is just being done is none.

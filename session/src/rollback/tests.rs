@@ -22,6 +22,7 @@ use crate::{
     config::Config,
     error::Error,
     host::Observer,
+    intent::{self, held, last_rolled_back, moved_with, needed, shared},
     retention::SAFETY,
     testing::{NOBODY, PROCESS, Warned},
 };

@@ -11,18 +11,16 @@ use parhelia_store::{
     selector::sessions_at,
 };
 
-use super::{
-    Done, Last, Look, RollbackRequest, STOPPED, Spoken, Turn, execute, foresee, held, last, last_rolled_back, look, open, spared,
-    whole,
-};
+use super::{Done, Last, Look, RollbackRequest, STOPPED, Spoken, Turn, execute, foresee, last, look, open, spared, whole};
 use crate::{
     config::Config,
-    ending::end_agent,
     environment::request_for_safety,
     error::{Error, Refusal, Result},
     host::{Host, Observer},
+    intent::{held, last_rolled_back},
     notice::Notice,
     overwrite, run,
+    safety::restored_since,
 };
 
 /// The time that an agent may take to end, before and after it is killed.
@@ -145,7 +143,7 @@ pub fn to_undo(store: &Store, session: &str, dry_run: bool) -> Result<(Last, Che
     let last = known.as_ref().and_then(last).ok_or_else(none)?;
     let gone = || parhelia_store::Error::NoCheckpoint { selector: last.safety.to_string() };
     let safety = view.checkpoint(last.safety)?.ok_or_else(gone)?;
-    match overwrite::restored_since(store, session, safety.sequence) {
+    match restored_since(store, session, safety.sequence) {
         None => Ok((last, safety)),
         Some(newer) => {
             let (newer, safety) = (newer.record.id, safety.record.id);
@@ -221,7 +219,7 @@ impl<'a> Rollback<'a> {
             if !self.is_previewed {
                 foresee(self.store, &self.look, &self.request(), observer)?;
             }
-            end_agent(self.store, self.host, &self.look.session, run, PATIENCE, (STOPPED, Some(Goal::Paused)), || Ok(()))?;
+            run::end_agent(self.store, self.host, &self.look.session, run, PATIENCE, (STOPPED, Some(Goal::Paused)), || Ok(()))?;
         }
         // Processes that a dead run has left behind would go on changing what is restored.
         let stopped = run::stop_leftovers(self.store, &self.look.session, &self.look.workspace, PATIENCE)?;

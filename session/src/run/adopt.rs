@@ -8,20 +8,19 @@ use std::{
 use parhelia_store::{
     Store,
     event::{Actor, NewEvent, kind},
-    projection::{Goal, Place, Session, Status, Tmux},
+    projection::{Goal, Place, Session, Status},
 };
 
 use serde_json::json;
 
 use super::{
-    begin::{Begin, begin, new_session_id, seen},
+    begin::{Begin, begin, new_session_id},
     find::{Current, Sender, current, of_conversation},
     life::{HOOKED_AGENT, agent_of, hooked_agent_of, life},
+    meaning::meaning,
 };
-use crate::{
-    error::{Error, Result},
-    hook::meaning,
-};
+use crate::error::{Error, Result};
+use crate::{conversation::seen, host::tmux_of};
 use parhelia_agent::{
     command::Agent,
     folder::ConfigFolder,
@@ -130,7 +129,7 @@ fn adopt(
             transcript: event.transcript_path.clone(),
             permission_mode: event.permission_mode.clone().or(from_argv),
             seen_epoch: known.as_ref().map(|session| session.epoch),
-            tmux: tmux(variable),
+            tmux: tmux_of(variable),
             agent: above.map(|(agent, _)| agent),
             config: event
                 .transcript_path
@@ -186,13 +185,6 @@ fn of_process(store: &Store, process: i32, start_time: u64) -> Result<Option<Cur
         |run: &parhelia_store::projection::Run| run.pid == u32::try_from(process).ok() && run.start_time == Some(start_time);
     let found = view.runs()?.into_values().find(|run| is_it(run) && life(run).is_alive());
     found.map(|run| Ok(Current::of(&run, view.session(&run.session)?.as_ref()))).transpose()
-}
-
-/// Where in tmux a process with this environment is.
-pub fn tmux(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<Tmux> {
-    let text = |name: &str| variable(name)?.into_string().ok().filter(|value| !value.is_empty());
-    let socket = text("TMUX")?.rsplitn(3, ',').nth(2)?.to_owned();
-    Some(Tmux { socket, pane: text("TMUX_PANE")? })
 }
 
 /// Sessions of a workspace whose last run is over without the session's end, newest first: work that could be gone on with.

@@ -19,6 +19,7 @@ use super::{
     lease,
     life::{LAUNCHER, MACHINE, PID_NAMESPACE},
 };
+use crate::conversation::seen;
 use crate::error::{Error, Result};
 use parhelia_agent::{
     folder::ConfigFolder,
@@ -127,12 +128,6 @@ fn fields(begin: &Begin) -> Result<serde_json::Map<String, Value>> {
 fn place(workspace: &Path) -> Value {
     let path = name::display(workspace.as_os_str().as_encoded_bytes());
     json!(Place::of(workspace).unwrap_or(Place { path, ..Place::default() }))
-}
-
-/// A conversation that its session goes on with: from here on the last one of it.
-pub(crate) fn seen(id: &str, session: &str, run: Option<&str>, transcript: Option<&Path>, actor: Actor) -> NewEvent {
-    let transcript = transcript.map(|path| name::display(path.as_os_str().as_encoded_bytes()));
-    NewEvent::new(kind::CONVERSATION_SEEN, id, actor).with("session", session).with("run", run).with("transcript", transcript)
 }
 
 /// Records the agent's process, once there is one, and that this process watches it.

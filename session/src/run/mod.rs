@@ -4,18 +4,19 @@
 mod adopt;
 mod agent;
 mod begin;
-mod conversation;
+mod end_agent;
 mod failing;
 mod find;
 mod lease;
 mod leftovers;
 mod life;
+mod meaning;
+mod strangers;
 
-pub use adopt::{Agents, hook_actor, incomplete, run_of, tmux};
+pub use adopt::{Agents, hook_actor, incomplete, run_of};
 pub use agent::{config_for, environment_of, has_agent, hooks_for, kind_of, other_folder, others_in, stranger_in_newest};
-pub(crate) use begin::seen;
 pub use begin::{Begin, begin, end, new_session_id, started, taken_on};
-pub use conversation::{learn, sessions_in, strangers_in, unseen_in};
+pub use end_agent::end_agent;
 pub use failing::{FAILING, Failing, failing, note_checkpoint};
 pub use find::{
     CONFIG_FOLDER, Current, Sender, config_of, config_of_session, conversation_of, current, is_nested, last_of, of_conversation,
@@ -27,3 +28,5 @@ pub use life::{
     BY_ITSELF, HOOKED_AGENT, LAUNCHER, Life, STOPPING, UNKNOWN, agent_of, has_finished, hooked_agent_of, is_inside, is_orphaned,
     launcher_of, left_alive, life, live_in, roots_in, roots_of, tmux_of, variables_of, was_killed, why_unheard, works_in,
 };
+pub use meaning::{EventCheckpoint, Meaning, meaning};
+pub use strangers::{learn, sessions_in, strangers_in, unseen_in};

@@ -13,6 +13,7 @@ use crate::{
     checkpoint::{self, CheckpointRequest, Conversation},
     error::Result,
     host::Observer,
+    intent,
     notice::Notice,
     rollback, run,
 };
@@ -110,7 +111,7 @@ pub(super) fn captured(store: &Store, wanted: &Supervised<'_>, asked: Asked<'_>,
 fn make(store: &Store, wanted: &Supervised<'_>, asked: Asked<'_>, observer: &dyn Observer) -> Result<()> {
     let turn = rollback::take_turn(store, wanted.host, &wanted.current.session, TURN_LIMIT, observer)?;
     if turn.is_none() {
-        return Err(rollback::busy(&wanted.current.session));
+        return Err(intent::busy(&wanted.current.session));
     }
     if !is_open(store, wanted) {
         // Somebody has ended the run, and has captured what was to be captured.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use parhelia_session::{overwrite, rollback};
+use parhelia_session::{overwrite, rollback, safety};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -143,8 +143,8 @@ pub struct Safety {
     pub workspace: String,
 }
 
-impl From<&overwrite::Safety> for Safety {
-    fn from(safety: &overwrite::Safety) -> Self {
+impl From<&safety::Safety> for Safety {
+    fn from(safety: &safety::Safety) -> Self {
         Safety { id: safety.id.clone(), session: safety.session.clone(), workspace: safety.folder.show() }
     }
 }

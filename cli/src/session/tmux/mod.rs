@@ -17,10 +17,7 @@ use parhelia_agent::{
     process::Identity,
     tmux::{PaneStatus, Server, session_of},
 };
-use parhelia_session::{
-    run as session_run,
-    tmux::{Pane, Started, TmuxPlace, Watch},
-};
+use parhelia_session::tmux::{Pane, Started, TmuxPlace, Watch};
 use parhelia_store::{
     Store,
     projection::{Run, Tmux},
@@ -107,7 +104,7 @@ impl Shown {
 
 /// The pane of tmux in which this process is.
 pub fn tmux_here() -> Option<Tmux> {
-    session_run::tmux(&|name| std::env::var_os(name))
+    parhelia_session::host::tmux_of(&|name| std::env::var_os(name))
 }
 
 /// The command line of this program with its global flags; relative paths are not, because a pane has another folder.

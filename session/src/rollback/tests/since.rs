@@ -11,8 +11,9 @@ use serde_json::json;
 
 use super::{Fixture, actor, fixture};
 use crate::{
+    intent,
     retention::SAFETY,
-    rollback::{intent, interrupted, interrupted_in, last, open, since::worked_on},
+    rollback::{interrupted, interrupted_in, last, open, since::worked_on},
 };
 
 const BOTH: [&str; 4] = ["a", "b", "dir/c", "same"];

@@ -13,10 +13,10 @@ use super::{AtCommit, Fixture, actor, fixture, interrupted, wanted};
 use crate::{
     config::Config,
     error::Error,
+    intent,
     retention::SAFETY,
     rollback::{
-        Done, Options, RollbackRequest, Stash, execute, execute::rules, finish::has_moved, foresee, intent, last, look, open,
-        whole,
+        Done, Options, RollbackRequest, Stash, execute, execute::rules, finish::has_moved, foresee, last, look, open, whole,
     },
     testing::Caller,
 };

@@ -10,7 +10,6 @@ use crate::{
     checkpoint::{CheckpointRequest, Conversation, make},
     config::Config,
     rollback::{Options, RollbackRequest, Spoken, execute, last, look},
-    run,
     testing::NOBODY,
 };
 use parhelia_agent::kind::KINDS;
@@ -52,7 +51,7 @@ fn made(f: &Fixture, settings: &Config) -> Checkpoint {
 }
 
 fn speaks(f: &Fixture, id: &str) {
-    f.store.append_events(&[run::seen(id, "s", None, None, actor())], &()).unwrap();
+    f.store.append_events(&[crate::conversation::seen(id, "s", None, None, actor())], &()).unwrap();
     f.store.refresh().unwrap();
 }
 

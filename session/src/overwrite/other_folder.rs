@@ -12,7 +12,7 @@ use crate::error::{Refusal, Result};
 
 /// The part of a session's folder that a restore in place overwrites.
 #[derive(Clone, Debug)]
-pub(super) struct Overwritten {
+pub(crate) struct Overwritten {
     /// The folder.
     pub folder: SessionFolder,
     /// The paths in it; none where nothing is overwritten there.
@@ -29,7 +29,7 @@ impl Overwritten {
 /// Fails where something would be overwritten by what is neither of a checkpoint of the folder that it is in, nor was captured at the very
 /// place that it goes to; and where another folder has taken the place of the session's. In a session's folder, a selector that does not name
 /// the session (`is_relative`) is refused also where nothing is overwritten.
-pub(super) fn refuse_another(
+pub(crate) fn refuse_another(
     store: &Store,
     reached: &[Overwritten],
     plan: &Plan,
@@ -94,7 +94,7 @@ pub struct Unsecured {
 }
 
 /// Entries that a plan overwrites outside of the folders that sessions work in, or everywhere where no safety checkpoint is wanted.
-pub(super) fn unsecured(plan: &Plan, reached: &[Overwritten], no_safety: bool) -> Result<Unsecured> {
+pub(crate) fn unsecured(plan: &Plan, reached: &[Overwritten], no_safety: bool) -> Result<Unsecured> {
     let paths = overwritten(plan)?;
     let is_secured = |path: &&PathBuf| !no_safety && reached.iter().any(|found| path.starts_with(&found.folder.path));
     let secured = paths.iter().filter(is_secured).count();

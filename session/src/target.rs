@@ -11,12 +11,13 @@ use parhelia_store::{
     view::View,
 };
 
-use super::names::derived_name;
 use crate::{
+    checkpoint::derived_name,
     error::{Refusal, Result},
     host::{Host, Observer},
-    resume,
-    rollback::{self, Turn},
+    intent::{self, Turn},
+    place::moved_from,
+    rollback,
 };
 
 /// So many names are tried for a session whose own was imported.
@@ -40,11 +41,11 @@ impl Target {
     /// finished, and none begins until the turn is over. A session without checkpoints has none.
     pub fn turn(&self, store: &Store, host: &dyn Host, observer: &dyn Observer) -> Result<Option<Turn>> {
         let Some(known) = &self.known else { return Ok(None) };
-        if rollback::open(known).is_some() {
-            let _alone = rollback::held(store, &self.session, observer)?;
+        if intent::open(known).is_some() {
+            let _alone = intent::held(store, &self.session, observer)?;
             rollback::finish_earlier(store, host, &self.session, observer)?;
         }
-        Ok(Some(rollback::shared(store, &self.session, observer)?))
+        Ok(Some(intent::shared(store, &self.session, observer)?))
     }
 }
 
@@ -140,7 +141,7 @@ fn is_named_after_earlier_folder(session: &Session) -> bool {
         Some(rest) => rest.is_empty() || rest.strip_prefix('-').is_some_and(|number| number.parse::<u32>().is_ok()),
         None => false,
     };
-    resume::moved_from(session).into_iter().any(|path| is_it(derived_name(&folder(path))))
+    moved_from(session).into_iter().any(|path| is_it(derived_name(&folder(path))))
 }
 
 /// The session whose folder, moved, a workspace is.

@@ -9,10 +9,10 @@ use parhelia_store::{
     projection::{Goal, Place, Run, Session, Status},
 };
 
+use super::{self as run, Current, Life};
 use crate::{
     error::{Refusal, Result},
     host::Host,
-    run::{self, Current, Life},
 };
 
 /// Ends the agent of a session, and its run, with a reason and what is wanted of the session from then on; `between` is done when the agent

@@ -24,7 +24,7 @@ use serde_json::json;
 
 use crate::{
     error::{Error, IoContext, Refusal, Result},
-    rollback,
+    intent,
 };
 use parhelia_agent::process::canonical;
 
@@ -32,7 +32,7 @@ use parhelia_agent::process::canonical;
 const MOVED_FROM: &str = "moved_from";
 
 /// Checks whether a workspace is missing or empty. Leftovers of a restore that was killed do not count.
-pub(super) fn is_gone(store: &Store, workspace: &Path) -> Result<bool> {
+pub(crate) fn is_gone(store: &Store, workspace: &Path) -> Result<bool> {
     let open = |source| Error::Io { action: "open the workspace", path: workspace.to_owned(), source };
     let entries = match fs::read_dir(workspace) {
         Ok(entries) => entries,
@@ -263,8 +263,8 @@ pub fn move_to(store: &Store, session: &Session, to: &Path, other_folder: bool, 
         from.push(old.path.clone());
         changed = changed.with(MOVED_FROM, json!(from));
     }
-    if let Some(intent) = rollback::moved_with(session, &path) {
-        changed = changed.with(rollback::INTENT, json!(intent));
+    if let Some(intent) = intent::moved_with(session, &path) {
+        changed = changed.with(intent::INTENT, json!(intent));
     }
     store.append_events(&[changed], &())?;
     Ok(place)

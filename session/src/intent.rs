@@ -20,8 +20,8 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use crate::{
+    conversation,
     error::{Error, IoContext, Result},
-    run,
 };
 
 /// The field of a session that holds the intent of a rollback under way.
@@ -160,7 +160,7 @@ pub(super) fn clear(store: &Store, session: &str, intent: &Intent, is_done: bool
         };
         cleared = cleared.with(LAST, json!(last));
         events.push(NewEvent::new(kind::SESSION_HEAD, session, actor.clone()).with("checkpoint", intent.head_after.to_string()));
-        events.extend(intent.conversation_after.as_ref().map(|id| run::seen(id, session, None, None, actor.clone())));
+        events.extend(intent.conversation_after.as_ref().map(|id| conversation::seen(id, session, None, None, actor.clone())));
     }
     events.push(cleared);
     store.append_events(&events, &())?;

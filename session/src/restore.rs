@@ -6,25 +6,24 @@ use std::{
 };
 
 use parhelia_store::{
-    Store, clock,
-    projection::Session,
+    ErrorKind, Store, clock,
     record::Checkpoint,
     restore::{self, Options, Plan, RestoreReport},
 };
 
-use super::{
-    LiveAgent, SafetyRequest, Unsecured, display, folders, live_agents, others_below, overwritten,
-    refuse::{Overwritten, refuse_another, unsecured},
-    secure,
-};
 use crate::{
     checkpoint::Conversation,
     environment::request_for_safety,
-    error::Result,
+    error::{Error, Result},
     host::{Host, Observer},
+    intent::{self, Turn},
     notice::Notice,
-    rollback::{self, Turn},
-    run,
+    overwrite::{
+        LiveAgent, Overwritten, SafetyRequest, Unsecured, display, folders, live_agents, others_below, overwritten,
+        refuse_another, secure, unsecured,
+    },
+    rollback, run,
+    safety::{BEFORE_RESTORE, Safety, made_since},
 };
 
 /// A restore that is asked for.
@@ -71,22 +70,6 @@ pub struct Restored {
     /// Entries that were overwritten and that no safety checkpoint holds.
     pub unsecured: Unsecured,
 }
-
-/// A safety checkpoint that was made.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Safety {
-    /// Its id.
-    pub id: String,
-    /// The session that has it.
-    pub session: String,
-    /// The folder.
-    pub folder: PathBuf,
-    /// True if it holds only what the one of the whole folder leaves out.
-    pub is_rest: bool,
-}
-
-/// The beginning of the message of a safety checkpoint that a restore in place has made.
-const BEFORE_RESTORE: &str = "before the restore of ";
 
 impl<'a> Planned<'a> {
     /// Plans. Changes nothing. What is refused is refused here.
@@ -153,8 +136,8 @@ impl<'a> Planned<'a> {
         let changed = self.reached.iter().filter(|found| !found.paths.is_empty());
         for session in changed.filter_map(|found| found.folder.keeper(self.request.checkpoint)) {
             let turn = rollback::take_turn(store, host, &session.id, store.lock_timeout(), observer)
-                .inspect_err(|e| Notice::tell_not_secured(observer, e, None))?;
-            turns.push(turn.ok_or_else(|| rollback::busy(&session.id))?);
+                .inspect_err(|e| tell_not_secured(observer, e, None))?;
+            turns.push(turn.ok_or_else(|| intent::busy(&session.id))?);
         }
         if !turns.is_empty() {
             self.plan = restore::plan(store, self.request.checkpoint, &self.request.options, observer)?;
@@ -225,7 +208,7 @@ impl Overwritten {
         };
         let before = store.view().newest_first()?.next().transpose()?.map_or(0, |newest| newest.sequence);
         let made = secure(store, host, request, &self.paths, observer)
-            .inspect_err(|e| Notice::tell_not_secured(observer, e, made_since(store, session, before)))?;
+            .inspect_err(|e| tell_not_secured(observer, e, made_since(store, session, before)))?;
         let safety = |(i, made): (usize, &Checkpoint)| Safety {
             id: made.id(),
             session: session.id.clone(),
@@ -236,22 +219,10 @@ impl Overwritten {
     }
 }
 
-/// The newest safety checkpoint that a restore in place has made of a session, behind a place in the order of commits.
-pub fn restored_since(store: &Store, session: &str, before: u64) -> Option<Checkpoint> {
-    safety_since(store, session, before, |message| message.starts_with(BEFORE_RESTORE))
-}
-
-/// The newest safety checkpoint of a session behind a place in the order of commits.
-fn made_since(store: &Store, session: &Session, before: u64) -> Option<Checkpoint> {
-    safety_since(store, &session.id, before, |_| true)
-}
-
-fn safety_since(store: &Store, session: &str, before: u64, fits: impl Fn(&str) -> bool) -> Option<Checkpoint> {
-    let view = store.refresh().ok()?;
-    let is_it = |found: &&Checkpoint| {
-        let record = &found.record;
-        let is_safety = found.sequence > before && record.session == session && record.is_safety();
-        is_safety && fits(record.message.as_deref().unwrap_or_default())
-    };
-    view.checkpoints().ok()?.iter().rev().find(is_it).cloned()
+/// Tells that a safety checkpoint failed. `made` is one that was committed before that. Whoever interrupted it knows that nothing was made.
+fn tell_not_secured(observer: &dyn Observer, failed: &Error, made: Option<Checkpoint>) {
+    let (is_interrupted, made) = (failed.kind() == ErrorKind::Cancelled, made.map(|made| made.record.id));
+    if !is_interrupted || made.is_some() {
+        observer.warn(&Notice::NotSecured { is_interrupted, made });
+    }
 }

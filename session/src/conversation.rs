@@ -12,8 +12,9 @@ use std::{
 
 use parhelia_store::{
     Store, clock,
+    event::{Actor, NewEvent, kind as event_kind},
     id::OpId,
-    name::{is_session, session_file},
+    name::{self, is_session, session_file},
     record::{Checkpoint, Part},
     tree::{Kind, Node},
 };
@@ -202,6 +203,15 @@ fn hash_of(file: File, bytes: u64) -> std::io::Result<blake3::Hash> {
     let mut hasher = blake3::Hasher::new();
     hasher.update_reader(file.take(bytes))?;
     Ok(hasher.finalize())
+}
+
+/// A conversation that its session goes on with: from here on the last one of it.
+pub(crate) fn seen(id: &str, session: &str, run: Option<&str>, transcript: Option<&Path>, actor: Actor) -> NewEvent {
+    let transcript = transcript.map(|path| name::display(path.as_os_str().as_encoded_bytes()));
+    NewEvent::new(event_kind::CONVERSATION_SEEN, id, actor)
+        .with("session", session)
+        .with("run", run)
+        .with("transcript", transcript)
 }
 
 #[cfg(test)]

@@ -5,10 +5,10 @@ use std::path::Path;
 use parhelia_store::{Store, event::Actor, name, projection::Session};
 
 use super::{
-    begin::seen,
     find::Current,
     life::{agent_of, hooked_agent_of, life, roots_in},
 };
+use crate::conversation::seen;
 use crate::error::Result;
 use parhelia_agent::{
     kind::Kind,

@@ -1,4 +1,4 @@
-//! A checkpoint of a session from outside its run.
+//! The last checkpoint of a session whose work is ended, from outside its run.
 
 use parhelia_agent::command::Agent;
 use parhelia_store::{
@@ -7,12 +7,12 @@ use parhelia_store::{
     record::Trigger,
 };
 
-use super::{CheckpointRequest, Conversation, Made, make};
 use crate::{
+    checkpoint::{CheckpointRequest, Conversation, Made, make},
     environment,
     error::{Refusal, Result},
     host::{Host, Observer},
-    rollback,
+    intent, rollback,
     run::{self, Current},
 };
 
@@ -30,7 +30,7 @@ pub fn of_session(
     let workspace = place.ok_or_else(|| Refusal::NoWorkspace { session: session.id.clone() })?;
     let turn = rollback::take_turn(store, host, &session.id, store.lock_timeout(), observer)?;
     if turn.is_none() {
-        return Err(rollback::busy(&session.id));
+        return Err(intent::busy(&session.id));
     }
     let mut session = store.view().session(&session.id)?.unwrap_or_else(|| session.clone());
     if let Some(run) = run.filter(|run| run::conversation_of(&session, &run.id).is_none())
