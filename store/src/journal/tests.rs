@@ -1,8 +1,12 @@
 mod synced;
 mod torn;
 
+use std::{fs::File, io};
+
+use serde_json::Value;
+
 use super::{frames::*, *};
-use crate::testing::seal;
+use crate::{event::Event, testing::seal};
 
 /// A frame of this body, as it is stored.
 fn frame_of(sequence: u64, previous: &[u8; 32], body: &[u8]) -> Vec<u8> {

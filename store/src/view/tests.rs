@@ -1,10 +1,11 @@
-use std::cell::Cell;
+use std::{cell::Cell, collections::HashSet};
 
 use super::*;
 use crate::{
     OpenOptions, Store,
     event::{Actor, NewEvent, kind},
     gc,
+    id::{OpId, Ulid},
     journal::Entry,
     pack::PackInfo,
     testing::{TestStore, files},

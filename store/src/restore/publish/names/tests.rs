@@ -1,3 +1,5 @@
+use std::os::fd::AsFd;
+
 use super::*;
 
 /// A folder with files that hold their names.
