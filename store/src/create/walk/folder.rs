@@ -12,7 +12,10 @@ use std::{
 };
 
 use self::entry::Looking;
-use super::{Folder, Looked, Now, Shared, Slot, State, Task, Worker, lock};
+use super::{
+    Shared, Task, Worker, lock,
+    pending::{Folder, Looked, Now, Slot, State},
+};
 use crate::{
     clock,
     create::{

@@ -6,7 +6,11 @@ use super::{Opened, Rest};
 use crate::{
     create::{
         exclude::{Surroundings, Verdict},
-        walk::{Now, Shared, Slot, file::Reading},
+        walk::{
+            Shared,
+            file::Reading,
+            pending::{Now, Slot},
+        },
     },
     name,
     omitted::Reason,
