@@ -38,7 +38,7 @@ pub enum Error {
     NotAStore {
         /// The folder.
         path: PathBuf,
-        /// Why it is none.
+        /// The reason for which it is none.
         reason: String,
     },
     /// The store was written by a newer release.

@@ -20,7 +20,7 @@ pub(crate) use self::entry::encode_entry;
 pub use self::entry::{Entry, Logged};
 use self::{
     entry::decode_entry,
-    frames::{Frames, SEGMENT_HEADER_BYTES},
+    frames::{Frames, SEGMENT_HEADER_BYTES, SegmentHeader},
     rest::Rest,
 };
 use crate::{
@@ -154,6 +154,22 @@ impl Journal {
         Ok(Position { segment: first, offset, sequence: first - 1, hash: hex(&header.previous_hash) })
     }
 
+    /// Fails where a segment does not go on from this position.
+    fn check_continues(&self, is_oldest: bool, header: &SegmentHeader, at: &Position, hash: &[u8; 32]) -> Result<()> {
+        let first = header.first;
+        let begins = is_oldest && (header.previous_hash, header.previous_end) == ([0; 32], 0);
+        if begins && first > 1 {
+            let needs = format!("a journal that begins with record {first}, behind a snapshot");
+            return Err(Error::FormatNewer { path: self.folder.clone(), needs });
+        }
+        if first == at.segment {
+            // The header was checked when what stands before the position was read.
+        } else if first != at.sequence + 1 || header.previous_hash != *hash || header.previous_end != at.offset {
+            return Err(self.corrupt(at.segment, at.offset, "a record is damaged or missing"));
+        }
+        Ok(())
+    }
+
     fn read_once(&self, from: &Position) -> Result<Tail> {
         // Before the segments, so that an append between the two reads is not taken for a loss.
         let hint = self.hint();
@@ -175,16 +191,7 @@ impl Journal {
             let Some(mut frames) = frames else {
                 return Err(self.corrupt(first, at.offset, "the segment is shorter than it was"));
             };
-            let begins = i == 0 && (header.previous_hash, header.previous_end) == ([0; 32], 0);
-            if begins && first > 1 {
-                let needs = format!("a journal that begins with record {first}, behind a snapshot");
-                return Err(Error::FormatNewer { path: self.folder.clone(), needs });
-            }
-            if first == at.segment {
-                // The header was checked when what stands before the position was read.
-            } else if first != at.sequence + 1 || header.previous_hash != hash || header.previous_end != at.offset {
-                return Err(self.corrupt(at.segment, at.offset, "a record is damaged or missing"));
-            }
+            self.check_continues(i == 0, &header, &at, &hash)?;
             let mut offset = frames.at;
             while let Some((length, body, next)) = frames.next(at.sequence + 1, &hash)? {
                 let body = self.keys.seal.open(Part::Journal, body).map_err(|e| self.corrupt(first, offset, &e.to_string()))?;

@@ -27,7 +27,7 @@ pub enum Part {
     Absent,
     /// It could not be captured.
     Failed {
-        /// Why.
+        /// The cause.
         error: String,
     },
     /// A later release says how it is.
@@ -117,9 +117,9 @@ pub struct Record {
     pub parent: Option<Ulid>,
     /// Its place in the chain, from 1.
     pub depth: u64,
-    /// Why it was made.
+    /// The reason for which it was made.
     pub trigger: Trigger,
-    /// More about why.
+    /// Details of the reason.
     pub trigger_detail: Option<String>,
     /// Message of its maker.
     pub message: Option<String>,
@@ -221,7 +221,7 @@ pub struct Unreadable {
     pub sequence: u64,
     /// Its id, where the record tells one.
     pub id: Option<Ulid>,
-    /// Why it cannot be read.
+    /// The reason for which it cannot be read.
     pub reason: String,
 }
 

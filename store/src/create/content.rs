@@ -30,7 +30,7 @@ const READ_BYTES: usize = 1 << 20;
 /// A file that changes while it is read is read this often.
 const TRIES: u32 = 4;
 
-/// Why a file's content was not captured.
+/// The reason for which a file's content was not captured.
 pub enum Failure {
     /// The system refused; the file is named in the checkpoint.
     Unreadable(Errno),

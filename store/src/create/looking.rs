@@ -8,19 +8,16 @@ use super::{
     exclude::Excluder,
     links::store_links,
     sink::{Looked, Sink},
-    source::FullWalk,
     target::Target,
-    threads,
-    walk::Walk,
+    whole_walk,
 };
 use crate::{
     clock::Clock,
     error::{Error, Result},
     id::ObjectId,
-    mounts::{self, Mount},
     omitted::Omission,
     progress::{Phase, Progress},
-    statcache::{StatCache, Trust},
+    statcache::StatCache,
     store::Store,
     tree::Node,
 };
@@ -36,21 +33,8 @@ pub fn look<'a>(store: &'a Store, options: &Options, progress: &dyn Progress) ->
     let cache = cache.filter(|_| base.is_some());
     progress.phase(Phase::Plan, None, None);
     let sink = Sink::Look(store, Mutex::default());
-    let walk = Walk {
-        store,
-        sink: &sink,
-        excluder: &excluder,
-        source: &FullWalk,
-        cache: cache.as_ref(),
-        trust: Trust::new(cache.as_ref(), &Clock::now()),
-        base_omissions: &[],
-        cache_out: None,
-        progress,
-        workspace: &target.path,
-        forbidden: target.forbidden,
-        mounted: mounts::ours_below(&target.path).iter().filter_map(Mount::dev).collect(),
-        threads: threads(options.threads),
-    };
+    let folder = (&*target.path, target.forbidden);
+    let walk = whole_walk((store, &sink), &excluder, cache.as_ref(), &Clock::now(), folder, options, progress);
     let walked = walk.run(target.fd)?;
     let links = store_links(store, &sink, &walked.links, None, progress)?.map_or_else(Vec::new, |links| links.bytes);
     let Sink::Look(_, objects) = sink else { return Err(Error::Invalid("looking stored something".into())) };

@@ -27,7 +27,7 @@ mod walk;
 
 use std::{
     os::fd::{AsFd, OwnedFd},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Mutex,
 };
 
@@ -63,7 +63,7 @@ use crate::{
     projection::Place,
     record::{Checkpoint, Rules, Trigger},
     restore,
-    statcache::{self, Trust},
+    statcache::{self, StatCache, Trust},
     store::Store,
     tree::Node,
 };
@@ -85,9 +85,9 @@ pub struct Options {
     pub epoch: u64,
     /// The person or program that makes it.
     pub actor: Actor,
-    /// Why it is made.
+    /// The reason for which it is made.
     pub trigger: Trigger,
-    /// More about why.
+    /// Details of the reason.
     pub trigger_detail: Option<String>,
     /// Message of its maker.
     pub message: Option<String>,
@@ -140,10 +140,7 @@ fn attempt(
 ) -> Result<Option<Outcome>> {
     let started_at = clock::timestamp();
     let clock = Clock::now();
-    store.check_writable()?;
-    // What cannot be cleared now is in nobody's way.
-    let _ = restore::clear_dead(store.layout());
-    name::check_session(&options.session)?;
+    prepare(store, options)?;
     let target = Target::open(store, &options.workspace)?;
     let belonging = belonging(options, &target);
     let excluder = Excluder::new(options.rules.clone(), options.listed.clone())?;
@@ -160,29 +157,14 @@ fn attempt(
 
     let expected = base.checkpoint.as_ref().map(|base| &base.record.workspace);
     progress.phase(Phase::Capture, expected.map(|w| w.files), expected.map(|w| w.bytes));
-    let packs = PackSink::new(store, store.view(), pin.op, adopted.content);
-    let sink = Sink::Store(Box::new(packs));
+    let sink = Sink::Store(Box::new(PackSink::new(store, store.view(), pin.op, adopted.content)));
     state.begin();
-    let walk = Walk {
-        store,
-        sink: &sink,
-        excluder: &excluder,
-        source,
-        cache,
-        trust: Trust::new(cache, &clock),
-        base_omissions: &base.omissions,
-        cache_out,
-        progress,
-        workspace: &target.path,
-        forbidden: target.forbidden,
-        mounted: mounts::ours_below(&target.path).iter().filter_map(Mount::dev).collect(),
-        threads: threads(options.threads),
-    };
-    let taken = match take(store, walk, target.fd, state, &mut pin, head.as_ref()) {
+    let whole = whole_walk((store, &sink), &excluder, cache, &clock, (&target.path, target.forbidden), options, progress);
+    let walk = Walk { source, base_omissions: &base.omissions, cache_out, ..whole };
+    let Taken { walked, captured, grown, roots } = match take(store, walk, target.fd, state, &mut pin, head.as_ref()) {
         Ok(taken) => taken,
         Err(e) => return Err(abandon(pin, sink, e)),
     };
-    let Taken { walked, captured, grown, roots } = taken;
 
     if let Some(head) = head.as_ref().filter(|_| options.skip_if_unchanged && !sink.heals())
         && is_unchanged(store, head, &walked.root.node, roots, &captured, progress)?
@@ -203,6 +185,41 @@ fn attempt(
         let _ = writer.finish(node.section, committed.checkpoint.record.id, roots.tree, &clock, read_all_at_secs);
     }
     Ok(Some(Outcome::committed(committed, omissions, read, adopted.notices)))
+}
+
+/// Checks the store and the session, and clears what dead restores have left.
+fn prepare(store: &Store, options: &Options) -> Result<()> {
+    store.check_writable()?;
+    // What cannot be cleared now is in nobody's way.
+    let _ = restore::clear_dead(store.layout());
+    name::check_session(&options.session)
+}
+
+/// A walk of a whole folder that leaves no stat cache.
+fn whole_walk<'a>(
+    (store, sink): (&'a Store, &'a Sink<'a>),
+    excluder: &'a Excluder,
+    cache: Option<&'a StatCache>,
+    clock: &Clock,
+    (workspace, forbidden): (&'a Path, Vec<(u64, u64)>),
+    options: &Options,
+    progress: &'a dyn Progress,
+) -> Walk<'a> {
+    Walk {
+        store,
+        sink,
+        excluder,
+        source: &FullWalk,
+        cache,
+        trust: Trust::new(cache, clock),
+        base_omissions: &[],
+        cache_out: None,
+        progress,
+        workspace,
+        forbidden,
+        mounted: mounts::ours_below(workspace).iter().filter_map(Mount::dev).collect(),
+        threads: threads(options.threads),
+    }
 }
 
 fn belonging(options: &Options, target: &Target) -> Belonging {

@@ -1,4 +1,4 @@
-//! What a run would do, without doing it.
+//! A plan of a run, which changes nothing.
 
 use serde::{Deserialize, Serialize};
 

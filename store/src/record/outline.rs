@@ -34,9 +34,9 @@ pub struct Outline {
     pub parent: Option<Ulid>,
     /// Its place in the chain.
     pub depth: u64,
-    /// Why it was made.
+    /// The reason for which it was made.
     pub trigger: Trigger,
-    /// More about why.
+    /// Details of the reason.
     pub trigger_detail: Option<String>,
     /// Message of its maker.
     pub message: Option<String>,

@@ -138,10 +138,7 @@ pub fn plan(store: &Store, checkpoint: &Checkpoint, options: &Options, progress:
     let target = target::find(store, &options.target, entry, options.in_place)?;
     progress.phase(Phase::Plan, node.as_folder().map(|(_, totals)| totals.entries), None);
     let root = open_root(&target)?;
-    let spared = match &root {
-        Some(_) => spared(store, checkpoint, options, &target)?,
-        None => Spared::default(),
-    };
+    let spared = root.as_ref().map(|_| spared(store, checkpoint, options, &target)).transpose()?.unwrap_or_default();
     let cache = cache_of(store, &target, options);
     let links = store.links(checkpoint)?;
     let walk = Walk {

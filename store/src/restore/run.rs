@@ -33,7 +33,7 @@ use crate::{error::Result, name, progress::Progress, store::Store, sys, tree::Me
 pub struct Skipped {
     /// Its path from the target.
     pub path: Vec<u8>,
-    /// Why.
+    /// The cause.
     pub error: String,
     /// The kind of reason.
     pub why: Why,

@@ -13,7 +13,7 @@ use crate::{
     tree::{self, Node, Totals, TreeNode},
 };
 
-/// Why an object is not stored that no reader would take.
+/// The refusal of an object that is too long for any reader.
 fn too_long(encoded: &Encoded) -> Error {
     let (what, hint) = match encoded.kind {
         ObjectKind::Tree => (

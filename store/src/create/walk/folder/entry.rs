@@ -95,7 +95,7 @@ impl Shared<'_, '_> {
             || self.secret_files.contains(&(stat.dev, stat.ino))
     }
 
-    /// Why an entry belongs to something else than the workspace.
+    /// The reason for which an entry is not part of the workspace.
     fn is_foreign(&self, stat: &Stat) -> Option<&'static str> {
         if self.walk.forbidden.contains(&(stat.dev, stat.ino)) {
             return Some("the store itself");
