@@ -170,6 +170,16 @@ impl Gate {
     }
 }
 
+/// What the run made by itself is compared in the same way, as far as the API had seen it by then.
+fn compare_those_of_the_run(live: &Live, session: &str, transcript: &Path) {
+    let api = live.api.exchanges();
+    for checkpoint in live.checkpoints(session).iter().filter(|checkpoint| checkpoint["trigger"] == "complete") {
+        let id = checkpoint["id"].as_str().unwrap();
+        let seen = if checkpoint["epoch"] == 1 { 2 } else { api.len() };
+        assert!(Held::compared(live, id, transcript, &api[..seen]).pending().is_empty());
+    }
+}
+
 #[test]
 fn checkpoints_hold_the_conversation_as_the_agent_wrote_it_and_the_api_saw_it() {
     let Some(live) = Live::new() else { return };
@@ -224,13 +234,7 @@ fn checkpoints_hold_the_conversation_as_the_agent_wrote_it_and_the_api_saw_it() 
         second.index["summary"]["files_modified"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
     assert_eq!(modified, [path("more.txt"), path("notes.md")].map(|path| path.to_string_lossy().into_owned()));
 
-    // What the run made by itself is compared in the same way, as far as the API had seen it by then.
-    let api = live.api.exchanges();
-    for checkpoint in live.checkpoints(&session).iter().filter(|checkpoint| checkpoint["trigger"] == "complete") {
-        let id = checkpoint["id"].as_str().unwrap();
-        let seen = if checkpoint["epoch"] == 1 { 2 } else { api.len() };
-        assert!(Held::compared(&live, id, &transcript(), &api[..seen]).pending().is_empty());
-    }
+    compare_those_of_the_run(&live, &session, &transcript());
 }
 
 #[test]

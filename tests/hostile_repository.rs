@@ -12,6 +12,32 @@ use parhelia_store::{OpenOptions, Store, selector::find, tree::Kind};
 use parhelia_tests::{Scratch, write, write_program};
 
 const CONVERSATION: &str = "11111111-2222-4333-8444-555555555555";
+/// Settings of git that name a program, and how a run of it is marked.
+const PROGRAMS: [(&str, &str); 22] = [
+    ("filter.clean.clean", "clean"),
+    ("filter.clean.smudge", "smudge"),
+    ("filter.process.process", "process"),
+    ("filter.info.clean", "info"),
+    ("diff.evil.textconv", "textconv"),
+    ("diff.evil.command", "diff-command"),
+    ("diff.external", "external"),
+    ("merge.evil.driver", "merge"),
+    ("core.fsmonitor", "fsmonitor"),
+    ("core.pager", "pager"),
+    ("pager.status", "pager-status"),
+    ("pager.config", "pager-config"),
+    ("core.editor", "editor"),
+    ("core.sshCommand", "ssh"),
+    ("core.askPass", "askpass"),
+    ("core.gitProxy", "proxy"),
+    ("core.alternateRefsCommand", "alternates"),
+    ("credential.helper", "credential"),
+    ("gpg.program", "gpg"),
+    ("interactive.diffFilter", "diff-filter"),
+    ("uploadpack.packObjectsHook", "pack-objects"),
+    ("remote.origin.uploadpack", "uploadpack"),
+];
+
 const HOOKS: [&str; 8] = [
     "post-index-change",
     "reference-transaction",
@@ -108,30 +134,7 @@ impl Hostile {
             let config = self.path(git).join("config");
             assert!(Command::new("git").args(["config", "--file"]).arg(config).args([name, value]).status().unwrap().success());
         };
-        for (name, label) in [
-            ("filter.clean.clean", "clean"),
-            ("filter.clean.smudge", "smudge"),
-            ("filter.process.process", "process"),
-            ("filter.info.clean", "info"),
-            ("diff.evil.textconv", "textconv"),
-            ("diff.evil.command", "diff-command"),
-            ("diff.external", "external"),
-            ("merge.evil.driver", "merge"),
-            ("core.fsmonitor", "fsmonitor"),
-            ("core.pager", "pager"),
-            ("pager.status", "pager-status"),
-            ("pager.config", "pager-config"),
-            ("core.editor", "editor"),
-            ("core.sshCommand", "ssh"),
-            ("core.askPass", "askpass"),
-            ("core.gitProxy", "proxy"),
-            ("core.alternateRefsCommand", "alternates"),
-            ("credential.helper", "credential"),
-            ("gpg.program", "gpg"),
-            ("interactive.diffFilter", "diff-filter"),
-            ("uploadpack.packObjectsHook", "pack-objects"),
-            ("remote.origin.uploadpack", "uploadpack"),
-        ] {
+        for (name, label) in PROGRAMS {
             set(name, &run(label));
         }
         for name in ["status", "config", "ls-files", "stash", "rev-parse", "diff-files", "update-index", "write-tree"] {

@@ -1,6 +1,8 @@
 //! The only place that knows RocksDB. What it holds can be derived from packs and journal at any time.
 
 mod log;
+mod read;
+mod write;
 
 use std::{
     borrow::Cow,
@@ -8,21 +10,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rocksdb::{
-    BlockBasedOptions, BottommostLevelCompaction, ColumnFamilyDescriptor, CompactOptions, DB, DBCompressionType, Direction,
-    FlushOptions, IngestExternalFileOptions, IteratorMode, LogLevel, Options, ReadOptions, SstFileWriter, WriteBatch,
-    WriteOptions,
-};
+use rocksdb::{BlockBasedOptions, ColumnFamilyDescriptor, DB, DBCompressionType, LogLevel, Options};
 use rustix::io::Errno;
 
+pub use self::write::{Batch, write_table};
 use crate::{
-    codec::{Decoder, put_uint},
     error::{Error, IoContext, Result},
     files,
-    id::{ObjectKey, PackId},
     keys::{Keys, Part},
     layout::Layout,
-    pack::Location,
     threads,
 };
 
@@ -68,9 +64,6 @@ const TABLE_BYTES: usize = 64 << 20;
 /// The system's words for EFBIG, which RocksDB passes on.
 const TOO_LARGE: &str = "File too large";
 
-/// An entry of a family.
-type KeyValue = (Box<[u8]>, Box<[u8]>);
-
 /// An open database.
 pub struct Db {
     db: DB,
@@ -100,22 +93,6 @@ const WRITER_THREADS: usize = 4;
 impl std::fmt::Debug for Db {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Db({})", self.path.display())
-    }
-}
-
-/// Changes to be written together.
-#[derive(Default)]
-pub struct Batch(Vec<(Family, Vec<u8>, Option<Vec<u8>>)>);
-
-impl Batch {
-    /// Sets a key.
-    pub fn put(&mut self, family: Family, key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) {
-        self.0.push((family, key.into(), Some(value.into())));
-    }
-
-    /// Removes a key.
-    pub fn delete(&mut self, family: Family, key: impl Into<Vec<u8>>) {
-        self.0.push((family, key.into(), None));
     }
 }
 
@@ -150,19 +127,6 @@ fn failed(path: &Path, e: rocksdb::Error) -> Error {
         true => Error::Io { action: "write the index in", path: path.to_owned(), source: Errno::FBIG.into() },
         false => Error::Index { path: path.to_owned(), reason },
     }
-}
-
-fn encode_location(location: &Location) -> Vec<u8> {
-    let mut out = location.pack.0.to_vec();
-    put_uint(&mut out, location.offset);
-    put_uint(&mut out, u64::from(location.block_bytes));
-    out
-}
-
-fn decode_location(bytes: &[u8]) -> Option<Location> {
-    let mut d = Decoder::new(bytes);
-    let pack = PackId(d.array("location").ok()?);
-    Some(Location { pack, offset: d.uint("location").ok()?, block_bytes: d.uint32("location").ok()? })
 }
 
 impl Db {
@@ -240,143 +204,4 @@ impl Db {
         let opened = self.keys.seal.open(Part::View, value).map(Cow::into_owned);
         opened.map_err(|e| Error::Index { path: self.path.clone(), reason: e.to_string() })
     }
-
-    fn entry(&self, entry: std::result::Result<KeyValue, rocksdb::Error>) -> Result<KeyValue> {
-        let (key, value) = entry.map_err(|e| self.error(e))?;
-        Ok((key, self.open(value.into_vec())?.into_boxed_slice()))
-    }
-
-    /// The value of a key.
-    pub fn get(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let found = self.db.get_cf(self.family(family)?, key).map_err(|e| self.error(e))?;
-        found.map(|value| self.open(value)).transpose()
-    }
-
-    /// Location of an object.
-    pub fn location(&self, key: &ObjectKey) -> Result<Option<Location>> {
-        let Some(bytes) = self.db.get_pinned_cf(self.family(Family::Objects)?, key).map_err(|e| self.error(e))? else {
-            return Ok(None);
-        };
-        decode_location(&bytes)
-            .map(Some)
-            .ok_or_else(|| Error::Index { path: self.path.clone(), reason: "a location does not decode".into() })
-    }
-
-    /// Every key and value of a family, in order.
-    pub fn scan(&self, family: Family) -> Result<impl Iterator<Item = Result<KeyValue>>> {
-        Ok(self.scan_stored(family)?.map(|entry| self.entry(entry)))
-    }
-
-    fn scan_stored(&self, family: Family) -> Result<impl Iterator<Item = std::result::Result<KeyValue, rocksdb::Error>>> {
-        let mut options = ReadOptions::default();
-        options.set_readahead_size(1 << 20);
-        Ok(self.db.iterator_cf_opt(self.family(family)?, options, IteratorMode::Start))
-    }
-
-    /// Every key of a family and its value, last first.
-    pub fn scan_back(&self, family: Family) -> Result<impl Iterator<Item = Result<KeyValue>>> {
-        let entries = self.db.iterator_cf(self.family(family)?, IteratorMode::End);
-        Ok(entries.map(|entry| self.entry(entry)))
-    }
-
-    /// Every key with this prefix, and its value, in order.
-    pub fn scan_prefix<'a>(&'a self, family: Family, prefix: &'a [u8]) -> Result<impl Iterator<Item = Result<KeyValue>> + 'a> {
-        let from = IteratorMode::From(prefix, Direction::Forward);
-        let entries = self.db.iterator_cf(self.family(family)?, from).map(|entry| self.entry(entry));
-        Ok(entries.take_while(move |entry| entry.as_ref().map_or(true, |(key, _)| key.starts_with(prefix))))
-    }
-
-    /// Every key with this prefix, last first. What follows the prefix begins with no byte 0xff.
-    pub fn keys_back<'a>(&'a self, family: Family, prefix: &'a [u8]) -> Result<impl Iterator<Item = Result<Box<[u8]>>> + 'a> {
-        let from = [prefix, &[0xff]].concat();
-        let entries = self.db.iterator_cf(self.family(family)?, IteratorMode::From(&from, Direction::Reverse));
-        let keys = entries.map(|entry| entry.map(|(key, _)| key).map_err(|e| self.error(e)));
-        Ok(keys.take_while(move |key| key.as_ref().map_or(true, |key| key.starts_with(prefix))))
-    }
-
-    /// Every object and where it lies, in order of keys.
-    pub fn objects(&self) -> Result<impl Iterator<Item = Result<(ObjectKey, Location)>>> {
-        // Where an object lies is no secret: its id and its pack's name are there to be read in the folder.
-        Ok(self.scan_stored(Family::Objects)?.map(|entry| {
-            let (key, value) = entry.map_err(|e| self.error(e))?;
-            let key: Option<ObjectKey> = key.as_ref().try_into().ok();
-            key.zip(decode_location(&value))
-                .ok_or_else(|| Error::Index { path: self.path.clone(), reason: "an entry does not decode".into() })
-        }))
-    }
-
-    /// About how many objects there are, by the lengths of their tables. RocksDB's own estimate is 0, unless it reads all tables when it
-    /// opens them.
-    pub fn objects_estimate(&self) -> Result<u64> {
-        let files = self.db.live_files().map_err(|e| self.error(e))?;
-        let of_objects = files.iter().filter(|file| file.column_family_name == Family::Objects.name());
-        Ok(of_objects.map(|file| file.size as u64).sum::<u64>() / OBJECT_BYTES)
-    }
-
-    /// Writes a batch to memory; [`Db::flush`] makes it permanent, all or nothing.
-    pub fn write(&self, batch: Batch) -> Result<()> {
-        let mut out = WriteBatch::default();
-        for (family, key, value) in batch.0 {
-            let handle = self.family(family)?;
-            match value {
-                Some(value) if family == Family::Objects => out.put_cf(handle, key, value),
-                Some(value) => out.put_cf(handle, key, self.keys.seal.seal(Part::View, value)),
-                None => out.delete_cf(handle, key),
-            }
-        }
-        let mut options = WriteOptions::default();
-        options.disable_wal(true);
-        self.db.write_opt(out, &options).map_err(|e| self.error(e))
-    }
-
-    /// Adds locations, one batch.
-    pub fn put_locations(&self, objects: impl IntoIterator<Item = (ObjectKey, Location)>) -> Result<()> {
-        let mut batch = Batch::default();
-        for (key, location) in objects {
-            batch.put(Family::Objects, key, encode_location(&location));
-        }
-        self.write(batch)
-    }
-
-    /// Takes in a table file that [`write_table`] made. The file is moved.
-    pub fn ingest(&self, table: &Path) -> Result<()> {
-        let mut options = IngestExternalFileOptions::default();
-        options.set_move_files(true);
-        self.db.ingest_external_file_cf_opts(self.family(Family::Objects)?, &options, vec![table]).map_err(|e| self.error(e))
-    }
-
-    /// Writes everything to table files, atomically over all families.
-    pub fn flush(&self) -> Result<()> {
-        let families = Family::ALL.iter().map(|f| self.family(*f)).collect::<Result<Vec<_>>>()?;
-        let mut options = FlushOptions::default();
-        options.set_wait(true);
-        self.db.flush_cfs_opt(&families, &options).map_err(|e| self.error(e))
-    }
-
-    /// Number of a family's table files that are smaller than a merged one.
-    pub fn small_tables(&self, family: Family) -> Result<usize> {
-        let files = self.db.live_files().map_err(|e| self.error(e))?;
-        let is_small = |file: &&rocksdb::LiveFile| file.column_family_name == family.name() && file.size < TABLE_BYTES / 2;
-        Ok(files.iter().filter(is_small).count())
-    }
-
-    /// Merges a family's tables into one level, also such as do not overlap: each costs time when the database is opened.
-    pub fn compact(&self, family: Family) -> Result<()> {
-        let mut options = CompactOptions::default();
-        options.set_bottommost_level_compaction(BottommostLevelCompaction::ForceOptimized);
-        self.db.compact_range_cf_opt(self.family(family)?, None::<&[u8]>, None::<&[u8]>, &options);
-        Ok(())
-    }
-}
-
-/// Writes a table of locations that a database can take in whole. The objects must be ordered by key and distinct.
-pub fn write_table(path: &Path, objects: impl Iterator<Item = (ObjectKey, Location)>) -> Result<()> {
-    let error = |e: rocksdb::Error| failed(path, e);
-    let options = options();
-    let mut writer = SstFileWriter::create(&options);
-    writer.open(path).map_err(error)?;
-    for (key, location) in objects {
-        writer.put(key, encode_location(&location)).map_err(error)?;
-    }
-    writer.finish().map_err(error)
 }

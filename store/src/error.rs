@@ -2,7 +2,14 @@
 //!
 //! Every variant names the thing, the cause and, where there is one, the next step. Sources are kept.
 
-use std::{io, path::Path, path::PathBuf};
+mod kind;
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+pub use self::kind::ErrorKind;
 
 /// Errors of the store.
 #[derive(Debug, thiserror::Error)]
@@ -31,7 +38,7 @@ pub enum Error {
     NotAStore {
         /// The folder.
         path: PathBuf,
-        /// Why it is none.
+        /// The reason for which it is none.
         reason: String,
     },
     /// The store was written by a newer release.
@@ -230,87 +237,13 @@ pub enum Error {
     Cancelled,
 }
 
-/// Kinds of [`Error`], by what a caller should do about them; the command line's exit codes follow them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ErrorKind {
-    /// Failed; look at the message.
-    Failed,
-    /// The request was wrong.
-    Usage,
-    /// The request makes sense, and a state is against it.
-    Refused,
-    /// No such store, checkpoint or path.
-    NotFound,
-    /// Locked by another process; try again.
-    Locked,
-    /// Stored bytes are damaged.
-    Corrupt,
-    /// Stopped on request.
-    Cancelled,
-}
-
 impl Error {
-    /// The class of this error.
-    pub fn kind(&self) -> ErrorKind {
-        match self {
-            Error::NoStore { .. } | Error::NotAStore { .. } | Error::NoCheckpoint { .. } | Error::Ambiguous { .. } => {
-                ErrorKind::NotFound
-            }
-            Error::NoSuchPath { .. } | Error::NoSession { .. } | Error::AmbiguousSession { .. } | Error::NoRun { .. } => {
-                ErrorKind::NotFound
-            }
-            Error::Locked { .. } | Error::Raced { .. } | Error::TargetBusy { .. } => ErrorKind::Locked,
-            Error::Corrupt { .. } | Error::Missing { .. } | Error::Index { .. } | Error::Archive { .. } => ErrorKind::Corrupt,
-            Error::At { source, .. } => source.kind(),
-            Error::Invalid(_) => ErrorKind::Usage,
-            Error::Refused(_) | Error::TargetNotEmpty { .. } => ErrorKind::Refused,
-            Error::Cancelled => ErrorKind::Cancelled,
-            Error::Io { .. }
-            | Error::NoMatch { .. }
-            | Error::FormatNewer { .. }
-            | Error::NotOwner { .. }
-            | Error::Overtaken { .. }
-            | Error::Outdated(_)
-            | Error::Fenced { .. }
-            | Error::TooLong { .. }
-            | Error::TooDeep { .. } => ErrorKind::Failed,
-        }
-    }
-
     /// The same error, with the path inside a checkpoint at which it happened.
     pub fn at(self, path: &[u8]) -> Self {
         match self {
             Error::At { .. } | Error::Cancelled => self,
             other => Error::At { path: parhelia_name::display(path), source: Box::new(other) },
         }
-    }
-
-    /// True if the system said that the disk, or the user's share of it, is full.
-    pub fn is_disk_full(&self) -> bool {
-        use io::ErrorKind::{QuotaExceeded, StorageFull};
-        match self {
-            Error::At { source, .. } => source.is_disk_full(),
-            Error::Io { source, .. } => matches!(source.kind(), StorageFull | QuotaExceeded),
-            _ => false,
-        }
-    }
-
-    /// True if bytes are gone or not what was written: another try would find the same. What cannot be read for another reason, such as
-    /// want of permission, of memory or of file descriptors, may be whole.
-    pub fn is_damage(&self) -> bool {
-        match self {
-            Error::Corrupt { .. } | Error::Missing { .. } => true,
-            Error::At { source, .. } => source.is_damage(),
-            Error::Io { source, .. } => {
-                source.kind() == io::ErrorKind::NotFound || source.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
-            }
-            _ => false,
-        }
-    }
-
-    /// True if the system said that there is no such file.
-    pub fn is_not_found(&self) -> bool {
-        matches!(self, Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 }
 

@@ -3,89 +3,38 @@
 //! Segments are named by the sequence of their first record. Each record carries a checksum, its sequence and the hash of the one
 //! before it. A torn end is never overwritten: the next append starts a segment of its own, which says where the one before ends.
 
+mod append;
+mod entry;
 mod frames;
 mod hint;
 mod rest;
 
 use std::{
-    ffi::OsStr,
-    fs::{self, File},
-    io,
-    os::unix::fs::FileExt,
+    fs,
     path::{Path, PathBuf},
 };
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
+pub(crate) use self::entry::encode_entry;
+pub use self::entry::{Entry, Logged};
 use self::{
-    frames::{Frames, SEGMENT_HEADER_BYTES, SegmentHeader, encode_frame},
+    entry::decode_entry,
+    frames::{Frames, SEGMENT_HEADER_BYTES, SegmentHeader},
     rest::Rest,
 };
 use crate::{
     disk,
     error::{Error, IoContext, Result},
-    event::{EVENT_SCHEMA, Event},
     files::{self, Folder, How},
-    format::{JOURNAL_RECORD_BYTES_MAX, JOURNAL_SEGMENT_BYTES},
-    id::{OpId, PackId, hex, unhex},
-    keys::{Ids, Keys, Part},
+    id::{hex, unhex},
+    keys::{Keys, Part},
     layout::Layout,
-    pack::PackInfo,
 };
 
 /// The fault of a journal that is wholly gone.
 const NO_SEGMENTS: &str = "all its segments are missing: put them back from a copy. Without them the store has no checkpoint, and another \
                            folder is needed (--store) for new ones";
-/// The type of the record that a journal may begin with one day, in place of all before it.
-const SNAPSHOT: &str = "snapshot";
-
-/// The content of a journal record.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub enum Entry {
-    /// A checkpoint exists from here on.
-    Commit {
-        /// The operation that wrote its packs.
-        op: OpId,
-        /// The sealed record, byte for byte.
-        record: String,
-        /// The packs that the operation added.
-        packs: Vec<PackInfo>,
-    },
-    /// Something happened that is worth keeping: a deletion, a tag, a decision.
-    Event(Box<Event>),
-    /// Garbage collection moved what lives into new packs; the condemned ones hold nothing that anything refers to.
-    Condemn {
-        /// The operation that wrote the new packs.
-        op: OpId,
-        /// New packs.
-        added: Vec<PackInfo>,
-        /// Packs whose bytes may go once every operation of `waits_for` is over.
-        condemned: Vec<PackId>,
-        /// Writers that were running.
-        waits_for: Vec<OpId>,
-    },
-    /// The bytes of condemned packs are gone.
-    Dropped {
-        /// The packs.
-        packs: Vec<PackId>,
-    },
-    /// A kind of record that this release does not know.
-    #[serde(skip)]
-    Unknown(Value),
-}
-
-/// A record as it was read.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Logged {
-    /// Its sequence, from 1.
-    pub sequence: u64,
-    /// Its content.
-    pub entry: Entry,
-    /// Of an event: its hash, by which the next event names it.
-    pub event_hash: Option<String>,
-}
 
 /// A place in the journal: behind a record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -140,49 +89,6 @@ impl Tail {
 pub struct Journal {
     folder: PathBuf,
     keys: Keys,
-}
-
-/// An entry of a type that this release does not know, or an event of another schema. What else does not decode is damaged: a commit must
-/// not be passed over. Neither must a snapshot, which stands for records that are not there any more.
-fn unknown(body: &[u8], error: serde_json::Error) -> Result<Entry, serde_json::Error> {
-    let fields: Map<String, Value> = serde_json::from_slice(body)?;
-    match fields.get("type").and_then(Value::as_str) {
-        None | Some("commit" | "condemn" | "dropped") => Err(error),
-        Some("event") if fields.get("schema").and_then(Value::as_u64).is_none_or(|schema| schema == u64::from(EVENT_SCHEMA)) => {
-            Err(error)
-        }
-        Some(SNAPSHOT) => Err(serde::de::Error::custom("a snapshot, which needs a newer parhelia")),
-        Some(_) => Ok(Entry::Unknown(Value::Object(fields))),
-    }
-}
-
-fn decode_entry(sequence: u64, body: &[u8], ids: &Ids) -> Result<Logged, serde_json::Error> {
-    let mut entry = match serde_json::from_slice(body) {
-        // Fields of another schema may mean something else.
-        Ok(Entry::Event(event)) if event.schema != EVENT_SCHEMA => Entry::Unknown(serde_json::from_slice(body)?),
-        Ok(entry) => entry,
-        Err(e) => unknown(body, e)?,
-    };
-    if let Entry::Event(event) = &mut entry {
-        // It is of the record, not of the event.
-        event.extra.remove("joined");
-    }
-    let is_event = match &entry {
-        Entry::Event(_) => true,
-        // An event of another schema is still a link of the chain.
-        Entry::Unknown(value) => value.get("type").is_some_and(|kind| kind == "event"),
-        _ => false,
-    };
-    Ok(Logged { sequence, entry, event_hash: is_event.then(|| ids.event(body)) })
-}
-
-/// The bytes of an entry, as they stand in the journal behind `joined` others of the same append.
-pub(crate) fn encode_entry(entry: &Entry, joined: usize) -> Result<Vec<u8>> {
-    let mut bytes = serde_json::to_vec(entry).map_err(|e| Error::Invalid(format!("cannot encode a journal record: {e}")))?;
-    if joined > 0 && bytes.pop_if(|last| *last == b'}').is_some() {
-        bytes.extend_from_slice(format!(",\"joined\":{joined}}}").as_bytes());
-    }
-    Ok(bytes)
 }
 
 impl Journal {
@@ -248,6 +154,22 @@ impl Journal {
         Ok(Position { segment: first, offset, sequence: first - 1, hash: hex(&header.previous_hash) })
     }
 
+    /// Fails where a segment does not go on from this position.
+    fn check_continues(&self, is_oldest: bool, header: &SegmentHeader, at: &Position, hash: &[u8; 32]) -> Result<()> {
+        let first = header.first;
+        let begins = is_oldest && (header.previous_hash, header.previous_end) == ([0; 32], 0);
+        if begins && first > 1 {
+            let needs = format!("a journal that begins with record {first}, behind a snapshot");
+            return Err(Error::FormatNewer { path: self.folder.clone(), needs });
+        }
+        if first == at.segment {
+            // The header was checked when what stands before the position was read.
+        } else if first != at.sequence + 1 || header.previous_hash != *hash || header.previous_end != at.offset {
+            return Err(self.corrupt(at.segment, at.offset, "a record is damaged or missing"));
+        }
+        Ok(())
+    }
+
     fn read_once(&self, from: &Position) -> Result<Tail> {
         // Before the segments, so that an append between the two reads is not taken for a loss.
         let hint = self.hint();
@@ -269,16 +191,7 @@ impl Journal {
             let Some(mut frames) = frames else {
                 return Err(self.corrupt(first, at.offset, "the segment is shorter than it was"));
             };
-            let begins = i == 0 && (header.previous_hash, header.previous_end) == ([0; 32], 0);
-            if begins && first > 1 {
-                let needs = format!("a journal that begins with record {first}, behind a snapshot");
-                return Err(Error::FormatNewer { path: self.folder.clone(), needs });
-            }
-            if first == at.segment {
-                // The header was checked when what stands before the position was read.
-            } else if first != at.sequence + 1 || header.previous_hash != hash || header.previous_end != at.offset {
-                return Err(self.corrupt(at.segment, at.offset, "a record is damaged or missing"));
-            }
+            self.check_continues(i == 0, &header, &at, &hash)?;
             let mut offset = frames.at;
             while let Some((length, body, next)) = frames.next(at.sequence + 1, &hash)? {
                 let body = self.keys.seal.open(Part::Journal, body).map_err(|e| self.corrupt(first, offset, &e.to_string()))?;
@@ -360,14 +273,6 @@ impl Journal {
         disk::sync_file(&file, "sync journal", &path)
     }
 
-    /// Opens the last segment to append to it, if it ends where it was read to.
-    fn open_end(&self, end: &Tail) -> Result<File> {
-        let path = self.segment_path(end.end.segment);
-        let file = files::open(&path, How::Write).at("open journal", &path)?;
-        let length = file.metadata().at("read journal", &path)?.len();
-        if length == end.end.offset + end.torn_bytes { Ok(file) } else { Err(self.raced()) }
-    }
-
     fn raced(&self) -> Error {
         Error::Raced { path: self.folder.clone() }
     }
@@ -377,91 +282,6 @@ impl Journal {
             what: format!("journal record at {offset}"),
             place: self.segment_path(segment),
             reason: reason.to_owned(),
-        }
-    }
-
-    /// Appends entries behind `end`, as read under the writer lock, and syncs them. Returns the new end. What fails is taken back while
-    /// the lock is held. Fails with [`Error::Raced`] where the journal does not end there any more, and writes nothing.
-    pub fn append(&self, end: &Tail, entries: &[Entry]) -> Result<Position> {
-        let mut at = end.end.clone();
-        let mut hash = unhex::<32>(&at.hash).unwrap_or_default();
-        let mut frames = Vec::new();
-        for (joined, entry) in entries.iter().enumerate() {
-            let body = self.keys.seal.seal(Part::Journal, encode_entry(entry, joined)?);
-            if body.len() > JOURNAL_RECORD_BYTES_MAX {
-                return Err(Error::Invalid(format!("a journal record of {} bytes is too long", body.len())));
-            }
-            at.sequence += 1;
-            let (frame, next) = encode_frame(at.sequence, &hash, &body);
-            frames.extend_from_slice(&frame);
-            hash = next;
-        }
-        if self.segments()?.last().copied().unwrap_or(0) != at.segment {
-            return Err(self.raced());
-        }
-        if at.segment == 0 || end.torn_bytes > 0 || end.missing > 0 || at.offset >= JOURNAL_SEGMENT_BYTES {
-            let first = end.end.sequence + 1;
-            let header =
-                SegmentHeader { first, previous_end: end.end.offset, previous_hash: unhex(&end.end.hash).unwrap_or_default() };
-            let mut bytes = header.encode().to_vec();
-            bytes.extend_from_slice(&frames);
-            if at.segment != 0 {
-                let path = self.segment_path(at.segment);
-                let file = self.open_end(end)?;
-                if end.missing > 0 && end.torn_bytes == 0 {
-                    // A byte that is no record: that records were missing is seen here for good, whatever the hint says from now on.
-                    file.write_all_at(&[0], at.offset).at("append to journal", &path)?;
-                }
-                // Whoever wrote its last record may have died before that was on the medium; the new segment is chained behind it.
-                disk::sync_file(&file, "sync journal", &path)?;
-            }
-            self.begin_segment(first, &bytes)?;
-            at = Position { segment: first, offset: bytes.len() as u64, sequence: at.sequence, hash: hex(&hash) };
-        } else {
-            self.append_to_end(end, &frames)?;
-            at.offset += frames.len() as u64;
-            at.hash = hex(&hash);
-        }
-        self.write_hint(at.sequence);
-        Ok(at)
-    }
-
-    fn append_to_end(&self, end: &Tail, frames: &[u8]) -> Result<()> {
-        let offset = end.end.offset;
-        let path = self.segment_path(end.end.segment);
-        let file = self.open_end(end)?;
-        if self.hint() != Some(end.end.sequence) {
-            // Whoever wrote the last record may have died before that, or the segment's name, was on the medium. Only one append at a time
-            // may be lost by a power cut: what tells a torn one from damage depends on it.
-            disk::sync_file(&file, "sync journal", &path)?;
-            disk::sync_folder(&self.folder)?;
-        }
-        let written = file.write_all_at(frames, offset).at("append to journal", &path);
-        let is_visible = written.is_ok();
-        written.and_then(|()| disk::sync_file(&file, "sync journal", &path)).inspect_err(|_| {
-            // What could not be synced may be read now and be gone later: the next append must not be chained behind it.
-            let _ = file.set_len(offset);
-            if is_visible {
-                // Whoever has read it must see that the journal is another, however long the next record is: a byte that is no
-                // record has that one begin a segment.
-                let _ = file.write_all_at(&[0], offset);
-            }
-            let _ = disk::sync_file(&file, "sync journal", &path);
-        })
-    }
-
-    /// Makes a segment. One of which the name could not be synced goes again, so that nothing is appended to it.
-    fn begin_segment(&self, first: u64, bytes: &[u8]) -> Result<()> {
-        let path = self.segment_path(first);
-        let name = path.file_name().unwrap_or(OsStr::new(""));
-        let made = Folder::below(&self.folder).and_then(|folder| folder.write_synced(name, bytes, true));
-        match made {
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Err(self.raced()),
-            Err(e) => {
-                let _ = files::remove(&path);
-                Err(e).at("write", &path)
-            }
-            Ok(()) => Ok(()),
         }
     }
 

@@ -16,7 +16,7 @@ use crate::{
 /// The file of the folder `state` that holds a list too long for a table.
 pub const OMISSIONS_FILE: &str = "omissions";
 
-/// Why an entry is not in a checkpoint as it was.
+/// The reason for which an entry is not in a checkpoint as it was.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
     /// A rule excluded it, with all that is in it. Says which.
@@ -32,7 +32,7 @@ pub enum Reason {
 pub struct Omission {
     /// Its path from the workspace folder.
     pub path: Vec<u8>,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
 }
 

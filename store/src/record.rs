@@ -1,17 +1,17 @@
 //! Sealed checkpoint records. A record is JSON; its exact bytes are what is hashed, stored and never written again.
 
 mod named;
+mod outline;
 
-use std::{borrow::Cow, collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt};
 
 use jiff::Timestamp;
 pub use named::{Consistency, Trigger, Word};
-use serde::{
-    Deserialize, Deserializer, Serialize,
-    de::{self, IgnoredAny, MapAccess, Visitor},
-};
-use serde_json::{Map, Value, value::RawValue};
+use serde::{Deserialize, Serialize, de};
+use serde_json::{Map, Value};
 
+pub use self::outline::Outline;
+use self::outline::has_failed;
 use crate::{
     id::{BlobId, ObjectId, RecordId, TreeId, Ulid},
     keys::Ids,
@@ -27,7 +27,7 @@ pub enum Part {
     Absent,
     /// It could not be captured.
     Failed {
-        /// Why.
+        /// The cause.
         error: String,
     },
     /// A later release says how it is.
@@ -117,9 +117,9 @@ pub struct Record {
     pub parent: Option<Ulid>,
     /// Its place in the chain, from 1.
     pub depth: u64,
-    /// Why it was made.
+    /// The reason for which it was made.
     pub trigger: Trigger,
-    /// More about why.
+    /// Details of the reason.
     pub trigger_detail: Option<String>,
     /// Message of its maker.
     pub message: Option<String>,
@@ -221,7 +221,7 @@ pub struct Unreadable {
     pub sequence: u64,
     /// Its id, where the record tells one.
     pub id: Option<Ulid>,
-    /// Why it cannot be read.
+    /// The reason for which it cannot be read.
     pub reason: String,
 }
 
@@ -250,121 +250,6 @@ impl fmt::Display for Unreadable {
         }
         write!(f, " cannot be read by this release: {}; use a newer parhelia", self.reason)
     }
-}
-
-/// A checkpoint as lists show it: without what is large in a record, and told of one checkpoint at a time only. Fields are as in
-/// [`Record`]; what may hold anything is as it stands there, and is decoded by who wants it.
-#[derive(Clone, Debug, Deserialize)]
-pub struct Outline {
-    /// As of [`Checkpoint`].
-    #[serde(skip)]
-    pub sequence: u64,
-    /// The checkpoint's id.
-    pub id: Ulid,
-    /// Its session.
-    pub session: String,
-    /// Its run.
-    pub run: Option<String>,
-    /// The run's epoch.
-    pub epoch: u64,
-    /// True if it was kept without becoming the head.
-    #[serde(default)]
-    pub fenced: bool,
-    /// The checkpoint before it.
-    pub parent: Option<Ulid>,
-    /// Its place in the chain.
-    pub depth: u64,
-    /// Why it was made.
-    pub trigger: Trigger,
-    /// More about why.
-    pub trigger_detail: Option<String>,
-    /// Message of its maker.
-    pub message: Option<String>,
-    /// The tree.
-    pub root: TreeId,
-    /// True if a part could not be captured.
-    #[serde(rename = "parts", deserialize_with = "any_failed")]
-    pub has_failed_part: bool,
-    /// Time at which capture ended.
-    pub created_at: Timestamp,
-    /// The captured workspace.
-    pub workspace: Workspace,
-    /// Entries that were left out.
-    pub omitted: Option<Omitted>,
-    /// The conversation.
-    pub conversation: Option<Box<RawValue>>,
-    /// Tokens and cost.
-    pub usage: Option<Box<RawValue>>,
-}
-
-impl Outline {
-    /// Reads it from a sealed record.
-    pub fn decode(sequence: u64, sealed: &[u8]) -> Result<Self, serde_json::Error> {
-        check_schema(sealed)?;
-        Ok(Outline { sequence, ..serde_json::from_slice(sealed)? })
-    }
-
-    /// True if everything that should be in the checkpoint is.
-    pub fn is_complete(&self) -> bool {
-        is_complete(self.omitted.as_ref(), self.has_failed_part)
-    }
-}
-
-/// True if one of a record's parts has failed. Keeps nothing of them, as there are several of each checkpoint.
-fn any_failed<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
-    #[derive(Deserialize)]
-    struct State<'a> {
-        #[serde(borrow)]
-        status: Cow<'a, str>,
-    }
-    struct Parts;
-    impl<'de> Visitor<'de> for Parts {
-        type Value = bool;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("the states of parts")
-        }
-
-        fn visit_map<M: MapAccess<'de>>(self, mut parts: M) -> Result<bool, M::Error> {
-            let mut failed = false;
-            while let Some((_, state)) = parts.next_entry::<IgnoredAny, State<'de>>()? {
-                failed |= state.status == "failed";
-            }
-            Ok(failed)
-        }
-    }
-    from.deserialize_map(Parts)
-}
-
-impl From<&Checkpoint> for Outline {
-    fn from(checkpoint: &Checkpoint) -> Self {
-        let record = checkpoint.record.clone();
-        let raw = |value: Option<Value>| value.and_then(|value| serde_json::value::to_raw_value(&value).ok());
-        Outline {
-            sequence: checkpoint.sequence,
-            id: record.id,
-            session: record.session,
-            run: record.run,
-            epoch: record.epoch,
-            fenced: record.fenced,
-            parent: record.parent,
-            depth: record.depth,
-            trigger: record.trigger,
-            trigger_detail: record.trigger_detail,
-            message: record.message,
-            root: record.root,
-            has_failed_part: has_failed(&record.parts),
-            created_at: record.created_at,
-            workspace: record.workspace,
-            omitted: record.omitted,
-            conversation: raw(record.conversation),
-            usage: raw(record.usage),
-        }
-    }
-}
-
-fn has_failed(parts: &BTreeMap<String, Part>) -> bool {
-    parts.values().any(|part| matches!(part, Part::Failed { .. }))
 }
 
 fn is_complete(omitted: Option<&Omitted>, has_failed_part: bool) -> bool {
@@ -403,58 +288,4 @@ impl Checkpoint {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Checkpoint, Outline, Part, Record};
-    use crate::{
-        Store,
-        delete::delete_checkpoints,
-        testing::{TestStore, files},
-    };
-
-    #[test]
-    fn values_of_a_later_release_are_no_reason_to_read_nothing() {
-        let test = TestStore::new();
-        let sealed = test.get(test.checkpoint(&files(1, 2))).sealed;
-        let later = sealed.replace(r#""trigger":"manual""#, r#""trigger":"mood""#);
-        let later = later.replace(r#""consistency":"unknown""#, r#""consistency":"trance""#);
-        let later = later.replace(r#""parts":{"#, r#""parts":{"git":{"status":"deferred","until":1},"#);
-        let read = Checkpoint::decode(1, later.clone(), &crate::testing::ids()).unwrap();
-        assert_eq!((read.record.trigger.name(), read.record.consistency.name()), ("mood", "trance"));
-        assert_eq!((&read.record.parts["git"], read.sealed), (&Part::Unknown, later.clone()));
-        assert_eq!(Outline::decode(1, later.as_bytes()).unwrap().trigger.name(), "mood");
-    }
-
-    #[test]
-    fn a_record_of_another_schema_is_refused() {
-        let test = TestStore::new();
-        let sealed = test.get(test.checkpoint(&files(1, 2))).sealed;
-        for other in [r#""schema":0"#, r#""schema":2"#, r#""schema":4294967297"#, r#""schema":"1""#, r#""other":1"#] {
-            let other = sealed.replace(r#""schema":1"#, other);
-            assert!(Record::decode(&other).is_err() && Outline::decode(1, other.as_bytes()).is_err(), "{other}");
-        }
-    }
-
-    #[test]
-    fn an_outline_says_whether_a_part_has_failed() {
-        let test = TestStore::new();
-        let sealed = test.get(test.checkpoint(&files(1, 2))).sealed;
-        let is_complete = |sealed: &str| Outline::decode(1, sealed.as_bytes()).unwrap().is_complete();
-        assert!(is_complete(&sealed));
-        assert!(!is_complete(&sealed.replace(r#""parts":{"#, r#""parts":{"git":{"status":"failed","error":"x"},"#)));
-    }
-
-    #[test]
-    fn outlines_are_the_same_from_the_journal_and_from_the_view() {
-        let shown = |store: &Store| -> Vec<String> {
-            store.refresh().unwrap().outlines().unwrap().iter().map(|outline| format!("{outline:?}")).collect()
-        };
-        let test = TestStore::new();
-        let ids: Vec<_> = (0..3).map(|seed| test.checkpoint(&files(seed, 2))).collect();
-        let from_journal = shown(&test.store);
-        test.store.absorb().unwrap();
-        assert_eq!(shown(&test.open()), from_journal);
-        assert!(from_journal.iter().zip(&ids).all(|(outline, id)| outline.contains(&format!("{id:?}"))));
-        delete_checkpoints(&test.store, &ids[1..2], None, &()).unwrap();
-        assert_eq!(shown(&test.store), [from_journal[0].clone(), from_journal[2].clone()]);
-    }
-}
+mod tests;

@@ -1,22 +1,21 @@
 //! A store: its folder, its settings, and reading objects from it. What is done with a store lives in modules of its own.
 
+mod make;
 mod objects;
 
 use std::{
     fs,
-    io::{self, Write},
     num::NonZeroUsize,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError, RwLock, atomic::AtomicBool},
     time::Duration,
 };
 
+pub(crate) use self::make::make_ballast;
+use self::make::{make, missing};
 use crate::{
     config::Config,
-    disk,
     error::{Error, IoContext, Result},
-    files::{self, Folder, How},
-    format::BALLAST_BYTES,
     id::PackId,
     journal::{Entry, Journal, Position},
     keys::{Ids, Keys},
@@ -271,68 +270,6 @@ impl Store {
         view::absorb(&self.layout, &Default::default(), settled.end())?;
         self.reopen()?;
         Ok(())
-    }
-}
-
-fn missing(root: &Path) -> Error {
-    match fs::read_dir(root).map(Iterator::count) {
-        Ok(0) => Error::NoStore { path: root.to_owned(), hint: "the folder is empty; `checkpoint create` makes a store" },
-        Ok(_) => Error::NotAStore { path: root.to_owned(), reason: "it has no store.json".into() },
-        Err(e) if e.kind() == std::io::ErrorKind::NotADirectory => {
-            Error::NotAStore { path: root.to_owned(), reason: "not a folder".into() }
-        }
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-            Error::Io { action: "open store", path: root.to_owned(), source: e }
-        }
-        Err(_) => Error::NoStore { path: root.to_owned(), hint: "`checkpoint create` makes one; --store chooses another" },
-    }
-}
-
-/// Makes an empty store. Two processes may do so at once: one's settings win, and both then read those.
-fn make(layout: &Layout) -> Result<()> {
-    let root = &layout.root;
-    disk::make_folder_durable(root)?;
-    let ours = ["packs", "journal", "view", "pins", "cache", "mounts", "lock", "lock.index", "ballast"];
-    for entry in fs::read_dir(root).at("read folder", root)? {
-        let name = entry.at("read folder", root)?.file_name();
-        let name = name.to_string_lossy();
-        if !ours.contains(&name.as_ref()) && !name.starts_with("store.") {
-            return Err(Error::NotAStore { path: root.clone(), reason: "it has other files and no store.json".into() });
-        }
-    }
-    for folder in layout.folders() {
-        files::make_folder(&folder).at("create folder", &folder)?;
-    }
-    let _lock = WriterLock::take(root, Duration::from_secs(10), &())?;
-    if layout.config().exists() {
-        return Ok(());
-    }
-    make_ballast(layout);
-    // Made now, so that the first commit does not do it while it holds the lock.
-    view::absorb(layout, &Default::default(), &Position::start())?;
-    // What makes the folder a store comes last: where it is, the folders are, too.
-    disk::sync_folder(root)?;
-    let text = serde_json::to_vec_pretty(&Config::new()).unwrap_or_default();
-    match Folder::top(root).and_then(|folder| folder.write_synced("store.json".as_ref(), &text, true)) {
-        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(e).at("write", layout.config()),
-        _ => Ok(()),
-    }
-}
-
-/// Writes the ballast anew, after gc has released it. A disk without room for it is no reason to fail.
-pub(crate) fn make_ballast(layout: &Layout) {
-    let write = || -> io::Result<()> {
-        let mut file = files::open_top(&layout.ballast(), How::Make)?;
-        file.set_len(0)?;
-        // Not zeros, which some filesystems do not allocate.
-        let noise: Vec<u8> = (0..1u32 << 14).flat_map(|i| i.wrapping_mul(0x9e37_79b9).to_le_bytes()).collect();
-        for _ in 0..BALLAST_BYTES / noise.len() as u64 {
-            file.write_all(&noise)?;
-        }
-        Ok(())
-    };
-    if write().is_err() {
-        let _ = fs::remove_file(layout.ballast());
     }
 }
 

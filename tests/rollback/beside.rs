@@ -9,7 +9,8 @@ use std::{
 
 use parhelia_agent::process::{Found, found, stop};
 use parhelia_session::{
-    rollback::{STOPPED, held},
+    intent::held,
+    rollback::STOPPED,
     run::{Begin, Current, begin, end, roots_of},
 };
 use parhelia_store::{

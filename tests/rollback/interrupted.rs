@@ -6,7 +6,7 @@ use std::{
     process::{Child, Command},
 };
 
-use parhelia_session::rollback::{self, Intent};
+use parhelia_session::intent::{self, Intent};
 use parhelia_store::{
     create,
     event::{Actor, NewEvent, kind},
@@ -62,7 +62,7 @@ fn interrupted_after(with_git: bool, before: &dyn Fn(&Work)) -> Interrupted {
         work.scratch.run(&["checkpoint", "rollback", &work.target, "--yes"]);
         recorder.disarm();
         let session = opened(&work).view().session(&work.session).unwrap().unwrap();
-        if rollback::open(&session).is_some() {
+        if intent::open(&session).is_some() {
             return Interrupted { _recorder: recorder, work, before };
         }
     }
@@ -179,7 +179,7 @@ fn one_that_was_interrupted_is_given_up_where_work_has_gone_on_by_a_clock_that_w
     let session = opened(&work).view().session(&work.session).unwrap().unwrap();
     // The rollback's safety checkpoint seems to be younger than all that came later.
     let late = Ulid::from_parts(newer.record.id.timestamp_ms() + 86_400_000, 1);
-    let intent = Intent { safety: late, ..rollback::open(&session).unwrap() };
+    let intent = Intent { safety: late, ..intent::open(&session).unwrap() };
     let changed = NewEvent::new(kind::SESSION_CHANGED, &work.session, Actor::default()).with("rollback", json!(intent));
     opened(&work).append_events(&[changed], &()).unwrap();
     let text = created_at(&work, "+0");
@@ -215,7 +215,7 @@ fn undo_goes_by_the_rollback_that_was_committed_last() {
     work.scratch.at("+1d", &["checkpoint", "rollback", &work.target, "--yes"]);
     fs::write(other.join("file"), "second").unwrap();
     work.scratch.at("-1d", &["checkpoint", "rollback", &of_other.head.unwrap().to_string(), "--yes"]);
-    let last = rollback::last_rolled_back(&opened(&work), sessions()).unwrap().unwrap();
+    let last = intent::last_rolled_back(&opened(&work), sessions()).unwrap().unwrap();
     assert_eq!(last.id, of_other.id);
     // By what changed last, too.
     let listed = work.scratch.expect(0, &["session", "list", "--json"]);
@@ -278,7 +278,7 @@ fn one_that_was_being_taken_back_is_taken_back() {
     let Interrupted { work, before, _recorder } = interrupted(false);
     let store = opened(&work);
     let session = store.view().session(&work.session).unwrap().unwrap();
-    let intent = Intent { goes_back: true, ..rollback::open(&session).unwrap() };
+    let intent = Intent { goes_back: true, ..intent::open(&session).unwrap() };
     let back = NewEvent::new(kind::SESSION_CHANGED, &work.session, Actor::default()).with("rollback", json!(intent));
     store.append_events(&[back], &()).unwrap();
     let workspace = work.workspace.to_string_lossy().into_owned();
@@ -286,5 +286,5 @@ fn one_that_was_being_taken_back_is_taken_back() {
     let text = work.scratch.expect(0, &create);
     assert!(text.contains("is taken back now"), "{text}");
     assert_equal(&before, &work.copy("after"));
-    assert!(rollback::open(&opened(&work).view().session(&work.session).unwrap().unwrap()).is_none());
+    assert!(intent::open(&opened(&work).view().session(&work.session).unwrap().unwrap()).is_none());
 }

@@ -1,6 +1,6 @@
 //! Rollbacks that are killed at any step, in each state of git.
 
-use std::{fs, process::Command};
+use std::{fs, path::Path, process::Command};
 
 use parhelia_tests::{
     Scratch, assert_equal, long,
@@ -74,6 +74,21 @@ impl State {
 /// A rollback is killed at so many of its changes, evenly spread; in the long run at each.
 const KILLS: u64 = 6;
 
+/// A safety checkpoint has what was in the workspace before.
+fn assert_has(work: &Work, safety: &str, before: &Path) {
+    let restored = work.scratch.path("restored");
+    work.scratch.restore(safety, &restored);
+    let _ = fs::remove_dir_all(restored.join(".git"));
+    // Where the kill came before any safety checkpoint, the first one has this as well.
+    let _ = fs::remove_file(restored.join("later"));
+    fs::remove_dir_all(before.join("target")).unwrap();
+    for folder in [&*restored, before] {
+        Command::new("touch").args(["-d", "2020-01-01"]).arg(folder).status().unwrap();
+    }
+    assert_equal(before, &restored);
+    fs::remove_dir_all(&restored).unwrap();
+}
+
 fn killed_at_any_step_the_next_command_finishes_it(state: State) {
     let recorder = Recorder::mount();
     recorder.stop_logging();
@@ -124,18 +139,7 @@ fn killed_at_any_step_the_next_command_finishes_it(state: State) {
             fs::rename(at("aside"), &nested).unwrap();
         }
         // The first safety checkpoint of this round has what was before, whoever made it.
-        let safety = safeties(&work)[had].clone();
-        let restored = work.scratch.path("restored");
-        work.scratch.restore(&safety, &restored);
-        let _ = fs::remove_dir_all(restored.join(".git"));
-        // Where the kill came before any safety checkpoint, the first one has this as well.
-        let _ = fs::remove_file(restored.join("later"));
-        fs::remove_dir_all(before.join("target")).unwrap();
-        for folder in [&restored, &before] {
-            Command::new("touch").args(["-d", "2020-01-01"]).arg(folder).status().unwrap();
-        }
-        assert_equal(&before, &restored);
-        fs::remove_dir_all(&restored).unwrap();
+        assert_has(&work, &safeties(&work)[had], &before);
     }
     println!("{state:?}: killed at {kills} of {steps} steps, {interrupted} of them behind the intent");
     assert!(interrupted > 0, "no rollback was interrupted behind its intent");

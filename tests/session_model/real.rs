@@ -77,6 +77,22 @@ fn write(path: &std::path::Path, content: &str) -> Reply {
     Reply::of([tool("Write", json!({ "file_path": path, "content": content }))])
 }
 
+/// Moves the workspace, and resumes with another configuration folder in the environment.
+fn resume_moved(story: &mut Story) {
+    let moved = story.workspace.with_file_name("moved");
+    fs::rename(&story.workspace, &moved).unwrap();
+    story.live.expect(&["session", "move", &story.session, &moved.to_string_lossy()]);
+    let other = story.live.store().with_file_name("configuration");
+    fs::create_dir(&other).unwrap();
+    story.live.api.then([write(&moved.join("three.txt"), "third"), Reply::text("Three is written.")]);
+    let mut command = story.live.command(&["session", "resume", &story.session, "--prompt", "write three"]);
+    let output = command.env("CLAUDE_CONFIG_DIR", &other).output().unwrap();
+    assert!(output.status.success(), "{}", shown(&output));
+    assert!(moved.join("three.txt").exists() && !story.workspace.exists());
+    assert!(!other.join("projects").exists(), "the conversation went on somewhere else");
+    story.workspace = moved;
+}
+
 #[test]
 fn the_real_agent_is_killed_moved_rolled_back_and_never_acts_unasked() {
     let Some(mut story) = Story::begin() else { return };
@@ -118,18 +134,7 @@ fn the_real_agent_is_killed_moved_rolled_back_and_never_acts_unasked() {
     assert!(two.exists() && story.workspace.join("again.txt").exists());
 
     // The folder moves; whoever resumes has another configuration.
-    let moved = story.workspace.with_file_name("moved");
-    fs::rename(&story.workspace, &moved).unwrap();
-    story.live.expect(&["session", "move", &story.session, &moved.to_string_lossy()]);
-    let other = story.live.store().with_file_name("configuration");
-    fs::create_dir(&other).unwrap();
-    story.live.api.then([write(&moved.join("three.txt"), "third"), Reply::text("Three is written.")]);
-    let mut command = story.live.command(&["session", "resume", &story.session, "--prompt", "write three"]);
-    let output = command.env("CLAUDE_CONFIG_DIR", &other).output().unwrap();
-    assert!(output.status.success(), "{}", shown(&output));
-    assert!(moved.join("three.txt").exists() && !story.workspace.exists());
-    assert!(!other.join("projects").exists(), "the conversation went on somewhere else");
-    story.workspace = moved;
+    resume_moved(&mut story);
     story.save();
 
     // What retention removes, it names; the rest is there.

@@ -9,7 +9,7 @@ use std::{
     process::{Child, Command, Output, Stdio},
 };
 
-use parhelia_session::rollback;
+use parhelia_session::intent;
 use parhelia_store::{
     Store,
     event::{Actor, NewEvent, kind},
@@ -291,7 +291,7 @@ fn a_death_whose_last_checkpoint_is_being_made_is_called_that() {
     let process = wait(|| work.last_run()["pid"].as_i64());
     let store = Store::open(&work.scratch.store(), &Default::default()).unwrap();
     // Nobody else captures it meanwhile.
-    let turn = rollback::held(&store, work.session()["id"].as_str().unwrap(), &()).unwrap();
+    let turn = intent::held(&store, work.session()["id"].as_str().unwrap(), &()).unwrap();
     kill(i32::try_from(process).unwrap());
     wait(|| (work.session()["observed"] == "dead").then_some(()));
     assert_eq!(work.session()["why"], "its process is gone, and its last checkpoint is being made");

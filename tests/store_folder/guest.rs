@@ -137,9 +137,60 @@ enum Trick {
     Move,
 }
 
+/// Puts something of root's in the place of a file of the store: no verb of root's changes it or gives it away.
+fn meets_no_victim(guest: &Guest, name: &str, trick: Trick) {
+    let victim_bytes = b"root's own\n".repeat(300);
+    let (victim, place) = (guest.s.path("victim"), guest.store().join(name));
+    let aside = guest.s.path("aside");
+    let is_folder = place.is_dir();
+    if is_folder && trick != Trick::Link {
+        return;
+    }
+    remove(&victim);
+    if is_folder {
+        fs::create_dir(&victim).unwrap();
+        fs::set_permissions(&victim, fs::Permissions::from_mode(0o700)).unwrap();
+    } else {
+        fs::write(&victim, &victim_bytes).unwrap();
+    }
+    if place.exists() {
+        fs::rename(&place, &aside).unwrap();
+    }
+    match trick {
+        Trick::Link => symlink(&victim, &place).unwrap(),
+        Trick::HardLink => fs::hard_link(&victim, &place).unwrap(),
+        Trick::Move => fs::rename(&victim, &place).unwrap(),
+    }
+    let work = guest.s.path("work").to_string_lossy().into_owned();
+    guest.change(trick as u64 + 7);
+    for verb in [
+        &["checkpoint", "create", "s", "--workspace", &work][..],
+        &["gc"],
+        &["check"],
+        &["checkpoint", "list"],
+        &["check", "--rebuild-index"],
+    ] {
+        must_end(&mut guest.command(0, verb));
+    }
+    // What was moved here may have been removed, as anybody may who owns the folder.
+    let victim = if trick == Trick::Move { place.clone() } else { victim };
+    if trick == Trick::Move && !victim.exists() {
+        fs::write(&victim, &victim_bytes).unwrap();
+    }
+    match is_folder {
+        true => assert_eq!(fs::read_dir(&victim).unwrap().count(), 0, "{name}"),
+        false => assert_eq!(fs::read(&victim).unwrap(), victim_bytes, "{name}, {trick:?}"),
+    }
+    let owner = fs::metadata(&victim).unwrap();
+    assert_eq!((owner.uid(), owner.gid()), (0, 0), "{name} was given away");
+    remove(&place);
+    if aside.exists() {
+        fs::rename(&aside, &place).unwrap();
+    }
+}
+
 #[test]
 fn root_follows_no_link_in_the_store_of_another_user() {
-    let victim_bytes = b"root's own\n".repeat(300);
     let guest = Guest::new();
     guest.everything(NOBODY);
     let names = [
@@ -158,53 +209,7 @@ fn root_follows_no_link_in_the_store_of_another_user() {
     ];
     for name in names {
         for trick in [Trick::Link, Trick::HardLink, Trick::Move] {
-            let (victim, place) = (guest.s.path("victim"), guest.store().join(name));
-            let aside = guest.s.path("aside");
-            let is_folder = place.is_dir();
-            if is_folder && trick != Trick::Link {
-                continue;
-            }
-            remove(&victim);
-            if is_folder {
-                fs::create_dir(&victim).unwrap();
-                fs::set_permissions(&victim, fs::Permissions::from_mode(0o700)).unwrap();
-            } else {
-                fs::write(&victim, &victim_bytes).unwrap();
-            }
-            if place.exists() {
-                fs::rename(&place, &aside).unwrap();
-            }
-            match trick {
-                Trick::Link => symlink(&victim, &place).unwrap(),
-                Trick::HardLink => fs::hard_link(&victim, &place).unwrap(),
-                Trick::Move => fs::rename(&victim, &place).unwrap(),
-            }
-            let work = guest.s.path("work").to_string_lossy().into_owned();
-            guest.change(trick as u64 + 7);
-            for verb in [
-                &["checkpoint", "create", "s", "--workspace", &work][..],
-                &["gc"],
-                &["check"],
-                &["checkpoint", "list"],
-                &["check", "--rebuild-index"],
-            ] {
-                must_end(&mut guest.command(0, verb));
-            }
-            // What was moved here may have been removed, as anybody may who owns the folder.
-            let victim = if trick == Trick::Move { place.clone() } else { victim };
-            if trick == Trick::Move && !victim.exists() {
-                fs::write(&victim, &victim_bytes).unwrap();
-            }
-            match is_folder {
-                true => assert_eq!(fs::read_dir(&victim).unwrap().count(), 0, "{name}"),
-                false => assert_eq!(fs::read(&victim).unwrap(), victim_bytes, "{name}, {trick:?}"),
-            }
-            let owner = fs::metadata(&victim).unwrap();
-            assert_eq!((owner.uid(), owner.gid()), (0, 0), "{name} was given away");
-            remove(&place);
-            if aside.exists() {
-                fs::rename(&aside, &place).unwrap();
-            }
+            meets_no_victim(&guest, name, trick);
         }
     }
     guest.everything(NOBODY);

@@ -199,17 +199,36 @@ fn assert_equal_but_for_xattrs(a: &Path, b: &Path) {
     assert_equal(a, b);
 }
 
+/// Fills three workspaces.
+fn fill_three(s: &Scratch) {
+    for n in 0..3u64 {
+        for i in 0..60u64 {
+            write(&s.path(&format!("work{n}/d{}/f{i}", i % 7)), &noise(300 + (i * 97 % 4000) as usize, n * 1000 + i)).unwrap();
+        }
+    }
+}
+
+/// Every promised checkpoint has what was copied beside it, and gc leaves a sound store without leftovers.
+fn assert_kept(s: &Scratch, promised: &[(String, PathBuf)]) {
+    for (id, kept) in promised {
+        let out = s.path(&format!("out/{id}"));
+        fs::create_dir_all(out.parent().unwrap()).unwrap();
+        s.restore(id, &out);
+        assert_eq!(files_in(&out), files_in(kept), "{id}");
+    }
+    s.expect(0, &["gc", "--quiet"]);
+    s.expect(0, &["check", "--read-data", "--quiet"]);
+    let store = Store::open(&s.store(), &OpenOptions::default()).unwrap();
+    assert_eq!(leftovers(&store), Vec::<PathBuf>::new());
+}
+
 #[test]
 fn killed_at_random_beside_others_nothing_is_lost() {
     let s = Scratch::new();
     let seed = given_seed().unwrap_or_else(|| std::process::id().into());
     let mut dice = Dice(seed);
     println!("{}", repeated_by(seed));
-    for n in 0..3u64 {
-        for i in 0..60u64 {
-            write(&s.path(&format!("work{n}/d{}/f{i}", i % 7)), &noise(300 + (i * 97 % 4000) as usize, n * 1000 + i)).unwrap();
-        }
-    }
+    fill_three(&s);
     let rounds = if long() > 0 { long() * 100 } else { 12 };
     let mut promised: Vec<(String, PathBuf)> = Vec::new();
     for round in 0..rounds {
@@ -258,16 +277,7 @@ fn killed_at_random_beside_others_nothing_is_lost() {
         }
     }
     assert!(promised.len() > 1, "all were killed");
-    for (id, kept) in &promised {
-        let out = s.path(&format!("out/{id}"));
-        fs::create_dir_all(out.parent().unwrap()).unwrap();
-        s.restore(id, &out);
-        assert_eq!(files_in(&out), files_in(kept), "{id}");
-    }
-    s.expect(0, &["gc", "--quiet"]);
-    s.expect(0, &["check", "--read-data", "--quiet"]);
-    let store = Store::open(&s.store(), &OpenOptions::default()).unwrap();
-    assert_eq!(leftovers(&store), Vec::<PathBuf>::new());
+    assert_kept(&s, &promised);
     println!("{rounds} rounds, {} checkpoints at the end", promised.len());
 }
 

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use parhelia_session::{rollback::held, run::launcher_of};
+use parhelia_session::{intent::held, run::launcher_of};
 use parhelia_store::{
     Store,
     event::{Actor, NewEvent, kind},

@@ -248,25 +248,27 @@ fn where_servers_come_from() {
     assert_ne!(capture(&request).mcp_servers.unwrap()["exact"].config_hash, before);
 }
 
+/// Places from which a package is taken, with a credential in each.
+const SPECS: [&str; 13] = [
+    "git+https://user:hunter2@host/r",
+    "git+https://hunter2@host/r",
+    "git+https://hunter2:x@host/r@v1.0",
+    "git+https://user:a,hunter2@host/r",
+    "git+https://user:a/hunter2@host/r",
+    "https://host/r.tgz?token=hunter2",
+    "https://host/r#access_token=hunter2",
+    "name@git+https://user:hunter2@host/r",
+    "name @ git+https://user:hunter2@host/r@v1",
+    "hunter2@host.example:o/r.git",
+    "hunter2@github.com/o/r",
+    "user:hunter2@host:o/r",
+    "github:user:hunter2@o/r",
+];
+
 #[test]
 fn no_credential_of_a_server_is_kept_wherever_it_stands() {
     const SECRET: &str = "hunter2";
     let place = Place::new();
-    let specs = [
-        "git+https://user:hunter2@host/r",
-        "git+https://hunter2@host/r",
-        "git+https://hunter2:x@host/r@v1.0",
-        "git+https://user:a,hunter2@host/r",
-        "git+https://user:a/hunter2@host/r",
-        "https://host/r.tgz?token=hunter2",
-        "https://host/r#access_token=hunter2",
-        "name@git+https://user:hunter2@host/r",
-        "name @ git+https://user:hunter2@host/r@v1",
-        "hunter2@host.example:o/r.git",
-        "hunter2@github.com/o/r",
-        "user:hunter2@host:o/r",
-        "github:user:hunter2@o/r",
-    ];
     let launchers = [
         ("npx", vec!["-y"]),
         ("npx", vec!["--registry", "https://u:hunter2@h/", "-y", "-p"]),
@@ -286,7 +288,7 @@ fn no_credential_of_a_server_is_kept_wherever_it_stands() {
         ("no-such-program", vec![]),
     ];
     let mut servers = serde_json::Map::new();
-    for (at, spec) in specs.iter().enumerate() {
+    for (at, spec) in SPECS.iter().enumerate() {
         for (number, (command, before)) in launchers.iter().enumerate() {
             let args = [&before[..], &[spec, "server", "--token", SECRET]].concat();
             servers.insert(format!("{at} {number}"), json!({"command": command, "args": args}));
@@ -296,7 +298,7 @@ fn no_credential_of_a_server_is_kept_wherever_it_stands() {
         servers.insert(format!("{at} command"), json!({"command": spec}));
     }
     servers.retain(|name, _| {
-        !name.ends_with("url") || specs[name.split(' ').next().unwrap().parse::<usize>().unwrap()].contains("://")
+        !name.ends_with("url") || SPECS[name.split(' ').next().unwrap().parse::<usize>().unwrap()].contains("://")
     });
     place.write("work/.mcp.json", &json!({"mcpServers": servers}).to_string());
     let found = capture(&place.request()).mcp_servers.unwrap();

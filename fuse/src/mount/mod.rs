@@ -21,6 +21,14 @@ use std::{
 use parhelia_store::Store;
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
+pub use crate::mount::{
+    guard::guard,
+    mounted::{Mounted, Stopper},
+    mountinfo::holders,
+    options::{Options, What},
+    registry::{FoundMount, MountText, clear_stale, list, shown_at},
+    unmount::{detach, unmount},
+};
 use crate::{
     counts::Counters,
     error::{Error, Result},
@@ -36,13 +44,6 @@ use crate::{
     },
     readahead::{Readahead, Source},
 };
-
-pub use crate::mount::guard::guard;
-pub use crate::mount::mounted::{Mounted, Stopper};
-pub use crate::mount::mountinfo::holders;
-pub use crate::mount::options::{Options, What};
-pub use crate::mount::registry::{FoundMount, MountText, clear_stale, list, shown_at};
-pub use crate::mount::unmount::{detach, unmount};
 
 /// Readahead of the kernel for a sequential reader, in KiB: two of its largest requests, so that one is answered while the reader
 /// takes in the other. The default asks eight times as often.
@@ -91,9 +92,7 @@ pub fn mount(store: Arc<Store>, what: What, mountpoint: &Path, options: &Options
     let spawned = thread::Builder::new().name("mount".into()).spawn(move || {
         let result = serving.join().unwrap_or_else(|_| Err(io::Error::other("a thread of the mount panicked")));
         // They may hold the filesystem, and so the pin.
-        for helper in helpers {
-            let _ = helper.join();
-        }
+        helpers.into_iter().for_each(|helper| drop(helper.join()));
         let _ = ended.send(Event::Ended(result));
     });
     spawned.map_err(failed)?;

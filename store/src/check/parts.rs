@@ -14,7 +14,7 @@ use crate::{
 pub struct Lack {
     /// The part.
     pub part: String,
-    /// Why.
+    /// The cause.
     pub error: String,
 }
 

@@ -1,3 +1,7 @@
+mod index;
+mod lost;
+mod repair;
+
 use std::{fs, time::Duration};
 
 use super::*;
@@ -117,78 +121,6 @@ fn a_good_checkpoint_verifies() {
 }
 
 #[test]
-fn a_damaged_index_is_said_so_and_rebuilt() {
-    let test = TestStore::new();
-    let id = test.checkpoint(&files(1, 9));
-    test.checkpoint(&files(2, 9));
-    test.store.absorb().unwrap();
-    let view = test.store.layout().view();
-    for name in ["CURRENT", "MANIFEST", "sst"] {
-        for entry in fs::read_dir(&view).unwrap().flatten() {
-            let path = entry.path();
-            if path.to_string_lossy().contains(name) {
-                let mut bytes = fs::read(&path).unwrap();
-                let (third, end) = (bytes.len() / 3, bytes.len());
-                bytes[third..end - third].iter_mut().for_each(|byte| *byte ^= 0x55);
-                fs::write(&path, bytes).unwrap();
-            }
-        }
-        let report = check(&test, &CheckOptions::default());
-        assert!(report.rebuild_index, "{name}: {:?}", report.findings);
-        assert_eq!(report.checkpoints, 2);
-        rebuild_index(test.store.layout(), PATIENCE, &()).unwrap();
-        assert!(check(&test, &ALL).is_clean(), "{name}");
-        assert_eq!(crate::testing::content_of(&test.open(), &test.get(id)).unwrap(), files(1, 9));
-    }
-    fs::remove_dir_all(&view).unwrap();
-    assert!(check(&test, &ALL).is_clean());
-    rebuild_index(test.store.layout(), PATIENCE, &()).unwrap();
-    assert_eq!(test.open().checkpoints().unwrap().len(), 2);
-}
-
-#[test]
-fn an_index_of_another_release_is_no_damage_and_the_next_commit_replaces_it() {
-    let test = TestStore::new();
-    let id = test.checkpoint(&files(1, 9));
-    test.store.absorb().unwrap();
-    let view = test.store.layout().view();
-    let db = Db::open_writer(&view, &test.store.layout().keys).unwrap();
-    let mut batch = Batch::default();
-    batch.put(Family::Meta, b"version", "another");
-    db.write(batch).unwrap();
-    db.flush().unwrap();
-    drop(db);
-    assert!(check(&test, &ALL).is_clean());
-    assert_eq!(crate::testing::content_of(&test.open(), &test.get(id)).unwrap(), files(1, 9));
-    test.another().checkpoint(&files(2, 9));
-    let version = Db::open_reader(test.store.layout()).unwrap().unwrap().get(Family::Meta, b"version").unwrap();
-    assert_ne!(version.as_deref(), Some(&b"another"[..]));
-    assert!(check(&test, &ALL).is_clean());
-}
-
-#[test]
-fn a_lost_pack_does_not_hide_the_others() {
-    let test = TestStore::new();
-    test.builds.set(false);
-    test.checkpoint(&files(1, 9));
-    let lost = only_pack(&test);
-    let b = test.checkpoint(&[("other".to_owned(), b"something else".to_vec())].into());
-    for _ in 0..2 {
-        let moved = lost.with_extension("away");
-        fs::rename(&lost, &moved).unwrap();
-        let store = test.open();
-        let checkpoint = store.checkpoints().unwrap().into_iter().find(|c| c.record.id == b).unwrap();
-        assert!(crate::testing::content_of(&store, &checkpoint).is_ok());
-        assert!(!check(&test, &ALL).is_clean());
-        rebuild_index(test.store.layout(), PATIENCE, &()).unwrap();
-        assert!(crate::testing::content_of(&test.open(), &checkpoint).is_ok());
-        fs::rename(&moved, &lost).unwrap();
-        rebuild_index(test.store.layout(), PATIENCE, &()).unwrap();
-        assert!(check(&test, &ALL).is_clean());
-    }
-}
-
-#[test]
 fn a_torn_journal_is_noted_and_a_broken_one_found() {
     let test = TestStore::new();
     test.checkpoint(&files(1, 3));
@@ -211,97 +143,6 @@ fn a_torn_journal_is_noted_and_a_broken_one_found() {
 }
 
 #[test]
-fn a_pack_of_any_length_is_repaired() {
-    let test = TestStore::new();
-    let id = test.checkpoint(&files(1, 9));
-    let path = only_pack(&test);
-    fs::File::options().write(true).open(&path).unwrap().set_len(1 << 40).unwrap();
-    assert!(!check(&test, &CheckOptions::default()).is_clean());
-    let plan = plan_repair(test.store.layout(), &[], &()).unwrap();
-    assert!(plan.lost.is_empty() && plan.damaged_packs.len() == 1, "{plan:?}");
-    repair(test.store.layout(), &plan, PATIENCE, &()).unwrap();
-    let store = test.open();
-    assert_eq!(crate::testing::content_of(&store, &test.get(id)).unwrap(), files(1, 9));
-}
-
-#[test]
-fn a_repair_beside_gc_is_refused_where_a_good_copy_went_and_the_next_takes_it_from_there() {
-    let test = TestStore::new();
-    let all = files(1, 9);
-    let other = test.another();
-    // Two write the same at once; the index finds it in the later one's pack, and that is damaged.
-    let (a, b) = (test.draft("test", &all), other.draft("test", &all));
-    let a = test.commit(a).unwrap();
-    let b = other.commit(b).unwrap();
-    test.delete(a);
-    let Kind::File { blob, .. } = test.store.node_at(&test.get(b), b"dir1/file1").unwrap().kind else { panic!("no file") };
-    let home = test.store.refresh().unwrap().locate(blob.object()).unwrap().unwrap();
-    let path = test.store.layout().pack(home.pack);
-    let mut bytes = fs::read(&path).unwrap();
-    bytes[(home.offset + u64::from(home.block_bytes)) as usize - 5] ^= 4;
-    fs::write(&path, &bytes).unwrap();
-
-    let plan = plan_repair(test.store.layout(), &[], &()).unwrap();
-    assert!(plan.lost.is_empty() && plan.damaged_packs == [home.pack], "{plan:?}");
-    // For whoever writes meanwhile, the bytes stay where they are.
-    let writer = Pin::take(&test.store.layout().pins(), true, "test").unwrap();
-    let report = crate::gc::run(&test.store, &crate::gc::GcOptions::no_repack(), &()).unwrap();
-    assert_eq!(report.condemned_packs, 1, "{report:?}");
-    let refused = repair(test.store.layout(), &plan, PATIENCE, &()).unwrap_err();
-    assert!(refused.to_string().contains("run the repair again"), "{refused}");
-    let packs = test.store.refresh().unwrap().packs().unwrap();
-    assert!(packs[&home.pack].condemned.is_none(), "the damaged pack went all the same");
-
-    let plan = plan_repair(test.store.layout(), &[], &()).unwrap();
-    assert!(plan.lost.is_empty() && plan.recovered_objects > 0, "{plan:?}");
-    repair(test.store.layout(), &plan, PATIENCE, &()).unwrap();
-    drop(writer);
-    crate::gc::run(&test.open(), &crate::gc::GcOptions::default(), &()).unwrap();
-    assert!(check(&test, &ALL).is_clean());
-    assert_eq!(crate::testing::content_of(&test.open(), &test.get(b)).unwrap(), all);
-}
-
-#[test]
-fn making_the_index_anew_waits_as_long_as_it_is_told() {
-    let test = TestStore::new();
-    test.checkpoint(&files(1, 3));
-    let lock = test.store.lock(&()).unwrap();
-    let began = std::time::Instant::now();
-    let refused = rebuild_index(test.store.layout(), Duration::from_millis(20), &());
-    assert!(matches!(refused, Err(Error::Locked { .. })), "{refused:?}");
-    let plan = plan_repair(test.store.layout(), &[], &()).unwrap();
-    let refused = repair(test.store.layout(), &plan, Duration::from_millis(20), &());
-    assert!(matches!(refused, Err(Error::Locked { .. })), "{refused:?}");
-    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
-    drop(lock);
-    rebuild_index(test.store.layout(), PATIENCE, &()).unwrap();
-}
-
-#[test]
-fn checkpoints_are_made_while_the_index_is_made_anew() {
-    let test = TestStore::new();
-    let dead = test.checkpoint(&files(1, 9));
-    let kept = test.checkpoint(&files(2, 9));
-    test.store.absorb().unwrap();
-    test.delete(dead);
-    let (path, made) = (test.store.path().to_owned(), std::sync::Mutex::new(None));
-    let progress = AtBegin::new(|| {
-        let other = TestStore::at(path);
-        let id = other.checkpoint(&files(3, 9));
-        crate::gc::run(&other.store, &crate::gc::GcOptions::no_repack(), &()).unwrap();
-        *made.lock().unwrap() = Some(id);
-    });
-    rebuild_index(test.store.layout(), PATIENCE, &progress).unwrap();
-    let made = made.lock().unwrap().unwrap();
-    assert_eq!(test.another().ids(), [kept, made]);
-    assert_eq!(crate::testing::content_of(&test.open(), &test.get(made)).unwrap(), files(3, 9));
-    crate::gc::run(&test.open(), &crate::gc::GcOptions::default(), &()).unwrap();
-    assert!(check(&test, &ALL).is_clean());
-    let left = fs::read_dir(test.store.layout().cache()).unwrap().flatten().map(|entry| entry.file_name());
-    assert_eq!(left.collect::<Vec<_>>(), Vec::<std::ffi::OsString>::new());
-}
-
-#[test]
 fn what_was_verified_before_is_not_looked_at_again() {
     let test = TestStore::new();
     let mut content = files(1, 40);
@@ -319,58 +160,6 @@ fn what_was_verified_before_is_not_looked_at_again() {
     let fresh = test.open();
     assert!(!verify_new(&fresh, &b, Some(&a), &()).unwrap().is_ok());
     assert!(verify_new(&test.open(), &a, None, &()).unwrap().is_ok());
-}
-
-/// Damages the stored bytes of a file's first chunk.
-fn damage_first_chunk(test: &TestStore, checkpoint: crate::id::Ulid, path: &[u8]) {
-    let Kind::File { blob, size, .. } = test.store.node_at(&test.get(checkpoint), path).unwrap().kind else { panic!("no file") };
-    let chunk = test.store.recipe(blob, size).unwrap()[0].id.object();
-    let home = test.store.refresh().unwrap().locate(chunk).unwrap().unwrap();
-    let path = test.store.layout().pack(home.pack);
-    let mut bytes = fs::read(&path).unwrap();
-    bytes[(home.offset + u64::from(home.block_bytes)) as usize - 5] ^= 4;
-    fs::write(&path, &bytes).unwrap();
-}
-
-#[test]
-fn everything_that_a_lost_object_touches_is_named() {
-    let test = TestStore::new();
-    let mut ids = Vec::new();
-    for i in 0..25u64 {
-        // The file stays where it is, in a folder that stays as it is or changes.
-        let mut all = files(1, 9);
-        all.insert(if i % 2 == 0 { "dir1/new".into() } else { "new".into() }, i.to_le_bytes().to_vec());
-        ids.push(test.checkpoint(&all));
-    }
-    damage_first_chunk(&test, ids[0], b"dir1/file4");
-    let plan = plan_repair(test.store.layout(), &[], &()).unwrap();
-    let lost: Vec<&Lost> = plan.lost.iter().filter(|lost| lost.touches[0].path == "dir1/file4").collect();
-    assert!(!lost.is_empty(), "{plan:?}");
-    for lost in lost {
-        let touched: Vec<_> = lost.touches.iter().map(|touched| touched.checkpoint).collect();
-        assert!(touched == ids[..20] && lost.touches_more == 5, "{lost:?}");
-    }
-}
-
-#[test]
-fn a_recipe_with_lost_chunks_goes_where_its_file_is_there_in_one_chunk() {
-    let test = TestStore::new();
-    let one: Files = [("a".to_owned(), crate::testing::content(7, 5))].into();
-    test.cut.set(20_000);
-    test.checkpoint(&one);
-    let whole = test.checkpoint(&[("a".to_owned(), one["a"].clone()), ("b".to_owned(), b"other".to_vec())].into());
-    test.cut.set(2000);
-    let cut = test.checkpoint(&one);
-    damage_first_chunk(&test, cut, b"a");
-    let plan = plan_repair(test.store.layout(), &[], &()).unwrap();
-    assert!(plan.lost.is_empty() && plan.damaged_packs.len() == 1, "{plan:?}");
-    repair(test.store.layout(), &plan, PATIENCE, &()).unwrap();
-    assert!(check(&test, &ALL).is_clean());
-    let store = test.open();
-    crate::gc::run(&store, &crate::gc::GcOptions::default(), &()).unwrap();
-    for id in [whole, cut] {
-        assert_eq!(crate::testing::content_of(&store, &test.get(id)).unwrap()["a"], one["a"]);
-    }
 }
 
 #[test]

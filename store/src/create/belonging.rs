@@ -73,7 +73,7 @@ impl Belonging {
     }
 }
 
-/// Why nothing is imported into a session.
+/// The refusal of an import into a session that works in a folder.
 pub fn works_in(session: &str, place: &Place) -> Error {
     Error::Refused(format!(
         "session {session} works in {}, and what is imported would be its latest checkpoint; --session gives another name",

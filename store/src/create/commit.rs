@@ -5,7 +5,7 @@ use std::{collections::HashMap, path::PathBuf, time::Instant};
 use super::{
     belonging::{Belonging, fit_in},
     orphans::AdoptedContent,
-    packs::{Finished, PackSink},
+    packs::{Finished, PackSink, Written},
     sink::{Batch, Sink},
 };
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
     recipe::Encoded,
     record::{Checkpoint, Record},
     store::Store,
-    view,
+    view::{self, View},
 };
 
 /// Runs with at least this many new objects hand RocksDB a table of them, made before the lock is taken.
@@ -41,6 +41,17 @@ pub struct Committed {
 
 /// The table of a run's objects. It is removed at the run's end, committed or not.
 struct TableFile(PathBuf);
+
+impl TableFile {
+    /// Writes the table; false for a run with few objects, and in a store of another user.
+    fn write(&self, store: &Store, written: &Written) -> Result<bool> {
+        let is_due = written.objects_count() >= TABLE_OBJECTS && files::host(&store.layout().root).is_none();
+        if is_due {
+            view::write_table(&self.0, written.objects())?;
+        }
+        Ok(is_due)
+    }
+}
 
 impl Drop for TableFile {
     fn drop(&mut self) {
@@ -78,14 +89,13 @@ fn try_commit(
 ) -> Result<Option<Committed>> {
     let layout = store.layout();
     fit_in(&mut record, &store.view())?;
-    let sealed = seal(&record)?;
+    let mut sealed = seal(&record)?;
     store_record(&sink, &sealed)?;
     let Sink::Store(packs) = sink else { return Err(Error::Invalid("nothing to commit".into())) };
     let written = packs.finish()?;
     let table = TableFile(layout.table(pin.op));
     let mut tables = HashMap::new();
-    if written.objects_count() >= TABLE_OBJECTS && adopted.is_empty() && files::host(&layout.root).is_none() {
-        view::write_table(&table.0, written.objects())?;
+    if adopted.is_empty() && table.write(store, &written)? {
         tables.insert(pin.op, table.0.clone());
     }
     let own = sync(store, written.packs, &adopted)?;
@@ -103,7 +113,6 @@ fn try_commit(
     if !current.lost(&written.reused)?.is_empty() {
         return Ok(None);
     }
-    let mut sealed = sealed;
     if fit_in(&mut record, &current)? {
         // Another process committed to this session meanwhile, or took it over: the record is sealed anew, behind what that did.
         sealed = seal(&record)?;
@@ -118,20 +127,25 @@ fn try_commit(
     if pack::lacks_any(layout, &infos) {
         return Ok(None);
     }
-    let mut chain = Chain::new(&current)?;
-    for event in belonging.events(&current, &record)? {
-        chain.add(&event)?;
-    }
-    let mut entries = chain.entries;
-    entries.push(Entry::Commit { op: pin.op, record: sealed.clone(), packs: infos.clone() });
+    let stored_bytes = infos.iter().map(|info| info.bytes).sum();
+    let mut entries = events(&current, &record, belonging)?;
+    entries.push(Entry::Commit { op: pin.op, record: sealed.clone(), packs: infos });
     tell_of_lost(&tail, progress);
     let end = Journal::of(layout).append(&tail, &entries)?;
-    let stored_bytes = infos.iter().map(|info| info.bytes).sum();
     let lock_held_ms = began.elapsed().as_millis() as u64;
     drop(lock);
     store.catch_up("the checkpoint is committed", &end, &tables, progress);
     let checkpoint = Checkpoint::decode(end.sequence, sealed, store.ids()).map_err(|e| Error::Invalid(e.to_string()))?;
     Ok(Some(Committed { checkpoint, new_bytes: written.new_bytes, stored_bytes, lock_held_ms }))
+}
+
+/// The events that are appended before the checkpoint.
+fn events(current: &View, record: &Record, belonging: &Belonging) -> Result<Vec<Entry>> {
+    let mut chain = Chain::new(current)?;
+    for event in belonging.events(current, record)? {
+        chain.add(&event)?;
+    }
+    Ok(chain.entries)
 }
 
 fn seal(record: &Record) -> Result<String> {

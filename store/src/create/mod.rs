@@ -10,8 +10,11 @@ mod exclude;
 mod import;
 mod later;
 mod links;
+mod looking;
 mod orphans;
+mod outcome;
 mod packs;
+mod record;
 mod roots;
 mod running;
 mod sink;
@@ -23,7 +26,6 @@ mod tests;
 mod walk;
 
 use std::{
-    collections::HashMap,
     os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
     sync::Mutex,
@@ -31,38 +33,35 @@ use std::{
 
 pub use append_cache::AppendCache;
 pub use import::{ImportOptions, import};
-use jiff::Timestamp;
 pub use sink::Looked;
 pub use source::{FullWalk, Scope, Source};
 pub use state::{Captured, NoState, Seen, State, StateContent, StateFile};
 
 use self::{
-    base::{Base, continues, pin_base},
+    base::{Base, continues},
     belonging::Belonging,
-    commit::Committed,
     exclude::Excluder,
     links::store_links,
     packs::PackSink,
-    roots::{Roots, count_omissions, list_omissions, state_before, store_root},
+    record::new_record,
+    roots::{Roots, list_omissions, state_before, store_root},
     sink::Sink,
     target::Target,
     walk::{Walk, Walked},
 };
+pub use self::{looking::look, outcome::Outcome};
 pub use crate::tree::STATE_FOLDER;
 use crate::{
-    clock,
-    clock::Clock,
+    clock::{self, Clock},
     damaged::Damaged,
     error::{Error, Result},
     event::Actor,
-    id::{ObjectId, Ulid},
     mounts::{self, Mount},
     name,
-    omitted::Omission,
     pin::Pin,
     progress::{Phase, Progress},
     projection::Place,
-    record::{ANOTHER_FOLDER, Checkpoint, Part, RECORD_SCHEMA, Record, Rules, Trigger, Workspace},
+    record::{Checkpoint, Rules, Trigger},
     restore,
     statcache::{self, StatCache, Trust},
     store::Store,
@@ -86,9 +85,9 @@ pub struct Options {
     pub epoch: u64,
     /// The person or program that makes it.
     pub actor: Actor,
-    /// Why it is made.
+    /// The reason for which it is made.
     pub trigger: Trigger,
-    /// More about why.
+    /// Details of the reason.
     pub trigger_detail: Option<String>,
     /// Message of its maker.
     pub message: Option<String>,
@@ -108,60 +107,6 @@ pub struct Options {
     pub of_another_folder: bool,
     /// Number of threads that walk, read and compress; 0 for one per processor.
     pub threads: usize,
-}
-
-/// Result of a capture.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// The new checkpoint; with `skip_if_unchanged`, the session's head where nothing had changed.
-    pub checkpoint: Checkpoint,
-    /// Nothing had changed, and nothing was committed.
-    pub skipped: bool,
-    /// Entries that were left out.
-    pub omissions: Vec<Omission>,
-    /// Files whose content was read.
-    pub files_read: u64,
-    /// Their bytes.
-    pub bytes_read: u64,
-    /// Raw bytes of objects that the store did not have.
-    pub new_bytes: u64,
-    /// Bytes that its packs take.
-    pub stored_bytes: u64,
-    /// Time that the writer lock was held, in milliseconds.
-    pub lock_held_ms: u64,
-    /// Notices for the caller.
-    pub notices: Vec<String>,
-}
-
-impl Outcome {
-    fn committed(committed: Committed, omissions: Vec<Omission>, read: (u64, u64), notices: Vec<String>) -> Self {
-        Outcome {
-            checkpoint: committed.checkpoint,
-            skipped: false,
-            omissions,
-            files_read: read.0,
-            bytes_read: read.1,
-            new_bytes: committed.new_bytes,
-            stored_bytes: committed.stored_bytes,
-            lock_held_ms: committed.lock_held_ms,
-            notices,
-        }
-    }
-
-    /// The outcome of a run that found the session's head as it is.
-    fn unchanged(head: Checkpoint, walked: Walked) -> Self {
-        Outcome {
-            checkpoint: head,
-            skipped: true,
-            omissions: walked.omissions,
-            files_read: walked.read.0,
-            bytes_read: walked.read.1,
-            new_bytes: 0,
-            stored_bytes: 0,
-            lock_held_ms: 0,
-            notices: Vec::new(),
-        }
-    }
 }
 
 /// Makes a checkpoint of a folder.
@@ -195,10 +140,7 @@ fn attempt(
 ) -> Result<Option<Outcome>> {
     let started_at = clock::timestamp();
     let clock = Clock::now();
-    store.check_writable()?;
-    // What cannot be cleared now is in nobody's way.
-    let _ = restore::clear_dead(store.layout());
-    name::check_session(&options.session)?;
+    prepare(store, options)?;
     let target = Target::open(store, &options.workspace)?;
     let belonging = belonging(options, &target);
     let excluder = Excluder::new(options.rules.clone(), options.listed.clone())?;
@@ -215,29 +157,14 @@ fn attempt(
 
     let expected = base.checkpoint.as_ref().map(|base| &base.record.workspace);
     progress.phase(Phase::Capture, expected.map(|w| w.files), expected.map(|w| w.bytes));
-    let packs = PackSink::new(store, store.view(), pin.op, adopted.content);
-    let sink = Sink::Store(Box::new(packs));
+    let sink = Sink::Store(Box::new(PackSink::new(store, store.view(), pin.op, adopted.content)));
     state.begin();
-    let walk = Walk {
-        store,
-        sink: &sink,
-        excluder: &excluder,
-        source,
-        cache,
-        trust: Trust::new(cache, &clock),
-        base_omissions: &base.omissions,
-        cache_out,
-        progress,
-        workspace: &target.path,
-        forbidden: target.forbidden,
-        mounted: mounts::ours_below(&target.path).iter().filter_map(Mount::dev).collect(),
-        threads: threads(options.threads),
-    };
-    let taken = match take(store, walk, target.fd, state, &mut pin, head.as_ref()) {
+    let whole = whole_walk((store, &sink), &excluder, cache, &clock, (&target.path, target.forbidden), options, progress);
+    let walk = Walk { source, base_omissions: &base.omissions, cache_out, ..whole };
+    let Taken { walked, captured, grown, roots } = match take(store, walk, target.fd, state, &mut pin, head.as_ref()) {
         Ok(taken) => taken,
         Err(e) => return Err(abandon(pin, sink, e)),
     };
-    let Taken { walked, captured, grown, roots } = taken;
 
     if let Some(head) = head.as_ref().filter(|_| options.skip_if_unchanged && !sink.heals())
         && is_unchanged(store, head, &walked.root.node, roots, &captured, progress)?
@@ -258,6 +185,41 @@ fn attempt(
         let _ = writer.finish(node.section, committed.checkpoint.record.id, roots.tree, &clock, read_all_at_secs);
     }
     Ok(Some(Outcome::committed(committed, omissions, read, adopted.notices)))
+}
+
+/// Checks the store and the session, and clears what dead restores have left.
+fn prepare(store: &Store, options: &Options) -> Result<()> {
+    store.check_writable()?;
+    // What cannot be cleared now is in nobody's way.
+    let _ = restore::clear_dead(store.layout());
+    name::check_session(&options.session)
+}
+
+/// A walk of a whole folder that leaves no stat cache.
+fn whole_walk<'a>(
+    (store, sink): (&'a Store, &'a Sink<'a>),
+    excluder: &'a Excluder,
+    cache: Option<&'a StatCache>,
+    clock: &Clock,
+    (workspace, forbidden): (&'a Path, Vec<(u64, u64)>),
+    options: &Options,
+    progress: &'a dyn Progress,
+) -> Walk<'a> {
+    Walk {
+        store,
+        sink,
+        excluder,
+        source: &FullWalk,
+        cache,
+        trust: Trust::new(cache, clock),
+        base_omissions: &[],
+        cache_out: None,
+        progress,
+        workspace,
+        forbidden,
+        mounted: mounts::ours_below(workspace).iter().filter_map(Mount::dev).collect(),
+        threads: threads(options.threads),
+    }
 }
 
 fn belonging(options: &Options, target: &Target) -> Belonging {
@@ -331,94 +293,10 @@ fn is_unchanged(
     }
 }
 
-/// Looks at a folder as [`run`] would, without storing anything: its node and trees, for comparing it with a checkpoint.
-pub fn look<'a>(store: &'a Store, options: &Options, progress: &dyn Progress) -> Result<(Node, Looked<'a>, Vec<Omission>)> {
-    let target = Target::open(store, &options.workspace)?;
-    let excluder = Excluder::new(options.rules.clone(), options.listed.clone())?;
-    let cache = StatCache::open(store.layout(), &target.path).filter(|_| !options.thorough);
-    let base = cache.as_ref().map(|cache| cache.trailer.base);
-    let mut pin = store.pin_for_reading(base, "look", |text| progress.notice(text));
-    let base = pin_base(store, pin.as_mut(), cache.as_ref())?;
-    let cache = cache.filter(|_| base.is_some());
-    progress.phase(Phase::Plan, None, None);
-    let sink = Sink::Look(store, Mutex::default());
-    let walk = Walk {
-        store,
-        sink: &sink,
-        excluder: &excluder,
-        source: &FullWalk,
-        cache: cache.as_ref(),
-        trust: Trust::new(cache.as_ref(), &Clock::now()),
-        base_omissions: &[],
-        cache_out: None,
-        progress,
-        workspace: &target.path,
-        forbidden: target.forbidden,
-        mounted: mounts::ours_below(&target.path).iter().filter_map(Mount::dev).collect(),
-        threads: threads(options.threads),
-    };
-    let walked = walk.run(target.fd)?;
-    let links = store_links(store, &sink, &walked.links, None, progress)?.map_or_else(Vec::new, |links| links.bytes);
-    let Sink::Look(_, objects) = sink else { return Err(Error::Invalid("looking stored something".into())) };
-    let objects: HashMap<ObjectId, Vec<u8>> = objects.into_inner().unwrap_or_default();
-    Ok((walked.root.node, Looked { objects, links, store, _pin: pin }, walked.omissions))
-}
-
 fn threads(wanted: usize) -> usize {
     match wanted {
         0 => std::thread::available_parallelism().map_or(2, usize::from).min(16),
         n => n,
-    }
-}
-
-fn new_id(created_at: Timestamp) -> Ulid {
-    Ulid::from_parts(created_at.as_millisecond().max(0) as u64, Ulid::generate().random())
-}
-
-fn new_record(
-    options: &Options,
-    excluder: &Excluder,
-    path: &Path,
-    walked: &Walked,
-    started_at: Timestamp,
-    roots: Roots,
-    captured: Captured,
-) -> Record {
-    use std::os::unix::ffi::OsStrExt;
-    let created_at = clock::timestamp();
-    let totals = walked.root.node.as_folder().map(|(_, totals)| *totals).unwrap_or_default();
-    Record {
-        schema: RECORD_SCHEMA,
-        id: new_id(created_at),
-        session: options.session.clone(),
-        run: options.run.clone(),
-        epoch: options.epoch,
-        fenced: false,
-        parent: None,
-        depth: 1,
-        trigger: options.trigger,
-        trigger_detail: options.trigger_detail.clone(),
-        message: options.message.clone(),
-        root: roots.tree,
-        links: roots.links,
-        parts: captured.parts.into_iter().chain([("workspace".to_owned(), Part::Captured)]).collect(),
-        consistency: captured.consistency,
-        started_at,
-        created_at,
-        workspace: Workspace {
-            path: name::display(path.as_os_str().as_bytes()),
-            files: totals.files,
-            folders: totals.folders,
-            entries: totals.entries,
-            bytes: totals.bytes,
-        },
-        rules: Rules { listed_only: options.listed.is_some(), ..excluder.rules().clone() },
-        omitted: count_omissions(roots, &walked.omissions),
-        conversation: captured.conversation,
-        git: captured.git,
-        environment: captured.environment,
-        usage: captured.usage,
-        extra: options.of_another_folder.then(|| (ANOTHER_FOLDER.to_owned(), true.into())).into_iter().collect(),
     }
 }
 

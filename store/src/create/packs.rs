@@ -1,18 +1,19 @@
 //! New objects on their way into packs: which of them the store has, and where the others lie.
 
+mod finished;
+
 use std::{
     collections::{HashMap, HashSet},
-    fs::{self, File},
-    path::PathBuf,
+    fs,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    thread::JoinHandle,
 };
 
 use zstd::zstd_safe::CCtx;
 
+pub use self::finished::Finished;
 use super::{orphans::AdoptedContent, sink::lock};
 use crate::{
     damaged::Damaged,
@@ -20,10 +21,9 @@ use crate::{
     format::PACK_BYTES,
     id::{ObjectId, ObjectKey, OpId, PackId},
     layout::Layout,
-    pack::{Block, BlockBuilder, Entry, Location, ObjectKind, PackInfo, PackWriter},
+    pack::{Block, BlockBuilder, Entry, Location, ObjectKind, PackWriter},
     recipe::ChunkRun,
     store::Store,
-    threads,
     view::View,
 };
 
@@ -55,58 +55,6 @@ struct Packs {
     current: Option<PackWriter>,
     number: u32,
     finished: Vec<Finished>,
-}
-
-/// A whole pack, on its way to the disk. One that does not get there is removed: what can still be read of it may be gone later, and the
-/// next run would take it up.
-pub struct Finished {
-    info: PackInfo,
-    path: PathBuf,
-    syncing: Option<Syncing>,
-}
-
-/// A sync that is under way, or is over.
-enum Syncing {
-    Beside(JoinHandle<std::io::Result<()>>),
-    Over(std::io::Result<()>),
-}
-
-impl Finished {
-    /// Begins to sync a pack, while others are still being written. Where there is no thread to be had, it is synced here.
-    fn new(layout: &Layout, (info, file): (PackInfo, File)) -> Self {
-        let path = layout.pack(info.id);
-        let file = Arc::new(file);
-        let beside = file.clone();
-        let syncing = match threads::apart(move || beside.sync_data()) {
-            Some(thread) => Syncing::Beside(thread),
-            None => Syncing::Over(file.sync_data()),
-        };
-        Finished { info, path, syncing: Some(syncing) }
-    }
-
-    /// Waits until the pack is synced.
-    pub fn synced(mut self) -> Result<PackInfo> {
-        self.wait()?;
-        Ok(self.info.clone())
-    }
-
-    fn wait(&mut self) -> Result<()> {
-        let Some(syncing) = self.syncing.take() else { return Ok(()) };
-        let synced = match syncing {
-            Syncing::Beside(thread) => thread.join().unwrap_or_else(|_| Err(std::io::Error::other("the syncing thread failed"))),
-            Syncing::Over(synced) => synced,
-        };
-        if synced.is_err() {
-            let _ = fs::remove_file(&self.path);
-        }
-        synced.at("sync pack", &self.path)
-    }
-}
-
-impl Drop for Finished {
-    fn drop(&mut self) {
-        let _ = self.wait();
-    }
 }
 
 /// The packs and objects that a [`PackSink`] wrote.
@@ -320,33 +268,5 @@ impl<'a> PackSink<'a> {
         let reused = self.reused.into_inner().unwrap_or_else(PoisonError::into_inner);
         let new_bytes = self.new_bytes.into_inner();
         Ok(Written { packs: packs.finished, op: self.op, placed, reused, new_bytes, next_pack: packs.number })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_pack_that_cannot_be_synced_goes_whether_it_is_waited_for_or_not() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("pack");
-        let failed = || Err(std::io::Error::other("no such luck"));
-        for beside in [true, false] {
-            for is_waited_for in [true, false] {
-                fs::write(&path, "pack").unwrap();
-                let info = PackInfo { id: PackId::new(OpId::generate(), 0), bytes: 4, digest: String::new() };
-                let syncing = match beside {
-                    true => Syncing::Beside(std::thread::spawn(failed)),
-                    false => Syncing::Over(failed()),
-                };
-                let finished = Finished { info, path: path.clone(), syncing: Some(syncing) };
-                match is_waited_for {
-                    true => assert!(finished.synced().is_err_and(|e| e.to_string().contains("sync pack"))),
-                    false => drop(finished),
-                }
-                assert!(!path.exists(), "{beside} {is_waited_for}");
-            }
-        }
     }
 }

@@ -30,6 +30,7 @@
 //!   copy in that pack. A dead object's home goes together with every pack that holds another copy, or not at all.
 
 mod mark;
+mod plan;
 mod publish;
 mod repack;
 mod room;
@@ -43,13 +44,16 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use self::survey::Survey;
-pub use self::unexplained::Unexplained;
 pub(crate) use self::{
     mark::read_recipe_root,
     repack::{Copier, NewPacks},
     room::Room,
     sweep::forgotten,
+};
+use self::{plan::make_plan, survey::Survey};
+pub use self::{
+    plan::{GcPlan, plan},
+    unexplained::Unexplained,
 };
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -90,43 +94,6 @@ impl GcOptions {
     }
 }
 
-/// Work that gc would do. Shares of packs are estimates: a block's bytes are divided among its objects by their raw length.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GcPlan {
-    /// Checkpoints that are kept: those that exist, and deleted ones that something pins.
-    pub checkpoints: u64,
-    /// Packs that are not condemned.
-    pub packs: u64,
-    /// Bytes of all packs, condemned and forgotten ones included.
-    pub total_bytes: u64,
-    /// Bytes of them that are in use.
-    pub live_bytes: u64,
-    /// Bytes of them that are not.
-    pub dead_bytes: u64,
-    /// Packs that go as they are.
-    pub delete: Vec<PackId>,
-    /// Their bytes.
-    pub delete_bytes: u64,
-    /// Packs that go after what lives in them was copied.
-    pub repack: Vec<PackId>,
-    /// Their bytes.
-    pub repack_bytes: u64,
-    /// Bytes that are copied.
-    pub copy_bytes: u64,
-    /// Packs that were condemned earlier and are still there.
-    pub condemned: Vec<PackId>,
-    /// Their bytes.
-    pub condemned_bytes: u64,
-    /// Packs left by runs that ended without a commit.
-    pub orphans: u64,
-    /// Their bytes.
-    pub orphan_bytes: u64,
-    /// Bytes that are free afterwards, at once or when `waits_for` are over.
-    pub freed_bytes: u64,
-    /// Running writers, for whose end the bytes of condemned packs wait.
-    pub waits_for: Vec<OpId>,
-}
-
 /// Report of a collection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GcReport {
@@ -156,18 +123,6 @@ pub struct GcReport {
     pub freed_bytes: u64,
     /// True if the disk was full, so that the ballast was released and nothing was copied.
     pub disk_was_full: bool,
-}
-
-/// Finds out what [`run`] would do, and changes nothing.
-pub fn plan(store: &Store, options: &GcOptions, progress: &dyn Progress) -> Result<GcPlan> {
-    // It only spares this run a second look if another gc comes between; a full disk has no room for it.
-    let pin = Pin::take(&store.layout().pins(), true, "gc plan").ok();
-    let own = pin.as_ref().map(|pin| pin.op);
-    retried(store, || {
-        let survey = Survey::take(store, progress)?;
-        let choice = choose(&survey, options, progress)?;
-        make_plan(store, &survey, &choice, own)
-    })
 }
 
 /// Packs that no record of the journal explains, and that gc keeps because one that was lost may.
@@ -273,40 +228,6 @@ fn choose(survey: &Survey, options: &GcOptions, progress: &dyn Progress) -> Resu
 struct Choice {
     delete: BTreeSet<PackId>,
     repack: BTreeSet<PackId>,
-}
-
-fn make_plan(store: &Store, survey: &Survey, choice: &Choice, own: Option<OpId>) -> Result<GcPlan> {
-    let orphans = sweep::orphans(store, own)?;
-    let mut plan = GcPlan {
-        checkpoints: survey.checkpoints,
-        packs: survey.packs.len() as u64,
-        delete: choice.delete.iter().copied().collect(),
-        repack: choice.repack.iter().copied().collect(),
-        orphans: orphans.len() as u64,
-        orphan_bytes: orphans.iter().map(|orphan| orphan.bytes).sum(),
-        waits_for: running_writers(store, own)?,
-        ..GcPlan::default()
-    };
-    for pack in &survey.packs {
-        plan.total_bytes += pack.bytes;
-        plan.live_bytes += pack.live_bytes;
-        if choice.delete.contains(&pack.id) {
-            plan.delete_bytes += pack.bytes;
-        } else if choice.repack.contains(&pack.id) {
-            plan.repack_bytes += pack.bytes;
-            plan.copy_bytes += pack.live_bytes;
-        }
-    }
-    for (id, state) in survey.view.packs()?.into_iter().filter(|(_, state)| state.condemned.is_some()) {
-        plan.condemned.push(id);
-        plan.condemned_bytes += state.bytes;
-    }
-    plan.total_bytes += plan.condemned_bytes + plan.orphan_bytes;
-    // What a forged directory says of its block's length may be more than its pack has.
-    plan.dead_bytes = plan.total_bytes.saturating_sub(plan.live_bytes);
-    let goes = plan.delete_bytes + plan.repack_bytes + plan.condemned_bytes + plan.orphan_bytes;
-    plan.freed_bytes = goes.saturating_sub(plan.copy_bytes);
-    Ok(plan)
 }
 
 pub(crate) fn running_writers(store: &Store, own: Option<OpId>) -> Result<Vec<OpId>> {

@@ -1,31 +1,25 @@
 //! The survey: what lives in which pack, and which packs should go.
 
+mod choice;
+mod pinned;
+mod recipes;
+
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
     sync::Arc,
 };
 
-use super::{
-    Choice, GcOptions,
-    mark::{Marker, read_recipe_root},
-};
+use self::pinned::pinned_deleted;
+use super::mark::Marker;
 use crate::{
     error::{Error, Result},
-    id::{ObjectId, ObjectKey, PackId, Ulid, hex},
-    journal::{Entry, Journal, Position},
+    id::{ObjectId, ObjectKey, PackId, hex},
+    journal::Position,
     pack::{Location, ObjectKind, PackFile},
-    pin,
     progress::{self, Phase, Progress},
-    recipe,
-    record::{Checkpoint, Unreadable},
     store::Store,
     view::View,
 };
-
-/// A pack shorter than this is small.
-const SMALL_PACK_BYTES: u64 = 4 << 20;
-/// More small packs than this are copied together.
-const SMALL_PACKS_MAX: usize = 16;
 
 /// Use of one pack.
 #[derive(Debug)]
@@ -261,99 +255,6 @@ impl<'a> Survey<'a> {
         }
         Ok(())
     }
-
-    /// Looks at a recipe that nothing reads: what of it is dead?
-    fn judge_recipe(&mut self, store: &Store, pack: usize, location: Location, id: ObjectId) -> Result<()> {
-        let mut dead = Vec::new();
-        let mut is_broken = false;
-        let mut pending = Vec::new();
-        match store.block(location) {
-            Ok(block) => {
-                pending.extend(read_recipe_root(store.ids(), block.object(id).unwrap_or_default()).map(|(_, node)| node))
-            }
-            Err(e) if e.is_not_found() => return Err(e),
-            Err(_) => is_broken = true,
-        }
-        let mut nodes_seen = HashSet::new();
-        while let Some(node) = pending.pop() {
-            match node {
-                recipe::Node::Chunks(runs) => dead.extend(runs.iter().map(|run| run.id.object()).filter(|id| !self.lives(*id))),
-                recipe::Node::Nodes(nodes) => {
-                    for id in nodes.iter().map(|(id, _)| id.object()).filter(|id| nodes_seen.insert(*id)) {
-                        if !self.lives(id) {
-                            dead.push(id);
-                        }
-                        match store.read_object(ObjectKind::RecipeNode, id, recipe::decode_node) {
-                            Ok(node) => pending.push(node),
-                            Err(e) if e.is_not_found() => return Err(e),
-                            Err(_) => is_broken = true,
-                        }
-                    }
-                }
-            }
-        }
-        let mut leans_on = BTreeSet::new();
-        for id in &dead {
-            let home = self.view.locate(*id)?.map(|location| location.pack);
-            is_broken |= home.is_none();
-            leans_on.extend(home);
-        }
-        let own = &mut self.packs[pack];
-        own.has_broken_objects |= is_broken;
-        leans_on.remove(&own.id);
-        own.leans_on.extend(leans_on);
-        Ok(())
-    }
-
-    fn lives(&self, id: ObjectId) -> bool {
-        self.marker.live.contains_key(&id.key())
-    }
-
-    /// Decides which packs go.
-    pub(super) fn choose(&self, options: &GcOptions) -> Choice {
-        let mut choice = Choice::default();
-        let mut small = Vec::new();
-        for pack in &self.packs {
-            if pack.live_objects == 0 {
-                choice.delete.insert(pack.id);
-            } else if pack.is_damaged {
-                continue;
-            } else if pack.is_below(options.repack_below_percent) || pack.has_broken_objects && options.repacks() {
-                choice.repack.insert(pack.id);
-            } else if pack.bytes < SMALL_PACK_BYTES {
-                small.push(pack.id);
-            }
-        }
-        if options.consolidate && small.len() > SMALL_PACKS_MAX {
-            choice.repack.extend(small);
-        }
-        let mut condemned: BTreeSet<PackId> = choice.delete.union(&choice.repack).copied().collect();
-        if options.repacks() {
-            while let Some(pack) = self.packs.iter().find(|pack| !pack.is_damaged && pack.leans_on_any(&condemned)) {
-                choice.repack.insert(pack.id);
-                condemned.insert(pack.id);
-            }
-        }
-        self.spare_what_is_leaned_on(&mut condemned);
-        choice.delete.retain(|id| condemned.contains(id));
-        choice.repack.retain(|id| condemned.contains(id));
-        choice
-    }
-
-    /// Takes out of `condemned` what packs that stay lean on.
-    pub(super) fn spare_what_is_leaned_on(&self, condemned: &mut BTreeSet<PackId>) {
-        loop {
-            let staying = self.packs.iter().filter(|pack| !condemned.contains(&pack.id));
-            let needed: Vec<PackId> =
-                staying.flat_map(|pack| &pack.leans_on).filter(|id| condemned.contains(*id)).copied().collect();
-            if needed.is_empty() {
-                return;
-            }
-            needed.iter().for_each(|id| {
-                condemned.remove(id);
-            });
-        }
-    }
 }
 
 impl PackUse {
@@ -369,132 +270,5 @@ impl PackUse {
             has_broken_objects: false,
             leans_on: BTreeSet::new(),
         }
-    }
-
-    fn leans_on_any(&self, condemned: &BTreeSet<PackId>) -> bool {
-        !condemned.contains(&self.id) && self.leans_on.iter().any(|id| condemned.contains(id))
-    }
-
-    fn is_below(&self, percent: u8) -> bool {
-        self.live_raw_bytes * 100 < self.raw_bytes * u64::from(percent)
-    }
-}
-
-/// Deleted checkpoints that a live pin names. The view was read before; the pins are read now.
-fn pinned_deleted(store: &Store, view: &View, existing: &[Checkpoint]) -> Result<Vec<Checkpoint>> {
-    let mut found = Vec::new();
-    let pins = readable_pins(store)?;
-    let mut deleted: HashSet<Ulid> = pins.iter().filter(|pin| pin.alive).flat_map(|pin| pin.text.checkpoints.clone()).collect();
-    for root in existing {
-        deleted.remove(&root.record.id);
-    }
-    if deleted.is_empty() {
-        return Ok(found);
-    }
-    let broken =
-        |e: serde_json::Error| Error::Corrupt { what: "a commit".into(), place: store.layout().journal(), reason: e.to_string() };
-    for logged in Journal::of(store.layout()).read(&Position::start())?.records {
-        if let Entry::Commit { record, .. } = logged.entry {
-            let told = Unreadable::told_id(&record);
-            let checkpoint = match Checkpoint::decode(logged.sequence, record, store.ids()) {
-                Ok(checkpoint) => checkpoint,
-                // A later release's process may be reading it.
-                Err(e) if told.is_none_or(|id| deleted.contains(&id)) => return Err(broken(e)),
-                Err(_) => continue,
-            };
-            // Each once; a pin may also name what was committed after the view was read.
-            if logged.sequence <= view.end().sequence && deleted.remove(&checkpoint.record.id) {
-                found.push(checkpoint);
-            }
-        }
-    }
-    Ok(found)
-}
-
-/// The pins; those that are just being written are waited for.
-fn readable_pins(store: &Store) -> Result<Vec<pin::FoundPin>> {
-    let mut pins = pin::list(&store.layout().pins())?;
-    for _ in 0..20 {
-        if !pins.iter().any(|pin| pin.alive && pin.text.process == 0) {
-            break;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(2));
-        pins = pin::list(&store.layout().pins())?;
-    }
-    Ok(pins)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{id::OpId, testing::TestStore};
-
-    /// The numbers of the packs that are deleted, and of those that are repacked.
-    fn chosen(packs: Vec<PackUse>, options: &GcOptions) -> (Vec<usize>, Vec<usize>) {
-        let test = TestStore::new();
-        let mut survey = Survey::take(&test.store, &()).unwrap();
-        survey.packs = packs;
-        let choice = survey.choose(options);
-        let numbers = |ids: BTreeSet<PackId>| {
-            let number = |id: &PackId| survey.packs.iter().position(|pack| pack.id == *id).unwrap();
-            ids.iter().map(number).collect()
-        };
-        (numbers(choice.delete), numbers(choice.repack))
-    }
-
-    /// Packs of which these shares of a thousand live.
-    fn packs<const N: usize>(bytes: u64, shares: [u64; N]) -> Vec<PackUse> {
-        let (op, mut packs) = (OpId::generate(), Vec::new());
-        for (number, live_raw_bytes) in shares.into_iter().enumerate() {
-            let pack = PackUse::new(PackId::new(op, number as u32), bytes);
-            packs.push(PackUse { live_objects: live_raw_bytes, live_raw_bytes, raw_bytes: 1000, ..pack });
-        }
-        packs
-    }
-
-    const BELOW_70: GcOptions = GcOptions { repack_below_percent: 70, consolidate: false };
-    const CONSOLIDATE: GcOptions = GcOptions { repack_below_percent: 0, consolidate: true };
-
-    #[test]
-    fn packs_with_little_alive_are_copied_and_those_with_nothing_go() {
-        let large = SMALL_PACK_BYTES;
-        let shares = || packs(large, [0, 1, 699, 700, 1000]);
-        assert_eq!(chosen(shares(), &BELOW_70), (vec![0], vec![1, 2]));
-        assert_eq!(chosen(shares(), &GcOptions::no_repack()), (vec![0], vec![]));
-        // A damaged one is not copied; what is broken is.
-        let mut odd = packs(large, [0, 1, 1000, 1000]);
-        (odd[0].is_damaged, odd[1].is_damaged, odd[2].has_broken_objects) = (true, true, true);
-        assert_eq!(chosen(odd, &BELOW_70), (vec![0], vec![2]));
-        let mut broken = packs(large, [1000]);
-        broken[0].has_broken_objects = true;
-        assert_eq!(chosen(broken, &GcOptions::no_repack()), (vec![], vec![]));
-    }
-
-    #[test]
-    fn small_packs_are_copied_together_once_there_are_many() {
-        let all: Vec<usize> = (0..=SMALL_PACKS_MAX).collect();
-        let many = || packs(SMALL_PACK_BYTES - 1, [1000; SMALL_PACKS_MAX + 1]);
-        assert_eq!(chosen(many(), &CONSOLIDATE), (vec![], all));
-        assert_eq!(chosen(many(), &BELOW_70), (vec![], vec![]));
-        assert_eq!(chosen(packs(SMALL_PACK_BYTES - 1, [1000; SMALL_PACKS_MAX]), &CONSOLIDATE), (vec![], vec![]));
-        assert_eq!(chosen(packs(SMALL_PACK_BYTES, [1000; SMALL_PACKS_MAX + 1]), &CONSOLIDATE), (vec![], vec![]));
-    }
-
-    #[test]
-    fn a_pack_goes_with_those_that_lean_on_it_or_not_at_all() {
-        // The last leans on the one before, and that on the first; nothing leans on the second.
-        let leaning = || {
-            let mut packs = packs(SMALL_PACK_BYTES, [0, 0, 1000, 1000]);
-            let ids: Vec<PackId> = packs.iter().map(|pack| pack.id).collect();
-            packs[2].leans_on.insert(ids[0]);
-            packs[3].leans_on.insert(ids[2]);
-            packs
-        };
-        assert_eq!(chosen(leaning(), &GcOptions::no_repack()), (vec![1], vec![]));
-        assert_eq!(chosen(leaning(), &BELOW_70), (vec![0, 1], vec![2, 3]));
-        // One that stays keeps what it leans on, and that keeps what it leans on in turn.
-        let mut damaged = leaning();
-        damaged[3].is_damaged = true;
-        assert_eq!(chosen(damaged, &BELOW_70), (vec![1], vec![]));
     }
 }

@@ -1,6 +1,8 @@
 mod ahead;
 mod beside;
 mod broken;
+mod copies;
+mod leftovers;
 mod lost;
 mod planned;
 mod published;
@@ -167,31 +169,6 @@ proptest! {
 }
 
 #[test]
-fn what_was_copied_is_found_where_it_is_now_and_after_absorbing() {
-    for absorb_first in [false, true] {
-        let test = TestStore::new();
-        let (a, b) = (test.checkpoint(&files(1, 9)), test.checkpoint(&files(2, 9)));
-        if absorb_first {
-            test.store.absorb().unwrap();
-        }
-        let before = test.content(&test.get(b)).unwrap();
-        test.delete(a);
-        let report = run(&test.store, &everything(), &()).unwrap();
-        assert!(report.added_packs > 0 && report.dropped_packs == 1, "{report:?}");
-        let new = test.store.view().packs().unwrap();
-        let old_reader = test.open();
-        let all_known = |_, location: crate::pack::Location| {
-            assert!(new[&location.pack].condemned.is_none());
-            Ok(())
-        };
-        old_reader.view().each_object(all_known).unwrap();
-        assert_eq!(content_of(&old_reader, &test.get(b)).unwrap(), before);
-        test.store.absorb().unwrap();
-        assert_eq!(content_of(&test.open(), &test.get(b)).unwrap(), before);
-    }
-}
-
-#[test]
 fn a_dead_recipe_never_outlives_its_chunks() {
     let test = TestStore::new();
     let long = content(7, 5);
@@ -239,89 +216,6 @@ fn a_chunk_that_also_has_a_recipe_stays_for_those_who_have_found_it() {
 }
 
 #[test]
-fn a_second_copy_that_an_older_view_has_found_stays_in_the_index() {
-    for options in [GcOptions::no_repack(), GcOptions { repack_below_percent: 1, consolidate: false }, everything()] {
-        let test = TestStore::new();
-        // Without recipes, which would keep their chunks anyway.
-        test.cut.set(20_000);
-        let (mut shared, other) = (files(1, 6), test.another());
-        // What is left is not in `kept`.
-        shared.retain(|path, _| !path.starts_with("dir0"));
-        let mut first = shared.clone();
-        first.extend(files(9, 14).into_iter().map(|(path, bytes)| (format!("more/{path}"), bytes)));
-        // Two creators write the same at once; the index then finds it in the later one's pack.
-        let (a, b) = (test.draft("test", &first), other.draft("test", &shared));
-        let a = test.commit(a).unwrap();
-        let draft = test.draft("test", &shared);
-        let b = other.commit(b).unwrap();
-        test.store.refresh().unwrap();
-        let kept: Files =
-            first.iter().filter(|(path, _)| path.starts_with("more/")).map(|(p, c)| (p.clone(), c.clone())).collect();
-        test.checkpoint(&kept);
-        other.store.absorb().unwrap();
-        [a, b].into_iter().for_each(|id| test.delete(id));
-        run(&other.store, &options, &()).unwrap();
-        let id = match test.commit(draft) {
-            Ok(id) => id,
-            Err(Error::Overtaken { .. }) => test.checkpoint(&shared),
-            Err(e) => panic!("{e}"),
-        };
-        assert_eq!(test.content(&test.get(id)).unwrap(), shared);
-        assert_eq!(content_of(&test.open(), &test.get(id)).unwrap(), shared);
-    }
-}
-
-#[test]
-fn leftovers_of_crashed_runs_go_and_those_of_live_ones_stay() {
-    let test = TestStore::new();
-    let kept = test.checkpoint(&files(1, 9));
-    let (dead, alive) = (test.draft("test", &files(2, 9)), test.draft("test", &files(3, 9)));
-    let layout = test.store.layout();
-    // A crash leaves the pin's file behind, unlocked.
-    let name = layout.pins().join(format!("{}.pin", dead.pin.op));
-    let text = std::fs::read(&name).unwrap();
-    let op = dead.pin.op;
-    drop(dead);
-    std::fs::write(&name, text).unwrap();
-    std::fs::write(layout.table(op), "x").unwrap();
-    std::fs::write(layout.table(alive.pin.op), "x").unwrap();
-    // An index that was being made, or moved aside; a folder for temporary files.
-    let cache = |name: String| layout.cache().join(name);
-    let indexes = [op, alive.pin.op].map(|op| cache(format!("{op}{}", crate::layout::NEW_INDEX)));
-    let gone = [cache(format!("{op}.view.tmp")), cache("view.1.old".into()), cache(format!("{op}.sst"))];
-    let stays = [cache("view.1.other".into()), cache("some.old".into())];
-    let _ = std::fs::remove_file(layout.table(op));
-    indexes.iter().chain(&gone).chain(&stays).for_each(|folder| std::fs::create_dir(folder).unwrap());
-    let temporary = [layout.journal().join("1.tmp"), layout.root.join("store.json.tmp"), cache("x.tmp".into())];
-    temporary.iter().for_each(|file| std::fs::write(file, "x").unwrap());
-    let packs = pack_files(&test);
-    let report = run(&test.store, &GcOptions::default(), &()).unwrap();
-    assert_eq!((report.orphans, report.dropped_packs), (1, 0));
-    assert!(report.orphan_bytes > 0 && pack_files(&test) == packs - 1);
-    assert!(!name.exists() && !layout.table(op).exists() && layout.table(alive.pin.op).exists());
-    assert!(!indexes[0].exists() && indexes[1].exists());
-    assert_eq!(gone.iter().chain(&stays).map(|folder| folder.exists()).collect::<Vec<_>>(), [false, false, false, true, true]);
-    // Somebody who lives may be writing the last one.
-    assert_eq!(temporary.iter().map(|file| file.exists()).collect::<Vec<_>>(), [false, false, true]);
-    let committed = test.commit(alive).unwrap();
-    assert_eq!(test.content(&test.get(committed)).unwrap(), files(3, 9));
-    assert_eq!(test.content(&test.get(kept)).unwrap(), files(1, 9));
-}
-
-#[test]
-fn the_pin_of_a_dead_run_stays_until_its_packs_are_gone_for_good() {
-    let test = TestStore::new();
-    let orphan = test.draft("test", &files(1, 9));
-    let op = orphan.pin.op;
-    orphan.pin.leave();
-    let (failed, _) = syncs::failing(0, Errno::IO, || run(&test.store, &GcOptions::default(), &()));
-    assert!(failed.is_err_and(|e| e.to_string().contains("sync folder")) && pin::exists(&test.store.layout().pins(), op));
-    // One whose packs did not come back keeps nothing.
-    let (report, synced) = syncs::of(|| run(&test.store, &GcOptions::default(), &()).unwrap());
-    assert_eq!((report.orphans, synced.len(), pin::exists(&test.store.layout().pins(), op)), (0, 0, false));
-}
-
-#[test]
 fn many_small_packs_become_one() {
     let test = TestStore::new();
     let mut expected = BTreeMap::new();
@@ -333,68 +227,6 @@ fn many_small_packs_become_one() {
     assert_eq!((report.condemned_packs, report.added_packs, report.dropped_packs), (20, 1, 20));
     assert_eq!(pack_files(&test), 1);
     all_read_back(&test, &expected);
-}
-
-#[test]
-fn a_cancelled_run_leaves_nothing_behind() {
-    struct Stop;
-    impl Progress for Stop {
-        fn is_cancelled(&self) -> bool {
-            true
-        }
-    }
-    let test = TestStore::new();
-    test.checkpoint(&files(1, 9));
-    assert!(matches!(run(&test.store, &everything(), &Stop), Err(Error::Cancelled)));
-    assert_eq!(pack_files(&test), 1);
-    assert!(pin::list(&test.store.layout().pins()).unwrap().is_empty());
-}
-
-#[test]
-fn caches_that_nobody_has_used_for_long_go() {
-    let test = TestStore::new();
-    let cache = test.store.layout().cache();
-    let at = |name: &str, days: u64| {
-        let file = std::fs::File::create(cache.join(name)).unwrap();
-        let then = std::time::SystemTime::from(clock::timestamp()) - std::time::Duration::from_secs(days * 24 * 3600);
-        file.set_times(std::fs::FileTimes::new().set_accessed(then).set_modified(then)).unwrap();
-    };
-    for (name, days) in [("old.stat", 61), ("old.conversation", 61), ("recent.stat", 59), ("unknown", 1000)] {
-        at(name, days);
-    }
-    run(&test.store, &GcOptions::default(), &()).unwrap();
-    let left: Vec<bool> =
-        ["old.stat", "old.conversation", "recent.stat", "unknown"].iter().map(|name| cache.join(name).exists()).collect();
-    assert_eq!(left, [false, false, true, true]);
-}
-
-#[test]
-fn an_object_in_several_packs_is_found_in_the_same_one_however_the_index_was_made() {
-    let test = TestStore::new();
-    let all = files(1, 9);
-    // The one that begins first commits last; neither knows of the other's objects.
-    let others: Vec<TestStore> = (0..3).map(|_| test.another()).collect();
-    let drafts: Vec<_> = others.iter().map(|other| other.draft("test", &all)).collect();
-    for (other, draft) in others.iter().zip(drafts).rev() {
-        other.commit(draft).unwrap();
-        // Taken in one by one, as a busy store's index is.
-        test.store.absorb().unwrap();
-    }
-    let homes = |store: &crate::Store| {
-        let mut homes = std::collections::BTreeMap::new();
-        let mut note = |key, location| {
-            homes.insert(key, location);
-            Ok(())
-        };
-        store.view().each_object(&mut note).unwrap();
-        homes
-    };
-    let one_by_one = homes(&test.open());
-    assert!(one_by_one.len() > 9);
-    let from_journal = crate::Store::open_without_index(test.store.path(), &Default::default()).unwrap();
-    assert_eq!(homes(&from_journal), one_by_one);
-    crate::check::rebuild_index(test.store.layout(), std::time::Duration::from_secs(60), &()).unwrap();
-    assert_eq!(homes(&test.open()), one_by_one);
 }
 
 /// Needs to mount: `cargo test -- --ignored full_disk`, as root.

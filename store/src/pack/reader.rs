@@ -1,5 +1,8 @@
 //! Reads packs: one block by its place, or every block's directory in turn.
 
+mod on_bases;
+mod scan;
+
 use std::{
     cell::RefCell,
     fs::File,
@@ -7,19 +10,20 @@ use std::{
     path::PathBuf,
 };
 
-use rustix::{buffer::spare_capacity, fs::SeekFrom, io::Errno};
+use rustix::{buffer::spare_capacity, io::Errno};
 
+pub use self::on_bases::OnBases;
 use super::{
     block::{Block, room_for},
     directory::{Directory, HEADER_BYTES, directory_end, is_raw},
-    writer::{Location, PACK_HEADER_BYTES, PACK_TRAILER_BYTES, PackInfo, Trailer, header},
+    writer::{Location, PACK_HEADER_BYTES, header},
 };
 use crate::{
     codec::Malformed,
     error::{Error, IoContext, Result},
     files::{self, How},
-    format::{BLOCK_MAGIC, LARGE_BLOCK_BYTES, SMALL_PACK_BYTES, STORED_BLOCK_BYTES_MAX},
-    id::{ObjectId, ObjectKind, PackId, hex},
+    format::{LARGE_BLOCK_BYTES, STORED_BLOCK_BYTES_MAX},
+    id::{ObjectId, ObjectKind, PackId},
     keys::{Ids, Keys},
     layout::Layout,
 };
@@ -27,19 +31,10 @@ use crate::{
 /// A thread keeps at most so many bytes to read compressed blocks into: more than ours have.
 const STORED_BYTES_MAX: usize = 2 * LARGE_BLOCK_BYTES;
 
-/// Stands before the reason.
-const UNREADABLE_BASE: &str = ", which cannot be read: ";
-
-/// Blocks are looked for in pieces of this many bytes.
-const MAGIC_PIECE_BYTES: usize = 64 << 10;
-
 thread_local! {
     /// Room that a compressed block is read into. Kept, because fresh memory costs more than the copy.
     static STORED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
-
-/// A pack's blocks may have so many bytes of headers and directories at most, which are read at once.
-const DIRECTORIES_BYTES_MAX: u64 = 1 << 30;
 
 /// A block as far as its pack alone tells.
 #[derive(Debug)]
@@ -48,59 +43,6 @@ pub enum Read {
     Block(Block),
     /// It has bases.
     OnBases(OnBases),
-}
-
-/// A block that is decoded once its bases are at hand.
-#[derive(Debug)]
-pub struct OnBases {
-    directory: Directory,
-    payload: Vec<u8>,
-    location: Location,
-    path: PathBuf,
-    ids: Ids,
-}
-
-impl OnBases {
-    /// Bytes of it that are held until it is decoded.
-    pub fn payload_bytes(&self) -> usize {
-        self.payload.len()
-    }
-
-    /// Its bases and their kinds, in order.
-    pub fn bases(&self) -> impl Iterator<Item = (ObjectKind, ObjectId)> + '_ {
-        self.directory.kinds_and_bases()
-    }
-
-    /// Decodes it, and checks every object in it against its id. `prefix` is the bytes of the bases, `depth` how many blocks in a row had
-    /// to be decoded for them.
-    pub fn decode(&self, prefix: &[u8], depth: u32) -> Result<Block> {
-        let corrupt = |what, reason| Error::Corrupt { what, place: self.path.clone(), reason };
-        let decoded = self.directory.unpack_on(&self.payload, prefix, depth);
-        let block = decoded.map_err(|e| corrupt(format!("block at {}", self.location.offset), e.to_string()))?;
-        match wrong_object(&block, &self.ids) {
-            None => Ok(block),
-            Some((kind, id)) => {
-                let what = format!("{} {id} in the block at {}", kind.name(), self.location.offset);
-                Err(corrupt(what, "its bytes do not hash to its id".into()))
-            }
-        }
-    }
-
-    /// Names a base that an error keeps from being read. Where that base lacks one in turn, the last one's reason is given.
-    pub fn lacks_for(&self, base: ObjectId, error: &Error) -> Error {
-        match error {
-            Error::Corrupt { reason, .. } => {
-                self.lacks(base, &reason.rsplit_once(UNREADABLE_BASE).map_or(&**reason, |(_, why)| why))
-            }
-            other => self.lacks(base, other),
-        }
-    }
-
-    /// Names a base that cannot be read.
-    pub fn lacks(&self, base: ObjectId, reason: &impl std::fmt::Display) -> Error {
-        let reason = format!("it builds on the object {base}{UNREADABLE_BASE}{reason}");
-        Error::Corrupt { what: format!("block at {}", self.location.offset), place: self.path.clone(), reason }
-    }
 }
 
 /// The first object of a block whose bytes are not those of its id.
@@ -259,189 +201,6 @@ impl PackFile {
         start.resize(end, 0);
         self.read_at(&mut start[HEADER_BYTES..], offset + HEADER_BYTES as u64)?;
         Directory::decode(&start, &self.keys.seal).map_err(named)
-    }
-
-    /// The first place from `from` on at which a block may begin, found in pieces of a bounded length.
-    pub(crate) fn next_magic(&self, from: u64) -> Result<Option<u64>> {
-        let mut piece = vec![0; MAGIC_PIECE_BYTES];
-        let (mut at, mut filled) = (from, 0);
-        loop {
-            // A hole holds nothing; its length may be anything.
-            match rustix::fs::seek(&self.file, SeekFrom::Data(at + filled as u64)) {
-                Ok(data) if data > at + filled as u64 => (at, filled) = (data, 0),
-                Err(Errno::NXIO) => return Ok(None),
-                _ => {}
-            }
-            match self.file.read_at(&mut piece[filled..], at + filled as u64) {
-                Ok(0) => return Ok(None),
-                Ok(n) => filled += n,
-                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
-                Err(e) => return Err(e).at("read pack", &self.path),
-            }
-            if let Some(found) = piece[..filled].windows(BLOCK_MAGIC.len()).position(|four| four == BLOCK_MAGIC) {
-                return Ok(Some(at + found as u64));
-            }
-            // A magic may begin in the last bytes of this piece.
-            let kept = filled.min(BLOCK_MAGIC.len() - 1);
-            piece.copy_within(filled - kept..filled, 0);
-            at += (filled - kept) as u64;
-            filled = kept;
-        }
-    }
-
-    /// The trailer: a pack without a right one is torn.
-    fn trailer(&self) -> Result<Trailer> {
-        let length = self.file.metadata().at("read pack", &self.path)?.len();
-        let least = (PACK_HEADER_BYTES + PACK_TRAILER_BYTES) as u64;
-        if length < least {
-            return Err(self.corrupt("pack".into(), "too short"));
-        }
-        let mut found = [0; PACK_TRAILER_BYTES];
-        self.read_at(&mut found, length - PACK_TRAILER_BYTES as u64)?;
-        let trailer = Trailer::decode(&found).map_err(|e| self.corrupt("pack trailer".into(), e))?;
-        let fits = trailer.pack_bytes == length && trailer.directories_bytes <= (length - least).min(DIRECTORIES_BYTES_MAX);
-        match fits {
-            true => Ok(trailer),
-            false => Err(self.corrupt("pack trailer".into(), "it does not fit the pack's length")),
-        }
-    }
-
-    /// The copies of all blocks' headers and directories.
-    fn copies(&self, trailer: &Trailer) -> Result<Vec<u8>> {
-        let mut copies = vec![0; trailer.directories_bytes as usize];
-        self.read_at(&mut copies, trailer.pack_bytes - PACK_TRAILER_BYTES as u64 - trailer.directories_bytes)?;
-        match *blake3::hash(&copies).as_bytes() == trailer.digest {
-            true => Ok(copies),
-            false => Err(self.corrupt("directories before the pack's trailer".into(), "their digest is not the trailer's")),
-        }
-    }
-
-    /// The blocks of a small pack, whole.
-    fn small(&self, trailer: &Trailer) -> Result<Vec<u8>> {
-        let blocks_bytes = trailer.pack_bytes - (PACK_HEADER_BYTES + PACK_TRAILER_BYTES) as u64;
-        self.read_fresh(blocks_bytes as usize, PACK_HEADER_BYTES as u64)
-    }
-
-    /// Calls `visit` with the place and directory of every block, in order. What is read are the copies before the trailer, of a small pack
-    /// all of it; where these are damaged, the blocks one by one.
-    pub fn scan(&self, mut visit: impl FnMut(Location, &Directory) -> Result<()>) -> Result<PackInfo> {
-        let trailer = self.trailer()?;
-        if trailer.directories_bytes == 0 && trailer.pack_bytes <= SMALL_PACK_BYTES + PACK_TRAILER_BYTES as u64 {
-            return self.scan_small(&trailer, visit);
-        }
-        let directories = match trailer.directories_bytes {
-            0 => return self.scan_blocks(false, visit),
-            _ => self.copies(&trailer),
-        };
-        let directories = match directories {
-            Err(Error::Corrupt { .. }) => return self.scan_blocks(false, visit),
-            other => other?,
-        };
-        let end = trailer.pack_bytes - PACK_TRAILER_BYTES as u64 - trailer.directories_bytes;
-        let (mut offset, mut at, mut blocks) = (PACK_HEADER_BYTES as u64, 0, 0);
-        while let Some(rest) = directories.get(at..).filter(|rest| !rest.is_empty()) {
-            let directory = Directory::decode(rest, &self.keys.seal)
-                .map_err(|e| self.corrupt(format!("directory of the block at {offset}"), e))?;
-            let block_bytes = directory.block_bytes();
-            if offset + block_bytes as u64 > end {
-                break;
-            }
-            visit(Location { pack: self.id, offset, block_bytes: block_bytes as u32 }, &directory)?;
-            offset += block_bytes as u64;
-            at += directory.directory_end;
-            blocks += 1;
-        }
-        match offset == end && blocks == trailer.blocks {
-            true => Ok(self.info(&trailer)),
-            false => Err(self.corrupt("pack trailer".into(), "it does not fit the blocks before it")),
-        }
-    }
-
-    /// As [`PackFile::scan`], of a small pack without copies. Where a directory is damaged, the blocks behind it are visited, too.
-    fn scan_small(&self, trailer: &Trailer, mut visit: impl FnMut(Location, &Directory) -> Result<()>) -> Result<PackInfo> {
-        let bytes = self.small(trailer)?;
-        let at = |place: usize| (PACK_HEADER_BYTES + place) as u64;
-        let mut visit = |(place, directory): &(usize, Directory)| {
-            visit(Location { pack: self.id, offset: at(*place), block_bytes: directory.block_bytes() as u32 }, directory)
-        };
-        let (before, end) = self.chain(&bytes, 0);
-        before.iter().try_for_each(&mut visit)?;
-        if end < bytes.len() {
-            // What looks like a block may be a file's content. It is one if blocks follow from there to the end, and no more than there are.
-            let starts = (end + 1..bytes.len()).filter(|start| bytes[*start..].starts_with(&BLOCK_MAGIC));
-            let mut chains = starts.map(|start| self.chain(&bytes, start));
-            let behind =
-                chains.find(|(blocks, end)| *end == bytes.len() && before.len() + blocks.len() < trailer.blocks as usize);
-            behind.iter().flat_map(|(blocks, _)| blocks).try_for_each(&mut visit)?;
-            return Err(self.corrupt(format!("block at {}", at(end)), "its header or directory"));
-        }
-        let mut digest = blake3::Hasher::new();
-        before.iter().for_each(|(place, directory)| _ = digest.update(&bytes[*place..place + directory.directory_end]));
-        match *digest.finalize().as_bytes() == trailer.digest && before.len() == trailer.blocks as usize {
-            true => Ok(self.info(trailer)),
-            false => Err(self.corrupt("pack trailer".into(), "it does not fit the blocks before it")),
-        }
-    }
-
-    /// The blocks that follow each other from a place on, and where they end.
-    fn chain(&self, bytes: &[u8], from: usize) -> (Vec<(usize, Directory)>, usize) {
-        let (mut blocks, mut at) = (Vec::new(), from);
-        while let Some(Ok(directory)) =
-            bytes.get(at..).filter(|rest| !rest.is_empty()).map(|rest| Directory::decode(rest, &self.keys.seal))
-            && directory.block_bytes() <= bytes.len() - at
-        {
-            let block_bytes = directory.block_bytes();
-            blocks.push((at, directory));
-            at += block_bytes;
-        }
-        (blocks, at)
-    }
-
-    /// As [`PackFile::scan`], from the blocks themselves, and then checks the copies and the trailer. With `payloads`, the stored bytes of
-    /// each block are checked against their CRC as well. What is visited before a damaged place may be whole.
-    pub fn scan_blocks(&self, payloads: bool, mut visit: impl FnMut(Location, &Directory) -> Result<()>) -> Result<PackInfo> {
-        let trailer = self.trailer()?;
-        let end = trailer.pack_bytes - PACK_TRAILER_BYTES as u64 - trailer.directories_bytes;
-        let mut offset = PACK_HEADER_BYTES as u64;
-        let mut blocks = 0;
-        let mut digest = blake3::Hasher::new();
-        while offset < end {
-            let directory = self.read_directory(offset)?;
-            let block_bytes = directory.block_bytes() as u64;
-            if offset + block_bytes > end {
-                return Err(self.corrupt(format!("block at {offset}"), "it reaches past the pack's end"));
-            }
-            let mut raw = vec![0; directory.directory_end];
-            self.read_at(&mut raw, offset)?;
-            digest.update(&raw);
-            if payloads {
-                let mut payload = vec![0; directory.payload_bytes];
-                self.read_at(&mut payload, offset + directory.directory_end as u64)?;
-                if crc32c::crc32c(&payload) != directory.payload_crc {
-                    return Err(self.corrupt(format!("block at {offset}"), "payload checksum"));
-                }
-            }
-            visit(Location { pack: self.id, offset, block_bytes: block_bytes as u32 }, &directory)?;
-            offset += block_bytes;
-            blocks += 1;
-        }
-        if *digest.finalize().as_bytes() != trailer.digest || blocks != trailer.blocks {
-            return Err(self.corrupt("pack trailer".into(), "it does not fit the blocks before it"));
-        }
-        Ok(self.info(&trailer))
-    }
-
-    /// Checks the copies of the directories, where there are any. Without them a reader reads every block's own.
-    pub fn check_copies(&self) -> Result<()> {
-        let trailer = self.trailer()?;
-        match trailer.directories_bytes {
-            0 => Ok(()),
-            _ => self.copies(&trailer).map(drop),
-        }
-    }
-
-    fn info(&self, trailer: &Trailer) -> PackInfo {
-        PackInfo { id: self.id, bytes: trailer.pack_bytes, digest: hex(&trailer.digest) }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::{
     record::{Record, Trigger},
 };
 
-/// Why an event changes nothing.
+/// The reason for which an event changes nothing.
 #[derive(Debug)]
 pub(crate) enum Unfit {
     /// The state before it could not be read.

@@ -40,7 +40,7 @@ pub struct Approval {
     pub user: Option<String>,
     /// Time of the decision.
     pub timestamp: Timestamp,
-    /// Why.
+    /// The reason.
     pub reason: Option<String>,
     /// By which policy.
     pub policy: Option<String>,
@@ -101,7 +101,7 @@ pub struct Deletion {
     pub at: Timestamp,
     /// By whom, where it was a person.
     pub user: Option<String>,
-    /// Why.
+    /// The reason.
     pub reason: Option<String>,
 }
 
@@ -128,7 +128,7 @@ pub struct Marks {
     pub deleted: Option<Deletion>,
 }
 
-/// Why a text is no tag: `None` if it is one. Tags are paths of names, such as `milestone/v1.0`.
+/// The fault of a text that is no tag; `None` if it is one. Tags are paths of names, such as `milestone/v1.0`.
 pub(super) fn tag_fault(tag: &str) -> Option<&'static str> {
     match tag {
         "" => Some("a tag must not be empty"),

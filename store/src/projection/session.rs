@@ -158,7 +158,7 @@ pub struct Session {
     pub workspace: Option<Place>,
     /// Its status.
     pub status: Status,
-    /// Why, where its last change of status said so.
+    /// The reason, where its last change of status gave one.
     pub status_reason: Option<String>,
     /// The last request; use [`Session::goal`], as earlier releases did not record it.
     #[serde(default)]

@@ -35,7 +35,7 @@ impl fmt::Debug for Word {
     }
 }
 
-/// Why a checkpoint was made. `trigger_detail` says more.
+/// The reason for which a checkpoint was made. `trigger_detail` says more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Trigger {
     /// At intervals, or between turns.

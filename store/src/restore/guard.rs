@@ -13,7 +13,7 @@ use std::{
 
 use crate::{filesystem::Filesystems, sys::Stat, tree::Time};
 
-/// Why an entry is left as it is.
+/// The reason for which an entry is left as it is.
 pub const CHANGED: &str = "it was changed after the safety checkpoint was begun, and is left as it is";
 
 /// The limit, by time, on what may be replaced and removed. Clones are one.

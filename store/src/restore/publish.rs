@@ -1,5 +1,7 @@
 //! Gives what was built its names, and removes what is not wanted. Everything that gets a name here is on the medium already.
 
+mod names;
+
 use std::{
     collections::HashSet,
     os::{
@@ -9,11 +11,9 @@ use std::{
     path::Path,
 };
 
-use rustix::{
-    fs::{AtFlags, RenameFlags},
-    io::Errno,
-};
+use rustix::{fs::AtFlags, io::Errno};
 
+use self::names::{put_back, rename_new, swap};
 use super::{
     remove::{foresee, remove},
     run::{Done, Run, temporary},
@@ -39,50 +39,6 @@ pub struct Published {
     pub metadata: u64,
     /// Stamps of entries as they are now.
     pub done: Done,
-}
-
-/// Renames an entry of a folder, and fails where the new name is taken. Not every filesystem can tell.
-fn rename_new(folder: BorrowedFd<'_>, old: &[u8], new: &[u8]) -> rustix::io::Result<()> {
-    match rustix::fs::renameat_with(folder, old, folder, new, RenameFlags::NOREPLACE) {
-        Err(Errno::INVAL | Errno::NOSYS) => rename_where_free(folder, old, new),
-        other => other,
-    }
-}
-
-/// The same in two steps: a name that is taken between them is replaced.
-fn rename_where_free(folder: BorrowedFd<'_>, old: &[u8], new: &[u8]) -> rustix::io::Result<()> {
-    match sys::stat_at(folder, new) {
-        Err(Errno::NOENT) => rustix::fs::renameat(folder, old, folder, new),
-        Ok(_) => Err(Errno::EXIST),
-        Err(e) => Err(e),
-    }
-}
-
-/// Gives an entry the name of another one, and says under which name that is now. Where a filesystem cannot exchange two at once, the old
-/// one is put aside right before.
-fn swap(folder: BorrowedFd<'_>, temporary: &[u8], aside: &[u8], name: &[u8]) -> rustix::io::Result<Vec<u8>> {
-    match rustix::fs::renameat_with(folder, temporary, folder, name, RenameFlags::EXCHANGE) {
-        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => put_aside(folder, temporary, aside, name).map(|()| aside.to_vec()),
-        other => other.map(|()| temporary.to_vec()),
-    }
-}
-
-/// Gives an entry the name of another one, which is put aside. Where that fails, the other one keeps its name.
-fn put_aside(folder: BorrowedFd<'_>, temporary: &[u8], aside: &[u8], name: &[u8]) -> rustix::io::Result<()> {
-    rustix::fs::renameat(folder, name, folder, aside)?;
-    rename_new(folder, temporary, name).inspect_err(|_| _ = rename_new(folder, aside, name))
-}
-
-/// Takes a [`swap`] back. False where that fails.
-fn put_back(folder: BorrowedFd<'_>, old: &[u8], temporary: &[u8], name: &[u8]) -> bool {
-    let back = || match old == temporary {
-        true => rustix::fs::renameat_with(folder, old, folder, name, RenameFlags::EXCHANGE),
-        false => {
-            rustix::fs::renameat(folder, name, folder, temporary)?;
-            rustix::fs::renameat(folder, old, folder, name)
-        }
-    };
-    back().is_ok()
 }
 
 impl Run<'_> {
@@ -333,59 +289,5 @@ impl Run<'_> {
             Ok(stat) => Stamp::in_place(&stat, clock::now()),
             Err(_) => Stamp::default(),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A folder with files that hold their names.
-    fn folder(names: &[&str]) -> (tempfile::TempDir, std::fs::File) {
-        let dir = tempfile::tempdir().unwrap();
-        names.iter().for_each(|name| std::fs::write(dir.path().join(name), name).unwrap());
-        let opened = std::fs::File::open(dir.path()).unwrap();
-        (dir, opened)
-    }
-
-    /// Asserts that the entries of these names hold this, and that there are no others.
-    fn assert_holds(dir: &tempfile::TempDir, expected: &[(&str, &str)]) {
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), expected.len());
-        for (name, content) in expected {
-            assert_eq!(std::fs::read_to_string(dir.path().join(name)).unwrap(), *content);
-        }
-    }
-
-    #[test]
-    fn a_name_that_is_taken_is_not_replaced_whatever_the_filesystem_can() {
-        for rename in [rename_new, rename_where_free] {
-            let (dir, fd) = folder(&["new", "taken"]);
-            assert_eq!(rename(fd.as_fd(), b"new", b"taken"), Err(Errno::EXIST));
-            assert_holds(&dir, &[("new", "new"), ("taken", "taken")]);
-            assert_eq!(rename(fd.as_fd(), b"new", b"taken/below"), Err(Errno::NOTDIR));
-            rename(fd.as_fd(), b"new", b"free").unwrap();
-            assert_holds(&dir, &[("free", "new"), ("taken", "taken")]);
-        }
-    }
-
-    #[test]
-    fn an_entry_takes_the_place_of_another_and_gives_it_back_whatever_the_filesystem_can() {
-        let (dir, fd) = folder(&["new", "name"]);
-        for by_turns in [false, true] {
-            let old = match by_turns {
-                false => swap(fd.as_fd(), b"new", b"aside", b"name").unwrap(),
-                true => put_aside(fd.as_fd(), b"new", b"aside", b"name").map(|()| b"aside".to_vec()).unwrap(),
-            };
-            let old_name = if by_turns { "aside" } else { "new" };
-            assert_eq!(old, old_name.as_bytes());
-            assert_holds(&dir, &[("name", "new"), (old_name, "name")]);
-            assert!(put_back(fd.as_fd(), &old, b"new", b"name"));
-            assert_holds(&dir, &[("name", "name"), ("new", "new")]);
-        }
-        // Where there is nothing to take the place, nothing is changed.
-        assert_eq!(put_aside(fd.as_fd(), b"missing", b"aside", b"name"), Err(Errno::NOENT));
-        assert_eq!(swap(fd.as_fd(), b"missing", b"aside", b"name"), Err(Errno::NOENT));
-        assert!(!put_back(fd.as_fd(), b"missing", b"missing", b"name") && !put_back(fd.as_fd(), b"missing", b"new", b"missing"));
-        assert_holds(&dir, &[("name", "name"), ("new", "new")]);
     }
 }

@@ -1,11 +1,14 @@
 mod beside;
+mod cancelled;
 mod changed;
+mod chosen;
 mod deep;
 mod differences;
 mod forged;
 mod frozen;
 mod in_place;
 mod links;
+mod long_paths;
 mod mounted;
 mod ordinary;
 mod plans;
@@ -240,108 +243,6 @@ fn everything_comes_back_and_the_stat_cache_knows_it() {
     assert!(fs::read_dir(place.store.layout().pins()).unwrap().count() > 0);
     drop(again);
     assert_eq!(fs::read_dir(place.store.layout().pins()).unwrap().count(), 0);
-}
-
-#[test]
-fn patterns_choose_and_bad_ones_are_refused() {
-    let place = Place::new();
-    for name in ["src/a.rs", "src/b.txt", "doc/x.txt", "target/big.rs", "deep/er/y.rs"] {
-        place.write(name, name);
-    }
-    let checkpoint = place.capture();
-    let list = |options: Options| {
-        let target = options.target.clone();
-        place.restore(&checkpoint, &options).unwrap();
-        let strip = |path: &PathBuf| path.strip_prefix(&target).unwrap().to_str().unwrap().to_owned();
-        paths(&target).iter().map(strip).collect::<Vec<_>>()
-    };
-    let include = Options { include: vec!["*.rs".into()], exclude: vec!["/target".into()], ..Options::new(place.path("one")) };
-    assert_eq!(list(include), ["deep", "deep/er", "deep/er/y.rs", "src", "src/a.rs"]);
-    let folder = Options { include: vec!["doc/".into()], ..Options::new(place.path("two")) };
-    assert_eq!(list(folder), ["doc", "doc/x.txt"]);
-    let bad = Options { exclude: vec!["[z-a]".into()], ..Options::new(place.path("three")) };
-    assert!(matches!(place.restore(&checkpoint, &bad), Err(Error::Invalid(_))));
-    assert!(StatCache::open(place.store.layout(), &place.path("one")).is_none());
-}
-
-#[test]
-fn sub_paths_are_restored_alone() {
-    let place = Place::new();
-    rich(&place);
-    let checkpoint = place.capture();
-    let folder = Options { subpath: b"a/b".to_vec(), ..Options::new(place.path("part")) };
-    let report = place.restore(&checkpoint, &folder).unwrap();
-    assert_eq!(fs::read(place.path("part/c/deep")).unwrap(), b"deep");
-    assert_eq!(fs::read(place.path("part/joined")).unwrap(), b"small");
-    let outside = vec!["a/small".to_owned(), "z joined".to_owned()];
-    assert_eq!(report.links_outside, outside);
-    assert_eq!(report.parted, [Parted { names: vec!["a/b/joined".to_owned()], outside }]);
-    let file = Options { subpath: b"a/small".to_vec(), ..Options::new(place.path("one")) };
-    place.restore(&checkpoint, &file).unwrap();
-    assert_eq!(fs::read(place.path("one")).unwrap(), b"small");
-    assert_eq!(fs::metadata(place.path("one")).unwrap().mtime(), fs::metadata(place.src("a/small")).unwrap().mtime());
-    assert!(matches!(place.restore(&checkpoint, &file), Err(Error::TargetNotEmpty { .. })));
-    fs::write(place.path("one"), "other").unwrap();
-    place.restore(&checkpoint, &Options { in_place: true, ..file }).unwrap();
-    assert_eq!(fs::read(place.path("one")).unwrap(), b"small");
-    let missing = Options { subpath: b"a/none".to_vec(), ..Options::new(place.path("none")) };
-    assert!(matches!(place.restore(&checkpoint, &missing), Err(Error::NoSuchPath { .. })));
-}
-
-#[test]
-fn paths_longer_than_the_system_allows() {
-    let place = Place::new();
-    let mut fd = OwnedFd::from(File::open(place.path("src")).unwrap());
-    for i in 0..1500 {
-        let name = format!("folder-{i}");
-        rustix::fs::mkdirat(&fd, name.as_str(), Mode::RWXU).unwrap();
-        fd = sys::open_folder_at(fd.as_fd(), name.as_bytes()).unwrap();
-    }
-    let file = rustix::fs::openat(&fd, "bottom", OFlags::CREATE | OFlags::WRONLY, Mode::RUSR | Mode::WUSR).unwrap();
-    File::from(file).write_all(b"reached").unwrap();
-    let checkpoint = place.capture();
-    place.restore(&checkpoint, &Options::new(place.path("copy"))).unwrap();
-    place.assert_equal("copy", &checkpoint);
-    let source = File::open(place.path("src")).unwrap();
-    let wide = fs::remove_file(place.src("folder-0/x"));
-    assert!(wide.is_err());
-    drop(source);
-    place.write("other", "x");
-    fs::create_dir(place.path("empty")).unwrap();
-    let nothing = capture(&place.store, &place.path("empty"), &[]);
-    place.restore(&nothing, &place.in_place("copy")).unwrap();
-    assert_eq!(fs::read_dir(place.path("copy")).unwrap().count(), 0);
-    place.restore(&nothing, &place.in_place("src")).unwrap();
-}
-
-/// Asks to stop after some questions.
-struct Impatient(AtomicU64);
-
-impl Progress for Impatient {
-    fn is_cancelled(&self) -> bool {
-        self.0.fetch_sub(1, Ordering::Relaxed) == 0 || self.0.load(Ordering::Relaxed) > 1 << 60
-    }
-}
-
-#[test]
-fn a_cancelled_restore_leaves_nothing() {
-    let place = Place::new();
-    rich(&place);
-    let checkpoint = place.capture();
-    let live = place.path("live");
-    fs::create_dir(&live).unwrap();
-    fs::write(live.join("mine"), "mine").unwrap();
-    for patience in [0, 3, 100, 500] {
-        let fresh = plan(&place.store, &checkpoint, &Options::new(place.path("new")), &()).unwrap();
-        let stopped = execute(&place.store, &checkpoint, fresh, &Impatient(patience.into()));
-        assert!(matches!(stopped, Err(Error::Cancelled)), "{stopped:?}");
-        let in_place = plan(&place.store, &checkpoint, &place.in_place("live"), &()).unwrap();
-        let stopped = execute(&place.store, &checkpoint, in_place, &Impatient(patience.into()));
-        assert!(matches!(stopped, Err(Error::Cancelled)), "{stopped:?}");
-        let names: Vec<_> = fs::read_dir(place.path("")).unwrap().map(|e| e.unwrap().file_name()).collect();
-        assert_eq!(names.len(), 3, "{names:?}");
-        assert_eq!(fs::read_dir(&live).unwrap().count(), 1);
-    }
 }
 
 #[test]

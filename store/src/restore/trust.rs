@@ -18,7 +18,7 @@ pub(super) fn is_privileged(xattr: &[u8]) -> bool {
 }
 
 impl Store {
-    /// Why what a checkpoint says of privileges is not taken at its word; `None` where it is of this user's own making.
+    /// The reason for which the privileges in a checkpoint are not restored; `None` for a checkpoint that this user has made.
     pub fn distrusts(&self, checkpoint: &Checkpoint) -> Option<&'static str> {
         if checkpoint.record.is_imported() {
             return Some("the checkpoint was imported");

@@ -1,7 +1,12 @@
 //! A node: one entry of a folder, with everything about it that is kept.
 
-use rustix::fs::FileType;
+mod kind;
+mod totals;
 
+pub use self::{
+    kind::Kind,
+    totals::{Totals, features},
+};
 use super::extension;
 use crate::{
     codec::{Decoder, Malformed, put_bytes, put_int, put_uint},
@@ -9,181 +14,7 @@ use crate::{
     id::{BlobId, ID_BYTES, TreeId},
     meta::{Hole, Meta, Time, Xattr},
     name,
-    sys::Stat,
 };
-
-/// Sums over everything below a folder.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// Entries of every kind, at every depth.
-    pub entries: u64,
-    /// Regular files.
-    pub files: u64,
-    /// Their bytes, holes included.
-    pub bytes: u64,
-    /// Folders, at every depth.
-    pub folders: u64,
-    /// Folders directly inside: a folder's link count is this + 2.
-    pub subfolders: u64,
-    /// Features that occur below: see [`features`].
-    pub features: u8,
-}
-
-/// Bits of [`Totals::features`].
-pub mod features {
-    /// Something has extended attributes.
-    pub const XATTR: u8 = 1;
-    /// Something is hard-linked.
-    pub const HARD_LINK: u8 = 2;
-    /// Some file has holes.
-    pub const SPARSE: u8 = 4;
-    /// There is a fifo, socket or device.
-    pub const SPECIAL: u8 = 8;
-    /// Every bit that means something.
-    pub(super) const ALL: u8 = XATTR | HARD_LINK | SPARSE | SPECIAL;
-}
-
-impl Totals {
-    /// Counts one entry of the folder, and what is below it. Forged sums saturate.
-    pub fn add(&mut self, node: &Node) {
-        self.entries = self.entries.saturating_add(1);
-        if !node.meta.xattrs.is_empty() {
-            self.features |= features::XATTR;
-        }
-        if node.links > 1 {
-            self.features |= features::HARD_LINK;
-        }
-        match &node.kind {
-            Kind::File { size, holes, .. } => {
-                self.files = self.files.saturating_add(1);
-                self.bytes = self.bytes.saturating_add(*size);
-                if !holes.is_empty() {
-                    self.features |= features::SPARSE;
-                }
-            }
-            Kind::Folder { totals, .. } => {
-                self.subfolders = self.subfolders.saturating_add(1);
-                self.folders = self.folders.saturating_add(totals.folders.saturating_add(1));
-                self.entries = self.entries.saturating_add(totals.entries);
-                self.files = self.files.saturating_add(totals.files);
-                self.bytes = self.bytes.saturating_add(totals.bytes);
-                self.features |= totals.features;
-            }
-            Kind::Symlink { .. } => {}
-            Kind::Fifo | Kind::Socket | Kind::CharDevice { .. } | Kind::BlockDevice { .. } => {
-                self.features |= features::SPECIAL;
-            }
-        }
-    }
-
-    /// Joins the sums over two parts of one folder.
-    pub fn merge(&mut self, other: &Totals) {
-        self.entries = self.entries.saturating_add(other.entries);
-        self.files = self.files.saturating_add(other.files);
-        self.bytes = self.bytes.saturating_add(other.bytes);
-        self.folders = self.folders.saturating_add(other.folders);
-        self.subfolders = self.subfolders.saturating_add(other.subfolders);
-        self.features |= other.features;
-    }
-
-    pub(super) fn encode(&self, out: &mut Vec<u8>) {
-        for number in [self.entries, self.files, self.bytes, self.folders, self.subfolders] {
-            put_uint(out, number);
-        }
-        out.push(self.features);
-    }
-
-    pub(super) fn decode(d: &mut Decoder<'_>) -> Result<Self, Malformed> {
-        Ok(Totals {
-            entries: d.uint("totals")?,
-            files: d.uint("totals")?,
-            bytes: d.uint("totals")?,
-            folders: d.uint("totals")?,
-            subfolders: d.uint("totals")?,
-            features: d.byte("totals").and_then(|found| match found & !features::ALL {
-                0 => Ok(found),
-                _ => Err(Malformed("features")),
-            })?,
-        })
-    }
-}
-
-/// Type of a node, with the fields of that type.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A regular file.
-    File {
-        /// Its length in bytes.
-        size: u64,
-        /// Its content; [`BlobId::EMPTY`] for an empty file.
-        blob: BlobId,
-        /// Its holes, in order.
-        holes: Vec<Hole>,
-    },
-    /// A folder.
-    Folder {
-        /// Its tree.
-        tree: TreeId,
-        /// Sums over what is in it.
-        totals: Totals,
-    },
-    /// A symbolic link.
-    Symlink {
-        /// Its target, byte for byte.
-        target: Vec<u8>,
-    },
-    /// A named pipe.
-    Fifo,
-    /// A Unix socket.
-    Socket,
-    /// A character device.
-    CharDevice {
-        /// Major number.
-        major: u32,
-        /// Minor number.
-        minor: u32,
-    },
-    /// A block device.
-    BlockDevice {
-        /// Major number.
-        major: u32,
-        /// Minor number.
-        minor: u32,
-    },
-}
-
-impl Kind {
-    fn number(&self) -> u8 {
-        match self {
-            Kind::File { .. } => 0,
-            Kind::Folder { .. } => 1,
-            Kind::Symlink { .. } => 2,
-            Kind::Fifo => 3,
-            Kind::Socket => 4,
-            Kind::CharDevice { .. } => 5,
-            Kind::BlockDevice { .. } => 6,
-        }
-    }
-
-    /// The kind's name, as `--json` and messages give it.
-    pub fn name(&self) -> &'static str {
-        ["file", "folder", "symlink", "fifo", "socket", "char-device", "block-device"][usize::from(self.number())]
-    }
-}
-
-impl Stat {
-    /// The kind of an entry that is neither file, folder nor symlink.
-    pub fn special_kind(&self) -> Option<Kind> {
-        let (major, minor) = (rustix::fs::major(self.rdev), rustix::fs::minor(self.rdev));
-        match self.file_type() {
-            FileType::Fifo => Some(Kind::Fifo),
-            FileType::Socket => Some(Kind::Socket),
-            FileType::CharacterDevice => Some(Kind::CharDevice { major, minor }),
-            FileType::BlockDevice => Some(Kind::BlockDevice { major, minor }),
-            _ => None,
-        }
-    }
-}
 
 /// One entry of a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]

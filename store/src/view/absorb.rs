@@ -8,8 +8,10 @@ use std::{
 };
 
 use super::{
-    Batch, Db, Family, UNREADABLE, VERSION, View, bases, checkpoints_key, decode_checkpoint, has_our_shape, position_of,
-    scan_directories, sequence_key, tail::Changes, unconfirmed, unless_damaged, unreadable_key,
+    Batch, Db, Family, VERSION, View, bases, has_our_shape, position_of, scan_directories,
+    stored::{UNREADABLE, checkpoints_key, decode_checkpoint, sequence_key, unreadable_key},
+    tail::Changes,
+    unconfirmed, unless_damaged,
 };
 use crate::{
     error::{Error, IoContext, Result},

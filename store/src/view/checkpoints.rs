@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, sync::mpsc};
 
-use super::{Db, Family, UNREADABLE, View, broken_view, checkpoints_key, decode_checkpoint, decode_sequence, sequence_key};
+use super::{
+    Db, Family, View, broken_view,
+    stored::{UNREADABLE, checkpoints_key, decode_checkpoint, decode_sequence, sequence_key},
+};
 use crate::{
     error::Result,
     id::Ulid,

@@ -4,27 +4,31 @@
 mod absorb;
 mod bases;
 mod checkpoints;
+mod packs;
+mod projections;
+mod stored;
 mod tail;
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::HashMap,
     path::PathBuf,
     sync::{Arc, OnceLock},
 };
 
 pub(crate) use absorb::{absorb, derive};
-use serde::{Deserialize, Serialize};
 use tail::Changes;
 
+pub use self::packs::PackState;
+use self::packs::{scan_directories, unless_damaged};
 pub use crate::db::{Batch, Db, Family, write_table};
 use crate::{
     error::{Error, Result},
-    id::{ObjectId, ObjectKey, OpId, PackId, Ulid},
+    id::{ObjectId, ObjectKey, PackId},
     journal::{Journal, Position, Tail},
     keys::Ids,
     layout::Layout,
-    pack::{Directory, Location, PackFile},
-    projection::{Marks, Projections, Run, Session, Status},
+    pack::Location,
+    projection::Projections,
     record::Checkpoint,
 };
 
@@ -35,18 +39,6 @@ const TAIL_BYTES: u64 = 16 << 20;
 /// Version of RocksDB's shape; another one is derived anew. It also changes where a release reads records that one before it
 /// could not: those lie under keys of their own.
 const VERSION: &[u8] = b"6";
-
-/// Knowledge of a pack.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PackState {
-    /// Length in bytes.
-    pub bytes: u64,
-    /// Digest of its directories, in hex.
-    pub digest: String,
-    /// Set once gc condemned it: the writers that must be over before its bytes go.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub condemned: Option<Vec<OpId>>,
-}
 
 /// A consistent state of the store, as of one place in the journal.
 #[derive(Debug)]
@@ -276,100 +268,6 @@ impl View {
         Ok(stored + self.tail_objects()?.len() as u64)
     }
 
-    /// A session, by its id.
-    pub fn session(&self, id: &str) -> Result<Option<Session>> {
-        self.projections.session(self.db.as_deref(), id)
-    }
-
-    /// All sessions, by id.
-    pub fn sessions(&self) -> Result<Vec<Session>> {
-        self.projections.sessions(self.db.as_deref())
-    }
-
-    /// The session that has this id, or else the one that has this name, if only one does, or only one of those that have not ended.
-    pub fn session_named(&self, name: &str) -> Result<Session> {
-        if let Some(session) = self.session(name)? {
-            return Ok(session);
-        }
-        let named = self.projections.sessions_named(self.db.as_deref(), name)?;
-        let mut open = named.iter().filter(|session| session.status != Status::Ended);
-        match (&*named, open.next(), open.next()) {
-            ([], ..) => Err(Error::NoSession { session: name.to_owned() }),
-            ([only], ..) | (_, Some(only), None) => Ok(only.clone()),
-            _ => {
-                let candidates = named.into_iter().map(|session| session.id).collect();
-                Err(Error::AmbiguousSession { session: name.to_owned(), candidates })
-            }
-        }
-    }
-
-    /// The id of the session that [`View::session_named`] gives, or of one that checkpoints alone tell of.
-    pub fn session_id(&self, name: &str) -> Result<String> {
-        match self.session_named(name) {
-            Ok(session) => Ok(session.id),
-            Err(e @ Error::NoSession { .. }) => match self.newest_first_of(name)?.next().transpose()? {
-                Some(_) => Ok(name.to_owned()),
-                None => Err(e),
-            },
-            Err(e) => Err(e),
-        }
-    }
-
-    /// A run, by its id.
-    pub fn run(&self, id: &str) -> Result<Option<Run>> {
-        self.projections.run(self.db.as_deref(), id)
-    }
-
-    /// The newest run of a session; none where no program was started or seen in it.
-    pub fn newest_run(&self, session: &Session) -> Result<Option<Run>> {
-        Ok(session.run.as_deref().map(|id| self.run(id)).transpose()?.flatten())
-    }
-
-    /// All runs, by id.
-    pub fn runs(&self) -> Result<BTreeMap<String, Run>> {
-        self.projections.runs(self.db.as_deref())
-    }
-
-    /// Marks of a checkpoint, deleted ones included.
-    pub fn marks(&self, id: Ulid) -> Result<Marks> {
-        self.projections.marks(self.db.as_deref(), id)
-    }
-
-    /// Marks of every checkpoint that has any.
-    pub fn all_marks(&self) -> Result<BTreeMap<Ulid, Marks>> {
-        self.projections.all_marks(self.db.as_deref())
-    }
-
-    /// Hash of the last event; `None` before the first.
-    pub fn last_event(&self) -> Result<Option<String>> {
-        self.projections.last_event(self.db.as_deref())
-    }
-
-    /// The projections here, and the database behind them, for adding more to them.
-    pub(crate) fn projections(&self) -> (Projections, Option<&Db>) {
-        (self.projections.clone(), self.db.as_deref())
-    }
-
-    /// All packs that the journal knows and that were not dropped, condemned ones included.
-    pub fn packs(&self) -> Result<BTreeMap<PackId, PackState>> {
-        let mut packs = BTreeMap::new();
-        if let Some(db) = &self.db {
-            for entry in db.scan(Family::Packs)? {
-                let (key, value) = entry?;
-                let id = key.as_ref().try_into().map_err(|_| broken_view("a pack's id does not decode".into()))?;
-                packs.insert(PackId(id), decode_pack(&self.layout, &value)?);
-            }
-        }
-        packs.extend(self.changes.packs.clone());
-        for (id, waits_for) in &self.changes.condemned {
-            if let Some(state) = packs.get_mut(id) {
-                state.condemned = Some(waits_for.clone());
-            }
-        }
-        packs.retain(|id, _| !self.changes.dropped.contains(id));
-        Ok(packs)
-    }
-
     /// True if a commit should move the tail into RocksDB.
     pub fn wants_absorbing(&self) -> bool {
         let bytes: u64 = self.changes.packs.values().map(|p| p.bytes).sum();
@@ -385,77 +283,10 @@ impl View {
     pub fn tail_records(&self) -> usize {
         self.tail_records
     }
-
-    /// Of `packs`, those that were condemned or dropped.
-    pub fn lost(&self, packs: &HashSet<PackId>) -> Result<Vec<PackId>> {
-        let mut lost = Vec::new();
-        for id in packs {
-            let is_usable = match self.changes.packs.get(id) {
-                Some(state) => state.condemned.is_none(),
-                None => self.stored_pack(*id)?.is_some_and(|state| state.condemned.is_none()),
-            };
-            if !is_usable || self.is_condemned_in_tail(*id) {
-                lost.push(*id);
-            }
-        }
-        Ok(lost)
-    }
-
-    fn stored_pack(&self, id: PackId) -> Result<Option<PackState>> {
-        let stored = self.db.as_ref().map(|db| db.get(Family::Packs, &id.0)).transpose()?.flatten();
-        stored.map(|state| decode_pack(&self.layout, &state)).transpose()
-    }
-}
-
-/// Key of a checkpoint's sequence in RocksDB.
-fn sequence_key(id: Ulid) -> Vec<u8> {
-    format!("c/{id}").into_bytes()
-}
-
-/// Prefix of the keys of records that cannot be read; their sequences follow.
-const UNREADABLE: &[u8] = b"u/";
-
-fn unreadable_key(sequence: u64) -> Vec<u8> {
-    [UNREADABLE, &sequence.to_be_bytes()].concat()
-}
-
-/// Prefix of the keys of a session's checkpoints; their sequences follow.
-fn checkpoints_key(db: &Db, session: &str) -> Vec<u8> {
-    format!("o/{}\0", db.name(session)).into_bytes()
-}
-
-fn decode_pack(layout: &Layout, state: &[u8]) -> Result<PackState> {
-    serde_json::from_slice(state)
-        .map_err(|e| Error::Index { path: layout.view(), reason: format!("a pack does not decode: {e}") })
-}
-
-fn decode_checkpoint(ids: &Ids, key: &[u8], sealed: Vec<u8>) -> Result<Checkpoint> {
-    let sequence = decode_sequence(key)?;
-    let sealed = String::from_utf8(sealed).map_err(|e| broken_view(e.to_string()))?;
-    Checkpoint::decode(sequence, sealed, ids).map_err(|e| broken_view(e.to_string()))
-}
-
-fn decode_sequence(key: &[u8]) -> Result<u64> {
-    key.try_into().map(u64::from_be_bytes).map_err(|_| broken_view("a sequence does not decode".into()))
 }
 
 fn broken_view(reason: String) -> Error {
     Error::Index { path: PathBuf::from("view"), reason }
-}
-
-fn scan_directories(layout: &Layout, id: PackId, visit: impl FnMut(Location, &Directory) -> Result<()>) -> Result<()> {
-    PackFile::open(layout, id)?.scan(visit).map(drop)
-}
-
-/// True if a pack was scanned to its end. A damaged or lost one must not make the others unreadable: what its directories still tell was
-/// taken in, and `check` names it.
-fn unless_damaged(scanned: Result<()>) -> Result<bool> {
-    match scanned {
-        Ok(()) => Ok(true),
-        Err(Error::Corrupt { .. }) => Ok(false),
-        Err(e) if e.is_not_found() => Ok(false),
-        Err(e) => Err(e),
-    }
 }
 
 #[cfg(test)]

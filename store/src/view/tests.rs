@@ -1,10 +1,11 @@
-use std::cell::Cell;
+use std::{cell::Cell, collections::HashSet};
 
 use super::*;
 use crate::{
     OpenOptions, Store,
     event::{Actor, NewEvent, kind},
     gc,
+    id::{OpId, Ulid},
     journal::Entry,
     pack::PackInfo,
     testing::{TestStore, files},
@@ -27,6 +28,23 @@ pub(crate) fn with_cached_lengths<T>(work: impl FnOnce() -> T) -> T {
 
 fn ids<T>(found: impl IntoIterator<Item = T>, id: impl Fn(T) -> Ulid) -> Vec<Ulid> {
     found.into_iter().map(id).collect()
+}
+
+/// Every object is found where the view places it.
+fn assert_finds_its_objects(view: &View) {
+    let mut keys = Vec::new();
+    view.each_object(|key, at| {
+        assert_eq!(view.locate_key(&key).unwrap(), Some(at));
+        keys.push(key);
+        Ok(())
+    })
+    .unwrap();
+    keys.sort_unstable();
+    assert_eq!(view.object_keys().unwrap(), keys);
+    assert!(!keys.is_empty());
+    if view.tail_records() as u64 == view.end().sequence {
+        assert_eq!(view.objects_estimate().unwrap(), keys.len() as u64);
+    }
 }
 
 #[test]
@@ -63,19 +81,7 @@ fn every_question_has_one_answer_however_much_the_index_has_taken_in() {
             assert_eq!(view.last_event().unwrap().map(|hash| hash.len()), Some(64));
             assert_eq!(view.run("run").unwrap().unwrap().session, "one");
             assert_eq!(view.all_marks().unwrap().get(&b), Some(&view.marks(b).unwrap()));
-            let mut keys = Vec::new();
-            view.each_object(|key, at| {
-                assert_eq!(view.locate_key(&key).unwrap(), Some(at));
-                keys.push(key);
-                Ok(())
-            })
-            .unwrap();
-            keys.sort_unstable();
-            assert_eq!(view.object_keys().unwrap(), keys);
-            assert!(!keys.is_empty());
-            if view.tail_records() as u64 == view.end().sequence {
-                assert_eq!(view.objects_estimate().unwrap(), keys.len() as u64);
-            }
+            assert_finds_its_objects(&view);
             assert!(!view.lacks_records() && view.torn_bytes == 0 && !view.is_stale().unwrap());
         }
     };

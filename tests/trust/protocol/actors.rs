@@ -71,24 +71,36 @@ impl Creator {
     }
 
     fn step(&self, op: Op, before: &State) -> Vec<Step> {
+        match self.at {
+            0..=3 => self.pins(op, before),
+            4..=7 => self.adopts(op, before),
+            _ => self.commits(op, before),
+        }
+    }
+
+    fn go(self, step: &'static str, state: State) -> Vec<Step> {
+        vec![(step, state, Actor::Creator(self))]
+    }
+
+    /// It pins itself and its base.
+    fn pins(&self, op: Op, before: &State) -> Vec<Step> {
         let (mut me, mut state) = (self.clone(), before.clone());
-        let go = |state: State, step: &'static str, me: Creator| vec![(step, state, Actor::Creator(me))];
         me.at += 1;
         match self.at {
             0 => {
                 state.pins.insert(op, Pin { held: false, writer: true, checkpoints: BTreeSet::new() });
-                go(state, "makes its pin", me)
+                me.go("makes its pin", state)
             }
             1 => match state.pins.get_mut(&op) {
                 // Somebody took it for a dead one's, and is about to remove it.
                 Some(pin) if pin.held => Vec::new(),
                 Some(pin) => {
                     pin.held = true;
-                    go(state, "locks its pin", me)
+                    me.go("locks its pin", state)
                 }
                 None => {
                     me.at = 0;
-                    go(state, "finds its pin removed", me)
+                    me.go("finds its pin removed", state)
                 }
             },
             2 => {
@@ -98,13 +110,21 @@ impl Creator {
                     me.at = 4;
                     me.seen = state.journal.len();
                 }
-                go(state, "pins its base, or reads the journal", me)
+                me.go("pins its base, or reads the journal", state)
             }
-            3 => {
+            _ => {
                 me.seen = state.journal.len();
                 me.has_base = !state.rules.pinner_looks_again || state.now().checkpoints.contains(&OLD);
-                go(state, "looks for its base", me)
+                me.go("looks for its base", state)
             }
+        }
+    }
+
+    /// It takes up what a dead run has left.
+    fn adopts(&self, op: Op, before: &State) -> Vec<Step> {
+        let (mut me, mut state) = (self.clone(), before.clone());
+        me.at += 1;
+        match self.at {
             4 => {
                 let dead = state.pins.iter().find(|(_, pin)| !pin.held && pin.writer).map(|(dead, _)| *dead);
                 match dead {
@@ -113,11 +133,11 @@ impl Creator {
                             state.pins.entry(dead).or_default().held = true;
                         }
                         me.seized.insert(dead);
-                        go(state, "seizes a dead pin", me)
+                        me.go("seizes a dead pin", state)
                     }
                     None => {
                         me.at = 8;
-                        go(state, "finds no dead pin", me)
+                        me.go("finds no dead pin", state)
                     }
                 }
             }
@@ -125,7 +145,7 @@ impl Creator {
                 if state.rules.adopter_looks_again {
                     me.seen = state.journal.len();
                 }
-                go(state, "reads the journal again", me)
+                me.go("reads the journal again", state)
             }
             6 => {
                 let known = state.view(self.seen).packs;
@@ -135,17 +155,25 @@ impl Creator {
                     state.files.insert((op, 0));
                     me.adopted.push((op, 0));
                 }
-                go(state, "takes up a pack", me)
+                me.go("takes up a pack", state)
             }
-            7 => {
+            _ => {
                 me.seized.clear();
                 self.seized.iter().for_each(|dead| drop(state.pins.remove(dead)));
-                go(state, "removes the dead pin", me)
+                me.go("removes the dead pin", state)
             }
+        }
+    }
+
+    /// It writes X, and commits.
+    fn commits(&self, op: Op, before: &State) -> Vec<Step> {
+        let (mut me, mut state) = (self.clone(), before.clone());
+        me.at += 1;
+        match self.at {
             8 => {
                 me.reused = None;
                 if self.has_base || !self.adopted.is_empty() || !self.own.is_empty() {
-                    return go(state, "has X", me);
+                    return me.go("has X", state);
                 }
                 match state.view(self.seen).locate() {
                     Some(pack) => me.reused = Some(pack),
@@ -154,10 +182,10 @@ impl Creator {
                         me.own.push((op, 1));
                     }
                 }
-                go(state, "finds X or writes it", me)
+                me.go("finds X or writes it", state)
             }
             9 => match state.take_lock(op) {
-                true => go(state, "takes the lock", me),
+                true => me.go("takes the lock", state),
                 false => Vec::new(),
             },
             10 => {
@@ -167,20 +195,20 @@ impl Creator {
                     state.release(op);
                     me.at = 8;
                     me.seen = state.journal.len();
-                    return go(state, "starts over", me);
+                    return me.go("starts over", state);
                 }
-                go(state, "finds nothing condemned", me)
+                me.go("finds nothing condemned", state)
             }
             11 => {
                 let packs = self.adopted.iter().chain(&self.own).copied().collect();
                 state.journal.push(Record::Commit(op as Checkpoint, packs));
                 state.release(op);
-                go(state, "commits, and releases the lock", me)
+                me.go("commits, and releases the lock", state)
             }
             _ => {
                 state.pins.remove(&op);
                 me.at = 99;
-                go(state, "is over", me)
+                me.go("is over", state)
             }
         }
     }
@@ -230,50 +258,68 @@ pub struct Collector {
 
 impl Collector {
     fn step(&self, op: Op, before: &State) -> Vec<Step> {
+        match self.at {
+            0..=3 => self.marks(op, before),
+            4..=7 => self.condemns(op, before),
+            8..=10 => self.sweeps(op, before),
+            _ => self.clears(op, before),
+        }
+    }
+
+    fn go(self, step: &'static str, state: State) -> Vec<Step> {
+        vec![(step, state, Actor::Collector(self))]
+    }
+
+    /// It finds what is dead, and copies what lives.
+    fn marks(&self, op: Op, before: &State) -> Vec<Step> {
         let (mut me, mut state) = (self.clone(), before.clone());
-        let go = |state: State, step: &'static str, me: Collector| vec![(step, state, Actor::Collector(me))];
         me.at += 1;
         match self.at {
             0 => {
                 state.pins.insert(op, Pin { held: true, writer: true, checkpoints: BTreeSet::new() });
-                go(state, "pins", me)
+                me.go("pins", state)
             }
             1 | 2 => {
                 let reads_view = (self.at == 1) == state.rules.view_before_pins;
                 if reads_view {
                     me.seen = state.journal.len();
-                    go(state, "reads the journal", me)
+                    me.go("reads the journal", state)
                 } else {
                     let held = state.pins.values().filter(|pin| pin.held);
                     me.pinned = held.flat_map(|pin| pin.checkpoints.clone()).collect();
-                    go(state, "reads the pins", me)
+                    me.go("reads the pins", state)
                 }
             }
-            3 => {
+            _ => {
                 let view = state.view(self.seen);
                 me.kept = !view.checkpoints.is_empty() || state.rules.pins_keep && !self.pinned.is_empty();
                 me.packs = view.packs.iter().filter(|(_, c)| c.is_none()).map(|(pack, _)| *pack).collect();
                 let home = view.locate();
                 let dead: Vec<Pack> = me.packs.iter().filter(|pack| !me.kept || Some(**pack) != home).copied().collect();
-                let mut ways = go(state.clone(), "finds what is dead", Collector { condemned: dead, ..me.clone() });
+                let mut ways = Collector { condemned: dead, ..me.clone() }.go("finds what is dead", state.clone());
                 if me.kept && home.is_some() {
                     // Copying what lives, so that its pack can go, too.
                     let pack = (op, 0);
                     state.files.insert(pack);
-                    ways.extend(go(
-                        state,
-                        "copies what lives",
-                        Collector { condemned: me.packs.clone(), added: vec![pack], ..me },
-                    ));
+                    let me = Collector { condemned: me.packs.clone(), added: vec![pack], ..me };
+                    ways.extend(me.go("copies what lives", state));
                 }
                 ways
             }
+        }
+    }
+
+    /// It condemns packs, under the lock.
+    fn condemns(&self, op: Op, before: &State) -> Vec<Step> {
+        let (mut me, mut state) = (self.clone(), before.clone());
+        me.at += 1;
+        match self.at {
             4 if self.condemned.is_empty() => {
                 me.at = 8;
-                go(state, "finds nothing to condemn", me)
+                me.go("finds nothing to condemn", state)
             }
             4 => match state.take_lock(op) {
-                true => go(state, "takes the lock", me),
+                true => me.go("takes the lock", state),
                 false => Vec::new(),
             },
             5 => {
@@ -282,16 +328,16 @@ impl Collector {
                     state.release(op);
                     state.files.retain(|pack| !self.added.contains(pack));
                     me = Collector { at: 1, ..Collector::default() };
-                    return go(state, "was overtaken, starts over", me);
+                    return me.go("was overtaken, starts over", state);
                 }
                 let is_new = since.iter().any(|record| matches!(record, Record::Commit(..)));
                 if is_new && state.rules.publish_catches_up && self.added.is_empty() {
                     let home = state.now().locate();
                     me.condemned.retain(|pack| Some(*pack) != home);
                 }
-                go(state, "marks what is new", me)
+                me.go("marks what is new", state)
             }
-            6 => {
+            _ => {
                 let mut writers: BTreeSet<Op> = state.live();
                 writers.retain(|w| *w != op && state.pins[w].writer);
                 if !self.condemned.is_empty() {
@@ -299,8 +345,16 @@ impl Collector {
                 }
                 state.release(op);
                 me.at = 8;
-                go(state, "condemns, and releases the lock", me)
+                me.go("condemns, and releases the lock", state)
             }
+        }
+    }
+
+    /// It removes condemned packs.
+    fn sweeps(&self, op: Op, before: &State) -> Vec<Step> {
+        let (mut me, mut state) = (self.clone(), before.clone());
+        me.at += 1;
+        match self.at {
             8 => {
                 let view = state.now();
                 me.seen = state.journal.len();
@@ -308,24 +362,32 @@ impl Collector {
                 let may_go = |waits: &BTreeSet<Op>| !state.rules.sweep_waits || waits.is_disjoint(&live);
                 let packs = view.packs.iter().filter(|(_, waits)| waits.as_ref().is_some_and(may_go));
                 me.gone = packs.map(|(pack, _)| *pack).collect();
-                go(state, "looks what may go", me)
+                me.go("looks what may go", state)
             }
             9 => {
                 state.files.retain(|pack| !self.gone.contains(pack));
-                go(state, "removes condemned packs", me)
+                me.go("removes condemned packs", state)
             }
-            10 => match state.take_lock(op) {
+            _ => match state.take_lock(op) {
                 true => {
                     if !self.gone.is_empty() {
                         state.journal.push(Record::Dropped(self.gone.clone()));
                     }
-                    go(state, "takes the lock, notes what is gone", me)
+                    me.go("takes the lock, notes what is gone", state)
                 }
                 false => Vec::new(),
             },
+        }
+    }
+
+    /// It removes what dead runs have left.
+    fn clears(&self, op: Op, before: &State) -> Vec<Step> {
+        let (mut me, mut state) = (self.clone(), before.clone());
+        me.at += 1;
+        match self.at {
             11 => {
                 me.listed = state.files.iter().copied().collect();
-                go(state, "lists files", me)
+                me.go("lists files", state)
             }
             12 => {
                 // The journal cannot grow now: the lock is held.
@@ -333,7 +395,7 @@ impl Collector {
                 let is_over = |p: &Pack| !state.rules.orphans_are_dead || !alive.contains(&p.0);
                 me.listed.retain(|p| !known.contains_key(p) && p.0 != op && is_over(p));
                 me.at = 14;
-                go(state, "lists pins, finds orphans", me)
+                me.go("lists pins, finds orphans", state)
             }
             14 => {
                 let dead: Vec<Op> = state.pins.iter().filter(|(o, pin)| !pin.held && **o != op).map(|(o, _)| *o).collect();
@@ -341,7 +403,7 @@ impl Collector {
                     state.pins.entry(dead).or_default().held = true;
                     me.seized.insert(dead);
                 }
-                go(state, "seizes dead pins", me)
+                me.go("seizes dead pins", state)
             }
             15 => {
                 // A pin that somebody else has seized by now keeps what belongs to it.
@@ -349,7 +411,7 @@ impl Collector {
                     |p: &Pack| state.pins.contains_key(&p.0) && !self.seized.contains(&p.0) && state.rules.orphans_are_dead;
                 let gone: Vec<Pack> = self.listed.iter().filter(|p| !kept(p)).copied().collect();
                 state.files.retain(|pack| !gone.contains(pack));
-                go(state, "removes orphans", me)
+                me.go("removes orphans", state)
             }
             _ => {
                 self.seized.iter().for_each(|dead| drop(state.pins.remove(dead)));
@@ -357,7 +419,7 @@ impl Collector {
                 state.release(op);
                 state.pins.remove(&op);
                 me.at = 99;
-                go(state, "removes dead pins, is over", me)
+                me.go("removes dead pins, is over", state)
             }
         }
     }

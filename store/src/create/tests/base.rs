@@ -1,6 +1,6 @@
 //! The checkpoint that a stat cache speaks of: which one is gone on from, and when its cache is believed.
 
-use super::{super::pin_base, *};
+use super::{super::base::pin_base, *};
 use crate::{
     damaged,
     delete::delete_checkpoints,

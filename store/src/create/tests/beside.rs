@@ -9,6 +9,7 @@ use super::{
     state::{file, state_of, with},
     *,
 };
+use crate::{omitted::Omission, record::Part};
 
 /// Changes a file whenever it is about to be read, at most so often. The walk of the workspace comes before that.
 struct Changes<'a> {

@@ -9,6 +9,7 @@ use crate::{
         import::{Limits, Reader},
     },
     event::{NewEvent, kind},
+    omitted::Omission,
     secrets::{SecretFolder, Secrets},
 };
 

@@ -4,6 +4,7 @@ use super::*;
 use crate::{
     archive::{self, import::Limits},
     check::{self, CheckOptions},
+    omitted::Omission,
     pack::{ObjectKind, PackFile},
     restore,
 };

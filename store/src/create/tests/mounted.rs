@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use super::*;
-use crate::mounts::tests::Shown;
+use crate::{mounts::tests::Shown, omitted::Omission};
 
 #[test]
 fn a_mounted_checkpoint_in_a_workspace_is_left_out() {

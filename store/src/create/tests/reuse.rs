@@ -7,7 +7,7 @@ use crate::{
     check::{self, CheckOptions},
     delete::delete_checkpoints,
     gc::{self, GcOptions},
-    id::PackId,
+    id::{PackId, Ulid},
     pack::{ObjectKind, PackFile},
     testing::{Files, TestStore, content, content_of, files},
     view::tests::with_cached_lengths,

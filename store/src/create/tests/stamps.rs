@@ -6,7 +6,7 @@ use std::{sync::mpsc, thread};
 use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, mmap, msync, munmap};
 
 use super::*;
-use crate::tree::Kind;
+use crate::{statcache::StatCache, tree::Kind};
 
 /// A shared writable mapping of a page of a file, without the file being open otherwise.
 pub(super) struct Mapping(*mut std::ffi::c_void);

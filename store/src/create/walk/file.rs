@@ -7,7 +7,10 @@ use std::{
 
 use rustix::io::Errno;
 
-use super::{Folder, Looked, Now, Shared, Worker, lock};
+use super::{
+    Shared, Worker, lock,
+    pending::{Folder, Looked, Now},
+};
 use crate::{
     create::content::{Earlier, Failure},
     error::Result,

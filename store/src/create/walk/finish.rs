@@ -2,7 +2,10 @@
 
 use std::sync::{Arc, Mutex, atomic::Ordering};
 
-use super::{Folder, Now, Shared, Worker, lock};
+use super::{
+    Shared, Worker, lock,
+    pending::{Folder, Now},
+};
 use crate::{
     error::Result,
     filesystem::FilesystemId,

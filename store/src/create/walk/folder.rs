@@ -1,12 +1,21 @@
 //! Entering a folder: open it, list it, judge and look at its entries, read what few files have changed, make tasks of the rest.
 
+mod entry;
+
 use std::{
     collections::HashMap,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
-    sync::{Arc, Mutex, atomic::AtomicUsize, atomic::Ordering},
+    os::fd::{AsFd, OwnedFd},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
-use super::{Folder, Looked, Now, Shared, Slot, State, Task, Worker, file::Reading, lock};
+use self::entry::Looking;
+use super::{
+    Shared, Task, Worker, lock,
+    pending::{Folder, Looked, Now, Slot, State},
+};
 use crate::{
     clock,
     create::{
@@ -17,8 +26,8 @@ use crate::{
     format::TREE_DEPTH_MAX,
     name,
     omitted::Reason,
-    restore, secrets,
-    statcache::{Cached, Section},
+    restore,
+    statcache::Section,
     sys::{self, Stat},
     tree::Xattr,
 };
@@ -62,16 +71,6 @@ impl Listing {
         }
         olds.get(*next).filter(|old| old.node.name == entry_name).map(|_| *next)
     }
-}
-
-/// Rules and open folder for judging and looking at entries.
-struct Looking<'f> {
-    path: &'f [u8],
-    opened: &'f Opened,
-    around: Surroundings<'f>,
-    needs_paths: bool,
-    /// Names that never enter the store from this folder.
-    secrets: Vec<String>,
 }
 
 /// Work that is left to do for an entry.
@@ -238,82 +237,6 @@ impl Shared<'_, '_> {
         Some(Repository::new(path.to_vec(), dot_git))
     }
 
-    /// Judges an entry and looks at it. In its slot there is nothing where it is left out.
-    fn look_at(&self, looking: &Looking<'_>, entry_name: &[u8], old: Option<&Cached>, slot: &mut Slot) -> Rest {
-        let path = || name::join(looking.path, entry_name);
-        let fd = &looking.opened.fd;
-        let stat = match sys::stat_at(fd.as_fd(), entry_name) {
-            Ok(stat) => stat,
-            Err(errno) => {
-                self.omit_failed(path(), errno);
-                return Rest::Nothing;
-            }
-        };
-        if let Some(rule) = self.is_foreign(&stat) {
-            self.omit(path(), Reason::Excluded(rule.into()));
-            return Rest::Nothing;
-        }
-        if !stat.is_folder() && self.is_secret(looking, entry_name, &stat) {
-            self.omit(path(), Reason::Excluded(self.walk.store.secrets().reason.clone()));
-            return Rest::Nothing;
-        }
-        let judged_path = if looking.needs_paths || stat.is_folder() { path() } else { Vec::new() };
-        let only_tracked = match self.walk.excluder.judge(&looking.around, entry_name, &judged_path, stat.is_folder()) {
-            Verdict::Keep => false,
-            Verdict::KeepTracked => true,
-            Verdict::Exclude(rule) => {
-                self.omit(path(), Reason::Excluded(rule));
-                return Rest::Nothing;
-            }
-        };
-        slot.dev = stat.dev;
-        slot.elsewhere = stat.dev != looking.opened.stat.dev && !stat.is_folder() && is_mounted(fd.as_fd(), entry_name);
-        if stat.is_folder() {
-            return Rest::Enter { only_tracked };
-        }
-        let looked = &looking.opened.looked;
-        if let Some(old) = old.filter(|old| !slot.elsewhere && self.is_unchanged(looked, old, &stat)) {
-            slot.now = match stat.links > 1 {
-                true => self.as_decided((stat.dev, stat.ino), old, looked, &path),
-                false => Now::AsBefore,
-            };
-            return Rest::Nothing;
-        }
-        if stat.is_file() {
-            return Rest::Read;
-        }
-        let reading = Reading { fd, looked: *looked, elsewhere: slot.elsewhere, old: old.cloned() };
-        slot.now = self.look(&reading, entry_name, &stat, &path).into();
-        Rest::Nothing
-    }
-
-    /// Names that never enter the store from a folder, beside those that do from none.
-    fn secrets_in(&self, folder: &[u8]) -> Vec<String> {
-        let secrets = self.walk.store.secrets();
-        if secrets.folders.is_empty() {
-            return Vec::new();
-        }
-        let path = self.walk.workspace.join(name::as_path(folder));
-        secrets.names_in(&path, &secrets::beside(&path))
-    }
-
-    fn is_secret(&self, looking: &Looking<'_>, entry_name: &[u8], stat: &Stat) -> bool {
-        self.walk.store.secrets().has_name(entry_name)
-            || secrets::matches_one_of(&looking.secrets, entry_name)
-            || self.secret_files.contains(&(stat.dev, stat.ino))
-    }
-
-    /// Why an entry belongs to something else than the workspace.
-    fn is_foreign(&self, stat: &Stat) -> Option<&'static str> {
-        if self.walk.forbidden.contains(&(stat.dev, stat.ino)) {
-            return Some("the store itself");
-        }
-        if self.walk.mounted.contains(&stat.dev) {
-            return Some("a mounted checkpoint");
-        }
-        (self.walk.excluder.rules().one_file_system && stat.dev != self.root_dev).then_some("another filesystem")
-    }
-
     /// Reads the files at once where they are few; else makes tasks of them, as of the folders.
     fn hand_out(
         &self,
@@ -334,12 +257,6 @@ impl Shared<'_, '_> {
         self.tasks.add(entered.chain(reads));
         self.read_slots(folder, fd, inline, worker)
     }
-}
-
-/// True if an entry is mounted in its folder. Its device number does not tell: overlay gives its files others than its folders.
-fn is_mounted(folder: BorrowedFd<'_>, entry_name: &[u8]) -> bool {
-    let id = |name: &[u8]| sys::mount_id(folder, name);
-    id(entry_name).is_none_or(|own| id(b"") != Some(own))
 }
 
 /// Refuses a tree that no restore could make. Of its path, only where it begins is shown.

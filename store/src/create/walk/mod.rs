@@ -4,6 +4,7 @@
 mod file;
 mod finish;
 mod folder;
+mod pending;
 mod scoped;
 
 use std::{
@@ -18,7 +19,10 @@ use std::{
 
 use rustix::io::Errno;
 
-use self::finish::CacheOut;
+use self::{
+    finish::CacheOut,
+    pending::{Folder, Looked},
+};
 use super::{
     content::Reader,
     exclude::{Excluder, Repository},
@@ -28,16 +32,15 @@ use super::{
 use crate::{
     clock,
     error::{Error, Result},
-    filesystem::{Filesystem, Filesystems},
+    filesystem::Filesystems,
     links::LinkedFolder,
     name,
     omitted::{Omission, Reason},
     progress::{self, Progress},
-    statcache::{self, Cached, Section, StatCache, Trust},
+    statcache::{self, Cached, StatCache, Trust},
     store::Store,
     sys::{self, Stat},
     tasks::Tasks,
-    tree::{self, Time},
     writers::Writers,
 };
 
@@ -85,106 +88,6 @@ pub struct Walked {
     pub read: (u64, u64),
     /// The new stat cache, to be completed.
     pub cache_out: Option<statcache::Writer>,
-}
-
-struct Folder {
-    parent: Option<(Arc<Folder>, usize)>,
-    /// Number of folders that it is in.
-    depth: usize,
-    name: Vec<u8>,
-    repository: Option<Arc<Repository>>,
-    only_tracked: bool,
-    /// True if everything in it is looked at, whatever the source says.
-    is_full: bool,
-    old: Option<Cached>,
-    /// Parts that are not complete yet.
-    pending: AtomicUsize,
-    state: Mutex<State>,
-}
-
-impl Folder {
-    /// Its path from the workspace folder. Folders do not keep their paths, which would take memory by the square of a tree's depth.
-    fn path(&self) -> Vec<u8> {
-        let mut names = Vec::with_capacity(self.depth);
-        let mut at = self;
-        while let Some((parent, _)) = &at.parent {
-            names.push(at.name.as_slice());
-            at = parent;
-        }
-        names.reverse();
-        names.join(&b'/')
-    }
-}
-
-impl Drop for Folder {
-    /// Lets go of a chain of parents one by one, because it may be longer than the program's stack.
-    fn drop(&mut self) {
-        let mut parent = self.parent.take();
-        while let Some((folder, _)) = parent {
-            parent = Arc::into_inner(folder).and_then(|mut folder| folder.parent.take());
-        }
-    }
-}
-
-#[derive(Default)]
-struct State {
-    /// `None` where the folder itself is left out.
-    stat: Option<(Stat, Vec<tree::Xattr>, bool)>,
-    /// The names in it. That of a file which was read is in its node instead.
-    names: Vec<Vec<u8>>,
-    /// The entries, one for each name.
-    slots: Vec<Slot>,
-    /// The cache's section.
-    old: Option<Section>,
-    looked: Looked,
-    /// The folders with hard-linked entries that are among the entries or below them, by slot; the last one first, so that the folder that
-    /// all are in can be added without moving them.
-    links: HashMap<usize, Vec<LinkedFolder>>,
-}
-
-impl State {
-    /// The cache's entry under the name of a slot.
-    fn old(&self, slot: usize) -> Option<&Cached> {
-        self.old.as_ref()?.entries.get(self.slots.get(slot)?.old? as usize)
-    }
-}
-
-/// The circumstances in which a folder's entries are looked at.
-#[derive(Clone, Copy, Default)]
-struct Looked {
-    /// Before the folder was listed.
-    at: Time,
-    /// The filesystem that the folder is on.
-    filesystem: Filesystem,
-    /// True if that is the one that the cache's section is of.
-    is_known: bool,
-}
-
-/// An entry. There may be millions in one folder.
-struct Slot {
-    /// Number of the cache's entry under this name.
-    old: Option<u32>,
-    /// Its state now.
-    now: Now,
-    /// It is on another filesystem than its folder: a mounted file.
-    elsewhere: bool,
-    dev: u64,
-}
-
-/// State of an entry now.
-enum Now {
-    /// Left out, or not known yet.
-    Nothing,
-    /// As the cache has it.
-    AsBefore,
-    /// Something else.
-    New(Box<Cached>),
-}
-
-impl From<Option<Cached>> for Now {
-    fn from(cached: Option<Cached>) -> Self {
-        cached.map_or(Now::Nothing, |cached| Now::New(Box::new(cached)))
-    }
 }
 
 /// Decisions on files with several names, by device and inode. The first name that is looked at decides, so that all of them

@@ -2,7 +2,10 @@
 
 use std::os::fd::BorrowedFd;
 
-use super::{Folder, Now, Shared, Slot, lock};
+use super::{
+    Shared, lock,
+    pending::{Folder, Now, Slot},
+};
 use crate::{links::LinkedFolder, name, omitted::Omission, statcache::Cached, sys, tree::features};
 
 /// The omissions at a path and below it, of a list that is ordered by path.

@@ -3,7 +3,11 @@
 use rustix::io::Errno;
 
 use super::*;
-use crate::{disk::syncs, testing::seal};
+use crate::{
+    disk::syncs,
+    format::{JOURNAL_RECORD_BYTES_MAX, JOURNAL_SEGMENT_BYTES},
+    testing::seal,
+};
 
 const FIRST: &str = "00000000000000000001.log";
 

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::{
-    pack::{BlockBuilder, PackWriter},
+    format::{BLOCK_MAGIC, SMALL_PACK_BYTES},
+    pack::{BlockBuilder, PackInfo, PackWriter, reader::scan::MAGIC_PIECE_BYTES, writer::PACK_TRAILER_BYTES},
     testing::blob_id,
 };
 

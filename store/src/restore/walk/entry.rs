@@ -110,6 +110,11 @@ impl Walk<'_> {
         if at.member.is_some() || stat.as_ref().is_some_and(|s| s.links > 1) {
             self.linked(at, node, live, stat.as_ref(), action, out);
         }
+        self.note_action(at, node, action, out)
+    }
+
+    /// Counts an entry that is no folder, and plans its action.
+    fn note_action(&self, at: &Place<'_>, node: &Node, action: Option<Action>, out: &mut Outcome) -> Result<()> {
         match action {
             None => out.counts.unchanged += 1,
             Some(action) => {

@@ -1,0 +1,96 @@
+//! Whole packs on their way to the disk.
+
+use std::{
+    fs::{self, File},
+    path::PathBuf,
+    sync::Arc,
+    thread::JoinHandle,
+};
+
+use crate::{
+    error::{IoContext, Result},
+    layout::Layout,
+    pack::PackInfo,
+    threads,
+};
+
+/// A whole pack, on its way to the disk. One that does not get there is removed: what can still be read of it may be gone later, and the
+/// next run would take it up.
+pub struct Finished {
+    info: PackInfo,
+    path: PathBuf,
+    syncing: Option<Syncing>,
+}
+
+/// A sync that is under way, or is over.
+enum Syncing {
+    Beside(JoinHandle<std::io::Result<()>>),
+    Over(std::io::Result<()>),
+}
+
+impl Finished {
+    /// Begins to sync a pack, while others are still being written. Where there is no thread to be had, it is synced here.
+    pub(super) fn new(layout: &Layout, (info, file): (PackInfo, File)) -> Self {
+        let path = layout.pack(info.id);
+        let file = Arc::new(file);
+        let beside = file.clone();
+        let syncing = match threads::apart(move || beside.sync_data()) {
+            Some(thread) => Syncing::Beside(thread),
+            None => Syncing::Over(file.sync_data()),
+        };
+        Finished { info, path, syncing: Some(syncing) }
+    }
+
+    /// Waits until the pack is synced.
+    pub fn synced(mut self) -> Result<PackInfo> {
+        self.wait()?;
+        Ok(self.info.clone())
+    }
+
+    fn wait(&mut self) -> Result<()> {
+        let Some(syncing) = self.syncing.take() else { return Ok(()) };
+        let synced = match syncing {
+            Syncing::Beside(thread) => thread.join().unwrap_or_else(|_| Err(std::io::Error::other("the syncing thread failed"))),
+            Syncing::Over(synced) => synced,
+        };
+        if synced.is_err() {
+            let _ = fs::remove_file(&self.path);
+        }
+        synced.at("sync pack", &self.path)
+    }
+}
+
+impl Drop for Finished {
+    fn drop(&mut self) {
+        let _ = self.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::{OpId, PackId};
+
+    #[test]
+    fn a_pack_that_cannot_be_synced_goes_whether_it_is_waited_for_or_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pack");
+        let failed = || Err(std::io::Error::other("no such luck"));
+        for beside in [true, false] {
+            for is_waited_for in [true, false] {
+                fs::write(&path, "pack").unwrap();
+                let info = PackInfo { id: PackId::new(OpId::generate(), 0), bytes: 4, digest: String::new() };
+                let syncing = match beside {
+                    true => Syncing::Beside(std::thread::spawn(failed)),
+                    false => Syncing::Over(failed()),
+                };
+                let finished = Finished { info, path: path.clone(), syncing: Some(syncing) };
+                match is_waited_for {
+                    true => assert!(finished.synced().is_err_and(|e| e.to_string().contains("sync pack"))),
+                    false => drop(finished),
+                }
+                assert!(!path.exists(), "{beside} {is_waited_for}");
+            }
+        }
+    }
+}

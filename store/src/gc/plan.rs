@@ -1,0 +1,95 @@
+//! A plan of a run, which changes nothing.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Choice, GcOptions, choose, retried, running_writers, survey::Survey, sweep};
+use crate::{
+    error::Result,
+    id::{OpId, PackId},
+    pin::Pin,
+    progress::Progress,
+    store::Store,
+};
+
+/// Work that gc would do. Shares of packs are estimates: a block's bytes are divided among its objects by their raw length.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GcPlan {
+    /// Checkpoints that are kept: those that exist, and deleted ones that something pins.
+    pub checkpoints: u64,
+    /// Packs that are not condemned.
+    pub packs: u64,
+    /// Bytes of all packs, condemned and forgotten ones included.
+    pub total_bytes: u64,
+    /// Bytes of them that are in use.
+    pub live_bytes: u64,
+    /// Bytes of them that are not.
+    pub dead_bytes: u64,
+    /// Packs that go as they are.
+    pub delete: Vec<PackId>,
+    /// Their bytes.
+    pub delete_bytes: u64,
+    /// Packs that go after what lives in them was copied.
+    pub repack: Vec<PackId>,
+    /// Their bytes.
+    pub repack_bytes: u64,
+    /// Bytes that are copied.
+    pub copy_bytes: u64,
+    /// Packs that were condemned earlier and are still there.
+    pub condemned: Vec<PackId>,
+    /// Their bytes.
+    pub condemned_bytes: u64,
+    /// Packs left by runs that ended without a commit.
+    pub orphans: u64,
+    /// Their bytes.
+    pub orphan_bytes: u64,
+    /// Bytes that are free afterwards, at once or when `waits_for` are over.
+    pub freed_bytes: u64,
+    /// Running writers, for whose end the bytes of condemned packs wait.
+    pub waits_for: Vec<OpId>,
+}
+
+/// Finds out what [`super::run`] would do, and changes nothing.
+pub fn plan(store: &Store, options: &GcOptions, progress: &dyn Progress) -> Result<GcPlan> {
+    // It only spares this run a second look if another gc comes between; a full disk has no room for it.
+    let pin = Pin::take(&store.layout().pins(), true, "gc plan").ok();
+    let own = pin.as_ref().map(|pin| pin.op);
+    retried(store, || {
+        let survey = Survey::take(store, progress)?;
+        let choice = choose(&survey, options, progress)?;
+        make_plan(store, &survey, &choice, own)
+    })
+}
+
+pub(super) fn make_plan(store: &Store, survey: &Survey, choice: &Choice, own: Option<OpId>) -> Result<GcPlan> {
+    let orphans = sweep::orphans(store, own)?;
+    let mut plan = GcPlan {
+        checkpoints: survey.checkpoints,
+        packs: survey.packs.len() as u64,
+        delete: choice.delete.iter().copied().collect(),
+        repack: choice.repack.iter().copied().collect(),
+        orphans: orphans.len() as u64,
+        orphan_bytes: orphans.iter().map(|orphan| orphan.bytes).sum(),
+        waits_for: running_writers(store, own)?,
+        ..GcPlan::default()
+    };
+    for pack in &survey.packs {
+        plan.total_bytes += pack.bytes;
+        plan.live_bytes += pack.live_bytes;
+        if choice.delete.contains(&pack.id) {
+            plan.delete_bytes += pack.bytes;
+        } else if choice.repack.contains(&pack.id) {
+            plan.repack_bytes += pack.bytes;
+            plan.copy_bytes += pack.live_bytes;
+        }
+    }
+    for (id, state) in survey.view.packs()?.into_iter().filter(|(_, state)| state.condemned.is_some()) {
+        plan.condemned.push(id);
+        plan.condemned_bytes += state.bytes;
+    }
+    plan.total_bytes += plan.condemned_bytes + plan.orphan_bytes;
+    // What a forged directory says of its block's length may be more than its pack has.
+    plan.dead_bytes = plan.total_bytes.saturating_sub(plan.live_bytes);
+    let goes = plan.delete_bytes + plan.repack_bytes + plan.condemned_bytes + plan.orphan_bytes;
+    plan.freed_bytes = goes.saturating_sub(plan.copy_bytes);
+    Ok(plan)
+}

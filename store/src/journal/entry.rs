@@ -1,0 +1,105 @@
+//! Entries of the journal.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{
+    error::{Error, Result},
+    event::{EVENT_SCHEMA, Event},
+    id::{OpId, PackId},
+    keys::Ids,
+    pack::PackInfo,
+};
+
+/// The type of the record that a journal may begin with one day, in place of all before it.
+const SNAPSHOT: &str = "snapshot";
+
+/// The content of a journal record.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Entry {
+    /// A checkpoint exists from here on.
+    Commit {
+        /// The operation that wrote its packs.
+        op: OpId,
+        /// The sealed record, byte for byte.
+        record: String,
+        /// The packs that the operation added.
+        packs: Vec<PackInfo>,
+    },
+    /// Something happened that is worth keeping: a deletion, a tag, a decision.
+    Event(Box<Event>),
+    /// Garbage collection moved what lives into new packs; the condemned ones hold nothing that anything refers to.
+    Condemn {
+        /// The operation that wrote the new packs.
+        op: OpId,
+        /// New packs.
+        added: Vec<PackInfo>,
+        /// Packs whose bytes may go once every operation of `waits_for` is over.
+        condemned: Vec<PackId>,
+        /// Writers that were running.
+        waits_for: Vec<OpId>,
+    },
+    /// The bytes of condemned packs are gone.
+    Dropped {
+        /// The packs.
+        packs: Vec<PackId>,
+    },
+    /// A kind of record that this release does not know.
+    #[serde(skip)]
+    Unknown(Value),
+}
+
+/// A record as it was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Logged {
+    /// Its sequence, from 1.
+    pub sequence: u64,
+    /// Its content.
+    pub entry: Entry,
+    /// Of an event: its hash, by which the next event names it.
+    pub event_hash: Option<String>,
+}
+
+/// An entry of a type that this release does not know, or an event of another schema. What else does not decode is damaged: a commit must
+/// not be passed over. Neither must a snapshot, which stands for records that are not there any more.
+fn unknown(body: &[u8], error: serde_json::Error) -> Result<Entry, serde_json::Error> {
+    let fields: Map<String, Value> = serde_json::from_slice(body)?;
+    match fields.get("type").and_then(Value::as_str) {
+        None | Some("commit" | "condemn" | "dropped") => Err(error),
+        Some("event") if fields.get("schema").and_then(Value::as_u64).is_none_or(|schema| schema == u64::from(EVENT_SCHEMA)) => {
+            Err(error)
+        }
+        Some(SNAPSHOT) => Err(serde::de::Error::custom("a snapshot, which needs a newer parhelia")),
+        Some(_) => Ok(Entry::Unknown(Value::Object(fields))),
+    }
+}
+
+pub(super) fn decode_entry(sequence: u64, body: &[u8], ids: &Ids) -> Result<Logged, serde_json::Error> {
+    let mut entry = match serde_json::from_slice(body) {
+        // Fields of another schema may mean something else.
+        Ok(Entry::Event(event)) if event.schema != EVENT_SCHEMA => Entry::Unknown(serde_json::from_slice(body)?),
+        Ok(entry) => entry,
+        Err(e) => unknown(body, e)?,
+    };
+    if let Entry::Event(event) = &mut entry {
+        // It is of the record, not of the event.
+        event.extra.remove("joined");
+    }
+    let is_event = match &entry {
+        Entry::Event(_) => true,
+        // An event of another schema is still a link of the chain.
+        Entry::Unknown(value) => value.get("type").is_some_and(|kind| kind == "event"),
+        _ => false,
+    };
+    Ok(Logged { sequence, entry, event_hash: is_event.then(|| ids.event(body)) })
+}
+
+/// The bytes of an entry, as they stand in the journal behind `joined` others of the same append.
+pub(crate) fn encode_entry(entry: &Entry, joined: usize) -> Result<Vec<u8>> {
+    let mut bytes = serde_json::to_vec(entry).map_err(|e| Error::Invalid(format!("cannot encode a journal record: {e}")))?;
+    if joined > 0 && bytes.pop_if(|last| *last == b'}').is_some() {
+        bytes.extend_from_slice(format!(",\"joined\":{joined}}}").as_bytes());
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,128 @@
+//! Outlines of checkpoints: what lists of them show, without decoding their records.
+
+use std::{borrow::Cow, collections::BTreeMap, fmt};
+
+use jiff::Timestamp;
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, MapAccess, Visitor},
+};
+use serde_json::{Value, value::RawValue};
+
+use super::{Checkpoint, Omitted, Part, Workspace, check_schema, is_complete, named::Trigger};
+use crate::id::{TreeId, Ulid};
+
+/// A checkpoint as lists show it: without what is large in a record, and told of one checkpoint at a time only. Fields are as in
+/// [`Record`]; what may hold anything is as it stands there, and is decoded by who wants it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Outline {
+    /// As of [`Checkpoint`].
+    #[serde(skip)]
+    pub sequence: u64,
+    /// The checkpoint's id.
+    pub id: Ulid,
+    /// Its session.
+    pub session: String,
+    /// Its run.
+    pub run: Option<String>,
+    /// The run's epoch.
+    pub epoch: u64,
+    /// True if it was kept without becoming the head.
+    #[serde(default)]
+    pub fenced: bool,
+    /// The checkpoint before it.
+    pub parent: Option<Ulid>,
+    /// Its place in the chain.
+    pub depth: u64,
+    /// The reason for which it was made.
+    pub trigger: Trigger,
+    /// Details of the reason.
+    pub trigger_detail: Option<String>,
+    /// Message of its maker.
+    pub message: Option<String>,
+    /// The tree.
+    pub root: TreeId,
+    /// True if a part could not be captured.
+    #[serde(rename = "parts", deserialize_with = "any_failed")]
+    pub has_failed_part: bool,
+    /// Time at which capture ended.
+    pub created_at: Timestamp,
+    /// The captured workspace.
+    pub workspace: Workspace,
+    /// Entries that were left out.
+    pub omitted: Option<Omitted>,
+    /// The conversation.
+    pub conversation: Option<Box<RawValue>>,
+    /// Tokens and cost.
+    pub usage: Option<Box<RawValue>>,
+}
+
+impl Outline {
+    /// Reads it from a sealed record.
+    pub fn decode(sequence: u64, sealed: &[u8]) -> Result<Self, serde_json::Error> {
+        check_schema(sealed)?;
+        Ok(Outline { sequence, ..serde_json::from_slice(sealed)? })
+    }
+
+    /// True if everything that should be in the checkpoint is.
+    pub fn is_complete(&self) -> bool {
+        is_complete(self.omitted.as_ref(), self.has_failed_part)
+    }
+}
+
+/// True if one of a record's parts has failed. Keeps nothing of them, as there are several of each checkpoint.
+fn any_failed<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
+    #[derive(Deserialize)]
+    struct State<'a> {
+        #[serde(borrow)]
+        status: Cow<'a, str>,
+    }
+    struct Parts;
+    impl<'de> Visitor<'de> for Parts {
+        type Value = bool;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("the states of parts")
+        }
+
+        fn visit_map<M: MapAccess<'de>>(self, mut parts: M) -> Result<bool, M::Error> {
+            let mut failed = false;
+            while let Some((_, state)) = parts.next_entry::<IgnoredAny, State<'de>>()? {
+                failed |= state.status == "failed";
+            }
+            Ok(failed)
+        }
+    }
+    from.deserialize_map(Parts)
+}
+
+impl From<&Checkpoint> for Outline {
+    fn from(checkpoint: &Checkpoint) -> Self {
+        let record = checkpoint.record.clone();
+        let raw = |value: Option<Value>| value.and_then(|value| serde_json::value::to_raw_value(&value).ok());
+        Outline {
+            sequence: checkpoint.sequence,
+            id: record.id,
+            session: record.session,
+            run: record.run,
+            epoch: record.epoch,
+            fenced: record.fenced,
+            parent: record.parent,
+            depth: record.depth,
+            trigger: record.trigger,
+            trigger_detail: record.trigger_detail,
+            message: record.message,
+            root: record.root,
+            has_failed_part: has_failed(&record.parts),
+            created_at: record.created_at,
+            workspace: record.workspace,
+            omitted: record.omitted,
+            conversation: raw(record.conversation),
+            usage: raw(record.usage),
+        }
+    }
+}
+
+pub(super) fn has_failed(parts: &BTreeMap<String, Part>) -> bool {
+    parts.values().any(|part| matches!(part, Part::Failed { .. }))
+}

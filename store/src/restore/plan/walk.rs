@@ -1,0 +1,103 @@
+//! The walk that finds what a restore has to do.
+
+use std::{
+    os::fd::{AsFd, OwnedFd},
+    sync::{Arc, PoisonError, atomic::Ordering},
+};
+
+use rustix::fs::{Mode, OFlags};
+
+use crate::{
+    error::{Error, IoContext, Result},
+    filesystem::FilesystemId,
+    id::TreeId,
+    name,
+    record::Checkpoint,
+    restore::{
+        Options,
+        frozen::Frozen,
+        table::Folder,
+        target::Target,
+        walk::{Found, Walk},
+    },
+    sys,
+    tree::{Kind, Meta, Node},
+};
+
+pub(super) fn open_root(target: &Target) -> Result<Option<Arc<OwnedFd>>> {
+    let path = match target {
+        Target::Fresh { .. } => return Ok(None),
+        Target::InPlace(path) => path,
+        Target::Entry { parent, .. } => parent,
+    };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty()).map(|fd| Some(Arc::new(fd))).at("open folder", path)
+}
+
+/// Walks what is to be restored. A single entry is looked at as one of a folder that has no other.
+/// Also says whether the patterns matched anything.
+pub(super) fn walk_from(
+    walk: Walk<'_>,
+    checkpoint: &Checkpoint,
+    node: &Node,
+    target: &Target,
+    root: Option<Arc<OwnedFd>>,
+) -> Result<Found> {
+    let section = walk.cache.map_or(0, |cache| cache.trailer.root_section);
+    let mut top = Folder {
+        parent: 0,
+        index: 0,
+        name: Box::default(),
+        meta: node.meta.clone(),
+        tree: TreeId([0; 32]),
+        is_new: root.is_none(),
+        selected: true,
+        wanted: true,
+        finish: root.is_none(),
+        differs: false,
+        device: root.as_ref().map_or(Ok(0), |root| sys::stat_fd(root).map(|stat| stat.dev)).at("read", target.path())?,
+        old_section: section,
+        children: 0..0,
+        listing: None,
+        stamp: None,
+        filesystem: FilesystemId::default(),
+    };
+    match (&node.kind, target) {
+        (Kind::Folder { tree, .. }, _) => {
+            top.tree = *tree;
+            if let Some(root) = &root {
+                top.differs = differs(root, walk.options, &top.meta).at("read", target.path())?;
+                if let Some(frozen) = Frozen::of(root.as_fd(), b"").filter(|_| top.differs) {
+                    walk.block_root(frozen.reason());
+                    top.differs = false;
+                }
+                top.finish = top.differs;
+            }
+            walk.enter_root(top);
+            walk.run(*tree, walk.links.folder(&walk.options.subpath), section, root)?;
+        }
+        (_, Target::Entry { name, .. }) => {
+            top.selected = false;
+            walk.enter_root(top);
+            // The patterns are about its name in the checkpoint, whatever it is called here.
+            if walk.filter.wants_file(&node.name) {
+                let path: Vec<&[u8]> = name::components(&walk.options.subpath).collect();
+                let member = if node.links > 1 { walk.links.member_at(&path.join(&b'/')) } else { None };
+                walk.single(Node { name: name.clone(), ..node.clone() }, member, root)?;
+            } else {
+                walk.has_matched.store(false, Ordering::Relaxed);
+            }
+        }
+        _ => return Err(Error::Invalid("a file cannot be restored as a folder".into())),
+    }
+    if !walk.has_matched.into_inner() {
+        let (include, exclude) = (walk.options.include.clone(), walk.options.exclude.clone());
+        return Err(Error::NoMatch { checkpoint: checkpoint.id(), include, exclude });
+    }
+    Ok(walk.found.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+pub(super) fn differs(root: &OwnedFd, options: &Options, meta: &Meta) -> rustix::io::Result<bool> {
+    let live = sys::stat_fd(root)?;
+    Ok(live.meta(options.decided(sys::xattrs_fd(root.as_fd())?)) != *options.meta_of(meta))
+}

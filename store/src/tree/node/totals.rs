@@ -1,0 +1,100 @@
+//! Sums over an entry and everything below it.
+
+use super::{Node, kind::Kind};
+use crate::codec::{Decoder, Malformed, put_uint};
+
+/// Sums over everything below a folder.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Entries of every kind, at every depth.
+    pub entries: u64,
+    /// Regular files.
+    pub files: u64,
+    /// Their bytes, holes included.
+    pub bytes: u64,
+    /// Folders, at every depth.
+    pub folders: u64,
+    /// Folders directly inside: a folder's link count is this + 2.
+    pub subfolders: u64,
+    /// Features that occur below: see [`features`].
+    pub features: u8,
+}
+
+/// Bits of [`Totals::features`].
+pub mod features {
+    /// Something has extended attributes.
+    pub const XATTR: u8 = 1;
+    /// Something is hard-linked.
+    pub const HARD_LINK: u8 = 2;
+    /// Some file has holes.
+    pub const SPARSE: u8 = 4;
+    /// There is a fifo, socket or device.
+    pub const SPECIAL: u8 = 8;
+    /// Every bit that means something.
+    pub(super) const ALL: u8 = XATTR | HARD_LINK | SPARSE | SPECIAL;
+}
+
+impl Totals {
+    /// Counts one entry of the folder, and what is below it. Forged sums saturate.
+    pub fn add(&mut self, node: &Node) {
+        self.entries = self.entries.saturating_add(1);
+        if !node.meta.xattrs.is_empty() {
+            self.features |= features::XATTR;
+        }
+        if node.links > 1 {
+            self.features |= features::HARD_LINK;
+        }
+        match &node.kind {
+            Kind::File { size, holes, .. } => {
+                self.files = self.files.saturating_add(1);
+                self.bytes = self.bytes.saturating_add(*size);
+                if !holes.is_empty() {
+                    self.features |= features::SPARSE;
+                }
+            }
+            Kind::Folder { totals, .. } => {
+                self.subfolders = self.subfolders.saturating_add(1);
+                self.folders = self.folders.saturating_add(totals.folders.saturating_add(1));
+                self.entries = self.entries.saturating_add(totals.entries);
+                self.files = self.files.saturating_add(totals.files);
+                self.bytes = self.bytes.saturating_add(totals.bytes);
+                self.features |= totals.features;
+            }
+            Kind::Symlink { .. } => {}
+            Kind::Fifo | Kind::Socket | Kind::CharDevice { .. } | Kind::BlockDevice { .. } => {
+                self.features |= features::SPECIAL;
+            }
+        }
+    }
+
+    /// Joins the sums over two parts of one folder.
+    pub fn merge(&mut self, other: &Totals) {
+        self.entries = self.entries.saturating_add(other.entries);
+        self.files = self.files.saturating_add(other.files);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.folders = self.folders.saturating_add(other.folders);
+        self.subfolders = self.subfolders.saturating_add(other.subfolders);
+        self.features |= other.features;
+    }
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        for number in [self.entries, self.files, self.bytes, self.folders, self.subfolders] {
+            put_uint(out, number);
+        }
+        out.push(self.features);
+    }
+
+    pub(crate) fn decode(d: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        Ok(Totals {
+            entries: d.uint("totals")?,
+            files: d.uint("totals")?,
+            bytes: d.uint("totals")?,
+            folders: d.uint("totals")?,
+            subfolders: d.uint("totals")?,
+            features: d.byte("totals").and_then(|found| match found & !features::ALL {
+                0 => Ok(found),
+                _ => Err(Malformed("features")),
+            })?,
+        })
+    }
+}

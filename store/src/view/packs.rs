@@ -1,0 +1,88 @@
+//! The packs of a view.
+
+use std::collections::{BTreeMap, HashSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::{View, broken_view};
+use crate::{
+    db::Family,
+    error::{Error, Result},
+    id::{OpId, PackId},
+    layout::Layout,
+    pack::{Directory, Location, PackFile},
+};
+
+/// Knowledge of a pack.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PackState {
+    /// Length in bytes.
+    pub bytes: u64,
+    /// Digest of its directories, in hex.
+    pub digest: String,
+    /// Set once gc condemned it: the writers that must be over before its bytes go.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub condemned: Option<Vec<OpId>>,
+}
+
+impl View {
+    /// All packs that the journal knows and that were not dropped, condemned ones included.
+    pub fn packs(&self) -> Result<BTreeMap<PackId, PackState>> {
+        let mut packs = BTreeMap::new();
+        if let Some(db) = &self.db {
+            for entry in db.scan(Family::Packs)? {
+                let (key, value) = entry?;
+                let id = key.as_ref().try_into().map_err(|_| broken_view("a pack's id does not decode".into()))?;
+                packs.insert(PackId(id), decode_pack(&self.layout, &value)?);
+            }
+        }
+        packs.extend(self.changes.packs.clone());
+        for (id, waits_for) in &self.changes.condemned {
+            if let Some(state) = packs.get_mut(id) {
+                state.condemned = Some(waits_for.clone());
+            }
+        }
+        packs.retain(|id, _| !self.changes.dropped.contains(id));
+        Ok(packs)
+    }
+
+    /// Of `packs`, those that were condemned or dropped.
+    pub fn lost(&self, packs: &HashSet<PackId>) -> Result<Vec<PackId>> {
+        let mut lost = Vec::new();
+        for id in packs {
+            let is_usable = match self.changes.packs.get(id) {
+                Some(state) => state.condemned.is_none(),
+                None => self.stored_pack(*id)?.is_some_and(|state| state.condemned.is_none()),
+            };
+            if !is_usable || self.is_condemned_in_tail(*id) {
+                lost.push(*id);
+            }
+        }
+        Ok(lost)
+    }
+
+    fn stored_pack(&self, id: PackId) -> Result<Option<PackState>> {
+        let stored = self.db.as_ref().map(|db| db.get(Family::Packs, &id.0)).transpose()?.flatten();
+        stored.map(|state| decode_pack(&self.layout, &state)).transpose()
+    }
+}
+
+fn decode_pack(layout: &Layout, state: &[u8]) -> Result<PackState> {
+    serde_json::from_slice(state)
+        .map_err(|e| Error::Index { path: layout.view(), reason: format!("a pack does not decode: {e}") })
+}
+
+pub(super) fn scan_directories(layout: &Layout, id: PackId, visit: impl FnMut(Location, &Directory) -> Result<()>) -> Result<()> {
+    PackFile::open(layout, id)?.scan(visit).map(drop)
+}
+
+/// True if a pack was scanned to its end. A damaged or lost one must not make the others unreadable: what its directories still tell was
+/// taken in, and `check` names it.
+pub(super) fn unless_damaged(scanned: Result<()>) -> Result<bool> {
+    match scanned {
+        Ok(()) => Ok(true),
+        Err(Error::Corrupt { .. }) => Ok(false),
+        Err(e) if e.is_not_found() => Ok(false),
+        Err(e) => Err(e),
+    }
+}

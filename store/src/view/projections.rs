@@ -1,0 +1,87 @@
+//! Sessions, runs and marks of a view.
+
+use std::collections::BTreeMap;
+
+use super::View;
+use crate::{
+    db::Db,
+    error::{Error, Result},
+    id::Ulid,
+    projection::{Marks, Projections, Run, Session, Status},
+};
+
+impl View {
+    /// A session, by its id.
+    pub fn session(&self, id: &str) -> Result<Option<Session>> {
+        self.projections.session(self.db.as_deref(), id)
+    }
+
+    /// All sessions, by id.
+    pub fn sessions(&self) -> Result<Vec<Session>> {
+        self.projections.sessions(self.db.as_deref())
+    }
+
+    /// The session that has this id, or else the one that has this name, if only one does, or only one of those that have not ended.
+    pub fn session_named(&self, name: &str) -> Result<Session> {
+        if let Some(session) = self.session(name)? {
+            return Ok(session);
+        }
+        let named = self.projections.sessions_named(self.db.as_deref(), name)?;
+        let mut open = named.iter().filter(|session| session.status != Status::Ended);
+        match (&*named, open.next(), open.next()) {
+            ([], ..) => Err(Error::NoSession { session: name.to_owned() }),
+            ([only], ..) | (_, Some(only), None) => Ok(only.clone()),
+            _ => {
+                let candidates = named.into_iter().map(|session| session.id).collect();
+                Err(Error::AmbiguousSession { session: name.to_owned(), candidates })
+            }
+        }
+    }
+
+    /// The id of the session that [`View::session_named`] gives, or of one that checkpoints alone tell of.
+    pub fn session_id(&self, name: &str) -> Result<String> {
+        match self.session_named(name) {
+            Ok(session) => Ok(session.id),
+            Err(e @ Error::NoSession { .. }) => match self.newest_first_of(name)?.next().transpose()? {
+                Some(_) => Ok(name.to_owned()),
+                None => Err(e),
+            },
+            Err(e) => Err(e),
+        }
+    }
+
+    /// A run, by its id.
+    pub fn run(&self, id: &str) -> Result<Option<Run>> {
+        self.projections.run(self.db.as_deref(), id)
+    }
+
+    /// The newest run of a session; none where no program was started or seen in it.
+    pub fn newest_run(&self, session: &Session) -> Result<Option<Run>> {
+        Ok(session.run.as_deref().map(|id| self.run(id)).transpose()?.flatten())
+    }
+
+    /// All runs, by id.
+    pub fn runs(&self) -> Result<BTreeMap<String, Run>> {
+        self.projections.runs(self.db.as_deref())
+    }
+
+    /// Marks of a checkpoint, deleted ones included.
+    pub fn marks(&self, id: Ulid) -> Result<Marks> {
+        self.projections.marks(self.db.as_deref(), id)
+    }
+
+    /// Marks of every checkpoint that has any.
+    pub fn all_marks(&self) -> Result<BTreeMap<Ulid, Marks>> {
+        self.projections.all_marks(self.db.as_deref())
+    }
+
+    /// Hash of the last event; `None` before the first.
+    pub fn last_event(&self) -> Result<Option<String>> {
+        self.projections.last_event(self.db.as_deref())
+    }
+
+    /// The projections here, and the database behind them, for adding more to them.
+    pub(crate) fn projections(&self) -> (Projections, Option<&Db>) {
+        (self.projections.clone(), self.db.as_deref())
+    }
+}
