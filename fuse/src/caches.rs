@@ -11,7 +11,7 @@ const SHARDS: usize = 4;
 /// favour of what was read first.
 const HOT_SHARE: f64 = 0.5;
 
-/// No cache has less than one in so many of its bytes, however many share them: it would not take what is large.
+/// The smallest share of a cache is one in so many of its bytes, so that large items still fit.
 const SHARES_MAX: u64 = 4;
 
 /// One of so many equal shares of a cache's bytes.

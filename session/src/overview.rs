@@ -9,7 +9,6 @@ use parhelia_store::{
     projection::{Conversation, Goal, Run, Session, Status},
     record::Checkpoint,
 };
-use serde::Serialize;
 
 use crate::{
     capture::summary_now,
@@ -30,8 +29,7 @@ use parhelia_agent::{
 const PROMPT_CHARACTERS_MAX: usize = 200;
 
 /// The observed state of a session's agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Observed {
     /// It had no agent yet.
     None,
@@ -70,7 +68,7 @@ impl Observed {
 }
 
 /// A checkpoint, and when it was made.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Saved {
     /// Its id.
     pub id: Ulid,
@@ -79,7 +77,7 @@ pub struct Saved {
 }
 
 /// A live agent or program without its supervisor, the process that started it and makes its checkpoints.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unsupervised {
     /// Its process.
     pub process: i32,
@@ -97,7 +95,7 @@ impl Unsupervised {
 }
 
 /// A session at one glance.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Overview {
     /// The wanted state; none for a session that never had a run.
     pub wanted: Option<Goal>,

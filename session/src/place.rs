@@ -140,9 +140,9 @@ fn recorded(place: &Place) -> String {
 /// Entries that are looked at, at most, and how deep below a folder that the workspace was in.
 const ENTRIES_MAX: usize = 20_000;
 const DEPTH_MAX: usize = 2;
-/// So many are looked at anywhere, before a workspace is restored as one that is gone: under a second where they are cached.
+/// The number of entries that are searched on the whole mount before a workspace counts as gone: under a second where they are cached.
 const ENTRIES_ANYWHERE_MAX: usize = 100_000;
-/// So many of the folders above the old path are looked below.
+/// The number of folders above the old path whose subfolders are searched.
 const ABOVE_MAX: usize = 3;
 
 /// The path of a folder that was moved: one in which a process works, one near its old place, or one anywhere on its mount, as far as that can

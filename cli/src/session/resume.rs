@@ -137,7 +137,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     if session.status == Status::Ended {
         return Err(Refusal::HasEnded { session: session.id }.into());
     }
-    // Until the agent is there, to which they go from then on.
+    // Signals are handled here until the agent starts; from then on they go to it.
     let signals = interrupt::install(&context.cancel())?;
     if let Some(alive) = resume::if_alive(&store, &host, &session, &request)? {
         return already_alive(context, &session.id, &alive);

@@ -1,11 +1,9 @@
 //! Sizes of briefings, in tokens and characters, and their limits.
 
-use serde::{Deserialize, Serialize};
-
 use crate::config;
 
 /// The limits of an injected text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     /// Tokens, as [`tokens`] estimates them.
     pub tokens_max: usize,

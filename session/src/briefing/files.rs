@@ -27,7 +27,7 @@ const FILES_MAX: usize = 24;
 const TEXT_BYTES_MAX: u64 = 32 << 10;
 /// Of longer files no lines are compared, in bytes.
 const DIFF_BYTES_MAX: u64 = 256 << 10;
-/// Of so many changes lines are counted.
+/// The most changes whose lines are counted.
 const COUNTED_MAX: usize = 100;
 
 /// The changes between two checkpoints that a briefing lists.

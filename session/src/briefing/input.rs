@@ -1,10 +1,7 @@
 //! The input of a briefing, gathered by the caller.
 
-use serde::{Deserialize, Serialize};
-
 /// The reason for a briefing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Why {
     /// The conversation goes on; the agent remembers it.
     #[default]
@@ -18,7 +15,7 @@ pub enum Why {
 }
 
 /// A tool call without a result.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pending {
     /// The tool.
     pub tool: String,
@@ -27,7 +24,7 @@ pub struct Pending {
 }
 
 /// A changed file.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changed {
     /// From the workspace folder.
     pub path: String,
@@ -38,7 +35,7 @@ pub struct Changed {
 }
 
 /// A file that the agent will want to know.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct File {
     /// From the workspace folder.
     pub path: String,
@@ -53,8 +50,7 @@ pub struct File {
 }
 
 /// Everything there is to say. Lists are in order of rank.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Input {
     /// The reason for the briefing.
     pub why: Why,

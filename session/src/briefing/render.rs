@@ -4,7 +4,6 @@ use std::fmt::Write;
 
 use parhelia_agent::briefing::{NEW_CONVERSATION, SAME_CONVERSATION};
 use parhelia_store::name;
-use serde::Serialize;
 
 use super::{
     budget::{Budget, characters, tokens},
@@ -12,7 +11,7 @@ use super::{
 };
 
 /// A rendered briefing and its size.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Injection {
     /// The text.
     pub text: String,
@@ -27,7 +26,7 @@ pub struct Injection {
 }
 
 /// Something that did not fit.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LeftOut {
     /// Its name: a path, or a section.
     pub what: String,

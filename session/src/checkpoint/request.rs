@@ -106,7 +106,7 @@ impl Conversation {
         let seen = entry.and_then(|entry| entry.seen_at()).filter(|path| path.exists() && Located::from_hook(path).is_ok());
         match (seen, id.or(entry.map(|entry| entry.id.as_str()))) {
             (Some(path), _) => Conversation::Transcript(path),
-            // Without a folder it is not found, which is not to have none.
+            // Without the agent's folder, the conversation counts as not found, and not as none.
             (None, Some(id)) => Conversation::Of { config: config.unwrap_or_default(), id: id.to_owned() },
             (None, None) => Conversation::None,
         }

@@ -170,8 +170,7 @@ pub struct Inject {
 }
 
 /// Where a value came from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// Nobody set it.
     Default,
@@ -190,7 +189,7 @@ pub enum Origin {
 }
 
 /// An option's value in force.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Effective {
     /// The option.
     pub key: &'static str,
@@ -214,7 +213,7 @@ pub struct ConfigFiles {
 /// Configuration in force.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// It.
+    /// The configuration in force.
     pub config: Config,
     /// Every option, in the table's order.
     pub effective: Vec<Effective>,

@@ -55,7 +55,7 @@ pub fn work(store: &Store, host: &dyn Host, event: &Event, sender: &Sender, obse
     let Some(current) = run::run_of(store, event, meaning.checkpoint.is_some(), sender, &variable)? else {
         return Ok(Taken::OfNoSession);
     };
-    // As it was before anything was waited for.
+    // Read before anything is waited for: it may change meanwhile.
     let is_set_aside = store.view().session(&current.session)?.is_some_and(|session| session.goal() == Goal::Paused);
     if meaning.checkpoint.is_some() && !is_answered(event) {
         observer.warn(&Notice::NoLastMessage);
@@ -112,7 +112,7 @@ fn make(
         None => environment::argv(store.view().run(&current.run)?.as_ref()),
     };
     let trigger = match asked.trigger {
-        // One that answers a single prompt ends when that is done, or because of an error, which was an event of its own.
+        // A headless agent ends when its prompt is answered, or after an error, which had an event of its own.
         Trigger::Shutdown if Agent::of(&argv).is_some_and(|agent| agent.is_headless()) => {
             let head = store.view().head(&current.session)?;
             let has_failed = head.is_some_and(|head| head.record.trigger == Trigger::Error);

@@ -18,7 +18,6 @@ use parhelia_store::{
     selector::{sessions_with_work, workspace_at},
     view::View,
 };
-use serde::Serialize;
 
 use crate::{
     error::Result,
@@ -61,7 +60,7 @@ impl SessionFolder {
         path.strip_prefix(target).map_or_else(|_| path.to_owned(), |inside| other.join(inside))
     }
 
-    /// Those of some paths that are in it, or that it is in, as they are from its own path on.
+    /// The given paths that lie in this folder or contain it, as seen from its own path.
     pub fn paths(&self, paths: &[PathBuf]) -> Vec<PathBuf> {
         let own: Vec<PathBuf> = paths.iter().map(|path| self.own_path(path)).collect();
         in_folder(&own, &self.path)
@@ -130,8 +129,8 @@ pub fn folders(view: &View, target: &Path, paths: &[PathBuf]) -> Result<Vec<Sess
     Ok(below)
 }
 
-/// Each session with its folder below `target`: the recorded path, and wherever its folder is recognised among `paths`, those that they are
-/// in, and those that are removed with them.
+/// Sessions with a folder below `target`: by the recorded path, or because their folder is recognised among `paths`, above one of them, or
+/// inside one that is removed.
 fn homes(sessions: &[Session], target: &Path, paths: &[PathBuf]) -> Vec<(PathBuf, Session)> {
     let place = |session: &Session| session.workspace.as_ref().map(Place::folder).filter(|path| path.starts_with(target));
     let mut found: Vec<(PathBuf, Session)> =
@@ -139,7 +138,7 @@ fn homes(sessions: &[Session], target: &Path, paths: &[PathBuf]) -> Vec<(PathBuf
     let mut around: HashSet<&Path> = HashSet::new();
     for path in paths {
         for above in path.ancestors().take_while(|above| above.starts_with(target)) {
-            // Then those above it are there as well.
+            // Its ancestors are in the set already.
             if !around.insert(above) {
                 break;
             }
@@ -195,7 +194,7 @@ pub fn origins(view: &View, checkpoint: &Checkpoint, subpath: &[u8]) -> Result<V
 }
 
 /// An agent that is alive in a folder in which something is overwritten.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveAgent {
     /// Its session.
     pub session: String,

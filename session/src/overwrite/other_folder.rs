@@ -50,7 +50,7 @@ pub(crate) fn refuse_another(
     let record = &restored.record;
     let is_another = |found: &&Overwritten| (is_relative || !found.paths.is_empty()) && !found.folder.is_of(restored);
     let Some(found) = reached.iter().find(is_another) else {
-        // Nothing holds what is there outside of all sessions' folders.
+        // Outside of sessions' folders no safety checkpoint holds what is there.
         return match unsecured(plan, reached, false)?.text(&target) {
             None => Ok(()),
             Some(text) => refused(format!(

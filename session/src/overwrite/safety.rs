@@ -77,7 +77,7 @@ pub fn secure(
     let (workspace, actor, message) = (wanted.workspace.to_owned(), host.actor(), wanted.message.clone());
     let session = wanted.session.id.clone();
     let whole = safety(store, host, wanted, observer)?;
-    // The whole folder, where it goes together with one that it is in.
+    // An empty path stands for the whole folder, which is replaced together with one that contains it.
     let inside = paths.iter().map(|path| path.strip_prefix(&workspace).unwrap_or(Path::new(""))).collect();
     let left_out = left_out(&store.omissions(&whole)?, &inside, &store.secrets().reason);
     if left_out.is_empty() {

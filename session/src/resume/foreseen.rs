@@ -17,7 +17,7 @@ pub enum Foreseen {
 }
 
 impl Foreseen {
-    /// Of a session and the checkpoint that it would go on from; `is_chosen` is true where somebody has chosen that. Changes nothing.
+    /// Predicts the effect of a resume on a session's workspace. `is_chosen` is true where somebody has chosen the checkpoint. Changes nothing.
     pub fn of(store: &Store, host: &dyn Host, session: &Session, choice: &Choice, is_chosen: bool) -> Self {
         let fate = foresee(store, session, choice.checkpoint.as_ref());
         match fate.and_then(|fate| others(store, host, session, choice, is_chosen, false).map(|_| fate)) {

@@ -81,7 +81,7 @@ impl Start<'_> {
     /// Starts the agent with its conversation.
     fn with_conversation(&mut self, current: &Current, agent: &Agent, resume: &Resume, conversation: &str) -> Result<Ended> {
         let prompt = self.request.prompt.clone().or_else(|| agent.is_headless().then(|| GO_ON.to_owned()));
-        // Its hooks may not be trusted, and nothing tells that before it starts.
+        // The agent may not trust our hooks, which shows only once it runs: the prompt briefs it.
         let prompt = match prompt {
             Some(prompt) if !agent.kind().abilities().trusts_given_hooks => {
                 Some(with_prompt(&self.briefing(Some(current))?, &prompt))

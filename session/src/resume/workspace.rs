@@ -53,7 +53,7 @@ pub fn foresee(store: &Store, session: &Session, checkpoint: Option<&Checkpoint>
 
 fn fate(store: &Store, checkpoint: Option<&Checkpoint>, workspace: &Path) -> Result<Fate> {
     if is_gone(store, workspace)? {
-        // One that holds nothing, and should not, is as it was.
+        // An empty workspace whose checkpoint is empty, too, is as it was.
         let is_empty = checkpoint.is_none_or(|checkpoint| checkpoint.record.workspace.entries == 0);
         return match checkpoint {
             _ if is_empty && workspace.is_dir() => Ok(Fate::Keep),

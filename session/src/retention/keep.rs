@@ -181,7 +181,7 @@ impl<'a> Thinning<'a> {
         match (by_time, self.policy.removes_the_rest()) {
             (Some(By::Age), _) => Ok(Kept::Young),
             (Some(By::Hour), _) | (Some(By::Day), false) => Ok(Kept::Thinned),
-            // One of each day, without an end, is what a calendar puts an end to.
+            // Calendar rules replace the rule that keeps one a day without an end.
             (Some(By::Day) | None, true) => Err(Removed::NoRule),
             (None, false) if record.trigger == Trigger::Periodic => Err(Removed::Thinned),
             (None, false) => Ok(Kept::NotPeriodic),
@@ -192,7 +192,7 @@ impl<'a> Thinning<'a> {
     /// checkpoint.
     fn protected(&self, about: &About<'_>, age_hours: u64) -> Option<Kept> {
         let record = &about.checkpoint.record;
-        // Of folders that have no maximum age, safety checkpoints are needed no longer than elsewhere.
+        // Folders without a maximum age keep safety checkpoints for as long as an agent's session does.
         let safety_hours = if self.max_age_hours > 0 { self.max_age_hours } else { self.policy.max_age_hours };
         let reasons = [
             (self.policy.keep_complete && record.trigger == Trigger::Complete, Kept::Complete),

@@ -80,7 +80,7 @@ pub(super) fn keep_to(
         return Ok(());
     }
     let added = added(store)?;
-    // Each round but the last removes a checkpoint, here or in another process, so that there is a last one.
+    // The loop ends: every round but the last removes a checkpoint, here or in another process.
     loop {
         report.freed_bytes += gc::run(store, &GcOptions::default(), progress)?.freed_bytes;
         report.store_bytes = store_bytes(store)?;

@@ -4,12 +4,11 @@ use std::path::Path;
 
 use parhelia_agent::transcript::Located;
 use parhelia_store::{Store, projection::Session, record::Checkpoint};
-use serde::Serialize;
 
 use crate::{capture::summary_now, error::Result, state::state_json};
 
 /// The effect of a rollback on a conversation.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spoken {
     /// Turns that it has now; none where it is gone.
     pub turns: Option<u64>,

@@ -72,7 +72,7 @@ impl<'a> Git<'a> {
                 let variable = format!("GIT_{role}_{field}");
                 match self.host.variable(&variable) {
                     Some(value) => command.env(variable, value),
-                    // Whoever has given no name is somebody, too.
+                    // git refuses to commit without an identity.
                     None if !self.shadow.has_identity() => command.env(variable, other),
                     None => &mut command,
                 };

@@ -60,7 +60,7 @@ pub fn run_of(
     }
     let known = of_conversation(store, &event.session_id)?;
     if let Some((session, Some(run))) = &known {
-        // The end of an agent is that of its own run, not of one that was begun in its place.
+        // An end event closes the run of its own agent, not a newer one.
         if meaning(event, false).ends && sender.is_stranger_to(run) {
             return earlier(store, session, sender);
         }

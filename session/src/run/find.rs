@@ -52,7 +52,7 @@ impl Current {
 pub struct Sender {
     /// The run whose marker is in its environment.
     pub marker: Option<String>,
-    /// It, and the processes that it descends from.
+    /// The sending process and its ancestors.
     pub line: Vec<Identity>,
     /// The agent among them that is nearest.
     pub agent: Option<Identity>,
@@ -118,7 +118,7 @@ pub fn of_conversation(store: &Store, conversation: &str) -> Result<Option<(Sess
     sessions.sort_by_key(|session| session.changed_sequence);
     let Some(session) = sessions.pop() else { return Ok(None) };
     let run = view.newest_run(&session)?;
-    // Of a run whose process nobody knows it is not known that it is dead; another machine's is not the one that is asked about here.
+    // A run without a recorded process may be alive. One on another machine is not the one that is asked about here.
     let may_live = |run: &Run| match life(run) {
         Life::Agent(_) | Life::Starting(_) => true,
         Life::Elsewhere { .. } => false,
@@ -173,7 +173,7 @@ pub fn is_nested() -> bool {
     let own = fs::read_link("/proc/self/exe").ok();
     let Some((agent, _)) = agent_above() else { return false };
     let variables = fs::read(format!("/proc/{}/environ", agent.process)).unwrap_or_default();
-    // Without it, what stands above an agent is what started it, such as `npx`.
+    // Outside of a tool call, an agent's parent is its launcher, such as `npx`.
     if !is_in_a_tool(&variables) {
         return false;
     }
@@ -266,7 +266,7 @@ mod tests {
         assert!(!is_of(&sender(&[30], None), None));
         // Another agent is itself, also in the same folder.
         assert!(!is_of(&sender(&[30, 20], Some(20)), Some("/w")));
-        // A number that was given anew.
+        // A process number that was used again.
         let mut later = sender(&[30, 10], None);
         later.line[1].start_time = 8;
         assert!(!is_of(&later, Some("/elsewhere")));

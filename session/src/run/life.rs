@@ -159,7 +159,7 @@ fn place(run: &Run) -> Whereabouts {
         (None, false) if is_host => Whereabouts::Gone,
         (None, _) => Whereabouts::Elsewhere,
         (Some(_), true) => Whereabouts::Here,
-        // Only of a machine is it known that another boot of it has ended.
+        // Another boot id means that a run is dead only on the machine that it ran on.
         (Some(_), false) => match (text(run, MACHINE), machine()) {
             (Some(theirs), Some(own)) if theirs == own && !is_this_boot(run) => Whereabouts::Gone,
             _ => Whereabouts::Elsewhere,

@@ -73,7 +73,7 @@ pub fn learn(store: &Store, current: &Current, kind: Kind, config: &Path, actor:
             own.iter().any(|one| writes_to(one.identity.process, &transcript))
         });
     } else {
-        // It is over by now. What another process has open is that one's.
+        // The agent has ended: a conversation that another process has open is not its own.
         begun.retain(|located| holders(config, &located.agent_session).iter().all(|holder| is_own(&holder.process)));
     }
     let [located] = begun.as_slice() else { return Ok(None) };

@@ -159,7 +159,7 @@ pub fn supervise(store: &Store, wanted: &Supervised<'_>, stops: &Stops, observer
     let began = Instant::now();
     let watched = watch(&mut child);
     if watched.is_err() {
-        // Nobody would see to it.
+        // Unwatched, it would run without checkpoints.
         let _ = child.kill();
         let _ = child.wait();
     }
@@ -173,7 +173,7 @@ pub fn supervise(store: &Store, wanted: &Supervised<'_>, stops: &Stops, observer
     let (asked, ended) = std::thread::scope(|scope| watch_over(scope, store, wanted, (stops, &fd), detaches.as_ref(), &quiet))?;
     drop(detaches);
     let status = child.wait().map_err(|e| lost(&e.to_string()))?;
-    // Those that came meanwhile were the agent's: another one that is started in its place is not called off by them.
+    // Interrupts that came meanwhile were meant for this agent, and do not cancel another one that is started in its place.
     let _ = stops.take_interrupt();
     let ran = ended.duration_since(began);
     let said = stderr.map(AgentStderr::end);
@@ -266,7 +266,7 @@ fn watch_over<'scope, 'env>(
             return Ok((asked, ended));
         }
         let left = until(next.into_iter().chain(renewal).min());
-        // Of an agent that has ended nothing more is heard; what a capture has to say is that it is done.
+        // Once the agent has ended, only the end of captures is waited for.
         let mut fds: Vec<PollFd> = ended.is_none().then(|| PollFd::new(&stops.ends, PollFlags::IN)).into_iter().collect();
         fds.extend(captures.done().map(|done| PollFd::new(done, PollFlags::IN)));
         let at = fds.len();
@@ -279,7 +279,7 @@ fn watch_over<'scope, 'env>(
         let has_signal = ended.is_none() && !fds[0].revents().is_empty();
         let is_over = ended.is_none() && !fds[at].revents().is_empty();
         drop(fds);
-        // Of a machine that shuts down both hear at once; what comes after the agent's end has nothing to do with it.
+        // On shutdown the agent and this process get the signal at once. A signal after the agent's end is none for it.
         if (has_signal || is_over)
             && ended.is_none()
             && let Some(signal) = stops.take()

@@ -32,7 +32,7 @@ pub(super) struct Cancellable<'a> {
 }
 
 impl<'a> Cancellable<'a> {
-    /// One that goes on.
+    /// An observer that is not cancelled yet.
     pub fn new(observer: &'a dyn Observer) -> Self {
         Cancellable { observer, is_cancelled: AtomicBool::new(false) }
     }

@@ -84,7 +84,7 @@ impl TmuxPlace {
             command: &|pane| (pane.id == saved.agent_pane).then(|| command.to_vec()),
             scrollback: &|pane| -> Option<PathBuf> { saved.text_file(folder, pane) },
         };
-        // It may be what starts the server.
+        // This call may start the tmux server, which gets the caller's limits.
         let mut made: Option<parhelia_agent::Result<Restored>> = None;
         host.with_own_limits(&mut || made = Some(restore(&self.server, &saved.state, &request)));
         let restored = made.transpose()?.unwrap_or_default();

@@ -123,7 +123,7 @@ impl Watch<'_> {
         if let Some(trouble) = trouble(kind, &screen).filter(|trouble| trouble.waits_for_someone()) {
             return Some(Started::Waits(trouble));
         }
-        // One that leaves no word is taken for well where it lives and asks for nobody.
+        // An agent without a status file counts as ready where it is alive and asks for nobody.
         let is_heard = said.is_some() || !kind.abilities().leaves_word;
         asked.take_if(|(id, _)| !is_heard || *id != run.id);
         if !is_heard {

@@ -117,7 +117,7 @@ impl StoreFilesystem {
         }
         let next = Arc::new(Catalogue::new(state, Some(&current), &mut renewing.numbers)?);
         *self.catalogue.write().unwrap_or_else(PoisonError::into_inner) = next.clone();
-        // Not before nobody is told it any more. An answer that is under way already is the kernel's to order.
+        // Invalidations are queued once the new catalogue is published. The kernel orders them with answers under way.
         renewing.outdated.extend(next.outdated(&current));
         drop(renewing);
         let gone: Vec<u64> = {
