@@ -317,8 +317,23 @@ fn stop_keeps_what_was_done_last_also_where_nobody_waits_for_the_agent() {
     assert!(run.out.contains("has ended. The session is set aside"), "{run:?}");
     let id = busy(&home)["id"].as_str().unwrap().to_owned();
     assert!(home.run(&["ls", &format!("{id}@latest")]).expect(0).out.contains("late"));
+    // It stays as the last one of its agent, and is not thinned as periodic ones are.
+    let newest = home.run(&["show", &format!("{id}@latest"), "--json"]).expect(0).json()[0].clone();
+    assert_eq!((newest["trigger"].as_str(), newest["trigger_detail"].as_str()), (Some("shutdown"), Some("stop")), "{newest}");
     let refused = home.run(&["session", "stop", "work"]);
     assert!(refused.code != 0 && !refused.out.contains("set aside"), "{refused:?}");
+}
+
+#[test]
+fn stop_leaves_a_last_checkpoint_though_nothing_has_changed() {
+    let (home, _) = work();
+    let mut child = sleeping(&home);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    home.run(&["create", "busy", "-w", "work", "--trigger", "periodic"]).expect(0);
+    home.run(&["session", "stop", "busy"]).expect(0);
+    let listed = home.run(&["list", busy(&home)["id"].as_str().unwrap(), "--json"]).expect(0).json();
+    assert_eq!((listed[0]["trigger"].as_str(), listed[1]["trigger"].as_str()), (Some("shutdown"), Some("periodic")), "{listed:?}");
 }
 
 #[test]
