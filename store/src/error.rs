@@ -125,6 +125,20 @@ pub enum Error {
         /// The thing that was asked for.
         selector: String,
     },
+    /// No checkpoint that exists bears the tag.
+    #[error(
+        "no checkpoint{} has the tag '{tag}'; {}",
+        session.as_ref().map(|session| format!(" of session {session}")).unwrap_or_default(),
+        tags_hint(near)
+    )]
+    NoTag {
+        /// The tag.
+        tag: String,
+        /// The session that was to have it.
+        session: Option<String>,
+        /// Tags in use that are spelled nearly so.
+        near: Vec<String>,
+    },
     /// More than one checkpoint matches.
     #[error("'{selector}' matches {} checkpoints: {}; give more characters", candidates.len(), candidates.join(", "))]
     Ambiguous {
@@ -256,9 +270,11 @@ impl Error {
             Error::NoStore { .. } | Error::NotAStore { .. } | Error::NoCheckpoint { .. } | Error::Ambiguous { .. } => {
                 ErrorKind::NotFound
             }
-            Error::NoSuchPath { .. } | Error::NoSession { .. } | Error::AmbiguousSession { .. } | Error::NoRun { .. } => {
-                ErrorKind::NotFound
-            }
+            Error::NoTag { .. }
+            | Error::NoSuchPath { .. }
+            | Error::NoSession { .. }
+            | Error::AmbiguousSession { .. }
+            | Error::NoRun { .. } => ErrorKind::NotFound,
             Error::Locked { .. } | Error::Raced { .. } | Error::TargetBusy { .. } => ErrorKind::Locked,
             Error::Corrupt { .. } | Error::Missing { .. } | Error::Index { .. } | Error::Archive { .. } => ErrorKind::Corrupt,
             Error::At { source, .. } => source.kind(),
@@ -311,6 +327,15 @@ impl Error {
     /// True if the system said that there is no such file.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+/// A message's words for tags that may have been meant.
+fn tags_hint(near: &[String]) -> String {
+    let all = "`parhelia checkpoint tags` lists those in use";
+    match near {
+        [] => all.to_owned(),
+        near => format!("similar: {}; {all}", near.join(", ")),
     }
 }
 

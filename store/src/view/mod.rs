@@ -7,7 +7,7 @@ mod checkpoints;
 mod tail;
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     path::PathBuf,
     sync::{Arc, OnceLock},
 };
@@ -34,7 +34,7 @@ const TAIL_RECORDS: usize = 64;
 const TAIL_BYTES: u64 = 16 << 20;
 /// Version of RocksDB's shape; another one is derived anew. It also changes where a release reads records that one before it
 /// could not: those lie under keys of their own.
-const VERSION: &[u8] = b"6";
+const VERSION: &[u8] = b"7";
 
 /// Knowledge of a pack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -337,6 +337,11 @@ impl View {
     /// Marks of every checkpoint that has any.
     pub fn all_marks(&self) -> Result<BTreeMap<Ulid, Marks>> {
         self.projections.all_marks(self.db.as_deref())
+    }
+
+    /// The tags in use, and the checkpoints that bear each, deleted ones included. Reads no marks beside tags.
+    pub fn tags(&self) -> Result<BTreeMap<String, BTreeSet<Ulid>>> {
+        self.projections.tags(self.db.as_deref())
     }
 
     /// Hash of the last event; `None` before the first.
