@@ -333,7 +333,11 @@ fn stop_leaves_a_last_checkpoint_though_nothing_has_changed() {
     home.run(&["create", "busy", "-w", "work", "--trigger", "periodic"]).expect(0);
     home.run(&["session", "stop", "busy"]).expect(0);
     let listed = home.run(&["list", busy(&home)["id"].as_str().unwrap(), "--json"]).expect(0).json();
-    assert_eq!((listed[0]["trigger"].as_str(), listed[1]["trigger"].as_str()), (Some("shutdown"), Some("periodic")), "{listed:?}");
+    assert_eq!(
+        (listed[0]["trigger"].as_str(), listed[1]["trigger"].as_str()),
+        (Some("shutdown"), Some("periodic")),
+        "{listed:?}"
+    );
 }
 
 #[test]

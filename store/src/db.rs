@@ -33,7 +33,7 @@ pub enum Family {
     Checkpoints,
     /// `s/`, `r/`, `m/`, `k/`, `c/` and an id -> JSON of a session, a run, what was said of a checkpoint, the event of an idempotency
     /// key, a checkpoint's sequence. `o/`, a session's id, NUL and a sequence (big-endian) -> nothing: the session's checkpoints. `n/`, a
-    /// session's name, NUL and its id -> the id. In a sealed index, a hash stands for an id or a name that somebody may have chosen
+    /// session's name, NUL and its id -> the id. `t/`, a tag, NUL and the id of a checkpoint that bears it -> the tag. In a sealed index, a hash stands for an id or a name that somebody may have chosen
     /// ([`Db::name`]).
     Projections,
     /// `position` -> place in the journal up to which all this was derived; `version` -> of what shape it is.

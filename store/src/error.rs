@@ -132,6 +132,20 @@ pub enum Error {
         /// The thing that was asked for.
         selector: String,
     },
+    /// No checkpoint that exists bears the tag.
+    #[error(
+        "no checkpoint{} has the tag '{tag}'; {}",
+        session.as_ref().map(|session| format!(" of session {session}")).unwrap_or_default(),
+        tags_hint(near)
+    )]
+    NoTag {
+        /// The tag.
+        tag: String,
+        /// The session that was to have it.
+        session: Option<String>,
+        /// Tags in use that are spelled nearly so.
+        near: Vec<String>,
+    },
     /// More than one checkpoint matches.
     #[error("'{selector}' matches {} checkpoints: {}; give more characters", candidates.len(), candidates.join(", "))]
     Ambiguous {
@@ -244,6 +258,15 @@ impl Error {
             Error::At { .. } | Error::Cancelled => self,
             other => Error::At { path: parhelia_name::display(path), source: Box::new(other) },
         }
+    }
+}
+
+/// A message's words for tags that may have been meant.
+fn tags_hint(near: &[String]) -> String {
+    let all = "`parhelia checkpoint tags` lists those in use";
+    match near {
+        [] => all.to_owned(),
+        near => format!("similar: {}; {all}", near.join(", ")),
     }
 }
 

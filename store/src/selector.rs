@@ -1,8 +1,9 @@
 //! Selectors: how a user names a checkpoint.
 //!
 //! `latest`, `latest~2` (two commits before), `SESSION@latest~1` (within one session), an id, or a unique beginning or end of one.
-//! SESSION is a session's id, or a name that one session alone has, or alone of those that have not ended. `latest` passes over fenced and safety checkpoints. Behind a colon may
-//! stand a path inside the checkpoint: `latest:src/main.rs`.
+//! SESSION is a session's id, or a name that one session alone has, or alone of those that have not ended. `latest` passes over fenced and
+//! safety checkpoints. `tag:TAG` and `SESSION@tag:TAG` are the newest checkpoint that bears a tag. Behind a colon may stand a path inside the
+//! checkpoint: `latest:src/main.rs`, `tag:release/1.2:src/main.rs`. No tag contains a colon.
 //!
 //! Without a session, `latest` is that of the sessions which work in the caller's folder ([`sessions_at`]). Where none does, it is the
 //! newest of the store for whoever only reads ([`find_here`]).
@@ -21,16 +22,34 @@ use crate::{
     view::View,
 };
 
-/// Splits `ID:path` at the first colon.
+/// The beginning of a selector that names a tag.
+const TAG: &str = "tag:";
+/// The same, behind a session.
+const OF_SESSION_TAG: &str = "@tag:";
+/// Tags that an error names.
+const NEAR_MAX: usize = 5;
+
+/// Splits `ID:path` at the first colon, and `tag:TAG:path` at the second.
 pub fn split(text: &str) -> (&str, Option<&str>) {
-    match text.split_once(':') {
-        Some((id, path)) => (id, Some(path)),
+    match colon(text.as_bytes()) {
+        Some(at) => (&text[..at], Some(&text[at + 1..])),
         None => (text, None),
     }
 }
 
+/// The place of the colon behind a selector, in front of a path of any bytes; none where there is no path.
+pub fn colon(text: &[u8]) -> Option<usize> {
+    let next = |from: usize| text[from..].iter().position(|&b| b == b':').map(|at| from + at);
+    let first = next(0)?;
+    let names_tag = text[..first] == *b"tag" || text[..first].ends_with(b"@tag");
+    if names_tag { next(first + 1) } else { Some(first) }
+}
+
 /// The checkpoint that `selector` names in a store. Of `latest` and whole ids no other checkpoints are read than they ask for.
 pub fn find(view: &View, selector: &str) -> Result<Checkpoint> {
+    if let Some((session, tag)) = tag_of(selector) {
+        return tagged(view, session, tag);
+    }
     let (session, rest) = session_of(selector);
     let none = || Error::NoCheckpoint { selector: selector.to_owned() };
     let session = session.map(|name| view.session_id(name)).transpose()?;
@@ -117,6 +136,37 @@ pub fn workspace_at(view: &View, folder: &Path) -> Result<Option<(PathBuf, Vec<S
 /// Of checkpoints, newest first, those that `latest` may name.
 fn newest(all: impl Iterator<Item = Result<Checkpoint>>) -> impl Iterator<Item = Result<Checkpoint>> {
     all.filter(|c| c.as_ref().map_or(true, |c| c.record.may_be_latest()))
+}
+
+/// The session and the tag of a selector that names a tag.
+fn tag_of(selector: &str) -> Option<(Option<&str>, &str)> {
+    match selector.split_once(OF_SESSION_TAG) {
+        Some((session, tag)) => Some((Some(session), tag)),
+        None => selector.strip_prefix(TAG).map(|tag| (None, tag)),
+    }
+}
+
+/// The newest checkpoint that bears a tag. Checkpoints that do not bear it are not read.
+fn tagged(view: &View, session: Option<&str>, tag: &str) -> Result<Checkpoint> {
+    let session = session.map(|name| view.session_id(name)).transpose()?;
+    for found in view.newest_first_tagged(tag)? {
+        let found = found?;
+        if session.as_ref().is_none_or(|id| found.record.session == *id) {
+            return Ok(found);
+        }
+    }
+    let mut near = Vec::new();
+    for (other, ids) in view.tags()? {
+        let distance = strsim::damerau_levenshtein(&other.to_lowercase(), &tag.to_lowercase());
+        let is_part = tag.len() > 2 && other.split('/').chain([&*other]).any(|part| part.starts_with(tag));
+        if is_part || distance <= tag.chars().count() / 3 {
+            let exists = ids.into_iter().map(|id| view.sequence(id)).collect::<Result<Vec<_>>>()?.iter().any(Option::is_some);
+            near.extend((exists && other != tag).then_some((distance, other)));
+        }
+    }
+    near.sort();
+    let near = near.into_iter().map(|(_, other)| other).take(NEAR_MAX).collect();
+    Err(Error::NoTag { tag: tag.to_owned(), session, near })
 }
 
 fn session_of(selector: &str) -> (Option<&str>, &str) {

@@ -30,9 +30,11 @@ impl Error {
             Error::NoStore { .. } | Error::NotAStore { .. } | Error::NoCheckpoint { .. } | Error::Ambiguous { .. } => {
                 ErrorKind::NotFound
             }
-            Error::NoSuchPath { .. } | Error::NoSession { .. } | Error::AmbiguousSession { .. } | Error::NoRun { .. } => {
-                ErrorKind::NotFound
-            }
+            Error::NoTag { .. }
+            | Error::NoSuchPath { .. }
+            | Error::NoSession { .. }
+            | Error::AmbiguousSession { .. }
+            | Error::NoRun { .. } => ErrorKind::NotFound,
             Error::Locked { .. } | Error::Raced { .. } | Error::TargetBusy { .. } => ErrorKind::Locked,
             Error::Corrupt { .. } | Error::Missing { .. } | Error::Index { .. } | Error::Archive { .. } => ErrorKind::Corrupt,
             Error::At { source, .. } => source.kind(),

@@ -128,7 +128,7 @@ pub struct Marks {
     pub deleted: Option<Deletion>,
 }
 
-/// The fault of a text that is no tag; `None` if it is one. Tags are paths of names, such as `milestone/v1.0`.
+/// The fault of a text that is no tag; `None` if it is one. Tags are paths of names, such as `milestone/v1.0`. Whoever makes tags may be stricter.
 pub(super) fn tag_fault(tag: &str) -> Option<&'static str> {
     match tag {
         "" => Some("a tag must not be empty"),

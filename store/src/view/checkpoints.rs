@@ -1,6 +1,6 @@
 //! The checkpoints of a view: those of RocksDB, and those of the journal's tail.
 
-use std::{collections::BTreeMap, sync::mpsc};
+use std::{cmp::Reverse, collections::BTreeMap, sync::mpsc};
 
 use super::{
     Db, Family, View, broken_view,
@@ -85,6 +85,28 @@ impl View {
         let tail: Vec<Result<Checkpoint>> = tail.map(|c| Ok(c.clone())).collect();
         let exists = |c: &Result<Checkpoint>| c.as_ref().map_or(true, |c| !self.changes.deleted.contains(&c.record.id));
         Ok(tail.into_iter().chain(stored).filter(exists))
+    }
+
+    /// The checkpoints that bear a tag and exist, newest first, each read when it is asked for. No other ones are read.
+    pub fn newest_first_tagged(&self, tag: &str) -> Result<impl Iterator<Item = Result<Checkpoint>> + '_> {
+        let mut found = Vec::new();
+        for id in self.projections.tagged(self.db.as_deref(), tag)? {
+            found.extend(self.sequence(id)?.map(|sequence| (sequence, id)));
+        }
+        found.sort_unstable_by_key(|(sequence, _)| Reverse(*sequence));
+        Ok(found.into_iter().filter_map(|(_, id)| self.checkpoint(id).transpose()))
+    }
+
+    /// The sequence of a checkpoint's commit, if it exists. Its record is not read.
+    pub fn sequence(&self, id: Ulid) -> Result<Option<u64>> {
+        if self.changes.deleted.contains(&id) {
+            return Ok(None);
+        }
+        if let Some((sequence, _)) = self.changes.checkpoints.iter().find(|(_, c)| c.record.id == id) {
+            return Ok(Some(*sequence));
+        }
+        let Some(db) = &self.db else { return Ok(None) };
+        db.get(Family::Projections, &sequence_key(id))?.map(|sequence| decode_sequence(&sequence)).transpose()
     }
 
     /// The first checkpoint of a session that exists. Reads no other ones.

@@ -1,6 +1,6 @@
 //! Sessions, runs and marks of a view.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::View;
 use crate::{
@@ -73,6 +73,11 @@ impl View {
     /// Marks of every checkpoint that has any.
     pub fn all_marks(&self) -> Result<BTreeMap<Ulid, Marks>> {
         self.projections.all_marks(self.db.as_deref())
+    }
+
+    /// The tags in use, and the checkpoints that bear each, deleted ones included. Reads no marks beside tags.
+    pub fn tags(&self) -> Result<BTreeMap<String, BTreeSet<Ulid>>> {
+        self.projections.tags(self.db.as_deref())
     }
 
     /// Hash of the last event; `None` before the first.
