@@ -1,5 +1,6 @@
 //! Things that a workflow has to say, as data. A face adds the flag or the command that leads further.
 
+use parhelia_store::name::Shown as _;
 use std::path::PathBuf;
 
 use jiff::Timestamp;
@@ -150,7 +151,7 @@ pub enum Notice {
         agent: &'static str,
     },
     /// The agent's own folder is not the one of the caller's environment.
-    #[error("the agent's own folder is {} ({}), as it was; this shell {}", theirs.path.display(), theirs.variable, shown(here.as_ref()))]
+    #[error("the agent's own folder is {} ({}), as it was; this shell {}", theirs.path.shown(), theirs.variable, shown(here.as_ref()))]
     OtherConfigFolder {
         /// The agent's.
         theirs: ConfigFolder,
@@ -368,7 +369,7 @@ pub enum Notice {
         files: u64,
     },
     /// The workspace's repository was gone or broken.
-    #[error("the workspace had no usable .git any more; it was restored{}", aside.as_ref().map(|path| format!("; what was left of it is in {}", path.display())).unwrap_or_default())]
+    #[error("the workspace had no usable .git any more; it was restored{}", aside.as_ref().map(|path| format!("; what was left of it is in {}", path.shown())).unwrap_or_default())]
     GitRestored {
         /// The place of what was left of it.
         aside: Option<PathBuf>,
@@ -384,7 +385,7 @@ pub enum Notice {
         why: String,
     },
     /// Files of the conversation were moved aside.
-    #[error("kept aside of the conversation: {}, such as {}", count(*files as u64, "file"), first.display())]
+    #[error("kept aside of the conversation: {}, such as {}", count(*files as u64, "file"), first.shown())]
     ConversationKeptAside {
         /// Their number.
         files: usize,
@@ -392,7 +393,7 @@ pub enum Notice {
         first: PathBuf,
     },
     /// The last record of the conversation was torn.
-    #[error("the conversation's last record was torn; {bytes} bytes were moved to {}", aside.as_ref().map(|path| path.display().to_string()).unwrap_or_default())]
+    #[error("the conversation's last record was torn; {bytes} bytes were moved to {}", aside.as_ref().map(|path| path.shown()).unwrap_or_default())]
     ConversationRepaired {
         /// The length of what was torn.
         bytes: u64,
@@ -503,7 +504,7 @@ fn not_secured(is_interrupted: bool, made: Option<Ulid>) -> String {
 }
 
 fn shown(here: Option<&ConfigFolder>) -> String {
-    here.map_or_else(|| "has none".to_owned(), |here| format!("has {} ({})", here.path.display(), here.variable))
+    here.map_or_else(|| "has none".to_owned(), |here| format!("has {} ({})", here.path.shown(), here.variable))
 }
 
 /// A number of things.

@@ -1,5 +1,6 @@
 //! Values of the libraries as other programs see them.
 
+use parhelia_store::name::Shown as _;
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
@@ -100,7 +101,7 @@ impl Show<String> for Vec<u8> {
 
 impl Show<String> for Path {
     fn show(&self) -> String {
-        self.display().to_string()
+        self.shown()
     }
 }
 

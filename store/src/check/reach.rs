@@ -142,7 +142,7 @@ impl<'a> Reach<'a> {
             && let Err(e) = self.store.links(checkpoint)
         {
             let id = table.blob.object();
-            self.blame(FindingKind::Damaged, id, None, e.to_string());
+            self.blame(FindingKind::Damaged, id, None, e.fault());
             self.whole_blobs.remove(&id.key());
             self.bad_blobs.insert(table.blob, vec![id]);
         }
@@ -172,7 +172,7 @@ impl<'a> Reach<'a> {
                 return None;
             }
             Err(e) => {
-                self.blame(FindingKind::Index, id, None, format!("{}: {e}", describe(kind, id)));
+                self.blame(FindingKind::Index, id, None, format!("{}: {}", describe(kind, id), e.fault()));
                 return None;
             }
         };
@@ -185,7 +185,7 @@ impl<'a> Reach<'a> {
                     self.blame(FindingKind::Index, id, Some(location.pack), message);
                 }
             },
-            Err(e) => self.blame(FindingKind::Damaged, id, Some(location.pack), format!("{}: {e}", describe(kind, id))),
+            Err(e) => self.blame(FindingKind::Damaged, id, Some(location.pack), format!("{}: {}", describe(kind, id), e.fault())),
         }
         None
     }
@@ -422,7 +422,7 @@ impl Visitor for Reach<'_> {
                 Ok(()) => {}
                 Err(Error::Cancelled) => return Err(Error::Cancelled),
                 Err(e) => {
-                    self.blame(FindingKind::Damaged, blob.object(), None, e.to_string());
+                    self.blame(FindingKind::Damaged, blob.object(), None, e.fault());
                     self.wrong.push(blob.object());
                 }
             }
