@@ -1,5 +1,6 @@
 //! The one error type of this crate. Every variant names the thing, the cause and, where there is one, the next step.
 
+use parhelia_name::Shown as _;
 use std::{io, path::Path, path::PathBuf};
 
 /// The reasons why something could not be done with an agent, its files or its processes.
@@ -7,7 +8,7 @@ use std::{io, path::Path, path::PathBuf};
 #[non_exhaustive]
 pub enum Error {
     /// A system call failed.
-    #[error("cannot {action} {}: {source}", path.display())]
+    #[error("cannot {action} {}: {source}", path.shown())]
     Io {
         /// The action, as an infinitive ("read", "create folder").
         action: &'static str,
@@ -41,7 +42,7 @@ pub enum Error {
         waited_ms: u128,
     },
     /// A settings file that must not be touched.
-    #[error("{}: {reason}; nothing was changed", path.display())]
+    #[error("{}: {reason}; nothing was changed", path.shown())]
     Settings {
         /// The file.
         path: PathBuf,
@@ -57,7 +58,7 @@ pub enum Error {
         source: io::Error,
     },
     /// A conversation that is not where the agent keeps them.
-    #[error("no transcript of conversation {agent_session} below {}; name it with --transcript, or check the agent's configuration folder", config.display())]
+    #[error("no transcript of conversation {agent_session} below {}; name it with --transcript, or check the agent's configuration folder", config.shown())]
     NoTranscript {
         /// The agent's id of the conversation.
         agent_session: String,

@@ -2,29 +2,29 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{Args as ClapArgs, Command, CommandFactory, FromArgMatches, Parser, Subcommand, builder::Resettable};
+use clap::{
+    Args as ClapArgs, Command, CommandFactory, FromArgMatches, Parser, Subcommand, builder::Resettable, error::ErrorKind,
+};
 
 use crate::{
     check, checkpoint, completions, config,
     context::Context,
     env,
     exit::{Code, Result},
-    export, gc, hook, hooks, import, init, log, man, mount, mount_guard, mounts, session, stats, status, suggest, umount,
+    export, gc, help, hook, hooks, import, init, log, man, mount, mount_guard, mounts, session, stats, status, suggest, umount,
     version,
 };
 
 /// Everything on the command line.
 #[derive(Debug, Parser)]
 #[command(name = "parhelia", version, about, propagate_version = true, max_term_width = 110)]
-#[command(
-    after_help = "The verbs of `checkpoint` work without that word: `parhelia diff` is `parhelia checkpoint diff`. `backup` is \
-                        `create`, `snapshots` is `list`, and `forget` is `delete`.\n\n\
+#[command(after_help = "`parhelia diff` is short for `parhelia checkpoint diff`; so are the others of its verbs.\n\
+                        `backup` is `create`, `snapshots` is `list`, and `forget` is `delete`.\n\n\
                         CHECKPOINT is `latest`, `latest~2`, `SESSION@latest`, an id, or a unique beginning or end of one (4 \
                         characters or more). `latest` is of this folder's sessions. Where a path is expected it follows a colon: \
                         `latest:src/main.rs`.\n\n\
                         Exit codes: 0 done, 1 failed, 2 usage, 3 partly done, 4 refused because of a state, 10 no such store, checkpoint \
-                        or path, 11 locked, 12 corrupt, 130 interrupted."
-)]
+                        or path, 11 locked, 12 corrupt, 130 interrupted.")]
 pub struct Args {
     /// Flags of every verb.
     #[command(flatten)]
@@ -44,16 +44,38 @@ impl Args {
         });
         // Clap takes a flag that the environment sets for one that was given, and has it in the usage line.
         parsed.map_err(|error| match without_environment(command).try_get_matches() {
-            Err(same) if same.kind() == error.kind() => suggest::better(same),
+            Err(same) if same.kind() == error.kind() || is_of_a_missing_verb(&same) => suggest::better(same),
             _ => suggest::better(error),
         })
     }
 }
 
-/// The whole command. Verbs of `checkpoint` are known without that word as well, and listed there alone.
+/// The whole command. Verbs of `checkpoint` are known without that word as well.
 pub fn command() -> Command {
+    let command = ["store", "config", "lock_timeout"].into_iter().fold(Args::command(), |command, flag| {
+        command.mut_arg(flag, |arg| {
+            let is_empty = arg.get_env().and_then(std::env::var_os).is_some_and(|value| value.is_empty());
+            // A variable that is set to nothing says nothing.
+            if is_empty { arg.env(Resettable::Reset) } else { arg }
+        })
+    });
+    help::grouped(command, &promoted())
+}
+
+/// The whole command for man pages, in which verbs of `checkpoint` have a page each, and not another one without that word.
+pub fn of_pages() -> Command {
+    promoted().iter().fold(Args::command(), |command, verb| command.mut_subcommand(verb, |verb| verb.hide(true)))
+}
+
+/// The verbs of `checkpoint`.
+fn promoted() -> Vec<String> {
     let verbs = checkpoint::Verb::augment_subcommands(Command::new("checkpoint"));
-    verbs.get_subcommands().fold(Args::command(), |command, verb| command.mut_subcommand(verb.get_name(), |verb| verb.hide(true)))
+    verbs.get_subcommands().filter(|verb| !verb.is_hide_set()).map(|verb| verb.get_name().to_owned()).collect()
+}
+
+/// True of the help that is printed in place of an error where no verb is given.
+fn is_of_a_missing_verb(error: &clap::Error) -> bool {
+    error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
 }
 
 fn without_environment(command: Command) -> Command {
@@ -72,10 +94,10 @@ pub struct Global {
     /// Print JSON Lines; the last line is a summary or an error
     #[arg(long, global = true)]
     pub json: bool,
-    /// Print neither progress nor notices, nor what a successful verb has to say of itself
+    /// Suppress progress, notices and success messages
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub quiet: bool,
-    /// Say more
+    /// Print more
     #[arg(short, long, global = true)]
     pub verbose: bool,
     /// A configuration file, above the user's and the project's own
@@ -94,17 +116,17 @@ fn seconds(text: &str) -> Result<Duration, String> {
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Make checkpoints and look at them
+    /// The verbs above, by their full names
     #[command(subcommand)]
     Checkpoint(checkpoint::Verb),
     #[command(flatten)]
     Short(checkpoint::Verb),
-    /// Start agents, bring their sessions back to life, and look at them
+    /// Start agents, resume their sessions, and look at them
     #[command(subcommand)]
     Session(session::Verb),
     /// Show this folder: its last checkpoint, what has changed since, and its sessions
     Status(status::Args),
-    /// Say what happened, in order
+    /// Print what happened, in order
     Log(log::Args),
     /// Look at the environment of an agent, and compare two
     #[command(subcommand)]
@@ -117,7 +139,7 @@ pub enum Verb {
     Hooks(hooks::Verb),
     /// Take in an event of the agent from standard input
     Hook(hook::Args),
-    /// Say that no store has to be made first, and make it all the same
+    /// Make the store; not needed, as the first checkpoint makes it
     #[command(hide = true)]
     Init,
     /// Free what no checkpoint needs
@@ -125,7 +147,7 @@ pub enum Verb {
     Gc(gc::Args),
     /// Check that everything in the store is what was written
     Check(check::Args),
-    /// Say what is in the store, and what it costs
+    /// Show the sizes of the store and the growth of each session
     Stats,
     /// Write a checkpoint as a .tar.zst archive
     Export(export::Args),

@@ -99,10 +99,10 @@ fn print_touched(context: &Context, touches: &[Touched], touches_more: u64) {
 /// Says what a repair does, before it is done.
 fn print_plan(context: &mut Context, plan: &RepairPlan, args: &Args) -> Result<()> {
     let will = if args.dry_run { "Would" } else { "Will" };
-    if !plan.changes_packs() {
+    let packs = plan.damaged_packs.len() + plan.packs_with_broken_recipes.len();
+    if packs == 0 {
         context.out.remark(format!("No pack is damaged. {will} make the index anew."))?;
     } else {
-        let packs = plan.damaged_packs.len() + plan.packs_with_broken_recipes.len();
         let (packs, kept) = (human::count(packs as u64, "pack"), human::count(plan.kept_objects, "whole object"));
         context.out.remark(format!("{will} replace {packs}, with the {kept} in it, and make the index anew."))?;
     }
@@ -136,9 +136,11 @@ fn conclude(context: &mut Context, report: &CheckReport, args: &Args) -> Result<
     if report.rebuild_index {
         context.out.remark("`parhelia check --rebuild-index` makes the index anew.")?;
     }
-    let is_damage = |finding: &Finding| matches!(finding.kind, FindingKind::Pack | FindingKind::Damaged | FindingKind::Missing);
-    if report.findings.iter().any(is_damage) {
-        let next = match args.repair {
+    let is_damage = |finding: &Finding| matches!(finding.kind, FindingKind::Pack | FindingKind::Damaged);
+    let is_lost = |finding: &Finding| finding.kind == FindingKind::Missing;
+    let is_damaged = report.findings.iter().any(is_damage);
+    if is_damaged || report.findings.iter().any(is_lost) {
+        let next = match args.repair || !is_damaged {
             true => "`parhelia check --repair --from DIR` looks in a folder or another store for what is lost.",
             false => "`parhelia check --repair` moves what is whole away from what is damaged.",
         };

@@ -45,7 +45,8 @@ fn fitting(current: &OsStr, found: fn(&Store) -> Result<Vec<Found>>) -> Vec<Comp
 }
 
 fn open() -> Result<Store> {
-    let store = store_of(std::env::args_os()).or_else(|| std::env::var_os("PARHELIA_STORE").map(PathBuf::from));
+    let store = store_of(std::env::args_os())
+        .or_else(|| std::env::var_os("PARHELIA_STORE").filter(|value| !value.is_empty()).map(PathBuf::from));
     let lock_timeout = Some(Duration::ZERO);
     let global = Global { store, json: false, quiet: true, verbose: false, config: None, lock_timeout };
     Context::new(&global, Cancel::default()).open()

@@ -1,5 +1,6 @@
 //! The context of every verb: the store that the flags name, its output, its progress.
 
+use parhelia_store::name::Shown as _;
 use std::{
     ffi::OsString,
     io::ErrorKind,
@@ -12,6 +13,7 @@ use parhelia_session::config::{self, Config, ConfigFiles};
 use parhelia_session::secrets::secrets;
 use parhelia_store::{
     Error, OpenOptions, Store, event::Actor, pin::Pin, progress::Progress, record::Checkpoint, selector, store::default_path,
+    view::View,
 };
 use tempfile::TempDir;
 
@@ -166,7 +168,7 @@ impl Context {
             [(0x6969, "NFS"), (0xff53_4d42, "CIFS"), (0xfe53_4d42, "SMB"), (0x517b, "SMB"), (0x0102_1997, "9p")];
         let Ok(found) = rustix::fs::statfs(store.path()) else { return };
         if let Some((_, name)) = NETWORK.iter().find(|(magic, _)| *magic == found.f_type as u32) {
-            let path = store.path().display();
+            let path = store.path().shown();
             progress
                 .notice(&format!("the store at {path} is on {name}; keep it on a local disk, or let one machine alone use it"));
         }
@@ -175,10 +177,12 @@ impl Context {
     /// The checkpoint that a selector names, for a verb that only reads. `latest` is that of the current folder's sessions, or of the store
     /// where it has none.
     pub fn find(&self, store: &Store, selector: &str) -> Result<Checkpoint> {
-        Ok(match current_folder() {
-            Some(folder) => selector::find_here(&store.view(), selector, &folder)?,
-            None => selector::find(&store.view(), selector)?,
-        })
+        let view = store.view();
+        let found = match current_folder() {
+            Some(folder) => selector::find_here(&view, selector, &folder),
+            None => selector::find(&view, selector),
+        };
+        found.map_err(|error| explained(&view, selector, error))
     }
 
     /// The same for a verb that overwrites or deletes: `latest` is that of the sessions of the current folder, or else of the folder `to`
@@ -186,17 +190,17 @@ impl Context {
     pub fn find_to_overwrite(&self, store: &Store, selector: &str, to: Option<&Path>) -> Result<Checkpoint> {
         let view = store.view();
         if !selector::is_relative(selector) {
-            return Ok(selector::find(&view, selector)?);
+            return selector::find(&view, selector).map_err(|error| explained(&view, selector, error));
         }
         let folders: Vec<PathBuf> = current_folder().into_iter().chain(to.and_then(|to| to.canonicalize().ok())).collect();
         for folder in &folders {
             let sessions = selector::sessions_at(&view, folder)?;
             if !sessions.is_empty() {
-                return Ok(selector::find_among(&view, selector, &sessions)?);
+                return selector::find_among(&view, selector, &sessions).map_err(|error| explained(&view, selector, error));
             }
         }
-        let (found, here) =
-            (selector::find(&view, selector)?, folders.last().map(|folder| human::path(folder.as_os_str().as_bytes())));
+        let found = selector::find(&view, selector).map_err(|error| explained(&view, selector, error))?;
+        let here = folders.last().map(|folder| human::path(folder.as_os_str().as_bytes()));
         let (id, record) = (found.id(), &found.record);
         Err(Failure::Refused(format!(
             "no session works in {}, so that '{selector}' names nothing here; the newest of the store is {id}, of session {session} in {}: \
@@ -220,6 +224,26 @@ impl Context {
             Some(found) => Ok((found, pin)),
             None => Err(Error::NoCheckpoint { selector: found.id() }.into()),
         }
+    }
+}
+
+/// The failure where a selector names no checkpoint, with what it names instead.
+fn explained(view: &View, selector: &str, error: Error) -> Failure {
+    if !matches!(error, Error::NoCheckpoint { .. } | Error::Invalid(_)) {
+        return error.into();
+    }
+    if let Ok(session) = view.session_named(selector) {
+        let word = human::shell(selector.as_bytes());
+        return match session.head {
+            Some(_) => Failure::NotFound(format!("'{selector}' is a session; {word}@latest is its newest checkpoint")),
+            None => Failure::NotFound(format!("'{selector}' is a session, and has no checkpoint yet")),
+        };
+    }
+    match selector::split(selector) {
+        (checkpoint, Some(_)) if selector::find(view, checkpoint).is_ok() => Failure::Usage(format!(
+            "'{selector}' names a path in a checkpoint, and a whole checkpoint is expected; leave out the path behind the colon"
+        )),
+        _ => error.into(),
     }
 }
 

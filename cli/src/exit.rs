@@ -1,5 +1,6 @@
 //! Exit codes, failures, and how they are reported.
 
+use parhelia_store::name::Shown as _;
 use std::{
     io::{self, ErrorKind as IoKind, Write},
     process::ExitCode,
@@ -86,7 +87,7 @@ pub enum Failure {
     #[error("cannot write to standard output: {0}")]
     Output(#[source] io::Error),
     /// A file that the user named failed.
-    #[error("cannot {action} {}: {source}", path.display())]
+    #[error("cannot {action} {}: {source}", path.shown())]
     File {
         /// The action that failed, as an infinitive.
         action: &'static str,

@@ -1,5 +1,6 @@
 //! `export`: a checkpoint as a `.tar.zst`.
 
+use parhelia_store::name::Shown as _;
 use std::{
     ffi::OsString,
     fs::{self, File},
@@ -73,7 +74,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     }
     context.out.summary(Summary::Export(Exported {
         id: checkpoint.id(),
-        output: human::path(args.output.as_os_str().as_bytes()),
+        output: args.output.shown(),
         members: report.members,
         files: report.files,
         bytes: report.bytes,

@@ -1,9 +1,10 @@
 //! `hooks`: our entries in the agent's settings.
 
-use std::path::{Path, PathBuf};
+use parhelia_store::name::Shown as _;
+use std::{os::unix::ffi::OsStrExt, path::PathBuf};
 
 use clap::Subcommand;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use parhelia_agent::{
     folder::ConfigFolder,
     hooks::{self, HookCommand, SettingsEdit},
@@ -15,6 +16,7 @@ use crate::{
     checkpoint::folder::workspace,
     context::Context,
     exit::{Code, Failure, Result},
+    human,
 };
 
 /// The verbs of `hooks`.
@@ -24,12 +26,15 @@ pub enum Verb {
     Install(SettingsArgs),
     /// Take them out of the agent's settings
     Uninstall(SettingsArgs),
-    /// Say where they are
+    /// Report which of them are there
     Status(SettingsArgs),
 }
 
 fn kind_parser() -> impl TypedValueParser<Value = Kind> {
-    PossibleValuesParser::new(KINDS.map(|kind| kind.name())).map(|name| kind::named(&name).unwrap_or(KINDS[0]))
+    // People call the first one by its program.
+    let short = |kind: Kind| PossibleValue::new(kind.name()).aliases(kind.name().strip_suffix("-code"));
+    let found = |name: String| KINDS.into_iter().find(|kind| kind.name().strip_suffix("-code") == Some(&*name));
+    PossibleValuesParser::new(KINDS.map(short)).map(move |name| kind::named(&name).or(found(name)).unwrap_or(KINDS[0]))
 }
 
 /// The settings that a verb works on.
@@ -47,6 +52,20 @@ pub struct SettingsArgs {
 }
 
 impl SettingsArgs {
+    /// The command that installs the hooks in these settings.
+    fn install_command(&self) -> String {
+        let mut command = "parhelia hooks install".to_owned();
+        if self.agent.name() != KINDS[0].name() {
+            command.push_str(&format!(" --agent {}", self.agent.name()));
+        }
+        match &self.project {
+            Some(folder) if folder.as_os_str() == "." => command.push_str(" --project"),
+            Some(folder) => command.push_str(&format!(" --project {}", human::shell(folder.as_os_str().as_bytes()))),
+            None => {}
+        }
+        command
+    }
+
     fn path(&self) -> Result<PathBuf> {
         match &self.project {
             Some(folder) => {
@@ -78,7 +97,7 @@ impl Verb {
                 report(context, "install", &hooks::install(&place.path()?, &command, place.agent.events())?)
             }
             Verb::Uninstall(place) => report(context, "uninstall", &hooks::uninstall(&place.path()?)?),
-            Verb::Status(place) => status(context, &place.path()?, place.agent),
+            Verb::Status(place) => status(context, place),
         }
     }
 }
@@ -92,7 +111,7 @@ fn program(place: &SettingsArgs) -> Result<PathBuf> {
 }
 
 fn report(context: &mut Context, verb: &str, change: &SettingsEdit) -> Result<Code> {
-    let path = change.path.display().to_string();
+    let path = change.path.shown();
     let text = match (verb, change.changed) {
         ("install", true) => format!("Hooks were put into {path}. Agents that are started from now on use them."),
         ("install", false) => format!("The hooks are in {path} already."),
@@ -111,11 +130,11 @@ fn report(context: &mut Context, verb: &str, change: &SettingsEdit) -> Result<Co
     Ok(Code::Done)
 }
 
-fn status(context: &mut Context, path: &Path, agent: Kind) -> Result<Code> {
-    let status = hooks::status(path, agent)?;
-    let shown = status.path.display().to_string();
+fn status(context: &mut Context, place: &SettingsArgs) -> Result<Code> {
+    let status = hooks::status(&place.path()?, place.agent)?;
+    let shown = status.path.shown();
     match (status.installed.is_empty(), status.missing.is_empty()) {
-        (true, _) => context.out.line(format!("No hooks in {shown}; `parhelia hooks install` puts them there."))?,
+        (true, _) => context.out.line(format!("No hooks in {shown}; `{}` puts them there.", place.install_command()))?,
         (false, true) => context.out.line(format!("All hooks are in {shown}."))?,
         (false, false) => context.out.line(format!("Some hooks are in {shown}; missing: {}.", status.missing.join(", ")))?,
     }

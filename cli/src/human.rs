@@ -1,6 +1,4 @@
-//! Sizes, counts, times and tables as people read them. JSON has the exact numbers.
-
-use std::borrow::Cow;
+//! Sizes, counts and times as people read them. JSON has the exact numbers.
 
 use jiff::{Timestamp, tz::TimeZone};
 use parhelia_store::{name, tree::Time};
@@ -77,6 +75,19 @@ pub fn ago(then: Timestamp, now: Timestamp) -> String {
     }
 }
 
+/// The same for a cell of a table: `5m ago`, or the date.
+pub fn age(then: Timestamp, now: Timestamp) -> String {
+    let seconds = now.duration_since(then).as_secs();
+    match seconds {
+        -5..5 => "now".to_owned(),
+        5..120 => format!("{seconds}s ago"),
+        120..7200 => format!("{}m ago", seconds / 60),
+        7200..172_800 => format!("{}h ago", seconds / 3600),
+        172_800..2_592_000 => format!("{}d ago", seconds / 86_400),
+        _ => then.to_zoned(TimeZone::system()).strftime("%Y-%m-%d").to_string(),
+    }
+}
+
 /// A time in the user's own time zone, to the second.
 pub fn local(time: Timestamp) -> String {
     time.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
@@ -103,69 +114,9 @@ pub fn shell(bytes: &[u8]) -> String {
     name::shell(bytes)
 }
 
-/// A column is not cut to less than this.
-const COLUMN_MIN: usize = 8;
-
-/// Lines of cells, each column as wide as its widest cell. `right` names columns that are aligned to the right. Where the lines would be wider
-/// than `width`, the widest columns are cut; the first one, which names what the line is about, is not.
-pub fn table(rows: &[Vec<String>], right: &[usize], width: Option<usize>) -> Vec<String> {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let widest =
-        |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0);
-    let mut widths: Vec<usize> = (0..columns).map(widest).collect();
-    if let Some(most) = width {
-        let between = 2 * columns.saturating_sub(1);
-        while widths.iter().sum::<usize>() + between > most {
-            // The last of the widest, which is prose rather than a number.
-            let Some(column) = (1..columns).filter(|column| widths[*column] > COLUMN_MIN).max_by_key(|column| widths[*column])
-            else {
-                break;
-            };
-            widths[column] -= 1;
-        }
-    }
-    let line = |row: &Vec<String>| {
-        let mut line = String::new();
-        for (i, cell) in row.iter().enumerate() {
-            let cell = cut(cell, widths[i]);
-            let fill = " ".repeat(widths[i] - cell.chars().count());
-            if i > 0 {
-                line.push_str("  ");
-            }
-            if right.contains(&i) {
-                line.push_str(&fill);
-                line.push_str(&cell);
-            } else {
-                line.push_str(&cell);
-                line.push_str(&fill);
-            }
-        }
-        line.trim_end().to_owned()
-    };
-    rows.iter().map(line).collect()
-}
-
-/// The beginning of a text, with a mark where it was cut.
-fn cut(text: &str, characters_max: usize) -> Cow<'_, str> {
-    if text.chars().count() <= characters_max {
-        return text.into();
-    }
-    let kept: String = text.chars().take(characters_max.saturating_sub(1)).collect();
-    format!("{}…", kept.trim_end()).into()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_table_is_cut_to_its_width_in_the_widest_columns() {
-        let row = |cells: [&str; 3]| cells.map(str::to_owned).to_vec();
-        let rows = [row(["ID", "N", "MESSAGE"]), row(["01KAN7R2", "12", "a long message that goes on"])];
-        assert_eq!(table(&rows, &[1], None)[1], "01KAN7R2  12  a long message that goes on");
-        assert_eq!(table(&rows, &[1], Some(30))[1], "01KAN7R2  12  a long message…");
-        assert_eq!(table(&rows, &[1], Some(5))[1], "01KAN7R2  12  a long…", "an id is not cut");
-    }
 
     #[test]
     fn sizes_have_three_digits() {
@@ -199,6 +150,11 @@ mod tests {
         assert_eq!(ago(before(86_400), now), "24 hours ago");
         assert!(ago(before(90 * 86_400), now).starts_with("2025-10-"));
         assert!(ago(before(-3600), now).starts_with("2026-01-"));
+        assert_eq!(
+            (&*age(before(20), now), &*age(before(300), now), &*age(before(86_400), now)),
+            ("20s ago", "5m ago", "24h ago")
+        );
+        assert!(age(before(90 * 86_400), now).starts_with("2025-10-"));
     }
 
     #[test]

@@ -26,7 +26,7 @@ use crate::{
 pub struct Args {
     /// The archive to read, or the folder of a checkpoint of schema 1.0 or 1.1; `-` is standard input
     archive: PathBuf,
-    /// The session that the checkpoint belongs to, none that works in a folder here [default: the exported checkpoint's, or a name beside it]
+    /// The session of the new checkpoint; not one that works in a folder here [default: the exported checkpoint's, or SESSION-imported]
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
     /// The checkpoint's message [default: that of the exported checkpoint]

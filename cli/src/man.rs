@@ -1,5 +1,6 @@
 //! `man`: man pages, made of the same definitions as the help.
 
+use parhelia_store::name::Shown as _;
 use std::{fs, path::PathBuf};
 
 use parhelia_wire::Summary;
@@ -22,8 +23,8 @@ pub struct Args {
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let failed = |action: &'static str| move |source| Failure::File { action, path: args.folder.clone(), source };
     fs::create_dir_all(&args.folder).map_err(failed("create folder"))?;
-    clap_mangen::generate_to(args::command(), &args.folder).map_err(failed("write man pages to"))?;
-    let shown = args.folder.display().to_string();
+    clap_mangen::generate_to(args::of_pages(), &args.folder).map_err(failed("write man pages to"))?;
+    let shown = args.folder.shown();
     context.out.did(format!("man pages are written to {shown}"));
     context.out.remark(format!("Wrote man pages to {shown}; parhelia.1 is the first."))?;
     context.out.summary(Summary::Man { folder: shown })?;

@@ -1,5 +1,6 @@
 //! `mount`: a checkpoint, or all of them, as a read-only filesystem.
 
+use parhelia_store::name::Shown as _;
 use std::{
     ffi::OsString,
     fs::File,
@@ -94,7 +95,7 @@ fn foreground(context: &mut Context, args: &Args, what: Option<&OsString>, mount
         path: mounted.mountpoint().to_owned(),
         source,
     })?;
-    let at = mounted.mountpoint().display().to_string();
+    let at = mounted.mountpoint().shown();
     context.out.remark(format!("Mounted on {at}."))?;
     context.out.summary(Summary::Mount { mountpoint: at, process: std::process::id(), log: None })?;
     context.out.flush()?;
@@ -187,11 +188,11 @@ fn background(context: &mut Context, args: &Args, what: Option<&OsString>, mount
         BufReader::new(out).read_line(&mut line).map_err(failed("hear from", &program))?;
     }
     if line.contains("\"summary\"") {
-        let (process, log) = (child.id(), log.path.map(|path| path.display().to_string()));
+        let (process, log) = (child.id(), log.path.map(|path| path.shown()));
         let told = log.as_ref().map(|log| format!("; log: {log}")).unwrap_or_default();
-        context.out.did(format!("a mount is on {} (process {process}; `parhelia umount` ends it)", mountpoint.display()));
-        context.out.remark(format!("Mounted on {}{told}.", mountpoint.display()))?;
-        context.out.summary(Summary::Mount { mountpoint: mountpoint.display().to_string(), process, log })?;
+        context.out.did(format!("a mount is on {} (process {process}; `parhelia umount` ends it)", mountpoint.shown()));
+        context.out.remark(format!("Mounted on {}{told}.", mountpoint.shown()))?;
+        context.out.summary(Summary::Mount { mountpoint: mountpoint.shown(), process, log })?;
         return Ok(Code::Done);
     }
     Err(why_it_ended(&mut child, &mut log))

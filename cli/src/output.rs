@@ -7,7 +7,7 @@ use parhelia_wire::{Line, Summary};
 
 use crate::{
     exit::{Failure, Result},
-    human,
+    layout::{Table, wrapped},
     pager::Pager,
 };
 
@@ -100,12 +100,37 @@ impl Output {
         Ok(())
     }
 
-    /// Prints a table with a heading. On a terminal, it is as wide as that: the widest columns behind the first are cut.
-    pub fn table(&mut self, rows: &[Vec<String>], right: &[usize]) -> Result<()> {
-        let width = self.terminal.then(terminal_size::terminal_size).flatten().map(|(width, _)| usize::from(width.0));
-        for (i, line) in human::table(rows, right, width).iter().enumerate() {
+    /// The width of the terminal that the output goes to.
+    fn width(&self) -> Option<usize> {
+        self.terminal
+            .then(terminal_size::terminal_size)
+            .flatten()
+            .map(|(width, _)| usize::from(width.0))
+            .filter(|width| *width > 0)
+    }
+
+    /// Prints a table with a heading. On a terminal, it is no wider than that: columns are dropped, and the widest ones cut.
+    pub fn table(&mut self, table: &Table<'_>) -> Result<()> {
+        for (i, line) in table.lines(self.width()).iter().enumerate() {
             let line = if i == 0 { self.styled(Style::Bold, line) } else { line.clone() };
             self.line(line)?;
+        }
+        Ok(())
+    }
+
+    /// Prints a line of text; on a terminal, a longer one goes on in further lines, which are indented.
+    pub fn paragraph(&mut self, text: impl AsRef<str>, indent: usize) -> Result<()> {
+        match self.width() {
+            None => self.line(text),
+            Some(width) => wrapped(text.as_ref(), width, indent).split('\n').try_for_each(|line| self.line(line)),
+        }
+    }
+
+    /// Prints labels and what stands behind each.
+    pub fn facts<'a>(&mut self, facts: impl IntoIterator<Item = (&'a str, String)>, label_columns: usize) -> Result<()> {
+        for (label, value) in facts {
+            let label = self.styled(Style::Bold, format!("{label:<label_columns$}"));
+            self.paragraph(format!("{label}{value}"), label_columns)?;
         }
         Ok(())
     }

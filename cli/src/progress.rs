@@ -94,7 +94,7 @@ impl Progress for Bar {
         let show = move |_: &ProgressState, out: &mut dyn std::fmt::Write| {
             let done = files.load(Ordering::Relaxed);
             let _ = match files_total {
-                Some(total) => write!(out, "{done}/{}", human::count(total, "file")),
+                Some(total) => write!(out, "{}/{}", human::number(done.min(total)), human::count(total, "file")),
                 None => write!(out, "{}", human::count(done, "file")),
             };
         };

@@ -1,5 +1,6 @@
 //! `ID:path` on the command line. The path may be any bytes; the id is text.
 
+use parhelia_store::name::Shown as _;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
 use parhelia_store::{name, record::Checkpoint};
@@ -33,9 +34,9 @@ pub fn parse(text: &OsStr) -> Result<Selected> {
         None => (bytes, None),
     };
     let checkpoint = std::str::from_utf8(id).ok().filter(|id| !id.is_empty());
-    let checkpoint = checkpoint.ok_or_else(|| Failure::Usage(format!("'{}' names no checkpoint", text.display())))?.to_owned();
+    let checkpoint = checkpoint.ok_or_else(|| Failure::Usage(format!("'{}' names no checkpoint", text.shown())))?.to_owned();
     if path.is_some_and(|path| path.contains(&0) || path.split(|&b| b == b'/').any(|part| part == b"..")) {
-        return Err(Failure::Usage(format!("'{}': the path must not contain '..'", text.display())));
+        return Err(Failure::Usage(format!("'{}': the path must not contain '..'", text.shown())));
     }
     Ok(Selected { checkpoint, path: path.map(<[u8]>::to_vec) })
 }

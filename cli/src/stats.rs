@@ -7,6 +7,7 @@ use crate::{
     context::Context,
     exit::{Code, Result},
     human,
+    layout::Table,
     output::Style,
 };
 
@@ -67,5 +68,5 @@ fn print(context: &mut Context, stats: &stats::Stats) -> Result<()> {
         ]
     }));
     context.out.line("")?;
-    context.out.table(&rows, &[1, 2, 3, 4, 5])
+    context.out.table(&Table { rows: &rows, right: &[1, 2, 3, 4, 5], ..Table::default() })
 }

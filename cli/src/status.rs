@@ -9,6 +9,7 @@ use parhelia_session::{overview::Overview, run::has_agent};
 use parhelia_store::{
     Error, Store, clock,
     diff::Summary,
+    omitted::Omission,
     projection::{Session, Status},
     record::Checkpoint,
     selector::{find_among, workspace_at},
@@ -65,16 +66,16 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         }
         let (id, state) = (human::path(one.session.id.as_bytes()), state(&one.session, &one.overview));
         let why = one.overview.why.as_ref().map(|why| format!(" ({})", human::path(why.as_bytes()))).unwrap_or_default();
-        context.out.line(format!("Session {id}: {state}{why}"))?;
+        context.out.paragraph(format!("Session {id}: {state}{why}"), 2)?;
     }
-    let summary = match &last {
+    let (summary, unread) = match &last {
         None => {
-            context.out.line(format!("{shown} has no checkpoint yet; `parhelia checkpoint create` makes one."))?;
-            None
+            context.out.paragraph(format!("{shown} has no checkpoint yet; `parhelia checkpoint create` makes one."), 2)?;
+            (None, Vec::new())
         }
         Some(last) => {
             let id = context.out.styled(Style::Bold, last.id());
-            context.out.line(format!("Last checkpoint of {shown}: {id}, {}", made(last)))?;
+            context.out.paragraph(format!("Last checkpoint of {shown}: {id}, {}", made(last)), 2)?;
             changes(context, &store, last, &at, args.thorough)?
         }
     };
@@ -95,7 +96,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         compared: summary.is_some(),
         changes: (&summary.unwrap_or_default()).into(),
     })))?;
-    Ok(Code::Done)
+    Ok(if unread.is_empty() { Code::Done } else { Code::Partly })
 }
 
 /// The time and the reason of a checkpoint.
@@ -105,21 +106,30 @@ fn made(last: &Checkpoint) -> String {
     human::path(format!("{ago} ({trigger}){}", message.unwrap_or_default()).as_bytes())
 }
 
-/// Prints the changes since a checkpoint; none where the folder cannot be compared with it.
-fn changes(context: &mut Context, store: &Store, last: &Checkpoint, folder: &Path, thorough: bool) -> Result<Option<Summary>> {
+/// Prints the changes since a checkpoint; none where the folder cannot be compared with it. Returns also the entries that could not be read.
+fn changes(
+    context: &mut Context,
+    store: &Store,
+    last: &Checkpoint,
+    folder: &Path,
+    thorough: bool,
+) -> Result<(Option<Summary>, Vec<Omission>)> {
     if last.record.rules.listed_only {
-        context.out.line("It holds listed paths alone, so that the folder is not compared with it.")?;
-        return Ok(None);
+        context.out.paragraph("It holds listed paths alone, so that the folder is not compared with it.", 2)?;
+        return Ok((None, Vec::new()));
     }
     let (last, _pin) = context.pin(store, last, "status")?;
     let progress = context.progress();
     let live = changed::since(store, &last, folder.to_owned(), thorough, &progress)?;
     drop(progress);
     let summary = Summary::of(&live.changes);
-    match live.changes.is_empty() {
-        true => context.out.line("Nothing has changed since.")?,
-        false => context.out.line(format!("Changed since: {}", changed::counts_text(&summary)))?,
+    let unread = changed::unread(live.omissions);
+    match (live.changes.is_empty(), unread.is_empty()) {
+        (true, true) => context.out.line("Nothing has changed since.")?,
+        (true, false) => context.out.line("Nothing that could be read has changed since.")?,
+        _ => context.out.paragraph(format!("Changed since: {}", changed::counts_text(&summary)), 2)?,
     }
     changed::print(context, &live.changes)?;
-    Ok(Some(summary))
+    changed::tell_unread(context, &unread)?;
+    Ok((Some(summary), unread))
 }

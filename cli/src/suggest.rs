@@ -1,5 +1,7 @@
 //! Hints behind words that the command line does not know.
 
+use parhelia_store::name;
+
 use clap::{
     Error,
     builder::StyledStr,
@@ -7,7 +9,7 @@ use clap::{
 };
 
 /// First words of restic, borg and git whose verb here needs other arguments, and what to type.
-const WORDS: [(&[&str], &str); 14] = [
+const WORDS: [(&[&str], &str); 17] = [
     (&["commit", "save", "snapshot", "add"], "`parhelia checkpoint create` captures this folder, with `-m TEXT` for a message"),
     (
         &["checkout", "switch", "extract"],
@@ -22,7 +24,10 @@ const WORDS: [(&[&str], &str); 14] = [
         "`parhelia gc` frees what no checkpoint needs; `parhelia session prune` removes the checkpoints that retention does not keep",
     ),
     (&["info"], "`parhelia show CHECKPOINT` is about one checkpoint, `parhelia stats` about the store"),
-    (&["repair", "rebuild-index", "recover"], "`parhelia check --repair` repairs a store; `parhelia session recover` a session"),
+    (&["repair", "recover"], "`parhelia check --repair` repairs a store; `parhelia session recover` a session"),
+    (&["rebuild-index", "reindex"], "`parhelia check --rebuild-index` makes the index anew"),
+    (&["fsck"], "`parhelia check` checks the store; `--read-data` reads all of it"),
+    (&["stop", "attach", "pause", "end"], "these are verbs of `session`, such as `parhelia session stop SESSION`"),
     (&["unlock", "break-lock"], "locks end with the process that holds them, so that there is nothing to unlock"),
     (&["key", "passwd"], "a store has no password"),
     (&["sessions"], "`parhelia session list` lists sessions"),
@@ -38,6 +43,13 @@ const WORDS: [(&[&str], &str); 14] = [
 
 /// The error with suggestions that lead somewhere: what to type instead of a word of another tool, and no word that is only remotely alike.
 pub fn better(mut error: Error) -> Error {
+    if error.kind() == ErrorKind::MissingSubcommand {
+        // A list of all verbs is for a page of help.
+        error.remove(ContextKind::ValidSubcommand);
+        let hint = StyledStr::from("`--help` behind it lists the verbs");
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint]));
+        return error;
+    }
     let (wrong, suggested) = match error.kind() {
         ErrorKind::InvalidSubcommand => (ContextKind::InvalidSubcommand, ContextKind::SuggestedSubcommand),
         ErrorKind::UnknownArgument => (ContextKind::InvalidArg, ContextKind::SuggestedArg),
@@ -50,6 +62,15 @@ pub fn better(mut error: Error) -> Error {
         error.remove(suggested);
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(*hint)]));
         return error;
+    }
+    if wrong == ContextKind::InvalidArg {
+        // That the flag may be a word behind `--` is never what is meant.
+        error.remove(ContextKind::Suggested);
+        if let Some(hint) = of_argument(&verb_of(&error), &word) {
+            error.remove(suggested);
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
+            return error;
+        }
     }
     let kept = match error.remove(suggested) {
         Some(ContextValue::String(other)) if is_near(&word, &other) => Some(ContextValue::String(other)),
@@ -70,7 +91,52 @@ pub fn better(mut error: Error) -> Error {
     if let Some(kept) = kept {
         error.insert(suggested, kept);
     }
+    // An empty list would be a blank line.
+    if matches!(error.get(ContextKind::Suggested), Some(ContextValue::StyledStrs(tips)) if tips.is_empty()) {
+        error.remove(ContextKind::Suggested);
+    }
     error
+}
+
+/// The verb of an error, by its usage line.
+fn verb_of(error: &Error) -> String {
+    let Some(ContextValue::StyledStr(usage)) = error.get(ContextKind::Usage) else { return String::new() };
+    let usage = usage.to_string();
+    let words = usage.split_whitespace().skip_while(|word| *word != "Usage:").skip(2);
+    let verb: Vec<&str> = words.take_while(|word| word.starts_with(|c: char| c.is_ascii_lowercase())).collect();
+    verb.join(" ").trim_start_matches("checkpoint ").to_owned()
+}
+
+/// What to type instead of an argument that a verb does not take, where people have a habit.
+fn of_argument(verb: &str, word: &str) -> Option<String> {
+    let is_of = |verbs: &[&str]| verbs.contains(&verb);
+    let is_folder = word.starts_with(['/', '.']) || word.ends_with('/');
+    if word.starts_with('-') {
+        return match word {
+            "-r" | "--repo" | "--repository" => Some("`--store DIR` names the store".into()),
+            _ if is_of(&["delete"]) && word.starts_with("--keep") => {
+                Some("`parhelia session prune` removes checkpoints by rules such as `--keep-last`".into())
+            }
+            _ => None,
+        };
+    }
+    match verb {
+        "restore" if is_folder => Some(format!("`--to {}` names the folder to restore to", name::shell(word.as_bytes()))),
+        "restore" | "cat" | "ls" => {
+            let place = name::shell(format!("{}:{word}", checkpoint_before(word)).as_bytes());
+            Some(format!("a path in a checkpoint stands behind a colon: `{place}`"))
+        }
+        "session run" => Some(format!("the agent's command line stands behind `--`: `parhelia session run -- {word}`")),
+        _ => None,
+    }
+}
+
+/// The argument right before a word of this process's command line.
+fn checkpoint_before(word: &str) -> String {
+    let words: Vec<_> = std::env::args_os().collect();
+    let at = words.iter().position(|other| *other == word);
+    let before = at.and_then(|at| words.get(at.checked_sub(1)?)?.to_str());
+    before.filter(|before| !before.starts_with('-')).unwrap_or("CHECKPOINT").to_owned()
 }
 
 /// A usage line without a flag and its value.
@@ -92,6 +158,15 @@ fn is_near(word: &str, other: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn habits_have_an_answer() {
+        let answer = |verb: &str, word: &str| of_argument(verb, word).unwrap_or_default();
+        assert!(answer("ls", "docs").contains("`CHECKPOINT:docs`"));
+        assert!(answer("restore", "../o2").starts_with("`--to ../o2`"));
+        assert!(answer("delete", "--keep-last").contains("session prune"));
+        assert_eq!(of_argument("list", "--keep-last"), None);
+    }
 
     #[test]
     fn a_flag_goes_from_a_usage_line_with_its_value() {

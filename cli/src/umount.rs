@@ -1,5 +1,6 @@
 //! `umount`: ends a mount.
 
+use parhelia_store::name::Shown as _;
 use std::path::PathBuf;
 
 use parhelia_wire::Summary;
@@ -19,7 +20,7 @@ pub struct Args {
 /// Unmounts; says who holds it where somebody does.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     parhelia_fuse::unmount(&args.mountpoint)?;
-    let at = args.mountpoint.display().to_string();
+    let at = args.mountpoint.shown();
     context.out.did(format!("{at} is unmounted"));
     context.out.remark(format!("Unmounted {at}."))?;
     context.out.summary(Summary::Umount { mountpoint: at })?;

@@ -48,7 +48,7 @@ fn help_names_each_verb_once() {
     for args in [&["help"][..], &["--help"]] {
         let help = home.run(args).expect(0).out;
         assert!(help.contains("\n  checkpoint ") && help.contains("\n  status "), "{help}");
-        assert!(!help.contains("\n  restore ") && !help.contains("\n  init "), "{help}");
+        assert!(help.matches("\n  restore ").count() == 1 && !help.contains("\n  init "), "{help}");
         assert!(help.contains("`backup` is `create`, `snapshots` is `list`"), "{help}");
     }
     assert!(home.run(&["help", "checkpoint", "diff"]).expect(0).out.contains("Compare two checkpoints"));

@@ -23,7 +23,7 @@ fn list_is_newest_first_and_by_session() {
     let run = home.run(&["checkpoint", "list"]).expect(0);
     let at = |id: &str| run.out.find(id).unwrap();
     assert!(at(&c) < at(&b) && at(&b) < at(&a), "{run:?}");
-    assert!(run.out.contains("just now") && run.out.contains("third") && !run.out.contains("with more"));
+    assert!(run.out.contains(" now ") && run.out.contains("third") && !run.out.contains("with more"));
     assert!(!run.out.contains('\x1b'));
     let lines = home.run(&["checkpoint", "list", "one", "--json"]).expect(0).json();
     let ids: Vec<&str> = lines.iter().filter_map(|l| l["id"].as_str()).collect();

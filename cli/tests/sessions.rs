@@ -230,7 +230,7 @@ fn listings_say_what_was_verified() {
     // What a new one shares with its parent was not looked at again.
     agent.create(&[]).expect(0);
     assert!(verified(1).contains("✓ new"), "{}", verified(1));
-    assert!(agent.run(&["checkpoint", "show"]).out.contains("of what its parent does not have"));
+    assert!(agent.run(&["checkpoint", "show"]).out.contains("that its parent does not have"));
     assert_eq!(agent.run(&["checkpoint", "show", "--json"]).json()[0]["verification"]["level"], "new");
     agent.run(&["checkpoint", "verify"]);
     assert!(verified(1).contains("✓") && !verified(1).contains("new"), "{}", verified(1));

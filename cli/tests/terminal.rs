@@ -40,6 +40,13 @@ fn checkpoints_and_sessions_are_completed() {
     assert!(completed(&home, &["show", "na"]).contains(&"named".to_owned()));
     assert_eq!(completed(&home, &["ls", "nam"]), ["named@latest"]);
     assert!(completed(&home, &["chec"]).contains(&"checkpoint".to_owned()));
+    // The verbs of `checkpoint` are offered without that word; what is for this program's own use is not.
+    let verbs = completed(&home, &[""]);
+    assert!(
+        ["create", "list", "diff", "restore", "undo", "session"].iter().all(|verb| verbs.contains(&(*verb).to_owned())),
+        "{verbs:?}"
+    );
+    assert!(!verbs.contains(&"mount-guard".to_owned()), "{verbs:?}");
     // A store that is not there has nothing to offer, and is no error.
     assert!(!completed(&home, &["--store", "/nowhere", "ls", ""]).contains(&id));
     for shell in ["bash", "zsh", "fish"] {
@@ -82,6 +89,43 @@ fn a_table_is_as_wide_as_the_terminal() {
     assert!(narrow.lines().all(|line| line.chars().count() <= 100), "{narrow}");
     let wide = on_terminal(&home, &["list"], 250, &plain);
     assert!(wide.contains("on a narrow terminal") && !wide.contains('…'), "{wide}");
+}
+
+#[test]
+fn nothing_is_wider_than_a_narrow_terminal() {
+    let home = Home::new();
+    let (long, longer) = ("a-folder-with-a-long-name/".repeat(3), "a-session-with-a-long-name-".repeat(2));
+    for (session, folder) in [(longer.as_str(), format!("work/{long}")), ("short", "work/two".to_owned())] {
+        let path = home.folder.path().join(&folder);
+        fs::create_dir_all(&path).unwrap();
+        fs::write(path.join("a"), "one\n").unwrap();
+        home.run(&["backup", session, "-w", &folder, "-q", "-m", "a message that goes on for longer than a line"]).expect(0);
+        home.run(&["session", "run", "-w", &folder, "--name", &format!("{session}-agent"), "--", "true"]).expect(0);
+        fs::write(path.join("a-file-with-a-long-name".repeat(5)), "new").unwrap();
+    }
+    // A dumb terminal has no progress bar, whose lines are drawn over themselves.
+    let plain = [("PAGER", "cat"), ("NO_COLOR", "1"), ("TERM", "dumb")];
+    let here = format!("work/{long}");
+    for args in [
+        &["list"][..],
+        &["list", "-d"],
+        &["session", "list"],
+        &["session", "show", &longer],
+        &["show", "latest"],
+        &["status", "-w", &here],
+        &["stats"],
+    ] {
+        for columns in [60, 80, 100] {
+            let shown = on_terminal(&home, args, columns, &plain);
+            let is_wide = |line: &&str| line.chars().count() > usize::from(columns);
+            assert_eq!(shown.lines().find(is_wide), None, "{args:?} on {columns} columns: {shown}");
+        }
+    }
+    let listed = on_terminal(&home, &["list"], 80, &plain);
+    assert!(listed.starts_with("ID ") && !listed.contains("WORKSPACE") && !listed.contains("TRIGGER"), "{listed}");
+    assert!(listed.contains("a message") && listed.contains("s ago") | listed.contains("now "), "{listed}");
+    let listed = on_terminal(&home, &["session", "list"], 80, &plain);
+    assert!(listed.contains("STATE") && listed.contains("ended"), "{listed}");
 }
 
 #[test]

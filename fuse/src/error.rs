@@ -1,5 +1,6 @@
 //! The one error type of this crate.
 
+use parhelia_store::name::Shown as _;
 use std::{fmt, io, path::PathBuf};
 
 /// A failure of mounting or unmounting.
@@ -10,7 +11,7 @@ pub enum Error {
     #[error(transparent)]
     Store(#[from] parhelia_store::Error),
     /// A mountpoint that cannot be one.
-    #[error("cannot mount on {}: {reason}", mountpoint.display())]
+    #[error("cannot mount on {}: {reason}", mountpoint.shown())]
     Mountpoint {
         /// The mountpoint.
         mountpoint: PathBuf,
@@ -26,7 +27,7 @@ pub enum Error {
         hint: &'static str,
     },
     /// The system refused the mount.
-    #[error("cannot mount on {}: {source}{hint}", mountpoint.display())]
+    #[error("cannot mount on {}: {source}{hint}", mountpoint.shown())]
     Refused {
         /// The mountpoint.
         mountpoint: PathBuf,
@@ -36,7 +37,7 @@ pub enum Error {
         hint: &'static str,
     },
     /// Somebody uses the mount.
-    #[error("cannot unmount {}: {}", mountpoint.display(), busy(holders, inside))]
+    #[error("cannot unmount {}: {}", mountpoint.shown(), busy(holders, inside))]
     Busy {
         /// The mountpoint.
         mountpoint: PathBuf,
@@ -46,13 +47,13 @@ pub enum Error {
         inside: Vec<PathBuf>,
     },
     /// Nothing of ours is mounted there.
-    #[error("{} is no parhelia mount; `parhelia mounts` lists them", mountpoint.display())]
+    #[error("{} is no parhelia mount; `parhelia mounts` lists them", mountpoint.shown())]
     NotMounted {
         /// The path.
         mountpoint: PathBuf,
     },
     /// A system call failed.
-    #[error("cannot {action} {}: {source}", path.display())]
+    #[error("cannot {action} {}: {source}", path.shown())]
     Io {
         /// The action, as an infinitive.
         action: &'static str,
@@ -76,7 +77,7 @@ pub struct Holder {
 
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (process {}) uses {}", self.name, self.process, self.path.display())
+        write!(f, "{} (process {}) uses {}", self.name, self.process, self.path.shown())
     }
 }
 
@@ -88,7 +89,7 @@ fn busy(holders: &[Holder], inside: &[PathBuf]) -> String {
         more => format!("{}, and {more} more", all[..NAMED].join(", ")),
     };
     if !inside.is_empty() {
-        let inside = listed(inside.iter().map(|path| path.display().to_string()).collect());
+        let inside = listed(inside.iter().map(|path| path.shown()).collect());
         return format!("there are mounts inside it: {inside}; unmount those first");
     }
     if !holders.is_empty() {

@@ -1,6 +1,10 @@
 //! Names and paths are bytes. These helpers show them to people and in JSON, read them back, and join them.
 
+mod pattern;
+
 use std::{borrow::Cow, ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
+
+pub use pattern::{lossless, pattern};
 
 /// A path for people and for JSON: bytes that are not printable UTF-8 are shown as `\xNN`, newlines as `\n`, a backslash as `\\`.
 /// Characters that steer how text is shown count as not printable.
@@ -20,6 +24,24 @@ pub fn display(path: &[u8]) -> String {
         }
     }
     out
+}
+
+/// What the operating system calls by bytes, as people see it.
+pub trait Shown {
+    /// The text that [`display`] gives for it.
+    fn shown(&self) -> String;
+}
+
+impl Shown for OsStr {
+    fn shown(&self) -> String {
+        display(self.as_bytes())
+    }
+}
+
+impl Shown for Path {
+    fn shown(&self) -> String {
+        self.as_os_str().shown()
+    }
 }
 
 /// A path as a word of a command line that is pasted into a shell. What [`display`] would escape is written as `$'…'`, which bash, zsh and

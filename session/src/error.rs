@@ -1,5 +1,6 @@
 //! The one error type of this crate. Every variant names the thing, the cause and, where there is one, the next step.
 
+use parhelia_store::name::Shown as _;
 use std::{
     io,
     path::{Path, PathBuf},
@@ -20,7 +21,7 @@ pub enum Error {
     #[error(transparent)]
     Agent(#[from] parhelia_agent::Error),
     /// A system call failed.
-    #[error("cannot {action} {}: {source}", path.display())]
+    #[error("cannot {action} {}: {source}", path.shown())]
     Io {
         /// The action that failed, as an infinitive ("read", "create folder").
         action: &'static str,
@@ -67,7 +68,7 @@ pub enum Error {
     /// A rollback failed, and could not be taken back.
     #[error(
         "the rollback of {} to {target} failed: {why}; and so did going back to the safety checkpoint {safety}: {back}",
-        workspace.display()
+        workspace.shown()
     )]
     HalfRolledBack {
         /// The checkpoint that was gone back to.

@@ -1,9 +1,7 @@
 //! Things that a workflow has to say, as data. A face adds the flag or the command that leads further.
 
-use std::{
-    os::unix::ffi::OsStrExt,
-    path::{Path, PathBuf},
-};
+use parhelia_store::name::Shown as _;
+use std::path::PathBuf;
 
 use jiff::Timestamp;
 use parhelia_agent::{
@@ -11,7 +9,7 @@ use parhelia_agent::{
     process::{Ended, Found, Owner, RUN_MARKER, Stopped},
     trouble::Trouble,
 };
-use parhelia_store::{id::Ulid, name};
+use parhelia_store::id::Ulid;
 
 use crate::{age::age, refusal::Refusal, safety::Safety};
 
@@ -147,7 +145,7 @@ pub enum Notice {
         agent: &'static str,
     },
     /// The agent's own folder is not the one of the caller's environment.
-    #[error("the agent's own folder is {} ({}), as it was; this shell {}", theirs.path.display(), theirs.variable, shown(here.as_ref()))]
+    #[error("the agent's own folder is {} ({}), as it was; this shell {}", theirs.path.shown(), theirs.variable, shown(here.as_ref()))]
     OtherConfigFolder {
         /// The agent's.
         theirs: ConfigFolder,
@@ -302,10 +300,10 @@ pub enum Notice {
         made: Option<Ulid>,
     },
     /// A safety checkpoint was made, and the next one could not be.
-    #[error("safety checkpoint {} of {} is made", .0.id, path(&.0.folder))]
+    #[error("safety checkpoint {} of {} is made", .0.id, .0.folder.shown())]
     SafetyMade(Safety),
     /// A restore has failed behind a safety checkpoint.
-    #[error("safety checkpoint {} holds what was in {} before", .0.id, path(&.0.folder))]
+    #[error("safety checkpoint {} holds what was in {} before", .0.id, .0.folder.shown())]
     SafetyHolds(Safety),
     /// A restore has met damage.
     #[error("checkpoint {checkpoint} is damaged")]
@@ -365,7 +363,7 @@ pub enum Notice {
         files: u64,
     },
     /// The workspace's repository was gone or broken.
-    #[error("the workspace had no usable .git any more; it was restored{}", aside.as_ref().map(|path| format!("; what was left of it is in {}", path.display())).unwrap_or_default())]
+    #[error("the workspace had no usable .git any more; it was restored{}", aside.as_ref().map(|path| format!("; what was left of it is in {}", path.shown())).unwrap_or_default())]
     GitRestored {
         /// The place of what was left of it.
         aside: Option<PathBuf>,
@@ -381,7 +379,7 @@ pub enum Notice {
         why: String,
     },
     /// Files of the conversation were moved aside.
-    #[error("kept aside of the conversation: {}, such as {}", count(*files as u64, "file"), first.display())]
+    #[error("kept aside of the conversation: {}, such as {}", count(*files as u64, "file"), first.shown())]
     ConversationKeptAside {
         /// Their number.
         files: usize,
@@ -389,7 +387,7 @@ pub enum Notice {
         first: PathBuf,
     },
     /// The last record of the conversation was torn.
-    #[error("the conversation's last record was torn; {bytes} bytes were moved to {}", aside.as_ref().map(|path| path.display().to_string()).unwrap_or_default())]
+    #[error("the conversation's last record was torn; {bytes} bytes were moved to {}", aside.as_ref().map(|path| path.shown()).unwrap_or_default())]
     ConversationRepaired {
         /// The length of what was torn.
         bytes: u64,
@@ -483,10 +481,6 @@ impl Notice {
     }
 }
 
-fn path(path: &Path) -> String {
-    name::display(path.as_os_str().as_bytes())
-}
-
 fn not_secured(is_interrupted: bool, made: Option<Ulid>) -> String {
     match (is_interrupted, made) {
         (true, Some(made)) => format!("safety checkpoint {made} is made; nothing was restored, and no file was changed"),
@@ -496,7 +490,7 @@ fn not_secured(is_interrupted: bool, made: Option<Ulid>) -> String {
 }
 
 fn shown(here: Option<&ConfigFolder>) -> String {
-    here.map_or_else(|| "has none".to_owned(), |here| format!("has {} ({})", here.path.display(), here.variable))
+    here.map_or_else(|| "has none".to_owned(), |here| format!("has {} ({})", here.path.shown(), here.variable))
 }
 
 /// A number of things.

@@ -1,5 +1,6 @@
 //! Reasons for which a workflow is refused, as data. A face adds the flag or the command that leads further.
 
+use parhelia_store::name::Shown as _;
 use std::path::PathBuf;
 
 use jiff::Timestamp;
@@ -250,7 +251,7 @@ pub enum Refusal {
         is_there: bool,
     },
     /// There is nothing to restore the workspace from.
-    #[error("{} is gone, and the session has no checkpoint to restore it from", path.display())]
+    #[error("{} is gone, and the session has no checkpoint to restore it from", path.shown())]
     NothingToRestore {
         /// The workspace.
         path: PathBuf,

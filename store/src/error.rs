@@ -9,6 +9,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use parhelia_name::Shown as _;
+
 pub use self::kind::ErrorKind;
 
 /// Errors of the store.
@@ -16,7 +18,7 @@ pub use self::kind::ErrorKind;
 #[non_exhaustive]
 pub enum Error {
     /// A system call failed.
-    #[error("cannot {action} {}: {source}", path.display())]
+    #[error("cannot {action} {}: {source}", path.shown())]
     Io {
         /// The operation that failed, as an infinitive ("read", "create folder").
         action: &'static str,
@@ -26,7 +28,7 @@ pub enum Error {
         source: io::Error,
     },
     /// There is no store at this path.
-    #[error("no store at {}: {hint}", path.display())]
+    #[error("no store at {}: {hint}", path.shown())]
     NoStore {
         /// The path that was tried.
         path: PathBuf,
@@ -34,7 +36,7 @@ pub enum Error {
         hint: &'static str,
     },
     /// The folder exists and is not a store.
-    #[error("{} is not a parhelia store: {reason}", path.display())]
+    #[error("{} is not a parhelia store: {reason}", path.shown())]
     NotAStore {
         /// The folder.
         path: PathBuf,
@@ -42,7 +44,7 @@ pub enum Error {
         reason: String,
     },
     /// The store was written by a newer release.
-    #[error("the store at {} needs {needs}, which this release ({}) does not have; use a newer parhelia", path.display(), env!("CARGO_PKG_VERSION"))]
+    #[error("the store at {} needs {needs}, which this release ({}) does not have; use a newer parhelia", path.shown(), env!("CARGO_PKG_VERSION"))]
     FormatNewer {
         /// The store.
         path: PathBuf,
@@ -50,7 +52,7 @@ pub enum Error {
         needs: String,
     },
     /// Another process holds the writer lock.
-    #[error("the store at {} is locked by {holder}; waited {waited_ms} ms (raise --lock-timeout, or try again)", path.display())]
+    #[error("the store at {} is locked by {holder}; waited {waited_ms} ms (raise --lock-timeout, or try again)", path.shown())]
     Locked {
         /// The store.
         path: PathBuf,
@@ -60,13 +62,13 @@ pub enum Error {
         waited_ms: u64,
     },
     /// Another process has appended to the journal although this one holds the lock, as on a network filesystem without locks.
-    #[error("cannot append to the journal in {}: another process appended to it at the same time; try again", path.display())]
+    #[error("cannot append to the journal in {}: another process appended to it at the same time; try again", path.shown())]
     Raced {
         /// The journal's folder.
         path: PathBuf,
     },
     /// Root is a guest in the store of another user, and this would leave files of root's in it.
-    #[error("cannot change {} as root: the store belongs to uid {uid}; run this as that user", path.display())]
+    #[error("cannot change {} as root: the store belongs to uid {uid}; run this as that user", path.shown())]
     NotOwner {
         /// The file or folder that was to be changed.
         path: PathBuf,
@@ -74,7 +76,7 @@ pub enum Error {
         uid: u32,
     },
     /// Stored bytes are not what was written.
-    #[error("corrupt: {what} in {}: {reason}; run `parhelia check --read-data`", place.display())]
+    #[error("corrupt: {what} in {}: {reason}; {}", place.shown(), remedy(place))]
     Corrupt {
         /// The object or structure.
         what: String,
@@ -119,7 +121,7 @@ pub enum Error {
         source: Box<Error>,
     },
     /// The index (RocksDB) failed; it can be derived anew.
-    #[error("the index in {} failed: {reason}; run `parhelia check --rebuild-index`", path.display())]
+    #[error("the index in {} failed: {reason}; run `parhelia check --rebuild-index`", path.shown())]
     Index {
         /// The RocksDB folder.
         path: PathBuf,
@@ -147,7 +149,11 @@ pub enum Error {
         near: Vec<String>,
     },
     /// More than one checkpoint matches.
-    #[error("'{selector}' matches {} checkpoints: {}; give more characters", candidates.len(), candidates.join(", "))]
+    #[error(
+        "'{selector}' matches {} checkpoints: {}; give more characters, or the end of the id, as ids of one day begin alike",
+        candidates.len(),
+        some(candidates)
+    )]
     Ambiguous {
         /// The thing that was asked for.
         selector: String,
@@ -175,8 +181,16 @@ pub enum Error {
         /// The patterns of which none may match.
         exclude: Vec<String>,
     },
+    /// A file that was taken for an archive.
+    #[error("cannot import {}: it is not a tar or tar.zst archive{hint}", path.shown())]
+    NotAnArchive {
+        /// The file.
+        path: PathBuf,
+        /// What it looks like, and the next step; empty if nobody knows.
+        hint: String,
+    },
     /// An archive that cannot be read, or must not be.
-    #[error("archive {}: {member}: {reason}", path.display())]
+    #[error("archive {}: {member}: {reason}", path.shown())]
     Archive {
         /// The archive.
         path: PathBuf,
@@ -226,13 +240,13 @@ pub enum Error {
     #[error("{0}")]
     Refused(String),
     /// The target of a restore is in the way.
-    #[error("{} exists and is not an empty folder; use --in-place to change it into the checkpoint, or another --to", path.display())]
+    #[error("{} exists and is not an empty folder; use --in-place to change it into the checkpoint, or another --to", path.shown())]
     TargetNotEmpty {
         /// The target.
         path: PathBuf,
     },
     /// Another restore is changing the target.
-    #[error("another restore is changing {}; wait until it is done", path.display())]
+    #[error("another restore is changing {}; wait until it is done", path.shown())]
     TargetBusy {
         /// The target.
         path: PathBuf,
@@ -252,6 +266,16 @@ pub enum Error {
 }
 
 impl Error {
+    /// The thing and the fault, without the next step; for whoever is taking that step.
+    pub fn fault(&self) -> String {
+        match self {
+            Error::Corrupt { what, place, reason } => format!("corrupt: {what} in {}: {reason}", place.shown()),
+            Error::Missing { kind, id } => format!("corrupt: {kind} {id} is missing from the store"),
+            Error::At { path, source } => format!("{path}: {}", source.fault()),
+            other => other.to_string(),
+        }
+    }
+
     /// The same error, with the path inside a checkpoint at which it happened.
     pub fn at(self, path: &[u8]) -> Self {
         match self {
@@ -267,6 +291,28 @@ fn tags_hint(near: &[String]) -> String {
     match near {
         [] => all.to_owned(),
         near => format!("similar: {}; {all}", near.join(", ")),
+    }
+}
+
+/// The next step where a file of a store is damaged.
+fn remedy(place: &Path) -> &'static str {
+    let is_in_journal = place.parent().is_some_and(|folder| folder.ends_with("journal"));
+    match place.extension().and_then(|extension| extension.to_str()) {
+        Some("log") if is_in_journal => "no repair brings it back; restore the folder journal from a copy of the store",
+        Some("json") if place.ends_with("store.json") => "no repair brings it back; restore the file from a copy of the store",
+        _ => "run `parhelia check --read-data`",
+    }
+}
+
+/// At most this many candidates are named.
+const CANDIDATES_MAX: usize = 5;
+
+/// The first of some candidates.
+fn some(candidates: &[String]) -> String {
+    let first = candidates[..candidates.len().min(CANDIDATES_MAX)].join(", ");
+    match candidates.len().saturating_sub(CANDIDATES_MAX) {
+        0 => first,
+        more => format!("{first} and {more} more"),
     }
 }
 

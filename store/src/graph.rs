@@ -177,7 +177,8 @@ fn follow_tree<V: Visitor>(visitor: &mut V, ids: &Ids, root: TreeId, progress: &
                 follow_blob(visitor, ids, blob, &GraphPath { path: inside(&path), offset: 0, bytes })?;
             }
             if let Some(bytes) = visitor.progress_bytes(bytes) {
-                progress.advance(1, bytes);
+                // Totals are of the workspace, without the folder itself and without the folder `state`.
+                progress.advance(u64::from(path.starts_with(b"workspace/")), bytes);
             }
         }
         next = item.tree();

@@ -1,8 +1,8 @@
 //! Values of the libraries as other programs see them.
 
+use parhelia_store::name::Shown as _;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
 
@@ -101,7 +101,7 @@ impl Show<String> for Vec<u8> {
 
 impl Show<String> for Path {
     fn show(&self) -> String {
-        shown(self.as_os_str().as_bytes())
+        self.shown()
     }
 }
 

@@ -2,6 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use parhelia_name::Shown as _;
+
+use crate::error::{Error, Result};
+
 /// The command of a hook, as it stands in the agent's settings.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HookCommand {
@@ -12,6 +16,18 @@ pub struct HookCommand {
 }
 
 impl HookCommand {
+    /// Fails if a path of it cannot be written into settings, which are text.
+    pub(super) fn ensure_text(&self) -> Result<()> {
+        let paths = std::iter::once(&self.program).chain(&self.store);
+        match paths.into_iter().find(|path| path.to_str().is_none()) {
+            None => Ok(()),
+            Some(path) => Err(Error::Invalid(format!(
+                "cannot install hooks: {} is not UTF-8, and the agent's settings are\nGive a store and a program at other paths",
+                path.shown()
+            ))),
+        }
+    }
+
     /// As a line for a shell.
     pub fn text(&self) -> String {
         let mut text = quoted(&self.program);

@@ -63,6 +63,7 @@ fn entry(command: &HookCommand, timeout: u64) -> Value {
 
 /// Puts our entries into a settings file, which is made where there is none. Entries of ours with another command are replaced.
 pub fn install(path: &Path, command: &HookCommand, events: Events) -> Result<SettingsEdit> {
+    command.ensure_text()?;
     change(path, &|text| edit::install(text, &command.text(), events))
 }
 

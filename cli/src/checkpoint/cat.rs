@@ -1,5 +1,6 @@
 //! `checkpoint cat`: the bytes of one file.
 
+use parhelia_store::name::Shown as _;
 use std::{ffi::OsString, io::Write};
 
 use parhelia_store::{Error, tree::Kind};
@@ -29,7 +30,7 @@ pub struct Args {
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let place = selector::parse(&args.place)?;
     if place.path.as_ref().is_none_or(Vec::is_empty) {
-        return Err(Failure::Usage(format!("'{0}' names no file: give {0}:PATH", args.place.display())));
+        return Err(Failure::Usage(format!("'{}' names no file: give {}:PATH", args.place.shown(), place.checkpoint)));
     }
     let store = context.open()?;
     let (checkpoint, _pin) = context.pinned(&store, &place.checkpoint, "cat")?;

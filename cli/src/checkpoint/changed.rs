@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use parhelia_store::{
     Store,
     create::{self, Options},
-    diff::{ChangeKind, DiffOptions, Side, Summary, TreeChange, compare},
-    omitted::Omission,
+    diff::{ChangeKind, DiffOptions, Fields, Side, Summary, TreeChange, compare},
+    omitted::{Omission, Reason},
     progress::Progress,
     record::Checkpoint,
     tree::Totals,
@@ -14,6 +14,7 @@ use parhelia_store::{
 use parhelia_wire::Line;
 
 use crate::{
+    checkpoint::show,
     context::Context,
     exit::{Failure, Result},
     human,
@@ -37,7 +38,8 @@ pub fn look(store: &Store, options: &Options, old: Option<&Checkpoint>, progress
         None => Vec::new(),
         Some(old) => {
             let old = store.workspace_node(old)?;
-            compare(Side::new(store, &old), Side::new(&trees, &node), DiffOptions::default())?
+            let new = Side::new(&trees, &node).with_omissions(&omissions);
+            compare(Side::new(store, &old), new, DiffOptions::default())?
         }
     };
     let totals = node.as_folder().map(|(_, totals)| *totals).unwrap_or_default();
@@ -52,6 +54,20 @@ pub fn since(store: &Store, old: &Checkpoint, workspace: PathBuf, thorough: bool
     }
     let options = Options { workspace, rules: old.record.rules.clone(), thorough, ..Options::default() };
     look(store, &options, Some(old), progress)
+}
+
+/// Keeps the entries that could not be read: nobody knows whether they differ.
+pub fn unread(omissions: Vec<Omission>) -> Vec<Omission> {
+    omissions.into_iter().filter(|omission| matches!(omission.reason, Reason::Unreadable(_))).collect()
+}
+
+/// Names entries that could not be read and are not compared.
+pub fn tell_unread(context: &mut Context, unread: &[Omission]) -> Result<()> {
+    for omission in unread {
+        context.out.object(Line::Omission(omission.into()))?;
+        tell!("parhelia: {}", show::omission_text(omission));
+    }
+    Ok(())
 }
 
 /// The mark of a change, and how it stands out.
@@ -93,24 +109,55 @@ pub fn counts_text(summary: &Summary) -> String {
     counts.collect::<Vec<_>>().join(", ")
 }
 
+/// The outcome of a comparison in a sentence.
+pub fn outcome_text(changes: &[TreeChange], unread: &[Omission]) -> String {
+    match (changes.is_empty(), unread.is_empty()) {
+        (true, true) => "No difference.".into(),
+        (true, false) => "No difference in what could be read.".into(),
+        _ => counts_text(&Summary::of(changes)),
+    }
+}
+
+/// So many changes of hard links alone are named without -v.
+const LINKED_MAX: usize = 10;
+
+/// The changes that are listed, and the number of those that are counted alone: where very many differ in nothing but the number of their
+/// hard links, as in a git repository that was cloned from here, their paths say nothing.
+pub fn listed(changes: &[TreeChange], lists_all: bool) -> (Vec<&TreeChange>, usize) {
+    let is_link = |change: &&TreeChange| change.kind == ChangeKind::Metadata(Fields::LINKS);
+    let links = changes.iter().filter(is_link).count();
+    match lists_all || links <= LINKED_MAX {
+        true => (changes.iter().collect(), 0),
+        false => (changes.iter().filter(|change| !is_link(change)).collect(), links),
+    }
+}
+
+/// A line about changes that [`listed`] only counts; none where there are none.
+pub fn links_text(out: &Output, links: usize) -> Option<String> {
+    let number = human::count(links as u64, "entry");
+    (links > 0).then(|| format!("{} {number} (links; -v names them)", out.styled(Style::Dim, 'm')))
+}
+
 /// So many paths are named without -v.
 const NAMED_MAX: usize = 20;
 
 /// Prints changes, one a line; without -v the first of them.
 pub fn print(context: &mut Context, changes: &[TreeChange]) -> Result<()> {
     let most = if context.global.verbose { usize::MAX } else { NAMED_MAX };
-    for (i, change) in changes.iter().enumerate() {
+    let (changes, links) = listed(changes, context.out.json || context.global.verbose);
+    let links = links_text(&context.out, links);
+    for (i, change) in changes.iter().copied().enumerate() {
         if context.out.json {
             context.out.object(Line::Change(Box::new(change.into())))?;
         } else if i < most {
             let line = line(&context.out, change);
-            context.out.line(format!("  {line}"))?;
+            context.out.paragraph(format!("  {line}"), 4)?;
         }
     }
-    match changes.len().checked_sub(most).filter(|more| *more > 0) {
-        Some(more) => context.out.line(format!("  and {} more; -v names them", human::number(more as u64))),
-        None => Ok(()),
+    if let Some(more) = changes.len().checked_sub(most).filter(|more| *more > 0) {
+        context.out.line(format!("  and {} more; -v names them", human::number(more as u64)))?;
     }
+    links.map_or(Ok(()), |links| context.out.line(format!("  {links}")))
 }
 
 /// A change as a line.

@@ -53,10 +53,6 @@ pub struct Args {
     /// A message for whoever looks at it later
     #[arg(short, long, value_name = "TEXT")]
     message: Option<String>,
-    #[command(flatten)]
-    rules: RuleArgs,
-    #[command(flatten)]
-    state: state::Args,
     /// Capture only the paths listed in a file, one a line, and what is below them; `-` reads standard input
     #[arg(long, value_name = "FILE")]
     files_from: Option<PathBuf>,
@@ -72,6 +68,11 @@ pub struct Args {
     /// Only say what would be captured, and what has changed since the session's last checkpoint
     #[arg(short = 'n', long)]
     dry_run: bool,
+    // Flags with a heading of their own stand last: what follows them would be listed under it.
+    #[command(flatten)]
+    rules: RuleArgs,
+    #[command(flatten)]
+    state: state::Args,
 }
 
 /// Rules for leaving out entries.

@@ -5,15 +5,17 @@ mod files;
 mod report;
 
 use std::{
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
 
 use parhelia_session::overwrite::workspace_of;
 use parhelia_store::{
-    Store,
-    diff::{DiffOptions, Side, Summary, TreeChange, compare, store_content},
+    Error, Store,
+    diff::{DiffOptions, Side, Summary, compare, store_content},
+    name,
+    omitted::Omission,
     pin::Pin,
     record::Checkpoint,
     tree::Node,
@@ -52,7 +54,7 @@ pub struct Args {
     thorough: bool,
     /// Show how the lines of one file differ
     #[arg(long, value_name = "PATH", conflicts_with_all = ["stat", "name_only"])]
-    file: Option<String>,
+    file: Option<OsString>,
     /// Show what was said between the two
     #[arg(long, conflicts_with_all = ["stat", "name_only", "file", "workspace", "thorough"])]
     conversation: bool,
@@ -99,14 +101,30 @@ struct Compared<'a> {
     comparison: Comparison<'a>,
     checkpoint: Option<Checkpoint>,
     folder: Option<String>,
+    /// Entries of the newer side that could not be read.
+    unread: Vec<Omission>,
     /// Keeps the checkpoint from being deleted meanwhile.
     _pin: Option<Pin>,
+}
+
+impl Compared<'_> {
+    /// The path that is meant by an argument: its bytes, or, where nothing is there, the path that is shown so.
+    fn wanted(&self, old: &Checkpoint, argument: &OsStr) -> Vec<u8> {
+        let joined = |path: &[u8]| name::components(path).collect::<Vec<_>>().join(&b'/');
+        let Comparison { store, changes, .. } = &self.comparison;
+        let is_known = |path: &[u8]| {
+            changes.iter().any(|change| change.path == path || change.old_path() == path) || store.node_at(old, path).is_ok()
+        };
+        let typed = joined(argument.as_bytes());
+        let shown = argument.to_str().map(|text| joined(&name::parse(text))).filter(|shown| *shown != typed);
+        shown.filter(|shown| !is_known(&typed) && is_known(shown)).unwrap_or(typed)
+    }
 }
 
 /// Compares and prints.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open()?;
-    let (old, _old_pin) = context.pinned(&store, &args.old, "diff")?;
+    let (old, _old_pin) = context.pinned(&store, &args.old, "diff").map_err(|failure| of_a_file(&args.old, failure))?;
     let new = args.newer(&store, &old)?;
     if args.conversation {
         let Newer::Checkpoint(selector) = &new else {
@@ -116,18 +134,51 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         context.out.page()?;
         return conversation::print(context, &store, &old, &new);
     }
-    let Compared { comparison, checkpoint, folder, _pin } = compared(context, &store, &old, new, args.thorough)?;
-    context.out.page()?;
-    if let Some(path) = &args.file {
-        return comparison.print_file(&mut context.out, path, (&old, checkpoint.as_ref()));
+    let compared = compared(context, &store, &old, new, args.thorough)?;
+    match &args.file {
+        Some(path) => one_file(context, &compared, &old, path),
+        None => all(context, args, &store, old, compared),
     }
+}
+
+/// The failure where a file is given in place of a checkpoint.
+fn of_a_file(selector: &str, failure: Failure) -> Failure {
+    let is_none = matches!(failure, Failure::Store(Error::NoCheckpoint { .. } | Error::Invalid(_)));
+    match is_none && Path::new(selector).symlink_metadata().is_ok() {
+        true => Failure::NotFound(format!(
+            "no checkpoint matches '{selector}', which is a path here; `parhelia diff --file {}` compares one file with the newest checkpoint",
+            human::shell(selector.as_bytes())
+        )),
+        false => failure,
+    }
+}
+
+/// Prints how the lines of one file differ.
+fn one_file(context: &mut Context, compared: &Compared<'_>, old: &Checkpoint, path: &OsStr) -> Result<Code> {
+    let wanted = compared.wanted(old, path);
+    let is_in = |omission: &Omission| name::as_path(&wanted).starts_with(name::as_path(&omission.path));
+    let unread: Vec<Omission> = compared.unread.iter().filter(|omission| is_in(omission)).cloned().collect();
+    changed::tell_unread(context, &unread)?;
+    if unread.is_empty() {
+        context.out.page()?;
+        return compared.comparison.print_file(&mut context.out, &wanted, (old, compared.checkpoint.as_ref()));
+    }
+    context.out.summary(wire::Summary::CheckpointDiffFile { path: human::path(&wanted), change: None })?;
+    Ok(Code::Partly)
+}
+
+/// Prints all that differs.
+fn all(context: &mut Context, args: &Args, store: &Store, old: Checkpoint, compared: Compared<'_>) -> Result<Code> {
+    let Compared { comparison, checkpoint, folder, unread, _pin } = compared;
+    changed::tell_unread(context, &unread)?;
+    context.out.page()?;
     let new_id = checkpoint.as_ref().map(Checkpoint::id);
     let told =
         |checkpoint: Checkpoint| -> Result<Told> { Ok(Told { marks: store.view().marks(checkpoint.record.id)?, checkpoint }) };
     let (old_id, old, new) = (old.id(), told(old)?, checkpoint.map(told).transpose()?);
     match new.filter(|_| !args.stat && !args.name_only) {
         Some(new) => {
-            let report = DiffReport::new(&store, &old, &new);
+            let report = DiffReport::new(store, &old, &new);
             context.out.object(Line::Comparison(Box::new(report.for_programs())))?;
             report.print_before(&mut context.out)?;
             comparison.print_files(&mut context.out)?;
@@ -136,7 +187,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         None => {
             comparison.print(&mut context.out, args.stat, args.name_only)?;
             if !args.name_only {
-                context.out.remark(counts_text(&comparison.changes))?;
+                context.out.remark(changed::outcome_text(&comparison.changes, &unread))?;
                 if let Some(folder) = folder.as_ref().filter(|_| args.workspace.is_none()) {
                     context.out.remark(format!("Compared checkpoint {old_id} with {folder} as it is now."))?;
                 }
@@ -150,7 +201,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         workspace: folder,
         changes,
     }))?;
-    Ok(Code::Done)
+    Ok(if unread.is_empty() { Code::Done } else { Code::Partly })
 }
 
 fn compared<'a>(
@@ -160,13 +211,15 @@ fn compared<'a>(
     new: Newer,
     is_thorough: bool,
 ) -> Result<Compared<'a>> {
+    let lists_all = context.global.verbose;
     match new {
         Newer::Folder(workspace) => {
             let folder = Some(human::path(workspace.as_os_str().as_bytes()));
             let live = changed::since(store, old, workspace.clone(), is_thorough, &context.progress())?;
             let read_new = Box::new(move |path: &[u8], node: &Node| files::read_live(&workspace, path, node));
-            let comparison = Comparison { store, changes: live.changes, read_new };
-            Ok(Compared { comparison, checkpoint: None, folder, _pin: None })
+            let comparison = Comparison { store, changes: live.changes, read_new, lists_all };
+            let unread = changed::unread(live.omissions);
+            Ok(Compared { comparison, checkpoint: None, folder, unread, _pin: None })
         }
         Newer::Checkpoint(_) if is_thorough => {
             Err(Failure::Usage("--thorough reads the files of a folder; two checkpoints are compared without them".into()))
@@ -174,20 +227,11 @@ fn compared<'a>(
         Newer::Checkpoint(selector) => {
             let (new, _pin) = context.pinned(store, &selector, "diff")?;
             let (old_node, node) = (store.workspace_node(old)?, store.workspace_node(&new)?);
-            let changes = compare(Side::new(store, &old_node), Side::new(store, &node), DiffOptions::default())?;
-            let comparison = Comparison { store, changes, read_new: Box::new(store_content(store)) };
-            Ok(Compared { comparison, checkpoint: Some(new), folder: None, _pin })
+            let omissions = store.omissions(&new)?;
+            let side = Side::new(store, &node).with_omissions(&omissions);
+            let changes = compare(Side::new(store, &old_node), side, DiffOptions::default())?;
+            let comparison = Comparison { store, changes, read_new: Box::new(store_content(store)), lists_all };
+            Ok(Compared { comparison, checkpoint: Some(new), folder: None, unread: changed::unread(omissions), _pin })
         }
     }
-}
-
-fn counts_text(changes: &[TreeChange]) -> String {
-    if changes.is_empty() {
-        return "No difference.".into();
-    }
-    let summary = Summary::of(changes);
-    format!(
-        "{} added, {} deleted, {} modified, {} renamed, {} of another type, {} with other metadata",
-        summary.added, summary.deleted, summary.modified, summary.renamed, summary.type_changed, summary.metadata
-    )
 }

@@ -1,7 +1,11 @@
 //! `checkpoint find`: paths that match a pattern, in all checkpoints. A folder that was searched in one checkpoint is not searched
 //! again in another.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    ffi::OsString,
+    os::unix::ffi::OsStrExt,
+};
 
 use globset::{GlobBuilder, GlobMatcher};
 use parhelia_store::{
@@ -31,7 +35,7 @@ const IDS_SHOWN: usize = 3;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// A glob: without a slash it is matched against names, with one against paths (`src/**/*.rs`)
-    pattern: String,
+    pattern: OsString,
     /// Only in checkpoints of the session with this id or name
     #[arg(add = complete::sessions())]
     session: Option<String>,
@@ -48,7 +52,8 @@ struct Version {
 
 /// Finds and prints.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
-    let matcher = Matcher::new(&args.pattern, args.ignore_case)?;
+    let pattern = name::lossless(args.pattern.as_bytes());
+    let matcher = Matcher::new(&pattern, args.ignore_case)?;
     let store = context.open()?;
     let session = args.session.as_ref().map(|name| store.view().session_id(name)).transpose()?;
     let mut checkpoints = store.checkpoints()?;
@@ -83,7 +88,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     context.out.summary(Summary::CheckpointFind { checkpoints: searched, paths, versions })?;
     if search.found.is_empty() {
         let searched = human::count(searched, "checkpoint");
-        context.out.remark(format!("Nothing matches '{}' in {searched}.", args.pattern))?;
+        context.out.remark(format!("Nothing matches '{pattern}' in {searched}."))?;
     }
     Ok(Code::Done)
 }
@@ -119,15 +124,15 @@ struct Matcher {
 
 impl Matcher {
     fn new(pattern: &str, ignore_case: bool) -> Result<Self> {
-        let bare = pattern.trim_start_matches('/');
+        let glob = name::pattern(pattern.trim_start_matches('/'));
         let by_name = !pattern.contains('/');
-        let glob = GlobBuilder::new(bare).literal_separator(true).case_insensitive(ignore_case).build();
+        let glob = GlobBuilder::new(&glob).literal_separator(true).case_insensitive(ignore_case).build();
         let glob = glob.map_err(|e| Failure::Usage(format!("the pattern '{pattern}' does not parse: {}", e.kind())))?;
         Ok(Matcher { glob: glob.compile_matcher(), by_name })
     }
 
     fn matches(&self, path: &[u8], name: &[u8]) -> bool {
-        self.glob.is_match(name::as_path(if self.by_name { name } else { path }))
+        self.glob.is_match(&*name::lossless(if self.by_name { name } else { path }))
     }
 }
 

@@ -1,5 +1,6 @@
 //! `checkpoint list`: what there is, newest first.
 
+use parhelia_store::name::Shown as _;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -17,8 +18,27 @@ use crate::{
     complete,
     context::Context,
     exit::{Code, Result},
-    human, when,
+    human,
+    layout::Table,
+    when,
 };
+
+/// Columns that a narrow terminal does without, the least important first.
+const DROPPED: [&str; 13] = [
+    "WORKSPACE",
+    "TRIGGER",
+    "PARENT",
+    "EPOCH",
+    "FILES",
+    "VERIFIED",
+    "APPROVAL",
+    "SIZE",
+    "STATE",
+    "TOKENS",
+    "TURNS",
+    "COST",
+    "TAGS",
+];
 
 /// Flags of `checkpoint list`.
 #[derive(Debug, clap::Args)]
@@ -57,14 +77,16 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         context.out.summary(Summary::CheckpointList { checkpoints: checkpoints.len() as u64 })?;
         return Ok(Code::Done);
     }
-    if checkpoints.is_empty() {
+    if checkpoints.is_empty() && args.limit != Some(0) {
         let of = args.session.as_ref().map(|session| format!(" of session {session}")).unwrap_or_default();
         let since = args.since.map(|since| format!(" since {}", human::local(since))).unwrap_or_default();
-        context.out.remark(format!("No checkpoints{of}{since} in {}.", store.path().display()))?;
+        context.out.remark(format!("No checkpoints{of}{since} in {}.", store.path().shown()))?;
         return Ok(Code::Done);
     }
-    context.out.page()?;
-    print(context, &checkpoints, &marks, args.detailed)?;
+    if !checkpoints.is_empty() {
+        context.out.page()?;
+        print(context, &checkpoints, &marks, args.detailed)?;
+    }
     Ok(Code::Done)
 }
 
@@ -82,7 +104,7 @@ fn print(context: &mut Context, checkpoints: &[Outline], marks: &BTreeMap<Ulid, 
         heading.extend(["EPOCH", "PARENT", "TURNS", "TOKENS", "COST", "APPROVAL", "TAGS"]);
         right.extend([0, 2, 3, 4].map(|column| before + column));
     }
-    heading.extend(["", "MESSAGE"]);
+    heading.extend(["STATE", "MESSAGE"]);
     let mut rows = vec![heading.into_iter().map(str::to_owned).collect::<Vec<_>>()];
     for checkpoint in checkpoints {
         let marks = marks.get(&checkpoint.id).unwrap_or(&none);
@@ -90,8 +112,8 @@ fn print(context: &mut Context, checkpoints: &[Outline], marks: &BTreeMap<Ulid, 
         row.extend(has_several.then(|| checkpoint.workspace.path.clone()));
         row.extend([
             checkpoint.trigger.name().to_owned(),
-            human::ago(checkpoint.created_at, now),
-            checkpoint.workspace.files.to_string(),
+            human::age(checkpoint.created_at, now),
+            human::number(checkpoint.workspace.files),
             human::size(checkpoint.workspace.bytes),
             verified(marks, detailed.then_some(now)),
         ]);
@@ -102,7 +124,7 @@ fn print(context: &mut Context, checkpoints: &[Outline], marks: &BTreeMap<Ulid, 
         row.push(human::path(checkpoint.message.as_deref().unwrap_or_default().lines().next().unwrap_or_default().as_bytes()));
         rows.push(row);
     }
-    context.out.table(&rows, &right)
+    context.out.table(&Table { rows: &rows, right: &right, dropped: &DROPPED })
 }
 
 /// The counters of a conversation that `--detailed` shows.
@@ -151,7 +173,7 @@ pub fn verified(marks: &Marks, now: Option<Timestamp>) -> String {
         (.., VerifyLevel::Deep) => "✓ deep",
     };
     match now {
-        Some(now) => format!("{mark} {}", human::ago(verification.at, now)),
+        Some(now) => format!("{mark} {}", human::age(verification.at, now)),
         None => mark.to_owned(),
     }
 }

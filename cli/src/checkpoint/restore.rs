@@ -32,7 +32,7 @@ pub struct Args {
     /// The folder to make; with --in-place, the folder to change
     #[arg(long, alias = "target", value_name = "DIR")]
     to: Option<PathBuf>,
-    /// RestoreChange an existing folder, touching only what differs
+    /// Change an existing folder, touching only what differs
     #[arg(long, requires = "to")]
     in_place: bool,
     /// Remove what the checkpoint does not have, but for what its capture left out
@@ -40,10 +40,10 @@ pub struct Args {
     delete: bool,
     /// Restore only what matches a pattern in gitignore syntax; may be repeated
     #[arg(long, value_name = "PATTERN", requires = "to")]
-    include: Vec<String>,
+    include: Vec<OsString>,
     /// Pass over what matches a pattern; may be repeated
     #[arg(long, value_name = "PATTERN", requires = "to")]
-    exclude: Vec<String>,
+    exclude: Vec<OsString>,
     /// Restore what gives privileges (setuid, devices, capabilities) of an imported checkpoint, or from a store of somebody else
     #[arg(long, requires = "to")]
     preserve_special: bool,
@@ -80,8 +80,8 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         preserve_special: args.preserve_special,
         in_place: args.in_place,
         delete: args.delete,
-        include: args.include.clone(),
-        exclude: args.exclude.clone(),
+        include: patterns(&args.include),
+        exclude: patterns(&args.exclude),
         verify: args.verify,
         ..Options::new(to)
     };
@@ -113,6 +113,11 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     Ok(if done.report.skipped.is_empty() { Code::Done } else { Code::Partly })
 }
 
+/// Patterns as text, in which bytes of no text are written as paths show them.
+fn patterns(typed: &[OsString]) -> Vec<String> {
+    typed.iter().map(|pattern| name::lossless(pattern.as_bytes()).into_owned()).collect()
+}
+
 /// A single file goes into the folder that is named with a slash at its end, also where that is to be made: it is then the folder that holds
 /// the file, with the file alone.
 fn into_new_folder(store: &Store, checkpoint: &Checkpoint, options: &mut Options) -> Result<()> {
@@ -124,18 +129,16 @@ fn into_new_folder(store: &Store, checkpoint: &Checkpoint, options: &mut Options
         Some(slash) => (options.subpath[..slash].to_vec(), options.subpath[slash + 1..].to_vec()),
         None => (Vec::new(), options.subpath.clone()),
     };
-    let Ok(file) = String::from_utf8(file) else {
-        return Err(Failure::Usage(format!("{}: make the folder first to restore this name into it", shown(&options.target))));
-    };
     options.subpath = folder;
     options.include = vec![format!("/{}", escaped(&file))];
     Ok(())
 }
 
 /// A name as a pattern that matches it alone.
-fn escaped(name: &str) -> String {
+fn escaped(name: &[u8]) -> String {
     let special = |c: char| matches!(c, '\\' | '*' | '?' | '[' | ']' | '{' | '}' | '!' | '#' | ' ');
-    name.chars().flat_map(|c| special(c).then_some('\\').into_iter().chain([c])).collect()
+    let part = |text: &str| text.chars().flat_map(|c| special(c).then_some('\\').into_iter().chain([c])).collect::<String>();
+    name.utf8_chunks().map(|chunk| part(chunk.valid()) + &human::path(chunk.invalid())).collect()
 }
 
 /// The error where no folder is given, with what may have been meant. A path alone can only be restored to a folder.

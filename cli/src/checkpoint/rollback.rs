@@ -8,14 +8,14 @@ use parhelia_session::{
     Refusal,
     rollback::{self, Options, Rollback, Turn},
 };
-use parhelia_store::{Store, record::Checkpoint};
+use parhelia_store::{Store, clock, record::Checkpoint};
 use parhelia_wire::{Line, Summary, summary::RolledBack};
 
 use crate::{
     ask, complete,
     context::Context,
     exit::{Code, Failure, Result},
-    words,
+    human, words,
 };
 
 /// Flags of both.
@@ -175,6 +175,15 @@ fn said(context: &mut Context, target: &Checkpoint, fate: Fate, how: &How) -> Re
     })
 }
 
+/// A checkpoint with what tells it from others: age, session, message.
+fn described(checkpoint: &Checkpoint) -> String {
+    let record = &checkpoint.record;
+    let (age, session) = (human::ago(record.created_at, clock::timestamp()), human::path(record.session.as_bytes()));
+    let message = record.message.as_deref().and_then(|message| message.lines().next());
+    let message = message.map(|line| format!(": {}", human::path(line.as_bytes()))).unwrap_or_default();
+    format!("{} ({age}, session {session}{message})", checkpoint.id())
+}
+
 /// Shows, asks, and does it.
 pub fn roll(context: &mut Context, mut rollback: Rollback<'_>, target: &Checkpoint, how: &How) -> Result<Fate> {
     if how.dry_run || !how.yes || rollback.look().stops.is_some() {
@@ -192,7 +201,7 @@ pub fn roll(context: &mut Context, mut rollback: Rollback<'_>, target: &Checkpoi
         }
         context.out.flush()?;
         let shown = rollback.look().shown();
-        if !ask::is_agreed(context, &format!("Put {shown} back to {}? A safety checkpoint is made first.", target.id()))? {
+        if !ask::is_agreed(context, &format!("Put {shown} back to {}? A safety checkpoint is made first.", described(target)))? {
             return Ok(Fate::Refused);
         }
     }

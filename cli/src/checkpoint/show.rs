@@ -14,13 +14,11 @@ use crate::{
     complete,
     context::Context,
     exit::{Code, Failure, Result},
-    human,
-    output::Style,
-    session,
+    human, session,
 };
 
 /// Omissions that are shown without `--verbose`.
-const OMISSIONS_SHOWN: usize = 10;
+pub const OMISSIONS_SHOWN: usize = 10;
 
 /// Flags of `checkpoint show`.
 #[derive(Debug, clap::Args)]
@@ -35,10 +33,10 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open()?;
     let view = store.view();
     let checkpoint = &match context.find(&store, &args.checkpoint) {
-        Err(Failure::Store(none)) if matches!(none, Error::NoCheckpoint { .. } | Error::Invalid(_)) => {
+        Err(none @ (Failure::Store(Error::NoCheckpoint { .. } | Error::Invalid(_)) | Failure::NotFound(_))) => {
             return match view.session_named(&args.checkpoint) {
                 Ok(session) => session::show::print(context, &store, &session),
-                Err(Error::NoSession { .. }) => Err(none.into()),
+                Err(Error::NoSession { .. }) => Err(none),
                 Err(e) => Err(e.into()),
             };
         }
@@ -64,17 +62,15 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         return Ok(Code::Done);
     }
     context.out.page()?;
-    for (label, value) in facts(checkpoint).into_iter().chain(said(&marks)) {
-        let label = context.out.styled(Style::Bold, format!("{label:<12}"));
-        context.out.line(format!("{label}{value}"))?;
-    }
+    context.out.facts(facts(checkpoint), 12)?;
     let shown = if context.global.verbose { omissions.len() } else { OMISSIONS_SHOWN };
     for omission in omissions.iter().take(shown) {
         context.out.line(format!("  {}", omission_text(omission)))?;
     }
     if omissions.len() > shown {
-        context.out.line(format!("  and {} more (--verbose lists them)", omissions.len() - shown))?;
+        context.out.line(format!("  and {} more; -v names them", human::number((omissions.len() - shown) as u64)))?;
     }
+    context.out.facts(said(&marks), 12)?;
     Ok(Code::Done)
 }
 
@@ -152,7 +148,7 @@ fn said(marks: &Marks) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     if let Some(verification) = &marks.verification {
         let level = match verification.level {
-            VerifyLevel::New => "every chunk of what its parent does not have was in the index; the rest was not looked at again",
+            VerifyLevel::New => "every chunk that its parent does not have was in the index; the parent had been verified before",
             VerifyLevel::Index => "every chunk was in the index",
             VerifyLevel::Deep => "every byte was read",
         };

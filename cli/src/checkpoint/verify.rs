@@ -48,6 +48,13 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         (_, false) => format!("Checkpoint {id} is incomplete. What it has is undamaged: {files}, {size} ({how})."),
         _ => format!("Checkpoint {id} is whole: {files}, {size} ({how})."),
     })?;
+    let unread = checkpoint.record.omitted.as_ref().map_or(0, |omitted| omitted.unreadable);
+    if unread > 0 {
+        let entries = human::count(unread, "entry");
+        context
+            .out
+            .remark(format!("It lacks {entries} that could not be read when it was made; `parhelia show {id} -v` names them."))?;
+    }
     context.out.summary(Summary::CheckpointVerify((&report).into()))?;
     Ok(match (report.is_ok(), report.is_complete()) {
         (false, _) => Code::Corrupt,

@@ -1,5 +1,6 @@
 //! `config show`: every option's value in force, and where it came from.
 
+use parhelia_store::name::Shown as _;
 use std::path::PathBuf;
 
 use parhelia_session::config::Origin;
@@ -31,14 +32,14 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         let value = if option.value == Value::Null { "(none)".to_owned() } else { option.value.to_string() };
         let origin = match &option.origin {
             Origin::Default => String::new(),
-            Origin::File { path, line } => format!("  {}:{line}", path.display()),
+            Origin::File { path, line } => format!("  {}:{line}", path.shown()),
             Origin::Environment { name } => format!("  ${name}"),
         };
         let key = context.out.styled(Style::Bold, format!("{:<width$}", option.key));
         let origin = context.out.styled(Style::Dim, origin);
         context.out.line(format!("{key}  {value}{origin}"))?;
     }
-    let files = loaded.files.iter().map(|file| file.display().to_string()).collect();
+    let files = loaded.files.iter().map(|file| file.shown()).collect();
     context.out.summary(Summary::ConfigShow { files })?;
     Ok(Code::Done)
 }

@@ -1,6 +1,7 @@
 //! A checkpoint as other tools keep it, by the manifest's schema 1.0 or 1.1: a folder with `manifest.json` beside an archive of the
 //! workspace. What these schemas do not have stays unknown.
 
+use parhelia_store::name::Shown as _;
 use std::{
     fs::File,
     io::Read,
@@ -61,7 +62,7 @@ impl Folder {
         let file = File::open(&path).map_err(failed("open"))?;
         let mut bytes = Vec::new();
         file.take(MANIFEST_BYTES_MAX).read_to_end(&mut bytes).map_err(failed("read"))?;
-        let refused = |reason: String| Failure::Usage(format!("{} cannot be imported: {reason}", path.display()));
+        let refused = |reason: String| Failure::Usage(format!("{} cannot be imported: {reason}", path.shown()));
         let manifest: Manifest = serde_json::from_slice(&bytes).map_err(|e| refused(e.to_string()))?;
         if !matches!(manifest.version.as_str(), "1.0" | "1.1") {
             return Err(refused(format!(

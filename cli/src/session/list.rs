@@ -1,5 +1,6 @@
 //! `session list`: what there is, the one that changed last first.
 
+use parhelia_store::name::Shown as _;
 use std::collections::HashMap;
 
 use jiff::Timestamp;
@@ -18,7 +19,9 @@ use parhelia_wire::{Line, Summary, session as wire};
 use crate::{
     context::Context,
     exit::{Code, Result},
-    human, when,
+    human,
+    layout::Table,
+    when,
 };
 
 /// So much of a prompt is shown in a table, in characters.
@@ -67,11 +70,13 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         context.out.summary(Summary::SessionList { sessions: listed.len() as u64 })?;
         return Ok(Code::Done);
     }
-    if listed.is_empty() {
-        context.out.remark(format!("No sessions in {}.", store.path().display()))?;
+    if listed.is_empty() && args.limit != Some(0) {
+        context.out.remark(format!("No sessions in {}.", store.path().shown()))?;
         return Ok(Code::Done);
     }
-    print(context, &listed)?;
+    if !listed.is_empty() {
+        print(context, &listed)?;
+    }
     for one in &listed {
         for text in warnings(&one.session, &one.overview) {
             tell!("parhelia: {text}");
@@ -171,8 +176,8 @@ fn print(context: &mut Context, listed: &[Listed]) -> Result<()> {
         let mut row = vec![
             human::path(format!("{}{name}", session.id).as_bytes()),
             state,
-            overview.last_checkpoint.as_ref().map_or_else(none, |saved| human::ago(saved.created_at, now)),
-            one.count.to_string(),
+            overview.last_checkpoint.as_ref().map_or_else(none, |saved| human::age(saved.created_at, now)),
+            human::number(one.count),
             session.totals.cost_usd.map_or_else(none, human::cost),
             overview.why.as_deref().map_or_else(none, |why| cut(why, WHY_CHARACTERS_MAX)),
             overview.last_prompt.as_deref().map_or_else(none, |prompt| cut(prompt, PROMPT_CHARACTERS_MAX)),
@@ -180,7 +185,7 @@ fn print(context: &mut Context, listed: &[Listed]) -> Result<()> {
         row.extend(has_many_places.then(|| place(one).unwrap_or_else(none)));
         row
     }));
-    context.out.table(&rows, &[3, 4])
+    context.out.table(&Table { rows: &rows, right: &[3, 4], dropped: &["WORKSPACE", "COST", "COUNT", "WHY", "LAST PROMPT"] })
 }
 
 /// A text on one line, with everything escaped that steers a terminal.

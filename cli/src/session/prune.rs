@@ -19,10 +19,10 @@ pub struct Args {
     /// Only this session's checkpoints
     #[arg(add = complete::sessions())]
     session: Option<String>,
-    /// Keep the newest of each session, so many; remove what no rule keeps
+    /// Keep this many of each session, the newest; remove others that are older than an hour (`retention.all_hours`)
     #[arg(short = 'l', long, value_name = "NUMBER")]
     keep_last: Option<u64>,
-    /// Keep the newest of each of the last hours that have any, so many; remove what no rule keeps
+    /// Keep the newest of each of this many hours that have any; remove others that are older than an hour
     #[arg(short = 'H', long, value_name = "NUMBER")]
     keep_hourly: Option<u64>,
     /// The same of days
@@ -37,13 +37,13 @@ pub struct Args {
     /// The same of years
     #[arg(short = 'y', long, value_name = "NUMBER")]
     keep_yearly: Option<u64>,
-    /// Remove what is older and not kept by number or calendar, of agents' sessions; 0 for any age
+    /// Remove older checkpoints of agents' sessions, unless a number or the calendar keeps them; 0 for no limit
     #[arg(long, value_name = "HOURS")]
     max_age_hours: Option<u64>,
-    /// The same, of folders that no agent has worked in; 0 for any age
+    /// The same for folders that no agent has worked in; 0 for no limit
     #[arg(long, value_name = "HOURS")]
     folder_max_age_hours: Option<u64>,
-    /// Let the store take at most so many bytes; 0 for any number
+    /// Remove the oldest checkpoints while the store is larger; 0 for no limit
     #[arg(long, value_name = "BYTES")]
     max_store_bytes: Option<u64>,
     /// Only say what would be removed, and why the others stay
@@ -96,7 +96,13 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         told(context, checkpoint, Retention::goes("removed", checkpoint, *why), why.text())?;
     }
     if report.removed.is_empty() {
-        context.out.remark("Nothing to remove; with --dry-run, each checkpoint is listed with what keeps it.")?;
+        let young = report.young;
+        let young = match young {
+            0 => String::new(),
+            1 => " 1 checkpoint is too young to be thinned.".to_owned(),
+            more => format!(" {} are too young to be thinned.", human::count(more, "checkpoint")),
+        };
+        context.out.remark(format!("Nothing to remove.{young} --dry-run lists each checkpoint with what keeps it."))?;
     } else if report.freed_bytes == 0 {
         context.out.remark("`parhelia gc` frees what nothing else needs.")?;
     }
@@ -139,7 +145,11 @@ fn foretell(context: &mut Context, forecast: &Forecast, limit: u64) -> Result<()
         let (excess, by) = (human::size(forecast.excess_bytes), reasons(&plan.protected()));
         context.out.remark(format!("About {excess} over the limit would stay; kept against it: {by}."))?;
     }
-    context.out.remark(format!("Would remove {}, keep {}.", plan.remove.len(), plan.keep.len()))?;
+    context.out.remark(format!(
+        "Would remove {}, keep {}.",
+        human::number(plan.remove.len() as u64),
+        human::number(plan.keep.len() as u64)
+    ))?;
     context.out.summary(Summary::SessionPrune(Pruned {
         dry_run: true,
         removed: plan.remove.len() as u64,

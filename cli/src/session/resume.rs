@@ -2,7 +2,9 @@
 
 pub(super) mod all;
 
-use std::{ffi::OsString, io::IsTerminal, os::unix::ffi::OsStrExt, time::Duration};
+use std::{ffi::OsString, io::IsTerminal, time::Duration};
+
+use parhelia_store::name::Shown as _;
 
 use parhelia_session::{
     Refusal,
@@ -39,7 +41,7 @@ pub struct Args {
     /// The session, by id or name
     #[arg(required_unless_present = "all", add = complete::sessions())]
     session: Option<String>,
-    /// Every session whose agent has died though nobody wanted that, each in a tmux session of its own in the background
+    /// Resume every session that is wanted running and found dead, each in a tmux session in the background
     #[arg(long, conflicts_with_all = ["session", "from", "no_tmux", "run"])]
     all: bool,
     /// Go on from this checkpoint instead of the newest one that may be resumed
@@ -196,7 +198,7 @@ fn already_alive(context: &mut Context, session: &str, alive: &Alive) -> Result<
     }
     context.out.remark(format!("Session {session} is alive already (process {process}); nothing was done."))?;
     if let Some(shown) = tmux::Shown::of(&alive.run) {
-        context.out.remark(format!("To look at it: {}", shown.command()))?;
+        context.out.remark(format!("To look at it: parhelia session attach {session} ({})", shown.command()))?;
     }
     let (id, process) = (session.to_owned(), Some(process));
     context.out.summary(Summary::SessionResume(Ended { id, alive: true, process, ..Ended::default() }))?;
@@ -262,7 +264,7 @@ fn report(context: &mut Context, begun: &Begun) -> Result<()> {
         epoch: current.epoch,
         conversation: prepared.conversation.clone(),
         from: from.map(|checkpoint| checkpoint.id()),
-        transcript: restored.transcript.as_ref().map(|path| human::path(path.as_os_str().as_bytes())),
+        transcript: restored.transcript.as_ref().map(|path| path.shown()),
         notices: prepared.notices.iter().map(ToString::to_string).collect(),
     })))?;
     context.out.flush()

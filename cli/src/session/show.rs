@@ -13,7 +13,6 @@ use crate::{
     context::Context,
     exit::{Code, Result},
     human,
-    output::Style,
 };
 
 /// Flags of `session show`.
@@ -47,27 +46,31 @@ pub fn print(context: &mut Context, store: &Store, session: &Session) -> Result<
         return Ok(Code::Done);
     }
     context.out.page()?;
-    for (label, value) in facts(session, &overview, checkpoints) {
-        let label = context.out.styled(Style::Bold, format!("{label:<14}"));
-        context.out.line(format!("{label}{value}"))?;
-    }
-    for run in &runs {
-        let label = context.out.styled(Style::Bold, format!("{:<14}", "Run"));
-        context.out.line(format!("{label}{}", run_text(run)))?;
-    }
+    let runs = runs.iter().map(|run| ("Run", run_text(run)));
+    context.out.facts(facts(session, &overview, checkpoints).into_iter().chain(runs), 14)?;
     Ok(Code::Done)
 }
 
 fn facts(session: &Session, overview: &Overview, checkpoints: u64) -> Vec<(&'static str, String)> {
     let text = |text: &str| human::path(text.as_bytes());
     let now = clock::timestamp();
-    let why = session.status_reason.as_ref().map(|reason| format!(" ({})", text(reason))).unwrap_or_default();
+    let why = session
+        .status_reason
+        .as_ref()
+        .filter(|reason| *reason != session.status.name())
+        .map(|reason| format!(" ({})", text(reason)))
+        .unwrap_or_default();
     let mut facts = vec![("Session", text(&session.id))];
     if session.name != session.id {
         facts.push(("Name", text(&session.name)));
     }
     facts.push(("Status", format!("{}{why}", session.status.name())));
-    let because = overview.why.as_ref().map(|why| format!(" ({})", text(why))).unwrap_or_default();
+    let because = overview
+        .why
+        .as_ref()
+        .filter(|why| *why != session.status.name())
+        .map(|why| format!(" ({})", text(why)))
+        .unwrap_or_default();
     facts.extend(overview.wanted.map(|wanted| ("Wanted", wanted.name().to_owned())));
     facts.push(("Found", format!("{}{because}", overview.observed.name())));
     facts.extend(failing_texts(&session.id, overview).iter().map(|failing| ("Failing", text(failing))));

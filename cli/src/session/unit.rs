@@ -1,5 +1,6 @@
 //! `session unit`: a unit for systemd that resumes at boot what the machine's end has interrupted.
 
+use parhelia_store::name::Shown as _;
 use std::{
     fs,
     path::{Path, PathBuf, absolute},
@@ -30,6 +31,12 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.store_path()?;
     let store = absolute(&store).map_err(|source| Failure::File { action: "use", path: store.clone(), source })?;
     let path = std::env::var_os("PATH").unwrap_or_default().to_string_lossy().into_owned();
+    if let Some(path) = [&program, &store].into_iter().find(|path| path.to_str().is_none()) {
+        return Err(Failure::Usage(format!(
+            "cannot write a unit: {} is not UTF-8, and units are\nGive a store and a program at other paths",
+            path.shown()
+        )));
+    }
     let text = unit(&program, &store, &path);
     if !args.install {
         context.out.line(text.trim_end())?;
@@ -40,12 +47,12 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let path = folder.join(NAME);
     fs::create_dir_all(&folder).map_err(|source| Failure::File { action: "create folder", path: folder, source })?;
     fs::write(&path, &text).map_err(|source| Failure::File { action: "write", path: path.clone(), source })?;
-    context.out.did(format!("{} is written", path.display()));
-    context.out.remark(format!("Wrote {}. To have it run at each boot:", path.display()))?;
+    context.out.did(format!("{} is written", path.shown()));
+    context.out.remark(format!("Wrote {}. To have it run at each boot:", path.shown()))?;
     context.out.remark("  systemctl --user daemon-reload")?;
     context.out.remark(format!("  systemctl --user enable {NAME}"))?;
     context.out.remark("  loginctl enable-linger    # also before you log in")?;
-    context.out.summary(Summary::SessionUnit { name: NAME.into(), unit: text, path: Some(path.display().to_string()) })?;
+    context.out.summary(Summary::SessionUnit { name: NAME.into(), unit: text, path: Some(path.shown()) })?;
     Ok(Code::Done)
 }
 

@@ -1,5 +1,6 @@
 //! A mount that this process serves: waiting for its end, and ending it.
 
+use parhelia_store::name::Shown as _;
 use std::{
     io::{self, PipeWriter},
     path::{Path, PathBuf},
@@ -61,7 +62,7 @@ pub struct Mounted {
 
 impl std::fmt::Debug for Mounted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Mounted({})", self.mountpoint.display())
+        write!(f, "Mounted({})", self.mountpoint.shown())
     }
 }
 

@@ -1,6 +1,7 @@
 //! Gathers the input of a briefing from the conversation, git and the workspace as they are now. A checkpoint stands in for whatever is
 //! missing.
 
+use parhelia_store::name::Shown as _;
 use std::path::{Path, PathBuf};
 
 use parhelia_store::{
@@ -65,8 +66,8 @@ pub fn gather(store: &Store, request: &BriefingRequest<'_>) -> Result<Input> {
     let mut input = Input {
         why: request.why,
         session: session.id.clone(),
-        folder: workspace.display().to_string(),
-        transcript: transcript.as_ref().map(|path| path.display().to_string()),
+        folder: workspace.shown(),
+        transcript: transcript.as_ref().map(|path| path.shown()),
         // What was asked for in a conversation that was cleared is over.
         task: session.first_prompt.clone().filter(|prompt| is_first && !is_ours(prompt)),
         ..Input::default()

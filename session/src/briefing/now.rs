@@ -121,9 +121,10 @@ pub(super) fn look(store: &Store, wanted: LookRequest<'_>) -> Now {
 /// Compares the workspace as it is now with the session's first checkpoint and with this one.
 fn changes(store: &Store, session: &Session, checkpoint: &Checkpoint, workspace: &Path) -> Result<Changes> {
     let options = Options { workspace: workspace.to_owned(), rules: checkpoint.record.rules.clone(), ..Options::default() };
-    let (live, trees, _) = create::look(store, &options, &())?;
+    let (live, trees, omissions) = create::look(store, &options, &())?;
     let against = |old: &Node| -> Result<Vec<TreeChange>> {
-        let mut found = compare(Side::new(store, old), Side::new(&trees, &live), DiffOptions::default())?;
+        let new = Side::new(&trees, &live).with_omissions(&omissions);
+        let mut found = compare(Side::new(store, old), new, DiffOptions::default())?;
         found.retain(files::is_told);
         Ok(found)
     };

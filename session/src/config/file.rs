@@ -1,5 +1,6 @@
 //! One configuration file: its settings with their lines.
 
+use parhelia_store::name::Shown as _;
 use std::{
     fs,
     io::{self, ErrorKind},
@@ -78,7 +79,7 @@ impl File<'_> {
     }
 
     fn error(&self, at: usize, reason: &str) -> Error {
-        Error::Config { place: format!("{}:{}", self.path.display(), self.line(at)), reason: reason.to_owned() }
+        Error::Config { place: format!("{}:{}", self.path.shown(), self.line(at)), reason: reason.to_owned() }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The files of a conversation, written from a checkpoint; what stands in their place is moved aside.
 
+use parhelia_store::name::Shown as _;
 use std::{
     collections::HashSet,
     fs::{self, File},
@@ -103,7 +104,7 @@ pub(super) fn keep(path: &Path, aside: &Path) -> Result<PathBuf> {
 
 pub(super) fn make_parent(path: &Path) -> Result<()> {
     use std::os::unix::fs::DirBuilderExt;
-    let parent = path.parent().ok_or_else(|| Error::Invalid(format!("{} has no folder", path.display())))?;
+    let parent = path.parent().ok_or_else(|| Error::Invalid(format!("{} has no folder", path.shown())))?;
     fs::DirBuilder::new().recursive(true).mode(0o700).create(parent).at("create folder", parent)
 }
 

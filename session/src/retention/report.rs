@@ -14,6 +14,8 @@ pub struct RetentionReport {
     pub removed: Vec<(Checkpoint, Removed)>,
     /// The number of checkpoints kept: in all sessions if the store was larger than it may be, else in the sessions asked for.
     pub kept: u64,
+    /// The number of those that are too young to be thinned.
+    pub young: u64,
     /// The number of those that stay whatever the size of the store, by reason.
     pub protected: BTreeMap<&'static str, u64>,
     /// Bytes that were freed at once; `gc` frees the rest.
@@ -30,6 +32,7 @@ impl RetentionReport {
     pub(super) fn new(plan: &Plan, policy: &Policy) -> Self {
         RetentionReport {
             kept: plan.keep.len() as u64,
+            young: plan.keep.iter().filter(|(_, kept)| *kept == Kept::Young).count() as u64,
             protected: plan.protected(),
             max_store_bytes: policy.max_store_bytes,
             ..RetentionReport::default()

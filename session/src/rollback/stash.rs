@@ -4,6 +4,7 @@
 //! Changes of a file that has a filter are not stashed: without the filter the entry would hold other content than git's own would (a
 //! large file instead of a reference to it, plain text instead of encrypted one). The safety checkpoint has them.
 
+use parhelia_store::name::Shown as _;
 use std::{
     fs::{self, File},
     path::{Path, PathBuf},
@@ -124,7 +125,7 @@ pub(super) fn make(host: &dyn Host, workspace: &Path, message: &str, cache: &Pat
 fn outside(workspace: &Path) -> Result<Stash> {
     for folder in workspace.ancestors().skip(1) {
         if Repository::at(folder)?.is_some() {
-            return Ok(Stash::Not(format!("the workspace lies inside the repository {}", folder.display())));
+            return Ok(Stash::Not(format!("the workspace lies inside the repository {}", folder.shown())));
         }
     }
     Ok(Stash::Nothing)
@@ -133,10 +134,7 @@ fn outside(workspace: &Path) -> Result<Stash> {
 fn try_make(host: &dyn Host, workspace: &Path, message: &str, cache: &Path) -> Result<Stash> {
     let Some(repository) = Repository::at(workspace)? else { return outside(workspace) };
     if let Some(other) = repository.copied_from() {
-        return Ok(Stash::Not(format!(
-            "its .git is a copy of that of the worktree {}, whose stash this is not",
-            other.display()
-        )));
+        return Ok(Stash::Not(format!("its .git is a copy of that of the worktree {}, whose stash this is not", other.shown())));
     }
     let environment = environment(host, workspace, cache);
     let git = Git::of(host, workspace, &repository, &environment)?;

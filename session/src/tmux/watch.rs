@@ -138,8 +138,11 @@ impl Watch<'_> {
         // tmux says itself that a pane is dead.
         let lines: Vec<&str> = lines_of(&screen).filter(|line| !line.starts_with("Pane is dead")).collect();
         match lines.as_slice() {
-            [] => format!("in tmux, {what}; it said nothing"),
-            lines => format!("in tmux, {what}; it said:\n{}", lines[lines.len().saturating_sub(LINES_MAX)..].join("\n")),
+            [] => format!("the agent was started in tmux, and {what}; it printed nothing"),
+            lines => format!(
+                "the agent was started in tmux, and {what}; its last lines:\n{}",
+                lines[lines.len().saturating_sub(LINES_MAX)..].join("\n")
+            ),
         }
     }
 }

@@ -8,6 +8,7 @@ mod input;
 
 use std::{
     io::{BufRead, BufReader, Read},
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
 
@@ -46,6 +47,14 @@ pub struct Limits {
     pub kept_bytes_per_byte: u64,
 }
 
+/// First bytes of other formats, their names, and the programs that unpack them.
+const OTHERS: [(&[u8], &str, &str); 4] = [
+    (b"\x1f\x8b", "gzip", "zcat"),
+    (b"\xfd7zXZ", "xz", "xzcat"),
+    (b"BZh", "bzip2", "bzcat"),
+    (b"\x04\x22\x4d\x18", "lz4", "lz4cat"),
+];
+
 impl Default for Limits {
     fn default() -> Self {
         Limits {
@@ -70,6 +79,8 @@ pub struct Reader<'a> {
     pub(super) record: Option<Record>,
     pub(super) omitted_hex: Vec<u8>,
     expanded_bytes: u64,
+    /// True once a header was read.
+    is_tar: bool,
     ended: bool,
 }
 
@@ -100,6 +111,7 @@ impl<'a> Reader<'a> {
             record: None,
             omitted_hex: Vec::new(),
             expanded_bytes: 0,
+            is_tar: false,
             ended: false,
         })
     }
@@ -133,8 +145,10 @@ impl<'a> Reader<'a> {
             let header = Header::from_byte_slice(&block);
             let label = header.path_bytes().into_owned();
             if !checksum_fits(header, &block) {
-                return Err(self.refused(&label, "its header is damaged"));
+                let is_tar = self.is_tar || block[257..262] == *b"ustar";
+                return Err(if is_tar { self.refused(&label, "its header is damaged") } else { self.not_an_archive(&block) });
             }
+            self.is_tar = true;
             let size = header.entry_size().map_err(|_| self.refused(&label, "its size does not parse"))?;
             match header.entry_type() {
                 EntryType::XGlobalHeader => {
@@ -179,6 +193,18 @@ impl<'a> Reader<'a> {
     pub(crate) fn refused(&self, member: &[u8], reason: &str) -> Error {
         let member = if member.is_empty() { "(header)".to_owned() } else { name::display(member) };
         Error::Archive { path: self.path.clone(), member, reason: reason.to_owned() }
+    }
+
+    /// The error for a stream that begins as no archive does.
+    fn not_an_archive(&self, beginning: &[u8]) -> Error {
+        let found = OTHERS.iter().find(|(magic, ..)| beginning.starts_with(magic));
+        let hint = found.map(|(_, name, program)| {
+            format!(
+                "; it looks like {name}\n`{program} {} | parhelia import -` imports a tar in it",
+                name::shell(self.path.as_os_str().as_bytes())
+            )
+        });
+        Error::NotAnArchive { path: self.path.clone(), hint: hint.unwrap_or_default() }
     }
 
     /// Refuses an archive of which more has to be kept in memory than its length accounts for: little of it can say much, as of folders

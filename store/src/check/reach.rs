@@ -133,7 +133,7 @@ impl<'a> Reach<'a> {
             && let Err(e) = self.store.links(checkpoint)
         {
             let id = table.blob.object();
-            self.blame(FindingKind::Damaged, id, None, e.to_string());
+            self.blame(FindingKind::Damaged, id, None, e.fault());
             self.whole_blobs.remove(&id.key());
             self.bad_blobs.insert(table.blob, vec![id]);
         }
@@ -163,7 +163,7 @@ impl<'a> Reach<'a> {
                 return None;
             }
             Err(e) => {
-                self.blame(FindingKind::Index, id, None, format!("{}: {e}", describe(kind, id)));
+                self.blame(FindingKind::Index, id, None, format!("{}: {}", describe(kind, id), e.fault()));
                 return None;
             }
         };
@@ -176,7 +176,7 @@ impl<'a> Reach<'a> {
                     self.blame(FindingKind::Index, id, Some(location.pack), message);
                 }
             },
-            Err(e) => self.blame(FindingKind::Damaged, id, Some(location.pack), format!("{}: {e}", describe(kind, id))),
+            Err(e) => self.blame(FindingKind::Damaged, id, Some(location.pack), format!("{}: {}", describe(kind, id), e.fault())),
         }
         None
     }

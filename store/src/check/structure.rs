@@ -82,7 +82,7 @@ pub(super) fn check_packs(
                     if e.is_damage() {
                         packs.lost.insert(*id);
                     }
-                    report.push(Finding { pack: Some(*id), ..Finding::new(FindingKind::Pack, e.to_string()) });
+                    report.push(Finding { pack: Some(*id), ..Finding::new(FindingKind::Pack, e.fault()) });
                 }
             }
         }
@@ -217,7 +217,7 @@ impl Pass<'_> {
         bad.sort_by_key(|(location, _)| *location);
         for (location, e) in bad {
             self.packs.bad_blocks.insert(location);
-            self.report.push(Finding { pack: Some(location.pack), ..Finding::new(FindingKind::Pack, e.to_string()) });
+            self.report.push(Finding { pack: Some(location.pack), ..Finding::new(FindingKind::Pack, e.fault()) });
         }
         Ok(())
     }
@@ -284,7 +284,7 @@ pub(super) fn check_without_config(layout: &Layout, report: &mut CheckReport) ->
             .and_then(|file| file.scan_blocks(true, |_, _| Ok(())).map(|_| file))
             .and_then(|file| file.check_copies())
         {
-            report.push(Finding { pack: Some(id), ..Finding::new(FindingKind::Pack, e.to_string()) });
+            report.push(Finding { pack: Some(id), ..Finding::new(FindingKind::Pack, e.fault()) });
         }
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! Walking two trees in step, equal ones skipped without being read.
 
-use std::vec;
+use std::{collections::HashSet, vec};
 
 use super::{
     ChangeKind, TreeChange,
@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
+    omitted::{Omission, Reason},
     tree::{DEPTH_MAX, Node, Trees},
 };
 
@@ -19,12 +20,24 @@ pub struct Side<'a> {
     pub trees: &'a dyn Trees,
     /// The folder. Its name plays no part.
     pub folder: &'a Node,
+    /// What capture left out of it. Of these, entries that could not be read may well be there.
+    pub omissions: &'a [Omission],
 }
 
 impl<'a> Side<'a> {
     /// A folder, and where its trees are read.
     pub fn new(trees: &'a dyn Trees, folder: &'a Node) -> Self {
-        Side { trees, folder }
+        Side { trees, folder, omissions: &[] }
+    }
+
+    /// The same side, with what capture left out of it. On the newer side, an entry that could not be read is no deletion.
+    pub fn with_omissions(self, omissions: &'a [Omission]) -> Self {
+        Side { omissions, ..self }
+    }
+
+    fn unread(&self) -> HashSet<&'a [u8]> {
+        let unread = self.omissions.iter().filter(|omission| matches!(omission.reason, Reason::Unreadable(_)));
+        unread.map(|omission| omission.path.as_slice()).collect()
     }
 }
 
@@ -65,7 +78,8 @@ pub fn compare_each(
     folder_times: bool,
     visit: &mut dyn FnMut(TreeChange) -> Result<()>,
 ) -> Result<()> {
-    let mut walk = Walk { old: old.trees, new: new.trees, folder_times, visit, path: Vec::new(), stack: Vec::new() };
+    let mut walk =
+        Walk { old: old.trees, new: new.trees, unread: new.unread(), folder_times, visit, path: Vec::new(), stack: Vec::new() };
     walk.enter(Pair { old: Some(old.folder.clone()), new: Some(new.folder.clone()) })?;
     while let Some(level) = walk.stack.last_mut() {
         let Some(pair) = level.pairs.next() else {
@@ -91,6 +105,8 @@ struct Level {
 struct Walk<'a> {
     old: &'a dyn Trees,
     new: &'a dyn Trees,
+    /// Paths that the new side lacks because they could not be read.
+    unread: HashSet<&'a [u8]>,
     folder_times: bool,
     visit: &'a mut dyn FnMut(TreeChange) -> Result<()>,
     path: Vec<u8>,
@@ -101,6 +117,9 @@ struct Walk<'a> {
 impl Walk<'_> {
     /// Says what there is to say of the entries at `path`, and goes into them if they are folders that differ.
     fn enter(&mut self, pair: Pair) -> Result<()> {
+        if pair.new.is_none() && self.unread.contains(&*self.path) {
+            return Ok(());
+        }
         let (old, new) = pair.trees();
         let kind = match (&pair.old, &pair.new) {
             (None, _) => Some(ChangeKind::Added),

@@ -43,6 +43,7 @@ impl Error {
             Error::Cancelled => ErrorKind::Cancelled,
             Error::Io { .. }
             | Error::NoMatch { .. }
+            | Error::NotAnArchive { .. }
             | Error::FormatNewer { .. }
             | Error::NotOwner { .. }
             | Error::Overtaken { .. }

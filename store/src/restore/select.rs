@@ -33,7 +33,7 @@ fn matcher(patterns: &[String]) -> Result<Option<Gitignore>> {
     let mut builder = GitignoreBuilder::new("");
     let invalid = |pattern: &str, e: ignore::Error| Error::Invalid(format!("the pattern '{pattern}' does not parse: {e}"));
     for pattern in patterns {
-        builder.add_line(None, pattern).map_err(|e| invalid(pattern, e))?;
+        builder.add_line(None, &name::pattern(pattern)).map_err(|e| invalid(pattern, e))?;
     }
     builder.build().map(Some).map_err(|e| invalid(&patterns.join("', '"), e))
 }
@@ -60,7 +60,7 @@ impl Filter {
     }
 
     fn is_excluded(&self, path: &[u8], is_folder: bool) -> bool {
-        self.exclude.as_ref().is_some_and(|m| m.matched(name::as_path(path), is_folder).is_ignore())
+        self.exclude.as_ref().is_some_and(|m| m.matched(&*name::lossless(path), is_folder).is_ignore())
     }
 
     /// True if the patterns want a file that is restored by itself, by its name.
@@ -71,7 +71,7 @@ impl Filter {
     /// True if an entry is wanted; `inherited` says whether the folder it is in is.
     pub fn includes(&self, path: &[u8], is_folder: bool, inherited: bool) -> bool {
         let Some(include) = &self.include else { return true };
-        let found = include.matched(name::as_path(path), is_folder);
+        let found = include.matched(&*name::lossless(path), is_folder);
         found.is_ignore() || inherited && !found.is_whitelist()
     }
 }

@@ -1,5 +1,6 @@
 //! `checkpoint create --files-from`: the list of paths to capture.
 
+use parhelia_store::name::Shown as _;
 use std::{
     fs,
     io::{BufRead, BufReader, Read},
@@ -33,8 +34,8 @@ pub fn paths(file: &Path, workspace: &Path) -> Result<Vec<Vec<u8>>> {
         };
         let parts: Vec<&[u8]> = name::components(&path).collect();
         if path.starts_with(b"/") || parts.contains(&&b".."[..]) {
-            let (path, file) = (human::path(&path), file.display());
-            return Err(Failure::Usage(format!("{path}, listed in {file}, is not in {}", workspace.display())));
+            let (path, file) = (human::path(&path), file.shown());
+            return Err(Failure::Usage(format!("{path}, listed in {file}, is not in {}", workspace.shown())));
         }
         if !path.is_empty() {
             paths.push(parts.join(&b'/'));

@@ -114,9 +114,10 @@ fn result(context: &mut Context, made: &Made, left_out: &LeftOut, began: Instant
     context.out.remark(format!("Checkpoint {id} of {} created (session {}).", record.workspace.path, record.session))?;
     context.out.remark(format!("{files}, {size}; {new} new, {stored} stored, in {seconds:.2} s."))?;
     if left_out.excluded > 0 {
+        let verbose = if outcome.omissions.len() > show::OMISSIONS_SHOWN { " -v" } else { "" };
         context
             .out
-            .remark(format!("Left out {} (`checkpoint show -v` names them).", human::count(left_out.excluded, "entry")))?;
+            .remark(format!("Left out {} (`checkpoint show{verbose}` names them).", human::count(left_out.excluded, "entry")))?;
     }
     Ok(())
 }

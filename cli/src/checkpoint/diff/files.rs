@@ -1,10 +1,11 @@
 //! The files of a comparison: their changes, line counts and line differences.
 
+use parhelia_store::name::Shown as _;
 use std::{fs::File, io::Read, os::unix::fs::OpenOptionsExt, path::Path};
 
 use parhelia_store::{
     Error, Store,
-    diff::{ChangeKind, Text, TextOptions, TreeChange, file_diff, line_counts, store_content},
+    diff::{ChangeKind, Summary, Text, TextOptions, TreeChange, file_diff, line_counts, store_content},
     name,
     record::Checkpoint,
     tree::{Kind, Node},
@@ -34,13 +35,16 @@ pub struct Comparison<'a> {
     pub changes: Vec<TreeChange>,
     /// Reads a file of the newer side.
     pub read_new: ReadSide<'a>,
+    /// True to list every change.
+    pub lists_all: bool,
 }
 
 impl Comparison<'_> {
     /// A line for each change, with the numbers of its lines on request; or its path alone.
     pub fn print(&self, out: &mut Output, counts_lines: bool, names_only: bool) -> Result<()> {
         let read_old = store_content(self.store);
-        for change in &self.changes {
+        let (listed, links) = changed::listed(&self.changes, self.lists_all || out.json || names_only);
+        for change in listed {
             let lines = match counts_lines {
                 true => Some(line_counts(change, &read_old, &self.read_new, TextOptions::default())?),
                 false => None,
@@ -68,7 +72,7 @@ impl Comparison<'_> {
             }
             out.line(line)?;
         }
-        Ok(())
+        changed::links_text(out, links).map_or(Ok(()), |links| out.line(links))
     }
 
     /// Files with line counts, as a report shows them. Of very many the lines are not counted.
@@ -80,10 +84,11 @@ impl Comparison<'_> {
             return out.line("  No changes");
         }
         let counts = self.changes.len() <= COUNTED_MAX;
-        let paths: Vec<String> = self.changes.iter().map(shown_path).collect();
+        let (listed, links) = changed::listed(&self.changes, self.lists_all);
+        let paths: Vec<String> = listed.iter().map(|change| shown_path(change)).collect();
         let width = paths.iter().map(|path| path.chars().count()).max().unwrap_or(0).min(PATH_WIDTH_MAX);
         let read_old = store_content(self.store);
-        for (change, path) in self.changes.iter().zip(paths) {
+        for (change, path) in listed.into_iter().zip(paths) {
             let lines = match counts {
                 true => Some(line_counts(change, &read_old, &self.read_new, TextOptions::default())?),
                 false => None,
@@ -102,6 +107,10 @@ impl Comparison<'_> {
             };
             out.line(format!("  {} {path}{fill}  {behind}", out.styled(style, mark)).trim_end())?;
         }
+        if let Some(links) = changed::links_text(out, links) {
+            out.line(format!("  {links}"))?;
+        }
+        out.line(format!("  {}", changed::counts_text(&Summary::of(&self.changes))))?;
         if !counts {
             out.line(format!("  ({}; --stat counts their lines)", human::count(self.changes.len() as u64, "change")))?;
         }
@@ -109,13 +118,13 @@ impl Comparison<'_> {
     }
 
     /// Prints how the lines of one file differ.
-    pub fn print_file(&self, out: &mut Output, path: &str, sides: (&Checkpoint, Option<&Checkpoint>)) -> Result<Code> {
-        let wanted: Vec<u8> = name::components(path.as_bytes()).collect::<Vec<_>>().join(&b'/');
+    pub fn print_file(&self, out: &mut Output, wanted: &[u8], sides: (&Checkpoint, Option<&Checkpoint>)) -> Result<Code> {
+        let path = human::path(wanted);
         let change = self.changes.iter().find(|c| c.path == wanted || c.old_path() == wanted);
         let Some(change) = change else {
-            self.ensure_file(&wanted, sides)?;
+            self.ensure_file(wanted, sides)?;
             out.remark(format!("{path}: no difference."))?;
-            out.summary(wire::Summary::CheckpointDiffFile { path: human::path(&wanted), change: None })?;
+            out.summary(wire::Summary::CheckpointDiffFile { path, change: None })?;
             return Ok(Code::Done);
         };
         let difference = file_diff(change, &store_content(self.store), &self.read_new, TextOptions::default())?;
@@ -132,7 +141,7 @@ impl Comparison<'_> {
             let difference = difference.map(|lines| String::from_utf8_lossy(&lines).into_owned());
             out.object(Line::Change(Box::new(Change::from(change).with_diff(difference))))?;
             let change = Some(change.kind.name().to_owned());
-            out.summary(wire::Summary::CheckpointDiffFile { path: human::path(&wanted), change })?;
+            out.summary(wire::Summary::CheckpointDiffFile { path, change })?;
             return Ok(Code::Done);
         }
         if let Text::Lines(lines) = difference {
@@ -185,7 +194,7 @@ pub fn read_live(workspace: &Path, path: &[u8], node: &Node) -> Result<Vec<u8>, 
     let path = workspace.join(name::as_path(path));
     let failed = |source| Error::Io { action: "read", path: path.clone(), source };
     let Kind::File { .. } = node.kind else {
-        return Err(Error::Invalid(format!("{} is no file", path.display())));
+        return Err(Error::Invalid(format!("{} is no file", path.shown())));
     };
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     let file = File::options().read(true).custom_flags(flags.bits() as i32).open(&path).map_err(failed)?;

@@ -1,6 +1,7 @@
 //! The plan and the outcome of `checkpoint restore`, as they are printed.
 
 use parhelia_session::restore::{Planned, Restored};
+use parhelia_store::name::Shown as _;
 use parhelia_store::{
     progress::Progress,
     record::Checkpoint,
@@ -92,7 +93,7 @@ pub fn print(context: &mut Context, args: &Args, checkpoint: &Checkpoint, restor
     context.out.summary(Summary::CheckpointRestore(Box::new(wire::summary::Restored {
         id: checkpoint.id(),
         dry_run: false,
-        target: shown(target),
+        target: target.shown(),
         in_place: args.in_place,
         counts: (&report.counts).into(),
         skipped: report.skipped.len() as u64,
@@ -148,6 +149,7 @@ fn counts_text(counts: &Counts, written: &str) -> String {
         (counts.unchanged, "unchanged"),
     ];
     let files = format!("{}, {} {written}", human::count(counts.files, "file"), human::size(counts.bytes));
-    let parts: Vec<String> = parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
+    let parts: Vec<String> =
+        parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{} {what}", human::number(*n))).collect();
     if parts.is_empty() { files } else { format!("{files}; {}", parts.join(", ")) }
 }

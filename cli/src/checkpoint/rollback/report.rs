@@ -1,12 +1,11 @@
 //! The preview and the outcome of a rollback, as they are printed.
 
-use std::os::unix::ffi::OsStrExt;
-
 use parhelia_session::{
     host::Host,
     rollback::{Look, Preview, Rolled, Stash},
     run::{has_agent, stranger_in_newest},
 };
+use parhelia_store::name::Shown as _;
 use parhelia_store::{Store, projection::Status, record::Checkpoint, restore::RestoreChange};
 use parhelia_wire::{self as wire, Line, summary::RolledBack, tree::Action};
 
@@ -16,37 +15,41 @@ use crate::{context::Context, exit::Result, human, output::Style, words};
 /// So many paths are named without -v.
 const NAMED_MAX: usize = 20;
 
-fn mark(change: RestoreChange) -> (char, &'static str, Style) {
+/// The letter for a change, and words for it when it is done and before.
+fn mark(change: RestoreChange) -> (char, [&'static str; 2], Style) {
     match change {
-        RestoreChange::Create => ('A', "made again", Style::Green),
-        RestoreChange::Replace => ('M', "restored", Style::Yellow),
-        RestoreChange::Metadata => ('m', "metadata restored", Style::Dim),
-        RestoreChange::Link => ('L', "joined again", Style::Cyan),
-        RestoreChange::Delete => ('D', "removed; the safety checkpoint has it", Style::Red),
-        RestoreChange::Keep => ('K', "kept", Style::Dim),
+        RestoreChange::Create => ('A', ["made again", "to be made again"], Style::Green),
+        RestoreChange::Replace => ('M', ["restored", "to be restored"], Style::Yellow),
+        RestoreChange::Metadata => ('m', ["metadata restored", "metadata to be restored"], Style::Dim),
+        RestoreChange::Link => ('L', ["joined again", "to be joined again"], Style::Cyan),
+        RestoreChange::Delete => {
+            ('D', ["removed; the safety checkpoint has it", "to be removed; the safety checkpoint will have it"], Style::Red)
+        }
+        RestoreChange::Keep => ('K', ["kept", "to be kept"], Style::Dim),
     }
 }
 
-fn print_changes(context: &mut Context, changes: &[(RestoreChange, Vec<u8>)]) -> Result<()> {
+fn print_changes(context: &mut Context, changes: &[(RestoreChange, Vec<u8>)], is_done: bool) -> Result<()> {
     let most = if context.global.verbose { usize::MAX } else { NAMED_MAX };
     for (change, path) in changes {
         context.out.object(Line::Action(Action::of(path, *change)))?;
     }
     for (change, path) in changes.iter().take(most) {
-        let (letter, what, style) = mark(*change);
+        let (letter, [done, planned], style) = mark(*change);
+        let what = if is_done { done } else { planned };
         let path = if path.is_empty() { ".".to_owned() } else { human::path(path) };
         let letter = context.out.styled(style, letter);
         context.out.line(format!("  {letter} {path} ({what})"))?;
     }
     if changes.len() > most {
-        context.out.line(format!("  and {} more; -v names them", changes.len() - most))?;
+        context.out.line(format!("  and {} more; -v names them", human::number((changes.len() - most) as u64)))?;
     }
     Ok(())
 }
 
 /// Prints what becomes of files and conversation.
 pub fn preview(context: &mut Context, preview: &Preview) -> Result<()> {
-    print_changes(context, &preview.changes)?;
+    print_changes(context, &preview.changes, false)?;
     tell_spared(&preview.spared, "would be left as it is");
     if preview.changes.is_empty() && preview.spared.is_empty() {
         context.out.line("  the files are as they are in the checkpoint")?;
@@ -93,7 +96,7 @@ pub fn print(context: &mut Context, store: &Store, host: &dyn Host, rolled: &Rol
         .out
         .did(format!("{} is rolled back to checkpoint {}; safety checkpoint {} is made", workspace, done.target, done.safety));
     context.out.remark(format!("Rolled back {workspace} to checkpoint {}.", done.target))?;
-    print_changes(context, &done.changes)?;
+    print_changes(context, &done.changes, true)?;
     tell_spared(spared, "left as it is");
     context
         .out
@@ -110,7 +113,7 @@ pub fn print(context: &mut Context, store: &Store, host: &dyn Host, rolled: &Rol
         context.out.remark("The conversation is at the checkpoint's position.")?;
     }
     for path in done.moved.iter().take(NAMED_MAX) {
-        context.out.remark(format!("Kept aside of the conversation: {}", path.display()))?;
+        context.out.remark(format!("Kept aside of the conversation: {}", path.shown()))?;
     }
     if done.moved.len() > NAMED_MAX {
         context.out.remark(format!("Kept aside of the conversation: {} more", done.moved.len() - NAMED_MAX))?;
@@ -136,7 +139,7 @@ pub fn print(context: &mut Context, store: &Store, host: &dyn Host, rolled: &Rol
         files: Some(done.report.counts.files),
         deleted: Some(done.report.counts.deleted),
         with_conversation: done.with_conversation,
-        moved: done.moved.iter().map(|path| human::path(path.as_os_str().as_bytes())).collect(),
+        moved: done.moved.iter().map(|path| path.shown()).collect(),
         spared: shown(spared),
         next,
         open_in: stranger.map(|open| open.to_string()),

@@ -155,7 +155,10 @@ fn go(
     });
     context.out.remark(match &started {
         Started::Ended => format!("Session {} has run to its end in tmux.", run.session),
-        _ => format!("Session {} runs in tmux session {}. To look at it: {attach}", run.session, pane.session),
+        _ => format!(
+            "Session {0} runs in tmux session {1}. To look at it: parhelia session attach {0} ({attach})",
+            run.session, pane.session
+        ),
     })?;
     let waits = match &started {
         Started::Waits(trouble) => Some(*trouble),

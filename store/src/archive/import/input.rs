@@ -31,6 +31,7 @@ impl<'a> Reader<'a> {
         let mut filled = 0;
         while filled < BLOCK {
             match self.input.read(&mut block[filled..]) {
+                Ok(0) if !self.is_tar => return Err(self.not_an_archive(&block[..filled])),
                 Ok(0) if filled == 0 => {
                     return Err(self.refused(&self.rest.name, "the archive ends behind it, without an end mark"));
                 }

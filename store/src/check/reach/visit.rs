@@ -140,7 +140,7 @@ impl Visitor for Reach<'_> {
                 Ok(()) => {}
                 Err(Error::Cancelled) => return Err(Error::Cancelled),
                 Err(e) => {
-                    self.blame(FindingKind::Damaged, blob.object(), None, e.to_string());
+                    self.blame(FindingKind::Damaged, blob.object(), None, e.fault());
                     self.wrong.push(blob.object());
                 }
             }
