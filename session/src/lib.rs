@@ -4,7 +4,7 @@
 //! A workflow takes a request, a [`Host`](host::Host) that stands for the caller, and an [`Observer`](host::Observer); it prints nothing, asks
 //! nothing and returns a typed outcome. [`checkpoint`] makes checkpoints, [`supervise`] starts an agent and watches over it, [`resume`] brings a
 //! session back to life, [`rollback`] and [`overwrite`] put files back, [`ending`] stops, pauses and ends, [`retention`] thins, [`hook`] takes in
-//! an agent's events.
+//! an agent's events, and [`review`] says something of checkpoints: tags, annotations, links.
 //!
 //! Below them, [`capture`] takes what a checkpoint keeps beside the workspace, [`run`] knows a session's runs, [`briefing`] has the words for a
 //! resumed agent, [`overview`] tells how a session is, and [`manifest`] what a checkpoint says of itself to other programs. Agents themselves are
@@ -27,6 +27,7 @@ pub mod overwrite;
 mod refusal;
 pub mod resume;
 pub mod retention;
+pub mod review;
 pub mod rollback;
 pub mod run;
 pub mod secrets;
