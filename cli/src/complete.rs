@@ -1,4 +1,4 @@
-//! Candidates for completions: the checkpoints and sessions of the store that the command line names.
+//! Candidates for completions: the checkpoints, tags and sessions of the store that the command line names.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -7,6 +7,7 @@ use std::{
 };
 
 use clap_complete::{CompletionCandidate, engine::ArgValueCompleter};
+use parhelia_session::review::tag::{self, InUse};
 use parhelia_store::{Store, clock};
 
 use crate::{args::Global, context::Context, exit::Result, human, interrupt::Cancel};
@@ -19,6 +20,11 @@ const CHECKPOINTS_MAX: usize = 100;
 /// Completes a checkpoint.
 pub fn checkpoints() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| fitting(current, found_checkpoints))
+}
+
+/// Completes a tag that is in use.
+pub fn tags() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| fitting(current, found_tags))
 }
 
 /// Completes a session by its id or name.
@@ -69,9 +75,18 @@ fn found_checkpoints(store: &Store) -> Result<Vec<Found>> {
         let help = format!("{}, {} {message}", human::ago(outline.created_at, now), outline.session);
         found.push((outline.id.to_string(), help.trim_end().to_owned()));
     }
+    found.extend(found_tags(store)?.into_iter().map(|(tag, help)| (format!("tag:{tag}"), help)));
     let sessions = view.sessions()?.into_iter().filter(|session| session.head.is_some());
     found.extend(sessions.map(|session| (format!("{}@latest", session.id), "the newest checkpoint of the session".to_owned())));
     Ok(found)
+}
+
+fn found_tags(store: &Store) -> Result<Vec<Found>> {
+    let help = |tag: &InUse| match tag.checkpoints {
+        1 => tag.newest.to_string(),
+        more => format!("{}, and {} more", tag.newest, more - 1),
+    };
+    Ok(tag::in_use(&store.view(), &[])?.into_iter().map(|tag| (tag.tag.clone(), help(&tag))).collect())
 }
 
 fn found_sessions(store: &Store) -> Result<Vec<Found>> {

@@ -3,7 +3,7 @@
 use parhelia_store::name::Shown as _;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
-use parhelia_store::{name, record::Checkpoint};
+use parhelia_store::{name, record::Checkpoint, selector};
 
 use crate::exit::{Failure, Result};
 
@@ -26,10 +26,10 @@ impl Selected {
     }
 }
 
-/// Splits `ID` or `ID:path` at the first colon.
+/// Splits `ID` or `ID:path` at the first colon, `tag:TAG:path` at the second.
 pub fn parse(text: &OsStr) -> Result<Selected> {
     let bytes = text.as_bytes();
-    let (id, path) = match bytes.iter().position(|&b| b == b':') {
+    let (id, path) = match selector::colon(bytes) {
         Some(colon) => (&bytes[..colon], Some(&bytes[colon + 1..])),
         None => (bytes, None),
     };
@@ -51,7 +51,9 @@ mod tests {
         assert_eq!(parse(OsStr::new("latest~2")).unwrap(), place("latest~2", None));
         assert_eq!(parse(OsStr::from_bytes(b"01AB:a:\xff")).unwrap(), place("01AB", Some(b"a:\xff")));
         assert_eq!(parse(OsStr::new("s@latest:")).unwrap(), place("s@latest", Some(b"")));
-        for bad in ["", ":x", "latest:../x", "latest:a/.."] {
+        assert_eq!(parse(OsStr::from_bytes(b"tag:a/b:c:\xff")).unwrap(), place("tag:a/b", Some(b"c:\xff")));
+        assert_eq!(parse(OsStr::new("s@tag:a/b")).unwrap(), place("s@tag:a/b", None));
+        for bad in ["", ":x", "latest:../x", "latest:a/..", "tag:x:../y"] {
             assert!(parse(OsStr::new(bad)).is_err(), "{bad}");
         }
     }

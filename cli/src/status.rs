@@ -17,7 +17,7 @@ use parhelia_store::{
 use parhelia_wire::{self as wire, Line};
 
 use crate::{
-    checkpoint::{changed, folder::workspace},
+    checkpoint::{changed, folder::workspace, marks},
     context::Context,
     exit::{Code, Result},
     human,
@@ -76,6 +76,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         Some(last) => {
             let id = context.out.styled(Style::Bold, last.id());
             context.out.paragraph(format!("Last checkpoint of {shown}: {id}, {}", made(last)), 2)?;
+            for (label, text) in marks::at_a_glance(&view.marks(last.record.id)?) {
+                context.out.paragraph(format!("  {label}: {text}"), 4)?;
+            }
             changes(context, &store, last, &at, args.thorough)?
         }
     };

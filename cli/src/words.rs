@@ -116,6 +116,13 @@ fn next_step(refusal: &Refusal) -> String {
         Refusal::OtherFolder { checkpoint, .. } => {
             format!("; give --other-folder to restore {checkpoint} there all the same")
         }
+        Refusal::IsProtected { checkpoint, .. } => {
+            format!("; give --protected to delete it all the same, or see `parhelia checkpoint show {checkpoint}`")
+        }
+        Refusal::NotTagged { tag, .. } => {
+            format!("; `parhelia checkpoint tags {}` says which checkpoint has it", human::shell(tag.as_bytes()))
+        }
+        Refusal::NoTag { .. } => "; `parhelia checkpoint tags` lists those in use".into(),
         Refusal::NothingToRecover => "; `parhelia session list` shows all".into(),
         _ => String::new(),
     }

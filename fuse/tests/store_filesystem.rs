@@ -163,14 +163,29 @@ fn tags_are_links() {
         let event = NewEvent::new(kind::CHECKPOINT_TAGGED, checkpoint.id(), Actor::default()).with("tag", tag);
         f.store().append_events(&[event], &()).unwrap();
     };
+    let untag = |checkpoint: &Checkpoint, tag: &str| {
+        let event = NewEvent::new(kind::CHECKPOINT_UNTAGGED, checkpoint.id(), Actor::default()).with("tag", tag);
+        f.store().append_events(&[event], &()).unwrap();
+    };
     tag(&older, "v1/rc");
     let _mounted = f.mount(What::Store);
-    assert_eq!(fs::read(f.mountpoint.join("by-tag/v1%2Frc/workspace/file")).unwrap(), b"tagged");
+    let at = |path: &str| f.mountpoint.join("by-tag").join(path);
+    assert_eq!(fs::read(at("v1/rc/workspace/file")).unwrap(), b"tagged");
     tag(&older, "second");
     tag(&newer, "v1/rc");
-    eventually("the tags are listed", || names(&f.mountpoint.join("by-tag")) == set(&["v1%2Frc", "second"]));
-    let target = || fs::read_link(f.mountpoint.join("by-tag/v1%2Frc")).unwrap();
-    eventually("the tag points to the newer one", || target() == Path::new(&format!("../sessions/work/{}", newer.id())));
+    eventually("the tags are listed", || names(&at("")) == set(&["v1", "second"]));
+    let target = || fs::read_link(at("v1/rc")).unwrap();
+    eventually("the tag points to the newer one", || target() == Path::new(&format!("../../sessions/work/{}", newer.id())));
+    // A tag that becomes a folder, and is a link again.
+    tag(&older, "v1/rc/a");
+    eventually("it is a folder", || at("v1/rc/a").is_dir() && names(&at("v1/rc")) == set(&["@", "a"]));
+    assert_eq!(fs::read(at("v1/rc/@/workspace/file")).unwrap(), b"tagged");
+    assert_eq!(fs::canonicalize(at("v1/rc/a/..")).unwrap(), fs::canonicalize(f.mountpoint.join("sessions/work")).unwrap());
+    untag(&older, "v1/rc/a");
+    eventually("it is a link", || fs::read_link(at("v1/rc")).is_ok() && !at("v1/rc/a").exists());
+    untag(&older, "v1/rc");
+    untag(&newer, "v1/rc");
+    eventually("its folder is gone", || names(&at("")) == set(&["second"]) && !at("v1").exists());
 }
 
 /// Everything that can be asked of the paths to a checkpoint's files.
@@ -206,7 +221,8 @@ fn warm_paths_from_the_root_on_ask_nothing() {
 fn shown(mountpoint: &Path) -> String {
     run(
         mountpoint,
-        "ls -U sessions by-date by-tag sessions/* | sort; for link in sessions/*/latest by-*/*; do readlink $link 2>&1; \
+        "shopt -s nullglob; ls -U sessions by-date by-tag sessions/* | sort; ls -R by-tag; \
+         for link in sessions/*/latest by-*/* by-tag/*/*/*; do [ -L $link ] || continue; readlink $link 2>&1; \
          cat $link/workspace/file; done; stat -c '%n %h' sessions sessions/*",
     )
 }
@@ -229,13 +245,14 @@ fn what_is_remembered_follows_each_change() {
     let other = f.folder("other");
     let mut made = vec![first];
     type Step<'a> = &'a dyn Fn(&mut Vec<Checkpoint>);
-    let steps: [Step<'_>; 8] = [
+    let steps: [Step<'_>; 9] = [
         &|made| made.push(create("a", "2")),
         &|made| made.push(create("b", "3")),
         &|made| tag(&made[1], "t"),
         // The newest of its session, so that the link goes back.
         &|made| delete(&made.remove(1)),
         &|made| tag(&made[0], "u"),
+        &|made| tag(&made[0], "u/v/w"),
         // A session's last, so that it is gone.
         &|made| delete(&made.remove(1)),
         &|made| made.push(create("b", "4")),

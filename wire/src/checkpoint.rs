@@ -2,8 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use parhelia_session::retention::{Kept, Removed};
+use parhelia_session::{
+    retention::{Kept, Removed},
+    review::tag::InUse,
+};
 use parhelia_store::{
+    id::Ulid,
     omitted::{Omission as StoreOmission, Reason},
     projection::{self, Marks},
     record::{self, Outline, Part},
@@ -61,6 +65,10 @@ pub struct Checkpoint {
     pub verification: Option<Verification>,
     /// Tags.
     pub tags: Vec<String>,
+    /// Annotations, in the order in which they were made.
+    pub annotations: Vec<Annotation>,
+    /// Issues that it is linked to.
+    pub links: Vec<Link>,
 }
 
 impl Checkpoint {
@@ -90,6 +98,8 @@ impl Checkpoint {
             approval: marks.approval.show(),
             verification: marks.verification.show(),
             tags: marks.tags.show(),
+            annotations: marks.annotations.show(),
+            links: marks.links.show(),
         }
     }
 }
@@ -109,6 +119,26 @@ mirror! {
         pub policy: Option<String>,
     }
 
+    /// An annotation of a checkpoint.
+    pub struct Annotation of projection::Annotation {
+        /// Time at which it was made.
+        pub timestamp: String,
+        /// Person who made it.
+        pub user: Option<String>,
+        /// Its text.
+        pub text: String,
+    }
+
+    /// An issue that a checkpoint is linked to.
+    pub struct Link of projection::Issue {
+        /// github, linear, beads, url.
+        pub tracker: String,
+        /// Id of the issue there; of `url` its address.
+        pub id: String,
+        /// Address; of Beads `beads:` and the id.
+        pub url: String,
+    }
+
     /// A verification of a checkpoint.
     pub struct Verification of projection::Verification {
         /// Thoroughness: new, index, deep.
@@ -120,6 +150,51 @@ mirror! {
         /// Parts that should have been there, and were not.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub incomplete: Vec<String>,
+    }
+}
+
+/// A tag in use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Tag {
+    /// The tag.
+    pub tag: String,
+    /// The newest checkpoint that bears it, which `tag:` and the tag selects.
+    pub checkpoint: String,
+    /// Session of that.
+    pub session: String,
+    /// End of its capture.
+    pub created_at: String,
+    /// Number of checkpoints that bear the tag.
+    pub checkpoints: u64,
+}
+
+impl Tag {
+    /// A tag in use, and the newest checkpoint that bears it.
+    pub fn of(tag: &InUse, newest: &record::Record) -> Self {
+        Tag {
+            tag: tag.tag.clone(),
+            checkpoint: newest.id.show(),
+            session: newest.session.clone(),
+            created_at: newest.created_at.show(),
+            checkpoints: tag.checkpoints.show(),
+        }
+    }
+}
+
+/// An annotation and its checkpoint.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Annotated {
+    /// The checkpoint.
+    pub checkpoint: String,
+    /// The annotation.
+    #[serde(flatten)]
+    pub annotation: Annotation,
+}
+
+impl Annotated {
+    /// An annotation of a checkpoint.
+    pub fn of(checkpoint: Ulid, annotation: &projection::Annotation) -> Self {
+        Annotated { checkpoint: checkpoint.show(), annotation: annotation.into() }
     }
 }
 

@@ -35,6 +35,10 @@ pub enum Line {
     Checkpoint(Box<checkpoint::Checkpoint>),
     /// A checkpoint as `manifest.json` shows it; `manifest.schema.json` describes it.
     Manifest(Map<String, Value>),
+    /// A tag in use.
+    Tag(checkpoint::Tag),
+    /// An annotation.
+    Annotation(checkpoint::Annotated),
     /// An entry that capture left out.
     Omission(checkpoint::Omission),
     /// A decision of retention about a checkpoint.

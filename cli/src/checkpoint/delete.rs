@@ -1,7 +1,6 @@
 //! `checkpoint delete`: forgets checkpoints; `gc` then frees what nothing else needs.
 
-use parhelia_session::rollback;
-use parhelia_store::delete::delete_checkpoints_as;
+use parhelia_session::{review, rollback};
 use parhelia_wire::{Line, Summary, checkpoint as wire};
 
 use crate::{
@@ -20,6 +19,9 @@ pub struct Args {
     /// The reason, for the log
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
+    /// Delete also what is tagged, linked to an issue or approved
+    #[arg(long)]
+    protected: bool,
     /// Only say which they are
     #[arg(short = 'n', long)]
     dry_run: bool,
@@ -36,9 +38,13 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
             chosen.push(found);
         }
     }
+    if args.dry_run && !args.protected {
+        chosen.iter().try_for_each(|c| review::ensure_unprotected(&view, c.record.id))?;
+    }
     if !args.dry_run {
         let ids: Vec<_> = chosen.iter().map(|c| c.record.id).collect();
-        delete_checkpoints_as(&store, &ids, &context.actor(), args.reason.as_deref(), &context.progress())?;
+        let (host, reason) = (context.host()?, args.reason.as_deref());
+        review::delete(&store, &host, &ids, reason, args.protected, &context.progress())?;
         chosen.iter().for_each(|deleted| context.out.did(format!("checkpoint {} is deleted", deleted.id())));
     }
     let verb = if args.dry_run { "Would delete" } else { "Deleted" };

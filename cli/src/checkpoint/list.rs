@@ -4,16 +4,19 @@ use parhelia_store::name::Shown as _;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use parhelia_session::review::{link, tag};
 use parhelia_store::{
     clock,
     id::Ulid,
     projection::{Marks, VerifyLevel},
     record::Outline,
+    view::View,
 };
 use parhelia_wire::{Line, Summary, checkpoint as wire};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::marks;
 use crate::{
     complete,
     context::Context,
@@ -24,7 +27,7 @@ use crate::{
 };
 
 /// Columns that a narrow terminal does without, the least important first.
-const DROPPED: [&str; 13] = [
+const DROPPED: [&str; 15] = [
     "WORKSPACE",
     "TRIGGER",
     "PARENT",
@@ -32,6 +35,8 @@ const DROPPED: [&str; 13] = [
     "FILES",
     "VERIFIED",
     "APPROVAL",
+    "NOTES",
+    "ISSUES",
     "SIZE",
     "STATE",
     "TOKENS",
@@ -55,23 +60,29 @@ pub struct Args {
     /// Only those made since then: a time such as 2026-01-16, or an age such as 2h or 3d
     #[arg(long, value_name = "WHEN", value_parser = when::parse)]
     since: Option<Timestamp>,
+    /// Only those with a tag that matches: release and all below it, release/*, release/**, **/v1
+    #[arg(long = "tag", value_name = "PATTERN", add = complete::tags())]
+    tags: Vec<String>,
+    /// Only those that are linked to this issue, as `checkpoint link` takes it
+    #[arg(long = "link", value_name = "URL")]
+    links: Vec<String>,
 }
 
 /// Prints the list.
 pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let store = context.open()?;
     let view = store.view();
-    let marks = view.all_marks()?;
+    let marked = Marked::of(&view, args)?;
     let session = args.session.as_ref().map(|name| view.session_id(name)).transpose()?;
     let wanted = |outline: &Outline| {
         session.as_ref().is_none_or(|id| outline.session == *id) && args.since.is_none_or(|since| outline.created_at >= since)
     };
-    let newest_first = view.outlines()?.into_iter().rev().filter(wanted);
+    let newest_first = marked.outlines(&view)?.into_iter().rev().filter(wanted);
     let checkpoints: Vec<Outline> = newest_first.take(args.limit.unwrap_or(usize::MAX)).collect();
     if context.out.json {
         let none = Marks::default();
         for checkpoint in &checkpoints {
-            let shown = wire::Checkpoint::of(checkpoint, marks.get(&checkpoint.id).unwrap_or(&none));
+            let shown = wire::Checkpoint::of(checkpoint, marked.marks.get(&checkpoint.id).unwrap_or(&none));
             context.out.object(Line::Checkpoint(Box::new(shown)))?;
         }
         context.out.summary(Summary::CheckpointList { checkpoints: checkpoints.len() as u64 })?;
@@ -80,14 +91,48 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     if checkpoints.is_empty() && args.limit != Some(0) {
         let of = args.session.as_ref().map(|session| format!(" of session {session}")).unwrap_or_default();
         let since = args.since.map(|since| format!(" since {}", human::local(since))).unwrap_or_default();
-        context.out.remark(format!("No checkpoints{of}{since} in {}.", store.path().shown()))?;
+        let that = if marked.is_chosen { " that match" } else { "" };
+        context.out.remark(format!("No checkpoints{of}{since}{that} in {}.", store.path().shown()))?;
         return Ok(Code::Done);
     }
     if !checkpoints.is_empty() {
         context.out.page()?;
-        print(context, &checkpoints, &marks, args.detailed)?;
+        print(context, &checkpoints, &marked.marks, args.detailed)?;
     }
     Ok(Code::Done)
+}
+
+/// The marks of the checkpoints that are wanted for them.
+struct Marked {
+    marks: BTreeMap<Ulid, Marks>,
+    /// False if all checkpoints are wanted, also those without marks.
+    is_chosen: bool,
+}
+
+impl Marked {
+    fn of(view: &View, args: &Args) -> Result<Self> {
+        let patterns: Vec<tag::Pattern> = marks::parsed(&args.tags)?;
+        let issues = args.links.iter().map(|text| link::parse(text)).collect::<Result<Vec<_>, _>>()?;
+        // Of those that bear a tag, no others are read.
+        let mut found = match patterns.is_empty() {
+            true => view.all_marks()?,
+            false => tag::bearing(view, &patterns)?.into_iter().map(|id| Ok((id, view.marks(id)?))).collect::<Result<_>>()?,
+        };
+        let is_linked = |marks: &Marks| marks.links.iter().any(|known| issues.iter().any(|issue| link::are_same(known, issue)));
+        found.retain(|_, marks| issues.is_empty() || is_linked(marks));
+        Ok(Marked { marks: found, is_chosen: !patterns.is_empty() || !issues.is_empty() })
+    }
+
+    /// The checkpoints, in order of commit.
+    fn outlines(&self, view: &View) -> Result<Vec<Outline>> {
+        if !self.is_chosen {
+            return Ok(view.outlines()?);
+        }
+        let found = self.marks.keys().map(|id| view.checkpoint(*id)).collect::<Result<Vec<_>, _>>()?;
+        let mut outlines: Vec<Outline> = found.iter().flatten().map(Outline::from).collect();
+        outlines.sort_by_key(|outline| outline.sequence);
+        Ok(outlines)
+    }
 }
 
 fn print(context: &mut Context, checkpoints: &[Outline], marks: &BTreeMap<Ulid, Marks>, detailed: bool) -> Result<()> {
@@ -101,9 +146,14 @@ fn print(context: &mut Context, checkpoints: &[Outline], marks: &BTreeMap<Ulid, 
     let before = heading.len();
     let mut right = vec![before - 3, before - 2];
     if detailed {
-        heading.extend(["EPOCH", "PARENT", "TURNS", "TOKENS", "COST", "APPROVAL", "TAGS"]);
+        heading.extend(["EPOCH", "PARENT", "TURNS", "TOKENS", "COST", "APPROVAL"]);
         right.extend([0, 2, 3, 4].map(|column| before + column));
     }
+    let said = Said::of(checkpoints, marks, detailed);
+    if said.notes {
+        right.push(heading.len());
+    }
+    heading.extend(said.chosen("NOTES", "TAGS", "ISSUES"));
     heading.extend(["STATE", "MESSAGE"]);
     let mut rows = vec![heading.into_iter().map(str::to_owned).collect::<Vec<_>>()];
     for checkpoint in checkpoints {
@@ -120,11 +170,40 @@ fn print(context: &mut Context, checkpoints: &[Outline], marks: &BTreeMap<Ulid, 
         if detailed {
             row.extend(details(checkpoint, marks));
         }
+        let number = if marks.annotations.is_empty() { String::new() } else { marks.annotations.len().to_string() };
+        let issues = marks.links.iter().map(marks::issue).collect::<Vec<_>>().join(",");
+        row.extend(said.chosen(number, marks.tags.iter().cloned().collect::<Vec<_>>().join(","), issues));
         row.push(standing(checkpoint, marks).to_owned());
         row.push(human::path(checkpoint.message.as_deref().unwrap_or_default().lines().next().unwrap_or_default().as_bytes()));
         rows.push(row);
     }
     context.out.table(&Table { rows: &rows, right: &right, dropped: &DROPPED })
+}
+
+/// The columns about what was said of the checkpoints: each is there if one of them has something in it.
+struct Said {
+    notes: bool,
+    tags: bool,
+    issues: bool,
+}
+
+impl Said {
+    fn of(checkpoints: &[Outline], marks: &BTreeMap<Ulid, Marks>, detailed: bool) -> Self {
+        let has = |has: fn(&Marks) -> bool| checkpoints.iter().filter_map(|checkpoint| marks.get(&checkpoint.id)).any(has);
+        Said {
+            notes: has(|marks| !marks.annotations.is_empty()),
+            tags: detailed || has(|marks| !marks.tags.is_empty()),
+            issues: has(|marks| !marks.links.is_empty()),
+        }
+    }
+
+    /// The cells of these columns.
+    fn chosen<T>(&self, notes: T, tags: T, issues: T) -> impl Iterator<Item = T> + use<T> {
+        [(self.notes, notes), (self.tags, tags), (self.issues, issues)]
+            .into_iter()
+            .filter(|(is_there, _)| *is_there)
+            .map(|(_, cell)| cell)
+    }
 }
 
 /// The counters of a conversation that `--detailed` shows.
@@ -145,7 +224,7 @@ fn decoded<'a, T: Default + Deserialize<'a>>(value: Option<&'a RawValue>) -> T {
     value.and_then(|value| serde_json::from_str(value.get()).ok()).unwrap_or_default()
 }
 
-fn details(checkpoint: &Outline, marks: &Marks) -> [String; 7] {
+fn details(checkpoint: &Outline, marks: &Marks) -> [String; 6] {
     let conversed: Conversed = decoded(checkpoint.conversation.as_deref());
     let used: Used = decoded(checkpoint.usage.as_deref());
     let shown = |number: Option<u64>| number.map_or_else(|| "–".to_owned(), human::number);
@@ -158,7 +237,6 @@ fn details(checkpoint: &Outline, marks: &Marks) -> [String; 7] {
         shown(conversed.tokens_used),
         used.cost_estimate_usd.map_or_else(|| "–".to_owned(), human::cost),
         marks.approval.as_ref().map_or("–", |approval| approval.status.name()).to_owned(),
-        marks.tags.iter().cloned().collect::<Vec<_>>().join(","),
     ]
 }
 

@@ -1,5 +1,7 @@
 //! `checkpoint`: one file per verb.
 
+mod annotate;
+mod annotations;
 mod cat;
 pub mod changed;
 mod create;
@@ -8,12 +10,18 @@ mod diff;
 mod entry;
 mod find;
 pub mod folder;
+mod link;
 pub mod list;
 mod ls;
+pub mod marks;
 mod restore;
 pub mod rollback;
 mod show;
 mod state;
+mod tag;
+mod tags;
+mod unlink;
+mod untag;
 mod verify;
 
 use clap::Subcommand;
@@ -49,6 +57,20 @@ pub enum Verb {
     Rollback(rollback::Args),
     /// Undo the last rollback
     Undo(rollback::UndoArgs),
+    /// Tag a checkpoint
+    Tag(tag::Args),
+    /// Remove tags from a checkpoint
+    Untag(untag::Args),
+    /// List the tags in use
+    Tags(tags::Args),
+    /// Add a remark to a checkpoint
+    Annotate(annotate::Args),
+    /// List the remarks about checkpoints
+    Annotations(annotations::Args),
+    /// Link a checkpoint to issues
+    Link(link::Args),
+    /// Remove links of a checkpoint to issues
+    Unlink(unlink::Args),
     /// Verify that a checkpoint is whole
     Verify(verify::Args),
     /// Delete checkpoints
@@ -70,6 +92,13 @@ impl Verb {
             Verb::Restore(args) => restore::run(context, args),
             Verb::Rollback(args) => rollback::run(context, args),
             Verb::Undo(args) => rollback::undo(context, args),
+            Verb::Tag(args) => tag::run(context, args),
+            Verb::Untag(args) => untag::run(context, args),
+            Verb::Tags(args) => tags::run(context, args),
+            Verb::Annotate(args) => annotate::run(context, args),
+            Verb::Annotations(args) => annotations::run(context, args),
+            Verb::Link(args) => link::run(context, args),
+            Verb::Unlink(args) => unlink::run(context, args),
             Verb::Verify(args) => verify::run(context, args),
             Verb::Delete(args) => delete::run(context, args),
         }

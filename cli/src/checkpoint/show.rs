@@ -10,6 +10,7 @@ use parhelia_store::{
 use parhelia_wire::{Line, Summary};
 use serde_json::Value;
 
+use super::marks;
 use crate::{
     complete,
     context::Context,
@@ -62,7 +63,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         return Ok(Code::Done);
     }
     context.out.page()?;
-    context.out.facts(facts(checkpoint), 12)?;
+    context.out.facts(facts(checkpoint).into_iter().chain(said(&marks)), 12)?;
     let shown = if context.global.verbose { omissions.len() } else { OMISSIONS_SHOWN };
     for omission in omissions.iter().take(shown) {
         context.out.line(format!("  {}", omission_text(omission)))?;
@@ -165,14 +166,14 @@ fn said(marks: &Marks) -> Vec<(&'static str, String)> {
         facts.push(("Approval", format!("{} by {}{why}", approval.status.name(), human::path(by.as_bytes()))));
     }
     if !marks.tags.is_empty() {
-        facts.push(("Tags", marks.tags.iter().cloned().collect::<Vec<_>>().join(", ")));
+        facts.push(("Tags", marks::listed(&marks.tags)));
     }
+    facts.extend(marks.links.iter().map(|issue| ("Issue", marks::issue_at(issue))));
     for annotation in &marks.annotations {
-        let user = annotation.user.as_deref().unwrap_or("–");
-        let text = human::path(annotation.text.as_bytes());
-        facts.push(("Note", format!("{} {}: {text}", human::local(annotation.timestamp), human::path(user.as_bytes()))));
+        facts.extend(
+            marks::annotation(annotation).into_iter().enumerate().map(|(i, line)| (if i == 0 { "Note" } else { "" }, line)),
+        );
     }
-    facts.extend(marks.links.iter().map(|issue| ("Issue", human::path(issue.url.as_bytes()))));
     facts
 }
 

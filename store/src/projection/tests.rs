@@ -7,6 +7,7 @@ use super::*;
 use crate::{
     check,
     event::{Actor, NewEvent, kind},
+    record::Checkpoint,
     testing::{TestStore, files},
     view::View,
 };

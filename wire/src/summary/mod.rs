@@ -11,7 +11,10 @@ pub use checkpoint::{Created, Diff, LiveAgent, Made, Restored, RolledBack, Safet
 pub use repository::{Check, Collection, Exported, Imported};
 pub use session::{Elsewhere, Ended, NotResumed, Pruned, ResumedAll, SetAside};
 
-use crate::repository::Stats;
+use crate::{
+    checkpoint::{Annotation, Link},
+    repository::Stats,
+};
 
 /// The outcome of a verb.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -114,6 +117,68 @@ pub enum Summary {
         deleted: u64,
         /// True if nothing was done.
         dry_run: bool,
+    },
+    /// The tags of a checkpoint, some of which are new.
+    #[serde(rename = "checkpoint tag")]
+    CheckpointTag {
+        /// The checkpoint.
+        id: String,
+        /// Tags that it did not have before.
+        added: Vec<String>,
+        /// All tags that it has now.
+        tags: Vec<String>,
+    },
+    /// The tags of a checkpoint, without those that were removed.
+    #[serde(rename = "checkpoint untag")]
+    CheckpointUntag {
+        /// The checkpoint.
+        id: String,
+        /// Tags that were removed.
+        removed: Vec<String>,
+        /// Tags that it has now.
+        tags: Vec<String>,
+    },
+    /// The number of tags in use.
+    #[serde(rename = "checkpoint tags")]
+    CheckpointTags {
+        /// Tags.
+        tags: u64,
+    },
+    /// The annotation that was made.
+    #[serde(rename = "checkpoint annotate")]
+    CheckpointAnnotate {
+        /// The checkpoint.
+        id: String,
+        /// The annotation.
+        annotation: Annotation,
+        /// Number of annotations that it has now.
+        annotations: u64,
+    },
+    /// The number of annotations.
+    #[serde(rename = "checkpoint annotations")]
+    CheckpointAnnotations {
+        /// Annotations.
+        annotations: u64,
+    },
+    /// The links of a checkpoint, some of which are new.
+    #[serde(rename = "checkpoint link")]
+    CheckpointLink {
+        /// The checkpoint.
+        id: String,
+        /// Links that it did not have before.
+        added: Vec<Link>,
+        /// All links that it has now.
+        links: Vec<Link>,
+    },
+    /// The links of a checkpoint, without those that were removed.
+    #[serde(rename = "checkpoint unlink")]
+    CheckpointUnlink {
+        /// The checkpoint.
+        id: String,
+        /// Links that were removed.
+        removed: Vec<Link>,
+        /// Links that it has now.
+        links: Vec<Link>,
     },
     /// A folder, its sessions, and its changes since the last checkpoint.
     #[serde(rename = "status")]

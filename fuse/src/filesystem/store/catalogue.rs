@@ -1,7 +1,7 @@
 //! The lists of a mounted store: sessions, their checkpoints, dates and tags, as of one state of the store.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -11,7 +11,7 @@ use ulid::Ulid;
 
 use crate::filesystem::{
     Outdated,
-    store::{file_name::file_name, inode::Inode, numbers::Numbers},
+    store::{file_name::file_name, inode::Inode, numbers::Numbers, tags::Tags},
 };
 
 /// The name of a session's link to its newest checkpoint.
@@ -44,8 +44,8 @@ pub struct Catalogue {
     pub session_names: BTreeMap<u64, Vec<u8>>,
     /// Names under `by-date`, by number, which is their order.
     pub dates: BTreeMap<u64, Vec<u8>>,
-    /// Names under `by-tag`, and what they point to.
-    pub tags: BTreeMap<Vec<u8>, u64>,
+    /// The folders and links under `by-tag`.
+    pub tags: Tags,
 }
 
 impl Catalogue {
@@ -62,7 +62,7 @@ impl Catalogue {
             sessions: BTreeMap::new(),
             session_names: BTreeMap::new(),
             dates: BTreeMap::new(),
-            tags: BTreeMap::new(),
+            tags: Tags::new(BTreeMap::new(), |_| None, numbers),
         };
         for (index, checkpoint) in state.checkpoints()?.iter().enumerate() {
             let record = &checkpoint.record;
@@ -82,16 +82,12 @@ impl Catalogue {
         for session in catalogue.sessions.values_mut() {
             session.checkpoints.sort_unstable();
         }
-        for (id, marks) in state.all_marks()? {
-            let Some(number) = catalogue.by_id.get(&id) else { continue };
-            for tag in &marks.tags {
-                // Of several checkpoints with one tag the link shows the newest.
-                let newest = catalogue.tags.entry(file_name(tag)).or_insert(*number);
-                if catalogue.by_number.get(number) > catalogue.by_number.get(newest) {
-                    *newest = *number;
-                }
-            }
-        }
+        // Of several checkpoints with one tag the link shows the newest.
+        let newest = |ids: &BTreeSet<Ulid>| {
+            let numbers = ids.iter().filter_map(|id| catalogue.by_id.get(id));
+            numbers.max_by_key(|number| catalogue.by_number.get(number)).copied()
+        };
+        catalogue.tags = Tags::new(state.tags()?, newest, numbers);
         if let Some(before) = before {
             let same = before.folders().filter(|folder| catalogue.has_same_list(before, *folder));
             catalogue.unchanged_since = same.map(|folder| (folder, before.changed_at(folder))).collect();
@@ -102,7 +98,8 @@ impl Catalogue {
     /// The folders above the checkpoints.
     fn folders(&self) -> impl Iterator<Item = Inode> {
         let sessions = self.session_names.keys().map(|number| Inode::Session(*number));
-        [Inode::Root, Inode::Sessions, Inode::ByDate, Inode::ByTag].into_iter().chain(sessions)
+        let tags = self.tags.folders.keys().map(|number| Inode::TagFolder(*number));
+        [Inode::Root, Inode::Sessions, Inode::ByDate].into_iter().chain(sessions).chain(tags)
     }
 
     fn session(&self, number: u64) -> Option<&Session> {
@@ -114,7 +111,7 @@ impl Catalogue {
             Inode::Root => true,
             Inode::Sessions => self.session_names == before.session_names,
             Inode::ByDate => self.dates == before.dates,
-            Inode::ByTag => self.tags == before.tags,
+            Inode::TagFolder(number) => self.tags.folders.get(&number) == before.tags.folders.get(&number),
             Inode::Session(number) => self.session(number) == before.session(number),
             _ => false,
         }
@@ -148,8 +145,11 @@ impl Catalogue {
                 name(Inode::ByDate, date);
             }
         }
-        for (tag, _) in before.tags.iter().filter(|(tag, number)| self.tags.get(*tag) != Some(number)) {
-            name(Inode::ByTag, tag);
+        for (number, was) in &before.tags.folders {
+            let is = self.tags.folders.get(number);
+            for (entry, _) in was.entries.iter().filter(|(entry, was)| is.and_then(|is| is.entries.get(*entry)) != Some(was)) {
+                name(Inode::TagFolder(*number), entry);
+            }
         }
         let changed = before.folders().filter(|folder| !self.has_same_list(before, *folder));
         let gone = before.by_number.keys().filter(|number| !self.by_number.contains_key(number));

@@ -4,7 +4,7 @@
 //! sessions/<session>/<checkpoint id>/{workspace,state,manifest.json}
 //! sessions/<session>/latest -> <checkpoint id>
 //! by-date/<time>-<checkpoint id> -> ../sessions/<session>/<checkpoint id>
-//! by-tag/<tag> -> ../sessions/<session>/<checkpoint id>
+//! by-tag/<tag> -> ../sessions/<session>/<checkpoint id>; its parts are folders, and `@` is the tag that its folder is called after
 //! ```
 //!
 //! The kernel caches all of it. Inside a checkpoint nothing changes. When something is committed or deleted, the kernel is told which names
@@ -16,6 +16,7 @@ mod file_name;
 mod inode;
 mod numbers;
 mod open;
+mod tags;
 mod virtual_folders;
 
 use std::{
@@ -219,7 +220,7 @@ impl ReadOnlyFilesystem for StoreFilesystem {
                 let catalogue = self.fresh()?;
                 match name {
                     b"." => self.folder(&catalogue, folder).map(Ok),
-                    b".." => self.folder(&catalogue, Self::virtual_parent(folder)).map(Ok),
+                    b".." => self.folder(&catalogue, Self::virtual_parent(&catalogue, folder)).map(Ok),
                     _ => self.virtual_child(&catalogue, folder, name)?.map(Ok).ok_or(Fault::NoEntry),
                 }
             }
@@ -241,6 +242,7 @@ impl ReadOnlyFilesystem for StoreFilesystem {
                 Ok(self.manifest_shown(number, catalogue.checkpoint(number).ok_or(Fault::Stale)?))
             }
             inode @ (Inode::Latest(number) | Inode::Pointer(number)) => self.link(&*self.fresh()?, inode, number),
+            Inode::TagLink(number) => self.tag_link(&*self.fresh()?, number),
             folder => self.folder(&*self.fresh()?, folder),
         }
     }
@@ -252,7 +254,7 @@ impl ReadOnlyFilesystem for StoreFilesystem {
         };
         let catalogue = self.fresh()?;
         let own = self.folder(&catalogue, folder)?;
-        let parent = self.folder(&catalogue, Self::virtual_parent(folder))?;
+        let parent = self.folder(&catalogue, Self::virtual_parent(&catalogue, folder))?;
         if from < 1 && !visit(Line { name: b".", shown: own, next: 1 }) {
             return Ok(());
         }
@@ -271,7 +273,12 @@ impl ReadOnlyFilesystem for StoreFilesystem {
         match self.inode(ino)? {
             inode @ (Inode::Latest(number) | Inode::Pointer(number)) => {
                 let catalogue = self.fresh()?;
-                Ok(self.target(inode, catalogue.checkpoint(number).ok_or(Fault::Stale)?))
+                Ok(self.target(inode, catalogue.checkpoint(number).ok_or(Fault::Stale)?, 0))
+            }
+            inode @ Inode::TagLink(number) => {
+                let catalogue = self.fresh()?;
+                let link = catalogue.tags.links.get(&number).ok_or(Fault::Stale)?;
+                Ok(self.target(inode, catalogue.checkpoint(link.checkpoint).ok_or(Fault::Stale)?, link.depth))
             }
             _ => entry::readlink(&self.entry(ino)?.1),
         }
@@ -302,7 +309,8 @@ impl ReadOnlyFilesystem for StoreFilesystem {
     fn space(&self) -> Result<Space, Fault> {
         let catalogue = self.fresh()?;
         let (bytes, entries) = catalogue.sums();
-        let virtuals = 4 + catalogue.sessions.len() as u64 + 4 * catalogue.count() as u64;
+        let tags = catalogue.tags.folders.len() + catalogue.tags.links.len();
+        let virtuals = 4 + (catalogue.sessions.len() + tags) as u64 + 4 * catalogue.count() as u64;
         Ok(Space { bytes, entries: entries.saturating_add(virtuals) })
     }
 

@@ -1,4 +1,4 @@
-//! The numbers of sessions and checkpoints, from which inode numbers are made. Whoever has one keeps it as long as the mount lives, and
+//! The numbers of sessions, tags and checkpoints, from which inode numbers are made. Whoever has one keeps it as long as the mount lives, and
 //! nobody else gets it, as the kernel may know its inodes.
 
 use std::collections::{HashMap, hash_map::Entry};
@@ -11,6 +11,8 @@ use crate::filesystem::store::inode::CHECKPOINT_MAX;
 #[derive(Default)]
 pub struct Numbers {
     sessions: HashMap<String, u64>,
+    tag_folders: HashMap<String, u64>,
+    tag_links: HashMap<(String, u64), u64>,
     checkpoints: HashMap<u64, Ulid>,
     /// Checkpoints whose number is not their sequence.
     moved: HashMap<Ulid, u64>,
@@ -24,6 +26,18 @@ impl Numbers {
             Some(number) => *number,
             None => *self.sessions.entry(name.to_owned()).or_insert(next),
         }
+    }
+
+    /// The number of a folder of tags, by its path. They begin at 1, which leaves 0 for the topmost one.
+    pub fn tag_folder(&mut self, path: &str) -> u64 {
+        let next = self.tag_folders.len() as u64 + 1;
+        *self.tag_folders.entry(path.to_owned()).or_insert(next)
+    }
+
+    /// The number of the link at a path under `by-tag` to a checkpoint, which is given by number.
+    pub fn tag_link(&mut self, path: &str, checkpoint: u64) -> u64 {
+        let next = self.tag_links.len() as u64;
+        *self.tag_links.entry((path.to_owned(), checkpoint)).or_insert(next)
     }
 
     /// The number of a checkpoint: the sequence of its commit, so that it is the same in the next mount. But a commit that could not be

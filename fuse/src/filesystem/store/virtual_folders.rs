@@ -16,7 +16,8 @@ use crate::{
         store::{
             catalogue::{Catalogue, LATEST},
             file_name::file_name,
-            inode::Inode,
+            inode::{Inode, TOP},
+            tags::TagEntry,
         },
     },
     tree::attr,
@@ -58,6 +59,10 @@ impl StoreFilesystem {
                 let name = catalogue.session_names.get(&number).ok_or(Fault::Stale)?;
                 catalogue.sessions.get(name).map_or(0, |session| session.checkpoints.len())
             }
+            Inode::TagFolder(number) => {
+                let entries = catalogue.tags.folders.get(&number).ok_or(Fault::Stale)?.entries.values();
+                entries.filter(|entry| matches!(entry, TagEntry::Folder(_))).count()
+            }
             _ => 0,
         };
         let attr = self.virtual_attr(inode, FileType::Directory, 0, subfolders as u64 + 2, catalogue.changed_at(inode));
@@ -65,17 +70,36 @@ impl StoreFilesystem {
     }
 
     pub(super) fn link(&self, catalogue: &Catalogue, inode: Inode, number: u64) -> Result<Shown, Fault> {
+        self.link_at(catalogue, inode, number, 0)
+    }
+
+    /// The link of a tag, by its own number.
+    pub(super) fn tag_link(&self, catalogue: &Catalogue, number: u64) -> Result<Shown, Fault> {
+        let link = catalogue.tags.links.get(&number).ok_or(Fault::Stale)?;
+        self.link_at(catalogue, Inode::TagLink(number), link.checkpoint, link.depth)
+    }
+
+    fn link_at(&self, catalogue: &Catalogue, inode: Inode, number: u64, depth: usize) -> Result<Shown, Fault> {
         let checkpoint = catalogue.checkpoint(number).ok_or(Fault::Stale)?;
-        let bytes = self.target(inode, checkpoint).len() as u64;
+        let bytes = self.target(inode, checkpoint, depth).len() as u64;
         let attr = self.virtual_attr(inode, FileType::Symlink, bytes, 1, created(checkpoint));
         Ok(shown_of(checkpoint, attr))
     }
 
-    pub(super) fn target(&self, inode: Inode, checkpoint: &Checkpoint) -> Vec<u8> {
+    fn tag_entry(&self, catalogue: &Catalogue, entry: TagEntry) -> Result<Shown, Fault> {
+        match entry {
+            TagEntry::Folder(number) => self.folder(catalogue, Inode::TagFolder(number)),
+            TagEntry::Link(number) => self.tag_link(catalogue, number),
+        }
+    }
+
+    /// Where a link points to that lies in so many folders below one of the root's.
+    pub(super) fn target(&self, inode: Inode, checkpoint: &Checkpoint, depth: usize) -> Vec<u8> {
         let id = checkpoint.id().into_bytes();
         match inode {
             Inode::Latest(_) => id,
-            _ => [b"../sessions/", file_name(&checkpoint.record.session).as_slice(), b"/", &id].concat(),
+            _ => [b"../".repeat(depth + 1).as_slice(), b"sessions/", file_name(&checkpoint.record.session).as_slice(), b"/", &id]
+                .concat(),
         }
     }
 
@@ -99,7 +123,8 @@ impl StoreFilesystem {
     pub(super) fn virtual_child(&self, catalogue: &Catalogue, folder: Inode, name: &[u8]) -> Result<Option<Shown>, Fault> {
         match folder {
             Inode::Root => {
-                let inode = [Inode::Sessions, Inode::ByDate, Inode::ByTag].into_iter().find(|inode| root_name(*inode) == name);
+                let inode =
+                    [Inode::Sessions, Inode::ByDate, Inode::TagFolder(TOP)].into_iter().find(|inode| root_name(*inode) == name);
                 inode.map(|inode| self.folder(catalogue, inode)).transpose()
             }
             Inode::Sessions => {
@@ -110,9 +135,9 @@ impl StoreFilesystem {
                 let found = catalogue.dated(name);
                 found.map(|number| self.link(catalogue, Inode::Pointer(number), number)).transpose()
             }
-            Inode::ByTag => {
-                let found = catalogue.tags.get(name);
-                found.map(|number| self.link(catalogue, Inode::Pointer(*number), *number)).transpose()
+            Inode::TagFolder(number) => {
+                let found = catalogue.tags.folders.get(&number).ok_or(Fault::Stale)?.entries.get(name);
+                found.map(|entry| self.tag_entry(catalogue, *entry)).transpose()
             }
             Inode::Session(number) => {
                 let session_name = catalogue.session_names.get(&number).ok_or(Fault::Stale)?;
@@ -138,7 +163,7 @@ impl StoreFilesystem {
         let mut lines = Vec::new();
         match folder {
             Inode::Root => {
-                for (key, inode) in [Inode::Sessions, Inode::ByDate, Inode::ByTag].into_iter().enumerate() {
+                for (key, inode) in [Inode::Sessions, Inode::ByDate, Inode::TagFolder(TOP)].into_iter().enumerate() {
                     lines.push((key as u64, root_name(inode).to_vec(), self.folder(catalogue, inode)?));
                 }
                 lines.retain(|(key, ..)| *key >= from);
@@ -153,9 +178,10 @@ impl StoreFilesystem {
                     lines.push((*number, name.clone(), self.link(catalogue, Inode::Pointer(*number), *number)?));
                 }
             }
-            Inode::ByTag => {
-                for (key, (name, number)) in catalogue.tags.iter().enumerate().skip(usize::try_from(from).unwrap_or(usize::MAX)) {
-                    lines.push((key as u64, name.clone(), self.link(catalogue, Inode::Pointer(*number), *number)?));
+            Inode::TagFolder(number) => {
+                let entries = catalogue.tags.folders.get(&number).ok_or(Fault::Stale)?.entries.iter().enumerate();
+                for (key, (name, entry)) in entries.skip(usize::try_from(from).unwrap_or(usize::MAX)) {
+                    lines.push((key as u64, name.clone(), self.tag_entry(catalogue, *entry)?));
                 }
             }
             Inode::Session(number) => {
@@ -177,9 +203,12 @@ impl StoreFilesystem {
     }
 
     /// The folder that holds a virtual folder.
-    pub(super) fn virtual_parent(folder: Inode) -> Inode {
+    pub(super) fn virtual_parent(catalogue: &Catalogue, folder: Inode) -> Inode {
         match folder {
             Inode::Session(_) => Inode::Sessions,
+            Inode::TagFolder(number) if number != TOP => {
+                Inode::TagFolder(catalogue.tags.folders.get(&number).map_or(TOP, |folder| folder.parent))
+            }
             _ => Inode::Root,
         }
     }
@@ -207,7 +236,7 @@ fn root_name(inode: Inode) -> &'static [u8] {
     match inode {
         Inode::Sessions => b"sessions",
         Inode::ByDate => b"by-date",
-        Inode::ByTag => b"by-tag",
+        Inode::TagFolder(TOP) => b"by-tag",
         _ => b"",
     }
 }

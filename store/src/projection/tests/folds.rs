@@ -52,6 +52,16 @@ proptest! {
         prop_assert_eq!(truth.sessions().unwrap(), found.sessions().unwrap());
         prop_assert_eq!(truth.runs().unwrap(), found.runs().unwrap());
         prop_assert_eq!(truth.all_marks().unwrap(), found.all_marks().unwrap());
+        for tag in ["t0", "t1", "t"] {
+            let marks = truth.all_marks().unwrap();
+            let bears = |c: &&Checkpoint| marks.get(&c.record.id).is_some_and(|marks| marks.tags.contains(tag));
+            let bearing: Vec<&Checkpoint> = truth.checkpoints().unwrap().iter().rev().filter(bears).collect();
+            for view in [&truth, &*found] {
+                let tagged = view.newest_first_tagged(tag).unwrap().collect::<crate::Result<Vec<_>>>().unwrap();
+                prop_assert_eq!(tagged.iter().collect::<Vec<_>>(), bearing.clone());
+            }
+        }
+        prop_assert_eq!(truth.tags().unwrap(), found.tags().unwrap());
         prop_assert_eq!(truth.last_event().unwrap(), found.last_event().unwrap());
         for checkpoint in truth.checkpoints().unwrap() {
             prop_assert_eq!(found.checkpoint(checkpoint.record.id).unwrap(), Some(checkpoint.clone()));

@@ -1,0 +1,47 @@
+//! `checkpoint annotate`: adds a remark to a checkpoint.
+
+use std::io::{self, Read};
+
+use parhelia_session::review::annotation::{self, ANNOTATION_BYTES_MAX, Text};
+use parhelia_wire::Summary;
+
+use super::marks;
+use crate::{
+    complete,
+    context::Context,
+    exit::{Code, Failure, Result},
+};
+
+/// Flags of `checkpoint annotate`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The checkpoint
+    #[arg(add = complete::checkpoints())]
+    checkpoint: String,
+    /// The text; - reads it from standard input
+    #[arg(allow_hyphen_values = true)]
+    text: String,
+}
+
+/// Adds it.
+pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
+    let text = if args.text == "-" { read()? } else { args.text.clone() };
+    let text = Text::new(&text)?;
+    let store = context.open()?;
+    let id = marks::chosen(context, &store, &args.checkpoint)?;
+    let (annotation, annotations) = annotation::annotate(&store, &context.host()?, id, &text, &context.progress())?;
+    context.out.did(format!("checkpoint {id} is annotated"));
+    context.out.remark(format!("Annotated {id}."))?;
+    let (annotation, annotations) = ((&annotation).into(), annotations as u64);
+    context.out.summary(Summary::CheckpointAnnotate { id: id.to_string(), annotation, annotations })?;
+    Ok(Code::Done)
+}
+
+/// The text on standard input; of one that is too long, more than may be.
+fn read() -> Result<String> {
+    let mut bytes = Vec::new();
+    // A carriage return at the end of each line does not count.
+    let failed = |source| Failure::File { action: "read", path: "standard input".into(), source };
+    io::stdin().take(2 * ANNOTATION_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
+    String::from_utf8(bytes).map_err(|_| Failure::Usage("the text on standard input is not UTF-8".into()))
+}

@@ -1,0 +1,42 @@
+//! `checkpoint link`: links a checkpoint to issues.
+
+use parhelia_session::review::link;
+use parhelia_wire::Summary;
+
+use super::marks;
+use crate::{
+    complete,
+    context::Context,
+    exit::{Code, Result},
+};
+
+/// Flags of `checkpoint link`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The checkpoint
+    #[arg(add = complete::checkpoints())]
+    checkpoint: String,
+    /// The issues: the URL of an issue or a pull request, OWNER/REPO#12, an id of Beads, or any other URL
+    #[arg(value_name = "URL", required = true)]
+    links: Vec<String>,
+}
+
+/// Adds all of them, or none.
+pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
+    let issues = args.links.iter().map(|text| link::parse(text)).collect::<Result<Vec<_>, _>>()?;
+    let store = context.open()?;
+    let id = marks::chosen(context, &store, &args.checkpoint)?;
+    let linked = link::link(&store, &context.host()?, id, &issues, &context.progress())?;
+    if !linked.added.is_empty() {
+        let added = linked.added.iter().map(marks::issue).collect::<Vec<_>>().join(", ");
+        context.out.did(format!("checkpoint {id} is linked to {added}"));
+        context.out.remark(format!("Linked {id}: {added}."))?;
+    }
+    if !linked.had.is_empty() {
+        let had = linked.had.iter().map(marks::issue).collect::<Vec<_>>().join(", ");
+        context.out.remark(format!("{id} had this before: {had}."))?;
+    }
+    let (added, links) = (marks::links(&linked.added), marks::links(&linked.links));
+    context.out.summary(Summary::CheckpointLink { id: id.to_string(), added, links })?;
+    Ok(Code::Done)
+}

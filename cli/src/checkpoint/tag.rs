@@ -1,0 +1,43 @@
+//! `checkpoint tag`: gives a checkpoint names by which it is found again.
+
+use parhelia_session::review::tag;
+use parhelia_wire::Summary;
+
+use super::marks;
+use crate::{
+    complete,
+    context::Context,
+    exit::{Code, Result},
+};
+
+/// Flags of `checkpoint tag`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The checkpoint
+    #[arg(add = complete::checkpoints())]
+    checkpoint: String,
+    /// The tags: names, with '/' between the parts of one, such as release/1.2
+    #[arg(value_name = "TAG", required = true, add = complete::tags())]
+    tags: Vec<String>,
+}
+
+/// Adds all of them, or none.
+pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
+    let tags = marks::parsed(&args.tags)?;
+    let store = context.open()?;
+    let id = marks::chosen(context, &store, &args.checkpoint)?;
+    let tagged = tag::tag(&store, &context.host()?, id, &tags, &context.progress())?;
+    if !tagged.added.is_empty() {
+        let added = marks::listed(tagged.added.iter().map(tag::Tag::as_str));
+        context.out.did(format!("checkpoint {id} is tagged {added}"));
+        context.out.remark(format!("Tagged {id}: {added}."))?;
+    }
+    if !tagged.had.is_empty() {
+        let had = marks::listed(tagged.had.iter().map(tag::Tag::as_str));
+        context.out.remark(format!("{id} had this before: {had}."))?;
+    }
+    let added = tagged.added.iter().map(ToString::to_string).collect();
+    let tags = tagged.tags.into_iter().collect();
+    context.out.summary(Summary::CheckpointTag { id: id.to_string(), added, tags })?;
+    Ok(Code::Done)
+}
