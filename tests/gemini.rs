@@ -151,7 +151,9 @@ fn its_hooks_can_be_installed_and_its_keys_stay_out() {
     }
     assert!(gemini.expect(&["hooks", "status", "--agent", "gemini"]).contains("All hooks are in"));
     gemini.expect(&["hooks", "uninstall", "--agent", "gemini"]);
-    for name in ["oauth_creds.json", "gemini-credentials.json", "mcp-oauth-tokens.json", ".env"] {
+    fs::create_dir_all(gemini.config().join("extensions/one")).unwrap();
+    let tokens = ["mcp-oauth-tokens.json", "mcp-oauth-tokens-v2.json"];
+    for name in ["oauth_creds.json", "gemini-credentials.json", ".env", ".env.bak", "extensions/one/.env"].iter().chain(&tokens) {
         fs::write(gemini.config().join(name), "a secret").unwrap();
     }
     let home = gemini.config().parent().unwrap().to_string_lossy().into_owned();
@@ -161,4 +163,28 @@ fn its_hooks_can_be_installed_and_its_keys_stay_out() {
     for name in ["oauth_creds", "credentials", "tokens", ".env"] {
         assert!(!listed.contains(name), "{listed}");
     }
+}
+
+#[test]
+fn a_prompt_without_a_terminal_is_answered_and_its_conversation_goes_on() {
+    let api = Api::start([Reply::text("It is fixed.")]);
+    let Some(gemini) = Gemini::new(&api) else { return };
+    gemini.expect(&["hooks", "install", "--agent", "gemini"]);
+    let program = gemini.program().to_string_lossy().into_owned();
+    let flags = ["--model", "gemini-2.5-pro", "--skip-trust", "--yolo", "fix it now"];
+    let output = gemini.command(&[&["session", "run", "--interval", "0", "--", &program][..], &flags].concat()).output().unwrap();
+    assert!(output.status.success() && shown(&output).contains("It is fixed."), "{}", shown(&output));
+    let id = session(&gemini)["id"].as_str().unwrap().to_owned();
+    let store = Store::open(&gemini.store(), &Default::default()).unwrap();
+    assert_eq!(store.view().head(&id).unwrap().unwrap().record.trigger.name(), "complete");
+    let output = gemini.command(&["session", "resume", &id]).output().unwrap();
+    assert!(!output.status.success() && api.exchanges().len() == 1, "nobody has asked for anything: {}", shown(&output));
+    api.then([Reply::text("I go on.")]);
+    let output = gemini.command(&["session", "resume", &id, "--prompt", "go on", "--no-tmux"]).output().unwrap();
+    assert!(output.status.success() && shown(&output).contains("I go on."), "{}", shown(&output));
+    let told = asked(&api, 2);
+    for part in ["fix it now", "It is fixed.", "go on"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    assert_eq!(told.matches("is resumed").count(), 1, "{told}");
 }

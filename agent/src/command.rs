@@ -14,6 +14,43 @@ use crate::{
 /// Words before an agent's program are looked at so far.
 const LAUNCHERS_MAX: usize = 8;
 
+/// Shells, and other programs that start the program that their arguments name.
+const STARTERS: &[&str] = &[
+    "sh",
+    "bash",
+    "dash",
+    "zsh",
+    "fish",
+    "ksh",
+    "busybox",
+    "sudo",
+    "doas",
+    "su",
+    "env",
+    "timeout",
+    "nice",
+    "xargs",
+    "script",
+    "watch",
+    "time",
+    "strace",
+    "ssh",
+    "tmux",
+    "screen",
+    "docker",
+    "podman",
+    "bwrap",
+    "firejail",
+    "unshare",
+    "nsenter",
+    "chroot",
+    "systemd-run",
+    "direnv",
+    "mise",
+    "nix",
+    "xvfb-run",
+];
+
 /// A way around the agent's permission checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bypass {
@@ -74,7 +111,7 @@ impl Piece {
 }
 
 /// Takes the agent's words apart. Everything behind `--` is prompt.
-fn pieces(words: &[OsString], takes: impl Fn(&str) -> Takes) -> Vec<Piece> {
+fn pieces(words: &[OsString], kind: Kind) -> Vec<Piece> {
     let mut out = Vec::new();
     let mut rest = words;
     while let Some((word, behind)) = rest.split_first() {
@@ -93,17 +130,45 @@ fn pieces(words: &[OsString], takes: impl Fn(&str) -> Takes) -> Vec<Piece> {
             out.push(Piece::Flag { name: name.to_owned(), words: vec![value.into()], is_joined: true });
             continue;
         }
-        let values = match takes(&text) {
+        let name = match kind.joins_letters() && !text.starts_with("--") {
+            true => letters(&text, &mut out),
+            false => Some(text.into_owned()),
+        };
+        let Some(name) = name else { continue };
+        let values = match kind.takes(&name) {
             Takes::Nothing => 0,
             Takes::One => rest.len().min(1),
             Takes::Optional => rest.iter().take(1).take_while(|word| !is_flag(word)).count(),
             Takes::Many => rest.iter().take_while(|word| !is_flag(word)).count(),
         };
         let (values, behind) = rest.split_at(values);
-        out.push(Piece::Flag { name: text.into_owned(), words: values.to_vec(), is_joined: false });
+        out.push(Piece::Flag { name, words: values.to_vec(), is_joined: false });
         rest = behind;
     }
     out
+}
+
+/// Takes a word with flags of one letter apart, as yargs does: a value stands behind `=`, is a number, or begins with what is no letter.
+/// Returns the last flag, where its value is not in the word.
+fn letters(word: &str, out: &mut Vec<Piece>) -> Option<String> {
+    let mut rest = word.trim_start_matches('-').chars();
+    while let Some(letter) = rest.next() {
+        let (name, behind) = (format!("-{letter}"), rest.as_str());
+        let Some(next) = behind.chars().next() else { return Some(name) };
+        let value = match next {
+            '=' => Some(&behind[1..]),
+            _ if letter.is_ascii_alphabetic() && behind.parse::<f64>().is_ok_and(f64::is_finite) => Some(behind),
+            next if !next.is_ascii_alphanumeric() && next != '_' => Some(behind),
+            _ => None,
+        };
+        let words: Vec<OsString> = value.into_iter().map(OsString::from).collect();
+        let is_joined = value.is_some();
+        out.push(Piece::Flag { name, words, is_joined });
+        if is_joined {
+            return None;
+        }
+    }
+    None
 }
 
 fn is_flag(word: &OsString) -> bool {
@@ -156,6 +221,7 @@ pub struct Agent {
     kind: Kind,
     program: Vec<OsString>,
     words: Words,
+    at_terminal: bool,
 }
 
 /// The way in which a conversation is resumed.
@@ -171,6 +237,8 @@ pub struct Resume {
     pub prompt: Option<String>,
     /// Arguments that bring hooks.
     pub hooks: Vec<OsString>,
+    /// True if the agent answers that prompt and ends ([`Agent::resume_argv`] sees to it).
+    pub is_headless: bool,
 }
 
 fn name_of(word: &OsStr) -> String {
@@ -199,14 +267,31 @@ impl Agent {
         if !argv[..at].iter().all(is_launcher) {
             return None;
         }
-        let words = Words(pieces(&argv[at + 1..], |flag| kind.takes(flag)));
-        kind.is_conversing(&words).then(|| Agent { kind, program: argv[..=at].to_vec(), words })
+        let words = Words(pieces(&argv[at + 1..], kind));
+        kind.is_conversing(&words).then(|| Agent { kind, program: argv[..=at].to_vec(), words, at_terminal: true })
     }
 
-    /// True if a command line that starts no agent itself names one, as `bash -c claude` does: the conversation is not known by it.
+    /// The same agent, its input and output a terminal or not. A command line by itself is taken for one at a terminal.
+    #[must_use]
+    pub fn at_terminal(self, at_terminal: bool) -> Self {
+        Agent { at_terminal, ..self }
+    }
+
+    /// True unless it was said to be at no terminal.
+    pub fn is_at_terminal(&self) -> bool {
+        self.at_terminal
+    }
+
+    /// True if a command line that starts no agent itself may start one, as `bash -c claude` does: the conversation is not known by it. Of a
+    /// program that is not known to start others, the value of a flag starts nothing.
     pub fn is_wrapped(argv: &[OsString]) -> bool {
-        let has = |word: &OsString| word.to_string_lossy().split_whitespace().any(|part| kind_of(part.as_ref()).is_some());
-        Agent::of(argv).is_none() && argv.iter().any(has)
+        let Some(program) = argv.first().filter(|_| Agent::of(argv).is_none()) else { return false };
+        if STARTERS.contains(&&*name_of(program)) {
+            let starts = |word: &OsString| word.to_string_lossy().split_whitespace().any(|part| kind_of(part.as_ref()).is_some());
+            return argv.iter().any(starts);
+        }
+        let is_value = |before: &OsString| is_flag(before) && before != "--";
+        argv.windows(2).any(|pair| !is_value(&pair[0]) && kind_of(&pair[1]).is_some())
     }
 
     /// The kind of the agent.
@@ -216,7 +301,7 @@ impl Agent {
 
     /// True if it answers one prompt, printing to standard output.
     pub fn is_headless(&self) -> bool {
-        self.kind.is_headless(&self.words)
+        self.kind.is_headless(&self.words, self.at_terminal)
     }
 
     /// True if the conversation is kept on disk.
@@ -282,7 +367,8 @@ impl Agent {
 
     /// The command line that resumes what this one began.
     pub fn resume_argv(&self, resume: &Resume) -> Vec<OsString> {
-        [self.program.clone(), self.kind.resume(&self.words, resume)].concat()
+        let resume = Resume { is_headless: self.is_headless(), ..resume.clone() };
+        [self.program.clone(), self.kind.resume(&self.words, &resume)].concat()
     }
 }
 
@@ -434,7 +520,13 @@ mod tests {
         {
             assert!(Agent::of(&words(line)).is_none() && Agent::is_wrapped(&words(line)), "{line:?}");
         }
-        assert!(!Agent::is_wrapped(&words(&["sh", "-c", "make test"])));
+        for line in [&["sh", "-c", "make test"][..], &["aider", "--model", "gemini"], &["x", "-m", "claude", "-p", "ask gemini"]]
+        {
+            assert!(!Agent::is_wrapped(&words(line)), "{line:?}");
+        }
+        for line in [&["sudo", "-E", "claude"][..], &["start-it", "-v", "--", "gemini"], &["my-wrapper", "codex", "-p", "x"]] {
+            assert!(Agent::is_wrapped(&words(line)), "{line:?}");
+        }
         assert!(!Agent::is_wrapped(&words(&["claude"])));
     }
 }

@@ -73,11 +73,21 @@ pub trait AgentKind: fmt::Debug + Sync {
     /// The number of words that a flag takes.
     fn takes(&self, flag: &str) -> Takes;
 
+    /// True if flags of one letter can stand in one word, the last with its value: `-ab`, `-x=value`, `-x5`.
+    fn joins_letters(&self) -> bool {
+        false
+    }
+
     /// False for its own management commands, such as those that log in.
     fn is_conversing(&self, words: &Words) -> bool;
 
-    /// True if it answers one prompt, printing to standard output.
-    fn is_headless(&self, words: &Words) -> bool;
+    /// True if it answers one prompt, printing to standard output. `at_terminal` is true if its input and output are a terminal.
+    fn is_headless(&self, words: &Words, at_terminal: bool) -> bool;
+
+    /// True if an environment makes it do without a terminal that there is.
+    fn ignores_terminal(&self, _variable: &dyn Fn(&str) -> Option<OsString>) -> bool {
+        false
+    }
 
     /// True if the conversation is kept on disk.
     fn is_persistent(&self, words: &Words) -> bool;
@@ -122,7 +132,12 @@ pub trait AgentKind: fmt::Debug + Sync {
     /// The file of settings with hooks in its own folder, or in its folder of a project, which has the name of the one in the home folder.
     fn hook_file(&self, folder: &Path) -> PathBuf;
 
-    /// The setting that turns all hooks off, where its settings do.
+    /// True if its settings may have comments.
+    fn takes_comments(&self) -> bool {
+        false
+    }
+
+    /// The setting that turns all hooks off, or ours alone, where its settings do.
     fn hooks_off(&self, settings: &Value) -> Option<&'static str> {
         const NAME: &str = "disableAllHooks";
         settings.get(NAME).and_then(Value::as_bool).unwrap_or_default().then_some(NAME)

@@ -94,9 +94,9 @@ impl Verb {
                 };
                 let store = context.global.store.as_ref().map(absolute).transpose()?;
                 let command = HookCommand { program: program(place)?, store };
-                report(context, "install", &hooks::install(&place.path()?, &command, place.agent.events())?)
+                report(context, "install", &hooks::install(&place.path()?, &command, place.agent)?)
             }
-            Verb::Uninstall(place) => report(context, "uninstall", &hooks::uninstall(&place.path()?)?),
+            Verb::Uninstall(place) => report(context, "uninstall", &hooks::uninstall(&place.path()?, place.agent)?),
             Verb::Status(place) => status(context, place),
         }
     }

@@ -102,6 +102,11 @@ impl Host for Shell {
         io::stdin().is_terminal() && io::stdout().is_terminal()
     }
 
+    fn gives_terminal(&self) -> bool {
+        let output = if self.is_json { io::stderr().is_terminal() } else { io::stdout().is_terminal() };
+        io::stdin().is_terminal() && output
+    }
+
     fn mounted_at(&self, store: &Store, checkpoint: &Checkpoint) -> Option<String> {
         parhelia_fuse::shown_at(store, checkpoint).ok().flatten().and_then(|path| path.into_os_string().into_string().ok())
     }

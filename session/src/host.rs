@@ -62,6 +62,11 @@ pub trait Host: Sync {
         false
     }
 
+    /// True if input and output of an agent that the caller starts are a terminal.
+    fn gives_terminal(&self) -> bool {
+        self.is_attended()
+    }
+
     /// The path at which a checkpoint is mounted, as text.
     fn mounted_at(&self, _store: &Store, _checkpoint: &Checkpoint) -> Option<String> {
         None

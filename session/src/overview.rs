@@ -1,6 +1,6 @@
 //! A session at one glance: what is wanted of it, how it is found, and how much of it is saved.
 
-use std::{ffi::OsString, fs, os::unix::net::UnixStream};
+use std::{fs, os::unix::net::UnixStream};
 
 use jiff::Timestamp;
 use parhelia_store::{
@@ -19,7 +19,6 @@ use crate::{
     state::state_json,
 };
 use parhelia_agent::{
-    command::Agent,
     open::{live, said_by},
     process::{Identity, boot_id},
     transcript::Located,
@@ -86,11 +85,13 @@ pub struct Unsupervised {
 }
 
 impl Unsupervised {
-    fn of(run: &Run) -> Option<Self> {
-        let Life::Agent(agent) = run::life(run) else { return None };
-        let argv: Vec<OsString> = run.command();
-        let has_hooks = Agent::of(&argv).is_some_and(|agent| agent.has_hooks()) || run::hooked_agent_of(run).is_some();
-        run::is_orphaned(run).then_some(Unsupervised { process: agent.process, has_hooks })
+    fn of(store: &Store, session: &Session, run: &Run) -> Result<Option<Self>> {
+        let Life::Agent(agent) = run::life(run) else { return Ok(None) };
+        if !run::is_orphaned(run) {
+            return Ok(None);
+        }
+        let has_hooks = run::hooked_agent_of(run).is_some() || run::calls_hooks(store, session, run)?;
+        Ok(Some(Unsupervised { process: agent.process, has_hooks }))
     }
 }
 
@@ -144,7 +145,7 @@ impl Overview {
             store_is_read_only: observed.is_alive() && store.is_read_only(),
             open_in: (observed == Observed::Dead).then(|| open_in(store, session)).transpose()?.flatten(),
             unseen: (observed == Observed::Dead).then(|| unseen(store, session)).transpose()?.flatten(),
-            unsupervised: run.as_ref().and_then(Unsupervised::of),
+            unsupervised: run.as_ref().map(|run| Unsupervised::of(store, session, run)).transpose()?.flatten(),
             another_folder: another_folder(session),
             interrupted_rollback: rollback::interrupted(store, session).map(|intent| intent.target),
         })
@@ -223,7 +224,10 @@ pub fn missing(store: &Store) -> Result<Missing> {
         match run::life(&run) {
             Life::Over => found.dead.push(session),
             Life::Elsewhere { host, until } => found.elsewhere.push((session, host, until)),
-            Life::Agent(_) => found.unsupervised.extend(Unsupervised::of(&run).map(|found| (session, found))),
+            Life::Agent(_) => {
+                let unsupervised = Unsupervised::of(store, &session, &run)?;
+                found.unsupervised.extend(unsupervised.map(|found| (session, found)));
+            }
             Life::Starting(_) => {}
         }
     }

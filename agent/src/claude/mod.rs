@@ -98,7 +98,7 @@ impl AgentKind for Claude {
         argv::is_conversing(words)
     }
 
-    fn is_headless(&self, words: &Words) -> bool {
+    fn is_headless(&self, words: &Words, _at_terminal: bool) -> bool {
         words.has(&["--print", "-p"])
     }
 

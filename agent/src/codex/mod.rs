@@ -77,7 +77,7 @@ impl AgentKind for Codex {
         argv::is_conversing(words)
     }
 
-    fn is_headless(&self, words: &Words) -> bool {
+    fn is_headless(&self, words: &Words, _at_terminal: bool) -> bool {
         argv::is_headless(words)
     }
 

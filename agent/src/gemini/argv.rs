@@ -1,4 +1,5 @@
-//! Gemini CLI's arguments. `-p` answers one prompt; anything else is a conversation at a terminal, which a prompt may begin.
+//! Gemini CLI's arguments. `-p` answers one prompt, and so does any start without a terminal; anything else is a conversation at a terminal,
+//! which a prompt may begin.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -76,8 +77,9 @@ pub(super) fn is_conversing(words: &Words) -> bool {
     !is_managing && !words.has(NO_CONVERSATION)
 }
 
-pub(super) fn is_headless(words: &Words) -> bool {
-    words.has(&PROMPT)
+/// Without a terminal a prompt is answered as one of `-p` is.
+pub(super) fn is_headless(words: &Words, at_terminal: bool) -> bool {
+    words.has(&PROMPT) || !at_terminal
 }
 
 pub(super) fn bypass(words: &Words) -> Option<Bypass> {
@@ -124,7 +126,7 @@ pub(super) fn resume(words: &Words, resume: &Resume) -> Vec<OsString> {
         }
     }
     if let Some(prompt) = &resume.prompt {
-        let flag = if is_headless(words) { "--prompt" } else { "--prompt-interactive" };
+        let flag = if resume.is_headless { "--prompt" } else { "--prompt-interactive" };
         // As a word of its own, a prompt that begins with a dash would be a flag.
         argv.push(format!("{flag}={prompt}").into());
     }

@@ -12,6 +12,7 @@ pub(crate) use record::{Repeated, is_message, messages};
 
 use std::{
     ffi::{OsStr, OsString},
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -21,7 +22,7 @@ use crate::{
     command::{Bypass, Resume, Takes, Words},
     error::Result,
     folder::ConfigFolder,
-    hooks::{Events, Kind},
+    hooks::{Events, Kind, is_ours},
     kind::{Abilities, AgentKind, FolderNames},
     secrets::{SecretFiles, SecretFolder},
     transcript::{Format, Located, files::RawSet},
@@ -31,9 +32,16 @@ use crate::{
 /// Its own folder in the home folder.
 const IN_HOME: &str = ".gemini";
 /// Its tokens and keys, in its own folder and in that of a project.
-const CREDENTIALS: [&str; 4] = ["oauth_creds.json", "gemini-credentials.json", "mcp-oauth-tokens.json", "a2a-oauth-tokens.json"];
+const CREDENTIALS: [&str; 5] =
+    ["oauth_creds.json", "gemini-credentials.json", "mcp-oauth-tokens.json", "mcp-oauth-tokens-v2.json", "a2a-oauth-tokens.json"];
+/// Tokens of other versions.
+const TOKENS: &str = "mcp-oauth-tokens*.json";
 /// Variables that it reads at its start, in the same folders: its key is among them.
 const VARIABLES: &str = ".env";
+/// Copies of those.
+const VARIABLES_COPIES: &str = ".env.*";
+/// Its extensions, in its own folder: each has a folder with variables of its own.
+const EXTENSIONS: &str = "extensions";
 
 const SIGNS: Signs = &[
     (Trouble::NoConversation, &["invalid session identifier", "no previous sessions found for this project"]),
@@ -78,12 +86,20 @@ impl AgentKind for Gemini {
         argv::takes(flag)
     }
 
+    fn joins_letters(&self) -> bool {
+        true
+    }
+
     fn is_conversing(&self, words: &Words) -> bool {
         argv::is_conversing(words)
     }
 
-    fn is_headless(&self, words: &Words) -> bool {
-        argv::is_headless(words)
+    fn is_headless(&self, words: &Words, at_terminal: bool) -> bool {
+        argv::is_headless(words, at_terminal)
+    }
+
+    fn ignores_terminal(&self, variable: &dyn Fn(&str) -> Option<OsString>) -> bool {
+        ["CI", "GITHUB_ACTIONS"].into_iter().any(|name| variable(name).is_some_and(|value| value == "true"))
     }
 
     fn is_persistent(&self, _words: &Words) -> bool {
@@ -136,8 +152,16 @@ impl AgentKind for Gemini {
         folder.join("settings.json")
     }
 
+    fn takes_comments(&self) -> bool {
+        true
+    }
+
     fn hooks_off(&self, settings: &Value) -> Option<&'static str> {
-        (settings["hooksConfig"]["enabled"] == false).then_some("hooksConfig.enabled")
+        let config = &settings["hooksConfig"];
+        match config["enabled"] == false {
+            true => Some("hooksConfig.enabled"),
+            false => is_listed(&config["disabled"], &settings["hooks"]).then_some("hooksConfig.disabled"),
+        }
     }
 
     fn event(&self, name: &str) -> Option<Kind> {
@@ -157,11 +181,19 @@ impl AgentKind for Gemini {
         let config = config.map(|folder| folder.canonicalize().unwrap_or(folder));
         let copies = CREDENTIALS.map(|name| format!("{name}.*"));
         let own = || CREDENTIALS.into_iter().chain([VARIABLES]);
-        let names: Vec<String> = own().map(str::to_owned).chain(copies).collect();
-        let inside = |path_end: PathBuf| SecretFolder { path_end, beside: Vec::new(), names: names.clone() };
+        let patterns = own().chain([TOKENS, VARIABLES_COPIES]).map(str::to_owned);
+        let names: Vec<String> = patterns.chain(copies).collect();
+        let variables = [VARIABLES, VARIABLES_COPIES].map(str::to_owned).to_vec();
+        let extensions = config.iter().flat_map(|config| fs::read_dir(config.join(EXTENSIONS)).into_iter().flatten().flatten());
+        let extensions: Vec<OsString> = extensions.map(|entry| entry.file_name()).collect();
+        let inside = |folder: PathBuf| {
+            let of_extension = |name| (folder.join(EXTENSIONS).join(name), variables.clone());
+            std::iter::once((folder.clone(), names.clone())).chain(extensions.iter().map(of_extension)).collect::<Vec<_>>()
+        };
+        let folders = [PathBuf::from(IN_HOME)].into_iter().chain(config.clone()).flat_map(inside);
         SecretFiles {
             names: Vec::new(),
-            folders: [PathBuf::from(IN_HOME)].into_iter().chain(config.clone()).map(inside).collect(),
+            folders: folders.map(|(path_end, names)| SecretFolder { path_end, beside: Vec::new(), names }).collect(),
             files: config.iter().flat_map(|folder| own().map(|name| folder.join(name))).collect(),
         }
     }
@@ -206,6 +238,18 @@ impl AgentKind for Gemini {
     }
 }
 
+/// True if one of our hooks is in a list of hooks that are off, by its name or else its command.
+fn is_listed(off: &Value, hooks: &Value) -> bool {
+    let groups = hooks.as_object().into_iter().flat_map(|events| events.values()).filter_map(Value::as_array).flatten();
+    let hooks = groups.filter_map(|group| group["hooks"].as_array()).flatten();
+    let name = |hook: &Value| {
+        let command = hook["command"].as_str().filter(|command| is_ours(command))?;
+        Some(hook["name"].as_str().filter(|name| !name.is_empty()).unwrap_or(command).to_owned())
+    };
+    let off = |name: String| off.as_array().is_some_and(|off| off.iter().any(|listed| *listed == *name));
+    hooks.filter_map(name).any(off)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -234,6 +278,10 @@ mod tests {
         assert!(
             agent("gemini -p x").is_headless() && agent("gemini --prompt=x").is_headless() && !agent("gemini x").is_headless()
         );
+        assert!(agent("gemini -yp x").is_headless() && agent("gemini -p=x").is_headless());
+        assert_eq!(agent("gemini -yp x").bypass(), Some(Bypass::On));
+        assert_eq!(agent(&format!("gemini -yr={ID}")).conversation().as_deref(), Some(ID));
+        assert!(agent("gemini -r5").chooses_itself() && agent("gemini -dr latest").chooses_itself());
         assert_eq!((agent("gemini -y").bypass(), agent("gemini").bypass()), (Some(Bypass::On), None));
         assert_eq!(agent("gemini --approval-mode yolo").bypass(), Some(Bypass::On));
         assert_eq!(agent("gemini -w tree -p x").works_elsewhere(), Some("-w"));
@@ -250,7 +298,8 @@ mod tests {
     fn a_launch_pins_the_conversation_once() {
         let launch = |text: &str| agent(text).launch_argv(Some(ID), &[]);
         assert_eq!(launch("gemini -m x -p fix"), argv(&format!("gemini --session-id {ID} -m x -p fix")));
-        for own in ["gemini --session-id other -p x", "gemini -r latest", "gemini --session-file a.json"] {
+        assert_eq!(launch("gemini -yp fix"), argv(&format!("gemini --session-id {ID} -y -p fix")));
+        for own in ["gemini -r=latest", "gemini --session-id other -p x", "gemini -r latest", "gemini --session-file a.json"] {
             assert_eq!(launch(own), argv(own));
         }
     }
@@ -274,9 +323,24 @@ mod tests {
             of("gemini -r latest --approval-mode=plan", &known(None)),
             format!("gemini --resume {ID} --approval-mode=plan")
         );
+        assert_eq!(of("gemini -dyp first", &known(Some("go"))), format!("gemini --resume {ID} -d -y --prompt=go"));
+        assert_eq!(of("gemini -m=x -r=old", &known(None)), format!("gemini --resume {ID} -m=x"));
         assert_eq!(of("gemini -i first", &known(Some("go"))), format!("gemini --resume {ID} --prompt-interactive=go"));
         let fresh = Resume { new_conversation: Some(ID.into()), prompt: Some("go".into()), ..Resume::default() };
         assert_eq!(of("gemini --resume old first", &fresh), format!("gemini --session-id {ID} --prompt-interactive=go"));
+    }
+
+    #[test]
+    fn without_a_terminal_a_prompt_is_answered_and_that_is_all() {
+        let alone = |text: &str| agent(text).at_terminal(false);
+        assert!(alone("gemini fix").is_headless() && alone("gemini").is_headless() && !agent("gemini fix").is_headless());
+        let resume = Resume { conversation: Some(ID.into()), prompt: Some("go".into()), ..Resume::default() };
+        for text in ["gemini -y first", "gemini -y -i first"] {
+            assert_eq!(alone(text).resume_argv(&resume), argv(&format!("gemini --resume {ID} -y --prompt=go")), "{text}");
+        }
+        let ignores =
+            |name: &'static str, value: &'static str| Gemini.ignores_terminal(&|asked| (asked == name).then(|| value.into()));
+        assert!(ignores("CI", "true") && ignores("GITHUB_ACTIONS", "true") && !ignores("CI", "1"));
     }
 
     #[test]
@@ -288,6 +352,13 @@ mod tests {
         assert_eq!((event("SessionEnd"), event("BeforeTool")), (Kind::SessionEnd, Kind::Other));
         let off = |text: &str| Gemini.hooks_off(&serde_json::from_str(text).unwrap());
         assert_eq!(off(r#"{"hooksConfig":{"enabled":false}}"#), Some("hooksConfig.enabled"));
+        let listed = |hook: &str, off_name: &str| {
+            off(&format!(r#"{{"hooksConfig":{{"disabled":["{off_name}"]}},"hooks":{{"AfterAgent":[{{"hooks":[{hook}]}}]}}}}"#))
+        };
+        let ours = r#"{"command":"/bin/parhelia hook"}"#;
+        assert_eq!(listed(ours, "/bin/parhelia hook"), Some("hooksConfig.disabled"));
+        assert_eq!((listed(ours, "other hook"), listed(r#"{"command":"other"}"#, "other")), (None, None));
+        assert_eq!(listed(r#"{"command":"parhelia hook","name":"mine"}"#, "mine"), Some("hooksConfig.disabled"));
         assert_eq!((off(r#"{"hooksConfig":{"enabled":true}}"#), off(r#"{"disableAllHooks":true}"#)), (None, None));
     }
 
@@ -318,12 +389,19 @@ mod tests {
 
     #[test]
     fn credentials_are_named_in_its_own_folders_alone() {
-        let found = Gemini.secrets(&|name| (name == "GEMINI_CLI_HOME").then(|| "/no/such".into()));
-        assert!(found.names.is_empty() && found.folders[0].names.contains(&"oauth_creds.json".to_owned()));
-        assert!(found.files.contains(&PathBuf::from("/no/such/.gemini/oauth_creds.json")));
-        assert_eq!(
-            found.folders.iter().map(|f| f.path_end.clone()).collect::<Vec<_>>(),
-            [".gemini", "/no/such/.gemini"].map(PathBuf::from)
-        );
+        let home = tempfile::tempdir().unwrap();
+        let home = home.path().canonicalize().unwrap();
+        let config = home.join(".gemini");
+        fs::create_dir_all(config.join("extensions/one")).unwrap();
+        let found = Gemini.secrets(&|name| (name == "GEMINI_CLI_HOME").then(|| home.clone().into()));
+        let own = &found.folders[0].names;
+        for name in ["oauth_creds.json", "oauth_creds.json.*", "mcp-oauth-tokens*.json", ".env", ".env.*"] {
+            assert!(own.contains(&name.to_owned()), "{name}");
+        }
+        assert!(found.names.is_empty() && found.files.contains(&config.join("oauth_creds.json")));
+        let one = config.join("extensions/one");
+        let ends: Vec<_> = found.folders.iter().map(|folder| folder.path_end.clone()).collect();
+        assert_eq!(ends, [Path::new(".gemini"), Path::new(".gemini/extensions/one"), &config, &one]);
+        assert_eq!(found.folders[1].names, [".env", ".env.*"]);
     }
 }

@@ -15,6 +15,7 @@ use std::{
 use serde::Deserialize;
 
 use crate::{
+    command::is_conversation_id,
     error::Result,
     process::canonical,
     regular,
@@ -177,7 +178,7 @@ fn name_for(folder: &Path) -> String {
 /// | name in a checkpoint | file in the project's folder |
 /// |---|---|
 /// | `session/subagents/…` | `chats/<id>/…` |
-/// | `work/…` | `<id>/…`: plans, tasks, trackers |
+/// | `work/…` | `<id>/…`: plans, tasks, trackers; only where the id is a UUID |
 /// | `tool-outputs/…` | `tool-outputs/session-<id>/…` |
 pub(super) fn beside(located: &Located, found: &mut RawSet) {
     let Some(project) = project_of(&located.transcript).filter(|_| located.config.is_some()) else { return };
@@ -186,12 +187,16 @@ pub(super) fn beside(located: &Located, found: &mut RawSet) {
     }
 }
 
-fn folders(project: &Path, conversation: &str) -> [(PathBuf, PathBuf); 3] {
-    [
+fn folders(project: &Path, conversation: &str) -> Vec<(PathBuf, PathBuf)> {
+    let mut folders = vec![
         (Path::new(BESIDE).join(SUBAGENTS), project.join(CHATS).join(conversation)),
-        (WORK.into(), project.join(conversation)),
         (TOOL_OUTPUTS.into(), project.join(TOOL_OUTPUTS).join(format!("session-{conversation}"))),
-    ]
+    ];
+    // Any text can be an id on the command line, also the name of a folder that is every conversation's.
+    if is_conversation_id(conversation) {
+        folders.insert(1, (WORK.into(), project.join(conversation)));
+    }
+    folders
 }
 
 pub(super) fn destination(name: &Path, config: &Path, folder: &Path, conversation: &str) -> Option<PathBuf> {
@@ -286,6 +291,12 @@ mod tests {
         write(&config.join("projects.json"), r#"{"projects":{"/w":"w"}}"#);
         for file in &set.files {
             assert_eq!(destination(&file.name, &config, Path::new("/w"), ID).as_ref(), Some(&file.source));
+        }
+        for shared in ["chats", "tool-outputs"] {
+            let names = |folders: Vec<(PathBuf, PathBuf)>| folders.into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+            let project = config.join("tmp/w");
+            assert!(!names(folders(&project, shared)).contains(&WORK.into()));
+            assert_eq!(destination(Path::new("work/session-x.jsonl"), &config, Path::new("/w"), shared), None, "{shared}");
         }
         for bad in ["", "/etc/x", "../x", "work", "work/../../x", "transcript.jsonl/x", "session/x", "other/x"] {
             assert_eq!(destination(Path::new(bad), &config, Path::new("/w"), ID), None, "{bad}");

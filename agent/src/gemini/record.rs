@@ -161,7 +161,7 @@ impl Index {
                 self.counts.api_errors += 1;
                 self.phase = Phase::Idle;
             }
-            "$rewindTo" => self.phase = Phase::Idle,
+            "$rewindTo" => self.rewind(&record.name("$rewindTo", NAME_BYTES_MAX).unwrap_or_default()),
             _ => {}
         }
     }
@@ -174,6 +174,7 @@ impl Index {
         } else if text.is_empty() {
             return;
         } else {
+            id.iter().for_each(|id| self.mark(id));
             self.began(&text, id.clone(), offset, at);
         }
         self.counts.user_messages += 1;
@@ -325,6 +326,32 @@ mod tests {
         let index = indexed(&[FIRST, PROMPT, todos, r#"{"id":"i","type":"info","content":"Request cancelled."}"#]);
         assert_eq!(index.todos, [Todo { id: None, content: "a".into(), status: "in_progress".into() }]);
         assert_eq!((index.counts.interruptions, index.phase), (1, Phase::Idle));
+    }
+
+    #[test]
+    fn what_the_user_has_withdrawn_is_not_told() {
+        let second = PROMPT.replace("u1", "u9").replace("fix it", "delete everything");
+        let todos = r#"{"id":"g8","type":"gemini","content":"","toolCalls":[{"id":"k","name":"write_todos","args":{"todos":[{"description":"wipe","status":"pending"}]},"status":"success"}]}"#;
+        let wiped = REPLY.replace("g2", "g9").replace("Fixed.", "Wiped.");
+        let told = |index: &Index| {
+            let prompt = index.last_prompt.as_ref().map(|prompt| prompt.text.clone());
+            (index.turn_count(), index.turns.len(), prompt, index.last_reply.clone(), index.todos.len())
+        };
+        let rewound = |to: &str| {
+            let rewind = format!(r#"{{"$rewindTo":"{to}"}}"#);
+            indexed(&[FIRST, PROMPT, REPLY, &second, todos, &wiped, &rewind])
+        };
+        let before = indexed(&[FIRST, PROMPT, REPLY]);
+        assert_eq!(told(&rewound("u9")), told(&before));
+        assert_eq!(told(&rewound("u1")), (0, 0, None, None, 0));
+        assert!(rewound("u1").first_prompt.is_none() && rewound("u9").first_prompt == before.first_prompt);
+        let unknown = rewound("u5");
+        assert_eq!((unknown.last_prompt, unknown.last_reply, unknown.todos.len()), (None, None, 0));
+        let prompts: Vec<String> = (0..40).map(|i| PROMPT.replace("u1", &format!("v{i}"))).collect();
+        let lines: Vec<&str> = prompts.iter().map(String::as_str).chain([r#"{"$rewindTo":"v3"}"#]).collect();
+        let long_ago = indexed(&lines);
+        assert_eq!((long_ago.turns.len(), long_ago.last_prompt), (3, None));
+        assert_eq!(indexed(&lines[..40]).marks.len(), 16);
     }
 
     #[test]

@@ -6,7 +6,8 @@ use jsonc_parser::{
 };
 use serde_json::Value;
 
-use super::command::is_ours;
+use super::{command::is_ours, comments::blanked};
+use crate::kind::Kind;
 
 /// The result of editing a text.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,12 +19,12 @@ pub enum Edited {
 }
 
 /// Puts an entry for each event into a text; entries of ours that say something else are replaced. Fails with what is wrong with the text.
-pub(super) fn install(text: &str, command: &str, events: &[(&str, u64)]) -> Result<Edited, String> {
+pub(super) fn install(text: &str, command: &str, kind: Kind) -> Result<Edited, String> {
     let text = if text.trim().is_empty() { "{}\n" } else { text };
-    let root = parse(text)?;
+    let root = parse(text, kind)?;
     let settings = root.object_value().ok_or("it is no JSON object")?;
     let hooks = object_in(&settings, "hooks")?;
-    for (event, timeout) in events {
+    for (event, timeout) in kind.events() {
         let groups = array_in(&hooks, event)?;
         let ours = entries(&groups).into_iter().filter(is_our_entry);
         let mut ours = ours.collect::<Vec<_>>().into_iter();
@@ -33,15 +34,15 @@ pub(super) fn install(text: &str, command: &str, events: &[(&str, u64)]) -> Resu
         }
         ours.for_each(|entry| remove_entry(&entry));
     }
-    finish(text, &root)
+    finish(text, &root, kind)
 }
 
 /// Takes every entry of ours out of a text, and what only held such entries.
-pub(super) fn uninstall(text: &str) -> Result<Edited, String> {
+pub(super) fn uninstall(text: &str, kind: Kind) -> Result<Edited, String> {
     if text.trim().is_empty() {
         return Ok(Edited::Unchanged);
     }
-    let root = parse(text)?;
+    let root = parse(text, kind)?;
     let settings = root.object_value().ok_or("it is no JSON object")?;
     let Some(hooks) = settings.get("hooks") else { return Ok(Edited::Unchanged) };
     let Some(events) = hooks.object_value() else { return Ok(Edited::Unchanged) };
@@ -61,12 +62,17 @@ pub(super) fn uninstall(text: &str) -> Result<Edited, String> {
     if removed && events.properties().is_empty() {
         hooks.remove();
     }
-    finish(text, &root)
+    finish(text, &root, kind)
 }
 
-/// Strict JSON only: what the agent would refuse must not be edited, lest it be thought to work.
-fn parse(text: &str) -> Result<CstRootNode, String> {
-    let value: Value = serde_json::from_str(text).map_err(|e| format!("it is not JSON: {e}"))?;
+/// The value of a text, as an agent reads its settings.
+pub(super) fn value(text: &str, kind: Kind) -> Result<Value, serde_json::Error> {
+    if kind.takes_comments() { serde_json::from_str(&blanked(text)) } else { serde_json::from_str(text) }
+}
+
+/// Strict JSON only, and comments where the agent takes them: what it would refuse must not be edited, lest it be thought to work.
+fn parse(text: &str, kind: Kind) -> Result<CstRootNode, String> {
+    let value = value(text, kind).map_err(|e| format!("it is not JSON: {e}"))?;
     if !value.is_object() {
         return Err("it is no JSON object".into());
     }
@@ -156,13 +162,13 @@ fn remove_entry(entry: &CstObject) {
 }
 
 /// The text, once it is certain that nothing but `hooks` means something else than before.
-fn finish(before: &str, root: &CstRootNode) -> Result<Edited, String> {
+fn finish(before: &str, root: &CstRootNode, kind: Kind) -> Result<Edited, String> {
     let text = root.to_string();
     if text == before {
         return Ok(Edited::Unchanged);
     }
     let without_hooks = |text: &str| -> Result<Value, String> {
-        let mut value: Value = serde_json::from_str(text).map_err(|e| format!("editing it would break it: {e}"))?;
+        let mut value = value(text, kind).map_err(|e| format!("editing it would break it: {e}"))?;
         value.as_object_mut().map(|settings| settings.shift_remove("hooks"));
         Ok(value)
     };

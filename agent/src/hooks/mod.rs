@@ -1,6 +1,7 @@
 //! Hooks: events, and the entries in an agent's settings that bring them here. All kinds have the format of Claude Code.
 
 mod command;
+mod comments;
 mod edit;
 mod event;
 mod settings;

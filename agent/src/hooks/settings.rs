@@ -62,17 +62,17 @@ fn entry(command: &HookCommand, timeout: u64) -> Value {
 }
 
 /// Puts our entries into a settings file, which is made where there is none. Entries of ours with another command are replaced.
-pub fn install(path: &Path, command: &HookCommand, events: Events) -> Result<SettingsEdit> {
+pub fn install(path: &Path, command: &HookCommand, kind: Kind) -> Result<SettingsEdit> {
     command.ensure_text()?;
-    change(path, &|text| edit::install(text, &command.text(), events))
+    change(path, &|text| edit::install(text, &command.text(), kind))
 }
 
 /// Takes all entries of ours out of a settings file.
-pub fn uninstall(path: &Path) -> Result<SettingsEdit> {
+pub fn uninstall(path: &Path, kind: Kind) -> Result<SettingsEdit> {
     if !real_path(path)?.exists() {
         return Ok(SettingsEdit { path: real_path(path)?, changed: false });
     }
-    change(path, &edit::uninstall)
+    change(path, &|text| edit::uninstall(text, kind))
 }
 
 /// Looks whether our entries are in a settings file.
@@ -81,7 +81,7 @@ pub fn status(path: &Path, kind: Kind) -> Result<Status> {
     let text = read(&path)?.unwrap_or_default();
     let value: Value = match text.trim().is_empty() {
         true => json!({}),
-        false => serde_json::from_str(&text).map_err(|e| refused(&path, format!("it is not JSON: {e}")))?,
+        false => edit::value(&text, kind).map_err(|e| refused(&path, format!("it is not JSON: {e}")))?,
     };
     let disabled = kind.hooks_off(&value);
     let mut status = Status { path, disabled, ..Status::default() };
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn what_else_is_there_keeps_its_bytes() {
         let (_folder, path) = Folder::with(OTHERS.as_bytes());
-        assert!(install(&path, &command("parhelia"), events()).unwrap().changed);
+        assert!(install(&path, &command("parhelia"), KINDS[0]).unwrap().changed);
         let text = fs::read_to_string(&path).unwrap();
         for line in OTHERS.lines().filter(|line| !line.trim().is_empty() && !matches!(line.trim(), "]," | "}" | "},")) {
             let line = line.trim_end_matches(',');
@@ -233,22 +233,22 @@ mod tests {
         let found = status(&path, KINDS[0]).unwrap();
         assert_eq!(found.missing, [""; 0]);
         assert_eq!(found.commands, ["parhelia hook"]);
-        assert!(!install(&path, &command("parhelia"), events()).unwrap().changed, "a second time changes nothing");
+        assert!(!install(&path, &command("parhelia"), KINDS[0]).unwrap().changed, "a second time changes nothing");
         assert_eq!(fs::read_to_string(&path).unwrap(), text);
-        assert!(uninstall(&path).unwrap().changed);
+        assert!(uninstall(&path, KINDS[0]).unwrap().changed);
         let value = |text: &str| serde_json::from_str::<Value>(text).unwrap();
         assert_eq!(value(&fs::read_to_string(&path).unwrap()), value(OTHERS));
-        assert!(!uninstall(&path).unwrap().changed);
+        assert!(!uninstall(&path, KINDS[0]).unwrap().changed);
         assert_eq!(status(&path, KINDS[0]).unwrap().installed, [""; 0]);
     }
 
     #[test]
     fn another_command_of_ours_is_replaced_in_its_place() {
         let (_folder, path) = Folder::with(b"{}");
-        install(&path, &command("/old/parhelia"), events()).unwrap();
-        assert!(install(&path, &command("/new/parhelia"), events()).unwrap().changed);
+        install(&path, &command("/old/parhelia"), KINDS[0]).unwrap();
+        assert!(install(&path, &command("/new/parhelia"), KINDS[0]).unwrap().changed);
         assert_eq!(status(&path, KINDS[0]).unwrap().commands, ["/new/parhelia hook"]);
-        assert!(uninstall(&path).unwrap().changed);
+        assert!(uninstall(&path, KINDS[0]).unwrap().changed);
         assert_eq!(serde_json::from_str::<Value>(&fs::read_to_string(&path).unwrap()).unwrap(), json!({}));
     }
 
@@ -267,10 +267,30 @@ mod tests {
         ];
         for text in bad {
             let (folder, path) = Folder::with(text);
-            let error = install(&path, &command("parhelia"), events()).unwrap_err();
+            let error = install(&path, &command("parhelia"), KINDS[0]).unwrap_err();
             assert!(matches!(error, Error::Settings { .. }), "{error}");
             assert_eq!(fs::read(&path).unwrap(), text);
             assert_eq!(folder.names(), ["settings.json"]);
+        }
+    }
+
+    #[test]
+    fn comments_stay_where_the_agent_takes_them() {
+        let kind = KINDS.into_iter().find(|kind| kind.takes_comments()).unwrap();
+        let text = "// mine\n{\n  \"ui\": {}, /* theirs */ // \"hooks\": 1\n  \"url\": \"http://x\"\n}\n";
+        let (_folder, path) = Folder::with(text.as_bytes());
+        assert!(install(&path, &command("parhelia"), kind).unwrap().changed);
+        assert_eq!(status(&path, kind).unwrap().missing, [""; 0]);
+        let changed = fs::read_to_string(&path).unwrap();
+        for part in ["// mine", "/* theirs */", "// \"hooks\": 1", "\"http://x\""] {
+            assert!(changed.contains(part), "{part}: {changed}");
+        }
+        assert!(!install(&path, &command("parhelia"), kind).unwrap().changed);
+        assert!(uninstall(&path, kind).unwrap().changed && status(&path, kind).unwrap().installed.is_empty());
+        assert!(fs::read_to_string(&path).unwrap().contains("/* theirs */"));
+        for text in ["{\"a\": 1,} // x", "{a: 1}", "{} /* open"] {
+            let (_folder, path) = Folder::with(text.as_bytes());
+            assert!(install(&path, &command("parhelia"), kind).is_err() && fs::read_to_string(&path).unwrap() == text, "{text}");
         }
     }
 
@@ -281,21 +301,21 @@ mod tests {
         let real = folder.0.path().join("real.json");
         fs::rename(&path, &real).unwrap();
         std::os::unix::fs::symlink("real.json", &path).unwrap();
-        let change = install(&path, &command("parhelia"), events()).unwrap();
+        let change = install(&path, &command("parhelia"), KINDS[0]).unwrap();
         assert!(change.changed && change.path.ends_with("real.json"));
         assert_eq!(fs::read_link(&path).unwrap(), Path::new("real.json"));
         assert_eq!(fs::metadata(&real).unwrap().mode() & 0o777, 0o600);
         assert_eq!(folder.names(), ["real.json", "settings.json"]);
         let new = folder.0.path().join("new/.claude/settings.json");
-        assert!(!uninstall(&new).unwrap().changed && !new.exists());
-        assert!(install(&new, &command("parhelia"), events()).unwrap().changed);
+        assert!(!uninstall(&new, KINDS[0]).unwrap().changed && !new.exists());
+        assert!(install(&new, &command("parhelia"), KINDS[0]).unwrap().changed);
         assert_eq!(status(&new, KINDS[0]).unwrap().missing, [""; 0]);
     }
 
     #[test]
     fn settings_for_one_start_say_the_same() {
         let (_folder, path) = Folder::with(b"{}");
-        install(&path, &command("parhelia"), events()).unwrap();
+        install(&path, &command("parhelia"), KINDS[0]).unwrap();
         let written: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
         assert_eq!(written, settings_json(&command("parhelia"), events()));
     }
@@ -323,9 +343,9 @@ mod tests {
             let before = Value::Object(fields);
             let text = if pretty { serde_json::to_string_pretty(&before).unwrap() } else { before.to_string() };
             let (_folder, path) = Folder::with(text.as_bytes());
-            install(&path, &command("parhelia"), events()).unwrap();
+            install(&path, &command("parhelia"), KINDS[0]).unwrap();
             prop_assert_eq!(status(&path, KINDS[0]).unwrap().missing, Vec::<String>::new());
-            uninstall(&path).unwrap();
+            uninstall(&path, KINDS[0]).unwrap();
             let after: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
             prop_assert_eq!(after, before);
         }

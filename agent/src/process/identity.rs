@@ -135,6 +135,12 @@ pub fn has_terminal(process: i32) -> bool {
     Stat::of(process).is_some_and(|stat| stat.terminal != 0)
 }
 
+/// True if standard input and output of a process are a terminal.
+pub fn is_at_terminal(process: i32) -> bool {
+    let is_terminal = |name: &Path| name.starts_with("/dev/pts") || name.to_string_lossy().starts_with("/dev/tty");
+    (0..=1).all(|number| fs::read_link(format!("/proc/{process}/fd/{number}")).is_ok_and(|name| is_terminal(&name)))
+}
+
 /// The kernel's id of this boot.
 pub fn boot_id() -> Result<String> {
     let path = Path::new("/proc/sys/kernel/random/boot_id");

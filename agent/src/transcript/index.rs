@@ -14,6 +14,7 @@ use super::{
     line::{self, Line},
     open,
     prefix::{Check, Hashing, Prefix},
+    rewind::Mark,
     usage::{Ledger, Usage},
 };
 use crate::{
@@ -25,7 +26,7 @@ use crate::{
 };
 
 /// Version of [`Index`]; one of another version is made anew.
-pub const INDEX_VERSION: u32 = 4;
+pub const INDEX_VERSION: u32 = 5;
 
 const READ_BYTES: usize = 256 << 10;
 
@@ -269,6 +270,8 @@ pub struct Index {
     pub cost: Option<Cost>,
     /// The part of the last message that is taken in, where later records repeat a message with what it got since (chats alone).
     pub repeated: Repeated,
+    /// The prompts that the user may withdraw, oldest first (chats alone).
+    pub marks: VecDeque<Mark>,
     /// True if a list reached its bound ([`limits`](super::limits)).
     pub truncated: bool,
 }

@@ -23,6 +23,7 @@ pub mod locate;
 pub mod messages;
 pub mod prefix;
 mod repair;
+mod rewind;
 pub mod usage;
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use parhelia_agent::command::Agent;
 use parhelia_store::{
     Store,
     event::{NewEvent, kind},
@@ -45,8 +44,7 @@ pub fn pause(store: &Store, host: &dyn Host, session: &Session, leave_agent: boo
     if let Some(run) = ends {
         ensure_within_reach(host, session, run)?;
     }
-    let agent = newest.as_ref().and_then(|run| Agent::of(&run.command()));
-    let has_hooks = agent.is_some_and(|agent| agent.has_hooks());
+    let has_hooks = newest.as_ref().map_or(Ok(false), |run| run::calls_hooks(store, session, run))?;
     // One whose agent has died may be wanted running: setting it aside keeps it from being recovered.
     if session.goal() == Goal::Paused && !alive {
         return Ok(Paused { made: None, has_ended_agent: false, is_alive: false, has_hooks });

@@ -1,6 +1,6 @@
 //! The briefing of a conversation that begins or goes on.
 
-use std::{ffi::OsString, io::Write, path::PathBuf};
+use std::{io::Write, path::PathBuf};
 
 use parhelia_agent::{briefing::BRIEFED, command::Agent, hooks::Event, process::RUN_MARKER};
 use parhelia_store::{Store, id::Ulid, projection::Session, record::Checkpoint};
@@ -33,7 +33,7 @@ pub fn answer(store: &Store, host: &dyn Host, event: &Event, sender: &Sender, bu
     if begins && host.variable(BRIEFED).is_some_and(|run| *run == *current.run) {
         return Ok(None);
     }
-    if begins && sender.above().is_some_and(|(_, argv)| forgets_when_told(&argv)) {
+    if begins && run::agent_of_event(store, &current, sender)?.is_some_and(|agent| forgets_when_told(&agent)) {
         return Ok(None);
     }
     let Some(input) = input(store, host, &current, is_new, event)? else { return Ok(None) };
@@ -52,8 +52,8 @@ pub fn answer(store: &Store, host: &dyn Host, event: &Event, sender: &Sender, bu
 }
 
 /// True of an agent that loses its prompt if it is told something at its start.
-fn forgets_when_told(argv: &[OsString]) -> bool {
-    Agent::of(argv).is_some_and(|agent| agent.is_headless() && !agent.kind().abilities().keeps_told_prompt)
+fn forgets_when_told(agent: &Agent) -> bool {
+    agent.is_headless() && !agent.kind().abilities().keeps_told_prompt
 }
 
 /// Lets commands of an agent that was started by hand carry the run's marker, so that they are known when the agent is dead.

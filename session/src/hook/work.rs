@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use parhelia_agent::{
-    command::Agent,
     hooks::{Event, Kind},
     transcript::has_answer,
 };
@@ -88,7 +87,7 @@ pub fn work(store: &Store, host: &dyn Host, event: &Event, sender: &Sender, obse
     if meaning.ends {
         let reason = event.reason.as_deref().unwrap_or("other");
         // The agent says `other` of a signal, and one that answers a single prompt says so of every end.
-        let is_headless = sender.above().and_then(|(_, argv)| Agent::of(&argv)).is_some_and(|agent| agent.is_headless());
+        let is_headless = run::agent_of_event(store, &current, sender)?.is_some_and(|agent| agent.is_headless());
         let goal = if reason == "other" && !is_headless { None } else { Some(Goal::Paused) };
         run::end(store, &current, &format!("session end: {reason}"), (Status::Paused, goal), hook_actor())?;
     } else if let Err(e) = run::renew(store, &current, run::HOOKED, hook_actor()) {
@@ -111,9 +110,10 @@ fn make(
         Some((_, argv)) => argv,
         None => environment::argv(store.view().run(&current.run)?.as_ref()),
     };
+    let is_headless = || run::agent_of_event(store, current, sender).map(|agent| agent.is_some_and(|agent| agent.is_headless()));
     let trigger = match asked.trigger {
         // A headless agent ends when its prompt is answered, or after an error, which had an event of its own.
-        Trigger::Shutdown if Agent::of(&argv).is_some_and(|agent| agent.is_headless()) => {
+        Trigger::Shutdown if is_headless()? => {
             let head = store.view().head(&current.session)?;
             let has_failed = head.is_some_and(|head| head.record.trigger == Trigger::Error);
             if has_failed { Trigger::Shutdown } else { Trigger::Complete }

@@ -92,7 +92,7 @@ pub fn take_on(store: &Store, host: &dyn Host, session: Session, run: &str) -> R
     let noticed: Vec<String> = noticed.unwrap_or_default();
     let argv = run.command();
     let prepared = Prepared {
-        agent: parhelia_agent::command::Agent::of(&argv),
+        agent: run::agent_in(&run),
         argv,
         choice: Choice { checkpoint: choice.checkpoint.filter(|_| from.is_some()), skipped: Vec::new() },
         workspace: current.workspace.clone(),
@@ -137,6 +137,7 @@ pub(super) fn take_over(
             folder: prepared.workspace.clone(),
             conversation,
             permission_mode: prepared.permission_mode.clone(),
+            at_terminal: prepared.agent.as_ref().map(|agent| agent.is_at_terminal()),
             config: prepared.config.clone(),
             resumed_from: prepared.choice.checkpoint.as_ref().map(|c| c.record.id),
             seen_epoch: Some(seen_epoch),

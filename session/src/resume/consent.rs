@@ -1,6 +1,5 @@
 //! Consent to what a resume would start.
 
-use parhelia_agent::command::Agent;
 use parhelia_store::projection::{Run, Session};
 
 use super::ResumeRequest;
@@ -22,7 +21,7 @@ pub enum Consent {
 /// A person at a terminal (`is_attended`) who resumes an agent means that.
 pub fn consent(session: &Session, newest: Option<&Run>, request: &ResumeRequest, is_attended: bool) -> Result<Consent> {
     let Some(run) = newest else { return Ok(Consent::None) };
-    match Agent::of(&run.command()) {
+    match run::agent_in(run) {
         Some(agent) if agent.is_headless() && request.prompt.is_none() && request.new_conversation => {
             Err(Refusal::NewNeedsPrompt.into())
         }
@@ -47,7 +46,7 @@ pub enum Unasked {
 
 /// The reason for which a run's program is not started again unseen, where there is one.
 pub fn unasked(newest: Option<&Run>, prompt: Option<&str>) -> Option<Unasked> {
-    match newest.and_then(|run| Agent::of(&run.command())) {
+    match newest.and_then(run::agent_in) {
         None => Some(Unasked::NoAgent),
         Some(agent) if agent.is_headless() && prompt.is_none() => Some(Unasked::NoPrompt),
         Some(_) => None,

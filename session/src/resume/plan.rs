@@ -159,7 +159,7 @@ fn prepare(store: &Store, host: &dyn Host, session: Session, newest: Option<&Run
     if argv.is_empty() {
         return Err(Refusal::UnknownCommand { session: session.id }.into());
     }
-    let agent = Agent::of(&argv);
+    let agent = newest.and_then(run::agent_in);
     let conversation = goes_on_with(&session, &choice, request.from.is_some());
     let (seen_epoch, before) = (session.epoch, session.goal());
     let permission_mode = newest.and_then(|run| run.permission_mode.clone());

@@ -59,7 +59,7 @@ impl Begun {
 
 impl Start<'_> {
     fn run(&mut self, current: &Current) -> Result<u8> {
-        let Some(agent) = self.prepared.agent.clone() else {
+        let Some(agent) = self.prepared.agent.clone().map(|agent| run::here(self.host, agent)) else {
             let argv = self.prepared.argv.clone();
             return Ok(self.supervised(current, &argv, Conversation::default())?.code);
         };
@@ -80,7 +80,9 @@ impl Start<'_> {
 
     /// Starts the agent with its conversation.
     fn with_conversation(&mut self, current: &Current, agent: &Agent, resume: &Resume, conversation: &str) -> Result<Ended> {
-        let prompt = self.request.prompt.clone().or_else(|| agent.is_headless().then(|| GO_ON.to_owned()));
+        // An agent that is headless only here, for want of a terminal, was asked nothing by that.
+        let goes_on = self.prepared.agent.as_ref().is_some_and(Agent::is_headless);
+        let prompt = self.request.prompt.clone().or_else(|| goes_on.then(|| GO_ON.to_owned()));
         // The agent may not trust our hooks, which shows only once it runs: the prompt briefs it.
         let prompt = match prompt {
             Some(prompt) if !agent.kind().abilities().trusts_given_hooks => {
@@ -190,7 +192,8 @@ impl Start<'_> {
 
     fn supervised(&self, current: &Current, argv: &[OsString], conversation: Conversation) -> Result<Ended> {
         let (prepared, host) = (&self.prepared, self.host);
-        let agent = prepared.agent.as_ref();
+        let agent = prepared.agent.clone().map(|agent| run::here(host, agent));
+        let agent = agent.as_ref();
         let mut environment = run::environment_of(self.store, current);
         environment.extend(prepared.environment(host));
         let is_told = agent.is_some_and(|agent| !agent.kind().abilities().trusts_given_hooks && agent.is_headless());

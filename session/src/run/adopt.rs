@@ -14,6 +14,7 @@ use parhelia_store::{
 use serde_json::json;
 
 use super::{
+    agent::terminal_of,
     begin::{Begin, begin, new_session_id},
     find::{Current, Sender, current, of_conversation},
     life::{HOOKED_AGENT, agent_of, hooked_agent_of, life},
@@ -26,7 +27,7 @@ use parhelia_agent::{
     folder::ConfigFolder,
     hooks::{Event, Kind},
     kind::KINDS,
-    process::{Identity, canonical},
+    process::{Identity, canonical, is_at_terminal},
 };
 
 /// The actor of a hook.
@@ -117,6 +118,7 @@ fn adopt(
     let agent = Agent::of(&argv);
     let from_argv = agent.as_ref().and_then(Agent::permission_mode);
     let kind = agent.map_or(KINDS[0], |agent| agent.kind());
+    let at_terminal = above.as_ref().map(|(agent, _)| terminal_of(kind, is_at_terminal(agent.process), variable));
     begin(
         store,
         &Begin {
@@ -129,6 +131,7 @@ fn adopt(
             transcript: event.transcript_path.clone(),
             permission_mode: event.permission_mode.clone().or(from_argv),
             seen_epoch: known.as_ref().map(|session| session.epoch),
+            at_terminal,
             tmux: tmux_of(variable),
             agent: above.map(|(agent, _)| agent),
             config: event

@@ -13,9 +13,13 @@ use parhelia_agent::{
     kind::{KINDS, Kind},
     process::{RUN_MARKER, SESSION_MARKER},
 };
-use parhelia_store::{Store, name, projection::Session};
+use parhelia_store::{
+    Store, name,
+    projection::{Place, Run, Session},
+};
+use serde_json::Value;
 
-use super::{Current, config_of_session, sessions_in, strangers_in};
+use super::{Current, Sender, config_of_session, sessions_in, strangers_in};
 use crate::{
     error::{Error, Refusal, Result},
     host::{Host, Observer},
@@ -25,7 +29,45 @@ use crate::{
 /// The kind of agent of a session: that of its newest run's program.
 pub fn kind_of(store: &Store, session: &Session) -> Result<Kind> {
     let run = store.view().newest_run(session)?;
-    Ok(run.and_then(|run| Agent::of(&run.command())).map_or(KINDS[0], |agent| agent.kind()))
+    Ok(run.and_then(|run| agent_in(&run)).map_or(KINDS[0], |agent| agent.kind()))
+}
+
+/// The field of a run that says whether its agent uses a terminal.
+pub(super) const AT_TERMINAL: &str = "at_terminal";
+
+/// The agent that a run's command line starts, as it was started; none for a program that is no agent.
+pub fn agent_in(run: &Run) -> Option<Agent> {
+    Some(Agent::of(&run.command())?.at_terminal(is_at_terminal(run)))
+}
+
+/// True unless it is recorded that a run's agent has no terminal.
+fn is_at_terminal(run: &Run) -> bool {
+    run.extra.get(AT_TERMINAL).and_then(Value::as_bool).unwrap_or(true)
+}
+
+/// The agent that the caller is about to start by a command line.
+pub fn agent_to_start(host: &dyn Host, argv: &[OsString]) -> Option<Agent> {
+    Agent::of(argv).map(|agent| here(host, agent))
+}
+
+/// An agent as the caller starts it: one that was started without a terminal stays so.
+pub fn here(host: &dyn Host, agent: Agent) -> Agent {
+    let at_terminal = agent.is_at_terminal() && terminal_of(agent.kind(), host.gives_terminal(), &|name| host.variable(name));
+    agent.at_terminal(at_terminal)
+}
+
+/// True if an agent with this environment uses its terminal, where it has one.
+pub(super) fn terminal_of(kind: Kind, has_terminal: bool, variable: &dyn Fn(&str) -> Option<OsString>) -> bool {
+    has_terminal && !kind.ignores_terminal(variable)
+}
+
+/// The agent that an event of a run comes from: by its process's command line, or by the recorded one where that process is gone.
+pub fn agent_of_event(store: &Store, current: &Current, sender: &Sender) -> Result<Option<Agent>> {
+    let run = store.view().run(&current.run)?;
+    Ok(match sender.above() {
+        Some((_, argv)) => Agent::of(&argv).map(|agent| agent.at_terminal(run.as_ref().is_none_or(is_at_terminal))),
+        None => run.as_ref().and_then(agent_in),
+    })
 }
 
 /// The folder in which the agent of a session keeps its conversations: the recorded one, else that of the caller's environment.
@@ -86,6 +128,34 @@ pub fn environment_of(store: &Store, current: &Current) -> Vec<(String, OsString
     ]
 }
 
+/// True if our hooks for this store are in the settings of an agent's own folder, or of its folder of the workspace, and are on.
+fn hooks_are_installed(store: &Store, kind: Kind, config: Option<&ConfigFolder>, workspace: &Path) -> bool {
+    let places = [config.map(|config| config.path.clone()), Some(workspace.join(kind.folder_names().in_home))];
+    let own = fs::canonicalize(store.path()).ok();
+    // Hooks that name another store keep what they capture there.
+    // What only a shell can tell is taken for this one: two sets of hooks would do everything twice.
+    let needs_shell = |path: &Path| path.starts_with("~") || path.to_string_lossy().contains('$');
+    let is_of_store = |command: &String| {
+        hooks::store_of(command).is_none_or(|named| needs_shell(&named) || own.is_some() && fs::canonicalize(named).ok() == own)
+    };
+    let is_installed = |folder: PathBuf| {
+        let status = hooks::status(&kind.hook_file(&folder), kind);
+        status
+            .is_ok_and(|status| status.missing.is_empty() && status.disabled.is_none() && status.commands.iter().all(is_of_store))
+    };
+    places.into_iter().flatten().any(is_installed)
+}
+
+/// True if the agent of a session's run calls our hooks: they are installed, or were brought for its start.
+pub(crate) fn calls_hooks(store: &Store, session: &Session, run: &Run) -> Result<bool> {
+    let Some(agent) = agent_in(run).filter(Agent::has_hooks) else { return Ok(false) };
+    if agent.kind().abilities().brings_hooks {
+        return Ok(true);
+    }
+    let Some(place) = session.workspace.as_ref().map(Place::folder) else { return Ok(false) };
+    Ok(hooks_are_installed(store, agent.kind(), config_of_session(store, session)?.as_ref(), &place))
+}
+
 /// Arguments with our hooks, for one start: none where they are installed already, or the agent runs none or takes none.
 pub fn hooks_for(
     store: &Store,
@@ -100,20 +170,7 @@ pub fn hooks_for(
         return Ok(Vec::new());
     }
     let kind = agent.kind();
-    let places = [config.map(|config| config.path.clone()), Some(workspace.join(kind.folder_names().in_home))];
-    let own = fs::canonicalize(store.path()).ok();
-    // Hooks that name another store keep what they capture there.
-    // What only a shell can tell is taken for this one: two sets of hooks would do everything twice.
-    let needs_shell = |path: &Path| path.starts_with("~") || path.to_string_lossy().contains('$');
-    let is_of_store = |command: &String| {
-        hooks::store_of(command).is_none_or(|named| needs_shell(&named) || own.is_some() && fs::canonicalize(named).ok() == own)
-    };
-    let is_installed = |folder: PathBuf| {
-        let status = hooks::status(&kind.hook_file(&folder), kind);
-        status
-            .is_ok_and(|status| status.missing.is_empty() && status.disabled.is_none() && status.commands.iter().all(is_of_store))
-    };
-    if places.into_iter().flatten().any(is_installed) {
+    if hooks_are_installed(store, kind, config, workspace) {
         return Ok(Vec::new());
     }
     if !kind.abilities().brings_hooks {

@@ -15,6 +15,7 @@ use parhelia_store::{
 use serde_json::{Value, json};
 
 use super::{
+    agent::AT_TERMINAL,
     find::{CONFIG_FOLDER, Current},
     lease,
     life::{LAUNCHER, MACHINE, PID_NAMESPACE},
@@ -55,6 +56,8 @@ pub struct Begin {
     pub agent: Option<Identity>,
     /// The agent's own folder, where there is one.
     pub config: Option<ConfigFolder>,
+    /// True if the agent uses a terminal, false if it has none; none where that is not known, or the program is no agent.
+    pub at_terminal: Option<bool>,
     /// The process that starts the agent and waits for it.
     pub launcher: Option<Identity>,
     /// The actor that begins it.
@@ -118,6 +121,9 @@ fn fields(begin: &Begin) -> Result<serde_json::Map<String, Value>> {
     fields.extend(machine().map(|id| (MACHINE.to_owned(), json!(id))));
     if let Some(launcher) = &begin.launcher {
         fields.insert(LAUNCHER.into(), json!(launcher));
+    }
+    if let Some(at_terminal) = begin.at_terminal {
+        fields.insert(AT_TERMINAL.into(), json!(at_terminal));
     }
     if let Some(config) = &begin.config {
         fields.insert(CONFIG_FOLDER.into(), json!(config));

@@ -14,7 +14,11 @@ mod meaning;
 mod strangers;
 
 pub use adopt::{Agents, hook_actor, incomplete, run_of};
-pub use agent::{config_for, environment_of, has_agent, hooks_for, kind_of, other_folder, others_in, stranger_in_newest};
+pub(crate) use agent::calls_hooks;
+pub use agent::{
+    agent_in, agent_of_event, agent_to_start, config_for, environment_of, has_agent, here, hooks_for, kind_of, other_folder,
+    others_in, stranger_in_newest,
+};
 pub use begin::{Begin, begin, end, new_session_id, started, taken_on};
 pub use end_agent::end_agent;
 pub use failing::{FAILING, Failing, failing, note_checkpoint};

@@ -70,7 +70,7 @@ impl Launch {
         }
         let folder_name = || request.workspace.file_name().map(|name| name.to_string_lossy().into_owned());
         request.name = request.name.clone().or_else(folder_name);
-        let agent = Agent::of(&request.command);
+        let agent = run::agent_to_start(host, &request.command);
         if let Some((agent, conversation)) = agent.as_ref().and_then(|agent| Some((agent, agent.conversation()?))) {
             ensure_free(store, host, agent, &conversation)?;
         }
@@ -114,6 +114,7 @@ impl Launch {
             folder: workspace.clone(),
             conversation: conversation.clone(),
             permission_mode: agent.and_then(Agent::permission_mode),
+            at_terminal: agent.map(Agent::is_at_terminal),
             tmux: host.tmux(),
             config: config_folder.clone(),
             launcher: Some(run::this_process()?),
