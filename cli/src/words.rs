@@ -64,6 +64,11 @@ fn name_of_gone(session: &str, workspace: &Path) -> String {
     )
 }
 
+fn last_rolled_back(session: &str, place: Option<&str>) -> String {
+    let place = place.map(|place| format!(" in {place}")).unwrap_or_default();
+    format!("; the last one that was is session {session}{place}: `parhelia checkpoint undo {session}` undoes that")
+}
+
 fn next_step(refusal: &Refusal) -> String {
     match refusal {
         Refusal::NameIsTaken { session, is_gone: true, workspace, .. } => name_of_gone(session, workspace),
@@ -95,10 +100,7 @@ fn next_step(refusal: &Refusal) -> String {
         Refusal::NewNeedsPrompt => "; give --prompt TEXT".into(),
         Refusal::NobodyAsked { .. } => format!("; say what it is to do, such as --prompt '{GO_ON}'"),
         Refusal::HasFinished { .. } => "; give --yes to run it again".into(),
-        Refusal::NoneRolledBack { last: Some((session, place)), .. } => {
-            let place = place.as_ref().map(|place| format!(" in {place}")).unwrap_or_default();
-            format!("; the last one that was is session {session}{place}: `parhelia checkpoint undo {session}` undoes that")
-        }
+        Refusal::NoneRolledBack { last: Some((session, place)), .. } => last_rolled_back(session, place.as_deref()),
         Refusal::RestoredSince { newer, safety, .. } => format!(
             ": `parhelia checkpoint restore {newer} --to . --in-place --delete` takes that back, `parhelia checkpoint rollback {safety}` the \
              rollback and all since"

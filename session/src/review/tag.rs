@@ -7,7 +7,7 @@ use parhelia_store::{
     Store,
     event::{NewEvent, kind},
     id::Ulid,
-    name,
+    name, projection,
     view::View,
 };
 
@@ -16,9 +16,6 @@ use crate::{
     error::{Refusal, Result},
     host::{Host, Observer},
 };
-
-/// The longest tag.
-pub const TAG_BYTES_MAX: usize = 200;
 
 /// Characters that mean something in a [`Pattern`].
 const WILDCARDS: [char; 7] = ['*', '?', '[', ']', '{', '}', '\\'];
@@ -55,7 +52,7 @@ impl FromStr for Tag {
 fn fault(text: &str) -> Option<&'static str> {
     match text {
         "" => Some("it is empty"),
-        _ if text.len() > TAG_BYTES_MAX => Some("it has more than 200 bytes"),
+        _ if text.len() > projection::TAG_BYTES_MAX => Some("it has more than 200 bytes"),
         _ if text.chars().any(char::is_whitespace) => Some("it has a space"),
         _ if text.chars().any(char::is_control) || name::printable(text) != text => Some("it has characters that cannot be seen"),
         _ if text.starts_with('-') => Some("it begins with '-', as flags do"),

@@ -128,11 +128,14 @@ pub struct Marks {
     pub deleted: Option<Deletion>,
 }
 
+/// The most bytes of a tag.
+pub const TAG_BYTES_MAX: usize = 200;
+
 /// The fault of a text that is no tag; `None` if it is one. Tags are paths of names, such as `milestone/v1.0`. Whoever makes tags may be stricter.
 pub(super) fn tag_fault(tag: &str) -> Option<&'static str> {
     match tag {
         "" => Some("a tag must not be empty"),
-        _ if tag.len() > 200 => Some("a tag has at most 200 bytes"),
+        _ if tag.len() > TAG_BYTES_MAX => Some("a tag has at most 200 bytes"),
         _ if tag.chars().any(|c| c.is_control() || c.is_whitespace()) => Some("a tag has neither spaces nor control characters"),
         _ if tag.split('/').any(|part| part.is_empty() || part == "." || part == "..") => {
             Some("the parts of a tag, between slashes, are names")

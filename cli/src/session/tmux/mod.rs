@@ -126,6 +126,18 @@ fn absolute_of(path: &Path) -> Result<OsString> {
     Ok(found.into_os_string())
 }
 
+/// Says where the agent of a session is, and how to look at it.
+fn say_where(context: &mut Context, session: &str, is_alive: bool, place: &str, attach: &str) -> Result<()> {
+    if !is_alive {
+        context.out.did(format!("session {session} has run to its end in tmux"));
+        return context.out.remark(format!("Session {session} has run to its end in tmux."));
+    }
+    context.out.did(format!("session {session} runs in tmux session {place} (`{attach}` shows it)"));
+    context.out.remark(format!(
+        "Session {session} runs in tmux session {place}. To look at it: parhelia session attach {session} ({attach})"
+    ))
+}
+
 /// Lets the process in a pane go on, and waits until it is known whether its agent lives. Whatever fails takes the tmux session along.
 fn go(
     context: &mut Context,
@@ -149,17 +161,7 @@ fn go(
         let _ = pane.server.call(["kill-pane", "-t", pane.id]);
     }
     let attach = attach::command_text(pane.server, pane.session);
-    context.out.did(match &started {
-        Started::Ended => format!("session {} has run to its end in tmux", run.session),
-        _ => format!("session {} runs in tmux session {} (`{attach}` shows it)", run.session, pane.session),
-    });
-    context.out.remark(match &started {
-        Started::Ended => format!("Session {} has run to its end in tmux.", run.session),
-        _ => format!(
-            "Session {0} runs in tmux session {1}. To look at it: parhelia session attach {0} ({attach})",
-            run.session, pane.session
-        ),
-    })?;
+    say_where(context, &run.session, started != Started::Ended, pane.session, &attach)?;
     let waits = match &started {
         Started::Waits(trouble) => Some(*trouble),
         _ => None,

@@ -193,7 +193,13 @@ fn git_stands_against_a_rollback_where_it_is_elsewhere_or_in_the_middle_of_somet
     looked(&first, true).unwrap();
     git(&f, &["checkout", "--detach"]);
     is_refused(looked(&first, false), "was made on branch main, and no branch is checked out");
-    // Without git nobody can tell.
+}
+
+#[test]
+fn without_git_nobody_can_tell_whether_a_rollback_stands_against_it() {
+    let f = fixture();
+    git(&f, &["init"]);
+    let first = f.create("first", None);
     let settings = Config::default();
     let nowhere = |name: &str| (name == "PATH").then(|| OsString::from("/nonexistent"));
     let without = |any_git_state: bool| {
