@@ -10,7 +10,7 @@ use clap_complete::{CompletionCandidate, engine::ArgValueCompleter};
 use parhelia_session::review::tag::{self, InUse};
 use parhelia_store::{Store, clock};
 
-use crate::{args::Global, context::Context, exit::Result, human, interrupt::Cancel};
+use crate::{context::Context, exit::Result, global::Global, human, interrupt::Cancel};
 
 /// The variable by which a shell asks for completions, and that names the shell.
 pub const VARIABLE: &str = "PARHELIA_COMPLETE";

@@ -18,14 +18,15 @@ use parhelia_store::{
 use tempfile::TempDir;
 
 use crate::{
-    args::Global,
     exit::{Failure, Result},
+    global::Global,
     host::{Shell, actor},
     human,
     interrupt::Cancel,
     limits,
     output::Output,
     progress::Bar,
+    workspace::current_folder,
 };
 
 /// The context of every verb.
@@ -245,11 +246,6 @@ fn explained(view: &View, selector: &str, error: Error) -> Failure {
         )),
         _ => error.into(),
     }
-}
-
-/// The folder in which the command is given, symlinks resolved; none where it is gone.
-pub fn current_folder() -> Option<PathBuf> {
-    std::env::current_dir().and_then(|folder| folder.canonicalize()).ok()
 }
 
 fn environment(name: &str) -> Option<OsString> {

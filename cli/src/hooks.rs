@@ -13,10 +13,10 @@ use parhelia_agent::{
 use parhelia_wire::Summary;
 
 use crate::{
-    checkpoint::folder::workspace,
     context::Context,
     exit::{Code, Failure, Result},
     human,
+    workspace::workspace,
 };
 
 /// The verbs of `hooks`.

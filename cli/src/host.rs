@@ -19,12 +19,7 @@ use parhelia_session::{
 use parhelia_store::{Store, event::Actor, record::Checkpoint};
 
 use crate::{
-    context::current_folder,
-    hook::log,
-    limits,
-    progress::Bar,
-    session::{prune::removed_text, terminal::Terminal},
-    words,
+    hook_log as log, limits, progress::Bar, terminal::Terminal, thinned::removed_text, words, workspace::current_folder,
 };
 
 /// This process as a host.

@@ -6,7 +6,6 @@ use std::{fs, path::PathBuf};
 use parhelia_wire::Summary;
 
 use crate::{
-    args,
     context::Context,
     exit::{Code, Failure, Result},
 };
@@ -19,11 +18,11 @@ pub struct Args {
     folder: PathBuf,
 }
 
-/// Writes a page of each verb.
-pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
+/// Writes a page of each verb of a command.
+pub fn run(context: &mut Context, args: &Args, command: clap::Command) -> Result<Code> {
     let failed = |action: &'static str| move |source| Failure::File { action, path: args.folder.clone(), source };
     fs::create_dir_all(&args.folder).map_err(failed("create folder"))?;
-    clap_mangen::generate_to(args::of_pages(), &args.folder).map_err(failed("write man pages to"))?;
+    clap_mangen::generate_to(command, &args.folder).map_err(failed("write man pages to"))?;
     let shown = args.folder.shown();
     context.out.did(format!("man pages are written to {shown}"));
     context.out.remark(format!("Wrote man pages to {shown}; parhelia.1 is the first."))?;

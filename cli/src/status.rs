@@ -17,12 +17,13 @@ use parhelia_store::{
 use parhelia_wire::{self as wire, Line};
 
 use crate::{
-    checkpoint::{changed, folder::workspace, marks},
+    checkpoint::{changed, marks},
     context::Context,
     exit::{Code, Result},
     human,
     output::Style,
     session::list::{state, warnings},
+    workspace::workspace,
 };
 
 /// Flags of `status`.

@@ -26,12 +26,13 @@ use parhelia_store::{
     selector,
 };
 
-use super::{folder::workspace, state};
+use super::state;
 use crate::{
     complete,
     context::Context,
     exit::{Code, Failure, Result},
     human,
+    workspace::workspace,
 };
 
 /// Flags of `checkpoint create`.

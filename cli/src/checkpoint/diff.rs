@@ -26,15 +26,13 @@ use self::{
     files::Comparison,
     report::{DiffReport, Told},
 };
-use super::{
-    changed::{self},
-    folder::workspace,
-};
+use super::changed::{self};
 use crate::{
     complete,
     context::Context,
     exit::{Code, Failure, Result},
     human,
+    workspace::workspace,
 };
 
 /// Flags of `checkpoint diff`.

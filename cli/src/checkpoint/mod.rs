@@ -9,7 +9,6 @@ mod delete;
 mod diff;
 mod entry;
 mod find;
-pub mod folder;
 mod link;
 pub mod list;
 mod ls;

@@ -8,10 +8,10 @@ use parhelia_wire::{Line, Summary};
 use serde_json::Value;
 
 use crate::{
-    checkpoint::folder::workspace,
     context::Context,
     exit::{Code, Result},
     output::Style,
+    workspace::workspace,
 };
 
 /// Flags of `config show`.

@@ -7,11 +7,11 @@ use parhelia_wire::{Line, Summary};
 use serde_json::json;
 
 use crate::{
-    checkpoint::folder::workspace,
     context::Context,
     exit::{Code, Result},
     human,
     output::Style,
+    workspace::workspace,
 };
 
 /// Flags of `env diff`.

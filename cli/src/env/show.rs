@@ -6,11 +6,11 @@ use parhelia_wire::{Line, Summary};
 use serde_json::{Value, json};
 
 use crate::{
-    checkpoint::folder::workspace,
     context::Context,
     exit::{Code, Result},
     human,
     output::Style,
+    workspace::workspace,
 };
 
 /// Flags of `env show`.

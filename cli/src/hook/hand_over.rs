@@ -14,8 +14,8 @@ use parhelia_session::{
 };
 use serde_json::json;
 
-use super::log::{self, Log};
-use crate::{context::Context, exit::Result, session::prune::removed_text};
+use crate::hook_log::{self as log, Log};
+use crate::{context::Context, exit::Result, thinned::removed_text};
 
 /// The first words of that process's command line.
 const WORDS: [&str; 2] = ["hook", "--work"];

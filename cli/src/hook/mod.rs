@@ -2,7 +2,6 @@
 //! and whatever goes wrong ends in a line in a log, and exit code 0.
 
 mod hand_over;
-pub mod log;
 
 use std::{
     io::{Read, Write},
@@ -24,6 +23,7 @@ use parhelia_store::{OpenOptions, Store};
 use crate::{
     context::Context,
     exit::{Code, Result},
+    hook_log as log,
     host::Shell,
 };
 

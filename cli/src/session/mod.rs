@@ -11,7 +11,6 @@ mod run;
 pub mod show;
 mod signals;
 pub mod stop;
-pub mod terminal;
 mod tmux;
 mod unit;
 

@@ -7,10 +7,10 @@ use parhelia_store::projection::{Place, Session};
 use parhelia_wire::Summary;
 
 use crate::{
-    checkpoint::folder::workspace,
     complete,
     context::Context,
     exit::{Code, Result},
+    workspace::workspace,
 };
 
 /// Flags of `session move`.

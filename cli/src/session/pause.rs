@@ -9,11 +9,11 @@ use parhelia_session::{
 use parhelia_store::{Store, progress::Progress, projection::Session};
 use parhelia_wire::{Summary, summary::SetAside};
 
-use super::prune::removed_text;
 use crate::{
     complete,
     context::Context,
     exit::{Code, Result},
+    thinned::removed_text,
     words,
 };
 

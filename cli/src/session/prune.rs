@@ -1,8 +1,8 @@
 //! `session prune`: removes the checkpoints that retention does not keep.
 
-use std::{collections::BTreeMap, path::Path};
+use std::path::Path;
 
-use parhelia_session::retention::{self, Calendar, Forecast, Policy, Removed, RetentionReport};
+use parhelia_session::retention::{self, Calendar, Forecast, Policy};
 use parhelia_store::{clock, event::Actor, record::Checkpoint};
 use parhelia_wire::{Line, Summary, checkpoint::Retention, summary::Pruned};
 
@@ -10,7 +10,7 @@ use crate::{
     complete,
     context::Context,
     exit::{Code, Result},
-    human,
+    human, thinned,
 };
 
 /// Flags of `session prune`.
@@ -89,7 +89,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let progress = context.progress();
     let report = retention::prune(&store, &policy, session.as_deref(), &actor, clock::timestamp(), &progress)?;
     drop(progress);
-    if let Some(removed) = removed_text(&report) {
+    if let Some(removed) = thinned::removed_text(&report) {
         context.out.did(removed);
     }
     for (checkpoint, why) in &report.removed {
@@ -106,7 +106,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     } else if report.freed_bytes == 0 {
         context.out.remark("`parhelia gc` frees what nothing else needs.")?;
     }
-    remark(context, &report)?;
+    thinned::remark(&mut context.out, &report)?;
     context.out.summary(Summary::SessionPrune(Pruned {
         dry_run: false,
         removed: report.removed.len() as u64,
@@ -142,7 +142,7 @@ fn foretell(context: &mut Context, forecast: &Forecast, limit: u64) -> Result<()
             .remark(format!("The store has {store}, its limit is {limit}; about {freed} would be freed (an estimate)."))?;
     }
     if forecast.excess_bytes > 0 {
-        let (excess, by) = (human::size(forecast.excess_bytes), reasons(&plan.protected()));
+        let (excess, by) = (human::size(forecast.excess_bytes), thinned::reasons(&plan.protected()));
         context.out.remark(format!("About {excess} over the limit would stay; kept against it: {by}."))?;
     }
     context.out.remark(format!(
@@ -163,64 +163,9 @@ fn foretell(context: &mut Context, forecast: &Forecast, limit: u64) -> Result<()
     }))
 }
 
-/// The numbers of protected checkpoints by reason, in words.
-fn reasons(protected: &BTreeMap<&'static str, u64>) -> String {
-    let by: Vec<String> = protected.iter().map(|(why, number)| format!("{number} {why}")).collect();
-    if by.is_empty() { "none".into() } else { by.join(", ") }
-}
-
 fn told(context: &mut Context, checkpoint: &Checkpoint, decision: Retention, text: &str) -> Result<()> {
     let (id, session, action) = (checkpoint.id(), &checkpoint.record.session, decision.action.clone());
     context.out.object(Line::Retention(decision))?;
     let created = human::local(checkpoint.record.created_at);
     context.out.line(format!("{action:<7} {id}  {}  {created}  {text}", human::path(session.as_bytes())))
-}
-
-/// The most removed checkpoints that are named by a verb other than `prune`.
-const NAMED_MAX: usize = 10;
-
-/// The checkpoints that retention removed, in one line; `None` where it removed none.
-pub fn removed_text(report: &RetentionReport) -> Option<String> {
-    let named: Vec<String> = (report.removed.iter().take(NAMED_MAX))
-        .map(|(checkpoint, why)| format!("{} ({})", checkpoint.id(), why.text()))
-        .collect();
-    let more = report.removed.len().saturating_sub(NAMED_MAX);
-    let more = if more > 0 { format!(" and {more} more, which `parhelia log` names") } else { String::new() };
-    let number = human::count(report.removed.len() as u64, "checkpoint");
-    (!named.is_empty()).then(|| format!("retention removed {number}: {}{more}", named.join(", ")))
-}
-
-/// Says which checkpoints retention removed after another verb's own work.
-pub fn announce(context: &mut Context, report: &RetentionReport) -> Result<()> {
-    for (checkpoint, why) in &report.removed {
-        context.out.object(Line::Retention(Retention::goes("removed", checkpoint, *why)))?;
-    }
-    if !report.removed.is_empty() {
-        let number = human::count(report.removed.len() as u64, "older checkpoint");
-        context.out.remark(format!("Retention removed {number} (`retention.*` in `config show`):"))?;
-    }
-    for (checkpoint, why) in report.removed.iter().take(NAMED_MAX) {
-        let created = human::local(checkpoint.record.created_at);
-        let session = human::path(checkpoint.record.session.as_bytes());
-        context.out.remark(format!("  {}  {session}  {created}  {}", checkpoint.id(), why.text()))?;
-    }
-    if report.removed.len() > NAMED_MAX {
-        let more = report.removed.len() - NAMED_MAX;
-        context.out.remark(format!("  and {more} more (`log --kind checkpoint.deleted`)"))?;
-    }
-    remark(context, report)
-}
-
-/// Says if retention removed checkpoints because of the store's size, or if the store is still too large.
-fn remark(context: &mut Context, report: &RetentionReport) -> Result<()> {
-    let too_large = report.removed.iter().filter(|(_, why)| *why == Removed::StoreTooLarge).count() as u64;
-    if too_large > 0 {
-        let (gone, freed) = (human::count(too_large, "checkpoint"), human::size(report.freed_bytes));
-        context.out.remark(format!("The store was larger than it may be: {gone} removed, {freed} freed."))?;
-    }
-    if report.excess_bytes() > 0 {
-        let (excess, limit) = (human::size(report.excess_bytes()), human::size(report.max_store_bytes));
-        tell!("parhelia: the store is {excess} over its limit of {limit}; kept against it: {}", reasons(&report.protected));
-    }
-    Ok(())
 }

@@ -21,18 +21,16 @@ use parhelia_wire::{Line, Summary, session::Started, summary::Ended};
 
 use super::{
     run::{exit_as_agent, unless_closed},
-    signals,
-    terminal::Terminal,
-    tmux,
+    signals, tmux,
 };
 use crate::{
-    ask,
-    checkpoint::rollback::{Fate, How, is_askable, roll},
-    complete,
+    ask, complete,
     context::Context,
     exit::{Code, Result},
     host::Shell,
     human, interrupt,
+    rollback::{Fate, How, is_askable, roll},
+    terminal::Terminal,
 };
 
 /// Flags of `session resume`.

@@ -12,9 +12,9 @@ use parhelia_wire::{Line, Summary, session::Started, summary::Ended};
 
 use super::{signals, tmux};
 use crate::{
-    checkpoint::folder::workspace,
     context::Context,
     exit::{Code, Failure, Result},
+    workspace::workspace,
 };
 
 /// Flags of `session run`.

@@ -21,7 +21,7 @@ use crate::{
     human,
     output::Style,
     progress::Bar,
-    session::prune,
+    thinned,
 };
 
 /// The next step where the conversation was not found.
@@ -37,7 +37,7 @@ pub fn print(context: &mut Context, made: &Made, began: Instant) -> Result<Code>
         tell!("parhelia: checkpoint {id} is made, but could not be verified: {e}");
     }
     context.out.did(format!("checkpoint {id} {}", if outcome.skipped { "is as the workspace" } else { "is made" }));
-    if let Some(removed) = made.thinned.as_ref().and_then(prune::removed_text) {
+    if let Some(removed) = made.thinned.as_ref().and_then(thinned::removed_text) {
         context.out.did(removed);
     }
     let left_out = LeftOut::count(&outcome.omissions);
@@ -48,7 +48,7 @@ pub fn print(context: &mut Context, made: &Made, began: Instant) -> Result<Code>
     }
     shortfalls(made, &left_out);
     if let Some(pruned) = &made.thinned {
-        prune::announce(context, pruned)?;
+        thinned::announce(&mut context.out, pruned)?;
     }
     let created = created(made, &left_out, began);
     context.out.summary(Summary::CheckpointCreate(Box::new(created)))?;

@@ -1,4 +1,4 @@
-//! The folder that a verb works on.
+//! The folder that a verb works on, and the one in which it is given.
 
 use parhelia_store::name::Shown as _;
 use std::path::{Path, PathBuf};
@@ -13,4 +13,9 @@ pub fn workspace(path: &Path) -> Result<PathBuf> {
         return Err(Failure::Usage(format!("the workspace {} is not a folder", path.shown())));
     }
     Ok(absolute)
+}
+
+/// The folder in which the command is given, symlinks resolved; none where it is gone.
+pub fn current_folder() -> Option<PathBuf> {
+    std::env::current_dir().and_then(|folder| folder.canonicalize()).ok()
 }
