@@ -170,7 +170,7 @@ impl Gate {
     }
 }
 
-/// What the run made by itself is compared in the same way, as far as the API had seen it by then.
+/// Checkpoints that the run made by itself are compared in the same way, as far as the API had seen the conversation by then.
 fn compare_those_of_the_run(live: &Live, session: &str, transcript: &Path) {
     let api = live.api.exchanges();
     for checkpoint in live.checkpoints(session).iter().filter(|checkpoint| checkpoint["trigger"] == "complete") {

@@ -107,7 +107,7 @@ fn verb_of(error: &Error) -> String {
     verb.join(" ").trim_start_matches("checkpoint ").to_owned()
 }
 
-/// What to type instead of an argument that a verb does not take, where people have a habit.
+/// The words to type instead of an argument that a verb does not take, where other tools take it.
 fn of_argument(verb: &str, word: &str) -> Option<String> {
     let is_of = |verbs: &[&str]| verbs.contains(&verb);
     let is_folder = word.starts_with(['/', '.']) || word.ends_with('/');

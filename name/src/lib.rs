@@ -26,7 +26,7 @@ pub fn display(path: &[u8]) -> String {
     out
 }
 
-/// What the operating system calls by bytes, as people see it.
+/// Names that the operating system knows as bytes, as text for people.
 pub trait Shown {
     /// The text that [`display`] gives for it.
     fn shown(&self) -> String;

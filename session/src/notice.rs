@@ -1,6 +1,7 @@
 //! Things that a workflow has to say, as data. A face adds the flag or the command that leads further.
 
-use parhelia_store::name::Shown as _;
+mod words;
+
 use std::path::PathBuf;
 
 use jiff::Timestamp;
@@ -9,7 +10,9 @@ use parhelia_agent::{
     process::{Ended, Found, Owner, RUN_MARKER, Stopped},
     trouble::Trouble,
 };
-use parhelia_store::id::Ulid;
+use parhelia_store::{id::Ulid, name::Shown as _};
+
+use self::words::{count, not_secured, shown};
 
 use crate::{age::age, refusal::Refusal, safety::Safety};
 
@@ -478,26 +481,5 @@ impl Notice {
             _ => Notice::ProcessInWorkspace { process: found.text() },
         });
         ended.chain(others).collect()
-    }
-}
-
-fn not_secured(is_interrupted: bool, made: Option<Ulid>) -> String {
-    match (is_interrupted, made) {
-        (true, Some(made)) => format!("safety checkpoint {made} is made; nothing was restored, and no file was changed"),
-        (_, None) => "no safety checkpoint could be made, and nothing was changed".into(),
-        (false, Some(made)) => format!("safety checkpoint {made} is made, but does not do, and no file was changed"),
-    }
-}
-
-fn shown(here: Option<&ConfigFolder>) -> String {
-    here.map_or_else(|| "has none".to_owned(), |here| format!("has {} ({})", here.path.shown(), here.variable))
-}
-
-/// A number of things.
-fn count(number: u64, noun: &str) -> String {
-    match (number, noun) {
-        (1, noun) => format!("1 {noun}"),
-        (number, "entry") => format!("{number} entries"),
-        (number, noun) => format!("{number} {noun}s"),
     }
 }

@@ -1,10 +1,17 @@
 //! Reasons for which a workflow is refused, as data. A face adds the flag or the command that leads further.
 
-use parhelia_store::name::Shown as _;
+mod kind;
+mod words;
+
 use std::path::PathBuf;
 
 use jiff::Timestamp;
-use parhelia_store::{ErrorKind, id::Ulid, name};
+use parhelia_store::{
+    id::Ulid,
+    name::{self, Shown as _},
+};
+
+use self::words::{as_bytes, by, listed};
 
 /// The reason for which a workflow is refused: a state that is against it, or a request that makes no sense as put.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -484,39 +491,4 @@ pub enum Refusal {
         /// Its marks.
         why: String,
     },
-}
-
-/// The person who did something, for a message.
-fn by(user: Option<&String>) -> String {
-    user.map(|user| format!(" by {user}")).unwrap_or_default()
-}
-
-/// What there is of something, for a message.
-fn listed(texts: &[String]) -> String {
-    if texts.is_empty() { "none".to_owned() } else { texts.join(", ") }
-}
-
-fn as_bytes(path: &std::path::Path) -> &[u8] {
-    std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str())
-}
-
-impl Refusal {
-    /// The class of this refusal: a request that makes no sense as put, or a state that is against it.
-    pub fn kind(&self) -> ErrorKind {
-        match self {
-            Refusal::NoSessionName { .. }
-            | Refusal::NoTag { .. }
-            | Refusal::NoPattern { .. }
-            | Refusal::NoAnnotation { .. }
-            | Refusal::NoLink { .. }
-            | Refusal::KeepsNoConversation
-            | Refusal::WorksElsewhere { .. }
-            | Refusal::OtherSession { .. }
-            | Refusal::NewNeedsPrompt
-            | Refusal::NobodyAsked { .. }
-            | Refusal::HasFinished { .. } => ErrorKind::Usage,
-            Refusal::IsDeleted { .. } | Refusal::NotTagged { .. } | Refusal::NotLinked { .. } => ErrorKind::NotFound,
-            _ => ErrorKind::Refused,
-        }
-    }
 }

@@ -186,7 +186,7 @@ pub enum Error {
     NotAnArchive {
         /// The file.
         path: PathBuf,
-        /// What it looks like, and the next step; empty if nobody knows.
+        /// The format that it looks like, and the next step; empty if nobody knows.
         hint: String,
     },
     /// An archive that cannot be read, or must not be.

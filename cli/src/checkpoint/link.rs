@@ -1,4 +1,4 @@
-//! `checkpoint link`: links a checkpoint to issues.
+//! `checkpoint link` and `unlink`: a checkpoint's links to issues.
 
 use parhelia_session::review::link;
 use parhelia_wire::Summary;
@@ -10,7 +10,7 @@ use crate::{
     exit::{Code, Result},
 };
 
-/// Flags of `checkpoint link`.
+/// Flags of both.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The checkpoint
@@ -22,7 +22,7 @@ pub struct Args {
 }
 
 /// Adds all of them, or none.
-pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
+pub fn link(context: &mut Context, args: &Args) -> Result<Code> {
     let issues = args.links.iter().map(|text| link::parse(text)).collect::<Result<Vec<_>, _>>()?;
     let store = context.open()?;
     let id = marks::chosen(context, &store, &args.checkpoint)?;
@@ -38,5 +38,19 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     }
     let (added, links) = (marks::links(&linked.added), marks::links(&linked.links));
     context.out.summary(Summary::CheckpointLink { id: id.to_string(), added, links })?;
+    Ok(Code::Done)
+}
+
+/// Removes all of them, or none.
+pub fn unlink(context: &mut Context, args: &Args) -> Result<Code> {
+    let issues = args.links.iter().map(|text| link::parse(text)).collect::<Result<Vec<_>, _>>()?;
+    let store = context.open()?;
+    let id = marks::chosen(context, &store, &args.checkpoint)?;
+    let unlinked = link::unlink(&store, &context.host()?, id, &issues, &context.progress())?;
+    let removed = unlinked.removed.iter().map(marks::issue).collect::<Vec<_>>().join(", ");
+    context.out.did(format!("checkpoint {id} is no longer linked to {removed}"));
+    context.out.remark(format!("Removed from {id}: {removed}."))?;
+    let (removed, links) = (marks::links(&unlinked.removed), marks::links(&unlinked.links));
+    context.out.summary(Summary::CheckpointUnlink { id: id.to_string(), removed, links })?;
     Ok(Code::Done)
 }

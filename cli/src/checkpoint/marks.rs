@@ -1,4 +1,4 @@
-//! What the verbs that mark checkpoints have in common.
+//! Words that the verbs share which mark checkpoints: tags, links, annotations.
 
 use std::{collections::BTreeSet, str::FromStr};
 
@@ -64,7 +64,7 @@ pub fn annotation(annotation: &Annotation) -> Vec<String> {
     std::iter::once(first).chain(lines.map(|line| format!("  {line}").trim_end().to_owned())).collect()
 }
 
-/// What was said of a checkpoint, by label: for a glance, and so the newest annotations alone.
+/// The marks of a checkpoint, by label; of annotations the newest alone.
 pub fn at_a_glance(marks: &Marks) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     if !marks.tags.is_empty() {

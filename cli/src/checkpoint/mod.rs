@@ -19,8 +19,6 @@ mod show;
 mod state;
 mod tag;
 mod tags;
-mod unlink;
-mod untag;
 mod verify;
 
 use clap::Subcommand;
@@ -59,7 +57,7 @@ pub enum Verb {
     /// Tag a checkpoint
     Tag(tag::Args),
     /// Remove tags from a checkpoint
-    Untag(untag::Args),
+    Untag(tag::Args),
     /// List the tags in use
     Tags(tags::Args),
     /// Add a remark to a checkpoint
@@ -69,7 +67,7 @@ pub enum Verb {
     /// Link a checkpoint to issues
     Link(link::Args),
     /// Remove links of a checkpoint to issues
-    Unlink(unlink::Args),
+    Unlink(link::Args),
     /// Verify that a checkpoint is whole
     Verify(verify::Args),
     /// Delete checkpoints
@@ -91,13 +89,13 @@ impl Verb {
             Verb::Restore(args) => restore::run(context, args),
             Verb::Rollback(args) => rollback::run(context, args),
             Verb::Undo(args) => rollback::undo(context, args),
-            Verb::Tag(args) => tag::run(context, args),
-            Verb::Untag(args) => untag::run(context, args),
+            Verb::Tag(args) => tag::tag(context, args),
+            Verb::Untag(args) => tag::untag(context, args),
             Verb::Tags(args) => tags::run(context, args),
             Verb::Annotate(args) => annotate::run(context, args),
             Verb::Annotations(args) => annotations::run(context, args),
-            Verb::Link(args) => link::run(context, args),
-            Verb::Unlink(args) => unlink::run(context, args),
+            Verb::Link(args) => link::link(context, args),
+            Verb::Unlink(args) => link::unlink(context, args),
             Verb::Verify(args) => verify::run(context, args),
             Verb::Delete(args) => delete::run(context, args),
         }

@@ -1,4 +1,4 @@
-//! `checkpoint tag`: gives a checkpoint names by which it is found again.
+//! `checkpoint tag` and `untag`: names by which a checkpoint is found again.
 
 use parhelia_session::review::tag;
 use parhelia_wire::Summary;
@@ -10,7 +10,7 @@ use crate::{
     exit::{Code, Result},
 };
 
-/// Flags of `checkpoint tag`.
+/// Flags of both.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The checkpoint
@@ -22,7 +22,7 @@ pub struct Args {
 }
 
 /// Adds all of them, or none.
-pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
+pub fn tag(context: &mut Context, args: &Args) -> Result<Code> {
     let tags = marks::parsed(&args.tags)?;
     let store = context.open()?;
     let id = marks::chosen(context, &store, &args.checkpoint)?;
@@ -39,5 +39,19 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let added = tagged.added.iter().map(ToString::to_string).collect();
     let tags = tagged.tags.into_iter().collect();
     context.out.summary(Summary::CheckpointTag { id: id.to_string(), added, tags })?;
+    Ok(Code::Done)
+}
+
+/// Removes all of them, or none.
+pub fn untag(context: &mut Context, args: &Args) -> Result<Code> {
+    let tags: Vec<tag::Tag> = marks::parsed(&args.tags)?;
+    let store = context.open()?;
+    let id = marks::chosen(context, &store, &args.checkpoint)?;
+    let left = tag::untag(&store, &context.host()?, id, &tags, &context.progress())?;
+    let removed = marks::listed(tags.iter().map(tag::Tag::as_str));
+    context.out.did(format!("checkpoint {id} is no longer tagged {removed}"));
+    context.out.remark(format!("Removed from {id}: {removed}. {}", marks::tags_text(&left)))?;
+    let (removed, tags) = (tags.iter().map(ToString::to_string).collect(), left.into_iter().collect());
+    context.out.summary(Summary::CheckpointUntag { id: id.to_string(), removed, tags })?;
     Ok(Code::Done)
 }

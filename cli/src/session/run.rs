@@ -84,7 +84,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     exit_as_agent(context, ended.code, Ok(summary))
 }
 
-/// What could not be printed because nobody reads it any more keeps no agent from being started.
+/// Success also where standard output was closed: a reader that is gone keeps no agent from being started.
 pub fn unless_closed(printed: Result<()>) -> Result<()> {
     printed.or_else(|failure| if failure.is_broken_pipe() { Ok(()) } else { Err(failure) })
 }

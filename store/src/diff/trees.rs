@@ -20,7 +20,7 @@ pub struct Side<'a> {
     pub trees: &'a dyn Trees,
     /// The folder. Its name plays no part.
     pub folder: &'a Node,
-    /// What capture left out of it. Of these, entries that could not be read may well be there.
+    /// Entries that capture left out of it. Those that could not be read may well be there.
     pub omissions: &'a [Omission],
 }
 

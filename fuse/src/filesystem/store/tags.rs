@@ -26,7 +26,7 @@ pub struct TagFolder {
     pub parent: u64,
     /// Number of folders between it and `by-tag`, counting itself.
     depth: usize,
-    /// What is in it, by name.
+    /// Its entries, by name.
     pub entries: BTreeMap<Vec<u8>, TagEntry>,
 }
 

@@ -1,0 +1,137 @@
+use super::*;
+
+const ID: &str = "11111111-2222-4333-8444-555555555555";
+
+fn argv(text: &str) -> Vec<OsString> {
+    text.split_whitespace().map(OsString::from).collect()
+}
+
+fn agent(text: &str) -> Agent {
+    Agent::of(&argv(text)).unwrap()
+}
+
+fn resumed(text: &str, resume: &Resume) -> String {
+    let words: Vec<_> = agent(text).resume_argv(resume).iter().map(|w| w.to_string_lossy().into_owned()).collect();
+    words.join(" ")
+}
+
+fn of(id: &str) -> Resume {
+    Resume { conversation: Some(id.into()), ..Resume::default() }
+}
+
+#[test]
+fn the_agent_is_known_by_its_name() {
+    for text in ["claude", "/opt/x/claude -p hi", "npx -y @anthropic-ai/claude-code", "env A=1 claude"] {
+        assert!(Agent::of(&argv(text)).is_some(), "{text}");
+    }
+    for text in ["bash -c claude", "vim", "claude mcp list", "", "sleep 1 claude", "claude doctor"] {
+        assert!(Agent::of(&argv(text)).is_none(), "{text}");
+    }
+}
+
+#[test]
+fn a_launch_pins_the_conversation_once() {
+    let launch = |text: &str| agent(text).launch_argv(Some(ID), &[]);
+    assert_eq!(launch("claude --model x"), argv(&format!("claude --session-id {ID} --model x")));
+    for own in ["claude --session-id 99999999-2222-4333-8444-555555555555", "claude -c", "claude -r", "claude --resume name"] {
+        assert_eq!(launch(own), argv(own));
+    }
+    assert!(agent("claude -c").chooses_itself());
+    assert_eq!(agent(&format!("claude -r {ID}")).conversation().as_deref(), Some(ID));
+    assert_eq!(agent(&format!("claude --resume={ID} --fork-session")).conversation(), None);
+    let with = agent("claude --settings mine --model x hello").launch_argv(Some(ID), &["--settings".into(), "{}".into()]);
+    assert_eq!(with, argv(&format!("claude --session-id {ID} --settings {{}} --model x hello")));
+}
+
+#[test]
+fn a_launch_leaves_the_words_as_they_are() {
+    for text in
+        ["claude -p --allowedTools Bash Write -- do it", "claude -p -- -v fails", "claude --model=x --mcp-config=a.json hi"]
+    {
+        let rest = text.strip_prefix("claude ").unwrap();
+        let launched = agent(text).launch_argv(Some(ID), &[]);
+        assert_eq!(launched, argv(&format!("claude --session-id {ID} {rest}")), "{text}");
+    }
+}
+
+#[test]
+fn a_resume_says_everything_again_but_the_conversation_and_the_prompt() {
+    let text =
+        "claude --session-id x --mcp-config a.json b.json --add-dir /a /b --permission-mode plan --new-flag --verbose -- do it";
+    assert_eq!(
+        resumed(text, &of(ID)),
+        format!("claude --resume {ID} --mcp-config a.json b.json --add-dir /a /b --permission-mode plan --new-flag --verbose")
+    );
+    assert_eq!(resumed("claude -c --fork-session --model x prompt", &of(ID)), format!("claude --resume {ID} --model x"));
+    let prompt = Resume { prompt: Some("go on".into()), ..of(ID) };
+    assert_eq!(
+        resumed("claude -p --allowedTools Bash Write", &prompt),
+        format!("claude --resume {ID} -p --allowedTools Bash Write -- go on")
+    );
+    let fresh = Resume { new_conversation: Some(ID.into()), prompt: Some("x".into()), ..Resume::default() };
+    assert_eq!(resumed("npx claude first", &fresh), format!("npx claude --session-id {ID} -- x"));
+}
+
+#[test]
+fn the_permission_mode_is_the_last_one() {
+    let now = |mode: &str| Resume { permission_mode: Some(mode.into()), ..of(ID) };
+    assert_eq!(
+        resumed("claude --permission-mode plan", &now("acceptEdits")),
+        format!("claude --resume {ID} --permission-mode acceptEdits")
+    );
+    assert_eq!(resumed("claude --permission-mode plan", &now("plan")), format!("claude --resume {ID} --permission-mode plan"));
+    assert_eq!(
+        resumed("claude --dangerously-skip-permissions", &now("default")),
+        format!("claude --resume {ID} --allow-dangerously-skip-permissions --permission-mode default")
+    );
+    assert_eq!(
+        resumed("claude --dangerously-skip-permissions", &of(ID)),
+        format!("claude --resume {ID} --dangerously-skip-permissions")
+    );
+    assert_eq!(agent("claude --dangerously-skip-permissions").bypass(), Some(Bypass::On));
+    assert_eq!(agent("claude --permission-mode=bypassPermissions").bypass(), Some(Bypass::On));
+    assert_eq!(agent("claude --allow-dangerously-skip-permissions").bypass(), Some(Bypass::Offered));
+    assert_eq!(agent("claude --permission-mode plan").bypass(), None);
+}
+
+#[test]
+fn program_and_files_of_servers() {
+    let of = |text: &str| {
+        let agent = agent(text);
+        let files: Vec<_> = agent.mcp_config().iter().map(|path| path.to_string_lossy().into_owned()).collect();
+        (agent.program().map(|program| program.to_string_lossy().into_owned()), files.join(" "))
+    };
+    assert_eq!(of("/opt/claude --mcp-config a.json b.json -p x"), (Some("/opt/claude".into()), "a.json b.json".into()));
+    let twice = "env A=1 claude --mcp-config=a.json --mcp-config {\"mcpServers\":{}} c.json";
+    assert_eq!(of(twice), (Some("claude".into()), "a.json c.json".into()));
+    assert_eq!(of("npx -y @anthropic-ai/claude-code"), (None, String::new()));
+}
+
+#[test]
+fn ids_are_uuids() {
+    assert!(is_conversation_id(&new_conversation_id()));
+    assert_ne!(new_conversation_id(), new_conversation_id());
+}
+
+#[test]
+fn an_agent_behind_another_program_is_seen_or_said_not_to_be() {
+    let words = |line: &[&str]| -> Vec<OsString> { line.iter().map(OsString::from).collect() };
+    for line in [
+        &["timeout", "1h", "claude", "-p", "x"][..],
+        &["timeout", "-s", "9", "3600", "claude", "-p", "x"],
+        &["setsid", "claude", "-p", "x"],
+    ] {
+        assert!(Agent::of(&words(line)).is_some_and(|agent| agent.is_headless()), "{line:?}");
+        assert!(!Agent::is_wrapped(&words(line)));
+    }
+    for line in [&["bash", "-c", "claude"][..], &["sh", "-c", "cd x && /opt/bin/claude --continue"], &["bwrap", "--", "claude"]] {
+        assert!(Agent::of(&words(line)).is_none() && Agent::is_wrapped(&words(line)), "{line:?}");
+    }
+    for line in [&["sh", "-c", "make test"][..], &["aider", "--model", "gemini"], &["x", "-m", "claude", "-p", "ask gemini"]] {
+        assert!(!Agent::is_wrapped(&words(line)), "{line:?}");
+    }
+    for line in [&["sudo", "-E", "claude"][..], &["start-it", "-v", "--", "gemini"], &["my-wrapper", "codex", "-p", "x"]] {
+        assert!(Agent::is_wrapped(&words(line)), "{line:?}");
+    }
+    assert!(!Agent::is_wrapped(&words(&["claude"])));
+}

@@ -1,0 +1,27 @@
+//! Parts of the sentences of notices.
+
+use parhelia_agent::folder::ConfigFolder;
+use parhelia_store::{id::Ulid, name::Shown as _};
+
+/// A safety checkpoint that failed: whether somebody interrupted it, and the one that was made all the same.
+pub(super) fn not_secured(is_interrupted: bool, made: Option<Ulid>) -> String {
+    match (is_interrupted, made) {
+        (true, Some(made)) => format!("safety checkpoint {made} is made; nothing was restored, and no file was changed"),
+        (_, None) => "no safety checkpoint could be made, and nothing was changed".into(),
+        (false, Some(made)) => format!("safety checkpoint {made} is made, but does not do, and no file was changed"),
+    }
+}
+
+/// The agent's folder that the caller's environment leads to.
+pub(super) fn shown(here: Option<&ConfigFolder>) -> String {
+    here.map_or_else(|| "has none".to_owned(), |here| format!("has {} ({})", here.path.shown(), here.variable))
+}
+
+/// A number of things.
+pub(super) fn count(number: u64, noun: &str) -> String {
+    match (number, noun) {
+        (1, noun) => format!("1 {noun}"),
+        (number, "entry") => format!("{number} entries"),
+        (number, noun) => format!("{number} {noun}s"),
+    }
+}
