@@ -1,8 +1,8 @@
 //! Selectors: how a user names a checkpoint.
 //!
 //! `latest`, `latest~2` (two commits before), `SESSION@latest~1` (within one session), an id, or a unique beginning or end of one.
-//! SESSION is a session's id, or a name that one session alone has, or alone of those that have not ended. `latest` passes over fenced and
-//! safety checkpoints. `tag:TAG` and `SESSION@tag:TAG` are the newest checkpoint that bears a tag. Behind a colon may stand a path inside the
+//! SESSION is a session's id, or a name that one session alone has, or alone of those that have not ended or that are wanted running. `latest`
+//! passes over fenced and safety checkpoints. `tag:TAG` and `SESSION@tag:TAG` are the newest checkpoint that bears a tag. Behind a colon may stand a path inside the
 //! checkpoint: `latest:src/main.rs`, `tag:release/1.2:src/main.rs`. No tag contains a colon.
 //!
 //! Without a session, `latest` is that of the sessions which work in the caller's folder ([`sessions_at`]). Where none does, it is the

@@ -28,7 +28,8 @@ fn what_would_be_done_is_what_is_done() {
             .lines()
             .map(str::trim_start)
             .filter(|line| line.starts_with(['A', 'M', 'm', 'D', 'L']) && line.as_bytes()[1] == b' ');
-        lines.map(str::to_owned).collect::<Vec<_>>()
+        // Behind the path stands what is to be done, or was done.
+        lines.map(|line| line.split(" (").next().unwrap().to_owned()).collect::<Vec<_>>()
     };
     let rollback = |more: &str| work.scratch.expect(0, &["checkpoint", "rollback", &id, more]);
     let foreseen = marks(&rollback("--dry-run"));

@@ -7,7 +7,7 @@ use crate::{
     db::Db,
     error::{Error, Result},
     id::Ulid,
-    projection::{Marks, Projections, Run, Session, Status},
+    projection::{Goal, Marks, Projections, Run, Session},
 };
 
 impl View {
@@ -21,17 +21,22 @@ impl View {
         self.projections.sessions(self.db.as_deref())
     }
 
-    /// The session that has this id, or else the one that has this name, if only one does, or only one of those that have not ended.
+    /// The session that has this id, or else the one that has this name, if only one does, or only one of those that have not ended, or only one
+    /// of those that are wanted running.
     pub fn session_named(&self, name: &str) -> Result<Session> {
         if let Some(session) = self.session(name)? {
             return Ok(session);
         }
         let named = self.projections.sessions_named(self.db.as_deref(), name)?;
-        let mut open = named.iter().filter(|session| session.status != Status::Ended);
-        match (&*named, open.next(), open.next()) {
-            ([], ..) => Err(Error::NoSession { session: name.to_owned() }),
-            ([only], ..) | (_, Some(only), None) => Ok(only.clone()),
-            _ => {
+        let goals = [&[Goal::Running, Goal::Paused, Goal::Ended][..], &[Goal::Running, Goal::Paused], &[Goal::Running]];
+        let chosen = goals.into_iter().find_map(|goals| {
+            let mut meant = named.iter().filter(|session| goals.contains(&session.goal()));
+            meant.next().filter(|_| meant.next().is_none())
+        });
+        match chosen {
+            Some(only) => Ok(only.clone()),
+            None if named.is_empty() => Err(Error::NoSession { session: name.to_owned() }),
+            None => {
                 let candidates = named.into_iter().map(|session| session.id).collect();
                 Err(Error::AmbiguousSession { session: name.to_owned(), candidates })
             }

@@ -200,7 +200,7 @@ fn what_checkpoints_share_is_looked_at_once() {
         Survey::take(&test.store, &entries).unwrap();
         entries.0.into_inner()
     };
-    assert_eq!((looked_at(1), looked_at(4)), (13, 13));
+    assert_eq!((looked_at(1), looked_at(4)), (12, 12));
 }
 
 #[test]
