@@ -10,6 +10,7 @@ use std::{
     io::ErrorKind,
     os::unix::fs::FileExt,
     path::Path,
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use common::*;
@@ -26,6 +27,12 @@ use parhelia_store::{
 
 fn names(folder: &Path) -> BTreeSet<String> {
     fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+/// One test at a time drops the kernel's caches, or relies on them: they are the whole machine's.
+fn alone_with_the_kernels_caches() -> MutexGuard<'static, ()> {
+    static CACHES: Mutex<()> = Mutex::new(());
+    CACHES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn set(names: &[&str]) -> BTreeSet<String> {
@@ -207,6 +214,7 @@ fn warm_paths_from_the_root_on_ask_nothing() {
     let event = NewEvent::new(kind::CHECKPOINT_TAGGED, first.id(), Actor::default()).with("tag", "v1");
     f.store().append_events(&[event], &()).unwrap();
     let mounted = f.mount(What::Store);
+    let _alone = alone_with_the_kernels_caches();
     let cold = look_everywhere(&f);
     // What the first look has taught the kernel it knows by the second.
     look_everywhere(&f);
@@ -412,5 +420,6 @@ fn many_checkpoints_hold_few_pins() {
     let pins = pin::list(&f.store().layout().pins()).unwrap();
     assert!((1..=64).contains(&pins.len()), "{}", pins.len());
     // What was let go is opened again.
+    let _alone = alone_with_the_kernels_caches();
     run(&f.mountpoint, "echo 2 > /proc/sys/vm/drop_caches; cat sessions/*/0*/workspace/file > /dev/null");
 }
