@@ -13,7 +13,7 @@ use super::{Checkpoint, Omitted, Part, Workspace, check_schema, is_complete, nam
 use crate::id::{TreeId, Ulid};
 
 /// A checkpoint as lists show it: without what is large in a record, and told of one checkpoint at a time only. Fields are as in
-/// [`Record`]; what may hold anything is as it stands there, and is decoded by who wants it.
+/// [`Record`](super::Record); what may hold anything is as it stands there, and is decoded by who wants it.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Outline {
     /// As of [`Checkpoint`].
