@@ -1,4 +1,4 @@
-//! Where benchmark data lives.
+//! The folder of benchmark data.
 
 use std::path::PathBuf;
 

@@ -14,7 +14,7 @@ const INDENTS: &[&str] = &["", "    ", "        ", "            "];
 #[derive(Debug, Clone)]
 pub struct Text {
     words: Vec<String>,
-    /// Where the words come from.
+    /// Source of the words.
     pub rng: Rng,
 }
 

@@ -34,7 +34,7 @@ use crate::{
 pub struct Context {
     /// The global flags.
     pub global: Global,
-    /// Where results go.
+    /// Output for results.
     pub out: Output,
     cancel: Cancel,
 }

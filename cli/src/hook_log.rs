@@ -1,4 +1,4 @@
-//! Where hooks leave word of what went wrong: nobody reads what they print.
+//! The log of hooks: they note there what went wrong, as nobody reads what they print.
 
 use parhelia_session::{Error, host::Observer, notice::Notice};
 use parhelia_store::{clock, progress::Progress};

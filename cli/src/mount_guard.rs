@@ -7,7 +7,7 @@ use crate::exit::{Code, Result};
 /// Arguments of `mount-guard`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Where the mount is
+    /// Mountpoint
     mountpoint: PathBuf,
     /// The mount's identity, as the mount itself says
     identity: String,

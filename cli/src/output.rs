@@ -11,7 +11,7 @@ use crate::{
     pager::Pager,
 };
 
-/// Where a verb's results go.
+/// Output for a verb's results.
 #[derive(Debug)]
 pub struct Output {
     out: BufWriter<Sink>,

@@ -13,7 +13,7 @@ use crate::{
 /// Flags of `umount`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Where it is mounted
+    /// The mountpoint
     mountpoint: PathBuf,
 }
 

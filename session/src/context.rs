@@ -75,7 +75,7 @@ pub struct File {
     pub sha256: Option<String>,
     /// Its size.
     pub size_bytes: Option<u64>,
-    /// When it was changed last (RFC 3339, UTC).
+    /// Time of its last change (RFC 3339, UTC).
     pub modified_at: Option<String>,
 }
 
@@ -110,7 +110,7 @@ pub struct Context {
 #[derive(Debug, Default)]
 struct Candidate {
     reasons: Vec<Reason>,
-    /// Where the transcript used it last.
+    /// Offset of its last use in the transcript.
     last_offset: u64,
 }
 

@@ -37,7 +37,7 @@ const ANCESTORS_MAX: usize = 1_000;
 /// The result of restoring a conversation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Restored {
-    /// Where it lies now; none where there is none to go on with.
+    /// Path of its transcript now; none if there is no conversation to go on with.
     pub transcript: Option<PathBuf>,
     /// Repairs of the transcript.
     pub repaired: Repaired,
@@ -47,7 +47,7 @@ pub struct Restored {
     pub moved: Vec<PathBuf>,
 }
 
-/// Where what is replaced of a session's conversations is kept: in the agent's own folder, where moving is renaming.
+/// Folder for the replaced files of a session's conversations: in the agent's own folder, so that moving is renaming.
 pub fn aside(config: &Path, session: &str) -> PathBuf {
     config.join("parhelia-aside").join(&*session_file(session)).join(OpId::generate().to_string())
 }

@@ -130,7 +130,7 @@ pub trait Observer: Progress {
 
 impl Observer for () {}
 
-/// Where in tmux a process with this environment is.
+/// The pane of tmux that a process with this environment is in.
 pub fn tmux_of(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<Tmux> {
     let text = |name: &str| variable(name)?.into_string().ok().filter(|value| !value.is_empty());
     let socket = text("TMUX")?.rsplitn(3, ',').nth(2)?.to_owned();

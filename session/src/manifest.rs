@@ -27,9 +27,9 @@ pub struct Manifest {
     pub epoch: u64,
     /// True if a newer run had taken over the session by then.
     pub fenced: bool,
-    /// When capture began (RFC 3339, UTC).
+    /// Begin of the capture (RFC 3339, UTC).
     pub started_at: String,
-    /// When capture ended (RFC 3339, UTC).
+    /// End of the capture (RFC 3339, UTC).
     pub created_at: String,
     /// The trigger: the reason for making it.
     pub trigger: Trigger,
@@ -96,9 +96,9 @@ pub struct Conversation {
 /// The captured folder, by its sums.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct WorkspaceSummary {
-    /// Where its files are in the checkpoint.
+    /// Folder of its files in the checkpoint.
     pub path: &'static str,
-    /// Where they were captured.
+    /// Folder that was captured.
     pub source: String,
     /// Bytes of its regular files.
     pub size_bytes: u64,

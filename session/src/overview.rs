@@ -71,7 +71,7 @@ impl Observed {
 pub struct Saved {
     /// Its id.
     pub id: Ulid,
-    /// When it was made.
+    /// Time of its making.
     pub created_at: Timestamp,
 }
 

@@ -187,7 +187,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Where the mount is that a path lies on.
+    /// Mountpoint of the mount that a path lies on.
     fn mount_of(&self, path: &Path) -> Option<&PathBuf> {
         path.ancestors().find_map(|path| self.mountpoints.get(path))
     }

@@ -44,7 +44,7 @@ pub struct Event {
     pub hook_event_name: String,
     /// The conversation's id.
     pub session_id: String,
-    /// Where the conversation lies.
+    /// Path of the conversation's transcript.
     pub transcript_path: Option<PathBuf>,
     /// The agent's folder.
     pub cwd: Option<PathBuf>,

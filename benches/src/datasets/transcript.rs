@@ -23,7 +23,7 @@ pub const GROWTH_BYTES: usize = 200 << 10;
 pub const GROWTHS: usize = 20;
 const SEED: u64 = 0x7a15c;
 const FIRST_RECORD_MS: u64 = 1_750_000_000_000;
-/// Where a session works that was not told where.
+/// The workspace of a session that names none.
 const FOLDER: &str = "/home/dev/project";
 
 /// The set `transcript`.

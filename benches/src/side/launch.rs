@@ -105,7 +105,7 @@ pub struct Job {
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Outcome {
-    /// When it began, in seconds since 1970.
+    /// Time of its start, in seconds since 1970.
     pub started_s: f64,
     /// Wall time, syncing included.
     pub wall_s: f64,

@@ -16,7 +16,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub struct Mounted {
     at: PathBuf,
-    /// Where the tree is.
+    /// Folder of the tree.
     pub shown: PathBuf,
     child: Option<Child>,
     process: Option<u64>,

@@ -56,7 +56,7 @@ pub struct Options {
     #[arg(long)]
     pub no_image: bool,
 
-    /// Where the raw figures go [default: `side-by-side.json` in the benchmark folder]
+    /// File for the raw figures [default: `side-by-side.json` in the benchmark folder]
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 }

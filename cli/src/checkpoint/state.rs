@@ -14,7 +14,7 @@ use parhelia_store::{Store, projection::Session};
 
 use crate::exit::{Failure, Result};
 
-/// Where the conversation is.
+/// Flags that name the conversation.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "The conversation")]
 pub struct Args {

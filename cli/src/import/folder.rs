@@ -47,7 +47,7 @@ pub struct Folder {
     pub id: Option<String>,
     /// The session that it belongs to.
     pub session: Option<String>,
-    /// When and why it was made.
+    /// Time and reason of its making.
     pub message: String,
 }
 

@@ -93,7 +93,7 @@ pub fn gather(store: &Store, request: &BriefingRequest<'_>) -> Result<Input> {
     Ok(input)
 }
 
-/// Where a conversation lies: where it was seen, or where the agent keeps it.
+/// Path of a conversation's transcript: as it was seen, or where the agent keeps it.
 fn transcript(known: &Conversation, config: Option<&Path>) -> Option<PathBuf> {
     let seen = known.seen_at().filter(|path| path.is_file());
     seen.or_else(|| Some(Located::by_session(config?, &known.id).ok()?.transcript))

@@ -102,6 +102,6 @@ pub struct Input {
     pub branch: Option<String>,
     /// The git commit.
     pub commit: Option<String>,
-    /// Where the checkpoint's workspace is mounted, where it is.
+    /// Path at which the checkpoint's workspace is mounted; none where it is not.
     pub mount: Option<String>,
 }

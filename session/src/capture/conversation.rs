@@ -29,7 +29,7 @@ const SCHEMA: u32 = 1;
 /// The field of a checkpoint's record that says that its conversation is what a headless agent printed, and names the file.
 pub(crate) const STREAM: &str = "stream_json";
 
-/// Where a conversation is.
+/// Source of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A transcript, as the agent keeps them.
@@ -58,7 +58,7 @@ impl Source {
         }
     }
 
-    /// Where it is, as the record of a checkpoint says it.
+    /// Its path, as the record of a checkpoint has it.
     fn told(&self) -> (&'static str, Option<String>) {
         match self {
             Source::Transcript(located) => ("transcript", Some(shown(&located.transcript))),
@@ -74,7 +74,7 @@ impl Source {
         }
     }
 
-    /// Where its index is kept, by the transcript's path.
+    /// Path of its index, which is kept by the transcript's path.
     fn index_path(&self, cache: &Path) -> PathBuf {
         use std::os::unix::ffi::OsStrExt;
         let hash = blake3::hash(self.path().as_os_str().as_bytes());

@@ -66,7 +66,7 @@ pub struct Wanted {
     /// Files that the session worked on are listed for whoever takes up the work: of this workspace, by these settings. None for a
     /// folder that no agent works in.
     pub context: Option<(PathBuf, config::Context)>,
-    /// Where indexes of conversations are kept from one capture to the next.
+    /// Folder in which indexes of conversations are kept from one capture to the next.
     pub cache: PathBuf,
 }
 

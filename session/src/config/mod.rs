@@ -169,7 +169,7 @@ pub struct Inject {
     pub max_characters: u64,
 }
 
-/// Where a value came from.
+/// Origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// Nobody set it.
@@ -195,11 +195,11 @@ pub struct Effective {
     pub key: &'static str,
     /// Its value; null where there is none.
     pub value: Value,
-    /// Where it came from.
+    /// Its origin.
     pub origin: Origin,
 }
 
-/// Where configuration is looked for.
+/// Files in which configuration is looked for.
 #[derive(Clone, Debug, Default)]
 pub struct ConfigFiles {
     /// The user's file, if it exists.

@@ -168,7 +168,7 @@ fn before_finishing(
 }
 
 /// Waits, at most so long, until nobody else makes a checkpoint of the session or rolls it back, and finishes what a dead process has begun.
-/// Where somebody else goes on for longer, there is no turn to be had.
+/// Returns no turn if somebody else goes on for longer.
 pub fn take_turn(
     store: &Store,
     host: &dyn Host,

@@ -42,7 +42,7 @@ pub struct Begin {
     pub folder: PathBuf,
     /// The agent's conversation, where it is known.
     pub conversation: Option<String>,
-    /// Where the conversation lies, where that is known.
+    /// Path of the conversation's transcript, where that is known.
     pub transcript: Option<PathBuf>,
     /// The agent's permission mode.
     pub permission_mode: Option<String>,
@@ -50,7 +50,7 @@ pub struct Begin {
     pub resumed_from: Option<Ulid>,
     /// The epoch that it was decided in: where the session has a newer one by now, nothing begins.
     pub seen_epoch: Option<u64>,
-    /// Where in tmux it is.
+    /// Its pane of tmux; none outside of tmux.
     pub tmux: Option<Tmux>,
     /// The agent's process, where it runs already.
     pub agent: Option<Identity>,

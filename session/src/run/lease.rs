@@ -36,7 +36,7 @@ pub fn renew(store: &Store, current: &Current, holds: Duration, actor: Actor) ->
     Ok(())
 }
 
-/// When a lease runs out; none of one whose renewal [is ahead](is_ahead).
+/// Time at which a lease runs out; none of one whose renewal [is ahead](is_ahead).
 pub(super) fn runs_out(lease: &Lease, now: Timestamp) -> Option<Timestamp> {
     lease.renewed.filter(|_| !is_ahead(lease, now))?.checked_add(holds(lease)).ok()
 }

@@ -59,7 +59,7 @@ pub enum Life {
     Elsewhere {
         /// The machine.
         host: String,
-        /// When the lease runs out, if it is not renewed.
+        /// Time at which the lease runs out, if it is not renewed.
         until: Timestamp,
     },
 }
@@ -139,9 +139,9 @@ pub fn is_inside(run: &Run, variable: &dyn Fn(&str) -> Option<OsString>) -> bool
         && roots_of(run).all().any(|root| line.iter().any(|known| known.is_same(root)) || !root.is_visible())
 }
 
-/// Where a run's processes are, or were.
+/// Place of a run's processes, seen from here.
 enum Whereabouts {
-    /// Where they can be seen from here.
+    /// In sight.
     Here,
     /// On this machine, before it was started anew.
     Gone,
@@ -228,7 +228,7 @@ pub fn why_unheard(run: &Run) -> Option<String> {
     })
 }
 
-/// Where in tmux a session's agent is, while it lives on this machine.
+/// The pane of tmux that a session's agent is in, while it lives on this machine.
 pub fn tmux_of(store: &Store, session: &Session) -> Result<Option<Tmux>> {
     let run = store.view().newest_run(session)?;
     // In a container, the socket's path may be another server's.

@@ -47,7 +47,7 @@ pub enum Started {
 
 /// An agent in a pane that is waited for.
 pub struct Watch<'a> {
-    /// Where its run is recorded.
+    /// Store in which its run is recorded.
     pub store: &'a Store,
     /// Its pane.
     pub pane: Pane<'a>,

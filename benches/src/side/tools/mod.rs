@@ -49,7 +49,7 @@ pub trait Tool {
         Ok(None)
     }
 
-    /// Where the store is.
+    /// Folder of the store.
     fn home(&self) -> &Path;
 
     /// True if a second checkpoint builds on the first. If not, each is kept in a store of its own where that makes no difference.

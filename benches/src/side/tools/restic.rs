@@ -11,7 +11,7 @@ use crate::side::mounted::Mounted;
 #[derive(Debug)]
 pub struct Restic {
     home: PathBuf,
-    /// Where the last tree was, because a restore repeats the whole path.
+    /// Path of the last tree, because a restore repeats the whole path.
     tree: PathBuf,
 }
 

@@ -17,7 +17,7 @@ use crate::{
     output::Style,
 };
 
-/// Where a checkpoint has the transcript.
+/// Path of the transcript in a checkpoint.
 const TRANSCRIPT: [&[u8]; 3] = [STATE_FOLDER.as_bytes(), b"conversation", b"transcript.jsonl"];
 /// No more of a conversation is read than this, from its end.
 const READ_BYTES_MAX: u64 = 64 << 20;

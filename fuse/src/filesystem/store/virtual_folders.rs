@@ -93,7 +93,7 @@ impl StoreFilesystem {
         }
     }
 
-    /// Where a link points to that lies in so many folders below one of the root's.
+    /// Target of a link that is `depth` folders below a folder of the root.
     pub(super) fn target(&self, inode: Inode, checkpoint: &Checkpoint, depth: usize) -> Vec<u8> {
         let id = checkpoint.id().into_bytes();
         match inode {

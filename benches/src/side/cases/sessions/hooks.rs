@@ -68,7 +68,7 @@ fn hook(place: &Place, talk: &Talk, event: &Value) -> Result<Step> {
     Ok(place.step(&["hook"]).env("PARHELIA_RUN_ID", &talk.run).input(&path))
 }
 
-/// When the journal got the record that made the session's next checkpoint exist. Looking at the journal's length costs next to nothing;
+/// Time at which the journal got the record of the session's next checkpoint. Looking at the journal's length costs next to nothing;
 /// what it grew by is asked only then.
 fn wait_for_commit(place: &Place, talk: &Talk, before: &str, mut written: u64) -> Result<f64> {
     wait(|| {
