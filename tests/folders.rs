@@ -104,6 +104,7 @@ fn a_checkpoint_of_a_subfolder_does_not_keep_it_from_going_back_with_the_whole()
     let (sub, deep) = (two.a.join("sub"), two.a.join("sub/deep"));
     let said = two.expect(&sub, 0, &["checkpoint", "create"]);
     assert!(said.contains("alone is captured") && said.contains(&format!("--workspace {}", text(&two.a))), "{said}");
+    assert!(!two.expect(&sub, 0, &["checkpoint", "create"]).contains("alone is captured"), "said once");
     for verb in
         [&["checkpoint", "rollback", &two.of_a, "--yes"][..], &["checkpoint", "restore", &two.of_a, "--to", ".", "--in-place"]]
     {

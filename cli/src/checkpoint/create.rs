@@ -143,7 +143,9 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let _turn = target.turn(&store, &host, &context.progress())?;
     let progress = context.progress();
     context.warn_of_network(&store, &progress);
-    let around = args.workspace.is_none().then(|| workspace_around(&store, &workspace)).transpose()?.flatten();
+    // Once is enough: somebody who goes on to capture the folder means it.
+    let is_new = args.workspace.is_none() && target.known.is_none();
+    let around = is_new.then(|| workspace_around(&store, &workspace)).transpose()?.flatten();
     hints(&target, &workspace, around.as_deref()).iter().for_each(|text| progress.notice(text));
     let known = store.view().session(&target.session)?;
     let (conversation, _spooled) = state::conversation(&args.state, &store, &host, known.as_ref())?;
