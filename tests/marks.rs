@@ -285,7 +285,7 @@ fn tags_are_found_fast_in_a_store_of_many_events() {
     let store = Store::open(&s.store(), &OpenOptions::default()).unwrap();
     let number = if long() > 0 { 100_000 } else { 20_000 };
     let event = |i: usize| {
-        let event = |kind: &str| NewEvent::new(kind, ids[i % 3].as_str(), Actor { user: None, via: "test".into() });
+        let event = |kind: &str| NewEvent::new(kind, ids[i % 3].as_str(), Actor::program("test"));
         match i % 200 {
             0 => event(kind::CHECKPOINT_TAGGED).with("tag", format!("t/{i}")),
             _ => event(kind::CHECKPOINT_VERIFIED).with("level", "index").with("ok", true).with("problems", 0),

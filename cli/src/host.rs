@@ -9,6 +9,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+use nix::unistd::{Uid, User};
 use parhelia_session::{
     Error,
     host::{Host, Observer},
@@ -45,11 +46,23 @@ impl Shell {
     }
 }
 
-/// The person at the command line.
+/// The person at the command line, as the kernel says: variables can be set by anybody.
 pub fn actor() -> Actor {
-    let named = ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok().filter(|user| !user.is_empty()));
-    let user = named.unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()));
-    Actor { user: Some(user), via: "cli".into() }
+    let uid = rustix::process::getuid().as_raw();
+    let login = login_uid().filter(|login| *login != uid).map(user_name);
+    Actor { user: Some(user_name(uid)), via: "cli".into(), uid: Some(uid), login }
+}
+
+/// The name of a user, where the system knows one.
+fn user_name(uid: u32) -> String {
+    let known = User::from_uid(Uid::from_raw(uid)).ok().flatten();
+    known.map_or_else(|| format!("uid {uid}"), |user| user.name)
+}
+
+/// The number of the user who logged in, which stays when they become another one; none where nobody did, as in containers and daemons.
+fn login_uid() -> Option<u32> {
+    let text = std::fs::read_to_string("/proc/self/loginuid").ok()?;
+    text.trim().parse().ok().filter(|uid| *uid != u32::MAX)
 }
 
 impl Host for Shell {

@@ -121,6 +121,10 @@ fn next_step(refusal: &Refusal) -> String {
         Refusal::IsProtected { checkpoint, .. } => {
             format!("; give --protected to delete it all the same, or see `parhelia checkpoint show {checkpoint}`")
         }
+        Refusal::AlreadyDecided { .. } => "; give --change to decide otherwise".into(),
+        Refusal::MayNotDecide { .. } => {
+            "; a person decides from a terminal of their own, or `approval.self_approval` in your parhelia.toml allows it".into()
+        }
         Refusal::NotTagged { tag, .. } => {
             format!("; `parhelia checkpoint tags {}` says which checkpoint has it", human::shell(tag.as_bytes()))
         }

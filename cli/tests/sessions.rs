@@ -334,7 +334,7 @@ fn every_manifest_follows_the_schema() {
     // With everything that can be said of a checkpoint.
     let store = Store::open(&agent.home.store(), &OpenOptions::default()).unwrap();
     let say = |kind: &str, data: Value| {
-        let actor = Actor { user: None, via: "test".into() };
+        let actor = Actor::program("test");
         let event = NewEvent { data: data.as_object().unwrap().clone(), ..NewEvent::new(kind, id.as_str(), actor) };
         store.append_events(&[event], &()).unwrap();
     };

@@ -322,6 +322,14 @@ pub enum Notice {
         /// The reason, as a predicate.
         why: String,
     },
+    /// The checkpoint to go on from waits for a person.
+    #[error("checkpoint {checkpoint} {why}; it is gone on from all the same, as there is no other that counts as good")]
+    Unreviewed {
+        /// The checkpoint.
+        checkpoint: Ulid,
+        /// The predicate, with the rule.
+        why: String,
+    },
     /// There is no checkpoint to go on from.
     #[error("the session has no checkpoint to go on from; the workspace is taken as it is")]
     NothingToGoOnFrom,

@@ -463,6 +463,33 @@ pub enum Refusal {
         /// By whom, where it was a person.
         user: Option<String>,
     },
+    /// The caller may not decide about the checkpoint.
+    #[error("cannot decide about checkpoint {checkpoint}: {why}; the attempt is recorded")]
+    MayNotDecide {
+        /// The checkpoint.
+        checkpoint: Ulid,
+        /// The reason.
+        why: String,
+    },
+    /// Somebody has decided otherwise.
+    #[error("checkpoint {checkpoint} was {status} by {user} on {}; that holds, and this decision is recorded as refused",
+        at.strftime("%Y-%m-%d at %H:%M:%S UTC"))]
+    AlreadyDecided {
+        /// The checkpoint.
+        checkpoint: Ulid,
+        /// The decision that holds.
+        status: &'static str,
+        /// The person who made it.
+        user: String,
+        /// Time of that decision.
+        at: Timestamp,
+    },
+    /// There is no policy of that name.
+    #[error("cannot choose a policy of approval: {why}")]
+    NoPolicy {
+        /// The fault.
+        why: String,
+    },
     /// The checkpoint does not have the tag.
     #[error("checkpoint {checkpoint} does not have the tag '{tag}'; it has {}", listed(has))]
     NotTagged {

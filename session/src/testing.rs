@@ -33,7 +33,7 @@ impl<F: Fn(&str) -> Option<OsString> + Sync> Host for Caller<F> {
     }
 
     fn actor(&self) -> Actor {
-        Actor { user: None, via: "test".into() }
+        Actor::program("test")
     }
 
     fn program(&self) -> io::Result<PathBuf> {

@@ -14,7 +14,7 @@ use crate::{
 
 /// Deletes checkpoints, all or none. An id that does not exist, or no longer, is an error.
 pub fn delete_checkpoints(store: &Store, ids: &[Ulid], reason: Option<&str>, progress: &dyn Progress) -> Result<()> {
-    delete_checkpoints_as(store, ids, &Actor { user: None, via: "cli".into() }, reason, progress)
+    delete_checkpoints_as(store, ids, &Actor::program("cli"), reason, progress)
 }
 
 /// Deletes checkpoints in somebody's name, all or none.

@@ -41,8 +41,16 @@ pub mod kind {
     pub const CHECKPOINT_LINKED: &str = "checkpoint.linked";
     /// Data: `url`.
     pub const CHECKPOINT_UNLINKED: &str = "checkpoint.unlinked";
-    /// Somebody, or a policy, decided. Data: `status`, `reason`, `policy`.
+    /// Somebody, or a policy, decided. Data: `status`, `reason`, `policy`, `rule`, `definition`.
     pub const CHECKPOINT_DECIDED: &str = "checkpoint.decided";
+    /// A decision was asked for and refused; it changes nothing. Data: `status`, `reason`, `why`.
+    pub const CHECKPOINT_DECISION_REFUSED: &str = "checkpoint.decision_refused";
+    /// A policy of approval decides by other rules than before, or for the first time. Subject: its name. Data: `session`, `definition`, `rules`.
+    pub const POLICY_CHANGED: &str = "policy.changed";
+    /// Somebody switched off what protects from a mistake. Subject: the checkpoint or session. Data: `safety`.
+    pub const SAFETY_OVERRIDDEN: &str = "safety.overridden";
+    /// A restore replaced what was in a folder. Subject: the checkpoint that was restored. Data: `folder`, `safety`.
+    pub const WORKSPACE_OVERWRITTEN: &str = "workspace.overwritten";
     /// A checkpoint was verified. Data: `level` (`index`, `deep`), `ok`, `problems`.
     pub const CHECKPOINT_VERIFIED: &str = "checkpoint.verified";
 }
@@ -56,6 +64,19 @@ pub struct Actor {
     /// By which way: `cli`, `hook`, `api`, `retention`, `policy`.
     #[serde(default)]
     pub via: String,
+    /// The number of the user, as the kernel says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
+    /// The user who logged in, as the kernel says, where that is another one: of `sudo`, who called it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub login: Option<String>,
+}
+
+impl Actor {
+    /// A program that acts without being asked by a person.
+    pub fn program(via: &str) -> Self {
+        Actor { via: via.to_owned(), ..Actor::default() }
+    }
 }
 
 /// A fact that was appended. Fields that this release does not know are kept.

@@ -146,7 +146,7 @@ fn what_was_rejected_or_made_for_safety_is_passed_over_and_that_is_said() {
     let first = text(&work.checkpoints()[0], "id").to_owned();
     let (second, third) = (work.create("two\n"), work.create("three\n"));
     let reject = |id: &str| {
-        let ann = Actor { user: Some("ann".into()), via: "cli".into() };
+        let ann = Actor { user: Some("ann".into()), via: "cli".into(), ..Actor::default() };
         work.append(NewEvent::new(kind::CHECKPOINT_DECIDED, id, ann).with("status", "rejected").with("reason", "not this"));
     };
     let passed_over = |id: &str, why: &str| format!("checkpoint {id} is newer, and was passed over: it {why}");

@@ -360,7 +360,7 @@ fn pad_journal(store: &Path) {
     let segment = journal.filter(|path| path.extension().is_some_and(|e| e == "log")).max().unwrap();
     let used = || fs::metadata(&segment).unwrap().len() % 4096;
     let append = |bytes: u64| {
-        let actor = Actor { user: None, via: "test".into() };
+        let actor = Actor::program("test");
         let event = NewEvent::new("padding", "none", actor).with("text", "x".repeat(bytes as usize));
         opened.append_events(&[event], &()).unwrap();
     };

@@ -115,8 +115,14 @@ mirror! {
         pub timestamp: String,
         /// Reason.
         pub reason: Option<String>,
-        /// Policy that decided.
+        /// Policy that decided; of a person's decision, the one that had asked for it.
         pub policy: Option<String>,
+        /// Rule of the policy.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub rule: Option<String>,
+        /// Digest of the rules by which the policy decided then.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub definition: Option<String>,
     }
 
     /// An annotation of a checkpoint.

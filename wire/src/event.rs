@@ -12,8 +12,14 @@ mirror! {
     pub struct Actor of event::Actor {
         /// The user, where one is known.
         pub user: Option<String>,
-        /// cli, hook, api, retention, policy.
+        /// cli, agent, hook, api, retention, policy.
         pub via: String,
+        /// Number of the user, as the kernel says.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub uid: Option<u32>,
+        /// User who logged in, where that is another one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub login: Option<String>,
     }
 }
 

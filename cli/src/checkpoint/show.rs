@@ -161,9 +161,12 @@ fn said(marks: &Marks) -> Vec<(&'static str, String)> {
         facts.push(("Verified", format!("{}: {found}{lacks}", human::local(verification.at))));
     }
     if let Some(approval) = &marks.approval {
-        let by = approval.user.as_deref().or(approval.policy.as_deref()).unwrap_or("nobody named");
+        let by = approval.user.as_deref().or(approval.policy.as_deref()).unwrap_or("that is not named");
         let why = approval.reason.as_ref().map(|reason| format!(": {}", human::path(reason.as_bytes()))).unwrap_or_default();
-        facts.push(("Approval", format!("{} by {}{why}", approval.status.name(), human::path(by.as_bytes()))));
+        let by =
+            if approval.user.is_some() { human::path(by.as_bytes()) } else { format!("policy {}", human::path(by.as_bytes())) };
+        let rule = approval.rule.as_ref().map(|rule| format!(" ({})", human::path(rule.as_bytes()))).unwrap_or_default();
+        facts.push(("Approval", format!("{} by {by}{rule}{why}", approval.status.name())));
     }
     if !marks.tags.is_empty() {
         facts.push(("Tags", marks::listed(&marks.tags)));

@@ -1,6 +1,7 @@
 //! `session`: one file per verb.
 
 mod attach;
+mod decide;
 pub mod list;
 pub mod moved;
 mod pause;
@@ -51,6 +52,10 @@ pub enum Verb {
     Move(moved::Args),
     /// End a session for good; its checkpoints stay
     End(pause::EndArgs),
+    /// Approve a checkpoint: what was done until then is good
+    Approve(decide::Args),
+    /// Reject a checkpoint: nothing goes on from it unless somebody asks for that
+    Reject(decide::Args),
 }
 
 impl Verb {
@@ -70,6 +75,8 @@ impl Verb {
             Verb::Pause(args) => pause::pause(context, args),
             Verb::Move(args) => moved::run(context, args),
             Verb::End(args) => pause::end(context, args),
+            Verb::Approve(args) => decide::approve(context, args),
+            Verb::Reject(args) => decide::reject(context, args),
         }
     }
 

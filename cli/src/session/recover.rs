@@ -64,7 +64,8 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     };
     let mut from = args.from.as_ref().map(|text| resume::chosen(&store, &session, text)).transpose()?;
     let host = context.host()?;
-    let choice = resume::choose_ahead(&store, &session, from)?;
+    let prefer = resume::preference(&host, &session)?;
+    let choice = resume::choose_ahead(&store, &session, from, prefer)?;
     let overview = Overview::of(&store, &session)?;
     let life = life(&store, &session)?;
     let is_resumable = !life.is_alive() && session.status != Status::Ended;

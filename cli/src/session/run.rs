@@ -29,6 +29,10 @@ pub struct Args {
     /// Make a checkpoint at least so often, in seconds, where something has changed; 0 for never
     #[arg(long, value_name = "SECONDS", default_value = "300")]
     interval: u64,
+    /// The policy that approves its checkpoints, or has them wait for a person: auto, review, strict, or one of your own [default:
+    /// approval.default_policy]
+    #[arg(long, value_name = "NAME")]
+    policy: Option<String>,
     #[command(flatten)]
     tmux: tmux::Flags,
     /// The agent's command line
@@ -53,6 +57,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
     let (host, bar) = (context.host()?, context.progress());
     let request = LaunchRequest {
         name: args.name.clone(),
+        policy: args.policy.clone(),
         workspace: workspace.clone(),
         command: args.command.clone(),
         interval: (args.interval > 0).then(|| Duration::from_secs(args.interval)),

@@ -16,7 +16,9 @@ use crate::{
     host::{Host, Observer},
     notice::Notice,
     place::Standing,
-    retention, verification,
+    retention,
+    review::automatic,
+    verification,
 };
 
 /// A checkpoint that was made, and whether it is whole.
@@ -101,6 +103,9 @@ pub fn make(store: &Store, host: &dyn Host, request: &CheckpointRequest<'_>, obs
         }
     }
     let mut made = Made { outcome, verified, standing, notice, thinned: None };
+    if !made.outcome.skipped && is_agents(request, known.as_ref()) && !made.outcome.checkpoint.record.fenced {
+        automatic::decide(store, &made.outcome.checkpoint, &request.config.approval, None, observer);
+    }
     if request.thins && made.is_sound() {
         made.thinned = retention::after(store, &made.outcome, &request.config.retention, &host.actor(), observer);
     }
@@ -131,6 +136,11 @@ fn options(host: &dyn Host, request: &CheckpointRequest<'_>, known: Option<&Sess
     }
 }
 
+/// True if an agent works in the session: of a folder that none works in there is nothing to say, and nothing to decide.
+fn is_agents(request: &CheckpointRequest<'_>, known: Option<&Session>) -> bool {
+    request.run.is_some() || known.is_some_and(|known| known.run.is_some())
+}
+
 /// Everything that is captured beside the workspace.
 fn captured(store: &Store, host: &dyn Host, request: &CheckpointRequest<'_>, known: Option<&Session>) -> capture::Wanted {
     let (workspace, cache) = (request.workspace, store.layout().cache());
@@ -139,8 +149,7 @@ fn captured(store: &Store, host: &dyn Host, request: &CheckpointRequest<'_>, kno
     jobs.extend(request.environment.clone().map(environment_job));
     jobs.extend(request.tmux.clone().map(|place| tmux_job(place, workspace)));
     let conversation = request.conversation.source(known);
-    // Of a folder that no agent works in there is nothing to say.
-    let is_agents = conversation.is_some() || request.run.is_some() || known.is_some_and(|known| known.run.is_some());
+    let is_agents = conversation.is_some() || is_agents(request, known);
     let last = known.and_then(|known| Some((known.run.as_deref()?, known.epoch)));
     capture::Wanted {
         conversation,

@@ -43,17 +43,7 @@ pub(super) fn parse(path: &Path, text: &str, level: Level) -> Result<Vec<Setting
     let file = File { path, text, level };
     let table = DeTable::parse(text).map_err(|e| file.error(e.span().map_or(0, |span| span.start), e.message()))?;
     let mut settings = Vec::new();
-    for (key, value) in table.get_ref() {
-        let name = key.get_ref();
-        match value.get_ref() {
-            DeValue::Table(section) if is_section(name) => {
-                for (key, value) in section {
-                    settings.push(file.setting(&format!("{name}.{}", key.get_ref()), key.span().start, value)?);
-                }
-            }
-            _ => settings.push(file.setting(name, key.span().start, value)?),
-        }
-    }
+    file.settings("", table.get_ref(), &mut settings)?;
     Ok(settings)
 }
 
@@ -64,6 +54,19 @@ struct File<'a> {
 }
 
 impl File<'_> {
+    /// The settings of a section and of those in it. The file's own table is the section of no name.
+    fn settings(&self, section: &str, table: &DeTable, found: &mut Vec<Setting>) -> Result<()> {
+        for (key, value) in table {
+            let dot = if section.is_empty() { "" } else { "." };
+            let name = format!("{section}{dot}{}", key.get_ref());
+            match value.get_ref() {
+                DeValue::Table(inner) if is_section(&name) => self.settings(&name, inner, found)?,
+                _ => found.push(self.setting(&name, key.span().start, value)?),
+            }
+        }
+        Ok(())
+    }
+
     fn setting(&self, key: &str, at: usize, value: &Spanned<DeValue>) -> Result<Setting> {
         let Some(option) = options::find(key) else { return Err(self.error(at, &unknown(key))) };
         if option.level > self.level {
@@ -84,7 +87,7 @@ impl File<'_> {
 }
 
 fn is_section(name: &str) -> bool {
-    OPTIONS.iter().any(|option| option.key.split_once('.').is_some_and(|(section, _)| section == name))
+    OPTIONS.iter().any(|option| option.key.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')))
 }
 
 /// The error text for an unknown key, with the most similar option if there is one.

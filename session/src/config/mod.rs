@@ -18,11 +18,12 @@ use std::{
     time::Duration,
 };
 
-use parhelia_store::record::Rules;
+use parhelia_store::{name::Shown as _, record::Rules};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
+pub use crate::review::policy::Approval;
 pub use options::OPTIONS;
 use options::{Level, Opt};
 
@@ -46,6 +47,8 @@ pub struct Config {
     pub retention: Retention,
     /// Limits of a briefing.
     pub inject: Inject,
+    /// Options of approval.
+    pub approval: Approval,
 }
 
 /// Options of capturing a workspace.
@@ -265,8 +268,21 @@ pub fn load(places: &ConfigFiles, env: Env) -> Result<Loaded> {
     }
     let effective: Vec<Effective> = OPTIONS.iter().map(|option| effective(option, &mut set)).collect();
     let config = serde_json::from_value(nested(&effective));
-    let config = config.map_err(|e| Error::Config { place: "configuration".into(), reason: e.to_string() })?;
+    let config: Config = config.map_err(|e| Error::Config { place: "configuration".into(), reason: e.to_string() })?;
+    if let Some((key, why)) = config.approval.fault() {
+        let origin = effective.iter().find(|found| found.key == key).map(|found| &found.origin);
+        return Err(Error::Config { place: place(origin), reason: format!("`{key}`: {why}") });
+    }
     Ok(Loaded { config, effective, files })
+}
+
+/// The place where somebody set a value.
+fn place(origin: Option<&Origin>) -> String {
+    match origin {
+        Some(Origin::File { path, line }) => format!("{}:{line}", path.shown()),
+        Some(Origin::Environment { name }) => format!("environment variable {name}"),
+        _ => "configuration".into(),
+    }
 }
 
 fn from_variable(option: &Opt, name: &str, text: &OsString) -> Result<Value> {
@@ -283,15 +299,18 @@ fn effective(option: &'static Opt, set: &mut BTreeMap<&'static str, (Value, Orig
 fn nested(effective: &[Effective]) -> Value {
     let mut root = Map::new();
     for Effective { key, value, .. } in effective {
-        match key.split_once('.') {
-            None => drop(root.insert((*key).to_owned(), value.clone())),
-            Some((section, name)) => {
-                let section = root.entry(section).or_insert_with(|| Value::Object(Map::new()));
-                if let Value::Object(fields) = section {
-                    fields.insert(name.to_owned(), value.clone());
-                }
+        insert(&mut root, key, value);
+    }
+    Value::Object(root)
+}
+
+fn insert(fields: &mut Map<String, Value>, key: &str, value: &Value) {
+    match key.split_once('.') {
+        None => drop(fields.insert(key.to_owned(), value.clone())),
+        Some((section, rest)) => {
+            if let Value::Object(fields) = fields.entry(section).or_insert_with(|| Value::Object(Map::new())) {
+                insert(fields, rest, value);
             }
         }
     }
-    Value::Object(root)
 }

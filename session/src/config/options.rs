@@ -38,7 +38,7 @@ macro_rules! option {
 
 /// Every option, by section.
 #[rustfmt::skip]
-pub static OPTIONS: [Opt; 33] = [
+pub static OPTIONS: [Opt; 42] = [
     option!("store", Kind::Path, null, ["PARHELIA_STORE"], User,
         "The store's folder. Default: $XDG_DATA_HOME/parhelia, or ~/.local/share/parhelia."),
     option!("lock_timeout_seconds", Kind::Seconds, 60.0, ["PARHELIA_LOCK_TIMEOUT"], User,
@@ -110,6 +110,25 @@ pub static OPTIONS: [Opt; 33] = [
         "Most tokens that a resumed agent is told at once."),
     option!("inject.max_characters", Kind::Count, 10_000, ["PARHELIA_INJECT_MAX_CHARACTERS"], Project,
         "Most characters; agents cut longer text off."),
+
+    option!("approval.default_policy", Kind::Text, "auto", ["PARHELIA_POLICY"], User,
+        "The policy that approves checkpoints of agents' sessions, or has them wait for a person: \"auto\" (those at a task's\nend and at an error wait), \"review\" (on detaching, too), \"strict\" (all), or one of your own."),
+    option!("approval.policies", Kind::Policies, {}, [], User,
+        "Your own policies: `[approval.policies.NAME]` with `auto_approve` and `require_review`, lists of triggers (periodic,\ndetach, error, complete, shutdown, manual). A trigger in neither waits."),
+    option!("approval.resume_prefer", Kind::Choice(&["newest", "approved"]), "newest", ["PARHELIA_RESUME_PREFER"], User,
+        "Go on from the newest checkpoint that a person or a policy approved, or from one that a person approved, where\nthere is one."),
+    option!("approval.self_approval", Kind::Bool, false, [], User,
+        "Let an agent, and what it starts, decide about its own checkpoints."),
+    option!("approval.escalation.cost_threshold_usd", Kind::Number, 5.0, ["PARHELIA_COST_THRESHOLD_USD"], User,
+        "Have checkpoints wait for a person once a session has cost more, in US dollars. 0 switches this rule off, as every\nrule below."),
+    option!("approval.escalation.duration_threshold_hours", Kind::Number, 4.0, ["PARHELIA_DURATION_THRESHOLD_HOURS"], User,
+        "The same, once it has been worked in for longer, in hours."),
+    option!("approval.escalation.error_count_threshold", Kind::Count, 3, ["PARHELIA_ERROR_COUNT_THRESHOLD"], User,
+        "The same, once so many of its checkpoints were made at an error."),
+    option!("approval.escalation.changed_files_threshold", Kind::Count, 0, ["PARHELIA_CHANGED_FILES_THRESHOLD"], User,
+        "The same, where more files changed since the last state that was approved."),
+    option!("approval.escalation.paths", Kind::List, [], ["PARHELIA_REVIEW_PATHS"], User,
+        "The same, where one of these changed since then: patterns such as `**/migrations/**` or `.github/**`."),
 ];
 
 /// The option of a key.
@@ -122,7 +141,7 @@ pub fn example() -> String {
     let mut text = EXAMPLE_HEADER.to_owned();
     let mut section = "";
     for option in &OPTIONS {
-        let (of, name) = option.key.split_once('.').unwrap_or(("", option.key));
+        let (of, name) = option.key.rsplit_once('.').unwrap_or(("", option.key));
         if of != section {
             text.push_str(&format!("\n[{of}]\n"));
             section = of;
@@ -130,7 +149,8 @@ pub fn example() -> String {
         text.push('\n');
         option.help.lines().for_each(|line| text.push_str(&format!("# {line}\n")));
         let who = if option.level == Level::User { "; not in a project's file" } else { "" };
-        text.push_str(&format!("# ({}; {}{who})\n", option.kind.describe(), option.variables.join(", ")));
+        let variables: String = option.variables.iter().map(|name| format!("; {name}")).collect();
+        text.push_str(&format!("# ({}{variables}{who})\n", option.kind.describe()));
         let value = match (option.default)() {
             Value::Null => "\"/srv/parhelia\"".to_owned(),
             value => value.to_string(),

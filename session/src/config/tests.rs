@@ -41,16 +41,46 @@ fn defaults_fit_the_types_and_every_field_is_an_option() {
     assert_eq!(loaded.config.retention.keep_last, 10);
     let mut keys = Vec::new();
     let Value::Object(fields) = serde_json::to_value(&loaded.config).unwrap() else { unreachable!() };
-    for (name, value) in fields {
-        match value {
-            Value::Object(section) => keys.extend(section.keys().map(|key| format!("{name}.{key}"))),
-            _ => keys.push(name),
-        }
-    }
+    named("", &fields, &mut keys);
     keys.sort();
     let mut options: Vec<_> = OPTIONS.iter().map(|option| option.key.to_owned()).collect();
     options.sort();
     assert_eq!(keys, options);
+}
+
+/// The names of fields that are no sections, with their sections.
+fn named(section: &str, fields: &Map<String, Value>, names: &mut Vec<String>) {
+    for (name, value) in fields {
+        match value {
+            Value::Object(inner) if name != "policies" => named(&format!("{section}{name}."), inner, names),
+            _ => names.push(format!("{section}{name}")),
+        }
+    }
+}
+
+#[test]
+fn policies_are_tables_by_name_and_their_faults_name_the_line() {
+    let files = Files::new();
+    let text = "[approval]\ndefault_policy = \"mine\"\n\n[approval.policies.mine]\nauto_approve = [\"periodic\"]\n\n\
+                [approval.escalation]\ncost_threshold_usd = 2\npaths = [\".github/**\"]\n";
+    let user = files.write("user.toml", text);
+    let config = load(&ConfigFiles { user: Some(user), ..ConfigFiles::default() }, &none).unwrap().config.approval;
+    assert_eq!(config.policies["mine"].auto_approve, ["periodic"]);
+    assert_eq!((config.escalation.cost_threshold_usd, config.escalation.duration_threshold_hours), (2.0, 4.0));
+    assert_eq!(config.escalation.paths, [".github/**"]);
+    let unknown = files.error(Level::User, "[approval]\ndefault_policy = \"lax\"\n");
+    assert!(unknown.contains("bad.toml:2") && unknown.contains("no policy 'lax'") && unknown.contains("strict"), "{unknown}");
+    let trigger = files.error(Level::User, "[approval.policies.p]\nauto_approve = [\"daily\"]\n");
+    assert!(trigger.contains("bad.toml:1") && trigger.contains("no trigger 'daily'"), "{trigger}");
+    for bad in
+        ["[approval]\npolicies = 1\n", "[approval.policies.p]\nauto_aprove = []\n", "[approval.policies.p]\nauto_approve = 1\n"]
+    {
+        let error = files.error(Level::User, bad);
+        assert!(error.contains("tables with auto_approve"), "{error}");
+    }
+    assert!(files.error(Level::User, "[approval.escalation]\ncost_threshold_usd = -1\n").contains("a number from 0 on"));
+    assert!(files.error(Level::User, "[approval.escalation]\ncost_treshold_usd = 1\n").contains("did you mean"));
+    assert!(files.error(Level::Project, "[approval]\ndefault_policy = \"auto\"\n").contains("cannot be set by a project"));
 }
 
 #[test]

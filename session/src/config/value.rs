@@ -1,6 +1,6 @@
 //! Kinds of values: what fits, as TOML and as text of an environment variable.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use toml::de::DeValue;
 
 /// The kind of an option's values.
@@ -18,8 +18,14 @@ pub enum Kind {
     Path,
     /// One of some words.
     Choice(&'static [&'static str]),
+    /// A number from 0 on, fractions allowed.
+    Number,
+    /// A word.
+    Text,
     /// A list of texts.
     List,
+    /// Policies of approval by name, each a table of lists of triggers.
+    Policies,
 }
 
 impl Kind {
@@ -32,7 +38,10 @@ impl Kind {
             Kind::Size => "bytes, or a size such as \"10 MiB\"".into(),
             Kind::Path => "an absolute path".into(),
             Kind::Choice(words) => words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" or "),
+            Kind::Number => "a number from 0 on".into(),
+            Kind::Text => "a text".into(),
             Kind::List => "a list of texts".into(),
+            Kind::Policies => "tables with auto_approve and require_review, lists of triggers".into(),
         }
     }
 
@@ -46,11 +55,10 @@ impl Kind {
             Kind::Seconds => integer().map(|n| n as f64).or_else(|| value.as_float()?.as_str().parse().ok()).and_then(seconds),
             Kind::Path => value.as_str().and_then(path),
             Kind::Choice(words) => value.as_str().filter(|word| words.contains(word)).map(Value::from),
-            Kind::List => {
-                let texts =
-                    value.as_array().map(|list| list.iter().map(|entry| entry.get_ref().as_str()).collect::<Option<Vec<_>>>());
-                texts.flatten().map(Value::from)
-            }
+            Kind::Number => integer().map(|n| n as f64).or_else(|| value.as_float()?.as_str().parse().ok()).and_then(number),
+            Kind::Text => value.as_str().filter(|text| !text.is_empty()).map(Value::from),
+            Kind::List => list(value),
+            Kind::Policies => policies(value),
         };
         found.ok_or_else(|| format!("expected {}", self.describe()))
     }
@@ -67,6 +75,10 @@ impl Kind {
             Kind::Count => text.parse::<u64>().ok().map(Value::from),
             Kind::Size => text.parse().ok().or_else(|| size(text)).map(Value::from),
             Kind::Seconds => text.parse().ok().and_then(seconds),
+            Kind::Number => text.parse().ok().and_then(number),
+            Kind::Text => (!text.is_empty()).then(|| text.into()),
+            // Nothing that fits a variable.
+            Kind::Policies => None,
             // Relative to where the command is run, as a flag's value is.
             Kind::Path => Some(text.into()),
             Kind::Choice(words) => words.contains(&text).then(|| text.into()),
@@ -78,6 +90,27 @@ impl Kind {
 
 fn path(text: &str) -> Option<Value> {
     std::path::Path::new(text).is_absolute().then(|| text.into())
+}
+
+fn list(value: &DeValue) -> Option<Value> {
+    let texts = value.as_array()?.iter().map(|entry| entry.get_ref().as_str()).collect::<Option<Vec<_>>>();
+    texts.map(Value::from)
+}
+
+fn policies(value: &DeValue) -> Option<Value> {
+    let policy = |value: &DeValue| {
+        let fields = value.as_table()?.iter().map(|(name, value)| {
+            let is_known = matches!(&**name.get_ref(), "auto_approve" | "require_review");
+            Some((name.get_ref().to_string(), list(value.get_ref()).filter(|_| is_known)?))
+        });
+        fields.collect::<Option<Map<_, _>>>().map(Value::Object)
+    };
+    let named = value.as_table()?.iter().map(|(name, value)| Some((name.get_ref().to_string(), policy(value.get_ref())?)));
+    named.collect::<Option<Map<_, _>>>().map(Value::Object)
+}
+
+fn number(number: f64) -> Option<Value> {
+    (number.is_finite() && number >= 0.0).then(|| json!(number))
 }
 
 /// Up to 30 years, so that no sum of times overflows.

@@ -19,6 +19,7 @@ use crate::{
     intent::Turn,
     notice::Notice,
     place::move_to,
+    review::policy::Prefer,
     run::{self, Begin, Current},
     supervise,
 };
@@ -87,7 +88,7 @@ pub fn take_on(store: &Store, host: &dyn Host, session: Session, run: &str) -> R
     let current = Current::of(&run, Some(&session));
     run::taken_on(store, &current, &run::this_process()?, host.tmux().as_ref(), host.actor())?;
     let from = run.resumed_from.as_ref().and_then(|id| id.parse().ok());
-    let choice = choose(store, &session, from, true)?;
+    let choice = choose(store, &session, from, true, Prefer::default())?;
     let noticed = run.extra.get(NOTICES).and_then(|list| serde_json::from_value(list.clone()).ok());
     let noticed: Vec<String> = noticed.unwrap_or_default();
     let argv = run.command();

@@ -1,18 +1,19 @@
-//! From which checkpoint a session goes on: its head, or the newest one behind that which may be resumed. Passing over anything newer
-//! is said.
+//! From which checkpoint a session goes on: the newest of its head and those that this came from which counts as good, or else the newest that
+//! may be resumed at all. Passing over anything newer is said.
 
 use std::collections::HashSet;
 
 use parhelia_store::{
     Store,
     id::Ulid,
-    projection::{ApprovalStatus, Session},
+    projection::{Approval, ApprovalStatus, Session},
     record::Checkpoint,
 };
 
 use crate::{
     error::{Refusal, Result},
     intent,
+    review::policy::Prefer,
 };
 
 /// A checkpoint to go on from.
@@ -25,7 +26,7 @@ pub struct Choice {
 }
 
 /// Chooses. `from` is taken as it is, but for rejected ones, which need `override_rejection`.
-pub fn choose(store: &Store, session: &Session, from: Option<Ulid>, override_rejection: bool) -> Result<Choice> {
+pub fn choose(store: &Store, session: &Session, from: Option<Ulid>, override_rejection: bool, prefer: Prefer) -> Result<Choice> {
     let view = store.view();
     if let Some(id) = from {
         let Some(found) = view.checkpoint(id)? else {
@@ -40,28 +41,72 @@ pub fn choose(store: &Store, session: &Session, from: Option<Ulid>, override_rej
         }
         return Ok(Choice { checkpoint: Some(found), skipped: Vec::new() });
     }
-    newest_from(store, view.head(&session.id)?, &gone_to(store, session)?)
+    best_from(store, view.head(&session.id)?, &gone_to(store, session)?, prefer)
 }
 
 /// Chooses as [`choose`] will once an interrupted rollback of the session is finished, which a resume does first.
-pub fn choose_ahead(store: &Store, session: &Session, from: Option<Ulid>) -> Result<Choice> {
-    let Some(intent) = intent::open(session).filter(|_| from.is_none()) else { return choose(store, session, from, false) };
+pub fn choose_ahead(store: &Store, session: &Session, from: Option<Ulid>, prefer: Prefer) -> Result<Choice> {
+    let Some(intent) = intent::open(session).filter(|_| from.is_none()) else {
+        return choose(store, session, from, false, prefer);
+    };
     let mut chosen = gone_to(store, session)?;
     chosen.insert(intent.target);
-    newest_from(store, store.view().checkpoint(intent.target)?, &chosen)
+    best_from(store, store.view().checkpoint(intent.target)?, &chosen, prefer)
 }
 
-/// The first checkpoint that may be resumed, of one and those that it came from.
-fn newest_from(store: &Store, mut next: Option<Checkpoint>, chosen: &HashSet<Ulid>) -> Result<Choice> {
-    let (view, mut skipped) = (store.view(), Vec::new());
+/// The preference for a checkpoint that may be resumed: the lower, the better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    Best,
+    /// A policy approved it, and a person's word is preferred.
+    ByPolicy,
+    /// It waits for a person.
+    Pending,
+}
+
+/// The best checkpoint that may be resumed, of one and those that it came from; of equally good ones the newest.
+fn best_from(store: &Store, mut next: Option<Checkpoint>, chosen: &HashSet<Ulid>, prefer: Prefer) -> Result<Choice> {
+    let view = store.view();
+    let mut passed: Vec<(Ulid, String)> = Vec::new();
+    let mut best: Option<(Rank, Checkpoint, usize)> = None;
     while let Some(checkpoint) = next {
-        let Some(why) = passed_over(store, &checkpoint, chosen)? else {
-            return Ok(Choice { checkpoint: Some(checkpoint), skipped });
-        };
-        skipped.push((checkpoint.record.id, why));
+        let id = checkpoint.record.id;
         next = checkpoint.record.parent.map(|parent| view.checkpoint(parent)).transpose()?.flatten();
+        if let Some(why) = passed_over(store, &checkpoint, chosen)? {
+            passed.push((id, why));
+            continue;
+        }
+        let approval = view.marks(id)?.approval;
+        // Somebody who has gone to one by naming it has said enough.
+        let (rank, why) = if chosen.contains(&id) { (Rank::Best, String::new()) } else { ranked(approval.as_ref(), prefer) };
+        if best.as_ref().is_none_or(|(other, ..)| rank < *other) {
+            best = Some((rank, checkpoint, passed.len()));
+        }
+        if rank == Rank::Best {
+            break;
+        }
+        passed.push((id, why));
     }
-    Ok(Choice { checkpoint: None, skipped })
+    let Some((_, checkpoint, newer)) = best else { return Ok(Choice { checkpoint: None, skipped: passed }) };
+    passed.truncate(newer);
+    Ok(Choice { checkpoint: Some(checkpoint), skipped: passed })
+}
+
+/// The rank by a decision, and the reason for which something better is preferred, as a predicate.
+fn ranked(approval: Option<&Approval>, prefer: Prefer) -> (Rank, String) {
+    match approval.map(|approval| approval.status) {
+        Some(ApprovalStatus::Pending) => (Rank::Pending, waits(approval)),
+        Some(ApprovalStatus::Approved) => (Rank::Best, String::new()),
+        _ if prefer == Prefer::Approved => (Rank::ByPolicy, "was not approved by a person".into()),
+        // What nobody decided about is of an earlier release.
+        _ => (Rank::Best, String::new()),
+    }
+}
+
+/// A checkpoint that waits for a person, as a predicate.
+pub(super) fn waits(approval: Option<&Approval>) -> String {
+    let rule = approval.and_then(|approval| approval.rule.as_ref()).map(|rule| format!(" ({rule})")).unwrap_or_default();
+    format!("waits for a review{rule}")
 }
 
 /// The newest `count` checkpoints from which a session may go on, the newest first.

@@ -15,7 +15,7 @@ pub use begin::{Begun, take_on};
 pub use consent::{Consent, Unasked, consent, unasked};
 pub use foreseen::Foreseen;
 use plan::meant;
-pub use plan::{Prepared, Resume, chosen, old, others, rollback_first};
+pub use plan::{Prepared, Resume, chosen, old, others, preference, rollback_first};
 pub use request::ResumeRequest;
 
 pub use choose::{Choice, candidates, choose, choose_ahead};

@@ -1,6 +1,9 @@
 //! A resume up to the point at which nothing has changed yet: what to go on with, and what stands against it.
 
-use std::{ffi::OsString, path::PathBuf};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
 use parhelia_agent::{
     command::{Agent, Bypass},
@@ -11,11 +14,11 @@ use parhelia_store::{
     Store,
     id::Ulid,
     pin::Pin,
-    projection::{Goal, Place, Run, Session},
+    projection::{ApprovalStatus, Goal, Place, Run, Session},
     selector::{find, is_relative},
 };
 
-use super::{Choice, ResumeRequest, choose};
+use super::{Choice, ResumeRequest, choose, choose::waits};
 use crate::{
     conversation::held,
     error::{Refusal, Result},
@@ -23,6 +26,7 @@ use crate::{
     intent::{self, Turn},
     notice::Notice,
     place::ensure_place,
+    review::policy::Prefer,
     rollback::{self, Rollback},
     run,
 };
@@ -146,14 +150,15 @@ pub fn rollback_first<'a>(
 /// Finds out what there is to go on with. Changes nothing.
 fn prepare(store: &Store, host: &dyn Host, session: Session, newest: Option<&Run>, request: &ResumeRequest) -> Result<Prepared> {
     let from = request.from.as_ref().map(|text| chosen(store, &session, text)).transpose()?;
-    let choice = choose(store, &session, from, request.from_rejected)?;
+    let choice = choose(store, &session, from, request.from_rejected, preference(host, &session)?)?;
+    let place = session.workspace.as_ref().map(Place::folder);
     let passed = choice.skipped.iter().map(|(id, why)| Notice::PassedOver { checkpoint: *id, why: why.clone() });
     let mut notices: Vec<Notice> = passed.collect();
     notices.extend(old(host, &choice, request.from.is_some()));
     if choice.checkpoint.is_none() {
         notices.push(Notice::NothingToGoOnFrom);
     }
-    let place = session.workspace.as_ref().map(Place::folder);
+    notices.extend(unreviewed(store, &choice)?);
     let workspace = place.ok_or_else(|| Refusal::NoWorkspace { session: session.id.clone() })?;
     let argv: Vec<OsString> = newest.map(Run::command).unwrap_or_default();
     if argv.is_empty() {
@@ -192,6 +197,20 @@ fn prepare(store: &Store, host: &dyn Host, session: Session, newest: Option<&Run
         prepared.notices.push(Notice::VariablesSet { names });
     }
     Ok(prepared)
+}
+
+/// The checkpoints that a resume of a session prefers, by the configuration in force.
+pub fn preference(host: &dyn Host, session: &Session) -> Result<Prefer> {
+    let place = session.workspace.as_ref().map(Place::folder);
+    Ok(host.config(place.as_deref().unwrap_or(Path::new("/")))?.approval.resume_prefer)
+}
+
+/// The warning that nobody has looked at a checkpoint that waits for that.
+fn unreviewed(store: &Store, choice: &Choice) -> Result<Option<Notice>> {
+    let Some(checkpoint) = choice.checkpoint.as_ref().map(|checkpoint| checkpoint.record.id) else { return Ok(None) };
+    let approval = store.view().marks(checkpoint)?.approval;
+    let pending = approval.filter(|approval| approval.status == ApprovalStatus::Pending);
+    Ok(pending.map(|approval| Notice::Unreviewed { checkpoint, why: waits(Some(&approval)) }))
 }
 
 /// The conversation that a session goes on with: that of a checkpoint that was chosen, else its newest.

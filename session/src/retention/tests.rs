@@ -331,7 +331,7 @@ fn what_somebody_needs_stays_and_each_session_keeps_its_latest() {
     let mut pin = Pin::take(&f.store.layout().pins(), false, "mount").unwrap();
     pin.add([used]).unwrap();
     let policy = Policy { keep_last: 1, ..Policy::default() };
-    let actor = Actor { user: None, via: "retention".into() };
+    let actor = Actor::program("retention");
     let day = prune(&f.store, &policy, None, &actor, in_hours(40), &()).unwrap();
     let removed: Vec<_> = day.removed.iter().map(|(c, why)| (c.record.id, *why)).rev().collect();
     assert_eq!(removed, [gone[0], gone[1], rejected].map(|id| (id, Removed::Thinned)));

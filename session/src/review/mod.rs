@@ -7,8 +7,11 @@
 //! Retention never removes what is tagged, linked or approved, and [`delete()`] refuses it unless it is told otherwise.
 
 pub mod annotation;
+pub(crate) mod automatic;
+pub mod decide;
 mod delete;
 pub mod link;
+pub mod policy;
 pub mod tag;
 #[cfg(test)]
 mod tests;

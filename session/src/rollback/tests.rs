@@ -102,7 +102,7 @@ impl Fixture {
 }
 
 fn actor() -> Actor {
-    Actor { user: None, via: "test".into() }
+    Actor::program("test")
 }
 
 /// A rollback to a checkpoint, with nothing out of the ordinary.

@@ -32,7 +32,7 @@ use parhelia_agent::{
 
 /// The actor of a hook.
 pub fn hook_actor() -> Actor {
-    Actor { user: None, via: "hook".into() }
+    Actor::program("hook")
 }
 
 /// An agent's process, and its command line.

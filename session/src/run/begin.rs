@@ -34,6 +34,8 @@ pub struct Begin {
     pub session: String,
     /// The name of a new session.
     pub name: Option<String>,
+    /// The policy of approval that a new session has chosen.
+    pub policy: Option<String>,
     /// The workspace.
     pub workspace: PathBuf,
     /// The command line.
@@ -82,7 +84,8 @@ pub fn begin(store: &Store, begin: &Begin) -> Result<Current> {
     if store.refresh()?.session(&begin.session)?.is_none() {
         let name = begin.name.clone().unwrap_or_else(|| begin.session.clone());
         let created = NewEvent::new(kind::SESSION_CREATED, &begin.session, actor()).with("name", name);
-        events.push(created.with("workspace", place(&begin.workspace)));
+        let created = created.with("workspace", place(&begin.workspace));
+        events.push(begin.policy.iter().fold(created, |created, policy| created.with("policy", policy.as_str())));
     }
     let mut started = NewEvent::new(kind::RUN_STARTED, &run, actor());
     started.data = fields(begin)?;

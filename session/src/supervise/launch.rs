@@ -21,6 +21,8 @@ use crate::{
 pub struct LaunchRequest {
     /// The session's name; none for the folder's.
     pub name: Option<String>,
+    /// The policy of approval; none for the configured one.
+    pub policy: Option<String>,
     /// The workspace: an absolute path, symlinks resolved.
     pub workspace: PathBuf,
     /// The agent's command line.
@@ -106,9 +108,13 @@ impl Launch {
         ensure_startable(host, &argv, workspace)?;
         let environment = agent.map(|_| environment::request(host, workspace, &argv)).transpose()?;
         let config = host.config(workspace)?;
+        if let Some(policy) = self.request.policy.as_ref().filter(|policy| !config.approval.knows(policy)) {
+            return Err(Refusal::NoPolicy { why: config.approval.unknown(policy) }.into());
+        }
         let begin = Begin {
             session: run::new_session_id(workspace),
             name: self.request.name.clone(),
+            policy: self.request.policy.clone(),
             workspace: workspace.clone(),
             argv: self.request.command.clone(),
             folder: workspace.clone(),

@@ -74,7 +74,7 @@ pub fn import(store: &Store, archive: &mut Reader<'_>, options: &ImportOptions, 
     };
     let record = new_record(store, archive.record(), options, &gathered.root, roots, &omissions, started_at)?;
     progress.phase(Phase::Commit, None, None);
-    let belonging = Belonging { actor: Actor { user: None, via: "import".into() }, place: None, keeps_place: false };
+    let belonging = Belonging { actor: Actor::program("import"), place: None, keeps_place: false };
     let Some(committed) = commit::commit(store, pin, sink, record, &belonging, adopted.packs, progress)? else {
         return Err(Error::Overtaken { tries: 1 });
     };

@@ -274,6 +274,8 @@ fn mark(marks: &mut Marks, event: &Event) -> Result<bool, Unfit> {
                 timestamp: event.at,
                 reason: field(event, "reason")?,
                 policy: field(event, "policy")?,
+                rule: field(event, "rule")?,
+                definition: field(event, "definition")?,
             });
         }
         kind::CHECKPOINT_VERIFIED => {

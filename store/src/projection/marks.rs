@@ -42,8 +42,21 @@ pub struct Approval {
     pub timestamp: Timestamp,
     /// The reason.
     pub reason: Option<String>,
-    /// By which policy.
+    /// By which policy; of a person's decision, the one that had asked for it.
     pub policy: Option<String>,
+    /// By which rule of the policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// Digest of the rules by which the policy decided then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub definition: Option<String>,
+}
+
+impl Approval {
+    /// True if a person decided: no policy's word counts against that.
+    pub fn is_by_person(&self) -> bool {
+        self.user.is_some() && matches!(self.status, ApprovalStatus::Approved | ApprovalStatus::Rejected)
+    }
 }
 
 /// A remark.

@@ -13,7 +13,7 @@ use crate::{
 };
 
 fn actor() -> Actor {
-    Actor { user: Some("ann".into()), via: "cli".into() }
+    Actor { user: Some("ann".into()), via: "cli".into(), ..Actor::default() }
 }
 
 fn new(kind: &str, subject: impl Into<String>) -> NewEvent {

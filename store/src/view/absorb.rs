@@ -224,7 +224,7 @@ mod tests {
             test.put_back_journal(&before);
             let knows_nothing = Store::open_without_index(test.store.path(), &OpenOptions::default()).unwrap();
             for i in 0..appended {
-                let note = NewEvent::new("note", i.to_string(), Actor { user: None, via: "test".into() });
+                let note = NewEvent::new("note", i.to_string(), Actor::program("test"));
                 knows_nothing.append_events(&[note], &()).unwrap();
             }
             for store in [&test.open(), &test.store] {

@@ -52,7 +52,7 @@ fn every_question_has_one_answer_however_much_the_index_has_taken_in() {
     let test = TestStore::new();
     let commit = |session: &str, seed| test.commit(test.draft(session, &files(seed, 6))).unwrap();
     let append = |event: NewEvent| test.store.append_events(&[event], &()).unwrap();
-    let event = |kind: &str, subject: String| NewEvent::new(kind, subject, Actor { user: None, via: "test".into() });
+    let event = |kind: &str, subject: String| NewEvent::new(kind, subject, Actor::program("test"));
     let (a, b, c) = (commit("one", 1), commit("one", 2), commit("two", 3));
     append(event(kind::RUN_STARTED, "run".into()).with("session", "one"));
     append(event(kind::CHECKPOINT_TAGGED, b.to_string()).with("tag", "stable"));
@@ -103,7 +103,7 @@ fn every_question_has_one_answer_however_much_the_index_has_taken_in() {
 fn a_session_is_named_by_its_id_or_by_a_name_that_it_alone_has() {
     let test = TestStore::new();
     let made = |id: &str, name: &str| {
-        let event = NewEvent::new(kind::SESSION_CREATED, id, Actor { user: None, via: "test".into() });
+        let event = NewEvent::new(kind::SESSION_CREATED, id, Actor::program("test"));
         test.store.append_events(&[event.with("name", name)], &()).unwrap();
     };
     made("s1", "first");
@@ -121,11 +121,11 @@ fn a_session_is_named_by_its_id_or_by_a_name_that_it_alone_has() {
         test.store.absorb().unwrap();
     }
     // Of two with one name, the one that has not ended is meant.
-    let ended = NewEvent::new(kind::SESSION_STATUS, "s3", Actor { user: None, via: "test".into() }).with("status", "ended");
+    let ended = NewEvent::new(kind::SESSION_STATUS, "s3", Actor::program("test")).with("status", "ended");
     test.store.append_events(&[ended], &()).unwrap();
     assert_eq!(named("both").unwrap(), "s2");
     // A session that gets another name is known by that alone.
-    let renamed = NewEvent::new(kind::SESSION_CHANGED, "s2", Actor { user: None, via: "test".into() }).with("name", "second");
+    let renamed = NewEvent::new(kind::SESSION_CHANGED, "s2", Actor::program("test")).with("name", "second");
     test.store.append_events(&[renamed], &()).unwrap();
     for _ in 0..2 {
         assert_eq!((named("both").unwrap(), named("second").unwrap()), ("s3".into(), "s2".into()));
@@ -268,7 +268,7 @@ fn an_event_of_another_schema_is_named_and_nothing_else_is_lost() {
     use crate::check;
     let test = TestStore::new();
     let id = test.checkpoint(&files(1, 9));
-    let event = NewEvent::new("note", "n", crate::event::Actor { user: None, via: "test".into() });
+    let event = NewEvent::new("note", "n", crate::event::Actor::program("test"));
     test.store.append_events(std::slice::from_ref(&event), &()).unwrap();
     let lock = test.store.lock(&()).unwrap();
     let Entry::Event(mut later) = Journal::of(test.store.layout()).read(&Position::start()).unwrap().records.pop().unwrap().entry

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 pub use checkpoint::{Created, Diff, LiveAgent, Made, Restored, RolledBack, Safety, Spoken, Stash, Status, Verified};
 pub use repository::{Check, Collection, Exported, Imported};
-pub use session::{Elsewhere, Ended, NotResumed, Pruned, ResumedAll, SetAside};
+pub use session::{Decision, Elsewhere, Ended, NotResumed, Pruned, ResumedAll, SetAside};
 
 use crate::{
     checkpoint::{Annotation, Link},
@@ -230,6 +230,12 @@ pub enum Summary {
         /// running, paused, ended.
         wanted: String,
     },
+    /// A checkpoint that was approved.
+    #[serde(rename = "session approve")]
+    SessionApprove(Decision),
+    /// A checkpoint that was rejected.
+    #[serde(rename = "session reject")]
+    SessionReject(Decision),
     /// The command that shows an agent.
     #[serde(rename = "session attach")]
     SessionAttach {

@@ -4,7 +4,7 @@ use parhelia_agent::trouble::Trouble;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::show::Show;
+use crate::{checkpoint::Approval, show::Show};
 
 /// The end of an agent that this process has started; in tmux its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -28,6 +28,23 @@ impl Ended {
     pub fn in_tmux(id: String, run: String, alive: bool, waits: Option<Trouble>) -> Self {
         Ended { id, run: Some(run), alive, waits: waits.show(), ..Ended::default() }
     }
+}
+
+/// The outcome of `session approve` and `session reject`.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Decision {
+    /// The checkpoint.
+    pub id: String,
+    /// Its session.
+    pub session: String,
+    /// The decision that holds.
+    pub approval: Approval,
+    /// The decision before it.
+    pub before: Option<Approval>,
+    /// False if somebody had decided the same, so that nothing was recorded.
+    pub recorded: bool,
+    /// Of a rejection the newest checkpoint behind it that counts as good.
+    pub previous_approved: Option<String>,
 }
 
 /// The outcome of `session resume --all`: sessions by their fate.

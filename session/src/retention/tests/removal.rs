@@ -124,7 +124,7 @@ fn a_new_checkpoint_makes_old_ones_go_where_that_is_configured() {
     let off = config::Retention { automatic: false, ..on.clone() };
     let skipped = Outcome { skipped: true, ..made.clone() };
     let said = Notices::default();
-    let actor = Actor { user: Some("somebody".into()), via: "cli".into() };
+    let actor = Actor { user: Some("somebody".into()), via: "cli".into(), ..Actor::default() };
     assert!(after(&f.store, &made, &off, &actor, &said).is_none());
     assert!(after(&f.store, &skipped, &on, &actor, &said).is_none());
     assert_eq!(f.ids().len(), 6);
