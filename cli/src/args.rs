@@ -3,7 +3,7 @@
 use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand, builder::Resettable, error::ErrorKind};
 
 use crate::{
-    check, checkpoint, completions, config,
+    audit, check, checkpoint, completions, config,
     context::Context,
     env,
     exit::{Code, Result},
@@ -96,6 +96,9 @@ pub enum Verb {
     Status(status::Args),
     /// Print what happened, in order
     Log(log::Args),
+    /// Print who decided, deleted, went back or switched off a safety, and prove that none of it was removed
+    #[command(subcommand)]
+    Audit(audit::Verb),
     /// Look at the environment of an agent, and compare two
     #[command(subcommand)]
     Env(env::Verb),
@@ -156,6 +159,7 @@ impl Verb {
             Verb::Session(verb) => verb.run(context),
             Verb::Status(args) => status::run(context, args),
             Verb::Log(args) => log::run(context, args),
+            Verb::Audit(verb) => verb.run(context),
             Verb::Env(verb) => verb.run(context),
             Verb::Config(verb) => verb.run(context),
             Verb::Hooks(verb) => verb.run(context),

@@ -7,6 +7,7 @@ macro_rules! tell {
 
 mod args;
 mod ask;
+mod audit;
 mod check;
 mod checkpoint;
 mod complete;

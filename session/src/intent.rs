@@ -27,7 +27,7 @@ use crate::{
 /// The field of a session that holds the intent of a rollback under way.
 pub(crate) const INTENT: &str = "rollback";
 /// The field of a session that holds the last rollback.
-const LAST: &str = "last_rollback";
+pub(crate) const LAST: &str = "last_rollback";
 
 /// A conversation that a rollback takes along.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

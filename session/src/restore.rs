@@ -22,6 +22,7 @@ use crate::{
         LiveAgent, Overwritten, SafetyRequest, Unsecured, display, folders, live_agents, others_below, overwritten,
         refuse_another, secure, unsecured,
     },
+    review::overrides,
     rollback, run,
     safety::{BEFORE_RESTORE, Safety, made_since},
 };
@@ -160,6 +161,7 @@ impl<'a> Planned<'a> {
             // What is changed from here on is in none of them.
             plan.guard(since);
         }
+        self::overridden(store, host, &request, observer);
         let (mut plan, mut done) = (Some(plan), None);
         host.by_umask(&mut || done = plan.take().map(|plan| restore::execute(store, checkpoint, plan, observer)));
         let report = done.unwrap_or(Err(parhelia_store::Error::Cancelled)).inspect_err(|error| {
@@ -168,8 +170,20 @@ impl<'a> Planned<'a> {
                 observer.warn(&Notice::RestoreMetDamage { checkpoint: checkpoint.record.id });
             }
         })?;
+        if request.in_place.is_some() {
+            let ids: Vec<_> = safeties.iter().map(|safety| safety.id.clone()).collect();
+            let of = (checkpoint.record.id, checkpoint.record.session.as_str());
+            overrides::overwritten(store, host, of, &target, &ids, observer);
+        }
         Ok(Restored { target, report, safeties, live, unsecured })
     }
+}
+
+/// Notes the safeties that somebody switched off.
+fn overridden(store: &Store, host: &dyn Host, request: &RestoreRequest<'_>, observer: &dyn Observer) {
+    let record = &request.checkpoint.record;
+    let off = request.in_place.map(|safeties| [("no-safety", safeties.no_safety), ("other-folder", safeties.other_folder)]);
+    overrides::overridden(store, host, (record.id, &record.session), &off.unwrap_or_default(), observer);
 }
 
 /// The part of each session's folder that a plan reaches.

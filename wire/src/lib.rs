@@ -7,6 +7,7 @@
 //! stand under their names (`session`, `run`, `parent`). Sizes are bytes and end in `bytes`, or are called so. Times are
 //! RFC 3339 in UTC. Paths are text in which bytes that are not printable UTF-8 are `\xNN`. What is not known is null.
 
+pub mod audit;
 pub mod checkpoint;
 pub mod diff;
 pub mod environment;
@@ -37,6 +38,10 @@ pub enum Line {
     Manifest(Map<String, Value>),
     /// A tag in use.
     Tag(checkpoint::Tag),
+    /// What a person looks at before a decision.
+    Review(Box<session::Review>),
+    /// An entry of the audit.
+    Audit(Box<audit::Entry>),
     /// An annotation.
     Annotation(checkpoint::Annotated),
     /// An entry that capture left out.

@@ -1,11 +1,14 @@
 //! Sessions and their runs.
 
-use parhelia_session::{overview, run};
+use parhelia_session::{overview, review::report, run};
 use parhelia_store::projection;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::show::{Show, mirror};
+use crate::{
+    checkpoint::Approval,
+    show::{Show, mirror},
+};
 
 /// A session: the stable identity of the work in one workspace.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -305,6 +308,78 @@ pub struct Recovery {
     pub skipped: Vec<PassedOver>,
     /// Target of a rollback that was interrupted.
     pub interrupted_rollback: Option<String>,
+}
+
+/// What a person looks at before a decision; the files that changed stand before it, as `change` lines.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Review {
+    /// The session.
+    pub session: String,
+    /// Observed state.
+    pub status: String,
+    /// Checkpoint to decide about: the session's head.
+    pub checkpoint: String,
+    /// Decision about that.
+    pub approval: Option<Approval>,
+    /// Last checkpoint before it that a person approved, or else the session's first one; null if that is the newest.
+    pub since: Option<String>,
+    /// True if a person approved that.
+    pub since_approved: bool,
+    /// Checkpoints since then that wait for a person, the newest first.
+    pub waiting: Vec<String>,
+    /// Turns of the conversation.
+    pub turns: Option<u64>,
+    /// Tokens, those from the cache included.
+    pub tokens: Option<u64>,
+    /// Cost of the session in US dollars, where it was reported.
+    pub cost_usd: Option<f64>,
+    /// Time that was worked in it, in seconds.
+    pub active_seconds: u64,
+    /// Checkpoints that an error caused.
+    pub errors: u64,
+    /// Commands that the agent ran since then, oldest first, at most 50.
+    pub commands: Vec<Ran>,
+    /// Commands before these.
+    pub commands_more: u64,
+    /// Questions of the agent that nobody answered.
+    pub open_questions: Vec<String>,
+    /// End of what the agent said last.
+    pub last_reply: Option<String>,
+}
+
+impl Review {
+    /// A review of a session.
+    pub fn of(review: &report::Review) -> Self {
+        let totals = &review.session.totals;
+        Review {
+            session: review.session.id.clone(),
+            status: review.overview.observed.name().into(),
+            checkpoint: review.newest.id(),
+            approval: review.approval.show(),
+            since: review.since.as_ref().map(|since| since.id()),
+            since_approved: review.since_approved,
+            waiting: review.waiting.iter().map(ToString::to_string).collect(),
+            turns: review.turns,
+            tokens: review.tokens,
+            cost_usd: totals.cost_usd,
+            active_seconds: totals.active_seconds,
+            errors: totals.errors,
+            commands: review.commands.show(),
+            commands_more: review.commands_more.show(),
+            open_questions: review.open_questions.clone(),
+            last_reply: review.last_reply.clone(),
+        }
+    }
+}
+
+mirror! {
+    /// A command that an agent ran.
+    pub struct Ran of report::Command {
+        /// Its text, or the beginning of it.
+        pub text: String,
+        /// True if it failed, false if it did not; null if its end is not known.
+        pub failed: Option<bool>,
+    }
 }
 
 /// A checkpoint from which a session does not go on.

@@ -1,7 +1,7 @@
 //! `checkpoint diff`: two checkpoints, or a checkpoint and a folder as it is now.
 
 mod conversation;
-mod files;
+pub mod files;
 mod report;
 
 use std::{

@@ -6,7 +6,7 @@ mod cat;
 pub mod changed;
 mod create;
 mod delete;
-mod diff;
+pub mod diff;
 mod entry;
 mod find;
 mod link;

@@ -8,6 +8,7 @@ mod pause;
 pub mod prune;
 mod recover;
 pub mod resume;
+mod review;
 mod run;
 pub mod show;
 mod signals;
@@ -52,6 +53,8 @@ pub enum Verb {
     Move(moved::Args),
     /// End a session for good; its checkpoints stay
     End(pause::EndArgs),
+    /// Show what was done since the last state that a person approved
+    Review(review::Args),
     /// Approve a checkpoint: what was done until then is good
     Approve(decide::Args),
     /// Reject a checkpoint: nothing goes on from it unless somebody asks for that
@@ -75,6 +78,7 @@ impl Verb {
             Verb::Pause(args) => pause::pause(context, args),
             Verb::Move(args) => moved::run(context, args),
             Verb::End(args) => pause::end(context, args),
+            Verb::Review(args) => review::run(context, args),
             Verb::Approve(args) => decide::approve(context, args),
             Verb::Reject(args) => decide::reject(context, args),
         }

@@ -19,7 +19,7 @@ use crate::{
     intent::Turn,
     notice::Notice,
     place::move_to,
-    review::policy::Prefer,
+    review::{overrides::overridden, policy::Prefer},
     run::{self, Begin, Current},
     supervise,
 };
@@ -54,6 +54,10 @@ impl Resume {
         let Resume { prepared, turn, went_back } = self;
         let conversation = prepared.conversation.clone();
         let current = take_over(store, host, &prepared, conversation, prepared.seen_epoch, tmux)?;
+        if let Some(checkpoint) = prepared.choice.checkpoint.as_ref().map(|checkpoint| checkpoint.record.id) {
+            let safeties = [("from-rejected", request.from_rejected), ("take-over", request.take_over)];
+            overridden(store, host, (checkpoint, &current.session), &safeties, observer);
+        }
         let begun = back(store, host, prepared, current.clone(), (turn, went_back), request, observer);
         supervise::or_ended(store, host, &current, observer, begun)
     }

@@ -10,7 +10,7 @@ use parhelia_store::{
     view::View,
 };
 
-use super::marks_of;
+use super::{marks_of, overrides::overridden};
 use crate::{
     error::{Error, Refusal, Result},
     host::{Host, Observer},
@@ -37,6 +37,13 @@ pub fn delete(
             }
         }
     };
+    if with_protected {
+        let view = store.refresh()?;
+        for id in checkpoints {
+            let Some(checkpoint) = view.checkpoint(*id)?.filter(|_| ensure_unprotected(&view, *id).is_err()) else { continue };
+            overridden(store, host, (*id, &checkpoint.record.session), &[("protected", true)], observer);
+        }
+    }
     delete_chosen(store, &choose, &host.actor(), reason, observer)?;
     refused.into_inner().map_or(Ok(()), Err)
 }

@@ -7,11 +7,14 @@
 //! Retention never removes what is tagged, linked or approved, and [`delete()`] refuses it unless it is told otherwise.
 
 pub mod annotation;
+pub mod audit;
 pub(crate) mod automatic;
 pub mod decide;
 mod delete;
 pub mod link;
+pub(crate) mod overrides;
 pub mod policy;
+pub mod report;
 pub mod tag;
 #[cfg(test)]
 mod tests;

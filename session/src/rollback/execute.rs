@@ -24,6 +24,7 @@ use crate::{
     intent::{self, GoesBack, Intent, Last},
     overwrite::{self, SafetyRequest},
     place::move_to,
+    review::overrides::overridden,
 };
 
 /// The result of a rollback.
@@ -108,6 +109,8 @@ pub fn execute(
         move_to(store, &look.session, &look.workspace, true, actor)?;
     }
     let since = clock::next();
+    let safeties = [("any-git-state", wanted.options.any_git_state), ("take-over", wanted.options.take_over)];
+    overridden(store, host, (target.record.id, &look.session.id), &safeties, progress);
     let safety = safety(store, look, wanted, progress)?;
     whole(store, target, Some(&safety), progress)?;
     let omitted = store.omissions(&safety)?.into_iter().filter(|omission| omission.reason != Reason::Changing);

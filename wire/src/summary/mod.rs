@@ -230,6 +230,18 @@ pub enum Summary {
         /// running, paused, ended.
         wanted: String,
     },
+    /// A review of a session.
+    #[serde(rename = "session review")]
+    SessionReview {
+        /// The session.
+        id: String,
+        /// Checkpoint to decide about.
+        checkpoint: String,
+        /// Checkpoints that wait for a person, the newest first.
+        waiting: Vec<String>,
+        /// Files and other entries that changed.
+        changes: u64,
+    },
     /// A checkpoint that was approved.
     #[serde(rename = "session approve")]
     SessionApprove(Decision),
@@ -329,6 +341,21 @@ pub enum Summary {
         /// Entries.
         entries: u64,
     },
+    /// Numbers of the audit.
+    #[serde(rename = "audit log")]
+    AuditLog {
+        /// Entries.
+        entries: u64,
+    },
+    /// Numbers of an export of the audit.
+    #[serde(rename = "audit export")]
+    AuditExport {
+        /// Entries.
+        entries: u64,
+    },
+    /// The outcome of a verification of the chain of events.
+    #[serde(rename = "audit verify")]
+    AuditVerify(crate::audit::Verified),
     /// The outcome of a check, and of a repair before it.
     #[serde(rename = "check")]
     Check(Check),

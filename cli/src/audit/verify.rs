@@ -1,0 +1,80 @@
+//! `audit verify`: the chain of events, and what it does not prove.
+
+use parhelia_session::review::audit::{self, Verified};
+use parhelia_wire::Summary;
+
+use crate::{
+    context::Context,
+    exit::{Code, Failure, Result},
+    human,
+};
+
+/// Flags of `audit verify`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The hash that an earlier verification printed: fails unless it is in the chain
+    #[arg(long, value_name = "HASH")]
+    noted: Option<String>,
+}
+
+/// Verifies it.
+pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
+    let is_hash = |text: &str| text.len() >= 8 && text.chars().all(|c| c.is_ascii_digit() || ('a'..='f').contains(&c));
+    if let Some(noted) = args.noted.as_deref().filter(|noted| !is_hash(noted)) {
+        return Err(Failure::Usage(format!(
+            "'{noted}' is no hash: eight or more of its hex digits, as `audit verify` prints them"
+        )));
+    }
+    let store = context.open()?;
+    let verified = audit::verify(&store, args.noted.as_deref())?;
+    for line in lines(&verified, args.noted.as_deref()) {
+        context.out.line(line)?;
+    }
+    context.out.summary(Summary::AuditVerify((&verified).into()))?;
+    Ok(if verified.is_ok() { Code::Done } else { Code::Corrupt })
+}
+
+fn lines(verified: &Verified, noted: Option<&str>) -> Vec<String> {
+    let mut lines: Vec<String> = verified.breaks.iter().map(broken).collect();
+    if verified.lost > 0 {
+        lines.push(format!("The journal has lost its last {}.", human::count(verified.lost, "record")));
+    }
+    match (verified.found_noted, noted) {
+        (Some(false), Some(noted)) => {
+            lines.push(format!("{noted} is not in the chain: events were cut off, or all of it was written anew."));
+        }
+        (Some(true), Some(noted)) => lines.push(format!("{noted} is in the chain.")),
+        _ => {}
+    }
+    let Some(last) = verified.last.as_ref().filter(|_| verified.breaks.is_empty()) else {
+        if verified.events == 0 {
+            lines.push("There are no events yet.".into());
+        }
+        return lines;
+    };
+    let time = |at: Option<jiff::Timestamp>| at.map(human::local).unwrap_or_default();
+    lines.push(format!(
+        "{} in one chain, {} of the audit; nothing was removed between the first ({}) and the last ({}), or changed.",
+        human::count(verified.events, "event"),
+        verified.entries,
+        time(verified.first_at),
+        time(verified.last_at)
+    ));
+    lines.push(format!("Last: {last}"));
+    lines.push(
+        "Not proven: that no events behind it were cut off (note that hash, and give it with --noted next time), that nobody with write access \
+         wrote all of it anew, and who sat at a user's terminal."
+            .into(),
+    );
+    lines
+}
+
+fn broken(found: &audit::Break) -> String {
+    let hash = |hash: &Option<String>| hash.clone().unwrap_or_else(|| "none".into());
+    format!(
+        "Event {} does not continue the chain: it names {} as the one before it, which is {}. Something was removed or changed there.",
+        found.sequence,
+        hash(&found.names),
+        hash(&found.expected)
+    )
+}

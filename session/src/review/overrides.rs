@@ -1,0 +1,54 @@
+//! Records of safeties that somebody switched off, and of folders that a restore has overwritten, for the audit.
+
+use std::path::Path;
+
+use parhelia_store::{
+    Store,
+    event::{NewEvent, kind},
+    id::Ulid,
+};
+use serde_json::json;
+
+use crate::{
+    host::{Host, Observer},
+    overwrite::display,
+};
+
+/// Notes the safeties that somebody switched off for an act on a checkpoint, by the names of the flags. An act does not fail because this cannot
+/// be recorded.
+pub(crate) fn overridden(
+    store: &Store,
+    host: &dyn Host,
+    (checkpoint, session): (Ulid, &str),
+    safeties: &[(&str, bool)],
+    observer: &dyn Observer,
+) {
+    let off = safeties.iter().filter(|(_, is_off)| *is_off).map(|(safety, _)| {
+        let event = NewEvent::new(kind::SAFETY_OVERRIDDEN, checkpoint.to_string(), host.actor());
+        event.with("session", session).with("safety", *safety)
+    });
+    append(store, &off.collect::<Vec<_>>(), observer);
+}
+
+/// Notes that a restore has replaced what was in a folder of some session. Without safety checkpoints, what was there is gone.
+pub(crate) fn overwritten(
+    store: &Store,
+    host: &dyn Host,
+    (checkpoint, session): (Ulid, &str),
+    folder: &Path,
+    safeties: &[String],
+    observer: &dyn Observer,
+) {
+    let event = NewEvent::new(kind::WORKSPACE_OVERWRITTEN, checkpoint.to_string(), host.actor());
+    let event = event.with("session", session).with("folder", display(folder)).with("safeties", json!(safeties));
+    append(store, &[event], observer);
+}
+
+fn append(store: &Store, events: &[NewEvent], observer: &dyn Observer) {
+    if events.is_empty() {
+        return;
+    }
+    if let Err(e) = store.append_events(events, observer) {
+        observer.notice(&format!("the audit does not have this: {e}"));
+    }
+}

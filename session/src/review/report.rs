@@ -1,0 +1,219 @@
+//! Everything that a person looks at before a decision: what was done since the last state that a person approved.
+
+use std::collections::VecDeque;
+
+use parhelia_agent::transcript::{
+    files::TRANSCRIPT,
+    messages::{self, Message, Role},
+};
+use parhelia_store::{
+    Store,
+    diff::{DiffOptions, Side, TreeChange, compare},
+    id::Ulid,
+    projection::{Approval, ApprovalStatus, Session},
+    record::Checkpoint,
+    tree::Kind,
+    view::View,
+};
+
+use crate::{
+    capture::CONVERSATION,
+    error::{Error, Result},
+    overview::Overview,
+    state::{state_file, state_json},
+};
+
+/// Tools of the known agents that run a command.
+const COMMAND_TOOLS: [&str; 5] = ["Bash", "shell", "exec_command", "local_shell", "run_shell_command"];
+/// So many commands are told, the newest ones.
+const COMMANDS_MAX: usize = 50;
+/// Bytes of a text in a conversation that are read.
+const TEXT_BYTES_MAX: usize = 2000;
+/// So much of the end of a conversation is looked through.
+const READ_BYTES_MAX: u64 = 16 << 20;
+
+/// A command that the agent ran.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// Its text, or the beginning of it.
+    pub text: String,
+    /// True if it failed, false if it did not; none where its end is not known.
+    pub failed: Option<bool>,
+}
+
+/// A review of a session.
+#[derive(Debug)]
+pub struct Review {
+    /// The session.
+    pub session: Session,
+    /// Its state.
+    pub overview: Overview,
+    /// The checkpoint to decide about: its head.
+    pub newest: Checkpoint,
+    /// The decision about that.
+    pub approval: Option<Approval>,
+    /// The last checkpoint before it that a person approved, or else the first one of the session; none if that is the newest.
+    pub since: Option<Checkpoint>,
+    /// True if a person approved that.
+    pub since_approved: bool,
+    /// Checkpoints from there to the newest that wait for a person, the newest first.
+    pub waiting: Vec<Ulid>,
+    /// Files that changed since then.
+    pub changes: Vec<TreeChange>,
+    /// Turns of the conversation.
+    pub turns: Option<u64>,
+    /// Tokens, those from the cache included.
+    pub tokens: Option<u64>,
+    /// Commands that the agent ran since then, oldest first.
+    pub commands: Vec<Command>,
+    /// Commands before these, which are not told.
+    pub commands_more: usize,
+    /// Questions of the agent that nobody answered.
+    pub open_questions: Vec<String>,
+    /// The end of what the agent said last.
+    pub last_reply: Option<String>,
+}
+
+impl Review {
+    /// Looks at a session. Fails where it has no checkpoint.
+    pub fn of(store: &Store, session: Session) -> Result<Self> {
+        let view = store.view();
+        let Some(newest) = view.head(&session.id)? else {
+            return Err(parhelia_store::Error::NoCheckpoint { selector: format!("{}@latest", session.id) }.into());
+        };
+        let (since, since_approved, waiting) = since(&view, &newest)?;
+        let changes = match &since {
+            Some(since) => {
+                let (then, now) = (store.workspace_node(since)?, store.workspace_node(&newest)?);
+                compare(Side::new(store, &then), Side::new(store, &now), DiffOptions::default())?
+            }
+            None => Vec::new(),
+        };
+        let said = state_json(store, &newest, "conversation.json")?.map(|said| said.get("summary").cloned().unwrap_or(said));
+        let texts = |name: &str| {
+            let list = said.as_ref().and_then(|said| said.get(name)?.as_array().cloned()).unwrap_or_default();
+            list.into_iter().filter_map(|text| text.as_str().map(str::to_owned)).collect::<Vec<_>>()
+        };
+        let number = |name: &str| newest.record.conversation.as_ref()?.get(name)?.as_u64();
+        let mut commands = commands(store, since.as_ref(), &newest)?;
+        let commands_more = commands.len().saturating_sub(COMMANDS_MAX);
+        Ok(Review {
+            overview: Overview::of(store, &session)?,
+            approval: view.marks(newest.record.id)?.approval,
+            turns: number("turn_count"),
+            tokens: number("tokens_used"),
+            commands: commands.split_off(commands_more),
+            commands_more,
+            open_questions: texts("open_questions"),
+            last_reply: said.as_ref().and_then(|said| said.get("last_reply")?.as_str().map(str::to_owned)),
+            session,
+            newest,
+            since,
+            since_approved,
+            waiting,
+            changes,
+        })
+    }
+}
+
+/// The checkpoint since which everything is new to a person, whether a person approved it, and the ones behind it that wait.
+fn since(view: &View, newest: &Checkpoint) -> Result<(Option<Checkpoint>, bool, Vec<Ulid>)> {
+    let (mut since, mut waiting) = (None, Vec::new());
+    let mut next = Some(newest.clone());
+    while let Some(checkpoint) = next {
+        next = checkpoint.record.parent.map(|id| view.checkpoint(id)).transpose()?.flatten();
+        let id = checkpoint.record.id;
+        let status = view.marks(id)?.approval.map(|approval| approval.status);
+        if status == Some(ApprovalStatus::Approved) {
+            let since = (id != newest.record.id).then_some(checkpoint).or(next);
+            return Ok((since, true, waiting));
+        }
+        if status == Some(ApprovalStatus::Pending) {
+            waiting.push(id);
+        }
+        if id != newest.record.id {
+            since = Some(checkpoint);
+        }
+    }
+    Ok((since, false, waiting))
+}
+
+/// The commands that an agent ran between two checkpoints, with their ends. Where the conversation is another one by then, all of the newer one.
+fn commands(store: &Store, since: Option<&Checkpoint>, newest: &Checkpoint) -> Result<Vec<Command>> {
+    let path = format!("{CONVERSATION}/{TRANSCRIPT}");
+    let Some(node) = state_file(store, newest, &path)? else { return Ok(Vec::new()) };
+    let bytes = |checkpoint: &Checkpoint| checkpoint.record.conversation.as_ref()?.get("transcript_bytes")?.as_u64();
+    let id = |checkpoint: &Checkpoint| checkpoint.record.conversation.as_ref()?.get("agent_session_id").cloned();
+    let before = since.filter(|since| id(since) == id(newest)).and_then(bytes).unwrap_or(0);
+    let start = before.max(node.size().saturating_sub(READ_BYTES_MAX)).min(node.size());
+    let mut text = Vec::new();
+    let Kind::File { size, blob, .. } = node.kind else { return Ok(Vec::new()) };
+    store.blob(blob, size)?.read_range(start..size, |piece| {
+        text.extend_from_slice(piece);
+        Ok(())
+    })?;
+    let mut found = Commands::default();
+    let read = messages::read(text.as_slice(), TEXT_BYTES_MAX, |message| found.take(&message));
+    read.map_err(|source| Error::Io { action: "read", path: path.into(), source })?;
+    Ok(found.ran)
+}
+
+/// Commands, and which of the calls still have no result.
+#[derive(Default)]
+struct Commands {
+    ran: Vec<Command>,
+    /// Of each call without a result its place among the commands; none for one that runs no command.
+    open: VecDeque<Option<usize>>,
+}
+
+impl Commands {
+    fn take(&mut self, message: &Message) {
+        for call in &message.calls {
+            let is_command = COMMAND_TOOLS.contains(&call.tool.as_str());
+            self.open.push_back(is_command.then_some(self.ran.len()));
+            if is_command {
+                self.ran.push(Command { text: call.about.clone(), failed: None });
+            }
+        }
+        match message.role {
+            // Results come in the order of the calls.
+            Role::Tool => {
+                let place = self.open.pop_front().flatten();
+                if let Some(command) = place.and_then(|place| self.ran.get_mut(place)) {
+                    command.failed = Some(message.is_error);
+                }
+            }
+            // A new prompt: what had no result by then gets none.
+            Role::User => self.open.clear(),
+            Role::Assistant => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parhelia_agent::transcript::messages::Call;
+
+    use super::*;
+
+    fn message(role: Role, calls: &[(&str, &str)], is_error: bool) -> Message {
+        let call = |(tool, about): &(&str, &str)| Call { tool: (*tool).into(), about: (*about).into() };
+        let calls = calls.iter().map(call).collect();
+        Message { role, record: None, at: None, text: String::new(), calls, is_error }
+    }
+
+    #[test]
+    fn commands_have_the_results_of_their_calls() {
+        let mut found = Commands::default();
+        found.take(&message(Role::Assistant, &[("Bash", "cargo test"), ("Read", "a.rs"), ("Bash", "make")], false));
+        found.take(&message(Role::Tool, &[], true));
+        found.take(&message(Role::Tool, &[], true));
+        found.take(&message(Role::Tool, &[], false));
+        found.take(&message(Role::Assistant, &[("Bash", "never ended")], false));
+        found.take(&message(Role::User, &[], false));
+        found.take(&message(Role::Assistant, &[("shell", "ls")], false));
+        found.take(&message(Role::Tool, &[], false));
+        let ran: Vec<_> = found.ran.iter().map(|command| (command.text.as_str(), command.failed)).collect();
+        assert_eq!(ran, [("cargo test", Some(true)), ("make", Some(false)), ("never ended", None), ("ls", Some(false))]);
+    }
+}

@@ -1,0 +1,298 @@
+//! Approval by the real binary: policies, persons, agents that would decide for themselves, rejected checkpoints, the audit.
+
+use std::{fs, path::Path, process::Stdio};
+
+use parhelia_tests::Scratch;
+use serde_json::Value;
+
+/// The user whom the kernel knows this process by.
+fn user() -> String {
+    let name = std::process::Command::new("id").arg("-un").output().unwrap().stdout;
+    String::from_utf8(name).unwrap().trim().to_owned()
+}
+
+/// The lines of a verb's JSON before its summary.
+fn lines(s: &Scratch, arguments: &[&str]) -> Vec<Value> {
+    let text = s.expect(0, &[arguments, &["--json"]].concat());
+    let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
+    lines.filter(|line: &Value| line["type"] != "summary").collect()
+}
+
+/// A session in which a program did something, and its checkpoints, the oldest first.
+fn session(s: &Scratch, flags: &[&str], script: &str) -> Vec<Value> {
+    let work = s.path("work");
+    fs::create_dir_all(&work).unwrap();
+    fs::write(work.join("before"), "before\n").unwrap();
+    let run = ["session", "run", "--name", "s", "-w", work.to_str().unwrap()];
+    s.run(&[&run[..], flags, &["--", "sh", "-c", script]].concat());
+    checkpoints(s)
+}
+
+/// Does something, and fails: the checkpoint at the end waits for a person.
+const FAILS: &str = "echo done > file; exit 1";
+
+fn checkpoints(s: &Scratch) -> Vec<Value> {
+    let mut found = lines(s, &["list", "s"]);
+    found.reverse();
+    found
+}
+
+fn id(checkpoint: &Value) -> &str {
+    checkpoint["id"].as_str().unwrap()
+}
+
+fn status(s: &Scratch, id: &str) -> String {
+    lines(s, &["show", id])[0]["approval"]["status"].as_str().unwrap_or("none").to_owned()
+}
+
+fn acts(s: &Scratch, action: &str) -> Vec<Value> {
+    lines(s, &["audit", "log", "--action", action])
+}
+
+#[test]
+fn policies_decide_by_the_trigger_and_say_by_which_rule() {
+    let s = Scratch::new();
+    let made = session(&s, &[], FAILS);
+    let last = made.last().unwrap();
+    assert_eq!((&last["trigger"], &last["approval"]["status"]), (&"error".into(), &"pending".into()));
+    assert_eq!((&last["approval"]["policy"], &last["approval"]["rule"]), (&"auto".into(), &"trigger error".into()));
+    assert_eq!(last["approval"]["user"], Value::Null);
+    fs::write(s.path("work/more"), "more\n").unwrap();
+    let manual = s.create("s", &s.path("work"));
+    assert_eq!(status(&s, &manual), "auto_approved");
+    // A folder that no agent works in has nobody's work to approve.
+    fs::create_dir(s.path("plain")).unwrap();
+    let plain = s.create("plain", &s.path("plain"));
+    assert_eq!(status(&s, &plain), "none");
+    let policies = acts(&s, "policy.change");
+    assert_eq!((policies.len(), &policies[0]["subject"]), (1, &"auto".into()));
+    assert!(policies[0]["data"]["rules"]["escalation"]["cost_threshold_usd"].is_number());
+    assert!(acts(&s, "checkpoint.auto_approve").iter().any(|entry| entry["subject"] == manual.as_str()));
+    let listed = s.expect(0, &["audit", "log"]);
+    assert!(!listed.contains("auto_approve") && listed.contains("checkpoint.request_review"), "{listed}");
+}
+
+#[test]
+fn a_session_chooses_its_policy_and_an_unknown_one_is_refused_before_anything_starts() {
+    let s = Scratch::new();
+    let strict = session(&s, &["--policy", "strict"], "true");
+    assert!(strict.iter().all(|checkpoint| checkpoint["approval"]["status"] == "pending"), "{strict:?}");
+    let work = s.path("work");
+    let run = ["session", "run", "-w", work.to_str().unwrap(), "--policy", "lax", "--", "touch", "started"];
+    let refused = s.run(&run);
+    let text = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text.contains("no policy 'lax'") && text.contains("auto, review, strict"), "{text}");
+    assert!(!work.join("started").exists());
+}
+
+#[test]
+fn limits_and_paths_of_the_configuration_ask_for_a_person_until_one_has_looked() {
+    let s = Scratch::new();
+    let config = s.path("own.toml");
+    let text = "[approval.policies.mine]\nauto_approve = [\"manual\", \"shutdown\", \"periodic\"]\n\n[approval]\ndefault_policy = \"mine\"\n\
+                escalation.paths = [\"**/migrations/**\"]\n";
+    fs::write(&config, text).unwrap();
+    let with = |arguments: &[&str]| s.expect(0, &[&["--config", config.to_str().unwrap()], arguments].concat());
+    let work = s.path("work");
+    fs::create_dir_all(work.join("db/migrations")).unwrap();
+    with(&["session", "run", "--name", "s", "-w", work.to_str().unwrap(), "--", "sh", "-c", "echo 1 > file"]);
+    assert_eq!(checkpoints(&s).last().unwrap()["approval"]["status"], "auto_approved");
+    let create = |name: &str| {
+        fs::write(work.join(name), "content\n").unwrap();
+        with(&["create", "s", "-w", work.to_str().unwrap(), "-q"]);
+        checkpoints(&s).pop().unwrap()
+    };
+    let touched = create("db/migrations/1.sql");
+    assert_eq!(touched["approval"]["rule"], "path db/migrations/1.sql matches **/migrations/**");
+    // The next one has the migration as well.
+    let next = create("other");
+    assert_eq!(next["approval"]["status"], "pending", "{next}");
+    s.expect(0, &["session", "approve", id(&next)]);
+    assert_eq!(create("more")["approval"]["status"], "auto_approved");
+}
+
+#[test]
+fn a_person_is_who_the_kernel_says() {
+    let s = Scratch::new();
+    let made = session(&s, &[], FAILS);
+    let last = id(made.last().unwrap());
+    let mut command = s.command(&["session", "approve", last, "--reason", "looks good"]);
+    assert!(command.env("USER", "mallory").env("LOGNAME", "mallory").status().unwrap().success());
+    let shown = &lines(&s, &["show", last])[0]["approval"];
+    assert_eq!((shown["status"].as_str(), shown["user"].as_str()), (Some("approved"), Some(user().as_str())));
+    assert_eq!((shown["reason"].as_str(), shown["policy"].as_str()), (Some("looks good"), Some("auto")));
+    let entry = &acts(&s, "checkpoint.approve")[0];
+    assert_eq!((entry["user"].as_str(), entry["via"].as_str()), (Some(user().as_str()), Some("cli")));
+    assert!(entry["uid"].is_u64());
+}
+
+#[test]
+fn the_first_decision_holds_and_the_second_is_told() {
+    let s = Scratch::new();
+    let made = session(&s, &[], FAILS);
+    let last = id(made.last().unwrap());
+    s.expect(0, &["session", "approve", last]);
+    let again = s.expect(0, &["session", "approve", last]);
+    assert!(again.contains("was approved before"), "{again}");
+    assert_eq!(acts(&s, "checkpoint.approve").len(), 1);
+    let refused = s.run(&["session", "reject", last, "--reason", "no"]);
+    let text = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(4), "{text}");
+    assert!(text.contains("was approved by") && text.contains("--change"), "{text}");
+    assert_eq!((status(&s, last).as_str(), acts(&s, "checkpoint.reject_refused").len()), ("approved", 1));
+    s.expect(0, &["session", "reject", last, "--change"]);
+    assert_eq!(status(&s, last), "rejected");
+}
+
+#[test]
+fn of_two_at_once_one_holds_and_both_are_recorded() {
+    let s = Scratch::new();
+    let made = session(&s, &[], FAILS);
+    let last = id(made.last().unwrap());
+    let start = |verb| s.command(&["session", verb, last]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let codes: Vec<_> = [start("approve"), start("reject")].into_iter().map(|mut child| child.wait().unwrap().code()).collect();
+    let (holds, refused) = match codes[..] {
+        [Some(0), Some(4)] => ("approved", "checkpoint.reject_refused"),
+        [Some(4), Some(0)] => ("rejected", "checkpoint.approve_refused"),
+        _ => panic!("{codes:?}"),
+    };
+    assert_eq!((status(&s, last).as_str(), acts(&s, refused).len()), (holds, 1));
+}
+
+#[test]
+fn what_runs_inside_an_agent_does_not_decide_about_its_work() {
+    let s = Scratch::new();
+    let binary = parhelia_tests::binary();
+    let tries = format!(
+        "{0} create s -w . -q; {0} session approve s@latest; echo $? > code; env -i PARHELIA_STORE=\"$PARHELIA_STORE\" {0} session approve s@latest; \
+         echo $? > bare",
+        binary.display()
+    );
+    session(&s, &[], &tries);
+    let code = |name: &str| fs::read_to_string(s.path("work").join(name)).unwrap();
+    assert_eq!((code("code").trim(), code("bare").trim()), ("4", "4"));
+    let attempts = acts(&s, "checkpoint.approve_refused");
+    assert_eq!(attempts.len(), 2, "{attempts:?}");
+    assert!(attempts.iter().all(|attempt| attempt["via"] == "agent" && attempt["rule"].as_str().unwrap().contains("agent whose work")));
+    assert!(acts(&s, "checkpoint.approve").iter().all(|entry| entry["action"] == "checkpoint.approve_refused"));
+}
+
+#[test]
+fn a_policy_may_let_an_agent_decide() {
+    let s = Scratch::new();
+    let config = s.path("own.toml");
+    fs::write(&config, "[approval]\nself_approval = true\n").unwrap();
+    let binary = parhelia_tests::binary();
+    let script = format!(
+        "{0} create s -w . -q; {0} --config {1} session approve s@latest; echo $? > code",
+        binary.display(),
+        config.display()
+    );
+    session(&s, &[], &script);
+    assert_eq!(fs::read_to_string(s.path("work/code")).unwrap().trim(), "0");
+    assert_eq!(acts(&s, "checkpoint.approve")[0]["via"], "agent");
+}
+
+#[test]
+fn nothing_goes_on_from_what_was_rejected_and_what_waits_is_said() {
+    let s = Scratch::new();
+    let made = session(&s, &[], FAILS);
+    let recovery = |s: &Scratch| {
+        let said = s.run(&["session", "recover", "s", "--json"]);
+        let lines = String::from_utf8(said.stdout).unwrap();
+        let mut lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        lines.find(|line| line["type"] == "recovery").unwrap()
+    };
+    let (first, last) = (id(&made[0]), id(made.last().unwrap()));
+    let found = recovery(&s);
+    assert_eq!(found["from"], first, "{found}");
+    assert!(found["skipped"][0]["reason"].as_str().unwrap().contains("waits for a review (trigger error)"), "{found}");
+    s.expect(0, &["session", "approve", last]);
+    assert_eq!(recovery(&s)["from"], last);
+    let rejected = s.summary(&["session", "reject", last, "--change"]);
+    assert_eq!(rejected["previous_approved"], first);
+    let text = s.expect(0, &["session", "reject", last]);
+    assert!(text.contains(&format!("--from {first}")), "{text}");
+    assert!(text.contains("session end"), "{text}");
+    let found = recovery(&s);
+    assert!(found["skipped"][0]["reason"].as_str().unwrap().contains("was rejected"), "{found}");
+    let refused = s.run(&["session", "resume", "s", "--yes", "--from", last]);
+    assert_eq!(refused.status.code(), Some(4), "{}", String::from_utf8_lossy(&refused.stderr));
+    // What comes next has the rejected work in it.
+    fs::write(s.path("work/next"), "next\n").unwrap();
+    let next = s.create("s", &s.path("work"));
+    let approval = lines(&s, &["show", &next])[0]["approval"].clone();
+    assert_eq!(approval["rule"], format!("builds on {last}, which was rejected"), "{approval}");
+}
+
+#[test]
+fn decisions_about_what_is_not_there_are_errors() {
+    let s = Scratch::new();
+    let made = session(&s, &[], FAILS);
+    let last = id(made.last().unwrap());
+    fs::write(s.path("work/next"), "next\n").unwrap();
+    s.create("s", &s.path("work"));
+    s.expect(0, &["delete", last]);
+    let deleted = s.run(&["session", "approve", last]);
+    let text = String::from_utf8_lossy(&deleted.stderr);
+    assert_eq!(deleted.status.code(), Some(10), "{text}");
+    assert!(text.contains("was deleted by"), "{text}");
+    assert_eq!(s.run(&["session", "approve", "01ARZ3NDEKTSV4RRFFQ69G5FAV"]).status.code(), Some(10));
+    assert_eq!(s.run(&["session", "approve", "s@latest", "--reason", ""]).status.code(), Some(2));
+    assert_eq!(s.run(&["session", "approve", "s@latest", "--reason", "a\x1b[2Jb"]).status.code(), Some(2));
+}
+
+#[test]
+fn the_audit_is_exported_and_verified_and_a_cut_is_found() {
+    let s = Scratch::new();
+    let made = session(&s, &[], FAILS);
+    let last = id(made.last().unwrap());
+    let copy = s.path("copy");
+    assert!(std::process::Command::new("cp").arg("-a").args([s.store(), copy.clone()]).status().unwrap().success());
+    s.expect(0, &["session", "reject", last, "--reason", "=cmd|' /C calc'!A0"]);
+    s.expect(0, &["delete", id(&made[0]), "--reason", "old, \"quoted\""]);
+    let verified = s.summary(&["audit", "verify"]);
+    let noted = verified["last"].as_str().unwrap().to_owned();
+    assert!(verified["breaks"].as_array().unwrap().is_empty() && verified["entries"].as_u64().unwrap() >= 3);
+    let text = s.expect(0, &["audit", "verify", "--noted", &noted]);
+    assert!(text.contains("is in the chain") && text.contains("Not proven"), "{text}");
+    let older = |arguments: &[&str]| s.run(&[&["--store", copy.to_str().unwrap()], arguments].concat());
+    let cut = older(&["audit", "verify", "--noted", &noted]);
+    assert_eq!(cut.status.code(), Some(12), "{}", String::from_utf8_lossy(&cut.stdout));
+    assert!(older(&["audit", "verify"]).status.success());
+    assert_eq!(s.run(&["audit", "verify", "--noted", "xyz"]).status.code(), Some(2));
+
+    let objects = s.expect(0, &["audit", "export"]);
+    let objects: Vec<Value> = objects.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |action: &str| objects.iter().find(|entry| entry["action"] == action).unwrap();
+    assert_eq!(of("checkpoint.delete")["reason"], "old, \"quoted\"");
+    assert_eq!(of("checkpoint.reject")["session"], made[0]["session"]);
+    let csv = s.expect(0, &["audit", "export", "--format", "csv"]);
+    assert!(csv.contains("\"old, \"\"quoted\"\"\"") && csv.contains("'=cmd|'"), "{csv}");
+    assert_eq!(csv.lines().count(), objects.len() + 1);
+    let file = s.path("audit.csv");
+    s.expect(0, &["audit", "export", "--format", "csv", "-o", file.to_str().unwrap()]);
+    assert_eq!(fs::read_to_string(&file).unwrap(), csv);
+    assert_eq!(s.run(&["audit", "export", "-o", file.to_str().unwrap()]).status.code(), Some(1));
+    assert_eq!(s.run(&["audit", "log", "--action", "nothing"]).status.code(), Some(2));
+}
+
+#[test]
+fn safeties_that_were_switched_off_are_in_the_audit() {
+    let s = Scratch::new();
+    let made = session(&s, &[], FAILS);
+    let (first, last) = (id(&made[0]), id(made.last().unwrap()));
+    s.expect(0, &["tag", first, "keep"]);
+    fs::write(s.path("work/live"), "live\n").unwrap();
+    let work = s.path("work");
+    let work = Path::new(&work).to_str().unwrap();
+    s.expect(0, &["restore", last, "--to", work, "--in-place", "--delete", "--no-safety", "--yes"]);
+    let overrides = acts(&s, "safety.override");
+    assert_eq!(overrides.iter().map(|entry| entry["rule"].as_str().unwrap()).collect::<Vec<_>>(), ["no-safety"]);
+    assert_eq!(acts(&s, "workspace.overwrite").len(), 1);
+    s.expect(0, &["delete", first, "--protected"]);
+    assert_eq!(acts(&s, "safety.override").last().unwrap()["rule"], "protected");
+    s.expect(0, &["rollback", last, "--yes"]);
+    assert_eq!(acts(&s, "session.rollback").len(), 1);
+}
