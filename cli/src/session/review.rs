@@ -124,7 +124,7 @@ fn rest(context: &mut Context, review: &Review) -> Result<()> {
         }
     }
     let (id, session) = (review.newest.id(), human::shell(review.session.id.as_bytes()));
-    let since = review.since.as_ref().map(|since| format!("\n  parhelia diff {} {id} --patch", since.id())).unwrap_or_default();
+    let since = review.since.as_ref().map(|since| format!("\n  parhelia diff {} {id}", since.id())).unwrap_or_default();
     context.out.remark(format!(
         "\nTo decide:\n  parhelia session approve {id}\n  parhelia session reject {id}{since}\n  parhelia log --session {session}\n  parhelia session \
          resume {session}"
