@@ -13,6 +13,7 @@ impl Refusal {
             | Refusal::NoPattern { .. }
             | Refusal::NoAnnotation { .. }
             | Refusal::NoLink { .. }
+            | Refusal::NoQuery { .. }
             | Refusal::KeepsNoConversation
             | Refusal::WorksElsewhere { .. }
             | Refusal::OtherSession { .. }
