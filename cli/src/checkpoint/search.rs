@@ -92,9 +92,9 @@ fn print(context: &mut Context, hit: &Hit, now: Timestamp) -> Result<()> {
 
 /// The excerpt with what matches made to stand out.
 fn excerpt(context: &Context, found: &Match) -> String {
-    let pieces = found.pieces.iter().map(|piece| {
-        let text = human::path(piece.text.as_bytes());
-        if piece.is_match { context.out.styled(Style::Yellow, text) } else { text }
+    let pieces = found.pieces.iter().map(|piece| match piece.is_match {
+        true => context.out.styled(Style::Yellow, &piece.text),
+        false => piece.text.clone(),
     });
     pieces.collect()
 }

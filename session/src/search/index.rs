@@ -218,7 +218,7 @@ impl Index {
     pub fn dump(&self) -> Vec<(i64, Option<i64>, i64, Vec<String>)> {
         let sql = format!(
             "SELECT sequence, base, state, {} FROM checkpoints LEFT JOIN texts ON texts.rowid = sequence ORDER BY sequence",
-            columns()
+            Field::ALL.map(|field| format!("texts.{}", field.name())).join(", ")
         );
         let mut statement = self.connection.prepare(&sql).unwrap();
         let texts = |row: &Row<'_>| (0..Field::ALL.len()).map(|i| row.get(i + 3)).collect::<Result<Vec<String>>>();

@@ -126,25 +126,20 @@ impl From<parhelia_store::Error> for Fault {
     }
 }
 
+/// SQLite's `SQLITE_IOERR_SHORT_READ`.
+const SHORT_READ: i32 = 522;
+
 impl Fault {
     /// True if an empty index in its place would do better.
     fn is_of_content(&self) -> bool {
-        use rusqlite::ErrorCode::{
-            CannotOpen, DatabaseBusy, DatabaseLocked, DiskFull, OutOfMemory, PermissionDenied, ReadOnly, SystemIoFailure,
-        };
+        use rusqlite::ErrorCode as Code;
         match self {
+            // A file that ends too early.
+            Fault::Engine(rusqlite::Error::SqliteFailure(error, _)) if error.extended_code == SHORT_READ => true,
             Fault::Engine(error) => !matches!(
                 error.sqlite_error_code(),
-                Some(
-                    CannotOpen
-                        | DatabaseBusy
-                        | DatabaseLocked
-                        | DiskFull
-                        | OutOfMemory
-                        | PermissionDenied
-                        | ReadOnly
-                        | SystemIoFailure
-                )
+                Some(Code::CannotOpen | Code::DatabaseBusy | Code::DatabaseLocked | Code::DiskFull | Code::OutOfMemory)
+                    | Some(Code::PermissionDenied | Code::ReadOnly | Code::SystemIoFailure)
             ),
             Fault::Unfit => true,
             Fault::Closed(_) | Fault::Other(_) => false,
@@ -155,14 +150,14 @@ impl Fault {
 /// Searches with the index at a place: beside other readers if it is up to date, and otherwise alone.
 fn at(store: &Store, place: &Place, request: &SearchRequest<'_>, observer: &dyn Observer) -> Result<Found, Fault> {
     let shared = place.lock(Kept::Shared, store.lock_timeout(), observer)?;
-    let found = match Index::open(place) {
-        Ok(index) if update::is_current(&index, &store.view())? => Some(ask(store, &index, request)),
-        _ => None,
-    };
+    let current = Index::open(place).and_then(|index| Ok(update::is_current(&index, &store.view())?.then_some(index)));
+    let found = current.and_then(|index| index.map(|index| ask(store, &index, request)).transpose());
     drop(shared);
     match found {
-        None | Some(Err(Fault::Engine(_))) => {}
-        Some(found) => return found,
+        Ok(Some(found)) => return Ok(found),
+        Err(Fault::Other(error)) => return Err(error.into()),
+        // What is wrong with it is put right by whoever holds it alone.
+        Ok(None) | Err(_) => {}
     }
     let _alone = place.lock(Kept::Alone, store.lock_timeout(), observer)?;
     match updated(store, place, request, observer) {
