@@ -8,11 +8,18 @@ pub const MARKS: (char, char) = ('\u{2}', '\u{3}');
 /// then found as phrases.
 const BETWEEN: char = '\u{200b}';
 
-/// A text as it is indexed: without control characters, and with characters of scripts without spaces apart from each other.
+/// A text as it is indexed: without control characters and colours, and with characters of scripts without spaces apart from each other.
 pub fn indexed(text: &str) -> String {
     let mut indexed = String::with_capacity(text.len());
     let mut before = None;
-    for c in text.chars() {
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        if c == '\u{1b}' && rest.next_if_eq(&'[').is_some() {
+            // Up to the letter that ends it.
+            while rest.next_if(|c| matches!(c, ' '..='?')).is_some() {}
+            rest.next_if(|c| matches!(c, '@'..='~'));
+            continue;
+        }
         let c = if c.is_control() && c != '\n' { ' ' } else { c };
         if before.is_some_and(has_no_spaces) && has_no_spaces(c) {
             indexed.push(BETWEEN);
@@ -55,7 +62,13 @@ pub fn pieces(marked: &str) -> Vec<Piece> {
             }
         }
     }
-    if pieces.iter().any(|piece| piece.is_match) { pieces } else { Vec::new() }
+    if !pieces.iter().any(|piece| piece.is_match) {
+        return Vec::new();
+    }
+    if pieces.last_mut().is_some_and(|last| last.text.ends_with(' ') && last.text.pop().is_some() && last.text.is_empty()) {
+        pieces.pop();
+    }
+    pieces
 }
 
 #[cfg(test)]
@@ -66,14 +79,14 @@ mod tests {
     fn an_excerpt_is_one_line_in_pieces() {
         let shown = |marked: &str| pieces(marked).into_iter().map(|p| (p.text, p.is_match)).collect::<Vec<_>>();
         let expected = [("a ".to_owned(), false), ("bug".to_owned(), true), (" in b".to_owned(), false)];
-        assert_eq!(shown("\n a \n \u{2}bug\u{3}\tin\n\nb"), expected);
+        assert_eq!(shown("\n a \n \u{2}bug\u{3}\tin\n\nb\n "), expected);
         assert!(shown("nothing is marked").is_empty());
         assert_eq!(shown(&format!("\u{2}{}\u{3}", indexed("日本"))), [("日本".to_owned(), true)]);
     }
 
     #[test]
     fn marks_and_what_steers_a_terminal_are_not_indexed() {
-        assert_eq!(indexed("a\u{2}b\u{1b}[31mc\nd\u{9b}"), "a b [31mc\nd ");
+        assert_eq!(indexed("a\u{2}b\u{1b}[1;31mc\u{1b}[\nd\u{9b}\u{1b}]e"), "a bc\nd  ]e");
         assert_eq!(indexed("日本 go"), "日\u{200b}本 go");
     }
 }
