@@ -77,6 +77,7 @@ fn label(phase: Phase) -> &'static str {
         Phase::Repack => "Repacking",
         Phase::Check => "Checking",
         Phase::Archive => "Archiving",
+        Phase::Index => "Indexing",
     }
 }
 
@@ -88,14 +89,15 @@ impl Progress for Bar {
         let bytes_total = bytes_total.filter(|total| *total > 0);
         let template = match bytes_total {
             Some(_) => "{msg:11} {wide_bar} {binary_bytes:>11} of {binary_total_bytes:11} {files} {eta:>4}",
+            None if phase == Phase::Index => "{spinner} {msg:11} {files} {elapsed:>4}",
             None => "{spinner} {msg:11} {binary_bytes:>11} {files} {elapsed:>4}",
         };
-        let files = self.files.clone();
+        let (files, noun) = (self.files.clone(), if phase == Phase::Index { "checkpoint" } else { "file" });
         let show = move |_: &ProgressState, out: &mut dyn std::fmt::Write| {
             let done = files.load(Ordering::Relaxed);
             let _ = match files_total {
-                Some(total) => write!(out, "{}/{}", human::number(done.min(total)), human::count(total, "file")),
-                None => write!(out, "{}", human::count(done, "file")),
+                Some(total) => write!(out, "{}/{}", human::number(done.min(total)), human::count(total, noun)),
+                None => write!(out, "{}", human::count(done, noun)),
             };
         };
         if let Ok(style) = ProgressStyle::with_template(template) {

@@ -1,6 +1,7 @@
 //! The conversation of a session that is resumed: what lies on disk, repaired; or the checkpoint's, where it is gone or another position
 //! is wanted.
 
+pub mod added;
 mod files;
 
 use std::{

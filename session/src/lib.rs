@@ -4,7 +4,7 @@
 //! A workflow takes a request, a [`Host`](host::Host) that stands for the caller, and an [`Observer`](host::Observer); it prints nothing, asks
 //! nothing and returns a typed outcome. [`checkpoint`] makes checkpoints, [`supervise`] starts an agent and watches over it, [`resume`] brings a
 //! session back to life, [`rollback`] and [`restore`] put files back, [`ending`] stops, pauses and ends, [`retention`] thins, [`hook`] takes in
-//! an agent's events, and [`review`] says something of checkpoints: tags, annotations, links.
+//! an agent's events, [`review`] says something of checkpoints: tags, annotations, links; and [`search`] finds them by words.
 //!
 //! Below them, [`overwrite`] knows what a restore would replace and makes safety checkpoints of it, [`target`] the session that a folder's
 //! checkpoint belongs to, [`place`] where its workspace is by now, [`conversation`] puts the agent's conversation back, [`intent`] holds a
@@ -38,6 +38,7 @@ pub mod review;
 pub mod rollback;
 pub mod run;
 pub mod safety;
+pub mod search;
 pub mod secrets;
 pub mod state;
 pub mod supervise;

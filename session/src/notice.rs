@@ -453,6 +453,15 @@ pub enum Notice {
         /// The sentence.
         text: String,
     },
+    /// Another search holds the index.
+    #[error("another search is bringing the index up to date: waiting for it")]
+    WaitsForIndex,
+    /// The index of a search is kept nowhere.
+    #[error("the index is made for this search alone, as it cannot be kept: {why}")]
+    IndexNotKept {
+        /// The reason.
+        why: String,
+    },
     /// The tmux session of the run before is still there.
     #[error("tmux session {name} is still there, and was left alone")]
     TmuxLeft {

@@ -442,6 +442,12 @@ pub enum Refusal {
         /// The fault.
         why: &'static str,
     },
+    /// The text is no query.
+    #[error("cannot search for that: {why}")]
+    NoQuery {
+        /// The fault.
+        why: &'static str,
+    },
     /// The text names no issue.
     #[error(
         "cannot link to '{link}': {why}; give the URL of an issue or a pull request of GitHub, OWNER/REPO#12, the URL of an issue of Linear, an \

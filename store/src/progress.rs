@@ -21,6 +21,8 @@ pub enum Phase {
     Check,
     /// Reading or writing an archive.
     Archive,
+    /// Reading checkpoints to find them by words. Of this phase, checkpoints are counted in place of files.
+    Index,
 }
 
 /// Receives progress. All methods may be called from several threads at once, and must be quick.

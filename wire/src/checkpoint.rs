@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use parhelia_session::{
     retention::{Kept, Removed},
     review::tag::InUse,
+    search,
 };
 use parhelia_store::{
     id::Ulid,
@@ -201,6 +202,60 @@ impl Annotated {
     /// An annotation of a checkpoint.
     pub fn of(checkpoint: Ulid, annotation: &projection::Annotation) -> Self {
         Annotated { checkpoint: checkpoint.show(), annotation: annotation.into() }
+    }
+}
+
+/// A checkpoint that a search by words has found.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Found {
+    /// The checkpoint.
+    pub checkpoint: String,
+    /// Its session.
+    pub session: String,
+    /// End of its capture.
+    pub created_at: String,
+    /// Message of its maker.
+    pub message: Option<String>,
+    /// Rank: the best one has the highest. Scores of two searches cannot be compared.
+    pub score: f64,
+    /// Places in its text that match, at most three of a field.
+    pub matches: Vec<Excerpt>,
+}
+
+impl Found {
+    /// A checkpoint that was found.
+    pub fn of(hit: &search::Hit) -> Self {
+        let record = &hit.checkpoint.record;
+        Found {
+            checkpoint: record.id.show(),
+            session: record.session.clone(),
+            created_at: record.created_at.show(),
+            message: record.message.clone(),
+            score: hit.score,
+            matches: hit.matches.iter().map(Excerpt::of).collect(),
+        }
+    }
+}
+
+/// A place in a checkpoint's text that matches.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Excerpt {
+    /// The part of the text: tags, message, annotations, links, session, files, summary, conversation.
+    pub field: String,
+    /// The place and some words around it, in one line.
+    pub text: String,
+    /// The words in it that match, in order.
+    pub matched: Vec<String>,
+}
+
+impl Excerpt {
+    fn of(found: &search::Match) -> Self {
+        let matched = found.pieces.iter().filter(|piece| piece.is_match);
+        Excerpt {
+            field: found.field.name().to_owned(),
+            text: found.pieces.iter().map(|piece| piece.text.as_str()).collect(),
+            matched: matched.map(|piece| piece.text.trim().to_owned()).collect(),
+        }
     }
 }
 

@@ -52,6 +52,8 @@ pub enum Line {
     Entry(Box<tree::Entry>),
     /// An entry that a search has found.
     Match(Box<tree::Match>),
+    /// A checkpoint that a search by words has found.
+    Found(Box<checkpoint::Found>),
     /// A piece of a file's content.
     Content(tree::Content),
     /// An entry that differs between two trees.

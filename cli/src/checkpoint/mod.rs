@@ -15,6 +15,7 @@ mod ls;
 pub mod marks;
 mod restore;
 pub mod rollback;
+mod search;
 mod show;
 mod state;
 mod tag;
@@ -46,6 +47,8 @@ pub enum Verb {
     Cat(cat::Args),
     /// Find paths in all checkpoints
     Find(find::Args),
+    /// Search for checkpoints by words
+    Search(search::Args),
     /// Compare two checkpoints, or one with a folder as it is now
     Diff(diff::Args),
     /// Restore a checkpoint, or a part of it, to a folder
@@ -85,6 +88,7 @@ impl Verb {
             Verb::Ls(args) => ls::run(context, args),
             Verb::Cat(args) => cat::run(context, args),
             Verb::Find(args) => find::run(context, args),
+            Verb::Search(args) => search::run(context, args),
             Verb::Diff(args) => diff::run(context, args),
             Verb::Restore(args) => restore::run(context, args),
             Verb::Rollback(args) => rollback::run(context, args),

@@ -14,6 +14,7 @@ impl Refusal {
             | Refusal::NoAnnotation { .. }
             | Refusal::NoLink { .. }
             | Refusal::NoPolicy { .. }
+            | Refusal::NoQuery { .. }
             | Refusal::KeepsNoConversation
             | Refusal::WorksElsewhere { .. }
             | Refusal::OtherSession { .. }

@@ -71,6 +71,18 @@ pub enum Summary {
         /// Different entries at these paths.
         versions: u64,
     },
+    /// Numbers of a search by words.
+    #[serde(rename = "checkpoint search")]
+    CheckpointSearch {
+        /// Checkpoints that were searched.
+        checkpoints: u64,
+        /// Checkpoints that match.
+        matching: u64,
+        /// Those that were printed.
+        shown: u64,
+        /// Searched ones of which only a part is searched: they have more text than is indexed, or it is damaged.
+        partial: u64,
+    },
     /// Numbers of a comparison.
     #[serde(rename = "checkpoint diff")]
     CheckpointDiff(Diff),
