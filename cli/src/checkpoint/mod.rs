@@ -15,6 +15,7 @@ mod ls;
 pub mod marks;
 mod restore;
 pub mod rollback;
+mod secrets;
 mod show;
 mod state;
 mod tag;
