@@ -174,7 +174,11 @@ fn what_runs_inside_an_agent_does_not_decide_about_its_work() {
     assert_eq!((code("code").trim(), code("bare").trim()), ("4", "4"));
     let attempts = acts(&s, "checkpoint.approve_refused");
     assert_eq!(attempts.len(), 2, "{attempts:?}");
-    assert!(attempts.iter().all(|attempt| attempt["via"] == "agent" && attempt["rule"].as_str().unwrap().contains("agent whose work")));
+    assert!(
+        attempts
+            .iter()
+            .all(|attempt| attempt["via"] == "agent" && attempt["rule"].as_str().unwrap().contains("agent whose work"))
+    );
     assert!(acts(&s, "checkpoint.approve").iter().all(|entry| entry["action"] == "checkpoint.approve_refused"));
 }
 
@@ -287,7 +291,7 @@ fn safeties_that_were_switched_off_are_in_the_audit() {
     fs::write(s.path("work/live"), "live\n").unwrap();
     let work = s.path("work");
     let work = Path::new(&work).to_str().unwrap();
-    s.expect(0, &["restore", last, "--to", work, "--in-place", "--delete", "--no-safety", "--yes"]);
+    s.expect(0, &["restore", last, "--to", work, "--in-place", "--delete", "--no-safety"]);
     let overrides = acts(&s, "safety.override");
     assert_eq!(overrides.iter().map(|entry| entry["rule"].as_str().unwrap()).collect::<Vec<_>>(), ["no-safety"]);
     assert_eq!(acts(&s, "workspace.overwrite").len(), 1);

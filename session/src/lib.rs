@@ -38,6 +38,7 @@ pub mod review;
 pub mod rollback;
 pub mod run;
 pub mod safety;
+pub mod scan;
 pub mod search;
 pub mod secrets;
 pub mod state;

@@ -62,6 +62,9 @@ pub struct Manifest {
     pub linked_issues: Vec<Value>,
     /// Its last verification.
     pub verification: Option<Value>,
+    /// Its last scan for secrets; absent until there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scan: Option<Value>,
     /// The agent's activity during the capture.
     pub consistency: Consistency,
     /// Id of the tree that holds everything.
@@ -177,6 +180,7 @@ impl Manifest {
             annotations: marks.annotations.iter().map(told).collect(),
             linked_issues: marks.links.iter().map(told).collect(),
             verification: marks.verification.as_ref().map(told),
+            scan: marks.scan.as_ref().map(told),
             ..Manifest::of(checkpoint)
         }
     }
@@ -226,6 +230,7 @@ impl Manifest {
             annotations: Vec::new(),
             linked_issues: Vec::new(),
             verification: None,
+            scan: None,
             consistency: record.consistency,
             root: record.root.to_string(),
             links: record.links.map(|table| table.blob.to_string()),

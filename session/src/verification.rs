@@ -24,21 +24,18 @@ pub fn verify(store: &Store, checkpoint: &Checkpoint, deep: bool, progress: &dyn
     Ok(with_conversation(store, checkpoint, check::verify(store, checkpoint, deep, progress)?))
 }
 
-/// Verifies what was made, and notes what was found. What it shares with its parent, if that was found whole, is not looked at again
-/// unless `deep`; the level says so.
-pub fn of_new(store: &Store, made: &Checkpoint, deep: bool, actor: &Actor, progress: &dyn Progress) -> Result<VerifyReport> {
+/// Verifies what was made. What it shares with its parent, if that was found whole, is not looked at again unless `deep`; the level says so.
+pub fn of_new(store: &Store, made: &Checkpoint, deep: bool, progress: &dyn Progress) -> Result<VerifyReport> {
     let view = store.refresh()?;
-    let report = match deep {
-        true => verify(store, made, true, progress)?,
+    match deep {
+        true => verify(store, made, true, progress),
         false => {
             let parent = made.record.parent.map(|id| view.checkpoint(id)).transpose()?.flatten();
             let was_whole = |id| view.marks(id).map(|marks| marks.verification.is_some_and(|v| v.ok));
             let parent = parent.filter(|parent| was_whole(parent.record.id).unwrap_or(false));
-            with_conversation(store, made, check::verify_new(store, made, parent.as_ref(), progress)?)
+            Ok(with_conversation(store, made, check::verify_new(store, made, parent.as_ref(), progress)?))
         }
-    };
-    note(store, &report, actor, progress);
-    Ok(report)
+    }
 }
 
 /// Adds what is missing of a conversation whose part is there.
@@ -82,20 +79,30 @@ fn missing_of_conversation(store: &Store, checkpoint: &Checkpoint) -> Result<Opt
     Ok(wrong.map(|file| format!("{} is not there as {index} lists it", file.path)))
 }
 
-/// Notes what a verification found, as far as the store can be written to. What was found is found, whether it can be noted or not.
+/// Notes what a verification found.
 pub fn note(store: &Store, report: &VerifyReport, actor: &Actor, progress: &dyn Progress) {
-    use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
-    let mut event = NewEvent::new(kind::CHECKPOINT_VERIFIED, report.checkpoint.to_string(), actor.clone())
+    record(store, &[event(report, actor)], progress);
+}
+
+/// The event that tells what a verification found.
+pub fn event(report: &VerifyReport, actor: &Actor) -> NewEvent {
+    let event = NewEvent::new(kind::CHECKPOINT_VERIFIED, report.checkpoint.to_string(), actor.clone())
         .with("level", json!(report.level))
         .with("ok", report.is_ok())
         .with("problems", report.problems.len() as u64 + report.problems_more);
-    if !report.is_complete() {
-        event = event.with("incomplete", json!(report.lacks.iter().map(|lack| &lack.part).collect::<Vec<_>>()));
+    match report.is_complete() {
+        true => event,
+        false => event.with("incomplete", json!(report.lacks.iter().map(|lack| &lack.part).collect::<Vec<_>>())),
     }
-    match store.append_events(&[event], progress) {
+}
+
+/// Appends findings about a checkpoint, as far as the store can be written to. What was found is found, whether it can be noted or not.
+pub fn record(store: &Store, findings: &[NewEvent], progress: &dyn Progress) {
+    use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    match store.append_events(findings, progress) {
         // It may have been deleted meanwhile, or lie on a medium that cannot be written to.
         Ok(_) | Err(Error::NoCheckpoint { .. }) => {}
         Err(Error::Io { source, .. }) if matches!(source.kind(), ReadOnlyFilesystem | PermissionDenied) => {}
-        Err(e) => progress.notice(&format!("what was verified is not recorded: {e}")),
+        Err(e) => progress.notice(&format!("what was found about the checkpoint is not recorded: {e}")),
     }
 }

@@ -53,6 +53,8 @@ pub mod kind {
     pub const WORKSPACE_OVERWRITTEN: &str = "workspace.overwritten";
     /// A checkpoint was verified. Data: `level` (`index`, `deep`), `ok`, `problems`.
     pub const CHECKPOINT_VERIFIED: &str = "checkpoint.verified";
+    /// A checkpoint's new content was scanned for secrets. Data: fields of [`crate::projection::Scan`].
+    pub const CHECKPOINT_SCANNED: &str = "checkpoint.scanned";
 }
 
 /// The cause of an event.

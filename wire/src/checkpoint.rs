@@ -64,6 +64,9 @@ pub struct Checkpoint {
     pub approval: Option<Approval>,
     /// Last verification of it.
     pub verification: Option<Verification>,
+    /// Last scan of it for secrets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scan: Option<Scan>,
     /// Tags.
     pub tags: Vec<String>,
     /// Annotations, in the order in which they were made.
@@ -98,6 +101,7 @@ impl Checkpoint {
             usage: checkpoint.usage.show(),
             approval: marks.approval.show(),
             verification: marks.verification.show(),
+            scan: marks.scan.show(),
             tags: marks.tags.show(),
             annotations: marks.annotations.show(),
             links: marks.links.show(),
@@ -157,6 +161,50 @@ mirror! {
         /// Parts that should have been there, and were not.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub incomplete: Vec<String>,
+    }
+
+    /// A scan for secrets of what a checkpoint has and its parent does not.
+    pub struct Scan of projection::Scan {
+        /// Time of the scan.
+        pub at: String,
+        /// Number of possible secrets.
+        pub found: u64,
+        /// The first of them.
+        pub findings: Vec<PossibleSecret>,
+        /// Files that were left out because of them.
+        pub left_out: u64,
+        /// Secrets that a comment beside them allows.
+        pub allowed: u64,
+        /// Files that were scanned.
+        pub files: u64,
+        /// Files that were not.
+        pub unscanned: Unscanned,
+    }
+
+    /// A text that looks like a credential.
+    pub struct PossibleSecret of projection::PossibleSecret {
+        /// Rule that found it, such as github-token.
+        pub rule: String,
+        /// Path of the file in the workspace.
+        pub path: String,
+        /// Line, from 1.
+        pub line: u64,
+        /// Digits of a hash by which it is known again in the same store.
+        pub fingerprint: String,
+    }
+
+    /// Files that were not scanned, by reason.
+    pub struct Unscanned of projection::Unscanned {
+        /// No text.
+        pub binary: u64,
+        /// Longer than 1 MiB.
+        pub too_large: u64,
+        /// Allowed by their path.
+        pub allowed: u64,
+        /// Not to be read from the store.
+        pub unreadable: u64,
+        /// Not reached in the time, or before an interruption.
+        pub not_reached: u64,
     }
 }
 

@@ -150,10 +150,9 @@ fn print(context: &mut Context, checkpoints: &[Outline], marks: &BTreeMap<Ulid, 
         right.extend([0, 2, 3, 4].map(|column| before + column));
     }
     let said = Said::of(checkpoints, marks, detailed);
-    if said.notes {
-        right.push(heading.len());
-    }
-    heading.extend(said.chosen("NOTES", "TAGS", "ISSUES"));
+    let counts = usize::from(said.secrets) + usize::from(said.notes);
+    right.extend(heading.len()..heading.len() + counts);
+    heading.extend(said.chosen(["SECRETS", "NOTES", "TAGS", "ISSUES"]));
     heading.extend(["STATE", "MESSAGE"]);
     let mut rows = vec![heading.into_iter().map(str::to_owned).collect::<Vec<_>>()];
     for checkpoint in checkpoints {
@@ -172,7 +171,8 @@ fn print(context: &mut Context, checkpoints: &[Outline], marks: &BTreeMap<Ulid, 
         }
         let number = if marks.annotations.is_empty() { String::new() } else { marks.annotations.len().to_string() };
         let issues = marks.links.iter().map(marks::issue).collect::<Vec<_>>().join(",");
-        row.extend(said.chosen(number, marks.tags.iter().cloned().collect::<Vec<_>>().join(","), issues));
+        let tags = marks.tags.iter().cloned().collect::<Vec<_>>().join(",");
+        row.extend(said.chosen([secrets(marks), number, tags, issues]));
         row.push(standing(checkpoint, marks).to_owned());
         row.push(human::path(checkpoint.message.as_deref().unwrap_or_default().lines().next().unwrap_or_default().as_bytes()));
         rows.push(row);
@@ -182,6 +182,7 @@ fn print(context: &mut Context, checkpoints: &[Outline], marks: &BTreeMap<Ulid, 
 
 /// The columns about what was said of the checkpoints: each is there if one of them has something in it.
 struct Said {
+    secrets: bool,
     notes: bool,
     tags: bool,
     issues: bool,
@@ -191,6 +192,7 @@ impl Said {
     fn of(checkpoints: &[Outline], marks: &BTreeMap<Ulid, Marks>, detailed: bool) -> Self {
         let has = |has: fn(&Marks) -> bool| checkpoints.iter().filter_map(|checkpoint| marks.get(&checkpoint.id)).any(has);
         Said {
+            secrets: has(|marks| marks.scan.as_ref().is_some_and(|scan| scan.found > 0)),
             notes: has(|marks| !marks.annotations.is_empty()),
             tags: detailed || has(|marks| !marks.tags.is_empty()),
             issues: has(|marks| !marks.links.is_empty()),
@@ -198,11 +200,9 @@ impl Said {
     }
 
     /// The cells of these columns.
-    fn chosen<T>(&self, notes: T, tags: T, issues: T) -> impl Iterator<Item = T> + use<T> {
-        [(self.notes, notes), (self.tags, tags), (self.issues, issues)]
-            .into_iter()
-            .filter(|(is_there, _)| *is_there)
-            .map(|(_, cell)| cell)
+    fn chosen<T>(&self, cells: [T; 4]) -> impl Iterator<Item = T> + use<T> {
+        let are_there = [self.secrets, self.notes, self.tags, self.issues];
+        cells.into_iter().zip(are_there).filter(|(_, is_there)| *is_there).map(|(cell, _)| cell)
     }
 }
 
@@ -238,6 +238,12 @@ fn details(checkpoint: &Outline, marks: &Marks) -> [String; 6] {
         used.cost_estimate_usd.map_or_else(|| "–".to_owned(), human::cost),
         marks.approval.as_ref().map_or("–", |approval| approval.status.name()).to_owned(),
     ]
+}
+
+/// The number of possible secrets that are new in a checkpoint; nothing for none.
+fn secrets(marks: &Marks) -> String {
+    let found = marks.scan.as_ref().map_or(0, |scan| scan.found);
+    if found > 0 { human::number(found) } else { String::new() }
 }
 
 /// The last verification of a checkpoint, in words; with its time if `now` is given.

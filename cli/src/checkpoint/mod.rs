@@ -16,6 +16,7 @@ pub mod marks;
 mod restore;
 pub mod rollback;
 mod search;
+mod secrets;
 mod show;
 mod state;
 mod tag;

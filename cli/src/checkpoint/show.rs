@@ -10,7 +10,7 @@ use parhelia_store::{
 use parhelia_wire::{Line, Summary};
 use serde_json::Value;
 
-use super::marks;
+use super::{marks, secrets};
 use crate::{
     complete,
     context::Context,
@@ -63,7 +63,7 @@ pub fn run(context: &mut Context, args: &Args) -> Result<Code> {
         return Ok(Code::Done);
     }
     context.out.page()?;
-    context.out.facts(facts(checkpoint).into_iter().chain(said(&marks)), 12)?;
+    context.out.facts(facts(checkpoint), 12)?;
     let shown = if context.global.verbose { omissions.len() } else { OMISSIONS_SHOWN };
     for omission in omissions.iter().take(shown) {
         context.out.line(format!("  {}", omission_text(omission)))?;
@@ -160,6 +160,7 @@ fn said(marks: &Marks) -> Vec<(&'static str, String)> {
         };
         facts.push(("Verified", format!("{}: {found}{lacks}", human::local(verification.at))));
     }
+    facts.extend(marks.scan.iter().flat_map(secrets::facts));
     if let Some(approval) = &marks.approval {
         let by = approval.user.as_deref().or(approval.policy.as_deref()).unwrap_or("that is not named");
         let why = approval.reason.as_ref().map(|reason| format!(": {}", human::path(reason.as_bytes()))).unwrap_or_default();

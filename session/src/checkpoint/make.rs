@@ -5,7 +5,8 @@ use parhelia_store::{
     Store,
     check::VerifyReport,
     create::{self, FullWalk, Options, Outcome},
-    projection::Session,
+    event::NewEvent,
+    projection::{Scan, Session},
     record::{Part, SAFETY},
 };
 
@@ -18,7 +19,7 @@ use crate::{
     place::Standing,
     retention,
     review::automatic,
-    verification,
+    scan, verification,
 };
 
 /// A checkpoint that was made, and whether it is whole.
@@ -29,6 +30,9 @@ pub struct Made {
     /// The finding of its verification, or why it could not be verified; it is committed all the same. None where nothing had changed, and
     /// nothing was made.
     pub verified: Option<Result<VerifyReport>>,
+    /// The scan of its new content for secrets. None where nothing was new, nothing was to be scanned, or that failed, of which the observer
+    /// has been told.
+    pub scan: Option<Scan>,
     /// The captured folder, compared with the session's own.
     pub standing: Standing,
     /// A sentence about that, where there is something to say; the observer has been told.
@@ -90,11 +94,13 @@ pub fn make(store: &Store, host: &dyn Host, request: &CheckpointRequest<'_>, obs
     outcome.notices.iter().chain(&notice).chain(warnings).for_each(|text| observer.notice(text));
     let verify = |outcome: &Outcome| match outcome.skipped {
         true => None,
-        false => Some(verification::of_new(store, &outcome.checkpoint, request.deep, &host.actor(), observer)),
+        false => Some(verification::of_new(store, &outcome.checkpoint, request.deep, observer)),
     };
+    let actor = host.actor();
     let mut verified = verify(&outcome);
     if request.deep && verified.as_ref().is_some_and(|found| found.as_ref().is_ok_and(|report| !report.is_ok())) {
         // It is known by now what is damaged.
+        verified.iter().flatten().for_each(|report| verification::note(store, report, &actor, observer));
         observer.notice(&Notice::ReusesDamage { checkpoint: outcome.checkpoint.record.id }.to_string());
         match create::run_with(store, &options, &FullWalk, &mut capture, observer) {
             Ok(again) if again.skipped => {}
@@ -102,14 +108,34 @@ pub fn make(store: &Store, host: &dyn Host, request: &CheckpointRequest<'_>, obs
             Err(e) => observer.notice(&Notice::NotStoredAgain { why: e.to_string() }.to_string()),
         }
     }
-    let mut made = Made { outcome, verified, standing, notice, thinned: None };
+    let scan = scanned(store, &outcome, request, observer);
+    let mut findings: Vec<NewEvent> = verified.iter().flatten().map(|report| verification::event(report, &actor)).collect();
+    findings.extend(scan.as_ref().map(|scan| scan::event(outcome.checkpoint.record.id, scan, &actor)));
+    if !findings.is_empty() {
+        // One append for both: each of them waits for the disk.
+        verification::record(store, &findings, observer);
+    }
+    let mut made = Made { outcome, verified, scan, standing, notice, thinned: None };
     if !made.outcome.skipped && is_agents(request, known.as_ref()) && !made.outcome.checkpoint.record.fenced {
-        automatic::decide(store, &made.outcome.checkpoint, &request.config.approval, None, observer);
+        automatic::decide(store, &made.outcome.checkpoint, request.config, made.scan.as_ref(), observer);
     }
     if request.thins && made.is_sound() {
-        made.thinned = retention::after(store, &made.outcome, &request.config.retention, &host.actor(), observer);
+        made.thinned = retention::after(store, &made.outcome, &request.config.retention, &actor, observer);
     }
     Ok(made)
+}
+
+/// Scans a new checkpoint for secrets, and tells of those that it has. It is committed by now: a scan that fails does it no harm.
+fn scanned(store: &Store, outcome: &Outcome, request: &CheckpointRequest<'_>, observer: &dyn Observer) -> Option<Scan> {
+    if outcome.skipped {
+        return None;
+    }
+    let scan = scan::of_new(store, &outcome.checkpoint, &request.config.secrets, observer).unwrap_or_else(|e| {
+        observer.warn(&Notice::NotRecorded { what: "the checkpoint was not scanned for secrets", why: e.to_string() });
+        None
+    })?;
+    scan::notices(outcome.checkpoint.record.id, &scan).iter().for_each(|notice| observer.warn(notice));
+    Some(scan)
 }
 
 fn options(host: &dyn Host, request: &CheckpointRequest<'_>, known: Option<&Session>, standing: &Standing) -> Options {

@@ -45,6 +45,8 @@ pub struct Config {
     pub context: Context,
     /// Retention of checkpoints.
     pub retention: Retention,
+    /// The scan for secrets.
+    pub secrets: Secrets,
     /// Limits of a briefing.
     pub inject: Inject,
     /// Options of approval.
@@ -161,6 +163,28 @@ pub struct Retention {
     pub hourly_hours: u64,
     /// Bytes that the store may take; 0 is no limit.
     pub max_store_bytes: u64,
+}
+
+/// The consequence of a possible secret.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnFinding {
+    /// It is reported.
+    #[default]
+    Report,
+    /// The checkpoint asks for a review, too.
+    Review,
+}
+
+/// The scan for secrets.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Secrets {
+    /// True to scan what is new in a checkpoint.
+    pub scan: bool,
+    /// The consequence of a possible secret.
+    pub on_finding: OnFinding,
+    /// Patterns of files that are not scanned, in gitignore syntax.
+    pub allow: Vec<String>,
 }
 
 /// Limits of a briefing.

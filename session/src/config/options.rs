@@ -38,7 +38,7 @@ macro_rules! option {
 
 /// Every option, by section.
 #[rustfmt::skip]
-pub static OPTIONS: [Opt; 42] = [
+pub static OPTIONS: [Opt; 45] = [
     option!("store", Kind::Path, null, ["PARHELIA_STORE"], User,
         "The store's folder. Default: $XDG_DATA_HOME/parhelia, or ~/.local/share/parhelia."),
     option!("lock_timeout_seconds", Kind::Seconds, 60.0, ["PARHELIA_LOCK_TIMEOUT"], User,
@@ -105,6 +105,13 @@ pub static OPTIONS: [Opt; 42] = [
         "After that keep one an hour for so long, then one a day. Checkpoints that are not periodic are not thinned."),
     option!("retention.max_store_bytes", Kind::Size, 0, ["PARHELIA_MAX_STORE_SIZE"], User,
         "Remove the oldest of all sessions that are not protected while the store is larger."),
+
+    option!("secrets.scan", Kind::Bool, true, ["PARHELIA_SCAN"], User,
+        "Scan what is new in a checkpoint for passwords, keys and tokens."),
+    option!("secrets.on_finding", Kind::Choice(&["report", "review"]), "report", ["PARHELIA_ON_SECRET"], User,
+        "What follows from a possible secret: it is reported, or the checkpoint asks for a review as well."),
+    option!("secrets.allow", Kind::List, [], ["PARHELIA_ALLOW_SECRETS"], User,
+        "Files that may have secrets, in gitignore syntax: they are not scanned. A comment `parhelia:allow` does the same\nfor the secrets of its line."),
 
     option!("inject.max_tokens", Kind::Count, 5000, ["PARHELIA_INJECT_MAX_TOKENS"], Project,
         "Most tokens that a resumed agent is told at once."),

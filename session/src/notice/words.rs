@@ -25,3 +25,15 @@ pub(super) fn count(number: u64, noun: &str) -> String {
         (number, noun) => format!("{number} {noun}s"),
     }
 }
+
+/// A number of things that something was done with.
+pub(super) fn was(number: u64, noun: &str) -> String {
+    format!("{} {}", count(number, noun), if number == 1 { "was" } else { "were" })
+}
+
+/// The first of some things, and the number of the others.
+pub(super) fn some_of(all: u64, first: &[String]) -> String {
+    let more = all.saturating_sub(first.len() as u64);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", first.join(", "))
+}

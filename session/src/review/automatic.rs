@@ -5,23 +5,29 @@ use parhelia_store::{
     diff::{ChangeKind, Side, compare_each},
     event::{Actor, NewEvent, kind},
     name,
-    projection::{Approval, ApprovalStatus, Session},
+    projection::{Approval, ApprovalStatus, Scan, Session},
     record::Checkpoint,
     view::View,
 };
 
 use super::policy::{self, Facts};
-use crate::{error::Result, host::Observer};
+use crate::{
+    config::{Config, OnFinding},
+    error::Result,
+    host::Observer,
+};
 
 /// So many checkpoints behind a new one are asked for the last state that counts as good.
 const ANCESTORS_MAX: usize = 1000;
 /// The rule of a checkpoint in which secrets were found begins so.
 pub(crate) const SECRETS: &str = "secrets found";
 
-/// Decides about a checkpoint of an agent's session, and records the decision. `found` is the rule by which what was found in it asks for a
-/// person. Does nothing about one that somebody decided about already. A checkpoint counts as made whether this succeeds or not.
-pub fn decide(store: &Store, made: &Checkpoint, options: &policy::Approval, found: Option<String>, observer: &dyn Observer) {
-    match try_decide(store, made, options, found, observer) {
+/// Decides about a checkpoint of an agent's session, by what the scan of its new content found as well, and records the decision. Does nothing
+/// about one that somebody decided about already. A checkpoint counts as made whether this succeeds or not.
+pub fn decide(store: &Store, made: &Checkpoint, config: &Config, scan: Option<&Scan>, observer: &dyn Observer) {
+    let asks = config.secrets.on_finding == OnFinding::Review;
+    let found = scan.filter(|scan| asks && scan.found > 0).map(|scan| format!("{SECRETS}: {}", scan.found));
+    match try_decide(store, made, &config.approval, found, observer) {
         // It was deleted meanwhile, or a newer run goes on: then it is no longer this one's.
         Ok(()) | Err(crate::Error::Store(StoreError::NoCheckpoint { .. } | StoreError::Fenced { .. })) => {}
         Err(e) => observer.notice(&format!("no policy has decided about checkpoint {}: {e}", made.record.id)),

@@ -188,8 +188,8 @@ impl Index {
             ":since": asked.since.map(Timestamp::as_microsecond),
             ":limit": i64::try_from(limit).unwrap_or(i64::MAX),
         };
-        let rows = statement
-            .query_map(values, |row| Ok(Ranked { sequence: unsigned(row, 0)?, id: row.get(1)?, score: row.get(2)? }))?;
+        let rows =
+            statement.query_map(values, |row| Ok(Ranked { sequence: unsigned(row, 0)?, id: row.get(1)?, score: row.get(2)? }))?;
         rows.collect()
     }
 
@@ -287,7 +287,8 @@ impl Writing<'_> {
 
     /// Has damaged checkpoints wait to be indexed again, at most so many.
     pub fn retry_damaged(&self, at_most: u32) -> Result<()> {
-        let sql = "UPDATE checkpoints SET state = 0 WHERE sequence IN (SELECT sequence FROM checkpoints WHERE state = 3 LIMIT ?1)";
+        let sql =
+            "UPDATE checkpoints SET state = 0 WHERE sequence IN (SELECT sequence FROM checkpoints WHERE state = 3 LIMIT ?1)";
         self.run(sql, [at_most])
     }
 
@@ -351,9 +352,6 @@ impl Writing<'_> {
             Extent::Cut => 2,
             Extent::Damaged => 3,
         };
-        self.run(
-            "UPDATE checkpoints SET base = ?2, state = ?3 WHERE sequence = ?1",
-            params![sequence, base.map(signed), state],
-        )
+        self.run("UPDATE checkpoints SET base = ?2, state = ?3 WHERE sequence = ?1", params![sequence, base.map(signed), state])
     }
 }

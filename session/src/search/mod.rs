@@ -11,10 +11,10 @@ mod documents;
 mod index;
 mod place;
 mod query;
-mod text;
-mod update;
 #[cfg(test)]
 mod tests;
+mod text;
+mod update;
 
 use jiff::Timestamp;
 use parhelia_store::{Store, id::Ulid, record::Checkpoint};

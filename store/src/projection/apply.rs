@@ -287,6 +287,12 @@ fn mark(marks: &mut Marks, event: &Event) -> Result<bool, Unfit> {
                 incomplete: incomplete.unwrap_or_default(),
             });
         }
+        kind::CHECKPOINT_SCANNED => {
+            let mut scan = event.data.clone();
+            scan.insert("at".to_owned(), event.at.to_string().into());
+            let scan = serde_json::from_value(Value::Object(scan));
+            marks.scan = Some(scan.map_err(|e| Unfit::from(format!("event {}: {e}", event.kind)))?);
+        }
         kind::CHECKPOINT_DELETED => {
             // Earlier releases had the reason beside the other fields.
             let told = event.data.get("reason").or(event.extra.get("reason"));

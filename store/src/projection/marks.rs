@@ -107,6 +107,67 @@ pub struct Verification {
     pub incomplete: Vec<String>,
 }
 
+/// A text that looks like a credential. The text itself is never part of it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct PossibleSecret {
+    /// The name of the rule that found it.
+    pub rule: String,
+    /// The file's path in the workspace, as shown text.
+    pub path: String,
+    /// Its line, from 1.
+    pub line: u64,
+    /// Some digits of a hash of it, by which it is known again in the same store.
+    pub fingerprint: String,
+}
+
+/// The numbers of files that were not scanned for secrets, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Unscanned {
+    /// They are no text.
+    pub binary: u64,
+    /// They are too long.
+    pub too_large: u64,
+    /// Their path is allowed to have secrets.
+    pub allowed: u64,
+    /// They could not be read from the store.
+    pub unreadable: u64,
+    /// The time was up, or somebody interrupted the scan.
+    pub not_reached: u64,
+}
+
+impl Unscanned {
+    /// The number of files that may hold secrets nobody has looked for.
+    pub fn total(&self) -> u64 {
+        self.binary + self.too_large + self.allowed + self.unreadable + self.not_reached
+    }
+}
+
+/// The last scan of a checkpoint for secrets, of what its parent did not have.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scan {
+    /// Time of the scan.
+    pub at: Timestamp,
+    /// The number of possible secrets.
+    #[serde(default)]
+    pub found: u64,
+    /// The first of them, by path.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<PossibleSecret>,
+    /// The number of files that were left out of the checkpoint because of them.
+    #[serde(default)]
+    pub left_out: u64,
+    /// The number of secrets that a comment beside them allows.
+    #[serde(default)]
+    pub allowed: u64,
+    /// The number of files that were scanned.
+    #[serde(default)]
+    pub files: u64,
+    /// Those that were not.
+    #[serde(default)]
+    pub unscanned: Unscanned,
+}
+
 /// The end of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deletion {
@@ -136,6 +197,9 @@ pub struct Marks {
     /// Its last verification.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verification: Option<Verification>,
+    /// Its last scan for secrets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scan: Option<Scan>,
     /// Set once it is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deleted: Option<Deletion>,

@@ -12,7 +12,10 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) use apply::Unfit;
-pub use marks::{Annotation, Approval, ApprovalStatus, Deletion, Issue, Marks, TAG_BYTES_MAX, Verification, VerifyLevel};
+pub use marks::{
+    Annotation, Approval, ApprovalStatus, Deletion, Issue, Marks, PossibleSecret, Scan, TAG_BYTES_MAX, Unscanned, Verification,
+    VerifyLevel,
+};
 pub use run::{Lease, NOT_STARTED, Run, Tmux};
 use serde::{Serialize, de::DeserializeOwned};
 pub use session::{Conversation, Goal, Place, Session, Status, Totals};

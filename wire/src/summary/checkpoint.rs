@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
-    checkpoint::{Checkpoint, PartState},
+    checkpoint::{Checkpoint, PartState, Scan},
     diff::Changes,
     repository::Lack,
     show::{Show, mirror},
@@ -76,6 +76,8 @@ pub struct Made {
     pub complete: bool,
     /// Outcome of the verification; null if there was none.
     pub verified: Option<bool>,
+    /// Scan of what is new for secrets; null if there was none.
+    pub scan: Option<Scan>,
     /// Checkpoints that retention removed.
     pub removed: u64,
     /// Milliseconds for which the store was locked.

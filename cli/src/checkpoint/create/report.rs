@@ -188,6 +188,7 @@ fn created(made: &Made, left_out: &LeftOut, began: Instant) -> Created {
             parts: PartState::of_all(record),
             complete: made.is_complete(),
             verified: made.report().map(VerifyReport::is_ok),
+            scan: made.scan.as_ref().map(Into::into),
             removed: made.thinned.as_ref().map_or(0, |report| report.removed.len() as u64),
             lock_held_ms: outcome.lock_held_ms,
             duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),

@@ -1,0 +1,57 @@
+//! The scan of a checkpoint's new content for secrets: passwords, keys and tokens that somebody has left in a file.
+//!
+//! It begins when the checkpoint is committed, and looks at files that were added or changed since the parent. A secret that the file had there
+//! as well is not news. Nothing is removed: the finding is an event, and whoever reviews decides. Neither the event nor any
+//! message has the secret's text, nor a part of it.
+
+mod detector;
+mod fingerprint;
+mod literal;
+mod new;
+mod rules;
+#[cfg(test)]
+mod tests;
+
+use parhelia_store::{
+    event::{Actor, NewEvent, kind},
+    id::Ulid,
+    projection::{PossibleSecret, Scan},
+};
+use serde_json::Value;
+
+pub use detector::{Detector, Found};
+pub use new::of_new;
+pub use rules::{RULES, Rule};
+
+use crate::notice::Notice;
+
+/// Longer files are not scanned: they are data rather than something that a person or an agent writes.
+pub const FILE_BYTES_MAX: u64 = 1 << 20;
+/// The most findings that are recorded one by one.
+pub const FINDINGS_MAX: usize = 50;
+/// Findings that a message names.
+const FINDINGS_NAMED: usize = 5;
+
+/// The event that tells what a scan of a checkpoint found.
+pub fn event(checkpoint: Ulid, scan: &Scan, actor: &Actor) -> NewEvent {
+    let mut event = NewEvent::new(kind::CHECKPOINT_SCANNED, checkpoint.to_string(), actor.clone());
+    if let Ok(Value::Object(mut fields)) = serde_json::to_value(scan) {
+        // The event has a time of its own.
+        fields.remove("at");
+        event.data = fields;
+    }
+    event
+}
+
+/// A possible secret as its place and rule.
+pub fn named(finding: &PossibleSecret) -> String {
+    format!("{}:{} ({})", finding.path, finding.line, finding.rule)
+}
+
+/// The things that whoever makes a checkpoint should hear of its scan.
+pub(crate) fn notices(checkpoint: Ulid, scan: &Scan) -> Vec<Notice> {
+    let first = scan.findings.iter().take(FINDINGS_NAMED).map(named).collect();
+    let found = (scan.found > 0).then_some(Notice::PossibleSecrets { checkpoint, found: scan.found, first });
+    let missed = scan.unscanned.not_reached;
+    found.into_iter().chain((missed > 0).then_some(Notice::NotScanned { checkpoint, files: missed })).collect()
+}
