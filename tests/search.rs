@@ -37,7 +37,8 @@ impl Talk {
         let mut file = File::options().create(true).append(true).open(&self.transcript).unwrap();
         for (kind, text) in [("user", prompt), ("assistant", reply)] {
             let content = json!([{ "type": "text", "text": text }]);
-            let message = json!({ "role": kind, "id": format!("m{n}"), "content": content, "model": "x", "stop_reason": "end_turn" });
+            let message =
+                json!({ "role": kind, "id": format!("m{n}"), "content": content, "model": "x", "stop_reason": "end_turn" });
             let record = json!({ "type": kind, "uuid": format!("{kind}{n}"), "sessionId": AGENT_SESSION, "message": message });
             writeln!(file, "{record}").unwrap();
         }
@@ -137,7 +138,9 @@ fn bad_input_is_refused_or_answered_and_never_steers_the_terminal() {
     }
     s.expect(2, &["search"]);
     s.expect(2, &[std::ffi::OsStr::new("search"), std::ffi::OsStr::from_bytes(b"a\xff")]);
-    for odd in ["\"not closed", "a AND OR NOT", "col:x^2", "NEAR(a b, 3)", "{a b}: c", "a\u{1b}[2Jb", "'; DROP TABLE texts --", "日本"] {
+    for odd in
+        ["\"not closed", "a AND OR NOT", "col:x^2", "NEAR(a b, 3)", "{a b}: c", "a\u{1b}[2Jb", "'; DROP TABLE texts --", "日本"]
+    {
         s.expect(0, &["search", "--", odd]);
     }
     let shown = s.expect(0, &["search", "repaired", "now"]);
@@ -208,7 +211,8 @@ fn searches_at_once_and_searches_that_are_killed_find_everything() {
         for child in children {
             let output = child.wait_with_output().unwrap();
             assert!(output.status.success(), "{output:?}");
-            let found = output.stdout.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"{\"type\":\"found\"")).count();
+            let found =
+                output.stdout.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"{\"type\":\"found\"")).count();
             assert_eq!(found, made.len());
         }
     }

@@ -19,9 +19,11 @@ const FIELD_COLUMNS: usize = 14;
 
 /// Flags of `checkpoint search`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Searched are tags, messages, annotations, links, sessions (id, name, first prompt), paths of files that a checkpoint \
+#[command(
+    after_help = "Searched are tags, messages, annotations, links, sessions (id, name, first prompt), paths of files that a checkpoint \
                         changes, decisions, questions and tasks, and what user and agent said. A text is found in the first checkpoint \
-                        that has it. `checkpoint find` finds paths in all checkpoints.")]
+                        that has it. `checkpoint find` finds paths in all checkpoints."
+)]
 pub struct Args {
     /// Words that a checkpoint must have, all of them; '"a phrase"' in quotes; a beginning as 'word*'
     #[arg(value_name = "WORD", required = true)]

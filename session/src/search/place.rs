@@ -56,7 +56,10 @@ pub fn candidates(store: &Store, host: &dyn Host) -> Vec<Place> {
     }
     let is_own = fs::metadata(store.path()).is_ok_and(|meta| meta.uid() == rustix::process::geteuid().as_raw());
     // SQLite follows names that another owner of the store may have put there.
-    if is_own && !store.is_read_only() && let Ok(folder) = store.layout().cache().canonicalize() {
+    if is_own
+        && !store.is_read_only()
+        && let Ok(folder) = store.layout().cache().canonicalize()
+    {
         places.push(Place { folder, name: "search".into() });
     }
     places.extend(host.cache_folder().and_then(|cache| in_cache(store, &cache).ok()));

@@ -236,7 +236,9 @@ fn an_index_that_was_left_half_built_is_finished() {
     assert_eq!(scene.ids("alpha"), [ids[0]]);
     // As a process that is killed between two commits leaves it.
     let connection = rusqlite::Connection::open(scene.file()).unwrap();
-    connection.execute_batch("UPDATE checkpoints SET state = 0; DELETE FROM texts WHERE rowid = (SELECT max(rowid) FROM texts)").unwrap();
+    connection
+        .execute_batch("UPDATE checkpoints SET state = 0; DELETE FROM texts WHERE rowid = (SELECT max(rowid) FROM texts)")
+        .unwrap();
     drop(connection);
     assert_eq!(scene.ids("beta"), [ids[1]]);
     scene.check();
