@@ -1,11 +1,9 @@
 //! The index: a file of SQLite with a full-text table. Nothing outside of this module knows SQLite's types, but for its error.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use jiff::Timestamp;
-use rusqlite::{
-    Connection, OpenFlags, OptionalExtension, Row, Transaction, config::DbConfig, named_params, params, types::FromSql,
-};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Transaction, config::DbConfig, params, types::FromSql};
 
 use super::{
     Fault, Match,
@@ -52,12 +50,10 @@ pub struct Asked<'a> {
 }
 
 /// A checkpoint that matches.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Ranked {
     /// Its sequence.
     pub sequence: u64,
-    /// Its id.
-    pub id: String,
     /// Its rank; a better one is higher.
     pub score: f64,
 }
@@ -65,8 +61,6 @@ pub struct Ranked {
 /// Numbers of a search.
 #[derive(Clone, Copy, Debug)]
 pub struct Counts {
-    /// Checkpoints that match.
-    pub matching: u64,
     /// Checkpoints that were searched.
     pub searched: u64,
     /// Those of which not all text is there.
@@ -160,57 +154,53 @@ impl Index {
 
     /// Numbers of a search.
     pub fn counts(&self, asked: &Asked<'_>) -> Result<Counts> {
-        let sql = format!("SELECT count(*) {MATCHING}");
-        let searched = "SELECT count(*), coalesce(sum(state > 1), 0) FROM checkpoints c WHERE
+        let sql = "SELECT count(*), coalesce(sum(state > 1), 0) FROM checkpoints c WHERE
             (?1 IS NULL OR c.session = ?1) AND (?2 IS NULL OR c.created_at >= ?2)";
-        let since = asked.since.map(Timestamp::as_microsecond);
-        let matching = self.connection.query_row(
-            &sql,
-            named_params! { ":query": asked.query, ":session": asked.session, ":since": since },
-            |row| unsigned(row, 0),
-        )?;
-        let (searched, partial) = self
-            .connection
-            .query_row(searched, params![asked.session, since], |row| Ok((unsigned(row, 0)?, unsigned(row, 1)?)))?;
-        Ok(Counts { matching, searched, partial })
+        let values = params![asked.session, asked.since.map(Timestamp::as_microsecond)];
+        self.connection.query_row(sql, values, |row| Ok(Counts { searched: unsigned(row, 0)?, partial: unsigned(row, 1)? }))
     }
 
-    /// The best checkpoints that match; of two that are as good, the newer one first.
-    pub fn ranked(&self, asked: &Asked<'_>, limit: usize) -> Result<Vec<Ranked>> {
+    /// All checkpoints that match, the best first; of two that are as good, the newer one first.
+    pub fn ranked(&self, asked: &Asked<'_>) -> Result<Vec<Ranked>> {
         let weights = Field::ALL.map(|field| field.weight().to_string()).join(", ");
-        let sql = format!(
-            "SELECT c.sequence, c.id, -bm25(texts, {weights}) AS score {MATCHING} ORDER BY score DESC, c.sequence DESC LIMIT :limit"
-        );
-        let mut statement = self.connection.prepare(&sql)?;
-        let values = named_params! {
-            ":query": asked.query,
-            ":session": asked.session,
-            ":since": asked.since.map(Timestamp::as_microsecond),
-            ":limit": i64::try_from(limit).unwrap_or(i64::MAX),
+        // The full-text table comes first: it is asked once, and not once for each checkpoint.
+        let chosen = match (asked.session, asked.since) {
+            (None, None) => "WHERE texts MATCH ?1 AND ?2 IS NULL AND ?3 IS NULL",
+            _ => {
+                "CROSS JOIN checkpoints c ON c.sequence = texts.rowid WHERE texts MATCH ?1
+                 AND (?2 IS NULL OR c.session = ?2) AND (?3 IS NULL OR c.created_at >= ?3)"
+            }
         };
-        let rows =
-            statement.query_map(values, |row| Ok(Ranked { sequence: unsigned(row, 0)?, id: row.get(1)?, score: row.get(2)? }))?;
-        rows.collect()
+        let mut statement =
+            self.connection.prepare(&format!("SELECT texts.rowid, -bm25(texts, {weights}) FROM texts {chosen}"))?;
+        let values = params![asked.query, asked.session, asked.since.map(Timestamp::as_microsecond)];
+        let rows = statement.query_map(values, |row| Ok(Ranked { sequence: unsigned(row, 0)?, score: row.get(1)? }))?;
+        let mut ranked = rows.collect::<Result<Vec<_>>>()?;
+        ranked.sort_by(|one, other| other.score.total_cmp(&one.score).then(other.sequence.cmp(&one.sequence)));
+        Ok(ranked)
     }
 
-    /// The places in a checkpoint's text that match.
-    pub fn matches(&self, query: &str, sequence: u64) -> Result<Vec<Match>> {
+    /// The id of a checkpoint.
+    pub fn id(&self, sequence: u64) -> Result<Option<String>> {
+        let mut statement = self.connection.prepare_cached("SELECT id FROM checkpoints WHERE sequence = ?1")?;
+        statement.query_row([signed(sequence)], |row| row.get(0)).optional()
+    }
+
+    /// The places in the texts of some checkpoints that match, by sequence.
+    pub fn matches(&self, query: &str, ranked: &[Ranked]) -> Result<HashMap<u64, Vec<Match>>> {
         let (open, close) = MARKS;
         let excerpt = |(i, field): (usize, Field)| match field.is_list() {
             true => format!("highlight(texts, {i}, '{open}', '{close}')"),
             false => format!("snippet(texts, {i}, '{open}', '{close}', '…', {EXCERPT_WORDS})"),
         };
         let excerpts: Vec<String> = Field::ALL.into_iter().enumerate().map(excerpt).collect();
-        let sql = format!("SELECT {} FROM texts WHERE texts MATCH ?1 AND rowid = ?2", excerpts.join(", "));
-        let mut statement = self.connection.prepare_cached(&sql)?;
-        let texts = |row: &Row<'_>| Field::ALL.iter().enumerate().map(|(i, _)| row.get(i)).collect::<Result<Vec<String>>>();
-        let found = statement.query_row(params![query, signed(sequence)], texts)?;
-        let found = Field::ALL.into_iter().zip(&found).flat_map(|(field, text)| {
-            let lines: Vec<&str> = if field.is_list() { text.lines().collect() } else { vec![text.as_str()] };
-            let marked = lines.into_iter().map(pieces).filter(|pieces| !pieces.is_empty());
-            marked.take(LINES_MAX).map(move |pieces| Match { field, pieces }).collect::<Vec<_>>()
-        });
-        Ok(found.collect())
+        let rows: Vec<String> = ranked.iter().map(|ranked| ranked.sequence.to_string()).collect();
+        // The plus has the engine go once through all that match, and not once for each of these.
+        let sql =
+            format!("SELECT rowid, {} FROM texts WHERE texts MATCH ?1 AND +rowid IN ({})", excerpts.join(", "), rows.join(", "));
+        let mut statement = self.connection.prepare(&sql)?;
+        let found = statement.query_map([query], |row| Ok((unsigned(row, 0)?, matches_of(row)?)))?;
+        found.collect()
     }
 
     /// Everything in it, for comparing two.
@@ -227,9 +217,17 @@ impl Index {
     }
 }
 
-/// The checkpoints that match. The full-text table comes first: it is asked once, and not once for each checkpoint.
-const MATCHING: &str = "FROM texts CROSS JOIN checkpoints c ON c.sequence = texts.rowid WHERE texts MATCH :query
-    AND (:session IS NULL OR c.session = :session) AND (:since IS NULL OR c.created_at >= :since)";
+/// The places in the fields of a row, which stand behind its first column.
+fn matches_of(row: &Row<'_>) -> Result<Vec<Match>> {
+    let mut matches = Vec::new();
+    for (i, field) in Field::ALL.into_iter().enumerate() {
+        let text: String = row.get(i + 1)?;
+        let lines: Vec<&str> = if field.is_list() { text.lines().collect() } else { vec![text.as_str()] };
+        let marked = lines.into_iter().map(pieces).filter(|pieces| !pieces.is_empty());
+        matches.extend(marked.take(LINES_MAX).map(|pieces| Match { field, pieces }));
+    }
+    Ok(matches)
+}
 
 /// SQLite's integers have a sign, and sequences none.
 fn signed(sequence: u64) -> i64 {

@@ -21,7 +21,7 @@ use parhelia_store::{Store, id::Ulid, record::Checkpoint};
 
 pub use self::{documents::Field, query::Query};
 use self::{
-    index::{Asked, Index},
+    index::{Asked, Index, Ranked},
     place::{Kept, Place},
 };
 use crate::{
@@ -185,14 +185,16 @@ fn ask(store: &Store, index: &Index, request: &SearchRequest<'_>) -> Result<Foun
     let engine = request.query.engine();
     let asked = Asked { query: &engine, session: request.session, since: request.since };
     let counts = index.counts(&asked)?;
-    let view = store.view();
+    let mut ranked = index.ranked(&asked)?;
+    let matching = ranked.len() as u64;
+    ranked.truncate(request.limit);
+    let (view, mut places) = (store.view(), index.matches(&engine, &ranked)?);
     let mut hits = Vec::new();
-    for ranked in index.ranked(&asked, request.limit)? {
-        let id: Option<Ulid> = ranked.id.parse().ok();
+    for Ranked { sequence, score } in ranked {
+        let id: Option<Ulid> = index.id(sequence)?.and_then(|id| id.parse().ok());
         // Deleted while it was indexed.
         let Some(checkpoint) = id.map(|id| view.checkpoint(id)).transpose()?.flatten() else { continue };
-        let matches = index.matches(&engine, ranked.sequence)?;
-        hits.push(Hit { checkpoint, score: ranked.score, matches });
+        hits.push(Hit { checkpoint, score, matches: places.remove(&sequence).unwrap_or_default() });
     }
-    Ok(Found { hits, matching: counts.matching, searched: counts.searched, partial: counts.partial })
+    Ok(Found { hits, matching, searched: counts.searched, partial: counts.partial })
 }

@@ -48,22 +48,30 @@ pub fn run(index: &Index, store: &Store, observer: &dyn Observer) -> Result<(), 
     let view = store.refresh()?;
     let known = index.position()?;
     let mut is_new = false;
+    let mut writing = index.write()?;
     if known.as_deref() != Some(&encoded(&view)) {
-        let since = known.and_then(|known| since(store, &view, &known));
-        is_new = since.is_none();
-        let writing = index.write()?;
-        match since {
+        match known.and_then(|known| since(store, &view, &known)) {
             Some(since) => take_in(&writing, &view, &since)?,
-            None => begin(&writing, &view)?,
+            None => {
+                is_new = true;
+                begin(&writing, &view)?;
+            }
         }
         writing.set_position(&encoded(&view))?;
-        writing.commit()?;
     }
     let waiting = index.waiting()?;
     if waiting >= SHOWN_FROM {
         observer.phase(Phase::Index, Some(waiting), None);
     }
-    while index_some(index, store, &view, observer)? {}
+    // One commit does for a few checkpoints: each is synced.
+    loop {
+        let indexed = index_some(&writing, store, &view, observer);
+        writing.commit()?;
+        if !indexed? {
+            break;
+        }
+        writing = index.write()?;
+    }
     if is_new && waiting >= SHOWN_FROM {
         index.optimize()?;
     }
@@ -152,23 +160,22 @@ fn take_in(writing: &Writing<'_>, view: &View, since: &Since) -> Result<(), Faul
 }
 
 /// Indexes some of the checkpoints that wait. False once none is left.
-fn index_some(index: &Index, store: &Store, view: &View, observer: &dyn Observer) -> Result<bool, Fault> {
-    let (writing, began) = (index.write()?, Instant::now());
-    let mut is_left = true;
-    while is_left && began.elapsed() < COMMIT_EVERY {
+fn index_some(writing: &Writing<'_>, store: &Store, view: &View, observer: &dyn Observer) -> Result<bool, Fault> {
+    let began = Instant::now();
+    while began.elapsed() < COMMIT_EVERY {
         let waiting = writing.next(AT_ONCE)?;
-        is_left = !waiting.is_empty();
+        if waiting.is_empty() {
+            return Ok(false);
+        }
         for one in &waiting {
             if observer.is_cancelled() {
-                writing.commit()?;
                 return Err(StoreError::Cancelled.into());
             }
-            index_one(&writing, store, view, one)?;
+            index_one(writing, store, view, one)?;
             observer.advance(1, 0);
         }
     }
-    writing.commit()?;
-    Ok(is_left)
+    Ok(true)
 }
 
 fn index_one(writing: &Writing<'_>, store: &Store, view: &View, waiting: &Waiting) -> Result<(), Fault> {
