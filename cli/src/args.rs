@@ -96,7 +96,7 @@ pub enum Verb {
     Status(status::Args),
     /// Print what happened, in order
     Log(log::Args),
-    /// Print who decided, deleted, went back or switched off a safety, and prove that none of it was removed
+    /// Print who decided, deleted or overrode what, and prove that none of it was removed
     #[command(subcommand)]
     Audit(audit::Verb),
     /// Look at the environment of an agent, and compare two
