@@ -6,7 +6,7 @@ use parhelia_store::{
     event::{Actor, NewEvent, kind},
     name,
     projection::{Approval, ApprovalStatus, Scan, Session},
-    record::Checkpoint,
+    record::{Checkpoint, Trigger},
     view::View,
 };
 
@@ -15,6 +15,7 @@ use crate::{
     config::{Config, OnFinding},
     error::Result,
     host::Observer,
+    run,
 };
 
 /// So many checkpoints behind a new one are asked for the last state that counts as good.
@@ -49,6 +50,7 @@ fn try_decide(
     let facts = Facts {
         trigger: record.trigger.name().to_owned(),
         is_safety: record.is_safety(),
+        is_killed: record.trigger == Trigger::Error && record.trigger_detail.as_deref().is_some_and(run::tells_of_signal),
         cost_usd: session.totals.cost_usd,
         active_seconds: active_seconds(&view, &session, made)?,
         errors: session.totals.errors,

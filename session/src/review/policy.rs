@@ -178,14 +178,18 @@ impl Approval {
             return (ApprovalStatus::AutoApproved, "safety checkpoint".into());
         }
         let Some(triggers) = self.triggers(policy) else { return (ApprovalStatus::Pending, self.unknown(policy)) };
-        let trigger = &facts.trigger;
+        // Whoever kills an agent, or a machine that has no memory left, says nothing about its work: as where it is shut down.
+        let (trigger, rule) = match facts.is_killed {
+            true => ("shutdown", "killed, which counts as trigger shutdown".to_owned()),
+            false => (facts.trigger.as_str(), format!("trigger {}", facts.trigger)),
+        };
         match triggers.status(trigger) {
             Some(ApprovalStatus::AutoApproved) => match self.escalated(facts) {
                 Some(rule) => (ApprovalStatus::Pending, rule),
-                None => (ApprovalStatus::AutoApproved, format!("trigger {trigger}")),
+                None => (ApprovalStatus::AutoApproved, rule),
             },
-            Some(status) => (status, format!("trigger {trigger}")),
-            None => (ApprovalStatus::Pending, format!("trigger {trigger}, which the policy does not name")),
+            Some(status) => (status, rule),
+            None => (ApprovalStatus::Pending, format!("{rule}, which the policy does not name")),
         }
     }
 
@@ -220,6 +224,8 @@ pub struct Facts {
     pub trigger: String,
     /// True for one that was made before something was overwritten.
     pub is_safety: bool,
+    /// True if it was made because a signal had ended the agent.
+    pub is_killed: bool,
     /// Cost of the session in US dollars, where one was reported.
     pub cost_usd: Option<f64>,
     /// Time that was worked in the session, in seconds.
@@ -256,6 +262,10 @@ mod tests {
         assert_eq!(pending("strict"), TRIGGERS);
         let safety = Facts { is_safety: true, ..facts("manual") };
         assert_eq!(defaults().judge("strict", &safety).0, ApprovalStatus::AutoApproved);
+        let killed = Facts { is_killed: true, ..facts("error") };
+        let judged = |policy: &str| defaults().judge(policy, &killed);
+        assert_eq!(judged("auto"), (ApprovalStatus::AutoApproved, "killed, which counts as trigger shutdown".into()));
+        assert_eq!(judged("strict").0, ApprovalStatus::Pending);
     }
 
     #[test]

@@ -29,7 +29,12 @@ pub const UNKNOWN: &str = "the agent does not know its conversation";
 
 /// Checks whether a run was killed, or nobody saw its end.
 pub fn was_killed(run: &Run) -> bool {
-    run.exit_reason.as_ref().is_none_or(|reason| reason.contains("was ended by signal"))
+    run.exit_reason.as_deref().is_none_or(tells_of_signal)
+}
+
+/// True if the reason of an end tells that a signal ended the agent.
+pub fn tells_of_signal(reason: &str) -> bool {
+    reason.contains("was ended by signal")
 }
 
 /// Checks whether a run's program ended by itself with exit code 0.
