@@ -101,7 +101,7 @@ fn ways_on(context: &mut Context, session: &str, previous: Option<Ulid>) -> Resu
                 "Begin anew from it: `parhelia checkpoint restore {id} --to DIR`, and `parhelia session run` there"
             ))?;
         }
-        None => context.out.remark("No earlier checkpoint of the session counts as good.".to_owned())?,
+        None => context.out.remark("No earlier checkpoint of the session counts as good.")?,
     }
     context.out.remark(format!("Abandon the session: `parhelia session end {session}`"))
 }
