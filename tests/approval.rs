@@ -203,12 +203,16 @@ fn nothing_goes_on_from_what_was_rejected_and_what_waits_is_said() {
     let s = Scratch::new();
     let made = session(&s, &[], FAILS);
     let recovery = |s: &Scratch| {
-        let said = s.run(&["session", "recover", "s", "--json"]);
+        let mut command = s.command(&["session", "recover", "s", "--json"]);
+        let said = command.env("PARHELIA_RESUME_PREFER", "auto_approved").output().unwrap();
         let lines = String::from_utf8(said.stdout).unwrap();
         let mut lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         lines.find(|line| line["type"] == "recovery").unwrap()
     };
     let (first, last) = (id(&made[0]), id(made.last().unwrap()));
+    let by_default = s.run(&["session", "recover", "s", "--json"]);
+    let by_default = String::from_utf8(by_default.stdout).unwrap();
+    assert!(by_default.contains(&format!("\"from\":\"{last}\"")), "{by_default}");
     let found = recovery(&s);
     assert_eq!(found["from"], first, "{found}");
     assert!(found["skipped"][0]["reason"].as_str().unwrap().contains("waits for a review (trigger error)"), "{found}");

@@ -341,7 +341,7 @@ pub enum Notice {
         why: String,
     },
     /// The checkpoint to go on from waits for a person.
-    #[error("checkpoint {checkpoint} {why}; it is gone on from all the same, as there is no other that counts as good")]
+    #[error("checkpoint {checkpoint} {why}; it is gone on from all the same")]
     Unreviewed {
         /// The checkpoint.
         checkpoint: Ulid,

@@ -1,5 +1,5 @@
-//! From which checkpoint a session goes on: the newest of its head and those that this came from which counts as good, or else the newest that
-//! may be resumed at all. Passing over anything newer is said.
+//! From which checkpoint a session goes on: the newest of its head and those that this came from which may be resumed, or by configuration the
+//! newest that counts as good. Passing over anything newer is said.
 
 use std::collections::HashSet;
 
@@ -95,6 +95,8 @@ fn best_from(store: &Store, mut next: Option<Checkpoint>, chosen: &HashSet<Ulid>
 /// The rank by a decision, and the reason for which something better is preferred, as a predicate.
 fn ranked(approval: Option<&Approval>, prefer: Prefer) -> (Rank, String) {
     match approval.map(|approval| approval.status) {
+        // Newer work is not left behind because nobody has looked at it yet; that is said.
+        _ if prefer == Prefer::Newest => (Rank::Best, String::new()),
         Some(ApprovalStatus::Pending) => (Rank::Pending, waits(approval)),
         Some(ApprovalStatus::Approved) => (Rank::Best, String::new()),
         _ if prefer == Prefer::Approved => (Rank::ByPolicy, "was not approved by a person".into()),

@@ -106,11 +106,13 @@ fn matcher(patterns: &[String]) -> Result<GlobSet, String> {
 
 /// Checkpoints that a resume goes on from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub enum Prefer {
-    /// The newest that a person or a policy approved.
+    /// The newest that nobody rejected.
     #[default]
     Newest,
+    /// The newest that a person or a policy approved, where there is one.
+    AutoApproved,
     /// The newest that a person approved, where there is one.
     Approved,
 }
