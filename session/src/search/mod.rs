@@ -1,10 +1,10 @@
 //! Searching checkpoints by words: in messages, annotations, tags, links, sessions, names of changed files, summaries and conversations.
 //!
-//! The index is a view of the store: a file of SQLite with its full-text search ([`index`]), which can be deleted at any time. It notes the
-//! place in the journal up to which it was built. A search first brings it up to date ([`update`]) and then asks it. Where it lies, and who
-//! may write to it at a time, is the matter of [`place`].
+//! The index is a view of the store: a file of SQLite with its full-text search (`index`), which can be deleted at any time. It notes the
+//! place in the journal up to which it was built. A search first brings it up to date (`update`) and then asks it. Where it lies, and who
+//! may write to it at a time, is the matter of `place`.
 //!
-//! Each checkpoint is found by the text that it adds to its base, the checkpoint before it ([`documents`]): so the first checkpoint that has
+//! Each checkpoint is found by the text that it adds to its base, the checkpoint before it (`documents`): so the first checkpoint that has
 //! a text is found, and not all that follow. If that one is deleted, the text is the next one's.
 
 mod documents;
